@@ -1,0 +1,27 @@
+/** Conversions between bytes and text that say no instead of guessing. */
+
+const strictUtf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+const encoder = new TextEncoder();
+
+/** The text, or undefined when the bytes are not UTF-8. */
+export function utf8Of(bytes: Uint8Array): string | undefined {
+  try {
+    return strictUtf8.decode(bytes);
+  } catch {
+    return undefined;
+  }
+}
+
+export function bytesOf(text: string): Uint8Array {
+  return encoder.encode(text);
+}
+
+/** Length in UTF-8 bytes, without encoding. */
+export function utf8Length(text: string): number {
+  return Buffer.byteLength(text, "utf8");
+}
+
+/** Whether the text survives UTF-8: it has no lone surrogate. */
+export function isWellFormed(text: string): boolean {
+  return text.isWellFormed();
+}

@@ -1,0 +1,26 @@
+/**
+ * Structured logs. Fields are metadata only: no memory content, no SQL text, no credential ever goes in.
+ */
+import { pino } from "pino";
+
+export type LogFields = Readonly<Record<string, string | number | boolean | undefined>>;
+
+export interface Log {
+  info(message: string, fields?: LogFields): void;
+  warn(message: string, fields?: LogFields): void;
+  /** `error` gives only its name, message and stack. */
+  error(message: string, error: unknown, fields?: LogFields): void;
+}
+
+/** JSON lines on standard error. */
+export function jsonLog(level: string, destination: NodeJS.WritableStream): Log {
+  const logger = pino({ level, base: null }, destination);
+  return {
+    info: (message, fields) => logger.info(fields ?? {}, message),
+    warn: (message, fields) => logger.warn(fields ?? {}, message),
+    error: (message, error, fields) => logger.error({ ...fields, err: error }, message),
+  };
+}
+
+/** Says nothing; for tests that do not look at logs. */
+export const silentLog: Log = { info() {}, warn() {}, error() {} };

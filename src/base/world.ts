@@ -1,0 +1,55 @@
+/**
+ * The one door to time, timers, chance and simulated death.
+ *
+ * Everything above asks a World, so that a seeded simulation can own them all. Only this file may name
+ * Date.now, performance.now, setTimeout or the system's random source (test/tidy.test.ts holds it).
+ */
+import { randomBytes } from "node:crypto";
+import { monotonicFactory, type ULIDFactory } from "ulid";
+
+/** Undoes a timer; harmless when it has already fired. */
+export type Cancel = () => void;
+
+export interface World {
+  /** Wall-clock time in Unix milliseconds. May jump. */
+  nowMs(): number;
+  /** Milliseconds since an arbitrary start; never goes back. */
+  monotonicMs(): number;
+  /** Calls `act` once after `delayMs`. A pending timer does not keep the process alive. */
+  after(delayMs: number, act: () => void): Cancel;
+  /** Calls `act` once the events that are waiting now have been seen: the end of this turn of the loop. */
+  soon(act: () => void): void;
+  /** Unpredictable bytes. */
+  randomBytes(count: number): Uint8Array;
+  /** A ULID; each one sorts after the one before, also within a millisecond. */
+  ulid(): string;
+  /** Marks a place where a crash is interesting. Does nothing outside a simulation or a crash test. */
+  crashPoint(name: string): void;
+}
+
+/** Resolves after `delayMs` of the world's time. */
+export function sleep(world: World, delayMs: number): Promise<void> {
+  return new Promise((resolve) => {
+    world.after(delayMs, resolve);
+  });
+}
+
+/** The real clock, timers and random source. */
+export function realWorld(crashPoint: (name: string) => void = () => {}): World {
+  const nextUlid: ULIDFactory = monotonicFactory(() => randomBytes(1)[0]! / 256);
+  return {
+    nowMs: () => Date.now(),
+    monotonicMs: () => performance.now(),
+    after(delayMs, act) {
+      const timer = setTimeout(act, delayMs);
+      timer.unref();
+      return () => clearTimeout(timer);
+    },
+    soon(act) {
+      setImmediate(act);
+    },
+    randomBytes: (count) => randomBytes(count),
+    ulid: () => nextUlid(Date.now()),
+    crashPoint,
+  };
+}

@@ -1,0 +1,173 @@
+/**
+ * Which databases exist: the claims of names in object storage.
+ *
+ * Always true: object storage decides; what is held here is a cache of claims that can only be out of date by
+ * `claimCacheMs`, and never for a decision that a conditional put makes. Must not know: engines, tokens, wires.
+ */
+import { assert } from "../base/assert.ts";
+import { ServiceError, StoreError } from "../base/errors.ts";
+import { limits } from "../base/limits.ts";
+import type { World } from "../base/world.ts";
+import { decodeNameClaim, encodeNameClaim, type NameClaim } from "../format/name-claim.ts";
+import { isNamePart, profileOfDatabaseName } from "../format/names.ts";
+import { databaseNameOfClaimKey, nameClaimKey, nameClaimPrefix } from "../format/object-keys.ts";
+import type { ObjectStore, PutCondition } from "../store/object-store.ts";
+
+/** A database that exists. */
+export interface DatabaseRecord {
+  readonly name: string;
+  readonly uuid: string;
+  readonly createdAtMs: number;
+}
+
+interface Cached {
+  readonly claim: NameClaim | undefined;
+  readonly readAtMs: number;
+}
+
+/** Another node may delete or create a name; within this time we notice. */
+const claimCacheMs = 5_000;
+const listPageSize = 1_000;
+/** A lost race is settled by reading again; more rounds than this means the store does not keep its promise. */
+const racesMax = 16;
+
+/** A version-4 UUID from the world's randomness. */
+function newUuid(world: World): string {
+  const bytes = world.randomBytes(16);
+  bytes[6] = (bytes[6]! & 0x0f) | 0x40;
+  bytes[8] = (bytes[8]! & 0x3f) | 0x80;
+  const hex = Buffer.from(bytes).toString("hex");
+  return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join("-");
+}
+
+function recordOf(name: string, claim: NameClaim | undefined): DatabaseRecord | undefined {
+  if (claim === undefined || claim.deletedAtMs !== undefined) return undefined;
+  return { name, uuid: claim.uuid, createdAtMs: claim.createdAtMs };
+}
+
+export class Databases {
+  readonly #store: ObjectStore;
+  readonly #world: World;
+  readonly #cache = new Map<string, Cached>();
+
+  constructor(store: ObjectStore, world: World) {
+    this.#store = store;
+    this.#world = world;
+  }
+
+  /** Claims the name. Throws already_exists when a database holds it. */
+  async create(name: string): Promise<DatabaseRecord> {
+    const { record, created } = await this.#claim(name);
+    if (!created) throw new ServiceError("already_exists", `database ${name} already exists`);
+    return record;
+  }
+
+  /** The database, claimed now when nobody holds the name. Racing callers get the same one. */
+  async ensure(name: string): Promise<DatabaseRecord> {
+    return (await this.find(name)) ?? (await this.#claim(name)).record;
+  }
+
+  /** The database, or undefined. An absent one is never remembered, so that a create elsewhere is seen at once. */
+  async find(name: string): Promise<DatabaseRecord | undefined> {
+    const cached = this.#cache.get(name);
+    if (cached?.claim !== undefined && this.#world.monotonicMs() - cached.readAtMs < claimCacheMs) {
+      return recordOf(name, cached.claim);
+    }
+    return recordOf(name, (await this.#read(name)).claim);
+  }
+
+  /** The database; throws database_not_found. */
+  async require(name: string): Promise<DatabaseRecord> {
+    const found = await this.find(name);
+    if (found === undefined) throw new ServiceError("database_not_found", `database ${name} does not exist`);
+    return found;
+  }
+
+  /** Turns the claim into a tombstone and gives what it held. Throws database_not_found. */
+  async remove(name: string): Promise<DatabaseRecord> {
+    for (let race = 0; race < racesMax; race++) {
+      const { claim, version } = await this.#read(name);
+      const record = recordOf(name, claim);
+      if (record === undefined || claim === undefined || version === undefined) {
+        throw new ServiceError("database_not_found", `database ${name} does not exist`);
+      }
+      const tombstone = { ...claim, deletedAtMs: Math.max(this.#world.nowMs(), claim.createdAtMs) };
+      if (await this.#put(name, tombstone, { kind: "version", version })) return record;
+    }
+    throw new StoreError("unavailable", "a database name changed too often to be deleted");
+  }
+
+  /** Every database, by name. */
+  async list(): Promise<DatabaseRecord[]> {
+    return this.#listUnder(nameClaimPrefix);
+  }
+
+  /** The profiles of a namespace, by name. */
+  async listProfiles(namespace: string): Promise<{ readonly profile: string; readonly createdAtMs: number }[]> {
+    assert(isNamePart(namespace), "a namespace was checked before it is listed");
+    const databases = await this.#listUnder(`${nameClaimPrefix}${namespace}--`);
+    return databases.flatMap(({ name, createdAtMs }) => {
+      const parts = profileOfDatabaseName(name);
+      return parts?.namespace === namespace ? [{ profile: parts.profile, createdAtMs }] : [];
+    });
+  }
+
+  async #listUnder(prefix: string): Promise<DatabaseRecord[]> {
+    const records: DatabaseRecord[] = [];
+    for (let after: string | undefined; ; ) {
+      const page = await this.#store.list(prefix, { after, limit: listPageSize });
+      const names = page.objects.flatMap(({ key }) => databaseNameOfClaimKey(key) ?? []);
+      const found = await Promise.all(names.map(async (name) => recordOf(name, (await this.#read(name)).claim)));
+      records.push(...found.filter((record) => record !== undefined));
+      if (page.next === undefined || records.length >= limits.databasesListMax) return records;
+      after = page.next;
+    }
+  }
+
+  async #claim(name: string): Promise<{ readonly record: DatabaseRecord; readonly created: boolean }> {
+    for (let race = 0; race < racesMax; race++) {
+      const { claim, version } = await this.#read(name);
+      const existing = recordOf(name, claim);
+      if (existing !== undefined) return { record: existing, created: false };
+      // A new life starts after the tombstone, so that tokens of the old one stay older than it.
+      const createdAtMs = Math.max(this.#world.nowMs(), (claim?.deletedAtMs ?? 0) + 1);
+      const fresh: NameClaim = { uuid: newUuid(this.#world), createdAtMs, deletedAtMs: undefined };
+      const condition: PutCondition = version === undefined ? { kind: "absent" } : { kind: "version", version };
+      if (await this.#put(name, fresh, condition)) {
+        const record = recordOf(name, fresh);
+        assert(record !== undefined, "a fresh claim is a live one");
+        return { record, created: true };
+      }
+    }
+    throw new StoreError("unavailable", "a database name changed too often to be claimed");
+  }
+
+  async #read(name: string): Promise<{ readonly claim: NameClaim | undefined; readonly version: string | undefined }> {
+    const stored = await this.#store.get(nameClaimKey(name));
+    const claim = stored && decodeNameClaim(stored.bytes);
+    this.#remember(name, claim);
+    return { claim, version: stored?.version };
+  }
+
+  /** Whether our put is what now stands. An unknown outcome is settled by reading back: the uuid and times tell. */
+  async #put(name: string, claim: NameClaim, condition: PutCondition): Promise<boolean> {
+    try {
+      const outcome = await this.#store.put(nameClaimKey(name), encodeNameClaim(claim), condition);
+      if (outcome.kind === "stored") this.#remember(name, claim);
+      return outcome.kind === "stored";
+    } catch (error) {
+      if (!(error instanceof StoreError) || error.kind !== "unknown_outcome") throw error;
+      const now = (await this.#read(name)).claim;
+      return now?.uuid === claim.uuid && now.deletedAtMs === claim.deletedAtMs;
+    }
+  }
+
+  #remember(name: string, claim: NameClaim | undefined): void {
+    this.#cache.delete(name);
+    if (this.#cache.size >= limits.claimsCachedMax) {
+      const oldest = this.#cache.keys().next().value;
+      if (oldest !== undefined) this.#cache.delete(oldest);
+    }
+    if (claim !== undefined) this.#cache.set(name, { claim, readAtMs: this.#world.monotonicMs() });
+  }
+}

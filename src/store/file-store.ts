@@ -1,0 +1,224 @@
+/**
+ * Object storage in a local directory, with the same compare-and-set across processes as S3 gives.
+ *
+ * Each key is a directory `<key>~` of numbered version files; the highest number is the object. A put writes and syncs
+ * a temporary file and link(2)s it onto the next number: link fails when the name exists, so of any number of racing
+ * writers exactly one wins. An empty version file is a tombstone; every other file is the byte 1 and then the object.
+ *
+ * The sleeping writer: one that read version n, slept while others moved on and old versions were removed, could link
+ * n+1 anew. It is never read (the highest wins), but must not believe it has won: after the link the directory is read
+ * again, and if n+1 is old enough to have been removed before, the outcome is reported as unknown.
+ */
+import { constants } from "node:fs";
+import { link, mkdir, open, readdir, readFile, rm, stat, unlink } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { StoreError } from "../base/errors.ts";
+import type { World } from "../base/world.ts";
+import type { ListedObject, ListPage, ObjectStore, PutCondition, PutOutcome, StoredObject } from "./object-store.ts";
+
+/** Superseded versions that stay, so that a reader who has just listed still finds what it saw. */
+const versionsKept = 16;
+const objectSuffix = "~";
+const temporaryDirectory = ".tmp";
+const dataMark = Buffer.from([1]);
+
+/** Keys are ours alone (format/object-keys), but a store checks what becomes a path. */
+const keyPattern = /^[A-Za-z0-9_-][A-Za-z0-9._-]*(\/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$/;
+
+function isMissing(error: unknown): boolean {
+  const code = (error as NodeJS.ErrnoException).code;
+  return code === "ENOENT" || code === "ENOTDIR";
+}
+
+function fault(what: string, error: unknown): StoreError {
+  const code = (error as NodeJS.ErrnoException).code ?? "fault";
+  return new StoreError("unavailable", `file store: ${what} failed (${code})`, { cause: error });
+}
+
+async function syncDirectory(path: string): Promise<void> {
+  const handle = await open(path, constants.O_RDONLY | constants.O_DIRECTORY);
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+export class FileStore implements ObjectStore {
+  readonly #root: string;
+  readonly #world: World;
+
+  private constructor(root: string, world: World) {
+    this.#root = root;
+    this.#world = world;
+  }
+
+  /** Opens the directory, creating it when it is not there. */
+  static async open(root: string, world: World): Promise<FileStore> {
+    try {
+      await mkdir(join(root, temporaryDirectory), { recursive: true });
+      await syncDirectory(root);
+    } catch (error) {
+      throw fault("opening", error);
+    }
+    return new FileStore(root, world);
+  }
+
+  async get(key: string): Promise<StoredObject | undefined> {
+    const directory = this.#directory(key);
+    // A version that vanishes between listing and reading was superseded meanwhile: look again.
+    for (;;) {
+      const newest = (await this.#versions(directory)).at(-1);
+      if (newest === undefined) return undefined;
+      try {
+        const bytes = await readFile(join(directory, String(newest)));
+        return bytes.length === 0 ? undefined : { bytes: bytes.subarray(dataMark.length), version: String(newest) };
+      } catch (error) {
+        if (!isMissing(error)) throw fault("reading", error);
+      }
+    }
+  }
+
+  async put(key: string, bytes: Uint8Array, condition: PutCondition): Promise<PutOutcome> {
+    const directory = this.#directory(key);
+    const newest = (await this.#versions(directory)).at(-1) ?? 0;
+    const live = newest > 0 && !(await this.#isTombstone(directory, newest));
+    const holds = condition.kind === "absent" ? !live : live && condition.version === String(newest);
+    if (!holds) return { kind: "conflict" };
+    return this.#append(directory, newest + 1, [dataMark, bytes]);
+  }
+
+  async delete(key: string): Promise<void> {
+    const directory = this.#directory(key);
+    for (;;) {
+      const newest = (await this.#versions(directory)).at(-1);
+      if (newest === undefined || (await this.#isTombstone(directory, newest))) return;
+      if ((await this.#append(directory, newest + 1, [])).kind === "stored") return;
+    }
+  }
+
+  async list(prefix: string, options: { after?: string | undefined; limit: number }): Promise<ListPage> {
+    const slash = prefix.lastIndexOf("/");
+    const objects: ListedObject[] = [];
+    const start = slash < 0 ? "" : prefix.slice(0, slash + 1);
+    await this.#walk(start, prefix, options.after, options.limit + 1, objects);
+    const page = objects.slice(0, options.limit);
+    return { objects: page, next: objects.length > page.length ? page.at(-1)?.key : undefined };
+  }
+
+  /** Appends live objects below `folder` in ascending key order until `most` are found. */
+  async #walk(folder: string, prefix: string, after: string | undefined, most: number, found: ListedObject[]): Promise<void> {
+    let names: string[];
+    try {
+      names = await readdir(join(this.#root, folder));
+    } catch (error) {
+      if (isMissing(error)) return;
+      throw fault("listing", error);
+    }
+    const keys = names
+      .filter((name) => name !== temporaryDirectory)
+      .map((name) => folder + (name.endsWith(objectSuffix) ? name.slice(0, -objectSuffix.length) : `${name}/`))
+      .sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
+    for (const key of keys) {
+      if (found.length >= most) return;
+      const isFolder = key.endsWith("/");
+      if (!key.startsWith(prefix) && !(isFolder && prefix.startsWith(key))) continue;
+      if (isFolder) {
+        await this.#walk(key, prefix, after, most, found);
+      } else if (after === undefined || Buffer.compare(Buffer.from(key), Buffer.from(after)) > 0) {
+        const bytes = await this.#liveBytes(key);
+        if (bytes !== undefined) found.push({ key, bytes });
+      }
+    }
+  }
+
+  async #liveBytes(key: string): Promise<number | undefined> {
+    const directory = this.#directory(key);
+    const newest = (await this.#versions(directory)).at(-1);
+    if (newest === undefined) return undefined;
+    try {
+      const { size } = await stat(join(directory, String(newest)));
+      return size === 0 ? undefined : size - dataMark.length;
+    } catch (error) {
+      if (isMissing(error)) return this.#liveBytes(key);
+      throw fault("listing", error);
+    }
+  }
+
+  #directory(key: string): string {
+    if (!keyPattern.test(key)) throw new StoreError("misconfigured", "an object key has a form that no file can have");
+    return join(this.#root, key + objectSuffix);
+  }
+
+  /** Version numbers in ascending order; none when the key was never written. */
+  async #versions(directory: string): Promise<number[]> {
+    try {
+      return (await readdir(directory)).map(Number).sort((a, b) => a - b);
+    } catch (error) {
+      if (isMissing(error)) return [];
+      throw fault("listing", error);
+    }
+  }
+
+  async #isTombstone(directory: string, version: number): Promise<boolean> {
+    try {
+      return (await stat(join(directory, String(version)))).size === 0;
+    } catch (error) {
+      // Superseded since we listed: whatever the caller wanted, its condition no longer holds.
+      if (isMissing(error)) return true;
+      throw fault("reading", error);
+    }
+  }
+
+  async #append(directory: string, version: number, parts: readonly Uint8Array[]): Promise<PutOutcome> {
+    const temporary = join(this.#root, temporaryDirectory, this.#world.ulid());
+    try {
+      await this.#writeSynced(temporary, parts);
+      await this.#makeDirectory(directory);
+      try {
+        await link(temporary, join(directory, String(version)));
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code === "EEXIST") return { kind: "conflict" };
+        throw error;
+      }
+      await syncDirectory(directory);
+      const versions = await this.#versions(directory);
+      if (versions.at(-1)! >= version + versionsKept) {
+        throw new StoreError("unknown_outcome", "file store: others moved far on during this put; read the object back");
+      }
+      await this.#removeOld(directory, versions, version);
+      return { kind: "stored", version: String(version) };
+    } catch (error) {
+      throw error instanceof StoreError ? error : fault("writing", error);
+    } finally {
+      await rm(temporary, { force: true });
+    }
+  }
+
+  async #writeSynced(path: string, parts: readonly Uint8Array[]): Promise<void> {
+    const handle = await open(path, "wx", 0o600);
+    try {
+      await handle.writev(parts.length > 0 ? [...parts] : [new Uint8Array(0)]);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+  }
+
+  /** Creates the directory and makes every new link of its path durable. */
+  async #makeDirectory(directory: string): Promise<void> {
+    const first = await mkdir(directory, { recursive: true });
+    if (first === undefined) return;
+    for (let path = directory; path.length >= first.length; path = dirname(path)) await syncDirectory(dirname(path));
+  }
+
+  /** Removes superseded versions, oldest first: the sleeping-writer rule rests on that order. */
+  async #removeOld(directory: string, versions: readonly number[], written: number): Promise<void> {
+    for (const version of versions) {
+      if (version > written - versionsKept) return;
+      await unlink(join(directory, String(version))).catch((error: unknown) => {
+        if (!isMissing(error)) throw error;
+      });
+    }
+  }
+}

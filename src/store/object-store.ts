@@ -1,0 +1,47 @@
+/**
+ * The object-store port: the only truth that outlives a node. Three adapters: file, memory, S3.
+ *
+ * Always true of an adapter: a put with a condition is atomic among all clients (one winner of a race); a get after a
+ * put that succeeded sees that put or a later one; an answer that may or may not have been applied is reported as
+ * StoreError("unknown_outcome"), never as a failure.
+ */
+
+/** Opaque, differs for every put of a key, compared for equality only. */
+export type ObjectVersion = string;
+
+export interface StoredObject {
+  readonly bytes: Uint8Array;
+  readonly version: ObjectVersion;
+}
+
+/** What must be true of the key for the put to happen. */
+export type PutCondition =
+  | { readonly kind: "absent" }
+  | { readonly kind: "version"; readonly version: ObjectVersion };
+
+export type PutOutcome =
+  | { readonly kind: "stored"; readonly version: ObjectVersion }
+  /** The condition did not hold; nothing was changed. */
+  | { readonly kind: "conflict" };
+
+export interface ListedObject {
+  readonly key: string;
+  readonly bytes: number;
+}
+
+export interface ListPage {
+  readonly objects: readonly ListedObject[];
+  /** Give this back as `after` to go on; undefined at the end. */
+  readonly next: string | undefined;
+}
+
+export interface ObjectStore {
+  /** The object, or undefined when there is none. */
+  get(key: string): Promise<StoredObject | undefined>;
+  /** Stores the bytes if the condition holds. */
+  put(key: string, bytes: Uint8Array, condition: PutCondition): Promise<PutOutcome>;
+  /** Removes the object; an absent one is fine. */
+  delete(key: string): Promise<void>;
+  /** Keys under a prefix in ascending bytewise order, at most `limit` of them. */
+  list(prefix: string, options: { readonly after?: string | undefined; readonly limit: number }): Promise<ListPage>;
+}

@@ -1,0 +1,71 @@
+import { describe, expect, test } from "vitest";
+import { StoreError } from "../../../src/base/errors.ts";
+import { realWorld } from "../../../src/base/world.ts";
+import { Databases } from "../../../src/control/databases.ts";
+import { nameClaimKey } from "../../../src/format/object-keys.ts";
+import { MemoryStore } from "../../../src/store/memory-store.ts";
+import type { PutCondition, PutOutcome } from "../../../src/store/object-store.ts";
+
+const world = realWorld();
+
+/** Applies a put and then loses its answer, as a store behind a network may. */
+class ForgetfulStore extends MemoryStore {
+  forget = 0;
+  override async put(key: string, bytes: Uint8Array, condition: PutCondition): Promise<PutOutcome> {
+    const outcome = await super.put(key, bytes, condition);
+    if (this.forget-- > 0) throw new StoreError("unknown_outcome", "the answer was lost");
+    return outcome;
+  }
+}
+
+describe("databases", () => {
+  test("core-02: a name is claimed once; the list shows every database", async () => {
+    const databases = new Databases(new MemoryStore(), world);
+    const a = await databases.create("a");
+    await databases.create("b");
+    await expect(databases.create("a")).rejects.toMatchObject({ code: "already_exists" });
+    expect((await databases.list()).map(({ name }) => name)).toEqual(["a", "b"]);
+    expect(await databases.require("a")).toEqual(a);
+    await expect(databases.require("c")).rejects.toMatchObject({ code: "database_not_found" });
+  });
+
+  test("two nodes that race for one name agree on one uuid", async () => {
+    const store = new MemoryStore();
+    const nodes = Array.from({ length: 8 }, () => new Databases(store, world));
+    const records = await Promise.all(nodes.map((node) => node.ensure("acme--alice")));
+    expect(new Set(records.map(({ uuid }) => uuid)).size).toBe(1);
+    const creations = await Promise.allSettled(nodes.map((node) => node.create("plain")));
+    expect(creations.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
+  });
+
+  test("a deleted name leaves a tombstone; the next life has a fresh uuid and a later birth", async () => {
+    const store = new MemoryStore();
+    const databases = new Databases(store, world);
+    const first = await databases.create("a");
+    await databases.remove("a");
+    await expect(databases.remove("a")).rejects.toMatchObject({ code: "database_not_found" });
+    expect(await databases.find("a")).toBeUndefined();
+    expect(await store.get(nameClaimKey("a"))).toBeDefined();
+    expect(await databases.list()).toEqual([]);
+    const second = await databases.create("a");
+    expect(second.uuid).not.toBe(first.uuid);
+    expect(second.createdAtMs).toBeGreaterThan(first.createdAtMs);
+  });
+
+  test("an answer that the store lost is settled by reading back", async () => {
+    const store = new ForgetfulStore();
+    const databases = new Databases(store, world);
+    store.forget = 1;
+    const created = await databases.create("a");
+    expect((await new Databases(store, world).require("a")).uuid).toBe(created.uuid);
+    store.forget = 1;
+    await databases.remove("a");
+    expect(await databases.find("a")).toBeUndefined();
+  });
+
+  test("profiles are listed by namespace, and only its own", async () => {
+    const databases = new Databases(new MemoryStore(), world);
+    for (const name of ["acme--alice", "acme--bob", "acmex--carol", "acme"]) await databases.ensure(name);
+    expect((await databases.listProfiles("acme")).map(({ profile }) => profile)).toEqual(["alice", "bob"]);
+  });
+});
