@@ -1,0 +1,141 @@
+/** The OpenAPI document is valid, complete, and says what the endpoint table says. */
+import { Validator } from "@seriousme/openapi-schema-validator";
+import { describe, expect, it } from "vitest";
+import { errorCodes, type ErrorCode } from "../../src/base/errors.ts";
+import { errorCodesOf, openapiDocument, plainRoutes } from "../../src/server/openapi.ts";
+import { endpoints, pathTemplate, scopeNames } from "../../src/service/methods.ts";
+
+interface Operation {
+  readonly operationId: string;
+  readonly description: string;
+  readonly security: readonly Record<string, readonly string[]>[];
+  readonly parameters?: readonly { readonly name?: string; readonly in?: string; readonly required?: boolean; readonly $ref?: string }[];
+  readonly requestBody?: { readonly required: boolean; readonly content: Record<string, { readonly schema: { readonly $ref?: string } }> };
+  readonly responses: Record<string, { readonly headers?: object; readonly content?: Record<string, { readonly schema: { readonly $ref?: string } }> }>;
+}
+
+interface ObjectSchema {
+  readonly properties: Record<string, Record<string, unknown>>;
+  readonly required?: readonly string[];
+}
+
+interface Document {
+  readonly paths: Record<string, Record<string, Operation>>;
+  readonly components: { readonly schemas: Record<string, ObjectSchema> };
+}
+
+// Through JSON, as clients get it.
+const text = JSON.stringify(openapiDocument(endpoints));
+const document = JSON.parse(text) as Document;
+const { schemas } = document.components;
+const operations = Object.values(document.paths).flatMap((path) => Object.values(path));
+
+function operationOf(name: string): Operation {
+  const endpoint = endpoints.find((candidate) => candidate.name === name);
+  const operation = endpoint && document.paths[pathTemplate(endpoint.segments)]?.[endpoint.httpMethod.toLowerCase()];
+  if (!operation) throw new Error(`no operation ${name}`);
+  return operation;
+}
+
+describe("the OpenAPI document", () => {
+  it("is valid OpenAPI 3.1", async () => {
+    const validator = new Validator();
+    const result = await validator.validate(JSON.parse(text) as Record<string, unknown>);
+    expect(result).toMatchObject({ valid: true });
+    expect(validator.version).toBe("3.1");
+  });
+
+  it("surface lockstep: has the paths and methods of the endpoint table and the plain routes, and no others", () => {
+    const documented = Object.entries(document.paths).flatMap(([path, methods]) => Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`));
+    const served = endpoints.map((endpoint) => `${endpoint.httpMethod} ${pathTemplate(endpoint.segments)}`);
+    expect(documented.toSorted()).toEqual([...served, ...Object.keys(plainRoutes).map((path) => `GET ${path}`)].toSorted());
+  });
+
+  it("names every operation once", () => {
+    const ids = operations.map((operation) => operation.operationId);
+    expect(new Set(ids).size).toBe(ids.length);
+  });
+
+  it("refers to nothing that it does not hold", () => {
+    const references = [...text.matchAll(/"\$ref":"#\/([^"]+)"/g)].map((match) => match[1] as string);
+    expect(references.length).toBeGreaterThan(0);
+    const missing = references.filter((reference) => reference.split("/").reduce<unknown>((at, key) => (at as Record<string, unknown>)[key], document) === undefined);
+    expect(missing).toEqual([]);
+  });
+
+  it("describes every operation and every property", () => {
+    expect(operations.filter((operation) => !operation.description)).toEqual([]);
+    const bare = Object.entries(schemas).flatMap(([name, schema]) =>
+      Object.entries(schema.properties).filter(([, property]) => !property.description).map(([property]) => `${name}.${property}`),
+    );
+    expect(bare).toEqual([]);
+  });
+
+  it("shows 64-bit integers as numbers, nulls where there can be nulls, and leaves out what may be absent", () => {
+    const memory = schemas.Memory as ObjectSchema;
+    expect(memory.properties.created_at).toMatchObject({ type: "integer", format: "int64" });
+    expect(memory.properties.topic_key).toMatchObject({ type: ["string", "null"] });
+    expect(memory.properties.supersedes).toMatchObject({ type: "array", items: { type: "string" } });
+    expect(memory.required).toEqual(expect.arrayContaining(["id", "created_at", "topic_key", "superseded_by"]));
+    for (const only of ["score", "channels", "supersedes", "expires_at"]) expect(memory.required).not.toContain(only);
+    expect(schemas.ErasureCoupon?.properties.erased_txid).toMatchObject({ type: "object", additionalProperties: { type: "integer" } });
+    expect(schemas.ProfilePolicy?.properties.override).toMatchObject({ type: ["object", "null"] });
+  });
+
+  it("shows requests with what they need, and keeps path and query out of bodies", () => {
+    const ingest = operationOf("MemoryService.Ingest");
+    expect(ingest.requestBody?.content["application/json"]?.schema.$ref).toBe("#/components/schemas/IngestRequest");
+    expect(Object.keys(schemas.IngestRequest?.properties ?? {})).toEqual(["memories"]);
+    expect(schemas.MemoryInput?.required).toEqual(["type", "summary"]);
+    expect(schemas.MemoryInput?.properties.ttl).toMatchObject({ type: "integer", default: 86400 });
+    expect(schemas.RecallRequest?.properties.embedding).toMatchObject({ type: "array", items: { type: "number" } });
+    expect(schemas.FindDocsRequest?.properties.sort).toMatchObject({ type: "object", additionalProperties: { type: "integer" } });
+    expect(schemas.RewindBranchRequest?.properties.to).toMatchObject({ type: ["string", "number"] });
+    expect(ingest.parameters).toEqual(expect.arrayContaining([expect.objectContaining({ name: "branch", in: "query", required: false })]));
+    expect(Object.keys(operationOf("DataService.PutValue").requestBody?.content ?? {})).toEqual(["*/*"]);
+  });
+
+  it("tells the headers of requests and answers", () => {
+    const parametersOf = (name: string) => operationOf(name).parameters?.flatMap((parameter) => parameter.$ref?.split("/").at(-1) ?? []);
+    expect(parametersOf("MemoryService.Ingest")).toEqual(["Service-Branch", "Service-Min-Txid", "Service-Consistency", "Service-Durability"]);
+    expect(parametersOf("MemoryService.Recall")).not.toContain("Service-Durability");
+    expect(parametersOf("DataService.ExecuteSql")).toContain("Service-Durability");
+    expect(parametersOf("ControlService.ListDatabases")).toEqual([]);
+    expect(operationOf("MemoryService.ForgetMemory").responses["204"]?.headers).toHaveProperty("Service-Erasure-Id");
+    expect(operationOf("MemoryService.Recall").responses["429"]?.headers).toHaveProperty("Retry-After");
+    expect(operationOf("MemoryService.Recall").responses["401"]?.headers).toHaveProperty("WWW-Authenticate");
+  });
+
+  it.each(endpoints.map((endpoint) => [endpoint.name, endpoint] as const))("%s: status, txid header, security and errors", (name, endpoint) => {
+    const operation = operationOf(name);
+    const { rule } = endpoint;
+    const success = operation.responses[rule.status];
+    expect("Service-Txid" in (success?.headers ?? {})).toBe(rule.txid);
+    expect(success?.content === undefined).toBe(rule.status === 204);
+
+    const role = scopeNames.get(rule.scope);
+    for (const alternative of operation.security) {
+      for (const [scheme, roles] of Object.entries(alternative)) expect(roles).toEqual(scheme === "platformKey" || role === undefined ? [] : [role]);
+    }
+    expect(operation.security.length).toBeGreaterThan(0);
+
+    const statuses = errorCodesOf(endpoint).map((code: ErrorCode) => String(errorCodes[code].http));
+    expect(Object.keys(operation.responses)).toEqual(expect.arrayContaining(statuses));
+  });
+
+  it("hardening-06: lists the specific error codes where the specification has them", () => {
+    const byName = (name: string) => endpoints.find((endpoint) => endpoint.name === name);
+    const codesOf = (name: string) => {
+      const endpoint = byName(name);
+      return endpoint ? errorCodesOf(endpoint) : [];
+    };
+    expect(codesOf("ControlService.CreateDatabase")).toContain("already_exists");
+    expect(codesOf("ControlService.DeleteDatabase")).toContain("database_not_found");
+    expect(codesOf("ControlService.GetNamespacePolicy")).toContain("not_found");
+    expect(codesOf("MemoryService.Ask")).toContain("unconfigured");
+    expect(codesOf("MemoryService.PutProfilePolicy")).toContain("conflict");
+    expect(codesOf("BranchService.CreateBranch")).toContain("already_exists");
+    expect(codesOf("BranchService.DeleteBranch")).toContain("branch_not_found");
+    expect(codesOf("BranchService.RewindBranch")).toContain("not_found");
+  });
+});

@@ -1,0 +1,228 @@
+/**
+ * The proto files say what the interface specification says: every row of its tables is a method with that path, access,
+ * request, status and answer, and every method beyond them is listed here as an extension.
+ */
+import { type DescField, type DescMessage, getOption, ScalarType } from "@bufbuild/protobuf";
+import { describe, expect, it } from "vitest";
+import { json } from "../../gen/palimpsest/v1/options_pb.ts";
+import { isRequired } from "../../src/server/openapi-schema.ts";
+import { plainRoutes } from "../../src/server/openapi.ts";
+import { Credential, type Endpoint, endpoints, pathTemplate, scopeNames } from "../../src/service/methods.ts";
+import { agentMemory, answerRecords, controlPlane, inputRecords, type SpecField, type SpecRoute, substrate } from "./spec-tables.ts";
+
+/** Methods that the specification does not have. */
+const extensionRoutes = new Set([
+  "GET /v1/db/{db}/branches/{branch}/checkpoints",
+  "DELETE /v1/db/{db}/branches/{branch}/checkpoint/{name}",
+]);
+
+/** Request fields that the specification does not have, all optional. */
+const extensionFields: { readonly [place: string]: readonly string[] } = {
+  "MemoryService.Recall": ["min_score", "explain"],
+  "MemoryService.ListSessions": ["limit"],
+  "DataService.ListKeys": ["cursor"],
+};
+
+/** Where a decision goes beyond the specification: what it says, and what we do. */
+const settledAuth: { readonly [route: string]: { readonly from: string; readonly to: string } } = {
+  // Its chapter on authentication lets namespace tokens mint per-profile tokens.
+  "POST /v1/databases/{db}/tokens": { from: "P", to: "P or NS admin" },
+};
+/** Missing content is null rather than refused. */
+const settledOptional = new Set(["MemoryInput.content"]);
+/** Limits that the specification leaves out. */
+const settledDefaults: { readonly [place: string]: number } = { "DataService.FindDocs.limit": 100, "DataService.FindDocs.skip": 0 };
+
+/** The scopes of the routes under `/v1/db`: what reads needs read, what changes data write, what changes branches admin. */
+const substrateScopes: { readonly [route: string]: "read" | "write" | "admin" } = {
+  "POST /v1/db/{db}/memory/{session}/turns": "write",
+  "GET /v1/db/{db}/memory/{session}/turns": "read",
+  "POST /v1/db/{db}/memory/{session}/search": "read",
+  "POST /v1/db/{db}/sql": "read", // write when a statement mutates
+  "POST /v1/db/{db}/sync": "write",
+  "GET /v1/db/{db}/kv/{ns}": "read",
+  "GET /v1/db/{db}/kv/{ns}/{key}": "read",
+  "PUT /v1/db/{db}/kv/{ns}/{key}": "write",
+  "DELETE /v1/db/{db}/kv/{ns}/{key}": "write",
+  "POST /v1/db/{db}/docs/{coll}/insert": "write",
+  "POST /v1/db/{db}/docs/{coll}/find": "read",
+  "POST /v1/db/{db}/docs/{coll}/update": "write",
+  "POST /v1/db/{db}/docs/{coll}/delete": "write",
+  "POST /v1/db/{db}/docs/{coll}/indexes": "write",
+  "POST /v1/db/{db}/vectors/{coll}": "write",
+  "POST /v1/db/{db}/vectors/{coll}/search": "read",
+  "POST /v1/db/{db}/branches": "admin",
+  "GET /v1/db/{db}/branches": "read",
+  "DELETE /v1/db/{db}/branches/{branch}": "admin",
+  "POST /v1/db/{db}/branches/{branch}/checkpoint": "admin",
+  "POST /v1/db/{db}/branches/{branch}/rewind": "admin",
+};
+
+const rows: readonly SpecRoute[] = [
+  ...controlPlane,
+  ...agentMemory,
+  ...substrate.map((row): SpecRoute => {
+    const scope = substrateScopes[`${row.method} ${row.path}`];
+    if (scope === undefined) throw new Error(`no scope for ${row.method} ${row.path}`);
+    return { ...row, auth: "DB", scope };
+  }),
+];
+const byRoute = new Map(endpoints.map((endpoint) => [`${endpoint.httpMethod} ${pathTemplate(endpoint.segments)}`, endpoint]));
+const routeOf = (row: SpecRoute) => `${row.method} ${row.path}`;
+
+function endpointFor(row: SpecRoute): Endpoint {
+  const endpoint = byRoute.get(routeOf(row));
+  if (!endpoint) throw new Error(`no method for ${routeOf(row)}`);
+  return endpoint;
+}
+
+describe("the specification's endpoint tables", () => {
+  it("has a method for every row, and no method beyond but the listed extensions", () => {
+    expect([...byRoute.keys()].toSorted()).toEqual([...rows.map(routeOf), ...extensionRoutes].toSorted());
+  });
+
+  it("has GET /health beside the methods, without a credential", () => {
+    expect(plainRoutes["/health"]).toMatchObject({ security: [] });
+  });
+
+  it.each(rows.map((row) => [routeOf(row), row] as const))("%s: access, status and txid", (route, row) => {
+    const { rule } = endpointFor(row);
+    const settled = settledAuth[route];
+    if (settled) expect(row.auth).toBe(settled.from);
+    expect(accessOf(rule.credential)).toBe(settled?.to ?? row.auth);
+    if (row.scope) expect(scopeNames.get(rule.scope)).toBe(row.scope);
+    expect(rule.status).toBe(row.status);
+    // What is marked TX carries the header; so does whatever else touches a database.
+    if (row.tx) expect(rule.txid).toBe(true);
+    expect(rule.control).toBe(controlPlane.includes(row));
+  });
+
+  it.each(rows.map((row) => [routeOf(row), row] as const))("%s: request", (_route, row) => {
+    const { name, bodyFields, queryFields } = endpointFor(row);
+    compareFields(name, row.fields, [...bodyFields, ...queryFields], extensionFields[name] ?? []);
+  });
+
+  it.each(rows.map((row) => [routeOf(row), row] as const))("%s: answer", (_route, row) => {
+    const { output } = endpointFor(row).method;
+    if (row.answer === "raw") return expect(output.typeName).toBe("google.api.HttpBody");
+    if (typeof row.answer === "string") return expect(output.name).toBe(row.answer);
+    for (const [name, type] of Object.entries(row.answer ?? {})) expectAnswerField(output, name, type, true);
+  });
+
+  it("puts the parameters named `branch` of the memory routes in the query", () => {
+    for (const row of agentMemory.filter((candidate) => "branch" in candidate.fields)) {
+      expect(endpointFor(row).queryFields.map((field) => field.name)).toContain("branch");
+    }
+  });
+});
+
+describe("the specification's records", () => {
+  it.each(Object.entries(inputRecords))("%s as sent", (record, fields) => {
+    compareFields(record, fields, messageNamed(record).fields, []);
+  });
+
+  it.each(Object.entries(answerRecords))("%s as answered", (record, fields) => {
+    for (const [name, field] of Object.entries(fields)) {
+      if (typeof field === "string") expectAnswerField(messageNamed(record), name, field, true);
+      else expectAnswerField(messageNamed(record), name, field.type, false);
+    }
+  });
+});
+
+/** Compares fields both ways; those in `extensions` must be there too, and none of them required. */
+function compareFields(place: string, specified: { readonly [name: string]: SpecField }, fields: readonly DescField[], extensions: readonly string[]) {
+  expect(fields.map((field) => field.name).toSorted(), place).toEqual([...Object.keys(specified), ...extensions].toSorted());
+  for (const field of fields) {
+    const row = specified[field.name];
+    const at = `${place}.${field.name}`;
+    expect(isRequired(field), `${at} required`).toBe(row !== undefined && row.required && !settledOptional.has(at));
+    if (!row) continue;
+    expect(accepted(row.type), `${at} type`).toContain(restType(field));
+    const defaultValue = getOption(field, json).defaultNumber;
+    const expected = typeof row.defaultValue === "number" ? row.defaultValue : settledDefaults[at];
+    expect(defaultValue === undefined ? undefined : Number(defaultValue), `${at} default`).toBe(expected);
+    // An absent boolean is false unless the field can tell absence.
+    if (row.defaultValue === false) expect(field.proto.proto3Optional, `${at} default`).toBe(false);
+  }
+}
+
+function expectAnswerField(message: DescMessage, name: string, type: string, always: boolean) {
+  const field = message.fields.find((candidate) => candidate.name === name);
+  const at = `${message.name}.${name}`;
+  if (!field) throw new Error(`${at} is missing`);
+  const orNull = type.endsWith(" or null");
+  expect(accepted(orNull ? type.slice(0, -" or null".length) : type), `${at} type`).toContain(restType(field));
+  expect(getOption(field, json).nullWhenAbsent, `${at} null`).toBe(orNull);
+  expect(field.proto.proto3Optional && !orNull, `${at} can be left out`).toBe(!always);
+}
+
+/** The forms that fit what the specification calls a type: its objects are our records, its null is the handler's to see. */
+function accepted(type: string): readonly string[] {
+  if (type === "object or null" || type === "array") return ["any JSON"];
+  return [type];
+}
+
+/** A field's form in the REST JSON, in the specification's words. */
+function restType(field: DescField): string {
+  switch (field.fieldKind) {
+    case "scalar":
+      return scalarWord(field.scalar);
+    case "message":
+      return getOption(field, json).bareList ? restType(onlyField(field.message)) : messageWord(field.message, "object");
+    case "list":
+      if (getOption(field, json).orderedObject) return "object";
+      return `array of ${field.listKind === "scalar" ? scalarWord(field.scalar) : messageWord(field.message as DescMessage, undefined)}`;
+    default:
+      return "object";
+  }
+}
+
+const namedInLists = new Set([...Object.keys(answerRecords), "MemoryInput"]);
+
+function messageWord(message: DescMessage, singular: "object" | undefined): string {
+  if (message.typeName === "google.protobuf.Value") return "any JSON";
+  if (message.typeName === "google.api.HttpBody") return "raw";
+  return singular ?? (namedInLists.has(message.name) ? message.name : "object");
+}
+
+function onlyField(wrapper: DescMessage): DescField {
+  const [field, ...others] = wrapper.fields;
+  if (!field || others.length > 0) throw new Error(`${wrapper.name} is no wrapper`);
+  return field;
+}
+
+function scalarWord(scalar: ScalarType): string {
+  switch (scalar) {
+    case ScalarType.STRING:
+      return "string";
+    case ScalarType.BOOL:
+      return "boolean";
+    case ScalarType.FLOAT:
+    case ScalarType.DOUBLE:
+      return "number";
+    default:
+      return "integer";
+  }
+}
+
+function accessOf(credential: Endpoint["rule"]["credential"]): string {
+  switch (credential) {
+    case Credential.PLATFORM:
+      return "P";
+    case Credential.NAMESPACE:
+      return "NS";
+    case Credential.DATABASE:
+      return "DB";
+    case Credential.PLATFORM_OR_NAMESPACE_ADMIN:
+      return "P or NS admin";
+    default:
+      return "none";
+  }
+}
+
+/** A message of the public services by its short name. */
+function messageNamed(name: string): DescMessage {
+  const found = endpoints.flatMap((endpoint) => endpoint.method.parent.file.messages).find((message) => message.name === name);
+  if (!found) throw new Error(`no message ${name}`);
+  return found;
+}
