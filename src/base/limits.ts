@@ -27,11 +27,17 @@ export const limits = {
   /** How much of a content's text goes into the keyword index; longer texts are found by their beginning. */
   indexedTextBytesMax: 64 * KiB,
   ttlSecsMax: 10 * 365 * 86_400,
+  /** How long a task lives when nobody says (spec: Limits). */
+  taskTtlSecsDefault: 86_400,
   recallQueryBytesMax: 16 * KiB,
   /** Distinct query terms after stop words; further ones are ignored, as they no longer move a ranking. */
   recallTermsMax: 64,
   recallDefault: 8,
   recallMax: 1000,
+  /** Each channel of a recall offers at least this many candidates, and four times `k` when that is more. */
+  recallPoolMin: 50,
+  /** Contents in one answer of recall or of the transcript, all together; more must be asked for in smaller parts. */
+  contentsBytesMax: 32 * MiB,
   /** Sweeps delete at most this many rows a turn, so that a sweep never holds a database's queue for long. */
   sweepRowsMax: 500,
 
@@ -59,6 +65,15 @@ export const limits = {
   sortKeysMax: 16,
   pathCharsMax: 256,
   docIndexesMax: 32,
+  docIdBytesMax: 512,
+  /** One find's documents together; a page beyond it is refused, so that one answer never fills the heap. */
+  docsResultBytesMax: 32 * MiB,
+  /** Documents that one `multi` update or delete may touch: it holds the database's writer while it runs. */
+  docsMultiMax: 200_000,
+  /** How far past an array's end `$set` may write; what lies between is filled with null. */
+  docArrayPadMax: 1000,
+  /** Branches of one `$or` that indexes may serve together; SQLite ends a compound SELECT at 500. */
+  filterUnionMax: 100,
 
   // Vectors
   vectorDimensionMax: 4096,
@@ -81,6 +96,28 @@ export const limits = {
   sqlParamsMax: 32_766,
   sqlRowsMax: 10_000,
   sqlResultBytesMax: 16 * MiB,
+  /** One value in user SQL: above the largest document, low enough that a row of several fits in memory. */
+  sqlValueBytesMax: 4 * MiB,
+  /** Never less than this for one value, however large the statement. */
+  sqlValueBytesFloor: 128 * KiB,
+  /** All registers of one statement together, each holding the longest value it may: larger statements get shorter values. */
+  sqlStatementBytesMax: 1024 * MiB,
+  /** Growth of the process while one statement runs, after which it is stopped: accumulating aggregates know no bound. */
+  sqlGrowthBytesMax: 1024 * MiB,
+  /** Product of the argument lengths of functions whose cost it is (replace, instr, trim): about a second. */
+  sqlWorkProductMax: 2 ** 31,
+  /** Names looked up while one statement is prepared: views of views grow exponentially. */
+  sqlNamesMax: 200_000,
+  sqlColumnsMax: 1000,
+  sqlExpressionDepthMax: 500,
+  sqlCompoundMax: 250,
+  sqlProgramOpsMax: 250_000,
+  sqlFunctionArgsMax: 100,
+  /** LIKE and GLOB cost the product of pattern and text. */
+  sqlLikePatternBytesMax: 500,
+  sqlTriggerDepthMax: 100,
+  /** SQLite's message in an answer, in characters: it may quote the statement. */
+  sqlMessageCharsMax: 300,
   /** Mutating user SQL holds the database's writer, so its own budget is short. */
   sqlWriteBudgetMs: 5_000,
   /** Page cache and sorter memory of one statement, before it spills to the private scratch directory. */
@@ -118,7 +155,40 @@ export const limits = {
   /** A connection that has not said which protocol it speaks is closed after this. */
   preambleTimeoutMs: 5_000,
   headerBytesMax: 32 * KiB,
+  /** A request's headers must have come by then. */
+  headersTimeoutMs: 15_000,
+  /** A request's body must have come by then: the largest body over a slow line. */
+  requestReceiveMs: 120_000,
+  /** A connection without a request is closed after this; longer than common load balancers keep theirs. */
+  idleConnectionMs: 75_000,
+  http2StreamsMax: 256,
+  http2WindowBytes: 1 * MiB,
+  http2SessionMemoryMiB: 64,
   drainMs: 10_000,
+
+  // Variables of a node (server/config): defaults and outer bounds that have no other home
+  controlRateDefault: 10,
+  gcGraceSecsDefault: 600,
+  policyCacheSecsDefault: 30,
+  auditFlushMsDefault: 2_000,
+  pitrSecsDefault: 86_400,
+  /** How far `standard` acknowledgements may run ahead of object storage. */
+  unshippedSecsDefault: 300,
+  unshippedBytesDefault: 256 * MiB,
+  readerThreadsDefault: 2,
+  threadsMax: 256,
+  /** A body is parsed as one string, and the longest string of the runtime is just under 512 MiB. */
+  dataBodyBytesMax: 256 * MiB,
+  /** Caps and rates beyond this are no caps. */
+  settingCountMax: 1_000_000,
+  settingSecsMax: 10 * 365 * 86_400,
+  /** A day: every shorter budget also fits a timer, which ends at 2^31 ms. */
+  settingTimerSecsMax: 86_400,
+  settingTextCharsMax: 4_096,
+  settingWordCharsMax: 1_024,
+  settingBytesMax: Number.MAX_SAFE_INTEGER,
+  /** The least duration a policy may set, and so the least ceiling above it. */
+  policySecsMin: 60,
 
   // Control plane
   databasesListMax: 100_000,

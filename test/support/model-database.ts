@@ -1,0 +1,52 @@
+/** A real database on a temporary file for tests of the models: commands run in real commit groups. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { limits } from "../../src/base/limits.ts";
+import type { Tx, View } from "../../src/model/transaction.ts";
+import { VectorCache } from "../../src/model/vector-index.ts";
+import { Connection } from "../../src/sqlite/connection.ts";
+import { runGroup, type CommandOutcome } from "../../src/sqlite/group.ts";
+
+export class ModelDatabase {
+  readonly directory = mkdtempSync(join(tmpdir(), "palimpsest-model-"));
+  readonly connection = new Connection(join(this.directory, "main.db"), { readonly: false, pageCacheKiB: limits.pageCacheKiB });
+  readonly vectors: VectorCache;
+  /** The clock of the next command, in Unix ms. */
+  nowMs = 1_700_000_000_000;
+  #ids = 0;
+
+  constructor(schema: string, vectors = new VectorCache()) {
+    this.connection.exec(schema);
+    this.vectors = vectors;
+  }
+
+  view(): View {
+    return { connection: this.connection, nowMs: this.nowMs, vectors: this.vectors };
+  }
+
+  /** Runs the commands as one commit group. */
+  group<Result>(...commands: readonly ((tx: Tx) => Result)[]): readonly CommandOutcome<Result>[] {
+    const run = commands.map((command) => (deferred: { atGroupEnd: (() => void)[]; afterCommit: (() => void)[] }) =>
+      command({
+        ...this.view(),
+        newId: () => `id-${String(this.#ids++).padStart(8, "0")}`,
+        atGroupEnd: (act) => deferred.atGroupEnd.push(act),
+        afterCommit: (act) => deferred.afterCommit.push(act),
+      }),
+    );
+    return runGroup(this.connection, run, () => {}).outcomes;
+  }
+
+  /** Runs one command and gives its result, or throws what it threw. */
+  write<Result>(command: (tx: Tx) => Result): Result {
+    const outcome = this.group(command)[0]!;
+    if (outcome.kind === "failed") throw outcome.error;
+    return outcome.result;
+  }
+
+  close(): void {
+    this.connection.close();
+    rmSync(this.directory, { recursive: true });
+  }
+}
