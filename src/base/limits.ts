@@ -108,10 +108,14 @@ export const limits = {
   sqlWorkProductMax: 2 ** 31,
   /** Names looked up while one statement is prepared: views of views grow exponentially. */
   sqlNamesMax: 200_000,
+  /** Names a planner may end up with when subqueries are copied into the query around them, as a power of two. */
+  sqlCopiedNamesBits: 20,
+  /** Text of views and triggers that is weighed; with more of it, subqueries are not copied at all. */
+  sqlWeighedBytesMax: 1 * MiB,
   sqlColumnsMax: 1000,
   sqlExpressionDepthMax: 500,
   sqlCompoundMax: 250,
-  sqlProgramOpsMax: 250_000,
+  sqlProgramOpsMax: 1_000_000,
   sqlFunctionArgsMax: 100,
   /** LIKE and GLOB cost the product of pattern and text. */
   sqlLikePatternBytesMax: 500,
@@ -155,6 +159,13 @@ export const limits = {
   /** A connection that has not said which protocol it speaks is closed after this. */
   preambleTimeoutMs: 5_000,
   headerBytesMax: 32 * KiB,
+  /** All request bodies that are being read, together; more are shed. */
+  bodiesBytesMax: 1024 * MiB,
+  /** How much of a refused body is read and thrown away before its connection is cut. */
+  discardedBytesMax: 64 * MiB,
+  retryAfterSecsMin: 1,
+  /** How often a health watch looks whether the answer has changed. */
+  healthWatchMs: 1_000,
   /** A request's headers must have come by then. */
   headersTimeoutMs: 15_000,
   /** A request's body must have come by then: the largest body over a slow line. */

@@ -1,0 +1,641 @@
+/*
+** The native half of the SQL guard: what SQLite offers against hostile SQL and better-sqlite3 does not expose.
+**
+** Two entry points, two kinds of connection:
+**   sqlite3_sqlguard_init         on a connection that will run user SQL: installs the authorizer and the bounded
+**                                 functions. It adds no function that switches anything, so user SQL has nothing to
+**                                 call, whatever the authorizer says.
+**   sqlite3_sqlguardcontrol_init  on a private in-memory connection, one for each thread: the functions that switch a
+**                                 guarded connection on and off by its handle, and that interrupt it.
+**
+** Always true: an interrupt names a handle and a ticket, both compared under one mutex, so it can only reach the
+** statement it was meant for; a handle leaves the table before its connection is freed. The library stays loaded,
+** because the table and the watcher thread outlive any one connection.
+**
+** Must not know: transactions, what reserved tables hold, JavaScript.
+*/
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include "sqlite3ext.h"
+SQLITE_EXTENSION_INIT1
+
+typedef sqlite3_int64 i64;
+
+/* ---- Bounds: given by the control connection from base/limits.ts, so that no number lives here ---- */
+
+#define SQLITE_LIMITS 15 /* ids 0 to 14 are SQLite's own SQLITE_LIMIT_* */
+enum { VALUE_BYTES = 100, STATEMENT_BYTES, VALUE_BYTES_FLOOR, GROWTH_BYTES, WORK_PRODUCT, NAMES_CHECKED };
+#define OWN_LIMITS (NAMES_CHECKED - VALUE_BYTES + 1)
+
+static int sqliteLimits[SQLITE_LIMITS]; /* -1: leave as it is */
+static i64 ownLimits[OWN_LIMITS];
+#define OWN(id) ownLimits[(id) - VALUE_BYTES]
+
+/* ---- Guards ---- */
+
+typedef struct Guard Guard;
+
+/* A built-in function whose cost is the product of two lengths: run on a private connection, after a look at both. */
+typedef struct {
+  Guard *guard;
+  sqlite3_stmt *stmt;
+  int spec;
+} Bounded;
+
+static const struct {
+  const char *name;
+  int args;
+  int json; /* the result is JSON to other JSON functions */
+} boundedSpecs[] = {
+  {"instr", 2, 0}, {"replace", 3, 0}, {"trim", 2, 0},       {"ltrim", 2, 0},
+  {"rtrim", 2, 0}, {"unhex", 2, 0},   {"json_patch", 2, 1}, {"jsonb_patch", 2, 0},
+};
+#define BOUNDED_COUNT ((int)(sizeof(boundedSpecs) / sizeof(boundedSpecs[0])))
+
+#define EARLY 8 /* interrupts remembered for tickets that have not begun */
+
+struct Guard {
+  sqlite3 *db;
+  i64 handle;
+  /* Under the mutex: */
+  i64 ticket; /* what runs now; 0 for nothing */
+  int hit;    /* why it was stopped: HIT_* */
+  i64 early[EARLY];
+  unsigned earlyNext;
+  i64 baseline; /* resident bytes when the watcher first saw this ticket */
+  Guard *bucketNext;
+  Guard *runningNext;
+  /* Of the connection's own thread: */
+  int on;
+  int internal; /* a whole-database check: SQLite itself reads the reserved tables */
+  i64 lastTicket;
+  i64 namesChecked;
+  int savedLimits[SQLITE_LIMITS];
+  unsigned savedOptimizations;
+  sqlite3_stmt *pin;
+  sqlite3 *scratch; /* runs the bounded functions */
+  Bounded bounded[BOUNDED_COUNT];
+  char reason[256];
+};
+
+enum { HIT_NONE = 0, HIT_ASKED = 1, HIT_MEMORY = 2 };
+
+#define BUCKETS 1024
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static Guard *buckets[BUCKETS];
+static Guard *running;
+static i64 handleNext = 1;
+static __thread i64 handleLast; /* the handle that this thread attached last */
+
+/* The mutex is held. */
+static Guard *find(i64 handle) {
+  Guard *g = buckets[handle % BUCKETS];
+  while (g && g->handle != handle) g = g->bucketNext;
+  return g;
+}
+
+/* The mutex is held. */
+static void forget(Guard *g) {
+  Guard **at;
+  for (at = &buckets[g->handle % BUCKETS]; *at; at = &(*at)->bucketNext) {
+    if (*at == g) {
+      *at = g->bucketNext;
+      break;
+    }
+  }
+  for (at = &running; *at; at = &(*at)->runningNext) {
+    if (*at == g) {
+      *at = g->runningNext;
+      break;
+    }
+  }
+}
+
+/* ---- Names ---- */
+
+static int startsWith(const char *name, const char *prefix) {
+  return sqlite3_strnicmp(name, prefix, (int)strlen(prefix)) == 0;
+}
+
+/* "__service" itself counts: a virtual table of that name would own "__service_data". */
+static int isReserved(const char *name) {
+  if (name == 0) return 0;
+  if (startsWith(name, "sqlite_autoindex_")) name += strlen("sqlite_autoindex_");
+  return startsWith(name, "__service_") || sqlite3_stricmp(name, "__service") == 0;
+}
+
+static int isListed(const char *name, const char *const *list) {
+  for (; *list; list++) {
+    if (sqlite3_stricmp(name, *list) == 0) return 1;
+  }
+  return 0;
+}
+
+/*
+** Functions that only compute. Left out for a reason: load_extension, fts3_tokenizer, rtreecheck and rtreenode reach
+** beyond their arguments; json_pretty and geopoly_* grow without asking the length limit; sqlite_* tell about the build.
+** The sqlite_* names listed are SQLite's own steps of ALTER TABLE, which it refuses to user SQL itself.
+*/
+static const char *const functions[] = {
+  "->", "->>", "abs", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "avg", "bm25", "ceil", "ceiling",
+  "changes", "char", "coalesce", "concat", "concat_ws", "cos", "cosh", "count", "cume_dist", "current_date",
+  "current_time", "current_timestamp", "date", "datetime", "degrees", "dense_rank", "exp", "first_value", "floor",
+  "format", "glob", "group_concat", "hex", "highlight", "if", "ifnull", "iif", "instr", "json", "json_array",
+  "json_array_insert", "json_array_length", "json_error_position", "json_extract", "json_group_array",
+  "json_group_object", "json_insert", "json_object", "json_patch", "json_quote", "json_remove", "json_replace",
+  "json_set", "json_type", "json_valid", "jsonb", "jsonb_array", "jsonb_array_insert", "jsonb_extract",
+  "jsonb_group_array", "jsonb_group_object", "jsonb_insert", "jsonb_object", "jsonb_patch", "jsonb_remove",
+  "jsonb_replace", "jsonb_set", "julianday", "lag", "last_insert_rowid", "last_value", "lead", "length", "like",
+  "likelihood", "likely", "ln", "log", "log10", "log2", "lower", "ltrim", "match", "max", "median", "min", "mod",
+  "nth_value", "ntile", "nullif", "octet_length", "percent_rank", "percentile", "percentile_cont", "percentile_disc",
+  "pi", "pow", "power", "printf", "quote", "radians", "random", "randomblob", "rank", "replace", "round", "row_number",
+  "rtrim", "sign", "sin", "sinh", "snippet", "soundex", "sqlite_version", "sqrt", "strftime", "string_agg", "substr",
+  "substring", "sum", "tan", "tanh", "time", "timediff", "total", "total_changes", "trim", "trunc", "typeof", "unhex",
+  "unicode", "unistr", "unistr_quote", "unixepoch", "unlikely", "upper", "zeroblob",
+  "sqlite_rename_column", "sqlite_rename_table", "sqlite_rename_test", "sqlite_rename_quotefix", "sqlite_drop_column",
+  "sqlite_drop_constraint", "sqlite_add_constraint", "sqlite_find_constraint", "sqlite_fail", 0};
+
+static const char *const modules[] = {"fts5", "rtree", "rtree_i32", 0};
+
+/* data_version is FTS5's own question. The whole-database checks are statements only, never table functions. */
+static const char *const pragmas[] = {
+  "table_info", "table_xinfo", "table_list", "index_list", "index_info", "index_xinfo", "foreign_key_list", 0};
+static const char *const plainPragmas[] = {"user_version", "page_count", "page_size", "freelist_count", "encoding",
+  "compile_options", "function_list", "module_list", "collation_list", "data_version", 0};
+static const char *const checkPragmas[] = {"integrity_check", "quick_check", "foreign_key_check", 0};
+static const char *const pragmaTables[] = {
+  "pragma_table_info", "pragma_table_xinfo", "pragma_index_list", "pragma_index_info", "pragma_index_xinfo",
+  "pragma_foreign_key_list", "pragma_compile_options", "pragma_function_list", "pragma_module_list", 0};
+
+/* ---- The authorizer ---- */
+
+static int deny(Guard *g, const char *what, const char *name) {
+  sqlite3_snprintf((int)sizeof(g->reason), g->reason, "%s %.100s", what, name ? name : "");
+  return SQLITE_DENY;
+}
+
+static int denyReserved(Guard *g, const char *name) {
+  return deny(g, "names that start with __service_ are reserved:", name);
+}
+
+static int authorizePragma(Guard *g, const char *name, const char *value) {
+  if (isReserved(value)) return denyReserved(g, value);
+  if (isListed(name, pragmas)) return SQLITE_OK;
+  if (isListed(name, plainPragmas) && value == 0) return SQLITE_OK;
+  if (isListed(name, checkPragmas) && g->internal) return SQLITE_OK;
+  return deny(g, "not an allowed pragma here:", name);
+}
+
+static int authorizeRead(Guard *g, const char *table) {
+  if (isReserved(table)) return g->internal ? SQLITE_OK : denyReserved(g, table);
+  if (startsWith(table, "pragma_") && !isListed(table, pragmaTables)) return deny(g, "not an allowed table function:", table);
+  if (sqlite3_stricmp(table, "dbstat") == 0) return deny(g, "not an allowed table:", table);
+  return SQLITE_OK;
+}
+
+/* A name that our own SQL uses as a table function must stay one. */
+static int authorizeCreate(Guard *g, const char *name) {
+  if (isReserved(name)) return denyReserved(g, name);
+  if (sqlite3_stricmp(name, "json_each") == 0 || sqlite3_stricmp(name, "json_tree") == 0 || startsWith(name, "pragma_")) {
+    return deny(g, "the name of a built-in table function cannot be taken:", name);
+  }
+  return SQLITE_OK;
+}
+
+static int authorize(void *arg, int code, const char *a, const char *b, const char *schema, const char *via) {
+  Guard *g = (Guard *)arg;
+  (void)via;
+  if (!g->on) return SQLITE_OK;
+  /* Preparing can take long by itself (views of views); this callback is where it can be stopped. */
+  if (g->hit) return SQLITE_DENY;
+  if (++g->namesChecked > OWN(NAMES_CHECKED)) return deny(g, "the statement is too complex", 0);
+  /* ALTER TABLE looks through the (empty) temporary schema itself; its own callback has a column in this place. */
+  if (schema && sqlite3_stricmp(schema, "main") != 0 && code != SQLITE_ALTER_TABLE && code != SQLITE_READ && code != SQLITE_UPDATE) {
+    return deny(g, "objects outside the database are not allowed:", schema);
+  }
+  switch (code) {
+    case SQLITE_SELECT:
+    case SQLITE_RECURSIVE:
+      return SQLITE_OK;
+    case SQLITE_READ:
+      return authorizeRead(g, a);
+    case SQLITE_INSERT:
+    case SQLITE_UPDATE:
+    case SQLITE_DELETE:
+      return isReserved(a) ? denyReserved(g, a) : SQLITE_OK;
+    case SQLITE_CREATE_TABLE:
+    case SQLITE_CREATE_VIEW:
+      return authorizeCreate(g, a);
+    case SQLITE_CREATE_INDEX:
+    case SQLITE_CREATE_TRIGGER:
+    case SQLITE_DROP_INDEX:
+    case SQLITE_DROP_TRIGGER:
+      return isReserved(a) ? denyReserved(g, a) : isReserved(b) ? denyReserved(g, b) : SQLITE_OK;
+    case SQLITE_DROP_TABLE:
+    case SQLITE_DROP_VIEW:
+    case SQLITE_DROP_VTABLE:
+      return isReserved(a) ? denyReserved(g, a) : SQLITE_OK;
+    case SQLITE_CREATE_VTABLE:
+      if (!isListed(b, modules)) return deny(g, "virtual tables of this kind are not allowed:", b);
+      return authorizeCreate(g, a);
+    case SQLITE_ALTER_TABLE:
+      return isReserved(b) ? denyReserved(g, b) : SQLITE_OK;
+    case SQLITE_REINDEX:
+      /* CREATE INDEX and some ALTER TABLE forms rebuild; the REINDEX statement itself never gets here. */
+      return isReserved(a) ? denyReserved(g, a) : SQLITE_OK;
+    case SQLITE_FUNCTION:
+      return isListed(b, functions) ? SQLITE_OK : deny(g, "not an allowed function:", b);
+    case SQLITE_PRAGMA:
+      return authorizePragma(g, a, b);
+    case SQLITE_TRANSACTION:
+    case SQLITE_SAVEPOINT:
+      return deny(g, "transaction control is not allowed:", a);
+    case SQLITE_CREATE_TEMP_TABLE:
+    case SQLITE_CREATE_TEMP_INDEX:
+    case SQLITE_CREATE_TEMP_TRIGGER:
+    case SQLITE_CREATE_TEMP_VIEW:
+    case SQLITE_DROP_TEMP_TABLE:
+    case SQLITE_DROP_TEMP_INDEX:
+    case SQLITE_DROP_TEMP_TRIGGER:
+    case SQLITE_DROP_TEMP_VIEW:
+      return deny(g, "temporary objects are not allowed:", a);
+    case SQLITE_ATTACH:
+    case SQLITE_DETACH:
+      return deny(g, "ATTACH, DETACH and VACUUM are not allowed", 0);
+    default:
+      return deny(g, "not an allowed action", 0);
+  }
+}
+
+/* ---- Bounded functions ---- */
+
+static void runBounded(sqlite3_context *ctx, int argc, sqlite3_value **argv) {
+  Bounded *b = (Bounded *)sqlite3_user_data(ctx);
+  Guard *g = b->guard;
+  int i;
+  if (g->on && (i64)sqlite3_value_bytes(argv[0]) * sqlite3_value_bytes(argv[1]) > OWN(WORK_PRODUCT)) {
+    char message[128];
+    sqlite3_snprintf((int)sizeof(message), message, "the arguments of %s() are too long together", boundedSpecs[b->spec].name);
+    sqlite3_result_error(ctx, message, -1);
+    return;
+  }
+  if (b->stmt == 0) {
+    char sql[64];
+    if (g->scratch == 0 && sqlite3_open_v2(":memory:", &g->scratch, SQLITE_OPEN_READWRITE, 0) != SQLITE_OK) {
+      sqlite3_result_error_nomem(ctx);
+      return;
+    }
+    sqlite3_snprintf((int)sizeof(sql), sql, "SELECT %s(%s)", boundedSpecs[b->spec].name, argc == 3 ? "?,?,?" : "?,?");
+    if (sqlite3_prepare_v3(g->scratch, sql, -1, SQLITE_PREPARE_PERSISTENT, &b->stmt, 0) != SQLITE_OK) {
+      sqlite3_result_error(ctx, sqlite3_errmsg(g->scratch), -1);
+      return;
+    }
+  }
+  sqlite3_limit(g->scratch, SQLITE_LIMIT_LENGTH, sqlite3_limit(g->db, SQLITE_LIMIT_LENGTH, -1));
+  for (i = 0; i < argc; i++) sqlite3_bind_value(b->stmt, i + 1, argv[i]);
+  if (sqlite3_step(b->stmt) == SQLITE_ROW) {
+    sqlite3_result_value(ctx, sqlite3_column_value(b->stmt, 0));
+    if (boundedSpecs[b->spec].json && sqlite3_column_type(b->stmt, 0) == SQLITE_TEXT) sqlite3_result_subtype(ctx, 'J');
+  } else {
+    sqlite3_result_error(ctx, sqlite3_errmsg(g->scratch), -1);
+  }
+  sqlite3_reset(b->stmt);
+  sqlite3_clear_bindings(b->stmt);
+}
+
+/* ---- The watcher: SQLite's own heap limit needs memory statistics, which this build of it leaves out ---- */
+
+static i64 residentBytes(void) {
+#ifdef __linux__
+  char text[64];
+  long total, resident;
+  FILE *file = fopen("/proc/self/statm", "re");
+  if (file == 0) return 0;
+  if (fgets(text, sizeof(text), file) == 0 || sscanf(text, "%ld %ld", &total, &resident) != 2) resident = 0;
+  fclose(file);
+  return (i64)resident * sysconf(_SC_PAGESIZE);
+#else
+  return 0; /* no cheap way to ask: the time budget alone bounds the statement */
+#endif
+}
+
+static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
+static int watcherStarted, watcherAsleep;
+
+static void *watch(void *unused) {
+  const struct timespec tick = {0, 20 * 1000 * 1000};
+  int idle = 0;
+  (void)unused;
+  pthread_mutex_lock(&mutex);
+  for (;;) {
+    Guard *g;
+    i64 now;
+    if (running == 0 && ++idle > 50) {
+      watcherAsleep = 1;
+      while (running == 0) pthread_cond_wait(&wake, &mutex);
+      watcherAsleep = idle = 0;
+    }
+    pthread_mutex_unlock(&mutex);
+    nanosleep(&tick, 0);
+    now = residentBytes();
+    pthread_mutex_lock(&mutex);
+    if (running) idle = 0;
+    for (g = running; g; g = g->runningNext) {
+      if (g->baseline == 0) g->baseline = now;
+      if (now - g->baseline > OWN(GROWTH_BYTES) && g->hit == HIT_NONE) {
+        g->hit = HIT_MEMORY;
+        sqlite3_interrupt(g->db);
+      }
+    }
+  }
+  return 0;
+}
+
+/* The mutex is held. Signals stay with the threads of the host. Without the thread the time budget still holds. */
+static void startWatcher(void) {
+  pthread_t thread;
+  sigset_t all, before;
+  if (watcherStarted) {
+    if (watcherAsleep) pthread_cond_signal(&wake);
+    return;
+  }
+  watcherStarted = 1;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  if (pthread_create(&thread, 0, watch, 0) == 0) pthread_detach(thread);
+  pthread_sigmask(SIG_SETMASK, &before, 0);
+}
+
+/* ---- Control functions ---- */
+
+static Guard *guardOf(sqlite3_context *ctx, sqlite3_value *handle) {
+  Guard *g;
+  pthread_mutex_lock(&mutex);
+  g = find(sqlite3_value_int64(handle));
+  pthread_mutex_unlock(&mutex);
+  if (g == 0) sqlite3_result_error(ctx, "no such guard", -1);
+  return g;
+}
+
+/* guard_configure(id, value) */
+static void controlConfigure(sqlite3_context *ctx, int argc, sqlite3_value **argv) {
+  int id = sqlite3_value_int(argv[0]);
+  i64 value = sqlite3_value_int64(argv[1]);
+  (void)argc;
+  pthread_mutex_lock(&mutex);
+  if (id >= 0 && id < SQLITE_LIMITS) sqliteLimits[id] = (int)value;
+  else if (id >= VALUE_BYTES && id <= NAMES_CHECKED) OWN(id) = value;
+  else sqlite3_result_error(ctx, "no such limit", -1);
+  pthread_mutex_unlock(&mutex);
+}
+
+/* guard_attached(): the handle of the connection that this thread attached last. */
+static void controlAttached(sqlite3_context *ctx, int argc, sqlite3_value **argv) {
+  (void)argc;
+  (void)argv;
+  sqlite3_result_int64(ctx, handleLast);
+}
+
+/*
+** Optimizer steps that copy the columns of a subquery into the query around it: SQLITE_QueryFlattener, _CountOfView,
+** _PushDown and _FlttnUnionAll of sqliteInt.h. Numbers of this build of SQLite; others would only make plans slower.
+*/
+#define COPYING_STEPS (0x00000001u | 0x00000200u | 0x00001000u | 0x00800000u)
+
+/*
+** guard_enter(handle, ticket, internal, plain): authorizer and limits on; `plain` plans without the steps above.
+** The pin is a statement that stays active meanwhile: SQLite forgets an interrupt when a statement starts while none
+** is active, so without it an interrupt between two steps would be lost. It reads no table and so holds no lock.
+*/
+static void controlEnter(sqlite3_context *ctx, int argc, sqlite3_value **argv) {
+  Guard *g = guardOf(ctx, argv[0]);
+  i64 ticket = sqlite3_value_int64(argv[1]);
+  int i;
+  (void)argc;
+  if (g == 0) return;
+  if (g->on || ticket <= 0) {
+    sqlite3_result_error(ctx, "the guard is already on, or the ticket is not positive", -1);
+    return;
+  }
+  if (sqlite3_prepare_v2(g->db, "VALUES(1),(2)", -1, &g->pin, 0) != SQLITE_OK || sqlite3_step(g->pin) != SQLITE_ROW) {
+    sqlite3_finalize(g->pin);
+    g->pin = 0;
+    sqlite3_result_error(ctx, "the guard cannot start", -1);
+    return;
+  }
+  if (g->lastTicket != ticket) sqlite3_set_last_insert_rowid(g->db, 0);
+  g->lastTicket = ticket;
+  for (i = 0; i < SQLITE_LIMITS; i++) g->savedLimits[i] = sqlite3_limit(g->db, i, sqliteLimits[i]);
+  g->namesChecked = 0;
+  g->reason[0] = 0;
+  g->internal = sqlite3_value_int(argv[2]);
+  sqlite3_test_control(SQLITE_TESTCTRL_GETOPT, g->db, &g->savedOptimizations);
+  if (sqlite3_value_int(argv[3])) sqlite3_test_control(SQLITE_TESTCTRL_OPTIMIZATIONS, g->db, g->savedOptimizations | COPYING_STEPS);
+  pthread_mutex_lock(&mutex);
+  g->ticket = ticket;
+  g->hit = HIT_NONE;
+  g->baseline = 0;
+  for (i = 0; i < EARLY; i++) {
+    if (g->early[i] == ticket) g->hit = HIT_ASKED;
+  }
+  if (g->hit) sqlite3_interrupt(g->db);
+  g->runningNext = running;
+  running = g;
+  startWatcher();
+  pthread_mutex_unlock(&mutex);
+  g->on = 1;
+}
+
+/* guard_leave(handle): everything off again; answers whether and why the ticket was stopped. */
+static void controlLeave(sqlite3_context *ctx, int argc, sqlite3_value **argv) {
+  Guard *g = guardOf(ctx, argv[0]);
+  Guard **at;
+  int hit, i;
+  (void)argc;
+  if (g == 0) return;
+  g->on = 0;
+  g->internal = 0;
+  pthread_mutex_lock(&mutex);
+  hit = g->hit;
+  g->ticket = 0;
+  g->hit = HIT_NONE;
+  for (at = &running; *at; at = &(*at)->runningNext) {
+    if (*at == g) {
+      *at = g->runningNext;
+      break;
+    }
+  }
+  pthread_mutex_unlock(&mutex);
+  for (i = 0; i < SQLITE_LIMITS; i++) sqlite3_limit(g->db, i, g->savedLimits[i]);
+  sqlite3_test_control(SQLITE_TESTCTRL_OPTIMIZATIONS, g->db, g->savedOptimizations);
+  sqlite3_finalize(g->pin);
+  g->pin = 0;
+  sqlite3_result_int(ctx, hit);
+}
+
+/*
+** guard_fit(handle): bounds the length of values by the size of the statement prepared last.
+** Every register of a program can hold a value, and SQLite checks for an interrupt only where a program jumps, so
+** a straight line of a thousand randomblob() must fit by itself. A register takes 56 bytes of the statement's memory;
+** the text itself, kept once whole and once as its literals, is no register.
+*/
+static void controlFit(sqlite3_context *ctx, int argc, sqlite3_value **argv) {
+  Guard *g = guardOf(ctx, argv[0]);
+  sqlite3_stmt *stmt;
+  i64 text, registers, bytes;
+  (void)argc;
+  if (g == 0) return;
+  stmt = sqlite3_next_stmt(g->db, 0);
+  if (!g->on || stmt == 0 || stmt == g->pin) {
+    sqlite3_result_error(ctx, "no statement to fit", -1);
+    return;
+  }
+  text = (i64)strlen(sqlite3_sql(stmt));
+  registers = (sqlite3_stmt_status(stmt, SQLITE_STMTSTATUS_MEMUSED, 0) - 2 * text) / 56 - sqlite3_bind_parameter_count(stmt);
+  bytes = OWN(STATEMENT_BYTES) / (registers > 1 ? registers : 1);
+  if (bytes > OWN(VALUE_BYTES)) bytes = OWN(VALUE_BYTES);
+  if (bytes < OWN(VALUE_BYTES_FLOOR)) bytes = OWN(VALUE_BYTES_FLOOR);
+  if (bytes < text) bytes = text;
+  sqlite3_limit(g->db, SQLITE_LIMIT_LENGTH, (int)bytes);
+  sqlite3_result_int64(ctx, bytes);
+}
+
+/* guard_reason(handle): what the authorizer refused since guard_enter, or empty. */
+static void controlReason(sqlite3_context *ctx, int argc, sqlite3_value **argv) {
+  Guard *g = guardOf(ctx, argv[0]);
+  (void)argc;
+  if (g) sqlite3_result_text(ctx, g->reason, -1, SQLITE_TRANSIENT);
+}
+
+/* guard_deferred(handle): whether a deferred foreign key is broken in the open transaction. */
+static void controlDeferred(sqlite3_context *ctx, int argc, sqlite3_value **argv) {
+  Guard *g = guardOf(ctx, argv[0]);
+  int now = 0, highest = 0;
+  (void)argc;
+  if (g == 0) return;
+  sqlite3_db_status(g->db, SQLITE_DBSTATUS_DEFERRED_FKS, &now, &highest, 0);
+  sqlite3_result_int(ctx, now);
+}
+
+/* guard_detach(handle): no interrupt finds it any more. */
+static void controlDetach(sqlite3_context *ctx, int argc, sqlite3_value **argv) {
+  Guard *g = guardOf(ctx, argv[0]);
+  (void)argc;
+  if (g == 0) return;
+  pthread_mutex_lock(&mutex);
+  forget(g);
+  pthread_mutex_unlock(&mutex);
+}
+
+/* guard_interrupt(handle, ticket): 2 stopped, 1 remembered for a ticket that does not run now, 0 no such handle. */
+static void controlInterrupt(sqlite3_context *ctx, int argc, sqlite3_value **argv) {
+  i64 ticket = sqlite3_value_int64(argv[1]);
+  Guard *g;
+  int result = 0;
+  (void)argc;
+  pthread_mutex_lock(&mutex);
+  g = find(sqlite3_value_int64(argv[0]));
+  if (g && g->ticket == ticket) {
+    if (g->hit == HIT_NONE) g->hit = HIT_ASKED;
+    sqlite3_interrupt(g->db);
+    result = 2;
+  } else if (g) {
+    g->early[g->earlyNext++ % EARLY] = ticket;
+    result = 1;
+  }
+  pthread_mutex_unlock(&mutex);
+  sqlite3_result_int(ctx, result);
+}
+
+/* ---- Entry points ---- */
+
+static void freeGuard(void *arg) {
+  Guard *g = (Guard *)arg;
+  int i;
+  pthread_mutex_lock(&mutex);
+  forget(g);
+  pthread_mutex_unlock(&mutex);
+  for (i = 0; i < BOUNDED_COUNT; i++) sqlite3_finalize(g->bounded[i].stmt);
+  if (g->scratch) sqlite3_close(g->scratch);
+  free(g);
+}
+
+static int hardened(sqlite3 *db) {
+  static const struct {
+    int id, value;
+  } settings[] = {
+    {SQLITE_DBCONFIG_DEFENSIVE, 1},          {SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0},
+    {SQLITE_DBCONFIG_WRITABLE_SCHEMA, 0},    {SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER, 0},
+    {SQLITE_DBCONFIG_DQS_DML, 0},            {SQLITE_DBCONFIG_DQS_DDL, 0},
+    {SQLITE_DBCONFIG_LEGACY_ALTER_TABLE, 0}, {SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0},
+  };
+  int i, now;
+  for (i = 0; i < (int)(sizeof(settings) / sizeof(settings[0])); i++) {
+    if (sqlite3_db_config(db, settings[i].id, settings[i].value, &now) != SQLITE_OK || now != settings[i].value) return 0;
+  }
+  return 1;
+}
+
+#ifdef _WIN32
+__declspec(dllexport)
+#endif
+int sqlite3_sqlguard_init(sqlite3 *db, char **message, const sqlite3_api_routines *api) {
+  Guard *g;
+  int i, rc;
+  SQLITE_EXTENSION_INIT2(api);
+  if (sqlite3_get_clientdata(db, "sqlguard")) {
+    *message = sqlite3_mprintf("the connection is guarded already");
+    return SQLITE_ERROR;
+  }
+  g = (Guard *)calloc(1, sizeof(Guard));
+  if (g == 0) return SQLITE_NOMEM;
+  g->db = db;
+  pthread_mutex_lock(&mutex);
+  g->handle = handleLast = handleNext++;
+  g->bucketNext = buckets[g->handle % BUCKETS];
+  buckets[g->handle % BUCKETS] = g;
+  pthread_mutex_unlock(&mutex);
+  /* From here on the connection owns the guard, and frees it when it closes. */
+  rc = sqlite3_set_clientdata(db, "sqlguard", g, freeGuard);
+  for (i = 0; rc == SQLITE_OK && i < BOUNDED_COUNT; i++) {
+    int flags = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS | (boundedSpecs[i].json ? SQLITE_RESULT_SUBTYPE : 0);
+    g->bounded[i].guard = g;
+    g->bounded[i].spec = i;
+    rc = sqlite3_create_function_v2(db, boundedSpecs[i].name, boundedSpecs[i].args, flags, &g->bounded[i], runBounded, 0, 0, 0);
+  }
+  if (rc == SQLITE_OK && !hardened(db)) rc = SQLITE_ERROR;
+  if (rc == SQLITE_OK) rc = sqlite3_set_authorizer(db, authorize, g);
+  if (rc != SQLITE_OK) {
+    *message = sqlite3_mprintf("the SQL guard could not be installed");
+    return rc;
+  }
+  return SQLITE_OK_LOAD_PERMANENTLY;
+}
+
+#ifdef _WIN32
+__declspec(dllexport)
+#endif
+int sqlite3_sqlguardcontrol_init(sqlite3 *db, char **message, const sqlite3_api_routines *api) {
+  static const struct {
+    const char *name;
+    int args;
+    void (*call)(sqlite3_context *, int, sqlite3_value **);
+  } controls[] = {
+    {"guard_configure", 2, controlConfigure}, {"guard_attached", 0, controlAttached}, {"guard_enter", 4, controlEnter},
+    {"guard_leave", 1, controlLeave},         {"guard_fit", 1, controlFit},           {"guard_reason", 1, controlReason},
+    {"guard_detach", 1, controlDetach},       {"guard_interrupt", 2, controlInterrupt},
+    {"guard_deferred", 1, controlDeferred},
+  };
+  int i, rc = SQLITE_OK;
+  (void)message;
+  SQLITE_EXTENSION_INIT2(api);
+  for (i = 0; rc == SQLITE_OK && i < (int)(sizeof(controls) / sizeof(controls[0])); i++) {
+    rc = sqlite3_create_function_v2(db, controls[i].name, controls[i].args, SQLITE_UTF8, 0, controls[i].call, 0, 0, 0);
+  }
+  return rc == SQLITE_OK ? SQLITE_OK_LOAD_PERMANENTLY : rc;
+}

@@ -1,0 +1,219 @@
+/**
+ * The engine as the service sees it: typed calls to databases, wherever their thread is.
+ *
+ * Owns the engine threads and reader threads of a node. Always true: every call settles once, by its answer, its
+ * deadline, or the loss of its thread; calls of one turn of the loop share one message.
+ */
+import { ServiceError, errorOfRefusal } from "../base/errors.ts";
+import type { Log } from "../base/log.ts";
+import type { Cancel, World } from "../base/world.ts";
+import type { ReadInput, ReadKind, ReadOutput, WriteInput, WriteKind, WriteOutput } from "../model/commands.ts";
+import type { SqlBatch, SqlOutcome, SqlStatementResult } from "../model/sql.ts";
+import { interrupt } from "../sqlite/guard.ts";
+import type { Answer } from "./database.ts";
+import type { EngineAnswer, EngineCall, EngineCounters, FromEngine, Target, ToEngine, Work } from "./protocol.ts";
+import type { Readers } from "./readers.ts";
+
+/** What carries messages to one engine and back. */
+export interface EngineLane {
+  send(message: ToEngine): void;
+  /** Called once, before anything is sent. */
+  listen(hear: (message: FromEngine) => void, lost: (error: unknown) => void): void;
+}
+
+export interface CallOptions {
+  /** On world.monotonicMs(). */
+  readonly deadlineMs: number;
+  readonly minTxid?: number;
+  /** Size of the input, for the bound on a commit group. */
+  readonly bytes?: number;
+}
+
+interface Pending {
+  readonly lane: number;
+  readonly deadlineMs: number;
+  readonly resolve: (answer: EngineAnswer) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** Deadlines are looked at this often: a refusal may come this much late, and no call costs a timer. */
+const deadlineCheckMs = 50;
+
+export class EngineClient {
+  readonly #lanes: EngineLane[];
+  readonly #spawn: () => EngineLane;
+  readonly #readers: Readers | undefined;
+  readonly #world: World;
+  readonly #log: Log;
+  readonly #pending = new Map<number, Pending>();
+  readonly #outgoing: EngineCall[][];
+  readonly #interrupts = new Map<number, Cancel>();
+  readonly #closed: PromiseWithResolvers<EngineCounters>[];
+  #nextId = 1;
+  #closing = false;
+  #flushing = false;
+  #checking = false;
+
+  /** `spawn` starts one engine; it is called again for an engine that was lost. */
+  constructor(threads: number, spawn: () => EngineLane, readers: Readers | undefined, world: World, log: Log) {
+    this.#spawn = spawn;
+    this.#readers = readers;
+    this.#world = world;
+    this.#log = log;
+    this.#lanes = Array.from({ length: threads }, (_, index) => this.#start(index));
+    this.#outgoing = this.#lanes.map(() => []);
+    this.#closed = this.#lanes.map(() => Promise.withResolvers<EngineCounters>());
+  }
+
+  /** Runs a write; resolves when it is on disk. */
+  async write<Kind extends WriteKind>(target: Target, command: Kind, input: WriteInput<Kind>, options: CallOptions): Promise<Answer<WriteOutput<Kind>>> {
+    return (await this.#call(target, { kind: "write", command, input, bytes: options.bytes ?? 0 }, options)) as Answer<WriteOutput<Kind>>;
+  }
+
+  /** Runs a read; resolves when the state it saw is on disk. */
+  async read<Kind extends ReadKind>(target: Target, command: Kind, input: ReadInput<Kind>, options: CallOptions): Promise<Answer<ReadOutput<Kind>>> {
+    return (await this.#call(target, { kind: "read", command, input }, options)) as Answer<ReadOutput<Kind>>;
+  }
+
+  /** Runs user SQL that may write, alone in a transaction on the owner of the file. */
+  async sqlWrite(target: Target, batch: SqlBatch, options: CallOptions): Promise<Answer<SqlStatementResult[]>> {
+    const work: Work = { kind: "sql", batch, ticket: this.#nextId++, bytes: options.bytes ?? 0 };
+    return (await this.#call(target, work, options)) as Answer<SqlStatementResult[]>;
+  }
+
+  /** Runs user SQL that only reads on a reader thread; `writes` when a statement turns out to write. */
+  async sqlRead(target: Target, batch: SqlBatch, options: CallOptions): Promise<Answer<SqlOutcome>> {
+    if (!this.#readers) throw new ServiceError("unconfigured", "this node runs no reader threads, which SQL needs");
+    const patient = { ...options, deadlineMs: Infinity };
+    const pinned = (await this.#call(target, { kind: "pin" }, patient)) as Answer<string>;
+    let seenTxid = pinned.txid;
+    try {
+      const answer = await this.#readers.run({ uuid: target.uuid, path: pinned.value, batch, ticket: this.#nextId++, deadlineMs: options.deadlineMs });
+      seenTxid = Math.max(seenTxid, answer.txid);
+      const value = this.#valueOf(answer) as SqlOutcome;
+      return { value, txid: answer.txid };
+    } finally {
+      await this.#call(target, { kind: "unpin", seenTxid }, { deadlineMs: Infinity });
+    }
+  }
+
+  /** Closes the database and removes its files from this node. */
+  async drop(target: Target, options: CallOptions): Promise<void> {
+    await this.#call(target, { kind: "drop" }, options);
+  }
+
+  /** Lets every engine answer what it owes and close its files. */
+  async close(): Promise<EngineCounters[]> {
+    this.#closing = true;
+    this.#flush();
+    for (const lane of this.#lanes) lane.send({ kind: "close" });
+    const counters = await Promise.all(this.#closed.map(({ promise }) => promise));
+    await this.#readers?.close();
+    return counters;
+  }
+
+  #start(index: number): EngineLane {
+    const lane = this.#spawn();
+    lane.listen((message) => this.#hear(index, message), (error) => this.#lost(index, error));
+    return lane;
+  }
+
+  async #call(target: Target, work: Work, options: CallOptions): Promise<Answer> {
+    const answer = await new Promise<EngineAnswer>((resolve, reject) => {
+      const id = this.#nextId++;
+      const lane = laneOf(target.uuid, this.#lanes.length);
+      const budgetMs = options.deadlineMs - this.#world.monotonicMs();
+      this.#pending.set(id, { lane, deadlineMs: options.deadlineMs, resolve, reject });
+      this.#outgoing[lane]!.push({ id, target, work, budgetMs, minTxid: options.minTxid ?? 0 });
+      if (!this.#flushing) {
+        this.#flushing = true;
+        this.#world.soon(() => this.#flush());
+      }
+      this.#checkDeadlines();
+    });
+    return { value: this.#valueOf(answer), txid: answer.txid };
+  }
+
+  #valueOf(answer: EngineAnswer): unknown {
+    if (answer.refusal) {
+      const { detail } = answer.refusal;
+      throw errorOfRefusal({ ...answer.refusal, detail: answer.txid > 0 ? { ...detail, txid: answer.txid } : detail });
+    }
+    if (answer.fault) {
+      const fault = new Error(answer.fault.message);
+      fault.stack = answer.fault.stack;
+      throw fault;
+    }
+    return answer.value;
+  }
+
+  #flush(): void {
+    this.#flushing = false;
+    for (const [index, lane] of this.#lanes.entries()) {
+      const calls = this.#outgoing[index]!;
+      if (calls.length === 0) continue;
+      this.#outgoing[index] = [];
+      lane.send({ kind: "calls", calls });
+    }
+  }
+
+  #hear(lane: number, message: FromEngine): void {
+    switch (message.kind) {
+      case "answers":
+        for (const answer of message.answers) {
+          const pending = this.#pending.get(answer.id);
+          this.#pending.delete(answer.id);
+          pending?.resolve(answer);
+        }
+        return;
+      case "running": {
+        const { handle, ticket } = message;
+        this.#interrupts.set(ticket, this.#world.after(Math.max(0, message.budgetMs), () => interrupt(handle, ticket)));
+        return;
+      }
+      case "stopped":
+        this.#interrupts.get(message.ticket)?.();
+        this.#interrupts.delete(message.ticket);
+        return;
+      case "event":
+        this.#log[message.level](message.message, { uuid: message.uuid });
+        return;
+      case "closed":
+        this.#closed[lane]!.resolve(message.counters);
+    }
+  }
+
+  /** Nothing acknowledged is lost with a thread: it was on disk. A new thread opens the files again. */
+  #lost(lane: number, error: unknown): void {
+    this.#log.error("an engine thread was lost and is started again", error, { lane });
+    for (const [id, pending] of this.#pending) {
+      if (pending.lane !== lane) continue;
+      this.#pending.delete(id);
+      pending.reject(new ServiceError("unavailable", "the engine thread was lost; whether a write happened is not known", { retryAfterSecs: 1 }));
+    }
+    if (this.#closing) this.#closed[lane]!.resolve({ groups: 0, writes: 0, fsyncs: 0, opened: 0, evicted: 0 });
+    else this.#lanes[lane] = this.#start(lane);
+  }
+
+  #checkDeadlines(): void {
+    if (this.#checking) return;
+    this.#checking = true;
+    this.#world.after(deadlineCheckMs, () => {
+      this.#checking = false;
+      const nowMs = this.#world.monotonicMs();
+      for (const [id, pending] of this.#pending) {
+        if (pending.deadlineMs > nowMs) continue;
+        this.#pending.delete(id);
+        pending.reject(new ServiceError("request_timeout", "the request's time was over before it was answered; a write may still happen"));
+      }
+      if (this.#pending.size > 0) this.#checkDeadlines();
+    });
+  }
+}
+
+/** FNV-1a over the uuid: which thread owns the database. */
+function laneOf(uuid: string, lanes: number): number {
+  let hash = 0x811c9dc5;
+  for (let index = 0; index < uuid.length; index++) hash = Math.imul(hash ^ uuid.charCodeAt(index), 0x01000193);
+  return (hash >>> 0) % lanes;
+}

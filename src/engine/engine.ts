@@ -1,0 +1,181 @@
+/**
+ * One engine thread's worth of engine: calls in, answers out, both in batches, whatever carries them.
+ *
+ * Runs in a worker thread (engine/thread) or inline on the caller's thread in a simulation. Must not know which.
+ */
+import { ServiceError, StoreError, refusalOf } from "../base/errors.ts";
+import { limits } from "../base/limits.ts";
+import type { Cancel, World } from "../base/world.ts";
+import { VectorPool, type IndexBuilder } from "../model/vector-index.ts";
+import type { Disk } from "../sqlite/wal.ts";
+import type { Database, Settle } from "./database.ts";
+import type { EngineAnswer, EngineCall, EngineCounters, EngineOptions, FromEngine } from "./protocol.ts";
+import { Registry } from "./registry.ts";
+
+export interface EngineSurroundings {
+  readonly options: EngineOptions;
+  readonly world: World;
+  readonly disk: Disk;
+  readonly indexBuilder: IndexBuilder | undefined;
+  readonly send: (message: FromEngine) => void;
+}
+
+const housekeepingMs = 1_000;
+
+export class Engine {
+  readonly #world: World;
+  readonly #send: (message: FromEngine) => void;
+  readonly #registry: Registry;
+  readonly #vectorPool: VectorPool;
+  readonly #counters = { groups: 0, writes: 0, fsyncs: 0 };
+  #answers: EngineAnswer[] = [];
+  #flushing = false;
+  #closing = false;
+  #cancelHousekeeping: Cancel = () => {};
+  #sweptAtMs: number;
+
+  constructor({ options, world, disk, indexBuilder, send }: EngineSurroundings) {
+    this.#world = world;
+    this.#send = send;
+    this.#sweptAtMs = world.monotonicMs();
+    this.#vectorPool = new VectorPool({ buildIndex: indexBuilder });
+    this.#registry = new Registry({
+      engine: options,
+      world,
+      disk,
+      vectorPool: this.#vectorPool,
+      events: {
+        running: (handle, ticket, budgetMs) => send({ kind: "running", handle, ticket, budgetMs }),
+        stopped: (ticket) => send({ kind: "stopped", ticket }),
+        committed: (writes) => {
+          this.#counters.groups++;
+          this.#counters.writes += writes;
+        },
+        synced: () => this.#counters.fsyncs++,
+        notice: (level, message, uuid) => send({ kind: "event", level, message, uuid }),
+      },
+    });
+    this.#keepHouse();
+  }
+
+  receive(calls: readonly EngineCall[]): void {
+    for (const call of calls) this.#begin(call);
+  }
+
+  get counters(): EngineCounters {
+    return { ...this.#counters, opened: this.#registry.opened, evicted: this.#registry.evicted };
+  }
+
+  /** Answers everyone, closes every file. */
+  async close(): Promise<void> {
+    this.#closing = true;
+    this.#cancelHousekeeping();
+    await this.#registry.closeAll();
+    // A build that was abandoned has then deleted its files.
+    await this.#vectorPool.idle();
+    this.#flush();
+  }
+
+  #begin(call: EngineCall): void {
+    if (this.#closing) return this.#fail(call.id, new ServiceError("unavailable", "the node is shutting down", { retryAfterSecs: 1 }), 0);
+    const deadlineMs = this.#world.monotonicMs() + call.budgetMs;
+    if (call.work.kind === "drop") {
+      this.#registry.drop(call.target).then(
+        () => this.#answer({ id: call.id, txid: 0 }),
+        (error: unknown) => this.#fail(call.id, error, 0),
+      );
+      return;
+    }
+    const database = this.#registry.current(call.target);
+    if (database) return this.#run(call, database, deadlineMs);
+    this.#registry.use(call.target).then(
+      (opened) => this.#run(call, opened, deadlineMs),
+      (error: unknown) => this.#fail(call.id, error, 0),
+    );
+  }
+
+  #run(call: EngineCall, database: Database, deadlineMs: number): void {
+    const { id, work } = call;
+    // What the writer never gave cannot be waited for.
+    if (call.minTxid > database.txid) {
+      const message = `Service-Min-Txid ${call.minTxid} was never given by this branch, which stands at ${database.txid}`;
+      return this.#fail(id, new ServiceError("invalid_request", message), database.txid);
+    }
+    const settle: Settle = {
+      done: (answer) => this.#answer({ id, txid: answer.txid, value: answer.value }),
+      failed: (error, txid) => this.#fail(id, error, txid),
+    };
+    switch (work.kind) {
+      case "write":
+      case "sql":
+        return database.write({ work, bytes: work.bytes, deadlineMs, settle });
+      case "read":
+        return database.read(work.command, work.input, settle);
+      case "pin":
+        database.pin();
+        return this.#answer({ id, txid: database.txid, value: database.path });
+      case "unpin":
+        return database.unpin(work.seenTxid, settle);
+      case "drop":
+        return;
+    }
+  }
+
+  #answer(answer: EngineAnswer): void {
+    this.#answers.push(answer);
+    if (this.#flushing) return;
+    this.#flushing = true;
+    this.#world.soon(() => this.#flush());
+  }
+
+  #fail(id: number, error: unknown, txid: number): void {
+    const refusal = refusalOf(error) ?? refusalOfFault(error);
+    if (refusal) return this.#answer({ id, txid, refusal });
+    const { message, stack } = error instanceof Error ? error : new Error(String(error));
+    this.#answer({ id, txid, fault: { message, stack: stack ?? "" } });
+  }
+
+  #flush(): void {
+    this.#flushing = false;
+    const answers = this.#answers;
+    this.#answers = [];
+    if (answers.length > 0) this.#send({ kind: "answers", answers });
+  }
+
+  /** Closes idle files every second and sweeps what has expired every minute. */
+  #keepHouse(): void {
+    this.#cancelHousekeeping = this.#world.after(housekeepingMs, () => {
+      this.#registry.closeIdle();
+      const nowMs = this.#world.monotonicMs();
+      if (nowMs - this.#sweptAtMs >= limits.sweepIntervalMs) {
+        this.#sweptAtMs = nowMs;
+        for (const database of this.#registry.databases()) this.#sweep(database);
+      }
+      if (!this.#closing) this.#keepHouse();
+    });
+  }
+
+  #sweep(database: Database): void {
+    database.write({
+      work: { kind: "write", command: "sweep", input: { rowsMax: limits.sweepRowsMax } },
+      bytes: 0,
+      deadlineMs: Infinity,
+      settle: {
+        done: (answer) => {
+          if ((answer.value as { more: boolean }).more && !this.#closing) this.#sweep(database);
+        },
+        failed: (error) => {
+          const code = refusalOf(error)?.code ?? "fault";
+          this.#send({ kind: "event", level: "warn", message: `a sweep of expired rows failed (${code})`, uuid: "" });
+        },
+      },
+    });
+  }
+}
+
+function refusalOfFault(error: unknown): ReturnType<typeof refusalOf> {
+  if (error instanceof StoreError && error.kind !== "corrupt") {
+    return { code: "unavailable", message: "storage did not answer", detail: { retryAfterSecs: 1 } };
+  }
+  return undefined;
+}

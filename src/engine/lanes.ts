@@ -1,0 +1,33 @@
+/** Starts engine and reader threads as Node workers. */
+import { Worker } from "node:worker_threads";
+import type { EngineLane } from "./client.ts";
+import type { EngineOptions, FromEngine, ToEngine } from "./protocol.ts";
+
+/** The worker's file beside this one: a source in development, JavaScript in the published package. */
+function entry(name: string): URL {
+  return new URL(`./${name}.${import.meta.url.endsWith(".ts") ? "ts" : "js"}`, import.meta.url);
+}
+
+/** An engine in a thread of its own. */
+export function engineLane(options: EngineOptions): EngineLane {
+  const worker = new Worker(entry("thread"), { workerData: options, name: "engine" });
+  return {
+    send: (message: ToEngine) => worker.postMessage(message),
+    listen(hear, lost) {
+      let ended = false;
+      worker.on("message", (message: FromEngine) => {
+        if (message.kind === "closed") ended = true;
+        hear(message);
+      });
+      worker.on("error", lost);
+      worker.on("exit", (code) => {
+        if (!ended && code === 0) lost(new Error("the engine thread ended by itself"));
+      });
+    },
+  };
+}
+
+/** A thread for read-only user SQL. */
+export function readerWorker(): Worker {
+  return new Worker(entry("reader-thread"), { name: "reader" });
+}

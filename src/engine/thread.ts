@@ -1,0 +1,36 @@
+/** Entry of an engine worker thread: an Engine behind a message port. */
+import { parentPort, workerData } from "node:worker_threads";
+import { assert } from "../base/assert.ts";
+import { realWorld } from "../base/world.ts";
+import { kernelFault, kernelName } from "../model/vector-kernel.ts";
+import { realDisk } from "../sqlite/wal.ts";
+import { indexBuilder } from "./ann-builder.ts";
+import { Engine } from "./engine.ts";
+import type { EngineOptions, FromEngine, ToEngine } from "./protocol.ts";
+
+assert(parentPort, "this file is the entry of a worker thread");
+const port = parentPort;
+const options = workerData as EngineOptions;
+const world = realWorld();
+const send = (message: FromEngine): void => port.postMessage(message);
+const notice = (level: "info" | "warn", message: string): void => send({ kind: "event", level, message, uuid: "" });
+notice(kernelFault === undefined ? "info" : "warn", `vector kernel: ${kernelName}`);
+const engine = new Engine({
+  options,
+  world,
+  disk: realDisk,
+  indexBuilder: indexBuilder(options.scratchDirectory, world, (message) => notice("warn", message)),
+  send,
+});
+
+port.on("message", (message: ToEngine) => {
+  switch (message.kind) {
+    case "calls":
+      return engine.receive(message.calls);
+    case "close":
+      void engine.close().then(() => {
+        send({ kind: "closed", counters: engine.counters });
+        port.close();
+      });
+  }
+});

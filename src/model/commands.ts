@@ -1,0 +1,67 @@
+/**
+ * Every command that a database understands, as one table: name to synchronous function.
+ *
+ * A write runs inside a transaction and gets a Tx, a read gets a View; inputs and results are plain data that can
+ * cross a thread. User SQL stands apart (model/sql): it runs under the guard and alone in its transaction.
+ */
+import { createDocIndex, deleteDocs, findDocs, insertDocs, updateDocs } from "./docs.ts";
+import { kvDelete, kvGet, kvList, kvPut, kvSweep } from "./kv.ts";
+import { forget, getMemory, ingest, sweepMemories } from "./memory.ts";
+import { recall } from "./recall.ts";
+import { endSession, listSessions } from "./sessions.ts";
+import { appendTurn, lastTurns, searchTurns } from "./transcript.ts";
+import type { Tx, View } from "./transaction.ts";
+import { searchVectors, upsertVector } from "./vectors.ts";
+
+/** Removes what has expired, at most `rowsMax` rows of each kind, and says whether there may be more. */
+function sweep(tx: Tx, input: { readonly rowsMax: number }): { readonly more: boolean } {
+  const removed = [kvSweep(tx, input).removed, sweepMemories(tx, input).removed];
+  return { more: removed.some((rows) => rows >= input.rowsMax) };
+}
+
+export const writeCommands = {
+  "memory.ingest": ingest,
+  "memory.forget": forget,
+  "session.end": endSession,
+  "turn.append": appendTurn,
+  "kv.put": kvPut,
+  "kv.delete": kvDelete,
+  "docs.insert": insertDocs,
+  "docs.update": updateDocs,
+  "docs.delete": deleteDocs,
+  "docs.index": createDocIndex,
+  "vector.upsert": upsertVector,
+  sweep,
+} as const;
+
+export const readCommands = {
+  "memory.get": getMemory,
+  "memory.recall": recall,
+  "session.list": listSessions,
+  "turn.last": lastTurns,
+  "turn.search": searchTurns,
+  "kv.get": kvGet,
+  "kv.list": kvList,
+  "docs.find": findDocs,
+  "vector.search": searchVectors,
+} as const;
+
+type Command<Context> = (context: Context, input: never) => unknown;
+type InputOf<Function> = Function extends (context: never, input: infer Input) => unknown ? Input : never;
+
+export type WriteKind = keyof typeof writeCommands;
+export type ReadKind = keyof typeof readCommands;
+export type WriteInput<Kind extends WriteKind> = InputOf<(typeof writeCommands)[Kind]>;
+export type ReadInput<Kind extends ReadKind> = InputOf<(typeof readCommands)[Kind]>;
+export type WriteOutput<Kind extends WriteKind> = ReturnType<(typeof writeCommands)[Kind]>;
+export type ReadOutput<Kind extends ReadKind> = ReturnType<(typeof readCommands)[Kind]>;
+
+/** Runs a write by name; the client's types have already tied the input to the name. */
+export function runWrite(kind: WriteKind, tx: Tx, input: unknown): unknown {
+  return (writeCommands[kind] as Command<Tx>)(tx, input as never);
+}
+
+/** Runs a read by name. */
+export function runRead(kind: ReadKind, view: View, input: unknown): unknown {
+  return (readCommands[kind] as Command<View>)(view, input as never);
+}

@@ -1,0 +1,199 @@
+/**
+ * Typed memories: taking them in, giving one back, forgetting one.
+ *
+ * Always true: an ingest is recallable when it commits, and the same ingest again changes nothing; a topic has at most
+ * one active memory of a type; what has expired is invisible from that instant on, whether or not a sweep has come by.
+ * Must not know: who embeds, policies beyond the numbers handed in, how a recall ranks.
+ */
+import { invalid } from "../base/errors.ts";
+import { limits } from "../base/limits.ts";
+import { checkText } from "../format/names.ts";
+import { readContent } from "./content.ts";
+import { fingerprint } from "./fingerprint.ts";
+import { indexMemory } from "./keyword.ts";
+import { loadMemories, memoryTypes, type MemoryRecord, type MemoryType } from "./memory-record.ts";
+import { removeMemories } from "./memory-removal.ts";
+import { embedMemory, type Embedded } from "./memory-vectors.ts";
+import { ensureSession, touchSession } from "./session-row.ts";
+import type { Tx, View } from "./transaction.ts";
+import { checkEmbedding } from "./vectors.ts";
+
+export type { MemoryRecord } from "./memory-record.ts";
+
+/** A memory as it comes in (spec: MemoryInput). */
+export interface MemoryInput {
+  readonly type: string;
+  readonly summary: string;
+  /** JSON text. */
+  readonly content: string;
+  readonly topicKey?: string;
+  readonly keywords?: string;
+  readonly embedding?: Float32Array;
+  readonly sessionId?: string;
+  readonly source?: string;
+  /** Lifetime of a task in seconds; 0 expires at once. */
+  readonly ttlSecs?: number;
+}
+
+/** What became of one memory of a batch. */
+export interface IngestResult {
+  id: string;
+  status: "created" | "duplicate";
+  superseded: string[];
+  /** Absent when no vector came, or when a duplicate had one already. */
+  embedding?: Embedded;
+}
+
+/** Whether a new memory of this type takes the place of the one before it on its topic. */
+function supersedes(type: string): boolean {
+  return type === "fact" || type === "instruction";
+}
+
+/** Refuses the whole batch when one memory breaks a rule; the message names it and its field. Reads nothing. */
+export function checkMemories(memories: readonly MemoryInput[]): void {
+  if (memories.length > limits.ingestItemsMax) throw invalid(`memories has ${memories.length} items; at most ${limits.ingestItemsMax} are allowed`);
+  memories.forEach((memory, at) => checkMemory(`memories[${at}]`, memory));
+}
+
+function checkMemory(name: string, memory: MemoryInput): void {
+  const { type, summary, topicKey, keywords, embedding, sessionId, source, ttlSecs } = memory;
+  if (!memoryTypes.includes(type as MemoryType)) throw invalid(`${name}.type must be one of ${memoryTypes.join(", ")}`);
+  checkText(`${name}.summary`, summary, limits.summaryBytesMax);
+  if (summary.trim() === "") throw invalid(`${name}.summary must not be blank`);
+  readContent(`${name}.content`, memory.content);
+  if (topicKey !== undefined) {
+    if (!supersedes(type)) throw invalid(`${name}.topic_key is allowed on fact and instruction only`);
+    checkText(`${name}.topic_key`, topicKey, limits.topicKeyBytesMax);
+  }
+  if (keywords !== undefined && keywords !== "") checkText(`${name}.keywords`, keywords, limits.keywordsBytesMax);
+  if (embedding !== undefined) checkEmbedding(`${name}.embedding`, embedding);
+  if (sessionId !== undefined) checkText(`${name}.session_id`, sessionId, limits.sessionIdBytesMax);
+  if (source !== undefined) checkText(`${name}.source`, source, limits.sourceBytesMax);
+  if (ttlSecs !== undefined) {
+    if (type !== "task") throw invalid(`${name}.ttl is allowed on task only`);
+    if (!Number.isInteger(ttlSecs) || ttlSecs < 0 || ttlSecs > limits.ttlSecsMax) {
+      throw invalid(`${name}.ttl must be a whole number of seconds from 0 to ${limits.ttlSecsMax}`);
+    }
+  }
+}
+
+/**
+ * Takes in memories that passed `checkMemories`, in their order: the later ones of a batch see the earlier ones. A
+ * duplicate of an active memory adds who said it, and its vector where there was none. `taskTtlMaxSecs` caps lifetimes.
+ */
+export function ingest(tx: Tx, input: { readonly memories: readonly MemoryInput[]; readonly taskTtlMaxSecs?: number }): { results: IngestResult[] } {
+  return { results: input.memories.map((memory) => ingestOne(tx, memory, input.taskTtlMaxSecs ?? Infinity)) };
+}
+
+function ingestOne(tx: Tx, memory: MemoryInput, taskTtlMaxSecs: number): IngestResult {
+  const content = readContent("content", memory.content);
+  const identity = fingerprint({ ...memory, topicKey: memory.topicKey, sessionId: memory.sessionId, content: content.value });
+  const same = tx.connection.get<{ row: number; id: string; expires_at: number | null }>(
+    "SELECT row, id, expires_at FROM __service_memory WHERE fingerprint = ? AND superseded_by IS NULL",
+    identity,
+  );
+  if (same && !hasExpired(tx, same.expires_at)) return acknowledge(tx, same, memory);
+  // Removed here and now: what has expired must neither answer for the new memory nor stand in its way.
+  if (same) removeMemories(tx, [same.row]);
+
+  const id = `mem_${tx.newId()}`;
+  const superseded = memory.topicKey === undefined ? [] : supersede(tx, memory.type, memory.topicKey, id);
+  const row = insert(tx, { id, memory, identity, content: content.text, expiresAt: expiryOf(tx, memory, taskTtlMaxSecs) });
+  indexMemory(tx, row, { topicKey: memory.topicKey, keywords: memory.keywords, summary: memory.summary, content: content.value, source: memory.source, createdAt: tx.nowMs });
+  addProvenance(tx, row, memory);
+  if (memory.sessionId !== undefined) touchSession(tx, memory.sessionId);
+  return withEmbedding({ id, status: "created", superseded }, tx, row, memory.embedding);
+}
+
+function hasExpired(view: View, expiresAt: number | null): boolean {
+  return expiresAt !== null && expiresAt <= view.nowMs;
+}
+
+function expiryOf(tx: Tx, memory: MemoryInput, taskTtlMaxSecs: number): number | null {
+  if (memory.type !== "task") return null;
+  return tx.nowMs + Math.min(memory.ttlSecs ?? limits.taskTtlSecsDefault, taskTtlMaxSecs) * 1000;
+}
+
+/** A duplicate: nothing of the memory changes; only what was not known before is added, so that saying it twice costs nothing. */
+function acknowledge(tx: Tx, same: { readonly row: number; readonly id: string }, memory: MemoryInput): IngestResult {
+  const isNews = addProvenance(tx, same.row, memory);
+  if (memory.sessionId !== undefined) (isNews ? touchSession : ensureSession)(tx, memory.sessionId);
+  return withEmbedding({ id: same.id, status: "duplicate", superseded: [] }, tx, same.row, memory.embedding);
+}
+
+function withEmbedding(result: IngestResult, tx: Tx, row: number, embedding: Float32Array | undefined): IngestResult {
+  const embedded = embedding && embedMemory(tx, row, embedding);
+  return embedded ? { ...result, embedding: embedded } : result;
+}
+
+/** Records who said it, and says whether that was not known yet. */
+function addProvenance(tx: Tx, row: number, { sessionId = "", source = "" }: MemoryInput): boolean {
+  return tx.connection.run("INSERT INTO __service_memory_provenance (memory, session_id, source) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", row, sessionId, source).changes > 0;
+}
+
+/** Marks the topic's active memory as superseded by `id`, and gives its id. */
+function supersede(tx: Tx, type: string, topicKey: string, id: string): string[] {
+  const old = tx.connection.get<{ row: number; id: string }>(
+    "SELECT row, id FROM __service_memory WHERE topic_key = ? AND type = ? AND superseded_by IS NULL",
+    topicKey,
+    type,
+  );
+  if (!old) return [];
+  tx.connection.run("UPDATE __service_memory SET superseded_by = ?, superseded_at = ? WHERE row = ?", id, tx.nowMs, old.row);
+  return [old.id];
+}
+
+interface NewMemory {
+  readonly id: string;
+  readonly memory: MemoryInput;
+  readonly identity: Uint8Array;
+  /** JSON text. */
+  readonly content: string;
+  readonly expiresAt: number | null;
+}
+
+function insert(tx: Tx, { id, memory, identity, content, expiresAt }: NewMemory): number {
+  return tx.connection.run(
+    `INSERT INTO __service_memory (id, type, created_at, expires_at, topic_key, session_id, source, fingerprint, keywords, summary, content)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    id,
+    memory.type,
+    tx.nowMs,
+    expiresAt,
+    memory.topicKey ?? null,
+    memory.sessionId ?? null,
+    memory.source ?? null,
+    identity,
+    memory.keywords ?? null,
+    memory.summary,
+    content,
+  ).lastInsertRowid;
+}
+
+/** The row of a memory that is there to be seen. */
+function findRow(view: View, id: string): number | undefined {
+  const found = view.connection.get<{ row: number; expires_at: number | null }>("SELECT row, expires_at FROM __service_memory WHERE id = ?", id);
+  return found && !hasExpired(view, found.expires_at) ? found.row : undefined;
+}
+
+/** The memory with what it superseded itself, oldest first, or undefined when there is none or it has expired. */
+export function getMemory(view: View, input: { readonly id: string }): MemoryRecord | undefined {
+  const row = findRow(view, input.id);
+  if (row === undefined) return undefined;
+  const superseded = view.connection.all<{ id: string }>("SELECT id FROM __service_memory WHERE superseded_by = ? ORDER BY row", input.id);
+  return { ...loadMemories(view, [row])[0]!, supersedes: superseded.map(({ id }) => id) };
+}
+
+/** Deletes a memory for good. What it superseded stays superseded. */
+export function forget(tx: Tx, input: { readonly id: string }): { forgotten: boolean } {
+  const row = findRow(tx, input.id);
+  if (row !== undefined) removeMemories(tx, [row]);
+  return { forgotten: row !== undefined };
+}
+
+/** Removes tasks that have expired, the earliest first, at most `rowsMax`. */
+export function sweepMemories(tx: Tx, input: { readonly rowsMax: number }): { removed: number } {
+  const expired = tx.connection.all<{ row: number }>("SELECT row FROM __service_memory WHERE expires_at <= ? ORDER BY expires_at LIMIT ?", tx.nowMs, input.rowsMax);
+  removeMemories(tx, expired.map(({ row }) => row));
+  return { removed: expired.length };
+}

@@ -1,0 +1,214 @@
+/**
+ * Recall: three channels, each with its own idea of what is relevant, fused into one ranking.
+ *
+ * Always true: a memory is returned when its topic is the one asked for, or its words cover enough of the question, or
+ * its vector is near enough, never to fill the answer up; filters apply inside each channel, so that no memory can crowd
+ * out another that is allowed; nothing is written. The same request at the same txid gives the same answer wherever the
+ * vector search is exact. Must not know: who embeds.
+ */
+import { invalid } from "../base/errors.ts";
+import { limits } from "../base/limits.ts";
+import { checkText } from "../format/names.ts";
+import type { SqlValue } from "../sqlite/connection.ts";
+import { checkAnswerBytes } from "./content.ts";
+import { searchKeywords, type Conditions, type KeywordAnswer } from "./keyword.ts";
+import { loadMemories, memoryTypes, type MemoryRecord, type MemoryType } from "./memory-record.ts";
+import { memorySpace } from "./memory-vectors.ts";
+import type { View } from "./transaction.ts";
+import { nearestTurns, type TurnRecord } from "./transcript.ts";
+import { checkEmbedding, nearest } from "./vectors.ts";
+
+/** What to recall (spec: RecallRequest). At least one of query, embedding and topicKey. */
+export interface RecallInput {
+  readonly query?: string;
+  readonly embedding?: Float32Array;
+  readonly topicKey?: string;
+  /** Absent: all; empty: none. */
+  readonly types?: readonly string[];
+  readonly sessionId?: string;
+  readonly source?: string;
+  readonly k?: number;
+  readonly includeSuperseded?: boolean;
+  readonly includeTurns?: boolean;
+  /** Floors instead of the service's own: coverage of the query's words, 0 to 1; cosine similarity, -1 to 1. */
+  readonly minScore?: { readonly keyword?: number; readonly vector?: number };
+  readonly explain?: boolean;
+}
+
+/** Refuses a request that no state of the database could answer. Reads nothing. */
+export function checkRecall(input: RecallInput): void {
+  const { query, embedding, topicKey, types, sessionId, source, k, minScore } = input;
+  if (query !== undefined && query !== "") checkText("query", query, limits.recallQueryBytesMax);
+  if (embedding !== undefined) checkEmbedding("embedding", embedding);
+  if (topicKey !== undefined) checkText("topic_key", topicKey, limits.topicKeyBytesMax);
+  if (isBlank(query) && embedding === undefined && topicKey === undefined) throw invalid("one of query, embedding and topic_key must be given");
+  for (const type of types ?? []) {
+    if (!memoryTypes.includes(type as MemoryType)) throw invalid(`types must be among ${memoryTypes.join(", ")}`);
+  }
+  if (sessionId !== undefined) checkText("session_id", sessionId, limits.sessionIdBytesMax);
+  if (source !== undefined) checkText("source", source, limits.sourceBytesMax);
+  if (k !== undefined && (!Number.isInteger(k) || k < 1)) throw invalid(`k must be a whole number from 1; at most ${limits.recallMax} memories are given`);
+  checkFloor("min_score.keyword", minScore?.keyword, 0);
+  checkFloor("min_score.vector", minScore?.vector, -1);
+}
+
+function isBlank(query: string | undefined): boolean {
+  return query === undefined || query.trim() === "";
+}
+
+function checkFloor(field: string, floor: number | undefined, least: number): void {
+  if (floor === undefined || (floor >= least && floor <= 1)) return;
+  throw invalid(`${field} must be a number from ${least} to 1`);
+}
+
+/** The cosine below which a vector is not near, whatever else is farther: low, as models differ. */
+const vectorFloor = 0.2;
+/** Of reciprocal-rank fusion; moves results by less than half a point (LoCoMo). */
+const fusionOffset = 60;
+/** An exact topic must outweigh both other channels at their first rank together. */
+const channelWeights = { topic: 4, keyword: 1, vector: 1 } as const;
+
+type Channel = keyof typeof channelWeights;
+
+interface ChannelHit {
+  readonly row: number;
+  readonly score: number;
+  /** Orders before the score does; equals in both share a rank. */
+  readonly grade: number;
+}
+
+interface ChannelAnswer {
+  readonly channel: Channel;
+  /** Best first. */
+  readonly hits: readonly ChannelHit[];
+  readonly approximate: boolean;
+}
+
+/** A memory that some channel found. */
+interface Candidate {
+  readonly row: number;
+  readonly score: number;
+  /** In the order of the channels. */
+  readonly found: readonly { readonly channel: Channel; readonly rank: number; readonly score: number; readonly approximate: boolean }[];
+}
+
+/** Finds memories, the most relevant first, and turns of the transcript when asked to. The input has passed `checkRecall`. */
+export function recall(view: View, input: RecallInput): { memories: MemoryRecord[]; turns: TurnRecord[] } {
+  const k = Math.min(input.k ?? limits.recallDefault, limits.recallMax);
+  const want = Math.max(limits.recallPoolMin, 4 * k);
+  const conditions = conditionsOf(view, input);
+  const words = isBlank(input.query) ? undefined : searchKeywords(view, { query: input.query!, conditions, want, coverageMin: input.minScore?.keyword });
+  const answers = [topicChannel(view, input, conditions, want), keywordChannel(words), vectorChannel(view, input, conditions, want)];
+  const chosen = choose(view, fuse(answers), k);
+  const memories = loadMemories(view, chosen.map(({ row }) => row)).map((record, at) => {
+    const candidate = chosen[at]!;
+    const found = { ...record, score: candidate.score, channels: candidate.found.map(({ channel }) => channel) };
+    return input.explain ? { ...found, explain: explain(candidate, words) } : found;
+  });
+  const turns = input.includeTurns && input.embedding ? nearestTurns(view, { sessionId: input.sessionId, vector: input.embedding, k }) : [];
+  return { memories, turns };
+}
+
+/**
+ * The filters of a request. Session and source are asked of the provenance, not of the memory's own first session and
+ * source: whoever said it as a duplicate has ingested it as well. Both together must hold of one and the same saying.
+ */
+function conditionsOf(view: View, input: RecallInput): Conditions {
+  const all = ["(m.expires_at IS NULL OR m.expires_at > ?)"];
+  const params: SqlValue[] = [view.nowMs];
+  if (!input.includeSuperseded) all.push("m.superseded_by IS NULL");
+  if (input.types) {
+    const types = [...new Set(input.types)];
+    all.push(`m.type IN (${types.map(() => "?").join(", ")})`);
+    params.push(...types);
+  }
+  const said = [];
+  for (const [column, value] of [["session_id", input.sessionId], ["source", input.source]] as const) {
+    if (value === undefined) continue;
+    said.push(`p.${column} = ?`);
+    params.push(value);
+  }
+  if (said.length > 0) all.push(`EXISTS (SELECT 1 FROM __service_memory_provenance AS p WHERE p.memory = m.row AND ${said.join(" AND ")})`);
+  return { sql: all.join(" AND "), params };
+}
+
+/** Every memory of exactly this topic: active ones first and equal among themselves, then the superseded. */
+function topicChannel(view: View, input: RecallInput, conditions: Conditions, want: number): ChannelAnswer {
+  const channel = { channel: "topic", approximate: false } as const;
+  if (input.topicKey === undefined) return { ...channel, hits: [] };
+  const found = view.connection.all<{ row: number; superseded: number }>(
+    `SELECT m.row, m.superseded_by IS NOT NULL AS superseded FROM __service_memory AS m
+     WHERE m.topic_key = ? AND ${conditions.sql} ORDER BY superseded, m.created_at DESC, m.id DESC LIMIT ?`,
+    input.topicKey,
+    ...conditions.params,
+    want,
+  );
+  return { ...channel, hits: found.map(({ row, superseded }) => ({ row, score: 1, grade: superseded })) };
+}
+
+function keywordChannel(words: KeywordAnswer | undefined): ChannelAnswer {
+  const hits = (words?.hits ?? []).map(({ row, bm25 }) => ({ row, score: bm25, grade: 0 }));
+  return { channel: "keyword", hits, approximate: false };
+}
+
+/** A vector of another dimension than the stored ones can be near to none of them: then the channel is silent. */
+function vectorChannel(view: View, input: RecallInput, conditions: Conditions, want: number): ChannelAnswer {
+  const space = input.embedding && memorySpace(view);
+  if (!space || space.dimension !== input.embedding!.length) return { channel: "vector", hits: [], approximate: false };
+  const allowed = (rows: readonly number[]): ReadonlySet<number> => {
+    const sql = `SELECT m.row FROM json_each(?) AS asked CROSS JOIN __service_memory AS m ON m.row = asked.value WHERE ${conditions.sql}`;
+    return new Set(view.connection.all<{ row: number }>(sql, JSON.stringify(rows), ...conditions.params).map(({ row }) => row));
+  };
+  const { hits, exact } = nearest(view, space, input.embedding!, want, allowed);
+  const floor = input.minScore?.vector ?? vectorFloor;
+  const near = hits.filter(({ similarity }) => similarity >= floor).map(({ owner, similarity }) => ({ row: owner, score: similarity, grade: 0 }));
+  return { channel: "vector", hits: near, approximate: !exact };
+}
+
+/** Weighted reciprocal-rank fusion over the union of the channels, best first. Hits that are equal share their rank. */
+function fuse(answers: readonly ChannelAnswer[]): Candidate[] {
+  const found = new Map<number, Candidate["found"][number][]>();
+  for (const { channel, hits, approximate } of answers) {
+    let rank = 0;
+    hits.forEach((hit, at) => {
+      const before = hits[at - 1];
+      if (!before || before.score !== hit.score || before.grade !== hit.grade) rank = at + 1;
+      const seen = found.get(hit.row);
+      const here = { channel, rank, score: hit.score, approximate };
+      if (seen) seen.push(here);
+      else found.set(hit.row, [here]);
+    });
+  }
+  const candidates = [...found].map(([row, channels]) => ({
+    row,
+    found: channels,
+    score: channels.reduce((sum, { channel, rank }) => sum + channelWeights[channel] / (fusionOffset + rank), 0),
+  }));
+  return candidates.sort((left, right) => right.score - left.score);
+}
+
+/** The first `k`; among equals the newer, then the later id. Refuses what would be too large to answer. */
+function choose(view: View, ranked: readonly Candidate[], k: number): readonly Candidate[] {
+  const last = ranked[Math.min(k, ranked.length) - 1];
+  if (!last) return [];
+  const rivals = ranked.filter(({ score }) => score >= last.score);
+  const known = view.connection.all<{ row: number; id: string; createdAt: number; bytes: number }>(
+    `SELECT m.row, m.id, m.created_at AS createdAt, octet_length(m.content) AS bytes
+     FROM json_each(?) AS wanted CROSS JOIN __service_memory AS m ON m.row = wanted.value ORDER BY wanted.key`,
+    JSON.stringify(rivals.map(({ row }) => row)),
+  );
+  const order = known.map((about, at) => ({ ...about, candidate: rivals[at]! }));
+  order.sort((left, right) => right.candidate.score - left.candidate.score || right.createdAt - left.createdAt || (left.id < right.id ? 1 : -1));
+  const chosen = order.slice(0, k);
+  checkAnswerBytes("k", chosen);
+  return chosen.map(({ candidate }) => candidate);
+}
+
+function explain(candidate: Candidate, words: KeywordAnswer | undefined): NonNullable<MemoryRecord["explain"]> {
+  const coverage = words?.coverage(candidate.row);
+  return {
+    channels: candidate.found.map((found) => ({ ...found })),
+    matchedTerms: words?.matchedTerms(candidate.row) ?? [],
+    ...(coverage === undefined ? {} : { coverage }),
+  };
+}

@@ -1,0 +1,142 @@
+/**
+ * The node, put together: every part is made here once and handed what it needs.
+ *
+ * Owns the order of start and of stop: lock, store, engine, service, wires; and back. A part that fails to start stops
+ * those before it.
+ */
+import { mkdirSync, readFileSync, rmSync } from "node:fs";
+import { totalmem } from "node:os";
+import { join, resolve } from "node:path";
+import type { Log } from "../base/log.ts";
+import { realWorld, type World } from "../base/world.ts";
+import { Databases } from "../control/databases.ts";
+import { EngineClient } from "../engine/client.ts";
+import { engineLane, readerWorker } from "../engine/lanes.ts";
+import type { EngineOptions } from "../engine/protocol.ts";
+import { Readers } from "../engine/readers.ts";
+import { hotHandlesAllowed } from "../engine/registry.ts";
+import { branchHandlers } from "../service/branch-service.ts";
+import { handlerEntries, type HandlerTable, type NodeParts } from "../service/context.ts";
+import { controlHandlers } from "../service/control-service.ts";
+import { dataHandlers } from "../service/data-service.ts";
+import { memoryHandlers } from "../service/memory-service.ts";
+import { createPipeline } from "../service/pipeline.ts";
+import { lockDirectory } from "../sqlite/directory-lock.ts";
+import { SqlGuard } from "../sqlite/guard.ts";
+import { FileStore } from "../store/file-store.ts";
+import { MemoryStore } from "../store/memory-store.ts";
+import type { ObjectStore } from "../store/object-store.ts";
+import { BranchService } from "../../gen/palimpsest/v1/branch_pb.ts";
+import { ControlService } from "../../gen/palimpsest/v1/control_pb.ts";
+import { DataService } from "../../gen/palimpsest/v1/data_pb.ts";
+import { MemoryService } from "../../gen/palimpsest/v1/memory_pb.ts";
+import { spillTo, type Config } from "./config.ts";
+import type { StoreLocation } from "./setting-kinds.ts";
+import { createDoors } from "./doors.ts";
+import { createListener, type TlsFiles } from "./listener.ts";
+
+/** A node that serves. */
+export interface RunningNode {
+  /** `http://host:port` as it is listening. */
+  readonly address: string;
+  /** Finishes what runs, closes every file, lets go of the data directory. */
+  close(): Promise<void>;
+}
+
+async function openStore(location: StoreLocation, world: World): Promise<ObjectStore> {
+  switch (location.kind) {
+    case "memory":
+      return new MemoryStore();
+    case "file":
+      return FileStore.open(resolve(location.directory), world);
+    case "s3":
+      throw new Error("S3 storage is not in this build yet");
+  }
+}
+
+/** Soft limit of open descriptors; what the platform does not tell is taken as the common least. */
+function descriptorsMax(): number {
+  const report = process.report.getReport() as { userLimits?: { open_files?: { soft?: unknown } } };
+  const soft = Number(report.userLimits?.open_files?.soft);
+  return Number.isFinite(soft) && soft > 0 ? soft : 1024;
+}
+
+function engineOptions(config: Config, directory: string, log: Log): EngineOptions {
+  const scratchDirectory = join(directory, "scratch");
+  // What a crash left there is of no use to anybody and may hold somebody's rows.
+  rmSync(scratchDirectory, { recursive: true, force: true });
+  const databasesDirectory = join(directory, "db");
+  for (const path of [scratchDirectory, databasesDirectory]) mkdirSync(path, { recursive: true, mode: 0o700 });
+  spillTo(scratchDirectory);
+  const hotHandlesMax = hotHandlesAllowed(config.hotHandlesMax, descriptorsMax(), totalmem(), config.engineThreads);
+  log.info("hot handles", { asked: config.hotHandlesMax, perThread: hotHandlesMax, threads: config.engineThreads });
+  return { databasesDirectory, scratchDirectory, hotHandlesMax, writeQueueDepth: config.writeQueueDepth, idleCloseMs: config.idleCloseSecs * 1_000 };
+}
+
+function handlersOf(node: NodeParts): HandlerTable {
+  return new Map([
+    ...handlerEntries(ControlService, controlHandlers(node)),
+    ...handlerEntries(MemoryService, memoryHandlers(node)),
+    ...handlerEntries(DataService, dataHandlers(node)),
+    ...handlerEntries(BranchService, branchHandlers(node)),
+  ]);
+}
+
+/** Starts the node; rejects with a message for the operator when it cannot. */
+export async function startNode(config: Config, log: Log): Promise<RunningNode> {
+  const world = realWorld();
+  const directory = resolve(config.dataDirectory);
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  await using stack = new AsyncDisposableStack();
+  const lock = lockDirectory(directory);
+  stack.defer(() => lock.release());
+  const store = await openStore(config.objectStore, world);
+  const options = engineOptions(config, directory, log);
+  const guard = SqlGuard.available();
+  if (!guard.ok) log.warn("SQL is not available on this node", { missing: guard.missing });
+  const readers = guard.ok ? new Readers(config.readerThreads, readerWorker, world) : undefined;
+  const engine = new EngineClient(config.engineThreads, () => engineLane(options), readers, world, log);
+  stack.defer(async () => {
+    for (const counters of await engine.close()) log.info("engine closed", { ...counters });
+  });
+  const node: NodeParts = { world, databases: new Databases(store, world), engine };
+  const pipeline = createPipeline({
+    handlers: handlersOf(node),
+    world,
+    requestTimeoutMs: config.requestTimeoutSecs * 1_000,
+    concurrencyMax: config.concurrencyMax,
+    controlPerSecond: config.controlRate,
+  });
+  let draining = false;
+  const doors = createDoors({
+    dispatch: pipeline.dispatch,
+    isReady: () => ({ ready: !draining, checks: { node: draining ? "draining" : "ok", sql: guard.ok ? "ok" : "unconfigured" } }),
+    world,
+    log,
+    dataBodyBytesMax: config.dataBodyBytesMax,
+    databaseHostSuffix: config.databaseHostSuffix,
+  });
+  const addresses: string[] = [];
+  const tls = tlsOf(config);
+  for (const endpoint of [config.listen, config.adminListen]) {
+    if (!endpoint) continue;
+    const listener = createListener({ ...endpoint, tls, onRequest: doors, world, log });
+    stack.defer(() => listener.close());
+    const { address, port, family } = await listener.listen();
+    addresses.push(`${tls ? "https" : "http"}://${family === "IPv6" ? `[${address}]` : address}:${port}`);
+  }
+  const parts = stack.move();
+  return {
+    address: addresses[0]!,
+    close: async () => {
+      draining = true;
+      await parts.disposeAsync();
+    },
+  };
+}
+
+function tlsOf(config: Config): TlsFiles | undefined {
+  const { tlsCertificatePath, tlsKeyPath } = config;
+  if (tlsCertificatePath === undefined || tlsKeyPath === undefined) return undefined;
+  return { cert: readFileSync(tlsCertificatePath), key: readFileSync(tlsKeyPath) };
+}

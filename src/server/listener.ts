@@ -1,0 +1,247 @@
+/**
+ * One port for every protocol: the first bytes of a connection decide between HTTP/2 and HTTP/1.1, with or without TLS.
+ *
+ * Always true: every open socket is known to exactly one owner (still undecided, the HTTP/1.1 server, an HTTP/2
+ * session), each owner has a timeout for a peer that says too little, and `close` ends them all.
+ * The `http.Server` owns the listening socket: one that is only fed connections by hand never starts its header and
+ * request timeouts, and its closeAllConnections does nothing (tried). HTTP/2 is decided by its preface rather than by
+ * ALPN, so that prior knowledge works under TLS and in the clear by the same lines.
+ * It must not know what a request means.
+ */
+import * as http from "node:http";
+import * as http2 from "node:http2";
+import * as https from "node:https";
+import type { AddressInfo, Socket } from "node:net";
+import { assert } from "../base/assert.ts";
+import { limits } from "../base/limits.ts";
+import type { Log } from "../base/log.ts";
+import type { World } from "../base/world.ts";
+
+/** A request of either HTTP version. Code that reads it uses only what both share. */
+export type WireRequest = http.IncomingMessage | http2.Http2ServerRequest;
+/** The response of either HTTP version. */
+export type WireResponse = http.ServerResponse | http2.Http2ServerResponse;
+/** What answers a request. Must not throw. */
+export type RequestHandler = (request: WireRequest, response: WireResponse) => void;
+
+export interface TlsFiles {
+  /** PEM text of the certificate chain. */
+  readonly cert: string | Buffer;
+  /** PEM text of the private key. */
+  readonly key: string | Buffer;
+}
+
+/** Times that a test shortens; the defaults are the bounds in base/limits. */
+export interface ListenerTimes {
+  readonly preambleTimeoutMs: number;
+  readonly headersTimeoutMs: number;
+  readonly requestReceiveMs: number;
+  readonly idleConnectionMs: number;
+  readonly drainMs: number;
+}
+
+export interface ListenerOptions {
+  readonly host: string;
+  /** 0 takes any free port. */
+  readonly port: number;
+  readonly tls?: TlsFiles | undefined;
+  readonly onRequest: RequestHandler;
+  readonly world: World;
+  readonly log: Log;
+  readonly times?: Partial<ListenerTimes>;
+}
+
+export interface Listener {
+  /** Starts to accept. Rejects when the address cannot be had. */
+  listen(): Promise<AddressInfo>;
+  /** Stops accepting, lets what runs finish, and destroys what is left after `drainMs`. May be called again. */
+  close(): Promise<void>;
+}
+
+const preface = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "latin1");
+
+/** Makes the port; nothing is accepted before `listen`. */
+export function createListener(options: ListenerOptions): Listener {
+  return new PortListener(options);
+}
+
+class PortListener implements Listener {
+  readonly #options: ListenerOptions;
+  readonly #times: ListenerTimes;
+  readonly #http1: http.Server | https.Server;
+  readonly #http2: http2.Http2Server;
+  readonly #serveHttp1: (socket: Socket) => void;
+  readonly #undecided = new Set<Socket>();
+  readonly #sessions = new Set<http2.ServerHttp2Session>();
+  /** HTTP/1.1 responses under way, so that a drain can ask their clients to let the connection go. */
+  readonly #responses = new Set<http.ServerResponse>();
+  #closing: Promise<void> | undefined;
+
+  constructor(options: ListenerOptions) {
+    this.#options = options;
+    this.#times = {
+      preambleTimeoutMs: limits.preambleTimeoutMs,
+      headersTimeoutMs: limits.headersTimeoutMs,
+      requestReceiveMs: limits.requestReceiveMs,
+      idleConnectionMs: limits.idleConnectionMs,
+      drainMs: limits.drainMs,
+      ...options.times,
+    };
+    this.#http1 = this.#createHttp1();
+    this.#http2 = this.#createHttp2();
+    // Under TLS Node gives the decrypted socket in an event of its own name.
+    const accepted = options.tls ? "secureConnection" : "connection";
+    const [serve] = this.#http1.listeners(accepted);
+    assert(serve !== undefined && this.#http1.listenerCount(accepted) === 1, "node:http serves connections by one listener");
+    this.#serveHttp1 = serve as (socket: Socket) => void;
+    this.#http1.removeAllListeners(accepted);
+    this.#http1.on(accepted, (socket: Socket) => this.#decide(socket));
+  }
+
+  listen(): Promise<AddressInfo> {
+    return new Promise((resolve, reject) => {
+      this.#http1.once("error", reject);
+      this.#http1.listen(this.#options.port, this.#options.host, () => {
+        this.#http1.off("error", reject);
+        this.#http1.on("error", (error) => this.#options.log.error("the listening socket failed", error));
+        resolve(this.#http1.address() as AddressInfo);
+      });
+    });
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#drain();
+    return this.#closing;
+  }
+
+  #createHttp1(): http.Server | https.Server {
+    const common: http.ServerOptions = {
+      maxHeaderSize: limits.headerBytesMax,
+      headersTimeout: this.#times.headersTimeoutMs,
+      requestTimeout: this.#times.requestReceiveMs,
+      keepAliveTimeout: this.#times.idleConnectionMs,
+      connectionsCheckingInterval: Math.min(1_000, this.#times.headersTimeoutMs),
+      noDelay: true,
+    };
+    const { tls } = this.#options;
+    const server = tls
+      ? https.createServer({
+          ...common,
+          cert: tls.cert,
+          key: tls.key,
+          minVersion: "TLSv1.2",
+          ALPNProtocols: ["h2", "http/1.1"],
+          handshakeTimeout: this.#times.preambleTimeoutMs,
+        })
+      : http.createServer(common);
+    server.on("request", (request, response) => {
+      this.#responses.add(response);
+      if (this.#closing) response.setHeader("connection", "close");
+      response.once("close", () => {
+        this.#responses.delete(response);
+        if (this.#closing) server.closeIdleConnections();
+      });
+      this.#options.onRequest(request, response);
+    });
+    return server;
+  }
+
+  #createHttp2(): http2.Http2Server {
+    const server = http2.createServer({
+      maxSessionMemory: limits.http2SessionMemoryMiB,
+      settings: {
+        maxConcurrentStreams: limits.http2StreamsMax,
+        maxHeaderListSize: limits.headerBytesMax,
+        // The protocol's default of 64 KiB makes every larger body wait a round trip for each window.
+        initialWindowSize: limits.http2WindowBytes,
+        enablePush: false,
+      },
+    });
+    server.on("session", (session) => this.#own(session));
+    // A session that fails is closed by Node; its peer broke the protocol or left, which is no fault of ours.
+    server.on("sessionError", () => {});
+    server.on("request", (request, response) => this.#serveHttp2(request, response));
+    return server;
+  }
+
+  /** Looks at the first bytes as they come, and gives the connection to the server that speaks its protocol. */
+  #decide(socket: Socket): void {
+    if (this.#closing) {
+      socket.destroy();
+      return;
+    }
+    this.#undecided.add(socket);
+    const cancel = this.#options.world.after(this.#times.preambleTimeoutMs, () => socket.destroy());
+    const forget = (): void => {
+      cancel();
+      this.#undecided.delete(socket);
+      socket.off("readable", look);
+      socket.off("end", abandon);
+      socket.off("error", abandon);
+      socket.off("close", forget);
+    };
+    // Without a listener a reset would be an uncaught error; the owner-to-be brings its own.
+    const abandon = (): void => void socket.destroy();
+    let seen: Buffer = Buffer.alloc(0);
+    const look = (): void => {
+      const chunk = socket.read() as Buffer | null;
+      if (chunk === null) return;
+      seen = seen.length === 0 ? chunk : Buffer.concat([seen, chunk]);
+      const compared = Math.min(seen.length, preface.length);
+      const isHttp2 = seen.compare(preface, 0, compared, 0, compared) === 0;
+      if (isHttp2 && seen.length < preface.length) return;
+      forget();
+      socket.unshift(seen);
+      if (isHttp2) this.#http2.emit("connection", socket);
+      else this.#serveHttp1.call(this.#http1, socket);
+    };
+    socket.on("readable", look);
+    socket.on("end", abandon);
+    socket.on("error", abandon);
+    socket.on("close", forget);
+  }
+
+  #own(session: http2.ServerHttp2Session): void {
+    this.#sessions.add(session);
+    let streams = 0;
+    session.on("stream", (stream) => {
+      streams++;
+      stream.once("close", () => streams--);
+    });
+    // Only a session with nothing open is idle: a health watch may be silent for hours.
+    session.setTimeout(this.#times.idleConnectionMs, () => {
+      if (streams === 0) session.close();
+    });
+    session.once("close", () => this.#sessions.delete(session));
+    if (this.#closing) session.close();
+  }
+
+  #serveHttp2(request: http2.Http2ServerRequest, response: http2.Http2ServerResponse): void {
+    // HTTP/1.1 has requestTimeout; Node has no counterpart for a stream whose body never ends.
+    const cancel = this.#options.world.after(this.#times.requestReceiveMs, () => {
+      request.stream.close(http2.constants.NGHTTP2_CANCEL);
+    });
+    request.once("end", cancel);
+    request.once("close", cancel);
+    this.#options.onRequest(request, response);
+  }
+
+  async #drain(): Promise<void> {
+    // Without a listener there is nothing to stop, but sessions and sockets may still be handed over: end them too.
+    const stopped = new Promise<void>((resolve) => this.#http1.close(() => resolve()));
+    for (const socket of this.#undecided) socket.destroy();
+    for (const response of this.#responses) if (!response.headersSent) response.setHeader("connection", "close");
+    for (const session of this.#sessions) session.close();
+    const cancel = this.#options.world.after(this.#times.drainMs, () => {
+      this.#options.log.warn("requests did not end within the drain time and were cut", {
+        http1: this.#responses.size,
+        http2: this.#sessions.size,
+      });
+      this.#http1.closeAllConnections();
+      for (const session of this.#sessions) session.destroy();
+    });
+    // The server's own count of connections includes those that HTTP/2 took over, so this waits for all of them.
+    await stopped;
+    cancel();
+  }
+}

@@ -1,0 +1,279 @@
+/**
+ * The REST wire: an HTTP request becomes a Call, its result an HTTP response.
+ *
+ * Always true: every answer is JSON with the envelope on refusal (raw bytes for a stored value, text for a page), and
+ * nothing reaches a handler but through the pipeline's Dispatch. It must not know what a method does.
+ */
+import { create, type Message } from "@bufbuild/protobuf";
+import { type HttpBody, HttpBodySchema } from "../../gen/google/api/httpbody_pb.ts";
+import { assert } from "../base/assert.ts";
+import { utf8Of } from "../base/bytes.ts";
+import { errorCodes, invalid, ServiceError } from "../base/errors.ts";
+import { limits } from "../base/limits.ts";
+import type { Log } from "../base/log.ts";
+import type { World } from "../base/world.ts";
+import { type Call, callHeadersOf, type CallResult, type Dispatch } from "../service/call.ts";
+import { parseExact } from "../service/exact-json.ts";
+import { BodyCap, type Endpoint, type PathSegment } from "../service/methods.ts";
+import { refusalFor, refusalHeaders } from "./failure.ts";
+import type { RequestHandler, WireRequest, WireResponse } from "./listener.ts";
+import { BodyRoom, ClientGone, discardBody, readBody } from "./rest-body.ts";
+import { type BodyDecoder, compileBody } from "./rest-decoder.ts";
+import { compileWriter, type WriteMessage } from "./rest-encoder.ts";
+import { hostDatabaseOf, type Match, methodNotAllowed, QueryReader, Router } from "./rest-router.ts";
+
+/** What a page answers. */
+export interface PageContent {
+  readonly status: number;
+  readonly contentType: string;
+  readonly body: string;
+}
+
+/** A plain GET that is no method of a service: health, metrics, documents. */
+export interface Page {
+  /** Answers; `credential` is the bearer token as received. Refusals are thrown as ServiceError. */
+  answer(credential: string | undefined): PageContent | Promise<PageContent>;
+}
+
+export interface RestOptions {
+  readonly endpoints: readonly Endpoint[];
+  readonly dispatch: Dispatch;
+  /** By path, at every address. */
+  readonly pages: ReadonlyMap<string, Page>;
+  /** The cap of bodies that carry data; the others have limits.controlBodyBytesMax. */
+  readonly dataBodyBytesMax: number;
+  /** `{db}.{hostSuffix}` is the address of one database. */
+  readonly hostSuffix: string;
+  readonly world: World;
+  readonly log: Log;
+}
+
+/** An endpoint at one of its addresses, with its codecs. */
+interface Route {
+  readonly endpoint: Endpoint;
+  /** The properties that the path's fields go to, in order. */
+  readonly pathFields: readonly string[];
+  /** The property that the Host's database goes to, at a database's own address. */
+  readonly hostField: string | undefined;
+  readonly query: QueryReader;
+  readonly body: JsonBody | RawBody | undefined;
+  readonly bodyBytesMax: number;
+  readonly write: WriteMessage | undefined;
+}
+
+interface JsonBody {
+  readonly kind: "json";
+  readonly decoder: BodyDecoder;
+}
+
+interface RawBody {
+  readonly kind: "raw";
+  readonly field: string;
+}
+
+type Properties = Message & Record<string, unknown>;
+
+/** Makes the handler of everything that is not a gRPC or Connect call. */
+export function createRest(options: RestOptions): RequestHandler {
+  const rest = new Rest(options);
+  return (request, response) => void rest.serve(request, response);
+}
+
+class Rest {
+  readonly #options: RestOptions;
+  readonly #routes = new Router<Route>();
+  readonly #hostRoutes = new Router<Route>();
+  readonly #room = new BodyRoom();
+
+  constructor(options: RestOptions) {
+    this.#options = options;
+    for (const endpoint of options.endpoints) {
+      const { httpMethod, segments, hostSegments } = endpoint;
+      this.#routes.add(httpMethod, segments, this.#compile(endpoint, segments));
+      if (hostSegments) this.#hostRoutes.add(httpMethod, hostSegments, this.#compile(endpoint, hostSegments));
+    }
+    this.#routes.seal();
+    this.#hostRoutes.seal();
+  }
+
+  /** Answers one request. Never rejects. */
+  async serve(request: WireRequest, response: WireResponse): Promise<void> {
+    const url = request.url ?? "";
+    const mark = url.indexOf("?");
+    const path = mark < 0 ? url : url.slice(0, mark);
+    try {
+      const page = this.#options.pages.get(path);
+      if (page) return await this.#servePage(page, request, response);
+      const hostDatabase = hostDatabaseOf(hostOf(request), this.#options.hostSuffix);
+      const router = hostDatabase === undefined ? this.#routes : this.#hostRoutes;
+      const match = router.match(request.method ?? "", path);
+      const message = await this.#readMessage(match, mark < 0 ? "" : url.slice(mark + 1), hostDatabase, request);
+      const result = await this.#options.dispatch(callOf(match.route.endpoint, message, hostDatabase, request, response));
+      sendResult(match.route, result, response);
+    } catch (error) {
+      if (error instanceof ClientGone) return;
+      const refusal = refusalFor(error, `${request.method} ${path.split("/", 3).join("/")}`, this.#options.world, this.#options.log);
+      sendRefusal(refusal, response);
+      if (!request.complete) discardBody(request);
+    }
+  }
+
+  async #servePage(page: Page, request: WireRequest, response: WireResponse): Promise<void> {
+    if (request.method !== "GET" && request.method !== "HEAD") throw methodNotAllowed(["GET", "HEAD"]);
+    const { status, contentType, body } = await page.answer(credentialOf(request));
+    send(response, status, { "content-type": contentType, "x-content-type-options": "nosniff" }, body);
+  }
+
+  #compile(endpoint: Endpoint, segments: readonly PathSegment[]): Route {
+    const { method, bodyField, bodyFields, queryFields, rule } = endpoint;
+    const pathFields = segments.flatMap((segment) => (segment.kind === "field" ? [segment.field.localName] : []));
+    return {
+      endpoint,
+      pathFields,
+      hostField: segments === endpoint.hostSegments ? "db" : undefined,
+      query: new QueryReader(queryFields),
+      body: bodyField === undefined ? undefined : compileRequestBody(endpoint, bodyField, bodyFields),
+      bodyBytesMax: rule.body === BodyCap.DATA ? this.#options.dataBodyBytesMax : limits.controlBodyBytesMax,
+      write: method.output.typeName === HttpBodySchema.typeName ? undefined : compileWriter(method.output),
+    };
+  }
+
+  async #readMessage(match: Match<Route>, query: string, hostDatabase: string | undefined, request: WireRequest): Promise<Message> {
+    const { route } = match;
+    const make = (): Properties => {
+      const message = create(route.endpoint.method.input) as Properties;
+      for (let i = 0; i < route.pathFields.length; i++) message[route.pathFields[i]!] = match.values[i];
+      if (route.hostField !== undefined) message[route.hostField] = hostDatabase;
+      if (query !== "") route.query.read(message, query);
+      return message;
+    };
+    // The path and the query are judged before a body is read.
+    const message = make();
+    const { body } = route;
+    if (body === undefined) return message;
+    if (body.kind === "raw") {
+      const data = await readBody(request, route.bodyBytesMax, this.#room);
+      message[body.field] = create(HttpBodySchema, { contentType: request.headers["content-type"] ?? "", data });
+      return message;
+    }
+    requireJsonType(request);
+    const bytes = await readBody(request, route.bodyBytesMax, this.#room);
+    if (bytes.length > 0 && request.headers["content-type"] === undefined) throw unsupportedType();
+    const text = bytes.length === 0 ? "{}" : utf8Of(bytes);
+    if (text === undefined) throw invalid("the body is not UTF-8");
+    if (body.decoder.decode(message, parse(text, JSON.parse))) return message;
+    const exact = make();
+    body.decoder.decode(exact, parse(text, parseExact));
+    return exact;
+  }
+}
+
+function compileRequestBody(endpoint: Endpoint, bodyField: string, bodyFields: Endpoint["bodyFields"]): JsonBody | RawBody {
+  if (bodyField === "*") return { kind: "json", decoder: compileBody(bodyFields) };
+  const [field] = bodyFields;
+  assert(field?.message?.typeName === HttpBodySchema.typeName, `the body field of ${endpoint.name} is raw bytes`);
+  return { kind: "raw", field: field.localName };
+}
+
+function parse(text: string, parser: (text: string) => unknown): unknown {
+  try {
+    return parser(text);
+  } catch (error) {
+    assert(error instanceof SyntaxError, "a parser of JSON throws SyntaxErrors only");
+    // The parser's own words quote the body; the position says as much and quotes nothing.
+    const position = /at position (\d+)/.exec(error.message)?.[1];
+    throw invalid(`the body is not JSON${position === undefined ? "" : `: it goes wrong at character ${position}`}`);
+  }
+}
+
+/** Why so strict: a browser's form can send every other type across sites, and a node without auth would obey it. */
+function requireJsonType(request: WireRequest): void {
+  const type = request.headers["content-type"];
+  if (type !== undefined && type !== "application/json" && !jsonType.test(type)) throw unsupportedType();
+  const encoding = request.headers["content-encoding"];
+  if (encoding === undefined || encoding === "identity") return;
+  throw new ServiceError("invalid_request", "content-encoding must be identity", { httpStatus: 415 });
+}
+
+const jsonType = /^application\/json\s*(;\s*charset\s*=\s*"?utf-8"?\s*)?;?\s*$/i;
+
+function unsupportedType(): ServiceError {
+  return new ServiceError("invalid_request", "content-type must be application/json in UTF-8", { httpStatus: 415 });
+}
+
+function callOf(endpoint: Endpoint, message: Message, hostDatabase: string | undefined, request: WireRequest, response: WireResponse): Call {
+  let signal: AbortSignal | undefined;
+  return {
+    endpoint,
+    message,
+    credential: credentialOf(request),
+    remoteAddress: request.socket.remoteAddress ?? "",
+    hostDatabase,
+    headers: callHeadersOf((name) => request.headers[name] as string | undefined),
+    deadlineMs: undefined,
+    // Made when somebody asks: most calls are over before a client could go away, and a signal costs as much as a route.
+    get signal(): AbortSignal {
+      signal ??= goneSignal(response);
+      return signal;
+    },
+  };
+}
+
+function goneSignal(response: WireResponse): AbortSignal {
+  const controller = new AbortController();
+  if (response.destroyed) controller.abort();
+  response.once("close", () => {
+    if (!response.writableFinished) controller.abort();
+  });
+  return controller.signal;
+}
+
+/** The host that a request was sent to, with its port. */
+export function hostOf(request: WireRequest): string | undefined {
+  return (request.headers[":authority"] as string | undefined) ?? request.headers.host;
+}
+
+/** The bearer token of a request. */
+export function credentialOf(request: WireRequest): string | undefined {
+  return bearerOf(request.headers.authorization);
+}
+
+/** The token of an Authorization header; undefined when there is none or it is of another scheme. */
+export function bearerOf(authorization: string | undefined): string | undefined {
+  return authorization === undefined ? undefined : /^bearer +(\S+) *$/i.exec(authorization)?.[1];
+}
+
+type Headers = Record<string, string | number>;
+
+function sendResult({ endpoint, write }: Route, result: CallResult, response: WireResponse): void {
+  const headers: Headers = {};
+  for (const [name, value] of result.headers) headers[name] = value;
+  const { status } = endpoint.rule;
+  if (status === 204) return send(response, status, headers, undefined);
+  if (write !== undefined) {
+    headers["content-type"] = "application/json";
+    return send(response, status, headers, write(result.message));
+  }
+  const { contentType, data } = result.message as HttpBody;
+  headers["content-type"] = contentType || "application/octet-stream";
+  // The bytes are whatever a client stored: no browser shall guess that they are a script.
+  headers["x-content-type-options"] = "nosniff";
+  send(response, status, headers, data);
+}
+
+function sendRefusal(refusal: ServiceError, response: WireResponse): void {
+  const headers: Headers = { "content-type": "application/json" };
+  for (const [name, value] of refusalHeaders(refusal)) headers[name] = value;
+  const status = refusal.detail.httpStatus ?? errorCodes[refusal.code].http;
+  send(response, status, headers, JSON.stringify({ error: refusal.message, code: refusal.code }));
+}
+
+function send(response: WireResponse, status: number, headers: Headers, body: string | Uint8Array | undefined): void {
+  // Both HTTP versions share these methods; only their overloads differ, which TypeScript cannot call through a union.
+  const out = response as import("node:http").ServerResponse;
+  if (out.headersSent || out.destroyed) return;
+  if (body !== undefined) headers["content-length"] = typeof body === "string" ? Buffer.byteLength(body) : body.byteLength;
+  out.writeHead(status, headers);
+  // A length may be told without its body, which is what HEAD is for: Node leaves the body out by itself.
+  out.end(body);
+}

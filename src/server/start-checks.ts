@@ -1,0 +1,66 @@
+/**
+ * Why a node with this configuration must not start, and what its operator should be told when it does.
+ *
+ * Pure functions of a Config whose single values are already known to be good: these are the combinations.
+ */
+import type { Config } from "./config.ts";
+
+/** Every reason not to start (spec: Authentication, rules 2, 3 and 7), each with its remedy; empty when there is none. */
+export function startRefusals(config: Config): readonly string[] {
+  const refusals: string[] = [];
+  if (config.auth === "on" && config.platformKey === undefined) {
+    refusals.push("SERVICE_AUTH=on needs SERVICE_PLATFORM_KEY: the platform key is never generated");
+  }
+  if (config.platformKey !== undefined && config.platformKey === config.clusterKey) {
+    refusals.push("SERVICE_CLUSTER_KEY must differ from SERVICE_PLATFORM_KEY");
+  }
+  if (config.coordination === undefined && !config.singleNode && looksMultiNode(config)) {
+    const why = config.auth === "on" ? "SERVICE_AUTH is on" : "SERVICE_ADVERTISE is not a loopback address";
+    refusals.push(`${why}, so there may be other nodes: set SERVICE_COORD, or SERVICE_SINGLE_NODE=1 when this is the only one`);
+  }
+  if ((config.tlsCertificatePath === undefined) !== (config.tlsKeyPath === undefined)) {
+    refusals.push("SERVICE_TLS_CERT and SERVICE_TLS_KEY must be set together");
+  }
+  if (config.adminListen?.port === config.listen.port && config.listen.port !== 0) {
+    refusals.push("SERVICE_ADMIN_LISTEN must have another port than SERVICE_LISTEN");
+  }
+  return refusals;
+}
+
+/** What the configuration asks for and this build does not have. A node must not pretend. */
+export function notBuiltYet(config: Config): readonly string[] {
+  const asked: readonly (readonly [boolean, string])[] = [
+    [config.auth === "on", "SERVICE_AUTH=on: authentication"],
+    [config.objectStore.kind === "s3", "SERVICE_OBJECT_STORE=s3://…: S3 storage"],
+    [config.coordination !== undefined, "SERVICE_COORD: coordination between nodes"],
+    [config.durability === "durable", "SERVICE_DURABILITY=durable: shipping to object storage"],
+  ];
+  return asked.filter(([set]) => set).map(([, what]) => `${what} is not in this build yet`);
+}
+
+/** What an operator should know about a node that does start. */
+export function startWarnings(config: Config): readonly string[] {
+  const warnings: string[] = [];
+  if (config.auth === "off") {
+    const reach = isLoopback(config.listen.host) ? "" : ", and the listen address is open to the network";
+    warnings.push(`SERVICE_AUTH is off: every call is allowed without a credential (development only)${reach}`);
+  }
+  if (config.objectStore.kind === "memory") warnings.push("SERVICE_OBJECT_STORE=mem:// forgets everything when the node stops (tests only)");
+  const idle: readonly (readonly [string | undefined, string])[] = [
+    [config.extractKey, "SERVICE_EXTRACT_API_KEY"],
+    [config.assistantKey, "SERVICE_ASSISTANT_API_KEY"],
+    [config.embedKey, "SERVICE_EMBED_API_KEY"],
+  ];
+  for (const [key, variable] of idle) if (key !== undefined) warnings.push(`${variable} has no effect: outside models are not in this build yet`);
+  return warnings;
+}
+
+function looksMultiNode(config: Config): boolean {
+  return config.auth === "on" || !isLoopback(new URL(config.advertise).hostname);
+}
+
+/** Whether a host names this machine itself: 127.0.0.0/8, ::1, localhost. Brackets around IPv6 do not count. */
+export function isLoopback(host: string): boolean {
+  const bare = host.replace(/^\[|\]$/g, "").toLowerCase();
+  return bare === "localhost" || bare.endsWith(".localhost") || bare === "::1" || /^127(\.\d{1,3}){3}$/.test(bare);
+}

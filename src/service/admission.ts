@@ -1,0 +1,81 @@
+/**
+ * Who may come in now: the node's concurrency cap and the control rate.
+ *
+ * Always true: at most `concurrency` calls are under way and as many again wait; whoever is turned away is told when
+ * to come back. Buckets are kept for as many callers as `limits.rateBucketsMax`, the idle ones forgotten first.
+ */
+import { ServiceError } from "../base/errors.ts";
+import { limits } from "../base/limits.ts";
+import type { World } from "../base/world.ts";
+
+export class Concurrency {
+  readonly #max: number;
+  #running = 0;
+  #waiting: (() => void)[] = [];
+
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  get running(): number {
+    return this.#running;
+  }
+
+  /** Enters at once, or gives a promise of a place, or throws overloaded. Every entry is ended by one `leave`. */
+  enter(): Promise<void> | undefined {
+    if (this.#running < this.#max) {
+      this.#running++;
+      return undefined;
+    }
+    if (this.#waiting.length >= this.#max) {
+      throw new ServiceError("overloaded", `more than ${this.#max * 2} requests are under way on this node`, { retryAfterSecs: 1 });
+    }
+    return new Promise((resolve) => this.#waiting.push(resolve));
+  }
+
+  leave(): void {
+    const next = this.#waiting.shift();
+    // The place passes from hand to hand, so the count stays.
+    if (next) next();
+    else this.#running--;
+  }
+}
+
+interface Bucket {
+  tokens: number;
+  filledAtMs: number;
+}
+
+/** A token bucket per caller: `perSecond` sustained, twice that at once. */
+export class Rate {
+  readonly #perSecond: number;
+  readonly #world: World;
+  readonly #buckets = new Map<string, Bucket>();
+
+  constructor(perSecond: number, world: World) {
+    this.#perSecond = perSecond;
+    this.#world = world;
+  }
+
+  /** Takes one token or throws overloaded with the seconds until there is one. */
+  take(caller: string): void {
+    const nowMs = this.#world.monotonicMs();
+    const burst = this.#perSecond * 2;
+    const bucket = this.#buckets.get(caller) ?? { tokens: burst, filledAtMs: nowMs };
+    bucket.tokens = Math.min(burst, bucket.tokens + ((nowMs - bucket.filledAtMs) / 1_000) * this.#perSecond);
+    bucket.filledAtMs = nowMs;
+    this.#buckets.delete(caller);
+    this.#buckets.set(caller, bucket);
+    if (this.#buckets.size > limits.rateBucketsMax) this.#forgetOldest();
+    if (bucket.tokens < 1) {
+      const retryAfterSecs = Math.max(1, Math.ceil((1 - bucket.tokens) / this.#perSecond));
+      throw new ServiceError("overloaded", `more than ${this.#perSecond} control requests a second`, { retryAfterSecs });
+    }
+    bucket.tokens--;
+  }
+
+  #forgetOldest(): void {
+    const oldest = this.#buckets.keys().next().value;
+    if (oldest !== undefined) this.#buckets.delete(oldest);
+  }
+}

@@ -1,0 +1,59 @@
+/**
+ * What a handler gets beside its request, and the shape of a handler.
+ */
+import type { DescService, Message, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
+import type { World } from "../base/world.ts";
+import type { Databases } from "../control/databases.ts";
+import type { CallOptions, EngineClient } from "../engine/client.ts";
+import type { Call } from "./call.ts";
+
+/** One call on its way through the pipeline. */
+export interface Context {
+  readonly call: Call;
+  /** On world.monotonicMs(): nobody waits for the answer after this. */
+  readonly deadlineMs: number;
+  /** The least transaction id that the answer may speak of; 0 when the caller does not mind. */
+  readonly minTxid: number;
+  /** Whether the caller wants its write in object storage before the answer. */
+  readonly durable: boolean;
+  readonly consistency: "primary" | "cached" | undefined;
+  /** Set by whoever learns it; becomes the `Service-Txid` header. */
+  txid: number | undefined;
+}
+
+/** What handlers work with: the node's parts below the service. */
+export interface NodeParts {
+  readonly world: World;
+  readonly databases: Databases;
+  readonly engine: EngineClient;
+}
+
+/** One function per rpc of a service, typed by its descriptor. */
+export type ServiceHandlers<Service extends DescService> = {
+  readonly [Name in keyof Service["method"]]: (
+    request: MessageShape<Service["method"][Name]["input"]>,
+    context: Context,
+  ) => Promise<MessageInitShape<Service["method"][Name]["output"]>>;
+};
+
+/** A handler whose types have been checked where it was defined. */
+export type Handler = (request: Message, context: Context) => Promise<Record<string, unknown>>;
+
+/** Handlers by endpoint name, such as `MemoryService.Ingest`. */
+export type HandlerTable = ReadonlyMap<string, Handler>;
+
+/** Puts a service's handlers under their endpoint names. */
+export function handlerEntries<Service extends DescService>(service: Service, handlers: ServiceHandlers<Service>): [string, Handler][] {
+  return service.methods.map((method) => [`${service.name}.${method.name}`, (handlers as unknown as Record<string, Handler>)[method.localName]!]);
+}
+
+/** The engine's options for this call; `bytes` is about how large the input is. */
+export function engineOptions(context: Context, bytes = 0): CallOptions {
+  return { deadlineMs: context.deadlineMs, minTxid: context.minTxid, bytes };
+}
+
+/** Notes the transaction id of the answer and gives it in the form of a message field. */
+export function seen(context: Context, txid: number): bigint {
+  context.txid = txid;
+  return BigInt(txid);
+}

@@ -1,0 +1,38 @@
+/** Small translations that several services share. */
+import { create, type Message } from "@bufbuild/protobuf";
+import { TurnSchema, type Turn, type Vector } from "../../gen/palimpsest/v1/data_pb.ts";
+import type { TurnRecord } from "../model/transcript.ts";
+import { limits } from "../base/limits.ts";
+import { inspectJson, jsonText, parseExact, setJson } from "./exact-json.ts";
+
+/** The object without its undefined fields, which exact optional types demand. */
+export function present<Fields extends object>(fields: Fields): { [Key in keyof Fields]?: Exclude<Fields[Key], undefined> } {
+  const kept: Record<string, unknown> = {};
+  for (const [key, value] of Object.entries(fields)) if (value !== undefined) kept[key] = value;
+  return kept as { [Key in keyof Fields]?: Exclude<Fields[Key], undefined> };
+}
+
+/** The embedding of a message field; what it may hold is checked by the model. */
+export function embeddingOf(vector: Vector | undefined): Float32Array | undefined {
+  return vector && Float32Array.from(vector.values);
+}
+
+export function turnMessage(turn: TurnRecord): Turn {
+  const message = create(TurnSchema, {
+    sessionId: turn.sessionId,
+    seq: BigInt(turn.seq),
+    role: turn.role,
+    createdAt: BigInt(turn.createdAt),
+    ...present({ distance: turn.distance }),
+  });
+  setJson(message, "content", turn.content);
+  return message;
+}
+
+/** The exact JSON text of each element of a repeated field of any JSON. */
+export function jsonTexts(message: Message, field: string): string[] {
+  const text = jsonText(message, field) ?? "[]";
+  const plain: unknown = JSON.parse(text);
+  const elements = (inspectJson(plain, limits.jsonDepthMax + 1) === "plain" ? plain : parseExact(text)) as unknown[];
+  return elements.map((element) => JSON.stringify(element));
+}

@@ -1,0 +1,155 @@
+/** Typed memory over the wires: translates messages to commands and records to messages. */
+import { create } from "@bufbuild/protobuf";
+import { MemorySchema, type Memory, type MemoryInput as MemoryInputMessage, type MemoryService } from "../../gen/palimpsest/v1/memory_pb.ts";
+import { ServiceError } from "../base/errors.ts";
+import { limits } from "../base/limits.ts";
+import { checkNamePart, checkSessionId } from "../format/names.ts";
+import { checkMemories, type MemoryInput, type MemoryRecord } from "../model/memory.ts";
+import { checkRecall, type RecallInput } from "../model/recall.ts";
+import { engineOptions, seen, type NodeParts, type ServiceHandlers } from "./context.ts";
+import { notInThisBuild } from "./control-service.ts";
+import { embeddingOf, present, turnMessage } from "./data-messages.ts";
+import { jsonText, setJson } from "./exact-json.ts";
+import { ensureProfileTarget, findProfileTarget, requireProfileTarget } from "./targets.ts";
+
+function inputOf(message: MemoryInputMessage): MemoryInput {
+  return {
+    type: message.type,
+    summary: message.summary,
+    content: jsonText(message, "content") ?? "null",
+    ...present({
+      topicKey: message.topicKey,
+      keywords: message.keywords,
+      embedding: embeddingOf(message.embedding),
+      sessionId: message.sessionId,
+      source: message.source,
+      ttlSecs: message.ttl,
+    }),
+  };
+}
+
+/** About how much an ingest adds to a commit group. */
+function inputBytes(memories: readonly MemoryInput[]): number {
+  let bytes = 0;
+  for (const memory of memories) bytes += memory.content.length + memory.summary.length + (memory.embedding?.byteLength ?? 0) + 256;
+  return bytes;
+}
+
+function memoryMessage(record: MemoryRecord): Memory {
+  const message = create(MemorySchema, {
+    id: record.id,
+    type: record.type,
+    summary: record.summary,
+    createdAt: BigInt(record.createdAt),
+    ...present({
+      topicKey: record.topicKey ?? undefined,
+      keywords: record.keywords ?? undefined,
+      sessionId: record.sessionId ?? undefined,
+      source: record.source ?? undefined,
+      supersededBy: record.supersededBy ?? undefined,
+      expiresAt: record.expiresAt === undefined ? undefined : BigInt(record.expiresAt),
+      score: record.score,
+      channels: record.channels && { values: record.channels },
+      supersedes: record.supersedes && { values: record.supersedes },
+      explain: record.explain,
+    }),
+  });
+  setJson(message, "content", record.content);
+  return message;
+}
+
+const noErasure = () => notInThisBuild("erasure");
+
+export function memoryHandlers(node: NodeParts): ServiceHandlers<typeof MemoryService> {
+  const withoutErasure = async (): Promise<never> => {
+    throw noErasure();
+  };
+  const withoutPolicy = async (): Promise<never> => {
+    throw notInThisBuild("governance policy");
+  };
+  return {
+    async listProfiles(request) {
+      const namespace = checkNamePart("namespace", request.ns);
+      const profiles = await node.databases.listProfiles(namespace);
+      return { namespace, profiles: profiles.map(({ profile, createdAtMs }) => ({ profile, createdAt: BigInt(createdAtMs) })) };
+    },
+
+    async ingest(request, context) {
+      const memories = request.memories.map(inputOf);
+      checkMemories(memories);
+      const target = await ensureProfileTarget(node, context, request);
+      const { value, txid } = await node.engine.write(target, "memory.ingest", { memories }, engineOptions(context, inputBytes(memories)));
+      return { results: value.results.map((item) => ({ ...item, ...present({ embedding: item.embedding === "stored" ? undefined : item.embedding }) })), txid: seen(context, txid) };
+    },
+
+    async getMemory(request, context) {
+      const target = await requireProfileTarget(node, context, request);
+      const { value, txid } = await node.engine.read(target, "memory.get", { id: request.id }, engineOptions(context));
+      seen(context, txid);
+      if (!value) throw new ServiceError("not_found", "no memory has this id");
+      return memoryMessage(value);
+    },
+
+    async forgetMemory(request, context) {
+      const target = await requireProfileTarget(node, context, request);
+      const { value, txid } = await node.engine.write(target, "memory.forget", { id: request.id }, engineOptions(context));
+      seen(context, txid);
+      if (!value.forgotten) throw new ServiceError("not_found", "no memory has this id");
+      return { txid: BigInt(txid) };
+    },
+
+    async recall(request, context) {
+      const input: RecallInput = {
+        includeSuperseded: request.includeSuperseded,
+        includeTurns: request.includeTurns,
+        explain: request.explain,
+        ...present({
+          query: request.query,
+          embedding: embeddingOf(request.embedding),
+          topicKey: request.topicKey,
+          types: request.types?.values,
+          sessionId: request.sessionId,
+          source: request.source,
+          k: request.k,
+          minScore: request.minScore && present({ keyword: request.minScore.keyword, vector: request.minScore.vector }),
+        }),
+      };
+      checkRecall(input);
+      const target = await findProfileTarget(node, context, request);
+      if (!target) return { memories: [], turns: [], txid: seen(context, 0) };
+      const { value, txid } = await node.engine.read(target, "memory.recall", input, engineOptions(context));
+      return { memories: value.memories.map(memoryMessage), turns: value.turns.map(turnMessage), txid: seen(context, txid) };
+    },
+
+    async ask() {
+      throw new ServiceError("unconfigured", "ask needs SERVICE_ASSISTANT_API_KEY, which this node does not have");
+    },
+
+    async extract() {
+      throw new ServiceError("unconfigured", "extract needs SERVICE_EXTRACT_API_KEY, which this node does not have");
+    },
+
+    async listSessions(request, context) {
+      const target = await findProfileTarget(node, context, request);
+      if (!target) return { sessions: [], txid: seen(context, 0) };
+      const { value, txid } = await node.engine.read(target, "session.list", { limit: request.limit ?? limits.sessionsDefault }, engineOptions(context));
+      const sessions = value.sessions.map(({ id, createdAt, lastActiveAt }) => ({ id, createdAt: BigInt(createdAt), lastActiveAt: BigInt(lastActiveAt) }));
+      return { sessions, txid: seen(context, txid) };
+    },
+
+    async endSession(request, context) {
+      const sessionId = checkSessionId(request.sid);
+      const target = await findProfileTarget(node, context, request);
+      // A session of a profile that never was has nothing to end.
+      if (!target) return { txid: seen(context, 0) };
+      const { txid } = await node.engine.write(target, "session.end", { sessionId, turns: request.turns }, engineOptions(context));
+      return { txid: seen(context, txid) };
+    },
+
+    createErasure: withoutErasure,
+    listErasures: withoutErasure,
+    getErasure: withoutErasure,
+    getProfilePolicy: withoutPolicy,
+    putProfilePolicy: withoutPolicy,
+  };
+}

@@ -1,0 +1,54 @@
+/**
+ * User SQL: the guard first, then a reader thread when nothing seems to write, then the owner.
+ */
+import { create } from "@bufbuild/protobuf";
+import { SqlResultSchema, type ExecuteSqlRequest, type SqlResult } from "../../gen/palimpsest/v1/data_pb.ts";
+import { invalid, ServiceError } from "../base/errors.ts";
+import { limits } from "../base/limits.ts";
+import type { Answer } from "../engine/database.ts";
+import type { SqlBatch, SqlStatementResult } from "../model/sql.ts";
+import { checkUserSql, looksReadOnly, SqlGuard } from "../sqlite/guard.ts";
+import { engineOptions, seen, type Context, type NodeParts } from "./context.ts";
+import { present } from "./data-messages.ts";
+import { jsonText, setJson } from "./exact-json.ts";
+import { notDurable } from "./pipeline.ts";
+import { databaseTarget } from "./targets.ts";
+
+function batchOf(request: ExecuteSqlRequest): SqlBatch {
+  if (request.stmts.length === 0 || request.stmts.length > limits.sqlStatementsMax) {
+    throw invalid(`stmts must hold 1 to ${limits.sqlStatementsMax} statements`);
+  }
+  const statements = request.stmts.map((statement) => {
+    checkUserSql(statement.q);
+    return { text: statement.q, paramsJson: jsonText(statement, "params") };
+  });
+  return { statements, atomic: request.txn !== false, mayWrite: true };
+}
+
+function resultMessage(result: SqlStatementResult): SqlResult {
+  const message = create(SqlResultSchema, {
+    columns: result.columns,
+    rowsAffected: BigInt(result.rowsAffected),
+    lastInsertRowid: BigInt(result.lastInsertRowid),
+    ...present({ error: result.error }),
+  });
+  setJson(message, "rows", result.rowsJson);
+  return message;
+}
+
+/** Runs the batch where it belongs and gives its results and the transaction id they speak of. */
+export async function executeSql(node: NodeParts, request: ExecuteSqlRequest, context: Context): Promise<{ results: SqlResult[]; txid: bigint }> {
+  const batch = batchOf(request);
+  const guard = SqlGuard.available();
+  if (!guard.ok) throw new ServiceError("unconfigured", `SQL needs the native guard, which this node lacks: ${guard.missing}`);
+  const target = await databaseTarget(node, context, request.db);
+  const bytes = batch.statements.reduce((sum, { text, paramsJson }) => sum + text.length + (paramsJson?.length ?? 0), 0);
+  const options = engineOptions(context, bytes);
+  if (batch.statements.every(({ text }) => looksReadOnly(text))) {
+    const read = await node.engine.sqlRead(target, batch, options);
+    if (read.value.kind === "done") return { results: read.value.results.map(resultMessage), txid: seen(context, read.txid) };
+  }
+  if (context.durable) throw notDurable();
+  const written: Answer<SqlStatementResult[]> = await node.engine.sqlWrite(target, batch, options);
+  return { results: written.value.map(resultMessage), txid: seen(context, written.txid) };
+}

@@ -1,0 +1,61 @@
+/**
+ * From the names in a call to the database branch it means.
+ *
+ * A branch may be said in three places (the spec's `@branch`, the `branch` query, the `Service-Branch` header); said
+ * twice with different values it is refused.
+ */
+import { invalid, ServiceError } from "../base/errors.ts";
+import type { DatabaseRecord } from "../control/databases.ts";
+import type { Target } from "../engine/protocol.ts";
+import { checkBranchName, mainBranch, parseDatabaseSpec, profileDatabaseName } from "../format/names.ts";
+import type { Context, NodeParts } from "./context.ts";
+
+function branchOf(said: readonly (string | undefined)[]): string {
+  const branches = new Set(said.filter((branch) => branch !== undefined).map(checkBranchName));
+  if (branches.size > 1) throw invalid("the branch is given more than once, with different values");
+  return branches.values().next().value ?? mainBranch;
+}
+
+/** This build knows only `main`: every other branch does not exist. */
+function targetOf(record: DatabaseRecord, branch: string): Target {
+  if (branch !== mainBranch) throw new ServiceError("branch_not_found", `branch ${branch} of database ${record.name} does not exist`);
+  return { uuid: record.uuid, branch };
+}
+
+/** The branch that a `{db}` path segment means. Throws database_not_found and branch_not_found. */
+export async function databaseTarget(node: NodeParts, context: Context, spec: string): Promise<Target> {
+  const { name, branch: inSpec } = parseDatabaseSpec(spec);
+  const branch = branchOf([inSpec, context.call.headers.branch]);
+  return targetOf(await node.databases.require(name), branch);
+}
+
+export interface ProfileAddress {
+  readonly ns: string;
+  readonly profile: string;
+  readonly branch?: string | undefined;
+}
+
+/** The branch of a profile's memory, or undefined when the profile does not exist (404 when the caller has seen a txid). */
+export async function findProfileTarget(node: NodeParts, context: Context, address: ProfileAddress): Promise<Target | undefined> {
+  const name = profileDatabaseName(address.ns, address.profile);
+  const branch = branchOf([address.branch, context.call.headers.branch]);
+  const record = await node.databases.find(name);
+  if (record) return targetOf(record, branch);
+  if (context.minTxid > 0) throw new ServiceError("database_not_found", `profile ${address.ns}/${address.profile} does not exist`);
+  return undefined;
+}
+
+/** The branch of a profile's memory; throws database_not_found when the profile does not exist. */
+export async function requireProfileTarget(node: NodeParts, context: Context, address: ProfileAddress): Promise<Target> {
+  const target = await findProfileTarget(node, context, address);
+  if (target) return target;
+  throw new ServiceError("database_not_found", `profile ${address.ns}/${address.profile} does not exist`);
+}
+
+/** The branch of a profile's memory, with the profile created when it does not exist. */
+export async function ensureProfileTarget(node: NodeParts, context: Context, address: ProfileAddress): Promise<Target> {
+  const name = profileDatabaseName(address.ns, address.profile);
+  const branch = branchOf([address.branch, context.call.headers.branch]);
+  if (branch !== mainBranch) return requireProfileTarget(node, context, address);
+  return targetOf(await node.databases.ensure(name), branch);
+}

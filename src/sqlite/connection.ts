@@ -1,0 +1,132 @@
+/**
+ * One open SQLite connection with its bounded cache of prepared statements.
+ *
+ * Owns: the handle and its settings. Always true: every setting that durability, erasure or safety rests on was
+ * read back after it was set. Must not know: what the tables mean.
+ */
+import Database from "better-sqlite3";
+import { assert } from "../base/assert.ts";
+import { limits } from "../base/limits.ts";
+
+/** What a statement accepts: numbers bind as REAL, so integers that SQL itself computes with must be bigint. */
+export type SqlValue = null | number | bigint | string | Uint8Array;
+
+export interface RunResult {
+  readonly changes: number;
+  readonly lastInsertRowid: number;
+}
+
+/** The earliest SQLite without the WAL-reset corruption (sqlite.org/wal.html#walresetbug). */
+const sqliteVersionMin = [3, 51, 3] as const;
+
+/** Throws when the linked SQLite has a bug that could corrupt a database. */
+export function requireSoundSqlite(version: string): void {
+  const parts = version.split(".").map(Number);
+  for (const [index, least] of sqliteVersionMin.entries()) {
+    const have = parts[index] ?? 0;
+    if (have > least) return;
+    if (have < least) throw new Error(`SQLite ${version} can corrupt a WAL database; ${sqliteVersionMin.join(".")} or later is needed`);
+  }
+}
+
+export interface ConnectionOptions {
+  readonly readonly: boolean;
+  /** KiB of page cache for this handle. */
+  readonly pageCacheKiB: number;
+}
+
+export class Connection {
+  readonly raw: Database.Database;
+  readonly path: string;
+  #statements = new Map<string, Database.Statement>();
+
+  constructor(path: string, options: ConnectionOptions) {
+    this.path = path;
+    this.raw = new Database(path, { readonly: options.readonly, timeout: 0 });
+    try {
+      this.#configure(options);
+    } catch (error) {
+      this.raw.close();
+      throw error;
+    }
+  }
+
+  #configure(options: ConnectionOptions): void {
+    requireSoundSqlite(String(this.raw.prepare("SELECT sqlite_version()").pluck().get()));
+    if (!options.readonly) {
+      // Page size, vacuum mode and journal mode are fixed by the first write; see engine decisions in the README.
+      this.#pragma("page_size", 4096);
+      this.#pragma("auto_vacuum", 0);
+      this.#pragma("journal_mode", "wal");
+      this.#pragma("wal_autocheckpoint", 0);
+      this.#pragma("secure_delete", 1);
+    }
+    // NORMAL: the fsync of each commit is ours (sqlite/wal), off this thread; SQLite still syncs around checkpoints.
+    this.#pragma("synchronous", 1);
+    this.#pragma("trusted_schema", 0);
+    this.#pragma("mmap_size", 0);
+    this.#pragma("cache_size", -options.pageCacheKiB);
+    this.#pragma("foreign_keys", 1);
+    // FILE: a giant sort spills to the private scratch directory instead of growing the heap without bound.
+    this.#pragma("temp_store", 1);
+    this.#pragma("cell_size_check", 1);
+  }
+
+  #pragma(name: string, value: string | number): void {
+    this.raw.pragma(`${name} = ${value}`);
+    const now = this.raw.pragma(name, { simple: true });
+    assert(now === undefined || now === value, `pragma ${name} is ${value}, not ${String(now)}`);
+  }
+
+  /** The cached prepared statement of a text that is our own; user SQL is prepared apart (model/sql). */
+  prepared(sql: string): Database.Statement {
+    const found = this.#statements.get(sql);
+    if (found) {
+      // Re-inserting keeps the map in order of use, so that the first key is the least recently used one.
+      this.#statements.delete(sql);
+      this.#statements.set(sql, found);
+      return found;
+    }
+    if (this.#statements.size >= limits.cachedStatementsMax) {
+      const oldest = this.#statements.keys().next().value;
+      if (oldest !== undefined) this.#statements.delete(oldest);
+    }
+    const statement = this.raw.prepare(sql);
+    this.#statements.set(sql, statement);
+    return statement;
+  }
+
+  /** All rows as objects by column name. */
+  all<Row>(sql: string, ...params: readonly SqlValue[]): Row[] {
+    return this.prepared(sql).all(...params) as Row[];
+  }
+
+  /** The first row, or undefined. */
+  get<Row>(sql: string, ...params: readonly SqlValue[]): Row | undefined {
+    return this.prepared(sql).get(...params) as Row | undefined;
+  }
+
+  run(sql: string, ...params: readonly SqlValue[]): RunResult {
+    const result = this.prepared(sql).run(...params);
+    return { changes: result.changes, lastInsertRowid: Number(result.lastInsertRowid) };
+  }
+
+  /** Runs statements that return nothing, such as DDL. Not cached. */
+  exec(sql: string): void {
+    this.raw.exec(sql);
+  }
+
+  get inTransaction(): boolean {
+    return this.raw.inTransaction;
+  }
+
+  /** Drops every cached statement, so that none outlives a change that expires it. */
+  forgetStatements(): void {
+    this.#statements.clear();
+  }
+
+  close(): void {
+    this.#statements.clear();
+    this.raw.close();
+  }
+}

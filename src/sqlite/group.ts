@@ -1,0 +1,135 @@
+/**
+ * A commit group: many commands, one transaction, one savepoint for each.
+ *
+ * Always true: a command that throws leaves nothing behind and does not touch its neighbours; either every command
+ * that did not throw is in the commit, or none is. Must not know: what a command means, fsync, queues.
+ */
+import { assert } from "../base/assert.ts";
+import { invalid } from "../base/errors.ts";
+import type { Connection } from "./connection.ts";
+
+/** What a command adds beside its rows: acts at the group's end (same transaction) and after its commit. */
+export interface Deferred {
+  readonly atGroupEnd: (() => void)[];
+  readonly afterCommit: (() => void)[];
+}
+
+export type CommandOutcome<Result> =
+  | { readonly kind: "done"; readonly result: Result; readonly changed: boolean }
+  | { readonly kind: "failed"; readonly error: unknown };
+
+export interface GroupOutcome<Result> {
+  readonly outcomes: readonly CommandOutcome<Result>[];
+  /** Whether anything was committed. */
+  readonly changed: boolean;
+}
+
+function totalChanges(connection: Connection): number {
+  return (connection.get<{ n: number }>("SELECT total_changes() AS n"))!.n;
+}
+
+/**
+ * Runs the commands in order and commits them together. `seal` is called inside the transaction, after everything
+ * else, when something changed: the place for the transaction id. Throws only when the group as a whole failed; then
+ * it has been rolled back and no command has happened.
+ */
+export function runGroup<Result>(
+  connection: Connection,
+  commands: readonly ((deferred: Deferred) => Result)[],
+  seal: () => void,
+): GroupOutcome<Result> {
+  const deferred: Deferred = { atGroupEnd: [], afterCommit: [] };
+  const outcomes: CommandOutcome<Result>[] = [];
+  connection.run("BEGIN IMMEDIATE");
+  try {
+    const alone = commands.length === 1;
+    for (const command of commands) outcomes.push(runCommand(connection, command, deferred, alone));
+    const changed = outcomes.some((outcome) => outcome.kind === "done" && outcome.changed);
+    if (!changed) {
+      connection.run("ROLLBACK");
+      return { outcomes, changed };
+    }
+    for (const act of deferred.atGroupEnd) act();
+    seal();
+    connection.run("COMMIT");
+  } catch (error) {
+    if (connection.inTransaction) connection.run("ROLLBACK");
+    throw error;
+  }
+  for (const act of deferred.afterCommit) act();
+  return { outcomes, changed: true };
+}
+
+function runCommand<Result>(
+  connection: Connection,
+  command: (deferred: Deferred) => Result,
+  deferred: Deferred,
+  alone: boolean,
+): CommandOutcome<Result> {
+  const before = totalChanges(connection);
+  const marks = [deferred.atGroupEnd.length, deferred.afterCommit.length] as const;
+  // A group of one needs no savepoint: if its command throws, nothing else is in the transaction.
+  if (!alone) connection.run("SAVEPOINT command");
+  try {
+    const result = command(deferred);
+    assert(connection.inTransaction, "no command of ours ends the transaction");
+    if (!alone) connection.run("RELEASE command");
+    return { kind: "done", result, changed: totalChanges(connection) !== before };
+  } catch (error) {
+    if (isFatal(error) || !connection.inTransaction) throw error;
+    if (alone) {
+      connection.run("ROLLBACK");
+      connection.run("BEGIN");
+    } else {
+      connection.run("ROLLBACK TO command");
+      connection.run("RELEASE command");
+    }
+    deferred.atGroupEnd.length = marks[0];
+    deferred.afterCommit.length = marks[1];
+    return { kind: "failed", error };
+  }
+}
+
+/** Result codes after which the file or the disk cannot be trusted to go on within this transaction. */
+const fatalCodes = ["SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_NOMEM", "SQLITE_CANTOPEN", "SQLITE_READONLY"];
+
+/** Whether the error means that storage itself failed, as opposed to one command. */
+export function isFatal(error: unknown): boolean {
+  const code = (error as { code?: unknown } | null)?.code;
+  return typeof code === "string" && fatalCodes.some((fatal) => code.startsWith(fatal));
+}
+
+/** Whether the disk is full: the group failed, the handle is sound. */
+export function isDiskFull(error: unknown): boolean {
+  return (error as { code?: unknown } | null)?.code === "SQLITE_FULL";
+}
+
+function schemaVersion(connection: Connection): number {
+  return connection.raw.pragma("schema_version", { simple: true }) as number;
+}
+
+/**
+ * Runs one act in a transaction of its own: for user SQL, which may end or fail the whole transaction in ways that a
+ * savepoint does not survive (an interrupt, a full disk, deferred foreign keys). `changed` sees schema changes too.
+ * Throws what the act or the commit threw; then nothing has happened.
+ */
+export function runAlone<Result>(
+  connection: Connection,
+  act: () => Result,
+  seal: () => void,
+): { readonly result: Result; readonly changed: boolean } {
+  connection.run("BEGIN IMMEDIATE");
+  try {
+    const changesBefore = totalChanges(connection);
+    const schemaBefore = schemaVersion(connection);
+    const result = act();
+    if (!connection.inTransaction) throw invalid("a statement ended the transaction; the whole batch was undone");
+    const changed = totalChanges(connection) !== changesBefore || schemaVersion(connection) !== schemaBefore;
+    if (changed) seal();
+    connection.run(changed ? "COMMIT" : "ROLLBACK");
+    return { result, changed };
+  } catch (error) {
+    if (connection.inTransaction) connection.run("ROLLBACK");
+    throw error;
+  }
+}

@@ -1,0 +1,179 @@
+/**
+ * The guard around user SQL on one connection: SQLite's authorizer and limits, and interrupts that hit the right one.
+ *
+ * Owns: the native library's two faces (native/sqlguard.c). Always true: outside `guarded` a connection behaves as if
+ * no guard were there; the switches are functions of another, private connection, so user SQL cannot reach them.
+ * Must not know: transactions, results, the wire.
+ */
+import { existsSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import Database from "better-sqlite3";
+import { assert } from "../base/assert.ts";
+import { invalid, ServiceError } from "../base/errors.ts";
+import { limits } from "../base/limits.ts";
+import { packageRoot } from "../base/package-root.ts";
+import type { Connection } from "./connection.ts";
+
+export { checkUserSql, looksReadOnly } from "./sql-rules.ts";
+
+const libraryPath = fileURLToPath(new URL("native/build/sqlguard.so", packageRoot));
+
+/** Ids as in sqlite3.h (SQLITE_LIMIT_*) and, from 100, as in native/sqlguard.c. */
+const nativeLimits: readonly (readonly [id: number, value: number])[] = [
+  [0, limits.sqlValueBytesMax],
+  // ALTER TABLE writes the schema's text into statements of its own, with every quote doubled.
+  [1, 4 * limits.sqlTextBytesMax],
+  [2, limits.sqlColumnsMax],
+  [3, limits.sqlExpressionDepthMax],
+  [4, limits.sqlCompoundMax],
+  [5, limits.sqlProgramOpsMax],
+  [6, limits.sqlFunctionArgsMax],
+  [7, 0],
+  [8, limits.sqlLikePatternBytesMax],
+  [9, limits.sqlParamsMax],
+  [10, limits.sqlTriggerDepthMax],
+  [11, 0],
+  [12, -1],
+  [13, -1],
+  [14, -1],
+  [100, limits.sqlValueBytesMax],
+  [101, limits.sqlStatementBytesMax],
+  [102, limits.sqlValueBytesFloor],
+  [103, limits.sqlGrowthBytesMax],
+  [104, limits.sqlWorkProductMax],
+  [105, limits.sqlNamesMax],
+];
+
+/** Why a statement was stopped, as guard_leave answers. */
+const hits = { none: 0, asked: 1, memory: 2 } as const;
+
+/** better-sqlite3 takes an entry point; its types leave it out. */
+function loadLibrary(connection: Database.Database, entryPoint: string): void {
+  (connection as unknown as { loadExtension(path: string, entryPoint: string): void }).loadExtension(libraryPath, entryPoint);
+}
+
+/** This thread's private connection to the native table of guards. */
+class Control {
+  readonly #statements = new Map<string, Database.Statement>();
+  readonly #connection: Database.Database;
+
+  constructor() {
+    this.#connection = new Database(":memory:");
+    loadLibrary(this.#connection, "sqlite3_sqlguardcontrol_init");
+    for (const [id, value] of nativeLimits) this.call("guard_configure(?, ?)", id, value);
+  }
+
+  call(expression: string, ...args: readonly number[]): unknown {
+    let statement = this.#statements.get(expression);
+    if (!statement) this.#statements.set(expression, (statement = this.#connection.prepare(`SELECT ${expression}`).pluck()));
+    return statement.get(...args);
+  }
+}
+
+let threadControl: Control | undefined;
+
+function control(): Control {
+  return (threadControl ??= new Control());
+}
+
+/** The error's SQLite result code, such as SQLITE_CONSTRAINT_UNIQUE; undefined when it is not SQLite's. */
+export function sqliteCodeOf(error: unknown): string | undefined {
+  return error instanceof Database.SqliteError ? error.code : undefined;
+}
+
+export interface GuardOptions {
+  /** The statement is a check of the whole database: SQLite itself may read reserved tables. */
+  readonly wholeDatabase?: boolean;
+  /** Plan without copying subqueries into the query around them (sqlite/sql-weight says when). */
+  readonly plain?: boolean;
+}
+
+export class SqlGuard {
+  readonly #connection: Connection;
+  #attached = true;
+  /** Names this connection in the whole process, for interrupts from other threads. */
+  readonly handle: number;
+
+  private constructor(connection: Connection, handle: number) {
+    this.#connection = connection;
+    this.handle = handle;
+  }
+
+  /**
+   * Loads the native guard into the connection, switched off. Once for a connection, while no statement of it runs
+   * (statements prepared before are prepared again by SQLite). Throws unconfigured when the native part is absent.
+   */
+  static attach(connection: Connection): SqlGuard {
+    const found = SqlGuard.available();
+    if (!found.ok) throw new ServiceError("unconfigured", `SQL needs the native guard, which this node lacks: ${found.missing}`);
+    const native = control();
+    loadLibrary(connection.raw, "sqlite3_sqlguard_init");
+    return new SqlGuard(connection, native.call("guard_attached()") as number);
+  }
+
+  /** Whether this installation has the native part; `missing` says what to do otherwise. */
+  static available(): { ok: true } | { ok: false; missing: string } {
+    if (existsSync(libraryPath)) return { ok: true };
+    return { ok: false, missing: "native/build/sqlguard.so; install a C compiler and run: node native/build.mjs" };
+  }
+
+  /**
+   * Runs `act` with the authorizer and the limits on, and off again whatever happens. The ticket is what an interrupt
+   * must carry to hit it; it is positive and never used for another batch. Throws request_timeout when an interrupt
+   * stopped it, invalid_request when the memory bound did or the authorizer refused, else what `act` threw.
+   */
+  guarded<T>(ticket: number, act: () => T, options: GuardOptions = {}): T {
+    assert(this.#attached, "the guard is attached to its connection");
+    const native = control();
+    native.call("guard_enter(?, ?, ?, ?)", this.handle, ticket, options.wholeDatabase ? 1 : 0, options.plain ? 1 : 0);
+    let left = false;
+    const leave = (): unknown => {
+      left = true;
+      return native.call("guard_leave(?)", this.handle);
+    };
+    try {
+      const result = act();
+      leave();
+      return result;
+    } catch (error) {
+      const hit = left ? hits.none : leave();
+      if (hit === hits.asked) throw new ServiceError("request_timeout", "the statement did not finish in its time and was stopped");
+      if (hit === hits.memory) throw invalid("the statement needs more memory than one statement may use, and was stopped");
+      if (sqliteCodeOf(error) === undefined) throw error;
+      const reason = native.call("guard_reason(?)", this.handle) as string;
+      throw reason === "" ? error : invalid(reason);
+    }
+  }
+
+  /**
+   * Inside `guarded`, after a statement was prepared and before it runs: bounds the length of its values by its size,
+   * so that all its registers together stay within limits.sqlStatementBytesMax. Returns the bound in bytes.
+   */
+  fit(): number {
+    return control().call("guard_fit(?)", this.handle) as number;
+  }
+
+  /** Whether the open transaction breaks a deferred foreign key now, so that its commit would fail. */
+  breaksForeignKeys(): boolean {
+    return control().call("guard_deferred(?)", this.handle) !== 0;
+  }
+
+  /** Takes the handle out of the reach of interrupts. Before the connection is closed; a second call does nothing. */
+  detach(): void {
+    if (!this.#attached) return;
+    this.#attached = false;
+    // The connection frees the native part when it closes.
+    assert(this.#connection.raw.open, "a guard is detached before its connection is closed");
+    control().call("guard_detach(?)", this.handle);
+  }
+}
+
+/**
+ * From any thread: stops the statement when `handle` runs exactly `ticket` now. A ticket that does not run now is
+ * remembered and stopped when it begins; one that is over is never run again, so remembering it harms nobody.
+ * Returns whether the handle was found.
+ */
+export function interrupt(handle: number, ticket: number): boolean {
+  if (!SqlGuard.available().ok) return false;
+  return control().call("guard_interrupt(?, ?)", handle, ticket) !== 0;
+}

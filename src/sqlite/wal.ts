@@ -1,0 +1,103 @@
+/**
+ * The write-ahead log as a file: our own fsync of it, its length, its checkpoint.
+ *
+ * SQLite runs with synchronous=NORMAL, so a commit is written but not synced; the engine syncs the `-wal` file here,
+ * through libuv and off the thread, and answers only then. SQLite itself still syncs the log's header and directory
+ * entry when the log is created or restarted, and everything around a checkpoint.
+ *
+ * The descriptor is opened after the first write and closed before the handle: SQLite deletes the log when the last
+ * connection closes. Opening and closing the log takes no lock away (none is held on it); the main database file must
+ * never be opened like this while a connection lives, because POSIX drops a process's locks at the first close.
+ */
+import { closeSync, fdatasync, fstatSync, ftruncateSync, fsyncSync, openSync, statSync } from "node:fs";
+import { assert } from "../base/assert.ts";
+import { Connection } from "./connection.ts";
+
+/** The fsync door, so that a test can lose power or hold a disk. */
+export interface Disk {
+  /** Resolves when the file's data and length are on stable storage. */
+  fdatasync(descriptor: number, path: string): Promise<void>;
+}
+
+export const realDisk: Disk = {
+  fdatasync: (descriptor) =>
+    new Promise((resolve, reject) => {
+      fdatasync(descriptor, (error) => (error ? reject(error) : resolve()));
+    }),
+};
+
+export class WalFile {
+  readonly #path: string;
+  readonly #disk: Disk;
+  #descriptor: number | undefined;
+  #syncedBytes = 0;
+
+  constructor(databasePath: string, disk: Disk) {
+    this.#path = `${databasePath}-wal`;
+    this.#disk = disk;
+  }
+
+  /** Length of the log file now; 0 before the first write. */
+  bytes(): number {
+    const descriptor = this.#open();
+    return descriptor === undefined ? 0 : fstatSync(descriptor).size;
+  }
+
+  /** Makes what the log holds at the time of the call survive a power loss. */
+  async sync(): Promise<void> {
+    const descriptor = this.#open();
+    assert(descriptor !== undefined, "a log is synced only after a write");
+    const bytes = fstatSync(descriptor).size;
+    await this.#disk.fdatasync(descriptor, this.#path);
+    this.#syncedBytes = Math.max(this.#syncedBytes, bytes);
+  }
+
+  /**
+   * Moves every frame into the database file and cuts the log to nothing. False when a reader stood in the way:
+   * try again later, nothing is lost. Never waits.
+   */
+  checkpoint(connection: Connection): boolean {
+    assert(!connection.inTransaction, "a checkpoint runs between transactions");
+    const [row] = connection.raw.pragma("wal_checkpoint(TRUNCATE)") as { busy: number }[];
+    if (row?.busy !== 0) return false;
+    assert(this.bytes() === 0, "a truncating checkpoint leaves no log");
+    this.#syncedBytes = 0;
+    return true;
+  }
+
+  /**
+   * Closes the connection after a failed fsync and cuts the log back to what was proven to be on disk. After an EIO
+   * the kernel counts the pages as clean, so a second fsync would succeed without them.
+   */
+  abandon(connection: Connection): void {
+    this.close();
+    // While a read-only connection is the last one, closing the writer neither checkpoints nor deletes the log.
+    const keeper = new Connection(connection.path, { readonly: true, pageCacheKiB: 64 });
+    keeper.get("SELECT count(*) FROM sqlite_schema");
+    connection.close();
+    keeper.close();
+    const descriptor = openSync(this.#path, "r+");
+    try {
+      if (statSync(this.#path).size > this.#syncedBytes) ftruncateSync(descriptor, this.#syncedBytes);
+      fsyncSync(descriptor);
+    } finally {
+      closeSync(descriptor);
+    }
+  }
+
+  /** Lets go of the file; call before the connection is closed. */
+  close(): void {
+    if (this.#descriptor !== undefined) closeSync(this.#descriptor);
+    this.#descriptor = undefined;
+  }
+
+  #open(): number | undefined {
+    if (this.#descriptor !== undefined) return this.#descriptor;
+    try {
+      this.#descriptor = openSync(this.#path, "r");
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+    }
+    return this.#descriptor;
+  }
+}

@@ -1,0 +1,79 @@
+/**
+ * What the machine itself can do, in the same run: the floors that the service's figures are set beside.
+ *
+ * The raw SQLite floors run the same statements as the service, in process, on the bench's own thread.
+ */
+import { spawn } from "node:child_process";
+import { fdatasyncSync, mkdirSync, openSync, closeSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { median } from "./raw-client.ts";
+
+/** Starts the bare echo server and gives its port. */
+export async function startEcho(): Promise<{ port: number; stop(): void }> {
+  const child = spawn(process.execPath, [join(import.meta.dirname, "echo-server.ts")], { stdio: ["ignore", "pipe", "inherit"] });
+  const port = await new Promise<number>((resolve) => child.stdout!.once("data", (data: Buffer) => resolve(Number(data.toString()))));
+  return { port, stop: () => void child.kill("SIGTERM") };
+}
+
+/** Median time of one small append with fdatasync, in milliseconds. */
+export function fsyncMs(directory: string): number {
+  mkdirSync(directory, { recursive: true });
+  const descriptor = openSync(join(directory, "fsync-probe"), "w");
+  const times: number[] = [];
+  for (let round = 0; round < 200; round++) {
+    writeSync(descriptor, Buffer.alloc(4096));
+    const startedAt = performance.now();
+    fdatasyncSync(descriptor);
+    times.push(performance.now() - startedAt);
+  }
+  closeSync(descriptor);
+  return median(times);
+}
+
+export interface RawMemory {
+  readonly database: Database.Database;
+  insert(summary: string, content: string): void;
+}
+
+/** A bare table with an index and one FTS table: the least that an ingest must write. */
+export function rawMemory(path: string): RawMemory {
+  const database = new Database(path);
+  database.pragma("journal_mode = WAL");
+  database.pragma("synchronous = NORMAL");
+  database.pragma("wal_autocheckpoint = 0");
+  database.exec(`
+    CREATE TABLE memory (row INTEGER PRIMARY KEY, id TEXT UNIQUE, summary TEXT, content TEXT);
+    CREATE VIRTUAL TABLE text USING fts5(summary, content, tokenize = 'porter unicode61 remove_diacritics 2');
+  `);
+  const row = database.prepare("INSERT INTO memory (id, summary, content) VALUES (?, ?, ?)");
+  const text = database.prepare("INSERT INTO text (rowid, summary, content) VALUES (?, ?, ?)");
+  let count = 0;
+  return {
+    database,
+    insert(summary, content) {
+      const { lastInsertRowid } = row.run(`m${++count}`, summary, content);
+      text.run(lastInsertRowid, summary, content);
+    },
+  };
+}
+
+/** Median time of one commit of one raw ingest and its fdatasync, blocking, in milliseconds. */
+export function rawCommitMs(directory: string): number {
+  const path = join(directory, "raw-commit.db");
+  const raw = rawMemory(path);
+  raw.insert("first", "{}");
+  const descriptor = openSync(`${path}-wal`, "r");
+  const times: number[] = [];
+  for (let round = 0; round < 300; round++) {
+    const startedAt = performance.now();
+    raw.database.exec("BEGIN IMMEDIATE");
+    raw.insert(`the summary of memory number ${round} about deployment and databases`, `{"round":${round}}`);
+    raw.database.exec("COMMIT");
+    fdatasyncSync(descriptor);
+    times.push(performance.now() - startedAt);
+  }
+  closeSync(descriptor);
+  raw.database.close();
+  return median(times);
+}

@@ -1,0 +1,68 @@
+/** A real node in a process of its own, on a free port, for tests that kill it and for benches. */
+import { spawn, type ChildProcess } from "node:child_process";
+import { createServer, type AddressInfo } from "node:net";
+import { join } from "node:path";
+
+export interface NodeProcess {
+  readonly port: number;
+  readonly child: ChildProcess;
+  /** Everything the process has written to standard error. */
+  log(): string;
+  /** Calls REST; the body is sent as JSON unless it is a string. */
+  call(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<{ status: number; headers: Headers; text: string; json: any }>;
+  /** Ends the process with the signal and waits for its end. */
+  end(signal: NodeJS.Signals): Promise<void>;
+}
+
+export function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once("error", reject);
+    server.listen(0, "127.0.0.1", () => {
+      const { port } = server.address() as AddressInfo;
+      server.close(() => resolve(port));
+    });
+  });
+}
+
+export async function callRest(port: number, method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<{ status: number; headers: Headers; text: string; json: any }> {
+  const init: RequestInit = { method, headers: { ...(body === undefined ? {} : { "content-type": "application/json" }), ...headers } };
+  if (body !== undefined) init.body = typeof body === "string" || body instanceof Uint8Array ? (body as BodyInit) : JSON.stringify(body);
+  const response = await fetch(`http://127.0.0.1:${port}${path}`, init);
+  const text = await response.text();
+  let json: unknown;
+  if (response.headers.get("content-type")?.startsWith("application/json") && text !== "") json = JSON.parse(text);
+  return { status: response.status, headers: response.headers, text, json };
+}
+
+/** Starts `palimpsest serve` from the sources and resolves when it is ready. */
+export async function startNodeProcess(dataDirectory: string, variables: Record<string, string> = {}): Promise<NodeProcess> {
+  const port = await freePort();
+  const main = join(import.meta.dirname, "../../src/server/main.ts");
+  const child = spawn(process.execPath, [main, "serve"], {
+    env: { PATH: process.env["PATH"], SERVICE_DATA_DIR: dataDirectory, SERVICE_LISTEN: `127.0.0.1:${port}`, ...variables },
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  const lines: string[] = [];
+  child.stderr!.setEncoding("utf8").on("data", (chunk: string) => lines.push(chunk));
+  const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+  for (;;) {
+    if (child.exitCode !== null || child.signalCode !== null) throw new Error(`the node ended at start:\n${lines.join("")}`);
+    try {
+      if ((await fetch(`http://127.0.0.1:${port}/health/ready`)).status === 200) break;
+    } catch {
+      // Not listening yet.
+    }
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  return {
+    port,
+    child,
+    log: () => lines.join(""),
+    call: (method, path, body, headers) => callRest(port, method, path, body, headers),
+    end: async (signal) => {
+      child.kill(signal);
+      await ended;
+    },
+  };
+}

@@ -1,0 +1,64 @@
+/**
+ * A disk that can lose power. It remembers how far each log was synced; `lose` copies a data directory as a disk might
+ * hold it after the power went: what was synced is there, what was not is cut, zeroed in blocks, or there by luck.
+ */
+import { cpSync, existsSync, fstatSync, ftruncateSync, openSync, closeSync, readdirSync, readFileSync, readSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Disk } from "../../src/sqlite/wal.ts";
+
+interface Synced {
+  readonly generation: string;
+  readonly bytes: number;
+}
+
+const walHeaderBytes = 32;
+const sectorBytes = 512;
+
+/** Salts of a log: they change when the log is restarted, and what was synced before says nothing about it. */
+function generationOf(header: Uint8Array): string {
+  return Buffer.from(header.subarray(16, 24)).toString("hex");
+}
+
+export class PowerDisk implements Disk {
+  readonly #synced = new Map<string, Synced>();
+  readonly #syncs: boolean;
+
+  /** `syncs: false` is the negative control: the fdatasync is taken out and success is claimed all the same. */
+  constructor(syncs: boolean) {
+    this.#syncs = syncs;
+  }
+
+  async fdatasync(descriptor: number, path: string): Promise<void> {
+    const header = Buffer.alloc(walHeaderBytes);
+    readSync(descriptor, header, 0, walHeaderBytes, 0);
+    const bytes = fstatSync(descriptor).size;
+    await new Promise((resolve) => setImmediate(resolve));
+    if (this.#syncs) this.#synced.set(path, { generation: generationOf(header), bytes });
+  }
+
+  /** Copies `from` to `to` as it may be found after a power loss now. */
+  lose(from: string, to: string, random: () => number): void {
+    rmSync(to, { recursive: true, force: true });
+    cpSync(from, to, { recursive: true });
+    for (const name of readdirSync(to, { recursive: true, encoding: "utf8" })) {
+      if (name.endsWith("-shm") && random() < 0.5) rmSync(join(to, name));
+      if (name.endsWith("-wal")) this.#tear(join(from, name), join(to, name), random);
+    }
+  }
+
+  #tear(original: string, copy: string, random: () => number): void {
+    if (!existsSync(copy)) return;
+    const bytes = readFileSync(copy);
+    const synced = this.#synced.get(original);
+    // SQLite itself syncs the header of a new log; nothing beyond it is certain until we sync.
+    const safe = synced && synced.generation === generationOf(bytes) ? synced.bytes : Math.min(bytes.length, walHeaderBytes);
+    const fate = random();
+    let end = bytes.length;
+    if (fate < 0.4) end = safe + Math.floor(random() * (bytes.length - safe + 1));
+    else if (fate < 0.8) for (let at = safe; at < bytes.length; at += sectorBytes) if (random() < 0.5) bytes.fill(0, at, Math.min(at + sectorBytes, bytes.length));
+    writeFileSync(copy, bytes);
+    const descriptor = openSync(copy, "r+");
+    ftruncateSync(descriptor, end);
+    closeSync(descriptor);
+  }
+}

@@ -1,0 +1,197 @@
+/** Holds up the rules of the house (README: the house). A finding says where, what, and what to do about it. */
+import { readdirSync, readFileSync } from "node:fs";
+import { describe, expect, test } from "vitest";
+import { maskSource } from "./support/source-mask.ts";
+import {
+  badFileName, breachesOfFloors, findingsOfFiles, findingsOfSources, floors, functionsOf, importsOf, longFile, longFunctions, missingHeader, packagesOfFloor, reservedNamesUsed, scan,
+  swallowedErrors, unfinishedBusiness, unreferencedFiles, threadsOf, threadsWithFixedEnding, type Finding, type ScannedFile, type SourceFile,
+} from "./support/tidy-rules.ts";
+
+const entries = ["server/main.ts"];
+
+function read(folder: string): SourceFile[] {
+  const root = new URL(`../${folder}/`, import.meta.url);
+  return readdirSync(root, { recursive: true, encoding: "utf8" })
+    .filter((path) => path.endsWith(".ts"))
+    .map((path) => ({ path: path.replaceAll("\\", "/"), text: readFileSync(new URL(path, root), "utf8") }));
+}
+
+function told(findings: readonly Finding[], root: string): string[] {
+  return findings.map(({ path, line, message }) => `${root}/${path}:${line} ${message}`);
+}
+
+function file(path: string, text: string): ScannedFile {
+  return scan({ path, text });
+}
+
+describe("the house", () => {
+  test("the sources keep every rule", () => {
+    const sources = read("src");
+    expect(sources.length).toBeGreaterThan(10);
+    expect(told(findingsOfSources(sources, entries), "src")).toEqual([]);
+  });
+
+  test("the tests keep the rules that are theirs", () => {
+    expect(told(findingsOfFiles(read("test").map(scan)), "test")).toEqual([]);
+  });
+
+  test("every floor says which packages it may import", () => {
+    expect(Object.keys(packagesOfFloor).toSorted()).toEqual(floors.flat().toSorted());
+  });
+});
+
+describe("the mask", () => {
+  test("keeps code and length, blanks comments, strings, templates and patterns", () => {
+    const text = 'a("x // y"); // note\nb(/[/"]+/g, `t ${c({ d: `${e}` })} u`); /* two\nlines */ f / g / h;';
+    const { code, comments } = maskSource(text);
+    expect(code).toHaveLength(text.length);
+    expect(code.replace(/ +/g, " ")).toBe('a(" "); \nb(/ /g, ` ${c({ d: `${e}` })} `); \n f / g / h;');
+    expect(comments.replace(/\s+/g, " ").trim()).toBe("// note /* two lines */");
+  });
+
+  test.each(["'", '"', "`"])("an escaped %s does not end its text", (quote) => {
+    expect(maskSource(`${quote}a\\${quote}b${quote};c`).code.replaceAll(" ", "")).toBe(`${quote}${quote};c`);
+  });
+
+  test("a slash after a value divides, elsewhere it begins a pattern", () => {
+    expect(maskSource("x = a / b; return /Date.now/").code).toContain("a / b;");
+    expect(maskSource("return /Date.now/;").code).not.toContain("Date");
+    expect(maskSource("(a) / Date.now() / 2").code).toContain("Date.now()");
+  });
+});
+
+describe("the rules find what they are for", () => {
+  test.each([
+    ["model/kv.ts", 'import { a } from "../engine/database.ts";', "upward"],
+    ["model/kv.ts", 'import type { A } from "../engine/database.ts";', "upward"],
+    ["model/kv.ts", 'export { a } from "../service/call.ts";', "upward"],
+    ["model/kv.ts", 'const a = await import("../server/main.ts");', "upward"],
+    ["store/file-store.ts", 'import { a } from "../ai/egress.ts";', "sideways"],
+    ["sqlite/wal.ts", 'import { a } from "../control/databases.ts";', "sideways"],
+    ["model/kv.ts", 'import { A } from "../../gen/palimpsest/v1/data_pb.ts";', "generated"],
+    ["model/kv.ts", 'import { a } from "../../test/support/random.ts";', "outside src"],
+    ["model/kv.ts", 'import { a } from "./wal";', "ending .ts"],
+    ["model/kv.ts", 'import Database from "better-sqlite3";', "better-sqlite3"],
+    ["engine/thread.ts", 'import * as http from "node:http";', "node:http"],
+    ["base/log.ts", 'import { randomBytes } from "node:crypto";', "node:crypto"],
+    ["service/call.ts", 'import "@connectrpc/connect";', "@connectrpc/connect"],
+    ["model/kv.ts", 'const fs = require("node:fs");', "node:fs"],
+    ["kv.ts", "", "no floor"],
+    ["toys/kv.ts", "", "no floor"],
+  ])("floors: %s with %s", (path, text, word) => {
+    expect(breachesOfFloors(file(path, text))).toEqual([{ path, line: 1, message: expect.stringContaining(word) }]);
+  });
+
+  test.each([
+    ["model/kv.ts", 'import { a } from "../base/errors.ts";'],
+    ["model/kv.ts", 'import { a } from "./wal.ts";'],
+    ["model/kv.ts", 'import { createHash } from "node:crypto";'],
+    ["server/doors.ts", 'import { A } from "../../gen/palimpsest/v1/data_pb.ts";'],
+    ["server/doors.ts", 'import { A } from "@connectrpc/connect-node";'],
+    ["base/world.ts", 'import { randomBytes } from "node:crypto";'],
+    ["model/kv.ts", '// import { a } from "../engine/database.ts";'],
+    ["model/kv.ts", 'const text = `import { a } from "../engine/database.ts"`;'],
+    ["model/kv.ts", 'this.databases.require("name"); Array.from("abc");'],
+  ])("floors: %s may %s", (path, text) => {
+    expect(breachesOfFloors(file(path, text))).toEqual([]);
+  });
+
+  test.each([
+    "Date.now()", "Date . now()", "new Date()", "new Date( )", "const d = new Date;", "Date()", "performance.now()", "process.hrtime.bigint()", "setTimeout(f, 1)", "const t = setInterval;",
+    "setImmediate(f)", "globalThis.Math.random()", "Math.random()", "randomUUID()", "crypto.randomUUID()", "randomBytes(4)", "crypto.getRandomValues(a)", "AbortSignal.timeout(5)", "process.env.A",
+    "process.env['A']", "process.argv", "console.log(1)", "export default 1;", "`${Date.now()}`",
+  ])("reserved names: %s", (text) => {
+    const [found, ...more] = reservedNamesUsed(file("model/kv.ts", `const a = 1;\n${text}`));
+    expect(found).toEqual({ path: "model/kv.ts", line: 2, message: expect.stringMatching(/^uses .+; \w+/) });
+    expect(more).toEqual([]);
+  });
+
+  test.each(["new Date(nowMs)", "world.nowMs()", "world.randomBytes(4)", "world.after(1, f)", '"Date.now()"', "// Date.now()", "socket.setTimeout(5)", "updateDate(1)", "a.performance", "process.report"])(
+    "reserved names: %s is free",
+    (text) => {
+      expect(reservedNamesUsed(file("model/kv.ts", text))).toEqual([]);
+    },
+  );
+
+  test("reserved names are free where they belong", () => {
+    expect(reservedNamesUsed(file("base/world.ts", "Date.now(); performance.now(); setTimeout(f, 1); setImmediate(f); randomBytes(1);"))).toEqual([]);
+    expect(reservedNamesUsed(file("server/config.ts", "process.env.A = b;"))).toEqual([]);
+    expect(reservedNamesUsed(file("server/config.ts", "process.argv;"))).toHaveLength(1);
+  });
+
+  test("file length: 500 lines pass, 501 do not", () => {
+    expect(longFile(file("model/kv.ts", "a;\n".repeat(500)))).toEqual([]);
+    expect(longFile(file("model/kv.ts", "a;\n".repeat(501)))).toHaveLength(1);
+  });
+
+  test("file names", () => {
+    for (const path of ["model/utils.ts", "model/index.ts", "model/kv-helpers.ts", "model/Kv.ts", "model/kv_store.ts", "model/common.ts"]) expect(badFileName(file(path, ""))).toHaveLength(1);
+    for (const path of ["model/kv.ts", "model/vector-index.ts", "unit/model/kv.test.ts"]) expect(badFileName(file(path, ""))).toEqual([]);
+  });
+
+  test("unfinished business stands in comments, not in texts", () => {
+    expect(unfinishedBusiness(file("model/kv.ts", "// TODO later\n/* FIXME */\n// @ts-ignore"))).toHaveLength(3);
+    expect(unfinishedBusiness(file("model/kv.ts", 'const a = "TODO";'))).toEqual([]);
+  });
+
+  test("headers, also below a shebang", () => {
+    expect(missingHeader(file("model/kv.ts", "import a;"))).toHaveLength(1);
+    expect(missingHeader(file("server/main.ts", "#!/usr/bin/env node\n/** Owns. */"))).toEqual([]);
+  });
+
+  test("swallowed errors", () => {
+    expect(swallowedErrors(file("model/kv.ts", "try { a(); } catch {}\ntry { b(); } catch (error) { }"))).toHaveLength(2);
+    expect(swallowedErrors(file("model/kv.ts", "try { a(); } catch {\n// Gone already: what we wanted.\n}\ntry { b(); } catch { return 1; }"))).toEqual([]);
+  });
+});
+
+describe("references", () => {
+  const threads = 'import { Worker } from "node:worker_threads";\n';
+  const url = `${threads}new Worker(new URL(\`./thread\${extname(import.meta.url)}\`, import.meta.url));`;
+
+  test("a file is reached by imports and by threads, from an entry only", () => {
+    const tree = [
+      file("server/main.ts", 'await import("./serve.ts");'),
+      file("server/serve.ts", 'import type { A } from "../engine/client.ts";'),
+      file("engine/client.ts", url),
+      file("engine/lanes.ts", ""),
+      file("engine/thread.ts", ""),
+      file("engine/lost.ts", 'import "./lost-too.ts";'),
+      file("engine/lost-too.ts", 'import "./lost.ts";'),
+    ];
+    expect(unreferencedFiles(tree, entries).map(({ path }) => path)).toEqual(["engine/lanes.ts", "engine/lost.ts", "engine/lost-too.ts"]);
+  });
+
+  test("a thread's module must be found in the build too", () => {
+    const named = (text: string): string[] => threadsOf(file("engine/client.ts", text)).map(({ path }) => path);
+    expect(named(url)).toContain("engine/thread.ts");
+    expect(named(`${threads}new Worker(entry("reader-thread"));`)).toContain("engine/reader-thread.ts");
+    expect(named('new Worker(entry("thread"));')).toEqual([]);
+    expect(threadsWithFixedEnding(file("engine/client.ts", url))).toEqual([]);
+    expect(threadsWithFixedEnding(file("engine/client.ts", `${threads}import { a } from "./database.ts";`))).toEqual([]);
+    expect(threadsWithFixedEnding(file("engine/client.ts", `${threads}new URL("./thread.ts", import.meta.url)`))).toHaveLength(1);
+  });
+
+  test("every form of import is seen", () => {
+    const text = 'import a from "./a.ts";\nimport {\n b } from "./b.ts";\nimport "./c.ts";\nexport * from "./d.ts";\nlet e: typeof import("./e.ts");\nawait import("./f.ts");';
+    expect(importsOf(file("model/kv.ts", text)).map(({ specifier }) => specifier)).toEqual(["./a.ts", "./b.ts", "./c.ts", "./d.ts", "./e.ts", "./f.ts"]);
+  });
+});
+
+describe("function length", () => {
+  const filled = (head: string, lines: number, tail = "}"): string => `${head}\n${"  a();\n".repeat(lines)}${tail}`;
+
+  test.each([
+    "function f() {", "async function* f(a: number) {", "export function f<T>(a: T): Map<string, { a: 1 }> {", "function f(): { a: number; b: string } {", "function f(a: unknown): a is { b: 1 } {",
+    "const f = () => {", "const f = async (a: number): Promise<void> => {", "const f = (): { a: 1 } | undefined => {", "class A { m() {", "class A { #m(a = { b: 1 }): readonly string[] {", "class A { get m(): number {",
+    "class A { constructor(readonly a: number) {", "const o = { m(a) {", "on(1, function () {", "each((a) => {", "each(a => {", "function f(): (a: number) => void {", "function f(a: (b: number) => { c: 1 }): void {",
+  ])("%s", (head) => {
+    const tail = /^class|^const o/.test(head) ? "} }" : /^on|^each/.test(head) ? "});" : "}";
+    expect(longFunctions(file("model/kv.ts", filled(head, 68, tail)))).toEqual([]);
+    expect(longFunctions(file("model/kv.ts", filled(head, 69, tail)))).toHaveLength(1);
+  });
+
+  test.each(["if (a) {", "for (const a of b) {", "while (a()) {", "switch (a(1)) {", "const t = a ? b(c) : {", "const o = {", "class A {", "interface A {", "const t = f(x) as {"])("%s is no function", (head) => {
+    expect(functionsOf(file("model/kv.ts", `${head} }`))).toEqual([]);
+  });
+});
