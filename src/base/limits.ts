@@ -110,6 +110,8 @@ export const limits = {
   sqlNamesMax: 200_000,
   /** Names a planner may end up with when subqueries are copied into the query around them, as a power of two. */
   sqlCopiedNamesBits: 20,
+  /** Tokens that a statement's result columns make when each use of an alias or number copies its column: 0.2 s, 100 MB. */
+  sqlAliasTokensMax: 2 ** 21,
   /** Text of views and triggers that is weighed; with more of it, subqueries are not copied at all. */
   sqlWeighedBytesMax: 1 * MiB,
   sqlColumnsMax: 1000,

@@ -37,8 +37,22 @@ export function parseFilter(name: string, text: string): Filter {
 
 /** Joins filters into one and flattens: the `and` of one filter is that filter. */
 function joined(kind: "and" | "or", filters: readonly Filter[]): Filter {
-  if (filters.length === 1) return filters[0]!;
-  return { kind, filters: filters.flatMap((filter) => (filter.kind === kind ? filter.filters : [filter])) };
+  const flat = filters.flatMap((filter) => (filter.kind === kind ? filter.filters : [filter]));
+  const parts = kind === "or" ? mergedLists(flat) : flat;
+  return parts.length === 1 ? parts[0]! : { kind, filters: parts };
+}
+
+/** One list of operands for each path: the same meaning, and one look at the document or index instead of many. */
+function mergedLists(filters: readonly Filter[]): readonly Filter[] {
+  const lists = new Map<string, { readonly path: DocPath; readonly operands: Json[] }>();
+  const others = filters.filter((filter) => {
+    if (filter.kind !== "in") return true;
+    const list = lists.get(filter.path.text);
+    if (list) list.operands.push(...filter.operands);
+    else lists.set(filter.path.text, { path: filter.path, operands: [...filter.operands] });
+    return false;
+  });
+  return [...Array.from(lists.values(), (list): Filter => ({ kind: "in", ...list })), ...others];
 }
 
 /** A key as a refusal names it. */
@@ -60,7 +74,7 @@ class FilterReader {
     if (!isObject(value)) throw invalid(`${at} must be an object`);
     return joined("and", Object.entries(value).map(([key, operand]) => {
       const place = `${at}.${shown(key)}`;
-      if (!key.startsWith("$")) return this.#field(place, this.#path(at, key), operand, depth);
+      if (!key.startsWith("$")) return this.#field(place, parsePath(`a field name in ${at}`, key), operand, depth);
       if (key === "$and" || key === "$or") return this.#list(place, key === "$and" ? "and" : "or", operand, this.#deeper(depth));
       if (key === "$not") return negated(this.filter(place, operand, this.#deeper(depth)));
       throw invalid(`${place} is not an operator that can stand here; these can: ${filterOperators}`);
@@ -75,6 +89,7 @@ class FilterReader {
 
   #field(at: string, path: DocPath, operand: Json, depth: number): Filter {
     if (this.#isCondition(at, operand)) return this.#condition(at, path, operand, depth);
+    this.#count(path.components.length);
     return { kind: "in", path, operands: [operand] };
   }
 
@@ -130,12 +145,6 @@ class FilterReader {
     if (!Array.isArray(value)) throw invalid(`${at} must be an array`);
     if (value.length > limits.filterInMax) throw invalid(`${at} must have at most ${limits.filterInMax} values, not ${value.length}`);
     return value;
-  }
-
-  #path(at: string, text: string): DocPath {
-    const path = parsePath(`a field name in ${at}`, text);
-    this.#count(path.components.length);
-    return path;
   }
 
   #deeper(depth: number): number {

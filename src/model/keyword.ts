@@ -139,16 +139,42 @@ function postingsOf(view: View, query: string): readonly Posting[] {
   });
 }
 
-/** Each row's share of the question's weight. The sums run in the order of the terms, so that a full cover is exactly 1. */
-function coverageByRow(postings: readonly Posting[]): ReadonlyMap<number, number> {
-  const covered = new Map<number, number>();
-  let total = 0;
-  for (const { rows, weight } of postings) {
-    total += weight;
-    for (const row of rows) covered.set(row, (covered.get(row) ?? 0) + weight);
+interface Coverage {
+  /** How many rows hold any of the terms. */
+  readonly matched: number;
+  /** The rows that cover at least the floor, with their share of the question's weight. */
+  readonly enough: ReadonlyMap<number, number>;
+}
+
+/** Rows are summed in windows of this many: ten times as fast as a map of all of them, and no larger when rows are sparse. */
+const windowRows = 4096;
+
+/**
+ * Who covers at least `floor` of the question's weight. The sums run in the order of the terms, so that a full cover is
+ * exactly 1; the rows of a posting are in ascending order, as FTS5 gives them.
+ */
+function coverageOf(postings: readonly Posting[], floor: number): Coverage {
+  const total = postings.reduce((sum, { weight }) => sum + weight, 0);
+  const enough = new Map<number, number>();
+  const sums = new Float64Array(windowRows);
+  const ahead = postings.map(() => 0);
+  let matched = 0;
+  for (;;) {
+    const first = postings.reduce((least, { rows }, at) => Math.min(least, rows[ahead[at]!] ?? Infinity), Infinity);
+    if (first === Infinity) return { matched, enough };
+    sums.fill(0);
+    postings.forEach(({ rows, weight }, at) => {
+      let next = ahead[at]!;
+      for (; next < rows.length && rows[next]! < first + windowRows; next++) sums[rows[next]! - first]! += weight;
+      ahead[at] = next;
+    });
+    for (let at = 0; at < windowRows; at++) {
+      const sum = sums[at]!;
+      if (sum === 0) continue;
+      matched++;
+      if (sum / total >= floor) enough.set(first + at, sum / total);
+    }
   }
-  for (const [row, sum] of covered) covered.set(row, sum / total);
-  return covered;
 }
 
 /**
@@ -161,22 +187,16 @@ function coverageByRow(postings: readonly Posting[]): ReadonlyMap<number, number
  */
 export function searchKeywords(view: View, search: KeywordSearch): KeywordAnswer {
   const postings = postingsOf(view, search.query);
-  const covered = coverageByRow(postings);
-  const floor = search.coverageMin ?? hitCoverage;
   const gate = search.coverageMin ?? gateCoverage;
-  const candidates: number[] = [];
-  let open = false;
-  for (const [row, coverage] of covered) {
-    if (coverage >= floor) candidates.push(row);
-    if (coverage >= gate) open = true;
-  }
-  const ranked = open ? rank(view, search, postings, candidates.length === covered.size ? undefined : candidates) : [];
+  const { matched, enough } = coverageOf(postings, search.coverageMin ?? hitCoverage);
+  const isOpen = enough.values().some((coverage) => coverage >= gate);
+  const ranked = isOpen ? rank(view, search, postings, enough.size === matched ? undefined : [...enough.keys()]) : [];
   // Again on what the filters let through: what is hidden must not open the gate for what is shown.
-  const hits = ranked.some(({ row }) => covered.get(row)! >= gate) ? ranked : [];
-  return { hits, ...explainer(postings, hits, covered) };
+  const hits = ranked.some(({ row }) => enough.get(row)! >= gate) ? ranked : [];
+  return { hits, ...explainer(postings, hits, enough) };
 }
 
-function explainer(postings: readonly Posting[], hits: readonly KeywordHit[], covered: ReadonlyMap<number, number>): Pick<KeywordAnswer, "matchedTerms" | "coverage"> {
+function explainer(postings: readonly Posting[], hits: readonly KeywordHit[], coverage: ReadonlyMap<number, number>): Pick<KeywordAnswer, "matchedTerms" | "coverage"> {
   // Made when first asked for: most recalls are not explained.
   let holders: readonly ReadonlySet<number>[] | undefined;
   let found: ReadonlySet<number> | undefined;
@@ -185,20 +205,21 @@ function explainer(postings: readonly Posting[], hits: readonly KeywordHit[], co
       const sets = (holders ??= postings.map(({ rows }) => new Set(rows)));
       return postings.filter((_, at) => sets[at]!.has(row)).map(({ term }) => term.word);
     },
-    coverage: (row) => ((found ??= new Set(hits.map((hit) => hit.row))).has(row) ? covered.get(row) : undefined),
+    coverage: (row) => ((found ??= new Set(hits.map((hit) => hit.row))).has(row) ? coverage.get(row) : undefined),
   };
 }
 
 /** The candidates (absent: every match) that pass the conditions, by BM25. */
 function rank(view: View, search: KeywordSearch, postings: readonly Posting[], candidates: readonly number[] | undefined): KeywordHit[] {
   const { sql, params } = search.conditions;
+  // A later memory has a higher row: a row number comes back only when it was the highest.
   // The plus keeps SQLite from turning the list into one FTS5 search per row.
   const among = candidates ? "AND +t.rowid IN (SELECT value FROM json_each(?))" : "";
   return view.connection.all(
     `SELECT t.rowid AS row, -bm25(__service_memory_text, ${columnWeights}) AS bm25
      FROM __service_memory_text AS t CROSS JOIN __service_memory AS m ON m.row = t.rowid
      WHERE __service_memory_text MATCH ? ${among} AND ${sql}
-     ORDER BY bm25 DESC, m.created_at DESC, m.id DESC LIMIT ?`,
+     ORDER BY bm25 DESC, m.row DESC LIMIT ?`,
     postings.map(({ term }) => term.match).join(" OR "),
     ...(candidates ? [JSON.stringify(candidates)] : []),
     ...params,

@@ -20,6 +20,7 @@ import { handlerEntries, type HandlerTable, type NodeParts } from "../service/co
 import { controlHandlers } from "../service/control-service.ts";
 import { dataHandlers } from "../service/data-service.ts";
 import { memoryHandlers } from "../service/memory-service.ts";
+import { endpoints } from "../service/methods.ts";
 import { createPipeline } from "../service/pipeline.ts";
 import { lockDirectory } from "../sqlite/directory-lock.ts";
 import { SqlGuard } from "../sqlite/guard.ts";
@@ -33,6 +34,8 @@ import { MemoryService } from "../../gen/palimpsest/v1/memory_pb.ts";
 import { spillTo, type Config } from "./config.ts";
 import type { StoreLocation } from "./setting-kinds.ts";
 import { createDoors } from "./doors.ts";
+import { openapiDocument } from "./openapi.ts";
+import type { Page } from "./rest.ts";
 import { createListener, type TlsFiles } from "./listener.ts";
 
 /** A node that serves. */
@@ -115,7 +118,9 @@ export async function startNode(config: Config, log: Log): Promise<RunningNode> 
     log,
     dataBodyBytesMax: config.dataBodyBytesMax,
     databaseHostSuffix: config.databaseHostSuffix,
+    pages: new Map([["/openapi.json", openapiPage()]]),
   });
+
   const addresses: string[] = [];
   const tls = tlsOf(config);
   for (const endpoint of [config.listen, config.adminListen]) {
@@ -130,9 +135,16 @@ export async function startNode(config: Config, log: Log): Promise<RunningNode> 
     address: addresses[0]!,
     close: async () => {
       draining = true;
+      doors.drain();
       await parts.disposeAsync();
     },
   };
+}
+
+/** The document never changes while the node runs, so it is written once. */
+function openapiPage(): Page {
+  const body = JSON.stringify(openapiDocument(endpoints));
+  return { answer: () => ({ status: 200, contentType: "application/json", body }) };
 }
 
 function tlsOf(config: Config): TlsFiles | undefined {

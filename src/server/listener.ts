@@ -12,7 +12,9 @@ import * as http from "node:http";
 import * as http2 from "node:http2";
 import * as https from "node:https";
 import type { AddressInfo, Socket } from "node:net";
+import type { Duplex } from "node:stream";
 import { assert } from "../base/assert.ts";
+import type { ErrorCode } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
 import type { World } from "../base/world.ts";
@@ -22,7 +24,9 @@ export type WireRequest = http.IncomingMessage | http2.Http2ServerRequest;
 /** The response of either HTTP version. */
 export type WireResponse = http.ServerResponse | http2.Http2ServerResponse;
 /** What answers a request. Must not throw. */
-export type RequestHandler = (request: WireRequest, response: WireResponse) => void;
+export interface RequestHandler {
+  (request: WireRequest, response: WireResponse): void;
+}
 
 export interface TlsFiles {
   /** PEM text of the certificate chain. */
@@ -143,6 +147,7 @@ class PortListener implements Listener {
       });
       this.#options.onRequest(request, response);
     });
+    server.on("clientError", refuseMalformed);
     return server;
   }
 
@@ -244,4 +249,25 @@ class PortListener implements Listener {
     await stopped;
     cancel();
   }
+}
+
+/** What Node's parser refuses before there is a request: its status and our words for it; anything else is a 400. */
+const malformed: Readonly<Record<string, readonly [string, ErrorCode, string]>> = {
+  HPE_HEADER_OVERFLOW: ["431 Request Header Fields Too Large", "invalid_request", "the headers are too large"],
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: ["413 Payload Too Large", "payload_too_large", "the chunk extensions are too large"],
+  ERR_HTTP_REQUEST_TIMEOUT: ["408 Request Timeout", "request_timeout", "the request did not come in time"],
+};
+
+/** Answers what never became a request, with the same envelope as everything else, and lets the connection go. */
+function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex): void {
+  // Node keeps the response under way here: one that has begun cannot be followed by another.
+  const { _httpMessage: started } = socket as Duplex & { _httpMessage?: http.ServerResponse };
+  if (!socket.writable || started?.headersSent || error.code === "ECONNRESET") {
+    socket.destroy();
+    return;
+  }
+  const [status, code, message] = malformed[error.code ?? ""] ?? ["400 Bad Request", "invalid_request", "the request is not HTTP"];
+  const body = JSON.stringify({ error: message, code });
+  const head = `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\nconnection: close\r\n\r\n`;
+  socket.end(head + body, () => socket.destroy());
 }

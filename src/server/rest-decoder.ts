@@ -101,7 +101,8 @@ function compileFields(fields: readonly DescField[]): ReadField {
   };
 }
 
-function isRequired(field: DescField): boolean {
+/** Whether a request without the field is refused. */
+export function isRequired(field: DescField): boolean {
   return getOption(field, field_behavior).includes(FieldBehavior.REQUIRED);
 }
 

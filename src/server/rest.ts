@@ -8,14 +8,15 @@ import { create, type Message } from "@bufbuild/protobuf";
 import { type HttpBody, HttpBodySchema } from "../../gen/google/api/httpbody_pb.ts";
 import { assert } from "../base/assert.ts";
 import { utf8Of } from "../base/bytes.ts";
-import { errorCodes, invalid, ServiceError } from "../base/errors.ts";
+import { invalid, ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
 import type { World } from "../base/world.ts";
 import { type Call, callHeadersOf, type CallResult, type Dispatch } from "../service/call.ts";
 import { parseExact } from "../service/exact-json.ts";
 import { BodyCap, type Endpoint, type PathSegment } from "../service/methods.ts";
-import { refusalFor, refusalHeaders } from "./failure.ts";
+import { credentialOf, hostOf, type ResponseHeaders, send, sendRefusal } from "./exchange.ts";
+import { refusalFor } from "./failure.ts";
 import type { RequestHandler, WireRequest, WireResponse } from "./listener.ts";
 import { BodyRoom, ClientGone, discardBody, readBody } from "./rest-body.ts";
 import { type BodyDecoder, compileBody } from "./rest-decoder.ts";
@@ -42,8 +43,8 @@ export interface RestOptions {
   readonly pages: ReadonlyMap<string, Page>;
   /** The cap of bodies that carry data; the others have limits.controlBodyBytesMax. */
   readonly dataBodyBytesMax: number;
-  /** `{db}.{hostSuffix}` is the address of one database. */
-  readonly hostSuffix: string;
+  /** `{db}.{databaseHostSuffix}` is the address of one database. */
+  readonly databaseHostSuffix: string;
   readonly world: World;
   readonly log: Log;
 }
@@ -104,7 +105,7 @@ class Rest {
     try {
       const page = this.#options.pages.get(path);
       if (page) return await this.#servePage(page, request, response);
-      const hostDatabase = hostDatabaseOf(hostOf(request), this.#options.hostSuffix);
+      const hostDatabase = hostDatabaseOf(hostOf(request), this.#options.databaseHostSuffix);
       const router = hostDatabase === undefined ? this.#routes : this.#hostRoutes;
       const match = router.match(request.method ?? "", path);
       const message = await this.#readMessage(match, mark < 0 ? "" : url.slice(mark + 1), hostDatabase, request);
@@ -228,25 +229,8 @@ function goneSignal(response: WireResponse): AbortSignal {
   return controller.signal;
 }
 
-/** The host that a request was sent to, with its port. */
-export function hostOf(request: WireRequest): string | undefined {
-  return (request.headers[":authority"] as string | undefined) ?? request.headers.host;
-}
-
-/** The bearer token of a request. */
-export function credentialOf(request: WireRequest): string | undefined {
-  return bearerOf(request.headers.authorization);
-}
-
-/** The token of an Authorization header; undefined when there is none or it is of another scheme. */
-export function bearerOf(authorization: string | undefined): string | undefined {
-  return authorization === undefined ? undefined : /^bearer +(\S+) *$/i.exec(authorization)?.[1];
-}
-
-type Headers = Record<string, string | number>;
-
 function sendResult({ endpoint, write }: Route, result: CallResult, response: WireResponse): void {
-  const headers: Headers = {};
+  const headers: ResponseHeaders = {};
   for (const [name, value] of result.headers) headers[name] = value;
   const { status } = endpoint.rule;
   if (status === 204) return send(response, status, headers, undefined);
@@ -259,21 +243,4 @@ function sendResult({ endpoint, write }: Route, result: CallResult, response: Wi
   // The bytes are whatever a client stored: no browser shall guess that they are a script.
   headers["x-content-type-options"] = "nosniff";
   send(response, status, headers, data);
-}
-
-function sendRefusal(refusal: ServiceError, response: WireResponse): void {
-  const headers: Headers = { "content-type": "application/json" };
-  for (const [name, value] of refusalHeaders(refusal)) headers[name] = value;
-  const status = refusal.detail.httpStatus ?? errorCodes[refusal.code].http;
-  send(response, status, headers, JSON.stringify({ error: refusal.message, code: refusal.code }));
-}
-
-function send(response: WireResponse, status: number, headers: Headers, body: string | Uint8Array | undefined): void {
-  // Both HTTP versions share these methods; only their overloads differ, which TypeScript cannot call through a union.
-  const out = response as import("node:http").ServerResponse;
-  if (out.headersSent || out.destroyed) return;
-  if (body !== undefined) headers["content-length"] = typeof body === "string" ? Buffer.byteLength(body) : body.byteLength;
-  out.writeHead(status, headers);
-  // A length may be told without its body, which is what HEAD is for: Node leaves the body out by itself.
-  out.end(body);
 }

@@ -1,0 +1,129 @@
+/**
+ * The gRPC, gRPC-Web and Connect wires: one handler for every endpoint, made from the table.
+ *
+ * Always true: nothing reaches a handler but through the pipeline's Dispatch, and every refusal of ours carries
+ * google.rpc.ErrorInfo with our stable code. It must not know what a method does.
+ */
+import { create, type DescField, type Message } from "@bufbuild/protobuf";
+import { DurationSchema } from "@bufbuild/protobuf/wkt";
+import {
+  type Code,
+  ConnectError,
+  type ConnectRouter,
+  createContextKey,
+  createContextValues,
+  type HandlerContext,
+} from "@connectrpc/connect";
+import { connectNodeAdapter } from "@connectrpc/connect-node";
+import { ErrorInfoSchema, RetryInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
+import { errorCodes, invalid, type ServiceError } from "../base/errors.ts";
+import { limits } from "../base/limits.ts";
+import type { Log } from "../base/log.ts";
+import type { World } from "../base/world.ts";
+import { type Call, callHeadersOf, type Dispatch } from "../service/call.ts";
+import { BodyCap, type Endpoint } from "../service/methods.ts";
+import { bearerOf, hostOf, sendRefusal } from "./exchange.ts";
+import { refusalFor, refusalHeaders, retryAfterSecsOf } from "./failure.ts";
+import type { RequestHandler, WireRequest, WireResponse } from "./listener.ts";
+import { isRequired } from "./rest-decoder.ts";
+import { hostDatabaseOf } from "./rest-router.ts";
+
+export interface ConnectOptions {
+  readonly endpoints: readonly Endpoint[];
+  readonly dispatch: Dispatch;
+  /** Adds what is no endpoint: health, reflection, the node-internal service. */
+  readonly addServices: (router: ConnectRouter) => void;
+  /** Gets every request whose path is no method's. */
+  readonly fallback: RequestHandler;
+  /** The cap of messages that carry data; the others have limits.controlBodyBytesMax. */
+  readonly dataBodyBytesMax: number;
+  readonly databaseHostSuffix: string;
+  readonly world: World;
+  readonly log: Log;
+}
+
+/** What the HTTP request says beyond what Connect hands on. */
+interface Origin {
+  readonly remoteAddress: string;
+  readonly host: string | undefined;
+}
+
+const originKey = createContextKey<Origin>({ remoteAddress: "", host: undefined });
+
+type Properties = Message & Record<string, unknown>;
+
+/** Makes the handler of gRPC, gRPC-Web and Connect calls. */
+export function createConnect(options: ConnectOptions): RequestHandler {
+  const adapter = connectNodeAdapter({
+    routes: (router) => {
+      for (const endpoint of options.endpoints) addEndpoint(router, endpoint, options);
+      options.addServices(router);
+    },
+    fallback: (request, response) => options.fallback(request as WireRequest, response as WireResponse),
+    contextValues: (request: WireRequest) =>
+      createContextValues().set(originKey, { remoteAddress: request.socket.remoteAddress ?? "", host: hostOf(request) }),
+    readMaxBytes: limits.controlBodyBytesMax,
+  });
+  return (request, response) => {
+    try {
+      adapter(request, response);
+    } catch {
+      // The adapter builds a URL from the Host header and throws on one that is none; uncaught, it would end the node.
+      sendRefusal(invalid("the Host header is malformed"), response);
+    }
+  };
+}
+
+function addEndpoint(router: ConnectRouter, endpoint: Endpoint, options: ConnectOptions): void {
+  const { method, rule } = endpoint;
+  const mustHave = method.input.fields.filter((field) => field.fieldKind === "message" && isRequired(field));
+  const readMaxBytes = rule.body === BodyCap.DATA ? options.dataBodyBytesMax : limits.controlBodyBytesMax;
+  const answer = async (message: Message, context: HandlerContext): Promise<Message> => {
+    try {
+      const result = await options.dispatch(callOf(endpoint, mustHave, message, context, options));
+      for (const [name, value] of result.headers) context.responseHeader.append(name, value);
+      return result.message;
+    } catch (error) {
+      throw connectErrorOf(refusalFor(error, endpoint.name, options.world, options.log));
+    }
+  };
+  router.rpc(method, answer, { readMaxBytes });
+}
+
+function callOf(
+  endpoint: Endpoint,
+  mustHave: readonly DescField[],
+  message: Message,
+  context: HandlerContext,
+  { world, databaseHostSuffix }: ConnectOptions,
+): Call {
+  const { remoteAddress, host } = context.values.get(originKey);
+  const hostDatabase = hostDatabaseOf(host, databaseHostSuffix);
+  const properties = message as Properties;
+  if (hostDatabase !== undefined && endpoint.hostSegments && properties["db"] === "") properties["db"] = hostDatabase;
+  for (const field of mustHave) if (properties[field.localName] === undefined) throw invalid(`${field.name} is required`);
+  const timeoutMs = context.timeoutMs();
+  return {
+    endpoint,
+    message,
+    credential: bearerOf(context.requestHeader.get("authorization") ?? undefined),
+    remoteAddress,
+    hostDatabase,
+    headers: callHeadersOf((name) => context.requestHeader.get(name) ?? undefined),
+    deadlineMs: timeoutMs === undefined ? undefined : world.monotonicMs() + timeoutMs,
+    signal: context.signal,
+  };
+}
+
+/** The refusal on these wires: its code, google.rpc.ErrorInfo, RetryInfo when a retry can help, and its headers. */
+export function connectErrorOf(refusal: ServiceError): ConnectError {
+  const { connect, retryable } = errorCodes[refusal.code];
+  const error = new ConnectError(refusal.message, connect as Code, refusalHeaders(refusal));
+  error.details.push({ desc: ErrorInfoSchema, value: create(ErrorInfoSchema, { reason: refusal.code, domain: "palimpsest" }) });
+  const seconds = retryable ? retryAfterSecsOf(refusal) : undefined;
+  if (seconds !== undefined) {
+    const retryDelay = create(DurationSchema, { seconds: BigInt(seconds) });
+    error.details.push({ desc: RetryInfoSchema, value: create(RetryInfoSchema, { retryDelay }) });
+  }
+  return error;
+}

@@ -1,0 +1,76 @@
+/**
+ * Every wire behind one request handler: gRPC, gRPC-Web, Connect, health, reflection, then REST and the pages.
+ */
+import type { DescService } from "@bufbuild/protobuf";
+import type { ConnectRouter, HandlerContext } from "@connectrpc/connect";
+import { Health as HealthService } from "../../gen/grpc/health/v1/health_pb.ts";
+import type { Log } from "../base/log.ts";
+import type { World } from "../base/world.ts";
+import type { Dispatch } from "../service/call.ts";
+import { endpoints as allEndpoints, type Endpoint, publicServices } from "../service/methods.ts";
+import { connectErrorOf, createConnect } from "./connect.ts";
+import { bearerOf } from "./exchange.ts";
+import { refusalFor } from "./failure.ts";
+import { Health, type Readiness } from "./health.ts";
+import type { RequestHandler } from "./listener.ts";
+import { addReflection } from "./reflection.ts";
+import { createRest, type Page } from "./rest.ts";
+
+export interface DoorsOptions {
+  readonly dispatch: Dispatch;
+  readonly isReady: () => Readiness;
+  /**
+   * Lets the bearer of a token see readiness and reflection, or throws a ServiceError; asked at every request.
+   * Absent, as on a node without authentication or on the operators' own port, everybody may.
+   */
+  readonly admitOperator?: (credential: string | undefined) => void | Promise<void>;
+  readonly world: World;
+  readonly log: Log;
+  /** The cap of bodies that carry data (`SERVICE_MAX_BODY_BYTES`). */
+  readonly dataBodyBytesMax: number;
+  /** `{db}.{databaseHostSuffix}` is the address of one database (`SERVICE_DB_HOST_SUFFIX`). */
+  readonly databaseHostSuffix: string;
+  /** Pages beside `/health` and `/health/ready`, by path. */
+  readonly pages?: ReadonlyMap<string, Page>;
+  /** Adds services that are no endpoints, such as the node-internal one. They are neither listed nor reflected. */
+  readonly addServices?: (router: ConnectRouter) => void;
+  /** All endpoints unless a test wants fewer. */
+  readonly endpoints?: readonly Endpoint[];
+}
+
+/** The handler of all requests, and the switch that tells the world that this node is leaving. */
+export interface Doors extends RequestHandler {
+  /** Readiness turns to no, watches and reflection streams end. Call it before `Listener.close`. */
+  drain(): void;
+}
+
+/** Makes all doors. */
+export function createDoors(options: DoorsOptions): Doors {
+  const { dispatch, world, log, dataBodyBytesMax, databaseHostSuffix } = options;
+  const { endpoints = allEndpoints, admitOperator = () => {} } = options;
+  const listed: readonly DescService[] = [...publicServices, HealthService];
+  const health = new Health({ isReady: options.isReady, services: listed.map((service) => service.typeName), world });
+  const pages = new Map([...health.pages(admitOperator), ...(options.pages ?? [])]);
+  const admit = async (context: HandlerContext): Promise<void> => {
+    try {
+      await admitOperator(bearerOf(context.requestHeader.get("authorization") ?? undefined));
+    } catch (error) {
+      throw connectErrorOf(refusalFor(error, "reflection", world, log));
+    }
+  };
+  const onRequest = createConnect({
+    endpoints,
+    dispatch,
+    addServices: (router) => {
+      health.addTo(router);
+      addReflection(router, { services: listed, admit, draining: health.draining });
+      options.addServices?.(router);
+    },
+    fallback: createRest({ endpoints, dispatch, pages, dataBodyBytesMax, databaseHostSuffix, world, log }),
+    dataBodyBytesMax,
+    databaseHostSuffix,
+    world,
+    log,
+  });
+  return Object.assign(onRequest, { drain: () => health.drain() });
+}
