@@ -199,6 +199,7 @@ export const comments: Readonly<Record<string, string>> = {
   "palimpsest.v1.AppendTurnResponse": "What DataService.AppendTurn gives.",
   "palimpsest.v1.AppendTurnResponse.seq": "The turn's place in its session.",
   "palimpsest.v1.AppendTurnResponse.txid": "The database's transaction id after the append.",
+  "palimpsest.v1.AppendTurnResponse.embedding": "Present when the embedding was not kept: `skipped_dimension`, as it has another dimension than the transcript's vectors. The turn itself is kept.",
   "palimpsest.v1.ListTurnsRequest": "What DataService.ListTurns takes.",
   "palimpsest.v1.ListTurnsRequest.db": "The database, `name[@branch]`.",
   "palimpsest.v1.ListTurnsRequest.session": "The session.",

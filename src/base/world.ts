@@ -34,9 +34,24 @@ export function sleep(world: World, delayMs: number): Promise<void> {
   });
 }
 
+const randomPoolBytes = 4_096;
+
+/** Random fractions, one byte of entropy each, drawn from a pool: a call of the system for every byte costs more than the ULID. */
+function pooledRandom(): () => number {
+  let pool = randomBytes(randomPoolBytes);
+  let used = 0;
+  return () => {
+    if (used === pool.length) {
+      pool = randomBytes(randomPoolBytes);
+      used = 0;
+    }
+    return pool[used++]! / 256;
+  };
+}
+
 /** The real clock, timers and random source. */
 export function realWorld(crashPoint: (name: string) => void = () => {}): World {
-  const nextUlid: ULIDFactory = monotonicFactory(() => randomBytes(1)[0]! / 256);
+  const nextUlid: ULIDFactory = monotonicFactory(pooledRandom());
   return {
     nowMs: () => Date.now(),
     monotonicMs: () => performance.now(),

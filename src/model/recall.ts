@@ -9,26 +9,21 @@
 import { invalid } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { checkText } from "../format/names.ts";
-import type { SqlValue } from "../sqlite/connection.ts";
 import { checkAnswerBytes } from "./content.ts";
-import { searchKeywords, type Conditions, type KeywordAnswer } from "./keyword.ts";
+import { searchKeywords, type KeywordAnswer } from "./keyword.ts";
 import { loadMemories, memoryTypes, type MemoryRecord, type MemoryType } from "./memory-record.ts";
 import { memorySpace } from "./memory-vectors.ts";
+import { admitted, conditionsOf, type Conditions, type Filters } from "./recall-conditions.ts";
 import type { View } from "./transaction.ts";
 import { nearestTurns, type TurnRecord } from "./transcript.ts";
 import { checkEmbedding, nearest } from "./vectors.ts";
 
 /** What to recall (spec: RecallRequest). At least one of query, embedding and topicKey. */
-export interface RecallInput {
+export interface RecallInput extends Filters {
   readonly query?: string;
   readonly embedding?: Float32Array;
   readonly topicKey?: string;
-  /** Absent: all; empty: none. */
-  readonly types?: readonly string[];
-  readonly sessionId?: string;
-  readonly source?: string;
   readonly k?: number;
-  readonly includeSuperseded?: boolean;
   readonly includeTurns?: boolean;
   /** Floors instead of the service's own: coverage of the query's words, 0 to 1; cosine similarity, -1 to 1. */
   readonly minScore?: { readonly keyword?: number; readonly vector?: number };
@@ -109,29 +104,6 @@ export function recall(view: View, input: RecallInput): { memories: MemoryRecord
   return { memories, turns };
 }
 
-/**
- * The filters of a request. Session and source are asked of the provenance, not of the memory's own first session and
- * source: whoever said it as a duplicate has ingested it as well. Both together must hold of one and the same saying.
- */
-function conditionsOf(view: View, input: RecallInput): Conditions {
-  const all = ["(m.expires_at IS NULL OR m.expires_at > ?)"];
-  const params: SqlValue[] = [view.nowMs];
-  if (!input.includeSuperseded) all.push("m.superseded_by IS NULL");
-  if (input.types) {
-    const types = [...new Set(input.types)];
-    all.push(`m.type IN (${types.map(() => "?").join(", ")})`);
-    params.push(...types);
-  }
-  const said = [];
-  for (const [column, value] of [["session_id", input.sessionId], ["source", input.source]] as const) {
-    if (value === undefined) continue;
-    said.push(`p.${column} = ?`);
-    params.push(value);
-  }
-  if (said.length > 0) all.push(`EXISTS (SELECT 1 FROM __service_memory_provenance AS p WHERE p.memory = m.row AND ${said.join(" AND ")})`);
-  return { sql: all.join(" AND "), params };
-}
-
 /** Every memory of exactly this topic: active ones first and equal among themselves, then the superseded. */
 function topicChannel(view: View, input: RecallInput, conditions: Conditions, want: number): ChannelAnswer {
   const channel = { channel: "topic", approximate: false } as const;
@@ -155,11 +127,7 @@ function keywordChannel(words: KeywordAnswer | undefined): ChannelAnswer {
 function vectorChannel(view: View, input: RecallInput, conditions: Conditions, want: number): ChannelAnswer {
   const space = input.embedding && memorySpace(view);
   if (!space || space.dimension !== input.embedding!.length) return { channel: "vector", hits: [], approximate: false };
-  const allowed = (rows: readonly number[]): ReadonlySet<number> => {
-    const sql = `SELECT m.row FROM json_each(?) AS asked CROSS JOIN __service_memory AS m ON m.row = asked.value WHERE ${conditions.sql}`;
-    return new Set(view.connection.all<{ row: number }>(sql, JSON.stringify(rows), ...conditions.params).map(({ row }) => row));
-  };
-  const { hits, exact } = nearest(view, space, input.embedding!, want, allowed);
+  const { hits, exact } = nearest(view, space, input.embedding!, want, (rows) => admitted(view, conditions, rows));
   const floor = input.minScore?.vector ?? vectorFloor;
   const near = hits.filter(({ similarity }) => similarity >= floor).map(({ owner, similarity }) => ({ row: owner, score: similarity, grade: 0 }));
   return { channel: "vector", hits: near, approximate: !exact };

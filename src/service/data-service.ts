@@ -28,7 +28,7 @@ function transcriptHandlers(node: NodeParts): Pick<DataHandlers, "appendTurn" | 
       const input = { sessionId: checkSessionId(request.session), role: request.role, content, ...present({ embedding }) };
       const target = await databaseTarget(node, context, request.db);
       const { value, txid } = await node.engine.write(target, "turn.append", input, engineOptions(context, content.length));
-      return { seq: BigInt(value.seq), txid: seen(context, txid) };
+      return { seq: BigInt(value.seq), txid: seen(context, txid), ...present({ embedding: value.embedding === "stored" ? undefined : value.embedding }) };
     },
     async listTurns(request, context) {
       const sessionId = checkSessionId(request.session);

@@ -58,15 +58,9 @@ function memoryMessage(record: MemoryRecord): Memory {
   return message;
 }
 
-const noErasure = () => notInThisBuild("erasure");
+type MemoryHandlers = ServiceHandlers<typeof MemoryService>;
 
-export function memoryHandlers(node: NodeParts): ServiceHandlers<typeof MemoryService> {
-  const withoutErasure = async (): Promise<never> => {
-    throw noErasure();
-  };
-  const withoutPolicy = async (): Promise<never> => {
-    throw notInThisBuild("governance policy");
-  };
+function recordHandlers(node: NodeParts): Pick<MemoryHandlers, "listProfiles" | "ingest" | "getMemory" | "forgetMemory"> {
   return {
     async listProfiles(request) {
       const namespace = checkNamePart("namespace", request.ns);
@@ -79,7 +73,7 @@ export function memoryHandlers(node: NodeParts): ServiceHandlers<typeof MemorySe
       checkMemories(memories);
       const target = await ensureProfileTarget(node, context, request);
       const { value, txid } = await node.engine.write(target, "memory.ingest", { memories }, engineOptions(context, inputBytes(memories)));
-      return { results: value.results.map((item) => ({ ...item, ...present({ embedding: item.embedding === "stored" ? undefined : item.embedding }) })), txid: seen(context, txid) };
+      return { results: value.results.map(({ embedding, ...item }) => ({ ...item, ...present({ embedding: embedding === "stored" ? undefined : embedding }) })), txid: seen(context, txid) };
     },
 
     async getMemory(request, context) {
@@ -97,7 +91,11 @@ export function memoryHandlers(node: NodeParts): ServiceHandlers<typeof MemorySe
       if (!value.forgotten) throw new ServiceError("not_found", "no memory has this id");
       return { txid: BigInt(txid) };
     },
+  };
+}
 
+function recallHandlers(node: NodeParts): Pick<MemoryHandlers, "recall" | "ask" | "extract"> {
+  return {
     async recall(request, context) {
       const input: RecallInput = {
         includeSuperseded: request.includeSuperseded,
@@ -128,7 +126,11 @@ export function memoryHandlers(node: NodeParts): ServiceHandlers<typeof MemorySe
     async extract() {
       throw new ServiceError("unconfigured", "extract needs SERVICE_EXTRACT_API_KEY, which this node does not have");
     },
+  };
+}
 
+function sessionHandlers(node: NodeParts): Pick<MemoryHandlers, "listSessions" | "endSession"> {
+  return {
     async listSessions(request, context) {
       const target = await findProfileTarget(node, context, request);
       if (!target) return { sessions: [], txid: seen(context, 0) };
@@ -145,11 +147,26 @@ export function memoryHandlers(node: NodeParts): ServiceHandlers<typeof MemorySe
       const { txid } = await node.engine.write(target, "session.end", { sessionId, turns: request.turns }, engineOptions(context));
       return { txid: seen(context, txid) };
     },
+  };
+}
 
+/** What needs shipping, governance or erasure: not in this build, and said so. */
+function laterHandlers(): Pick<MemoryHandlers, "createErasure" | "listErasures" | "getErasure" | "getProfilePolicy" | "putProfilePolicy"> {
+  const withoutErasure = async (): Promise<never> => {
+    throw notInThisBuild("erasure");
+  };
+  const withoutPolicy = async (): Promise<never> => {
+    throw notInThisBuild("governance policy");
+  };
+  return {
     createErasure: withoutErasure,
     listErasures: withoutErasure,
     getErasure: withoutErasure,
     getProfilePolicy: withoutPolicy,
     putProfilePolicy: withoutPolicy,
   };
+}
+
+export function memoryHandlers(node: NodeParts): MemoryHandlers {
+  return { ...recordHandlers(node), ...recallHandlers(node), ...sessionHandlers(node), ...laterHandlers() };
 }

@@ -58,12 +58,12 @@ function headersOf(txid: number | undefined): readonly (readonly [string, string
   return txid === undefined ? [] : [[txidHeader, String(txid)]];
 }
 
-/** A refusal after the database was resolved tells its transaction id too. */
+/** A refusal after the database was resolved tells its transaction id too; the wire makes the header of it. */
 function stamped(error: unknown, seenTxid: number | undefined): unknown {
   if (!(error instanceof ServiceError)) return error;
   const txid = error.detail.txid ?? seenTxid;
   if (txid === undefined) return error;
-  return new ServiceError(error.code, error.message, { ...error.detail, headers: { ...error.detail.headers, [txidHeader]: String(txid) } });
+  return new ServiceError(error.code, error.message, { ...error.detail, txid });
 }
 
 function openContext(call: Call, options: PipelineOptions): Context {

@@ -129,7 +129,9 @@ function checkNames(tokens: readonly SqlToken[], stringsToo: boolean): void {
     if (isName(token)) checkName(token);
     if (token.kind !== "string") continue;
     const before = tokens[index - 1];
-    if (stringsToo || (before !== undefined && before.kind !== "string" && nameFollows.has(before.text))) {
+    const taken = before !== undefined && before.kind !== "string" && nameFollows.has(before.text);
+    const described = before?.text === "(" && isName(tokens[index - 2]) && /^pragma_/i.test(tokens[index - 2]!.text);
+    if (stringsToo || taken || described) {
       checkName(token);
     }
   }
@@ -154,8 +156,7 @@ function checkCreate(tokens: readonly SqlToken[], head: number): { readonly trig
     checkVirtualTable(tokens, at);
     return { trigger: false, strings: true };
   }
-  const trigger = isWord(tokens[at], "TRIGGER");
-  return { trigger, strings: trigger || isWord(tokens[at], "VIEW") };
+  return { trigger: isWord(tokens[at], "TRIGGER"), strings: !isWord(tokens[at], "TABLE") };
 }
 
 /** `PRAGMA [main.]name` or `PRAGMA [main.]name(argument)`; nothing is set through it. */

@@ -325,7 +325,7 @@ onBoth("memory-28 over %s: the order of JSON keys makes no difference; type, top
 onBoth("memory-29 over %s: operators and quotes in a query are plain words", async (name) => {
   const profile = new Profile(name);
   await profile.add(fact('She said "hello AND goodbye" to the world'), fact("nothing of the kind"));
-  for (const query of ['"hello', "hello AND", "NOT world", 'hello" OR "', "goodbye*", "hello NEAR(world, 2)", "summary:hello", "(hello", "-hello ^hello", "hello' --", "hello; DROP TABLE x", "{hello} +world"]) {
+  for (const query of ['"hello', "hello AND", "NOT world", 'hello" OR "', "goodbye*", "hello NEAR(world, 2)", "summary:hello", "(hello", "-hello ^hello", "hello' --", "hello; DELETE the world", "{hello} +world"]) {
     const found = await profile.summaries({ query });
     expect(found, query).toContain('She said "hello AND goodbye" to the world');
   }

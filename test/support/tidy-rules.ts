@@ -36,7 +36,7 @@ export const packagesOfFloor: Readonly<Record<string, readonly string[]>> = {
   ai: [],
   sqlite: [...files, "node:url", "better-sqlite3"],
   control: ["node:crypto", "jose"],
-  model: ["node:crypto", "usearch", "simsimd"],
+  model: ["node:crypto", "usearch"],
   engine: [...files, "node:os", "node:worker_threads", "hnswlib-node"],
   service: ["@bufbuild/protobuf", "@bufbuild/protobuf/"],
   server: [

@@ -80,7 +80,7 @@ export function restWire(address: string): Wire {
       const endpoint = endpointNamed(method);
       const { path, body } = restRequest(endpoint, request as Record<string, unknown>);
       const type: Record<string, string> = body === undefined ? {} : { "content-type": typeof body === "string" ? "application/json" : "text/plain" };
-      const response = await fetch(`${address}${path}`, { method: endpoint.httpMethod, headers: { ...type, ...headers }, ...(body === undefined ? {} : { body: body as BodyInit }) });
+      const response = await fetch(`${address}${path}`, { method: endpoint.httpMethod, headers: { ...type, ...headers }, ...(body === undefined ? {} : { body: body as NonNullable<RequestInit["body"]> }) });
       return replyOf(endpoint, response);
     },
     close() {},

@@ -95,6 +95,15 @@ describe("filters", () => {
     expect(ask({ query: "deploy", k: 1000, includeSuperseded: true })).toHaveLength(61);
   });
 
+  test("memory-10: nor do hundreds of them that all match better", () => {
+    const shown = say(...Array.from({ length: 60 }, (_, at) => ({ summary: `kiwi and a rather long rest of the sentence ${at}` })));
+    const newest = shown.toReversed().slice(0, 8);
+    say(...Array.from({ length: 450 }, (_, at) => ({ type: "task", summary: "kiwi kiwi", content: String(at), ttlSecs: 60 })));
+    expect(ask({ query: "kiwi" }).every(({ type }) => type === "task")).toBe(true);
+    database.nowMs += 60_000;
+    expect(ask({ query: "kiwi" }).map(({ id }) => id)).toEqual(newest);
+  });
+
   test("memory-07, memory-11: types restrict, an explicit empty list matches nothing", () => {
     say({ summary: "kiwi", type: "fact", topicKey: "t" }, { summary: "kiwi", type: "event" }, { summary: "kiwi", type: "instruction" });
     expect(ask({ query: "kiwi", types: ["instruction", "fact", "fact"] }).map(({ type }) => type).sort()).toEqual(["fact", "instruction"]);

@@ -1,0 +1,93 @@
+/**
+ * Makes test/golden/database-v1.db: a database of every data model, written by the product's own code in a fixed world.
+ * Run it (`node test/support/make-golden.ts`) only for a format that has never been released; afterwards the file stays
+ * as it is, and a change of the tables makes a new format with a golden file of its own.
+ */
+import { rmSync } from "node:fs";
+import { join } from "node:path";
+import { limits } from "../../src/base/limits.ts";
+import { runWrite, type WriteInput, type WriteKind } from "../../src/model/commands.ts";
+import { createSchema, writeState } from "../../src/model/schema.ts";
+import type { Tx } from "../../src/model/transaction.ts";
+import { VectorCache } from "../../src/model/vector-index.ts";
+import { Connection } from "../../src/sqlite/connection.ts";
+import { runGroup } from "../../src/sqlite/group.ts";
+
+export const goldenPath = join(import.meta.dirname, "../golden/database-v1.db");
+/** When the first commit was made; each further one is a second later. */
+export const goldenStartMs = 1_700_000_000_000;
+/** The transaction id of the file. */
+export const goldenTxid = 10;
+
+type Command = { readonly [Kind in WriteKind]: { readonly kind: Kind; readonly input: WriteInput<Kind> } }[WriteKind];
+
+const theme = (colour: string, embedding: readonly number[]): WriteInput<"memory.ingest">["memories"][number] => ({
+  type: "fact",
+  topicKey: "ui.theme",
+  summary: `The user prefers the ${colour} theme`,
+  content: `{"theme":"${colour}","id":9007199254740993}`,
+  keywords: "appearance colours",
+  embedding: Float32Array.from(embedding),
+  sessionId: "s-1",
+  source: "planner",
+});
+
+const commands: readonly Command[] = [
+  {
+    kind: "memory.ingest",
+    input: {
+      memories: [
+        theme("dark", [1, 0, 0]),
+        { type: "event", summary: "Moved to Lima", content: "null" },
+        { type: "instruction", topicKey: "tone", summary: "Answer briefly", content: '["brief"]' },
+        { type: "task", summary: "Water the ferns", content: "{}", sessionId: "s-1", ttlSecs: 3_600 },
+      ],
+    },
+  },
+  { kind: "memory.ingest", input: { memories: [theme("light", [0, 1, 0])] } },
+  { kind: "turn.append", input: { sessionId: "s-1", role: "user", content: '{"text":"hello"}', embedding: Float32Array.from([0.6, 0.8]) } },
+  { kind: "turn.append", input: { sessionId: "s-1", role: "assistant", content: '"good day"' } },
+  { kind: "kv.put", input: { ns: "n", key: "bytes", value: Uint8Array.from([0, 1, 254, 255]) } },
+  { kind: "kv.put", input: { ns: "n", key: "passing", value: Uint8Array.from([120]), ttlSecs: 3_600 } },
+  { kind: "docs.index", input: { collection: "People", path: "address.city" } },
+  { kind: "docs.insert", input: { collection: "People", docs: ['{"_id":"ann","n":18446744073709551615,"address":{"city":"Rome"}}', '{"_id":"bob","tags":["a",null,1.5]}'] } },
+  { kind: "vector.upsert", input: { collection: "shapes", id: "east", embedding: Float32Array.from([1, 0]) } },
+  { kind: "vector.upsert", input: { collection: "shapes", id: "north", embedding: Float32Array.from([0, 1]) } },
+];
+
+/** Writes the database to the path, which must not exist. */
+export function writeGolden(path: string): void {
+  const connection = new Connection(path, { readonly: false, pageCacheKiB: limits.pageCacheKiB });
+  createSchema(connection);
+  connection.exec("CREATE TABLE measured (at INTEGER PRIMARY KEY, value REAL); INSERT INTO measured VALUES (1, 0.5), (2, NULL)");
+  let ids = 0;
+  for (const [index, { kind, input }] of commands.entries()) {
+    const committedAtMs = goldenStartMs + index * 1_000;
+    const group = runGroup(
+      connection,
+      [
+        (deferred) => {
+          const tx: Tx = {
+            connection,
+            nowMs: committedAtMs,
+            vectors: new VectorCache(),
+            newId: () => `01HF7YAT00${String(ids++).padStart(16, "0")}`,
+            atGroupEnd: (act) => deferred.atGroupEnd.push(act),
+            afterCommit: (act) => deferred.afterCommit.push(act),
+          };
+          return runWrite(kind, tx, input);
+        },
+      ],
+      () => writeState(connection, { txid: index + 1, committedAtMs }),
+    );
+    const [outcome] = group.outcomes;
+    if (outcome?.kind !== "done" || !group.changed) throw new Error(`${kind} did not write`, { cause: outcome });
+  }
+  connection.raw.pragma("wal_checkpoint(TRUNCATE)");
+  connection.close();
+}
+
+if (import.meta.main) {
+  rmSync(goldenPath, { force: true });
+  writeGolden(goldenPath);
+}

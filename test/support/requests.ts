@@ -1,0 +1,109 @@
+/** One good request of every method, for tests that go over the whole endpoint table. */
+import { endpoints } from "../../src/service/methods.ts";
+
+export type Request = Readonly<Record<string, unknown>>;
+
+/** Methods that this build answers with 503, as it cannot serve them yet. */
+export const unserved: ReadonlySet<string> = new Set([
+  "ControlService.MintDatabaseToken",
+  "ControlService.MintNamespaceToken",
+  "ControlService.GetNamespacePolicy",
+  "ControlService.PutNamespacePolicy",
+  "ControlService.ReadAudit",
+  "MemoryService.Ask",
+  "MemoryService.Extract",
+  "MemoryService.CreateErasure",
+  "MemoryService.ListErasures",
+  "MemoryService.GetErasure",
+  "MemoryService.GetProfilePolicy",
+  "MemoryService.PutProfilePolicy",
+  "DataService.Sync",
+  "BranchService.CreateBranch",
+  "BranchService.ListBranches",
+  "BranchService.DeleteBranch",
+  "BranchService.CreateCheckpoint",
+  "BranchService.ListCheckpoints",
+  "BranchService.DeleteCheckpoint",
+  "BranchService.RewindBranch",
+]);
+
+interface Profile {
+  readonly ns: string;
+  readonly profile: string;
+}
+
+/** A request that the method takes, in the specification's JSON, by the endpoint's name; every body field is given. */
+export function sampleRequests(db: string, at: Profile): ReadonlyMap<string, Request> {
+  const samples = new Map<string, Request>([...controlSamples(db, at), ...memorySamples(at), ...dataSamples(db), ...branchSamples(db)]);
+  const missing = endpoints.filter(({ name }) => !samples.has(name));
+  if (missing.length > 0) throw new Error(`no sample request for ${missing.map(({ name }) => name).join(", ")}`);
+  return samples;
+}
+
+function controlSamples(db: string, { ns }: Profile): [string, Request][] {
+  return [
+    ["ControlService.CreateDatabase", { name: "sample" }],
+    ["ControlService.ListDatabases", {}],
+    ["ControlService.DeleteDatabase", { db: "sample" }],
+    ["ControlService.MintDatabaseToken", { db, scope: "read", expires_in: 60 }],
+    ["ControlService.MintNamespaceToken", { ns, scope: "read", expires_in: 60 }],
+    ["ControlService.GetNamespacePolicy", { ns }],
+    ["ControlService.PutNamespacePolicy", { ns, policy: {} }],
+    ["ControlService.ReadAudit", { ns }],
+  ];
+}
+
+function memorySamples(at: Profile): [string, Request][] {
+  const narrowed = { types: ["fact"], session_id: "s", source: "me", k: 5, include_superseded: false };
+  return [
+    ["MemoryService.ListProfiles", { ns: at.ns }],
+    ["MemoryService.Ingest", { ...at, memories: [{ type: "fact", summary: "a fact", content: { a: 1 } }] }],
+    ["MemoryService.GetMemory", { ...at, id: "mem_none" }],
+    ["MemoryService.ForgetMemory", { ...at, id: "mem_none" }],
+    ["MemoryService.Recall", { ...at, query: "fact", embedding: [1, 0], topic_key: "t", ...narrowed, include_turns: false, explain: false, min_score: { keyword: 0.5 } }],
+    ["MemoryService.Ask", { ...at, question: "who?", ...narrowed }],
+    ["MemoryService.Extract", { ...at, turns: [{ role: "user", content: "x" }], session_id: "s", source: "me", dry_run: true }],
+    ["MemoryService.ListSessions", { ...at }],
+    ["MemoryService.EndSession", { ...at, sid: "s" }],
+    ["MemoryService.CreateErasure", { ...at, memory_id: "mem_none" }],
+    ["MemoryService.ListErasures", { ...at }],
+    ["MemoryService.GetErasure", { ...at, id: "ers_none" }],
+    ["MemoryService.GetProfilePolicy", { ...at }],
+    ["MemoryService.PutProfilePolicy", { ...at, policy: null }],
+  ];
+}
+
+function dataSamples(db: string): [string, Request][] {
+  const docs = { db, coll: "c" };
+  return [
+    ["DataService.AppendTurn", { db, session: "s", role: "user", content: "x", embedding: [1, 2] }],
+    ["DataService.ListTurns", { db, session: "s" }],
+    ["DataService.SearchTurns", { db, session: "s", vector: [1, 2], k: 3 }],
+    ["DataService.ExecuteSql", { db, stmts: [{ q: "SELECT ?", params: [1] }], txn: true }],
+    ["DataService.Sync", { db }],
+    ["DataService.ListKeys", { db, ns: "n" }],
+    ["DataService.GetValue", { db, ns: "n", key: "k" }],
+    ["DataService.PutValue", { db, ns: "n", key: "k", value: Buffer.from("v") }],
+    ["DataService.DeleteValue", { db, ns: "n", key: "k" }],
+    ["DataService.InsertDocs", { ...docs, docs: [{ a: 1 }] }],
+    ["DataService.FindDocs", { ...docs, filter: { a: 1 }, sort: { a: 1 }, limit: 5, skip: 0 }],
+    ["DataService.UpdateDocs", { ...docs, filter: {}, update: { $set: { a: 2 } }, multi: false }],
+    ["DataService.DeleteDocs", { ...docs, filter: {}, multi: false }],
+    ["DataService.CreateDocIndex", { ...docs, path: "a" }],
+    ["DataService.UpsertVector", { ...docs, id: "v", embedding: [1, 2] }],
+    ["DataService.SearchVectors", { ...docs, vector: [1, 2], k: 5 }],
+  ];
+}
+
+function branchSamples(db: string): [string, Request][] {
+  const main = { db, branch: "main" };
+  return [
+    ["BranchService.CreateBranch", { db, name: "side", from: "main", ttl: 60 }],
+    ["BranchService.ListBranches", { db }],
+    ["BranchService.DeleteBranch", { db, branch: "side" }],
+    ["BranchService.CreateCheckpoint", { ...main, name: "c" }],
+    ["BranchService.ListCheckpoints", main],
+    ["BranchService.DeleteCheckpoint", { ...main, name: "c" }],
+    ["BranchService.RewindBranch", { ...main, to: "1" }],
+  ];
+}
