@@ -220,12 +220,12 @@ function callOf(endpoint: Endpoint, message: Message, hostDatabase: string | und
   };
 }
 
+/** Aborted when the connection or stream ends before the answer was given. */
 function goneSignal(response: WireResponse): AbortSignal {
   const controller = new AbortController();
-  if (response.destroyed) controller.abort();
-  response.once("close", () => {
-    if (!response.writableFinished) controller.abort();
-  });
+  const abort = (): void => void (response.writableEnded || controller.abort());
+  if ("stream" in response ? response.stream.destroyed : response.destroyed) abort();
+  response.once("close", abort);
   return controller.signal;
 }
 

@@ -70,7 +70,7 @@ export interface LoadResult {
   readonly requests: number;
 }
 
-export type Request = readonly [method: string, path: string, body?: string, type?: string];
+export type Request = readonly [method: string, path: string, body?: string | undefined, type?: string];
 
 /** Runs `clients` closed loops for `durationMs` and reports what they saw; a status of 300 or more throws. */
 export async function load(port: number, clients: number, durationMs: number, next: (client: number, step: number) => Request): Promise<LoadResult> {

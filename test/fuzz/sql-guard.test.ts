@@ -149,6 +149,7 @@ describe("generated statements", () => {
     const { connection, guard } = database;
     const reservedPages = new Set(connection.all<{ rootpage: number }>("SELECT rootpage FROM sqlite_master WHERE tbl_name LIKE '\\_\\_service%' ESCAPE '\\' AND rootpage > 0").map(({ rootpage }) => rootpage));
     expect(reservedPages.size).toBeGreaterThan(10);
+    expect(pagesTouched(database, "SELECT value FROM __service_kv").some((page) => reservedPages.has(page))).toBe(true);
     let passed = 0;
     fc.assert(
       fc.property(fc.oneof(read, write), (text) => {

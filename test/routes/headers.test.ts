@@ -149,6 +149,9 @@ test("a host that names no database, or a branch that is not there, is refused a
   expect(await refusal(`${db}@side.localhost`, "/v1/sql")).toEqual([404, "branch_not_found"]);
   expect(await refusal(`${db}.localhost`, "/v1/sql", { "Service-Branch": "side" })).toEqual([404, "branch_not_found"]);
   expect(await refusal(`${db}@main.localhost`, "/v1/sql", { "Service-Branch": "side" })).toEqual([400, "invalid_request"]);
+  // The memory routes of namespaces and the control plane are not there.
+  expect(await refusal(`${db}.localhost`, "/v1/memory/acme/bob/recall")).toEqual([404, "not_found"]);
+  expect(await refusal(`${db}.localhost`, "/v1/databases")).toEqual([404, "not_found"]);
   expect(await refusal("localhost", "/v1/sql")).toEqual([404, "not_found"]);
   expect(await refusal("elsewhere.example", "/v1/sql")).toEqual([404, "not_found"]);
 });

@@ -32,7 +32,13 @@ async function send({ port }: EchoNode, { method = "GET", path, headers = {}, bo
   const [response] = (await once(request, "response")) as [http.IncomingMessage];
   let text = "";
   for await (const chunk of response.setEncoding("utf8")) text += chunk;
-  return { status: response.statusCode!, headers: response.headers, text, json: response.headers["content-type"] === "application/json" ? JSON.parse(text) : undefined };
+  return { status: response.statusCode!, headers: response.headers, text, json: text !== "" && response.headers["content-type"] === "application/json" ? JSON.parse(text) : undefined };
+}
+
+/** Resolves when the request is over, for whatever reason. */
+function closing(request: http.ClientRequest): Promise<void> {
+  request.on("error", () => {});
+  return new Promise((resolve) => request.on("close", resolve));
 }
 
 const post = (node: EchoNode, path: string, body: unknown, headers: Record<string, string> = {}): Promise<Answer> =>
@@ -297,22 +303,22 @@ describe("sizes", () => {
   test("a refused body that never ends is cut", async () => {
     const node = await openEcho();
     const request = http.request({ port: node.port, host: "127.0.0.1", method: "POST", path: "/v1/databases", agent: false, headers: { "content-type": "application/json" } });
-    request.on("error", () => {});
+    const closed = closing(request);
     const chunk = Buffer.alloc(1024 * 1024);
     let sent = 0;
-    while (!request.destroyed && sent <= limits.discardedBytesMax + 64 * chunk.length) {
+    while (!request.destroyed) {
       sent += chunk.length;
-      await new Promise((resolve) => request.write(chunk, resolve));
+      await Promise.race([closed, new Promise((resolve) => request.write(chunk, resolve))]);
+      expect(sent).toBeLessThan(2 * limits.discardedBytesMax);
     }
-    expect(request.destroyed).toBe(true);
   });
 
   test("a client that goes away in the middle is nobody's fault", async () => {
     const node = await openEcho();
     const request = http.request({ port: node.port, host: "127.0.0.1", method: "POST", path: "/v1/databases", agent: false, headers: { "content-type": "application/json", "content-length": "10" } });
-    request.on("error", () => {});
+    const closed = closing(request);
     request.write("{", () => request.destroy());
-    await once(request, "close");
+    await closed;
     expect((await send(node, { path: "/health" })).status).toBe(200);
     expect([node.calls.length, node.faults.length]).toEqual([0, 0]);
   });

@@ -1,0 +1,55 @@
+/* What the two files of the SQL guard share: its bounds, and the state of one guarded connection. */
+#ifndef SQLGUARD_H
+#define SQLGUARD_H
+#include "sqlite3ext.h"
+
+typedef sqlite3_int64 i64;
+
+/* Bounds come from base/limits.ts through the control connection (guard_configure), so that no number lives here. */
+#define SQLITE_LIMITS 15 /* ids 0 to 14 are SQLite's own SQLITE_LIMIT_* */
+enum { VALUE_BYTES = 100, STATEMENT_BYTES, VALUE_BYTES_FLOOR, GROWTH_BYTES, WORK_PRODUCT, NAMES_CHECKED };
+#define OWN_LIMITS (NAMES_CHECKED - VALUE_BYTES + 1)
+extern i64 guardLimits[OWN_LIMITS];
+#define OWN(id) guardLimits[(id) - VALUE_BYTES]
+
+typedef struct Guard Guard;
+
+/* A built-in function whose cost is the product of two lengths: run on a private connection, after a look at both. */
+typedef struct {
+  Guard *guard;
+  sqlite3_stmt *stmt;
+  int spec;
+} Bounded;
+
+#define BOUNDED_COUNT 8
+
+#define EARLY 8 /* interrupts remembered for tickets that have not begun */
+
+struct Guard {
+  sqlite3 *db;
+  i64 handle;
+  /* Under the mutex: */
+  i64 ticket; /* what runs now; 0 for nothing */
+  int hit;    /* why it was stopped: HIT_* */
+  i64 early[EARLY];
+  unsigned earlyNext;
+  i64 baseline; /* resident bytes when the watcher first saw this ticket */
+  Guard *bucketNext;
+  Guard *runningNext;
+  /* Of the connection's own thread: */
+  int on;
+  int internal; /* a whole-database check: SQLite itself reads the reserved tables */
+  i64 lastTicket;
+  i64 namesChecked;
+  int savedLimits[SQLITE_LIMITS];
+  unsigned savedOptimizations;
+  sqlite3_stmt *pin;
+  sqlite3 *scratch; /* runs the bounded functions */
+  Bounded bounded[BOUNDED_COUNT];
+  char reason[256];
+};
+
+/* The callback for sqlite3_set_authorizer; its first argument is the connection's Guard. */
+int guardAuthorize(void *guard, int code, const char *a, const char *b, const char *schema, const char *via);
+
+#endif
