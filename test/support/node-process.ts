@@ -27,7 +27,7 @@ export function freePort(): Promise<number> {
 
 export async function callRest(port: number, method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<{ status: number; headers: Headers; text: string; json: any }> {
   const init: RequestInit = { method, headers: { ...(body === undefined ? {} : { "content-type": "application/json" }), ...headers } };
-  if (body !== undefined) init.body = typeof body === "string" || body instanceof Uint8Array ? (body as BodyInit) : JSON.stringify(body);
+  if (body !== undefined) init.body = typeof body === "string" || body instanceof Uint8Array ? (body as NonNullable<RequestInit["body"]>) : JSON.stringify(body);
   const response = await fetch(`http://127.0.0.1:${port}${path}`, init);
   const text = await response.text();
   let json: unknown;
