@@ -143,7 +143,7 @@ export const limits = {
   hotHandleBytes: 512 * KiB,
   /** SQLite's own page cache of an open database. */
   pageCacheKiB: 2 * 1024,
-  walCheckpointBytes: 4 * MiB,
+  walCheckpointBytes: 16 * MiB,
   /** A long read can keep the log from being checkpointed; beyond this, writes are shed until it ends. */
   walBytesMax: 512 * MiB,
   /** While an fsync is under way, a group waits for it unless this many commands are ready: more writes per fsync. */

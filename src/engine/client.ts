@@ -27,6 +27,8 @@ export interface CallOptions {
   readonly minTxid?: number;
   /** Size of the input, for the bound on a commit group. */
   readonly bytes?: number;
+  /** Aborted when the caller has gone away; a running read of user SQL is then stopped. */
+  readonly signal?: AbortSignal;
 }
 
 interface Pending {
@@ -88,10 +90,15 @@ export class EngineClient {
     const pinned = (await this.#call(target, { kind: "pin" }, patient)) as Answer<string>;
     let seenTxid = pinned.txid;
     try {
-      const answer = await this.#readers.run({ uuid: target.uuid, path: pinned.value, batch, ticket: this.#nextId++, deadlineMs: options.deadlineMs });
-      seenTxid = Math.max(seenTxid, answer.txid);
-      const value = this.#valueOf(answer) as SqlOutcome;
-      return { value, txid: answer.txid };
+      const { deadlineMs, signal } = options;
+      const answer = await this.#readers.run({ uuid: target.uuid, path: pinned.value, batch, ticket: this.#nextId++, deadlineMs, signal });
+      seenTxid = Math.max(seenTxid, answer.txid ?? 0);
+      const value = this.#valueOf({ ...answer, txid: seenTxid }) as SqlOutcome;
+      return { value, txid: seenTxid };
+    } catch (error) {
+      // Refused while it waited for a thread: the database was reached all the same.
+      const isBare = error instanceof ServiceError && error.detail.txid === undefined;
+      throw isBare ? new ServiceError(error.code, error.message, { ...error.detail, txid: seenTxid }) : error;
     } finally {
       await this.#call(target, { kind: "unpin", seenTxid }, { deadlineMs: Infinity });
     }
@@ -131,13 +138,13 @@ export class EngineClient {
       }
       this.#checkDeadlines();
     });
-    return { value: this.#valueOf(answer), txid: answer.txid };
+    return { value: this.#valueOf(answer), txid: answer.txid ?? 0 };
   }
 
   #valueOf(answer: EngineAnswer): unknown {
     if (answer.refusal) {
       const { detail } = answer.refusal;
-      throw errorOfRefusal({ ...answer.refusal, detail: answer.txid > 0 ? { ...detail, txid: answer.txid } : detail });
+      throw errorOfRefusal({ ...answer.refusal, detail: answer.txid === undefined ? detail : { ...detail, txid: answer.txid } });
     }
     if (answer.fault) {
       const fault = new Error(answer.fault.message);

@@ -233,7 +233,9 @@ export class Database {
         else this.#afterSync(txid, () => settle.failed(outcome.error, txid), settle);
       }
     } catch (error) {
-      this.#groupFailed(error, items);
+      if (items.length === 1 || isFatal(error)) return this.#groupFailed(error, items);
+      // Nothing has happened. Whatever failed the group as a whole, it is one command's doing: the others go on without it.
+      for (const item of items) this.#commitGroup([item]);
     }
   }
 

@@ -77,12 +77,12 @@ export class Engine {
   }
 
   #begin(call: EngineCall): void {
-    if (this.#closing) return this.#fail(call.id, new ServiceError("unavailable", "the node is shutting down", { retryAfterSecs: 1 }), 0);
+    if (this.#closing) return this.#fail(call.id, new ServiceError("unavailable", "the node is shutting down", { retryAfterSecs: 1 }), undefined);
     const deadlineMs = this.#world.monotonicMs() + call.budgetMs;
     if (call.work.kind === "drop") {
       this.#registry.drop(call.target).then(
-        () => this.#answer({ id: call.id, txid: 0 }),
-        (error: unknown) => this.#fail(call.id, error, 0),
+        () => this.#answer({ id: call.id, txid: undefined }),
+        (error: unknown) => this.#fail(call.id, error, undefined),
       );
       return;
     }
@@ -90,7 +90,7 @@ export class Engine {
     if (database) return this.#run(call, database, deadlineMs);
     this.#registry.use(call.target).then(
       (opened) => this.#run(call, opened, deadlineMs),
-      (error: unknown) => this.#fail(call.id, error, 0),
+      (error: unknown) => this.#fail(call.id, error, undefined),
     );
   }
 
@@ -128,7 +128,7 @@ export class Engine {
     this.#world.soon(() => this.#flush());
   }
 
-  #fail(id: number, error: unknown, txid: number): void {
+  #fail(id: number, error: unknown, txid: number | undefined): void {
     const refusal = refusalOf(error) ?? refusalOfFault(error);
     if (refusal) return this.#answer({ id, txid, refusal });
     const { message, stack } = error instanceof Error ? error : new Error(String(error));

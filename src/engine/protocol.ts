@@ -35,8 +35,8 @@ export interface EngineCall {
 
 export interface EngineAnswer {
   readonly id: number;
-  /** The transaction id of the state that the answer speaks of. */
-  readonly txid: number;
+  /** The transaction id of the state that the answer speaks of; undefined when no state was reached. */
+  readonly txid: number | undefined;
   readonly value?: unknown;
   readonly refusal?: RefusalData;
   /** A fault that is not the caller's: logged on the main thread, never shown. */

@@ -22,7 +22,7 @@ function send(message: FromReader): void {
 }
 
 function run(call: ReaderCall): EngineAnswer {
-  let txid = 0;
+  let txid: number | undefined;
   let connection: Connection | undefined;
   let guard: SqlGuard | undefined;
   try {

@@ -18,6 +18,8 @@ export interface ReadJob {
   readonly batch: SqlBatch;
   readonly ticket: number;
   readonly deadlineMs: number;
+  /** Aborted when nobody waits for the answer any more. */
+  readonly signal: AbortSignal | undefined;
 }
 
 interface Waiting {
@@ -57,6 +59,7 @@ export class Readers {
     return new Promise((resolve, reject) => {
       const waiting: Waiting = { job, resolve, reject, cancelTimer: () => {} };
       waiting.cancelTimer = this.#world.after(Math.max(0, job.deadlineMs - this.#world.monotonicMs()), () => this.#late(waiting));
+      job.signal?.addEventListener("abort", () => this.#late(waiting), { once: true });
       this.#queue.push(waiting);
       this.#assign();
     });
@@ -98,7 +101,7 @@ export class Readers {
     if (message.kind === "running") {
       running.handle = message.handle;
       // Its time may have ended while it was on its way to the thread.
-      if (this.#world.monotonicMs() >= running.job.deadlineMs) interrupt(message.handle, message.ticket);
+      if (running.job.signal?.aborted || this.#world.monotonicMs() >= running.job.deadlineMs) interrupt(message.handle, message.ticket);
       return;
     }
     running.cancelTimer();
@@ -108,6 +111,7 @@ export class Readers {
   }
 
   #late(waiting: Waiting): void {
+    waiting.cancelTimer();
     const lane = this.#lanes.find(({ running }) => running === waiting);
     if (!lane) {
       this.#queue = this.#queue.filter((other) => other !== waiting);

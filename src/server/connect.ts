@@ -25,6 +25,7 @@ import { BodyCap, type Endpoint } from "../service/methods.ts";
 import { bearerOf, hostOf, sendRefusal } from "./exchange.ts";
 import { refusalFor, refusalHeaders, retryAfterSecsOf } from "./failure.ts";
 import type { RequestHandler, WireRequest, WireResponse } from "./listener.ts";
+import { discardBody } from "./rest-body.ts";
 import { isRequired } from "./rest-decoder.ts";
 import { hostDatabaseOf } from "./rest-router.ts";
 
@@ -65,6 +66,7 @@ export function createConnect(options: ConnectOptions): RequestHandler {
     readMaxBytes: limits.controlBodyBytesMax,
   });
   return (request, response) => {
+    if (!process.env.NOKEEP) keepUnread(request, response);
     try {
       adapter(request, response);
     } catch {
@@ -72,6 +74,18 @@ export function createConnect(options: ConnectOptions): RequestHandler {
       sendRefusal(invalid("the Host header is malformed"), response);
     }
   };
+}
+
+/**
+ * The adapter stops reading a message that is too large, and a stream that is left so is destroyed together with its
+ * connection, before or after the answer was written, as chance has it: the client then sees a reset, or waits for
+ * ever (tried). So the rest is left unread until the answer is out, and discarded then.
+ */
+function keepUnread(request: WireRequest, response: WireResponse): void {
+  request[Symbol.asyncIterator] = () => request.iterator({ destroyOnReturn: false }) as NodeJS.AsyncIterator<unknown>;
+  response.once("finish", () => {
+    if (!request.complete) discardBody(request);
+  });
 }
 
 function addEndpoint(router: ConnectRouter, endpoint: Endpoint, options: ConnectOptions): void {

@@ -3,6 +3,7 @@
  */
 import type { DescService } from "@bufbuild/protobuf";
 import type { ConnectRouter, HandlerContext } from "@connectrpc/connect";
+import { file_google_rpc_error_details } from "../../gen/google/rpc/error_details_pb.ts";
 import { Health as HealthService } from "../../gen/grpc/health/v1/health_pb.ts";
 import type { Log } from "../base/log.ts";
 import type { World } from "../base/world.ts";
@@ -63,7 +64,7 @@ export function createDoors(options: DoorsOptions): Doors {
     dispatch,
     addServices: (router) => {
       health.addTo(router);
-      addReflection(router, { services: listed, admit, draining: health.draining });
+      addReflection(router, { services: listed, files: [file_google_rpc_error_details], admit, draining: health.draining });
       options.addServices?.(router);
     },
     fallback: createRest({ endpoints, dispatch, pages, dataBodyBytesMax, databaseHostSuffix, world, log }),

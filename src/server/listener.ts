@@ -75,6 +75,8 @@ class PortListener implements Listener {
   readonly #http1: http.Server | https.Server;
   readonly #http2: http2.Http2Server;
   readonly #serveHttp1: (socket: Socket) => void;
+  /** Every open connection, whoever owns it. */
+  readonly #sockets = new Set<Socket>();
   readonly #undecided = new Set<Socket>();
   readonly #sessions = new Set<http2.ServerHttp2Session>();
   /** HTTP/1.1 responses under way, so that a drain can ask their clients to let the connection go. */
@@ -99,6 +101,11 @@ class PortListener implements Listener {
     assert(serve !== undefined && this.#http1.listenerCount(accepted) === 1, "node:http serves connections by one listener");
     this.#serveHttp1 = serve as (socket: Socket) => void;
     this.#http1.removeAllListeners(accepted);
+    // Also before and under TLS, so that a handshake that never ends cannot outlive a drain.
+    this.#http1.on("connection", (socket: Socket) => {
+      this.#sockets.add(socket);
+      socket.once("close", () => this.#sockets.delete(socket));
+    });
     this.#http1.on(accepted, (socket: Socket) => this.#decide(socket));
   }
 
@@ -162,7 +169,6 @@ class PortListener implements Listener {
         enablePush: false,
       },
     });
-    server.on("session", (session) => this.#own(session));
     // A session that fails is closed by Node; its peer broke the protocol or left, which is no fault of ours.
     server.on("sessionError", () => {});
     server.on("request", (request, response) => this.#serveHttp2(request, response));
@@ -197,7 +203,7 @@ class PortListener implements Listener {
       if (isHttp2 && seen.length < preface.length) return;
       forget();
       socket.unshift(seen);
-      if (isHttp2) this.#http2.emit("connection", socket);
+      if (isHttp2) this.#openSession(socket);
       else this.#serveHttp1.call(this.#http1, socket);
     };
     socket.on("readable", look);
@@ -206,7 +212,13 @@ class PortListener implements Listener {
     socket.on("close", forget);
   }
 
-  #own(session: http2.ServerHttp2Session): void {
+  /** Gives a connection to the HTTP/2 server, which makes its session at once. */
+  #openSession(socket: Socket): void {
+    this.#http2.once("session", (session) => this.#own(session, socket));
+    this.#http2.emit("connection", socket);
+  }
+
+  #own(session: http2.ServerHttp2Session, socket: Socket): void {
     this.#sessions.add(session);
     let streams = 0;
     session.on("stream", (stream) => {
@@ -215,10 +227,12 @@ class PortListener implements Listener {
     });
     // Only a session with nothing open is idle: a health watch may be silent for hours.
     session.setTimeout(this.#times.idleConnectionMs, () => {
-      if (streams === 0) session.close();
+      if (streams > 0) return;
+      session.close();
+      // A session that has closed waits for its peer to hang up, and some never do (tried).
+      this.#options.world.after(this.#times.drainMs, () => socket.destroy());
     });
     session.once("close", () => this.#sessions.delete(session));
-    if (this.#closing) session.close();
   }
 
   #serveHttp2(request: http2.Http2ServerRequest, response: http2.Http2ServerResponse): void {
@@ -238,12 +252,9 @@ class PortListener implements Listener {
     for (const response of this.#responses) if (!response.headersSent) response.setHeader("connection", "close");
     for (const session of this.#sessions) session.close();
     const cancel = this.#options.world.after(this.#times.drainMs, () => {
-      this.#options.log.warn("requests did not end within the drain time and were cut", {
-        http1: this.#responses.size,
-        http2: this.#sessions.size,
-      });
-      this.#http1.closeAllConnections();
-      for (const session of this.#sessions) session.destroy();
+      this.#options.log.warn("connections did not end within the drain time and were cut", { connections: this.#sockets.size });
+      // By the sockets: an HTTP/2 session that has closed gracefully waits for its peer, and cannot be destroyed again.
+      for (const socket of this.#sockets) socket.destroy();
     });
     // The server's own count of connections includes those that HTTP/2 took over, so this waits for all of them.
     await stopped;

@@ -26,6 +26,8 @@ type Answer = NonNullable<Response["messageResponse"]>;
 export interface ReflectionOptions {
   /** What is listed; reflection adds itself. */
   readonly services: readonly DescService[];
+  /** Files that no service needs and a client meets all the same, such as the details of errors. */
+  readonly files: readonly DescFile[];
   /** Lets the bearer of a token in, or throws what the wire understands. */
   readonly admit: (context: HandlerContext) => void | Promise<void>;
   /** Ends every stream when aborted, so that none outlives a drain. */
@@ -35,7 +37,7 @@ export interface ReflectionOptions {
 /** Adds both versions of grpc.reflection. */
 export function addReflection(router: ConnectRouter, options: ReflectionOptions): void {
   const services = [...options.services, ServerReflection, ServerReflectionAlpha];
-  const catalog = new Catalog(services);
+  const catalog = new Catalog(services, options.files);
   const answer = (requests: AsyncIterable<Request>, context: HandlerContext): AsyncIterable<Response> =>
     answerAll(requests, context, catalog, options);
   router.service(ServerReflection, { serverReflectionInfo: answer });
@@ -85,9 +87,9 @@ class Catalog {
   /** By the extended message's name, then by field number. */
   readonly #extensions = new Map<string, Map<number, DescFile>>();
 
-  constructor(services: readonly DescService[]) {
+  constructor(services: readonly DescService[], further: readonly DescFile[]) {
     this.#services = services.map((service) => service.typeName);
-    for (const service of services) this.#addFile(service.file);
+    for (const file of [...services.map((service) => service.file), ...further]) this.#addFile(file);
   }
 
   answer(request: ServerReflectionRequest["messageRequest"], sent: Set<DescFile>): Answer {

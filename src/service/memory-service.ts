@@ -1,7 +1,7 @@
 /** Typed memory over the wires: translates messages to commands and records to messages. */
 import { create } from "@bufbuild/protobuf";
 import { MemorySchema, type Memory, type MemoryInput as MemoryInputMessage, type MemoryService } from "../../gen/palimpsest/v1/memory_pb.ts";
-import { ServiceError } from "../base/errors.ts";
+import { invalid, ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { checkNamePart, checkSessionId } from "../format/names.ts";
 import { checkMemories, type MemoryInput, type MemoryRecord } from "../model/memory.ts";
@@ -69,6 +69,7 @@ function recordHandlers(node: NodeParts): Pick<MemoryHandlers, "listProfiles" | 
     },
 
     async ingest(request, context) {
+      if (request.memories.length === 0) throw invalid("memories must hold at least one memory");
       const memories = request.memories.map(inputOf);
       checkMemories(memories);
       const target = await ensureProfileTarget(node, context, request);

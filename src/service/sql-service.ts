@@ -18,7 +18,11 @@ function batchOf(request: ExecuteSqlRequest): SqlBatch {
   if (request.stmts.length === 0 || request.stmts.length > limits.sqlStatementsMax) {
     throw invalid(`stmts must hold 1 to ${limits.sqlStatementsMax} statements`);
   }
+  let textBytes = 0;
   const statements = request.stmts.map((statement) => {
+    // The texts of a batch together are bounded like one: they are read on the main thread.
+    textBytes += statement.q.length;
+    if (textBytes > limits.sqlTextBytesMax) throw invalid(`the statements of a batch may hold ${limits.sqlTextBytesMax} bytes of SQL together`);
     checkUserSql(statement.q);
     return { text: statement.q, paramsJson: jsonText(statement, "params") };
   });
@@ -45,7 +49,7 @@ export async function executeSql(node: NodeParts, request: ExecuteSqlRequest, co
   const bytes = batch.statements.reduce((sum, { text, paramsJson }) => sum + text.length + (paramsJson?.length ?? 0), 0);
   const options = engineOptions(context, bytes);
   if (batch.statements.every(({ text }) => looksReadOnly(text))) {
-    const read = await node.engine.sqlRead(target, batch, options);
+    const read = await node.engine.sqlRead(target, batch, { ...options, ...present({ signal: context.call.signal }) });
     if (read.value.kind === "done") return { results: read.value.results.map(resultMessage), txid: seen(context, read.txid) };
   }
   if (context.durable) throw notDurable();

@@ -4,9 +4,16 @@
  * The raw SQLite floors run the same statements as the service, in process, on the bench's own thread.
  */
 import { spawn } from "node:child_process";
-import { fdatasyncSync, mkdirSync, openSync, closeSync, writeSync } from "node:fs";
+import { closeSync, fdatasyncSync, mkdirSync, mkdtempSync, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
+import { limits } from "../../src/base/limits.ts";
+import { realWorld } from "../../src/base/world.ts";
+import { ingest } from "../../src/model/memory.ts";
+import { createSchema, writeState } from "../../src/model/schema.ts";
+import { VectorCache } from "../../src/model/vector-index.ts";
+import { Connection } from "../../src/sqlite/connection.ts";
+import { runGroup, type Deferred } from "../../src/sqlite/group.ts";
 import { median } from "./raw-client.ts";
 
 /** Starts the bare echo server and gives its port. */
@@ -58,22 +65,32 @@ export function rawMemory(path: string): RawMemory {
   };
 }
 
-/** Median time of one commit of one raw ingest and its fdatasync, blocking, in milliseconds. */
+/** Median time of one ingest, the service's own statements in process, with its commit and a blocking fdatasync, in milliseconds. */
 export function rawCommitMs(directory: string): number {
-  const path = join(directory, "raw-commit.db");
-  const raw = rawMemory(path);
-  raw.insert("first", "{}");
+  const path = join(mkdtempSync(join(directory, "raw-")), "commit.db");
+  const connection = new Connection(path, { readonly: false, pageCacheKiB: limits.pageCacheKiB });
+  createSchema(connection);
+  const world = realWorld();
+  const vectors = new VectorCache();
+  let txid = 0;
+  const commit = (round: number): void => {
+    const nowMs = world.nowMs();
+    const memories = [{ type: "event", summary: `the summary of memory number ${round} about deployment and databases`, content: `{"round":${round}}`, sessionId: "bench" }];
+    const command = (deferred: Deferred) => ingest({
+      connection, nowMs, vectors, newId: () => world.ulid(), atGroupEnd: (act) => deferred.atGroupEnd.push(act), afterCommit: (act) => deferred.afterCommit.push(act),
+    }, { memories });
+    runGroup(connection, [command], () => writeState(connection, { txid: ++txid, committedAtMs: nowMs }));
+  };
+  for (let round = 0; round < 200; round++) commit(round);
   const descriptor = openSync(`${path}-wal`, "r");
   const times: number[] = [];
-  for (let round = 0; round < 300; round++) {
+  for (let round = 200; round < 700; round++) {
     const startedAt = performance.now();
-    raw.database.exec("BEGIN IMMEDIATE");
-    raw.insert(`the summary of memory number ${round} about deployment and databases`, `{"round":${round}}`);
-    raw.database.exec("COMMIT");
+    commit(round);
     fdatasyncSync(descriptor);
     times.push(performance.now() - startedAt);
   }
   closeSync(descriptor);
-  raw.database.close();
+  connection.close();
   return median(times);
 }

@@ -49,6 +49,15 @@ onBoth("over %s a refusal after the database was resolved carries Service-Txid",
   for (const [method, request] of refusals) expect(await wire.call(method, { db, ...request }), method).toMatchObject({ code: expect.not.stringMatching("ok"), txid: 2 });
 });
 
+onBoth("over %s a refusal of a database that was never written carries Service-Txid 0", async (name) => {
+  const wire = service().wire(name);
+  const db = await service().database();
+  for (const q of ["SELECT * FROM nowhere", "INSERT INTO nowhere VALUES (1)"]) {
+    expect(await wire.call("DataService.ExecuteSql", { db, stmts: [{ q }] }), q).toMatchObject({ code: "invalid_request", txid: 0 });
+  }
+  expect(await wire.call("DataService.InsertDocs", { db, coll: "c", docs: [{ $a: 1 }] })).toMatchObject({ code: "invalid_request", txid: 0 });
+});
+
 onBoth("over %s Service-Min-Txid: met, it is served; never given, it is refused with the current txid", async (name) => {
   const wire = service().wire(name);
   for (const [method, request] of await targets(wire)) {

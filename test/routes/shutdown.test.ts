@@ -3,9 +3,9 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { startNodeProcess, type NodeProcess } from "../support/node-process.ts";
+import { untilUnanswered } from "../support/patience.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
 
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 const count = "WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 4000000) SELECT count(*) FROM c";
 
 async function start(directory: string): Promise<NodeProcess> {
@@ -46,11 +46,12 @@ test("SIGTERM lets a read and a write in flight finish, and the next start sees 
   expect(other.status).toBe(201);
   await node.call("POST", "/v1/db/busy/sql", { stmts: [{ q: "CREATE TABLE t (n)" }] });
   const inFlight = [node.call("POST", "/v1/db/kept/sql", { stmts: [{ q: count }] }), node.call("POST", "/v1/db/busy/sql", { stmts: [{ q: `INSERT INTO t ${count}` }] })];
-  await pause(150);
+  const waiting = await untilUnanswered(() => node.call("GET", "/v1/db/busy/kv/n"));
   const ended = node.end("SIGTERM");
   const [read, write] = await Promise.all(inFlight);
   expect([read!.status, read!.json.results[0].rows]).toEqual([200, [[4_000_000]]]);
   expect([write!.status, write!.json.txid]).toEqual([200, 2]);
+  expect((await waiting.answer).status).toBe(200);
   await ended;
   expect([node.child.exitCode, node.child.signalCode]).toEqual([0, null]);
   await expect(node.call("GET", "/health")).rejects.toThrow();

@@ -8,7 +8,7 @@ import * as net from "node:net";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, onTestFinished, test } from "vitest";
-import type { RequestHandler, WireRequest, WireResponse } from "../../../src/server/listener.ts";
+import type { RequestHandler, TlsFiles, WireRequest, WireResponse } from "../../../src/server/listener.ts";
 import { emptyAnswer, openEcho } from "../../support/echo-node.ts";
 import { temporaryDirectory } from "../../support/temporary.ts";
 
@@ -166,13 +166,17 @@ describe("what is not HTTP", () => {
   });
 });
 
+/** A certificate that nobody vouches for. */
+function selfSigned(): TlsFiles {
+  const directory = temporaryDirectory();
+  const [cert, key] = [join(directory, "cert.pem"), join(directory, "key.pem")];
+  execFileSync("openssl", ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1", "-subj", "/CN=localhost", "-keyout", key, "-out", cert], { stdio: "ignore" });
+  return { cert: readFileSync(cert), key: readFileSync(key) };
+}
+
 describe("TLS", () => {
   test("ALPN gives HTTP/2 and HTTP/1.1 on one port", async () => {
-    const directory = temporaryDirectory();
-    const [cert, key] = [join(directory, "cert.pem"), join(directory, "key.pem")];
-    execFileSync("openssl", ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1", "-subj", "/CN=localhost", "-keyout", key, "-out", cert], { stdio: "ignore" });
-    const tls = { cert: readFileSync(cert), key: readFileSync(key) };
-    const { port, listener } = await openEcho({ listener: { tls, onRequest: count } });
+    const { port, listener } = await openEcho({ listener: { tls: selfSigned(), onRequest: count } });
     const session = connectHttp2(`https://127.0.0.1:${port}`, { rejectUnauthorized: false });
     expect(await overHttp2(session, Buffer.alloc(200_000))).toBe("2.0 200000");
     expect(session.alpnProtocol).toBe("h2");
@@ -183,6 +187,17 @@ describe("TLS", () => {
     expect(await curl(port, ["-k"], "https")).toBe("2.0 3");
     await listener.close();
     await expect(fetch(`https://127.0.0.1:${port}/x`)).rejects.toThrow();
+  });
+
+  test("a handshake that does not end is cut by a drain, and no bytes in the clear are served", async () => {
+    const { port, listener } = await openEcho({ listener: { tls: selfSigned(), times: { preambleTimeoutMs: 20_000, drainMs: 100 } } });
+    const clear = dial(port);
+    clear.write("GET /health HTTP/1.1\r\nhost: a\r\n\r\n");
+    expect(await textOf(clear)).not.toContain("200 OK");
+    const silent = dial(port);
+    await once(silent, "connect");
+    await listener.close();
+    if (!silent.closed) await once(silent, "close");
   });
 });
 
