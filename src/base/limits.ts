@@ -18,6 +18,8 @@ export const limits = {
 
   // JSON
   jsonDepthMax: 64,
+  /** Messages within messages in the binary form: a level of JSON is up to three of google.protobuf.Value's, and what holds it a few. */
+  messageDepthMax: 256,
 
   // Memory
   ingestItemsMax: 1000,
@@ -137,6 +139,8 @@ export const limits = {
   parkedAnswersMax: 2048,
   /** User SQL reads that wait for a reader thread, per node. */
   sqlReadQueueMax: 1024,
+  /** A read that has run for so long leaves one reader thread to those that have not. */
+  sqlSliceMs: 100,
   cachedStatementsMax: 128,
   hotHandlesDefault: 50_000,
   /** What an open database is counted as in memory, so that handles never outgrow half of it. */

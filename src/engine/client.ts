@@ -85,9 +85,20 @@ export class EngineClient {
 
   /** Runs user SQL that only reads on a reader thread; `writes` when a statement turns out to write. */
   async sqlRead(target: Target, batch: SqlBatch, options: CallOptions): Promise<Answer<SqlOutcome>> {
+    const { promise: timeUp, reject } = Promise.withResolvers<never>();
+    const leftMs = Math.max(0, options.deadlineMs - this.#world.monotonicMs());
+    const cancel = this.#world.after(leftMs + deadlineCheckMs, () => reject(outOfTime()));
+    try {
+      return await Promise.race([this.#pinnedRead(target, batch, options), timeUp]);
+    } finally {
+      cancel();
+    }
+  }
+
+  /** Outlives its caller where it must: whoever has pinned a file unpins it, however late. */
+  async #pinnedRead(target: Target, batch: SqlBatch, options: CallOptions): Promise<Answer<SqlOutcome>> {
     if (!this.#readers) throw new ServiceError("unconfigured", "this node runs no reader threads, which SQL needs");
-    const patient = { ...options, deadlineMs: Infinity };
-    const pinned = (await this.#call(target, { kind: "pin" }, patient)) as Answer<string>;
+    const pinned = (await this.#call(target, { kind: "pin" }, { ...options, deadlineMs: Infinity })) as Answer<string>;
     let seenTxid = pinned.txid;
     try {
       const { deadlineMs, signal } = options;
@@ -211,11 +222,15 @@ export class EngineClient {
       for (const [id, pending] of this.#pending) {
         if (pending.deadlineMs > nowMs) continue;
         this.#pending.delete(id);
-        pending.reject(new ServiceError("request_timeout", "the request's time was over before it was answered; a write may still happen"));
+        pending.reject(outOfTime());
       }
       if (this.#pending.size > 0) this.#checkDeadlines();
     });
   }
+}
+
+function outOfTime(): ServiceError {
+  return new ServiceError("request_timeout", "the request's time was over before it was answered; a write may still happen");
 }
 
 /** FNV-1a over the uuid: which thread owns the database. */

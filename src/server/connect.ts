@@ -64,9 +64,11 @@ export function createConnect(options: ConnectOptions): RequestHandler {
     contextValues: (request: WireRequest) =>
       createContextValues().set(originKey, { remoteAddress: request.socket.remoteAddress ?? "", host: hostOf(request) }),
     readMaxBytes: limits.controlBodyBytesMax,
+    // The library's 100 are fewer than JSON of the depth that we take.
+    binaryOptions: { recursionLimit: limits.messageDepthMax },
   });
   return (request, response) => {
-    if (!process.env.NOKEEP) keepUnread(request, response);
+    keepUnread(request, response);
     try {
       adapter(request, response);
     } catch {
