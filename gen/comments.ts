@@ -13,7 +13,6 @@ export const comments: Readonly<Record<string, string>> = {
   "palimpsest.v1.Json.bare_list": "The message field is a wrapper around one repeated field and is written as that bare array: so absent and explicitly empty differ.",
   "palimpsest.v1.Json.ordered_object": "A repeated message of two fields written as a JSON object, first field to second field, in order.",
   "palimpsest.v1.Json.accept_number": "A JSON number is accepted for this string field.",
-  "palimpsest.v1.Json.bare_body": "The message has one field, and on REST that field's value is the JSON itself (used for whole bodies).",
   "palimpsest.v1.Json.query": "Always a query parameter, also where the body is otherwise the whole message.",
   "palimpsest.v1.Json.default_number": "What an absent number means.",
   "palimpsest.v1.Credential": "The kinds of credential.",

@@ -38,6 +38,11 @@ interface Pending {
   readonly reject: (error: unknown) => void;
 }
 
+/** What is known of a database that a read holds open. */
+interface Pin {
+  seenTxid: number | undefined;
+}
+
 /** Deadlines are looked at this often: a refusal may come this much late, and no call costs a timer. */
 const deadlineCheckMs = 50;
 
@@ -87,19 +92,20 @@ export class EngineClient {
   async sqlRead(target: Target, batch: SqlBatch, options: CallOptions): Promise<Answer<SqlOutcome>> {
     const { promise: timeUp, reject } = Promise.withResolvers<never>();
     const leftMs = Math.max(0, options.deadlineMs - this.#world.monotonicMs());
-    const cancel = this.#world.after(leftMs + deadlineCheckMs, () => reject(outOfTime()));
+    const pin: Pin = { seenTxid: undefined };
+    const cancel = this.#world.after(leftMs + deadlineCheckMs, () => reject(outOfTime(pin.seenTxid)));
     try {
-      return await Promise.race([this.#pinnedRead(target, batch, options), timeUp]);
+      return await Promise.race([this.#pinnedRead(target, batch, options, pin), timeUp]);
     } finally {
       cancel();
     }
   }
 
   /** Outlives its caller where it must: whoever has pinned a file unpins it, however late. */
-  async #pinnedRead(target: Target, batch: SqlBatch, options: CallOptions): Promise<Answer<SqlOutcome>> {
+  async #pinnedRead(target: Target, batch: SqlBatch, options: CallOptions, pin: Pin): Promise<Answer<SqlOutcome>> {
     if (!this.#readers) throw new ServiceError("unconfigured", "this node runs no reader threads, which SQL needs");
     const pinned = (await this.#call(target, { kind: "pin" }, { ...options, deadlineMs: Infinity })) as Answer<string>;
-    let seenTxid = pinned.txid;
+    let seenTxid = (pin.seenTxid = pinned.txid);
     try {
       const { deadlineMs, signal } = options;
       const answer = await this.#readers.run({ uuid: target.uuid, path: pinned.value, batch, ticket: this.#nextId++, deadlineMs, signal });
@@ -229,8 +235,9 @@ export class EngineClient {
   }
 }
 
-function outOfTime(): ServiceError {
-  return new ServiceError("request_timeout", "the request's time was over before it was answered; a write may still happen");
+function outOfTime(txid?: number): ServiceError {
+  const message = "the request's time was over before it was answered; a write may still happen";
+  return new ServiceError("request_timeout", message, txid === undefined ? {} : { txid });
 }
 
 /** FNV-1a over the uuid: which thread owns the database. */

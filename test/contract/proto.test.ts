@@ -101,7 +101,6 @@ describe("the rules of methods", () => {
 describe("the fields of messages", () => {
   it.each(fields.map((field) => [nameOf(field), field] as const))("%s", (_name, field) => {
     const options = getOption(field, json);
-    expect(options.bareBody).toBe(false);
     expect(field.fieldKind === "enum").toBe(false);
     if (options.bareList) expect(wrappedList(field)?.fieldKind).toBe("list");
     if (options.orderedObject) expect(field.fieldKind === "list" ? (field.message as DescMessage | undefined)?.fields.length : 0).toBe(2);

@@ -12,7 +12,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file palimpsest/v1/options.proto.
  */
 export const file_palimpsest_v1_options: GenFile = /*@__PURE__*/
-  fileDesc("ChtwYWxpbXBzZXN0L3YxL29wdGlvbnMucHJvdG8SDXBhbGltcHNlc3QudjEivwEKBFJ1bGUSLQoKY3JlZGVudGlhbBgBIAEoDjIZLnBhbGltcHNlc3QudjEuQ3JlZGVudGlhbBIjCgVzY29wZRgCIAEoDjIULnBhbGltcHNlc3QudjEuU2NvcGUSDgoGc3RhdHVzGAMgASgNEgwKBHR4aWQYBCABKAgSJAoEYm9keRgFIAEoDjIWLnBhbGltcHNlc3QudjEuQm9keUNhcBIPCgdjb250cm9sGAYgASgIEg4KBmVycm9ycxgHIAMoCSK0AQoESnNvbhIYChBudWxsX3doZW5fYWJzZW50GAEgASgIEhEKCWJhcmVfbGlzdBgCIAEoCBIWCg5vcmRlcmVkX29iamVjdBgDIAEoCBIVCg1hY2NlcHRfbnVtYmVyGAQgASgIEhEKCWJhcmVfYm9keRgFIAEoCBINCgVxdWVyeRgGIAEoCBIbCg5kZWZhdWx0X251bWJlchgHIAEoA0gAiAEBQhEKD19kZWZhdWx0X251bWJlciq1AQoKQ3JlZGVudGlhbBIaChZDUkVERU5USUFMX1VOU1BFQ0lGSUVEEAASEwoPQ1JFREVOVElBTF9OT05FEAESFwoTQ1JFREVOVElBTF9QTEFURk9STRACEhgKFENSRURFTlRJQUxfTkFNRVNQQUNFEAMSFwoTQ1JFREVOVElBTF9EQVRBQkFTRRAEEioKJkNSRURFTlRJQUxfUExBVEZPUk1fT1JfTkFNRVNQQUNFX0FETUlOEAUqUAoFU2NvcGUSFQoRU0NPUEVfVU5TUEVDSUZJRUQQABIOCgpTQ09QRV9SRUFEEAESDwoLU0NPUEVfV1JJVEUQAhIPCgtTQ09QRV9BRE1JThADKjYKB0JvZHlDYXASGAoUQk9EWV9DQVBfVU5TUEVDSUZJRUQQABIRCg1CT0RZX0NBUF9EQVRBEAE6SQoEcnVsZRIeLmdvb2dsZS5wcm90b2J1Zi5NZXRob2RPcHRpb25zGLWHAyABKAsyEy5wYWxpbXBzZXN0LnYxLlJ1bGVSBHJ1bGU6SAoEanNvbhIdLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE9wdGlvbnMYtocDIAEoCzITLnBhbGltcHNlc3QudjEuSnNvblIEanNvbmIGcHJvdG8z", [file_google_protobuf_descriptor]);
+  fileDesc("ChtwYWxpbXBzZXN0L3YxL29wdGlvbnMucHJvdG8SDXBhbGltcHNlc3QudjEivwEKBFJ1bGUSLQoKY3JlZGVudGlhbBgBIAEoDjIZLnBhbGltcHNlc3QudjEuQ3JlZGVudGlhbBIjCgVzY29wZRgCIAEoDjIULnBhbGltcHNlc3QudjEuU2NvcGUSDgoGc3RhdHVzGAMgASgNEgwKBHR4aWQYBCABKAgSJAoEYm9keRgFIAEoDjIWLnBhbGltcHNlc3QudjEuQm9keUNhcBIPCgdjb250cm9sGAYgASgIEg4KBmVycm9ycxgHIAMoCSKhAQoESnNvbhIYChBudWxsX3doZW5fYWJzZW50GAEgASgIEhEKCWJhcmVfbGlzdBgCIAEoCBIWCg5vcmRlcmVkX29iamVjdBgDIAEoCBIVCg1hY2NlcHRfbnVtYmVyGAQgASgIEg0KBXF1ZXJ5GAUgASgIEhsKDmRlZmF1bHRfbnVtYmVyGAYgASgDSACIAQFCEQoPX2RlZmF1bHRfbnVtYmVyKrUBCgpDcmVkZW50aWFsEhoKFkNSRURFTlRJQUxfVU5TUEVDSUZJRUQQABITCg9DUkVERU5USUFMX05PTkUQARIXChNDUkVERU5USUFMX1BMQVRGT1JNEAISGAoUQ1JFREVOVElBTF9OQU1FU1BBQ0UQAxIXChNDUkVERU5USUFMX0RBVEFCQVNFEAQSKgomQ1JFREVOVElBTF9QTEFURk9STV9PUl9OQU1FU1BBQ0VfQURNSU4QBSpQCgVTY29wZRIVChFTQ09QRV9VTlNQRUNJRklFRBAAEg4KClNDT1BFX1JFQUQQARIPCgtTQ09QRV9XUklURRACEg8KC1NDT1BFX0FETUlOEAMqNgoHQm9keUNhcBIYChRCT0RZX0NBUF9VTlNQRUNJRklFRBAAEhEKDUJPRFlfQ0FQX0RBVEEQATpJCgRydWxlEh4uZ29vZ2xlLnByb3RvYnVmLk1ldGhvZE9wdGlvbnMYtYcDIAEoCzITLnBhbGltcHNlc3QudjEuUnVsZVIEcnVsZTpICgRqc29uEh0uZ29vZ2xlLnByb3RvYnVmLkZpZWxkT3B0aW9ucxi2hwMgASgLMhMucGFsaW1wc2VzdC52MS5Kc29uUgRqc29uYgZwcm90bzM", [file_google_protobuf_descriptor]);
 
 /**
  * What a method asks for and promises beside its path, which is its `google.api.http` option.
@@ -116,23 +116,16 @@ export type Json = Message<"palimpsest.v1.Json"> & {
   acceptNumber: boolean;
 
   /**
-   * The message has one field, and on REST that field's value is the JSON itself (used for whole bodies).
-   *
-   * @generated from field: bool bare_body = 5;
-   */
-  bareBody: boolean;
-
-  /**
    * Always a query parameter, also where the body is otherwise the whole message.
    *
-   * @generated from field: bool query = 6;
+   * @generated from field: bool query = 5;
    */
   query: boolean;
 
   /**
    * What an absent number means.
    *
-   * @generated from field: optional int64 default_number = 7;
+   * @generated from field: optional int64 default_number = 6;
    */
   defaultNumber?: bigint | undefined;
 };

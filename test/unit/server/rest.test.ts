@@ -200,7 +200,7 @@ describe("bodies", () => {
     expect(node.calls.map((call) => (call.message as { types?: { values: string[] } }).types?.values)).toEqual([[], undefined]);
   });
 
-  test("documents-10: integers beyond a double reach the handler digit by digit", async () => {
+  test("integers beyond a double reach the handler digit by digit", async () => {
     const node = await openEcho();
     await post(node, "/v1/db/d/docs/c/insert", '{"docs":[{"id":9223372036854775807, "f":0.10}]}');
     await post(node, "/v1/db/d/docs/c/find", '{"filter":{"id":9007199254740993},"sort":{"b":1,"a":-1},"limit":3}');
