@@ -151,7 +151,7 @@ export const limits = {
   /** A long read can keep the log from being checkpointed; beyond this, writes are shed until it ends. */
   walBytesMax: 512 * MiB,
   /** While an fsync is under way, a group waits for it unless this many commands are ready: more writes per fsync. */
-  groupCommandsEager: 32,
+  groupCommandsEager: 16,
   idleCloseMs: 30_000,
   sweepIntervalMs: 60_000,
 

@@ -72,6 +72,8 @@ export class Database {
   readonly #wal: WalFile;
   readonly #queue: Batcher<WriteItem>;
   readonly #synced: Watermark;
+  /** Length of the log after the last round: asking the file for every write would cost a call of the system each. */
+  #walBytes: number;
   #committedTxid: number;
   #committedAtMs: number;
   #syncing = false;
@@ -95,7 +97,8 @@ export class Database {
     this.#committedTxid = opened.state.txid;
     this.#committedAtMs = opened.state.committedAtMs;
     // A log that survived a crash was read back, but nobody knows whether it is on disk: the first answer syncs it.
-    const recovered = this.#wal.bytes() > 0;
+    this.#walBytes = this.#wal.bytes();
+    const recovered = this.#walBytes > 0;
     this.#synced = new Watermark(recovered ? opened.state.txid - 1 : opened.state.txid);
     this.lastUsedMs = world.monotonicMs();
     this.#queue = new Batcher<WriteItem>({
@@ -131,7 +134,7 @@ export class Database {
   write(item: WriteItem): void {
     if (item.work.kind === "sql" || item.work.command !== "sweep") this.lastUsedMs = this.#world.monotonicMs();
     if (this.#poison) return item.settle.failed(storageFailed(), this.#committedTxid);
-    if (this.#wal.bytes() > limits.walBytesMax) return item.settle.failed(this.#overloaded("a long read holds back the log"), this.#committedTxid);
+    if (this.#walBytes > limits.walBytesMax) return item.settle.failed(this.#overloaded("a long read holds back the log"), this.#committedTxid);
     if (!this.#queue.offer(item)) item.settle.failed(this.#overloaded("the database's write queue is full"), this.#committedTxid);
   }
 
@@ -214,7 +217,13 @@ export class Database {
       from = to;
     }
     this.#settledSince += items.length;
-    if (!this.#poison && this.#wal.bytes() >= limits.walCheckpointBytes) this.#wal.checkpoint(this.#opened.connection);
+    this.#walBytes = this.#wal.bytes();
+    if (this.#poison || this.#walBytes < limits.walCheckpointBytes) return;
+    try {
+      if (this.#wal.checkpoint(this.#opened.connection)) this.#walBytes = 0;
+    } catch (error) {
+      this.#poisonWith(error);
+    }
   }
 
   #commitGroup(items: readonly WriteItem[]): void {
@@ -303,7 +312,8 @@ export class Database {
         if (this.#poison) return;
         this.#synced.raise(Math.max(this.#synced.level, target));
         if (!this.#synced.reached(this.#committedTxid)) this.#startSync();
-        this.#queue.wake();
+        // The next group holds the thread: the answers of this one leave first, or its clients would wait for it too.
+        queueMicrotask(() => this.#world.soon(() => this.#queue.wake()));
       },
       (error: unknown) => {
         this.#syncing = false;

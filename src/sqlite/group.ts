@@ -28,6 +28,16 @@ function totalChanges(connection: Connection): number {
   return (connection.get<{ n: number }>("SELECT total_changes() AS n"))!.n;
 }
 
+/** Tells at each call whether rows were changed since the call before; a rollback does not take changes back. */
+function changeMeter(connection: Connection): () => boolean {
+  let last = totalChanges(connection);
+  return () => {
+    const before = last;
+    last = totalChanges(connection);
+    return last !== before;
+  };
+}
+
 /**
  * Runs the commands in order and commits them together. `seal` is called inside the transaction, after everything
  * else, when something changed: the place for the transaction id. Throws only when the group as a whole failed; then
@@ -43,7 +53,8 @@ export function runGroup<Result>(
   connection.run("BEGIN IMMEDIATE");
   try {
     const alone = commands.length === 1;
-    for (const command of commands) outcomes.push(runCommand(connection, command, deferred, alone));
+    const changedSince = changeMeter(connection);
+    for (const command of commands) outcomes.push(runCommand(connection, command, deferred, alone, changedSince));
     const changed = outcomes.some((outcome) => outcome.kind === "done" && outcome.changed);
     if (!changed) {
       connection.run("ROLLBACK");
@@ -65,8 +76,8 @@ function runCommand<Result>(
   command: (deferred: Deferred) => Result,
   deferred: Deferred,
   alone: boolean,
+  changedSince: () => boolean,
 ): CommandOutcome<Result> {
-  const before = totalChanges(connection);
   const marks = [deferred.atGroupEnd.length, deferred.afterCommit.length] as const;
   // A group of one needs no savepoint: if its command throws, nothing else is in the transaction.
   if (!alone) connection.run("SAVEPOINT command");
@@ -74,7 +85,7 @@ function runCommand<Result>(
     const result = command(deferred);
     assert(connection.inTransaction, "no command of ours ends the transaction");
     if (!alone) connection.run("RELEASE command");
-    return { kind: "done", result, changed: totalChanges(connection) !== before };
+    return { kind: "done", result, changed: changedSince() };
   } catch (error) {
     if (isFatal(error) || !connection.inTransaction) throw error;
     if (alone) {
@@ -86,6 +97,7 @@ function runCommand<Result>(
     }
     deferred.atGroupEnd.length = marks[0];
     deferred.afterCommit.length = marks[1];
+    changedSince();
     return { kind: "failed", error };
   }
 }
@@ -120,11 +132,11 @@ export function runAlone<Result>(
 ): { readonly result: Result; readonly changed: boolean } {
   connection.run("BEGIN IMMEDIATE");
   try {
-    const changesBefore = totalChanges(connection);
+    const rowsChanged = changeMeter(connection);
     const schemaBefore = schemaVersion(connection);
     const result = act();
     if (!connection.inTransaction) throw invalid("a statement ended the transaction; the whole batch was undone");
-    const changed = totalChanges(connection) !== changesBefore || schemaVersion(connection) !== schemaBefore;
+    const changed = rowsChanged() || schemaVersion(connection) !== schemaBefore;
     if (changed) seal();
     connection.run(changed ? "COMMIT" : "ROLLBACK");
     return { result, changed };

@@ -31,6 +31,8 @@ export class WalFile {
   readonly #disk: Disk;
   #descriptor: number | undefined;
   #syncedBytes = 0;
+  /** Counts the times the log was cut: a sync that began before says nothing about the log after. */
+  #generation = 0;
 
   constructor(databasePath: string, disk: Disk) {
     this.#path = `${databasePath}-wal`;
@@ -48,8 +50,9 @@ export class WalFile {
     const descriptor = this.#open();
     assert(descriptor !== undefined, "a log is synced only after a write");
     const bytes = fstatSync(descriptor).size;
+    const generation = this.#generation;
     await this.#disk.fdatasync(descriptor, this.#path);
-    this.#syncedBytes = Math.max(this.#syncedBytes, bytes);
+    if (generation === this.#generation) this.#syncedBytes = Math.max(this.#syncedBytes, bytes);
   }
 
   /**
@@ -60,6 +63,7 @@ export class WalFile {
     assert(!connection.inTransaction, "a checkpoint runs between transactions");
     const [row] = connection.raw.pragma("wal_checkpoint(TRUNCATE)") as { busy: number }[];
     if (row?.busy !== 0) return false;
+    this.#generation++;
     assert(this.bytes() === 0, "a truncating checkpoint leaves no log");
     this.#syncedBytes = 0;
     return true;
