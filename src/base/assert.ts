@@ -7,8 +7,3 @@ export class AssertionFault extends Error {
 export function assert(holds: unknown, invariant: string): asserts holds {
   if (!holds) throw new AssertionFault(`invariant broken: ${invariant}`);
 }
-
-/** Marks the branch of an exhaustive switch that no value can reach. */
-export function unreachable(value: never): never {
-  throw new AssertionFault(`unreachable value: ${String(value)}`);
-}

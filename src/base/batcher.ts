@@ -11,6 +11,8 @@ export interface BatcherOptions<Item> {
   readonly capacity: number;
   readonly itemsMax: number;
   readonly bytesMax: number;
+  /** Bytes that may wait; a larger item is taken only by an empty queue. */
+  readonly waitingBytesMax: number;
   readonly sizeOf: (item: Item) => number;
   /** Gets at least one item. Must settle each item itself and must not throw: a throw is a bug and reaches `onBug`. */
   readonly act: (items: Item[]) => void | Promise<void>;
@@ -25,6 +27,7 @@ export interface BatcherOptions<Item> {
 export class Batcher<Item> {
   readonly #options: BatcherOptions<Item>;
   #waiting: Item[] = [];
+  #waitingBytes = 0;
   #running = false;
   #scheduled = false;
 
@@ -44,8 +47,12 @@ export class Batcher<Item> {
 
   /** Queues the item, or says no when the queue is full. What is offered in one turn shares a batch. */
   offer(item: Item): boolean {
-    if (this.#waiting.length >= this.#options.capacity) return false;
+    const { capacity, waitingBytesMax, sizeOf } = this.#options;
+    const bytes = sizeOf(item);
+    const full = this.#waiting.length >= capacity || this.#waitingBytes + bytes > waitingBytesMax;
+    if (full && this.#waiting.length > 0) return false;
     this.#waiting.push(item);
+    this.#waitingBytes += bytes;
     this.wake();
     return true;
   }
@@ -61,6 +68,7 @@ export class Batcher<Item> {
   drain(): Item[] {
     const waiting = this.#waiting;
     this.#waiting = [];
+    this.#waitingBytes = 0;
     return waiting;
   }
 
@@ -98,6 +106,8 @@ export class Batcher<Item> {
       if (count > 0 && bytes > bytesMax) break;
       count++;
     }
-    return this.#waiting.splice(0, count);
+    const batch = this.#waiting.splice(0, count);
+    for (const item of batch) this.#waitingBytes -= sizeOf(item);
+    return batch;
   }
 }

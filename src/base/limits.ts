@@ -13,7 +13,6 @@ export const limits = {
   sessionIdBytesMax: 128,
   sourceBytesMax: 256,
   topicKeyBytesMax: 512,
-  memoryIdCharsMax: 64,
   roleBytesMax: 64,
 
   // JSON
@@ -135,6 +134,8 @@ export const limits = {
   groupCommandsMax: 64,
   groupBytesMax: 1 * MiB,
   writeQueueDepthDefault: 256,
+  /** Bytes of input that may wait in one database's queue. */
+  writeQueueBytesMax: 128 * MiB,
   /** Answers of one database that wait for an fsync; further reads are shed. */
   parkedAnswersMax: 2048,
   /** User SQL reads that wait for a reader thread, per node. */
@@ -150,6 +151,14 @@ export const limits = {
   walCheckpointBytes: 16 * MiB,
   /** A long read can keep the log from being checkpointed; beyond this, writes are shed until it ends. */
   walBytesMax: 512 * MiB,
+  /** A checkpoint that a reader held up is tried again after this, or when the log has grown by as much again. */
+  checkpointRetryMs: 1_000,
+  /** Deleted databases that an engine remembers, so that a late call cannot bring their files back. */
+  droppedRememberedMax: 100_000,
+  /** Housekeeping holds an engine thread for at most about this long a second. */
+  housekeepingBudgetMs: 20,
+  /** Sweeps that begin in one second on one thread. */
+  sweepsPerTickMax: 64,
   /** While an fsync is under way, a group waits for it unless this many commands are ready: more writes per fsync. */
   groupCommandsEager: 16,
   idleCloseMs: 30_000,
@@ -211,5 +220,4 @@ export const limits = {
   databasesListMax: 100_000,
   /** Name claims a node remembers for a few seconds; the least recently used go first. */
   claimsCachedMax: 100_000,
-  objectBytesMax: 64 * MiB,
 } as const;

@@ -70,9 +70,8 @@ export class Databases {
   /** The database, or undefined. An absent one is never remembered, so that a create elsewhere is seen at once. */
   async find(name: string): Promise<DatabaseRecord | undefined> {
     const cached = this.#cache.get(name);
-    if (cached?.claim !== undefined && this.#world.monotonicMs() - cached.readAtMs < claimCacheMs) {
-      return recordOf(name, cached.claim);
-    }
+    const known = cached && recordOf(name, cached.claim);
+    if (known && this.#world.monotonicMs() - cached.readAtMs < claimCacheMs) return known;
     return recordOf(name, (await this.#read(name)).claim);
   }
 
@@ -143,9 +142,10 @@ export class Databases {
   }
 
   async #read(name: string): Promise<{ readonly claim: NameClaim | undefined; readonly version: string | undefined }> {
+    const asOfMs = this.#world.monotonicMs();
     const stored = await this.#store.get(nameClaimKey(name));
     const claim = stored && decodeNameClaim(stored.bytes);
-    this.#remember(name, claim);
+    this.#remember(name, claim, asOfMs);
     return { claim, version: stored?.version };
   }
 
@@ -153,7 +153,7 @@ export class Databases {
   async #put(name: string, claim: NameClaim, condition: PutCondition): Promise<boolean> {
     try {
       const outcome = await this.#store.put(nameClaimKey(name), encodeNameClaim(claim), condition);
-      if (outcome.kind === "stored") this.#remember(name, claim);
+      if (outcome.kind === "stored") this.#remember(name, claim, this.#world.monotonicMs());
       return outcome.kind === "stored";
     } catch (error) {
       if (!(error instanceof StoreError) || error.kind !== "unknown_outcome") throw error;
@@ -162,12 +162,14 @@ export class Databases {
     }
   }
 
-  #remember(name: string, claim: NameClaim | undefined): void {
+  /** `asOfMs`: when the claim was certainly true. What was learnt later than that is not forgotten for it. */
+  #remember(name: string, claim: NameClaim | undefined, asOfMs: number): void {
+    if ((this.#cache.get(name)?.readAtMs ?? -Infinity) > asOfMs) return;
     this.#cache.delete(name);
     if (this.#cache.size >= limits.claimsCachedMax) {
       const oldest = this.#cache.keys().next().value;
       if (oldest !== undefined) this.#cache.delete(oldest);
     }
-    if (claim !== undefined) this.#cache.set(name, { claim, readAtMs: this.#world.monotonicMs() });
+    if (claim !== undefined) this.#cache.set(name, { claim, readAtMs: asOfMs });
   }
 }

@@ -11,7 +11,7 @@ import type { ReadInput, ReadKind, ReadOutput, WriteInput, WriteKind, WriteOutpu
 import type { SqlBatch, SqlOutcome, SqlStatementResult } from "../model/sql.ts";
 import { interrupt } from "../sqlite/guard.ts";
 import type { Answer } from "./database.ts";
-import type { EngineAnswer, EngineCall, EngineCounters, FromEngine, Target, ToEngine, Work } from "./protocol.ts";
+import type { EngineAnswer, EngineCall, EngineCounters, FromEngine, Pinned, Target, ToEngine, Work } from "./protocol.ts";
 import type { Readers } from "./readers.ts";
 
 /** What carries messages to one engine and back. */
@@ -38,6 +38,10 @@ interface Pending {
   readonly reject: (error: unknown) => void;
 }
 
+const restartPauseMsMin = 100;
+const restartPauseMsMax = 10_000;
+const noCounters: EngineCounters = { groups: 0, writes: 0, fsyncs: 0, opened: 0, evicted: 0 };
+
 /** What is known of a database that a read holds open. */
 interface Pin {
   seenTxid: number | undefined;
@@ -56,6 +60,9 @@ export class EngineClient {
   readonly #outgoing: EngineCall[][];
   readonly #interrupts = new Map<number, Cancel>();
   readonly #closed: PromiseWithResolvers<EngineCounters>[];
+  /** Lanes whose engine was lost and is not started again yet, by how long the next start waits. */
+  readonly #down = new Set<number>();
+  readonly #restartPauseMs: number[];
   #nextId = 1;
   #closing = false;
   #flushing = false;
@@ -70,6 +77,7 @@ export class EngineClient {
     this.#lanes = Array.from({ length: threads }, (_, index) => this.#start(index));
     this.#outgoing = this.#lanes.map(() => []);
     this.#closed = this.#lanes.map(() => Promise.withResolvers<EngineCounters>());
+    this.#restartPauseMs = this.#lanes.map(() => restartPauseMsMin);
   }
 
   /** Runs a write; resolves when it is on disk. */
@@ -104,11 +112,11 @@ export class EngineClient {
   /** Outlives its caller where it must: whoever has pinned a file unpins it, however late. */
   async #pinnedRead(target: Target, batch: SqlBatch, options: CallOptions, pin: Pin): Promise<Answer<SqlOutcome>> {
     if (!this.#readers) throw new ServiceError("unconfigured", "this node runs no reader threads, which SQL needs");
-    const pinned = (await this.#call(target, { kind: "pin" }, { ...options, deadlineMs: Infinity })) as Answer<string>;
+    const pinned = (await this.#call(target, { kind: "pin" }, { ...options, deadlineMs: Infinity })) as Answer<Pinned>;
     let seenTxid = (pin.seenTxid = pinned.txid);
     try {
       const { deadlineMs, signal } = options;
-      const answer = await this.#readers.run({ uuid: target.uuid, path: pinned.value, batch, ticket: this.#nextId++, deadlineMs, signal });
+      const answer = await this.#readers.run({ uuid: target.uuid, path: pinned.value.path, batch, ticket: this.#nextId++, deadlineMs, signal });
       seenTxid = Math.max(seenTxid, answer.txid ?? 0);
       const value = this.#valueOf({ ...answer, txid: seenTxid }) as SqlOutcome;
       return { value, txid: seenTxid };
@@ -117,7 +125,7 @@ export class EngineClient {
       const isBare = error instanceof ServiceError && error.detail.txid === undefined;
       throw isBare ? new ServiceError(error.code, error.message, { ...error.detail, txid: seenTxid }) : error;
     } finally {
-      await this.#call(target, { kind: "unpin", seenTxid }, { deadlineMs: Infinity });
+      await this.#call(target, { kind: "unpin", token: pinned.value.token, seenTxid }, { deadlineMs: Infinity });
     }
   }
 
@@ -129,11 +137,14 @@ export class EngineClient {
   /** Lets every engine answer what it owes and close its files. */
   async close(): Promise<EngineCounters[]> {
     this.#closing = true;
-    this.#flush();
-    for (const lane of this.#lanes) lane.send({ kind: "close" });
-    const counters = await Promise.all(this.#closed.map(({ promise }) => promise));
+    // Readers first: what they hold open is let go of, and the engines can close it.
     await this.#readers?.close();
-    return counters;
+    this.#flush();
+    for (const [index, lane] of this.#lanes.entries()) {
+      if (this.#down.has(index)) this.#closed[index]!.resolve(noCounters);
+      else lane.send({ kind: "close" });
+    }
+    return Promise.all(this.#closed.map(({ promise }) => promise));
   }
 
   #start(index: number): EngineLane {
@@ -146,6 +157,7 @@ export class EngineClient {
     const answer = await new Promise<EngineAnswer>((resolve, reject) => {
       const id = this.#nextId++;
       const lane = laneOf(target.uuid, this.#lanes.length);
+      if (this.#down.has(lane)) return reject(new ServiceError("unavailable", "the engine thread was lost and is being started again", { retryAfterSecs: 1 }));
       const budgetMs = options.deadlineMs - this.#world.monotonicMs();
       this.#pending.set(id, { lane, deadlineMs: options.deadlineMs, resolve, reject });
       this.#outgoing[lane]!.push({ id, target, work, budgetMs, minTxid: options.minTxid ?? 0 });
@@ -184,6 +196,7 @@ export class EngineClient {
   #hear(lane: number, message: FromEngine): void {
     switch (message.kind) {
       case "answers":
+        this.#restartPauseMs[lane] = restartPauseMsMin;
         for (const answer of message.answers) {
           const pending = this.#pending.get(answer.id);
           this.#pending.delete(answer.id);
@@ -215,8 +228,18 @@ export class EngineClient {
       this.#pending.delete(id);
       pending.reject(new ServiceError("unavailable", "the engine thread was lost; whether a write happened is not known", { retryAfterSecs: 1 }));
     }
-    if (this.#closing) this.#closed[lane]!.resolve({ groups: 0, writes: 0, fsyncs: 0, opened: 0, evicted: 0 });
-    else this.#lanes[lane] = this.#start(lane);
+    for (const cancel of this.#interrupts.values()) cancel();
+    this.#interrupts.clear();
+    if (this.#closing) return this.#closed[lane]!.resolve(noCounters);
+    // An engine that cannot start must not be started in a tight loop.
+    const pauseMs = this.#restartPauseMs[lane]!;
+    this.#restartPauseMs[lane] = Math.min(pauseMs * 2, restartPauseMsMax);
+    this.#down.add(lane);
+    this.#world.after(pauseMs, () => {
+      if (this.#closing) return;
+      this.#down.delete(lane);
+      this.#lanes[lane] = this.#start(lane);
+    });
   }
 
   #checkDeadlines(): void {

@@ -50,6 +50,8 @@ export interface DatabaseEvents {
   synced(): void;
   /** Storage failed; the handle must be given up and rebuilt. */
   poisoned(error: unknown): void;
+  /** Something an operator should know; never content. */
+  notice(message: string): void;
 }
 
 export interface DatabaseOptions {
@@ -74,6 +76,9 @@ export class Database {
   readonly #synced: Watermark;
   /** Length of the log after the last round: asking the file for every write would cost a call of the system each. */
   #walBytes: number;
+  /** The log is folded in when it has this many bytes; raised when a reader stood in the way. */
+  #checkpointBytes: number = limits.walCheckpointBytes;
+  #checkpointTriedMs = 0;
   #committedTxid: number;
   #committedAtMs: number;
   #syncing = false;
@@ -105,13 +110,14 @@ export class Database {
       capacity: options.writeQueueDepth,
       itemsMax: limits.groupCommandsMax,
       bytesMax: limits.groupBytesMax,
+      waitingBytesMax: limits.writeQueueBytesMax,
       sizeOf: (item) => item.bytes,
       act: (items) => this.#commitRound(items),
       // A hung disk must not let committed but unanswered writes pile up: then the queue fills and sheds.
       ready: (waiting) => !this.#syncing || (waiting >= limits.groupCommandsEager && this.#parked < options.writeQueueDepth),
       soon: (act) => world.soon(act),
       onBug: (error, items) => {
-        for (const item of items) item.settle.failed(error, this.#committedTxid);
+        for (const item of items) item.settle.failed(error, this.#safeTxid);
       },
     });
     if (recovered) this.#startSync();
@@ -119,6 +125,11 @@ export class Database {
 
   get txid(): number {
     return this.#committedTxid;
+  }
+
+  /** The newest transaction id that a crash cannot take back: what a refusal that waits for nothing may speak of. */
+  get #safeTxid(): number {
+    return Math.max(0, this.#synced.level);
   }
 
   get path(): string {
@@ -133,16 +144,17 @@ export class Database {
   /** Queues a write; refused with `overloaded` when the queue is full. Settles after the fsync that covers it. */
   write(item: WriteItem): void {
     if (item.work.kind === "sql" || item.work.command !== "sweep") this.lastUsedMs = this.#world.monotonicMs();
-    if (this.#poison) return item.settle.failed(storageFailed(), this.#committedTxid);
-    if (this.#walBytes > limits.walBytesMax) return item.settle.failed(this.#overloaded("a long read holds back the log"), this.#committedTxid);
-    if (!this.#queue.offer(item)) item.settle.failed(this.#overloaded("the database's write queue is full"), this.#committedTxid);
+    if (this.#poison) return item.settle.failed(storageFailed(), this.#safeTxid);
+    if (this.#walBytes > limits.walBytesMax) this.#checkpoint();
+    if (this.#walBytes > limits.walBytesMax) return item.settle.failed(this.#overloaded("a long read holds back the log"), this.#safeTxid);
+    if (!this.#queue.offer(item)) item.settle.failed(this.#overloaded("the database's write queue is full"), this.#safeTxid);
   }
 
   /** Reads the newest committed state; the answer waits for that state's fsync. */
   read(command: ReadKind, input: unknown, settle: Settle): void {
     this.lastUsedMs = this.#world.monotonicMs();
     const txid = this.#committedTxid;
-    if (this.#parked >= limits.parkedAnswersMax) return settle.failed(this.#overloaded("too many answers wait for the disk"), txid);
+    if (this.#parked >= limits.parkedAnswersMax) return settle.failed(this.#overloaded("too many answers wait for the disk"), this.#safeTxid);
     let value: unknown;
     try {
       value = runRead(command, this.#view(), input);
@@ -172,22 +184,34 @@ export class Database {
     return this.#pins > 0;
   }
 
+  /** Whether an fsync of the log is under way. */
+  get syncing(): boolean {
+    return this.#syncing;
+  }
+
   /** Checkpoints and closes. Call when idle. */
   close(): void {
     assert(this.idle, "a database is closed when nobody waits for it");
     this.#vectors.drop();
     this.#guard?.detach();
-    if (this.#wal.bytes() > 0) this.#wal.checkpoint(this.#opened.connection);
-    this.#wal.close();
-    this.#opened.connection.close();
+    try {
+      if (this.#wal.bytes() > 0) this.#wal.checkpoint(this.#opened.connection);
+    } catch (error) {
+      // The log stays and holds everything; it is folded in at another time.
+      this.#events.notice(`the log was not folded in at close (${codeOf(error)})`);
+    } finally {
+      this.#wal.close();
+      this.#opened.connection.close();
+    }
   }
 
-  /** Gives the handle up after a storage failure: everyone is refused, the log is cut to what was proven. */
+  /** Gives the handle up after a storage failure: everyone is refused, the log stays for its proof. Call when nobody reads or syncs. */
   abandon(): void {
-    for (const item of this.#queue.drain()) item.settle.failed(storageFailed(), this.#committedTxid);
+    assert(!this.#syncing && this.#pins === 0, "a handle is abandoned when nobody uses its files");
+    for (const item of this.#queue.drain()) item.settle.failed(storageFailed(), this.#safeTxid);
     this.#vectors.drop();
     this.#guard?.detach();
-    this.#wal.abandon(this.#opened.connection);
+    this.#wal.closeKeeping(this.#opened.connection);
   }
 
   #view(): View {
@@ -200,11 +224,11 @@ export class Database {
     this.#busySinceMs ??= nowMs;
     const live = items.filter((item) => item.deadlineMs > nowMs);
     for (const item of items) {
-      if (item.deadlineMs <= nowMs) item.settle.failed(new ServiceError("request_timeout", "the request's time was over before its write began"), this.#committedTxid);
+      if (item.deadlineMs <= nowMs) item.settle.failed(new ServiceError("request_timeout", "the request's time was over before its write began"), this.#safeTxid);
     }
     for (let from = 0; from < live.length; ) {
       if (this.#poison) {
-        live[from++]!.settle.failed(storageFailed(), this.#committedTxid);
+        live[from++]!.settle.failed(storageFailed(), this.#safeTxid);
         continue;
       }
       let to = from + 1;
@@ -217,12 +241,25 @@ export class Database {
       from = to;
     }
     this.#settledSince += items.length;
+    if (this.#poison) return;
     this.#walBytes = this.#wal.bytes();
-    if (this.#poison || this.#walBytes < limits.walCheckpointBytes) return;
+    if (this.#walBytes >= this.#checkpointBytes) this.#checkpoint();
+  }
+
+  /** Folds the log in unless a reader stands in the way; then it grows by as much again before the next try, or for a second. */
+  #checkpoint(): void {
+    const nowMs = this.#world.monotonicMs();
+    if (this.#walBytes < this.#checkpointBytes && nowMs - this.#checkpointTriedMs < limits.checkpointRetryMs) return;
+    this.#checkpointTriedMs = nowMs;
     try {
-      if (this.#wal.checkpoint(this.#opened.connection)) this.#walBytes = 0;
+      const done = this.#wal.checkpoint(this.#opened.connection);
+      if (done) this.#walBytes = 0;
+      this.#checkpointBytes = this.#walBytes + limits.walCheckpointBytes;
     } catch (error) {
-      this.#poisonWith(error);
+      if (!isDiskFull(error)) return this.#poisonWith(error);
+      // The log itself is whole and goes on growing within its bound.
+      this.#checkpointBytes = this.#walBytes + limits.walCheckpointBytes;
+      this.#events.notice("the disk is full: the log could not be folded in");
     }
   }
 
@@ -235,6 +272,7 @@ export class Database {
     try {
       const group = runGroup(this.#opened.connection, commands, () => this.#seal(view.nowMs));
       if (group.changed) this.#committed(view.nowMs, items.length);
+      this.#followCommit(group.afterCommit);
       const txid = this.#committedTxid;
       for (const [index, outcome] of group.outcomes.entries()) {
         const { settle } = items[index]!;
@@ -244,7 +282,10 @@ export class Database {
     } catch (error) {
       if (items.length === 1 || isFatal(error)) return this.#groupFailed(error, items);
       // Nothing has happened. Whatever failed the group as a whole, it is one command's doing: the others go on without it.
-      for (const item of items) this.#commitGroup([item]);
+      for (const item of items) {
+        if (this.#poison) item.settle.failed(storageFailed(), this.#safeTxid);
+        else this.#commitGroup([item]);
+      }
     }
   }
 
@@ -274,6 +315,16 @@ export class Database {
     }
   }
 
+  /** Tells the derived caches what was committed. They may be lost at any time, so a fault of theirs empties them. */
+  #followCommit(acts: readonly (() => void)[]): void {
+    try {
+      for (const act of acts) act();
+    } catch (error) {
+      this.#vectors.drop();
+      this.#events.notice(`a derived cache failed and was emptied (${codeOf(error)})`);
+    }
+  }
+
   #seal(nowMs: number): void {
     writeState(this.#opened.connection, { txid: this.#committedTxid + 1, committedAtMs: nowMs });
   }
@@ -288,7 +339,7 @@ export class Database {
 
   /** The transaction was rolled back: nobody's write happened. A disk that failed ends the handle as well. */
   #groupFailed(error: unknown, items: readonly WriteItem[]): void {
-    const txid = this.#committedTxid;
+    const txid = this.#safeTxid;
     let answer = error;
     if (isDiskFull(error)) {
       answer = new ServiceError("unavailable", "the node's disk is full; nothing was written", { retryAfterSecs: 30 });
@@ -340,7 +391,7 @@ export class Database {
       },
       (error: unknown) => {
         this.#parked--;
-        settle.failed(error, txid);
+        settle.failed(error, this.#safeTxid);
       },
     );
   }
@@ -366,4 +417,10 @@ export class Database {
     const retryAfterSecs = Math.max(1, Math.ceil(this.#queue.waiting / this.#drainRate));
     return new ServiceError("overloaded", `${why}; nothing was written, try again`, { retryAfterSecs });
   }
+}
+
+/** The code of a fault, for a notice: never its message, which may quote a statement. */
+export function codeOf(error: unknown): string {
+  const code = (error as { code?: unknown } | null)?.code;
+  return typeof code === "string" ? code : error instanceof Error ? error.name : "fault";
 }

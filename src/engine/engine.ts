@@ -8,8 +8,8 @@ import { limits } from "../base/limits.ts";
 import type { Cancel, World } from "../base/world.ts";
 import { VectorPool, type IndexBuilder } from "../model/vector-index.ts";
 import type { Disk } from "../sqlite/wal.ts";
-import type { Database, Settle } from "./database.ts";
-import type { EngineAnswer, EngineCall, EngineCounters, EngineOptions, FromEngine } from "./protocol.ts";
+import { codeOf, type Database, type Settle } from "./database.ts";
+import type { EngineAnswer, EngineCall, EngineCounters, EngineOptions, FromEngine, Pinned, Work } from "./protocol.ts";
 import { Registry } from "./registry.ts";
 
 export interface EngineSurroundings {
@@ -28,16 +28,17 @@ export class Engine {
   readonly #registry: Registry;
   readonly #vectorPool: VectorPool;
   readonly #counters = { groups: 0, writes: 0, fsyncs: 0 };
+  /** Databases held open for reader threads, by the token that ends the pin: it must reach that very handle. */
+  readonly #pins = new Map<number, Database>();
   #answers: EngineAnswer[] = [];
   #flushing = false;
   #closing = false;
   #cancelHousekeeping: Cancel = () => {};
-  #sweptAtMs: number;
+  readonly #sweptAtMs = new WeakMap<Database, number>();
 
   constructor({ options, world, disk, indexBuilder, send }: EngineSurroundings) {
     this.#world = world;
     this.#send = send;
-    this.#sweptAtMs = world.monotonicMs();
     this.#vectorPool = new VectorPool({ buildIndex: indexBuilder });
     this.#registry = new Registry({
       engine: options,
@@ -77,6 +78,7 @@ export class Engine {
   }
 
   #begin(call: EngineCall): void {
+    if (call.work.kind === "unpin") return this.#unpin(call.id, call.work);
     if (this.#closing) return this.#fail(call.id, new ServiceError("unavailable", "the node is shutting down", { retryAfterSecs: 1 }), undefined);
     const deadlineMs = this.#world.monotonicMs() + call.budgetMs;
     if (call.work.kind === "drop") {
@@ -88,10 +90,10 @@ export class Engine {
     }
     const database = this.#registry.current(call.target);
     if (database) return this.#run(call, database, deadlineMs);
-    this.#registry.use(call.target).then(
-      (opened) => this.#run(call, opened, deadlineMs),
-      (error: unknown) => this.#fail(call.id, error, undefined),
-    );
+    this.#registry
+      .use(call.target, deadlineMs)
+      .then((opened) => this.#run(call, opened, deadlineMs))
+      .catch((error: unknown) => this.#fail(call.id, error, undefined));
   }
 
   #run(call: EngineCall, database: Database, deadlineMs: number): void {
@@ -113,12 +115,23 @@ export class Engine {
         return database.read(work.command, work.input, settle);
       case "pin":
         database.pin();
-        return this.#answer({ id, txid: database.txid, value: database.path });
+        this.#pins.set(id, database);
+        return this.#answer({ id, txid: database.txid, value: { path: database.path, token: id } satisfies Pinned });
       case "unpin":
-        return database.unpin(work.seenTxid, settle);
       case "drop":
+        // Both were taken care of before a database was looked up.
         return;
     }
+  }
+
+  #unpin(id: number, { token, seenTxid }: Extract<Work, { kind: "unpin" }>): void {
+    const database = this.#pins.get(token);
+    this.#pins.delete(token);
+    if (!database) return this.#fail(id, new ServiceError("unavailable", "the engine was started anew during the read", { retryAfterSecs: 1 }), undefined);
+    database.unpin(seenTxid, {
+      done: (answer) => this.#answer({ id, txid: answer.txid, value: answer.value }),
+      failed: (error, txid) => this.#fail(id, error, txid),
+    });
   }
 
   #answer(answer: EngineAnswer): void {
@@ -146,13 +159,21 @@ export class Engine {
   #keepHouse(): void {
     this.#cancelHousekeeping = this.#world.after(housekeepingMs, () => {
       this.#registry.closeIdle();
-      const nowMs = this.#world.monotonicMs();
-      if (nowMs - this.#sweptAtMs >= limits.sweepIntervalMs) {
-        this.#sweptAtMs = nowMs;
-        for (const database of this.#registry.databases()) this.#sweep(database);
-      }
+      this.#sweepSome();
       if (!this.#closing) this.#keepHouse();
     });
+  }
+
+  /** Sweeps the databases whose last sweep is a minute old, a few each second. */
+  #sweepSome(): void {
+    const nowMs = this.#world.monotonicMs();
+    let begun = 0;
+    for (const database of this.#registry.databases()) {
+      if (nowMs - (this.#sweptAtMs.get(database) ?? -Infinity) < limits.sweepIntervalMs) continue;
+      this.#sweptAtMs.set(database, nowMs);
+      this.#sweep(database);
+      if (++begun >= limits.sweepsPerTickMax) return;
+    }
   }
 
   #sweep(database: Database): void {
@@ -176,6 +197,9 @@ export class Engine {
 function refusalOfFault(error: unknown): ReturnType<typeof refusalOf> {
   if (error instanceof StoreError && error.kind !== "corrupt") {
     return { code: "unavailable", message: "storage did not answer", detail: { retryAfterSecs: 1 } };
+  }
+  if (codeOf(error).startsWith("SQLITE_BUSY")) {
+    return { code: "unavailable", message: "the database's file is held by another handle for a moment", detail: { retryAfterSecs: 1 } };
   }
   return undefined;
 }

@@ -15,13 +15,17 @@ export function engineLane(options: EngineOptions): EngineLane {
     send: (message: ToEngine) => worker.postMessage(message),
     listen(hear, lost) {
       let ended = false;
+      let fault: unknown;
       worker.on("message", (message: FromEngine) => {
         if (message.kind === "closed") ended = true;
         hear(message);
       });
-      worker.on("error", lost);
+      worker.on("error", (error) => {
+        fault = error;
+      });
+      // Only now are its files closed: another engine may open them.
       worker.on("exit", (code) => {
-        if (!ended && code === 0) lost(new Error("the engine thread ended by itself"));
+        if (!ended) lost(fault ?? new Error(`the engine thread ended with ${code}`));
       });
     },
   };

@@ -16,12 +16,18 @@ export type Work =
   | { readonly kind: "read"; readonly command: ReadKind; readonly input: unknown }
   /** User SQL that may write: alone in a transaction, interruptible by `ticket`. */
   | { readonly kind: "sql"; readonly batch: SqlBatch; readonly ticket: number; readonly bytes: number }
-  /** Holds the file open for a reader thread; answered with its path, ended by `unpin`. */
+  /** Holds the file open for a reader thread; answered with a Pinned, ended by `unpin`. */
   | { readonly kind: "pin" }
   /** Ends a pin; answered once the state that the reader saw cannot be lost. */
-  | { readonly kind: "unpin"; readonly seenTxid: number }
+  | { readonly kind: "unpin"; readonly token: number; readonly seenTxid: number }
   /** Closes the file and removes it: the database is deleted. */
   | { readonly kind: "drop" };
+
+/** A file that is held open, and the token that ends it. */
+export interface Pinned {
+  readonly path: string;
+  readonly token: number;
+}
 
 export interface EngineCall {
   readonly id: number;

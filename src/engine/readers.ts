@@ -49,7 +49,7 @@ interface Lane {
 }
 
 const tooLate = (): ServiceError => new ServiceError("request_timeout", "the statement did not finish in the request's time and was stopped");
-/** After an interrupt a batch ends within microseconds; a thread that does not is replaced. */
+/** After an interrupt a batch ends at SQLite's next step; a thread that has not by then is replaced. */
 const interruptGraceMs = 5_000;
 
 export class Readers {
@@ -79,8 +79,21 @@ export class Readers {
     });
   }
 
+  /** Refuses who waits, stops what runs, ends the threads. */
   async close(): Promise<void> {
     this.#closing = true;
+    const stopped = new ServiceError("unavailable", "the node is shutting down", { retryAfterSecs: 1 });
+    for (const waiting of this.#queue.splice(0)) {
+      waiting.cancelTimer();
+      waiting.reject(stopped);
+    }
+    for (const { running } of this.#lanes) {
+      if (!running) continue;
+      if (running.handle !== undefined) interrupt(running.handle, running.waiting.job.ticket);
+      running.waiting.cancelTimer();
+      running.cancelSlice();
+      running.waiting.reject(stopped);
+    }
     await Promise.all(this.#lanes.map((lane) => lane.worker.terminate()));
   }
 
@@ -93,6 +106,7 @@ export class Readers {
 
   /** Gives each free thread a batch; when none is free and all are held by long ones, takes one back for a fresh one. */
   #assign(): void {
+    if (this.#closing) return;
     for (const lane of this.#lanes) {
       if (lane.running) continue;
       const waiting = this.#take();
@@ -162,7 +176,10 @@ export class Readers {
     const { running } = lane;
     if (running?.handle !== undefined) interrupt(running.handle, waiting.job.ticket);
     waiting.cancelTimer = this.#world.after(interruptGraceMs, () => {
-      if (lane.running?.waiting === waiting) void lane.worker.terminate().then(() => this.#lost(lane, tooLate()));
+      if (lane.running?.waiting !== waiting) return;
+      // It may be deep in a native call: a new thread takes its place now, the old one ends when the call does.
+      void lane.worker.terminate();
+      this.#lost(lane, tooLate());
     });
   }
 
@@ -174,7 +191,9 @@ export class Readers {
     lane.running?.waiting.reject(error);
     lane.running = undefined;
     const index = this.#lanes.indexOf(lane);
-    if (index >= 0) this.#lanes[index] = this.#start();
+    // A thread that was replaced may still report its own end.
+    if (index < 0) return;
+    this.#lanes[index] = this.#start();
     this.#assign();
   }
 }

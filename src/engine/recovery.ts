@@ -19,7 +19,7 @@ export interface Opened {
 }
 
 /** A folder for one database, holding one file per branch. */
-export function databaseDirectory(databasesDirectory: string, uuid: string): string {
+function databaseDirectory(databasesDirectory: string, uuid: string): string {
   return join(databasesDirectory, uuid);
 }
 
@@ -47,7 +47,7 @@ async function syncDirectory(path: string): Promise<void> {
   }
 }
 
-export async function exists(path: string): Promise<boolean> {
+async function exists(path: string): Promise<boolean> {
   try {
     await access(path);
     return true;
@@ -81,7 +81,7 @@ export async function openDatabase(path: string, empty: Uint8Array, world: World
 }
 
 /** Opens a file that is there; SQLite replays its log. */
-export function reopenDatabase(path: string): Opened {
+function reopenDatabase(path: string): Opened {
   const connection = new Connection(path, { readonly: false, pageCacheKiB: limits.pageCacheKiB });
   try {
     return { connection, state: readState(connection) };

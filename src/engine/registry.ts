@@ -9,17 +9,17 @@ import { ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { sleep, type World } from "../base/world.ts";
 import { VectorCache, type VectorPool } from "../model/vector-index.ts";
-import type { Disk } from "../sqlite/wal.ts";
-import { Database, type DatabaseEvents } from "./database.ts";
+import { proveLog, type Disk } from "../sqlite/wal.ts";
+import { codeOf, Database, type DatabaseEvents, type DatabaseOptions } from "./database.ts";
 import type { EngineOptions, Target } from "./protocol.ts";
-import { branchPath, emptyDatabase, openDatabase, removeDatabase } from "./recovery.ts";
+import { branchPath, emptyDatabase, openDatabase, removeDatabase, type Opened } from "./recovery.ts";
 
 export interface RegistryOptions {
   readonly engine: EngineOptions;
   readonly world: World;
   readonly disk: Disk;
   readonly vectorPool: VectorPool;
-  readonly events: Pick<DatabaseEvents, "running" | "stopped" | "committed" | "synced"> & {
+  readonly events: Omit<DatabaseEvents, "poisoned" | "notice"> & {
     /** Something an operator should know; never content. */
     notice(level: "info" | "warn", message: string, uuid: string): void;
   };
@@ -28,13 +28,20 @@ export interface RegistryOptions {
 /** How often a waiter looks again, and how often before it gives up: ten seconds in all. */
 const lookAgainMs = 2;
 const looksMax = 5_000;
+/** Between two tries to prove the log of a failed disk. */
+const proofPauseMsMax = 10_000;
 
 export class Registry {
   readonly #options: RegistryOptions;
   /** In order of use, the least recent first. */
   readonly #open = new Map<string, Database>();
-  /** Opening, closing or rebuilding: the promise resolves when the key may be looked at again. */
+  /** Opening, closing or rebuilding: the promise ends when the key may be looked at again; a failure is everybody's who waited. */
   readonly #busy = new Map<string, Promise<void>>();
+  /** Uuids of deleted databases; a uuid is never used again. */
+  readonly #dropped = new Set<string>();
+  /** Files that are being opened: they count as open, or a burst would pass the cap. */
+  #opening = 0;
+  #closing = false;
   readonly #empty: Uint8Array;
   opened = 0;
   evicted = 0;
@@ -55,10 +62,12 @@ export class Registry {
     return database;
   }
 
-  /** The open database, opened or created when it is not. */
-  async use(target: Target): Promise<Database> {
+  /** The open database, opened or created when it is not. Refuses a deleted one, and whoever's time is over meanwhile. */
+  async use(target: Target, deadlineMs: number): Promise<Database> {
     const key = keyOf(target);
     for (;;) {
+      if (this.#dropped.has(target.uuid)) throw new ServiceError("database_not_found", "the database was deleted meanwhile");
+      if (this.#options.world.monotonicMs() > deadlineMs) throw new ServiceError("request_timeout", "the request's time was over before its database was open");
       const database = this.current(target);
       if (database) return database;
       await (this.#busy.get(key) ?? this.#occupy(key, () => this.#openFile(key, target)));
@@ -67,6 +76,8 @@ export class Registry {
 
   /** Closes the database, after everyone it owes an answer has it, and removes its files. */
   async drop(target: Target): Promise<void> {
+    this.#dropped.add(target.uuid);
+    if (this.#dropped.size > limits.droppedRememberedMax) this.#dropped.delete(this.#dropped.values().next().value!);
     await this.#close(keyOf(target), () => removeDatabase(this.#options.engine.databasesDirectory, target.uuid));
   }
 
@@ -75,49 +86,77 @@ export class Registry {
     return this.#open.values();
   }
 
-  /** Closes what nobody has used for `idleCloseMs`. */
+  /** Closes what nobody has used for `idleCloseMs`, for as long as a housekeeper may hold the thread; the rest next time. */
   closeIdle(): void {
-    const beforeMs = this.#options.world.monotonicMs() - this.#options.engine.idleCloseMs;
+    const { world, engine } = this.#options;
+    const startedMs = world.monotonicMs();
     for (const [key, database] of this.#open) {
-      if (!database.idle || database.lastUsedMs > beforeMs) continue;
+      if (world.monotonicMs() - startedMs > limits.housekeepingBudgetMs) return;
+      if (!database.idle || database.lastUsedMs > startedMs - engine.idleCloseMs) continue;
       this.#open.delete(key);
       database.close();
     }
   }
 
+  /** Closes every file; one that cannot be closed does not keep the others open. */
   async closeAll(): Promise<void> {
-    for (const key of [...this.#open.keys(), ...this.#busy.keys()]) await this.#close(key, async () => {});
+    this.#closing = true;
+    const closings = [...this.#open.keys(), ...this.#busy.keys()].map((key) => this.#close(key, async () => {}));
+    for (const outcome of await Promise.allSettled(closings)) {
+      if (outcome.status === "rejected") this.#options.events.notice("warn", `a file stayed open at the end (${codeOf(outcome.reason)})`, "");
+    }
   }
 
   /** Keeps everybody else from the key while `act` runs. */
-  async #occupy(key: string, act: () => Promise<void>): Promise<void> {
+  #occupy(key: string, act: () => Promise<void>): Promise<void> {
     assert(!this.#busy.has(key) && !this.#open.has(key), "a key is occupied by one at a time");
     const acting = act().finally(() => this.#busy.delete(key));
-    // Whoever waits looks at the key again afterwards; the failure itself belongs to the caller of #occupy.
-    this.#busy.set(key, acting.catch(() => {}));
-    await acting;
+    this.#busy.set(key, acting);
+    // One promise for all, so that those who came first go on first.
+    return acting;
   }
 
   async #openFile(key: string, target: Target): Promise<void> {
     const { engine, world, disk, events } = this.#options;
-    await this.#makeRoom();
-    const opened = await openDatabase(branchPath(engine.databasesDirectory, target.uuid, target.branch), this.#empty, world);
-    const database: Database = new Database({
-      opened,
-      world,
-      disk,
-      vectors: new VectorCache(this.#options.vectorPool),
-      writeQueueDepth: engine.writeQueueDepth,
-      events: { ...events, poisoned: (error) => this.#rebuild(key, target, database, error) },
-    });
-    this.opened++;
-    this.#open.set(key, database);
+    await this.#reserveRoom();
+    try {
+      const opened = await openDatabase(branchPath(engine.databasesDirectory, target.uuid, target.branch), this.#empty, world);
+      const database: Database = this.#adopt(opened, {
+        opened,
+        world,
+        disk,
+        vectors: new VectorCache(this.#options.vectorPool),
+        writeQueueDepth: engine.writeQueueDepth,
+        events: {
+          ...events,
+          notice: (message) => events.notice("warn", message, target.uuid),
+          poisoned: (error) => this.#rebuild(key, target, database, error),
+        },
+      });
+      this.opened++;
+      this.#open.set(key, database);
+    } finally {
+      this.#opening--;
+    }
   }
 
-  /** Closes the least recently used idle database when there is no room for one more; waits when all are in use. */
-  async #makeRoom(): Promise<void> {
+  /** The database over a file that was opened; the file is closed again when that fails. */
+  #adopt(opened: Opened, options: DatabaseOptions): Database {
+    try {
+      return new Database(options);
+    } catch (error) {
+      opened.connection.close();
+      throw error;
+    }
+  }
+
+  /** Takes a place among the open handles: the least recently used idle one gives way; waits when all are in use. */
+  async #reserveRoom(): Promise<void> {
     for (let look = 0; look < looksMax; look++) {
-      if (this.#open.size < this.#options.engine.hotHandlesMax) return;
+      if (this.#open.size + this.#opening < this.#options.engine.hotHandlesMax) {
+        this.#opening++;
+        return;
+      }
       const idle = this.#open.entries().find(([, database]) => database.idle);
       if (idle) {
         this.#open.delete(idle[0]);
@@ -135,7 +174,8 @@ export class Registry {
       const busy = this.#busy.get(key);
       const database = this.#open.get(key);
       if (busy) {
-        await busy;
+        // An opening that failed leaves nothing to close.
+        await busy.catch(() => {});
       } else if (database && !database.idle) {
         await sleep(this.#options.world, lookAgainMs);
       } else {
@@ -147,17 +187,29 @@ export class Registry {
     throw new ServiceError("unavailable", "the database stayed in use and could not be closed", { retryAfterSecs: 1 });
   }
 
-  /** After a storage failure: everyone is refused, readers are waited for, the log is cut to what was synced. */
+  /**
+   * After a storage failure: everyone is refused, whoever reads or syncs is waited for, the log is proven anew. Until
+   * that succeeds the key stays busy: a log that may not be on disk is never opened as if it were.
+   */
   #rebuild(key: string, target: Target, database: Database, error: unknown): void {
-    const reason = (error as { code?: string }).code ?? "fault";
-    this.#options.events.notice("warn", `storage failed (${reason}); the handle is rebuilt from what was synced`, target.uuid);
+    const { world, events } = this.#options;
+    events.notice("warn", `storage failed (${codeOf(error)}); the database is opened again once its log is proven`, target.uuid);
     this.#open.delete(key);
-    this.#occupy(key, async () => {
-      while (database.pinned) await sleep(this.#options.world, lookAgainMs);
-      database.abandon();
-    }).catch((fault: unknown) => {
-      // The next use opens the file afresh and reports what it meets; the operator learns of it here.
-      this.#options.events.notice("warn", `the failed handle could not be cut back (${(fault as { code?: string }).code ?? "fault"})`, target.uuid);
+    void this.#occupy(key, async () => {
+      while (database.pinned || database.syncing) await sleep(world, lookAgainMs);
+      try {
+        database.abandon();
+      } catch (fault) {
+        events.notice("warn", `the failed handle did not close in order (${codeOf(fault)})`, target.uuid);
+      }
+      for (let pauseMs = lookAgainMs; !this.#closing; pauseMs = Math.min(pauseMs * 2, proofPauseMsMax)) {
+        try {
+          return proveLog(database.path);
+        } catch (fault) {
+          events.notice("warn", `the log could not be proven (${codeOf(fault)}); trying again`, target.uuid);
+          await sleep(world, pauseMs);
+        }
+      }
     });
   }
 }
@@ -167,9 +219,9 @@ function keyOf(target: Target): string {
   return `${target.uuid}/${target.branch}`;
 }
 
-/** Handles a thread may hold: three descriptors each with a fifth left for sockets and the store, and memory's share. */
+/** Handles a thread may hold: four descriptors each (file, log, its index, and the log again for our fsync) with a fifth left for sockets and the store, and memory's share. */
 export function hotHandlesAllowed(asked: number, descriptorsMax: number, memoryBytes: number, threads: number): number {
-  const byDescriptors = Math.floor((descriptorsMax * 0.8) / 3);
+  const byDescriptors = Math.floor((descriptorsMax * 0.8) / 4);
   const byMemory = Math.floor((memoryBytes * 0.5) / limits.hotHandleBytes);
   return Math.max(1, Math.floor(Math.min(asked, byDescriptors, byMemory) / threads));
 }

@@ -13,8 +13,3 @@ export function databaseNameOfClaimKey(key: string): string | undefined {
   if (!key.startsWith(nameClaimPrefix) || !key.endsWith(".json")) return undefined;
   return key.slice(nameClaimPrefix.length, -".json".length);
 }
-
-/** The key of a start-up probe object. */
-export function probeKey(nonce: string): string {
-  return `probe/${nonce}`;
-}

@@ -103,7 +103,7 @@ export async function startNode(config: Config, log: Log): Promise<RunningNode> 
     for (const counters of await engine.close()) log.info("engine closed", { ...counters });
   });
   const node: NodeParts = { world, databases: new Databases(store, world), engine };
-  const pipeline = createPipeline({
+  const dispatch = createPipeline({
     handlers: handlersOf(node),
     world,
     requestTimeoutMs: config.requestTimeoutSecs * 1_000,
@@ -112,7 +112,7 @@ export async function startNode(config: Config, log: Log): Promise<RunningNode> 
   });
   let draining = false;
   const doors = createDoors({
-    dispatch: pipeline.dispatch,
+    dispatch,
     isReady: () => ({ ready: !draining, checks: { node: draining ? "draining" : "ok", sql: guard.ok ? "ok" : "unconfigured" } }),
     world,
     log,

@@ -17,10 +17,6 @@ export class Concurrency {
     this.#max = max;
   }
 
-  get running(): number {
-    return this.#running;
-  }
-
   /** Enters at once, or gives a promise of a place, or throws overloaded. Every entry is ended by one `leave`. */
   enter(): Promise<void> | undefined {
     if (this.#running < this.#max) {

@@ -1,8 +1,7 @@
 /** The control plane: databases now; tokens, policies and audit answer honestly that this build has none. */
-import { ServiceError } from "../base/errors.ts";
+import { invalid, ServiceError } from "../base/errors.ts";
 import type { DatabaseRecord } from "../control/databases.ts";
 import { checkNewDatabaseName, mainBranch, parseDatabaseSpec } from "../format/names.ts";
-import { invalid } from "../base/errors.ts";
 import type { ControlService } from "../../gen/palimpsest/v1/control_pb.ts";
 import { engineOptions, type NodeParts, type ServiceHandlers } from "./context.ts";
 

@@ -25,7 +25,7 @@ export interface PipelineOptions {
 const txidHeader = "Service-Txid";
 
 /** Builds the pipeline over a table of handlers. */
-export function createPipeline(options: PipelineOptions): { dispatch: Dispatch; running: () => number } {
+export function createPipeline(options: PipelineOptions): Dispatch {
   const concurrency = new Concurrency(options.concurrencyMax);
   const rate = new Rate(options.controlPerSecond, options.world);
 
@@ -40,7 +40,7 @@ export function createPipeline(options: PipelineOptions): { dispatch: Dispatch; 
       concurrency.leave();
     }
   }
-  return { dispatch, running: () => concurrency.running };
+  return dispatch;
 }
 
 async function run(call: Call, context: Context, handlers: HandlerTable): Promise<CallResult> {

@@ -22,6 +22,8 @@ export interface GroupOutcome<Result> {
   readonly outcomes: readonly CommandOutcome<Result>[];
   /** Whether anything was committed. */
   readonly changed: boolean;
+  /** What the commands asked to be called after the commit; the caller does so once it has noted the commit. */
+  readonly afterCommit: readonly (() => void)[];
 }
 
 function totalChanges(connection: Connection): number {
@@ -58,7 +60,7 @@ export function runGroup<Result>(
     const changed = outcomes.some((outcome) => outcome.kind === "done" && outcome.changed);
     if (!changed) {
       connection.run("ROLLBACK");
-      return { outcomes, changed };
+      return { outcomes, changed, afterCommit: [] };
     }
     for (const act of deferred.atGroupEnd) act();
     seal();
@@ -67,8 +69,7 @@ export function runGroup<Result>(
     if (connection.inTransaction) connection.run("ROLLBACK");
     throw error;
   }
-  for (const act of deferred.afterCommit) act();
-  return { outcomes, changed: true };
+  return { outcomes, changed: true, afterCommit: deferred.afterCommit };
 }
 
 function runCommand<Result>(

@@ -9,7 +9,8 @@
  * connection closes. Opening and closing the log takes no lock away (none is held on it); the main database file must
  * never be opened like this while a connection lives, because POSIX drops a process's locks at the first close.
  */
-import { closeSync, fdatasync, fstatSync, ftruncateSync, fsyncSync, openSync, statSync } from "node:fs";
+import { closeSync, existsSync, fdatasync, fstatSync, fsyncSync, openSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
 import { assert } from "../base/assert.ts";
 import { Connection } from "./connection.ts";
 
@@ -30,9 +31,6 @@ export class WalFile {
   readonly #path: string;
   readonly #disk: Disk;
   #descriptor: number | undefined;
-  #syncedBytes = 0;
-  /** Counts the times the log was cut: a sync that began before says nothing about the log after. */
-  #generation = 0;
 
   constructor(databasePath: string, disk: Disk) {
     this.#path = `${databasePath}-wal`;
@@ -49,10 +47,7 @@ export class WalFile {
   async sync(): Promise<void> {
     const descriptor = this.#open();
     assert(descriptor !== undefined, "a log is synced only after a write");
-    const bytes = fstatSync(descriptor).size;
-    const generation = this.#generation;
     await this.#disk.fdatasync(descriptor, this.#path);
-    if (generation === this.#generation) this.#syncedBytes = Math.max(this.#syncedBytes, bytes);
   }
 
   /**
@@ -63,29 +58,21 @@ export class WalFile {
     assert(!connection.inTransaction, "a checkpoint runs between transactions");
     const [row] = connection.raw.pragma("wal_checkpoint(TRUNCATE)") as { busy: number }[];
     if (row?.busy !== 0) return false;
-    this.#generation++;
     assert(this.bytes() === 0, "a truncating checkpoint leaves no log");
-    this.#syncedBytes = 0;
     return true;
   }
 
-  /**
-   * Closes the connection after a failed fsync and cuts the log back to what was proven to be on disk. After an EIO
-   * the kernel counts the pages as clean, so a second fsync would succeed without them.
-   */
-  abandon(connection: Connection): void {
+  /** Closes the connection and leaves the log where it is: neither folded into the database file nor deleted. */
+  closeKeeping(connection: Connection): void {
     this.close();
-    // While a read-only connection is the last one, closing the writer neither checkpoints nor deletes the log.
-    const keeper = new Connection(connection.path, { readonly: true, pageCacheKiB: 64 });
-    keeper.get("SELECT count(*) FROM sqlite_schema");
-    connection.close();
-    keeper.close();
-    const descriptor = openSync(this.#path, "r+");
+    let keeper: Connection | undefined;
     try {
-      if (statSync(this.#path).size > this.#syncedBytes) ftruncateSync(descriptor, this.#syncedBytes);
-      fsyncSync(descriptor);
+      // While a read-only connection is the last one, closing the writer neither checkpoints nor deletes the log.
+      keeper = new Connection(connection.path, { readonly: true, pageCacheKiB: 64 });
+      keeper.get("SELECT count(*) FROM sqlite_schema");
     } finally {
-      closeSync(descriptor);
+      connection.close();
+      keeper?.close();
     }
   }
 
@@ -103,5 +90,25 @@ export class WalFile {
       if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
     }
     return this.#descriptor;
+  }
+}
+
+/**
+ * Proves the log of a closed database again, after an fsync of it failed. The kernel then counts its pages as clean, so
+ * another fsync would succeed without them; written into a new file they are dirty once more, and its fsync says the
+ * truth. Nothing is cut: a checkpoint may have folded in any frame, and the log may hold what an earlier process
+ * acknowledged. Frames that the disk has really lost fail their checksums, and the log ends there. May be tried again.
+ */
+export function proveLog(databasePath: string): void {
+  const path = `${databasePath}-wal`;
+  if (!existsSync(path)) return;
+  const copy = `${path}.new`;
+  writeFileSync(copy, readFileSync(path), { flush: true });
+  renameSync(copy, path);
+  const directory = openSync(dirname(path), "r");
+  try {
+    fsyncSync(directory);
+  } finally {
+    closeSync(directory);
   }
 }

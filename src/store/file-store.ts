@@ -181,18 +181,28 @@ export class FileStore implements ObjectStore {
         if ((error as NodeJS.ErrnoException).code === "EEXIST") return { kind: "conflict" };
         throw error;
       }
-      await syncDirectory(directory);
-      const versions = await this.#versions(directory);
-      if (versions.at(-1)! >= version + versionsKept) {
-        throw new StoreError("unknown_outcome", "file store: others moved far on during this put; read the object back");
-      }
-      await this.#removeOld(directory, versions, version);
-      return { kind: "stored", version: String(version) };
     } catch (error) {
       throw error instanceof StoreError ? error : fault("writing", error);
     } finally {
-      await rm(temporary, { force: true });
+      // What stays behind when this fails is garbage under a name that is never used again.
+      await rm(temporary, { force: true }).catch(() => {});
     }
+    return this.#settle(directory, version);
+  }
+
+  /** After the link: the version may be seen by others, so nothing from here on may be called a failure of the put. */
+  async #settle(directory: string, version: number): Promise<PutOutcome> {
+    try {
+      await syncDirectory(directory);
+      const versions = await this.#versions(directory);
+      if (versions.at(-1)! < version + versionsKept) {
+        await this.#removeOld(directory, versions, version);
+        return { kind: "stored", version: String(version) };
+      }
+    } catch (error) {
+      throw new StoreError("unknown_outcome", "file store: the put was written but not settled; read the object back", { cause: error });
+    }
+    throw new StoreError("unknown_outcome", "file store: others moved far on during this put; read the object back");
   }
 
   async #writeSynced(path: string, parts: readonly Uint8Array[]): Promise<void> {

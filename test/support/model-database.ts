@@ -35,7 +35,9 @@ export class ModelDatabase {
         afterCommit: (act) => deferred.afterCommit.push(act),
       }),
     );
-    return runGroup(this.connection, run, () => {}).outcomes;
+    const { outcomes, afterCommit } = runGroup(this.connection, run, () => {});
+    for (const act of afterCommit) act();
+    return outcomes;
   }
 
   /** Runs one command and gives its result, or throws what it threw. */

@@ -14,6 +14,7 @@ function collecting(options: Partial<ConstructorParameters<typeof Batcher<number
     capacity: 100,
     itemsMax: 4,
     bytesMax: 1_000,
+    waitingBytesMax: 10_000,
     sizeOf: (item) => item,
     act: (items) => {
       batches.push(items);
