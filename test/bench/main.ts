@@ -1,4 +1,4 @@
-/** `npm run bench [writes|fsync|recalls|memory]`: every figure beside its floor, in the same run. */
+/** `npm run bench -- [writes|fsync|recalls [10000 …]|memory]`: every figure beside its floor, in the same run. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { cpus } from "node:os";
 import { join } from "node:path";
@@ -6,8 +6,14 @@ import { benchMemory } from "./memory.ts";
 import { benchRecalls } from "./recalls.ts";
 import { benchFsync, benchWrites } from "./writes.ts";
 
-const benches: Record<string, (directory: string) => Promise<void>> = { writes: benchWrites, fsync: benchFsync, recalls: benchRecalls, memory: benchMemory };
 const asked = process.argv.slice(2);
+const numbers = asked.map(Number).filter((number) => number > 0);
+const benches: Record<string, (directory: string) => Promise<void>> = {
+  writes: benchWrites,
+  fsync: benchFsync,
+  recalls: (directory) => benchRecalls(directory, numbers),
+  memory: benchMemory,
+};
 console.log(`Node ${process.version}, ${cpus().length} cores (${cpus()[0]?.model ?? "unknown"}); load and servers share them`);
 for (const [name, bench] of Object.entries(benches)) {
   if (asked.length > 0 && !asked.includes(name)) continue;

@@ -42,7 +42,7 @@ async function one(directory: string, size: number, dimension: number, echoPort:
     ftsTimes.push(scannedAt - startedAt);
   }
   const bodies = asked.map((body) => JSON.stringify({ ...body, k: 8 }));
-  await load(node.port, 1, 1_000, (_, step) => ["POST", "/v1/memory/bench/r/recall", bodies[step % queries]]);
+  await load(node.port, 1, 4_000, (_, step) => ["POST", "/v1/memory/bench/r/recall", bodies[step % queries]]);
   const recall = await load(node.port, 1, 4_000, (_, step) => ["POST", "/v1/memory/bench/r/recall", bodies[step % queries]]);
   const echo = await load(echoPort, 1, 1_000, (_, step) => ["POST", "/", bodies[step % queries]]);
   await node.end("SIGTERM");
@@ -52,10 +52,11 @@ async function one(directory: string, size: number, dimension: number, echoPort:
   return { what: `${size} memories x ${dimension}`, perSecond: recall.perSecond, p50Ms: recall.p50Ms, p99Ms: recall.p99Ms, note };
 }
 
-export async function benchRecalls(directory: string): Promise<void> {
+/** `only` narrows the run to some numbers of memories. */
+export async function benchRecalls(directory: string, only: readonly number[] = []): Promise<void> {
   const echo = await startEcho();
   const rows: Row[] = [];
-  for (const size of sizes) for (const dimension of dimensions) rows.push(await one(directory, size, dimension, echo.port));
+  for (const size of only.length > 0 ? only : sizes) for (const dimension of dimensions) rows.push(await one(directory, size, dimension, echo.port));
   echo.stop();
   report("Recall over REST, keyword and vector, one client", rows);
 }
