@@ -155,7 +155,7 @@ export const limits = {
   checkpointRetryMs: 1_000,
   /** Deleted databases that an engine remembers, so that a late call cannot bring their files back. */
   droppedRememberedMax: 100_000,
-  /** Housekeeping holds an engine thread for at most about this long a second. */
+  /** Housekeeping holds an engine thread for at most about this long at a time, and lets it go for as long. */
   housekeepingBudgetMs: 20,
   /** Idle databases closed on a thread before freed memory is given back to the system. */
   closedPerTrim: 64,

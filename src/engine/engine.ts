@@ -56,7 +56,7 @@ export class Engine {
         notice: (level, message, uuid) => send({ kind: "event", level, message, uuid }),
       },
     });
-    this.#keepHouse();
+    this.#keepHouse(housekeepingMs);
   }
 
   receive(calls: readonly EngineCall[]): void {
@@ -155,12 +155,12 @@ export class Engine {
     if (answers.length > 0) this.#send({ kind: "answers", answers });
   }
 
-  /** Closes idle files every second and sweeps what has expired every minute. */
-  #keepHouse(): void {
-    this.#cancelHousekeeping = this.#world.after(housekeepingMs, () => {
-      this.#registry.closeIdle();
+  /** Closes idle files and sweeps what has expired, every second; with much to close it takes every other slice of the thread. */
+  #keepHouse(pauseMs: number): void {
+    this.#cancelHousekeeping = this.#world.after(pauseMs, () => {
+      const more = this.#registry.closeIdle();
       this.#sweepSome();
-      if (!this.#closing) this.#keepHouse();
+      if (!this.#closing) this.#keepHouse(more ? limits.housekeepingBudgetMs : housekeepingMs);
     });
   }
 

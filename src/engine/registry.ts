@@ -88,20 +88,22 @@ export class Registry {
     return this.#open.values();
   }
 
-  /** Closes what nobody has used for `idleCloseMs`, for as long as a housekeeper may hold the thread; the rest next time. */
-  closeIdle(): void {
+  /** Closes what nobody has used for `idleCloseMs`, for as long as a housekeeper may hold the thread; says whether more wait. */
+  closeIdle(): boolean {
     const { world, engine } = this.#options;
     const startedMs = world.monotonicMs();
     for (const [key, database] of this.#open) {
-      if (world.monotonicMs() - startedMs > limits.housekeepingBudgetMs) return;
+      if (world.monotonicMs() - startedMs > limits.housekeepingBudgetMs) return true;
       if (!database.idle || database.lastUsedMs > startedMs - engine.idleCloseMs) continue;
       this.#open.delete(key);
       database.close();
       this.#closedSinceTrim++;
     }
-    if (this.#closedSinceTrim < limits.closedPerTrim) return;
-    this.#closedSinceTrim = 0;
-    releaseFreedMemory();
+    if (this.#closedSinceTrim >= limits.closedPerTrim) {
+      this.#closedSinceTrim = 0;
+      releaseFreedMemory();
+    }
+    return false;
   }
 
   /** Closes every file; one that cannot be closed does not keep the others open. */

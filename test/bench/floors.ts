@@ -66,7 +66,7 @@ export function rawMemory(path: string): RawMemory {
 }
 
 /** Median time of one ingest, the service's own statements in process, with its commit and a blocking fdatasync, in milliseconds. */
-export function rawCommitMs(directory: string): number {
+export function rawCommitMs(directory: string, sentences: readonly string[]): number {
   const path = join(mkdtempSync(join(directory, "raw-")), "commit.db");
   const connection = new Connection(path, { readonly: false, pageCacheKiB: limits.pageCacheKiB });
   createSchema(connection);
@@ -75,7 +75,8 @@ export function rawCommitMs(directory: string): number {
   let txid = 0;
   const commit = (round: number): void => {
     const nowMs = world.nowMs();
-    const memories = [{ type: "event", summary: `the summary of memory number ${round} about deployment and databases`, content: `{"round":${round}}`, sessionId: "bench" }];
+    const sentence = sentences[round % sentences.length]!;
+    const memories = [{ type: "event", summary: `${sentence} ${round}`, content: JSON.stringify({ text: sentence, tag: String(round) }), sessionId: "bench" }];
     const command = (deferred: Deferred) => ingest({
       connection, nowMs, vectors, newId: () => world.ulid(), atGroupEnd: (act) => deferred.atGroupEnd.push(act), afterCommit: (act) => deferred.afterCommit.push(act),
     }, { memories });

@@ -29,7 +29,7 @@ export async function benchMemory(directory: string): Promise<void> {
   rows.push({ what: "200 more, each after a write and a recall", note: `${(((residentMiB(node) - before) * 1024) / 200).toFixed(0)} KiB each` });
   for (let from = 200; from < databases; from += 20) await Promise.all(Array.from({ length: 20 }, (_, offset) => touch(node, `p${from + offset}`)));
   rows.push({ what: `${databases} touched, at once afterwards`, note: `${residentMiB(node).toFixed(0)} MiB resident (target below 1024 at the end)` });
-  await new Promise((resolve) => setTimeout(resolve, 15_000));
+  await new Promise((resolve) => setTimeout(resolve, 45_000));
   rows.push({ what: "after the idle close", note: `${residentMiB(node).toFixed(0)} MiB resident` });
   await node.end("SIGTERM");
   report("Resident memory", rows);

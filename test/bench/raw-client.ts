@@ -1,8 +1,9 @@
 /**
- * A load generator that costs little: closed-loop clients over raw HTTP/1.1 sockets, one request in flight each.
- *
- * Node's own client would spend more CPU than the servers under test, and both share the machine's cores.
+ * Closed-loop clients, one request in flight each, of three kinds: `fetch`, as an agent in JavaScript calls; Node's own
+ * HTTP client, which costs a fraction of that; raw sockets, which cost next to nothing. They share the cores with the
+ * server, so the leaner the client, the faster the bare echo, and the more of a ratio to it is the server's own work.
  */
+import { Agent, request as httpRequest } from "node:http";
 import { connect, type Socket } from "node:net";
 
 export interface Reply {
@@ -63,6 +64,63 @@ export class RawClient {
   }
 }
 
+/** One client over Node's own HTTP client with a kept connection. */
+class NodeClient {
+  readonly #port: number;
+  readonly #agent = new Agent({ keepAlive: true, maxSockets: 1 });
+
+  constructor(port: number) {
+    this.#port = port;
+  }
+
+  send(method: string, path: string, body = "", type = "application/json"): Promise<Reply> {
+    const headers = { "content-length": Buffer.byteLength(body), ...(body === "" ? {} : { "content-type": type }) };
+    return new Promise((resolve, reject) => {
+      const sent = httpRequest({ port: this.#port, host: "127.0.0.1", method, path, agent: this.#agent, headers }, (response) => {
+        let text = "";
+        response.setEncoding("utf8");
+        response.on("data", (chunk: string) => (text += chunk));
+        response.on("end", () => resolve({ status: response.statusCode!, body: text }));
+      });
+      sent.on("error", reject);
+      sent.end(body);
+    });
+  }
+
+  close(): void {
+    this.#agent.destroy();
+  }
+}
+
+/** One client over fetch. */
+class FetchClient {
+  readonly #port: number;
+
+  constructor(port: number) {
+    this.#port = port;
+  }
+
+  async send(method: string, path: string, body = "", type = "application/json"): Promise<Reply> {
+    const response = await fetch(`http://127.0.0.1:${this.#port}${path}`, { method, headers: { "content-type": type }, body });
+    return { status: response.status, body: await response.text() };
+  }
+
+  close(): void {}
+}
+
+export type ClientKind = "fetch" | "node" | "raw";
+
+function openClient(kind: ClientKind, port: number): Promise<RawClient> | NodeClient | FetchClient {
+  switch (kind) {
+    case "fetch":
+      return new FetchClient(port);
+    case "node":
+      return new NodeClient(port);
+    case "raw":
+      return RawClient.open(port);
+  }
+}
+
 export interface LoadResult {
   readonly perSecond: number;
   readonly p50Ms: number;
@@ -73,8 +131,8 @@ export interface LoadResult {
 export type Request = readonly [method: string, path: string, body?: string | undefined, type?: string];
 
 /** Runs `clients` closed loops for `durationMs` and reports what they saw; a status of 300 or more throws. */
-export async function load(port: number, clients: number, durationMs: number, next: (client: number, step: number) => Request): Promise<LoadResult> {
-  const connections = await Promise.all(Array.from({ length: clients }, () => RawClient.open(port)));
+export async function load(port: number, clients: number, durationMs: number, next: (client: number, step: number) => Request, kind: ClientKind = "raw"): Promise<LoadResult> {
+  const connections = await Promise.all(Array.from({ length: clients }, () => openClient(kind, port)));
   const latencies: number[] = [];
   const startedAt = performance.now();
   await Promise.all(connections.map(async (connection, client) => {

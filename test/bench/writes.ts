@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { startNodeProcess, type NodeProcess } from "../support/node-process.ts";
 import { fsyncMs, rawCommitMs, startEcho } from "./floors.ts";
-import { load, median, type LoadResult, type Request } from "./raw-client.ts";
+import { load, median, type ClientKind, type LoadResult, type Request } from "./raw-client.ts";
 import { report, type Row } from "./report.ts";
 import { texts } from "./words.ts";
 
@@ -41,17 +41,17 @@ interface Measured {
 }
 
 /** Echo and service in turn after a warm-up; the round with the median ratio speaks. */
-async function paired(servicePort: number, echoPort: number, clients: number, next: (client: number, step: number) => Request): Promise<Measured> {
+async function paired(servicePort: number, echoPort: number, clients: number, kind: ClientKind, next: (client: number, step: number) => Request): Promise<Measured> {
   const [, , body = "{}"] = next(0, 0);
   const echoBody = body.startsWith("{") ? body : JSON.stringify(body);
   let step = 0;
   const fresh = (client: number): Request => next(client, step++);
-  await load(servicePort, clients, warmMs, fresh);
-  await load(echoPort, clients, warmMs / 3, () => ["POST", "/", echoBody]);
+  await load(servicePort, clients, warmMs, fresh, kind);
+  await load(echoPort, clients, warmMs / 3, () => ["POST", "/", echoBody], kind);
   const pairs: Measured[] = [];
   for (let round = 0; round < rounds; round++) {
-    const echo = await load(echoPort, clients, roundMs, () => ["POST", "/", echoBody]);
-    const service = await load(servicePort, clients, roundMs, fresh);
+    const echo = await load(echoPort, clients, roundMs, () => ["POST", "/", echoBody], kind);
+    const service = await load(servicePort, clients, roundMs, fresh, kind);
     pairs.push({ service, echo, ratio: service.perSecond / echo.perSecond });
   }
   return pairs.sort((a, b) => a.ratio - b.ratio)[Math.floor(rounds / 2)]!;
@@ -62,30 +62,30 @@ export async function benchWrites(directory: string): Promise<void> {
   const sentence = (client: number, step: number): string => sentences[(client * 61 + step) % sentences.length]!;
   const echo = await startEcho();
   const rows: Row[] = [];
-  for (const clients of [1, 16, 64]) {
-    const node = await startNodeProcess(join(directory, `writes-${clients}`));
-    const commitBefore = rawCommitMs(directory);
-    const { service, echo: floor, ratio } = await paired(node.port, echo.port, clients, (client, step) => ingestRequest("one", sentence(client, step), `${client}-${step}`));
+  for (const [clients, kind] of [[1, "node"], [16, "node"], [64, "fetch"], [64, "node"], [64, "raw"]] as const) {
+    const node = await startNodeProcess(join(directory, `writes-${clients}-${kind}`));
+    const commitBefore = rawCommitMs(directory, sentences);
+    const { service, echo: floor, ratio } = await paired(node.port, echo.port, clients, kind, (client, step) => ingestRequest("one", sentence(client, step), `${client}-${step}`));
     await node.end("SIGTERM");
     const { writes, fsyncs } = countersOf(node);
-    rows.push({ what: `bare echo, ${clients} clients`, perSecond: floor.perSecond, p50Ms: floor.p50Ms, p99Ms: floor.p99Ms });
+    rows.push({ what: `bare echo, ${clients} ${kind} clients`, perSecond: floor.perSecond, p50Ms: floor.p50Ms, p99Ms: floor.p99Ms });
     let note = `${(writes / fsyncs).toFixed(1)} writes per fsync`;
     if (clients === 1) {
-      const commit = median([commitBefore, rawCommitMs(directory)]);
+      const commit = median([commitBefore, rawCommitMs(directory, sentences)]);
       note += `; p50 is ${(service.p50Ms / (commit + floor.p50Ms)).toFixed(2)} times raw commit with fdatasync (${commit.toFixed(2)} ms) + echo`;
     }
-    rows.push({ what: `ingest, ${clients} clients, 1 database`, ...service, ofEcho: ratio, note });
-    const other = await startNodeProcess(join(directory, `kv-${clients}`));
+    rows.push({ what: `ingest, ${clients} ${kind} clients, 1 database`, ...service, ofEcho: ratio, note });
+    const other = await startNodeProcess(join(directory, `kv-${clients}-${kind}`));
     await other.call("POST", "/v1/databases", { name: "kv" });
-    const put = await paired(other.port, echo.port, clients, (client, step) => ["PUT", `/v1/db/kv/kv/n/${client}-${step % 1000}`, sentence(client, step), "text/plain"]);
+    const put = await paired(other.port, echo.port, clients, kind, (client, step) => ["PUT", `/v1/db/kv/kv/n/${client}-${step % 1000}`, sentence(client, step), "text/plain"]);
     await other.end("SIGTERM");
-    rows.push({ what: `kv put, ${clients} clients, 1 database`, ...put.service, ofEcho: put.ratio });
+    rows.push({ what: `kv put, ${clients} ${kind} clients, 1 database`, ...put.service, ofEcho: put.ratio });
   }
   for (const databases of [64, 256]) {
     const node = await startNodeProcess(join(directory, `many-${databases}`));
-    const { service, ratio } = await paired(node.port, echo.port, databases, (client, step) => ingestRequest(`p${client}`, sentence(client, step), `${client}-${step}`));
+    const { service, ratio } = await paired(node.port, echo.port, databases, "node", (client, step) => ingestRequest(`p${client}`, sentence(client, step), `${client}-${step}`));
     await node.end("SIGTERM");
-    rows.push({ what: `ingest, 1 client each on ${databases} databases`, ...service, ofEcho: ratio });
+    rows.push({ what: `ingest, 1 node client each on ${databases} databases`, ...service, ofEcho: ratio });
   }
   echo.stop();
   console.log(`disk: median fdatasync of a 4 KiB append ${fsyncMs(directory).toFixed(3)} ms`);
