@@ -162,7 +162,7 @@ export const limits = {
   /** Sweeps that begin in one second on one thread. */
   sweepsPerTickMax: 64,
   /** While an fsync is under way, a group waits for it unless this many commands are ready: more writes per fsync. */
-  groupCommandsEager: 16,
+  groupCommandsEager: 32,
   idleCloseMs: 30_000,
   sweepIntervalMs: 60_000,
 

@@ -117,7 +117,7 @@ export class Database {
       ready: (waiting) => !this.#syncing || (waiting >= limits.groupCommandsEager && this.#parked < options.writeQueueDepth),
       soon: (act) => world.soon(act),
       onBug: (error, items) => {
-        for (const item of items) item.settle.failed(error, this.#safeTxid);
+        for (const item of items) item.settle.failed(error, this.safeTxid);
       },
     });
     if (recovered) this.#startSync();
@@ -128,7 +128,7 @@ export class Database {
   }
 
   /** The newest transaction id that a crash cannot take back: what a refusal that waits for nothing may speak of. */
-  get #safeTxid(): number {
+  get safeTxid(): number {
     return Math.max(0, this.#synced.level);
   }
 
@@ -144,17 +144,17 @@ export class Database {
   /** Queues a write; refused with `overloaded` when the queue is full. Settles after the fsync that covers it. */
   write(item: WriteItem): void {
     if (item.work.kind === "sql" || item.work.command !== "sweep") this.lastUsedMs = this.#world.monotonicMs();
-    if (this.#poison) return item.settle.failed(storageFailed(), this.#safeTxid);
+    if (this.#poison) return item.settle.failed(storageFailed(), this.safeTxid);
     if (this.#walBytes > limits.walBytesMax) this.#checkpoint();
-    if (this.#walBytes > limits.walBytesMax) return item.settle.failed(this.#overloaded("a long read holds back the log"), this.#safeTxid);
-    if (!this.#queue.offer(item)) item.settle.failed(this.#overloaded("the database's write queue is full"), this.#safeTxid);
+    if (this.#walBytes > limits.walBytesMax) return item.settle.failed(this.#overloaded("a long read holds back the log"), this.safeTxid);
+    if (!this.#queue.offer(item)) item.settle.failed(this.#overloaded("the database's write queue is full"), this.safeTxid);
   }
 
   /** Reads the newest committed state; the answer waits for that state's fsync. */
   read(command: ReadKind, input: unknown, settle: Settle): void {
     this.lastUsedMs = this.#world.monotonicMs();
     const txid = this.#committedTxid;
-    if (this.#parked >= limits.parkedAnswersMax) return settle.failed(this.#overloaded("too many answers wait for the disk"), this.#safeTxid);
+    if (this.#parked >= limits.parkedAnswersMax) return settle.failed(this.#overloaded("too many answers wait for the disk"), this.safeTxid);
     let value: unknown;
     try {
       value = runRead(command, this.#view(), input);
@@ -208,7 +208,7 @@ export class Database {
   /** Gives the handle up after a storage failure: everyone is refused, the log stays for its proof. Call when nobody reads or syncs. */
   abandon(): void {
     assert(!this.#syncing && this.#pins === 0, "a handle is abandoned when nobody uses its files");
-    for (const item of this.#queue.drain()) item.settle.failed(storageFailed(), this.#safeTxid);
+    for (const item of this.#queue.drain()) item.settle.failed(storageFailed(), this.safeTxid);
     this.#vectors.drop();
     this.#guard?.detach();
     this.#wal.closeKeeping(this.#opened.connection);
@@ -224,11 +224,11 @@ export class Database {
     this.#busySinceMs ??= nowMs;
     const live = items.filter((item) => item.deadlineMs > nowMs);
     for (const item of items) {
-      if (item.deadlineMs <= nowMs) item.settle.failed(new ServiceError("request_timeout", "the request's time was over before its write began"), this.#safeTxid);
+      if (item.deadlineMs <= nowMs) item.settle.failed(new ServiceError("request_timeout", "the request's time was over before its write began"), this.safeTxid);
     }
     for (let from = 0; from < live.length; ) {
       if (this.#poison) {
-        live[from++]!.settle.failed(storageFailed(), this.#safeTxid);
+        live[from++]!.settle.failed(storageFailed(), this.safeTxid);
         continue;
       }
       let to = from + 1;
@@ -283,7 +283,7 @@ export class Database {
       if (items.length === 1 || isFatal(error)) return this.#groupFailed(error, items);
       // Nothing has happened. Whatever failed the group as a whole, it is one command's doing: the others go on without it.
       for (const item of items) {
-        if (this.#poison) item.settle.failed(storageFailed(), this.#safeTxid);
+        if (this.#poison) item.settle.failed(storageFailed(), this.safeTxid);
         else this.#commitGroup([item]);
       }
     }
@@ -339,7 +339,7 @@ export class Database {
 
   /** The transaction was rolled back: nobody's write happened. A disk that failed ends the handle as well. */
   #groupFailed(error: unknown, items: readonly WriteItem[]): void {
-    const txid = this.#safeTxid;
+    const txid = this.safeTxid;
     let answer = error;
     if (isDiskFull(error)) {
       answer = new ServiceError("unavailable", "the node's disk is full; nothing was written", { retryAfterSecs: 30 });
@@ -391,7 +391,7 @@ export class Database {
       },
       (error: unknown) => {
         this.#parked--;
-        settle.failed(error, this.#safeTxid);
+        settle.failed(error, this.safeTxid);
       },
     );
   }

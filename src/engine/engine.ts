@@ -100,8 +100,8 @@ export class Engine {
     const { id, work } = call;
     // What the writer never gave cannot be waited for.
     if (call.minTxid > database.txid) {
-      const message = `Service-Min-Txid ${call.minTxid} was never given by this branch, which stands at ${database.txid}`;
-      return this.#fail(id, new ServiceError("invalid_request", message), database.txid);
+      const message = `Service-Min-Txid ${call.minTxid} was never given by this branch, which stands at ${database.safeTxid}`;
+      return this.#fail(id, new ServiceError("invalid_request", message), database.safeTxid);
     }
     const settle: Settle = {
       done: (answer) => this.#answer({ id, txid: answer.txid, value: answer.value }),
@@ -116,7 +116,7 @@ export class Engine {
       case "pin":
         database.pin();
         this.#pins.set(id, database);
-        return this.#answer({ id, txid: database.txid, value: { path: database.path, token: id } satisfies Pinned });
+        return this.#answer({ id, txid: database.safeTxid, value: { path: database.path, token: id } satisfies Pinned });
       case "unpin":
       case "drop":
         // Both were taken care of before a database was looked up.
