@@ -1,0 +1,19 @@
+/** What the lock file must say, beyond what npm writes there by itself. */
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { packageRoot } from "../../src/base/package-root.ts";
+
+const lock = JSON.parse(readFileSync(new URL("package-lock.json", packageRoot), "utf8")) as {
+  packages: Record<string, { gypfile?: boolean; resolved?: string }>;
+};
+
+test("better-sqlite3 is marked `gypfile: false`, so that `npm ci` compiles nothing", () => {
+  // The package ships its binary and says so in its own package.json, but `npm ci` looks at the lock file alone: without
+  // the mark it runs node-gyp, which fails where Node's headers cannot be had. `npm install` drops the mark when it
+  // writes the file anew; put it back.
+  expect(lock.packages["node_modules/better-sqlite3"]?.gypfile).toBe(false);
+});
+
+test("no entry names a host that it was fetched from", () => {
+  expect(Object.values(lock.packages).filter(({ resolved }) => resolved !== undefined)).toEqual([]);
+});
