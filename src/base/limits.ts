@@ -151,6 +151,8 @@ export const limits = {
   walCheckpointBytes: 16 * MiB,
   /** A long read can keep the log from being checkpointed; beyond this, writes are shed until it ends. */
   walBytesMax: 512 * MiB,
+  /** A lone write is synced on its engine thread while fsyncs are faster than this; slower ones go to the pool. */
+  loneSyncMs: 1,
   /** A checkpoint that a reader held up is tried again after this, or when the log has grown by as much again. */
   checkpointRetryMs: 1_000,
   /** Deleted databases that an engine remembers, so that a late call cannot bring their files back. */

@@ -31,6 +31,7 @@ export class Engine {
   /** Databases held open for reader threads, by the token that ends the pin: it must reach that very handle. */
   readonly #pins = new Map<number, Database>();
   #answers: EngineAnswer[] = [];
+  #underWay = 0;
   #flushing = false;
   #closing = false;
   #cancelHousekeeping: Cancel = () => {};
@@ -67,6 +68,11 @@ export class Engine {
     return { ...this.#counters, opened: this.#registry.opened, evicted: this.#registry.evicted };
   }
 
+  /** Whether one call at most is under way. */
+  get alone(): boolean {
+    return this.#underWay <= 1;
+  }
+
   /** Answers everyone, closes every file. */
   async close(): Promise<void> {
     this.#closing = true;
@@ -78,6 +84,7 @@ export class Engine {
   }
 
   #begin(call: EngineCall): void {
+    this.#underWay++;
     if (call.work.kind === "unpin") return this.#unpin(call.id, call.work);
     if (this.#closing) return this.#fail(call.id, new ServiceError("unavailable", "the node is shutting down", { retryAfterSecs: 1 }), undefined);
     const deadlineMs = this.#world.monotonicMs() + call.budgetMs;
@@ -135,6 +142,7 @@ export class Engine {
   }
 
   #answer(answer: EngineAnswer): void {
+    this.#underWay--;
     this.#answers.push(answer);
     if (this.#flushing) return;
     this.#flushing = true;

@@ -3,9 +3,9 @@ import { parentPort, workerData } from "node:worker_threads";
 import { assert } from "../base/assert.ts";
 import { realWorld } from "../base/world.ts";
 import { kernelFault, kernelName } from "../model/vector-kernel.ts";
-import { realDisk } from "../sqlite/wal.ts";
 import { indexBuilder } from "./ann-builder.ts";
 import { Engine } from "./engine.ts";
+import { loneSyncDisk } from "./lone-sync.ts";
 import type { EngineOptions, FromEngine, ToEngine } from "./protocol.ts";
 
 assert(parentPort, "this file is the entry of a worker thread");
@@ -15,10 +15,10 @@ const world = realWorld();
 const send = (message: FromEngine): void => port.postMessage(message);
 const notice = (level: "info" | "warn", message: string): void => send({ kind: "event", level, message, uuid: "" });
 notice(kernelFault === undefined ? "info" : "warn", `vector kernel: ${kernelName}`);
-const engine = new Engine({
+const engine: Engine = new Engine({
   options,
   world,
-  disk: realDisk,
+  disk: loneSyncDisk(world, () => engine.alone),
   indexBuilder: indexBuilder(options.scratchDirectory, world, (message) => notice("warn", message)),
   send,
 });
