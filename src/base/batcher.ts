@@ -61,7 +61,8 @@ export class Batcher<Item> {
   wake(): void {
     if (this.#running || this.#scheduled || this.#waiting.length === 0) return;
     this.#scheduled = true;
-    queueMicrotask(() => this.#step());
+    // Not at once: what else this turn brings, such as further messages of a port, shares the batch.
+    this.#options.soon(() => this.#step());
   }
 
   /** Takes everything that waits, without acting: for a queue that is being given up. */

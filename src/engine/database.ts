@@ -364,7 +364,7 @@ export class Database {
         this.#synced.raise(Math.max(this.#synced.level, target));
         if (!this.#synced.reached(this.#committedTxid)) this.#startSync();
         // The next group holds the thread: the answers of this one leave first, or its clients would wait for it too.
-        queueMicrotask(() => this.#world.soon(() => this.#queue.wake()));
+        queueMicrotask(() => this.#queue.wake());
       },
       (error: unknown) => {
         this.#syncing = false;

@@ -4,7 +4,6 @@
  * Always true: a file appears under its name whole and synced or not at all; an open file's state row was read; what
  * SQLite recovers from the log is a prefix of whole commit groups (its frames are checksummed).
  */
-import { constants } from "node:fs";
 import { access, mkdir, open, rename, rm } from "node:fs/promises";
 import { readFileSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -12,6 +11,7 @@ import { limits } from "../base/limits.ts";
 import type { World } from "../base/world.ts";
 import { createSchema, readState, type DatabaseState } from "../model/schema.ts";
 import { Connection } from "../sqlite/connection.ts";
+import { syncDirectory } from "../store/file-store.ts";
 
 export interface Opened {
   readonly connection: Connection;
@@ -36,15 +36,6 @@ export function emptyDatabase(scratchDirectory: string, world: World): Uint8Arra
   const bytes = readFileSync(path);
   rmSync(path);
   return bytes;
-}
-
-async function syncDirectory(path: string): Promise<void> {
-  const handle = await open(path, constants.O_RDONLY | constants.O_DIRECTORY);
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
 }
 
 async function exists(path: string): Promise<boolean> {

@@ -35,7 +35,8 @@ function fault(what: string, error: unknown): StoreError {
   return new StoreError("unavailable", `file store: ${what} failed (${code})`, { cause: error });
 }
 
-async function syncDirectory(path: string): Promise<void> {
+/** Makes the directory's entries survive a power loss. */
+export async function syncDirectory(path: string): Promise<void> {
   const handle = await open(path, constants.O_RDONLY | constants.O_DIRECTORY);
   try {
     await handle.sync();
