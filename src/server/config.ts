@@ -6,7 +6,8 @@
  * setting does beyond its one line of meaning.
  */
 import { limits } from "../base/limits.ts";
-import { baseAddress, endpoint, hostSuffix, integer, oneOf, origin, path, secret, signingKey, storeUrl, toggle, word, wordList } from "./setting-kinds.ts";
+import type { StoreLocation } from "../store/open-store.ts";
+import { baseAddress, endpoint, hostSuffix, integer, oneOf, origin, path, secret, signingKey, storeUrl, toggle, trueOrFalse, word, wordList } from "./setting-kinds.ts";
 import type { Kind } from "./setting-kinds.ts";
 
 /** Variables as a process gives them. An empty one counts as unset. */
@@ -60,7 +61,7 @@ const threads = integer(1, limits.threadsMax);
 export const settings = {
   dataDirectory: given("SERVICE_DATA_DIR", path, "./data", "local directory of open databases and caches"),
   listen: given("SERVICE_LISTEN", endpoint, "127.0.0.1:8080", "listen address; port 0 takes a free one"),
-  objectStore: given("SERVICE_OBJECT_STORE", storeUrl, "file://{SERVICE_DATA_DIR}/objects", "object store: `file://path`, `s3://bucket`, or `mem://` (tests only)"),
+  objectStore: given("SERVICE_OBJECT_STORE", storeUrl, "file://{SERVICE_DATA_DIR}/objects", "object store: `file://path`, `s3://bucket/prefix`, or `mem://` (tests only); S3's credentials, region and endpoint come from the standard `AWS_` variables, and `AWS_ALLOW_HTTP=true` allows plain HTTP"),
   coordination: absent("SERVICE_COORD", wordList, "comma-separated endpoints of the coordination store; unset keeps leases in the process"),
   advertise: given("SERVICE_ADVERTISE", origin, "http://{SERVICE_LISTEN}", "address that other nodes use"),
   nodeId: given("SERVICE_NODE_ID", word, "node-{pid}", "the node's name; keep it stable when there are several nodes"),
@@ -132,12 +133,36 @@ export function readConfig(environment: Environment, host: Host): Reading {
     if (value === undefined && set !== undefined) problems.push(problemOf(setting, text));
     values[name] = Object.freeze(value);
   }
+  const location = values["objectStore"] as StoreLocation | undefined;
+  if (location) values["objectStore"] = Object.freeze(withStandardVariables(location, environment, problems));
   const known = new Set(Object.values<AnySetting>(settings).map((setting) => setting.variable));
   const warnings = Object.keys(environment)
     .filter((variable) => variable.startsWith("SERVICE_") && !known.has(variable))
     .map((variable) => `${variable} is not a variable of this node and is ignored`);
   if (problems.length > 0) return { problems, warnings };
   return { config: Object.freeze(values) as Config, warnings };
+}
+
+/**
+ * Completes an S3 store with the variables that S3 clients share; of several names the first that is set counts. They
+ * are not looked at for other stores, as they may be meant for another program. Credentials are left to the client.
+ */
+function withStandardVariables(location: StoreLocation, environment: Environment, problems: string[]): StoreLocation {
+  if (location.kind !== "s3") return location;
+  const read = <Value>(kind: Kind<Value>, ...variables: readonly string[]): Value | undefined => {
+    const variable = variables.find((name) => environment[name]);
+    const text = variable && environment[variable];
+    if (!variable || !text) return undefined;
+    const value = text.length <= limits.settingTextCharsMax ? kind.parse(text) : undefined;
+    if (value === undefined) problems.push(problemOf({ variable, kind }, text));
+    return value;
+  };
+  return {
+    ...location,
+    endpoint: read(baseAddress, "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
+    region: read(word, "AWS_REGION", "AWS_DEFAULT_REGION"),
+    plainHttp: read(trueOrFalse, "AWS_ALLOW_HTTP") ?? location.plainHttp,
+  };
 }
 
 /**
@@ -150,7 +175,7 @@ export function spillTo(directory: string): void {
 
 const shownCharsMax = 80;
 
-function problemOf({ variable, kind }: AnySetting, text: string): string {
+function problemOf({ variable, kind }: Pick<AnySetting, "variable" | "kind">, text: string): string {
   // A URL may carry a password before its host.
   const hidden = kind.secret === true || /:\/\/[^/]*@/.test(text);
   const given = hidden ? "a value that is not shown" : JSON.stringify(text.length > shownCharsMax ? `${text.slice(0, shownCharsMax)}…` : text);

@@ -5,6 +5,7 @@
  */
 import { createPrivateKey } from "node:crypto";
 import { limits } from "../base/limits.ts";
+import type { StoreLocation } from "../store/open-store.ts";
 
 /** How one kind of variable is read. */
 export interface Kind<Value> {
@@ -24,16 +25,11 @@ export interface Endpoint {
   readonly port: number;
 }
 
-/** Where the objects are. */
-export type StoreLocation =
-  | { readonly kind: "file"; readonly directory: string }
-  | { readonly kind: "s3"; readonly bucket: string; readonly prefix: string }
-  | { readonly kind: "memory" };
-
 const digits = /^[0-9]{1,16}$/;
 const hostName = /^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$/;
 const visible = /^[\x21-\x7e]+$/;
-const bucketUrl = /^s3:\/\/([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:\/(.*))?$/;
+/** A prefix has the form of our keys, so that every store takes it and nothing of it needs quoting. */
+const bucketUrl = /^s3:\/\/([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:\/((?:[A-Za-z0-9_-][A-Za-z0-9._-]*\/)*))?$/;
 
 /** A whole number within bounds. */
 export function integer(least: number, most: number): Kind<number> {
@@ -56,6 +52,12 @@ export const toggle: Kind<boolean> = {
   allowed: "1 or 0",
   toggle: true,
   parse: (text) => (text === "1" ? true : text === "0" ? false : undefined),
+};
+
+/** `true` or `false`, as variables that are not ours write it. */
+export const trueOrFalse: Kind<boolean> = {
+  allowed: "true or false",
+  parse: (text) => (text === "true" ? true : text === "false" ? false : undefined),
 };
 
 /** A path of this machine, taken as it is. */
@@ -123,13 +125,13 @@ export const baseAddress: Kind<string> = {
   parse: (text) => webAddress(text)?.href.replace(/\/+$/, ""),
 };
 
-/** An object store's URL. */
+/** An object store's URL; what an S3 client is told by standard variables is still missing. */
 export const storeUrl: Kind<StoreLocation> = {
   allowed: "file://path, s3://bucket or s3://bucket/prefix, or mem://",
   parse(text) {
     if (text === "mem://") return { kind: "memory" };
-    const [, bucket, prefix = ""] = bucketUrl.exec(text) ?? [];
-    if (bucket !== undefined) return { kind: "s3", bucket, prefix };
+    const [, bucket, prefix = ""] = bucketUrl.exec(text.endsWith("/") ? text : `${text}/`) ?? [];
+    if (bucket !== undefined) return { kind: "s3", bucket, prefix: prefix.slice(0, -1), plainHttp: false };
     const directory = text.startsWith("file://") ? path.parse(text.slice("file://".length)) : undefined;
     return directory ? { kind: "file", directory } : undefined;
   },

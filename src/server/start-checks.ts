@@ -24,6 +24,9 @@ export function startRefusals(config: Config): readonly string[] {
   if (config.adminListen?.port === config.listen.port && config.listen.port !== 0) {
     refusals.push("SERVICE_ADMIN_LISTEN must have another port than SERVICE_LISTEN");
   }
+  if (config.objectStore.kind === "s3" && !config.objectStore.plainHttp && config.objectStore.endpoint?.startsWith("http:")) {
+    refusals.push("the S3 endpoint is plain HTTP, which shows every object on the wire: use https, or set AWS_ALLOW_HTTP=true");
+  }
   return refusals;
 }
 
@@ -31,9 +34,7 @@ export function startRefusals(config: Config): readonly string[] {
 export function notBuiltYet(config: Config): readonly string[] {
   const asked: readonly (readonly [boolean, string])[] = [
     [config.auth === "on", "SERVICE_AUTH=on: authentication"],
-    [config.objectStore.kind === "s3", "SERVICE_OBJECT_STORE=s3://…: S3 storage"],
     [config.coordination !== undefined, "SERVICE_COORD: coordination between nodes"],
-    [config.durability === "durable", "SERVICE_DURABILITY=durable: shipping to object storage"],
   ];
   return asked.filter(([set]) => set).map(([, what]) => `${what} is not in this build yet`);
 }

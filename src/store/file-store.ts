@@ -127,21 +127,21 @@ export class FileStore implements ObjectStore {
       if (isFolder) {
         await this.#walk(key, prefix, after, most, found);
       } else if (after === undefined || Buffer.compare(Buffer.from(key), Buffer.from(after)) > 0) {
-        const bytes = await this.#liveBytes(key);
-        if (bytes !== undefined) found.push({ key, bytes });
+        const object = await this.#liveObject(key);
+        if (object !== undefined) found.push(object);
       }
     }
   }
 
-  async #liveBytes(key: string): Promise<number | undefined> {
+  async #liveObject(key: string): Promise<ListedObject | undefined> {
     const directory = this.#directory(key);
     const newest = (await this.#versions(directory)).at(-1);
     if (newest === undefined) return undefined;
     try {
-      const { size } = await stat(join(directory, String(newest)));
-      return size === 0 ? undefined : size - dataMark.length;
+      const { size, mtimeMs } = await stat(join(directory, String(newest)));
+      return size === 0 ? undefined : { key, bytes: size - dataMark.length, modifiedAtMs: Math.floor(mtimeMs) };
     } catch (error) {
-      if (isMissing(error)) return this.#liveBytes(key);
+      if (isMissing(error)) return this.#liveObject(key);
       throw fault("listing", error);
     }
   }

@@ -1,9 +1,19 @@
 /** An object store in memory, for tests and for `mem://`. Everything is lost with the process. */
+import { realWorld, type World } from "../base/world.ts";
 import type { ListPage, ObjectStore, ObjectVersion, PutCondition, PutOutcome, StoredObject } from "./object-store.ts";
 
+interface Held extends StoredObject {
+  readonly modifiedAtMs: number;
+}
+
 export class MemoryStore implements ObjectStore {
-  #objects = new Map<string, StoredObject>();
+  readonly #objects = new Map<string, Held>();
+  readonly #world: Pick<World, "nowMs">;
   #puts = 0;
+
+  constructor(world: Pick<World, "nowMs"> = realWorld()) {
+    this.#world = world;
+  }
 
   async get(key: string): Promise<StoredObject | undefined> {
     const found = this.#objects.get(key);
@@ -15,7 +25,7 @@ export class MemoryStore implements ObjectStore {
     const holds = condition.kind === "absent" ? current === undefined : current?.version === condition.version;
     if (!holds) return { kind: "conflict" };
     const version: ObjectVersion = String(++this.#puts);
-    this.#objects.set(key, { bytes: bytes.slice(), version });
+    this.#objects.set(key, { bytes: bytes.slice(), version, modifiedAtMs: this.#world.nowMs() });
     return { kind: "stored", version };
   }
 
@@ -29,7 +39,10 @@ export class MemoryStore implements ObjectStore {
       .sort();
     const page = keys.slice(0, options.limit);
     return {
-      objects: page.map((key) => ({ key, bytes: this.#objects.get(key)!.bytes.length })),
+      objects: page.map((key) => {
+        const { bytes, modifiedAtMs } = this.#objects.get(key)!;
+        return { key, bytes: bytes.length, modifiedAtMs };
+      }),
       next: keys.length > page.length ? page.at(-1) : undefined,
     };
   }

@@ -6,7 +6,10 @@
  * StoreError("unknown_outcome"), never as a failure.
  */
 
-/** Opaque, differs for every put of a key, compared for equality only. */
+/**
+ * Opaque, compared for equality only. Differs whenever the bytes do, and may be made of nothing but the bytes (S3's
+ * ETag): whoever must notice that an object was replaced, or whose of two puts won, puts a nonce into the bytes.
+ */
 export type ObjectVersion = string;
 
 export interface StoredObject {
@@ -27,6 +30,8 @@ export type PutOutcome =
 export interface ListedObject {
   readonly key: string;
   readonly bytes: number;
+  /** When the object was last put, in Unix milliseconds of the store's own clock; may be cut to whole seconds. */
+  readonly modifiedAtMs: number;
 }
 
 export interface ListPage {
@@ -38,10 +43,13 @@ export interface ListPage {
 export interface ObjectStore {
   /** The object, or undefined when there is none. */
   get(key: string): Promise<StoredObject | undefined>;
-  /** Stores the bytes if the condition holds. */
+  /** Stores the bytes if the condition holds. After "unavailable" nothing was stored; only "unknown_outcome" is open. */
   put(key: string, bytes: Uint8Array, condition: PutCondition): Promise<PutOutcome>;
-  /** Removes the object; an absent one is fine. */
+  /**
+   * Removes the object; an absent one is fine. May be repeated when an answer is lost, and so may remove what was put
+   * under the key meanwhile: a key that is deleted for good is never written again.
+   */
   delete(key: string): Promise<void>;
-  /** Keys under a prefix in ascending bytewise order, at most `limit` of them. */
+  /** Keys under a prefix in ascending bytewise order, at most `limit` of them; a page may be shorter and yet have a next. */
   list(prefix: string, options: { readonly after?: string | undefined; readonly limit: number }): Promise<ListPage>;
 }

@@ -51,8 +51,9 @@ describe("values", () => {
     ["SERVICE_LISTEN", "db.example:65535", "listen", { host: "db.example", port: 65_535 }],
     ["SERVICE_LISTEN", "[2001:db8::1]:80", "listen", { host: "2001:db8::1", port: 80 }],
     ["SERVICE_OBJECT_STORE", "file:///srv/objects", "objectStore", { kind: "file", directory: "/srv/objects" }],
-    ["SERVICE_OBJECT_STORE", "s3://bucket-1", "objectStore", { kind: "s3", bucket: "bucket-1", prefix: "" }],
-    ["SERVICE_OBJECT_STORE", "s3://bucket-1/a/b", "objectStore", { kind: "s3", bucket: "bucket-1", prefix: "a/b" }],
+    ["SERVICE_OBJECT_STORE", "s3://bucket-1", "objectStore", { kind: "s3", bucket: "bucket-1", prefix: "", plainHttp: false }],
+    ["SERVICE_OBJECT_STORE", "s3://bucket-1/a/b", "objectStore", { kind: "s3", bucket: "bucket-1", prefix: "a/b", plainHttp: false }],
+    ["SERVICE_OBJECT_STORE", "s3://bucket-1/a/b/", "objectStore", { kind: "s3", bucket: "bucket-1", prefix: "a/b", plainHttp: false }],
     ["SERVICE_OBJECT_STORE", "mem://", "objectStore", { kind: "memory" }],
     ["SERVICE_COORD", "a:2379, b:2379", "coordination", ["a:2379", "b:2379"]],
     ["SERVICE_ADVERTISE", "https://node-1.example:8443/", "advertise", "https://node-1.example:8443"],
@@ -74,7 +75,8 @@ describe("values", () => {
   test.each([
     ["SERVICE_LISTEN", "8080"], ["SERVICE_LISTEN", "localhost"], ["SERVICE_LISTEN", "localhost:65536"], ["SERVICE_LISTEN", "::1:80"],
     ["SERVICE_LISTEN", "[nope]:80"], ["SERVICE_LISTEN", ":80"], ["SERVICE_OBJECT_STORE", "gs://bucket"], ["SERVICE_OBJECT_STORE", "file://"],
-    ["SERVICE_OBJECT_STORE", "s3://"], ["SERVICE_OBJECT_STORE", "/srv/objects"], ["SERVICE_COORD", "a,,b"], ["SERVICE_ADVERTISE", "node-1:80"],
+    ["SERVICE_OBJECT_STORE", "s3://"], ["SERVICE_OBJECT_STORE", "s3://Bucket"], ["SERVICE_OBJECT_STORE", "s3://bucket/a//b"], ["SERVICE_OBJECT_STORE", "s3://bucket/../b"],
+    ["SERVICE_OBJECT_STORE", "/srv/objects"], ["SERVICE_COORD", "a,,b"], ["SERVICE_ADVERTISE", "node-1:80"],
     ["SERVICE_ADVERTISE", "http://node-1/path"], ["SERVICE_SINGLE_NODE", "yes"], ["SERVICE_AUTH", "ON"], ["SERVICE_HOT_CAP", "0"],
     ["SERVICE_HOT_CAP", "1e3"], ["SERVICE_HOT_CAP", "-5"], ["SERVICE_HOT_CAP", "1.5"], ["SERVICE_REQUEST_TIMEOUT", "86401"],
     ["SERVICE_DURABILITY", "fast"], ["SERVICE_PITR_SECS", "59"], ["SERVICE_EMBED_PROVIDER", "acme"], ["SERVICE_EMBED_BASE_URL", "ftp://x"],
@@ -127,12 +129,42 @@ describe("values", () => {
   });
 });
 
+describe("standard variables of S3 clients", () => {
+  const s3 = { SERVICE_OBJECT_STORE: "s3://bucket" };
+  const local = { AWS_ENDPOINT_URL: "http://127.0.0.1:9000/", AWS_REGION: "eu-central-1", AWS_ALLOW_HTTP: "true" };
+
+  test("complete an S3 store; the name that is meant for S3 alone wins", () => {
+    expect(configOf({ ...s3, ...local }).objectStore).toEqual({ kind: "s3", bucket: "bucket", prefix: "", endpoint: "http://127.0.0.1:9000", region: "eu-central-1", plainHttp: true });
+    expect(configOf({ ...s3, ...local, AWS_ENDPOINT_URL_S3: "https://s3.example" }).objectStore).toMatchObject({ endpoint: "https://s3.example" });
+    expect(configOf({ ...s3, AWS_REGION: "", AWS_DEFAULT_REGION: "us-west-2" }).objectStore).toMatchObject({ region: "us-west-2" });
+  });
+
+  test("are not looked at for another store", () => {
+    expect(configOf({ AWS_ENDPOINT_URL: "nonsense", AWS_ALLOW_HTTP: "perhaps" })).toEqual(configOf({}));
+  });
+
+  test("a bad one is refused with its name", () => {
+    expect(problemsOf({ ...s3, AWS_ENDPOINT_URL_S3: "ftp://x", AWS_REGION: "two words", AWS_ALLOW_HTTP: "yes" })).toEqual([
+      expect.stringMatching(/^AWS_ENDPOINT_URL_S3 must be .*"ftp:\/\/x"$/), expect.stringMatching(/^AWS_REGION must be /), 'AWS_ALLOW_HTTP must be true or false, not "yes"',
+    ]);
+    expect(problemsOf({ ...s3, AWS_ENDPOINT_URL: "http://user:hunter2@host" }).join()).not.toContain("hunter2");
+  });
+
+  test("a plain-HTTP endpoint needs leave", () => {
+    const { AWS_ALLOW_HTTP: _, ...unallowed } = local;
+    expect(startRefusals(configOf({ ...s3, ...unallowed }))).toEqual([expect.stringContaining("AWS_ALLOW_HTTP=true")]);
+    expect(startRefusals(configOf({ ...s3, ...local }))).toEqual([]);
+    expect(startRefusals(configOf({ ...s3, AWS_ENDPOINT_URL: "https://s3.example" }))).toEqual([]);
+    expect(notBuiltYet(configOf(s3))).toEqual([]);
+  });
+});
+
 describe("start refusals", () => {
   const keys = { SERVICE_PLATFORM_KEY: "platform", SERVICE_CLUSTER_KEY: "cluster" };
 
   test("a default node starts", () => {
     expect(startRefusals(configOf({}))).toEqual([]);
-    expect(notBuiltYet(configOf({}))).toEqual([]);
+    for (const environment of [{}, { SERVICE_DURABILITY: "durable" }]) expect(notBuiltYet(configOf(environment))).toEqual([]);
   });
 
   test("auth-21: auth on without a platform key", () => {
@@ -171,9 +203,7 @@ describe("start refusals", () => {
 
   test.each([
     [{ SERVICE_AUTH: "on" }, "SERVICE_AUTH"],
-    [{ SERVICE_OBJECT_STORE: "s3://bucket" }, "SERVICE_OBJECT_STORE"],
     [{ SERVICE_COORD: "etcd:2379" }, "SERVICE_COORD"],
-    [{ SERVICE_DURABILITY: "durable" }, "SERVICE_DURABILITY"],
   ])("%o asks for what this build lacks", (environment, variable) => {
     expect(notBuiltYet(configOf(environment))).toEqual([expect.stringMatching(new RegExp(`^${variable}.*not in this build yet$`))]);
   });

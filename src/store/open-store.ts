@@ -1,0 +1,44 @@
+/**
+ * Where a node's objects are, and how to get at them. A location is plain data, so that every thread can open the
+ * store for itself.
+ */
+import { resolve } from "node:path";
+import type { World } from "../base/world.ts";
+import { FileStore } from "./file-store.ts";
+import { MemoryStore } from "./memory-store.ts";
+import type { ObjectStore } from "./object-store.ts";
+
+/** A bucket, or a folder of one, on a server that speaks S3. Credentials are no part of it: the client finds its own. */
+export interface S3Location {
+  readonly kind: "s3";
+  readonly bucket: string;
+  /** Goes before every key, with a slash between; empty for none. */
+  readonly prefix: string;
+  /** The server's address; undefined for Amazon's, or what the shared configuration file of S3 clients names. */
+  readonly endpoint?: string | undefined;
+  readonly region?: string | undefined;
+  /** Whether requests may go unencrypted. */
+  readonly plainHttp: boolean;
+}
+
+/** Where the objects are. */
+export type StoreLocation =
+  | { readonly kind: "file"; readonly directory: string }
+  | S3Location
+  /** A store of its own for everyone who opens it. */
+  | { readonly kind: "memory" };
+
+/** Opens the store; throws StoreError("misconfigured") when the location can never work. */
+export async function openStore(location: StoreLocation, world: World): Promise<ObjectStore> {
+  switch (location.kind) {
+    case "memory":
+      return new MemoryStore(world);
+    case "file":
+      return FileStore.open(resolve(location.directory), world);
+    case "s3": {
+      // Loaded where it is used: the client is large, and every thread of a node without S3 would hold it.
+      const { S3Store } = await import("./s3-store.ts");
+      return S3Store.open(location, world);
+    }
+  }
+}

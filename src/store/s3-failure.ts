@@ -1,0 +1,64 @@
+/**
+ * What a failed S3 request means, read from the error that the client throws.
+ *
+ * The one question that matters is whether the server may have done what was asked. Always true: a failure is called
+ * `refused` or `busy` only when it cannot have; whatever is not understood is `lost`.
+ */
+
+/** A failure by what may be done next. */
+export type S3FailureKind =
+  /** The condition of a put does not hold. Nothing was changed. */
+  | "unmet"
+  /** There is no such object. */
+  | "absent"
+  /** Refused this time, or never sent: nothing was changed, and a repeat may pass. */
+  | "busy"
+  /** No answer, or one that does not say whether the request was carried out. */
+  | "lost"
+  /** Will be refused for ever: wrong credentials, permissions, bucket, region, or a server that lacks the feature. */
+  | "refused";
+
+/** A failure and how to name it to an operator. */
+export interface S3Failure {
+  readonly kind: S3FailureKind;
+  /** Code and status, such as `SlowDown, 503`. */
+  readonly name: string;
+}
+
+/** Refusals that pass: two writers met, a clock was corrected, credentials that ran out are renewed by the client. */
+const passingCodes = new Set([
+  "ConditionalRequestConflict", "OperationAborted", "RequestTimeout", "RequestTimeTooSkewed",
+  "ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "RequestExpired", "CredentialsProviderError",
+]);
+const passingStatuses = new Set([408, 409, 425, 429]);
+const absentCodes = new Set(["NoSuchKey", "NotFound"]);
+/** The server lacks the feature; unlike other answers of the 500s, this one comes before anything is done. */
+const notImplemented = 501;
+
+/** Faults of a connection that was never made, so that nothing was sent. */
+const unsentCodes = new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH"]);
+
+/** The parts of the client's errors that are read here. */
+interface ClientError {
+  readonly name?: unknown;
+  readonly code?: unknown;
+  readonly $metadata?: { readonly httpStatusCode?: number };
+}
+
+/** Reads an error of the client. */
+export function s3FailureOf(error: unknown): S3Failure {
+  const { name, code, $metadata } = error as ClientError;
+  const status = $metadata?.httpStatusCode;
+  const label = typeof code === "string" ? code : String(name);
+  return { kind: kindOf(label, status), name: status === undefined ? label : `${label}, ${status}` };
+}
+
+function kindOf(code: string, status: number | undefined): S3FailureKind {
+  if (passingCodes.has(code)) return "busy";
+  if (status === undefined) return unsentCodes.has(code) ? "busy" : "lost";
+  if (status === 412) return "unmet";
+  if (status === 404 && absentCodes.has(code)) return "absent";
+  if (passingStatuses.has(status)) return "busy";
+  if ((status >= 300 && status < 500) || status === notImplemented) return "refused";
+  return "lost";
+}

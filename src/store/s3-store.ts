@@ -1,0 +1,207 @@
+/**
+ * Object storage on a server that speaks S3 and decides `If-None-Match: *` and `If-Match` of a put atomically
+ * (probe.ts finds out whether it does).
+ *
+ * Always true: a put is sent again only after an answer that says it was not carried out; one whose answer is lost is
+ * an unknown outcome. Get, list and delete change nothing that a repeat would change again, so they are repeated after
+ * lost answers too. A version is the ETag, which most servers make of the bytes alone.
+ *
+ * A 403 counts as a wrong configuration, unless its code says that credentials ran out or a clock is off: those pass.
+ * (S3 says 403 of an absent key to whoever lacks s3:ListBucket, so that permission is needed.)
+ */
+import { DeleteObjectCommand, GetObjectCommand, ListObjectsV2Command, PutObjectCommand, S3Client } from "@aws-sdk/client-s3";
+import type { ListObjectsV2CommandOutput } from "@aws-sdk/client-s3";
+import { StoreError } from "../base/errors.ts";
+import { limits } from "../base/limits.ts";
+import { sleep, type World } from "../base/world.ts";
+import type { ListPage, ObjectStore, PutCondition, PutOutcome, StoredObject } from "./object-store.ts";
+import type { S3Location } from "./open-store.ts";
+import { s3FailureOf, type S3FailureKind } from "./s3-failure.ts";
+
+/** One request on its way. */
+interface Attempt {
+  /** Aborts when the time is up. */
+  readonly abortSignal: AbortSignal;
+  /** Starts the time anew for a body of so many bytes. */
+  allow(bytes: number): void;
+}
+
+const repeatable: Readonly<Record<"put" | "get" | "list" | "delete", readonly S3FailureKind[]>> = {
+  put: ["busy"],
+  get: ["busy", "lost"],
+  list: ["busy", "lost"],
+  delete: ["busy", "lost"],
+};
+type Verb = keyof typeof repeatable;
+
+/** Servers other than Amazon's take any region, but the signature must name one. */
+const regionOfOtherServers = "us-east-1";
+const silent = { debug() {}, info() {}, warn() {}, error() {} };
+
+function createClient({ endpoint, region = endpoint && regionOfOtherServers, plainHttp }: S3Location): S3Client {
+  const agent = { keepAlive: true, maxSockets: limits.storeConnectionsMax };
+  const client = new S3Client({
+    ...(endpoint !== undefined && { endpoint }),
+    ...(region !== undefined && { region }),
+    forcePathStyle: true,
+    // Repeats are ours: the client's own would repeat a put whose answer was lost, and lose to itself.
+    maxAttempts: 1,
+    // Checksums in trailers are Amazon's alone; what must not be read wrong carries a hash of ours.
+    requestChecksumCalculation: "WHEN_REQUIRED",
+    responseChecksumValidation: "WHEN_REQUIRED",
+    expectContinueHeader: false,
+    // Its handler would tell the console that requests wait for a connection, which is what the bound is for.
+    requestHandler: { httpAgent: agent, httpsAgent: agent, logger: silent },
+  });
+  if (!plainHttp) refusePlainHttp(client);
+  return client;
+}
+
+/** The shared configuration file can name an endpoint too, so the address is looked at where it is certain. */
+function refusePlainHttp(client: S3Client): void {
+  client.middlewareStack.add(
+    (next) => async (call) => {
+      if ((call.request as { readonly protocol?: string }).protocol === "http:") {
+        throw new StoreError("misconfigured", "s3 store: the endpoint is plain HTTP, which must be allowed with AWS_ALLOW_HTTP=true");
+      }
+      return next(call);
+    },
+    { step: "build", name: "refusePlainHttp" },
+  );
+}
+
+export class S3Store implements ObjectStore {
+  readonly #client: S3Client;
+  readonly #world: World;
+  readonly #bucket: string;
+  readonly #prefix: string;
+
+  private constructor(client: S3Client, location: S3Location, world: World) {
+    this.#client = client;
+    this.#world = world;
+    this.#bucket = location.bucket;
+    this.#prefix = location.prefix === "" ? "" : `${location.prefix}/`;
+  }
+
+  /** Makes a client for the location. Nothing is sent yet. */
+  static async open(location: S3Location, world: World): Promise<S3Store> {
+    const client = createClient(location);
+    try {
+      await client.config.region();
+    } catch (error) {
+      throw new StoreError("misconfigured", "s3 store: no region is set; set AWS_REGION", { cause: error });
+    }
+    return new S3Store(client, location, world);
+  }
+
+  async get(key: string): Promise<StoredObject | undefined> {
+    return this.#repeated("get", 0, async ({ abortSignal, allow }) => {
+      const command = new GetObjectCommand({ Bucket: this.#bucket, Key: this.#prefix + key });
+      const { Body, ContentLength, ETag } = await this.#client.send(command, { abortSignal });
+      allow(ContentLength ?? 0);
+      const bytes = await Body!.transformToByteArray();
+      if (ContentLength !== undefined && bytes.length !== ContentLength) throw new Error("the answer's body is not as long as it says");
+      return { bytes, version: versionOf(ETag) };
+    }, { absent: undefined });
+  }
+
+  async put(key: string, bytes: Uint8Array, condition: PutCondition): Promise<PutOutcome> {
+    const input = { Bucket: this.#bucket, Key: this.#prefix + key, Body: bytes, ContentLength: bytes.length };
+    const command = new PutObjectCommand(condition.kind === "absent" ? { ...input, IfNoneMatch: "*" } : { ...input, IfMatch: condition.version });
+    const conflict: PutOutcome = { kind: "conflict" };
+    return this.#repeated<PutOutcome>("put", bytes.length, async ({ abortSignal }) => {
+      const { ETag } = await this.#client.send(command, { abortSignal });
+      return { kind: "stored", version: versionOf(ETag) };
+    }, { absent: conflict, unmet: conflict });
+  }
+
+  async delete(key: string): Promise<void> {
+    return this.#repeated("delete", 0, async ({ abortSignal }) => {
+      await this.#client.send(new DeleteObjectCommand({ Bucket: this.#bucket, Key: this.#prefix + key }), { abortSignal });
+    }, { absent: undefined });
+  }
+
+  async list(prefix: string, options: { after?: string | undefined; limit: number }): Promise<ListPage> {
+    return this.#repeated("list", 0, async ({ abortSignal }) => {
+      const command = new ListObjectsV2Command({
+        Bucket: this.#bucket,
+        Prefix: this.#prefix + prefix,
+        MaxKeys: Math.min(options.limit, limits.storeListMax),
+        ...(options.after !== undefined && { StartAfter: this.#prefix + options.after }),
+      });
+      return this.#pageOf(await this.#client.send(command, { abortSignal }));
+    }, {});
+  }
+
+  #pageOf({ Contents = [], IsTruncated }: ListObjectsV2CommandOutput): ListPage {
+    const objects = Contents.map(({ Key, Size, LastModified }) => {
+      if (Key === undefined || Size === undefined || LastModified === undefined) throw new Error("a listed object lacks its key, size or time");
+      return { key: Key.slice(this.#prefix.length), bytes: Size, modifiedAtMs: LastModified.getTime() };
+    });
+    if (IsTruncated && objects.length === 0) throw new Error("a page of a listing is empty but not the last");
+    return { objects, next: IsTruncated ? objects.at(-1)!.key : undefined };
+  }
+
+  /**
+   * Asks until there is an answer, as often as the verb allows. `expected` holds the answers that the client throws as
+   * errors; every other failure becomes a StoreError.
+   */
+  async #repeated<T>(verb: Verb, sentBytes: number, ask: (attempt: Attempt) => Promise<T>, expected: { readonly [Kind in S3FailureKind]?: T }): Promise<T> {
+    const startedMs = this.#world.monotonicMs();
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await this.#timed(sentBytes, ask);
+      } catch (error) {
+        if (error instanceof StoreError) throw error;
+        const { kind, name } = s3FailureOf(error);
+        if (kind in expected) return expected[kind] as T;
+        const isLast = attempt === limits.storeAttemptsMax || this.#world.monotonicMs() - startedMs > limits.storeRepeatMs;
+        if (isLast || !repeatable[verb].includes(kind)) throw faultOf(verb, kind, name, error);
+      }
+      await this.#pause(attempt);
+    }
+  }
+
+  /** One attempt, given up when its time is over: a server that has gone silent must not hold its caller. */
+  async #timed<T>(sentBytes: number, ask: (attempt: Attempt) => Promise<T>): Promise<T> {
+    const controller = new AbortController();
+    const { promise: timeUp, reject } = Promise.withResolvers<never>();
+    let cancel = (): void => {};
+    const allow = (bytes: number): void => {
+      cancel();
+      cancel = this.#world.after(limits.storeAnswerMs + bytes / limits.storeBytesPerMsMin, () => {
+        reject(Object.assign(new Error("no answer in time"), { name: "Timeout" }));
+        controller.abort();
+      });
+    };
+    allow(sentBytes);
+    try {
+      return await Promise.race([ask({ abortSignal: controller.signal, allow }), timeUp]);
+    } finally {
+      cancel();
+    }
+  }
+
+  /** Waits for a random part of what this attempt allows. */
+  async #pause(attempt: number): Promise<void> {
+    const mostMs = Math.min(limits.storeBackoffMsMax, limits.storeBackoffMs * 2 ** (attempt - 1));
+    const fraction = Buffer.from(this.#world.randomBytes(4)).readUInt32LE() / 2 ** 32;
+    // Timers let the process end. A node that is starting has nothing else yet, and would end without a word.
+    const { port1: alive } = new MessageChannel();
+    alive.ref();
+    await sleep(this.#world, mostMs * fraction);
+    alive.close();
+  }
+}
+
+function versionOf(etag: string | undefined): string {
+  if (etag === undefined) throw new StoreError("misconfigured", "s3 store: the server sends no ETag, without which nothing can be replaced safely");
+  return etag;
+}
+
+function faultOf(verb: Verb, kind: S3FailureKind, name: string, cause: unknown): StoreError {
+  if (kind === "busy") return new StoreError("unavailable", `s3 store: a ${verb} was refused for now (${name})`, { cause });
+  if (kind !== "lost") return new StoreError("misconfigured", `s3 store: a ${verb} was refused (${name})`, { cause });
+  if (verb === "put") return new StoreError("unknown_outcome", `s3 store: the answer to a put was lost (${name}); read the object back`, { cause });
+  return new StoreError("unavailable", `s3 store: a ${verb} had no answer (${name})`, { cause });
+}

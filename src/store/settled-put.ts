@@ -1,0 +1,47 @@
+/**
+ * A conditional put whose outcome is known in the end.
+ *
+ * Why: an answer can be lost. The body decides then: whoever writes gives it bytes that nobody else would write (a
+ * nonce), so that reading the object back tells whether this very put has landed.
+ */
+import { StoreError } from "../base/errors.ts";
+import type { ObjectStore, ObjectVersion, PutCondition, StoredObject } from "./object-store.ts";
+
+export type SettledOutcome =
+  | { readonly kind: "landed"; readonly version: ObjectVersion }
+  /** Somebody else's object stands there, or none where one was expected. */
+  | { readonly kind: "lost"; readonly current: StoredObject | undefined };
+
+export function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
+  return Buffer.compare(a, b) === 0;
+}
+
+function stillHolds(condition: PutCondition, current: StoredObject | undefined): boolean {
+  return condition.kind === "absent" ? current === undefined : current?.version === condition.version;
+}
+
+/**
+ * Puts the bytes if the condition holds, and settles doubt by reading back. Throws StoreError("unknown_outcome") when
+ * the put may still land: the caller must offer the same bytes under the same condition again before anything else.
+ */
+export async function settledPut(store: ObjectStore, key: string, bytes: Uint8Array, condition: PutCondition): Promise<SettledOutcome> {
+  let doubt: StoreError | undefined;
+  try {
+    const outcome = await store.put(key, bytes, condition);
+    if (outcome.kind === "stored") return { kind: "landed", version: outcome.version };
+  } catch (error) {
+    if (!(error instanceof StoreError) || error.kind !== "unknown_outcome") throw error;
+    doubt = error;
+  }
+  // A conflict may be with ourselves: an earlier try of the same bytes that was applied late.
+  const current = await store.get(key);
+  if (current && sameBytes(current.bytes, bytes)) return { kind: "landed", version: current.version };
+  if (doubt && stillHolds(condition, current)) throw doubt;
+  return { kind: "lost", current };
+}
+
+/** Puts an immutable object under a name of its own. Whatever happened before, it stands there afterwards or this throws. */
+export async function putImmutable(store: ObjectStore, key: string, bytes: Uint8Array): Promise<void> {
+  const outcome = await settledPut(store, key, bytes, { kind: "absent" });
+  if (outcome.kind === "lost") throw new StoreError("corrupt", "an object that is written once holds other bytes");
+}
