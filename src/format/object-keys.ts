@@ -1,7 +1,27 @@
-/** Where things lie in object storage. No tenant's content, topic or key ever stands in an object's name. */
+/**
+ * Where things lie in object storage. No tenant's content, topic or key ever stands in an object's name.
+ *
+ * | key                      | content                                             | owner of the format   |
+ * |--------------------------|-----------------------------------------------------|-----------------------|
+ * | `names/<database>.json`  | the claim of a database name                        | format/name-claim     |
+ * | `db/<uuid>/catalog`      | branches and condemned objects                      | format/catalog        |
+ * | `db/<uuid>/head/<branch>`| what a branch consists of now                       | format/head           |
+ * | `db/<uuid>/seg/<id>`     | page data; the pool that all branches draw from     | format/segment        |
+ * | `db/<uuid>/hist/<id>`    | past lines of a branch and its named checkpoints    | format/history        |
+ * | `purges/<uuid>`          | a deleted database whose objects are to be removed  | whoever purges        |
+ *
+ * Always true: the objects of `seg/` and `hist/` never change; their id says who wrote them, and no id is given twice.
+ */
+import { assert } from "../base/assert.ts";
+import { limits } from "../base/limits.ts";
+import type { ByteReader, ByteWriter } from "./binary.ts";
+import { mainBranch } from "./names.ts";
 
 /** The folder of name claims, one small object per database name. */
 export const nameClaimPrefix = "names/";
+
+/** The folder of deleted databases whose objects are still to be removed. */
+export const purgePrefix = "purges/";
 
 /** The claim of a database name: who owns it now, or the tombstone of who last did. */
 export function nameClaimKey(databaseName: string): string {
@@ -12,4 +32,94 @@ export function nameClaimKey(databaseName: string): string {
 export function databaseNameOfClaimKey(key: string): string | undefined {
   if (!key.startsWith(nameClaimPrefix) || !key.endsWith(".json")) return undefined;
   return key.slice(nameClaimPrefix.length, -".json".length);
+}
+
+/** The folder of everything that a database consists of. */
+export function databasePrefix(uuid: string): string {
+  return `db/${uuid}/`;
+}
+
+/** What a branch consists of now. */
+export function headKey(uuid: string, branchId: string): string {
+  return `${databasePrefix(uuid)}head/${branchId}`;
+}
+
+/** A database's branches and condemned objects. */
+export function catalogKey(uuid: string): string {
+  return `${databasePrefix(uuid)}catalog`;
+}
+
+/** Page data of the pool. */
+export function segmentKey(uuid: string, id: string): string {
+  return `${databasePrefix(uuid)}seg/${id}`;
+}
+
+/** A branch's past. */
+export function historyKey(uuid: string, id: string): string {
+  return `${databasePrefix(uuid)}hist/${id}`;
+}
+
+/** The order to remove a deleted database's objects. */
+export function purgeKey(uuid: string): string {
+  return `${purgePrefix}${uuid}`;
+}
+
+const ulid = "[0-7][0-9A-HJKMNP-TV-Z]{25}";
+const ulidPattern = new RegExp(`^${ulid}$`);
+const poolIdPattern = new RegExp(`^(${mainBranch}|${ulid})-(0|[1-9][0-9]{0,15})-(${ulid})$`);
+
+/** Whether the text is a ULID. */
+export function isUlid(text: string): boolean {
+  return ulidPattern.test(text);
+}
+
+/** Whether the text can be a branch's id: `main` or a ULID. */
+export function isBranchId(text: string): boolean {
+  return text === mainBranch || isUlid(text);
+}
+
+/** Who wrote an object of the pool: the branch, its epoch then, and when within it. */
+export interface PoolId {
+  readonly branchId: string;
+  readonly epoch: number;
+  readonly ulid: string;
+}
+
+/** The id of an object that a branch's writer adds to the pool or to its history. */
+export function poolId(branchId: string, epoch: number, ulid: string): string {
+  return `${branchId}-${epoch}-${ulid}`;
+}
+
+/** The parts of an id, or undefined for a foreign object. */
+export function parsePoolId(id: string): PoolId | undefined {
+  const [, branchId, digits, ulid] = poolIdPattern.exec(id) ?? [];
+  const epoch = Number(digits);
+  if (branchId === undefined || ulid === undefined || !Number.isSafeInteger(epoch)) return undefined;
+  return { branchId, epoch, ulid };
+}
+
+/** Writes a branch's id into a format at rest. */
+export function writeBranchId(writer: ByteWriter, branchId: string): void {
+  assert(isBranchId(branchId), "a branch's id is main or a ULID");
+  writer.text(branchId, limits.branchIdBytesMax);
+}
+
+/** Reads what writeBranchId wrote. */
+export function readBranchId(reader: ByteReader): string {
+  const branchId = reader.text(limits.branchIdBytesMax);
+  reader.require(isBranchId(branchId), "a branch's id is neither main nor a ULID");
+  return branchId;
+}
+
+/** Writes the id of an object of `seg/` or `hist/` into a format at rest. */
+export function writePoolId(writer: ByteWriter, id: string): void {
+  assert(parsePoolId(id) !== undefined, "an object's id says which branch and epoch it is of");
+  writer.text(id, limits.poolIdBytesMax);
+}
+
+/** Reads what writePoolId wrote. */
+export function readPoolId(reader: ByteReader): string {
+  const id = reader.text(limits.poolIdBytesMax);
+  reader.require(parsePoolId(id) !== undefined, "an object's id does not say which branch and epoch it is of");
+  return id;
 }

@@ -96,7 +96,7 @@ test("memory-25: a node serves the file of format 1, and writes to it only when 
   expect(digest(path)).not.toBe(before);
 });
 
-test("memory-25: a file of a newer format is refused as corrupt, and hurts no other database", async () => {
+test("memory-25: a file of a newer format is refused, and hurts no other database", async () => {
   const path = copyOfGolden();
   const connection = open(path, false);
   connection.run("UPDATE __service_state SET format = ?", BigInt(schemaFormat + 1));
@@ -109,13 +109,13 @@ test("memory-25: a file of a newer format is refused as corrupt, and hurts no ot
     }
   };
   expect(refusal()).toBeInstanceOf(StoreError);
-  expect(refusal()).toMatchObject({ kind: "corrupt", message: expect.stringContaining(String(schemaFormat + 1)) });
+  expect(refusal()).toMatchObject({ kind: "misconfigured", message: expect.stringContaining(String(schemaFormat + 1)) });
   connection.close();
   const service = await startService();
   const { db, path: installed } = await install(service, path);
   const before = digest(installed);
   const { status, json } = await service.call("GET", `/v1/db/${db}/kv/n/bytes`);
-  expect([status, json.code]).toEqual([500, "internal"]);
+  expect([status, json.code]).toEqual([503, "unavailable"]);
   const other = await service.database();
   expect((await service.call("PUT", `/v1/db/${other}/kv/n/k`, "v", { "content-type": "text/plain" })).status).toBe(200);
   expect(digest(installed)).toBe(before);

@@ -1,17 +1,24 @@
 /**
- * Makes test/golden/database-v1.db: a database of every data model, written by the product's own code in a fixed world.
+ * Makes test/golden/database-v1.db, a database of every data model, written by the product's own code in a fixed world,
+ * and one object of each format of object storage beside it.
  * Run it (`node test/support/make-golden.ts`) only for a format that has never been released; afterwards the file stays
  * as it is, and a change of the tables makes a new format with a golden file of its own.
  */
-import { rmSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { limits } from "../../src/base/limits.ts";
+import { encodeCatalog } from "../../src/format/catalog.ts";
+import { encodeHead } from "../../src/format/head.ts";
+import { encodeHistory } from "../../src/format/history.ts";
+import { inlinePress } from "../../src/format/press.ts";
+import { encodeSegment } from "../../src/format/segment.ts";
 import { runWrite, type WriteInput, type WriteKind } from "../../src/model/commands.ts";
 import { createSchema, writeState } from "../../src/model/schema.ts";
 import type { Tx } from "../../src/model/transaction.ts";
 import { VectorCache } from "../../src/model/vector-index.ts";
 import { Connection } from "../../src/sqlite/connection.ts";
 import { runGroup } from "../../src/sqlite/group.ts";
+import { sampleCatalog, sampleDelta, sampleHead, sampleHistory, sampleImage } from "./format-samples.ts";
 
 export const goldenPath = join(import.meta.dirname, "../golden/database-v1.db");
 /** When the first commit was made; each further one is a second later. */
@@ -78,7 +85,7 @@ export function writeGolden(path: string): void {
           return runWrite(kind, tx, input);
         },
       ],
-      () => writeState(connection, { txid: index + 1, committedAtMs }),
+      () => writeState(connection, { txid: index + 1, committedAtMs, tenure: undefined }),
     );
     const [outcome] = group.outcomes;
     if (outcome?.kind !== "done" || !group.changed) throw new Error(`${kind} did not write`, { cause: outcome });
@@ -87,7 +94,21 @@ export function writeGolden(path: string): void {
   connection.close();
 }
 
+/** Where the object of a format lies. */
+export function goldenFormatPath(name: string): string {
+  return join(import.meta.dirname, `../golden/${name}-v1.bin`);
+}
+
+/** Writes the samples of test/support/format-samples.ts, each in its format; the segment's object holds two. */
+export async function writeGoldenFormats(): Promise<void> {
+  writeFileSync(goldenFormatPath("segment"), Buffer.concat([await encodeSegment(sampleDelta, inlinePress), await encodeSegment(sampleImage, inlinePress)]));
+  writeFileSync(goldenFormatPath("head"), encodeHead(sampleHead));
+  writeFileSync(goldenFormatPath("history"), encodeHistory(sampleHistory));
+  writeFileSync(goldenFormatPath("catalog"), encodeCatalog(sampleCatalog));
+}
+
 if (import.meta.main) {
   rmSync(goldenPath, { force: true });
   writeGolden(goldenPath);
+  await writeGoldenFormats();
 }

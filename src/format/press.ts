@@ -1,0 +1,52 @@
+/**
+ * Compression as a door, so that a simulation can keep it on its own thread and in its own order.
+ *
+ * Always true: what one press has made, every other reads; a frame that does not hold exactly the bytes it should is
+ * corrupt, and never grows beyond them in memory. Level 1, as it keeps up with a writer and pages shrink well at any level.
+ */
+import { constants, zstdCompress, zstdCompressSync, zstdDecompress, zstdDecompressSync, type ZstdOptions } from "node:zlib";
+import { StoreError } from "../base/errors.ts";
+
+/** Zstandard, whatever runs it. */
+export interface Press {
+  compress(raw: Uint8Array): Promise<Uint8Array>;
+  /** The raw bytes, exactly `rawBytes` of them; StoreError("corrupt") when they are not. */
+  decompress(pressed: Uint8Array, rawBytes: number): Promise<Uint8Array>;
+}
+
+const packing: ZstdOptions = { params: { [constants.ZSTD_c_compressionLevel]: 1 } };
+
+function checked(raw: Uint8Array, rawBytes: number): Uint8Array {
+  if (raw.length !== rawBytes) throw new StoreError("corrupt", `a compressed frame holds ${raw.length} bytes instead of ${rawBytes}`);
+  return raw;
+}
+
+function broken(error: unknown): StoreError {
+  return new StoreError("corrupt", "a compressed frame cannot be read", { cause: error });
+}
+
+/** In the pool of threads, off the caller's own. */
+export const threadedPress: Press = {
+  compress: (raw) =>
+    new Promise((resolve, reject) => {
+      zstdCompress(raw, packing, (error, pressed) => (error ? reject(error) : resolve(pressed)));
+    }),
+  decompress: (pressed, rawBytes) =>
+    new Promise<Uint8Array>((resolve, reject) => {
+      zstdDecompress(pressed, { maxOutputLength: Math.max(1, rawBytes) }, (error, raw) => (error ? reject(broken(error)) : resolve(raw)));
+    }).then((raw) => checked(raw, rawBytes)),
+};
+
+/** On the caller's thread: the same bytes at once. */
+export const inlinePress: Press = {
+  compress: async (raw) => zstdCompressSync(raw, packing),
+  decompress: async (pressed, rawBytes) => {
+    let raw: Uint8Array;
+    try {
+      raw = zstdDecompressSync(pressed, { maxOutputLength: Math.max(1, rawBytes) });
+    } catch (error) {
+      throw broken(error);
+    }
+    return checked(raw, rawBytes);
+  },
+};

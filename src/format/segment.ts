@@ -1,0 +1,237 @@
+/**
+ * Page data at rest: the pages that consecutive commits changed, or all pages of one state.
+ *
+ * A segment is an index, sealed (format/seal, magic PLSG), and right behind it its frames. An object of the pool is one
+ * or more whole segments, one after the other. The index (varints unless said otherwise):
+ *
+ * | field      | content                                                                                     |
+ * |------------|---------------------------------------------------------------------------------------------|
+ * | kind       | one byte: 0 image, 1 delta                                                                  |
+ * | uuid       | 16 bytes: the database                                                                      |
+ * | branchId   | text: the branch that wrote it                                                              |
+ * | epoch      | the branch's epoch then                                                                     |
+ * | firstTxid  | of the first group; each further group's is one more                                        |
+ * | groups     | their number, and for each:                                                                 |
+ * |  at        |  commit time, Unix ms                                                                       |
+ * |  pages     |  size of the database after it                                                              |
+ * |  images    |  their number, and for each its page number as what it is above the one before (0 at first) |
+ * | frames     | for each 256 images or rest of them, all groups in a row:                                   |
+ * |  length    |  four bytes                                                                                 |
+ * |  checksum  |  four bytes: CRC-32 of the compressed bytes                                                 |
+ *
+ * A frame is the images' bytes under Zstandard. The n-th image of the segment, counted over its groups from 0, is
+ * image `n % framePages` of frame `floor(n / framePages)`.
+ *
+ * Always true: page numbers rise within a group, lie within its size and are never the lock page; an image segment has
+ * one group. Why checksums per frame: the index proves itself and each frame without a pass over the whole, so a
+ * restore can go frame by frame; every other look at an object begins with its SHA-256 from a reference.
+ */
+import { crc32 } from "node:zlib";
+import { assert } from "../base/assert.ts";
+import { StoreError } from "../base/errors.ts";
+import { limits } from "../base/limits.ts";
+import type { ByteReader, ByteWriter } from "./binary.ts";
+import { readBranchId, writeBranchId } from "./object-keys.ts";
+import { lockPage, pageBytes } from "./pages.ts";
+import type { Press } from "./press.ts";
+import { readKind, writeKind, type SegmentKind } from "./refs.ts";
+import { decodeSealedAt, encodeSealed, type SealedFormat } from "./seal.ts";
+
+/** A page as a commit left it. */
+export interface PageImage {
+  /** Page number, from 1. */
+  readonly page: number;
+  /** `pageBytes` of it, canonical. */
+  readonly bytes: Uint8Array;
+}
+
+/** What one commit changed, or all there was after it. */
+export interface PageGroup {
+  readonly txid: number;
+  readonly committedAtMs: number;
+  /** Size of the database after the commit, in pages. */
+  readonly pages: number;
+  /** By page number, ascending. */
+  readonly images: readonly PageImage[];
+}
+
+export interface Segment {
+  readonly kind: SegmentKind;
+  readonly uuid: string;
+  readonly branchId: string;
+  readonly epoch: number;
+  /** Consecutive transaction ids; one group if the kind is `image`. */
+  readonly groups: readonly PageGroup[];
+}
+
+/** A group without its bytes. */
+export interface GroupIndex {
+  readonly txid: number;
+  readonly committedAtMs: number;
+  readonly pages: number;
+  /** Which pages it has images of, ascending. */
+  readonly pageNumbers: Uint32Array;
+}
+
+/** A compressed stretch of images. */
+export interface FrameIndex {
+  /** Where it begins, from the start of the object. */
+  readonly offset: number;
+  readonly bytes: number;
+  /** How many images it holds. */
+  readonly rawPages: number;
+  readonly crc32: number;
+}
+
+/** All that a segment says before its frames. */
+export interface SegmentIndex {
+  readonly kind: SegmentKind;
+  readonly uuid: string;
+  readonly branchId: string;
+  readonly epoch: number;
+  readonly groups: readonly GroupIndex[];
+  readonly frames: readonly FrameIndex[];
+  /** Where the segment begins in its object. */
+  readonly offset: number;
+  /** Length of the segment. */
+  readonly bytes: number;
+}
+
+/** Images in a frame: 1 MiB before compression, so that one frame never costs much memory. */
+export const framePages = 256;
+
+const format: SealedFormat = { what: "a segment", magic: "PLSG", version: 1, bytesMax: limits.segmentIndexBytesMax };
+
+/** The whole segment as bytes. Holds the compressed bytes twice and one frame at a time before compression. */
+export async function encodeSegment(segment: Segment, press: Press): Promise<Uint8Array> {
+  checkSegment(segment);
+  const images = segment.groups.flatMap((group) => group.images);
+  const frames: Uint8Array[] = [];
+  for (let at = 0; at < images.length; at += framePages) {
+    frames.push(await press.compress(joined(images.slice(at, at + framePages))));
+  }
+  const index = encodeSealed(format, (writer) => writeIndex(writer, segment, frames));
+  return new Uint8Array(Buffer.concat([index, ...frames]));
+}
+
+function checkSegment({ kind, groups }: Segment): void {
+  assert(groups.length >= 1 && (kind === "delta" || groups.length === 1), "an image is of one state");
+  let images = 0;
+  for (const [index, group] of groups.entries()) {
+    assert(group.txid === groups[0]!.txid + index, "the groups of a segment follow each other");
+    assert(group.pages <= limits.databasePagesMax, "a database has fewer than 2^25 pages");
+    let last = 0;
+    for (const { page, bytes } of group.images) {
+      assert(page > last && page <= group.pages && page !== lockPage, "page numbers rise, within the database");
+      assert(bytes.length === pageBytes, "a page image is one whole page");
+      last = page;
+    }
+    images += group.images.length;
+  }
+  assert(images <= limits.segmentPagesMax, "a segment has a bounded number of images");
+}
+
+function joined(images: readonly PageImage[]): Uint8Array {
+  const raw = new Uint8Array(images.length * pageBytes);
+  for (const [index, { bytes }] of images.entries()) raw.set(bytes, index * pageBytes);
+  return raw;
+}
+
+function writeIndex(writer: ByteWriter, segment: Segment, frames: readonly Uint8Array[]): void {
+  writeKind(writer, segment.kind);
+  writer.uuid(segment.uuid);
+  writeBranchId(writer, segment.branchId);
+  writer.varint(segment.epoch);
+  writer.varint(segment.groups[0]!.txid);
+  writer.list(segment.groups, limits.segmentGroupsMax, (group) => {
+    writer.varint(group.committedAtMs);
+    writer.varint(group.pages);
+    let last = 0;
+    writer.list(group.images, limits.segmentPagesMax, ({ page }) => {
+      writer.varint(page - last);
+      last = page;
+    });
+  });
+  for (const frame of frames) {
+    writer.u32(frame.length);
+    writer.u32(crc32(frame));
+  }
+}
+
+/** Every segment of an object, whose SHA-256 the caller has verified. The images are views of their frames. Throws StoreError("corrupt"). */
+export async function decodeSegments(object: Uint8Array, press: Press): Promise<Segment[]> {
+  const segments: Segment[] = [];
+  for (const index of readSegmentIndexes(object)) {
+    const frames: Uint8Array[] = [];
+    for (const number of index.frames.keys()) frames.push(await decodeFrame(object, index, number, press));
+    let ordinal = 0;
+    const imageOf = (page: number): PageImage => {
+      const start = (ordinal % framePages) * pageBytes;
+      const frame = frames[Math.floor(ordinal / framePages)]!;
+      ordinal++;
+      return { page, bytes: frame.subarray(start, start + pageBytes) };
+    };
+    const { kind, uuid, branchId, epoch } = index;
+    const groups = index.groups.map(({ pageNumbers, ...group }) => ({ ...group, images: Array.from(pageNumbers, imageOf) }));
+    segments.push({ kind, uuid, branchId, epoch, groups });
+  }
+  return segments;
+}
+
+/** What an object's segments say before their frames; decompresses nothing. Throws StoreError("corrupt"). */
+export function readSegmentIndexes(object: Uint8Array): SegmentIndex[] {
+  const indexes: SegmentIndex[] = [];
+  let at = 0;
+  do {
+    const { content, end } = decodeSealedAt(format, object, at, readIndex);
+    let offset = end;
+    const frames = content.frames.map((frame) => {
+      const placed = { offset, ...frame };
+      offset += frame.bytes;
+      return placed;
+    });
+    if (offset > object.length) throw new StoreError("corrupt", "a segment cannot be read: it ends too early");
+    indexes.push({ ...content, frames, offset: at, bytes: offset - at });
+    at = offset;
+  } while (at < object.length);
+  return indexes;
+}
+
+function readIndex(reader: ByteReader): Omit<SegmentIndex, "frames" | "offset" | "bytes"> & { readonly frames: readonly Omit<FrameIndex, "offset">[] } {
+  const kind = readKind(reader);
+  const uuid = reader.uuid();
+  const branchId = readBranchId(reader);
+  const epoch = reader.varint();
+  let txid = reader.varint();
+  const groups = reader.list(limits.segmentGroupsMax, () => readGroup(reader, txid++));
+  reader.require(groups.length >= 1 && (kind === "delta" || groups.length === 1), "it has the wrong number of groups");
+  reader.require(Number.isSafeInteger(txid), "a transaction id is larger than 2^53 - 1");
+  let images = groups.reduce((sum, group) => sum + group.pageNumbers.length, 0);
+  reader.require(images <= limits.segmentPagesMax, "it has too many images");
+  const frames: Omit<FrameIndex, "offset">[] = [];
+  for (; images > 0; images -= framePages) frames.push({ rawPages: Math.min(images, framePages), bytes: reader.u32(), crc32: reader.u32() });
+  return { kind, uuid, branchId, epoch, groups, frames };
+}
+
+function readGroup(reader: ByteReader, txid: number): GroupIndex {
+  const committedAtMs = reader.varint();
+  const pages = reader.varint();
+  reader.require(pages <= limits.databasePagesMax, "a database is too large");
+  let last = 0;
+  const pageNumbers = reader.list(limits.segmentPagesMax, () => {
+    const page = last + reader.varint();
+    reader.require(page > last && page <= pages && page !== lockPage, "a page number does not rise, or lies outside the database");
+    last = page;
+    return page;
+  });
+  return { txid, committedAtMs, pages, pageNumbers: Uint32Array.from(pageNumbers) };
+}
+
+/** The images of one frame, one after the other. Throws StoreError("corrupt"). */
+export async function decodeFrame(object: Uint8Array, index: SegmentIndex, frameNumber: number, press: Press): Promise<Uint8Array> {
+  const frame = index.frames[frameNumber];
+  assert(frame !== undefined, "a segment has the frame that is asked for");
+  const pressed = object.subarray(frame.offset, frame.offset + frame.bytes);
+  if (crc32(pressed) !== frame.crc32) throw new StoreError("corrupt", "a segment's frame has a wrong checksum");
+  return press.decompress(pressed, frame.rawPages * pageBytes);
+}

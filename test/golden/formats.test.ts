@@ -1,0 +1,33 @@
+/** Objects of an older format stay readable: what a branch consists of outlives the program that wrote it. */
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { decodeCatalog, encodeCatalog } from "../../src/format/catalog.ts";
+import { decodeHead, encodeHead } from "../../src/format/head.ts";
+import { decodeHistory, encodeHistory } from "../../src/format/history.ts";
+import { inlinePress } from "../../src/format/press.ts";
+import { decodeSegments } from "../../src/format/segment.ts";
+import { sampleCatalog, sampleDelta, sampleHead, sampleHistory, sampleImage } from "../support/format-samples.ts";
+import { goldenFormatPath } from "../support/make-golden.ts";
+
+const golden = (name: string): Uint8Array => new Uint8Array(readFileSync(goldenFormatPath(name)));
+
+test.each([
+  ["head", sampleHead, () => decodeHead(golden("head")), () => encodeHead(sampleHead)],
+  ["history", sampleHistory, () => decodeHistory(golden("history")), () => encodeHistory(sampleHistory)],
+  ["catalog", sampleCatalog, () => decodeCatalog(golden("catalog")), () => encodeCatalog(sampleCatalog)],
+])("the %s of format 1 is read as it was meant, and written byte for byte as it was", (name, sample, decode, encode) => {
+  expect(decode()).toEqual(sample);
+  expect(encode(), "the format has changed: raise its version, keep reading the old one, add a golden file").toEqual(golden(name));
+});
+
+test("the segments of format 1 are read as they were meant", async () => {
+  // Compressed bytes may differ from one release of Zstandard to the next, so only the reading is held.
+  const segments = await decodeSegments(golden("segment"), inlinePress);
+  expect(segments.map(({ kind }) => kind)).toEqual(["delta", "image"]);
+  for (const [index, sample] of [sampleDelta, sampleImage].entries()) {
+    const { groups, ...rest } = segments[index]!;
+    const { groups: wanted, ...wantedRest } = sample;
+    expect(rest).toEqual(wantedRest);
+    expect(groups.map((group) => ({ ...group, images: group.images.map(({ page, bytes }) => ({ page, bytes: new Uint8Array(bytes) })) }))).toEqual(wanted);
+  }
+});

@@ -1,0 +1,113 @@
+/** One object of each format at rest that uses all of its fields, and the ways in which objects get damaged. */
+import { expect } from "vitest";
+import { StoreError } from "../../src/base/errors.ts";
+import type { Catalog } from "../../src/format/catalog.ts";
+import type { Head } from "../../src/format/head.ts";
+import type { History } from "../../src/format/history.ts";
+import { pageBytes } from "../../src/format/pages.ts";
+import type { SegmentRef } from "../../src/format/refs.ts";
+import type { Segment } from "../../src/format/segment.ts";
+
+const uuid = "0f8fad5b-d9cb-469f-a165-70867728950e";
+const branchId = "01HF7YAT000000000000000001";
+const startMs = 1_700_000_000_000;
+
+/** Bytes that count up from `first`, over and over. */
+export function countingBytes(count: number, first: number): Uint8Array {
+  return Uint8Array.from({ length: count }, (_, index) => (first + index) & 0xff);
+}
+
+/** The groups of a delta: one with two pages, one that shrinks the database and changes none, one with one page. */
+export const sampleDelta: Segment = {
+  kind: "delta",
+  uuid,
+  branchId,
+  epoch: 3,
+  groups: [
+    { txid: 41, committedAtMs: startMs, pages: 300_000, images: [{ page: 1, bytes: countingBytes(pageBytes, 1) }, { page: 300_000, bytes: countingBytes(pageBytes, 2) }] },
+    { txid: 42, committedAtMs: startMs + 1, pages: 7, images: [] },
+    { txid: 43, committedAtMs: startMs - 1, pages: 7, images: [{ page: 7, bytes: new Uint8Array(pageBytes) }] },
+  ],
+};
+
+/** An image of a state of two pages. */
+export const sampleImage: Segment = {
+  kind: "image",
+  uuid,
+  branchId: "main",
+  epoch: 1,
+  groups: [{ txid: 9, committedAtMs: startMs, pages: 2, images: [{ page: 1, bytes: countingBytes(pageBytes, 3) }, { page: 2, bytes: countingBytes(pageBytes, 4) }] }],
+};
+
+export const sampleRefs: readonly SegmentRef[] = [
+  { kind: "image", id: "main-1-01HF7YAT000000000000000002", firstTxid: 9, lastTxid: 9, cut: false, lastAtMs: startMs, bytes: 1_000, rawBytes: 8_192, sha256: countingBytes(32, 5) },
+  { kind: "delta", id: `${branchId}-9007199254740991-01HF7YAT000000000000000003`, firstTxid: 10, lastTxid: 2 ** 53 - 1, cut: true, lastAtMs: startMs + 9, bytes: 2_000, rawBytes: 2 ** 40, sha256: countingBytes(32, 6) },
+];
+
+export const sampleHead: Head = {
+  uuid,
+  branchId,
+  epoch: 3,
+  seq: 1_000,
+  nonce: countingBytes(16, 7),
+  prevHash: countingBytes(32, 8),
+  node: "node-α",
+  tenures: [
+    { epoch: 2, id: countingBytes(16, 9), firstTxid: 1, lastTxid: 30 },
+    { epoch: 3, id: countingBytes(16, 10), firstTxid: 41, lastTxid: 40 },
+  ],
+  lost: [{ firstTxid: 31, lastTxid: 40 }],
+  txid: 30,
+  committedAtMs: startMs,
+  reservedTo: 10_040,
+  pages: 7,
+  fromTxid: 9,
+  floorTxid: 5,
+  refs: sampleRefs,
+  tail: [{ firstTxid: 41, lastTxid: 43, lastAtMs: startMs + 5, rawBytes: 12_288, bytes: countingBytes(40, 11) }],
+  history: { id: `${branchId}-3-01HF7YAT000000000000000004`, bytes: 333, sha256: countingBytes(32, 12) },
+  settledUlid: "01HF7YAT000000000000000005",
+};
+
+export const sampleHistory: History = {
+  uuid,
+  branchId: "main",
+  lines: [
+    { fromTxid: 9, toTxid: 20, endedAtMs: startMs, refs: sampleRefs },
+    { fromTxid: 21, toTxid: 21, endedAtMs: startMs + 1, refs: [] },
+  ],
+  checkpoints: [{ name: "before the übung", txid: 12, createdAtMs: startMs }],
+};
+
+export const sampleCatalog: Catalog = {
+  uuid,
+  seq: 12,
+  nonce: countingBytes(16, 13),
+  createdAtMs: startMs,
+  branches: [
+    { name: "main", id: "main", createdAtMs: startMs, parent: undefined, ttlAtMs: undefined },
+    { name: "Later", id: branchId, createdAtMs: startMs + 1, parent: { name: "main", id: "main", forkTxid: 17 }, ttlAtMs: startMs + 60_000 },
+    { name: "dev", id: "01HF7YAT000000000000000006", createdAtMs: startMs + 2, parent: { name: "Later", id: branchId, forkTxid: 18 }, ttlAtMs: undefined },
+  ],
+  condemned: [{ key: "seg/main-1-01HF7YAT000000000000000002", atMs: startMs + 3 }],
+  deletedAtMs: startMs + 4,
+};
+
+/** Expects an object that was cut anywhere, lengthened, or has any one bit flipped to be refused as corrupt. */
+export async function expectDamageRefused(bytes: Uint8Array, decode: (bytes: Uint8Array) => unknown): Promise<void> {
+  const damaged: [how: string, bytes: Uint8Array][] = [["lengthened", Uint8Array.of(...bytes, 0)]];
+  for (const at of bytes.keys()) {
+    damaged.push([`cut to ${at} bytes`, bytes.slice(0, at)]);
+    for (let bit = 1; bit <= 0x80; bit *= 2) damaged.push([`bit ${bit} of byte ${at} flipped`, bytes.with(at, bytes[at]! ^ bit)]);
+  }
+  const accepted: string[] = [];
+  for (const [how, object] of damaged) {
+    try {
+      await decode(object);
+      accepted.push(how);
+    } catch (error) {
+      if (!(error instanceof StoreError && error.kind === "corrupt")) throw new Error(`${how}: not refused as corrupt`, { cause: error });
+    }
+  }
+  expect(accepted).toEqual([]);
+}

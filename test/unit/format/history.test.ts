@@ -1,0 +1,32 @@
+import { expect, test } from "vitest";
+import { AssertionFault } from "../../../src/base/assert.ts";
+import { limits } from "../../../src/base/limits.ts";
+import { decodeHistory, encodeHistory, type History } from "../../../src/format/history.ts";
+import { expectDamageRefused, sampleHistory, sampleRefs } from "../../support/format-samples.ts";
+
+const checkpoint = { name: "c".repeat(limits.checkpointNameBytesMax), txid: 2 ** 53 - 1, createdAtMs: 0 };
+
+test("a history comes back as it was", () => {
+  for (const history of [sampleHistory, { ...sampleHistory, lines: [], checkpoints: [] }]) expect(decodeHistory(encodeHistory(history))).toEqual(history);
+});
+
+test("a history of many lines and checkpoints comes back as it was", () => {
+  const lines = Array.from({ length: limits.historyLinesMax }, (_, index) => ({ fromTxid: index, toTxid: 2 * index, endedAtMs: index, refs: sampleRefs }));
+  const history: History = { ...sampleHistory, lines, checkpoints: Array(limits.checkpointsMax).fill(checkpoint) };
+  expect(decodeHistory(encodeHistory(history))).toEqual(history);
+});
+
+test("damage anywhere is refused as corrupt", async () => {
+  await expectDamageRefused(encodeHistory(sampleHistory), decodeHistory);
+});
+
+test.each<[string, Partial<History>]>([
+  ["one line too many", { lines: Array(limits.historyLinesMax + 1).fill(sampleHistory.lines[1]) }],
+  ["one checkpoint too many", { checkpoints: Array(limits.checkpointsMax + 1).fill(checkpoint) }],
+  ["more bytes than its bound", { lines: Array(160).fill({ ...sampleHistory.lines[0], refs: Array(limits.lineRefsMax).fill(sampleRefs[1]) }) }],
+  ["a checkpoint of too long a name", { checkpoints: [{ ...checkpoint, name: `${checkpoint.name}c` }] }],
+  ["a line that ends before it begins", { lines: [{ ...sampleHistory.lines[0]!, toTxid: 1 }] }],
+  ["a foreign branch id", { branchId: "dev" }],
+])("a history with %s is a bug", (_name, change) => {
+  expect(() => encodeHistory({ ...sampleHistory, ...change })).toThrow(AssertionFault);
+});
