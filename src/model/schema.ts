@@ -4,8 +4,10 @@
  * Each data model owns its DDL; this file owns the one row that says how far the database has come. The transaction id
  * lives in the pages, so that whoever has the file knows its position without any side file.
  */
+import { assert } from "../base/assert.ts";
 import { StoreError } from "../base/errors.ts";
 import type { Connection } from "../sqlite/connection.ts";
+import { onlyRowOf, type StoredValue } from "../sqlite/record.ts";
 import { docsSchema } from "./docs.ts";
 import { kvSchema } from "./kv.ts";
 import { memorySchema } from "./memory-schema.ts";
@@ -14,14 +16,18 @@ import { vectorsSchema } from "./vectors.ts";
 /** Raised when a table changes; a newer file than the program knows is refused, never guessed at. */
 export const schemaFormat = 1;
 
+const tenureBytes = 16;
+
+/** One row that never outgrows its page: the root page of the table is all of it, for as long as the file lives. */
 const stateSchema = `
   CREATE TABLE __service_state (
     id INTEGER PRIMARY KEY CHECK (id = 1),
     format INTEGER NOT NULL,
     txid INTEGER NOT NULL,
-    committed_at INTEGER NOT NULL
+    committed_at INTEGER NOT NULL,
+    tenure BLOB CHECK (length(tenure) = ${tenureBytes})
   ) STRICT;
-  INSERT INTO __service_state (id, format, txid, committed_at) VALUES (1, ${schemaFormat}, 0, 0);
+  INSERT INTO __service_state (id, format, txid, committed_at, tenure) VALUES (1, ${schemaFormat}, 0, 0, NULL);
 `;
 
 /** Creates every reserved table in an empty database, at transaction id 0. */
@@ -33,21 +39,55 @@ export interface DatabaseState {
   readonly txid: number;
   /** Unix ms of the last commit; commit times never go back, whatever the clock does. */
   readonly committedAtMs: number;
+  /** The claim of the branch under which the commit was made, 16 bytes; undefined until a writer has claimed it. */
+  readonly tenure: Uint8Array | undefined;
 }
 
-/** Where the database stands. Throws StoreError("corrupt") when the file is not one of ours, or too new. */
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}
+
+/** The row as a state, however it was read. */
+function stateOf(format: StoredValue, txid: StoredValue, committedAtMs: StoredValue, tenure: StoredValue): DatabaseState {
+  if (format !== schemaFormat) {
+    // Not a fault of the file: a newer build reads it.
+    throw new StoreError(typeof format === "number" && format > schemaFormat ? "misconfigured" : "corrupt", `the database file has format ${typeof format === "number" ? format : "unknown"}; this build reads ${schemaFormat}`);
+  }
+  if (!isCount(txid) || !isCount(committedAtMs)) throw new StoreError("corrupt", "the state row has no transaction id or no time");
+  if (tenure === null) return { txid, committedAtMs, tenure: undefined };
+  if (!(tenure instanceof Uint8Array) || tenure.length !== tenureBytes) throw new StoreError("corrupt", "the state row has no sound tenure");
+  return { txid, committedAtMs, tenure: new Uint8Array(tenure) };
+}
+
+/** Where the database stands. Throws StoreError: "corrupt" when the file is not one of ours, "misconfigured" when it is too new. */
 export function readState(connection: Connection): DatabaseState {
-  const row = connection.get<{ format: number; txid: number; committed_at: number }>(
-    "SELECT format, txid, committed_at FROM __service_state WHERE id = 1",
+  const row = connection.get<{ format: number; txid: number; committed_at: number; tenure: Uint8Array | null }>(
+    "SELECT format, txid, committed_at, tenure FROM __service_state WHERE id = 1",
   );
   if (row === undefined) throw new StoreError("corrupt", "the database file has no state row");
-  if (row.format !== schemaFormat) {
-    throw new StoreError("corrupt", `the database file has format ${row.format}; this build reads ${schemaFormat}`);
-  }
-  return { txid: row.txid, committedAtMs: row.committed_at };
+  return stateOf(row.format, row.txid, row.committed_at, row.tenure);
 }
 
 /** Records the group's transaction id inside the group's own transaction. */
 export function writeState(connection: Connection, state: DatabaseState): void {
-  connection.run("UPDATE __service_state SET txid = ?, committed_at = ? WHERE id = 1", state.txid, state.committedAtMs);
+  assert(isCount(state.txid) && isCount(state.committedAtMs), "a state is a count of commits and a time");
+  connection.run(
+    "UPDATE __service_state SET txid = ?, committed_at = ?, tenure = ? WHERE id = 1",
+    state.txid, state.committedAtMs, state.tenure ?? null,
+  );
+}
+
+/** The page that holds the state row, the same for the life of the file: every commit has an image of it. */
+export function stateRootPage(connection: Connection): number {
+  const row = connection.get<{ rootpage: number }>("SELECT rootpage FROM sqlite_schema WHERE type = 'table' AND name = '__service_state'");
+  if (row === undefined) throw new StoreError("corrupt", "the database file has no state table");
+  return row.rootpage;
+}
+
+/** The state in an image of that page: what `readState` says of the database as it was then. Throws StoreError("corrupt"). */
+export function stateOfPage(page: Uint8Array): DatabaseState {
+  const { rowid, values } = onlyRowOf(page);
+  const [id, format, txid, committedAtMs, tenure, ...more] = values;
+  if (rowid !== 1 || id !== null || tenure === undefined || more.length > 0) throw new StoreError("corrupt", "the page does not hold the state row");
+  return stateOf(format!, txid!, committedAtMs!, tenure);
 }

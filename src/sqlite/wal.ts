@@ -9,6 +9,8 @@
  * connection closes. Opening and closing the log takes no lock away (none is held on it); the main database file must
  * never be opened like this while a connection lives, because POSIX drops a process's locks at the first close.
  */
+import { constants } from "node:fs";
+import { open } from "node:fs/promises";
 import { closeSync, existsSync, fdatasync, fstatSync, fsyncSync, openSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { assert } from "../base/assert.ts";
@@ -18,6 +20,8 @@ import { Connection } from "./connection.ts";
 export interface Disk {
   /** Resolves when the file's data and length are on stable storage. */
   fdatasync(descriptor: number, path: string): Promise<void>;
+  /** Resolves when the directory's entries are on stable storage. */
+  syncDirectory(path: string): Promise<void>;
 }
 
 export const realDisk: Disk = {
@@ -25,6 +29,14 @@ export const realDisk: Disk = {
     new Promise((resolve, reject) => {
       fdatasync(descriptor, (error) => (error ? reject(error) : resolve()));
     }),
+  syncDirectory: async (path) => {
+    const handle = await open(path, constants.O_RDONLY | constants.O_DIRECTORY);
+    try {
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+  },
 };
 
 export class WalFile {
