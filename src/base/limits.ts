@@ -149,6 +149,8 @@ export const limits = {
   /** SQLite's own page cache of an open database. */
   pageCacheKiB: 2 * 1024,
   walCheckpointBytes: 16 * MiB,
+  /** The log is read in pieces of this size; each thread has one buffer for it. */
+  walChunkBytes: 1 * MiB,
   /** A long read can keep the log from being checkpointed; beyond this, writes are shed until it ends. */
   walBytesMax: 512 * MiB,
   /** A lone write is synced on its engine thread while fsyncs are faster than this; slower ones go to the pool. */
@@ -167,6 +169,9 @@ export const limits = {
   groupCommandsEager: 32,
   idleCloseMs: 30_000,
   sweepIntervalMs: 60_000,
+
+  // Branches
+  branchTtlSecsMax: 10 * 365 * 86_400,
 
   // Wires
   controlBodyBytesMax: 1 * MiB,
@@ -219,6 +224,97 @@ export const limits = {
   settingBytesMax: Number.MAX_SAFE_INTEGER,
   /** The least duration a policy may set, and so the least ceiling above it. */
   policySecsMin: 60,
+
+  // Formats at rest (format/)
+  /** SQLite's page types are told by their first byte, which holds only below 2^25 pages. */
+  databasePagesMax: 2 ** 25 - 1,
+  segmentGroupsMax: 65_536,
+  /** Page images in one segment, 4 GiB before compression: far above what one transaction may log. */
+  segmentPagesMax: 2 ** 20,
+  segmentIndexBytesMax: 8 * MiB,
+  /** References of one line: more must be packed first. 1024 of them take 128 KiB at most. */
+  lineRefsMax: 1024,
+  /** A ULID, or `main`. */
+  branchIdBytesMax: 26,
+  /** An id of the pool is a branch id, an epoch and a ULID; its key adds a folder. */
+  poolIdBytesMax: 80,
+  poolKeyBytesMax: 96,
+  nodeIdBytesMax: 4 * KiB,
+  /** Every change of a branch rewrites its head. */
+  headBytesMax: 256 * KiB,
+  headTenuresMax: 16,
+  headLostMax: 256,
+  /** Small durable groups that wait in the head to be shipped as a segment. */
+  tailBytesMax: 32 * KiB,
+  tailSegmentsMax: 64,
+  historyBytesMax: 16 * MiB,
+  historyLinesMax: 4096,
+  checkpointsMax: 1000,
+  checkpointNameBytesMax: 256,
+  catalogBytesMax: 4 * MiB,
+  branchesMax: 1000,
+  /** Objects of one database that wait for their grace to end; further ones are condemned when these are gone. */
+  condemnedMax: 10_000,
+
+  // Lines and restore (engine/lines, engine/restore, engine/packing)
+  /** So many objects of one size are concatenated into one: a line of n objects is written log16(n) times over. */
+  packRefsMin: 16,
+  /** So many of whatever size are concatenated too: sizes may alternate so that no sixteen of one size ever come together. */
+  packRefsMax: 64,
+  /** Sizes that count as one. What has reached the last is half a full pack or more, and is never written again. */
+  packTierBytes: [256 * KiB, 4 * MiB, 32 * MiB],
+  packBytesMax: 64 * MiB,
+  /** Deltas below this never ask for a new base image, however small the database. */
+  rebaseBytesMin: 4 * MiB,
+  /** Page images in one object of a base image: 64 MiB before compression. */
+  imageObjectPages: 16_384,
+  /** A new base image of up to this size is checked by SQLite too, on the engine's thread: about 20 ms. */
+  checkedImageBytesMax: 8 * MiB,
+  /** Objects of one restore that are fetched ahead, and their bytes together unless a single one has more. */
+  restoreFetchesMax: 8,
+  restoreBytesMax: 128 * MiB,
+
+  // Shipping (engine/shipper, engine/branch-head)
+  /** Transaction ids that a claim reserves ahead: an outage of the store as long as is allowed must not use them up. */
+  txidReserve: 100_000,
+  /** Standard writes are shipped at the latest after this. */
+  shipIntervalMs: 1_000,
+  /** And as soon as the log has grown by this: about 1 MiB of segments, as pages of rows compress. */
+  shipLogBytes: 4 * MiB,
+  /** Log that goes into one segment, unless a single group has more. */
+  segmentLogBytes: 8 * MiB,
+  shipRetryMsMin: 100,
+  shipRetryMsMax: 5_000,
+  /** Branches of one thread that talk to the store at once. */
+  shipsAtOnceMax: 32,
+  /** Tries to settle one doubtful put before its caller is told to come back. */
+  doubtRetriesMax: 3,
+  /** Catalogs and claimed heads that a thread remembers after their databases were closed. */
+  catalogsHeldMax: 10_000,
+  headsHeldMax: 10_000,
+  /** Garbage is looked for this long after there may be some: several packs of a busy branch share one look. */
+  collectAfterMs: 60_000,
+  /** Jobs of one thread that pack objects or make base images. */
+  upkeepAtOnceMax: 1,
+  /** How long a stopping node tries to ship what is left; the rest stays in the log. */
+  lastShipMs: 8_000,
+
+  // Object storage
+  /** One attempt of a request must have its answer by then; an answer's body has as long again. */
+  storeAnswerMs: 10_000,
+  /** A body that is sent or read adds time at this rate: slower lines are taken for dead. */
+  storeBytesPerMsMin: 256,
+  /** Attempts of one request, as long as a repeat is safe. */
+  storeAttemptsMax: 8,
+  /** The longest pause before the first repeat; it doubles with each. Pauses are random below it, so that a crowd disperses. */
+  storeBackoffMs: 50,
+  storeBackoffMsMax: 4_000,
+  /** After this long a request is not repeated any more. */
+  storeRepeatMs: 30_000,
+  /** Connections of one thread to the object store; further requests wait for one. */
+  storeConnectionsMax: 64,
+  /** Keys in one page of a listing; S3 gives no more. */
+  storeListMax: 1_000,
 
   // Control plane
   databasesListMax: 100_000,

@@ -5,13 +5,15 @@
  * `claimCacheMs`, and never for a decision that a conditional put makes. Must not know: engines, tokens, wires.
  */
 import { assert } from "../base/assert.ts";
+import { bytesOf, utf8Of } from "../base/bytes.ts";
 import { ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { World } from "../base/world.ts";
 import { decodeNameClaim, encodeNameClaim, type NameClaim } from "../format/name-claim.ts";
 import { isNamePart, profileOfDatabaseName } from "../format/names.ts";
-import { databaseNameOfClaimKey, nameClaimKey, nameClaimPrefix } from "../format/object-keys.ts";
+import { databaseNameOfClaimKey, nameClaimKey, nameClaimPrefix, purgeKey, purgePrefix } from "../format/object-keys.ts";
 import type { ObjectStore, PutCondition } from "../store/object-store.ts";
+import { putImmutable } from "../store/settled-put.ts";
 
 /** A database that exists. */
 export interface DatabaseRecord {
@@ -82,6 +84,23 @@ export class Databases {
     return found;
   }
 
+  /** Uuids of deleted databases whose objects may not all be purged yet. */
+  async deletedUuids(): Promise<string[]> {
+    const deleted: string[] = [];
+    for (let after: string | undefined; ; ) {
+      const page = await this.#store.list(purgePrefix, { after, limit: listPageSize });
+      for (const { key } of page.objects) {
+        const uuid = key.slice(purgePrefix.length);
+        const marker = await this.#store.get(key);
+        const name = marker && utf8Of(marker.bytes);
+        // The marker is written before the tombstone: a deletion that did not come to pass leaves one that means nothing.
+        if (name && (await this.find(name))?.uuid !== uuid) deleted.push(uuid);
+      }
+      if (page.next === undefined) return deleted;
+      after = page.next;
+    }
+  }
+
   /** Turns the claim into a tombstone and gives what it held. Throws database_not_found. */
   async remove(name: string): Promise<DatabaseRecord> {
     for (let race = 0; race < racesMax; race++) {
@@ -90,6 +109,8 @@ export class Databases {
       if (record === undefined || claim === undefined || version === undefined) {
         throw new ServiceError("database_not_found", `database ${name} does not exist`);
       }
+      // Whatever happens after the tombstone, this tells that there are objects to purge.
+      await putImmutable(this.#store, purgeKey(record.uuid), bytesOf(name));
       const tombstone = { ...claim, deletedAtMs: Math.max(this.#world.nowMs(), claim.createdAtMs) };
       if (await this.#put(name, tombstone, { kind: "version", version })) return record;
     }

@@ -11,7 +11,7 @@ import type { ReadInput, ReadKind, ReadOutput, WriteInput, WriteKind, WriteOutpu
 import type { SqlBatch, SqlOutcome, SqlStatementResult } from "../model/sql.ts";
 import { interrupt } from "../sqlite/guard.ts";
 import type { Answer } from "./database.ts";
-import type { EngineAnswer, EngineCall, EngineCounters, FromEngine, Pinned, Target, ToEngine, Work } from "./protocol.ts";
+import { laneOf, type BranchAct, type BranchResults, type EngineAnswer, type EngineCall, type EngineCounters, type FromEngine, type Pinned, type Target, type ToEngine, type Work } from "./protocol.ts";
 import type { Readers } from "./readers.ts";
 
 /** What carries messages to one engine and back. */
@@ -29,6 +29,8 @@ export interface CallOptions {
   readonly bytes?: number;
   /** Aborted when the caller has gone away; a running read of user SQL is then stopped. */
   readonly signal?: AbortSignal;
+  /** A write is answered only when object storage covers it. */
+  readonly durable?: boolean;
 }
 
 interface Pending {
@@ -40,7 +42,7 @@ interface Pending {
 
 const restartPauseMsMin = 100;
 const restartPauseMsMax = 10_000;
-const noCounters: EngineCounters = { groups: 0, writes: 0, fsyncs: 0, opened: 0, evicted: 0 };
+const noCounters: EngineCounters = { groups: 0, writes: 0, fsyncs: 0, headPuts: 0, bytesPut: 0, opened: 0, evicted: 0 };
 
 /** What is known of a database that a read holds open. */
 interface Pin {
@@ -52,7 +54,7 @@ const deadlineCheckMs = 50;
 
 export class EngineClient {
   readonly #lanes: EngineLane[];
-  readonly #spawn: () => EngineLane;
+  readonly #spawn: (lane: number) => EngineLane;
   readonly #readers: Readers | undefined;
   readonly #world: World;
   readonly #log: Log;
@@ -68,8 +70,8 @@ export class EngineClient {
   #flushing = false;
   #checking = false;
 
-  /** `spawn` starts one engine; it is called again for an engine that was lost. */
-  constructor(threads: number, spawn: () => EngineLane, readers: Readers | undefined, world: World, log: Log) {
+  /** `spawn` starts the engine of one lane; it is called again for an engine that was lost. */
+  constructor(threads: number, spawn: (lane: number) => EngineLane, readers: Readers | undefined, world: World, log: Log) {
     this.#spawn = spawn;
     this.#readers = readers;
     this.#world = world;
@@ -119,7 +121,7 @@ export class EngineClient {
       const answer = await this.#readers.run({ uuid: target.uuid, path: pinned.value.path, batch, ticket: this.#nextId++, deadlineMs, signal });
       seenTxid = Math.max(seenTxid, answer.txid ?? 0);
       const value = this.#valueOf({ ...answer, txid: seenTxid }) as SqlOutcome;
-      return { value, txid: seenTxid };
+      return { value, txid: seenTxid, durableTxid: pinned.durableTxid };
     } catch (error) {
       // Refused while it waited for a thread: the database was reached all the same.
       const isBare = error instanceof ServiceError && error.detail.txid === undefined;
@@ -127,6 +129,16 @@ export class EngineClient {
     } finally {
       await this.#call(target, { kind: "unpin", token: pinned.value.token, seenTxid }, { deadlineMs: Infinity });
     }
+  }
+
+  /** Resolves once object storage covers everything that is committed on the branch. */
+  async sync(target: Target, options: CallOptions): Promise<Answer<undefined>> {
+    return (await this.#call(target, { kind: "sync" }, options)) as Answer<undefined>;
+  }
+
+  /** Changes branches, checkpoints or history. */
+  async branch<Act extends BranchAct>(target: Target, act: Act, options: CallOptions): Promise<Answer<BranchResults[Act["act"]]>> {
+    return (await this.#call(target, { kind: "branch", act }, options)) as Answer<BranchResults[Act["act"]]>;
   }
 
   /** Closes the database and removes its files from this node. */
@@ -148,7 +160,7 @@ export class EngineClient {
   }
 
   #start(index: number): EngineLane {
-    const lane = this.#spawn();
+    const lane = this.#spawn(index);
     lane.listen((message) => this.#hear(index, message), (error) => this.#lost(index, error));
     return lane;
   }
@@ -160,14 +172,14 @@ export class EngineClient {
       if (this.#down.has(lane)) return reject(new ServiceError("unavailable", "the engine thread was lost and is being started again", { retryAfterSecs: 1 }));
       const budgetMs = options.deadlineMs - this.#world.monotonicMs();
       this.#pending.set(id, { lane, deadlineMs: options.deadlineMs, resolve, reject });
-      this.#outgoing[lane]!.push({ id, target, work, budgetMs, minTxid: options.minTxid ?? 0 });
+      this.#outgoing[lane]!.push({ id, target, work, budgetMs, minTxid: options.minTxid ?? 0, durable: options.durable ?? false });
       if (!this.#flushing) {
         this.#flushing = true;
         this.#world.soon(() => this.#flush());
       }
       this.#checkDeadlines();
     });
-    return { value: this.#valueOf(answer), txid: answer.txid ?? 0 };
+    return { value: this.#valueOf(answer), txid: answer.txid ?? 0, durableTxid: answer.durableTxid ?? 0 };
   }
 
   #valueOf(answer: EngineAnswer): unknown {
@@ -261,11 +273,4 @@ export class EngineClient {
 function outOfTime(txid?: number): ServiceError {
   const message = "the request's time was over before it was answered; a write may still happen";
   return new ServiceError("request_timeout", message, txid === undefined ? {} : { txid });
-}
-
-/** FNV-1a over the uuid: which thread owns the database. */
-function laneOf(uuid: string, lanes: number): number {
-  let hash = 0x811c9dc5;
-  for (let index = 0; index < uuid.length; index++) hash = Math.imul(hash ^ uuid.charCodeAt(index), 0x01000193);
-  return (hash >>> 0) % lanes;
 }

@@ -2,12 +2,14 @@
  * One open database branch: its queue, its commit groups, its fsync, its reads.
  *
  * Owns the only writable connection to the file. Always true: an answer, of a write or a read, leaves only when the
- * state it speaks of is on disk (`#synced`); transaction ids rise by one per group that changed something; a failed
- * fsync ends this handle and nothing of the group is answered as done. Must not know: threads, wires, other databases.
+ * state it speaks of is on disk (`#synced`), a durable one only when object storage covers it; nothing is committed
+ * before this node's claim of the branch has landed, nor beyond the transaction ids it has reserved; transaction ids
+ * rise by one per group that changed something; a failed fsync ends this handle and nothing of the group is answered as
+ * done. Must not know: threads, wires, other databases.
  */
 import { assert } from "../base/assert.ts";
 import { Batcher } from "../base/batcher.ts";
-import { ServiceError } from "../base/errors.ts";
+import { invalid, ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { Watermark } from "../base/watermark.ts";
 import type { World } from "../base/world.ts";
@@ -19,16 +21,22 @@ import type { VectorCache } from "../model/vector-index.ts";
 import { isDiskFull, isFatal, runAlone, runGroup, type Deferred } from "../sqlite/group.ts";
 import { SqlGuard } from "../sqlite/guard.ts";
 import { WalFile, type Disk } from "../sqlite/wal.ts";
-import type { Opened } from "./recovery.ts";
+import { Fenced } from "./branch-head.ts";
+import { DrainRate } from "./drain-rate.ts";
+import { LogFolder } from "./log-folder.ts";
+import type { Opened } from "./opening.ts";
+import { notShipping, Writership, type WritershipOptions } from "./writership.ts";
 
 /** An answer together with the state it speaks of. */
 export interface Answer<Value = unknown> {
   readonly value: Value;
   readonly txid: number;
+  /** How far object storage covers the branch. */
+  readonly durableTxid: number;
 }
 
 export interface Settle {
-  done(answer: Answer): void;
+  done(answer: Omit<Answer, "durableTxid">): void;
   failed(error: unknown, txid: number): void;
 }
 
@@ -38,6 +46,8 @@ interface WriteItem {
     | { readonly kind: "sql"; readonly batch: SqlBatch; readonly ticket: number };
   readonly bytes: number;
   readonly deadlineMs: number;
+  /** Answered only when object storage covers it. */
+  readonly durable: boolean;
   readonly settle: Settle;
 }
 
@@ -60,8 +70,14 @@ export interface DatabaseOptions {
   readonly disk: Disk;
   readonly vectors: VectorCache;
   readonly writeQueueDepth: number;
+  readonly writership: Omit<WritershipOptions, "head" | "knownTxid">;
+  /** When the branch ceases to exist, Unix ms. */
+  readonly expiresAtMs: number;
+  readonly logCheckpointBytes: number;
   readonly events: DatabaseEvents;
 }
+
+const closed = (): ServiceError => new ServiceError("unavailable", "the node is shutting down; whether object storage covers this write is not known", { retryAfterSecs: 1 });
 
 const storageFailed = (): ServiceError =>
   new ServiceError("unavailable", "the database's storage failed; whether this write happened is not known", { retryAfterSecs: 1 });
@@ -74,11 +90,12 @@ export class Database {
   readonly #wal: WalFile;
   readonly #queue: Batcher<WriteItem>;
   readonly #synced: Watermark;
-  /** Length of the log after the last round: asking the file for every write would cost a call of the system each. */
-  #walBytes: number;
-  /** The log is folded in when it has this many bytes; raised when a reader stood in the way. */
-  #checkpointBytes: number = limits.walCheckpointBytes;
-  #checkpointTriedMs = 0;
+  readonly #log: LogFolder;
+  readonly #writer: Writership;
+  readonly #expiresAtMs: number;
+  readonly #drain: DrainRate;
+  /** Writers wait a moment: the log must be shipped to its end before it can be folded in. */
+  #holding = false;
   #committedTxid: number;
   #committedAtMs: number;
   #syncing = false;
@@ -86,14 +103,11 @@ export class Database {
   #parked = 0;
   #pins = 0;
   #poison: { readonly error: unknown } | undefined;
-  /** Commands a second while busy, smoothed: what Retry-After is computed from. */
-  #drainRate = 1_000;
-  #busySinceMs: number | undefined;
-  #settledSince = 0;
   lastUsedMs: number;
 
   constructor(options: DatabaseOptions) {
     const { opened, world, disk } = options;
+    this.#expiresAtMs = options.expiresAtMs;
     this.#opened = opened;
     this.#world = world;
     this.#events = options.events;
@@ -102,8 +116,10 @@ export class Database {
     this.#committedTxid = opened.state.txid;
     this.#committedAtMs = opened.state.committedAtMs;
     // A log that survived a crash was read back, but nobody knows whether it is on disk: the first answer syncs it.
-    this.#walBytes = this.#wal.bytes();
-    const recovered = this.#walBytes > 0;
+    this.#log = new LogFolder(this.#wal, opened.connection, world, options.logCheckpointBytes);
+    this.#drain = new DrainRate(world);
+    this.#writer = new Writership({ ...options.writership, head: opened.head, knownTxid: opened.state.txid });
+    const recovered = this.#log.bytes > 0;
     this.#synced = new Watermark(recovered ? opened.state.txid - 1 : opened.state.txid);
     this.lastUsedMs = world.monotonicMs();
     this.#queue = new Batcher<WriteItem>({
@@ -114,13 +130,14 @@ export class Database {
       sizeOf: (item) => item.bytes,
       act: (items) => this.#commitRound(items),
       // A hung disk must not let committed but unanswered writes pile up: then the queue fills and sheds.
-      ready: (waiting) => !this.#syncing || (waiting >= limits.groupCommandsEager && this.#parked < options.writeQueueDepth),
+      ready: (waiting) => this.#mayCommit() && (!this.#syncing || (waiting >= limits.groupCommandsEager && this.#parked < options.writeQueueDepth)),
       soon: (act) => world.soon(act),
       onBug: (error, items) => {
         for (const item of items) item.settle.failed(error, this.safeTxid);
       },
     });
     if (recovered) this.#startSync();
+    if (recovered && opened.state.txid > opened.head.now.txid) this.#writer.shipperOrNone?.committed(this.#log.bytes);
   }
 
   get txid(): number {
@@ -132,21 +149,60 @@ export class Database {
     return Math.max(0, this.#synced.level);
   }
 
+  /** How far object storage covers the branch. */
+  get durableTxid(): number {
+    return this.#opened.head.now.txid;
+  }
+
+  /** Why an answer cannot be from a state that the caller says it has seen; undefined when it can. */
+  refusalOfMinTxid(minTxid: number): ServiceError | undefined {
+    const lost = this.#opened.head.now.lost.find(({ firstTxid, lastTxid }) => minTxid >= firstTxid && minTxid <= lastTxid);
+    if (lost) return new ServiceError("conflict", `transaction ${minTxid} was lost before it reached object storage; the branch stands at ${this.safeTxid}`);
+    // What the writer never gave cannot be waited for.
+    if (minTxid <= this.#committedTxid) return undefined;
+    return invalid(`Service-Min-Txid ${minTxid} was never given by this branch, which stands at ${this.safeTxid}`);
+  }
+
+  get opened(): Opened {
+    return this.#opened;
+  }
+
+  /** Whether this node is the branch's writer, so that a write costs no claim. */
+  get claimed(): boolean {
+    return this.#writer.claimed;
+  }
+
+  /** Whether the handle was given up. */
+  get poisoned(): boolean {
+    return this.#poison !== undefined;
+  }
+
+  get expired(): boolean {
+    return this.#expiresAtMs <= this.#world.nowMs();
+  }
+
+  /** Whether object storage covers everything that was committed. */
+  get settled(): boolean {
+    return this.#writer.covers(this.#committedTxid);
+  }
+
   get path(): string {
     return this.#opened.connection.path;
   }
 
   /** Whether the handle can be closed without anybody waiting for it. */
   get idle(): boolean {
-    return this.#queue.idle && !this.#syncing && this.#pins === 0 && this.#parked === 0;
+    return this.#queue.idle && !this.#syncing && this.#pins === 0 && this.#parked === 0 && !this.#writer.claiming && !(this.#writer.shipperOrNone?.busy ?? false);
   }
 
   /** Queues a write; refused with `overloaded` when the queue is full. Settles after the fsync that covers it. */
   write(item: WriteItem): void {
     if (item.work.kind === "sql" || item.work.command !== "sweep") this.lastUsedMs = this.#world.monotonicMs();
     if (this.#poison) return item.settle.failed(storageFailed(), this.safeTxid);
-    if (this.#walBytes > limits.walBytesMax) this.#checkpoint();
-    if (this.#walBytes > limits.walBytesMax) return item.settle.failed(this.#overloaded("a long read holds back the log"), this.safeTxid);
+    if (item.durable && !this.#writer.shipperOrNone) return item.settle.failed(notShipping(), this.safeTxid);
+    if (this.#log.full) this.#foldIfDue();
+    const lag = this.#log.full && this.settled ? "a long read holds back the log" : this.#writer.lag;
+    if (lag !== undefined) return item.settle.failed(this.#overloaded(lag), this.safeTxid);
     if (!this.#queue.offer(item)) item.settle.failed(this.#overloaded("the database's write queue is full"), this.safeTxid);
   }
 
@@ -163,6 +219,29 @@ export class Database {
       return;
     }
     this.#afterSync(txid, () => settle.done({ value, txid }), settle);
+  }
+
+  /** Makes object storage cover everything soon. */
+  hurry(): void {
+    if (!this.settled) this.#writer.shipper.hurry(this.#committedTxid);
+  }
+
+  /** Claims the branch for a commit that is made outside of the queue, and gives that commit's place. */
+  async claimNext(): Promise<{ readonly txid: number; readonly tenureId: Uint8Array }> {
+    if (!this.#writer.claimed) await this.#claim();
+    const { nextTxid, tenureId } = this.#writer;
+    assert(tenureId !== undefined, "a claimed branch has a tenure");
+    return { txid: nextTxid, tenureId };
+  }
+
+  /** Settles once object storage covers everything that is committed now. */
+  sync(settle: Settle): void {
+    this.lastUsedMs = this.#world.monotonicMs();
+    const txid = this.#committedTxid;
+    const done = (): void => settle.done({ value: undefined, txid });
+    // A branch that nobody has written has no head: its claim is what makes it exist in object storage.
+    if (this.#opened.head.exists) return this.#afterShip(txid, done, settle);
+    this.#claim().then(done, (error: unknown) => settle.failed(error, this.safeTxid));
   }
 
   /** Keeps the handle open while another thread reads the file. */
@@ -189,11 +268,14 @@ export class Database {
     return this.#syncing;
   }
 
-  /** Checkpoints and closes. Call when idle. */
+  /** Folds the log in and closes; what object storage does not cover yet stays in the log. Call when idle. */
   close(): void {
     assert(this.idle, "a database is closed when nobody waits for it");
     this.#vectors.drop();
     this.#guard?.detach();
+    this.#writer.shipperOrNone?.close(closed());
+    this.#opened.log.close();
+    if (!this.settled) return this.#wal.closeKeeping(this.#opened.connection);
     try {
       if (this.#wal.bytes() > 0) this.#wal.checkpoint(this.#opened.connection);
     } catch (error) {
@@ -211,6 +293,8 @@ export class Database {
     for (const item of this.#queue.drain()) item.settle.failed(storageFailed(), this.safeTxid);
     this.#vectors.drop();
     this.#guard?.detach();
+    this.#writer.shipperOrNone?.close(storageFailed());
+    this.#opened.log.close();
     this.#wal.closeKeeping(this.#opened.connection);
   }
 
@@ -221,7 +305,7 @@ export class Database {
   /** One round of the loop: our own commands in one group, each batch of user SQL alone, in the order they came. */
   #commitRound(items: readonly WriteItem[]): void {
     const nowMs = this.#world.monotonicMs();
-    this.#busySinceMs ??= nowMs;
+    this.#drain.begin(items.length);
     const live = items.filter((item) => item.deadlineMs > nowMs);
     for (const item of items) {
       if (item.deadlineMs <= nowMs) item.settle.failed(new ServiceError("request_timeout", "the request's time was over before its write began"), this.safeTxid);
@@ -240,26 +324,58 @@ export class Database {
       }
       from = to;
     }
-    this.#settledSince += items.length;
     if (this.#poison) return;
-    this.#walBytes = this.#wal.bytes();
-    if (this.#walBytes >= this.#checkpointBytes) this.#checkpoint();
+    const grownBytes = this.#log.measure();
+    if (grownBytes > 0) this.#writer.shipperOrNone?.committed(grownBytes);
+    this.#foldIfDue();
   }
 
-  /** Folds the log in unless a reader stands in the way; then it grows by as much again before the next try, or for a second. */
-  #checkpoint(): void {
-    const nowMs = this.#world.monotonicMs();
-    if (this.#walBytes < this.#checkpointBytes && nowMs - this.#checkpointTriedMs < limits.checkpointRetryMs) return;
-    this.#checkpointTriedMs = nowMs;
+  /** Claims the branch before its first commit, and keeps within what the claim has reserved. */
+  #mayCommit(): boolean {
+    if (this.#poison) return true;
+    if (this.#writer.claimed) return !this.#holding && this.#writer.reserved;
+    if (!this.#writer.claiming) {
+      this.#claim().catch((error: unknown) => {
+        for (const item of this.#queue.drain()) item.settle.failed(error, this.safeTxid);
+      });
+    }
+    return false;
+  }
+
+  async #claim(): Promise<void> {
     try {
-      const done = this.#wal.checkpoint(this.#opened.connection);
-      if (done) this.#walBytes = 0;
-      this.#checkpointBytes = this.#walBytes + limits.walCheckpointBytes;
+      await this.#writer.claim();
     } catch (error) {
-      if (!isDiskFull(error)) return this.#poisonWith(error);
-      // The log itself is whole and goes on growing within its bound.
-      this.#checkpointBytes = this.#walBytes + limits.walCheckpointBytes;
-      this.#events.notice("the disk is full: the log could not be folded in");
+      // The head has moved since it was read: what this handle holds is old.
+      if (error instanceof Fenced) this.giveUp(error);
+      throw error;
+    }
+    this.#queue.wake();
+  }
+
+  /** The shipper has published, or there is reason to look: folds the log in once all of it is shipped. */
+  shippingMoved(): void {
+    if (this.#poison) return;
+    if (this.settled) this.#holding = false;
+    this.#foldIfDue();
+    this.#queue.wake();
+  }
+
+  /** Folds the log in when it is due; while it holds what is not shipped, writers wait for the shipper at most once. */
+  #foldIfDue(): void {
+    if (!this.#log.due) return;
+    if (!this.settled) {
+      this.#holding = this.#log.pressing && !this.#writer.shipper.failing;
+      if (this.#holding) this.#writer.shipper.hurry(this.#committedTxid);
+      return;
+    }
+    try {
+      const outcome = this.#log.fold();
+      if (outcome === "cut") this.#opened.log.restarted();
+      else this.#opened.log.mayRestart();
+      if (outcome === "disk-full") this.#events.notice("the disk is full: the log could not be folded in");
+    } catch (error) {
+      this.giveUp(error);
     }
   }
 
@@ -276,7 +392,7 @@ export class Database {
       const txid = this.#committedTxid;
       for (const [index, outcome] of group.outcomes.entries()) {
         const { settle } = items[index]!;
-        if (outcome.kind === "done") this.#afterSync(txid, () => settle.done({ value: outcome.result, txid }), settle);
+        if (outcome.kind === "done") this.#settleWrite(items[index]!, txid, outcome.result);
         else this.#afterSync(txid, () => settle.failed(outcome.error, txid), settle);
       }
     } catch (error) {
@@ -305,7 +421,7 @@ export class Database {
       );
       if (changed) this.#committed(nowMs, 1);
       const txid = this.#committedTxid;
-      this.#afterSync(txid, () => item.settle.done({ value: result, txid }), item.settle);
+      this.#settleWrite(item, txid, result);
     } catch (error) {
       this.#groupFailed(error, [item]);
     } finally {
@@ -326,12 +442,12 @@ export class Database {
   }
 
   #seal(nowMs: number): void {
-    writeState(this.#opened.connection, { txid: this.#committedTxid + 1, committedAtMs: nowMs });
+    writeState(this.#opened.connection, { txid: this.#writer.nextTxid, committedAtMs: nowMs, tenure: this.#writer.tenureId });
   }
 
   #committed(nowMs: number, writes: number): void {
     this.#world.crashPoint("committed");
-    this.#committedTxid++;
+    this.#committedTxid = this.#writer.committed();
     this.#committedAtMs = nowMs;
     this.#events.committed(writes);
     this.#startSync();
@@ -345,7 +461,7 @@ export class Database {
       answer = new ServiceError("unavailable", "the node's disk is full; nothing was written", { retryAfterSecs: 30 });
     } else if (isFatal(error)) {
       answer = storageFailed();
-      this.#poisonWith(error);
+      this.giveUp(error);
     }
     for (const item of items) item.settle.failed(answer, txid);
   }
@@ -359,21 +475,23 @@ export class Database {
         this.#syncing = false;
         this.#world.crashPoint("synced");
         this.#events.synced();
-        this.#measureDrain();
+        this.#drain.end();
         if (this.#poison) return;
         this.#synced.raise(Math.max(this.#synced.level, target));
+        this.#writer.shipperOrNone?.synced(target);
         if (!this.#synced.reached(this.#committedTxid)) this.#startSync();
         // The next group holds the thread: the answers of this one leave first, or its clients would wait for it too.
         queueMicrotask(() => this.#queue.wake());
       },
       (error: unknown) => {
         this.#syncing = false;
-        this.#poisonWith(error);
+        this.giveUp(error);
       },
     );
   }
 
-  #poisonWith(error: unknown): void {
+  /** Storage failed, or the branch was lost to another writer: nobody is answered from this handle any more. */
+  giveUp(error: unknown): void {
     if (this.#poison) return;
     this.#poison = { error };
     this.#synced.fail(storageFailed());
@@ -383,8 +501,20 @@ export class Database {
   /** Calls `act` once the state is on disk, at once when it already is. */
   #afterSync(txid: number, act: () => void, settle: Settle): void {
     if (this.#synced.reached(txid)) return act();
+    this.#park(this.#synced.wait(txid), act, settle);
+  }
+
+  /** Calls `act` once object storage covers the state, which is on disk before that. */
+  #afterShip(txid: number, act: () => void, settle: Settle): void {
+    if (this.durableTxid >= txid) return this.#afterSync(txid, act, settle);
+    const { shipper } = this.#writer;
+    shipper.hurry(txid);
+    this.#park(shipper.shipped.wait(txid), act, settle);
+  }
+
+  #park(reached: Promise<void>, act: () => void, settle: Settle): void {
     this.#parked++;
-    this.#synced.wait(txid).then(
+    reached.then(
       () => {
         this.#parked--;
         act();
@@ -396,6 +526,12 @@ export class Database {
     );
   }
 
+  #settleWrite(item: WriteItem, txid: number, value: unknown): void {
+    const done = (): void => item.settle.done({ value, txid });
+    if (item.durable) this.#afterShip(txid, done, item.settle);
+    else this.#afterSync(txid, done, item.settle);
+  }
+
   #tx(view: View, deferred: Deferred): Tx {
     return {
       ...view,
@@ -405,16 +541,8 @@ export class Database {
     };
   }
 
-  #measureDrain(): void {
-    if (this.#busySinceMs === undefined) return;
-    const busySecs = Math.max(this.#world.monotonicMs() - this.#busySinceMs, 0.1) / 1_000;
-    this.#drainRate = this.#drainRate * 0.8 + (this.#settledSince / busySecs) * 0.2;
-    this.#settledSince = 0;
-    this.#busySinceMs = undefined;
-  }
-
   #overloaded(why: string): ServiceError {
-    const retryAfterSecs = Math.max(1, Math.ceil(this.#queue.waiting / this.#drainRate));
+    const retryAfterSecs = this.#drain.secsFor(this.#queue.waiting);
     return new ServiceError("overloaded", `${why}; nothing was written, try again`, { retryAfterSecs });
   }
 }

@@ -3,19 +3,33 @@
  *
  * Runs in a worker thread (engine/thread) or inline on the caller's thread in a simulation. Must not know which.
  */
-import { ServiceError, StoreError, refusalOf } from "../base/errors.ts";
+import { ServiceError, refusalOf } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
+import { Permits } from "../base/permits.ts";
 import type { Cancel, World } from "../base/world.ts";
+import type { Press } from "../format/press.ts";
 import { VectorPool, type IndexBuilder } from "../model/vector-index.ts";
 import type { Disk } from "../sqlite/wal.ts";
+import type { ObjectStore } from "../store/object-store.ts";
+import { BranchActs } from "./branch-acts.ts";
+import { Branches, type BranchParts } from "./branches.ts";
+import { Catalogs } from "./catalogs.ts";
+import { Chores } from "./chores.ts";
+import { Collector } from "./collector.ts";
 import { codeOf, type Database, type Settle } from "./database.ts";
+import { Dockyard } from "./dockyard.ts";
 import type { EngineAnswer, EngineCall, EngineCounters, EngineOptions, FromEngine, Pinned, Work } from "./protocol.ts";
 import { Registry } from "./registry.ts";
+import { failureOf, needsOperator } from "./failures.ts";
+import type { ShippingParts } from "./shipper.ts";
+import { Upkeep } from "./upkeep.ts";
 
 export interface EngineSurroundings {
   readonly options: EngineOptions;
   readonly world: World;
   readonly disk: Disk;
+  readonly store: ObjectStore;
+  readonly press: Press;
   readonly indexBuilder: IndexBuilder | undefined;
   readonly send: (message: FromEngine) => void;
 }
@@ -27,7 +41,10 @@ export class Engine {
   readonly #send: (message: FromEngine) => void;
   readonly #registry: Registry;
   readonly #vectorPool: VectorPool;
-  readonly #counters = { groups: 0, writes: 0, fsyncs: 0 };
+  readonly #upkeep: Upkeep;
+  readonly #chores: Chores;
+  readonly #acts: BranchActs;
+  readonly #counters = { groups: 0, writes: 0, fsyncs: 0, headPuts: 0, bytesPut: 0 };
   /** Databases held open for reader threads, by the token that ends the pin: it must reach that very handle. */
   readonly #pins = new Map<number, Database>();
   #answers: EngineAnswer[] = [];
@@ -37,15 +54,32 @@ export class Engine {
   #cancelHousekeeping: Cancel = () => {};
   readonly #sweptAtMs = new WeakMap<Database, number>();
 
-  constructor({ options, world, disk, indexBuilder, send }: EngineSurroundings) {
+  constructor({ options, world, disk, store, press, indexBuilder, send }: EngineSurroundings) {
     this.#world = world;
     this.#send = send;
     this.#vectorPool = new VectorPool({ buildIndex: indexBuilder });
+    const notice = (message: string, uuid: string): void => send({ kind: "event", level: "warn", message, uuid });
+    const bytesPut = (bytes: number): void => void (this.#counters.bytesPut += bytes);
+    const catalogs = new Catalogs(store, world);
+    const source: BranchParts["source"] = (uuid) => ({ store, uuid, press, disk });
+    const branchParts: BranchParts = { catalogs, world, nodeId: options.nodeId, pitrMs: options.pitrMs, source };
+    const branches = new Branches(branchParts);
+    const leftBehind = (uuid: string): void => this.#chores.leftBehind(uuid);
+    this.#upkeep = new Upkeep({ parts: branchParts, permits: new Permits(limits.upkeepAtOnceMax), scratchDirectory: options.scratchDirectory, bytesPut, leftBehind, notice });
+    const shipping: ShippingParts = { world, store, press, permits: new Permits(limits.shipsAtOnceMax), bytesPut };
+    const dockyard = new Dockyard({
+      engine: options, world, disk, shipping, catalogs, vectorPool: this.#vectorPool, source,
+      headLanded: (bytes) => {
+        this.#counters.headPuts++;
+        bytesPut(bytes);
+      },
+      published: (head) => this.#upkeep.consider(head),
+      claimed: leftBehind,
+    });
     this.#registry = new Registry({
       engine: options,
       world,
-      disk,
-      vectorPool: this.#vectorPool,
+      dockyard,
       events: {
         running: (handle, ticket, budgetMs) => send({ kind: "running", handle, ticket, budgetMs }),
         stopped: (ticket) => send({ kind: "stopped", ticket }),
@@ -57,7 +91,11 @@ export class Engine {
         notice: (level, message, uuid) => send({ kind: "event", level, message, uuid }),
       },
     });
+    this.#acts = new BranchActs({ registry: this.#registry, branches, parts: branchParts, upkeep: this.#upkeep, leftBehind });
+    const collector = new Collector({ store, world, catalogs, graceMs: options.gcGraceMs, notice });
+    this.#chores = new Chores({ world, collector, graceMs: options.gcGraceMs, groom: (uuid) => this.#acts.groom(uuid), notice });
     this.#keepHouse(housekeepingMs);
+    if (options.shipping) void this.#acts.recover(options).catch((error: unknown) => notice(`logs of an earlier run were not looked at (${codeOf(error)})`, ""));
   }
 
   receive(calls: readonly EngineCall[]): void {
@@ -77,6 +115,7 @@ export class Engine {
   async close(): Promise<void> {
     this.#closing = true;
     this.#cancelHousekeeping();
+    await this.#chores.idle();
     await this.#registry.closeAll();
     // A build that was abandoned has then deleted its files.
     await this.#vectorPool.idle();
@@ -89,8 +128,18 @@ export class Engine {
     if (this.#closing) return this.#fail(call.id, new ServiceError("unavailable", "the node is shutting down", { retryAfterSecs: 1 }), undefined);
     const deadlineMs = this.#world.monotonicMs() + call.budgetMs;
     if (call.work.kind === "drop") {
-      this.#registry.drop(call.target).then(
-        () => this.#answer({ id: call.id, txid: undefined }),
+      this.#registry.drop(call.target.uuid).then(
+        () => {
+          this.#chores.purge(call.target.uuid);
+          this.#answer({ id: call.id, txid: undefined });
+        },
+        (error: unknown) => this.#fail(call.id, error, undefined),
+      );
+      return;
+    }
+    if (call.work.kind === "branch") {
+      this.#acts.run(call.target, call.work.act, call.minTxid, deadlineMs).then(
+        ({ value, txid, durableTxid }) => this.#answer({ id: call.id, txid, durableTxid, value }),
         (error: unknown) => this.#fail(call.id, error, undefined),
       );
       return;
@@ -105,40 +154,41 @@ export class Engine {
 
   #run(call: EngineCall, database: Database, deadlineMs: number): void {
     const { id, work } = call;
-    // What the writer never gave cannot be waited for.
-    if (call.minTxid > database.txid) {
-      const message = `Service-Min-Txid ${call.minTxid} was never given by this branch, which stands at ${database.safeTxid}`;
-      return this.#fail(id, new ServiceError("invalid_request", message), database.safeTxid);
-    }
-    const settle: Settle = {
-      done: (answer) => this.#answer({ id, txid: answer.txid, value: answer.value }),
-      failed: (error, txid) => this.#fail(id, error, txid),
-    };
+    const refusal = database.refusalOfMinTxid(call.minTxid);
+    if (refusal) return this.#fail(id, refusal, database.safeTxid);
+    const settle = this.#settle(id, database);
     switch (work.kind) {
       case "write":
       case "sql":
-        return database.write({ work, bytes: work.bytes, deadlineMs, settle });
+        return database.write({ work, bytes: work.bytes, deadlineMs, durable: call.durable, settle });
       case "read":
         return database.read(work.command, work.input, settle);
+      case "sync":
+        return database.sync(settle);
       case "pin":
         database.pin();
         this.#pins.set(id, database);
-        return this.#answer({ id, txid: database.safeTxid, value: { path: database.path, token: id } satisfies Pinned });
+        return settle.done({ txid: database.safeTxid, value: { path: database.path, token: id } satisfies Pinned });
       case "unpin":
       case "drop":
-        // Both were taken care of before a database was looked up.
+      case "branch":
+        // These were taken care of before a database was looked up.
         return;
     }
+  }
+
+  #settle(id: number, database: Database): Settle {
+    return {
+      done: ({ txid, value }) => this.#answer({ id, txid, durableTxid: database.durableTxid, value }),
+      failed: (error, txid) => this.#fail(id, error, txid),
+    };
   }
 
   #unpin(id: number, { token, seenTxid }: Extract<Work, { kind: "unpin" }>): void {
     const database = this.#pins.get(token);
     this.#pins.delete(token);
     if (!database) return this.#fail(id, new ServiceError("unavailable", "the engine was started anew during the read", { retryAfterSecs: 1 }), undefined);
-    database.unpin(seenTxid, {
-      done: (answer) => this.#answer({ id, txid: answer.txid, value: answer.value }),
-      failed: (error, txid) => this.#fail(id, error, txid),
-    });
+    database.unpin(seenTxid, this.#settle(id, database));
   }
 
   #answer(answer: EngineAnswer): void {
@@ -150,10 +200,8 @@ export class Engine {
   }
 
   #fail(id: number, error: unknown, txid: number | undefined): void {
-    const refusal = refusalOf(error) ?? refusalOfFault(error);
-    if (refusal) return this.#answer({ id, txid, refusal });
-    const { message, stack } = error instanceof Error ? error : new Error(String(error));
-    this.#answer({ id, txid, fault: { message, stack: stack ?? "" } });
+    if (needsOperator(error)) this.#send({ kind: "event", level: "warn", message: `stored data cannot be used: ${error.message}`, uuid: "" });
+    this.#answer({ id, txid, ...failureOf(error) });
   }
 
   #flush(): void {
@@ -168,6 +216,7 @@ export class Engine {
     this.#cancelHousekeeping = this.#world.after(pauseMs, () => {
       const more = this.#registry.closeIdle();
       this.#sweepSome();
+      this.#chores.tick();
       if (!this.#closing) this.#keepHouse(more ? limits.housekeepingBudgetMs : housekeepingMs);
     });
   }
@@ -177,6 +226,8 @@ export class Engine {
     const nowMs = this.#world.monotonicMs();
     let begun = 0;
     for (const database of this.#registry.databases()) {
+      // What nobody has written here needs no sweep, and a sweep must not claim a branch.
+      if (!database.claimed || database.expired) continue;
       if (nowMs - (this.#sweptAtMs.get(database) ?? -Infinity) < limits.sweepIntervalMs) continue;
       this.#sweptAtMs.set(database, nowMs);
       this.#sweep(database);
@@ -189,6 +240,7 @@ export class Engine {
       work: { kind: "write", command: "sweep", input: { rowsMax: limits.sweepRowsMax } },
       bytes: 0,
       deadlineMs: Infinity,
+      durable: false,
       settle: {
         done: (answer) => {
           if ((answer.value as { more: boolean }).more && !this.#closing) this.#sweep(database);
@@ -200,14 +252,4 @@ export class Engine {
       },
     });
   }
-}
-
-function refusalOfFault(error: unknown): ReturnType<typeof refusalOf> {
-  if (error instanceof StoreError && error.kind !== "corrupt") {
-    return { code: "unavailable", message: "storage did not answer", detail: { retryAfterSecs: 1 } };
-  }
-  if (codeOf(error).startsWith("SQLITE_BUSY")) {
-    return { code: "unavailable", message: "the database's file is held by another handle for a moment", detail: { retryAfterSecs: 1 } };
-  }
-  return undefined;
 }

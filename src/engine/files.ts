@@ -1,30 +1,23 @@
 /**
- * From a path to an open, proven database file, and from nothing to a new one.
+ * Database files on the local disk: where they lie, how one comes into being, how they go.
  *
- * Always true: a file appears under its name whole and synced or not at all; an open file's state row was read; what
- * SQLite recovers from the log is a prefix of whole commit groups (its frames are checksummed).
+ * Always true: a file appears under its name whole and synced or not at all.
  */
-import { access, mkdir, open, rename, rm } from "node:fs/promises";
-import { readFileSync, rmSync } from "node:fs";
+import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { limits } from "../base/limits.ts";
 import type { World } from "../base/world.ts";
-import { createSchema, readState, type DatabaseState } from "../model/schema.ts";
+import { createSchema } from "../model/schema.ts";
 import { Connection } from "../sqlite/connection.ts";
-import { syncDirectory } from "../store/file-store.ts";
-
-export interface Opened {
-  readonly connection: Connection;
-  readonly state: DatabaseState;
-}
+import type { Disk } from "../sqlite/wal.ts";
 
 /** A folder for one database, holding one file per branch. */
-function databaseDirectory(databasesDirectory: string, uuid: string): string {
+export function databaseDirectory(databasesDirectory: string, uuid: string): string {
   return join(databasesDirectory, uuid);
 }
 
-export function branchPath(databasesDirectory: string, uuid: string, branch: string): string {
-  return join(databaseDirectory(databasesDirectory, uuid), `${branch}.db`);
+export function branchPath(databasesDirectory: string, uuid: string, branchId: string): string {
+  return join(databaseDirectory(databasesDirectory, uuid), `${branchId}.db`);
 }
 
 /** The bytes of an empty database, made once per thread: copying them costs far less than running the DDL each time. */
@@ -38,52 +31,36 @@ export function emptyDatabase(scratchDirectory: string, world: World): Uint8Arra
   return bytes;
 }
 
-async function exists(path: string): Promise<boolean> {
-  try {
-    await access(path);
-    return true;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return false;
-    throw error;
-  }
-}
-
 /** Writes a new database file, durably, under its final name. */
-async function createFile(path: string, empty: Uint8Array, world: World): Promise<void> {
+export async function createFile(path: string, empty: Uint8Array, disk: Disk, world: World): Promise<void> {
   const directory = dirname(path);
-  await mkdir(directory, { recursive: true });
+  mkdirSync(directory, { recursive: true });
   const temporary = `${path}.${world.ulid()}.tmp`;
-  const handle = await open(temporary, "wx", 0o600);
+  const descriptor = openSync(temporary, "wx", 0o600);
   try {
-    await handle.writeFile(empty);
-    await handle.sync();
+    writeSync(descriptor, empty);
+    await disk.fdatasync(descriptor, temporary);
   } finally {
-    await handle.close();
+    closeSync(descriptor);
   }
-  await rename(temporary, path);
-  await syncDirectory(directory);
-  await syncDirectory(dirname(directory));
-}
-
-/** Opens the file, creating it from `empty` when it is not there. */
-export async function openDatabase(path: string, empty: Uint8Array, world: World): Promise<Opened> {
-  if (!(await exists(path))) await createFile(path, empty, world);
-  return reopenDatabase(path);
-}
-
-/** Opens a file that is there; SQLite replays its log. */
-function reopenDatabase(path: string): Opened {
-  const connection = new Connection(path, { readonly: false, pageCacheKiB: limits.pageCacheKiB });
-  try {
-    return { connection, state: readState(connection) };
-  } catch (error) {
-    connection.close();
-    throw error;
-  }
+  renameSync(temporary, path);
+  await disk.syncDirectory(directory);
+  await disk.syncDirectory(dirname(directory));
 }
 
 /** Removes a deleted database's files. */
-export async function removeDatabase(databasesDirectory: string, uuid: string): Promise<void> {
-  await rm(databaseDirectory(databasesDirectory, uuid), { recursive: true, force: true });
-  if (await exists(databasesDirectory)) await syncDirectory(databasesDirectory);
+export async function removeDatabase(databasesDirectory: string, uuid: string, disk: Disk): Promise<void> {
+  rmSync(databaseDirectory(databasesDirectory, uuid), { recursive: true, force: true });
+  if (existsSync(databasesDirectory)) await disk.syncDirectory(databasesDirectory);
+}
+
+/** Every branch with a log on this disk that holds something: what may have to be shipped after a restart. */
+export function branchesWithLogs(databasesDirectory: string): { readonly uuid: string; readonly branchId: string }[] {
+  const found: { uuid: string; branchId: string }[] = [];
+  for (const uuid of readdirSync(databasesDirectory)) {
+    for (const name of readdirSync(join(databasesDirectory, uuid))) {
+      if (name.endsWith(".db-wal") && statSync(join(databasesDirectory, uuid, name)).size > 0) found.push({ uuid, branchId: name.slice(0, -".db-wal".length) });
+    }
+  }
+  return found;
 }

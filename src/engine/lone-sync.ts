@@ -20,5 +20,6 @@ export function loneSyncDisk(world: World, alone: () => boolean): Disk {
       else await realDisk.fdatasync(descriptor, path);
       lastMs = world.monotonicMs() - startedMs;
     },
+    syncDirectory: (path) => realDisk.syncDirectory(path),
   };
 }

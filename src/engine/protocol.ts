@@ -4,6 +4,8 @@
 import type { RefusalData } from "../base/errors.ts";
 import type { SqlBatch } from "../model/sql.ts";
 import type { ReadKind, WriteKind } from "../model/commands.ts";
+import type { NamedCheckpoint } from "../format/refs.ts";
+import type { StoreLocation } from "../store/open-store.ts";
 
 /** Which open file a call is for. */
 export interface Target {
@@ -20,8 +22,46 @@ export type Work =
   | { readonly kind: "pin" }
   /** Ends a pin; answered once the state that the reader saw cannot be lost. */
   | { readonly kind: "unpin"; readonly token: number; readonly seenTxid: number }
-  /** Closes the file and removes it: the database is deleted. */
+  /** Answered once object storage covers everything that is committed. */
+  | { readonly kind: "sync" }
+  /** A change of branches, checkpoints or history; `target.branch` is the branch it starts from. */
+  | { readonly kind: "branch"; readonly act: BranchAct }
+  /** Closes every branch of the database and removes its files: it is deleted. Its objects are purged later. */
   | { readonly kind: "drop" };
+
+/** What can be done to the branches of a database. */
+export type BranchAct =
+  /** Forks `target.branch`, as it is or as it was `at` a checkpoint or txid. */
+  | { readonly act: "fork"; readonly name: string; readonly at?: string | undefined; readonly ttlSecs?: number | undefined }
+  | { readonly act: "list" }
+  | { readonly act: "delete"; readonly name: string }
+  | { readonly act: "checkpoint"; readonly name: string }
+  | { readonly act: "checkpoints" }
+  | { readonly act: "forget-checkpoint"; readonly name: string }
+  /** Back to a checkpoint or a txid. */
+  | { readonly act: "rewind"; readonly to: string };
+
+/** A branch as lists show it. */
+export interface BranchRecord {
+  readonly name: string;
+  readonly parent: string | undefined;
+  readonly forkTxid: number | undefined;
+  readonly txid: number;
+  readonly createdAtMs: number;
+  readonly ttlAtMs: number | undefined;
+}
+
+/** What each act on branches gives. */
+export interface BranchResults {
+  readonly fork: { readonly branch: string; readonly parent: string; readonly forkTxid: number; readonly ttlAtMs: number | undefined };
+  readonly list: { readonly branches: readonly BranchRecord[] };
+  readonly delete: undefined;
+  readonly checkpoint: { readonly checkpoint: string; readonly txid: number };
+  readonly checkpoints: { readonly checkpoints: readonly NamedCheckpoint[] };
+  readonly "forget-checkpoint": undefined;
+  /** The answer's own txid is the rewind's. */
+  readonly rewind: { readonly rewoundTo: number };
+}
 
 /** A file that is held open, and the token that ends it. */
 export interface Pinned {
@@ -37,12 +77,16 @@ export interface EngineCall {
   readonly budgetMs: number;
   /** The caller has seen this transaction id; an answer from an older state is refused. */
   readonly minTxid: number;
+  /** A write is answered only when object storage covers it. */
+  readonly durable: boolean;
 }
 
 export interface EngineAnswer {
   readonly id: number;
   /** The transaction id of the state that the answer speaks of; undefined when no state was reached. */
   readonly txid: number | undefined;
+  /** How far object storage covers the branch; known together with `txid`. */
+  readonly durableTxid?: number | undefined;
   readonly value?: unknown;
   readonly refusal?: RefusalData;
   /** A fault that is not the caller's: logged on the main thread, never shown. */
@@ -68,12 +112,19 @@ export interface EngineCounters {
   readonly groups: number;
   readonly writes: number;
   readonly fsyncs: number;
+  /** Conditional puts of heads that landed. */
+  readonly headPuts: number;
+  /** Bytes put into pools, heads included. */
+  readonly bytesPut: number;
   readonly opened: number;
   readonly evicted: number;
 }
 
 /** Where an engine thread keeps its files and how much it may hold; crosses the thread once, at start. */
 export interface EngineOptions {
+  /** Which of how many threads this is: a database belongs to the one that laneOf gives. */
+  readonly lane: number;
+  readonly lanes: number;
   /** Folder of database files. */
   readonly databasesDirectory: string;
   /** Private folder for sorter spills and index builds; purged at start. */
@@ -81,6 +132,18 @@ export interface EngineOptions {
   readonly hotHandlesMax: number;
   readonly writeQueueDepth: number;
   readonly idleCloseMs: number;
+  /** Where the objects are. */
+  readonly store: StoreLocation;
+  /** What this node writes into the heads it claims; stays with the data directory. */
+  readonly nodeId: string;
+  /** Whether page data is shipped to the store at all; off only to measure what shipping costs. */
+  readonly shipping: boolean;
+  readonly pitrMs: number;
+  readonly gcGraceMs: number;
+  readonly unshippedMsMax: number;
+  readonly unshippedBytesMax: number;
+  /** The log is folded in when it has this many bytes. */
+  readonly logCheckpointBytes: number;
 }
 
 /** Main to reader thread. */
@@ -95,3 +158,10 @@ export interface ReaderCall {
 export type FromReader =
   | { readonly kind: "running"; readonly handle: number; readonly ticket: number }
   | { readonly kind: "answer"; readonly answer: EngineAnswer };
+
+/** Which thread owns the database: FNV-1a over its uuid. */
+export function laneOf(uuid: string, lanes: number): number {
+  let hash = 0x811c9dc5;
+  for (let index = 0; index < uuid.length; index++) hash = Math.imul(hash ^ uuid.charCodeAt(index), 0x01000193);
+  return (hash >>> 0) % lanes;
+}

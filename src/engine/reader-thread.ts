@@ -6,12 +6,12 @@
  */
 import { parentPort } from "node:worker_threads";
 import { assert } from "../base/assert.ts";
-import { refusalOf } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { readState } from "../model/schema.ts";
 import { readSql } from "../model/sql.ts";
 import { Connection } from "../sqlite/connection.ts";
 import { SqlGuard } from "../sqlite/guard.ts";
+import { failureOf } from "./failures.ts";
 import type { EngineAnswer, FromReader, ReaderCall } from "./protocol.ts";
 
 assert(parentPort, "this file is the entry of a worker thread");
@@ -33,10 +33,7 @@ function run(call: ReaderCall): EngineAnswer {
     send({ kind: "running", handle: guard.handle, ticket: call.ticket });
     return { id: call.id, txid, value: readSql(connection, guard, call.ticket, call.batch) };
   } catch (error) {
-    const refusal = refusalOf(error);
-    if (refusal) return { id: call.id, txid, refusal };
-    const { message, stack } = error instanceof Error ? error : new Error(String(error));
-    return { id: call.id, txid, fault: { message, stack: stack ?? "" } };
+    return { id: call.id, txid, ...failureOf(error) };
   } finally {
     guard?.detach();
     connection?.close();

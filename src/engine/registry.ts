@@ -1,25 +1,27 @@
 /**
- * The open databases of one engine thread: opened on first use, closed when idle, evicted when there are too many.
+ * The open branches of one engine thread: opened on first use, closed when idle, evicted when there are too many.
  *
  * Always true: a file has at most one open handle here; a slot that opens or closes is waited for, never bypassed; a
- * poisoned handle is abandoned and rebuilt before anybody else gets it.
+ * poisoned handle is abandoned and rebuilt before anybody else gets it; a handle is closed only when object storage
+ * covers it, except at the end. Must not know: what is asked of a database.
  */
 import { assert } from "../base/assert.ts";
 import { ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { sleep, type World } from "../base/world.ts";
-import { VectorCache, type VectorPool } from "../model/vector-index.ts";
 import { releaseFreedMemory } from "../sqlite/guard.ts";
-import { proveLog, type Disk } from "../sqlite/wal.ts";
-import { codeOf, Database, type DatabaseEvents, type DatabaseOptions } from "./database.ts";
+import { proveLog } from "../sqlite/wal.ts";
+import { Fenced } from "./branch-head.ts";
+import { codeOf, type Database, type DatabaseEvents } from "./database.ts";
+import type { Dockyard } from "./dockyard.ts";
+import { removeFile } from "./opening.ts";
 import type { EngineOptions, Target } from "./protocol.ts";
-import { branchPath, emptyDatabase, openDatabase, removeDatabase, type Opened } from "./recovery.ts";
 
 export interface RegistryOptions {
-  readonly engine: EngineOptions;
+  readonly engine: Pick<EngineOptions, "hotHandlesMax" | "idleCloseMs">;
   readonly world: World;
-  readonly disk: Disk;
-  readonly vectorPool: VectorPool;
+  /** Makes open databases. */
+  readonly dockyard: Dockyard;
   readonly events: Omit<DatabaseEvents, "poisoned" | "notice"> & {
     /** Something an operator should know; never content. */
     notice(level: "info" | "warn", message: string, uuid: string): void;
@@ -43,24 +45,21 @@ export class Registry {
   /** Files that are being opened: they count as open, or a burst would pass the cap. */
   #opening = 0;
   #closing = false;
-  readonly #empty: Uint8Array;
   opened = 0;
   evicted = 0;
   #closedSinceTrim = 0;
 
   constructor(options: RegistryOptions) {
     this.#options = options;
-    this.#empty = emptyDatabase(options.engine.scratchDirectory, options.world);
   }
 
   /** The open database, when it is open now: the fast path, which needs no promise. */
   current(target: Target): Database | undefined {
     const key = keyOf(target);
     const database = this.#open.get(key);
-    if (database) {
-      this.#open.delete(key);
-      this.#open.set(key, database);
-    }
+    if (!database || database.expired) return undefined;
+    this.#open.delete(key);
+    this.#open.set(key, database);
     return database;
   }
 
@@ -72,15 +71,54 @@ export class Registry {
       if (this.#options.world.monotonicMs() > deadlineMs) throw new ServiceError("request_timeout", "the request's time was over before its database was open");
       const database = this.current(target);
       if (database) return database;
-      await (this.#busy.get(key) ?? this.#occupy(key, () => this.#openFile(key, target)));
+      if (this.#open.has(key)) await this.retire(target);
+      else await (this.#busy.get(key) ?? this.#occupy(key, () => this.#openBranch(key, target)));
     }
   }
 
-  /** Closes the database, after everyone it owes an answer has it, and removes its files. */
-  async drop(target: Target): Promise<void> {
-    this.#dropped.add(target.uuid);
+  /** Closes every branch of the database, after everyone it owes an answer has it, and removes its files. */
+  async drop(uuid: string): Promise<void> {
+    this.#dropped.add(uuid);
     if (this.#dropped.size > limits.droppedRememberedMax) this.#dropped.delete(this.#dropped.values().next().value!);
-    await this.#close(keyOf(target), () => removeDatabase(this.#options.engine.databasesDirectory, target.uuid));
+    const own = [...this.#open.keys(), ...this.#busy.keys()].filter((key) => key.startsWith(`${uuid}/`));
+    for (const key of own) await this.#close(key, async () => {});
+    await this.#options.dockyard.removeDatabase(uuid);
+  }
+
+  /** Closes a branch that does not exist any more and removes its file. */
+  async retire(target: Target): Promise<void> {
+    const path = this.#open.get(keyOf(target))?.path;
+    await this.#close(keyOf(target), async () => {
+      if (path !== undefined) removeFile(path);
+    });
+  }
+
+  /**
+   * Keeps everybody else from the branch while `act` runs on it: nobody waits for it then, and object storage covers all
+   * of it. Afterwards the handle is closed, and `afterwards` may exchange the file.
+   */
+  async exclusively<Value>(target: Target, deadlineMs: number, act: (database: Database) => Promise<{ readonly value: Value; readonly afterwards: () => void }>): Promise<Value> {
+    const key = keyOf(target);
+    const database = await this.use(target, deadlineMs);
+    this.#open.delete(key);
+    let outcome: { readonly value: Value } | { readonly error: unknown } | undefined;
+    await this.#occupy(key, async () => {
+      try {
+        await this.#settled(database, deadlineMs);
+        const { value, afterwards } = await act(database);
+        database.close();
+        afterwards();
+        outcome = { value };
+      } catch (error) {
+        outcome = { error };
+        // A refusal has changed nothing. After anything else nobody knows what the head will come to say.
+        if (!(error instanceof ServiceError)) database.giveUp(error);
+        if (database.poisoned) await this.#abandon(database, target);
+        else this.#open.set(key, database);
+      }
+    });
+    if (outcome && "value" in outcome) return outcome.value;
+    throw outcome?.error;
   }
 
   /** Every open database, least recently used first. */
@@ -94,7 +132,7 @@ export class Registry {
     const startedMs = world.monotonicMs();
     for (const [key, database] of this.#open) {
       if (world.monotonicMs() - startedMs > limits.housekeepingBudgetMs) return true;
-      if (!database.idle || database.lastUsedMs > startedMs - engine.idleCloseMs) continue;
+      if (!database.idle || !database.settled || database.lastUsedMs > startedMs - engine.idleCloseMs) continue;
       this.#open.delete(key);
       database.close();
       this.#closedSinceTrim++;
@@ -109,6 +147,10 @@ export class Registry {
   /** Closes every file; one that cannot be closed does not keep the others open. */
   async closeAll(): Promise<void> {
     this.#closing = true;
+    const { world } = this.#options;
+    const lastMs = world.monotonicMs() + limits.lastShipMs;
+    for (const database of this.#open.values()) database.hurry();
+    while ([...this.#open.values()].some((database) => !database.settled) && world.monotonicMs() < lastMs) await sleep(world, lookAgainMs);
     const closings = [...this.#open.keys(), ...this.#busy.keys()].map((key) => this.#close(key, async () => {}));
     for (const outcome of await Promise.allSettled(closings)) {
       if (outcome.status === "rejected") this.#options.events.notice("warn", `a file stayed open at the end (${codeOf(outcome.reason)})`, "");
@@ -124,22 +166,14 @@ export class Registry {
     return acting;
   }
 
-  async #openFile(key: string, target: Target): Promise<void> {
-    const { engine, world, disk, events } = this.#options;
+  async #openBranch(key: string, target: Target): Promise<void> {
+    const { dockyard, events } = this.#options;
     await this.#reserveRoom();
     try {
-      const opened = await openDatabase(branchPath(engine.databasesDirectory, target.uuid, target.branch), this.#empty, world);
-      const database: Database = this.#adopt(opened, {
-        opened,
-        world,
-        disk,
-        vectors: new VectorCache(this.#options.vectorPool),
-        writeQueueDepth: engine.writeQueueDepth,
-        events: {
-          ...events,
-          notice: (message) => events.notice("warn", message, target.uuid),
-          poisoned: (error) => this.#rebuild(key, target, database, error),
-        },
+      const database: Database = await dockyard.open(target, {
+        ...events,
+        notice: (message) => events.notice("warn", message, target.uuid),
+        poisoned: (error) => this.#rebuild(key, target, database, error),
       });
       this.opened++;
       this.#open.set(key, database);
@@ -148,13 +182,13 @@ export class Registry {
     }
   }
 
-  /** The database over a file that was opened; the file is closed again when that fails. */
-  #adopt(opened: Opened, options: DatabaseOptions): Database {
-    try {
-      return new Database(options);
-    } catch (error) {
-      opened.connection.close();
-      throw error;
+  async #settled(database: Database, deadlineMs: number): Promise<void> {
+    const { world } = this.#options;
+    while (!database.idle || !database.settled) {
+      if (database.poisoned) throw new ServiceError("unavailable", "the database's storage failed; try again", { retryAfterSecs: 1 });
+      if (world.monotonicMs() > deadlineMs) throw new ServiceError("request_timeout", "the branch stayed in use for the request's whole time; nothing was changed");
+      database.hurry();
+      await sleep(world, lookAgainMs);
     }
   }
 
@@ -165,12 +199,14 @@ export class Registry {
         this.#opening++;
         return;
       }
-      const idle = this.#open.entries().find(([, database]) => database.idle);
+      const idle = this.#open.entries().find(([, database]) => database.idle && database.settled);
       if (idle) {
         this.#open.delete(idle[0]);
         idle[1].close();
         this.evicted++;
       } else {
+        // The oldest is asked to become closable.
+        this.#open.values().next().value?.hurry();
         await sleep(this.#options.world, lookAgainMs);
       }
     }
@@ -197,28 +233,36 @@ export class Registry {
 
   /**
    * After a storage failure: everyone is refused, whoever reads or syncs is waited for, the log is proven anew. Until
-   * that succeeds the key stays busy: a log that may not be on disk is never opened as if it were.
+   * that succeeds the key stays busy: a log that may not be on disk is never opened as if it were. A branch that was lost
+   * to another writer goes the same way; what its file is worth is judged when it is opened again.
    */
   #rebuild(key: string, target: Target, database: Database, error: unknown): void {
-    const { world, events } = this.#options;
-    events.notice("warn", `storage failed (${codeOf(error)}); the database is opened again once its log is proven`, target.uuid);
+    const { events, dockyard } = this.#options;
+    const why = error instanceof Fenced ? "another node has claimed the branch" : `storage failed (${codeOf(error)})`;
+    events.notice("warn", `${why}; the database is opened again once its log is proven`, target.uuid);
+    dockyard.forget(database, error);
+    // An exclusive act holds the key already, and abandons the handle itself.
+    if (this.#open.get(key) !== database) return;
     this.#open.delete(key);
-    void this.#occupy(key, async () => {
-      while (database.pinned || database.syncing) await sleep(world, lookAgainMs);
+    void this.#occupy(key, () => this.#abandon(database, target));
+  }
+
+  async #abandon(database: Database, target: Target): Promise<void> {
+    const { world, events } = this.#options;
+    while (database.pinned || database.syncing) await sleep(world, lookAgainMs);
+    try {
+      database.abandon();
+    } catch (fault) {
+      events.notice("warn", `the failed handle did not close in order (${codeOf(fault)})`, target.uuid);
+    }
+    for (let pauseMs = lookAgainMs; !this.#closing; pauseMs = Math.min(pauseMs * 2, proofPauseMsMax)) {
       try {
-        database.abandon();
+        return proveLog(database.path);
       } catch (fault) {
-        events.notice("warn", `the failed handle did not close in order (${codeOf(fault)})`, target.uuid);
+        events.notice("warn", `the log could not be proven (${codeOf(fault)}); trying again`, target.uuid);
+        await sleep(world, pauseMs);
       }
-      for (let pauseMs = lookAgainMs; !this.#closing; pauseMs = Math.min(pauseMs * 2, proofPauseMsMax)) {
-        try {
-          return proveLog(database.path);
-        } catch (fault) {
-          events.notice("warn", `the log could not be proven (${codeOf(fault)}); trying again`, target.uuid);
-          await sleep(world, pauseMs);
-        }
-      }
-    });
+    }
   }
 }
 
@@ -227,9 +271,9 @@ function keyOf(target: Target): string {
   return `${target.uuid}/${target.branch}`;
 }
 
-/** Handles a thread may hold: four descriptors each (file, log, its index, and the log again for our fsync) with a fifth left for sockets and the store, and memory's share. */
+/** Handles a thread may hold: five descriptors each (file, log, its index, and the log again for our fsync and our reading) with a fifth left for sockets and the store, and memory's share. */
 export function hotHandlesAllowed(asked: number, descriptorsMax: number, memoryBytes: number, threads: number): number {
-  const byDescriptors = Math.floor((descriptorsMax * 0.8) / 4);
+  const byDescriptors = Math.floor((descriptorsMax * 0.8) / 5);
   const byMemory = Math.floor((memoryBytes * 0.5) / limits.hotHandleBytes);
   return Math.max(1, Math.floor(Math.min(asked, byDescriptors, byMemory) / threads));
 }

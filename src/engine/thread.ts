@@ -2,7 +2,9 @@
 import { parentPort, workerData } from "node:worker_threads";
 import { assert } from "../base/assert.ts";
 import { realWorld } from "../base/world.ts";
+import { threadedPress } from "../format/press.ts";
 import { kernelFault, kernelName } from "../model/vector-kernel.ts";
+import { openStore } from "../store/open-store.ts";
 import { indexBuilder } from "./ann-builder.ts";
 import { Engine } from "./engine.ts";
 import { loneSyncDisk } from "./lone-sync.ts";
@@ -15,10 +17,13 @@ const world = realWorld();
 const send = (message: FromEngine): void => port.postMessage(message);
 const notice = (level: "info" | "warn", message: string): void => send({ kind: "event", level, message, uuid: "" });
 notice(kernelFault === undefined ? "info" : "warn", `vector kernel: ${kernelName}`);
+const store = await openStore(options.store, world);
 const engine: Engine = new Engine({
   options,
   world,
   disk: loneSyncDisk(world, () => engine.alone),
+  store,
+  press: threadedPress,
   indexBuilder: indexBuilder(options.scratchDirectory, world, (message) => notice("warn", message)),
   send,
 });

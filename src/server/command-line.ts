@@ -1,5 +1,5 @@
 /**
- * The command line: `palimpsest serve`, its flags, what it says, its signals and exit codes.
+ * The command line: `palimpsest serve`, its flags, what it says, its signals and exit codes; and the smaller commands.
  *
  * Exit codes: 0 stopped in order; 1 the node failed to start or to stop; 2 a wrong command line or configuration;
  * 128 + n when a second signal n ends the drain. What a person reads goes to standard output, logs go to standard error.
@@ -11,6 +11,7 @@ import { jsonLog, type Log } from "../base/log.ts";
 import { packageRoot } from "../base/package-root.ts";
 import { flagOf, readConfig, settings, settingsMarkdown, type Config, type Environment } from "./config.ts";
 import { startNode } from "./compose.ts";
+import { restore, restoreCommand, type RestoreFlags } from "./restore-command.ts";
 import { notBuiltYet, startRefusals, startWarnings } from "./start-checks.ts";
 
 /** The parts of `process` that the command line uses. */
@@ -31,6 +32,11 @@ export async function runCommandLine(around: Surroundings): Promise<number> {
   program.addCommand(
     serveCommand().action(async (flags: Readonly<Record<string, string | true>>) => {
       code = await serve(around, { ...around.env, ...variablesOf(flags) });
+    }).copyInheritedSettings(program),
+  );
+  program.addCommand(
+    restoreCommand().action(async (flags: RestoreFlags) => {
+      code = await restoreUntilSignal(around, flags);
     }).copyInheritedSettings(program),
   );
   program
@@ -103,6 +109,18 @@ async function runNode(around: Surroundings, config: Config, log: Log): Promise<
     log.error("the node failed", error);
     around.stderr.write(`palimpsest: ${error instanceof Error ? error.message : String(error)}\n`);
     return 1;
+  } finally {
+    stop.release();
+  }
+}
+
+/** Restores a file; the first signal ends it and leaves nothing behind. */
+async function restoreUntilSignal(around: Surroundings, flags: RestoreFlags): Promise<number> {
+  const stop = firstSignal(around);
+  const controller = new AbortController();
+  void stop.received.then((signal) => controller.abort(new Error(`ended by ${signal}`)));
+  try {
+    return await restore({ env: around.env, stdout: around.stdout, stderr: around.stderr, signal: controller.signal }, flags);
   } finally {
     stop.release();
   }

@@ -4,9 +4,10 @@
  * Owns the order of start and of stop: lock, store, engine, service, wires; and back. A part that fails to start stops
  * those before it.
  */
-import { mkdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { totalmem } from "node:os";
 import { join, resolve } from "node:path";
+import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
 import { realWorld, type World } from "../base/world.ts";
 import { Databases } from "../control/databases.ts";
@@ -15,6 +16,7 @@ import { engineLane, readerWorker } from "../engine/lanes.ts";
 import type { EngineOptions } from "../engine/protocol.ts";
 import { Readers } from "../engine/readers.ts";
 import { hotHandlesAllowed } from "../engine/registry.ts";
+import { mainBranch } from "../format/names.ts";
 import { branchHandlers } from "../service/branch-service.ts";
 import { handlerEntries, type HandlerTable, type NodeParts } from "../service/context.ts";
 import { controlHandlers } from "../service/control-service.ts";
@@ -24,15 +26,13 @@ import { endpoints } from "../service/methods.ts";
 import { createPipeline } from "../service/pipeline.ts";
 import { lockDirectory } from "../sqlite/directory-lock.ts";
 import { SqlGuard } from "../sqlite/guard.ts";
-import { FileStore } from "../store/file-store.ts";
-import { MemoryStore } from "../store/memory-store.ts";
-import type { ObjectStore } from "../store/object-store.ts";
+import { openStore } from "../store/open-store.ts";
+import { proveStore } from "../store/probe.ts";
 import { BranchService } from "../../gen/palimpsest/v1/branch_pb.ts";
 import { ControlService } from "../../gen/palimpsest/v1/control_pb.ts";
 import { DataService } from "../../gen/palimpsest/v1/data_pb.ts";
 import { MemoryService } from "../../gen/palimpsest/v1/memory_pb.ts";
 import { spillTo, type Config } from "./config.ts";
-import type { StoreLocation } from "./setting-kinds.ts";
 import { createDoors } from "./doors.ts";
 import { openapiDocument } from "./openapi.ts";
 import type { Page } from "./rest.ts";
@@ -46,17 +46,6 @@ export interface RunningNode {
   close(): Promise<void>;
 }
 
-async function openStore(location: StoreLocation, world: World): Promise<ObjectStore> {
-  switch (location.kind) {
-    case "memory":
-      return new MemoryStore();
-    case "file":
-      return FileStore.open(resolve(location.directory), world);
-    case "s3":
-      throw new Error("S3 storage is not in this build yet");
-  }
-}
-
 /** Soft limit of open descriptors; what the platform does not tell is taken as the common least. */
 function descriptorsMax(): number {
   const report = process.report.getReport() as { userLimits?: { open_files?: { soft?: unknown } } };
@@ -64,7 +53,14 @@ function descriptorsMax(): number {
   return Number.isFinite(soft) && soft > 0 ? soft : 1024;
 }
 
-function engineOptions(config: Config, directory: string, log: Log): EngineOptions {
+/** The node's identity, made once per data directory: heads say who claimed them, and a copy of a disk is told by it. */
+function nodeIdentity(directory: string, world: World): string {
+  const path = join(directory, "node-id");
+  if (!existsSync(path)) writeFileSync(path, world.ulid(), { mode: 0o600, flush: true });
+  return readFileSync(path, "utf8").trim();
+}
+
+function engineOptions(config: Config, directory: string, world: World, log: Log): Omit<EngineOptions, "lane"> {
   const scratchDirectory = join(directory, "scratch");
   // What a crash left there is of no use to anybody and may hold somebody's rows.
   rmSync(scratchDirectory, { recursive: true, force: true });
@@ -73,7 +69,22 @@ function engineOptions(config: Config, directory: string, log: Log): EngineOptio
   spillTo(scratchDirectory);
   const hotHandlesMax = hotHandlesAllowed(config.hotHandlesMax, descriptorsMax(), totalmem(), config.engineThreads);
   log.info("hot handles", { asked: config.hotHandlesMax, perThread: hotHandlesMax, threads: config.engineThreads });
-  return { databasesDirectory, scratchDirectory, hotHandlesMax, writeQueueDepth: config.writeQueueDepth, idleCloseMs: config.idleCloseSecs * 1_000 };
+  return {
+    lanes: config.engineThreads,
+    databasesDirectory,
+    scratchDirectory,
+    hotHandlesMax,
+    writeQueueDepth: config.writeQueueDepth,
+    idleCloseMs: config.idleCloseSecs * 1_000,
+    store: config.objectStore,
+    nodeId: nodeIdentity(directory, world),
+    shipping: true,
+    pitrMs: config.pitrSecs * 1_000,
+    gcGraceMs: config.gcGraceSecs * 1_000,
+    unshippedMsMax: config.unshippedSecsMax * 1_000,
+    unshippedBytesMax: config.unshippedBytesMax,
+    logCheckpointBytes: limits.walCheckpointBytes,
+  };
 }
 
 function handlersOf(node: NodeParts): HandlerTable {
@@ -85,8 +96,16 @@ function handlersOf(node: NodeParts): HandlerTable {
   ]);
 }
 
-/** Starts the node; rejects with a message for the operator when it cannot. */
-export async function startNode(config: Config, log: Log): Promise<RunningNode> {
+/** Deletions whose objects are not purged yet: the engine takes them up again. */
+async function resumePurges(databases: Databases, engine: EngineClient, world: World, log: Log): Promise<void> {
+  for (const uuid of await databases.deletedUuids()) {
+    await engine.drop({ uuid, branch: mainBranch }, { deadlineMs: world.monotonicMs() + limits.requestTimeoutSecsDefault * 1_000 });
+    log.info("a deleted database is being purged", { uuid });
+  }
+}
+
+/** Starts the node; rejects with a message for the operator when it cannot. `given` overrides what an operator cannot set: for measurements. */
+export async function startNode(config: Config, log: Log, given: Partial<EngineOptions> = {}): Promise<RunningNode> {
   const world = realWorld();
   const directory = resolve(config.dataDirectory);
   mkdirSync(directory, { recursive: true, mode: 0o700 });
@@ -94,21 +113,25 @@ export async function startNode(config: Config, log: Log): Promise<RunningNode> 
   const lock = lockDirectory(directory);
   stack.defer(() => lock.release());
   const store = await openStore(config.objectStore, world);
-  const options = engineOptions(config, directory, log);
+  // What the other stores promise is code of ours and tested; a server that speaks S3 may be anybody's.
+  if (config.objectStore.kind === "s3") await proveStore(store, world);
+  const options = { ...engineOptions(config, directory, world, log), ...given };
   const guard = SqlGuard.available();
   if (!guard.ok) log.warn("SQL is not available on this node", { missing: guard.missing });
   const readers = guard.ok ? new Readers(config.readerThreads, readerWorker, world) : undefined;
-  const engine = new EngineClient(config.engineThreads, () => engineLane(options), readers, world, log);
+  const engine = new EngineClient(config.engineThreads, (lane) => engineLane({ ...options, lane }), readers, world, log);
   stack.defer(async () => {
     for (const counters of await engine.close()) log.info("engine closed", { ...counters });
   });
-  const node: NodeParts = { world, databases: new Databases(store, world), engine };
+  const databases = new Databases(store, world);
+  const node: NodeParts = { world, databases, engine };
   const dispatch = createPipeline({
     handlers: handlersOf(node),
     world,
     requestTimeoutMs: config.requestTimeoutSecs * 1_000,
     concurrencyMax: config.concurrencyMax,
     controlPerSecond: config.controlRate,
+    durability: config.durability,
   });
   let draining = false;
   const doors = createDoors({
@@ -130,6 +153,7 @@ export async function startNode(config: Config, log: Log): Promise<RunningNode> 
     const { address, port, family } = await listener.listen();
     addresses.push(`${tls ? "https" : "http"}://${family === "IPv6" ? `[${address}]` : address}:${port}`);
   }
+  void resumePurges(databases, engine, world, log).catch((error: unknown) => log.error("deletions of an earlier run were not taken up again", error));
   const parts = stack.move();
   return {
     address: addresses[0]!,

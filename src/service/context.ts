@@ -5,6 +5,7 @@ import type { DescService, Message, MessageInitShape, MessageShape } from "@bufb
 import type { World } from "../base/world.ts";
 import type { Databases } from "../control/databases.ts";
 import type { CallOptions, EngineClient } from "../engine/client.ts";
+import type { Answer } from "../engine/database.ts";
 import type { Call } from "./call.ts";
 
 /** One call on its way through the pipeline. */
@@ -14,11 +15,13 @@ export interface Context {
   readonly deadlineMs: number;
   /** The least transaction id that the answer may speak of; 0 when the caller does not mind. */
   readonly minTxid: number;
-  /** Whether the caller wants its write in object storage before the answer. */
+  /** Whether a write is answered only when object storage covers it: the caller or the node wants it so. */
   readonly durable: boolean;
   readonly consistency: "primary" | "cached" | undefined;
   /** Set by whoever learns it; becomes the `Service-Txid` header. */
   txid: number | undefined;
+  /** How far object storage covers the branch; known from the same answer, and becomes `Service-Durable-Txid`. */
+  durableTxid: number | undefined;
 }
 
 /** What handlers work with: the node's parts below the service. */
@@ -49,11 +52,15 @@ export function handlerEntries<Service extends DescService>(service: Service, ha
 
 /** The engine's options for this call; `bytes` is about how large the input is. */
 export function engineOptions(context: Context, bytes = 0): CallOptions {
-  return { deadlineMs: context.deadlineMs, minTxid: context.minTxid, bytes };
+  return { deadlineMs: context.deadlineMs, minTxid: context.minTxid, durable: context.durable, bytes };
 }
 
-/** Notes the transaction id of the answer and gives it in the form of a message field. */
-export function seen(context: Context, txid: number): bigint {
-  context.txid = txid;
-  return BigInt(txid);
+/** The answer of a database that nobody has written to yet. */
+export const unborn: Answer<undefined> = { value: undefined, txid: 0, durableTxid: 0 };
+
+/** Notes which state the answer speaks of, and gives its value with the transaction id in the form of a message field. */
+export function seen<Value>(context: Context, answer: Answer<Value>): { readonly value: Value; readonly txid: bigint } {
+  context.txid = answer.txid;
+  context.durableTxid = answer.durableTxid;
+  return { value: answer.value, txid: BigInt(answer.txid) };
 }

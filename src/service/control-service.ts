@@ -32,7 +32,7 @@ export function controlHandlers(node: NodeParts): ServiceHandlers<typeof Control
       const { name, branch } = parseDatabaseSpec(request.db);
       if (branch !== undefined) throw invalid("a database is deleted by its name alone, without @branch");
       const { uuid } = await node.databases.remove(name);
-      // The tombstone is the deletion; the files are this node's cache of it.
+      // The tombstone is the deletion: it stands whatever becomes of the files, which nobody can reach any more.
       await node.engine.drop({ uuid, branch: mainBranch }, engineOptions(context));
       return {};
     },

@@ -5,7 +5,6 @@ import { invalid, ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { checkCollectionName, checkKvKey, checkSessionId } from "../format/names.ts";
 import { checkEmbedding } from "../model/vectors.ts";
-import { needsHistory } from "./branch-service.ts";
 import { engineOptions, seen, type NodeParts, type ServiceHandlers } from "./context.ts";
 import { embeddingOf, jsonTexts, present, turnMessage } from "./data-messages.ts";
 import { jsonText, setJson } from "./exact-json.ts";
@@ -27,21 +26,21 @@ function transcriptHandlers(node: NodeParts): Pick<DataHandlers, "appendTurn" | 
       const embedding = request.embedding && requiredVector("embedding", request.embedding);
       const input = { sessionId: checkSessionId(request.session), role: request.role, content, ...present({ embedding }) };
       const target = await databaseTarget(node, context, request.db);
-      const { value, txid } = await node.engine.write(target, "turn.append", input, engineOptions(context, content.length));
-      return { seq: BigInt(value.seq), txid: seen(context, txid), ...present({ embedding: value.embedding === "stored" ? undefined : value.embedding }) };
+      const { value, txid } = seen(context, await node.engine.write(target, "turn.append", input, engineOptions(context, content.length)));
+      return { seq: BigInt(value.seq), txid, ...present({ embedding: value.embedding === "stored" ? undefined : value.embedding }) };
     },
     async listTurns(request, context) {
       const sessionId = checkSessionId(request.session);
       const target = await databaseTarget(node, context, request.db);
-      const { value, txid } = await node.engine.read(target, "turn.last", { sessionId, last: request.last ?? limits.turnsDefault }, engineOptions(context));
-      return { turns: value.turns.map(turnMessage), txid: seen(context, txid) };
+      const { value, txid } = seen(context, await node.engine.read(target, "turn.last", { sessionId, last: request.last ?? limits.turnsDefault }, engineOptions(context)));
+      return { turns: value.turns.map(turnMessage), txid };
     },
     async searchTurns(request, context) {
       const sessionId = checkSessionId(request.session);
       const vector = requiredVector("vector", request.vector);
       const target = await databaseTarget(node, context, request.db);
-      const { value, txid } = await node.engine.read(target, "turn.search", { sessionId, vector, k: request.k ?? limits.turnSearchDefault }, engineOptions(context));
-      return { turns: value.turns.map(turnMessage), txid: seen(context, txid) };
+      const { value, txid } = seen(context, await node.engine.read(target, "turn.search", { sessionId, vector, k: request.k ?? limits.turnSearchDefault }, engineOptions(context)));
+      return { turns: value.turns.map(turnMessage), txid };
     },
   };
 }
@@ -56,16 +55,15 @@ function kvHandlers(node: NodeParts): Pick<DataHandlers, "listKeys" | "getValue"
       const ns = checkCollectionName("ns", request.ns);
       const target = await databaseTarget(node, context, request.db);
       const input = { ns, limit: request.limit ?? limits.kvListDefault, ...present({ prefix: request.prefix, cursor: request.cursor }) };
-      const { value, txid } = await node.engine.read(target, "kv.list", input, engineOptions(context));
-      return { keys: [...value.keys], ...present({ nextCursor: value.nextCursor }), txid: seen(context, txid) };
+      const { value, txid } = seen(context, await node.engine.read(target, "kv.list", input, engineOptions(context)));
+      return { keys: [...value.keys], ...present({ nextCursor: value.nextCursor }), txid };
     },
     async getValue(request, context) {
       const { consistency } = request;
       if (consistency !== undefined && consistency !== "primary" && consistency !== "cached") throw invalid("consistency must be primary or cached");
       const input = checked(request);
       const target = await databaseTarget(node, context, request.db);
-      const { value, txid } = await node.engine.read(target, "kv.get", input, engineOptions(context));
-      seen(context, txid);
+      const { value } = seen(context, await node.engine.read(target, "kv.get", input, engineOptions(context)));
       if (!value) throw new ServiceError("not_found", "no live value has this key");
       return { contentType: "text/plain", data: value.value };
     },
@@ -73,14 +71,14 @@ function kvHandlers(node: NodeParts): Pick<DataHandlers, "listKeys" | "getValue"
       const value = request.value?.data ?? new Uint8Array(0);
       const input = { ...checked(request), value, ...present({ ttlSecs: request.ttl }) };
       const target = await databaseTarget(node, context, request.db);
-      const { txid } = await node.engine.write(target, "kv.put", input, engineOptions(context, value.length));
-      return { txid: seen(context, txid) };
+      const { txid } = seen(context, await node.engine.write(target, "kv.put", input, engineOptions(context, value.length)));
+      return { txid };
     },
     async deleteValue(request, context) {
       const input = checked(request);
       const target = await databaseTarget(node, context, request.db);
-      const { txid } = await node.engine.write(target, "kv.delete", input, engineOptions(context));
-      return { txid: seen(context, txid) };
+      const { txid } = seen(context, await node.engine.write(target, "kv.delete", input, engineOptions(context)));
+      return { txid };
     },
   };
 }
@@ -93,16 +91,16 @@ function documentHandlers(node: NodeParts): Pick<DataHandlers, "insertDocs" | "f
       const collection = checkCollectionName("collection", request.coll);
       const target = await databaseTarget(node, context, request.db);
       const bytes = docs.reduce((sum, doc) => sum + doc.length, 0);
-      const { value, txid } = await node.engine.write(target, "docs.insert", { collection, docs }, engineOptions(context, bytes));
-      return { ids: [...value.ids], txid: seen(context, txid) };
+      const { value, txid } = seen(context, await node.engine.write(target, "docs.insert", { collection, docs }, engineOptions(context, bytes)));
+      return { ids: [...value.ids], txid };
     },
     async findDocs(request, context) {
       const collection = checkCollectionName("collection", request.coll);
       const sort = request.sort.map(({ path, direction }) => ({ path, direction }));
       const input = { collection, sort, ...present({ filter: jsonText(request, "filter"), limit: request.limit, skip: request.skip }) };
       const target = await databaseTarget(node, context, request.db);
-      const { value, txid } = await node.engine.read(target, "docs.find", input, engineOptions(context));
-      const response = create(FindDocsResponseSchema, { txid: seen(context, txid) });
+      const { value, txid } = seen(context, await node.engine.read(target, "docs.find", input, engineOptions(context)));
+      const response = create(FindDocsResponseSchema, { txid });
       setJson(response, "docs", `[${value.docs.join(",")}]`);
       return response;
     },
@@ -110,20 +108,20 @@ function documentHandlers(node: NodeParts): Pick<DataHandlers, "insertDocs" | "f
       const collection = checkCollectionName("collection", request.coll);
       const input = { collection, filter: jsonText(request, "filter") ?? "{}", update: jsonText(request, "update") ?? "{}", multi: request.multi };
       const target = await databaseTarget(node, context, request.db);
-      const { value, txid } = await node.engine.write(target, "docs.update", input, engineOptions(context, input.update.length));
-      return { ...value, txid: seen(context, txid) };
+      const { value, txid } = seen(context, await node.engine.write(target, "docs.update", input, engineOptions(context, input.update.length)));
+      return { ...value, txid };
     },
     async deleteDocs(request, context) {
       const input = { collection: checkCollectionName("collection", request.coll), filter: jsonText(request, "filter") ?? "{}", multi: request.multi };
       const target = await databaseTarget(node, context, request.db);
-      const { value, txid } = await node.engine.write(target, "docs.delete", input, engineOptions(context));
-      return { ...value, txid: seen(context, txid) };
+      const { value, txid } = seen(context, await node.engine.write(target, "docs.delete", input, engineOptions(context)));
+      return { ...value, txid };
     },
     async createDocIndex(request, context) {
       const input = { collection: checkCollectionName("collection", request.coll), path: request.path };
       const target = await databaseTarget(node, context, request.db);
-      const { value, txid } = await node.engine.write(target, "docs.index", input, engineOptions(context));
-      return { ...value, txid: seen(context, txid) };
+      const { value, txid } = seen(context, await node.engine.write(target, "docs.index", input, engineOptions(context)));
+      return { ...value, txid };
     },
   };
 }
@@ -134,15 +132,15 @@ function vectorHandlers(node: NodeParts): Pick<DataHandlers, "upsertVector" | "s
       const collection = checkCollectionName("collection", request.coll);
       const embedding = requiredVector("embedding", request.embedding);
       const target = await databaseTarget(node, context, request.db);
-      const { txid } = await node.engine.write(target, "vector.upsert", { collection, id: request.id, embedding }, engineOptions(context, embedding.byteLength));
-      return { txid: seen(context, txid) };
+      const { txid } = seen(context, await node.engine.write(target, "vector.upsert", { collection, id: request.id, embedding }, engineOptions(context, embedding.byteLength)));
+      return { txid };
     },
     async searchVectors(request, context) {
       const collection = checkCollectionName("collection", request.coll);
       const vector = requiredVector("vector", request.vector);
       const target = await databaseTarget(node, context, request.db);
-      const { value, txid } = await node.engine.read(target, "vector.search", { collection, vector, k: request.k ?? limits.vectorSearchDefault }, engineOptions(context));
-      return { hits: value.hits.map(({ id, distance }) => ({ id, distance })), txid: seen(context, txid) };
+      const { value, txid } = seen(context, await node.engine.read(target, "vector.search", { collection, vector, k: request.k ?? limits.vectorSearchDefault }, engineOptions(context)));
+      return { hits: value.hits.map(({ id, distance }) => ({ id, distance })), txid };
     },
   };
 }
@@ -155,8 +153,9 @@ export function dataHandlers(node: NodeParts): DataHandlers {
     ...vectorHandlers(node),
     executeSql: (request, context) => executeSql(node, request, context),
     async sync(request, context) {
-      await databaseTarget(node, context, request.db);
-      throw needsHistory("sync");
+      const target = await databaseTarget(node, context, request.db);
+      const { txid } = seen(context, await node.engine.sync(target, engineOptions(context)));
+      return { txid };
     },
   };
 }

@@ -6,7 +6,7 @@ import { limits } from "../base/limits.ts";
 import { checkNamePart, checkSessionId } from "../format/names.ts";
 import { checkMemories, type MemoryInput, type MemoryRecord } from "../model/memory.ts";
 import { checkRecall, type RecallInput } from "../model/recall.ts";
-import { engineOptions, seen, type NodeParts, type ServiceHandlers } from "./context.ts";
+import { engineOptions, seen, unborn, type NodeParts, type ServiceHandlers } from "./context.ts";
 import { notInThisBuild } from "./control-service.ts";
 import { embeddingOf, present, turnMessage } from "./data-messages.ts";
 import { jsonText, setJson } from "./exact-json.ts";
@@ -73,24 +73,22 @@ function recordHandlers(node: NodeParts): Pick<MemoryHandlers, "listProfiles" | 
       const memories = request.memories.map(inputOf);
       checkMemories(memories);
       const target = await ensureProfileTarget(node, context, request);
-      const { value, txid } = await node.engine.write(target, "memory.ingest", { memories }, engineOptions(context, inputBytes(memories)));
-      return { results: value.results.map(({ embedding, ...item }) => ({ ...item, ...present({ embedding: embedding === "stored" ? undefined : embedding }) })), txid: seen(context, txid) };
+      const { value, txid } = seen(context, await node.engine.write(target, "memory.ingest", { memories }, engineOptions(context, inputBytes(memories))));
+      return { results: value.results.map(({ embedding, ...item }) => ({ ...item, ...present({ embedding: embedding === "stored" ? undefined : embedding }) })), txid };
     },
 
     async getMemory(request, context) {
       const target = await requireProfileTarget(node, context, request);
-      const { value, txid } = await node.engine.read(target, "memory.get", { id: request.id }, engineOptions(context));
-      seen(context, txid);
+      const { value } = seen(context, await node.engine.read(target, "memory.get", { id: request.id }, engineOptions(context)));
       if (!value) throw new ServiceError("not_found", "no memory has this id");
       return memoryMessage(value);
     },
 
     async forgetMemory(request, context) {
       const target = await requireProfileTarget(node, context, request);
-      const { value, txid } = await node.engine.write(target, "memory.forget", { id: request.id }, engineOptions(context));
-      seen(context, txid);
+      const { value, txid } = seen(context, await node.engine.write(target, "memory.forget", { id: request.id }, engineOptions(context)));
       if (!value.forgotten) throw new ServiceError("not_found", "no memory has this id");
-      return { txid: BigInt(txid) };
+      return { txid };
     },
   };
 }
@@ -115,9 +113,9 @@ function recallHandlers(node: NodeParts): Pick<MemoryHandlers, "recall" | "ask" 
       };
       checkRecall(input);
       const target = await findProfileTarget(node, context, request);
-      if (!target) return { memories: [], turns: [], txid: seen(context, 0) };
-      const { value, txid } = await node.engine.read(target, "memory.recall", input, engineOptions(context));
-      return { memories: value.memories.map(memoryMessage), turns: value.turns.map(turnMessage), txid: seen(context, txid) };
+      if (!target) return { memories: [], turns: [], txid: seen(context, unborn).txid };
+      const { value, txid } = seen(context, await node.engine.read(target, "memory.recall", input, engineOptions(context)));
+      return { memories: value.memories.map(memoryMessage), turns: value.turns.map(turnMessage), txid };
     },
 
     async ask() {
@@ -134,24 +132,24 @@ function sessionHandlers(node: NodeParts): Pick<MemoryHandlers, "listSessions" |
   return {
     async listSessions(request, context) {
       const target = await findProfileTarget(node, context, request);
-      if (!target) return { sessions: [], txid: seen(context, 0) };
-      const { value, txid } = await node.engine.read(target, "session.list", { limit: request.limit ?? limits.sessionsDefault }, engineOptions(context));
+      if (!target) return { sessions: [], txid: seen(context, unborn).txid };
+      const { value, txid } = seen(context, await node.engine.read(target, "session.list", { limit: request.limit ?? limits.sessionsDefault }, engineOptions(context)));
       const sessions = value.sessions.map(({ id, createdAt, lastActiveAt }) => ({ id, createdAt: BigInt(createdAt), lastActiveAt: BigInt(lastActiveAt) }));
-      return { sessions, txid: seen(context, txid) };
+      return { sessions, txid };
     },
 
     async endSession(request, context) {
       const sessionId = checkSessionId(request.sid);
       const target = await findProfileTarget(node, context, request);
       // A session of a profile that never was has nothing to end.
-      if (!target) return { txid: seen(context, 0) };
-      const { txid } = await node.engine.write(target, "session.end", { sessionId, turns: request.turns }, engineOptions(context));
-      return { txid: seen(context, txid) };
+      if (!target) return { txid: seen(context, unborn).txid };
+      const { txid } = seen(context, await node.engine.write(target, "session.end", { sessionId, turns: request.turns }, engineOptions(context)));
+      return { txid };
     },
   };
 }
 
-/** What needs shipping, governance or erasure: not in this build, and said so. */
+/** What needs governance or erasure: not in this build, and said so. */
 function laterHandlers(): Pick<MemoryHandlers, "createErasure" | "listErasures" | "getErasure" | "getProfilePolicy" | "putProfilePolicy"> {
   const withoutErasure = async (): Promise<never> => {
     throw notInThisBuild("erasure");

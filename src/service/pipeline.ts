@@ -5,14 +5,11 @@
  * `dispatch`, so what is checked here is checked on all of them.
  */
 import { create } from "@bufbuild/protobuf";
-import { MethodOptions_IdempotencyLevel } from "@bufbuild/protobuf/wkt";
-import { Scope } from "../../gen/palimpsest/v1/options_pb.ts";
 import { invalid, ServiceError } from "../base/errors.ts";
 import type { World } from "../base/world.ts";
 import { Concurrency, Rate } from "./admission.ts";
 import type { Call, CallResult, Dispatch } from "./call.ts";
 import type { Context, HandlerTable } from "./context.ts";
-import type { Endpoint } from "./methods.ts";
 
 export interface PipelineOptions {
   readonly handlers: HandlerTable;
@@ -20,9 +17,12 @@ export interface PipelineOptions {
   readonly requestTimeoutMs: number;
   readonly concurrencyMax: number;
   readonly controlPerSecond: number;
+  /** What a write waits for before it is answered; a call can ask for more, never for less. */
+  readonly durability: "standard" | "durable";
 }
 
 const txidHeader = "Service-Txid";
+const durableTxidHeader = "Service-Durable-Txid";
 
 /** Builds the pipeline over a table of handlers. */
 export function createPipeline(options: PipelineOptions): Dispatch {
@@ -48,22 +48,27 @@ async function run(call: Call, context: Context, handlers: HandlerTable): Promis
   if (!handler) throw new Error(`no handler for ${call.endpoint.name}`);
   try {
     const message = await handler(call.message, context);
-    return { message: create(call.endpoint.method.output, message), headers: headersOf(context.txid) };
+    return { message: create(call.endpoint.method.output, message), headers: headersOf(context) };
   } catch (error) {
-    throw stamped(error, context.txid);
+    throw stamped(error, context);
   }
 }
 
-function headersOf(txid: number | undefined): readonly (readonly [string, string])[] {
-  return txid === undefined ? [] : [[txidHeader, String(txid)]];
+function headersOf({ txid, durableTxid }: Context): readonly (readonly [string, string])[] {
+  const headers: [string, string][] = [];
+  if (txid !== undefined) headers.push([txidHeader, String(txid)]);
+  if (durableTxid !== undefined) headers.push([durableTxidHeader, String(durableTxid)]);
+  return headers;
 }
 
-/** A refusal after the database was resolved tells its transaction id too; the wire makes the header of it. */
-function stamped(error: unknown, seenTxid: number | undefined): unknown {
+/** A refusal after the database was resolved tells its transaction ids too, where they are known. */
+function stamped(error: unknown, context: Context): unknown {
   if (!(error instanceof ServiceError)) return error;
-  const txid = error.detail.txid ?? seenTxid;
+  const txid = error.detail.txid ?? context.txid;
   if (txid === undefined) return error;
-  return new ServiceError(error.code, error.message, { ...error.detail, txid });
+  const { durableTxid } = context;
+  const headers = durableTxid === undefined ? {} : { headers: { ...error.detail.headers, [durableTxidHeader]: String(durableTxid) } };
+  return new ServiceError(error.code, error.message, { ...error.detail, txid, ...headers });
 }
 
 function openContext(call: Call, options: PipelineOptions): Context {
@@ -73,7 +78,8 @@ function openContext(call: Call, options: PipelineOptions): Context {
     deadlineMs: Math.min(nodeDeadlineMs, call.deadlineMs ?? Infinity),
     minTxid: minTxidOf(call.headers.minTxid),
     txid: undefined,
-    ...checkedHeaders(call),
+    durableTxid: undefined,
+    ...checkedHeaders(call, options.durability),
   };
 }
 
@@ -84,7 +90,7 @@ function minTxidOf(text: string | undefined): number {
   return txid;
 }
 
-function checkedHeaders(call: Call): Pick<Context, "consistency" | "durable"> {
+function checkedHeaders(call: Call, nodeDurability: "standard" | "durable"): Pick<Context, "consistency" | "durable"> {
   const { consistency, durability } = call.headers;
   if (consistency !== undefined && consistency !== "primary" && consistency !== "cached") {
     throw invalid("Service-Consistency must be primary or cached");
@@ -92,18 +98,5 @@ function checkedHeaders(call: Call): Pick<Context, "consistency" | "durable"> {
   if (durability !== undefined && durability !== "standard" && durability !== "durable") {
     throw invalid("Service-Durability must be standard or durable");
   }
-  const durable = durability === "durable";
-  if (durable && writes(call.endpoint)) throw notDurable();
-  return { consistency, durable };
-}
-
-/** The refusal of a durable acknowledgement, which needs shipping to object storage. */
-export function notDurable(): ServiceError {
-  const message = "this build keeps databases on the node's disk alone and cannot give durable acknowledgements";
-  return new ServiceError("unavailable", message, { retryAfterSecs: 60 });
-}
-
-/** Whether every success of the endpoint may change a database; user SQL decides for itself. */
-function writes(endpoint: Endpoint): boolean {
-  return endpoint.rule.scope >= Scope.WRITE && endpoint.method.idempotency !== MethodOptions_IdempotencyLevel.NO_SIDE_EFFECTS;
+  return { consistency, durable: durability === "durable" || nodeDurability === "durable" };
 }

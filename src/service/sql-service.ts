@@ -5,13 +5,11 @@ import { create } from "@bufbuild/protobuf";
 import { SqlResultSchema, type ExecuteSqlRequest, type SqlResult } from "../../gen/palimpsest/v1/data_pb.ts";
 import { invalid, ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import type { Answer } from "../engine/database.ts";
 import type { SqlBatch, SqlStatementResult } from "../model/sql.ts";
 import { checkUserSql, looksReadOnly, SqlGuard } from "../sqlite/guard.ts";
 import { engineOptions, seen, type Context, type NodeParts } from "./context.ts";
 import { present } from "./data-messages.ts";
 import { jsonText, setJson } from "./exact-json.ts";
-import { notDurable } from "./pipeline.ts";
 import { databaseTarget } from "./targets.ts";
 
 function batchOf(request: ExecuteSqlRequest): SqlBatch {
@@ -49,10 +47,9 @@ export async function executeSql(node: NodeParts, request: ExecuteSqlRequest, co
   const bytes = batch.statements.reduce((sum, { text, paramsJson }) => sum + text.length + (paramsJson?.length ?? 0), 0);
   const options = engineOptions(context, bytes);
   if (batch.statements.every(({ text }) => looksReadOnly(text))) {
-    const read = await node.engine.sqlRead(target, batch, { ...options, ...present({ signal: context.call.signal }) });
-    if (read.value.kind === "done") return { results: read.value.results.map(resultMessage), txid: seen(context, read.txid) };
+    const { value, txid } = seen(context, await node.engine.sqlRead(target, batch, { ...options, ...present({ signal: context.call.signal }) }));
+    if (value.kind === "done") return { results: value.results.map(resultMessage), txid };
   }
-  if (context.durable) throw notDurable();
-  const written: Answer<SqlStatementResult[]> = await node.engine.sqlWrite(target, batch, options);
-  return { results: written.value.map(resultMessage), txid: seen(context, written.txid) };
+  const { value, txid } = seen(context, await node.engine.sqlWrite(target, batch, options));
+  return { results: value.map(resultMessage), txid };
 }

@@ -1,8 +1,8 @@
 /**
  * From the names in a call to the database branch it means.
  *
- * A branch may be said in three places (the spec's `@branch`, the `branch` query, the `Service-Branch` header); said
- * twice with different values it is refused.
+ * A branch may be said in several places (the spec's `@branch`, the request's own path, query or body, the
+ * `Service-Branch` header); said twice with different values it is refused. Whether it exists, the engine knows.
  */
 import { invalid, ServiceError } from "../base/errors.ts";
 import type { DatabaseRecord } from "../control/databases.ts";
@@ -16,16 +16,14 @@ function branchOf(said: readonly (string | undefined)[]): string {
   return branches.values().next().value ?? mainBranch;
 }
 
-/** This build knows only `main`: every other branch does not exist. */
 function targetOf(record: DatabaseRecord, branch: string): Target {
-  if (branch !== mainBranch) throw new ServiceError("branch_not_found", `branch ${branch} of database ${record.name} does not exist`);
   return { uuid: record.uuid, branch };
 }
 
-/** The branch that a `{db}` path segment means. Throws database_not_found and branch_not_found. */
-export async function databaseTarget(node: NodeParts, context: Context, spec: string): Promise<Target> {
+/** The branch that a `{db}` path segment means; `inMessage` is where the request names it too. Throws database_not_found. */
+export async function databaseTarget(node: NodeParts, context: Context, spec: string, inMessage?: string): Promise<Target> {
   const { name, branch: inSpec } = parseDatabaseSpec(spec);
-  const branch = branchOf([inSpec, context.call.headers.branch]);
+  const branch = branchOf([inSpec, context.call.headers.branch, inMessage]);
   return targetOf(await node.databases.require(name), branch);
 }
 

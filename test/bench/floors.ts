@@ -80,7 +80,7 @@ export function rawCommitMs(directory: string, sentences: readonly string[]): nu
     const command = (deferred: Deferred) => ingest({
       connection, nowMs, vectors, newId: () => world.ulid(), atGroupEnd: (act) => deferred.atGroupEnd.push(act), afterCommit: (act) => deferred.afterCommit.push(act),
     }, { memories });
-    runGroup(connection, [command], () => writeState(connection, { txid: ++txid, committedAtMs: nowMs }));
+    runGroup(connection, [command], () => writeState(connection, { txid: ++txid, committedAtMs: nowMs, tenure: undefined }));
   };
   for (let round = 0; round < 200; round++) commit(round);
   const descriptor = openSync(`${path}-wal`, "r");

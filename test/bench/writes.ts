@@ -95,9 +95,9 @@ export async function benchWrites(directory: string): Promise<void> {
 /** The same engine with its fdatasync awaited and with one that blocks the thread, no HTTP, one client per database. */
 export async function benchFsync(directory: string): Promise<void> {
   const { fdatasyncSync } = await import("node:fs");
-  const { openInlineEngine } = await import("../support/inline-engine.ts");
+  const { openInlineEngine, uuidOf } = await import("../support/inline-engine.ts");
   const { realDisk } = await import("../../src/sqlite/wal.ts");
-  const blocking = { fdatasync: async (descriptor: number) => fdatasyncSync(descriptor) };
+  const blocking = { fdatasync: async (descriptor: number) => fdatasyncSync(descriptor), syncDirectory: realDisk.syncDirectory };
   const sentences = sentencesOf(1_024);
   const rows: Row[] = [];
   for (const databases of [1, 64, 256]) {
@@ -109,7 +109,7 @@ export async function benchFsync(directory: string): Promise<void> {
         const clients = databases === 1 ? 64 : databases;
         const startedAt = performance.now();
         await Promise.all(Array.from({ length: clients }, async (_, index) => {
-          const target = { uuid: `db-${databases === 1 ? 0 : index}`, branch: "main" };
+          const target = { uuid: uuidOf(databases === 1 ? 0 : index), branch: "main" };
           for (let step = 0; performance.now() - startedAt < roundMs; step++, writes++) {
             const text = sentences[(index * 61 + step) % sentences.length]!;
             await client.write(target, "memory.ingest", { memories: [{ type: "event", summary: `${text} ${index}-${step}`, content: `{"n":${step}}` }] }, soon());

@@ -91,6 +91,7 @@ describe("the OpenAPI document", () => {
     expect(schemas.RecallRequest?.properties.embedding).toMatchObject({ type: "array", items: { type: "number" } });
     expect(schemas.FindDocsRequest?.properties.sort).toMatchObject({ type: "object", additionalProperties: { type: "integer" } });
     expect(schemas.RewindBranchRequest?.properties.to).toMatchObject({ type: ["string", "number"] });
+    expect(schemas.CreateBranchRequest?.properties.at).toMatchObject({ type: ["string", "number"] });
     expect(ingest.parameters).toEqual(expect.arrayContaining([expect.objectContaining({ name: "branch", in: "query", required: false })]));
     expect(Object.keys(operationOf("DataService.PutValue").requestBody?.content ?? {})).toEqual(["*/*"]);
   });
@@ -111,6 +112,7 @@ describe("the OpenAPI document", () => {
     const { rule } = endpoint;
     const success = operation.responses[rule.status];
     expect("Service-Txid" in (success?.headers ?? {})).toBe(rule.txid);
+    expect("Service-Durable-Txid" in (success?.headers ?? {})).toBe(rule.txid);
     expect(success?.content === undefined).toBe(rule.status === 204);
 
     const role = scopeNames.get(rule.scope);
@@ -134,7 +136,7 @@ describe("the OpenAPI document", () => {
     expect(codesOf("ControlService.GetNamespacePolicy")).toContain("not_found");
     expect(codesOf("MemoryService.Ask")).toContain("unconfigured");
     expect(codesOf("MemoryService.PutProfilePolicy")).toContain("conflict");
-    expect(codesOf("BranchService.CreateBranch")).toContain("already_exists");
+    expect(codesOf("BranchService.CreateBranch")).toEqual(expect.arrayContaining(["already_exists", "not_found"]));
     expect(codesOf("BranchService.DeleteBranch")).toContain("branch_not_found");
     expect(codesOf("BranchService.RewindBranch")).toContain("not_found");
   });

@@ -21,6 +21,7 @@ const extensionFields: { readonly [place: string]: readonly string[] } = {
   "MemoryService.Recall": ["min_score", "explain"],
   "MemoryService.ListSessions": ["limit"],
   "DataService.ListKeys": ["cursor"],
+  "BranchService.CreateBranch": ["at"],
 };
 
 /** Where a decision goes beyond the specification: what it says, and what we do. */

@@ -3,6 +3,8 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { Connection } from "../../src/sqlite/connection.ts";
 import { openInlineEngine } from "../support/inline-engine.ts";
+import { MemoryStore } from "../../src/store/memory-store.ts";
+import type { ObjectStore } from "../../src/store/object-store.ts";
 import { PowerDisk } from "../support/power-disk.ts";
 import { seeded } from "../support/random.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
@@ -22,7 +24,8 @@ async function run(seed: number, syncs: boolean, losses: number): Promise<Loss> 
   const random = seeded(seed);
   const directory = temporaryDirectory();
   const disk = new PowerDisk(syncs);
-  const { client, soon } = openInlineEngine(join(directory, "live"), { disk });
+  const store = new MemoryStore();
+  const { client, soon } = openInlineEngine(join(directory, "live"), { disk, store });
   const acknowledged = new Map<string, number>();
   const result: Loss = { lost: 0, interrupted: 0 };
   let writing = true;
@@ -47,7 +50,7 @@ async function run(seed: number, syncs: boolean, losses: number): Promise<Loss> 
     if (unanswered > 0) result.interrupted++;
     const after = join(directory, "after");
     disk.lose(join(directory, "live"), after, random);
-    result.lost += await inspect(after, known);
+    result.lost += await inspect(after, await copyOf(store), known);
   }
   writing = false;
   await Promise.all(writers);
@@ -55,9 +58,19 @@ async function run(seed: number, syncs: boolean, losses: number): Promise<Loss> 
   return result;
 }
 
+/** What object storage holds now: the node that comes after a loss must not fence the one that goes on. */
+async function copyOf(store: ObjectStore): Promise<ObjectStore> {
+  const copy = new MemoryStore();
+  for (const { key } of (await store.list("", { limit: 100_000 })).objects) {
+    const found = await store.get(key);
+    if (found) await copy.put(key, found.bytes, { kind: "absent" });
+  }
+  return copy;
+}
+
 /** Opens what is left and counts acknowledged writes that are missing; throws when the state is torn. */
-async function inspect(directory: string, known: ReadonlyMap<string, number>): Promise<number> {
-  const { client, soon } = openInlineEngine(directory);
+async function inspect(directory: string, store: ObjectStore, known: ReadonlyMap<string, number>): Promise<number> {
+  const { client, soon } = openInlineEngine(directory, { store });
   let lost = 0;
   for (const [key, round] of known) {
     const { value } = await client.read(target, "kv.get", { ns: "n", key }, soon());

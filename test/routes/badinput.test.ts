@@ -185,6 +185,8 @@ const badNames: Readonly<Record<string, readonly string[]>> = {
   key: ["k".repeat(513)],
   session: ["s".repeat(129)],
   sid: ["s".repeat(129)],
+  branch: ["a b", ".hidden", "a/b", "x".repeat(65), "ü"],
+  name: ["a b", ".hidden", "a/b", "x".repeat(65), "ü"],
 };
 
 routes("%s: a name in the path that cannot be one is refused", async (_, endpoint) => {

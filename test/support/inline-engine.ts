@@ -7,6 +7,9 @@ import { realWorld, type World } from "../../src/base/world.ts";
 import { EngineClient, type EngineLane } from "../../src/engine/client.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import type { EngineOptions, FromEngine } from "../../src/engine/protocol.ts";
+import { MemoryStore } from "../../src/store/memory-store.ts";
+import type { ObjectStore } from "../../src/store/object-store.ts";
+import { threadedPress } from "../../src/format/press.ts";
 import { realDisk, type Disk } from "../../src/sqlite/wal.ts";
 
 export interface InlineEngine {
@@ -17,20 +20,50 @@ export interface InlineEngine {
   soon(): { deadlineMs: number };
 }
 
-export function openInlineEngine(directory: string, given: { disk?: Disk; world?: World; options?: Partial<EngineOptions> } = {}): InlineEngine {
+/** The uuid of a test's n-th database. */
+export function uuidOf(number: number): string {
+  return `00000000-0000-4000-8000-${String(number).padStart(12, "0")}`;
+}
+
+/** Options of an engine for a test: everything below one directory, small and alone. */
+export function inlineOptions(directory: string, given: Partial<EngineOptions> = {}): EngineOptions {
+  return {
+    lane: 0,
+    lanes: 1,
+    databasesDirectory: join(directory, "db"),
+    scratchDirectory: join(directory, "scratch"),
+    hotHandlesMax: 100,
+    writeQueueDepth: limits.writeQueueDepthDefault,
+    idleCloseMs: limits.idleCloseMs,
+    store: { kind: "memory" },
+    nodeId: "test-node",
+    shipping: true,
+    pitrMs: limits.pitrSecsDefault * 1_000,
+    gcGraceMs: limits.gcGraceSecsDefault * 1_000,
+    unshippedMsMax: limits.unshippedSecsDefault * 1_000,
+    unshippedBytesMax: limits.unshippedBytesDefault,
+    logCheckpointBytes: limits.walCheckpointBytes,
+    ...given,
+  };
+}
+
+/** Given no store, an engine gets an empty one in memory, which is gone with it. */
+export function openInlineEngine(directory: string, given: { disk?: Disk; world?: World; store?: ObjectStore; options?: Partial<EngineOptions> } = {}): InlineEngine {
   const world = given.world ?? realWorld();
-  const databasesDirectory = join(directory, "db");
-  const scratchDirectory = join(directory, "scratch");
-  for (const path of [databasesDirectory, scratchDirectory]) mkdirSync(path, { recursive: true });
+  const options = inlineOptions(directory, given.options);
+  const store = given.store ?? new MemoryStore(world);
+  for (const path of [options.databasesDirectory, options.scratchDirectory]) mkdirSync(path, { recursive: true });
   let engine: Engine | undefined;
   let hear: ((message: FromEngine) => void) | undefined;
   const spawn = (): EngineLane => ({
     listen(listener) {
       hear = listener;
       engine = new Engine({
-        options: { databasesDirectory, scratchDirectory, hotHandlesMax: 100, writeQueueDepth: limits.writeQueueDepthDefault, idleCloseMs: limits.idleCloseMs, ...given.options },
+        options,
         world,
         disk: given.disk ?? realDisk,
+        store,
+        press: threadedPress,
         indexBuilder: undefined,
         // Cloned as a thread would clone it, so that nothing but plain data can pass.
         send: (message) => listener(structuredClone(message)),

@@ -17,14 +17,6 @@ export const unserved: ReadonlySet<string> = new Set([
   "MemoryService.GetErasure",
   "MemoryService.GetProfilePolicy",
   "MemoryService.PutProfilePolicy",
-  "DataService.Sync",
-  "BranchService.CreateBranch",
-  "BranchService.ListBranches",
-  "BranchService.DeleteBranch",
-  "BranchService.CreateCheckpoint",
-  "BranchService.ListCheckpoints",
-  "BranchService.DeleteCheckpoint",
-  "BranchService.RewindBranch",
 ]);
 
 interface Profile {
@@ -98,7 +90,7 @@ function dataSamples(db: string): [string, Request][] {
 function branchSamples(db: string): [string, Request][] {
   const main = { db, branch: "main" };
   return [
-    ["BranchService.CreateBranch", { db, name: "side", from: "main", ttl: 60 }],
+    ["BranchService.CreateBranch", { db, name: "side", from: "main", ttl: 60, at: "0" }],
     ["BranchService.ListBranches", { db }],
     ["BranchService.DeleteBranch", { db, branch: "side" }],
     ["BranchService.CreateCheckpoint", { ...main, name: "c" }],

@@ -6,11 +6,12 @@ import { join } from "node:path";
 import type { DescService } from "@bufbuild/protobuf";
 import { type Client, createClient } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
-import { afterAll, beforeAll, expect } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished } from "vitest";
 import { silentLog } from "../../src/base/log.ts";
 import { startNode } from "../../src/server/compose.ts";
 import { type Config, readConfig } from "../../src/server/config.ts";
 import { callRest } from "./node-process.ts";
+import { temporaryDirectory } from "./temporary.ts";
 import { grpcWire, restWire, type Reply, type Wire, type WireName } from "./wires.ts";
 
 export type RestAnswer = Awaited<ReturnType<typeof callRest>>;
@@ -83,6 +84,31 @@ export function useService(variables: Record<string, string> = {}): () => Servic
   return () => {
     if (!service) throw new Error("the node is not running outside a test");
     return service;
+  };
+}
+
+/** A node of one test, on a directory that outlives it. */
+export interface LosableService {
+  /** The node as it runs now. */
+  readonly now: Service;
+  /** Stops the node, takes every local file of its databases away, and starts it again on the same object storage. */
+  loseDisk(): Promise<void>;
+}
+
+/** Starts a node that can lose its disk; it ends with the test. */
+export async function startLosable(variables: Record<string, string> = {}): Promise<LosableService> {
+  const directory = temporaryDirectory();
+  let now = await startService(variables, directory);
+  onTestFinished(() => now.close());
+  return {
+    get now() {
+      return now;
+    },
+    async loseDisk() {
+      await now.close();
+      rmSync(join(directory, "db"), { recursive: true });
+      now = await startService(variables, directory);
+    },
   };
 }
 

@@ -23,8 +23,13 @@ export interface Reply {
   readonly message: string;
   /** The `Service-Txid` header. */
   readonly txid: number | undefined;
+  /** The `Service-Durable-Txid` header. */
+  readonly durableTxid: number | undefined;
   readonly retryAfterSecs: number | undefined;
 }
+
+/** The headers of transaction ids. */
+type Txids = Pick<Reply, "txid" | "durableTxid">;
 
 export interface Wire {
   readonly name: WireName;
@@ -47,15 +52,19 @@ function check(condition: boolean, what: string): asserts condition {
   if (!condition) throw new Error(what);
 }
 
-function txidOf(text: string | null | undefined): number | undefined {
-  if (text === null || text === undefined) return undefined;
-  check(/^\d+$/.test(text), `Service-Txid is ${text}`);
-  return Number(text);
+function txidsOf(headers: Headers): Txids {
+  const valueOf = (name: string): number | undefined => {
+    const text = headers.get(name);
+    check(text === null || /^\d+$/.test(text), `${name} is ${text}`);
+    return text === null ? undefined : Number(text);
+  };
+  return { txid: valueOf("Service-Txid"), durableTxid: valueOf("Service-Durable-Txid") };
 }
 
-/** What holds of every success: the header where the method promises it, and no other number in the body. */
-function checkSuccess({ name, rule }: Endpoint, txid: number | undefined, body: unknown): void {
+/** What holds of every success: the headers where the method promises them, and no other number in the body. */
+function checkSuccess({ name, rule }: Endpoint, { txid, durableTxid }: Txids, body: unknown): void {
   check(!rule.txid || txid !== undefined, `${name} answered without Service-Txid`);
+  check(!rule.txid || durableTxid !== undefined, `${name} answered without Service-Durable-Txid`);
   const inBody = (body as { txid?: unknown } | undefined)?.txid;
   check(inBody === undefined || inBody === txid, `${name} answered txid ${String(inBody)} in the body and ${String(txid)} in the header`);
 }
@@ -89,7 +98,7 @@ export function restWire(address: string): Wire {
 
 async function replyOf(endpoint: Endpoint, response: Response): Promise<Reply> {
   const bytes = Buffer.from(await response.arrayBuffer());
-  const txid = txidOf(response.headers.get("service-txid"));
+  const txids = txidsOf(response.headers);
   const isJson = response.headers.get("content-type")?.startsWith("application/json") === true;
   const retryAfter = response.headers.get("retry-after");
   check(retryAfter === null || /^[1-9]\d*$/.test(retryAfter), `Retry-After is ${retryAfter}`);
@@ -101,13 +110,13 @@ async function replyOf(endpoint: Endpoint, response: Response): Promise<Reply> {
     check(isRaw || isJson === bytes.length > 0, `${endpoint.name} answered with the type ${response.headers.get("content-type")}`);
     let body: unknown = isRaw ? bytes : undefined;
     if (!isRaw && bytes.length > 0) body = JSON.parse(bytes.toString());
-    checkSuccess(endpoint, txid, isRaw ? undefined : body);
-    return { code: "ok", body, message: "", txid, retryAfterSecs };
+    checkSuccess(endpoint, txids, isRaw ? undefined : body);
+    return { code: "ok", body, message: "", ...txids, retryAfterSecs };
   }
   check(isJson, `${endpoint.name} answered ${response.status} without an envelope`);
   const body = JSON.parse(bytes.toString()) as { readonly error: string; readonly code: ErrorCode };
   checkEnvelope(body, response.status);
-  return { code: body.code, body, message: body.error, txid, retryAfterSecs };
+  return { code: body.code, body, message: body.error, ...txids, retryAfterSecs };
 }
 
 /** The envelope has exactly its two members, and its code goes with the status. */
@@ -131,9 +140,9 @@ export function grpcWire(address: string): Wire {
       try {
         const response = await transport.unary(endpoint.method, undefined, undefined, headers, input, undefined);
         const body = specBody(endpoint, toJson(endpoint.method.output, response.message, { useProtoFieldName: true, alwaysEmitImplicit: true }) as JsonObject);
-        const txid = txidOf(response.header.get("service-txid"));
-        checkSuccess(endpoint, txid, Buffer.isBuffer(body) ? undefined : body);
-        return { code: "ok", body, message: "", txid, retryAfterSecs: undefined };
+        const txids = txidsOf(response.header);
+        checkSuccess(endpoint, txids, Buffer.isBuffer(body) ? undefined : body);
+        return { code: "ok", body, message: "", ...txids, retryAfterSecs: undefined };
       } catch (error) {
         if (!(error instanceof ConnectError)) throw error;
         return refusalReply(endpoint, error);
@@ -152,7 +161,7 @@ function refusalReply(endpoint: Endpoint, error: ConnectError): Reply {
     code,
     body: { error: error.rawMessage, code },
     message: error.rawMessage,
-    txid: txidOf(error.metadata.get("service-txid")),
+    ...txidsOf(error.metadata),
     retryAfterSecs: seconds === undefined ? undefined : Number(seconds),
   };
 }

@@ -730,7 +730,8 @@ export const ControlService: GenService<{
   },
   /**
    * Deletes a database with all its branches. A tombstone is written first: from then on write tokens minted before
-   * are refused with `forbidden` (403), also when a database of the same name is created again.
+   * are refused with `forbidden` (403), also when a database of the same name is created again. Its objects are
+   * reclaimed afterwards.
    *
    * @generated from rpc palimpsest.v1.ControlService.DeleteDatabase
    */

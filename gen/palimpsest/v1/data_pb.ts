@@ -1388,7 +1388,7 @@ export const DataService: GenService<{
     output: typeof ExecuteSqlResponseSchema;
   },
   /**
-   * Ships the branch's state to object storage now and answers when it is there.
+   * Ships the branch's state to object storage now and answers when all that was committed before is there.
    *
    * @generated from rpc palimpsest.v1.DataService.Sync
    */

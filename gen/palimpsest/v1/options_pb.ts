@@ -43,7 +43,7 @@ export type Rule = Message<"palimpsest.v1.Rule"> & {
   status: number;
 
   /**
-   * Whether a success carries the `Service-Txid` header.
+   * Whether a success carries the headers `Service-Txid` and `Service-Durable-Txid`.
    *
    * @generated from field: bool txid = 4;
    */
@@ -66,7 +66,8 @@ export type Rule = Message<"palimpsest.v1.Rule"> & {
   /**
    * The error codes of this method beyond those that any method may answer (`invalid_request`, `unauthorized`,
    * `forbidden`, `request_timeout`, `payload_too_large`, `overloaded`, `unavailable`, `internal`) and those that follow
-   * from naming a database (`database_not_found`, `branch_not_found`).
+   * from naming a database (`database_not_found`, `branch_not_found`; `conflict` where `Service-Min-Txid` names a
+   * transaction that was lost).
    *
    * @generated from field: repeated string errors = 7;
    */

@@ -3,11 +3,12 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { realWorld, type World } from "../../../src/base/world.ts";
+import { MemoryStore } from "../../../src/store/memory-store.ts";
 import { realDisk, type Disk } from "../../../src/sqlite/wal.ts";
-import { openInlineEngine } from "../../support/inline-engine.ts";
+import { openInlineEngine, uuidOf } from "../../support/inline-engine.ts";
 import { temporaryDirectory } from "../../support/temporary.ts";
 
-const target = { uuid: "a", branch: "main" };
+const target = { uuid: uuidOf(1), branch: "main" };
 const put = (key: string, value = key) => ({ ns: "n", key, value: Buffer.from(value) });
 const turns = async (count: number): Promise<void> => {
   for (let turn = 0; turn < count; turn++) await new Promise((resolve) => setImmediate(resolve));
@@ -24,6 +25,10 @@ class HeldDisk implements Disk {
     if (this.held) await new Promise<void>((resolve) => this.#gates.push(resolve));
     if (this.failure) throw this.failure;
     await realDisk.fdatasync(descriptor, path);
+  }
+
+  syncDirectory(path: string): Promise<void> {
+    return realDisk.syncDirectory(path);
   }
 
   release(): void {
@@ -104,7 +109,7 @@ describe("the fsync", () => {
   test("another database of the thread goes on while one waits for its disk", async () => {
     const disk = new HeldDisk();
     const { client, soon } = openInlineEngine(temporaryDirectory(), { disk });
-    const other = { uuid: "b", branch: "main" };
+    const other = { uuid: uuidOf(2), branch: "main" };
     await client.write(other, "kv.put", put("k"), soon());
     disk.held = true;
     const stuck = client.write(target, "kv.put", put("k"), soon());
@@ -179,7 +184,7 @@ describe("room", () => {
 
   test("core-11: with room for one handle, alternating between two databases loses nothing", async () => {
     const { client, engine, soon } = openInlineEngine(temporaryDirectory(), { options: { hotHandlesMax: 1 } });
-    const targets = ["a", "b", "c"].map((uuid) => ({ uuid, branch: "main" }));
+    const targets = [1, 2, 3].map((number) => ({ uuid: uuidOf(number), branch: "main" }));
     for (let step = 0; step < 10; step++) for (const one of targets) await client.write(one, "kv.put", put(`k${step}`), soon());
     for (const one of targets) {
       const { value, txid } = await client.read(one, "kv.list", { ns: "n" }, soon());
@@ -192,7 +197,7 @@ describe("room", () => {
 
   test("more databases than handles, all at once: everyone is served", async () => {
     const { client, soon } = openInlineEngine(temporaryDirectory(), { options: { hotHandlesMax: 3 } });
-    await Promise.all(Array.from({ length: 30 }, (_, index) => client.write({ uuid: `db${index}`, branch: "main" }, "kv.put", put("k"), soon())));
+    await Promise.all(Array.from({ length: 30 }, (_, index) => client.write({ uuid: uuidOf(index), branch: "main" }, "kv.put", put("k"), soon())));
     await client.close();
   });
 
@@ -201,7 +206,7 @@ describe("room", () => {
     const world = movableWorld();
     const { client, engine, soon } = openInlineEngine(directory, { world, options: { idleCloseMs: 5_000 } });
     await client.write(target, "kv.put", put("k"), soon());
-    const files = (): string[] => readdirSync(join(directory, "db", "a"));
+    const files = (): string[] => readdirSync(join(directory, "db", target.uuid));
     expect(files()).toContain("main.db-wal");
     world.skipMs += 10_000;
     for (let look = 0; look < 400 && files().includes("main.db-wal"); look++) await new Promise((resolve) => setTimeout(resolve, 10));
@@ -218,18 +223,19 @@ describe("life", () => {
     const { client, soon } = openInlineEngine(directory);
     expect(readdirSync(join(directory, "db"))).toEqual([]);
     await client.write(target, "kv.put", put("k"), soon());
-    expect(existsSync(join(directory, "db", "a", "main.db"))).toBe(true);
+    expect(existsSync(join(directory, "db", target.uuid, "main.db"))).toBe(true);
     await client.drop(target, soon());
-    expect(existsSync(join(directory, "db", "a"))).toBe(false);
+    expect(existsSync(join(directory, "db", target.uuid))).toBe(false);
     await client.close();
   });
 
   test("crash and recovery 1: what was acknowledged is there after a start that finds only the log", async () => {
     const directory = temporaryDirectory();
-    const first = openInlineEngine(directory);
+    const store = new MemoryStore();
+    const first = openInlineEngine(directory, { store });
     for (let step = 0; step < 50; step++) await first.client.write(target, "kv.put", put(`k${step}`), first.soon());
     // Not closed: the second engine finds the files as a killed process leaves them.
-    const second = openInlineEngine(directory);
+    const second = openInlineEngine(directory, { store });
     const { value, txid } = await second.client.read(target, "kv.list", { ns: "n", limit: 1000 }, second.soon());
     expect(value.keys).toHaveLength(50);
     expect(txid).toBe(50);
@@ -249,14 +255,15 @@ describe("life", () => {
 
   test("a file with a newer format than this build is refused, not guessed at", async () => {
     const directory = temporaryDirectory();
-    const { client, soon } = openInlineEngine(directory);
+    const store = new MemoryStore();
+    const { client, soon } = openInlineEngine(directory, { store });
     await client.write(target, "kv.put", put("k"), soon());
     await client.close();
     const { Connection } = await import("../../../src/sqlite/connection.ts");
-    const connection = new Connection(join(directory, "db", "a", "main.db"), { readonly: false, pageCacheKiB: 256 });
+    const connection = new Connection(join(directory, "db", target.uuid, "main.db"), { readonly: false, pageCacheKiB: 256 });
     connection.run("UPDATE __service_state SET format = 99");
     connection.close();
-    const again = openInlineEngine(directory);
+    const again = openInlineEngine(directory, { store });
     await expect(again.client.read(target, "kv.get", { ns: "n", key: "k" }, again.soon())).rejects.toThrow(/format 99/);
     await again.client.close();
   });

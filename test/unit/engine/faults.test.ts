@@ -2,17 +2,18 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
-import { limits } from "../../../src/base/limits.ts";
 import { realWorld } from "../../../src/base/world.ts";
 import { Engine } from "../../../src/engine/engine.ts";
 import type { EngineAnswer, FromEngine, Work } from "../../../src/engine/protocol.ts";
 import { writeCommands } from "../../../src/model/commands.ts";
 import { Connection } from "../../../src/sqlite/connection.ts";
+import { MemoryStore } from "../../../src/store/memory-store.ts";
+import { threadedPress } from "../../../src/format/press.ts";
 import { realDisk, type Disk } from "../../../src/sqlite/wal.ts";
-import { openInlineEngine } from "../../support/inline-engine.ts";
+import { inlineOptions, openInlineEngine, uuidOf } from "../../support/inline-engine.ts";
 import { temporaryDirectory } from "../../support/temporary.ts";
 
-const target = { uuid: "a", branch: "main" };
+const target = { uuid: uuidOf(1), branch: "main" };
 const put = (key: string, value = key) => ({ ns: "n", key, value: Buffer.from(value) });
 
 /** A disk whose next fsyncs fail as a broken device's do. */
@@ -22,6 +23,10 @@ class FailingDisk implements Disk {
   async fdatasync(descriptor: number, path: string): Promise<void> {
     if (this.failures-- > 0) throw Object.assign(new Error("i/o error"), { code: "EIO" });
     await realDisk.fdatasync(descriptor, path);
+  }
+
+  syncDirectory(path: string): Promise<void> {
+    return realDisk.syncDirectory(path);
   }
 }
 
@@ -33,9 +38,11 @@ function rawEngine(directory: string, disk: Disk = realDisk) {
   void engine;
   const world = realWorld();
   const own = new Engine({
-    options: { databasesDirectory: join(directory, "unused", "db"), scratchDirectory: join(directory, "unused", "scratch"), hotHandlesMax: 10, writeQueueDepth: 10, idleCloseMs: limits.idleCloseMs },
+    options: inlineOptions(join(directory, "unused"), { hotHandlesMax: 10, writeQueueDepth: 10 }),
     world,
     disk,
+    store: new MemoryStore(world),
+    press: threadedPress,
     indexBuilder: undefined,
     send: (message) => {
       events.push(message);
@@ -43,11 +50,11 @@ function rawEngine(directory: string, disk: Disk = realDisk) {
     },
   });
   let next = 1;
-  const call = (work: Work, uuid = "a"): Promise<EngineAnswer> =>
+  const call = (work: Work, uuid = uuidOf(1)): Promise<EngineAnswer> =>
     new Promise((resolve) => {
       const id = next++;
       waiting.set(id, resolve);
-      own.receive([{ id, target: { uuid, branch: "main" }, work, budgetMs: 10_000, minTxid: 0 }]);
+      own.receive([{ id, target: { uuid, branch: "main" }, work, budgetMs: 10_000, minTxid: 0, durable: false }]);
     });
   const write = (key: string): Promise<EngineAnswer> => call({ kind: "write", command: "kv.put", input: put(key), bytes: 1 });
   const keys = (): Promise<EngineAnswer> => call({ kind: "read", command: "kv.list", input: { ns: "n" } });
@@ -57,12 +64,13 @@ function rawEngine(directory: string, disk: Disk = realDisk) {
 describe("a failed fsync", () => {
   test("right after a crash it takes nothing of the recovered log", async () => {
     const directory = temporaryDirectory();
-    const first = openInlineEngine(directory);
+    const store = new MemoryStore();
+    const first = openInlineEngine(directory, { store });
     for (let step = 0; step < 5; step++) await first.client.write(target, "kv.put", put(`k${step}`), first.soon());
     // Not closed: the second engine finds what a killed process leaves, on a disk that fails at once, and again.
     const disk = new FailingDisk();
     disk.failures = 2;
-    const second = openInlineEngine(directory, { disk });
+    const second = openInlineEngine(directory, { disk, store });
     const { value, txid } = await second.client.read(target, "kv.list", { ns: "n" }, second.soon());
     expect({ keys: value.keys.length, txid, failures: disk.failures < 0 }).toEqual({ keys: 5, txid: 5, failures: true });
     await second.client.close();
@@ -73,7 +81,7 @@ describe("a failed fsync", () => {
     const disk = new FailingDisk();
     const { client, soon } = openInlineEngine(directory, { disk });
     await client.write(target, "kv.put", put("first"), soon());
-    const path = join(directory, "db", "a", "main.db");
+    const path = join(directory, "db", uuidOf(1), "main.db");
     const reader = new Connection(path, { readonly: true, pageCacheKiB: 256 });
     reader.run("BEGIN");
     reader.all("SELECT * FROM __service_kv");
@@ -132,7 +140,7 @@ describe("deletion", () => {
     await expect(late).rejects.toMatchObject({ code: "database_not_found" });
     await dropping;
     await expect(client.write(target, "kv.put", put("later"), soon())).rejects.toMatchObject({ code: "database_not_found" });
-    expect(existsSync(join(directory, "db", "a"))).toBe(false);
+    expect(existsSync(join(directory, "db", uuidOf(1)))).toBe(false);
     await client.close();
   });
 });
@@ -180,7 +188,7 @@ describe("commands", () => {
 test("a burst of first uses does not pass the cap on open handles", async () => {
   const directory = temporaryDirectory();
   const { client, engine, soon } = openInlineEngine(directory, { options: { hotHandlesMax: 4 } });
-  await Promise.all(Array.from({ length: 40 }, (_, index) => client.write({ uuid: `db${index}`, branch: "main" }, "kv.put", put("k"), soon())));
+  await Promise.all(Array.from({ length: 40 }, (_, index) => client.write({ uuid: uuidOf(index), branch: "main" }, "kv.put", put("k"), soon())));
   expect(engine.counters.opened - engine.counters.evicted).toBeLessThanOrEqual(4);
   expect(readdirSync(join(directory, "db"))).toHaveLength(40);
   await client.close();

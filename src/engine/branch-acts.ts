@@ -1,0 +1,105 @@
+/** What is asked of a database's branches, done with the handles that are open: ship first, then act on the heads. */
+import { ServiceError } from "../base/errors.ts";
+import { branchesWithLogs } from "./files.ts";
+import type { Answer, Database } from "./database.ts";
+import type { Branches, BranchParts } from "./branches.ts";
+import type { BranchHead } from "./branch-head.ts";
+import { laneOf, type BranchAct, type BranchResults, type EngineOptions, type Target } from "./protocol.ts";
+import type { Registry } from "./registry.ts";
+import { rewindBranch } from "./rewind.ts";
+import type { Upkeep } from "./upkeep.ts";
+
+export interface BranchActsOptions {
+  readonly registry: Registry;
+  readonly branches: Branches;
+  readonly parts: BranchParts;
+  readonly upkeep: Upkeep;
+  readonly leftBehind: (uuid: string) => void;
+}
+
+export class BranchActs {
+  readonly #options: BranchActsOptions;
+
+  constructor(options: BranchActsOptions) {
+    this.#options = options;
+  }
+
+  async run(target: Target, act: BranchAct, minTxid: number, deadlineMs: number): Promise<Answer<BranchResults[BranchAct["act"]]>> {
+    const { registry, branches } = this.#options;
+    if (act.act === "delete") return this.#delete(target, act.name, deadlineMs);
+    if (act.act === "rewind") return this.#rewind(target, act.to, deadlineMs);
+    const database = await registry.use(target, deadlineMs);
+    const refusal = database.refusalOfMinTxid(minTxid);
+    if (refusal) throw refusal;
+    switch (act.act) {
+      case "list":
+        return answerOf(database, await branches.list(target.uuid, 0, ({ id, name }) => this.#openTxid(target.uuid, id, name)));
+      case "fork":
+        return answerOf(database, await branches.fork(await shipped(database), target.branch, act.name, act.at, act.ttlSecs));
+      case "checkpoint":
+        return answerOf(database, await branches.name(await shipped(database), act.name));
+      case "checkpoints":
+        return answerOf(database, await branches.names(database.opened.head));
+      case "forget-checkpoint":
+        await branches.forget(await shipped(database), act.name);
+        this.#options.leftBehind(target.uuid);
+        return answerOf(database, undefined);
+    }
+  }
+
+  /** Ends branches whose time is over, and lets go of history that has left the window, as far as they are open here. */
+  async groom(uuid: string): Promise<void> {
+    const { registry, branches, upkeep } = this.#options;
+    for (const { name } of await branches.removeExpired(uuid)) await registry.retire({ uuid, branch: name });
+    for (const database of registry.databases()) {
+      if (database.opened.uuid === uuid && database.claimed && !database.poisoned) upkeep.trim(database.opened.head);
+    }
+  }
+
+  /** Opens the branches of this thread whose logs an earlier run has left, so that what they hold is shipped without being asked for. */
+  async recover(options: Pick<EngineOptions, "databasesDirectory" | "lane" | "lanes">): Promise<void> {
+    const { registry, parts } = this.#options;
+    for (const { uuid, branchId } of branchesWithLogs(options.databasesDirectory)) {
+      if (laneOf(uuid, options.lanes) !== options.lane) continue;
+      const branch = (await parts.catalogs.get(uuid))?.branches.find(({ id }) => id === branchId);
+      if (branch) await registry.use({ uuid, branch: branch.name }, Infinity);
+    }
+  }
+
+  #openTxid(uuid: string, branchId: string, name: string): number | undefined {
+    const database = this.#options.registry.current({ uuid, branch: name });
+    return database?.opened.branchId === branchId ? database.safeTxid : undefined;
+  }
+
+  async #delete(target: Target, name: string, deadlineMs: number): Promise<Answer<undefined>> {
+    const { registry, branches, leftBehind } = this.#options;
+    await branches.remove(target.uuid, name);
+    await registry.retire({ uuid: target.uuid, branch: name });
+    leftBehind(target.uuid);
+    if (target.branch === name) return { value: undefined, txid: 0, durableTxid: 0 };
+    return answerOf(await registry.use(target, deadlineMs), undefined);
+  }
+
+  async #rewind(target: Target, to: string, deadlineMs: number): Promise<Answer<BranchResults["rewind"]>> {
+    const { registry, parts } = this.#options;
+    return registry.exclusively(target, deadlineMs, async (database) => {
+      if (!database.opened.head.exists) throw new ServiceError("not_found", "the branch has no past to go back to");
+      const { txid, tenureId } = await database.claimNext();
+      const { rewoundTo, exchange } = await rewindBranch(parts, { head: database.opened.head, path: database.path, txid, tenureId, to });
+      return { value: { value: { rewoundTo }, txid, durableTxid: txid }, afterwards: exchange };
+    });
+  }
+}
+
+function answerOf<Value>(database: Database, value: Value): Answer<Value> {
+  return { value, txid: database.safeTxid, durableTxid: database.durableTxid };
+}
+
+/** The head, once it exists, is this node's, and covers everything that was committed when this was asked. */
+async function shipped(database: Database): Promise<BranchHead> {
+  await database.claimNext();
+  await new Promise<void>((resolve, reject) => {
+    database.sync({ done: () => resolve(), failed: (error) => reject(error) });
+  });
+  return database.opened.head;
+}

@@ -1,0 +1,205 @@
+/**
+ * Forks, names, lists and deletes branches, and names their states.
+ *
+ * Each is a pure transition of a head and the catalog, so its cost is the length of a list, never the size of the data.
+ * Always true: a branch exists from the moment the catalog names it; whatever its head refers to is then not condemned.
+ * Rewinding, which also exchanges the open file, is in engine/rewind.
+ */
+import { invalid, ServiceError } from "../base/errors.ts";
+import { limits } from "../base/limits.ts";
+import type { World } from "../base/world.ts";
+import { compareBranchNames, type Catalog, type CatalogBranch } from "../format/catalog.ts";
+import { encodeHead, type Head } from "../format/head.ts";
+import type { History } from "../format/history.ts";
+import { mainBranch } from "../format/names.ts";
+import { headKey, poolId } from "../format/object-keys.ts";
+import type { NamedCheckpoint } from "../format/refs.ts";
+import { putImmutable } from "../store/settled-put.ts";
+import { BranchHead } from "./branch-head.ts";
+import type { Catalogs } from "./catalogs.ts";
+import { changeHistory, historyOf } from "./histories.ts";
+import { forkedHead, isRestorable, planOf, referenced, type Plan } from "./lines.ts";
+import type { PageSource } from "./pool-objects.ts";
+import type { BranchRecord, BranchResults } from "./protocol.ts";
+import { pointOf } from "./restore.ts";
+
+export interface BranchParts {
+  readonly catalogs: Catalogs;
+  readonly world: World;
+  readonly nodeId: string;
+  readonly pitrMs: number;
+  /** Page data of one database. */
+  readonly source: (uuid: string) => PageSource;
+}
+
+const forkRacesMax = 8;
+
+/** The txid that a checkpoint's name or a decimal number means, and how to restore it. Throws not_found. */
+export function planTo(parts: Pick<BranchParts, "world" | "pitrMs">, head: Head, history: History, to: string): Plan {
+  const named = history.checkpoints.find(({ name }) => name === to);
+  const txid = named?.txid ?? (/^\d{1,16}$/.test(to) ? Number(to) : undefined);
+  if (txid === undefined) throw new ServiceError("not_found", `checkpoint ${to} does not exist on this branch`);
+  const plan = isRestorable(head, history, txid, parts.world.nowMs() - parts.pitrMs) ? planOf(head, history, txid) : undefined;
+  if (plan) return plan;
+  throw new ServiceError("not_found", `transaction ${txid} of this branch cannot be restored: it is outside the point-in-time window, or no state of this branch`);
+}
+
+export class Branches {
+  readonly #parts: BranchParts;
+
+  constructor(parts: BranchParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * Forks the branch of `parent` as its head stands, or as it was at a checkpoint or txid. The caller has shipped what
+   * the fork is to see.
+   */
+  async fork(parent: BranchHead, parentName: string, name: string, at: string | undefined, ttlSecs: number | undefined): Promise<BranchResults["fork"]> {
+    const { catalogs, world } = this.#parts;
+    const { uuid } = parent.now;
+    for (let race = 0; race < forkRacesMax; race++) {
+      refuseTaken(await catalogs.get(uuid), name, world.nowMs());
+      const head = parent.now;
+      const history = await historyOf(this.#parts.source(uuid).store, head);
+      const child = await this.#childOf(head, history, at);
+      const nowMs = world.nowMs();
+      const ttlAtMs = ttlSecs === undefined ? undefined : nowMs + ttlSecs * 1_000;
+      const branch: CatalogBranch = {
+        name, id: child.branchId, createdAtMs: nowMs, ttlAtMs, parent: { name: parentName, id: head.branchId, forkTxid: child.txid },
+      };
+      if (await this.#announce(uuid, branch, child)) return { branch: name, parent: parentName, forkTxid: child.txid, ttlAtMs };
+    }
+    throw new ServiceError("unavailable", "what the fork refers to is being collected; try again", { retryAfterSecs: 1 });
+  }
+
+  async #childOf(head: Head, history: History, at: string | undefined): Promise<Head> {
+    const { world, nodeId } = this.#parts;
+    const source = this.#parts.source(head.uuid);
+    const plan = at === undefined ? planOf(head, history, head.txid) : planTo(this.#parts, head, history, at);
+    if (!plan) throw new ServiceError("not_found", "the branch has no state to fork yet");
+    const point = plan.txid === head.txid ? { committedAtMs: head.committedAtMs, pages: head.pages } : await pointOf(source, head, plan);
+    const own = { branchId: world.ulid(), nonce: world.randomBytes(16), node: nodeId, ...point };
+    const child = await forkedHead(head, history, plan.txid, own, source.press);
+    if (!child) throw new ServiceError("not_found", `transaction ${plan.txid} cannot be restored`);
+    return child;
+  }
+
+  /** Writes the child's head, then makes it a branch; false when an object that it refers to was condemned meanwhile. */
+  async #announce(uuid: string, branch: CatalogBranch, child: Head): Promise<boolean> {
+    const { catalogs, world } = this.#parts;
+    await putImmutable(this.#parts.source(uuid).store, headKey(uuid, child.branchId), encodeHead(child));
+    world.crashPoint("fork-head-put");
+    const needed = new Set([...referenced(child, undefined), `head/${child.branchId}`]);
+    let announced = false;
+    await catalogs.update(uuid, (catalog) => {
+      announced = false;
+      if (catalog.branches.some(({ id }) => id === branch.id)) {
+        announced = true;
+        return undefined;
+      }
+      refuseTaken(catalog, branch.name, world.nowMs());
+      if (!catalog.branches.some(({ id }) => id === branch.parent?.id)) throw new ServiceError("branch_not_found", `branch ${branch.parent?.name} was deleted meanwhile`);
+      if (catalog.condemned.some(({ key }) => needed.has(key))) return undefined;
+      announced = true;
+      const others = catalog.branches.filter(({ name }) => name !== branch.name);
+      return { branches: [...others, branch].sort((a, b) => compareBranchNames(a.name, b.name)) };
+    });
+    return announced;
+  }
+
+  /** Every branch that exists now, `main` first. `openTxid` gives what an open branch stands at. */
+  async list(uuid: string, createdAtMs: number, openTxid: (branch: CatalogBranch) => number | undefined): Promise<BranchResults["list"]> {
+    const catalog = await this.#parts.catalogs.get(uuid);
+    const bare: CatalogBranch = { name: mainBranch, id: mainBranch, createdAtMs, parent: undefined, ttlAtMs: undefined };
+    const live = (catalog?.branches ?? [bare]).filter(({ ttlAtMs }) => (ttlAtMs ?? Infinity) > this.#parts.world.nowMs());
+    const branches: BranchRecord[] = [];
+    for (let from = 0; from < live.length; from += limits.restoreFetchesMax) {
+      const some = live.slice(from, from + limits.restoreFetchesMax);
+      branches.push(...(await Promise.all(some.map(async (branch) => this.#record(uuid, branch, openTxid(branch))))));
+    }
+    return { branches };
+  }
+
+  async #record(uuid: string, branch: CatalogBranch, openTxid: number | undefined): Promise<BranchRecord> {
+    const { name, parent, createdAtMs, ttlAtMs } = branch;
+    const txid = openTxid ?? (await this.#readHead(uuid, branch.id)).now.txid;
+    return { name, parent: parent?.name, forkTxid: parent?.forkTxid, txid, createdAtMs, ttlAtMs };
+  }
+
+  #readHead(uuid: string, branchId: string): Promise<BranchHead> {
+    return BranchHead.read({ store: this.#parts.source(uuid).store, world: this.#parts.world, nodeId: this.#parts.nodeId, uuid, branchId });
+  }
+
+  /** Takes the branch out of the catalog. Whoever may still write it is fenced first. Throws branch_not_found. */
+  async remove(uuid: string, name: string): Promise<CatalogBranch> {
+    if (name === mainBranch) throw invalid("the branch main cannot be deleted");
+    const branch = await this.#parts.catalogs.branch(uuid, name);
+    await this.#takeOut(uuid, branch);
+    return branch;
+  }
+
+  /** Takes every branch whose time is over out of the catalog, and gives them. */
+  async removeExpired(uuid: string): Promise<readonly CatalogBranch[]> {
+    const { catalogs, world } = this.#parts;
+    const expired = (await catalogs.get(uuid))?.branches.filter(({ ttlAtMs }) => (ttlAtMs ?? Infinity) <= world.nowMs()) ?? [];
+    for (const branch of expired) await this.#takeOut(uuid, branch);
+    return expired;
+  }
+
+  async #takeOut(uuid: string, branch: CatalogBranch): Promise<void> {
+    const head = await this.#readHead(uuid, branch.id);
+    if (head.exists) await head.claim(head.now.txid, true);
+    await this.#parts.catalogs.update(uuid, (catalog) => {
+      const others = catalog.branches.filter(({ id }) => id !== branch.id);
+      return others.length === catalog.branches.length ? undefined : { branches: others };
+    });
+  }
+
+  /** Names the state of the head. The same name for another state is already_exists. */
+  async name(head: BranchHead, name: string): Promise<BranchResults["checkpoint"]> {
+    const { world } = this.#parts;
+    let txid = head.now.txid;
+    await this.#changeHistory(head, (now, history) => {
+      const taken = history.checkpoints.find((checkpoint) => checkpoint.name === name);
+      txid = now.txid;
+      if (taken?.txid === txid) return undefined;
+      if (taken) throw new ServiceError("already_exists", `checkpoint ${name} exists and stands for transaction ${taken.txid}`);
+      if (history.checkpoints.length >= limits.checkpointsMax) throw invalid(`a branch has at most ${limits.checkpointsMax} checkpoints; delete some first`);
+      const checkpoint: NamedCheckpoint = { name, txid, createdAtMs: world.nowMs() };
+      return { history: { ...history, checkpoints: [...history.checkpoints, checkpoint] }, with: () => ({}) };
+    });
+    return { checkpoint: name, txid };
+  }
+
+  /** The named states of the branch, oldest first. */
+  async names(head: BranchHead): Promise<BranchResults["checkpoints"]> {
+    const { checkpoints } = await historyOf(this.#parts.source(head.now.uuid).store, head.now);
+    return { checkpoints: [...checkpoints].sort((a, b) => a.txid - b.txid || a.createdAtMs - b.createdAtMs) };
+  }
+
+  /** Takes a name back. Throws not_found. */
+  async forget(head: BranchHead, name: string): Promise<void> {
+    let found = false;
+    await this.#changeHistory(head, (_, history) => {
+      const checkpoints = history.checkpoints.filter((checkpoint) => checkpoint.name !== name);
+      if (checkpoints.length === history.checkpoints.length) return undefined;
+      found = true;
+      return { history: { ...history, checkpoints }, with: () => ({}) };
+    });
+    if (!found) throw new ServiceError("not_found", `checkpoint ${name} does not exist on this branch`);
+  }
+
+  async #changeHistory(head: BranchHead, change: Parameters<typeof changeHistory>[3]): Promise<void> {
+    const { uuid, branchId } = head.now;
+    await changeHistory(this.#parts.source(uuid).store, head, () => poolId(branchId, head.now.epoch, this.#parts.world.ulid()), change);
+  }
+}
+
+/** A name is free again once the branch that has it is gone or its time is over. */
+function refuseTaken(catalog: Catalog | undefined, name: string, nowMs: number): void {
+  if (name === mainBranch) throw new ServiceError("already_exists", "the branch main always exists");
+  const taken = catalog?.branches.find((branch) => branch.name === name);
+  if (taken && (taken.ttlAtMs ?? Infinity) > nowMs) throw new ServiceError("already_exists", `branch ${name} exists`);
+  if ((catalog?.branches.length ?? 0) >= limits.branchesMax) throw invalid(`a database has at most ${limits.branchesMax} branches; delete some first`);
+}

@@ -1,0 +1,78 @@
+/**
+ * What a thread does for its databases when nobody asks: collection of garbage, trimming of history, purging of deleted
+ * databases, shipping of what a crash left in the logs.
+ *
+ * Always true: one round of collection at a time; a chore that fails is tried again later; nothing is forgotten but by a
+ * restart, after which the next claim of a branch, or the marker of a deletion, brings it back.
+ */
+import type { World } from "../base/world.ts";
+import { limits } from "../base/limits.ts";
+import { codeOf } from "./database.ts";
+import type { Collector } from "./collector.ts";
+
+export interface ChoresOptions {
+  readonly world: World;
+  readonly collector: Collector;
+  readonly graceMs: number;
+  /** Ends branches whose time is over, and lets go of history that has left the window. */
+  readonly groom: (uuid: string) => Promise<void>;
+  readonly notice: (message: string, uuid: string) => void;
+}
+
+type Chore = "collect" | "purge";
+
+export class Chores {
+  readonly #options: ChoresOptions;
+  /** When each chore is due, on world.monotonicMs(). */
+  readonly #due = new Map<string, number>();
+  #running: Promise<void> | undefined;
+
+  constructor(options: ChoresOptions) {
+    this.#options = options;
+  }
+
+  /** Objects of the database have lost their last reference, or may have. */
+  leftBehind(uuid: string): void {
+    this.#plan("collect", uuid, limits.collectAfterMs);
+  }
+
+  /** The database was deleted: its objects go after the grace. */
+  purge(uuid: string): void {
+    this.#due.delete(`collect ${uuid}`);
+    this.#plan("purge", uuid, this.#options.graceMs);
+  }
+
+  /** Begins the next chore that is due. Called every second or so. */
+  tick(): void {
+    if (this.#running) return;
+    const nowMs = this.#options.world.monotonicMs();
+    const next = this.#due.entries().find(([, dueMs]) => dueMs <= nowMs);
+    if (!next) return;
+    this.#due.delete(next[0]);
+    const [chore, uuid] = next[0].split(" ") as [Chore, string];
+    this.#running = this.#run(chore, uuid).finally(() => (this.#running = undefined));
+  }
+
+  /** Resolves when nothing is under way. */
+  async idle(): Promise<void> {
+    await this.#running;
+  }
+
+  #plan(chore: Chore, uuid: string, afterMs: number): void {
+    const key = `${chore} ${uuid}`;
+    if (!this.#due.has(key)) this.#due.set(key, this.#options.world.monotonicMs() + afterMs);
+  }
+
+  async #run(chore: Chore, uuid: string): Promise<void> {
+    const { collector, groom, graceMs, notice } = this.#options;
+    try {
+      if (chore === "purge") return await collector.purge(uuid);
+      await groom(uuid);
+      const { again } = await collector.collect(uuid);
+      if (again) this.#plan("collect", uuid, Math.max(graceMs, limits.collectAfterMs));
+    } catch (error) {
+      notice(`${chore === "purge" ? "a deleted database could not be purged" : "garbage could not be collected"} (${codeOf(error)}); trying again`, uuid);
+      this.#plan(chore, uuid, Math.max(graceMs, limits.collectAfterMs));
+    }
+  }
+}

@@ -1,0 +1,148 @@
+/**
+ * Reclaims what no branch of a database refers to any more.
+ *
+ * The protocol (why a paused collector can do no harm): list first, then mark from the catalog and every head and
+ * history; what is listed and unmarked, and can no longer be published by anybody, is *condemned* by a compare-and-set
+ * of the very catalog that was read; a condemned key is never referred to again, as a fork checks the catalog it changes;
+ * after the grace, and another mark, it is deleted. Data objects of a branch's present epoch are left alone unless the
+ * head says that nothing named so early is still to come.
+ */
+import { assert } from "../base/assert.ts";
+import { limits } from "../base/limits.ts";
+import type { World } from "../base/world.ts";
+import type { Catalog, Condemned } from "../format/catalog.ts";
+import { decodeHead, type Head } from "../format/head.ts";
+import { catalogKey, databasePrefix, headKey, parsePoolId, purgeKey } from "../format/object-keys.ts";
+import type { ObjectStore } from "../store/object-store.ts";
+import type { Catalogs } from "./catalogs.ts";
+import { historyOf } from "./histories.ts";
+import { referenced } from "./lines.ts";
+
+export interface CollectorParts {
+  readonly store: ObjectStore;
+  readonly world: World;
+  readonly catalogs: Catalogs;
+  readonly graceMs: number;
+  /** Something an operator should know; never content. */
+  readonly notice: (message: string, uuid: string) => void;
+}
+
+/** What one round did; `again` says that there is something left for a later one. */
+export interface Collected {
+  readonly condemned: number;
+  readonly deleted: number;
+  readonly again: boolean;
+}
+
+interface Marks {
+  readonly live: ReadonlySet<string>;
+  readonly heads: ReadonlyMap<string, Head>;
+}
+
+export class Collector {
+  readonly #parts: CollectorParts;
+
+  constructor(parts: CollectorParts) {
+    this.#parts = parts;
+  }
+
+  /** One round for one database: condemns what is garbage, deletes what has been condemned for long enough. */
+  async collect(uuid: string): Promise<Collected> {
+    const { catalogs } = this.#parts;
+    const catalog = await catalogs.fresh(uuid);
+    if (!catalog || catalog.deletedAtMs !== undefined) return { condemned: 0, deleted: 0, again: false };
+    const listed = await this.#list(uuid);
+    const marks = await this.#mark(catalog);
+    const deleted = await this.#deleteDue(uuid, catalog, listed, marks);
+    const known = new Set(catalog.condemned.map(({ key }) => key));
+    const candidates = listed.filter((key) => !marks.live.has(key) && !known.has(key));
+    const garbage = candidates.filter((key) => isGarbage(key, marks.heads));
+    const condemned = await this.#record(uuid, catalog, new Set(listed), deleted, garbage);
+    return { condemned, deleted: deleted.size, again: condemned > 0 || candidates.length > garbage.length || catalog.condemned.length > 0 };
+  }
+
+  /** Deletes every object of a database that was deleted long enough ago, its catalog last. */
+  async purge(uuid: string): Promise<void> {
+    const { store } = this.#parts;
+    const own = catalogKey(uuid).slice(databasePrefix(uuid).length);
+    for (const key of await this.#list(uuid)) if (key !== own) await store.delete(databasePrefix(uuid) + key);
+    await store.delete(catalogKey(uuid));
+    await store.delete(purgeKey(uuid));
+  }
+
+  /** Keys below the database's folder. */
+  async #list(uuid: string): Promise<string[]> {
+    const prefix = databasePrefix(uuid);
+    const keys: string[] = [];
+    for (let after: string | undefined; ; ) {
+      const page = await this.#parts.store.list(prefix, { after, limit: limits.storeListMax });
+      for (const { key } of page.objects) keys.push(key.slice(prefix.length));
+      if (page.next === undefined) return keys;
+      after = page.next;
+    }
+  }
+
+  /** Everything that the branches of this catalog refer to, from heads read after the listing. */
+  async #mark(catalog: Catalog): Promise<Marks> {
+    const { store } = this.#parts;
+    const live = new Set(["catalog"]);
+    const heads = new Map<string, Head>();
+    for (const { id } of catalog.branches) {
+      live.add(`head/${id}`);
+      const stored = await store.get(headKey(catalog.uuid, id));
+      if (!stored) continue;
+      const head = decodeHead(stored.bytes);
+      heads.set(id, head);
+      for (const key of referenced(head, await historyOf(store, head))) live.add(key);
+    }
+    return { live, heads };
+  }
+
+  async #deleteDue(uuid: string, catalog: Catalog, listed: readonly string[], { live }: Marks): Promise<ReadonlySet<string>> {
+    const { store, world, graceMs, notice } = this.#parts;
+    const present = new Set(listed);
+    const deleted = new Set<string>();
+    for (const { key, atMs } of catalog.condemned) {
+      if (!present.has(key) || world.nowMs() - atMs < graceMs) continue;
+      if (live.has(key)) {
+        notice(`the condemned object ${key} is referred to; it is kept`, uuid);
+        continue;
+      }
+      await store.delete(databasePrefix(uuid) + key);
+      world.crashPoint("collected");
+      deleted.add(key);
+    }
+    return deleted;
+  }
+
+  /** Condemns against the catalog that was marked from: had a branch come meanwhile, this would fail and be tried later. */
+  async #record(uuid: string, marked: Catalog, listed: ReadonlySet<string>, deleted: ReadonlySet<string>, garbage: readonly string[]): Promise<number> {
+    const atMs = this.#parts.world.nowMs();
+    // What a listing no longer shows is gone; what was deleted just now is looked for again next time.
+    const kept = marked.condemned.filter(({ key }) => listed.has(key) || deleted.has(key));
+    const added = garbage.slice(0, Math.max(0, limits.condemnedMax - kept.length)).map((key): Condemned => ({ key, atMs }));
+    if (added.length === 0 && kept.length === marked.condemned.length) return 0;
+    let recorded = 0;
+    await this.#parts.catalogs.update(uuid, (catalog) => {
+      recorded = 0;
+      if (catalog.seq !== marked.seq) return undefined;
+      recorded = added.length;
+      return { condemned: [...kept, ...added] };
+    });
+    return recorded;
+  }
+}
+
+/** Whether nobody can ever publish the unreferenced object any more. Pure. */
+function isGarbage(key: string, heads: ReadonlyMap<string, Head>): boolean {
+  const [folder, id] = key.split("/");
+  assert(folder !== undefined, "a key has a folder");
+  // An unlisted head is a fork that has not been announced: once condemned, it cannot be.
+  if (folder === "head") return true;
+  const named = folder === "seg" || folder === "hist" ? parsePoolId(id ?? "") : undefined;
+  if (!named) return false;
+  const head = heads.get(named.branchId);
+  // The branch is gone, and its writers were fenced before it went.
+  if (!head) return true;
+  return named.epoch < head.epoch || (named.epoch === head.epoch && named.ulid < head.settledUlid);
+}

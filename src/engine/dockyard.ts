@@ -1,0 +1,138 @@
+/**
+ * Makes open databases: the file, its head, its shipper and its actor, tied together.
+ *
+ * Owns what outlives a handle on this thread: the heads that were claimed (so that a branch which was closed for a while
+ * is not claimed anew) and the branches that were lost to another writer (which this node must not take back by itself,
+ * or two nodes without coordination would duel for ever).
+ */
+import { join } from "node:path";
+import { ServiceError } from "../base/errors.ts";
+import { limits } from "../base/limits.ts";
+import type { World } from "../base/world.ts";
+import type { Tenure } from "../format/head.ts";
+import { VectorCache, type VectorPool } from "../model/vector-index.ts";
+import type { Disk } from "../sqlite/wal.ts";
+import { BranchHead, Fenced } from "./branch-head.ts";
+import type { Catalogs } from "./catalogs.ts";
+import { Database, type DatabaseEvents } from "./database.ts";
+import { emptyDatabase, removeDatabase } from "./files.ts";
+import { openBranch, type Opened } from "./opening.ts";
+import type { PageSource } from "./pool-objects.ts";
+import type { EngineOptions, Target } from "./protocol.ts";
+import { Shipper, type ShippingParts } from "./shipper.ts";
+import { shipDifference, takeTenure } from "./tenure.ts";
+
+export interface DockyardParts {
+  readonly engine: EngineOptions;
+  readonly world: World;
+  readonly disk: Disk;
+  readonly shipping: ShippingParts;
+  readonly catalogs: Catalogs;
+  readonly vectorPool: VectorPool;
+  readonly source: (uuid: string) => PageSource;
+  /** A head of so many bytes has landed. */
+  readonly headLanded: (bytes: number) => void;
+  /** Groups of the branch were published. */
+  readonly published: (head: BranchHead) => void;
+  /** The branch was claimed: whoever wrote it before may have left objects behind. */
+  readonly claimed: (uuid: string) => void;
+}
+
+export class Dockyard {
+  readonly #parts: DockyardParts;
+  readonly #empty: Uint8Array;
+  /** Claimed heads of branches, by file; in order of use, the least recent first. */
+  readonly #held = new Map<string, BranchHead>();
+  /** Branches that another node has claimed from us. */
+  readonly #lost = new Set<string>();
+
+  constructor(parts: DockyardParts) {
+    this.#parts = parts;
+    this.#empty = emptyDatabase(parts.engine.scratchDirectory, parts.world);
+  }
+
+  /** Opens the branch of that name. Throws branch_not_found. */
+  async open(target: Target, events: DatabaseEvents): Promise<Database> {
+    const { catalogs, engine, world, disk, shipping } = this.#parts;
+    const { uuid } = target;
+    const branch = await catalogs.branch(uuid, target.branch);
+    const key = `${uuid}/${branch.id}`;
+    const isListed = (await catalogs.get(uuid)) !== undefined;
+    const opening = { world, disk, store: shipping.store, press: shipping.press, databasesDirectory: engine.databasesDirectory, nodeId: engine.nodeId, empty: this.#empty, notice: events.notice, headLanded: this.#parts.headLanded };
+    const opened = await openBranch(opening, uuid, branch.id, this.#held.get(key), isListed);
+    let database: Database | undefined;
+    const shipper = engine.shipping ? this.#shipper(opened, events, () => database!) : undefined;
+    try {
+      if (opened.logIsLost) await shipDifference(this.#tenureParts(uuid), opened);
+      database = new Database({
+        opened,
+        world,
+        disk,
+        vectors: new VectorCache(this.#parts.vectorPool),
+        writeQueueDepth: engine.writeQueueDepth,
+        writership: { shipper, claim: () => this.#claim(key, opened), unshippedMsMax: engine.unshippedMsMax, unshippedBytesMax: engine.unshippedBytesMax },
+        expiresAtMs: branch.ttlAtMs ?? Infinity,
+        logCheckpointBytes: engine.logCheckpointBytes,
+        events,
+      });
+      return database;
+    } catch (error) {
+      opened.log.close();
+      opened.connection.close();
+      throw error;
+    }
+  }
+
+  /** A handle was given up: what was held of its branch is not certain any more. */
+  forget(database: Database, error: unknown): void {
+    const { uuid, branchId, head } = database.opened;
+    const key = `${uuid}/${branchId}`;
+    this.#held.delete(key);
+    if (error instanceof Fenced && head.tenure) this.#lost.add(key);
+  }
+
+  /** Removes a deleted database's files. */
+  async removeDatabase(uuid: string): Promise<void> {
+    const { engine, disk } = this.#parts;
+    for (const key of this.#held.keys()) if (key.startsWith(`${uuid}/`)) this.#held.delete(key);
+    await removeDatabase(engine.databasesDirectory, uuid, disk);
+    await removeDatabase(join(engine.databasesDirectory, "..", "quarantine"), uuid, disk);
+  }
+
+  #tenureParts(uuid: string): Parameters<typeof takeTenure>[0] {
+    const { catalogs, world, shipping } = this.#parts;
+    return { source: this.#parts.source(uuid), catalogs, world, bytesPut: shipping.bytesPut };
+  }
+
+  async #claim(key: string, opened: Opened): Promise<Tenure> {
+    if (this.#lost.has(key)) {
+      throw new ServiceError("unavailable", "another node has claimed this branch; this one does not write it again until it is started anew", { retryAfterSecs: 30 });
+    }
+    if (opened.head.tenure) return opened.head.tenure;
+    const tenure = await takeTenure(this.#tenureParts(opened.uuid), opened);
+    this.#held.delete(key);
+    if (this.#held.size >= limits.headsHeldMax) this.#held.delete(this.#held.keys().next().value!);
+    this.#held.set(key, opened.head);
+    this.#parts.claimed(opened.uuid);
+    return tenure;
+  }
+
+  #shipper(opened: Opened, events: DatabaseEvents, database: () => Database): Shipper {
+    return new Shipper({
+      parts: this.#parts.shipping,
+      head: opened.head,
+      uuid: opened.uuid,
+      branchId: opened.branchId,
+      log: opened.log,
+      statePage: opened.statePage,
+      events: {
+        published: () => {
+          database().shippingMoved();
+          this.#parts.published(opened.head);
+        },
+        failed: (error) => database().giveUp(error),
+        notice: events.notice,
+      },
+    });
+  }
+}

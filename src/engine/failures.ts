@@ -1,0 +1,30 @@
+/** From whatever was thrown to what may cross the thread: a refusal for the client, or a fault for the log. */
+import { refusalOf, StoreError, type RefusalData } from "../base/errors.ts";
+import { codeOf } from "./database.ts";
+import type { EngineAnswer } from "./protocol.ts";
+
+/** The part of an answer that says what went wrong. */
+export function failureOf(error: unknown): Pick<EngineAnswer, "refusal" | "fault"> {
+  const refusal = refusalOf(error) ?? refusalOfFault(error);
+  if (refusal) return { refusal };
+  const { message, stack } = error instanceof Error ? error : new Error(String(error));
+  return { fault: { message, stack: stack ?? "" } };
+}
+
+/** Whether waiting will not help. */
+export function needsOperator(error: unknown): error is StoreError {
+  return error instanceof StoreError && (error.kind === "corrupt" || error.kind === "misconfigured");
+}
+
+function refusalOfFault(error: unknown): RefusalData | undefined {
+  if (error instanceof StoreError) {
+    // What cannot be read as it was written is never taken for an empty database: an operator must look. Such messages
+    // name objects and transaction ids, never content.
+    if (needsOperator(error)) return { code: "unavailable", message: `stored data cannot be used: ${error.message}`, detail: { retryAfterSecs: 60 } };
+    return { code: "unavailable", message: "storage did not answer", detail: { retryAfterSecs: 1 } };
+  }
+  if (codeOf(error).startsWith("SQLITE_BUSY")) {
+    return { code: "unavailable", message: "the database's file is held by another handle for a moment", detail: { retryAfterSecs: 1 } };
+  }
+  return undefined;
+}

@@ -1,0 +1,69 @@
+/** Reads and writes the history objects that heads refer to. */
+import { StoreError } from "../base/errors.ts";
+import { hashOf, type Head, type HistoryRef } from "../format/head.ts";
+import { decodeHistory, encodeHistory, type History } from "../format/history.ts";
+import { historyKey } from "../format/object-keys.ts";
+import type { ObjectStore } from "../store/object-store.ts";
+import { putImmutable, sameBytes } from "../store/settled-put.ts";
+import type { BranchHead, HeadChange } from "./branch-head.ts";
+
+/** The history of a head; an empty one when it has none. Throws StoreError("corrupt") when it is not what the head names. */
+export async function historyOf(store: ObjectStore, head: Head): Promise<History> {
+  const { uuid, branchId, history } = head;
+  if (!history) return { uuid, branchId, lines: [], checkpoints: [] };
+  const stored = await store.get(historyKey(uuid, history.id));
+  if (!stored || stored.bytes.length !== history.bytes || !sameBytes(hashOf(stored.bytes), history.sha256)) {
+    throw new StoreError("corrupt", `the history object ${history.id} is missing or not what its head names`);
+  }
+  return decodeHistory(stored.bytes);
+}
+
+/** Puts a history under an unused id and gives what a head says of it; nothing for an empty one. */
+export async function putHistory(store: ObjectStore, history: History, id: string): Promise<HistoryRef | undefined> {
+  if (history.lines.length === 0 && history.checkpoints.length === 0) return undefined;
+  const bytes = encodeHistory(history);
+  await putImmutable(store, historyKey(history.uuid, id), bytes);
+  return { id, bytes: bytes.length, sha256: hashOf(bytes) };
+}
+
+/** What a change of history comes to: the new one, and what else changes in the head with it. */
+export interface HistoryChange {
+  readonly history: History;
+  /** Called with the head that the change is made to; undefined when it no longer fits. */
+  readonly with: (head: Head) => HeadChange | undefined;
+}
+
+const racesMax = 16;
+
+/**
+ * Changes a branch's history: a new object, then the head that names it. `change` gives nothing when there is nothing to
+ * do, and may throw a refusal; it is asked again when somebody else changed the history meanwhile. Says whether it was done.
+ */
+export async function changeHistory(
+  store: ObjectStore,
+  head: BranchHead,
+  newId: () => string,
+  change: (head: Head, history: History) => HistoryChange | undefined | Promise<HistoryChange | undefined>,
+): Promise<boolean> {
+  for (let race = 0; race < racesMax; race++) {
+    const before = head.now;
+    const next = await change(before, await historyOf(store, before));
+    if (!next) return false;
+    const id = newId();
+    head.beginUpload(id);
+    try {
+      const history = await putHistory(store, next.history, id);
+      let done = false;
+      await head.update((now) => {
+        if (now.history?.id !== before.history?.id) return undefined;
+        const others = next.with(now);
+        done = others !== undefined;
+        return others && { ...others, history };
+      });
+      if (done) return true;
+    } finally {
+      head.endUpload(id);
+    }
+  }
+  throw new StoreError("unavailable", "a branch's history changed too often to be changed");
+}

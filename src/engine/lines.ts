@@ -1,0 +1,268 @@
+/**
+ * What a branch's head and history say about its past: which objects restore a transaction id, and how a line goes on
+ * after a fork, a rewind, a pack or a new base image.
+ *
+ * Functions of plain data: no store, no files, no clock. Always true of what they give: a line holds exactly the states
+ * from its `fromTxid` to its end that were not lost; below `fromTxid` its objects may have gaps, because a rewind or a
+ * fork left them behind. A transaction id names one state for ever, so it does not matter which line restores it.
+ */
+import { assert } from "../base/assert.ts";
+import { limits } from "../base/limits.ts";
+import type { Head, TailSegment, TxidRange } from "../format/head.ts";
+import type { History } from "../format/history.ts";
+import { parsePoolId } from "../format/object-keys.ts";
+import { pageBytes } from "../format/pages.ts";
+import type { Press } from "../format/press.ts";
+import type { Line, SegmentRef } from "../format/refs.ts";
+import { decodeSegments, encodeSegment } from "../format/segment.ts";
+
+/** What restores one state: the images, then every group of the deltas and the tail up to `txid`. */
+export interface Plan {
+  readonly txid: number;
+  /** Least transaction id of the line: from here on, no group may be missing that was not lost. */
+  readonly fromTxid: number;
+  /** Ids that no group has, because what they named never reached object storage. */
+  readonly lost: readonly TxidRange[];
+  /** The newest image not above `txid`, in as many objects as it has. Every line begins with one. */
+  readonly images: readonly SegmentRef[];
+  /** In order. The last one may hold groups above `txid`. */
+  readonly deltas: readonly SegmentRef[];
+  /** In order, after the deltas. The last one may hold groups above `txid`. */
+  readonly tail: readonly TailSegment[];
+}
+
+/** A line of the head or of the history. */
+interface LineView {
+  readonly fromTxid: number;
+  readonly toTxid: number;
+  /** When its last state ceased to be current; never, for the head's. */
+  readonly endedAtMs: number;
+  readonly refs: readonly SegmentRef[];
+  readonly tail: readonly TailSegment[];
+}
+
+/** The head's own line first, then those of the past, newest first. */
+function linesOf(head: Head, history: History | undefined): readonly LineView[] {
+  const current: LineView = { fromTxid: head.fromTxid, toTxid: head.txid, endedAtMs: Number.POSITIVE_INFINITY, refs: head.refs, tail: head.tail };
+  const past = (history?.lines ?? []).map((line): LineView => ({ ...line, tail: [] }));
+  return [current, ...past.reverse()];
+}
+
+function within(range: TxidRange, txid: number): boolean {
+  return range.firstTxid <= txid && txid <= range.lastTxid;
+}
+
+/** Whether the id names a state of the branch at all. Claims older than the head remembers are judged by the lines alone. */
+function isState(head: Head, txid: number): boolean {
+  if (txid > head.txid || txid < head.floorTxid || head.lost.some((range) => within(range, txid))) return false;
+  const oldest = head.tenures[0];
+  return oldest === undefined || txid < oldest.firstTxid || head.tenures.some((tenure) => within(tenure, txid));
+}
+
+function planOfLine(line: LineView, lost: readonly TxidRange[], txid: number): Plan | undefined {
+  if (txid < line.fromTxid || txid > line.toTxid) return undefined;
+  const reached = line.refs.filter((ref) => ref.firstTxid <= txid);
+  const imageTxid = reached.reduce((most, { kind, lastTxid }) => (kind === "image" ? Math.max(most, lastTxid) : most), -1);
+  const images = reached.filter(({ kind, lastTxid }) => kind === "image" && lastTxid === imageTxid);
+  // A pack may begin below an image that was made later; what lies at or below the image is skipped when it is read.
+  const deltas = reached.filter(({ kind, lastTxid }) => kind === "delta" && lastTxid > imageTxid);
+  const tail = line.tail.filter(({ firstTxid }) => firstTxid <= txid);
+  if (images.length === 0) return undefined;
+  const last = tail.at(-1) ?? deltas.at(-1) ?? images[0]!;
+  if (last.lastTxid < txid) return undefined;
+  return { txid, fromTxid: line.fromTxid, lost, images, deltas, tail };
+}
+
+/** How to restore the state, or undefined when no line holds it. Without the history only the head's line is looked at. */
+export function planOf(head: Head, history: History | undefined, txid: number): Plan | undefined {
+  if (!isState(head, txid)) return undefined;
+  for (const line of linesOf(head, history)) {
+    const plan = planOfLine(line, head.lost, txid);
+    if (plan) return plan;
+  }
+  return undefined;
+}
+
+/** The latest that the line's state can have ceased to be current: the times of single groups are known to objects only. */
+function currentUntilMs(line: LineView, txid: number): number {
+  const deltas = line.refs.filter(({ kind }) => kind === "delta");
+  const next = [...deltas, ...line.tail].find(({ lastTxid }) => lastTxid > txid);
+  return next?.lastAtMs ?? line.endedAtMs;
+}
+
+/**
+ * Whether the state may be rewound to, forked or read: a line holds it, and it was current at `cutoffMs` or later or
+ * has a name. Errs towards yes, by at most the time that one object spans.
+ */
+export function isRestorable(head: Head, history: History | undefined, txid: number, cutoffMs: number): boolean {
+  if (!isState(head, txid)) return false;
+  const named = history?.checkpoints.some((checkpoint) => checkpoint.txid === txid) ?? false;
+  return linesOf(head, history).some(
+    (line) => planOfLine(line, head.lost, txid) !== undefined && (named || currentUntilMs(line, txid) >= cutoffMs),
+  );
+}
+
+/** The reference without what lies above `txid`. */
+function cutRef(ref: SegmentRef, txid: number): SegmentRef {
+  return ref.lastTxid <= txid ? ref : { ...ref, lastTxid: txid, cut: true };
+}
+
+/** What a new branch has of its own. */
+export interface ForkedBranch {
+  readonly branchId: string;
+  /** 16 random bytes. */
+  readonly nonce: Uint8Array;
+  readonly node: string;
+  /** Commit time of the state that it begins with, and the size of the database then (engine/restore: pointOf). */
+  readonly committedAtMs: number;
+  readonly pages: number;
+}
+
+/**
+ * The first head of a branch that begins with the parent's state at `txid`; undefined when no line holds that. It has
+ * no past of its own: the floor is the fork point.
+ */
+export async function forkedHead(parent: Head, history: History | undefined, txid: number, child: ForkedBranch, press: Press): Promise<Head | undefined> {
+  const plan = planOf(parent, history, txid);
+  if (!plan) return undefined;
+  return {
+    uuid: parent.uuid,
+    ...child,
+    epoch: 0,
+    seq: 1,
+    prevHash: new Uint8Array(32),
+    tenures: parent.tenures.filter(({ firstTxid }) => firstTxid <= txid).map((tenure) => ({ ...tenure, lastTxid: Math.min(tenure.lastTxid, txid) })),
+    lost: parent.lost.filter(({ lastTxid }) => lastTxid < txid),
+    txid,
+    reservedTo: txid,
+    fromTxid: txid,
+    floorTxid: txid,
+    refs: [...plan.images, ...plan.deltas.map((ref) => cutRef(ref, txid))],
+    tail: await Promise.all(plan.tail.map((segment) => cutTailSegment(segment, txid, press))),
+    history: undefined,
+    settledUlid: "",
+  };
+}
+
+/** A tail segment holds exactly its range, unlike an object: its bytes are to be concatenated with those of later groups. */
+async function cutTailSegment(tail: TailSegment, txid: number, press: Press): Promise<TailSegment> {
+  if (tail.lastTxid <= txid) return tail;
+  const kept: Uint8Array[] = [];
+  let [lastAtMs, images] = [0, 0];
+  for (const segment of await decodeSegments(tail.bytes, press)) {
+    const groups = segment.groups.filter((group) => group.txid <= txid);
+    if (groups.length === 0) continue;
+    lastAtMs = groups.at(-1)!.committedAtMs;
+    images += groups.reduce((sum, group) => sum + group.images.length, 0);
+    kept.push(await encodeSegment({ ...segment, groups }, press));
+  }
+  return { firstTxid: tail.firstTxid, lastTxid: txid, lastAtMs, rawBytes: images * pageBytes, bytes: new Uint8Array(Buffer.concat(kept)) };
+}
+
+/** The head's line up to `toTxid` as one of the past. The tail up to there must have become objects before. */
+export function closedLine(head: Head, toTxid: number, endedAtMs: number): Line {
+  assert(toTxid >= head.fromTxid && toTxid <= head.txid, "a line is closed at one of its states");
+  assert(head.tail.every(({ firstTxid }) => firstTxid > toTxid), "a line of the past has no tail");
+  const refs = head.refs.filter(({ firstTxid }) => firstTxid <= toTxid).map((ref) => cutRef(ref, toTxid));
+  return { fromTxid: head.fromTxid, toTxid, endedAtMs, refs };
+}
+
+/** How a head's line goes on, and the line that ends with it. */
+export interface Succession {
+  readonly refs: readonly SegmentRef[];
+  readonly fromTxid: number;
+  /** Goes to the end of the history's lines. */
+  readonly closed: Line;
+}
+
+/**
+ * The line over a new base image. Undefined when the image is no longer of the head's line, which was rewound while it
+ * was made: throw it away. Objects that were packed meanwhile are fine.
+ */
+export function rebased(head: Head, images: readonly SegmentRef[], endedAtMs: number): Succession | undefined {
+  const txid = images[0]?.lastTxid;
+  assert(txid !== undefined && images.every((image) => image.kind === "image" && image.lastTxid === txid), "a base image is of one state");
+  if (planOf(head, undefined, txid) === undefined) return undefined;
+  const deltas = head.refs.filter((ref) => ref.kind === "delta" && ref.lastTxid > txid);
+  return { refs: [...images, ...deltas], fromTxid: txid, closed: closedLine(head, txid, endedAtMs) };
+}
+
+/**
+ * The line of a head that is rewound to the plan's state: that state's objects, and a delta of one group that makes it
+ * a new one. A plan of any line of the branch will do, so a rewind can be rewound. The tail must have become objects before.
+ */
+export function rewound(head: Head, plan: Plan, delta: SegmentRef, endedAtMs: number): Succession {
+  assert(head.tail.length === 0 && plan.tail.length === 0, "a tail becomes objects before a rewind");
+  assert(delta.kind === "delta" && delta.firstTxid > head.txid, "a rewind is a commit like any other");
+  const refs = [...plan.images, ...plan.deltas.map((ref) => cutRef(ref, plan.txid)), delta];
+  return { refs, fromTxid: delta.firstTxid, closed: closedLine(head, head.txid, endedAtMs) };
+}
+
+/** The history without lines that neither the window, which begins at `cutoffMs`, nor a checkpoint needs. */
+export function trimmed(history: History, cutoffMs: number): History {
+  const lines = history.lines.flatMap((line): Line[] => {
+    if (line.endedAtMs >= cutoffMs) return [line];
+    const named = history.checkpoints.map(({ txid }) => txid).filter((txid) => txid >= line.fromTxid && txid <= line.toTxid);
+    if (named.length === 0) return [];
+    const toTxid = Math.max(...named);
+    return [{ ...line, toTxid, refs: line.refs.filter(({ firstTxid }) => firstTxid <= toTxid).map((ref) => cutRef(ref, toTxid)) }];
+  });
+  return { ...history, lines };
+}
+
+/** Which size an object counts as; the number of sizes if it is full. */
+function tierOf(ref: SegmentRef): number {
+  const tier = limits.packTierBytes.findIndex((bytes) => ref.bytes < bytes);
+  return tier < 0 ? limits.packTierBytes.length : tier;
+}
+
+/**
+ * Which of the head's references, from `from` up to and without `to`, to concatenate next: the newest ones, when enough
+ * of one size have come together. Only deltas of this branch that nothing was cut from: what was cut off would come to
+ * stand in the middle, and what another branch wrote is there already.
+ */
+export function packDue(head: Head): { readonly from: number; readonly to: number } | undefined {
+  const { refs } = head;
+  for (const tier of limits.packTierBytes.keys()) {
+    let from = refs.length;
+    let ofTier = 0;
+    for (; from > 0 && mayPack(refs[from - 1]!, head.branchId, tier); from--) if (tierOf(refs[from - 1]!) === tier) ofTier++;
+    if (ofTier < limits.packRefsMin && refs.length - from < limits.packRefsMax) continue;
+    let to = from;
+    for (let bytes = 0; to < refs.length && (bytes += refs[to]!.bytes) <= limits.packBytesMax; ) to++;
+    return { from, to };
+  }
+  return undefined;
+}
+
+function mayPack(ref: SegmentRef, branchId: string, tier: number): boolean {
+  return ref.kind === "delta" && !ref.cut && tierOf(ref) <= tier && parsePoolId(ref.id)?.branchId === branchId;
+}
+
+/** The references with the pack in the place of its inputs; undefined when they no longer stand there as they were. */
+export function packed(refs: readonly SegmentRef[], inputs: readonly SegmentRef[], pack: SegmentRef): readonly SegmentRef[] | undefined {
+  const from = refs.findIndex(({ id }) => id === inputs[0]?.id);
+  const found = refs.slice(from, from + inputs.length);
+  const same = from >= 0 && found.length === inputs.length && found.every((ref, index) => ref.id === inputs[index]!.id && ref.lastTxid === inputs[index]!.lastTxid);
+  return same ? [...refs.slice(0, from), pack, ...refs.slice(from + inputs.length)] : undefined;
+}
+
+/**
+ * The state of which a new base image is due, if one is: when the deltas hold as much as the database, so that images
+ * cost no more than the deltas did, or when the line has many objects that cannot be packed.
+ */
+export function rebaseDue(head: Head): number | undefined {
+  const deltas = head.refs.filter(({ kind }) => kind === "delta");
+  const rawBytes = deltas.reduce((sum, ref) => sum + ref.rawBytes, 0);
+  const due = rawBytes >= Math.max(head.pages * pageBytes, limits.rebaseBytesMin) || head.refs.length > (limits.lineRefsMax * 3) / 4;
+  const newest = deltas.findLast(({ cut }) => !cut);
+  return due && newest !== undefined && newest.lastTxid >= head.fromTxid ? newest.lastTxid : undefined;
+}
+
+/** Keys below the database's folder of every immutable object that the head or the history refers to: `seg/<id>`, `hist/<id>`. */
+export function referenced(head: Head, history: History | undefined): Set<string> {
+  const refs = [head.refs, ...(history?.lines ?? []).map((line) => line.refs)].flat();
+  const keys = new Set(refs.map(({ id }) => `seg/${id}`));
+  if (head.history) keys.add(`hist/${head.history.id}`);
+  return keys;
+}

@@ -1,0 +1,243 @@
+/**
+ * From a branch's name to an open file that is provably a point of its history.
+ *
+ * A local file is a cache: its own pages say which tenure wrote it and how far (`__service_state`), and the head says
+ * which tenures there were and how far each came. Always true: a file is used as it is, rolled forward, or set aside and
+ * restored; it is never shipped from unless this node holds the branch's newest tenure. Must not know: queues, commits.
+ */
+import { existsSync, mkdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { StoreError } from "../base/errors.ts";
+import { limits } from "../base/limits.ts";
+import type { World } from "../base/world.ts";
+import type { Head } from "../format/head.ts";
+import type { Press } from "../format/press.ts";
+import { readState, stateRootPage, type DatabaseState } from "../model/schema.ts";
+import { Connection } from "../sqlite/connection.ts";
+import { WalReader } from "../sqlite/wal-reader.ts";
+import type { Disk } from "../sqlite/wal.ts";
+import type { ObjectStore } from "../store/object-store.ts";
+import { BranchHead } from "./branch-head.ts";
+import { planOf } from "./lines.ts";
+import { branchPath, createFile } from "./files.ts";
+import { isPatching, materialise, rollForward } from "./restore.ts";
+
+export interface OpeningParts {
+  readonly world: World;
+  readonly store: ObjectStore;
+  readonly press: Press;
+  readonly disk: Disk;
+  readonly databasesDirectory: string;
+  readonly nodeId: string;
+  /** The bytes of an empty database. */
+  readonly empty: Uint8Array;
+  /** Something an operator should know; never content. */
+  readonly notice: (message: string) => void;
+  readonly headLanded: (bytes: number) => void;
+}
+
+/** A branch's file, open, with what is known of its place in history. */
+export interface Opened {
+  readonly uuid: string;
+  readonly branchId: string;
+  readonly connection: Connection;
+  readonly state: DatabaseState;
+  readonly head: BranchHead;
+  /** Stands behind the last group that the head covers. */
+  readonly log: WalReader;
+  readonly statePage: number;
+  /** Whether nothing that this branch ever acknowledged can be missing here. */
+  readonly knowsAll: boolean;
+  /** The file holds groups that neither the head nor the log has: they must be shipped as one difference. */
+  readonly logIsLost: boolean;
+}
+
+/** What a local file is to its branch's history. */
+export type Standing =
+  /** The state of the head. */
+  | "current"
+  /** An earlier point of the head's own line. */
+  | "behind"
+  /** Beyond the head, by groups that this node committed and has not shipped. */
+  | "ahead"
+  /** A point of a line that is no longer the head's, or of an old claim: of no use. */
+  | "stale"
+  /** Beyond what its claim has shipped, and the claim is not ours any more: never to be shipped. */
+  | "orphaned";
+
+/** Judges a file by its own state row. Pure. */
+export function standingOf(head: Head, state: DatabaseState, nodeId: string): Standing {
+  const { txid, tenure } = state;
+  const index = head.tenures.findIndex(({ id }) => tenure !== undefined && Buffer.compare(id, tenure) === 0);
+  // Before its first claim a branch has no tenure: what a fork inherits is in the head's table.
+  if (index < 0) return tenure === undefined && txid === 0 && head.fromTxid === 0 ? (head.txid === 0 ? "current" : "behind") : "stale";
+  const isNewest = index === head.tenures.length - 1;
+  if (txid > head.tenures[index]!.lastTxid && txid > head.txid) return isNewest && head.node === nodeId ? "ahead" : "orphaned";
+  if (txid > head.tenures[index]!.lastTxid) return "orphaned";
+  if (txid < head.fromTxid) return "stale";
+  return txid === head.txid ? "current" : "behind";
+}
+
+/** Stands beside a file that was restored and not written since: its node may have acknowledged more than it has. */
+function restoredMarker(path: string): string {
+  return `${path}.restored`;
+}
+
+/** The file's node has claimed the branch: from now on nothing it acknowledges can be missing from the file. */
+export function forgetRestored(path: string): void {
+  rmSync(restoredMarker(path), { force: true });
+}
+
+/** Opens a branch's file, creating, rolling forward or restoring it as its history demands. `held` is a head that this thread already owns. */
+export async function openBranch(parts: OpeningParts, uuid: string, branchId: string, held: BranchHead | undefined, isListed: boolean): Promise<Opened> {
+  const path = branchPath(parts.databasesDirectory, uuid, branchId);
+  const head = held ?? (await BranchHead.read({ store: parts.store, world: parts.world, nodeId: parts.nodeId, uuid, branchId, landed: parts.headLanded }));
+  if (!head.exists) return openUnwritten(parts, path, head, uuid, branchId, isListed);
+  const found = existsSync(path) ? await openFound(parts, path, head, uuid, branchId) : undefined;
+  if (found) return found;
+  await restoreFile(parts, path, head.now, uuid);
+  return openedCurrent(parts, path, head, uuid, branchId);
+}
+
+/** A branch without a head: a new one, or one that an earlier build kept on disk alone. */
+async function openUnwritten(parts: OpeningParts, path: string, head: BranchHead, uuid: string, branchId: string, isListed: boolean): Promise<Opened> {
+  const lost = (): StoreError => new StoreError("corrupt", "the branch's head is missing from object storage; it must be put back, or the database deleted");
+  if (isListed) throw lost();
+  if (!existsSync(path)) await createFile(path, parts.empty, parts.disk, parts.world);
+  const connection = openConnection(path);
+  try {
+    const state = readState(connection);
+    if (state.tenure !== undefined) throw lost();
+    foldIn(connection);
+    return { uuid, branchId, connection, state, head, log: new WalReader(path), statePage: stateRootPage(connection), knowsAll: true, logIsLost: false };
+  } catch (error) {
+    connection.close();
+    throw error;
+  }
+}
+
+/** The local file when it is of use; undefined when it was set aside or removed and must be restored. */
+async function openFound(parts: OpeningParts, path: string, head: BranchHead, uuid: string, branchId: string): Promise<Opened | undefined> {
+  if (isPatching(path)) {
+    removeFile(path);
+    return undefined;
+  }
+  let connection: Connection | undefined;
+  try {
+    connection = openConnection(path);
+    const state = readState(connection);
+    const standing = standingOf(head.now, state, parts.nodeId);
+    switch (standing) {
+      case "current":
+      case "ahead":
+        return openedAt(parts, path, connection, state, head, uuid, branchId);
+      case "behind":
+        foldIn(connection);
+        connection.close();
+        connection = undefined;
+        await rollFileForward(parts, path, head.now, uuid, state.txid);
+        return openedCurrent(parts, path, head, uuid, branchId);
+      case "stale":
+        connection.close();
+        removeFile(path);
+        return undefined;
+      case "orphaned":
+        connection.close();
+        setAside(parts, path, uuid, branchId, state.txid);
+        return undefined;
+    }
+  } catch (error) {
+    connection?.close();
+    if (!isBroken(error)) throw error;
+    parts.notice("a local file was not a database that could be read; it is restored from object storage");
+    setAside(parts, path, uuid, branchId, 0);
+    return undefined;
+  }
+}
+
+/** Whether the file itself is of no use, as opposed to a disk or store that does not answer. */
+function isBroken(error: unknown): boolean {
+  const code = (error as { code?: unknown } | null)?.code;
+  if (typeof code === "string") return code.startsWith("SQLITE_CORRUPT") || code.startsWith("SQLITE_NOTADB") || code === "SQLITE_ERROR";
+  return error instanceof StoreError && error.kind === "corrupt";
+}
+
+function openConnection(path: string): Connection {
+  return new Connection(path, { readonly: false, pageCacheKiB: limits.pageCacheKiB });
+}
+
+/** Moves the log into the file, so that a fresh one begins with the next write. */
+function foldIn(connection: Connection): void {
+  connection.raw.pragma("wal_checkpoint(TRUNCATE)");
+}
+
+function openedAt(parts: OpeningParts, path: string, connection: Connection, state: DatabaseState, head: BranchHead, uuid: string, branchId: string): Opened {
+  const unshipped = state.txid - head.now.txid;
+  if (unshipped === 0) foldIn(connection);
+  const log = new WalReader(path);
+  const logged = log.count();
+  const logIsLost = unshipped > logged;
+  if (logIsLost) parts.notice("groups are missing from the log: what they changed is shipped as one difference");
+  else log.skip(logged - unshipped);
+  const own = head.now.tenures.at(-1);
+  const isOwn = head.now.node === parts.nodeId && own !== undefined && state.tenure !== undefined && Buffer.compare(own.id, state.tenure) === 0;
+  const knowsAll = (isOwn && !existsSync(restoredMarker(path))) || head.now.reservedTo <= state.txid;
+  return { uuid, branchId, connection, state, head, log, statePage: stateRootPage(connection), knowsAll, logIsLost };
+}
+
+function openedCurrent(parts: OpeningParts, path: string, head: BranchHead, uuid: string, branchId: string): Opened {
+  const connection = openConnection(path);
+  try {
+    const state = readState(connection);
+    if (state.txid !== head.now.txid) throw new StoreError("corrupt", "a restored file is not the state that its head names");
+    return openedAt(parts, path, connection, state, head, uuid, branchId);
+  } catch (error) {
+    connection.close();
+    throw error;
+  }
+}
+
+async function rollFileForward(parts: OpeningParts, path: string, head: Head, uuid: string, fromTxid: number): Promise<void> {
+  const plan = planOf(head, undefined, head.txid);
+  if (!plan) throw new StoreError("corrupt", "a head does not say how its own state is restored");
+  writeFileSync(restoredMarker(path), "");
+  await rollForward({ store: parts.store, uuid, press: parts.press, disk: parts.disk }, plan, fromTxid, path);
+}
+
+async function restoreFile(parts: OpeningParts, path: string, head: Head, uuid: string): Promise<void> {
+  const plan = planOf(head, undefined, head.txid);
+  if (!plan) throw new StoreError("corrupt", "a head does not say how its own state is restored");
+  mkdirSync(dirname(path), { recursive: true });
+  const temporary = `${path}.${parts.world.ulid()}.tmp`;
+  await materialise({ store: parts.store, uuid, press: parts.press, disk: parts.disk }, plan, temporary);
+  writeFileSync(restoredMarker(path), "");
+  renameSync(temporary, path);
+  await parts.disk.syncDirectory(dirname(path));
+}
+
+const besides = ["", "-wal", "-shm", ".restored", ".patching"];
+
+/** Removes a branch's file and everything that stands beside it. */
+export function removeFile(path: string): void {
+  for (const suffix of besides) rmSync(`${path}${suffix}`, { force: true });
+}
+
+/** Keeps what must not be used and may hold somebody's acknowledged writes: an operator looks at it, or an erasure purges it. */
+function setAside(parts: OpeningParts, path: string, uuid: string, branchId: string, txid: number): void {
+  const folder = join(dirname(parts.databasesDirectory), "quarantine", uuid);
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const name = `${branchId}-${txid}-${parts.world.ulid()}.db`;
+  for (const suffix of ["", "-wal"]) if (existsSync(`${path}${suffix}`)) renameSync(`${path}${suffix}`, join(folder, `${name}${suffix}`));
+  removeFile(path);
+  parts.notice("a local file that does not belong to its branch's history was set aside under quarantine/");
+}
+
+/** Bytes of the log of a branch's file; 0 when there is none. */
+export function logBytesOf(path: string): number {
+  try {
+    return statSync(`${path}-wal`).size;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return 0;
+    throw error;
+  }
+}

@@ -1,0 +1,131 @@
+/**
+ * New objects out of what a branch already has: packs of its deltas, and images of a state.
+ *
+ * Always true: inputs are proven before anything is put, so that rot is never written again as something sound; what is
+ * put stands under an id of its own and is referred to by nobody until a head says so. A crash or a failure leaves
+ * garbage at most. Must not know: heads, when a pack or an image is due.
+ */
+import { closeSync, fstatSync, openSync, readSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { assert } from "../base/assert.ts";
+import { StoreError } from "../base/errors.ts";
+import { limits } from "../base/limits.ts";
+import { hashOf } from "../format/head.ts";
+import { parsePoolId, segmentKey } from "../format/object-keys.ts";
+import { lockPage, makeCanonical, pageBytes } from "../format/pages.ts";
+import type { SegmentRef } from "../format/refs.ts";
+import { encodeSegment, framePages, type PageImage } from "../format/segment.ts";
+import { readState, type DatabaseState } from "../model/schema.ts";
+import { Connection } from "../sqlite/connection.ts";
+import { putImmutable } from "../store/settled-put.ts";
+import type { Plan } from "./lines.ts";
+import { fetchObjects, type PageSource } from "./pool-objects.ts";
+import { materialise } from "./restore.ts";
+
+/** Puts one object that is the given deltas one after the other. They come from engine/lines: packDue. Holds all of them twice. */
+export async function pack(source: PageSource, refs: readonly SegmentRef[], id: string): Promise<SegmentRef> {
+  const [first, last] = [refs[0], refs.at(-1)];
+  assert(first && last && refs.every(({ kind, cut }) => kind === "delta" && !cut), "whole deltas are packed");
+  const parts: Uint8Array[] = [];
+  for await (const { bytes } of fetchObjects(source, refs)) parts.push(bytes);
+  const bytes = Buffer.concat(parts);
+  await putImmutable(source.store, segmentKey(source.uuid, id), bytes);
+  const rawBytes = refs.reduce((sum, ref) => sum + ref.rawBytes, 0);
+  return { kind: "delta", id, firstTxid: first.firstTxid, lastTxid: last.lastTxid, cut: false, lastAtMs: last.lastAtMs, bytes: bytes.length, rawBytes, sha256: hashOf(bytes) };
+}
+
+/** A state, as its images say of it. */
+export interface ImagePoint {
+  readonly txid: number;
+  readonly committedAtMs: number;
+}
+
+/** The images of one state, and its size. */
+export interface UploadedImages {
+  readonly refs: readonly SegmentRef[];
+  readonly pages: number;
+}
+
+/**
+ * Puts the images of a database file that has no log and does not change meanwhile, `imageObjectPages` in each object.
+ * `idOf` gives the objects' ids. Holds the images of one object and their compressed bytes.
+ */
+export async function uploadImages(source: PageSource, path: string, point: ImagePoint, branchId: string, idOf: () => string): Promise<UploadedImages> {
+  const descriptor = openSync(path, "r");
+  try {
+    const pages = fstatSync(descriptor).size / pageBytes;
+    assert(Number.isInteger(pages) && pages > 0, "a database is whole pages");
+    const refs: SegmentRef[] = [];
+    for (let from = 1; from <= pages; from += limits.imageObjectPages) {
+      const images = readImages(descriptor, from, Math.min(from + limits.imageObjectPages - 1, pages));
+      // Behind the lock page there may be nothing.
+      if (images.length === 0) continue;
+      const id = idOf();
+      const epoch = parsePoolId(id)?.epoch;
+      assert(epoch !== undefined, "an id says which epoch it is of");
+      const bytes = await encodeSegment({ kind: "image", uuid: source.uuid, branchId, epoch, groups: [{ txid: point.txid, committedAtMs: point.committedAtMs, pages, images }] }, source.press);
+      await putImmutable(source.store, segmentKey(source.uuid, id), bytes);
+      refs.push({
+        kind: "image", id, firstTxid: point.txid, lastTxid: point.txid, cut: false, lastAtMs: point.committedAtMs,
+        bytes: bytes.length, rawBytes: images.length * pageBytes, sha256: hashOf(bytes),
+      });
+    }
+    return { refs, pages };
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+/** The canonical images of the pages from `first` to `last`. */
+function readImages(descriptor: number, first: number, last: number): PageImage[] {
+  const images: PageImage[] = [];
+  for (let from = first; from <= last; from += framePages) {
+    const bytes = new Uint8Array((Math.min(from + framePages - 1, last) - from + 1) * pageBytes);
+    for (let read = 0; read < bytes.length; ) {
+      const count = readSync(descriptor, bytes, read, bytes.length - read, (from - 1) * pageBytes + read);
+      if (count === 0) throw new StoreError("corrupt", "a database file ends while it is read");
+      read += count;
+    }
+    for (let at = 0; at < bytes.length; at += pageBytes) {
+      const page = from + at / pageBytes;
+      const image = bytes.subarray(at, at + pageBytes);
+      makeCanonical(image, page);
+      if (page !== lockPage) images.push({ page, bytes: image });
+    }
+  }
+  return images;
+}
+
+/**
+ * Puts new images of the plan's state, which is restored from objects and checked, never taken from a live file.
+ * Nothing stays in the scratch directory.
+ */
+export async function writeImages(source: PageSource, plan: Plan, scratchDirectory: string, branchId: string, idOf: () => string): Promise<UploadedImages> {
+  const path = join(scratchDirectory, `image-${idOf()}.db`);
+  try {
+    const { pages } = await materialise(source, plan, path);
+    const state = stateOfFile(path, pages * pageBytes <= limits.checkedImageBytesMax);
+    if (state.txid !== plan.txid) throw new StoreError("corrupt", `the restored state ${plan.txid} says of itself that it is ${state.txid}`);
+    return await uploadImages(source, path, { txid: state.txid, committedAtMs: state.committedAtMs }, branchId, idOf);
+  } finally {
+    // SQLite leaves an empty log beside a file that was only read.
+    for (const suffix of ["", "-wal", "-shm"]) rmSync(`${path}${suffix}`, { force: true });
+  }
+}
+
+/** The state row of a database file; with `check`, once SQLite has found nothing wrong with the file. */
+function stateOfFile(path: string, check: boolean): DatabaseState {
+  try {
+    const connection = new Connection(path, { readonly: true, pageCacheKiB: limits.pageCacheKiB });
+    try {
+      const found = check ? connection.raw.pragma("quick_check(1)", { simple: true }) : "ok";
+      if (found !== "ok") throw new StoreError("corrupt", "SQLite finds the restored state unsound");
+      return readState(connection);
+    } finally {
+      connection.close();
+    }
+  } catch (error) {
+    if (error instanceof StoreError) throw error;
+    throw new StoreError("corrupt", "SQLite cannot read the restored state", { cause: error });
+  }
+}

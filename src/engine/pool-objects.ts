@@ -1,0 +1,114 @@
+/**
+ * Objects of the pool, fetched and proven to be what their references say.
+ *
+ * Always true: an object that leaves here has the length and SHA-256 of its reference, belongs to the database, is of
+ * the right kind, and its groups rise from exactly the first to the last transaction id that the reference names. What
+ * is missing, truncated or rotten is a StoreError that names the object and its transaction ids. Must not know: lines, files.
+ */
+import { StoreError } from "../base/errors.ts";
+import { limits } from "../base/limits.ts";
+import { hashOf, type TailSegment, type TxidRange } from "../format/head.ts";
+import { segmentKey } from "../format/object-keys.ts";
+import type { Press } from "../format/press.ts";
+import type { SegmentKind, SegmentRef } from "../format/refs.ts";
+import { readSegmentIndexes, type SegmentIndex } from "../format/segment.ts";
+import type { Disk } from "../sqlite/wal.ts";
+import type { ObjectStore } from "../store/object-store.ts";
+import { sameBytes } from "../store/settled-put.ts";
+
+/** Where a database's page data comes from, and what reading it takes. */
+export interface PageSource {
+  readonly store: ObjectStore;
+  readonly uuid: string;
+  readonly press: Press;
+  readonly disk: Disk;
+}
+
+/** Bytes of segments, and what they say. */
+export interface SegmentBytes {
+  readonly bytes: Uint8Array;
+  readonly indexes: readonly SegmentIndex[];
+}
+
+/** An object that is what its reference says. */
+export interface PoolObject extends SegmentBytes {
+  readonly ref: SegmentRef;
+}
+
+/** What an object or a tail segment must turn out to be. */
+interface Promised extends TxidRange {
+  readonly kind: SegmentKind;
+  readonly cut: boolean;
+}
+
+/** Reads an object and proves it. A body that is not what was written is fetched once more: it may have been cut on its way. */
+export async function fetchObject({ store, uuid }: PageSource, ref: SegmentRef): Promise<PoolObject> {
+  const what = `object ${ref.id}`;
+  for (let attempt = 1; ; attempt++) {
+    const bytes = (await store.get(segmentKey(uuid, ref.id)))?.bytes;
+    if (!bytes) throw corrupt(what, ref, "is missing");
+    if (bytes.length === ref.bytes && sameBytes(hashOf(bytes), ref.sha256)) return { ref, bytes, indexes: provenIndexes(what, uuid, ref, bytes) };
+    if (attempt > 1) throw corrupt(what, ref, "is not what was written");
+  }
+}
+
+/** Proves a segment that came within a head, whose own checksum covers its bytes. */
+export function provenTail(uuid: string, { bytes, ...range }: TailSegment): SegmentBytes {
+  return { bytes, indexes: provenIndexes("a head's tail segment", uuid, { ...range, kind: "delta", cut: false }, bytes) };
+}
+
+function corrupt(what: string, { firstTxid, lastTxid }: TxidRange, how: string, cause?: unknown): StoreError {
+  return new StoreError("corrupt", `${what} (transaction ids ${firstTxid} to ${lastTxid}) ${how}`, { cause });
+}
+
+/** What the segments say, if that is what was promised. */
+function provenIndexes(what: string, uuid: string, promised: Promised, bytes: Uint8Array): readonly SegmentIndex[] {
+  const { kind, firstTxid, lastTxid, cut } = promised;
+  const indexes = readIndexes(what, promised, bytes);
+  if (indexes.some((index) => index.uuid !== uuid)) throw corrupt(what, promised, "is of another database");
+  if (indexes.some((index) => index.kind !== kind)) throw corrupt(what, promised, `is not of kind ${kind}`);
+  const txids = indexes.flatMap(({ groups }) => groups.map(({ txid }) => txid));
+  const rises = txids.every((txid, at) => at === 0 || txid > txids[at - 1]! || (kind === "image" && txid === firstTxid));
+  const ends = cut ? txids.at(-1)! > lastTxid && txids.includes(lastTxid) : txids.at(-1) === lastTxid;
+  if (!rises || txids[0] !== firstTxid || !ends) throw corrupt(what, promised, "holds other transaction ids");
+  return indexes;
+}
+
+function readIndexes(what: string, promised: Promised, bytes: Uint8Array): readonly SegmentIndex[] {
+  try {
+    return readSegmentIndexes(bytes);
+  } catch (error) {
+    if (error instanceof StoreError) throw corrupt(what, promised, "cannot be read", error);
+    throw error;
+  }
+}
+
+type Fetched = { readonly object: PoolObject } | { readonly error: unknown };
+
+/**
+ * The objects in the order of their references, fetched ahead: at most `restoreFetchesMax` of them and, unless one alone
+ * has more, `restoreBytesMax` in memory, the one that was handed out last included. After an error nothing more is begun.
+ */
+export async function* fetchObjects(source: PageSource, refs: readonly SegmentRef[]): AsyncGenerator<PoolObject> {
+  const ahead: { readonly bytes: number; readonly fetched: Promise<Fetched> }[] = [];
+  let begun = 0;
+  let bytes = 0;
+  const beginMore = (): void => {
+    for (let next = refs[begun]; next; next = refs[begun]) {
+      if (ahead.length >= limits.restoreFetchesMax || (ahead.length > 0 && bytes + next.bytes > limits.restoreBytesMax)) return;
+      // A failure waits as a value until its turn comes, or is of no interest to anybody any more.
+      const fetched = fetchObject(source, next).then((object): Fetched => ({ object }), (error: unknown): Fetched => ({ error }));
+      ahead.push({ bytes: next.bytes, fetched });
+      bytes += next.bytes;
+      begun++;
+    }
+  };
+  for (beginMore(); ahead.length > 0; beginMore()) {
+    const first = ahead[0]!;
+    const fetched = await first.fetched;
+    if ("error" in fetched) throw fetched.error;
+    yield fetched.object;
+    ahead.shift();
+    bytes -= first.bytes;
+  }
+}

@@ -1,0 +1,126 @@
+/**
+ * Puts a branch's state back to an earlier one, by a commit that goes forward.
+ *
+ * Plan, act, record: the earlier state is restored beside the open file and given a new transaction id; that one small
+ * group is uploaded; the line that ends goes into history; one compare-and-set of the head makes it all true. Then the
+ * new file takes the old one's place. A crash before the compare-and-set leaves the branch as it was; a crash after it
+ * leaves a local file of a line that is no longer the head's, which is restored when the branch is opened.
+ *
+ * The caller keeps everybody else from the branch meanwhile, and has shipped all of it.
+ */
+import { renameSync } from "node:fs";
+import { assert } from "../base/assert.ts";
+import { limits } from "../base/limits.ts";
+import { hashOf } from "../format/head.ts";
+import { poolId, segmentKey } from "../format/object-keys.ts";
+import { makeCanonical } from "../format/pages.ts";
+import type { SegmentRef } from "../format/refs.ts";
+import { encodeSegment, type PageGroup } from "../format/segment.ts";
+import { readState, writeState, type DatabaseState } from "../model/schema.ts";
+import { Connection } from "../sqlite/connection.ts";
+import { WalReader } from "../sqlite/wal-reader.ts";
+import { putImmutable } from "../store/settled-put.ts";
+import type { BranchHead } from "./branch-head.ts";
+import { planTo, type BranchParts } from "./branches.ts";
+import { changeHistory, historyOf } from "./histories.ts";
+import { rewound, type Plan } from "./lines.ts";
+import { removeFile } from "./opening.ts";
+import { materialise } from "./restore.ts";
+
+export interface Rewind {
+  readonly head: BranchHead;
+  /** The branch's file, which is closed by the time `exchange` is called. */
+  readonly path: string;
+  /** The transaction id of the rewind itself. */
+  readonly txid: number;
+  readonly tenureId: Uint8Array;
+  readonly to: string;
+}
+
+export interface Rewound {
+  readonly rewoundTo: number;
+  /** Puts the new file in the place of the old one. */
+  readonly exchange: () => void;
+}
+
+/** Makes the rewind true in object storage. Throws not_found when the state cannot be restored. */
+export async function rewindBranch(parts: BranchParts, { head, path, txid, tenureId, to }: Rewind): Promise<Rewound> {
+  const { uuid, branchId } = head.now;
+  const source = parts.source(uuid);
+  const newId = (): string => poolId(branchId, head.now.epoch, parts.world.ulid());
+  await spillTail(head, source.store, newId);
+  const plan = planTo(parts, head.now, await historyOf(source.store, head.now), to);
+  const temporary = `${path}.${parts.world.ulid()}.tmp`;
+  try {
+    await materialise(source, plan, temporary);
+    const group = renumbered(temporary, { txid, committedAtMs: Math.max(parts.world.nowMs(), head.now.committedAtMs), tenure: tenureId });
+    const bytes = await encodeSegment({ kind: "delta", uuid, branchId, epoch: head.now.epoch, groups: [group] }, source.press);
+    const delta: SegmentRef = {
+      kind: "delta", id: newId(), firstTxid: txid, lastTxid: txid, cut: false, lastAtMs: group.committedAtMs,
+      bytes: bytes.length, rawBytes: group.images.reduce((sum, image) => sum + image.bytes.length, 0), sha256: hashOf(bytes),
+    };
+    await putImmutable(source.store, segmentKey(uuid, delta.id), bytes);
+    parts.world.crashPoint("rewind-put");
+    await publish(parts, head, plan, delta, group, newId);
+    parts.world.crashPoint("rewind-landed");
+  } catch (error) {
+    removeFile(temporary);
+    throw error;
+  }
+  return {
+    rewoundTo: plan.txid,
+    exchange: () => {
+      removeFile(path);
+      renameSync(temporary, path);
+    },
+  };
+}
+
+async function publish(parts: BranchParts, head: BranchHead, plan: Plan, delta: SegmentRef, group: PageGroup, newId: () => string): Promise<void> {
+  const before = head.now;
+  await changeHistory(parts.source(before.uuid).store, head, newId, (now, history) => {
+    // Nobody else moves the head meanwhile but an earlier try of this very change, which may have landed.
+    if (now.txid >= group.txid) return undefined;
+    const { refs, fromTxid, closed } = rewound(now, plan, delta, group.committedAtMs);
+    const tenures = now.tenures.map((tenure, index) => (index === now.tenures.length - 1 ? { ...tenure, lastTxid: group.txid } : tenure));
+    return {
+      history: { ...history, lines: [...history.lines, closed].slice(-limits.historyLinesMax) },
+      with: () => ({ refs, fromTxid, tenures, txid: group.txid, committedAtMs: group.committedAtMs, pages: group.pages }),
+    };
+  });
+  assert(head.now.txid === group.txid, "a rewind has landed");
+}
+
+/** The tail becomes an object: what goes into history has none. */
+async function spillTail(head: BranchHead, store: Parameters<typeof putImmutable>[0], newId: () => string): Promise<void> {
+  const { tail, uuid } = head.now;
+  if (tail.length === 0) return;
+  const bytes = Buffer.concat(tail.map((entry) => entry.bytes));
+  const last = tail.at(-1)!;
+  const ref: SegmentRef = {
+    kind: "delta", id: newId(), firstTxid: tail[0]!.firstTxid, lastTxid: last.lastTxid, cut: false, lastAtMs: last.lastAtMs,
+    bytes: bytes.length, rawBytes: tail.reduce((sum, entry) => sum + entry.rawBytes, 0), sha256: hashOf(bytes),
+  };
+  await putImmutable(store, segmentKey(uuid, ref.id), bytes);
+  await head.update((now) => (now.tail.length === 0 ? undefined : { refs: [...now.refs, ref], tail: [] }));
+}
+
+/** Gives the restored state its new place in history, in the file itself, and gives that as a group. */
+function renumbered(path: string, state: DatabaseState): PageGroup {
+  const connection = new Connection(path, { readonly: false, pageCacheKiB: limits.pageCacheKiB });
+  const log = new WalReader(path);
+  try {
+    assert(readState(connection).txid < state.txid, "a rewind has a transaction id of its own");
+    connection.run("BEGIN IMMEDIATE");
+    writeState(connection, state);
+    connection.run("COMMIT");
+    const [commit] = log.read(1, 1);
+    assert(commit !== undefined, "a commit stands in the log");
+    for (const { page, bytes } of commit.images) makeCanonical(bytes, page);
+    return { txid: state.txid, committedAtMs: state.committedAtMs, pages: commit.pages, images: commit.images };
+  } finally {
+    log.close();
+    // The last connection folds the log in.
+    connection.close();
+  }
+}

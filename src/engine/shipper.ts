@@ -1,0 +1,290 @@
+/**
+ * From the log of one open branch to its head in object storage.
+ *
+ * Owns the reading of the log and the publishing of what it holds. Always true: only groups that are synced on this
+ * disk are shipped, in order and whole; `shipped` is raised after the head that covers a group is known to have landed;
+ * the log is the outbox, so nothing is folded in before it is shipped (the database asks `settled`). Must not know: the
+ * queue, commands, other branches.
+ *
+ * Why the log is read here and not at each commit: committed frames never change until the log is cut, which only the
+ * owner does; reading many groups at once costs the writer's path nothing.
+ */
+import { assert } from "../base/assert.ts";
+import { StoreError } from "../base/errors.ts";
+import { limits } from "../base/limits.ts";
+import type { Permits } from "../base/permits.ts";
+import { Watermark } from "../base/watermark.ts";
+import type { Cancel, World } from "../base/world.ts";
+import { hashOf, type Head, type TailSegment, type Tenure } from "../format/head.ts";
+import { poolId, segmentKey } from "../format/object-keys.ts";
+import { makeCanonical } from "../format/pages.ts";
+import type { Press } from "../format/press.ts";
+import type { SegmentRef } from "../format/refs.ts";
+import { encodeSegment, type PageGroup } from "../format/segment.ts";
+import { stateOfPage, type DatabaseState } from "../model/schema.ts";
+import type { WalCommit, WalReader } from "../sqlite/wal-reader.ts";
+import type { ObjectStore } from "../store/object-store.ts";
+import { putImmutable } from "../store/settled-put.ts";
+import type { BranchHead, HeadChange } from "./branch-head.ts";
+
+/** What shipping needs from its surroundings; the same for every branch of a thread. */
+export interface ShippingParts {
+  readonly world: World;
+  readonly store: ObjectStore;
+  readonly press: Press;
+  /** How many branches may talk to the store at once. */
+  readonly permits: Permits;
+  readonly bytesPut: (bytes: number) => void;
+}
+
+export interface ShipperOptions {
+  readonly parts: ShippingParts;
+  readonly head: BranchHead;
+  readonly uuid: string;
+  readonly branchId: string;
+  /** Stands behind the last group that the head covers. */
+  readonly log: WalReader;
+  /** The page that holds the state row. */
+  readonly statePage: number;
+  readonly events: {
+    /** A head has landed: the line may want packing or a new base. */
+    published(): void;
+    /** The branch was lost to another writer, or the log is not what was written: the handle must be given up. */
+    failed(error: unknown): void;
+    notice(message: string): void;
+  };
+}
+
+interface Batch {
+  readonly groups: readonly PageGroup[];
+  readonly tenures: ReadonlyMap<string, number>;
+  readonly rawBytes: number;
+  readonly logBytes: number;
+  /** Set once it is encoded, so that every try publishes the same bytes under the same name. */
+  segment: Uint8Array | undefined;
+  object: { readonly id: string; readonly bytes: Uint8Array; readonly ref: SegmentRef } | undefined;
+}
+
+export class Shipper {
+  readonly #options: ShipperOptions;
+  readonly #parts: ShippingParts;
+  readonly #head: BranchHead;
+  /** The newest txid that object storage covers. */
+  readonly shipped: Watermark;
+  #syncedTxid: number;
+  /** The last group that was read from the log; the next one follows it without a gap. */
+  #takenTxid: number;
+  #batch: Batch | undefined;
+  #running = false;
+  #closed = false;
+  #hurryTo = -1;
+  #unshippedBytes = 0;
+  #oldestUnshippedMs: number | undefined;
+  #failures = 0;
+  #cancelTimer: Cancel | undefined;
+
+  constructor(options: ShipperOptions) {
+    this.#options = options;
+    this.#parts = options.parts;
+    this.#head = options.head;
+    this.#syncedTxid = options.head.now.txid;
+    this.#takenTxid = options.head.now.txid;
+    this.shipped = new Watermark(options.head.now.txid);
+  }
+
+  /** Bytes of log that the head does not cover yet. */
+  get unshippedBytes(): number {
+    return this.#unshippedBytes;
+  }
+
+  /** How long the oldest of them has waited. */
+  get unshippedMs(): number {
+    return this.#oldestUnshippedMs === undefined ? 0 : this.#parts.world.monotonicMs() - this.#oldestUnshippedMs;
+  }
+
+  /** Whether the last try failed. */
+  get failing(): boolean {
+    return this.#failures > 0;
+  }
+
+  get busy(): boolean {
+    return this.#running;
+  }
+
+  /** A group was committed with this many bytes of log. */
+  committed(logBytes: number): void {
+    this.#oldestUnshippedMs ??= this.#parts.world.monotonicMs();
+    this.#unshippedBytes += logBytes;
+  }
+
+  /** Everything up to here is on disk and may be shipped. */
+  synced(txid: number): void {
+    this.#syncedTxid = Math.max(this.#syncedTxid, txid);
+    this.#consider();
+  }
+
+  /** Ships up to this txid as soon as it is synced: somebody waits for `shipped`. */
+  hurry(txid: number): void {
+    this.#hurryTo = Math.max(this.#hurryTo, txid);
+    this.#consider();
+  }
+
+  /** This node has claimed the branch: its transaction ids begin here. */
+  claimed(tenure: Tenure): void {
+    this.shipped.raise(Math.max(this.shipped.level, this.#head.now.txid));
+    // Between what the head covers and a claim that may have missed something lie ids that no group has.
+    if (this.#takenTxid <= this.shipped.level && this.#syncedTxid <= this.shipped.level) this.#takenTxid = Math.max(this.#takenTxid, tenure.firstTxid - 1);
+  }
+
+  /** The log was folded in and cut: the next group stands at the start of a new one. */
+  restarted(): void {
+    assert(this.#batch === undefined, "a log is cut only when all of it is shipped");
+    this.#options.log.restarted();
+  }
+
+  /** Stops; what is not shipped stays in the log. */
+  close(error: unknown): void {
+    this.#closed = true;
+    this.#cancelTimer?.();
+    this.#options.log.close();
+    this.shipped.fail(error);
+  }
+
+  #due(): boolean {
+    if (this.#hurryTo > this.shipped.level || this.#unshippedBytes >= limits.shipLogBytes || this.#batch !== undefined) return true;
+    return this.unshippedMs >= limits.shipIntervalMs;
+  }
+
+  #consider(): void {
+    if (this.#running || this.#closed || this.#syncedTxid <= this.shipped.level) return;
+    if (this.#failures > 0 && this.#cancelTimer) return;
+    if (this.#due()) return void this.#run();
+    this.#cancelTimer ??= this.#parts.world.after(Math.max(1, limits.shipIntervalMs - this.unshippedMs), () => {
+      this.#cancelTimer = undefined;
+      this.#consider();
+    });
+  }
+
+  async #run(): Promise<void> {
+    this.#running = true;
+    this.#cancelTimer?.();
+    this.#cancelTimer = undefined;
+    try {
+      while (!this.#closed && this.#syncedTxid > this.shipped.level && this.#due()) {
+        await this.#parts.permits.run(() => this.#shipBatch());
+      }
+      this.#running = false;
+      this.#consider();
+    } catch (error) {
+      this.#running = false;
+      if (!this.#closed) this.#failed(error);
+    }
+  }
+
+  /** A store that does not answer is asked again, ever more rarely; everything else ends the handle. */
+  #failed(error: unknown): void {
+    if (!(error instanceof StoreError) || error.kind === "corrupt") return this.#options.events.failed(error);
+    if (this.#failures++ === 0) this.#options.events.notice(`shipping failed (${error.kind}); trying again`);
+    const pauseMs = Math.min(limits.shipRetryMsMin * 2 ** Math.min(this.#failures, 20), limits.shipRetryMsMax);
+    const jitter = 0.5 + this.#parts.world.randomBytes(1)[0]! / 512;
+    this.#cancelTimer = this.#parts.world.after(pauseMs * jitter, () => {
+      this.#cancelTimer = undefined;
+      this.#consider();
+    });
+  }
+
+  async #shipBatch(): Promise<void> {
+    if (this.#closed) return;
+    const batch = (this.#batch ??= this.#take());
+    batch.segment ??= await encodeSegment({ kind: "delta", uuid: this.#options.uuid, branchId: this.#options.branchId, epoch: this.#head.now.epoch, groups: batch.groups }, this.#parts.press);
+    const hurried = this.#hurryTo > this.shipped.level;
+    if (batch.object === undefined && hurried && fitsTail(this.#head.now.tail, batch.segment)) await this.#publishInline(batch, batch.segment);
+    else await this.#publishObject(batch, batch.segment);
+    if (this.#closed) return;
+    if (this.#failures > 0) this.#options.events.notice("shipping goes on");
+    this.#failures = 0;
+    this.#batch = undefined;
+    this.#unshippedBytes = Math.max(0, this.#unshippedBytes - batch.logBytes);
+    const through = batch.groups.at(-1)!.txid;
+    // What came while this batch was under way is younger than its own beginning.
+    this.#oldestUnshippedMs = this.#unshippedBytes > 0 ? this.#parts.world.monotonicMs() : undefined;
+    this.shipped.raise(through);
+    this.#options.events.published();
+  }
+
+  /** The next groups of the log, verified, canonical, and numbered by what their own pages say. */
+  #take(): Batch {
+    const commits = this.#options.log.read(Math.min(this.#syncedTxid - this.#takenTxid, limits.segmentGroupsMax), limits.segmentLogBytes);
+    if (commits.length === 0) throw new StoreError("corrupt", "the log does not hold what was committed");
+    const tenures = new Map<string, number>();
+    let [rawBytes, logBytes] = [0, 0];
+    const groups = commits.map((commit): PageGroup => {
+      const state = this.#stateOf(commit);
+      if (state.txid !== ++this.#takenTxid || state.tenure === undefined) throw new StoreError("corrupt", "a group in the log has an unexpected transaction id");
+      tenures.set(Buffer.from(state.tenure).toString("hex"), state.txid);
+      for (const { page, bytes } of commit.images) makeCanonical(bytes, page);
+      rawBytes += commit.images.reduce((sum, { bytes }) => sum + bytes.length, 0);
+      logBytes += commit.logBytes;
+      return { txid: state.txid, committedAtMs: state.committedAtMs, pages: commit.pages, images: commit.images };
+    });
+    return { groups, tenures, rawBytes, logBytes, segment: undefined, object: undefined };
+  }
+
+  #stateOf(commit: WalCommit): DatabaseState {
+    const image = commit.images.find(({ page }) => page === this.#options.statePage);
+    if (!image) throw new StoreError("corrupt", "a group in the log lacks its state row");
+    return stateOfPage(image.bytes);
+  }
+
+  /** One conditional put: the groups travel in the head itself. */
+  async #publishInline(batch: Batch, segment: Uint8Array): Promise<void> {
+    const last = batch.groups.at(-1)!;
+    const added: TailSegment = { firstTxid: batch.groups[0]!.txid, lastTxid: last.txid, lastAtMs: last.committedAtMs, rawBytes: batch.rawBytes, bytes: segment };
+    await this.#head.update((head) => (head.txid >= last.txid ? undefined : { ...covering(head, batch), tail: [...head.tail, added] }));
+  }
+
+  /** The tail and the new groups become one object of the pool; then the head names it. */
+  async #publishObject(batch: Batch, segment: Uint8Array): Promise<void> {
+    const object = (batch.object ??= this.#objectOf(batch, segment));
+    this.#head.beginUpload(object.id);
+    await putImmutable(this.#parts.store, segmentKey(this.#options.uuid, object.id), object.bytes);
+    this.#parts.bytesPut(object.bytes.length);
+    this.#parts.world.crashPoint("segment-put");
+    await this.#head.update((head) => (head.txid >= object.ref.lastTxid ? undefined : { ...covering(head, batch), refs: [...head.refs, object.ref], tail: [] }));
+    this.#head.endUpload(object.id);
+  }
+
+  #objectOf(batch: Batch, segment: Uint8Array): NonNullable<Batch["object"]> {
+    const { tail, epoch } = this.#head.now;
+    const bytes = Buffer.concat([...tail.map((entry) => entry.bytes), segment]);
+    const id = poolId(this.#options.branchId, epoch, this.#parts.world.ulid());
+    const last = batch.groups.at(-1)!;
+    const ref: SegmentRef = {
+      kind: "delta", id, firstTxid: tail[0]?.firstTxid ?? batch.groups[0]!.txid, lastTxid: last.txid, cut: false, lastAtMs: last.committedAtMs,
+      bytes: bytes.length, rawBytes: tail.reduce((sum, entry) => sum + entry.rawBytes, batch.rawBytes), sha256: hashOf(bytes),
+    };
+    return { id, bytes, ref };
+  }
+}
+
+/** Durable groups are inlined while the tail stays small; beyond that it is spilled together with them. */
+function fitsTail(tail: readonly TailSegment[], segment: Uint8Array): boolean {
+  const bytes = tail.reduce((sum, entry) => sum + entry.bytes.length, segment.length);
+  return bytes <= limits.tailBytesMax && tail.length < limits.tailSegmentsMax;
+}
+
+/** What every publication changes: how far the head covers, and whose groups they are. */
+function covering(head: Head, batch: Batch): HeadChange {
+  const last = batch.groups.at(-1)!;
+  const spare = head.reservedTo - last.txid;
+  return {
+    txid: last.txid,
+    committedAtMs: last.committedAtMs,
+    pages: last.pages,
+    tenures: head.tenures.map((tenure): Tenure => {
+      const through = batch.tenures.get(Buffer.from(tenure.id).toString("hex"));
+      return through === undefined ? tenure : { ...tenure, lastTxid: Math.max(tenure.lastTxid, through) };
+    }),
+    reservedTo: spare < limits.txidReserve / 2 ? last.txid + limits.txidReserve : head.reservedTo,
+  };
+}

@@ -1,0 +1,111 @@
+/**
+ * How this node becomes the writer of an open branch, and how what its log lost reaches object storage all the same.
+ *
+ * Plan, act, record: what a new branch begins with is uploaded, then one compare-and-set of the head makes the claim,
+ * then the catalog says that the branch exists. A crash between any two leaves objects that nobody refers to, or a claim
+ * that the next one replaces.
+ */
+import { closeSync, fstatSync, openSync, readSync, rmSync } from "node:fs";
+import { StoreError } from "../base/errors.ts";
+import type { World } from "../base/world.ts";
+import { hashOf, type Tenure } from "../format/head.ts";
+import { poolId, segmentKey } from "../format/object-keys.ts";
+import { lockPage, makeCanonical, pageBytes } from "../format/pages.ts";
+import type { SegmentRef } from "../format/refs.ts";
+import { encodeSegment, type PageGroup, type PageImage } from "../format/segment.ts";
+import { putImmutable } from "../store/settled-put.ts";
+import type { HeadChange } from "./branch-head.ts";
+import type { Catalogs } from "./catalogs.ts";
+import { planOf } from "./lines.ts";
+import { forgetRestored, type Opened } from "./opening.ts";
+import { uploadImages } from "./packing.ts";
+import type { PageSource } from "./pool-objects.ts";
+import { materialise } from "./restore.ts";
+
+export interface TenureParts {
+  readonly source: PageSource;
+  readonly catalogs: Catalogs;
+  readonly world: World;
+  readonly bytesPut: (bytes: number) => void;
+}
+
+/** Claims the branch for this node. The claim has landed when this resolves. */
+export async function takeTenure(parts: TenureParts, opened: Opened): Promise<Tenure> {
+  const { head, uuid, state, connection } = opened;
+  const first = head.exists ? {} : await firstState(parts, opened);
+  const tenure = await head.claim(state.txid, opened.knowsAll, first);
+  await parts.catalogs.ensure(uuid);
+  forgetRestored(connection.path);
+  parts.world.crashPoint("claimed");
+  return tenure;
+}
+
+/** The image of a file that no head covers yet. Its log was folded in when it was opened, and nothing commits before the claim. */
+async function firstState(parts: TenureParts, opened: Opened): Promise<HeadChange> {
+  const { connection, state, branchId } = opened;
+  const point = { txid: state.txid, committedAtMs: state.committedAtMs };
+  const { refs, pages } = await uploadImages(parts.source, connection.path, point, branchId, () => poolId(branchId, 1, parts.world.ulid()));
+  for (const { bytes } of refs) parts.bytesPut(bytes);
+  return { refs, pages, txid: state.txid, committedAtMs: state.committedAtMs, fromTxid: state.txid };
+}
+
+/**
+ * Ships what a file has beyond its head when the log that led there is gone: the state of the head is restored beside
+ * the file, and the pages that differ become one group. The states between can no longer be restored and are noted as lost.
+ */
+export async function shipDifference(parts: TenureParts, opened: Opened): Promise<void> {
+  const { head, uuid, branchId, state, connection } = opened;
+  const { source, world } = parts;
+  const plan = planOf(head.now, undefined, head.now.txid);
+  if (!plan) throw new StoreError("corrupt", "a head does not say how its own state is restored");
+  connection.raw.pragma("wal_checkpoint(TRUNCATE)");
+  const shippedPath = `${connection.path}.${world.ulid()}.tmp`;
+  await materialise(source, plan, shippedPath);
+  const { images, pages } = differenceOf(shippedPath, connection.path);
+  rmSync(shippedPath);
+  const group: PageGroup = { txid: state.txid, committedAtMs: state.committedAtMs, pages, images };
+  const segment = await encodeSegment({ kind: "delta", uuid, branchId, epoch: head.now.epoch, groups: [group] }, source.press);
+  const { tail } = head.now;
+  const bytes = Buffer.concat([...tail.map((entry) => entry.bytes), segment]);
+  const ref: SegmentRef = {
+    kind: "delta", id: poolId(branchId, head.now.epoch, world.ulid()), firstTxid: tail[0]?.firstTxid ?? state.txid, lastTxid: state.txid, cut: false,
+    lastAtMs: state.committedAtMs, bytes: bytes.length, rawBytes: tail.reduce((sum, entry) => sum + entry.rawBytes, images.length * pageBytes), sha256: hashOf(bytes),
+  };
+  await putImmutable(source.store, segmentKey(uuid, ref.id), bytes);
+  parts.bytesPut(bytes.length);
+  await head.update((now) => {
+    if (now.txid >= state.txid) return undefined;
+    const skipped = state.txid - now.txid > 1 ? [{ firstTxid: now.txid + 1, lastTxid: state.txid - 1 }] : [];
+    const tenures = now.tenures.map((tenure, index) => (index === now.tenures.length - 1 ? { ...tenure, lastTxid: state.txid } : tenure));
+    return { refs: [...now.refs, ref], tail: [], lost: [...now.lost, ...skipped], tenures, txid: state.txid, committedAtMs: state.committedAtMs, pages };
+  });
+}
+
+const comparedPages = 256;
+
+/** The canonical images of the pages of `path` that are not the same in `basePath`. */
+function differenceOf(basePath: string, path: string): { readonly images: readonly PageImage[]; readonly pages: number } {
+  // Descriptors of a file that SQLite holds open: closing one drops this process's locks on it, which guard only against
+  // other processes; the lock of the data directory keeps those away.
+  const [base, current] = [openSync(basePath, "r"), openSync(path, "r")];
+  try {
+    const pages = fstatSync(current).size / pageBytes;
+    const images: PageImage[] = [];
+    const [before, after] = [new Uint8Array(comparedPages * pageBytes), new Uint8Array(comparedPages * pageBytes)];
+    for (let from = 0; from < pages; from += comparedPages) {
+      before.fill(0);
+      readSync(base, before, 0, before.length, from * pageBytes);
+      const read = readSync(current, after, 0, after.length, from * pageBytes);
+      for (let at = 0; at < read; at += pageBytes) {
+        const page = from + at / pageBytes + 1;
+        const bytes = after.slice(at, at + pageBytes);
+        makeCanonical(bytes, page);
+        if (page !== lockPage && Buffer.compare(bytes, before.subarray(at, at + pageBytes)) !== 0) images.push({ page, bytes });
+      }
+    }
+    return { images, pages };
+  } finally {
+    closeSync(base);
+    closeSync(current);
+  }
+}

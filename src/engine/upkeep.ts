@@ -1,0 +1,145 @@
+/**
+ * Keeps the lines of open branches short: packs small objects, makes new base images, lets go of old history.
+ *
+ * Always true: one job at a time per branch and few per thread; a job works from objects that are verified, publishes by
+ * one change of the head that still fits, or leaves nothing but objects that nobody refers to.
+ */
+import { StoreError } from "../base/errors.ts";
+import { limits } from "../base/limits.ts";
+import type { Permits } from "../base/permits.ts";
+import { poolId } from "../format/object-keys.ts";
+import { Fenced, type BranchHead } from "./branch-head.ts";
+import type { BranchParts } from "./branches.ts";
+import { changeHistory } from "./histories.ts";
+import { packDue, packed, planOf, rebased, rebaseDue, trimmed } from "./lines.ts";
+import { pack, writeImages } from "./packing.ts";
+
+export interface UpkeepOptions {
+  readonly parts: BranchParts;
+  readonly permits: Permits;
+  readonly scratchDirectory: string;
+  readonly bytesPut: (bytes: number) => void;
+  /** Objects have lost their last reference: the collector has work in a while. */
+  readonly leftBehind: (uuid: string) => void;
+  readonly notice: (message: string, uuid: string) => void;
+}
+
+export class Upkeep {
+  readonly #options: UpkeepOptions;
+  readonly #busy = new WeakSet<BranchHead>();
+  #running = 0;
+
+  constructor(options: UpkeepOptions) {
+    this.#options = options;
+  }
+
+  /** Whether no job is under way. */
+  get idle(): boolean {
+    return this.#running === 0;
+  }
+
+  /** Begins what is due for the branch, unless something is under way already. */
+  consider(head: BranchHead): void {
+    if (this.#busy.has(head) || head.fenced || (packDue(head.now) === undefined && rebaseDue(head.now) === undefined)) return;
+    this.#begin(head, () => this.#work(head));
+  }
+
+  /** Lets go of the lines that neither the window nor a checkpoint needs. */
+  trim(head: BranchHead): void {
+    if (this.#busy.has(head) || head.fenced || head.now.history === undefined) return;
+    this.#begin(head, () => this.#trim(head));
+  }
+
+  #begin(head: BranchHead, job: () => Promise<void>): void {
+    const { uuid } = head.now;
+    this.#busy.add(head);
+    this.#running++;
+    this.#options.permits
+      .run(job)
+      .catch((error: unknown) => {
+        // A store that does not answer, or a branch that was lost: the next publication brings the job back.
+        if (error instanceof Fenced || (error instanceof StoreError && error.kind !== "corrupt")) return;
+        const what = error instanceof StoreError ? error.message : `a fault (${error instanceof Error ? error.name : "unknown"})`;
+        this.#options.notice(`history could not be packed: ${what}`, uuid);
+      })
+      .finally(() => {
+        this.#busy.delete(head);
+        this.#running--;
+      });
+  }
+
+  async #work(head: BranchHead): Promise<void> {
+    if (rebaseDue(head.now) !== undefined) await this.#rebase(head);
+    else await this.#pack(head);
+  }
+
+  #newId(head: BranchHead): string {
+    const { branchId, epoch } = head.now;
+    const id = poolId(branchId, epoch, this.#options.parts.world.ulid());
+    head.beginUpload(id);
+    return id;
+  }
+
+  async #pack(head: BranchHead): Promise<void> {
+    const due = packDue(head.now);
+    if (!due) return;
+    const inputs = head.now.refs.slice(due.from, due.to);
+    const id = this.#newId(head);
+    try {
+      const made = await pack(this.#options.parts.source(head.now.uuid), inputs, id);
+      this.#options.bytesPut(made.bytes);
+      await head.update((now) => {
+        const refs = packed(now.refs, inputs, made);
+        return refs && { refs };
+      });
+    } finally {
+      head.endUpload(id);
+    }
+    this.#options.leftBehind(head.now.uuid);
+  }
+
+  async #rebase(head: BranchHead): Promise<void> {
+    const { parts, scratchDirectory, bytesPut, leftBehind } = this.#options;
+    const txid = rebaseDue(head.now);
+    const plan = txid === undefined ? undefined : planOf(head.now, undefined, txid);
+    if (!plan) return;
+    const { uuid, branchId } = head.now;
+    const source = parts.source(uuid);
+    const ids: string[] = [];
+    const newId = (): string => {
+      const id = this.#newId(head);
+      ids.push(id);
+      return id;
+    };
+    try {
+      const { refs: images } = await writeImages(source, plan, scratchDirectory, branchId, newId);
+      for (const { bytes } of images) bytesPut(bytes);
+      const nowMs = parts.world.nowMs();
+      await changeHistory(source.store, head, newId, (now, history) => {
+        const next = rebased(now, images, nowMs);
+        if (!next) return undefined;
+        return {
+          history: trimmed({ ...history, lines: [...history.lines, next.closed].slice(-limits.historyLinesMax) }, nowMs - parts.pitrMs),
+          with: (latest) => {
+            const line = rebased(latest, images, nowMs);
+            return line && { refs: line.refs, fromTxid: line.fromTxid };
+          },
+        };
+      });
+    } finally {
+      for (const id of ids) head.endUpload(id);
+    }
+    leftBehind(uuid);
+  }
+
+  async #trim(head: BranchHead): Promise<void> {
+    const { parts, leftBehind } = this.#options;
+    const { uuid } = head.now;
+    const done = await changeHistory(parts.source(uuid).store, head, () => this.#newId(head), (_, history) => {
+      const next = trimmed(history, parts.world.nowMs() - parts.pitrMs);
+      const same = next.lines.length === history.lines.length && next.lines.every((line, index) => line.refs.length === history.lines[index]!.refs.length);
+      return same ? undefined : { history: next, with: () => ({}) };
+    });
+    if (done) leftBehind(uuid);
+  }
+}

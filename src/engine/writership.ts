@@ -1,0 +1,105 @@
+/**
+ * This node's right to write one open branch: the claim, what it has reserved, and how far it may run ahead.
+ *
+ * Always true: nothing is committed before the claim has landed in the branch's head, nor beyond the transaction ids
+ * that the claim has reserved there. Without a shipper (shipping is off) everything is allowed and nothing is durable.
+ */
+import { ServiceError } from "../base/errors.ts";
+import type { Tenure } from "../format/head.ts";
+import type { BranchHead } from "./branch-head.ts";
+import type { Shipper } from "./shipper.ts";
+
+export interface WritershipOptions {
+  readonly head: BranchHead;
+  /** Undefined when nothing is shipped. */
+  readonly shipper: Shipper | undefined;
+  /** Makes this node the branch's writer, durably. */
+  readonly claim: () => Promise<Tenure>;
+  /** The newest transaction id that the file holds. */
+  readonly knownTxid: number;
+  readonly unshippedMsMax: number;
+  readonly unshippedBytesMax: number;
+}
+
+export function notShipping(): ServiceError {
+  return new ServiceError("unavailable", "this node ships nothing to object storage", { retryAfterSecs: 60 });
+}
+
+export class Writership {
+  readonly #options: WritershipOptions;
+  #tenure: Tenure | undefined;
+  #claiming = false;
+  #nextTxid: number;
+
+  constructor(options: WritershipOptions) {
+    this.#options = options;
+    this.#nextTxid = options.knownTxid + 1;
+  }
+
+  /** The transaction id of the next commit. */
+  get nextTxid(): number {
+    return this.#nextTxid;
+  }
+
+  /** What the state row says of whose commit it is. */
+  get tenureId(): Uint8Array | undefined {
+    return this.#tenure?.id;
+  }
+
+  /** Whether a write costs no claim. */
+  get claimed(): boolean {
+    return this.#tenure !== undefined || this.#options.shipper === undefined;
+  }
+
+  get claiming(): boolean {
+    return this.#claiming;
+  }
+
+  /** Whether the next transaction id is within what the head has reserved; if not, the next head will reserve more. */
+  get reserved(): boolean {
+    const { shipper, head } = this.#options;
+    if (!shipper || this.#nextTxid <= head.now.reservedTo) return true;
+    shipper.hurry(this.#nextTxid - 1);
+    return false;
+  }
+
+  /** Whether object storage covers everything up to here. */
+  covers(txid: number): boolean {
+    return this.#options.shipper === undefined || this.#options.head.now.txid >= txid;
+  }
+
+  /** Why no more may be committed now, when too much is not shipped yet. */
+  get lag(): string | undefined {
+    const { shipper, unshippedBytesMax, unshippedMsMax } = this.#options;
+    if (!shipper || (shipper.unshippedBytes <= unshippedBytesMax && shipper.unshippedMs <= unshippedMsMax)) return undefined;
+    return "object storage lags behind: too much is not shipped yet";
+  }
+
+  /** Claims the branch; one claim at a time, the others share it by asking again. */
+  async claim(): Promise<void> {
+    this.#claiming = true;
+    try {
+      const tenure = await this.#options.claim();
+      this.#nextTxid = Math.max(this.#nextTxid, tenure.firstTxid);
+      this.#tenure = tenure;
+      this.#options.shipper?.claimed(tenure);
+    } finally {
+      this.#claiming = false;
+    }
+  }
+
+  /** The commit of `nextTxid` has happened. Gives its transaction id. */
+  committed(): number {
+    return this.#nextTxid++;
+  }
+
+  /** The shipper, for what needs object storage; refuses when nothing is shipped. */
+  get shipper(): Shipper {
+    if (this.#options.shipper) return this.#options.shipper;
+    throw notShipping();
+  }
+
+  get shipperOrNone(): Shipper | undefined {
+    return this.#options.shipper;
+  }
+}

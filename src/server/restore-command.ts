@@ -1,0 +1,170 @@
+/**
+ * `palimpsest restore`: a plain SQLite file out of object storage alone, without a node.
+ *
+ * Always true: it only reads the store, never touches a data directory or its lock, and never writes over a file; the
+ * file appears whole, proven and synced, or not at all. What was erased or given up stays so: no state below a branch's
+ * floor is restored. Exit codes as of the command line: 0 restored, 1 not restored, 2 a wrong command line.
+ */
+import { closeSync, existsSync, fsyncSync, openSync, statSync, writeSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import { Command, Option } from "commander";
+import { ServiceError, StoreError } from "../base/errors.ts";
+import { realWorld } from "../base/world.ts";
+import { historyOf } from "../engine/histories.ts";
+import { planOf, type Plan } from "../engine/lines.ts";
+import { materialise } from "../engine/restore.ts";
+import { decodeCatalog } from "../format/catalog.ts";
+import { decodeHead, type Head } from "../format/head.ts";
+import { decodeNameClaim } from "../format/name-claim.ts";
+import { isDatabaseName, mainBranch } from "../format/names.ts";
+import { catalogKey, headKey, nameClaimKey } from "../format/object-keys.ts";
+import { threadedPress } from "../format/press.ts";
+import { realDisk } from "../sqlite/wal.ts";
+import type { ObjectStore } from "../store/object-store.ts";
+import { openStore, type StoreLocation } from "../store/open-store.ts";
+import { readConfig, type Environment } from "./config.ts";
+import { startRefusals } from "./start-checks.ts";
+
+/** What the command is told. */
+export interface RestoreFlags {
+  readonly objectStore?: string;
+  readonly database?: string;
+  readonly uuid?: string;
+  readonly branch: string;
+  /** A checkpoint's name or a transaction id; the branch's newest state when absent. */
+  readonly at?: string;
+  readonly out: string;
+}
+
+/** Where the command's words go, and what ends it early. */
+export interface RestoreSurroundings {
+  readonly env: Environment;
+  readonly stdout: { write(text: string): unknown };
+  readonly stderr: { write(text: string): unknown };
+  readonly signal: AbortSignal;
+}
+
+const uuidPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+/** Where a database's header says how it is written and read: 1 is with a rollback journal, 2 with a log. */
+const journalModeAt = 18;
+const withRollbackJournal = Uint8Array.of(1, 1);
+const progressSteps = 10;
+
+/** The command with its flags, without its action. */
+export function restoreCommand(): Command {
+  return new Command("restore")
+    .description("rebuild a database as a plain SQLite file from object storage alone")
+    .addOption(new Option("--object-store <url>", "where the objects are (default: SERVICE_OBJECT_STORE)"))
+    .addOption(new Option("--database <name>", "name of the database; a profile's is namespace--profile").conflicts("uuid"))
+    .addOption(new Option("--uuid <uuid>", "identity of the database, also after its deletion"))
+    .addOption(new Option("--branch <name>", "branch").default(mainBranch))
+    .addOption(new Option("--at <point>", "checkpoint or transaction id (default: the newest state)"))
+    .addOption(new Option("--out <file>", "file to write; it must not exist").makeOptionMandatory());
+}
+
+/** Restores the file and says so; answers the exit code. */
+export async function restore(around: RestoreSurroundings, flags: RestoreFlags): Promise<number> {
+  const location = locationOf(around.env, flags);
+  if (typeof location === "string") {
+    around.stderr.write(`palimpsest: nothing restored\n  ${location}\n`);
+    return 2;
+  }
+  try {
+    around.stdout.write(`${await restoreFrom(await openStore(location, realWorld()), around, flags)}\n`);
+    return 0;
+  } catch (error) {
+    const known = error instanceof ServiceError || error instanceof StoreError || around.signal.aborted;
+    const words = error instanceof Error ? (known ? error.message : (error.stack ?? error.message)) : String(error);
+    around.stderr.write(`palimpsest: nothing restored: ${words}\n`);
+    return 1;
+  }
+}
+
+/** Where the objects are, or what is wrong with the command line. */
+function locationOf(env: Environment, flags: RestoreFlags): StoreLocation | string {
+  if ((flags.database === undefined) === (flags.uuid === undefined)) return "give --database or --uuid";
+  if (flags.database !== undefined && !isDatabaseName(flags.database)) return "--database is no name of a database";
+  if (flags.uuid !== undefined && !uuidPattern.test(flags.uuid)) return "--uuid must be a lower-case UUID";
+  if (existsSync(flags.out)) return `${flags.out} exists; the restored file must be a new one`;
+  if (!existsSync(dirname(resolve(flags.out)))) return `there is no directory ${dirname(resolve(flags.out))}`;
+  const url = flags.objectStore ?? env["SERVICE_OBJECT_STORE"];
+  if (!url) return "give --object-store or set SERVICE_OBJECT_STORE";
+  const standard = Object.fromEntries(Object.entries(env).filter(([variable]) => variable.startsWith("AWS_")));
+  const reading = readConfig({ ...standard, SERVICE_OBJECT_STORE: url }, { pid: 0, cores: 1 });
+  if ("problems" in reading) return reading.problems.join("\n  ");
+  const [refusal] = startRefusals(reading.config);
+  if (refusal !== undefined) return refusal;
+  const { objectStore } = reading.config;
+  if (objectStore.kind === "memory") return "mem:// holds nothing that could be restored";
+  // Opening a directory of objects would create it.
+  if (objectStore.kind === "file" && !existsSync(objectStore.directory)) return `there is no directory ${objectStore.directory}`;
+  return objectStore;
+}
+
+function notFound(what: string): ServiceError {
+  return new ServiceError("not_found", what);
+}
+
+async function restoreFrom(store: ObjectStore, around: RestoreSurroundings, flags: RestoreFlags): Promise<string> {
+  const uuid = flags.uuid ?? (await uuidOf(store, flags.database!));
+  const head = await headOf(store, uuid, flags.branch);
+  const plan = await planTo(store, head, flags.at);
+  const out = resolve(flags.out);
+  const { pages } = await materialise({ store, uuid, press: threadedPress, disk: realDisk }, plan, out, { signal: around.signal, progress: progressTo(around.stderr) });
+  leaveLogMode(out);
+  return `restored ${flags.database ?? uuid}@${flags.branch} at transaction id ${plan.txid}: ${pages} pages, ${statSync(out).size} bytes in ${flags.out}`;
+}
+
+/** The database that has the name now. */
+async function uuidOf(store: ObjectStore, name: string): Promise<string> {
+  const claim = await store.get(nameClaimKey(name));
+  if (!claim) throw notFound(`there is no database ${name}`);
+  const { uuid, deletedAtMs } = decodeNameClaim(claim.bytes);
+  if (deletedAtMs !== undefined) throw notFound(`database ${name} was deleted; what is left of it can be restored with --uuid ${uuid}`);
+  return uuid;
+}
+
+async function headOf(store: ObjectStore, uuid: string, branchName: string): Promise<Head> {
+  const stored = await store.get(catalogKey(uuid));
+  if (!stored) throw notFound(`object storage holds nothing of database ${uuid}`);
+  const branch = decodeCatalog(stored.bytes).branches.find(({ name }) => name === branchName);
+  if (!branch) throw notFound(`the database has no branch ${branchName}`);
+  const head = await store.get(headKey(uuid, branch.id));
+  if (!head) throw new StoreError("corrupt", `the head of branch ${branchName} is missing`);
+  const decoded = decodeHead(head.bytes);
+  if (decoded.uuid !== uuid || decoded.branchId !== branch.id) throw new StoreError("corrupt", `the head of branch ${branchName} is another branch's`);
+  return decoded;
+}
+
+/** How to restore the point: a checkpoint's name, else a transaction id, else the newest state. */
+async function planTo(store: ObjectStore, head: Head, at: string | undefined): Promise<Plan> {
+  const history = await historyOf(store, head);
+  const named = history.checkpoints.find(({ name }) => name === at);
+  const txid = at === undefined ? head.txid : (named?.txid ?? (/^\d{1,16}$/.test(at) ? Number(at) : undefined));
+  if (txid === undefined) throw notFound(`the branch has no checkpoint ${at}`);
+  const plan = planOf(head, history, txid);
+  if (!plan) throw notFound(`transaction id ${txid} cannot be restored: object storage does not hold it any more, or it never was a state of this branch`);
+  return plan;
+}
+
+/** Writes a line whenever another tenth has been read. */
+function progressTo(stderr: RestoreSurroundings["stderr"]): (done: { readonly bytes: number; readonly bytesTotal: number }) => void {
+  let told = 0;
+  return ({ bytes, bytesTotal }) => {
+    const step = Math.floor((bytes / bytesTotal) * progressSteps);
+    if (step <= told) return;
+    told = step;
+    stderr.write(`palimpsest: ${(step * 100) / progressSteps} % of ${bytesTotal} bytes\n`);
+  };
+}
+
+/** Makes the file one that any SQLite opens alone, without a log beside it. */
+function leaveLogMode(path: string): void {
+  const descriptor = openSync(path, "r+");
+  try {
+    writeSync(descriptor, withRollbackJournal, 0, withRollbackJournal.length, journalModeAt);
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
+}

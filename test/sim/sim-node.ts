@@ -1,0 +1,203 @@
+/**
+ * A node of the service without its wires: the real engine and client on virtual time, a real data directory, a disk and
+ * a store of the simulation's making. It can die at any event and be started again on what it left.
+ *
+ * A process that dies leaves its files open; its copy is what the next process gets, so that neither disturbs the other.
+ */
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { silentLog } from "../../src/base/log.ts";
+import { limits } from "../../src/base/limits.ts";
+import { EngineClient, type EngineLane } from "../../src/engine/client.ts";
+import { Engine } from "../../src/engine/engine.ts";
+import type { EngineOptions, FromEngine } from "../../src/engine/protocol.ts";
+import { inlinePress } from "../../src/format/press.ts";
+import type { HostileStore } from "./hostile-store.ts";
+import { outside, stream, type Scheduler } from "./scheduler.ts";
+import { SimDisk, type DiskDose } from "./sim-disk.ts";
+import { SimWorld } from "./sim-world.ts";
+
+/** How a process ends: killed, with the power, or with its disk. */
+export type Crash = "kill" | "power" | "loss";
+
+/** The process that a call was made to is no more; whether the call had an effect is not known. */
+export class ProcessGone extends Error {
+  constructor() {
+    super("the process is gone");
+  }
+}
+
+export interface SimNodeOptions {
+  readonly scheduler: Scheduler;
+  readonly seed: number;
+  readonly store: HostileStore;
+  /** Where the node may make its data directories. */
+  readonly directory: string;
+  readonly disk: DiskDose;
+  readonly diskLies: boolean;
+  readonly engine: Partial<EngineOptions>;
+}
+
+interface Process {
+  readonly world: SimWorld;
+  readonly disk: SimDisk;
+  readonly dataDirectory: string;
+  readonly client: EngineClient;
+  readonly engine: Engine;
+  readonly gone: PromiseWithResolvers<never>;
+}
+
+const hopMsMax = 0.5;
+
+export class SimNode {
+  readonly name: string;
+  readonly #options: SimNodeOptions;
+  #process: Process | undefined;
+  #starts = 0;
+  /** Data directories that this node has had, one after the other. */
+  #disks = 1;
+  /** What the last process left, and the disk that knows it. */
+  #left: { readonly dataDirectory: string; readonly disk: SimDisk } | undefined;
+  /** Asked at every crash point of a running process. */
+  atCrashPoint: (name: string) => void = () => {};
+
+  constructor(name: string, options: SimNodeOptions) {
+    this.name = name;
+    this.#options = options;
+  }
+
+  get up(): boolean {
+    return this.#process !== undefined;
+  }
+
+  get world(): SimWorld | undefined {
+    return this.#process?.world;
+  }
+
+  /** Tells one process of this node from the next. */
+  get incarnation(): number {
+    return this.#starts;
+  }
+
+  /** What the node writes into heads: it lies in the data directory and is lost with it. */
+  get nodeId(): string {
+    return `${this.name}-disk${this.#disks}`;
+  }
+
+  /** Starts a process on what the last one left. */
+  start(): void {
+    const { scheduler, seed, directory, disk: dose, diskLies } = this.#options;
+    const name = `${this.name}${++this.#starts}`;
+    const world = new SimWorld(scheduler, seed, name);
+    world.atCrashPoint = (point) => this.atCrashPoint(point);
+    const disk = new SimDisk(scheduler, world, seed, dose, diskLies);
+    const dataDirectory = join(directory, name);
+    if (this.#left) this.#left.disk.carry(this.#left.dataDirectory, dataDirectory, disk, false);
+    const gone = Promise.withResolvers<never>();
+    gone.promise.catch(() => {});
+    scheduler.note(name, "starts");
+    this.#process = { world, disk, dataDirectory, gone, ...this.#open(world, disk, dataDirectory) };
+    this.#left = undefined;
+  }
+
+  #open(world: SimWorld, disk: SimDisk, dataDirectory: string): { client: EngineClient; engine: Engine } {
+    const { scheduler, seed, store, engine: given } = this.#options;
+    const { nodeId } = this;
+    const random = stream(seed, `lane ${world.name}`);
+    const toEngine = scheduler.channel(world, "call", () => random() * hopMsMax);
+    const toClient = scheduler.channel(world, "answer", () => random() * hopMsMax);
+    const [databasesDirectory, scratchDirectory] = [join(dataDirectory, "db"), join(dataDirectory, "scratch")];
+    for (const path of [databasesDirectory, scratchDirectory]) mkdirSync(path, { recursive: true });
+    disk.trust(dataDirectory);
+    let engine: Engine | undefined;
+    const spawn = (): EngineLane => {
+      let hear: ((message: FromEngine) => void) | undefined;
+      const send = (message: FromEngine): void => {
+        // Cloned as a thread would clone it, so that nothing but plain data can pass.
+        const copy = structuredClone(message);
+        if (copy.kind === "event") scheduler.note(world.name, `${copy.level}: ${copy.message}`);
+        toClient(() => hear!(copy));
+      };
+      return {
+        listen(listener) {
+          hear = listener;
+          const surroundings = {
+            options: {
+              databasesDirectory, scratchDirectory, hotHandlesMax: 100, writeQueueDepth: limits.writeQueueDepthDefault, idleCloseMs: limits.idleCloseMs, nodeId,
+              ...engineDefaults, ...given,
+            },
+            world, disk, store: store.of(world), press: inlinePress, indexBuilder: undefined, send,
+          };
+          engine = new Engine(surroundings);
+        },
+        send(message) {
+          const copy = structuredClone(message);
+          toEngine(() => {
+            if (copy.kind === "calls") engine!.receive(copy.calls);
+            else void engine!.close().then(() => send({ kind: "closed", counters: engine!.counters }));
+          });
+        },
+      };
+    };
+    const client = new EngineClient(1, spawn, undefined, world, silentLog);
+    return { client, engine: engine! };
+  }
+
+  /** Ends the process at once, wherever it stands. */
+  crash(kind: Crash): void {
+    const process = this.#process;
+    if (!process) return;
+    const { scheduler, seed, directory, disk: dose, diskLies } = this.#options;
+    this.#process = undefined;
+    scheduler.note(process.world.name, `dies: ${kind}`);
+    process.world.kill();
+    if (kind === "loss") {
+      this.#disks++;
+    } else {
+      // The copy is made now: what the dying code still does before it yields must not be found.
+      const name = `${process.world.name}-left`;
+      const disk = new SimDisk(scheduler, new SimWorld(scheduler, seed, name), seed, dose, diskLies);
+      const dataDirectory = join(directory, name);
+      process.disk.carry(process.dataDirectory, dataDirectory, disk, kind === "power");
+      this.#left = { dataDirectory, disk };
+    }
+    scheduler.at(0, outside, "bury", () => {
+      process.gone.reject(new ProcessGone());
+      // Lets go of the files of the dead; nobody sees what it does to them any more.
+      process.engine.close().catch(() => {});
+    });
+  }
+
+  /** Ends the process in order. */
+  async stop(): Promise<void> {
+    const process = this.#process;
+    if (!process) return;
+    await Promise.race([process.client.close(), process.gone.promise]);
+    if (this.#process !== process) return;
+    this.#process = undefined;
+    process.world.kill();
+    process.gone.reject(new ProcessGone());
+    this.#left = process;
+    this.#options.scheduler.note(process.world.name, "stopped");
+  }
+
+  /** Makes a call of the running process; ends with ProcessGone when it dies first. */
+  async call<Answer>(act: (client: EngineClient, world: SimWorld) => Promise<Answer>): Promise<Answer> {
+    const process = this.#process;
+    if (!process) throw new ProcessGone();
+    return Promise.race([act(process.client, process.world), process.gone.promise]);
+  }
+}
+
+/** Small bounds, so that a short run meets what takes hours elsewhere. */
+const engineDefaults = {
+  lane: 0,
+  lanes: 1,
+  store: { kind: "memory" as const },
+  shipping: true,
+  pitrMs: 600_000,
+  gcGraceMs: 60_000,
+  unshippedMsMax: 300_000,
+  unshippedBytesMax: 64 * 1024 * 1024,
+  logCheckpointBytes: 256 * 1024,
+};

@@ -1,0 +1,320 @@
+/**
+ * One run: a node, its clients, and a story of faults, all from one seed; at the end a quiet time in which everything
+ * must come to rest, and a last look at everything that was ever answered.
+ */
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { EngineOptions } from "../../src/engine/protocol.ts";
+import { BranchModel, DatabaseModel, Violation, type Kind } from "./branch-model.ts";
+import { Clients, type Abilities } from "./clients.ts";
+import { HostileStore, noFaults, type StoreBugs, type StoreDose } from "./hostile-store.ts";
+import { Scheduler, stream } from "./scheduler.ts";
+import { soundDisk, type DiskDose } from "./sim-disk.ts";
+import { SimNode, type Crash } from "./sim-node.ts";
+import { StoreAudit, type Claim } from "./store-audit.ts";
+
+/** What a run does to the service. */
+export interface Plot {
+  readonly abilities: Abilities;
+  readonly databases: number;
+  readonly clientsPerDatabase: number;
+  readonly callsPerClient: number;
+  readonly faults: number;
+  /** Chance of a crash at each place that the engine calls interesting, and after each request that the store applied. */
+  readonly crashAtPoint: number;
+  /** Chance that a fault is another node's taking over. */
+  readonly takeovers: number;
+  readonly store: StoreDose;
+  readonly disk: DiskDose;
+  readonly engine: Partial<EngineOptions>;
+}
+
+/** Planted bugs. */
+export interface Bugs extends StoreBugs {
+  readonly diskLies?: boolean;
+}
+
+export interface Outcome {
+  readonly seed: number;
+  readonly failure: Error | undefined;
+  readonly traceHash: string;
+  readonly steps: number;
+  readonly virtualMs: number;
+  readonly crashes: number;
+  readonly counts: Readonly<Record<string, number>>;
+  /** The trace's last lines, or all of them when they were asked for. */
+  readonly lines: readonly string[];
+}
+
+const kinds: readonly Kind[] = ["kv", "sql", "memory", "docs"];
+/** Everything must come to rest within this once the faults have stopped. */
+const quietMsMax = 180_000;
+const storyMsMax = 24 * 3_600_000;
+const lastLines = 60;
+
+/** The plot of a seed: most runs have some of everything, some have much of one thing. */
+export function plotOf(seed: number, abilities: Abilities): Plot {
+  const random = stream(seed, "plot");
+  const some = (chance: number, most: number): number => (random() < chance ? random() * most : 0);
+  const small = random() < 0.5;
+  return {
+    abilities,
+    databases: 1 + Math.floor(random() * 3),
+    clientsPerDatabase: 1 + Math.floor(random() * 3),
+    callsPerClient: 40 + Math.floor(random() * 60),
+    faults: 2 + Math.floor(random() * 8),
+    crashAtPoint: some(0.5, 0.004),
+    takeovers: some(0.4, 0.5),
+    store: {
+      latencyMsMax: 5 + random() * 95, slow: some(0.3, 0.05), requestLost: some(0.5, 0.05), answerLost: some(0.5, 0.05), late: some(0.5, 0.05), refused: some(0.5, 0.1),
+      damagedGet: some(0.2, 0.05), staleList: some(0.3, 0.3), rot: some(0.05, 0.02),
+    },
+    disk: { fsyncMsMax: 0.2 + random() * 5, slow: some(0.3, 0.02), failing: some(0.2, 0.01) },
+    engine: { hotHandlesMax: random() < 0.3 ? 2 : 100, idleCloseMs: random() < 0.3 ? 500 : 30_000, logCheckpointBytes: small ? 64 * 1024 : 1024 * 1024, gcGraceMs: small ? 20_000 : 600_000, pitrMs: small ? 30_000 : 86_400_000 },
+  };
+}
+
+class Simulation {
+  readonly #seed: number;
+  readonly #plot: Plot;
+  readonly #scheduler: Scheduler;
+  readonly #directory = mkdtempSync(join(existsSync("/dev/shm") ? "/dev/shm" : tmpdir(), "palimpsest-sim-"));
+  readonly #store: HostileStore;
+  readonly #audit: StoreAudit;
+  readonly #nodes: readonly SimNode[];
+  /** The node that clients turn to. */
+  #node: SimNode;
+  readonly #clients: Clients;
+  readonly #databases: readonly DatabaseModel[];
+  readonly #random: () => number;
+  #failure: Error | undefined;
+  #crashes = 0;
+  #calm = false;
+
+  constructor(seed: number, plot: Plot, bugs: Bugs, linesMax: number) {
+    this.#seed = seed;
+    this.#plot = plot;
+    this.#random = stream(seed, "story");
+    this.#scheduler = new Scheduler(seed, linesMax);
+    this.#audit = new StoreAudit(() => this.#store, (uuid, branch, claim) => this.#claimed(uuid, branch, claim));
+    this.#store = new HostileStore(this.#scheduler, seed, plot.store, bugs, (key, before, after) => this.#audit.changed(key, before, after));
+    const nodeOptions = { scheduler: this.#scheduler, seed, store: this.#store, directory: this.#directory, disk: plot.disk, diskLies: bugs.diskLies ?? false, engine: plot.engine };
+    this.#nodes = [new SimNode("a", nodeOptions), new SimNode("b", nodeOptions)];
+    this.#node = this.#nodes[0]!;
+    this.#clients = new Clients({
+      node: () => this.#node,
+      isAlone: () => this.#nodes.every((node) => node === this.#node || !node.up),
+      scheduler: this.#scheduler,
+      random: stream(seed, "clients"),
+      abilities: plot.abilities,
+      coveredTxid: (branch) => this.#audit.coveredTxid(branch),
+      isLost: (branch, txid) => this.#audit.isLost(branch, txid),
+      mayBeCorrupt: () => !this.#calm || this.#store.rotten.size > 0,
+    });
+    this.#databases = Array.from({ length: plot.databases }, (_, index) => new DatabaseModel(`00000000-0000-4000-8000-${String(index + 1).padStart(12, "0")}`));
+    const maybeCrash = (node: SimNode): void => {
+      if (node === this.#node && !this.#calm && this.#random() < plot.crashAtPoint) this.#crash(this.#random() < 0.5 ? "kill" : "power");
+    };
+    for (const node of this.#nodes) node.atCrashPoint = () => maybeCrash(node);
+    this.#store.atApplied = (world) => {
+      if (world === this.#node.world) maybeCrash(this.#node);
+    };
+  }
+
+  async run(): Promise<Outcome> {
+    const unhandled = (error: unknown): void => void (this.#failure ??= error as Error);
+    process.on("unhandledRejection", unhandled);
+    try {
+      let ended = false;
+      this.#story().then(
+        () => (ended = true),
+        (error: unknown) => (this.#failure ??= error as Error),
+      );
+      const came = await this.#scheduler.run(() => ended || this.#failure !== undefined, storyMsMax);
+      if (!came) this.#failure ??= new Violation("the run did not end");
+    } catch (error) {
+      this.#failure ??= error as Error;
+    } finally {
+      for (const node of this.#nodes) node.crash("loss");
+      await this.#scheduler.run(() => false, this.#scheduler.nowMs + 0.1).catch((error: unknown) => (this.#failure ??= error as Error));
+      process.off("unhandledRejection", unhandled);
+      rmSync(this.#directory, { recursive: true, force: true });
+    }
+    const { traceHash, steps, nowMs, lines } = this.#scheduler;
+    return { seed: this.#seed, failure: this.#failure, traceHash, steps, virtualMs: nowMs, crashes: this.#crashes, counts: { ...this.#clients.counts, ...this.#store.counts }, lines };
+  }
+
+  async #story(): Promise<void> {
+    this.#node.start();
+    let acting = 0;
+    for (const database of this.#databases) {
+      for (let client = 0; client < this.#plot.clientsPerDatabase; client++) {
+        acting++;
+        this.#clients.act(database, this.#plot.callsPerClient).then(
+          () => acting--,
+          (error: unknown) => (this.#failure ??= error as Error),
+        );
+      }
+    }
+    let faults = 0;
+    while (acting > 0) {
+      await this.#scheduler.sleep(this.#node.up ? 200 + this.#random() * 6_000 : this.#random() * 2_000);
+      if (!this.#node.up) await this.#restart();
+      else if (faults++ < this.#plot.faults) await this.#fault();
+    }
+    await this.#ending();
+  }
+
+  async #fault(): Promise<void> {
+    const draw = this.#random();
+    const { ships } = this.#plot.abilities;
+    const world = this.#node.world!;
+    if (ships && this.#random() < this.#plot.takeovers) return this.#takeover();
+    if (draw < 0.3) return this.#crash("kill");
+    if (draw < 0.55) return this.#crash("power");
+    if (draw < 0.65 && ships) return this.#crash("loss");
+    if (draw < 0.75) {
+      world.skewMs += (this.#random() - 0.5) * 7_200_000;
+      return;
+    }
+    if (draw < 0.85) {
+      this.#scheduler.note(world.name, "paused");
+      world.pause();
+      await this.#scheduler.sleep(this.#random() * 60_000);
+      this.#scheduler.note(world.name, "resumed");
+      return world.resume();
+    }
+    if (draw < 0.93) return this.#store.storm(this.#random() * 300_000);
+    await this.#stopInOrder();
+    if (!this.#node.up) await this.#restart();
+  }
+
+  async #stopInOrder(): Promise<void> {
+    this.#clients.shut();
+    await Promise.race([this.#node.stop(), this.#scheduler.sleep(60_000)]);
+    if (this.#node.up) this.#crash("kill");
+  }
+
+  #crash(kind: Crash): void {
+    if (!this.#node.up) return;
+    this.#crashes++;
+    this.#clients.shut();
+    this.#node.crash(kind);
+    if (kind === "loss") this.#eachBranch((branch) => branch.nodeLost());
+  }
+
+  /** Another node takes over while this one does not know it, or does not believe it. */
+  async #takeover(): Promise<void> {
+    const old = this.#node;
+    const next = this.#nodes.find((node) => node !== old)!;
+    if (next.up) return;
+    const { name } = old.world!;
+    const pauses = this.#random() < 0.6;
+    this.#scheduler.note(name, pauses ? "is paused and superseded" : "is superseded");
+    if (pauses) old.world!.pause();
+    this.#eachBranch((branch) => branch.nodeLost());
+    this.#node = next;
+    next.start();
+    await this.#scheduler.sleep(this.#random() * 30_000);
+    old.world?.resume();
+    for (let stray = 0; stray < 3 && old.up; stray++) {
+      const branches = this.#branches();
+      const branch = branches[Math.floor(this.#random() * branches.length)];
+      if (branch) await this.#clients.write(branch, "kv", this.#random() < 0.5, old);
+      await this.#scheduler.sleep(this.#random() * 2_000);
+    }
+    old.crash(this.#random() < 0.5 ? "kill" : "power");
+    // Whoever answered an outcome of the contest is known only from here on.
+    this.#crash("kill");
+  }
+
+  #claimed(uuid: string, name: string, { node, lost }: Claim): void {
+    const branch = this.#databases.find((database) => database.uuid === uuid)?.branches.get(name);
+    this.#scheduler.note("-", `${node} claims ${name} of ${uuid}${lost.map(({ firstTxid, lastTxid }) => `, ${firstTxid} to ${lastTxid} are lost`).join("")}`);
+    if (!branch) return;
+    for (const { firstTxid, lastTxid } of lost) branch.lost(firstTxid, lastTxid);
+    if (node === this.#node.nodeId && this.#nodes.every((other) => other === this.#node || !other.up)) branch.mayLose = false;
+  }
+
+  #eachBranch(act: (branch: BranchModel) => void): void {
+    for (const database of this.#databases) for (const branch of database.branches.values()) act(branch);
+  }
+
+  async #restart(): Promise<void> {
+    // Whoever was in the middle of a call learns first that it is lost.
+    while (this.#clients.underWay > 0) await this.#scheduler.sleep(1);
+    this.#node.start();
+    this.#clients.open();
+  }
+
+  /** The faults stop; everything must come to rest, and everything that was answered must be there. */
+  async #ending(): Promise<void> {
+    this.#calm = true;
+    this.#scheduler.note("-", "the faults stop");
+    this.#store.calmDown();
+    if (!this.#node.up) await this.#restart();
+    await this.#within("the last look", this.#lookAtAll());
+    const kind: Crash = this.#random() < 0.5 ? "kill" : "power";
+    this.#crash(kind);
+    await this.#restart();
+    await this.#within(`the look after a last ${kind}`, this.#lookAtAll());
+    if (!this.#plot.abilities.ships || this.#store.rotten.size > 0) return;
+    await this.#within("syncing everything", this.#syncAll());
+    await this.#restoreAll();
+    this.#crash("loss");
+    await this.#restart();
+    await this.#within("the look after the loss of the node", this.#lookAtAll());
+  }
+
+  async #lookAtAll(): Promise<void> {
+    for (const branch of this.#branches()) {
+      for (const kind of kinds) await this.#patiently(branch, () => this.#clients.read(branch, kind));
+      await this.#patiently(branch, () => this.#clients.write(branch, "kv", this.#plot.abilities.ships));
+      await this.#patiently(branch, () => this.#clients.read(branch, "kv"));
+    }
+  }
+
+  async #syncAll(): Promise<void> {
+    for (const branch of this.#branches()) await this.#patiently(branch, () => this.#clients.sync(branch));
+  }
+
+  /** Tries again until it is answered; the quiet time bounds how long that may take. What has rotted may stay refused. */
+  async #patiently(branch: BranchModel, act: () => Promise<boolean>): Promise<void> {
+    for (let tries = 0; !(await act()); tries++) {
+      if (this.#store.rotten.size > 0 && tries > 3) return;
+      if (!this.#branches().includes(branch)) return;
+      await this.#scheduler.sleep(1_000);
+    }
+  }
+
+  async #restoreAll(): Promise<void> {
+    for (const branch of this.#branches()) {
+      this.#audit.whole(branch.database.uuid);
+      await this.#audit.restores(branch, this.#directory);
+      for (let look = 0; look < 3; look++) {
+        const txid = branch.pastTxid(this.#random);
+        if (txid !== undefined && branch.certain) await this.#audit.restores(branch, this.#directory, txid);
+      }
+    }
+  }
+
+  #branches(): BranchModel[] {
+    return this.#databases.flatMap((database) => [...database.branches.values()]).filter((branch) => !branch.doubtful && branch.ttlAtMs === undefined);
+  }
+
+  async #within(what: string, act: Promise<void>): Promise<void> {
+    const late = this.#scheduler.sleep(quietMsMax).then(() => {
+      throw new Violation(`${what} took more than ${quietMsMax / 1_000} s after the faults had stopped`);
+    });
+    late.catch(() => {});
+    await Promise.race([act, late]);
+  }
+}
+
+/** Runs a seed. */
+export async function simulate(seed: number, given: { readonly plot: Plot; readonly bugs?: Bugs; readonly keepTrace?: boolean }): Promise<Outcome> {
+  return new Simulation(seed, given.plot, given.bugs ?? {}, given.keepTrace ? Infinity : lastLines).run();
+}
+
+export { noFaults, soundDisk };

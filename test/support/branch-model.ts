@@ -1,0 +1,299 @@
+/**
+ * A branch as its writer keeps it, with made-up pages: commits, ships, packs, rebases, rewinds, forks and trims through
+ * engine/lines, and remembers every state it ever had.
+ */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { onTestFinished } from "vitest";
+import { hashOf, type Head, type TailSegment } from "../../src/format/head.ts";
+import type { History } from "../../src/format/history.ts";
+import { poolId, segmentKey } from "../../src/format/object-keys.ts";
+import { pageBytes } from "../../src/format/pages.ts";
+import { inlinePress } from "../../src/format/press.ts";
+import type { SegmentRef } from "../../src/format/refs.ts";
+import { encodeSegment, type PageGroup, type PageImage } from "../../src/format/segment.ts";
+import { forkedHead, packDue, packed, planOf, rebased, rewound, trimmed, type Plan, type Succession } from "../../src/engine/lines.ts";
+import { pack, uploadImages } from "../../src/engine/packing.ts";
+import type { PageSource } from "../../src/engine/pool-objects.ts";
+import { materialise, pointOf } from "../../src/engine/restore.ts";
+import { MemoryStore } from "../../src/store/memory-store.ts";
+import type { ObjectStore } from "../../src/store/object-store.ts";
+import { realWorld } from "../../src/base/world.ts";
+import { seeded } from "./random.ts";
+
+export const modelUuid = "0198c0de-0000-7000-8000-000000000001";
+
+/** A page source over a fresh store in memory, on a disk that is always in sync. */
+export function memorySource(): PageSource {
+  return { store: new MemoryStore(realWorld()), uuid: modelUuid, press: inlinePress, disk: { fdatasync: async () => {}, syncDirectory: async () => {} } };
+}
+
+/** The source over its store with some of the store's doors replaced. */
+export function withStore(source: PageSource, doors: Partial<ObjectStore>): PageSource {
+  const { store } = source;
+  const own: ObjectStore = { get: (key) => store.get(key), put: (...put) => store.put(...put), delete: (key) => store.delete(key), list: (...list) => store.list(...list) };
+  return { ...source, store: { ...own, ...doors } };
+}
+
+/** Ids in the order in which they are made, the same in every run. */
+export class Ulids {
+  #made = 0;
+
+  next(): string {
+    return `01J${String(++this.#made).padStart(23, "0")}`;
+  }
+}
+
+/** The first head of a branch whose database is empty and not shipped yet. */
+export function emptyHead(branchId: string): Head {
+  return {
+    uuid: modelUuid, branchId, epoch: 1, seq: 1, nonce: new Uint8Array(16), prevHash: new Uint8Array(32), node: "node",
+    tenures: [{ epoch: 1, id: new Uint8Array(16).fill(1), firstTxid: 1, lastTxid: 0 }], lost: [], txid: 0, committedAtMs: 0,
+    reservedTo: 100, pages: 0, fromTxid: 0, floorTxid: 0, refs: [], tail: [], history: undefined, settledUlid: "",
+  };
+}
+
+/** A page that no canonical form changes; page 1 begins like a database. */
+function madePage(page: number, content: number): Uint8Array {
+  const bytes = new Uint8Array(pageBytes);
+  const words = new Uint32Array(bytes.buffer);
+  for (let at = 64; at < 128; at++) words[at] = Math.imul(content + at, 0x9e3779b1);
+  words[64] = page;
+  if (page === 1) {
+    bytes.set(Buffer.from("SQLite format 3\0"));
+    bytes[16] = 0x10;
+  }
+  return bytes;
+}
+
+/** How long a state was the branch's newest, in Unix ms. */
+export interface Currency {
+  fromMs: number;
+  untilMs: number;
+}
+
+export class BranchModel {
+  readonly source: PageSource;
+  readonly ulids: Ulids;
+  readonly directory: string;
+  readonly random: () => number;
+  head: Head;
+  history: History;
+  nowMs = 1_000_000;
+  /** SHA-256 of each state that was ever shipped, in hex. */
+  readonly states = new Map<number, string>();
+  readonly currency = new Map<number, Currency>();
+  #pages: Uint8Array[] = [];
+  #waiting: PageGroup[] = [];
+  #nextTxid: number;
+  #files = 0;
+
+  constructor(random: () => number, source: PageSource = memorySource(), ulids = new Ulids(), head = emptyHead("main")) {
+    this.random = random;
+    this.source = source;
+    this.ulids = ulids;
+    this.head = head;
+    this.#nextTxid = head.txid + 1;
+    this.history = { uuid: head.uuid, branchId: head.branchId, lines: [], checkpoints: [] };
+    this.directory = mkdtempSync(join(tmpdir(), "palimpsest-branch-"));
+    onTestFinished(() => rmSync(this.directory, { recursive: true, force: true }));
+  }
+
+  below(count: number): number {
+    return Math.floor(this.random() * count);
+  }
+
+  /** A path that nothing stands at. */
+  path(): string {
+    return join(this.directory, `${++this.#files}.db`);
+  }
+
+  get newestTxid(): number {
+    return this.#waiting.at(-1)?.txid ?? this.head.txid;
+  }
+
+  /** Commits a group: changes some pages; now and then the database grows or shrinks, also to leave pages that nobody writes. */
+  commit(changes: { readonly size?: number; readonly pages?: readonly number[] } = {}): void {
+    const before = this.#pages.length;
+    const size = changes.size ?? Math.max(3, before + (this.random() < 0.4 ? this.below(9) - 4 : 0));
+    const touched = new Set(changes.pages ?? Array.from({ length: 1 + this.below(4) }, () => 1 + this.below(size)));
+    if (before === 0) for (let page = 1; page <= size; page++) touched.add(page);
+    this.#pages.length = Math.min(before, size);
+    for (let page = before + 1; page <= size; page++) this.#pages[page - 1] = new Uint8Array(pageBytes);
+    const images: PageImage[] = [...touched].filter((page) => page <= size).sort((a, b) => a - b).map((page) => ({ page, bytes: madePage(page, this.below(2 ** 30)) }));
+    for (const { page, bytes } of images) this.#pages[page - 1] = bytes;
+    this.nowMs += 1_000;
+    this.#endCurrency();
+    const txid = this.#nextTxid++;
+    this.#waiting.push({ txid, committedAtMs: this.nowMs, pages: size, images });
+    this.states.set(txid, Buffer.from(hashOf(Buffer.concat(this.#pages))).toString("hex"));
+    this.currency.set(txid, { fromMs: this.nowMs, untilMs: Number.POSITIVE_INFINITY });
+  }
+
+  #endCurrency(): void {
+    const newest = this.currency.get(this.newestTxid);
+    if (newest) newest.untilMs = this.nowMs;
+  }
+
+  /** Ships everything that waits: within the head, or as an object together with what the head had. */
+  async ship(inline: boolean): Promise<void> {
+    if (this.head.refs.length === 0) await this.#begin();
+    const groups = this.#waiting;
+    const last = groups.at(-1);
+    if (!last) return inline ? undefined : this.#spill();
+    this.#waiting = [];
+    const bytes = await encodeSegment({ kind: "delta", uuid: this.head.uuid, branchId: this.head.branchId, epoch: this.head.epoch, groups }, this.source.press);
+    const rawBytes = groups.reduce((sum, { images }) => sum + images.length * pageBytes, 0);
+    const segment: TailSegment = { firstTxid: groups[0]!.txid, lastTxid: last.txid, lastAtMs: last.committedAtMs, rawBytes, bytes };
+    const tenures = this.head.tenures.map((tenure, index) => (index === this.head.tenures.length - 1 ? { ...tenure, lastTxid: last.txid } : tenure));
+    this.head = { ...this.head, tail: [...this.head.tail, segment], tenures, txid: last.txid, committedAtMs: last.committedAtMs, pages: last.pages, reservedTo: last.txid + 100 };
+    if (!inline) await this.#spill();
+  }
+
+  /** A branch begins with the images of its first state. */
+  async #begin(): Promise<void> {
+    const first = this.#waiting.shift();
+    if (!first) return;
+    const path = this.path();
+    writeFileSync(path, Buffer.concat(first.images.map(({ bytes }) => bytes)));
+    const { refs, pages } = await uploadImages(this.source, path, first, this.head.branchId, () => this.newId());
+    rmSync(path);
+    const tenures = this.head.tenures.map((tenure) => ({ ...tenure, lastTxid: first.txid }));
+    this.head = { ...this.head, refs, tenures, txid: first.txid, committedAtMs: first.committedAtMs, pages, fromTxid: first.txid, reservedTo: first.txid + 100 };
+  }
+
+  async #spill(): Promise<void> {
+    const { tail } = this.head;
+    if (tail.length > 0) this.head = { ...this.head, refs: [...this.head.refs, await this.putDelta(tail)], tail: [] };
+  }
+
+  async putDelta(segments: readonly TailSegment[]): Promise<SegmentRef> {
+    const bytes = Buffer.concat(segments.map((segment) => segment.bytes));
+    const [first, last] = [segments[0]!, segments.at(-1)!];
+    const id = this.newId();
+    await this.source.store.put(segmentKey(this.head.uuid, id), bytes, { kind: "absent" });
+    const rawBytes = segments.reduce((sum, segment) => sum + segment.rawBytes, 0);
+    return { kind: "delta", id, firstTxid: first.firstTxid, lastTxid: last.lastTxid, cut: false, lastAtMs: last.lastAtMs, bytes: bytes.length, rawBytes, sha256: hashOf(bytes) };
+  }
+
+  newId(): string {
+    return poolId(this.head.branchId, this.head.epoch, this.ulids.next());
+  }
+
+  /** Another claim: what was not shipped is gone, and the ids that were reserved with it. */
+  async failOver(): Promise<void> {
+    for (const { txid } of this.#waiting) for (const known of [this.states, this.currency]) known.delete(txid);
+    this.#waiting = [];
+    const { head } = this;
+    await this.#load(head.txid);
+    this.currency.get(head.txid)!.untilMs = Number.POSITIVE_INFINITY;
+    const firstTxid = head.reservedTo + 1;
+    const tenure = { epoch: head.epoch + 1, id: new Uint8Array(16).fill(head.epoch + 1), firstTxid, lastTxid: firstTxid - 1 };
+    const lost = [...head.lost, { firstTxid: head.txid + 1, lastTxid: firstTxid - 1 }];
+    this.head = { ...head, epoch: head.epoch + 1, tenures: [...head.tenures, tenure].slice(-16), lost, reservedTo: firstTxid + 99 };
+    this.#nextTxid = firstTxid;
+  }
+
+  /** How to restore a state; there must be a way. */
+  planOf(txid: number): Plan {
+    const plan = planOf(this.head, this.history, txid);
+    if (!plan) throw new Error(`no line holds transaction id ${txid}`);
+    return plan;
+  }
+
+  /** Restores the state into a new file. */
+  async restored(txid: number): Promise<string> {
+    const path = this.path();
+    await materialise(this.source, this.planOf(txid), path);
+    return path;
+  }
+
+  /** What the state must be like, and what the file is like, as hashes. */
+  compare(txid: number, path: string): { readonly expected: string | undefined; readonly found: string } {
+    return { expected: this.states.get(txid), found: Buffer.from(hashOf(readFileSync(path))).toString("hex") };
+  }
+
+  async #load(txid: number): Promise<void> {
+    const path = await this.restored(txid);
+    const bytes = readFileSync(path);
+    rmSync(path);
+    this.#pages = Array.from({ length: bytes.length / pageBytes }, (_, index) => new Uint8Array(bytes.subarray(index * pageBytes, (index + 1) * pageBytes)));
+  }
+
+  /** Goes back to an older state by a new commit. */
+  async rewind(txid: number): Promise<void> {
+    await this.ship(false);
+    const plan = this.planOf(txid);
+    await this.#load(txid);
+    this.commit({ size: this.#pages.length, pages: [2] });
+    const group = this.#waiting.pop()!;
+    const bytes = await encodeSegment({ kind: "delta", uuid: this.head.uuid, branchId: this.head.branchId, epoch: this.head.epoch, groups: [group] }, this.source.press);
+    const delta = await this.putDelta([{ firstTxid: group.txid, lastTxid: group.txid, lastAtMs: group.committedAtMs, rawBytes: pageBytes, bytes }]);
+    this.#succeed(rewound(this.head, plan, delta, this.nowMs));
+    const tenures = this.head.tenures.map((tenure, index) => (index === this.head.tenures.length - 1 ? { ...tenure, lastTxid: group.txid } : tenure));
+    this.head = { ...this.head, tenures, txid: group.txid, committedAtMs: group.committedAtMs, pages: group.pages, reservedTo: group.txid + 100 };
+  }
+
+  #succeed({ refs, fromTxid, closed }: Succession): void {
+    this.head = { ...this.head, refs, fromTxid };
+    this.history = { ...this.history, lines: [...this.history.lines, closed] };
+  }
+
+  /** Restores a state of the head's line and uploads it as images. */
+  async images(txid: number): Promise<readonly SegmentRef[]> {
+    const path = await this.restored(txid);
+    const { refs } = await uploadImages(this.source, path, { txid, committedAtMs: this.currency.get(txid)!.fromMs }, this.head.branchId, () => this.newId());
+    rmSync(path);
+    return refs;
+  }
+
+  /** Begins a new line over the images, if they are still of the head's line. */
+  rebase(images: readonly SegmentRef[]): boolean {
+    const next = rebased(this.head, images, this.nowMs);
+    if (next) this.#succeed(next);
+    return next !== undefined;
+  }
+
+  /** The newest state that a new base may be made of. */
+  get baseTxid(): number | undefined {
+    const newest = this.head.refs.findLast(({ kind, cut }) => kind === "delta" && !cut);
+    return newest && newest.lastTxid >= this.head.fromTxid ? newest.lastTxid : undefined;
+  }
+
+  /** Concatenates what is due, or the given references. */
+  async pack(range = packDue(this.head)): Promise<boolean> {
+    if (!range) return false;
+    const inputs = this.head.refs.slice(range.from, range.to);
+    const refs = packed(this.head.refs, inputs, await pack(this.source, inputs, this.newId()));
+    if (refs) this.head = { ...this.head, refs };
+    return refs !== undefined;
+  }
+
+  trim(cutoffMs: number): void {
+    this.history = trimmed(this.history, cutoffMs);
+  }
+
+  checkpoint(name: string, txid: number): void {
+    this.history = { ...this.history, checkpoints: [...this.history.checkpoints, { name, txid, createdAtMs: this.nowMs }] };
+  }
+
+  /** A branch that begins with the state. Its random numbers follow from this one's. */
+  async fork(txid: number): Promise<BranchModel> {
+    const point = await pointOf(this.source, this.head, this.planOf(txid));
+    const branchId = this.ulids.next();
+    const head = await forkedHead(this.head, this.history, txid, { branchId, nonce: new Uint8Array(16), node: "node", ...point }, this.source.press);
+    if (!head) throw new Error(`no line holds transaction id ${txid}`);
+    const child = new BranchModel(seeded(this.below(2 ** 31)), this.source, this.ulids, {
+      ...head,
+      epoch: 1,
+      reservedTo: txid + 100,
+      tenures: [...head.tenures, { epoch: 1, id: new Uint8Array(16).fill(77), firstTxid: txid + 1, lastTxid: txid }].slice(-16),
+    });
+    child.nowMs = this.nowMs;
+    child.states.set(txid, this.states.get(txid)!);
+    child.currency.set(txid, { fromMs: point.committedAtMs, untilMs: Number.POSITIVE_INFINITY });
+    await child.#load(txid);
+    return child;
+  }
+}
