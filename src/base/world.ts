@@ -7,6 +7,30 @@
 import { randomBytes } from "node:crypto";
 import { monotonicFactory, type ULIDFactory } from "ulid";
 
+/** Every place where a crash is interesting: between two durable steps of one deed. */
+export const crashPoints = [
+  "committed",
+  "synced",
+  "folded",
+  "claimed",
+  "image-put",
+  "segment-put",
+  "pack-put",
+  "head-put",
+  "head-landed",
+  "catalog-put",
+  "fork-head-put",
+  "rewind-put",
+  "rewind-landed",
+  "restored",
+  "patched",
+  "condemned",
+  "collected",
+] as const;
+
+/** The name of a place where a crash is interesting. */
+export type CrashPoint = (typeof crashPoints)[number];
+
 /** Undoes a timer; harmless when it has already fired. */
 export type Cancel = () => void;
 
@@ -24,7 +48,7 @@ export interface World {
   /** A ULID; each one sorts after the one before, also within a millisecond. */
   ulid(): string;
   /** Marks a place where a crash is interesting. Does nothing outside a simulation or a crash test. */
-  crashPoint(name: string): void;
+  crashPoint(name: CrashPoint): void;
 }
 
 /** Resolves after `delayMs` of the world's time. */
@@ -50,7 +74,7 @@ function pooledRandom(): () => number {
 }
 
 /** The real clock, timers and random source. */
-export function realWorld(crashPoint: (name: string) => void = () => {}): World {
+export function realWorld(crashPoint: (name: CrashPoint) => void = () => {}): World {
   const nextUlid: ULIDFactory = monotonicFactory(pooledRandom());
   return {
     nowMs: () => Date.now(),

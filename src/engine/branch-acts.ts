@@ -1,10 +1,10 @@
 /** What is asked of a database's branches, done with the handles that are open: ship first, then act on the heads. */
 import { ServiceError } from "../base/errors.ts";
 import { branchesWithLogs } from "./files.ts";
-import type { Answer, Database } from "./database.ts";
+import type { Database } from "./database.ts";
 import type { Branches, BranchParts } from "./branches.ts";
-import type { BranchHead } from "./branch-head.ts";
-import { laneOf, type BranchAct, type BranchResults, type EngineOptions, type Target } from "./protocol.ts";
+import { Fenced, type BranchHead } from "./branch-head.ts";
+import { laneOf, type Answer, type BranchAct, type BranchResults, type EngineOptions, type Target } from "./protocol.ts";
 import type { Registry } from "./registry.ts";
 import { rewindBranch } from "./rewind.ts";
 import type { Upkeep } from "./upkeep.ts";
@@ -25,10 +25,15 @@ export class BranchActs {
   }
 
   async run(target: Target, act: BranchAct, minTxid: number, deadlineMs: number): Promise<Answer<BranchResults[BranchAct["act"]]>> {
-    const { registry, branches } = this.#options;
+    const { registry } = this.#options;
     if (act.act === "delete") return this.#delete(target, act.name, deadlineMs);
     if (act.act === "rewind") return this.#rewind(target, act.to, deadlineMs);
     const database = await registry.use(target, deadlineMs);
+    return telling(database, () => this.#act(database, target, act, minTxid));
+  }
+
+  async #act(database: Database, target: Target, act: Exclude<BranchAct, { act: "delete" | "rewind" }>, minTxid: number): Promise<Answer<BranchResults[BranchAct["act"]]>> {
+    const { branches } = this.#options;
     const refusal = database.refusalOfMinTxid(minTxid);
     if (refusal) throw refusal;
     switch (act.act) {
@@ -82,12 +87,24 @@ export class BranchActs {
 
   async #rewind(target: Target, to: string, deadlineMs: number): Promise<Answer<BranchResults["rewind"]>> {
     const { registry, parts } = this.#options;
-    return registry.exclusively(target, deadlineMs, async (database) => {
-      if (!database.opened.head.exists) throw new ServiceError("not_found", "the branch has no past to go back to");
-      const { txid, tenureId } = await database.claimNext();
-      const { rewoundTo, exchange } = await rewindBranch(parts, { head: database.opened.head, path: database.path, txid, tenureId, to });
-      return { value: { value: { rewoundTo }, txid, durableTxid: txid }, afterwards: exchange };
-    });
+    return registry.exclusively(target, deadlineMs, (database) =>
+      telling(database, async () => {
+        if (!database.opened.head.exists) throw new ServiceError("not_found", "the branch has no past to go back to");
+        const { txid, tenureId } = await database.claimNext();
+        const { rewoundTo, exchange } = await rewindBranch(parts, { head: database.opened.head, path: database.path, txid, tenureId, to });
+        return { value: { value: { rewoundTo }, txid, durableTxid: txid }, afterwards: exchange };
+      }),
+    );
+  }
+}
+
+/** Runs the act; its refusals tell where the branch stands. */
+async function telling<Value>(database: Database, act: () => Promise<Value>): Promise<Value> {
+  try {
+    return await act();
+  } catch (error) {
+    if (!(error instanceof ServiceError) || error instanceof Fenced) throw error;
+    throw new ServiceError(error.code, error.message, { txid: database.safeTxid, ...error.detail });
   }
 }
 

@@ -7,8 +7,8 @@
  */
 import type { World } from "../base/world.ts";
 import { limits } from "../base/limits.ts";
-import { codeOf } from "./database.ts";
 import type { Collector } from "./collector.ts";
+import { codeOf } from "./failures.ts";
 
 export interface ChoresOptions {
   readonly world: World;

@@ -10,8 +10,7 @@ import type { Cancel, World } from "../base/world.ts";
 import type { ReadInput, ReadKind, ReadOutput, WriteInput, WriteKind, WriteOutput } from "../model/commands.ts";
 import type { SqlBatch, SqlOutcome, SqlStatementResult } from "../model/sql.ts";
 import { interrupt } from "../sqlite/guard.ts";
-import type { Answer } from "./database.ts";
-import { laneOf, type BranchAct, type BranchResults, type EngineAnswer, type EngineCall, type EngineCounters, type FromEngine, type Pinned, type Target, type ToEngine, type Work } from "./protocol.ts";
+import { laneOf, type Answer, type BranchAct, type BranchResults, type EngineAnswer, type EngineCall, type EngineCounters, type FromEngine, type Pinned, type Target, type ToEngine, type Work } from "./protocol.ts";
 import type { Readers } from "./readers.ts";
 
 /** What carries messages to one engine and back. */

@@ -129,6 +129,7 @@ export class Collector {
       recorded = added.length;
       return { condemned: [...kept, ...added] };
     });
+    this.#parts.world.crashPoint("condemned");
     return recorded;
   }
 }

@@ -9,7 +9,7 @@
  */
 import { assert } from "../base/assert.ts";
 import { Batcher } from "../base/batcher.ts";
-import { invalid, ServiceError } from "../base/errors.ts";
+import { ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { Watermark } from "../base/watermark.ts";
 import type { World } from "../base/world.ts";
@@ -21,24 +21,14 @@ import type { VectorCache } from "../model/vector-index.ts";
 import { isDiskFull, isFatal, runAlone, runGroup, type Deferred } from "../sqlite/group.ts";
 import { SqlGuard } from "../sqlite/guard.ts";
 import { WalFile, type Disk } from "../sqlite/wal.ts";
+import { Answers } from "./answers.ts";
 import { Fenced } from "./branch-head.ts";
 import { DrainRate } from "./drain-rate.ts";
+import { codeOf } from "./failures.ts";
 import { LogFolder } from "./log-folder.ts";
 import type { Opened } from "./opening.ts";
+import type { Settle } from "./protocol.ts";
 import { notShipping, Writership, type WritershipOptions } from "./writership.ts";
-
-/** An answer together with the state it speaks of. */
-export interface Answer<Value = unknown> {
-  readonly value: Value;
-  readonly txid: number;
-  /** How far object storage covers the branch. */
-  readonly durableTxid: number;
-}
-
-export interface Settle {
-  done(answer: Omit<Answer, "durableTxid">): void;
-  failed(error: unknown, txid: number): void;
-}
 
 interface WriteItem {
   readonly work:
@@ -70,7 +60,7 @@ export interface DatabaseOptions {
   readonly disk: Disk;
   readonly vectors: VectorCache;
   readonly writeQueueDepth: number;
-  readonly writership: Omit<WritershipOptions, "head" | "knownTxid">;
+  readonly writership: Omit<WritershipOptions, "head" | "knownTxid" | "knowsAll">;
   /** When the branch ceases to exist, Unix ms. */
   readonly expiresAtMs: number;
   readonly logCheckpointBytes: number;
@@ -94,13 +84,13 @@ export class Database {
   readonly #writer: Writership;
   readonly #expiresAtMs: number;
   readonly #drain: DrainRate;
+  readonly #answers: Answers;
   /** Writers wait a moment: the log must be shipped to its end before it can be folded in. */
   #holding = false;
   #committedTxid: number;
   #committedAtMs: number;
   #syncing = false;
   #guard: SqlGuard | undefined;
-  #parked = 0;
   #pins = 0;
   #poison: { readonly error: unknown } | undefined;
   lastUsedMs: number;
@@ -118,9 +108,10 @@ export class Database {
     // A log that survived a crash was read back, but nobody knows whether it is on disk: the first answer syncs it.
     this.#log = new LogFolder(this.#wal, opened.connection, world, options.logCheckpointBytes);
     this.#drain = new DrainRate(world);
-    this.#writer = new Writership({ ...options.writership, head: opened.head, knownTxid: opened.state.txid });
+    this.#writer = new Writership({ ...options.writership, head: opened.head, knownTxid: opened.state.txid, knowsAll: opened.knowsAll });
     const recovered = this.#log.bytes > 0;
     this.#synced = new Watermark(recovered ? opened.state.txid - 1 : opened.state.txid);
+    this.#answers = new Answers(this.#synced, this.#writer);
     this.lastUsedMs = world.monotonicMs();
     this.#queue = new Batcher<WriteItem>({
       capacity: options.writeQueueDepth,
@@ -130,7 +121,7 @@ export class Database {
       sizeOf: (item) => item.bytes,
       act: (items) => this.#commitRound(items),
       // A hung disk must not let committed but unanswered writes pile up: then the queue fills and sheds.
-      ready: (waiting) => this.#mayCommit() && (!this.#syncing || (waiting >= limits.groupCommandsEager && this.#parked < options.writeQueueDepth)),
+      ready: (waiting) => this.#mayCommit() && (!this.#syncing || (waiting >= limits.groupCommandsEager && this.#answers.parked < options.writeQueueDepth)),
       soon: (act) => world.soon(act),
       onBug: (error, items) => {
         for (const item of items) item.settle.failed(error, this.safeTxid);
@@ -138,10 +129,6 @@ export class Database {
     });
     if (recovered) this.#startSync();
     if (recovered && opened.state.txid > opened.head.now.txid) this.#writer.shipperOrNone?.committed(this.#log.bytes);
-  }
-
-  get txid(): number {
-    return this.#committedTxid;
   }
 
   /** The newest transaction id that a crash cannot take back: what a refusal that waits for nothing may speak of. */
@@ -156,11 +143,7 @@ export class Database {
 
   /** Why an answer cannot be from a state that the caller says it has seen; undefined when it can. */
   refusalOfMinTxid(minTxid: number): ServiceError | undefined {
-    const lost = this.#opened.head.now.lost.find(({ firstTxid, lastTxid }) => minTxid >= firstTxid && minTxid <= lastTxid);
-    if (lost) return new ServiceError("conflict", `transaction ${minTxid} was lost before it reached object storage; the branch stands at ${this.safeTxid}`);
-    // What the writer never gave cannot be waited for.
-    if (minTxid <= this.#committedTxid) return undefined;
-    return invalid(`Service-Min-Txid ${minTxid} was never given by this branch, which stands at ${this.safeTxid}`);
+    return this.#writer.refusalOfMinTxid(minTxid, this.#committedTxid, this.safeTxid);
   }
 
   get opened(): Opened {
@@ -192,7 +175,7 @@ export class Database {
 
   /** Whether the handle can be closed without anybody waiting for it. */
   get idle(): boolean {
-    return this.#queue.idle && !this.#syncing && this.#pins === 0 && this.#parked === 0 && !this.#writer.claiming && !(this.#writer.shipperOrNone?.busy ?? false);
+    return this.#queue.idle && !this.#syncing && this.#pins === 0 && this.#answers.parked === 0 && !this.#writer.claiming && !(this.#writer.shipperOrNone?.busy ?? false);
   }
 
   /** Queues a write; refused with `overloaded` when the queue is full. Settles after the fsync that covers it. */
@@ -210,15 +193,15 @@ export class Database {
   read(command: ReadKind, input: unknown, settle: Settle): void {
     this.lastUsedMs = this.#world.monotonicMs();
     const txid = this.#committedTxid;
-    if (this.#parked >= limits.parkedAnswersMax) return settle.failed(this.#overloaded("too many answers wait for the disk"), this.safeTxid);
+    if (this.#answers.parked >= limits.parkedAnswersMax) return settle.failed(this.#overloaded("too many answers wait for the disk"), this.safeTxid);
     let value: unknown;
     try {
       value = runRead(command, this.#view(), input);
     } catch (error) {
-      this.#afterSync(txid, () => settle.failed(error, txid), settle);
+      this.#answers.afterSync(txid, () => settle.failed(error, txid), settle);
       return;
     }
-    this.#afterSync(txid, () => settle.done({ value, txid }), settle);
+    this.#answers.afterSync(txid, () => settle.done({ value, txid }), settle);
   }
 
   /** Makes object storage cover everything soon. */
@@ -240,7 +223,7 @@ export class Database {
     const txid = this.#committedTxid;
     const done = (): void => settle.done({ value: undefined, txid });
     // A branch that nobody has written has no head: its claim is what makes it exist in object storage.
-    if (this.#opened.head.exists) return this.#afterShip(txid, done, settle);
+    if (this.#opened.head.exists) return this.#answers.afterShip(txid, done, settle);
     this.#claim().then(done, (error: unknown) => settle.failed(error, this.safeTxid));
   }
 
@@ -255,17 +238,12 @@ export class Database {
     assert(this.#pins > 0, "a pin ends once");
     this.#pins--;
     this.lastUsedMs = this.#world.monotonicMs();
-    this.#afterSync(seenTxid, () => settle.done({ value: undefined, txid: seenTxid }), settle);
+    this.#answers.afterSync(seenTxid, () => settle.done({ value: undefined, txid: seenTxid }), settle);
   }
 
-  /** Whether another thread reads the file now. */
-  get pinned(): boolean {
-    return this.#pins > 0;
-  }
-
-  /** Whether an fsync of the log is under way. */
-  get syncing(): boolean {
-    return this.#syncing;
+  /** Whether another thread reads the file, or an fsync of the log is under way. */
+  get inUse(): boolean {
+    return this.#pins > 0 || this.#syncing;
   }
 
   /** Folds the log in and closes; what object storage does not cover yet stays in the log. Call when idle. */
@@ -289,7 +267,7 @@ export class Database {
 
   /** Gives the handle up after a storage failure: everyone is refused, the log stays for its proof. Call when nobody reads or syncs. */
   abandon(): void {
-    assert(!this.#syncing && this.#pins === 0, "a handle is abandoned when nobody uses its files");
+    assert(!this.inUse, "a handle is abandoned when nobody uses its files");
     for (const item of this.#queue.drain()) item.settle.failed(storageFailed(), this.safeTxid);
     this.#vectors.drop();
     this.#guard?.detach();
@@ -371,6 +349,7 @@ export class Database {
     }
     try {
       const outcome = this.#log.fold();
+      this.#world.crashPoint("folded");
       if (outcome === "cut") this.#opened.log.restarted();
       else this.#opened.log.mayRestart();
       if (outcome === "disk-full") this.#events.notice("the disk is full: the log could not be folded in");
@@ -393,7 +372,7 @@ export class Database {
       for (const [index, outcome] of group.outcomes.entries()) {
         const { settle } = items[index]!;
         if (outcome.kind === "done") this.#settleWrite(items[index]!, txid, outcome.result);
-        else this.#afterSync(txid, () => settle.failed(outcome.error, txid), settle);
+        else this.#answers.afterSync(txid, () => settle.failed(outcome.error, txid), settle);
       }
     } catch (error) {
       if (items.length === 1 || isFatal(error)) return this.#groupFailed(error, items);
@@ -498,38 +477,10 @@ export class Database {
     this.#events.poisoned(error);
   }
 
-  /** Calls `act` once the state is on disk, at once when it already is. */
-  #afterSync(txid: number, act: () => void, settle: Settle): void {
-    if (this.#synced.reached(txid)) return act();
-    this.#park(this.#synced.wait(txid), act, settle);
-  }
-
-  /** Calls `act` once object storage covers the state, which is on disk before that. */
-  #afterShip(txid: number, act: () => void, settle: Settle): void {
-    if (this.durableTxid >= txid) return this.#afterSync(txid, act, settle);
-    const { shipper } = this.#writer;
-    shipper.hurry(txid);
-    this.#park(shipper.shipped.wait(txid), act, settle);
-  }
-
-  #park(reached: Promise<void>, act: () => void, settle: Settle): void {
-    this.#parked++;
-    reached.then(
-      () => {
-        this.#parked--;
-        act();
-      },
-      (error: unknown) => {
-        this.#parked--;
-        settle.failed(error, this.safeTxid);
-      },
-    );
-  }
-
   #settleWrite(item: WriteItem, txid: number, value: unknown): void {
     const done = (): void => item.settle.done({ value, txid });
-    if (item.durable) this.#afterShip(txid, done, item.settle);
-    else this.#afterSync(txid, done, item.settle);
+    if (item.durable) this.#answers.afterShip(txid, done, item.settle);
+    else this.#answers.afterSync(txid, done, item.settle);
   }
 
   #tx(view: View, deferred: Deferred): Tx {
@@ -545,10 +496,4 @@ export class Database {
     const retryAfterSecs = this.#drain.secsFor(this.#queue.waiting);
     return new ServiceError("overloaded", `${why}; nothing was written, try again`, { retryAfterSecs });
   }
-}
-
-/** The code of a fault, for a notice: never its message, which may quote a statement. */
-export function codeOf(error: unknown): string {
-  const code = (error as { code?: unknown } | null)?.code;
-  return typeof code === "string" ? code : error instanceof Error ? error.name : "fault";
 }

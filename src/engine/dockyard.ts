@@ -130,6 +130,7 @@ export class Dockyard {
           database().shippingMoved();
           this.#parts.published(opened.head);
         },
+        failing: () => database().shippingMoved(),
         failed: (error) => database().giveUp(error),
         notice: events.notice,
       },

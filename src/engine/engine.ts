@@ -16,11 +16,11 @@ import { Branches, type BranchParts } from "./branches.ts";
 import { Catalogs } from "./catalogs.ts";
 import { Chores } from "./chores.ts";
 import { Collector } from "./collector.ts";
-import { codeOf, type Database, type Settle } from "./database.ts";
+import type { Database } from "./database.ts";
 import { Dockyard } from "./dockyard.ts";
-import type { EngineAnswer, EngineCall, EngineCounters, EngineOptions, FromEngine, Pinned, Work } from "./protocol.ts";
+import type { EngineAnswer, EngineCall, EngineCounters, EngineOptions, FromEngine, Pinned, Settle, Work } from "./protocol.ts";
 import { Registry } from "./registry.ts";
-import { failureOf, needsOperator } from "./failures.ts";
+import { codeOf, failureOf, needsOperator } from "./failures.ts";
 import type { ShippingParts } from "./shipper.ts";
 import { Upkeep } from "./upkeep.ts";
 

@@ -1,6 +1,5 @@
 /** From whatever was thrown to what may cross the thread: a refusal for the client, or a fault for the log. */
 import { refusalOf, StoreError, type RefusalData } from "../base/errors.ts";
-import { codeOf } from "./database.ts";
 import type { EngineAnswer } from "./protocol.ts";
 
 /** The part of an answer that says what went wrong. */
@@ -27,4 +26,10 @@ function refusalOfFault(error: unknown): RefusalData | undefined {
     return { code: "unavailable", message: "the database's file is held by another handle for a moment", detail: { retryAfterSecs: 1 } };
   }
   return undefined;
+}
+
+/** The code of a fault, for a notice: never its message, which may quote a statement. */
+export function codeOf(error: unknown): string {
+  const code = (error as { code?: unknown } | null)?.code;
+  return typeof code === "string" ? code : error instanceof Error ? error.name : "fault";
 }

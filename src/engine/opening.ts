@@ -202,6 +202,7 @@ async function rollFileForward(parts: OpeningParts, path: string, head: Head, uu
   if (!plan) throw new StoreError("corrupt", "a head does not say how its own state is restored");
   writeFileSync(restoredMarker(path), "");
   await rollForward({ store: parts.store, uuid, press: parts.press, disk: parts.disk }, plan, fromTxid, path);
+  parts.world.crashPoint("patched");
 }
 
 async function restoreFile(parts: OpeningParts, path: string, head: Head, uuid: string): Promise<void> {
@@ -211,6 +212,7 @@ async function restoreFile(parts: OpeningParts, path: string, head: Head, uuid: 
   const temporary = `${path}.${parts.world.ulid()}.tmp`;
   await materialise({ store: parts.store, uuid, press: parts.press, disk: parts.disk }, plan, temporary);
   writeFileSync(restoredMarker(path), "");
+  parts.world.crashPoint("restored");
   renameSync(temporary, path);
   await parts.disk.syncDirectory(dirname(path));
 }

@@ -7,6 +7,19 @@ import type { ReadKind, WriteKind } from "../model/commands.ts";
 import type { NamedCheckpoint } from "../format/refs.ts";
 import type { StoreLocation } from "../store/open-store.ts";
 
+/** An answer together with the state it speaks of. */
+export interface Answer<Value = unknown> {
+  readonly value: Value;
+  readonly txid: number;
+  /** How far object storage covers the branch. */
+  readonly durableTxid: number;
+}
+
+export interface Settle {
+  done(answer: Omit<Answer, "durableTxid">): void;
+  failed(error: unknown, txid: number): void;
+}
+
 /** Which open file a call is for. */
 export interface Target {
   readonly uuid: string;

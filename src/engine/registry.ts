@@ -12,8 +12,9 @@ import { sleep, type World } from "../base/world.ts";
 import { releaseFreedMemory } from "../sqlite/guard.ts";
 import { proveLog } from "../sqlite/wal.ts";
 import { Fenced } from "./branch-head.ts";
-import { codeOf, type Database, type DatabaseEvents } from "./database.ts";
+import type { Database, DatabaseEvents } from "./database.ts";
 import type { Dockyard } from "./dockyard.ts";
+import { codeOf } from "./failures.ts";
 import { removeFile } from "./opening.ts";
 import type { EngineOptions, Target } from "./protocol.ts";
 
@@ -249,7 +250,7 @@ export class Registry {
 
   async #abandon(database: Database, target: Target): Promise<void> {
     const { world, events } = this.#options;
-    while (database.pinned || database.syncing) await sleep(world, lookAgainMs);
+    while (database.inUse) await sleep(world, lookAgainMs);
     try {
       database.abandon();
     } catch (fault) {

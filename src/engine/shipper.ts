@@ -49,6 +49,8 @@ export interface ShipperOptions {
   readonly events: {
     /** A head has landed: the line may want packing or a new base. */
     published(): void;
+    /** A try failed; there will be others. */
+    failing(): void;
     /** The branch was lost to another writer, or the log is not what was written: the handle must be given up. */
     failed(error: unknown): void;
     notice(message: string): void;
@@ -185,6 +187,7 @@ export class Shipper {
   #failed(error: unknown): void {
     if (!(error instanceof StoreError) || error.kind === "corrupt") return this.#options.events.failed(error);
     if (this.#failures++ === 0) this.#options.events.notice(`shipping failed (${error.kind}); trying again`);
+    this.#options.events.failing();
     const pauseMs = Math.min(limits.shipRetryMsMin * 2 ** Math.min(this.#failures, 20), limits.shipRetryMsMax);
     const jitter = 0.5 + this.#parts.world.randomBytes(1)[0]! / 512;
     this.#cancelTimer = this.#parts.world.after(pauseMs * jitter, () => {

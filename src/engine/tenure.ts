@@ -46,6 +46,7 @@ async function firstState(parts: TenureParts, opened: Opened): Promise<HeadChang
   const point = { txid: state.txid, committedAtMs: state.committedAtMs };
   const { refs, pages } = await uploadImages(parts.source, connection.path, point, branchId, () => poolId(branchId, 1, parts.world.ulid()));
   for (const { bytes } of refs) parts.bytesPut(bytes);
+  parts.world.crashPoint("image-put");
   return { refs, pages, txid: state.txid, committedAtMs: state.committedAtMs, fromTxid: state.txid };
 }
 

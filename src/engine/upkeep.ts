@@ -88,6 +88,7 @@ export class Upkeep {
     try {
       const made = await pack(this.#options.parts.source(head.now.uuid), inputs, id);
       this.#options.bytesPut(made.bytes);
+      this.#options.parts.world.crashPoint("pack-put");
       await head.update((now) => {
         const refs = packed(now.refs, inputs, made);
         return refs && { refs };
@@ -114,6 +115,7 @@ export class Upkeep {
     try {
       const { refs: images } = await writeImages(source, plan, scratchDirectory, branchId, newId);
       for (const { bytes } of images) bytesPut(bytes);
+      parts.world.crashPoint("image-put");
       const nowMs = parts.world.nowMs();
       await changeHistory(source.store, head, newId, (now, history) => {
         const next = rebased(now, images, nowMs);

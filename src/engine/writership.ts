@@ -4,7 +4,7 @@
  * Always true: nothing is committed before the claim has landed in the branch's head, nor beyond the transaction ids
  * that the claim has reserved there. Without a shipper (shipping is off) everything is allowed and nothing is durable.
  */
-import { ServiceError } from "../base/errors.ts";
+import { invalid, ServiceError } from "../base/errors.ts";
 import type { Tenure } from "../format/head.ts";
 import type { BranchHead } from "./branch-head.ts";
 import type { Shipper } from "./shipper.ts";
@@ -17,6 +17,8 @@ export interface WritershipOptions {
   readonly claim: () => Promise<Tenure>;
   /** The newest transaction id that the file holds. */
   readonly knownTxid: number;
+  /** Whether nothing that the branch ever acknowledged can be missing from the file. */
+  readonly knowsAll: boolean;
   readonly unshippedMsMax: number;
   readonly unshippedBytesMax: number;
 }
@@ -68,11 +70,27 @@ export class Writership {
     return this.#options.shipper === undefined || this.#options.head.now.txid >= txid;
   }
 
-  /** Why no more may be committed now, when too much is not shipped yet. */
+  /** Why no more may be committed now: too much is not shipped yet, or the reserved ids are used up and no more can be had. */
   get lag(): string | undefined {
     const { shipper, unshippedBytesMax, unshippedMsMax } = this.#options;
-    if (!shipper || (shipper.unshippedBytes <= unshippedBytesMax && shipper.unshippedMs <= unshippedMsMax)) return undefined;
+    if (!shipper) return undefined;
+    const isOver = shipper.unshippedBytes > unshippedBytesMax || shipper.unshippedMs > unshippedMsMax;
+    if (!isOver && (!shipper.failing || !this.claimed || this.reserved)) return undefined;
     return "object storage lags behind: too much is not shipped yet";
+  }
+
+  /** Why an answer from the state `committedTxid` cannot be from one that the caller says it has seen; undefined when it can. */
+  refusalOfMinTxid(minTxid: number, committedTxid: number, safeTxid: number): ServiceError | undefined {
+    const { head, knowsAll } = this.#options;
+    const { lost, reservedTo, txid } = head.now;
+    // What a writer before us had reserved beyond its head may have been given, and can no longer be had.
+    const isUnknown = !this.claimed && !knowsAll && minTxid > Math.max(txid, committedTxid) && minTxid <= reservedTo;
+    if (isUnknown || lost.some(({ firstTxid, lastTxid }) => minTxid >= firstTxid && minTxid <= lastTxid)) {
+      return new ServiceError("conflict", `transaction ${minTxid} was lost before it reached object storage; the branch stands at ${safeTxid}`);
+    }
+    // What the writer never gave cannot be waited for.
+    if (minTxid <= committedTxid) return undefined;
+    return invalid(`Service-Min-Txid ${minTxid} was never given by this branch, which stands at ${safeTxid}`);
   }
 
   /** Claims the branch; one claim at a time, the others share it by asking again. */

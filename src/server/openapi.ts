@@ -192,8 +192,8 @@ export function errorCodesOf(endpoint: Endpoint): readonly ErrorCode[] {
   if (rule.credential !== Credential.NONE) codes.push("unauthorized", "forbidden");
   if (endpoint.bodyField !== undefined) codes.push("payload_too_large");
   if (namesDatabase) codes.push("database_not_found");
-  if (rule.txid) codes.push("branch_not_found");
-  return [...codes, ...(rule.errors as ErrorCode[])];
+  if (rule.txid) codes.push("branch_not_found", "conflict");
+  return [...new Set([...codes, ...(rule.errors as ErrorCode[])])];
 }
 
 function refusal(codes: readonly ErrorCode[]): Json {

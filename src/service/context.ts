@@ -5,7 +5,7 @@ import type { DescService, Message, MessageInitShape, MessageShape } from "@bufb
 import type { World } from "../base/world.ts";
 import type { Databases } from "../control/databases.ts";
 import type { CallOptions, EngineClient } from "../engine/client.ts";
-import type { Answer } from "../engine/database.ts";
+import type { Answer } from "../engine/protocol.ts";
 import type { Call } from "./call.ts";
 
 /** One call on its way through the pipeline. */

@@ -159,6 +159,7 @@ export class BranchModel {
   forked(name: string, txid: number): BranchModel {
     const child = new BranchModel(this.database, name, [{ fromTxid: txid, base: [] }]);
     child.#timelines = this.#timelines.map((timeline) => [{ fromTxid: txid, base: spansAt(timeline, this, txid) }]);
+    child.mayLose = this.mayLose;
     return child;
   }
 

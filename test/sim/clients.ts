@@ -4,7 +4,7 @@
  */
 import { ServiceError } from "../../src/base/errors.ts";
 import type { CallOptions, EngineClient } from "../../src/engine/client.ts";
-import type { Answer } from "../../src/engine/database.ts";
+import type { Answer } from "../../src/engine/protocol.ts";
 import type { BranchAct, BranchResults, Target } from "../../src/engine/protocol.ts";
 import { BranchModel, Violation, type Change, type DatabaseModel, type Kind } from "./branch-model.ts";
 import type { Scheduler } from "./scheduler.ts";
@@ -97,6 +97,8 @@ export class Clients {
   /** Adds a token, through the node that clients turn to or through a `stray` one. */
   async write(branch: BranchModel, kind: Kind, durable: boolean, stray?: SimNode): Promise<boolean> {
     const token = branch.database.newToken();
+    // What a superseded node acknowledges by itself may be lost.
+    if (stray) branch.mayLose = true;
     const change = branch.begin(token, kind, false, stray !== undefined || !this.#options.isAlone());
     return this.#settle(change, durable, stray, (client, target, options) => put(client, target, options, kind, token, change));
   }
@@ -293,6 +295,7 @@ export class Clients {
     if (error instanceof ProcessGone) return "unknown";
     if (!(error instanceof ServiceError)) {
       const told = error instanceof Error ? (error.stack ?? error.message) : String(error);
+      if (told.includes("simulated: fsync failed")) return "unknown";
       if (told.includes("StoreError") && this.#options.mayBeCorrupt()) return "unknown";
       throw new Violation(`${branch.label}: ${what} ended in a fault: ${told}`);
     }

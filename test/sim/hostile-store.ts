@@ -205,7 +205,7 @@ export class HostileStore {
 
   #rot(key: string): void {
     const found = this.#objects.get(key);
-    if (!found || found.bytes.length === 0) return;
+    if (!found || found.bytes.length === 0 || this.dose.rot === 0) return;
     this.rotten.add(key);
     const bytes = found.bytes.slice();
     bytes[Math.floor(this.#random() * bytes.length)]! ^= 1;

@@ -30,7 +30,7 @@ export class SimDisk implements Disk {
   readonly #scheduler: Scheduler;
   readonly #world: SimWorld;
   readonly #random: () => number;
-  readonly #dose: DiskDose;
+  readonly #dose: () => DiskDose;
   /** Planted bug: success is claimed and nothing is synced. */
   readonly #lies: boolean;
   /** How many bytes of a log are synced, by its salts: a log that is proven anew is a copy with the same ones. */
@@ -42,7 +42,7 @@ export class SimDisk implements Disk {
   /** Names of each directory that a sync of it has seen. */
   readonly #names = new Map<string, ReadonlySet<string>>();
 
-  constructor(scheduler: Scheduler, world: SimWorld, seed: number, dose: DiskDose, lies: boolean) {
+  constructor(scheduler: Scheduler, world: SimWorld, seed: number, dose: () => DiskDose, lies: boolean) {
     this.#scheduler = scheduler;
     this.#world = world;
     this.#random = stream(seed, `disk ${world.name}`);
@@ -53,7 +53,7 @@ export class SimDisk implements Disk {
   fdatasync(descriptor: number, path: string): Promise<void> {
     const { ino, size } = fstatSync(descriptor);
     const generation = path.endsWith("-wal") ? generationOf(descriptor) : undefined;
-    const fails = this.#random() < this.#dose.failing;
+    const fails = this.#random() < this.#dose().failing;
     return this.#takesTime(fails ? "fsync fails" : "fsync", () => {
       if (fails) {
         if (generation !== undefined) this.#holed.set(ino, generation);
@@ -124,7 +124,7 @@ export class SimDisk implements Disk {
   }
 
   #takesTime(what: string, act: () => void): Promise<void> {
-    const { fsyncMsMax, slow } = this.#dose;
+    const { fsyncMsMax, slow } = this.#dose();
     const delayMs = this.#random() * (this.#random() < slow ? slowMsMax : fsyncMsMax);
     return new Promise((resolve, reject) => {
       this.#scheduler.at(delayMs, this.#world, what, () => {

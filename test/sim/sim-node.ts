@@ -33,7 +33,8 @@ export interface SimNodeOptions {
   readonly store: HostileStore;
   /** Where the node may make its data directories. */
   readonly directory: string;
-  readonly disk: DiskDose;
+  /** Asked at every fsync. */
+  readonly disk: () => DiskDose;
   readonly diskLies: boolean;
   readonly engine: Partial<EngineOptions>;
 }

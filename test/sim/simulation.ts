@@ -99,7 +99,7 @@ class Simulation {
     this.#scheduler = new Scheduler(seed, linesMax);
     this.#audit = new StoreAudit(() => this.#store, (uuid, branch, claim) => this.#claimed(uuid, branch, claim));
     this.#store = new HostileStore(this.#scheduler, seed, plot.store, bugs, (key, before, after) => this.#audit.changed(key, before, after));
-    const nodeOptions = { scheduler: this.#scheduler, seed, store: this.#store, directory: this.#directory, disk: plot.disk, diskLies: bugs.diskLies ?? false, engine: plot.engine };
+    const nodeOptions = { scheduler: this.#scheduler, seed, store: this.#store, directory: this.#directory, disk: () => (this.#calm ? soundDisk : plot.disk), diskLies: bugs.diskLies ?? false, engine: plot.engine };
     this.#nodes = [new SimNode("a", nodeOptions), new SimNode("b", nodeOptions)];
     this.#node = this.#nodes[0]!;
     this.#clients = new Clients({
@@ -123,7 +123,7 @@ class Simulation {
   }
 
   async run(): Promise<Outcome> {
-    const unhandled = (error: unknown): void => void (this.#failure ??= error as Error);
+    const unhandled = (error: unknown): void => void (this.#failure ??= new Violation(`a rejection that nobody handles: ${error instanceof Error ? error.stack : String(error)}`));
     process.on("unhandledRejection", unhandled);
     try {
       let ended = false;

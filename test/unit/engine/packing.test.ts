@@ -147,7 +147,7 @@ function randomChange(random: () => number): (connection: Connection) => void {
 }
 
 describe("a real database", () => {
-  it.each([1, 2])("F13 F14 F78: every state is restored as SQLite had it, through checkpoints, shrinking, packs and new bases (seed %i)", async (seed) => {
+  it.each([1, 2])("F78: every state is restored as SQLite had it, through checkpoints, mass deletes, packs and new bases (seed %i)", async (seed) => {
     const random = seeded(seed);
     const database = new ShippedDatabase();
     await database.begin();
@@ -195,7 +195,7 @@ describe("a real database", () => {
     expect(restored).toBeGreaterThan(database.contents.size);
   });
 
-  it("F13: a file that stopped long ago is rolled forward to the newest state", async () => {
+  it("a file that stopped long ago is rolled forward to the newest state", async () => {
     const random = seeded(3);
     const database = new ShippedDatabase();
     await database.begin();

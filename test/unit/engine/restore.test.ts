@@ -105,6 +105,20 @@ describe("random histories", () => {
     expect(restored).toBeGreaterThan(20);
   });
 
+  it.each([true, false])("a fork in the middle of what the head holds goes on from there, its groups in the head: %s", async (inline) => {
+    const branch = await sampleBranch();
+    for (let count = 0; count < 4; count++) branch.commit();
+    await branch.ship(true);
+    for (const txid of [11, 13, 14, 15, 16]) {
+      const child = await branch.fork(txid);
+      expect(child.head.tail.at(-1)?.lastTxid).toBe(txid);
+      expect(child.head.tail.reduce((sum, { rawBytes }) => sum + rawBytes, 0)).toBeLessThanOrEqual(branch.head.tail.reduce((sum, { rawBytes }) => sum + rawBytes, 0));
+      for (let count = 0; count < 2; count++) child.commit();
+      await child.ship(inline);
+      expect(await verify(child)).toBe(3);
+    }
+  });
+
   it.each([1, 2, 3, 4, 5, 6])("F14: a file rolled forward along its line is the same as one restored (seed %i)", async (seed) => {
     const branch = new BranchModel(seeded(seed * 31));
     const images = {};
