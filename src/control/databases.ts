@@ -2,13 +2,14 @@
  * Which databases exist: the claims of names in object storage.
  *
  * Always true: object storage decides; what is held here is a cache of claims that can only be out of date by
- * `claimCacheMs`, and never for a decision that a conditional put makes. Must not know: engines, tokens, wires.
+ * `claimCacheMs`, or for as long as object storage does not answer, and never for a decision that a conditional put
+ * makes. Must not know: engines, tokens, wires.
  */
 import { assert } from "../base/assert.ts";
 import { bytesOf, utf8Of } from "../base/bytes.ts";
 import { ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import type { World } from "../base/world.ts";
+import { sleep, type World } from "../base/world.ts";
 import { decodeNameClaim, encodeNameClaim, type NameClaim } from "../format/name-claim.ts";
 import { isNamePart, profileOfDatabaseName } from "../format/names.ts";
 import { databaseNameOfClaimKey, nameClaimKey, nameClaimPrefix, purgeKey, purgePrefix } from "../format/object-keys.ts";
@@ -29,6 +30,8 @@ interface Cached {
 
 /** Another node may delete or create a name; within this time we notice. */
 const claimCacheMs = 5_000;
+/** So long the caller of a database that is known waits for the claim to be read again. */
+const refreshPatienceMs = 250;
 const listPageSize = 1_000;
 /** A lost race is settled by reading again; more rounds than this means the store does not keep its promise. */
 const racesMax = 16;
@@ -51,6 +54,8 @@ export class Databases {
   readonly #store: ObjectStore;
   readonly #world: World;
   readonly #cache = new Map<string, Cached>();
+  /** Claims that are being read again, by name, each with what its callers get. */
+  readonly #refreshes = new Map<string, Promise<DatabaseRecord | undefined>>();
 
   constructor(store: ObjectStore, world: World) {
     this.#store = store;
@@ -73,8 +78,9 @@ export class Databases {
   async find(name: string): Promise<DatabaseRecord | undefined> {
     const cached = this.#cache.get(name);
     const known = cached && recordOf(name, cached.claim);
-    if (known && this.#world.monotonicMs() - cached.readAtMs < claimCacheMs) return known;
-    return recordOf(name, (await this.#read(name)).claim);
+    if (!known) return recordOf(name, (await this.#read(name)).claim);
+    if (this.#world.monotonicMs() - cached.readAtMs < claimCacheMs) return known;
+    return this.#refreshes.get(name) ?? this.#refresh(name, known);
   }
 
   /** The database; throws database_not_found. */
@@ -130,6 +136,23 @@ export class Databases {
       const parts = profileOfDatabaseName(name);
       return parts?.namespace === namespace ? [{ profile: parts.profile, createdAtMs }] : [];
     });
+  }
+
+  /**
+   * Reads a claim again, once for all callers. A store that does not answer leaves what is known to be true: databases go
+   * on in an outage, and a deletion elsewhere is noticed when it ends.
+   */
+  #refresh(name: string, known: DatabaseRecord): Promise<DatabaseRecord | undefined> {
+    const reading = this.#read(name)
+      .then(({ claim }) => recordOf(name, claim))
+      .catch((error: unknown) => {
+        if (error instanceof StoreError && error.kind !== "corrupt") return known;
+        throw error;
+      })
+      .finally(() => this.#refreshes.delete(name));
+    const outcome = Promise.race([reading, sleep(this.#world, refreshPatienceMs).then(() => known)]);
+    this.#refreshes.set(name, outcome);
+    return outcome;
   }
 
   async #listUnder(prefix: string): Promise<DatabaseRecord[]> {

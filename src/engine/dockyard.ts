@@ -53,12 +53,13 @@ export class Dockyard {
 
   /** Opens the branch of that name. Throws branch_not_found. */
   async open(target: Target, events: DatabaseEvents): Promise<Database> {
-    const { catalogs, engine, world, disk, shipping } = this.#parts;
+    const { catalogs, engine, world, disk } = this.#parts;
     const { uuid } = target;
     const branch = await catalogs.branch(uuid, target.branch);
     const key = `${uuid}/${branch.id}`;
+    const source = this.#parts.source(uuid);
     const isListed = (await catalogs.get(uuid)) !== undefined;
-    const opening = { world, disk, store: shipping.store, press: shipping.press, databasesDirectory: engine.databasesDirectory, nodeId: engine.nodeId, empty: this.#empty, notice: events.notice, headLanded: this.#parts.headLanded };
+    const opening = { world, disk, store: source.store, press: source.press, databasesDirectory: engine.databasesDirectory, nodeId: engine.nodeId, empty: this.#empty, notice: events.notice, headLanded: this.#parts.headLanded };
     const opened = await openBranch(opening, uuid, branch.id, this.#held.get(key), isListed);
     let database: Database | undefined;
     const shipper = engine.shipping ? this.#shipper(opened, events, () => database!) : undefined;
@@ -121,7 +122,7 @@ export class Dockyard {
     return new Shipper({
       parts: this.#parts.shipping,
       head: opened.head,
-      uuid: opened.uuid,
+      source: this.#parts.source(opened.uuid),
       branchId: opened.branchId,
       log: opened.log,
       statePage: opened.statePage,

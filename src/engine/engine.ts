@@ -66,7 +66,7 @@ export class Engine {
     const branches = new Branches(branchParts);
     const leftBehind = (uuid: string): void => this.#chores.leftBehind(uuid);
     this.#upkeep = new Upkeep({ parts: branchParts, permits: new Permits(limits.upkeepAtOnceMax), scratchDirectory: options.scratchDirectory, bytesPut, leftBehind, notice });
-    const shipping: ShippingParts = { world, store, press, permits: new Permits(limits.shipsAtOnceMax), bytesPut };
+    const shipping: ShippingParts = { world, permits: new Permits(limits.shipsAtOnceMax), bytesPut };
     const dockyard = new Dockyard({
       engine: options, world, disk, shipping, catalogs, vectorPool: this.#vectorPool, source,
       headLanded: (bytes) => {

@@ -1,8 +1,10 @@
 /** Reads and writes the history objects that heads refer to. */
-import { StoreError } from "../base/errors.ts";
+import { ServiceError, StoreError } from "../base/errors.ts";
+import { limits } from "../base/limits.ts";
 import { hashOf, type Head, type HistoryRef } from "../format/head.ts";
 import { decodeHistory, encodeHistory, type History } from "../format/history.ts";
 import { historyKey } from "../format/object-keys.ts";
+import type { Line } from "../format/refs.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { putImmutable, sameBytes } from "../store/settled-put.ts";
 import type { BranchHead, HeadChange } from "./branch-head.ts";
@@ -66,4 +68,23 @@ export async function changeHistory(
     }
   }
   throw new StoreError("unavailable", "a branch's history changed too often to be changed");
+}
+
+/** References that all lines of a history may hold together: about a hundred bytes each. */
+const refsMax = Math.floor(limits.historyBytesMax / 128);
+
+/**
+ * The history with a line more. At its bound the oldest lines that no checkpoint needs give way: a branch that changes so
+ * much that its window does not fit keeps writing, and can go back less far.
+ */
+export function withLine(history: History, line: Line): History {
+  const lines = [...history.lines, line];
+  const refs = (): number => lines.reduce((sum, one) => sum + one.refs.length, 0);
+  const isNamed = ({ fromTxid, toTxid }: Line): boolean => history.checkpoints.some(({ txid }) => txid >= fromTxid && txid <= toTxid);
+  while (lines.length > limits.historyLinesMax || refs() > refsMax) {
+    const oldest = lines.findIndex((one) => !isNamed(one));
+    if (oldest < 0) throw new ServiceError("conflict", "the branch's checkpoints fill its history: delete some first");
+    lines.splice(oldest, 1);
+  }
+  return { ...history, lines };
 }

@@ -71,11 +71,20 @@ export function standingOf(head: Head, state: DatabaseState, nodeId: string): St
   const index = head.tenures.findIndex(({ id }) => tenure !== undefined && Buffer.compare(id, tenure) === 0);
   // Before its first claim a branch has no tenure: what a fork inherits is in the head's table.
   if (index < 0) return tenure === undefined && txid === 0 && head.fromTxid === 0 ? (head.txid === 0 ? "current" : "behind") : "stale";
-  const isNewest = index === head.tenures.length - 1;
-  if (txid > head.tenures[index]!.lastTxid && txid > head.txid) return isNewest && head.node === nodeId ? "ahead" : "orphaned";
+  if (txid > head.tenures[index]!.lastTxid && txid > head.txid) return isOwn(head, state, nodeId) ? "ahead" : "orphaned";
   if (txid > head.tenures[index]!.lastTxid) return "orphaned";
   if (txid < head.fromTxid) return "stale";
   return txid === head.txid ? "current" : "behind";
+}
+
+/**
+ * Whether this node wrote the file's state, and whatever it has claimed since began right behind that state: a node that
+ * dies between a claim and the first commit under it finds a file of the claim before. Another node's claim would have
+ * left a gap behind what it could not know.
+ */
+function isOwn(head: Head, { txid, tenure }: DatabaseState, nodeId: string): boolean {
+  const index = head.tenures.findIndex(({ id }) => tenure !== undefined && Buffer.compare(id, tenure) === 0);
+  return head.node === nodeId && index >= 0 && head.tenures.slice(index + 1).every(({ firstTxid }) => firstTxid === txid + 1);
 }
 
 /** Stands beside a file that was restored and not written since: its node may have acknowledged more than it has. */
@@ -179,9 +188,7 @@ function openedAt(parts: OpeningParts, path: string, connection: Connection, sta
   const logIsLost = unshipped > logged;
   if (logIsLost) parts.notice("groups are missing from the log: what they changed is shipped as one difference");
   else log.skip(logged - unshipped);
-  const own = head.now.tenures.at(-1);
-  const isOwn = head.now.node === parts.nodeId && own !== undefined && state.tenure !== undefined && Buffer.compare(own.id, state.tenure) === 0;
-  const knowsAll = (isOwn && !existsSync(restoredMarker(path))) || head.now.reservedTo <= state.txid;
+  const knowsAll = (isOwn(head.now, state, parts.nodeId) && !existsSync(restoredMarker(path))) || head.now.reservedTo <= state.txid;
   return { uuid, branchId, connection, state, head, log, statePage: stateRootPage(connection), knowsAll, logIsLost };
 }
 
@@ -215,6 +222,8 @@ async function restoreFile(parts: OpeningParts, path: string, head: Head, uuid: 
   parts.world.crashPoint("restored");
   renameSync(temporary, path);
   await parts.disk.syncDirectory(dirname(path));
+  // The database's own folder may be new too.
+  await parts.disk.syncDirectory(dirname(dirname(path)));
 }
 
 const besides = ["", "-wal", "-shm", ".restored", ".patching"];

@@ -10,28 +10,23 @@ import { join } from "node:path";
 import { assert } from "../base/assert.ts";
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import { hashOf } from "../format/head.ts";
-import { parsePoolId, segmentKey } from "../format/object-keys.ts";
+import type { TailSegment } from "../format/head.ts";
+import { parsePoolId } from "../format/object-keys.ts";
 import { lockPage, makeCanonical, pageBytes } from "../format/pages.ts";
 import type { SegmentRef } from "../format/refs.ts";
 import { encodeSegment, framePages, type PageImage } from "../format/segment.ts";
 import { readState, type DatabaseState } from "../model/schema.ts";
 import { Connection } from "../sqlite/connection.ts";
-import { putImmutable } from "../store/settled-put.ts";
 import type { Plan } from "./lines.ts";
-import { fetchObjects, type PageSource } from "./pool-objects.ts";
+import { fetchObjects, joined, putObject, type PageSource } from "./pool-objects.ts";
 import { materialise } from "./restore.ts";
 
 /** Puts one object that is the given deltas one after the other. They come from engine/lines: packDue. Holds all of them twice. */
 export async function pack(source: PageSource, refs: readonly SegmentRef[], id: string): Promise<SegmentRef> {
-  const [first, last] = [refs[0], refs.at(-1)];
-  assert(first && last && refs.every(({ kind, cut }) => kind === "delta" && !cut), "whole deltas are packed");
-  const parts: Uint8Array[] = [];
-  for await (const { bytes } of fetchObjects(source, refs)) parts.push(bytes);
-  const bytes = Buffer.concat(parts);
-  await putImmutable(source.store, segmentKey(source.uuid, id), bytes);
-  const rawBytes = refs.reduce((sum, ref) => sum + ref.rawBytes, 0);
-  return { kind: "delta", id, firstTxid: first.firstTxid, lastTxid: last.lastTxid, cut: false, lastAtMs: last.lastAtMs, bytes: bytes.length, rawBytes, sha256: hashOf(bytes) };
+  assert(refs.length > 0 && refs.every(({ kind, cut }) => kind === "delta" && !cut), "whole deltas are packed");
+  const parts: TailSegment[] = [];
+  for await (const { ref, bytes } of fetchObjects(source, refs)) parts.push({ ...ref, bytes });
+  return putObject(source, { ...joined(parts), kind: "delta", id });
 }
 
 /** A state, as its images say of it. */
@@ -64,11 +59,7 @@ export async function uploadImages(source: PageSource, path: string, point: Imag
       const epoch = parsePoolId(id)?.epoch;
       assert(epoch !== undefined, "an id says which epoch it is of");
       const bytes = await encodeSegment({ kind: "image", uuid: source.uuid, branchId, epoch, groups: [{ txid: point.txid, committedAtMs: point.committedAtMs, pages, images }] }, source.press);
-      await putImmutable(source.store, segmentKey(source.uuid, id), bytes);
-      refs.push({
-        kind: "image", id, firstTxid: point.txid, lastTxid: point.txid, cut: false, lastAtMs: point.committedAtMs,
-        bytes: bytes.length, rawBytes: images.length * pageBytes, sha256: hashOf(bytes),
-      });
+      refs.push(await putObject(source, { kind: "image", id, firstTxid: point.txid, lastTxid: point.txid, lastAtMs: point.committedAtMs, rawBytes: images.length * pageBytes, bytes }));
     }
     return { refs, pages };
   } finally {

@@ -5,16 +5,17 @@
  * the right kind, and its groups rise from exactly the first to the last transaction id that the reference names. What
  * is missing, truncated or rotten is a StoreError that names the object and its transaction ids. Must not know: lines, files.
  */
+import { assert } from "../base/assert.ts";
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import { hashOf, type TailSegment, type TxidRange } from "../format/head.ts";
+import type { TailSegment, TxidRange } from "../format/head.ts";
 import { segmentKey } from "../format/object-keys.ts";
 import type { Press } from "../format/press.ts";
 import type { SegmentKind, SegmentRef } from "../format/refs.ts";
 import { readSegmentIndexes, type SegmentIndex } from "../format/segment.ts";
 import type { Disk } from "../sqlite/wal.ts";
 import type { ObjectStore } from "../store/object-store.ts";
-import { sameBytes } from "../store/settled-put.ts";
+import { putImmutable, sameBytes } from "../store/settled-put.ts";
 
 /** Where a database's page data comes from, and what reading it takes. */
 export interface PageSource {
@@ -42,12 +43,12 @@ interface Promised extends TxidRange {
 }
 
 /** Reads an object and proves it. A body that is not what was written is fetched once more: it may have been cut on its way. */
-export async function fetchObject({ store, uuid }: PageSource, ref: SegmentRef): Promise<PoolObject> {
+export async function fetchObject({ store, uuid, press }: PageSource, ref: SegmentRef): Promise<PoolObject> {
   const what = `object ${ref.id}`;
   for (let attempt = 1; ; attempt++) {
     const bytes = (await store.get(segmentKey(uuid, ref.id)))?.bytes;
     if (!bytes) throw corrupt(what, ref, "is missing");
-    if (bytes.length === ref.bytes && sameBytes(hashOf(bytes), ref.sha256)) return { ref, bytes, indexes: provenIndexes(what, uuid, ref, bytes) };
+    if (bytes.length === ref.bytes && sameBytes(await press.digest(bytes), ref.sha256)) return { ref, bytes, indexes: provenIndexes(what, uuid, ref, bytes) };
     if (attempt > 1) throw corrupt(what, ref, "is not what was written");
   }
 }
@@ -111,4 +112,30 @@ export async function* fetchObjects(source: PageSource, refs: readonly SegmentRe
     ahead.shift();
     bytes -= first.bytes;
   }
+}
+
+/** What is put into the pool: whole segments, and what they hold. */
+export interface NewObject extends TailSegment {
+  readonly kind: SegmentKind;
+  readonly id: string;
+}
+
+/** Puts an object of the pool, under a name that is used once, and gives the reference to it. */
+export async function putObject({ store, uuid, press }: PageSource, { bytes, ...object }: NewObject): Promise<SegmentRef> {
+  const sha256 = await press.digest(bytes);
+  await putImmutable(store, segmentKey(uuid, object.id), bytes);
+  return { ...object, cut: false, bytes: bytes.length, sha256 };
+}
+
+/** Segments that follow each other, as one. */
+export function joined(segments: readonly TailSegment[]): TailSegment {
+  const [first, last] = [segments[0], segments.at(-1)];
+  assert(first && last, "something is joined");
+  return {
+    firstTxid: first.firstTxid,
+    lastTxid: last.lastTxid,
+    lastAtMs: last.lastAtMs,
+    rawBytes: segments.reduce((sum, { rawBytes }) => sum + rawBytes, 0),
+    bytes: segments.length === 1 ? first.bytes : Buffer.concat(segments.map(({ bytes }) => bytes)),
+  };
 }

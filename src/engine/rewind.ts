@@ -10,21 +10,21 @@
  */
 import { renameSync } from "node:fs";
 import { assert } from "../base/assert.ts";
+import { ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import { hashOf } from "../format/head.ts";
-import { poolId, segmentKey } from "../format/object-keys.ts";
+import { poolId } from "../format/object-keys.ts";
 import { makeCanonical } from "../format/pages.ts";
 import type { SegmentRef } from "../format/refs.ts";
 import { encodeSegment, type PageGroup } from "../format/segment.ts";
 import { readState, writeState, type DatabaseState } from "../model/schema.ts";
 import { Connection } from "../sqlite/connection.ts";
 import { WalReader } from "../sqlite/wal-reader.ts";
-import { putImmutable } from "../store/settled-put.ts";
 import type { BranchHead } from "./branch-head.ts";
 import { planTo, type BranchParts } from "./branches.ts";
-import { changeHistory, historyOf } from "./histories.ts";
-import { rewound, type Plan } from "./lines.ts";
+import { changeHistory, historyOf, withLine } from "./histories.ts";
+import { planOf, rewound, type Plan } from "./lines.ts";
 import { removeFile } from "./opening.ts";
+import { joined, putObject, type PageSource } from "./pool-objects.ts";
 import { materialise } from "./restore.ts";
 
 export interface Rewind {
@@ -48,18 +48,15 @@ export async function rewindBranch(parts: BranchParts, { head, path, txid, tenur
   const { uuid, branchId } = head.now;
   const source = parts.source(uuid);
   const newId = (): string => poolId(branchId, head.now.epoch, parts.world.ulid());
-  await spillTail(head, source.store, newId);
+  await spillTail(head, source, newId);
   const plan = planTo(parts, head.now, await historyOf(source.store, head.now), to);
   const temporary = `${path}.${parts.world.ulid()}.tmp`;
   try {
     await materialise(source, plan, temporary);
     const group = renumbered(temporary, { txid, committedAtMs: Math.max(parts.world.nowMs(), head.now.committedAtMs), tenure: tenureId });
     const bytes = await encodeSegment({ kind: "delta", uuid, branchId, epoch: head.now.epoch, groups: [group] }, source.press);
-    const delta: SegmentRef = {
-      kind: "delta", id: newId(), firstTxid: txid, lastTxid: txid, cut: false, lastAtMs: group.committedAtMs,
-      bytes: bytes.length, rawBytes: group.images.reduce((sum, image) => sum + image.bytes.length, 0), sha256: hashOf(bytes),
-    };
-    await putImmutable(source.store, segmentKey(uuid, delta.id), bytes);
+    const rawBytes = group.images.reduce((sum, image) => sum + image.bytes.length, 0);
+    const delta = await putObject(source, { kind: "delta", id: newId(), firstTxid: txid, lastTxid: txid, lastAtMs: group.committedAtMs, rawBytes, bytes });
     parts.world.crashPoint("rewind-put");
     await publish(parts, head, plan, delta, group, newId);
     parts.world.crashPoint("rewind-landed");
@@ -81,10 +78,13 @@ async function publish(parts: BranchParts, head: BranchHead, plan: Plan, delta: 
   await changeHistory(parts.source(before.uuid).store, head, newId, (now, history) => {
     // Nobody else moves the head meanwhile but an earlier try of this very change, which may have landed.
     if (now.txid >= group.txid) return undefined;
-    const { refs, fromTxid, closed } = rewound(now, plan, delta, group.committedAtMs);
+    // Objects may have been packed since the state was restored, and what they were packed from may be condemned by now.
+    const present = planOf(now, history, plan.txid);
+    if (!present) throw new ServiceError("not_found", `transaction ${plan.txid} has left the history meanwhile`);
+    const { refs, fromTxid, closed } = rewound(now, present, delta, group.committedAtMs);
     const tenures = now.tenures.map((tenure, index) => (index === now.tenures.length - 1 ? { ...tenure, lastTxid: group.txid } : tenure));
     return {
-      history: { ...history, lines: [...history.lines, closed].slice(-limits.historyLinesMax) },
+      history: withLine(history, closed),
       with: () => ({ refs, fromTxid, tenures, txid: group.txid, committedAtMs: group.committedAtMs, pages: group.pages }),
     };
   });
@@ -92,16 +92,9 @@ async function publish(parts: BranchParts, head: BranchHead, plan: Plan, delta: 
 }
 
 /** The tail becomes an object: what goes into history has none. */
-async function spillTail(head: BranchHead, store: Parameters<typeof putImmutable>[0], newId: () => string): Promise<void> {
-  const { tail, uuid } = head.now;
-  if (tail.length === 0) return;
-  const bytes = Buffer.concat(tail.map((entry) => entry.bytes));
-  const last = tail.at(-1)!;
-  const ref: SegmentRef = {
-    kind: "delta", id: newId(), firstTxid: tail[0]!.firstTxid, lastTxid: last.lastTxid, cut: false, lastAtMs: last.lastAtMs,
-    bytes: bytes.length, rawBytes: tail.reduce((sum, entry) => sum + entry.rawBytes, 0), sha256: hashOf(bytes),
-  };
-  await putImmutable(store, segmentKey(uuid, ref.id), bytes);
+async function spillTail(head: BranchHead, source: PageSource, newId: () => string): Promise<void> {
+  if (head.now.tail.length === 0) return;
+  const ref = await putObject(source, { ...joined(head.now.tail), kind: "delta", id: newId() });
   await head.update((now) => (now.tail.length === 0 ? undefined : { refs: [...now.refs, ref], tail: [] }));
 }
 

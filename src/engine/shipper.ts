@@ -15,23 +15,18 @@ import { limits } from "../base/limits.ts";
 import type { Permits } from "../base/permits.ts";
 import { Watermark } from "../base/watermark.ts";
 import type { Cancel, World } from "../base/world.ts";
-import { hashOf, type Head, type TailSegment, type Tenure } from "../format/head.ts";
-import { poolId, segmentKey } from "../format/object-keys.ts";
+import type { Head, TailSegment, Tenure } from "../format/head.ts";
+import { poolId } from "../format/object-keys.ts";
 import { makeCanonical } from "../format/pages.ts";
-import type { Press } from "../format/press.ts";
-import type { SegmentRef } from "../format/refs.ts";
 import { encodeSegment, type PageGroup } from "../format/segment.ts";
 import { stateOfPage, type DatabaseState } from "../model/schema.ts";
 import type { WalCommit, WalReader } from "../sqlite/wal-reader.ts";
-import type { ObjectStore } from "../store/object-store.ts";
-import { putImmutable } from "../store/settled-put.ts";
 import type { BranchHead, HeadChange } from "./branch-head.ts";
+import { joined, putObject, type NewObject, type PageSource } from "./pool-objects.ts";
 
 /** What shipping needs from its surroundings; the same for every branch of a thread. */
 export interface ShippingParts {
   readonly world: World;
-  readonly store: ObjectStore;
-  readonly press: Press;
   /** How many branches may talk to the store at once. */
   readonly permits: Permits;
   readonly bytesPut: (bytes: number) => void;
@@ -40,7 +35,7 @@ export interface ShippingParts {
 export interface ShipperOptions {
   readonly parts: ShippingParts;
   readonly head: BranchHead;
-  readonly uuid: string;
+  readonly source: PageSource;
   readonly branchId: string;
   /** Stands behind the last group that the head covers. */
   readonly log: WalReader;
@@ -63,8 +58,8 @@ interface Batch {
   readonly rawBytes: number;
   readonly logBytes: number;
   /** Set once it is encoded, so that every try publishes the same bytes under the same name. */
-  segment: Uint8Array | undefined;
-  object: { readonly id: string; readonly bytes: Uint8Array; readonly ref: SegmentRef } | undefined;
+  segment: TailSegment | undefined;
+  object: NewObject | undefined;
 }
 
 export class Shipper {
@@ -199,7 +194,7 @@ export class Shipper {
   async #shipBatch(): Promise<void> {
     if (this.#closed) return;
     const batch = (this.#batch ??= this.#take());
-    batch.segment ??= await encodeSegment({ kind: "delta", uuid: this.#options.uuid, branchId: this.#options.branchId, epoch: this.#head.now.epoch, groups: batch.groups }, this.#parts.press);
+    batch.segment ??= await this.#encode(batch);
     const hurried = this.#hurryTo > this.shipped.level;
     if (batch.object === undefined && hurried && fitsTail(this.#head.now.tail, batch.segment)) await this.#publishInline(batch, batch.segment);
     else await this.#publishObject(batch, batch.segment);
@@ -213,6 +208,13 @@ export class Shipper {
     this.#oldestUnshippedMs = this.#unshippedBytes > 0 ? this.#parts.world.monotonicMs() : undefined;
     this.shipped.raise(through);
     this.#options.events.published();
+  }
+
+  async #encode(batch: Batch): Promise<TailSegment> {
+    const { source, branchId } = this.#options;
+    const bytes = await encodeSegment({ kind: "delta", uuid: source.uuid, branchId, epoch: this.#head.now.epoch, groups: batch.groups }, source.press);
+    const last = batch.groups.at(-1)!;
+    return { firstTxid: batch.groups[0]!.txid, lastTxid: last.txid, lastAtMs: last.committedAtMs, rawBytes: batch.rawBytes, bytes };
   }
 
   /** The next groups of the log, verified, canonical, and numbered by what their own pages say. */
@@ -240,39 +242,26 @@ export class Shipper {
   }
 
   /** One conditional put: the groups travel in the head itself. */
-  async #publishInline(batch: Batch, segment: Uint8Array): Promise<void> {
-    const last = batch.groups.at(-1)!;
-    const added: TailSegment = { firstTxid: batch.groups[0]!.txid, lastTxid: last.txid, lastAtMs: last.committedAtMs, rawBytes: batch.rawBytes, bytes: segment };
-    await this.#head.update((head) => (head.txid >= last.txid ? undefined : { ...covering(head, batch), tail: [...head.tail, added] }));
+  async #publishInline(batch: Batch, added: TailSegment): Promise<void> {
+    await this.#head.update((head) => (head.txid >= added.lastTxid ? undefined : { ...covering(head, batch), tail: [...head.tail, added] }));
   }
 
   /** The tail and the new groups become one object of the pool; then the head names it. */
-  async #publishObject(batch: Batch, segment: Uint8Array): Promise<void> {
-    const object = (batch.object ??= this.#objectOf(batch, segment));
+  async #publishObject(batch: Batch, added: TailSegment): Promise<void> {
+    const { now } = this.#head;
+    const object = (batch.object ??= { ...joined([...now.tail, added]), kind: "delta", id: poolId(this.#options.branchId, now.epoch, this.#parts.world.ulid()) });
     this.#head.beginUpload(object.id);
-    await putImmutable(this.#parts.store, segmentKey(this.#options.uuid, object.id), object.bytes);
-    this.#parts.bytesPut(object.bytes.length);
+    const ref = await putObject(this.#options.source, object);
+    this.#parts.bytesPut(ref.bytes);
     this.#parts.world.crashPoint("segment-put");
-    await this.#head.update((head) => (head.txid >= object.ref.lastTxid ? undefined : { ...covering(head, batch), refs: [...head.refs, object.ref], tail: [] }));
+    await this.#head.update((head) => (head.txid >= ref.lastTxid ? undefined : { ...covering(head, batch), refs: [...head.refs, ref], tail: [] }));
     this.#head.endUpload(object.id);
-  }
-
-  #objectOf(batch: Batch, segment: Uint8Array): NonNullable<Batch["object"]> {
-    const { tail, epoch } = this.#head.now;
-    const bytes = Buffer.concat([...tail.map((entry) => entry.bytes), segment]);
-    const id = poolId(this.#options.branchId, epoch, this.#parts.world.ulid());
-    const last = batch.groups.at(-1)!;
-    const ref: SegmentRef = {
-      kind: "delta", id, firstTxid: tail[0]?.firstTxid ?? batch.groups[0]!.txid, lastTxid: last.txid, cut: false, lastAtMs: last.committedAtMs,
-      bytes: bytes.length, rawBytes: tail.reduce((sum, entry) => sum + entry.rawBytes, batch.rawBytes), sha256: hashOf(bytes),
-    };
-    return { id, bytes, ref };
   }
 }
 
 /** Durable groups are inlined while the tail stays small; beyond that it is spilled together with them. */
-function fitsTail(tail: readonly TailSegment[], segment: Uint8Array): boolean {
-  const bytes = tail.reduce((sum, entry) => sum + entry.bytes.length, segment.length);
+function fitsTail(tail: readonly TailSegment[], segment: TailSegment): boolean {
+  const bytes = tail.reduce((sum, entry) => sum + entry.bytes.length, segment.bytes.length);
   return bytes <= limits.tailBytesMax && tail.length < limits.tailSegmentsMax;
 }
 

@@ -8,18 +8,16 @@
 import { closeSync, fstatSync, openSync, readSync, rmSync } from "node:fs";
 import { StoreError } from "../base/errors.ts";
 import type { World } from "../base/world.ts";
-import { hashOf, type Tenure } from "../format/head.ts";
-import { poolId, segmentKey } from "../format/object-keys.ts";
+import type { TailSegment, Tenure } from "../format/head.ts";
+import { poolId } from "../format/object-keys.ts";
 import { lockPage, makeCanonical, pageBytes } from "../format/pages.ts";
-import type { SegmentRef } from "../format/refs.ts";
 import { encodeSegment, type PageGroup, type PageImage } from "../format/segment.ts";
-import { putImmutable } from "../store/settled-put.ts";
 import type { HeadChange } from "./branch-head.ts";
 import type { Catalogs } from "./catalogs.ts";
 import { planOf } from "./lines.ts";
 import { forgetRestored, type Opened } from "./opening.ts";
 import { uploadImages } from "./packing.ts";
-import type { PageSource } from "./pool-objects.ts";
+import { joined, putObject, type PageSource } from "./pool-objects.ts";
 import { materialise } from "./restore.ts";
 
 export interface TenureParts {
@@ -66,14 +64,9 @@ export async function shipDifference(parts: TenureParts, opened: Opened): Promis
   rmSync(shippedPath);
   const group: PageGroup = { txid: state.txid, committedAtMs: state.committedAtMs, pages, images };
   const segment = await encodeSegment({ kind: "delta", uuid, branchId, epoch: head.now.epoch, groups: [group] }, source.press);
-  const { tail } = head.now;
-  const bytes = Buffer.concat([...tail.map((entry) => entry.bytes), segment]);
-  const ref: SegmentRef = {
-    kind: "delta", id: poolId(branchId, head.now.epoch, world.ulid()), firstTxid: tail[0]?.firstTxid ?? state.txid, lastTxid: state.txid, cut: false,
-    lastAtMs: state.committedAtMs, bytes: bytes.length, rawBytes: tail.reduce((sum, entry) => sum + entry.rawBytes, images.length * pageBytes), sha256: hashOf(bytes),
-  };
-  await putImmutable(source.store, segmentKey(uuid, ref.id), bytes);
-  parts.bytesPut(bytes.length);
+  const own: TailSegment = { firstTxid: state.txid, lastTxid: state.txid, lastAtMs: state.committedAtMs, rawBytes: images.length * pageBytes, bytes: segment };
+  const ref = await putObject(source, { ...joined([...head.now.tail, own]), kind: "delta", id: poolId(branchId, head.now.epoch, world.ulid()) });
+  parts.bytesPut(ref.bytes);
   await head.update((now) => {
     if (now.txid >= state.txid) return undefined;
     const skipped = state.txid - now.txid > 1 ? [{ firstTxid: now.txid + 1, lastTxid: state.txid - 1 }] : [];

@@ -5,12 +5,11 @@
  * one change of the head that still fits, or leaves nothing but objects that nobody refers to.
  */
 import { StoreError } from "../base/errors.ts";
-import { limits } from "../base/limits.ts";
 import type { Permits } from "../base/permits.ts";
 import { poolId } from "../format/object-keys.ts";
 import { Fenced, type BranchHead } from "./branch-head.ts";
 import type { BranchParts } from "./branches.ts";
-import { changeHistory } from "./histories.ts";
+import { changeHistory, withLine } from "./histories.ts";
 import { packDue, packed, planOf, rebased, rebaseDue, trimmed } from "./lines.ts";
 import { pack, writeImages } from "./packing.ts";
 
@@ -121,7 +120,7 @@ export class Upkeep {
         const next = rebased(now, images, nowMs);
         if (!next) return undefined;
         return {
-          history: trimmed({ ...history, lines: [...history.lines, next.closed].slice(-limits.historyLinesMax) }, nowMs - parts.pitrMs),
+          history: withLine(trimmed(history, nowMs - parts.pitrMs), next.closed),
           with: (latest) => {
             const line = rebased(latest, images, nowMs);
             return line && { refs: line.refs, fromTxid: line.fromTxid };

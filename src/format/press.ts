@@ -4,15 +4,22 @@
  * Always true: what one press has made, every other reads; a frame that does not hold exactly the bytes it should is
  * corrupt, and never grows beyond them in memory. Level 1, as it keeps up with a writer and pages shrink well at any level.
  */
+import { webcrypto } from "node:crypto";
 import { constants, zstdCompress, zstdCompressSync, zstdDecompress, zstdDecompressSync, type ZstdOptions } from "node:zlib";
 import { StoreError } from "../base/errors.ts";
+import { hashOf } from "./seal.ts";
 
 /** Zstandard, whatever runs it. */
 export interface Press {
   compress(raw: Uint8Array): Promise<Uint8Array>;
   /** The raw bytes, exactly `rawBytes` of them; StoreError("corrupt") when they are not. */
   decompress(pressed: Uint8Array, rawBytes: number): Promise<Uint8Array>;
+  /** SHA-256, 32 bytes. */
+  digest(bytes: Uint8Array): Promise<Uint8Array>;
 }
+
+/** Up to this size hashing costs less than handing it over. */
+const handedOverBytesMin = 64 * 1024;
 
 const packing: ZstdOptions = { params: { [constants.ZSTD_c_compressionLevel]: 1 } };
 
@@ -35,6 +42,10 @@ export const threadedPress: Press = {
     new Promise<Uint8Array>((resolve, reject) => {
       zstdDecompress(pressed, { maxOutputLength: Math.max(1, rawBytes) }, (error, raw) => (error ? reject(broken(error)) : resolve(raw)));
     }).then((raw) => checked(raw, rawBytes)),
+  digest: async (bytes) => {
+    if (bytes.length < handedOverBytesMin) return hashOf(bytes);
+    return new Uint8Array(await webcrypto.subtle.digest("SHA-256", bytes as Uint8Array<ArrayBuffer>));
+  },
 };
 
 /** On the caller's thread: the same bytes at once. */
@@ -49,4 +60,5 @@ export const inlinePress: Press = {
     }
     return checked(raw, rawBytes);
   },
+  digest: async (bytes) => hashOf(bytes),
 };

@@ -25,7 +25,8 @@ export class MemoryStore implements ObjectStore {
     const holds = condition.kind === "absent" ? current === undefined : current?.version === condition.version;
     if (!holds) return { kind: "conflict" };
     const version: ObjectVersion = String(++this.#puts);
-    this.#objects.set(key, { bytes: bytes.slice(), version, modifiedAtMs: this.#world.nowMs() });
+    // Not slice: that of a Buffer shares its memory.
+    this.#objects.set(key, { bytes: new Uint8Array(bytes), version, modifiedAtMs: this.#world.nowMs() });
     return { kind: "stored", version };
   }
 

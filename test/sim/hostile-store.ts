@@ -81,8 +81,8 @@ export class HostileStore {
     return {
       get: (key) => this.#request(world, "get", key, () => this.#damaged(this.read(key))),
       put: (key, bytes, condition) => {
-        // The caller may use its buffer again at once.
-        const body = bytes.slice();
+        // A copy: the caller may use its buffer again at once. (A Buffer's own slice would share it.)
+        const body = new Uint8Array(bytes);
         return this.#request(world, "put", key, () => this.#put(key, body, condition));
       },
       delete: (key) => this.#request(world, "delete", key, () => this.#delete(key)),
@@ -94,7 +94,7 @@ export class HostileStore {
   get calm(): ObjectStore {
     return {
       get: async (key) => this.read(key),
-      put: async (key, bytes, condition) => this.#put(key, bytes.slice(), condition),
+      put: async (key, bytes, condition) => this.#put(key, new Uint8Array(bytes), condition),
       delete: async (key) => this.#delete(key),
       list: async (prefix, options) => this.#page(prefix, options, () => true),
     };
@@ -103,7 +103,7 @@ export class HostileStore {
   /** The object as it lies there. */
   read(key: string): Stored | undefined {
     const found = this.#objects.get(key);
-    return found && { ...found, bytes: found.bytes.slice() };
+    return found && { ...found, bytes: new Uint8Array(found.bytes) };
   }
 
   keys(): IterableIterator<string> {
@@ -137,6 +137,7 @@ export class HostileStore {
       if (fate === "late") answer(thereMs + this.#latencyMs(), () => reject(doubt));
       this.#scheduler.at(thereMs + lateMs, outside, `apply ${label} of ${world.name}`, () => {
         const result = apply();
+        if (verb === "put") this.#scheduler.note("-", (result as PutOutcome).kind);
         this.atApplied(world);
         if (fate === "answerLost") answer(this.#latencyMs() * 10, () => reject(doubt));
         else if (fate === "fine") answer(this.#latencyMs(), () => resolve(result));
@@ -207,7 +208,7 @@ export class HostileStore {
     const found = this.#objects.get(key);
     if (!found || found.bytes.length === 0 || this.dose.rot === 0) return;
     this.rotten.add(key);
-    const bytes = found.bytes.slice();
+    const bytes = new Uint8Array(found.bytes);
     bytes[Math.floor(this.#random() * bytes.length)]! ^= 1;
     this.#objects.set(key, { ...found, bytes });
   }

@@ -69,7 +69,7 @@ export class SimDisk implements Disk {
     const names = new Set(readdirSync(path));
     return this.#takesTime("fsync of a directory", () => {
       // Two of them may be under way, and the one that began first may end last.
-      if (!this.#lies) this.#names.set(path, names.union(this.#names.get(path) ?? new Set()));
+      if (!this.#lies) this.#names.set(path, new Set([...(this.#names.get(path) ?? []), ...names]));
     });
   }
 

@@ -38,7 +38,7 @@ export interface Claim {
 export class StoreAudit {
   readonly #store: () => HostileStore;
   readonly #claimed: (uuid: string, branch: string, claim: Claim) => void;
-  /** Objects that were found whole; they never change. */
+  /** Objects that were found to be what a reference says; they never change. */
   readonly #whole = new Set<string>();
   /** Heads that landed. */
   heads = 0;
@@ -161,9 +161,10 @@ export class StoreAudit {
   #isWhole({ key, bytes, sha256 }: Promised, at: string): void {
     const found = this.#store().read(key);
     if (!found) throw new Violation(`${at}, which is not there`);
-    if (this.#whole.has(key) || this.#store().rotten.has(key)) return;
+    const promised = `${key} ${Buffer.from(sha256).toString("hex")}`;
+    if (this.#whole.has(promised) || this.#store().rotten.has(key)) return;
     if (found.bytes.length !== bytes || Buffer.compare(hashOf(found.bytes), sha256) !== 0) throw new Violation(`${at} with another hash or length`);
-    this.#whole.add(key);
+    this.#whole.add(promised);
   }
 
   #catalogChanged(uuid: string, before: Uint8Array | undefined, after: Uint8Array | undefined): void {

@@ -10,11 +10,11 @@ import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { CrashPoint } from "../../src/base/world.ts";
-import type { Answer } from "../../src/engine/database.ts";
+import type { Answer } from "../../src/engine/protocol.ts";
 import type { BranchAct, BranchResults } from "../../src/engine/protocol.ts";
 import { BranchModel, DatabaseModel, Violation, type Kind } from "../sim/branch-model.ts";
 import { Clients } from "../sim/clients.ts";
-import { HostileStore, noFaults } from "../sim/hostile-store.ts";
+import { HostileStore, noFaults, type StoreBugs } from "../sim/hostile-store.ts";
 import { Scheduler, stream } from "../sim/scheduler.ts";
 import { soundDisk } from "../sim/sim-disk.ts";
 import { SimNode, type Crash } from "../sim/sim-node.ts";
@@ -40,6 +40,11 @@ export interface StoryEnd {
   readonly lines: readonly string[];
 }
 
+/** Planted faults, which the story must see. */
+export interface StoryBugs extends StoreBugs {
+  readonly diskLies?: boolean;
+}
+
 /** The node died in the middle of what was being done. */
 class Interrupted extends Error {}
 
@@ -48,7 +53,7 @@ const callBudgetMs = 60_000;
 const storyMsMax = 3_600_000;
 const triesMax = 60;
 const bigBytes = 1024 * 1024;
-const lastLines = 60;
+const lastLines = 160;
 const engineOptions = { gcGraceMs: 5_000, pitrMs: 30_000, idleCloseMs: 20_000, logCheckpointBytes: 64 * 1024 };
 
 class Story {
@@ -68,13 +73,13 @@ class Story {
   #recovering = false;
   #failure: Error | undefined;
 
-  constructor(seed: number, plan: CrashPlan | undefined) {
+  constructor(seed: number, plan: CrashPlan | undefined, bugs: StoryBugs) {
     this.#plan = plan;
     this.#random = stream(seed, "story");
     this.#scheduler = new Scheduler(seed, lastLines);
     this.#audit = new StoreAudit(() => this.#store, (uuid, branch, { lost }) => this.#claimed(uuid, branch, lost));
-    this.#store = new HostileStore(this.#scheduler, seed, noFaults, {}, (key, before, after) => this.#audit.changed(key, before, after));
-    const options = { scheduler: this.#scheduler, seed, store: this.#store, directory: this.#directory, disk: () => soundDisk, diskLies: false, engine: engineOptions };
+    this.#store = new HostileStore(this.#scheduler, seed, noFaults, bugs, (key, before, after) => this.#audit.changed(key, before, after));
+    const options = { scheduler: this.#scheduler, seed, store: this.#store, directory: this.#directory, disk: () => soundDisk, diskLies: bugs.diskLies ?? false, engine: engineOptions };
     this.#nodes = [new SimNode("a", options), new SimNode("b", options)];
     this.#node = this.#nodes[0]!;
     for (const node of this.#nodes) node.atCrashPoint = (point) => this.#at(point as CrashPoint);
@@ -378,6 +383,6 @@ class Story {
 class Refused extends Error {}
 
 /** Plays the story of a seed, up to its end or to the crash and what comes after. */
-export function playStory(seed: number, plan?: CrashPlan): Promise<StoryEnd> {
-  return new Story(seed, plan).run();
+export function playStory(seed: number, plan?: CrashPlan, bugs: StoryBugs = {}): Promise<StoryEnd> {
+  return new Story(seed, plan, bugs).run();
 }

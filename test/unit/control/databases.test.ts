@@ -4,7 +4,7 @@ import { realWorld } from "../../../src/base/world.ts";
 import { Databases } from "../../../src/control/databases.ts";
 import { nameClaimKey } from "../../../src/format/object-keys.ts";
 import { MemoryStore } from "../../../src/store/memory-store.ts";
-import type { PutCondition, PutOutcome } from "../../../src/store/object-store.ts";
+import type { PutCondition, PutOutcome, StoredObject } from "../../../src/store/object-store.ts";
 
 const world = realWorld();
 
@@ -15,6 +15,16 @@ class ForgetfulStore extends MemoryStore {
     const outcome = await super.put(key, bytes, condition);
     if (this.forget-- > 0) throw new StoreError("unknown_outcome", "the answer was lost");
     return outcome;
+  }
+}
+
+/** Fails its reads, or never answers them, for as long as an outage lasts. */
+class FailingStore extends MemoryStore {
+  outage: "none" | "refused" | "silent" = "none";
+  override async get(key: string): Promise<StoredObject | undefined> {
+    if (this.outage === "refused") throw new StoreError("unavailable", "nobody is there");
+    if (this.outage === "silent") await new Promise(() => {});
+    return super.get(key);
   }
 }
 
@@ -62,6 +72,25 @@ describe("databases", () => {
     await databases.remove("a");
     expect(await databases.find("a")).toBeUndefined();
   });
+
+  for (const outage of ["refused", "silent"] as const) {
+    test(`F33: what is known goes on while the store is ${outage}, and a deletion elsewhere is seen afterwards`, async () => {
+      const store = new FailingStore();
+      let skippedMs = 0;
+      const databases = new Databases(store, { ...world, monotonicMs: () => world.monotonicMs() + skippedMs });
+      const record = await databases.create("a");
+      skippedMs += 60_000;
+      store.outage = outage;
+      const found = await Promise.all([databases.require("a"), databases.require("a")]);
+      expect(found).toEqual([record, record]);
+      expect(await databases.require("a")).toEqual(record);
+      if (outage === "refused") await expect(databases.require("never-seen")).rejects.toMatchObject({ kind: "unavailable" });
+      store.outage = "none";
+      if (outage === "silent") return;
+      await new Databases(store, world).remove("a");
+      expect(await databases.find("a")).toBeUndefined();
+    });
+  }
 
   test("profiles are listed by namespace, and only its own", async () => {
     const databases = new Databases(new MemoryStore(), world);
