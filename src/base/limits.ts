@@ -155,6 +155,8 @@ export const limits = {
   walBytesMax: 512 * MiB,
   /** A lone write is synced on its engine thread while fsyncs are faster than this; slower ones go to the pool. */
   loneSyncMs: 1,
+  /** Writers wait at most this long for the log to be shipped to its end, so that it can be folded in. */
+  foldHoldMsMax: 1_000,
   /** A checkpoint that a reader held up is tried again after this, or when the log has grown by as much again. */
   checkpointRetryMs: 1_000,
   /** Deleted databases that an engine remembers, so that a late call cannot bring their files back. */

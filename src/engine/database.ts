@@ -85,8 +85,6 @@ export class Database {
   readonly #expiresAtMs: number;
   readonly #drain: DrainRate;
   readonly #answers: Answers;
-  /** Writers wait a moment: the log must be shipped to its end before it can be folded in. */
-  #holding = false;
   #committedTxid: number;
   #committedAtMs: number;
   #syncing = false;
@@ -128,7 +126,7 @@ export class Database {
       },
     });
     if (recovered) this.#startSync();
-    if (recovered && opened.state.txid > opened.head.now.txid) this.#writer.shipperOrNone?.committed(this.#log.bytes);
+    if (recovered && opened.state.txid > opened.head.now.txid) this.#writer.shipperOrNone?.committed(opened.state.txid, this.#log.bytes);
   }
 
   /** The newest transaction id that a crash cannot take back: what a refusal that waits for nothing may speak of. */
@@ -283,6 +281,7 @@ export class Database {
   /** One round of the loop: our own commands in one group, each batch of user SQL alone, in the order they came. */
   #commitRound(items: readonly WriteItem[]): void {
     const nowMs = this.#world.monotonicMs();
+    const txid = this.#committedTxid;
     this.#drain.begin(items.length);
     const live = items.filter((item) => item.deadlineMs > nowMs);
     for (const item of items) {
@@ -303,15 +302,16 @@ export class Database {
       from = to;
     }
     if (this.#poison) return;
+    // A log that is begun anew over its old frames does not grow, and what was rolled back makes it grow for nothing.
     const grownBytes = this.#log.measure();
-    if (grownBytes > 0) this.#writer.shipperOrNone?.committed(grownBytes);
+    if (this.#committedTxid > txid) this.#writer.shipperOrNone?.committed(this.#committedTxid, grownBytes);
     this.#foldIfDue();
   }
 
   /** Claims the branch before its first commit, and keeps within what the claim has reserved. */
   #mayCommit(): boolean {
     if (this.#poison) return true;
-    if (this.#writer.claimed) return !this.#holding && this.#writer.reserved;
+    if (this.#writer.claimed) return !this.#log.holding && this.#writer.reserved;
     if (!this.#writer.claiming) {
       this.#claim().catch((error: unknown) => {
         for (const item of this.#queue.drain()) item.settle.failed(error, this.safeTxid);
@@ -334,17 +334,23 @@ export class Database {
   /** The shipper has published, or there is reason to look: folds the log in once all of it is shipped. */
   shippingMoved(): void {
     if (this.#poison) return;
-    if (this.settled) this.#holding = false;
+    if (this.settled) this.#log.release();
     this.#foldIfDue();
     this.#queue.wake();
   }
 
-  /** Folds the log in when it is due; while it holds what is not shipped, writers wait for the shipper at most once. */
+  /** Object storage does not answer: nobody waits for the shipper any more. */
+  shippingStalled(): void {
+    this.#log.release();
+    this.#queue.wake();
+  }
+
+  /** Folds the log in when it is due; while it holds what is not shipped, writers wait for the shipper a moment at most. */
   #foldIfDue(): void {
     if (!this.#log.due) return;
     if (!this.settled) {
-      this.#holding = this.#log.pressing && !this.#writer.shipper.failing;
-      if (this.#holding) this.#writer.shipper.hurry(this.#committedTxid);
+      const { shipper } = this.#writer;
+      if (!shipper.failing && this.#log.hold(() => this.#queue.wake())) shipper.hurry(this.#committedTxid);
       return;
     }
     try {

@@ -132,6 +132,7 @@ export class Dockyard {
           this.#parts.published(opened.head);
         },
         failing: () => database().shippingMoved(),
+        stalled: () => database().shippingStalled(),
         failed: (error) => database().giveUp(error),
         notice: events.notice,
       },

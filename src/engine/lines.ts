@@ -59,6 +59,23 @@ function isState(head: Head, txid: number): boolean {
   return oldest === undefined || txid < oldest.firstTxid || head.tenures.some((tenure) => within(tenure, txid));
 }
 
+/** The id of the group that follows the one of `txid`: what claims have given up is passed over. */
+export function txidAfter({ lost }: Head, txid: number): number {
+  let next = txid + 1;
+  for (;;) {
+    const gap = lost.find((range) => within(range, next));
+    if (!gap) return next;
+    next = gap.lastTxid + 1;
+  }
+}
+
+/** How many groups there are above `afterTxid` and up to `toTxid`. */
+export function groupsBetween(head: Head, afterTxid: number, toTxid: number): number {
+  let groups = 0;
+  for (let at = txidAfter(head, afterTxid); at <= toTxid; at = txidAfter(head, at)) groups++;
+  return groups;
+}
+
 function planOfLine(line: LineView, lost: readonly TxidRange[], txid: number): Plan | undefined {
   if (txid < line.fromTxid || txid > line.toTxid) return undefined;
   const reached = line.refs.filter((ref) => ref.firstTxid <= txid);

@@ -21,6 +21,9 @@ export class LogFolder {
   #bytes: number;
   /** The log is folded in when it has this many bytes; raised when a reader stood in the way. */
   #dueBytes: number;
+  /** Writers are held up when it has this many bytes and is not folded in all the same. */
+  #pressingBytes: number;
+  #holdEndsMs = -Infinity;
   #triedMs = -Infinity;
 
   constructor(wal: WalFile, connection: Connection, world: World, stepBytes: number) {
@@ -29,6 +32,7 @@ export class LogFolder {
     this.#world = world;
     this.#stepBytes = stepBytes;
     this.#dueBytes = stepBytes;
+    this.#pressingBytes = 2 * stepBytes;
     this.#bytes = wal.bytes();
   }
 
@@ -47,9 +51,24 @@ export class LogFolder {
     return this.#bytes >= this.#dueBytes || (this.full && this.#world.monotonicMs() - this.#triedMs >= limits.checkpointRetryMs);
   }
 
-  /** Long overdue: worth making writers wait for a moment. */
-  get pressing(): boolean {
-    return this.#bytes >= this.#dueBytes + this.#stepBytes;
+  /** Whether writers wait for a moment, so that the log is shipped to its end and can be folded in. */
+  get holding(): boolean {
+    return this.#world.monotonicMs() < this.#holdEndsMs;
+  }
+
+  /** Holds writers up if the fold is long overdue, and says whether that began now; `ended` is called when they have waited enough. */
+  hold(ended: () => void): boolean {
+    if (this.#bytes < this.#pressingBytes || this.holding) return false;
+    // A store that hangs must not stop writers for longer, nor again before the log has grown by as much again.
+    this.#pressingBytes = this.#bytes + this.#stepBytes;
+    this.#holdEndsMs = this.#world.monotonicMs() + limits.foldHoldMsMax;
+    this.#world.after(limits.foldHoldMsMax, ended);
+    return true;
+  }
+
+  /** Writers go on. */
+  release(): void {
+    this.#holdEndsMs = -Infinity;
   }
 
   /** So long that writes are shed until it is folded in. */
@@ -70,6 +89,7 @@ export class LogFolder {
       return "disk-full";
     } finally {
       this.#dueBytes = this.#bytes + this.#stepBytes;
+      this.#pressingBytes = this.#dueBytes + this.#stepBytes;
     }
   }
 }

@@ -18,7 +18,7 @@ import { WalReader } from "../sqlite/wal-reader.ts";
 import type { Disk } from "../sqlite/wal.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { BranchHead } from "./branch-head.ts";
-import { planOf } from "./lines.ts";
+import { groupsBetween, planOf } from "./lines.ts";
 import { branchPath, createFile } from "./files.ts";
 import { isPatching, materialise, rollForward } from "./restore.ts";
 
@@ -181,7 +181,7 @@ function foldIn(connection: Connection): void {
 }
 
 function openedAt(parts: OpeningParts, path: string, connection: Connection, state: DatabaseState, head: BranchHead, uuid: string, branchId: string): Opened {
-  const unshipped = state.txid - head.now.txid;
+  const unshipped = groupsBetween(head.now, head.now.txid, state.txid);
   if (unshipped === 0) foldIn(connection);
   const log = new WalReader(path);
   const logged = log.count();

@@ -115,7 +115,7 @@ export class Registry {
         // A refusal has changed nothing. After anything else nobody knows what the head will come to say.
         if (!(error instanceof ServiceError)) database.giveUp(error);
         if (database.poisoned) await this.#abandon(database, target);
-        else this.#open.set(key, database);
+        else this.#release(key, database);
       }
     });
     if (outcome && "value" in outcome) return outcome.value;
@@ -161,10 +161,18 @@ export class Registry {
   /** Keeps everybody else from the key while `act` runs. */
   #occupy(key: string, act: () => Promise<void>): Promise<void> {
     assert(!this.#busy.has(key) && !this.#open.has(key), "a key is occupied by one at a time");
-    const acting = act().finally(() => this.#busy.delete(key));
+    const acting: Promise<void> = act().finally(() => {
+      if (this.#busy.get(key) === acting) this.#busy.delete(key);
+    });
     this.#busy.set(key, acting);
     // One promise for all, so that those who came first go on first.
     return acting;
+  }
+
+  /** Ends an occupation with an open handle, in one step: the handle may fail at once, and then its key is occupied again. */
+  #release(key: string, database: Database): void {
+    this.#busy.delete(key);
+    this.#open.set(key, database);
   }
 
   async #openBranch(key: string, target: Target): Promise<void> {
@@ -177,7 +185,7 @@ export class Registry {
         poisoned: (error) => this.#rebuild(key, target, database, error),
       });
       this.opened++;
-      this.#open.set(key, database);
+      this.#release(key, database);
     } finally {
       this.#opening--;
     }

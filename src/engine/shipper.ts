@@ -22,6 +22,7 @@ import { encodeSegment, type PageGroup } from "../format/segment.ts";
 import { stateOfPage, type DatabaseState } from "../model/schema.ts";
 import type { WalCommit, WalReader } from "../sqlite/wal-reader.ts";
 import type { BranchHead, HeadChange } from "./branch-head.ts";
+import { groupsBetween, txidAfter } from "./lines.ts";
 import { joined, putObject, type NewObject, type PageSource } from "./pool-objects.ts";
 
 /** What shipping needs from its surroundings; the same for every branch of a thread. */
@@ -44,6 +45,8 @@ export interface ShipperOptions {
   readonly events: {
     /** A head has landed: the line may want packing or a new base. */
     published(): void;
+    /** The store does not answer; it is asked again. */
+    stalled(): void;
     /** A try failed; there will be others. */
     failing(): void;
     /** The branch was lost to another writer, or the log is not what was written: the handle must be given up. */
@@ -68,8 +71,9 @@ export class Shipper {
   readonly #head: BranchHead;
   /** The newest txid that object storage covers. */
   readonly shipped: Watermark;
+  #committedTxid: number;
   #syncedTxid: number;
-  /** The last group that was read from the log; the next one follows it without a gap. */
+  /** The last group that was read from the log; between it and the next one lies nothing but what claims have given up. */
   #takenTxid: number;
   #batch: Batch | undefined;
   #running = false;
@@ -84,6 +88,7 @@ export class Shipper {
     this.#options = options;
     this.#parts = options.parts;
     this.#head = options.head;
+    this.#committedTxid = options.head.now.txid;
     this.#syncedTxid = options.head.now.txid;
     this.#takenTxid = options.head.now.txid;
     this.shipped = new Watermark(options.head.now.txid);
@@ -108,8 +113,9 @@ export class Shipper {
     return this.#running;
   }
 
-  /** A group was committed with this many bytes of log. */
-  committed(logBytes: number): void {
+  /** Everything up to here was committed, and made the log grow by this much. */
+  committed(txid: number, logBytes: number): void {
+    this.#committedTxid = txid;
     this.#oldestUnshippedMs ??= this.#parts.world.monotonicMs();
     this.#unshippedBytes += logBytes;
   }
@@ -126,11 +132,10 @@ export class Shipper {
     this.#consider();
   }
 
-  /** This node has claimed the branch: its transaction ids begin here. */
-  claimed(tenure: Tenure): void {
+  /** This node has claimed the branch; what its log held before is still to be shipped, under the ids that it has. */
+  claimed(): void {
     this.shipped.raise(Math.max(this.shipped.level, this.#head.now.txid));
-    // Between what the head covers and a claim that may have missed something lie ids that no group has.
-    if (this.#takenTxid <= this.shipped.level && this.#syncedTxid <= this.shipped.level) this.#takenTxid = Math.max(this.#takenTxid, tenure.firstTxid - 1);
+    this.#takenTxid = Math.max(this.#takenTxid, this.shipped.level);
   }
 
   /** The log was folded in and cut: the next group stands at the start of a new one. */
@@ -182,6 +187,7 @@ export class Shipper {
   #failed(error: unknown): void {
     if (!(error instanceof StoreError) || error.kind === "corrupt") return this.#options.events.failed(error);
     if (this.#failures++ === 0) this.#options.events.notice(`shipping failed (${error.kind}); trying again`);
+    this.#options.events.stalled();
     this.#options.events.failing();
     const pauseMs = Math.min(limits.shipRetryMsMin * 2 ** Math.min(this.#failures, 20), limits.shipRetryMsMax);
     const jitter = 0.5 + this.#parts.world.randomBytes(1)[0]! / 512;
@@ -202,10 +208,12 @@ export class Shipper {
     if (this.#failures > 0) this.#options.events.notice("shipping goes on");
     this.#failures = 0;
     this.#batch = undefined;
-    this.#unshippedBytes = Math.max(0, this.#unshippedBytes - batch.logBytes);
     const through = batch.groups.at(-1)!.txid;
+    const isAll = through >= this.#committedTxid;
+    // How much a log grows and how much its groups have of it differ a little: with nothing left there is nothing to count.
+    this.#unshippedBytes = isAll ? 0 : Math.max(0, this.#unshippedBytes - batch.logBytes);
     // What came while this batch was under way is younger than its own beginning.
-    this.#oldestUnshippedMs = this.#unshippedBytes > 0 ? this.#parts.world.monotonicMs() : undefined;
+    this.#oldestUnshippedMs = isAll ? undefined : this.#parts.world.monotonicMs();
     this.shipped.raise(through);
     this.#options.events.published();
   }
@@ -219,13 +227,15 @@ export class Shipper {
 
   /** The next groups of the log, verified, canonical, and numbered by what their own pages say. */
   #take(): Batch {
-    const commits = this.#options.log.read(Math.min(this.#syncedTxid - this.#takenTxid, limits.segmentGroupsMax), limits.segmentLogBytes);
+    const { now } = this.#head;
+    const commits = this.#options.log.read(Math.min(groupsBetween(now, this.#takenTxid, this.#syncedTxid), limits.segmentGroupsMax), limits.segmentLogBytes);
     if (commits.length === 0) throw new StoreError("corrupt", "the log does not hold what was committed");
     const tenures = new Map<string, number>();
     let [rawBytes, logBytes] = [0, 0];
     const groups = commits.map((commit): PageGroup => {
       const state = this.#stateOf(commit);
-      if (state.txid !== ++this.#takenTxid || state.tenure === undefined) throw new StoreError("corrupt", "a group in the log has an unexpected transaction id");
+      this.#takenTxid = txidAfter(now, this.#takenTxid);
+      if (state.txid !== this.#takenTxid || state.tenure === undefined) throw new StoreError("corrupt", "a group in the log has an unexpected transaction id");
       tenures.set(Buffer.from(state.tenure).toString("hex"), state.txid);
       for (const { page, bytes } of commit.images) makeCanonical(bytes, page);
       rawBytes += commit.images.reduce((sum, { bytes }) => sum + bytes.length, 0);

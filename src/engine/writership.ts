@@ -100,7 +100,7 @@ export class Writership {
       const tenure = await this.#options.claim();
       this.#nextTxid = Math.max(this.#nextTxid, tenure.firstTxid);
       this.#tenure = tenure;
-      this.#options.shipper?.claimed(tenure);
+      this.#options.shipper?.claimed();
     } finally {
       this.#claiming = false;
     }
