@@ -136,7 +136,7 @@ export const limits = {
   writeQueueDepthDefault: 256,
   /** Bytes of input that may wait in one database's queue. */
   writeQueueBytesMax: 128 * MiB,
-  /** Answers of one database that wait for an fsync; further reads are shed. */
+  /** Answers of one database that wait for an fsync; further reads are shed. As many again may wait for object storage; further durable writes are shed. */
   parkedAnswersMax: 2048,
   /** User SQL reads that wait for a reader thread, per node. */
   sqlReadQueueMax: 1024,

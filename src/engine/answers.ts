@@ -11,7 +11,8 @@ import type { Writership } from "./writership.ts";
 export class Answers {
   readonly #synced: Watermark;
   readonly #writer: Writership;
-  #parked = 0;
+  #unsynced = 0;
+  #unshipped = 0;
 
   constructor(synced: Watermark, writer: Writership) {
     this.#synced = synced;
@@ -19,14 +20,25 @@ export class Answers {
   }
 
   /** How many wait. */
-  get parked(): number {
-    return this.#parked;
+  get waiting(): number {
+    return this.#unsynced + this.#unshipped;
+  }
+
+  /** How many wait for the disk. */
+  get unsynced(): number {
+    return this.#unsynced;
+  }
+
+  /** How many wait for object storage: in an outage these may be many, and must be nobody else's trouble. */
+  get unshipped(): number {
+    return this.#unshipped;
   }
 
   /** Calls `act` once the state is on disk, at once when it already is. */
   afterSync(txid: number, act: () => void, settle: Settle): void {
     if (this.#synced.reached(txid)) return act();
-    this.#park(this.#synced.wait(txid), act, settle);
+    this.#unsynced++;
+    this.#park(this.#synced.wait(txid), () => this.#unsynced--, act, settle);
   }
 
   /** Calls `act` once object storage covers the state, which is on disk before that. */
@@ -34,18 +46,18 @@ export class Answers {
     if (this.#writer.covers(txid)) return this.afterSync(txid, act, settle);
     const { shipper } = this.#writer;
     shipper.hurry(txid);
-    this.#park(shipper.shipped.wait(txid), act, settle);
+    this.#unshipped++;
+    this.#park(shipper.shipped.wait(txid), () => this.#unshipped--, act, settle);
   }
 
-  #park(reached: Promise<void>, act: () => void, settle: Settle): void {
-    this.#parked++;
+  #park(reached: Promise<void>, leave: () => void, act: () => void, settle: Settle): void {
     reached.then(
       () => {
-        this.#parked--;
+        leave();
         act();
       },
       (error: unknown) => {
-        this.#parked--;
+        leave();
         settle.failed(error, Math.max(0, this.#synced.level));
       },
     );

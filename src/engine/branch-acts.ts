@@ -14,7 +14,8 @@ export interface BranchActsOptions {
   readonly branches: Branches;
   readonly parts: BranchParts;
   readonly upkeep: Upkeep;
-  readonly leftBehind: (uuid: string) => void;
+  /** Objects of the database have lost their last reference, or may have after so long. */
+  readonly leftBehind: (uuid: string, afterMs?: number) => void;
 }
 
 export class BranchActs {
@@ -40,6 +41,7 @@ export class BranchActs {
       case "list":
         return answerOf(database, await branches.list(target.uuid, 0, ({ id, name }) => this.#openTxid(target.uuid, id, name)));
       case "fork":
+        if (act.ttlSecs !== undefined) this.#options.leftBehind(target.uuid, act.ttlSecs * 1_000);
         return answerOf(database, await branches.fork(await shipped(database), target.branch, act.name, act.at, act.ttlSecs));
       case "checkpoint":
         return answerOf(database, await branches.name(await shipped(database), act.name));
@@ -66,8 +68,10 @@ export class BranchActs {
     const { registry, parts } = this.#options;
     for (const { uuid, branchId } of branchesWithLogs(options.databasesDirectory)) {
       if (laneOf(uuid, options.lanes) !== options.lane) continue;
-      const branch = (await parts.catalogs.get(uuid))?.branches.find(({ id }) => id === branchId);
-      if (branch) await registry.use({ uuid, branch: branch.name }, Infinity);
+      const catalog = await parts.catalogs.get(uuid);
+      // A crash right after the first claim leaves a branch that no catalog names yet.
+      const name = catalog ? catalog.branches.find(({ id }) => id === branchId)?.name : branchId;
+      if (name !== undefined && catalog?.deletedAtMs === undefined) await registry.use({ uuid, branch: name }, Infinity);
     }
   }
 

@@ -31,9 +31,9 @@ export class Chores {
     this.#options = options;
   }
 
-  /** Objects of the database have lost their last reference, or may have. */
-  leftBehind(uuid: string): void {
-    this.#plan("collect", uuid, limits.collectAfterMs);
+  /** Objects of the database have lost their last reference, or may have by then. */
+  leftBehind(uuid: string, afterMs: number = limits.collectAfterMs): void {
+    this.#plan("collect", uuid, afterMs);
   }
 
   /** The database was deleted: its objects go after the grace. */
@@ -60,7 +60,8 @@ export class Chores {
 
   #plan(chore: Chore, uuid: string, afterMs: number): void {
     const key = `${chore} ${uuid}`;
-    if (!this.#due.has(key)) this.#due.set(key, this.#options.world.monotonicMs() + afterMs);
+    const dueMs = this.#options.world.monotonicMs() + afterMs;
+    this.#due.set(key, Math.min(dueMs, this.#due.get(key) ?? Infinity));
   }
 
   async #run(chore: Chore, uuid: string): Promise<void> {

@@ -119,7 +119,7 @@ export class Database {
       sizeOf: (item) => item.bytes,
       act: (items) => this.#commitRound(items),
       // A hung disk must not let committed but unanswered writes pile up: then the queue fills and sheds.
-      ready: (waiting) => this.#mayCommit() && (!this.#syncing || (waiting >= limits.groupCommandsEager && this.#answers.parked < options.writeQueueDepth)),
+      ready: (waiting) => this.#mayCommit() && (!this.#syncing || (waiting >= limits.groupCommandsEager && this.#answers.waiting < options.writeQueueDepth)),
       soon: (act) => world.soon(act),
       onBug: (error, items) => {
         for (const item of items) item.settle.failed(error, this.safeTxid);
@@ -173,7 +173,7 @@ export class Database {
 
   /** Whether the handle can be closed without anybody waiting for it. */
   get idle(): boolean {
-    return this.#queue.idle && !this.#syncing && this.#pins === 0 && this.#answers.parked === 0 && !this.#writer.claiming && !(this.#writer.shipperOrNone?.busy ?? false);
+    return this.#queue.idle && !this.#syncing && this.#pins === 0 && this.#answers.waiting === 0 && !this.#writer.claiming && !(this.#writer.shipperOrNone?.busy ?? false);
   }
 
   /** Queues a write; refused with `overloaded` when the queue is full. Settles after the fsync that covers it. */
@@ -184,6 +184,7 @@ export class Database {
     if (this.#log.full) this.#foldIfDue();
     const lag = this.#log.full && this.settled ? "a long read holds back the log" : this.#writer.lag;
     if (lag !== undefined) return item.settle.failed(this.#overloaded(lag), this.safeTxid);
+    if (item.durable && this.#answers.unshipped >= limits.parkedAnswersMax) return item.settle.failed(this.#overloaded("too many answers wait for object storage"), this.safeTxid);
     if (!this.#queue.offer(item)) item.settle.failed(this.#overloaded("the database's write queue is full"), this.safeTxid);
   }
 
@@ -191,7 +192,7 @@ export class Database {
   read(command: ReadKind, input: unknown, settle: Settle): void {
     this.lastUsedMs = this.#world.monotonicMs();
     const txid = this.#committedTxid;
-    if (this.#answers.parked >= limits.parkedAnswersMax) return settle.failed(this.#overloaded("too many answers wait for the disk"), this.safeTxid);
+    if (this.#answers.unsynced >= limits.parkedAnswersMax) return settle.failed(this.#overloaded("too many answers wait for the disk"), this.safeTxid);
     let value: unknown;
     try {
       value = runRead(command, this.#view(), input);

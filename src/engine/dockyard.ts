@@ -34,8 +34,8 @@ export interface DockyardParts {
   readonly headLanded: (bytes: number) => void;
   /** Groups of the branch were published. */
   readonly published: (head: BranchHead) => void;
-  /** The branch was claimed: whoever wrote it before may have left objects behind. */
-  readonly claimed: (uuid: string) => void;
+  /** There may be something to collect: the branch was claimed, and whoever wrote it before may have left objects behind. */
+  readonly mayCollect: (uuid: string) => void;
 }
 
 export class Dockyard {
@@ -58,9 +58,11 @@ export class Dockyard {
     const branch = await catalogs.branch(uuid, target.branch);
     const key = `${uuid}/${branch.id}`;
     const source = this.#parts.source(uuid);
-    const isListed = (await catalogs.get(uuid)) !== undefined;
+    const catalog = await catalogs.get(uuid);
+    // Branches whose time is over must not stay because the node was started anew meanwhile.
+    if (catalog?.branches.some(({ ttlAtMs }) => ttlAtMs !== undefined)) this.#parts.mayCollect(uuid);
     const opening = { world, disk, store: source.store, press: source.press, databasesDirectory: engine.databasesDirectory, nodeId: engine.nodeId, empty: this.#empty, notice: events.notice, headLanded: this.#parts.headLanded };
-    const opened = await openBranch(opening, uuid, branch.id, this.#held.get(key), isListed);
+    const opened = await openBranch(opening, uuid, branch.id, this.#held.get(key), catalog !== undefined);
     let database: Database | undefined;
     const shipper = engine.shipping ? this.#shipper(opened, events, () => database!) : undefined;
     try {
@@ -114,7 +116,7 @@ export class Dockyard {
     this.#held.delete(key);
     if (this.#held.size >= limits.headsHeldMax) this.#held.delete(this.#held.keys().next().value!);
     this.#held.set(key, opened.head);
-    this.#parts.claimed(opened.uuid);
+    this.#parts.mayCollect(opened.uuid);
     return tenure;
   }
 

@@ -41,6 +41,7 @@ export class Engine {
   readonly #send: (message: FromEngine) => void;
   readonly #registry: Registry;
   readonly #vectorPool: VectorPool;
+  readonly #catalogs: Catalogs;
   readonly #upkeep: Upkeep;
   readonly #chores: Chores;
   readonly #acts: BranchActs;
@@ -60,11 +61,11 @@ export class Engine {
     this.#vectorPool = new VectorPool({ buildIndex: indexBuilder });
     const notice = (message: string, uuid: string): void => send({ kind: "event", level: "warn", message, uuid });
     const bytesPut = (bytes: number): void => void (this.#counters.bytesPut += bytes);
-    const catalogs = new Catalogs(store, world);
+    const catalogs = (this.#catalogs = new Catalogs(store, world));
     const source: BranchParts["source"] = (uuid) => ({ store, uuid, press, disk });
     const branchParts: BranchParts = { catalogs, world, nodeId: options.nodeId, pitrMs: options.pitrMs, source };
     const branches = new Branches(branchParts);
-    const leftBehind = (uuid: string): void => this.#chores.leftBehind(uuid);
+    const leftBehind = (uuid: string, afterMs?: number): void => this.#chores.leftBehind(uuid, afterMs);
     this.#upkeep = new Upkeep({ parts: branchParts, permits: new Permits(limits.upkeepAtOnceMax), scratchDirectory: options.scratchDirectory, bytesPut, leftBehind, notice });
     const shipping: ShippingParts = { world, permits: new Permits(limits.shipsAtOnceMax), bytesPut };
     const dockyard = new Dockyard({
@@ -74,7 +75,7 @@ export class Engine {
         bytesPut(bytes);
       },
       published: (head) => this.#upkeep.consider(head),
-      claimed: leftBehind,
+      mayCollect: leftBehind,
     });
     this.#registry = new Registry({
       engine: options,
@@ -128,7 +129,7 @@ export class Engine {
     if (this.#closing) return this.#fail(call.id, new ServiceError("unavailable", "the node is shutting down", { retryAfterSecs: 1 }), undefined);
     const deadlineMs = this.#world.monotonicMs() + call.budgetMs;
     if (call.work.kind === "drop") {
-      this.#registry.drop(call.target.uuid).then(
+      this.#drop(call.target.uuid).then(
         () => {
           this.#chores.purge(call.target.uuid);
           this.#answer({ id: call.id, txid: undefined });
@@ -150,6 +151,12 @@ export class Engine {
       .use(call.target, deadlineMs)
       .then((opened) => this.#run(call, opened, deadlineMs))
       .catch((error: unknown) => this.#fail(call.id, error, undefined));
+  }
+
+  /** The catalog says so first: no thread opens the database any more, whatever becomes of the rest. */
+  async #drop(uuid: string): Promise<void> {
+    await this.#catalogs.update(uuid, ({ seq, deletedAtMs }) => (seq === 0 || deletedAtMs !== undefined ? undefined : { deletedAtMs: this.#world.nowMs() }));
+    await this.#registry.drop(uuid);
   }
 
   #run(call: EngineCall, database: Database, deadlineMs: number): void {

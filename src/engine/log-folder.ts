@@ -59,8 +59,8 @@ export class LogFolder {
   /** Holds writers up if the fold is long overdue, and says whether that began now; `ended` is called when they have waited enough. */
   hold(ended: () => void): boolean {
     if (this.#bytes < this.#pressingBytes || this.holding) return false;
-    // A store that hangs must not stop writers for longer, nor again before the log has grown by as much again.
-    this.#pressingBytes = this.#bytes + this.#stepBytes;
+    // A store that hangs must not stop writers for longer, nor again before the log is twice as long.
+    this.#pressingBytes = 2 * this.#bytes;
     this.#holdEndsMs = this.#world.monotonicMs() + limits.foldHoldMsMax;
     this.#world.after(limits.foldHoldMsMax, ended);
     return true;

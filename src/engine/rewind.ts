@@ -47,11 +47,19 @@ export interface Rewound {
 export async function rewindBranch(parts: BranchParts, { head, path, txid, tenureId, to }: Rewind): Promise<Rewound> {
   const { uuid, branchId } = head.now;
   const source = parts.source(uuid);
-  const newId = (): string => poolId(branchId, head.now.epoch, parts.world.ulid());
-  await spillTail(head, source, newId);
-  const plan = planTo(parts, head.now, await historyOf(source.store, head.now), to);
+  const uploads: string[] = [];
+  const newId = (): string => {
+    const id = poolId(branchId, head.now.epoch, parts.world.ulid());
+    uploads.push(id);
+    head.beginUpload(id);
+    return id;
+  };
+  // A refusal comes before anything is changed.
+  const { txid: toTxid } = planTo(parts, head.now, await historyOf(source.store, head.now), to);
   const temporary = `${path}.${parts.world.ulid()}.tmp`;
   try {
+    await spillTail(head, source, newId);
+    const plan = presentPlan(head.now, await historyOf(source.store, head.now), toTxid);
     await materialise(source, plan, temporary);
     const group = renumbered(temporary, { txid, committedAtMs: Math.max(parts.world.nowMs(), head.now.committedAtMs), tenure: tenureId });
     const bytes = await encodeSegment({ kind: "delta", uuid, branchId, epoch: head.now.epoch, groups: [group] }, source.press);
@@ -63,9 +71,11 @@ export async function rewindBranch(parts: BranchParts, { head, path, txid, tenur
   } catch (error) {
     removeFile(temporary);
     throw error;
+  } finally {
+    for (const id of uploads) head.endUpload(id);
   }
   return {
-    rewoundTo: plan.txid,
+    rewoundTo: toTxid,
     exchange: () => {
       removeFile(path);
       renameSync(temporary, path);
@@ -79,16 +89,21 @@ async function publish(parts: BranchParts, head: BranchHead, plan: Plan, delta: 
     // Nobody else moves the head meanwhile but an earlier try of this very change, which may have landed.
     if (now.txid >= group.txid) return undefined;
     // Objects may have been packed since the state was restored, and what they were packed from may be condemned by now.
-    const present = planOf(now, history, plan.txid);
-    if (!present) throw new ServiceError("not_found", `transaction ${plan.txid} has left the history meanwhile`);
+    const present = presentPlan(now, history, plan.txid);
     const { refs, fromTxid, closed } = rewound(now, present, delta, group.committedAtMs);
     const tenures = now.tenures.map((tenure, index) => (index === now.tenures.length - 1 ? { ...tenure, lastTxid: group.txid } : tenure));
     return {
       history: withLine(history, closed),
-      with: () => ({ refs, fromTxid, tenures, txid: group.txid, committedAtMs: group.committedAtMs, pages: group.pages }),
+      with: (latest) => (latest.refs !== now.refs ? undefined : { refs, fromTxid, tenures, txid: group.txid, committedAtMs: group.committedAtMs, pages: group.pages }),
     };
   });
   assert(head.now.txid === group.txid, "a rewind has landed");
+}
+
+function presentPlan(head: Head, history: History, txid: number): Plan {
+  const plan = planOf(head, history, txid);
+  if (plan) return plan;
+  throw new ServiceError("not_found", `transaction ${txid} has left the history meanwhile`);
 }
 
 /** The tail becomes an object: what goes into history has none. */

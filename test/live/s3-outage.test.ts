@@ -104,8 +104,8 @@ describe.skipIf(!hasS3Server)(`an outage of a real S3 server${s3ServerNeed}`, { 
   }
 
   for (const [what, bound, halt, resume] of [
-    ["F33: of writes that are too old", { SERVICE_UNSHIPPED_MAX_SECS: "4" }, () => server.stop(), () => server.start()],
-    ["F33: of too many bytes", { SERVICE_UNSHIPPED_MAX_BYTES: String(512 * 1024) }, () => server.stop(), () => server.start()],
+    ["F33: a store that is gone, and writes that are too old", { SERVICE_UNSHIPPED_MAX_SECS: "4" }, () => server.stop(), () => server.start()],
+    ["F33: a store that is silent, and too many bytes", { SERVICE_UNSHIPPED_MAX_BYTES: String(512 * 1024) }, async () => server.freeze(), async () => server.awaken()],
   ] as const) {
     test(`${what}: standard goes on up to the bound, durable is refused in time, reads go on, and all of it drains`, async () => {
       const { directory, start } = starter(bound);

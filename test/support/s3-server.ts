@@ -33,6 +33,9 @@ export interface S3Server {
   stop(): Promise<void>;
   /** Starts it again after `stop`, on the same port and data. */
   start(): Promise<void>;
+  /** Keeps the server from answering, with its connections open, until `awaken`. */
+  freeze(): void;
+  awaken(): void;
   /** Kills the server and removes what it has stored. */
   end(): Promise<void>;
 }
@@ -80,6 +83,8 @@ export async function startS3Server(): Promise<S3Server> {
     locationOf: (prefix) => ({ kind: "s3", bucket, prefix, endpoint, region, plainHttp: true }),
     start,
     stop,
+    freeze: () => void child?.kill("SIGSTOP"),
+    awaken: () => void child?.kill("SIGCONT"),
     async end() {
       await stop();
       rmSync(directory, { recursive: true, force: true });

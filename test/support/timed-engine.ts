@@ -11,7 +11,7 @@ import { silentLog } from "../../src/base/log.ts";
 import { EngineClient, type CallOptions, type EngineLane } from "../../src/engine/client.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import type { BranchAct, EngineOptions, FromEngine, Target } from "../../src/engine/protocol.ts";
-import type { Answer } from "../../src/engine/database.ts";
+import type { Answer } from "../../src/engine/protocol.ts";
 import { catalogKey, headKey, historyKey } from "../../src/format/object-keys.ts";
 import { decodeCatalog, type Catalog } from "../../src/format/catalog.ts";
 import { decodeHead, type Head } from "../../src/format/head.ts";
