@@ -296,6 +296,8 @@ export const limits = {
   headsHeldMax: 10_000,
   /** Garbage is looked for this long after there may be some: several packs of a busy branch share one look. */
   collectAfterMs: 60_000,
+  /** Objects found rotten that a thread remembers, so as not to try them again and again. */
+  rottenRememberedMax: 10_000,
   /** Jobs of one thread that pack objects or make base images. */
   upkeepAtOnceMax: 1,
   /** How long a stopping node tries to ship what is left; the rest stays in the log. */
@@ -317,6 +319,23 @@ export const limits = {
   storeConnectionsMax: 64,
   /** Keys in one page of a listing; S3 gives no more. */
   storeListMax: 1_000,
+
+  // Credentials (control/)
+  /** A token of ours takes about 350 characters. */
+  tokenBytesMax: 4 * KiB,
+  tokenSecsDefault: 3_600,
+  tokenSecsMax: 30 * 86_400,
+  /** How far the clocks of nodes may differ without a token being taken for expired or not yet good. */
+  tokenLeewayMs: 5_000,
+  /** Verified tokens that a node remembers until they expire; any other is verified again. */
+  tokensRememberedMax: 10_000,
+  /** A credential in logs and audit: 64 bits tell credentials apart and give none away. */
+  credentialHashDigits: 16,
+  /** A namespace token must be younger than a deletion by this to write to what came after it. */
+  revocationSkewMs: 2_000,
+  /** Other keys than the one in use are looked up at most this often: anybody may ask. */
+  keySetCacheMs: 60_000,
+  keySetKeysMax: 100,
 
   // Control plane
   databasesListMax: 100_000,

@@ -15,6 +15,7 @@ import { isNamePart, profileOfDatabaseName } from "../format/names.ts";
 import { databaseNameOfClaimKey, nameClaimKey, nameClaimPrefix, purgeKey, purgePrefix } from "../format/object-keys.ts";
 import type { ObjectStore, PutCondition } from "../store/object-store.ts";
 import { putImmutable } from "../store/settled-put.ts";
+import type { NameStanding } from "./access.ts";
 
 /** A database that exists. */
 export interface DatabaseRecord {
@@ -55,7 +56,7 @@ export class Databases {
   readonly #world: World;
   readonly #cache = new Map<string, Cached>();
   /** Claims that are being read again, by name, each with what its callers get. */
-  readonly #refreshes = new Map<string, Promise<DatabaseRecord | undefined>>();
+  readonly #refreshes = new Map<string, Promise<NameClaim | undefined>>();
 
   constructor(store: ObjectStore, world: World) {
     this.#store = store;
@@ -76,11 +77,18 @@ export class Databases {
 
   /** The database, or undefined. An absent one is never remembered, so that a create elsewhere is seen at once. */
   async find(name: string): Promise<DatabaseRecord | undefined> {
-    const cached = this.#cache.get(name);
-    const known = cached && recordOf(name, cached.claim);
-    if (!known) return recordOf(name, (await this.#read(name)).claim);
-    if (this.#world.monotonicMs() - cached.readAtMs < claimCacheMs) return known;
-    return this.#refreshes.get(name) ?? this.#refresh(name, known);
+    return recordOf(name, await this.#claimOf(name));
+  }
+
+  /**
+   * Who holds the name and when it was last taken from somebody, as far as this node knows: within `claimCacheMs`, or
+   * since object storage stopped answering. Throws StoreError when nothing is known and nothing can be learnt.
+   */
+  async standing(name: string): Promise<NameStanding> {
+    const claim = await this.#claimOf(name);
+    if (claim === undefined) return { uuid: undefined, deletedAtMs: undefined };
+    if (claim.deletedAtMs !== undefined) return { uuid: undefined, deletedAtMs: claim.deletedAtMs };
+    return { uuid: claim.uuid, deletedAtMs: claim.freedAtMs };
   }
 
   /** The database; throws database_not_found. */
@@ -138,13 +146,20 @@ export class Databases {
     });
   }
 
+  async #claimOf(name: string): Promise<NameClaim | undefined> {
+    const cached = this.#cache.get(name);
+    if (!cached || recordOf(name, cached.claim) === undefined) return (await this.#read(name)).claim;
+    if (this.#world.monotonicMs() - cached.readAtMs < claimCacheMs) return cached.claim;
+    return this.#refreshes.get(name) ?? this.#refresh(name, cached.claim);
+  }
+
   /**
    * Reads a claim again, once for all callers. A store that does not answer leaves what is known to be true: databases go
    * on in an outage, and a deletion elsewhere is noticed when it ends.
    */
-  #refresh(name: string, known: DatabaseRecord): Promise<DatabaseRecord | undefined> {
+  #refresh(name: string, known: NameClaim | undefined): Promise<NameClaim | undefined> {
     const reading = this.#read(name)
-      .then(({ claim }) => recordOf(name, claim))
+      .then(({ claim }) => claim)
       .catch((error: unknown) => {
         if (error instanceof StoreError && error.kind !== "corrupt") return known;
         throw error;
@@ -174,7 +189,7 @@ export class Databases {
       if (existing !== undefined) return { record: existing, created: false };
       // A new life starts after the tombstone, so that tokens of the old one stay older than it.
       const createdAtMs = Math.max(this.#world.nowMs(), (claim?.deletedAtMs ?? 0) + 1);
-      const fresh: NameClaim = { uuid: newUuid(this.#world), createdAtMs, deletedAtMs: undefined };
+      const fresh: NameClaim = { uuid: newUuid(this.#world), createdAtMs, deletedAtMs: undefined, freedAtMs: claim?.deletedAtMs };
       const condition: PutCondition = version === undefined ? { kind: "absent" } : { kind: "version", version };
       if (await this.#put(name, fresh, condition)) {
         const record = recordOf(name, fresh);

@@ -57,7 +57,7 @@ export class BranchActs {
   /** Ends branches whose time is over, and lets go of history that has left the window, as far as they are open here. */
   async groom(uuid: string): Promise<void> {
     const { registry, branches, upkeep } = this.#options;
-    for (const { name } of await branches.removeExpired(uuid)) await registry.retire({ uuid, branch: name });
+    for (const { id, name } of await branches.removeExpired(uuid)) await registry.retire({ uuid, branch: name }, id);
     for (const database of registry.databases()) {
       if (database.opened.uuid === uuid && database.claimed && !database.poisoned) upkeep.trim(database.opened.head);
     }
@@ -82,8 +82,8 @@ export class BranchActs {
 
   async #delete(target: Target, name: string, deadlineMs: number): Promise<Answer<undefined>> {
     const { registry, branches, leftBehind } = this.#options;
-    await branches.remove(target.uuid, name);
-    await registry.retire({ uuid: target.uuid, branch: name });
+    const { id } = await branches.remove(target.uuid, name);
+    await registry.retire({ uuid: target.uuid, branch: name }, id);
     leftBehind(target.uuid);
     if (target.branch === name) return { value: undefined, txid: 0, durableTxid: 0 };
     return answerOf(await registry.use(target, deadlineMs), undefined);

@@ -5,6 +5,7 @@
  * Always true: a branch exists from the moment the catalog names it; whatever its head refers to is then not condemned.
  * Rewinding, which also exchanges the open file, is in engine/rewind.
  */
+import { assert } from "../base/assert.ts";
 import { invalid, ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { World } from "../base/world.ts";
@@ -15,7 +16,7 @@ import { mainBranch } from "../format/names.ts";
 import { headKey, poolId } from "../format/object-keys.ts";
 import type { NamedCheckpoint } from "../format/refs.ts";
 import { putImmutable } from "../store/settled-put.ts";
-import { BranchHead } from "./branch-head.ts";
+import { BranchHead, Fenced } from "./branch-head.ts";
 import type { Catalogs } from "./catalogs.ts";
 import { changeHistory, historyOf } from "./histories.ts";
 import { forkedHead, isRestorable, planOf, referenced, type Plan } from "./lines.ts";
@@ -32,7 +33,8 @@ export interface BranchParts {
   readonly source: (uuid: string) => PageSource;
 }
 
-const forkRacesMax = 8;
+const forkRacesMax = 32;
+const fenceRacesMax = 64;
 
 /** The txid that a checkpoint's name or a decimal number means, and how to restore it. Throws not_found. */
 export function planTo(parts: Pick<BranchParts, "world" | "pitrMs">, head: Head, history: History, to: string): Plan {
@@ -46,21 +48,38 @@ export function planTo(parts: Pick<BranchParts, "world" | "pitrMs">, head: Head,
 
 export class Branches {
   readonly #parts: BranchParts;
+  /** The end of the line of those who change a database's branches, by uuid: else each would make the others begin again. */
+  readonly #turns = new Map<string, Promise<void>>();
 
   constructor(parts: BranchParts) {
     this.#parts = parts;
   }
 
   /**
-   * Forks the branch of `parent` as its head stands, or as it was at a checkpoint or txid. The caller has shipped what
-   * the fork is to see.
+   * Forks the branch of `parent` as its head stands in the store, or as it was at a checkpoint or txid. The caller has
+   * shipped what the fork is to see.
    */
   async fork(parent: BranchHead, parentName: string, name: string, at: string | undefined, ttlSecs: number | undefined): Promise<BranchResults["fork"]> {
+    return this.#inTurn(parent.now.uuid, () => this.#fork(parent, parentName, name, at, ttlSecs));
+  }
+
+  #inTurn<Value>(uuid: string, act: () => Promise<Value>): Promise<Value> {
+    const mine = (this.#turns.get(uuid) ?? Promise.resolve()).then(act);
+    const end = mine.then(() => {}, () => {});
+    this.#turns.set(uuid, end);
+    void end.then(() => this.#turns.get(uuid) === end && this.#turns.delete(uuid));
+    return mine;
+  }
+
+  async #fork(parent: BranchHead, parentName: string, name: string, at: string | undefined, ttlSecs: number | undefined): Promise<BranchResults["fork"]> {
     const { catalogs, world } = this.#parts;
-    const { uuid } = parent.now;
+    const { uuid, branchId } = parent.now;
     for (let race = 0; race < forkRacesMax; race++) {
-      refuseTaken(await catalogs.get(uuid), name, world.nowMs());
-      const head = parent.now;
+      // The catalog first, then the head: what this head refers to was not condemned then, and if anything has been
+      // condemned since, maybe long ago and deleted by now, the catalog has changed and this begins again.
+      const catalog = await catalogs.get(uuid);
+      refuseTaken(catalog, name, world.nowMs());
+      const head = (await this.#readHead(uuid, branchId)).now;
       const history = await historyOf(this.#parts.source(uuid).store, head);
       const child = await this.#childOf(head, history, at);
       const nowMs = world.nowMs();
@@ -68,7 +87,7 @@ export class Branches {
       const branch: CatalogBranch = {
         name, id: child.branchId, createdAtMs: nowMs, ttlAtMs, parent: { name: parentName, id: head.branchId, forkTxid: child.txid },
       };
-      if (await this.#announce(uuid, branch, child)) return { branch: name, parent: parentName, forkTxid: child.txid, ttlAtMs };
+      if (await this.#announce(uuid, catalog?.seq ?? 0, branch, child)) return { branch: name, parent: parentName, forkTxid: child.txid, ttlAtMs };
     }
     throw new ServiceError("unavailable", "what the fork refers to is being collected; try again", { retryAfterSecs: 1 });
   }
@@ -85,8 +104,8 @@ export class Branches {
     return child;
   }
 
-  /** Writes the child's head, then makes it a branch; false when an object that it refers to was condemned meanwhile. */
-  async #announce(uuid: string, branch: CatalogBranch, child: Head): Promise<boolean> {
+  /** Writes the child's head, then makes it a branch; false when the catalog is no longer the one that the fork began with. */
+  async #announce(uuid: string, seq: number, branch: CatalogBranch, child: Head): Promise<boolean> {
     const { catalogs, world } = this.#parts;
     await putImmutable(this.#parts.source(uuid).store, headKey(uuid, child.branchId), encodeHead(child));
     world.crashPoint("fork-head-put");
@@ -100,7 +119,8 @@ export class Branches {
       }
       refuseTaken(catalog, branch.name, world.nowMs());
       if (!catalog.branches.some(({ id }) => id === branch.parent?.id)) throw new ServiceError("branch_not_found", `branch ${branch.parent?.name} was deleted meanwhile`);
-      if (catalog.condemned.some(({ key }) => needed.has(key))) return undefined;
+      if (catalog.seq !== seq) return undefined;
+      assert(!catalog.condemned.some(({ key }) => needed.has(key)), "what a head refers to is not condemned");
       announced = true;
       const others = catalog.branches.filter(({ name }) => name !== branch.name);
       return { branches: [...others, branch].sort((a, b) => compareBranchNames(a.name, b.name)) };
@@ -135,7 +155,7 @@ export class Branches {
   async remove(uuid: string, name: string): Promise<CatalogBranch> {
     if (name === mainBranch) throw invalid("the branch main cannot be deleted");
     const branch = await this.#parts.catalogs.branch(uuid, name);
-    await this.#takeOut(uuid, branch);
+    await this.#inTurn(uuid, () => this.#takeOut(uuid, branch));
     return branch;
   }
 
@@ -143,17 +163,29 @@ export class Branches {
   async removeExpired(uuid: string): Promise<readonly CatalogBranch[]> {
     const { catalogs, world } = this.#parts;
     const expired = (await catalogs.get(uuid))?.branches.filter(({ ttlAtMs }) => (ttlAtMs ?? Infinity) <= world.nowMs()) ?? [];
-    for (const branch of expired) await this.#takeOut(uuid, branch);
+    for (const branch of expired) await this.#inTurn(uuid, () => this.#takeOut(uuid, branch));
     return expired;
   }
 
   async #takeOut(uuid: string, branch: CatalogBranch): Promise<void> {
-    const head = await this.#readHead(uuid, branch.id);
-    if (head.exists) await head.claim(head.now.txid, true);
+    await this.#fence(uuid, branch.id);
     await this.#parts.catalogs.update(uuid, (catalog) => {
       const others = catalog.branches.filter(({ id }) => id !== branch.id);
       return others.length === catalog.branches.length ? undefined : { branches: others };
     });
+  }
+
+  /** Claims the branch, so that no writer's change of its head lands any more. A writer that is busy may win a few races before. */
+  async #fence(uuid: string, branchId: string): Promise<void> {
+    for (let race = 1; ; race++) {
+      const head = await this.#readHead(uuid, branchId);
+      try {
+        if (head.exists) await head.claim(head.now.txid, true);
+        return;
+      } catch (error) {
+        if (!(error instanceof Fenced) || race >= fenceRacesMax) throw error;
+      }
+    }
   }
 
   /** Names the state of the head. The same name for another state is already_exists. */

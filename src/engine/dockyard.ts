@@ -15,8 +15,8 @@ import type { Disk } from "../sqlite/wal.ts";
 import { BranchHead, Fenced } from "./branch-head.ts";
 import type { Catalogs } from "./catalogs.ts";
 import { Database, type DatabaseEvents } from "./database.ts";
-import { emptyDatabase, removeDatabase } from "./files.ts";
-import { openBranch, type Opened } from "./opening.ts";
+import { branchPath, emptyDatabase, removeDatabase } from "./files.ts";
+import { openBranch, removeFile, type Opened } from "./opening.ts";
 import type { PageSource } from "./pool-objects.ts";
 import type { EngineOptions, Target } from "./protocol.ts";
 import { Shipper, type ShippingParts } from "./shipper.ts";
@@ -45,6 +45,8 @@ export class Dockyard {
   readonly #held = new Map<string, BranchHead>();
   /** Branches that another node has claimed from us. */
   readonly #lost = new Set<string>();
+  /** How far each branch was answered from a handle that was given up, until its next claim: its file may come back with less. */
+  readonly #answered = new Map<string, number>();
 
   constructor(parts: DockyardParts) {
     this.#parts = parts;
@@ -62,7 +64,8 @@ export class Dockyard {
     // Branches whose time is over must not stay because the node was started anew meanwhile.
     if (catalog?.branches.some(({ ttlAtMs }) => ttlAtMs !== undefined)) this.#parts.mayCollect(uuid);
     const opening = { world, disk, store: source.store, press: source.press, databasesDirectory: engine.databasesDirectory, nodeId: engine.nodeId, empty: this.#empty, notice: events.notice, headLanded: this.#parts.headLanded };
-    const opened = await openBranch(opening, uuid, branch.id, this.#held.get(key), catalog !== undefined);
+    const found = await openBranch(opening, uuid, branch.id, this.#held.get(key), catalog !== undefined);
+    const opened: Opened = { ...found, knowsAll: found.knowsAll && found.state.txid >= (this.#answered.get(key) ?? 0) };
     let database: Database | undefined;
     const shipper = engine.shipping ? this.#shipper(opened, events, () => database!) : undefined;
     try {
@@ -92,6 +95,13 @@ export class Dockyard {
     const key = `${uuid}/${branchId}`;
     this.#held.delete(key);
     if (error instanceof Fenced && head.tenure) this.#lost.add(key);
+    this.#answered.set(key, Math.max(database.safeTxid, this.#answered.get(key) ?? 0));
+  }
+
+  /** Removes a deleted branch's file, which is closed. */
+  removeBranch(uuid: string, branchId: string): void {
+    this.#held.delete(`${uuid}/${branchId}`);
+    removeFile(branchPath(this.#parts.engine.databasesDirectory, uuid, branchId));
   }
 
   /** Removes a deleted database's files. */
@@ -113,6 +123,7 @@ export class Dockyard {
     }
     if (opened.head.tenure) return opened.head.tenure;
     const tenure = await takeTenure(this.#tenureParts(opened.uuid), opened);
+    this.#answered.delete(key);
     this.#held.delete(key);
     if (this.#held.size >= limits.headsHeldMax) this.#held.delete(this.#held.keys().next().value!);
     this.#held.set(key, opened.head);

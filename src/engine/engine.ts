@@ -145,11 +145,16 @@ export class Engine {
       );
       return;
     }
+    this.#reach(call, deadlineMs);
+  }
+
+  /** Runs the call on the open database. Looks anew after each wait: somebody may have taken the handle for itself meanwhile. */
+  #reach(call: EngineCall, deadlineMs: number): void {
     const database = this.#registry.current(call.target);
     if (database) return this.#run(call, database, deadlineMs);
     this.#registry
       .use(call.target, deadlineMs)
-      .then((opened) => this.#run(call, opened, deadlineMs))
+      .then(() => this.#reach(call, deadlineMs))
       .catch((error: unknown) => this.#fail(call.id, error, undefined));
   }
 

@@ -236,14 +236,14 @@ function tierOf(ref: SegmentRef): number {
 /**
  * Which of the head's references, from `from` up to and without `to`, to concatenate next: the newest ones, when enough
  * of one size have come together. Only deltas of this branch that nothing was cut from: what was cut off would come to
- * stand in the middle, and what another branch wrote is there already.
+ * stand in the middle, and what another branch wrote is there already. Nor across what is known to be `rotten`.
  */
-export function packDue(head: Head): { readonly from: number; readonly to: number } | undefined {
+export function packDue(head: Head, rotten: ReadonlySet<string> = new Set()): { readonly from: number; readonly to: number } | undefined {
   const { refs } = head;
   for (const tier of limits.packTierBytes.keys()) {
     let from = refs.length;
     let ofTier = 0;
-    for (; from > 0 && mayPack(refs[from - 1]!, head.branchId, tier); from--) if (tierOf(refs[from - 1]!) === tier) ofTier++;
+    for (; from > 0 && mayPack(refs[from - 1]!, head.branchId, tier) && !rotten.has(refs[from - 1]!.id); from--) if (tierOf(refs[from - 1]!) === tier) ofTier++;
     if (ofTier < limits.packRefsMin && refs.length - from < limits.packRefsMax) continue;
     let to = from;
     for (let bytes = 0; to < refs.length && (bytes += refs[to]!.bytes) <= limits.packBytesMax; ) to++;

@@ -36,8 +36,20 @@ export interface PoolObject extends SegmentBytes {
   readonly ref: SegmentRef;
 }
 
+/** An object is missing, or not what its references say. */
+export class RottenObject extends StoreError {
+  readonly id: string;
+
+  constructor(id: string, message: string, options?: { cause?: unknown }) {
+    super("corrupt", message, options);
+    this.id = id;
+  }
+}
+
 /** What an object or a tail segment must turn out to be. */
 interface Promised extends TxidRange {
+  /** Undefined for a tail segment. */
+  readonly id?: string;
   readonly kind: SegmentKind;
   readonly cut: boolean;
 }
@@ -58,8 +70,9 @@ export function provenTail(uuid: string, { bytes, ...range }: TailSegment): Segm
   return { bytes, indexes: provenIndexes("a head's tail segment", uuid, { ...range, kind: "delta", cut: false }, bytes) };
 }
 
-function corrupt(what: string, { firstTxid, lastTxid }: TxidRange, how: string, cause?: unknown): StoreError {
-  return new StoreError("corrupt", `${what} (transaction ids ${firstTxid} to ${lastTxid}) ${how}`, { cause });
+function corrupt(what: string, { id, firstTxid, lastTxid }: Promised, how: string, cause?: unknown): StoreError {
+  const message = `${what} (transaction ids ${firstTxid} to ${lastTxid}) ${how}`;
+  return id === undefined ? new StoreError("corrupt", message, { cause }) : new RottenObject(id, message, { cause });
 }
 
 /** What the segments say, if that is what was promised. */

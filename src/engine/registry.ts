@@ -15,7 +15,6 @@ import { Fenced } from "./branch-head.ts";
 import type { Database, DatabaseEvents } from "./database.ts";
 import type { Dockyard } from "./dockyard.ts";
 import { codeOf } from "./failures.ts";
-import { removeFile } from "./opening.ts";
 import type { EngineOptions, Target } from "./protocol.ts";
 
 export interface RegistryOptions {
@@ -72,7 +71,8 @@ export class Registry {
       if (this.#options.world.monotonicMs() > deadlineMs) throw new ServiceError("request_timeout", "the request's time was over before its database was open");
       const database = this.current(target);
       if (database) return database;
-      if (this.#open.has(key)) await this.retire(target);
+      const expired = this.#open.get(key);
+      if (expired) await this.retire(target, expired.opened.branchId);
       else await (this.#busy.get(key) ?? this.#occupy(key, () => this.#openBranch(key, target)));
     }
   }
@@ -86,12 +86,9 @@ export class Registry {
     await this.#options.dockyard.removeDatabase(uuid);
   }
 
-  /** Closes a branch that does not exist any more and removes its file. */
-  async retire(target: Target): Promise<void> {
-    const path = this.#open.get(keyOf(target))?.path;
-    await this.#close(keyOf(target), async () => {
-      if (path !== undefined) removeFile(path);
-    });
+  /** Closes a branch that does not exist any more and removes its file. Its name may be another branch's by now, which is left alone. */
+  async retire(target: Target, branchId: string): Promise<void> {
+    await this.#close(keyOf(target), async () => this.#options.dockyard.removeBranch(target.uuid, branchId), branchId);
   }
 
   /**
@@ -100,13 +97,17 @@ export class Registry {
    */
   async exclusively<Value>(target: Target, deadlineMs: number, act: (database: Database) => Promise<{ readonly value: Value; readonly afterwards: () => void }>): Promise<Value> {
     const key = keyOf(target);
-    const database = await this.use(target, deadlineMs);
+    let database = await this.use(target, deadlineMs);
+    // Whoever waited for the same handle may have taken it first.
+    while (this.#open.get(key) !== database) database = await this.use(target, deadlineMs);
     this.#open.delete(key);
     let outcome: { readonly value: Value } | { readonly error: unknown } | undefined;
     await this.#occupy(key, async () => {
       try {
         await this.#settled(database, deadlineMs);
         const { value, afterwards } = await act(database);
+        // Whoever came by the handle before it was taken asks for nothing that is not covered already.
+        while (!database.idle) await sleep(this.#options.world, lookAgainMs);
         database.close();
         afterwards();
         outcome = { value };
@@ -222,13 +223,16 @@ export class Registry {
     throw new ServiceError("overloaded", "every database handle of this node is in use", { retryAfterSecs: 1 });
   }
 
-  async #close(key: string, then: () => Promise<void>): Promise<void> {
+  /** Closes what is open under the key, or only the branch of that id, and calls `then`. */
+  async #close(key: string, then: () => Promise<void>, branchId?: string): Promise<void> {
     for (let look = 0; look < looksMax; look++) {
       const busy = this.#busy.get(key);
       const database = this.#open.get(key);
       if (busy) {
         // An opening that failed leaves nothing to close.
         await busy.catch(() => {});
+      } else if (database && branchId !== undefined && database.opened.branchId !== branchId) {
+        return then();
       } else if (database && !database.idle) {
         await sleep(this.#options.world, lookAgainMs);
       } else {

@@ -12,6 +12,8 @@ import { renameSync } from "node:fs";
 import { assert } from "../base/assert.ts";
 import { ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
+import type { Head } from "../format/head.ts";
+import type { History } from "../format/history.ts";
 import { poolId } from "../format/object-keys.ts";
 import { makeCanonical } from "../format/pages.ts";
 import type { SegmentRef } from "../format/refs.ts";

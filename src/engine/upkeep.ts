@@ -5,13 +5,15 @@
  * one change of the head that still fits, or leaves nothing but objects that nobody refers to.
  */
 import { StoreError } from "../base/errors.ts";
+import { limits } from "../base/limits.ts";
 import type { Permits } from "../base/permits.ts";
 import { poolId } from "../format/object-keys.ts";
 import { Fenced, type BranchHead } from "./branch-head.ts";
 import type { BranchParts } from "./branches.ts";
 import { changeHistory, withLine } from "./histories.ts";
-import { packDue, packed, planOf, rebased, rebaseDue, trimmed } from "./lines.ts";
+import { packDue, packed, planOf, rebased, rebaseDue, trimmed, type Plan } from "./lines.ts";
 import { pack, writeImages } from "./packing.ts";
+import { RottenObject } from "./pool-objects.ts";
 
 export interface UpkeepOptions {
   readonly parts: BranchParts;
@@ -26,6 +28,8 @@ export interface UpkeepOptions {
 export class Upkeep {
   readonly #options: UpkeepOptions;
   readonly #busy = new WeakSet<BranchHead>();
+  /** Objects that were found rotten or missing: nothing is made of them, and what lies beside them is kept short without them. */
+  readonly #rotten = new Set<string>();
   #running = 0;
 
   constructor(options: UpkeepOptions) {
@@ -39,7 +43,7 @@ export class Upkeep {
 
   /** Begins what is due for the branch, unless something is under way already. */
   consider(head: BranchHead): void {
-    if (this.#busy.has(head) || head.fenced || (packDue(head.now) === undefined && rebaseDue(head.now) === undefined)) return;
+    if (this.#busy.has(head) || head.fenced || (packDue(head.now, this.#rotten) === undefined && this.#rebasePlan(head) === undefined)) return;
     this.#begin(head, () => this.#work(head));
   }
 
@@ -58,6 +62,7 @@ export class Upkeep {
       .catch((error: unknown) => {
         // A store that does not answer, or a branch that was lost: the next publication brings the job back.
         if (error instanceof Fenced || (error instanceof StoreError && error.kind !== "corrupt")) return;
+        if (error instanceof RottenObject && this.#rotten.size < limits.rottenRememberedMax) this.#rotten.add(error.id);
         const what = error instanceof StoreError ? error.message : `a fault (${error instanceof Error ? error.name : "unknown"})`;
         this.#options.notice(`history could not be packed: ${what}`, uuid);
       })
@@ -68,8 +73,16 @@ export class Upkeep {
   }
 
   async #work(head: BranchHead): Promise<void> {
-    if (rebaseDue(head.now) !== undefined) await this.#rebase(head);
+    const plan = this.#rebasePlan(head);
+    if (plan) await this.#rebase(head, plan);
     else await this.#pack(head);
+  }
+
+  /** How to restore the state of which a base image is due; undefined when none is, or an object that it takes is rotten. */
+  #rebasePlan(head: BranchHead): Plan | undefined {
+    const txid = rebaseDue(head.now);
+    const plan = txid === undefined ? undefined : planOf(head.now, undefined, txid);
+    return plan && [...plan.images, ...plan.deltas].some(({ id }) => this.#rotten.has(id)) ? undefined : plan;
   }
 
   #newId(head: BranchHead): string {
@@ -80,7 +93,7 @@ export class Upkeep {
   }
 
   async #pack(head: BranchHead): Promise<void> {
-    const due = packDue(head.now);
+    const due = packDue(head.now, this.#rotten);
     if (!due) return;
     const inputs = head.now.refs.slice(due.from, due.to);
     const id = this.#newId(head);
@@ -98,11 +111,8 @@ export class Upkeep {
     this.#options.leftBehind(head.now.uuid);
   }
 
-  async #rebase(head: BranchHead): Promise<void> {
+  async #rebase(head: BranchHead, plan: Plan): Promise<void> {
     const { parts, scratchDirectory, bytesPut, leftBehind } = this.#options;
-    const txid = rebaseDue(head.now);
-    const plan = txid === undefined ? undefined : planOf(head.now, undefined, txid);
-    if (!plan) return;
     const { uuid, branchId } = head.now;
     const source = parts.source(uuid);
     const ids: string[] = [];

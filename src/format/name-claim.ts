@@ -8,7 +8,9 @@
  * | created_at | integer | Unix ms                                                                   |
  * | deleted_at | integer | Unix ms; present makes the object a tombstone: the name is free again, and |
  * |            |         | write tokens minted before this time are void                             |
+ * | freed_at   | integer | Unix ms; when the name was last taken from a database before this one     |
  *
+ * `freed_at` came later than the rest: a claim without it is read as one of a name that was never taken from anybody.
  * The uuid is born here, by a conditional create, so that two nodes that race for one name agree on one database.
  */
 import { bytesOf, utf8Of } from "../base/bytes.ts";
@@ -18,13 +20,15 @@ export interface NameClaim {
   readonly uuid: string;
   readonly createdAtMs: number;
   readonly deletedAtMs: number | undefined;
+  /** When the name was last taken from a database before this one, so that its tokens stay void in the next life. */
+  readonly freedAtMs?: number | undefined;
 }
 
 const formatVersion = 1;
 
 export function encodeNameClaim(claim: NameClaim): Uint8Array {
   return bytesOf(
-    JSON.stringify({ v: formatVersion, uuid: claim.uuid, created_at: claim.createdAtMs, deleted_at: claim.deletedAtMs }),
+    JSON.stringify({ v: formatVersion, uuid: claim.uuid, created_at: claim.createdAtMs, deleted_at: claim.deletedAtMs, freed_at: claim.freedAtMs }),
   );
 }
 
@@ -33,10 +37,10 @@ export function decodeNameClaim(bytes: Uint8Array): NameClaim {
   const text = utf8Of(bytes);
   try {
     const value = JSON.parse(text ?? "") as Record<string, unknown>;
-    const { v, uuid, created_at: createdAtMs, deleted_at: deletedAtMs } = value;
+    const { v, uuid, created_at: createdAtMs, deleted_at: deletedAtMs, freed_at: freedAtMs } = value;
     if (v === formatVersion && typeof uuid === "string" && Number.isSafeInteger(createdAtMs)
-      && (deletedAtMs === undefined || Number.isSafeInteger(deletedAtMs))) {
-      return { uuid, createdAtMs: createdAtMs as number, deletedAtMs: deletedAtMs as number | undefined };
+      && [deletedAtMs, freedAtMs].every((time) => time === undefined || Number.isSafeInteger(time))) {
+      return { uuid, createdAtMs: createdAtMs as number, deletedAtMs: deletedAtMs as number | undefined, freedAtMs: freedAtMs as number | undefined };
     }
   } catch (error) {
     throw new StoreError("corrupt", "a database name claim is not JSON", { cause: error });

@@ -8,7 +8,10 @@
  * | `db/<uuid>/head/<branch>`| what a branch consists of now                       | format/head           |
  * | `db/<uuid>/seg/<id>`     | page data; the pool that all branches draw from     | format/segment        |
  * | `db/<uuid>/hist/<id>`    | past lines of a branch and its named checkpoints    | format/history        |
+ * | `keys/signing`           | the signing key of the fleet, where it is kept here | control/signing-key   |
+ * | `keys/public/<kid>`      | a public key that a node has signed with            | control/key-set       |
  * | `purges/<uuid>`          | a deleted database whose objects are to be removed  | whoever purges        |
+ * | `audit/<ns>/<day>/<id>`  | events of a namespace, one flush of one node        | format/audit-event    |
  *
  * Always true: the objects of `seg/` and `hist/` never change; their id says who wrote them, and no id is given twice.
  */
@@ -22,6 +25,20 @@ export const nameClaimPrefix = "names/";
 
 /** The folder of deleted databases whose objects are still to be removed. */
 export const purgePrefix = "purges/";
+
+/** The signing key of the fleet, where it is kept in object storage. */
+export const signingKeyKey = "keys/signing";
+
+/** The folder of the public keys that nodes have signed with. */
+export const publicKeyPrefix = "keys/public/";
+
+/** A public key that a node has signed with, by its thumbprint. */
+export function publicKeyKey(kid: string): string {
+  return `${publicKeyPrefix}${kid}`;
+}
+
+/** The folder of all audit streams. */
+export const auditPrefix = "audit/";
 
 /** The claim of a database name: who owns it now, or the tombstone of who last did. */
 export function nameClaimKey(databaseName: string): string {
@@ -67,6 +84,24 @@ export function purgeKey(uuid: string): string {
 const ulid = "[0-7][0-9A-HJKMNP-TV-Z]{25}";
 const ulidPattern = new RegExp(`^${ulid}$`);
 const poolIdPattern = new RegExp(`^(${mainBranch}|${ulid})-(0|[1-9][0-9]{0,15})-(${ulid})$`);
+
+const auditKeyPattern = new RegExp(`^${auditPrefix}([a-z0-9_-]+)/(\\d{4}-\\d{2}-\\d{2})/(${ulid})-(${ulid})\\.jsonl$`);
+const ulidDigits = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+const ulidTimeDigits = 10;
+
+/** When a ULID was made, in Unix milliseconds. */
+export function ulidTimeMs(id: string): number {
+  let timeMs = 0;
+  for (const digit of id.slice(0, ulidTimeDigits)) timeMs = timeMs * ulidDigits.length + ulidDigits.indexOf(digit);
+  return timeMs;
+}
+
+/** The beginning of every ULID that is made in this millisecond. */
+function ulidTime(atMs: number): string {
+  let text = "";
+  for (let rest = atMs; text.length < ulidTimeDigits; rest = Math.floor(rest / ulidDigits.length)) text = ulidDigits[rest % ulidDigits.length]! + text;
+  return text;
+}
 
 /** Whether the text is a ULID. */
 export function isUlid(text: string): boolean {
@@ -122,4 +157,42 @@ export function readPoolId(reader: ByteReader): string {
   const id = reader.text(limits.poolIdBytesMax);
   reader.require(parsePoolId(id) !== undefined, "an object's id does not say which branch and epoch it is of");
   return id;
+}
+
+/** The folder of a namespace's audit stream. */
+export function auditStreamPrefix(namespace: string): string {
+  return `${auditPrefix}${namespace}/`;
+}
+
+/** The day of a time, in UTC, as `2026-01-31`. */
+export function dayOf(atMs: number): string {
+  return new Date(atMs).toISOString().slice(0, "2026-01-31".length);
+}
+
+/** One flush of a node into a namespace's audit stream. Keys sort by the time of their first event. */
+export interface AuditKey {
+  readonly namespace: string;
+  /** Of all its events, in UTC. */
+  readonly day: string;
+  /** The id of its first event. */
+  readonly firstId: string;
+  /** The identity of the node. */
+  readonly node: string;
+}
+
+/** The key of one flush. */
+export function auditKey({ namespace, day, firstId, node }: AuditKey): string {
+  return `${auditStreamPrefix(namespace)}${day}/${firstId}-${node}.jsonl`;
+}
+
+/** What sorts after every object whose first event happened before `atMs`, and before all others. */
+export function auditKeyAt(namespace: string, atMs: number): string {
+  return `${auditStreamPrefix(namespace)}${dayOf(atMs)}/${ulidTime(atMs)}`;
+}
+
+/** The parts of a key, or undefined for a foreign object. */
+export function parseAuditKey(key: string): AuditKey | undefined {
+  const [, namespace, day, firstId, node] = auditKeyPattern.exec(key) ?? [];
+  if (namespace === undefined || day === undefined || firstId === undefined || node === undefined) return undefined;
+  return { namespace, day, firstId, node };
 }

@@ -4,7 +4,7 @@
  * Owns the order of start and of stop: lock, store, engine, service, wires; and back. A part that fails to start stops
  * those before it.
  */
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { totalmem } from "node:os";
 import { join, resolve } from "node:path";
 import { limits } from "../base/limits.ts";
@@ -56,7 +56,14 @@ function descriptorsMax(): number {
 /** The node's identity, made once per data directory: heads say who claimed them, and a copy of a disk is told by it. */
 function nodeIdentity(directory: string, world: World): string {
   const path = join(directory, "node-id");
-  if (!existsSync(path)) writeFileSync(path, world.ulid(), { mode: 0o600, flush: true });
+  if (!existsSync(path)) {
+    // Whole or not at all, and kept: a node that forgets its name does not know its own writes again.
+    writeFileSync(`${path}.new`, world.ulid(), { mode: 0o600, flush: true });
+    renameSync(`${path}.new`, path);
+    const folder = openSync(directory, "r");
+    fsyncSync(folder);
+    closeSync(folder);
+  }
   return readFileSync(path, "utf8").trim();
 }
 

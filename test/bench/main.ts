@@ -1,9 +1,10 @@
-/** `npm run bench -- [writes|fsync|recalls [10000 …]|memory]`: every figure beside its floor, in the same run. */
+/** `npm run bench -- [writes|fsync|recalls [10000 …]|memory|storage [forks|cold|shipping|durable|puts …]]`: every figure beside its floor, in the same run. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { cpus } from "node:os";
 import { join } from "node:path";
 import { benchMemory } from "./memory.ts";
 import { benchRecalls } from "./recalls.ts";
+import { benchStorage } from "./storage.ts";
 import { benchFsync, benchWrites } from "./writes.ts";
 
 const asked = process.argv.slice(2);
@@ -13,6 +14,7 @@ const benches: Record<string, (directory: string) => Promise<void>> = {
   fsync: benchFsync,
   recalls: (directory) => benchRecalls(directory, numbers),
   memory: benchMemory,
+  storage: (directory) => benchStorage(directory, asked),
 };
 console.log(`Node ${process.version}, ${cpus().length} cores (${cpus()[0]?.model ?? "unknown"}); load and servers share them`);
 for (const [name, bench] of Object.entries(benches)) {

@@ -10,6 +10,10 @@ const isLong = process.env["PALIMPSEST_LONG"] === "1";
 const seeds = isLong ? [1, 2, 3, 4, 5] : [1];
 const fates = ["kill", "power", "loss"] as const;
 
+/** Which cases of the failure matrix a death at the point is. */
+const cases: Partial<Record<CrashPoint, string>> = { committed: "F02", synced: "F03", "segment-put": "F04", "head-landed": "F05", "pack-put": "F71", "image-put": "F71", "rewind-put": "F69", "rewind-landed": "F69" };
+const named = crashPoints.map((point) => [cases[point] === undefined ? "" : `${cases[point]}: `, point] as const);
+
 /** How often a story reaches each point. */
 async function reachedIn(seed: number): Promise<ReadonlyMap<CrashPoint, number>> {
   const { failure, reached, crashes, lines } = await playStory(seed);
@@ -31,7 +35,7 @@ async function expectSurvival(seed: number, plan: CrashPlan): Promise<void> {
   expect(crashes, told).toBeGreaterThanOrEqual(1);
 }
 
-describe.each(seeds)("F01 to F05: the story of seed %i", (seed) => {
+describe.each(seeds)("the story of seed %i", (seed) => {
   let reached: ReadonlyMap<CrashPoint, number> = new Map();
 
   test("it passes every crash point there is", { timeout: minuteMs }, async () => {
@@ -39,7 +43,7 @@ describe.each(seeds)("F01 to F05: the story of seed %i", (seed) => {
     expect(crashPoints.filter((point) => !reached.has(point))).toEqual([]);
   });
 
-  test.each(crashPoints)("whoever dies at `%s` leaves every acknowledged write, and object storage holds every durable one", { timeout: isLong ? 60 * minuteMs : minuteMs }, async (point) => {
+  test.each(named)("%swhoever dies at `%s` leaves every acknowledged write, and object storage holds every durable one", { timeout: isLong ? 60 * minuteMs : minuteMs }, async (_, point) => {
     const random = seeded(seed * 1_000 + crashPoints.indexOf(point));
     for (const nth of occurrences(reached.get(point) ?? 1, random)) {
       for (const fate of isLong ? fates : (["kill", "loss"] as const)) await expectSurvival(seed, { point, nth, fate });

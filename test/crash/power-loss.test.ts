@@ -87,7 +87,7 @@ async function inspect(directory: string, store: ObjectStore, known: ReadonlyMap
   return lost;
 }
 
-test("no acknowledged write is lost and no state is torn (seeds 1 to 3)", { timeout: 120_000 }, async () => {
+test("F20: no acknowledged write is lost and no state is torn (seeds 1 to 3)", { timeout: 120_000 }, async () => {
   for (const seed of [1, 2, 3]) {
     const { lost, interrupted } = await run(seed, true, 25);
     expect(lost, `seed ${seed}`).toBe(0);
@@ -95,7 +95,7 @@ test("no acknowledged write is lost and no state is torn (seeds 1 to 3)", { time
   }
 });
 
-test("negative control: with the fdatasync taken out, the same test sees losses", { timeout: 120_000 }, async () => {
+test("F20, negative control: with the fdatasync taken out, the same test sees losses", { timeout: 120_000 }, async () => {
   const { lost } = await run(1, false, 25);
   expect(lost).toBeGreaterThan(0);
 });

@@ -117,8 +117,10 @@ describe.skipIf(!hasS3Server)(`node loss on a real S3 server${s3ServerNeed}`, ()
   test(`F02, F03, F04, F05, F60: ${rounds} rounds of kill -9 with and without the disk (seed ${seed})`, { timeout: 60_000 + rounds * 15_000 }, async () => {
     const random = seeded(seed);
     const tally: Tally = { kills: 0, killsOfStarts: 0, acknowledged: 0, lost: 0, losses: { nothing: 0, databases: 0, everything: 0 } };
-    for (let store = 0; tally.kills < rounds; store++) await runStore(`loss-${store}/objects`, random, Math.min(roundsOfStore, rounds - tally.kills), tally);
-    console.log(JSON.stringify(tally));
+    for (let store = 0; tally.kills < rounds; store++) {
+      await runStore(`loss-${store}/objects`, random, Math.min(roundsOfStore, rounds - tally.kills), tally);
+      console.log(JSON.stringify(tally));
+    }
     expect(tally.acknowledged, "something was written in each round").toBeGreaterThan(rounds);
     // With fewer rounds chance may spare every standard write.
     if (rounds >= 12) expect(tally.lost, "the loss of a disk shows").toBeGreaterThan(0);

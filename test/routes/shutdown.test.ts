@@ -74,7 +74,7 @@ test("SIGINT stops an idle node cleanly, and leaves no log that would have to be
   expect(existsSync(join(directory, "db", uuid, "main.db-wal"))).toBe(false);
 });
 
-test("a second process on the same data directory refuses to start, and the first goes on", async () => {
+test("F24: a second process on the same data directory refuses to start, and the first goes on", async () => {
   const directory = join(temporaryDirectory(), "data");
   const first = await start(directory);
   await fill(first);

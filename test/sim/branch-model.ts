@@ -149,7 +149,8 @@ export class BranchModel {
 
   /** A claim has declared these transaction ids lost: the branch goes on above them from the state below them. */
   lost(firstTxid: number, lastTxid: number): void {
-    const acknowledged = this.#knownTxids().filter((txid) => txid >= firstTxid && txid <= lastTxid);
+    const alive = spansAt(this.#timelines[0]!, this, Infinity).filter(({ branch }) => branch === this);
+    const acknowledged = this.#knownTxids().filter((txid) => txid >= firstTxid && txid <= lastTxid && alive.some(({ after, to }) => txid > after && txid <= to));
     if (firstTxid <= this.durableTxid) throw new Violation(`${this.label}: a claim gives up txids from ${firstTxid} on, but ${this.durableTxid} is durable`);
     if (acknowledged.length > 0 && !this.mayLose) throw new Violation(`${this.label}: a claim gives up txids ${firstTxid} to ${lastTxid}, of which ${acknowledged.join(", ")} were answered, and no node was lost`);
     this.#timelines = this.#timelines.map((timeline) => [...timeline, { fromTxid: lastTxid, base: spansAt(timeline, this, firstTxid - 1) }]);
@@ -182,14 +183,14 @@ export class BranchModel {
 
   /** A txid at which what the branch held is known, for restores and rewinds; undefined when there is none yet. */
   pastTxid(random: () => number): number | undefined {
-    const spans = spansAt(this.#timelines[0]!, this, this.givenTxid);
+    const spans = spansAt(this.#timelines[0]!, this, Infinity);
     const known = this.#knownTxids().filter((txid) => spans.some((span) => span.branch === this && txid > span.after && txid <= span.to));
     return known.length === 0 ? undefined : known[Math.floor(random() * known.length)];
   }
 
   /** Tokens that certainly are there at the newest txid that was given. */
   present(kind: Kind): Change[] {
-    const spans = spansAt(this.#timelines[0]!, this, this.givenTxid);
+    const spans = spansAt(this.#timelines[0]!, this, Infinity);
     return [...this.database.changes.values()].filter((changes) => changes[0]!.kind === kind && verdictOf(changes, spans) === "yes").map((changes) => changes[0]!);
   }
 

@@ -10,13 +10,6 @@ import { BranchModel, Violation, type Change, type DatabaseModel, type Kind } fr
 import type { Scheduler } from "./scheduler.ts";
 import { ProcessGone, type SimNode } from "./sim-node.ts";
 
-/** What a simulation may ask of the engine. */
-export interface Abilities {
-  /** Page data goes to object storage: sync, durable writes, lost nodes. */
-  readonly ships: boolean;
-  readonly branches: boolean;
-}
-
 export interface ClientsOptions {
   /** The node that clients turn to; others may still run, superseded or about to be. */
   readonly node: () => SimNode;
@@ -24,7 +17,6 @@ export interface ClientsOptions {
   readonly isAlone: () => boolean;
   readonly scheduler: Scheduler;
   readonly random: () => number;
-  readonly abilities: Abilities;
   /** How far the head in object storage covers the branch, looked up behind everybody's back; undefined when there is none. */
   readonly coveredTxid: (branch: BranchModel) => number | undefined;
   /** Whether a claim has declared the transaction id lost. */
@@ -82,15 +74,14 @@ export class Clients {
   }
 
   async #one(database: DatabaseModel): Promise<void> {
-    const { abilities } = this.#options;
     const all = [...database.branches.values()].filter((branch) => !branch.doubtful);
     if (all.length === 0) return;
     const branch = all[Math.floor(this.#draw(all.length))]!;
     const choice = this.#draw(100);
-    if (choice < 50) return void (await this.write(branch, kinds[Math.floor(this.#draw(kinds.length))]!, abilities.ships && this.#draw(1) < 0.3));
+    if (choice < 50) return void (await this.write(branch, kinds[Math.floor(this.#draw(kinds.length))]!, this.#draw(1) < 0.3));
     if (choice < 57) return this.#remove(branch);
-    if (choice < 84 || !abilities.ships) return void (await this.read(branch, kinds[Math.floor(this.#draw(kinds.length))]!));
-    if (choice < 89 || !abilities.branches) return void (await this.sync(branch));
+    if (choice < 84) return void (await this.read(branch, kinds[Math.floor(this.#draw(kinds.length))]!));
+    if (choice < 89) return void (await this.sync(branch));
     return this.#changeBranches(branch, choice);
   }
 
@@ -243,7 +234,7 @@ export class Clients {
     const main = database.branches.get("main")!;
     const before = new Set(database.branches.values());
     const answer = await this.#branch(main, { act: "list" });
-    if (typeof answer === "string") return;
+    if (typeof answer === "string" || !answer.isTrusted) return;
     const listed = new Map(answer.value.branches.map((record) => [record.name, record]));
     for (const branch of before) {
       if (database.branches.get(branch.name) !== branch) continue;
@@ -306,7 +297,8 @@ export class Clients {
       case "request_timeout":
         return "unknown";
       case "branch_not_found":
-        if (isStray || branch.database.branches.get(branch.name) !== branch || branch.doubtful || this.#hasEnded(branch)) return "gone";
+        // Nodes that contend may have read the catalog before it changed.
+        if (isStray || !this.#options.isAlone() || branch.database.branches.get(branch.name) !== branch || branch.doubtful || this.#hasEnded(branch)) return "gone";
         break;
       case "invalid_request":
         if (what === "read sql" && error.message.includes("no such table")) return "nothing happened";

@@ -2,7 +2,6 @@
 import { expect, test } from "vitest";
 import { plotOf, simulate, type Bugs, type Outcome } from "./simulation.ts";
 
-const abilities = { ships: false, branches: false };
 /** As many as fit in half a minute; many more run apart, with `npm run sim`. */
 const seeds = 60;
 const minuteMs = 60_000;
@@ -14,7 +13,7 @@ function replay(seed: number): string {
 /** The first of these seeds whose run sees the planted bug. */
 async function caught(bugs: Bugs, seedsMax: number): Promise<Outcome | undefined> {
   for (let seed = 1; seed <= seedsMax; seed++) {
-    const outcome = await simulate(seed, { plot: plotOf(seed, abilities), bugs });
+    const outcome = await simulate(seed, { plot: plotOf(seed), bugs });
     if (outcome.failure) return outcome;
   }
   return undefined;
@@ -23,7 +22,7 @@ async function caught(bugs: Bugs, seedsMax: number): Promise<Outcome | undefined
 test(`seeds 1 to ${seeds}: nothing acknowledged is lost, every state read is a prefix, everything comes to rest`, { timeout: 5 * minuteMs }, async () => {
   const counts: Record<string, number> = {};
   for (let seed = 1; seed <= seeds; seed++) {
-    const outcome = await simulate(seed, { plot: plotOf(seed, abilities) });
+    const outcome = await simulate(seed, { plot: plotOf(seed) });
     if (outcome.failure) expect.fail(`seed ${seed}: ${outcome.failure.stack}\n${outcome.lines.join("\n")}\n${replay(seed)}`);
     for (const [what, count] of Object.entries(outcome.counts)) counts[what] = (counts[what] ?? 0) + count;
   }
@@ -32,9 +31,9 @@ test(`seeds 1 to ${seeds}: nothing acknowledged is lost, every state read is a p
 });
 
 test("the same seed gives the same trace", { timeout: minuteMs }, async () => {
-  const [first, second] = [await simulate(7, { plot: plotOf(7, abilities) }), await simulate(7, { plot: plotOf(7, abilities) })];
+  const [first, second] = [await simulate(7, { plot: plotOf(7) }), await simulate(7, { plot: plotOf(7) })];
   expect(second.traceHash).toBe(first.traceHash);
-  expect((await simulate(8, { plot: plotOf(8, abilities) })).traceHash).not.toBe(first.traceHash);
+  expect((await simulate(8, { plot: plotOf(8) })).traceHash).not.toBe(first.traceHash);
 });
 
 test("planted: a disk that claims to sync and does not (F20)", { timeout: minuteMs }, async () => {

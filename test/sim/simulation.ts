@@ -7,16 +7,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { EngineOptions } from "../../src/engine/protocol.ts";
 import { BranchModel, DatabaseModel, Violation, type Kind } from "./branch-model.ts";
-import { Clients, type Abilities } from "./clients.ts";
-import { HostileStore, noFaults, type StoreBugs, type StoreDose } from "./hostile-store.ts";
+import { Clients } from "./clients.ts";
+import { HostileStore, type StoreBugs, type StoreDose } from "./hostile-store.ts";
 import { Scheduler, stream } from "./scheduler.ts";
 import { soundDisk, type DiskDose } from "./sim-disk.ts";
-import { SimNode, type Crash } from "./sim-node.ts";
+import { ProcessGone, SimNode, type Crash } from "./sim-node.ts";
 import { StoreAudit, type Claim } from "./store-audit.ts";
 
 /** What a run does to the service. */
 export interface Plot {
-  readonly abilities: Abilities;
   readonly databases: number;
   readonly clientsPerDatabase: number;
   readonly callsPerClient: number;
@@ -54,12 +53,11 @@ const storyMsMax = 24 * 3_600_000;
 const lastLines = 60;
 
 /** The plot of a seed: most runs have some of everything, some have much of one thing. */
-export function plotOf(seed: number, abilities: Abilities): Plot {
+export function plotOf(seed: number): Plot {
   const random = stream(seed, "plot");
   const some = (chance: number, most: number): number => (random() < chance ? random() * most : 0);
   const small = random() < 0.5;
   return {
-    abilities,
     databases: 1 + Math.floor(random() * 3),
     clientsPerDatabase: 1 + Math.floor(random() * 3),
     callsPerClient: 40 + Math.floor(random() * 60),
@@ -107,7 +105,6 @@ class Simulation {
       isAlone: () => this.#nodes.every((node) => node === this.#node || !node.up),
       scheduler: this.#scheduler,
       random: stream(seed, "clients"),
-      abilities: plot.abilities,
       coveredTxid: (branch) => this.#audit.coveredTxid(branch),
       isLost: (branch, txid) => this.#audit.isLost(branch, txid),
       mayBeCorrupt: () => !this.#calm || this.#store.rotten.size > 0,
@@ -168,12 +165,11 @@ class Simulation {
 
   async #fault(): Promise<void> {
     const draw = this.#random();
-    const { ships } = this.#plot.abilities;
     const world = this.#node.world!;
-    if (ships && this.#random() < this.#plot.takeovers) return this.#takeover();
+    if (this.#random() < this.#plot.takeovers) return this.#takeover();
     if (draw < 0.3) return this.#crash("kill");
     if (draw < 0.55) return this.#crash("power");
-    if (draw < 0.65 && ships) return this.#crash("loss");
+    if (draw < 0.65) return this.#crash("loss");
     if (draw < 0.75) {
       world.skewMs += (this.#random() - 0.5) * 7_200_000;
       return;
@@ -192,7 +188,11 @@ class Simulation {
 
   async #stopInOrder(): Promise<void> {
     this.#clients.shut();
-    await Promise.race([this.#node.stop(), this.#scheduler.sleep(60_000)]);
+    // It may die on its way.
+    const stopping = this.#node.stop().catch((error: unknown) => {
+      if (!(error instanceof ProcessGone)) throw error;
+    });
+    await Promise.race([stopping, this.#scheduler.sleep(60_000)]);
     if (this.#node.up) this.#crash("kill");
   }
 
@@ -231,9 +231,9 @@ class Simulation {
 
   #claimed(uuid: string, name: string, { node, lost }: Claim): void {
     const branch = this.#databases.find((database) => database.uuid === uuid)?.branches.get(name);
-    this.#scheduler.note("-", `${node} claims ${name} of ${uuid}${lost.map(({ firstTxid, lastTxid }) => `, ${firstTxid} to ${lastTxid} are lost`).join("")}`);
+    this.#scheduler.note("-", `${node} claims ${name} of ${uuid}${lost ? `, ${lost.firstTxid} to ${lost.lastTxid} are lost` : ""}`);
     if (!branch) return;
-    for (const { firstTxid, lastTxid } of lost) branch.lost(firstTxid, lastTxid);
+    if (lost) branch.lost(lost.firstTxid, lost.lastTxid);
     if (node === this.#node.nodeId && this.#nodes.every((other) => other === this.#node || !other.up)) branch.mayLose = false;
   }
 
@@ -259,7 +259,7 @@ class Simulation {
     this.#crash(kind);
     await this.#restart();
     await this.#within(`the look after a last ${kind}`, this.#lookAtAll());
-    if (!this.#plot.abilities.ships || this.#store.rotten.size > 0) return;
+    if (this.#store.rotten.size > 0) return;
     await this.#within("syncing everything", this.#syncAll());
     await this.#restoreAll();
     this.#crash("loss");
@@ -270,7 +270,7 @@ class Simulation {
   async #lookAtAll(): Promise<void> {
     for (const branch of this.#branches()) {
       for (const kind of kinds) await this.#patiently(branch, () => this.#clients.read(branch, kind));
-      await this.#patiently(branch, () => this.#clients.write(branch, "kv", this.#plot.abilities.ships));
+      await this.#patiently(branch, () => this.#clients.write(branch, "kv", true));
       await this.#patiently(branch, () => this.#clients.read(branch, "kv"));
     }
   }
@@ -316,5 +316,3 @@ class Simulation {
 export async function simulate(seed: number, given: { readonly plot: Plot; readonly bugs?: Bugs; readonly keepTrace?: boolean }): Promise<Outcome> {
   return new Simulation(seed, given.plot, given.bugs ?? {}, given.keepTrace ? Infinity : lastLines).run();
 }
-
-export { noFaults, soundDisk };

@@ -31,8 +31,8 @@ interface Promised {
 /** A node has become the writer of a branch. */
 export interface Claim {
   readonly node: string;
-  /** Transaction ids that it declares lost. */
-  readonly lost: readonly TxidRange[];
+  /** Transaction ids that it declares lost, if any. */
+  readonly lost: TxidRange | undefined;
 }
 
 export class StoreAudit {
@@ -133,9 +133,11 @@ export class StoreAudit {
     if (head.txid > head.reservedTo && head.epoch > 0) breaks(`txid ${head.txid} is above the reserved ${head.reservedTo}`);
     this.#namesWhole(uuid, head);
     if (head.epoch > (was?.epoch ?? 0)) {
-      const known = new Set(was?.lost.map(({ firstTxid }) => firstTxid));
+      // What a claim gives up ends right below its own first transaction id; it may have been joined to an earlier gap.
+      const gapEnd = (head.tenures.at(-1)?.firstTxid ?? 1) - 1;
+      const covers = ({ firstTxid, lastTxid }: TxidRange): boolean => firstTxid <= gapEnd && lastTxid >= gapEnd;
       const name = this.#catalog(uuid)?.branches.find((branch) => branch.id === id)?.name ?? id;
-      this.#claimed(uuid, name, { node: head.node, lost: head.lost.filter(({ firstTxid }) => !known.has(firstTxid)) });
+      this.#claimed(uuid, name, { node: head.node, lost: was?.lost.some(covers) ? undefined : head.lost.find(covers) });
     }
   }
 

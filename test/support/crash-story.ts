@@ -18,7 +18,7 @@ import { HostileStore, noFaults, type StoreBugs } from "../sim/hostile-store.ts"
 import { Scheduler, stream } from "../sim/scheduler.ts";
 import { soundDisk } from "../sim/sim-disk.ts";
 import { SimNode, type Crash } from "../sim/sim-node.ts";
-import { StoreAudit } from "../sim/store-audit.ts";
+import { StoreAudit, type Claim } from "../sim/store-audit.ts";
 import { uuidOf } from "./inline-engine.ts";
 
 /** When and how the node dies. */
@@ -53,7 +53,7 @@ const callBudgetMs = 60_000;
 const storyMsMax = 3_600_000;
 const triesMax = 60;
 const bigBytes = 1024 * 1024;
-const lastLines = 160;
+const lastLines = 60;
 const engineOptions = { gcGraceMs: 5_000, pitrMs: 30_000, idleCloseMs: 20_000, logCheckpointBytes: 64 * 1024 };
 
 class Story {
@@ -77,7 +77,7 @@ class Story {
     this.#plan = plan;
     this.#random = stream(seed, "story");
     this.#scheduler = new Scheduler(seed, lastLines);
-    this.#audit = new StoreAudit(() => this.#store, (uuid, branch, { lost }) => this.#claimed(uuid, branch, lost));
+    this.#audit = new StoreAudit(() => this.#store, (uuid, branch, claim) => this.#claimed(uuid, branch, claim));
     this.#store = new HostileStore(this.#scheduler, seed, noFaults, bugs, (key, before, after) => this.#audit.changed(key, before, after));
     const options = { scheduler: this.#scheduler, seed, store: this.#store, directory: this.#directory, disk: () => soundDisk, diskLies: bugs.diskLies ?? false, engine: engineOptions };
     this.#nodes = [new SimNode("a", options), new SimNode("b", options)];
@@ -88,7 +88,6 @@ class Story {
       isAlone: () => true,
       scheduler: this.#scheduler,
       random: stream(seed, "clients"),
-      abilities: { ships: true, branches: true },
       coveredTxid: (branch) => this.#audit.coveredTxid(branch),
       isLost: (branch, txid) => this.#audit.isLost(branch, txid),
       mayBeCorrupt: () => false,
@@ -178,9 +177,10 @@ class Story {
   async #handOver(): Promise<void> {
     const [first, other] = this.#nodes as [SimNode, SimNode];
     for (const [from, to] of [[first, other], [other, first]] as const) {
-      if (!from.up) throw new Interrupted();
-      await from.stop();
-      if (this.#crashes > 0) throw new Interrupted();
+      await this.#must(async () => {
+        await from.stop();
+        return true;
+      });
       this.#node = to;
       to.start();
       for (const { branches } of this.#databases) await this.#burst(branches.get("main")!, 4);
@@ -365,9 +365,8 @@ class Story {
     }
   }
 
-  #claimed(uuid: string, name: string, lost: readonly { readonly firstTxid: number; readonly lastTxid: number }[]): void {
-    const branch = this.#databases.find((database) => database.uuid === uuid)?.branches.get(name);
-    for (const { firstTxid, lastTxid } of lost) branch?.lost(firstTxid, lastTxid);
+  #claimed(uuid: string, name: string, { lost }: Claim): void {
+    if (lost) this.#databases.find((database) => database.uuid === uuid)?.branches.get(name)?.lost(lost.firstTxid, lost.lastTxid);
   }
 
   #target(branch: BranchModel): { uuid: string; branch: string } {

@@ -35,11 +35,12 @@ export async function callRest(port: number, method: string, path: string, body?
   return { status: response.status, headers: response.headers, text, json };
 }
 
-/** Starts `palimpsest serve` from the sources and resolves when it is ready. */
-export async function startNodeProcess(dataDirectory: string, variables: Record<string, string> = {}): Promise<NodeProcess> {
+const serviceEntry = join(import.meta.dirname, "../../src/server/main.ts");
+
+/** Starts `palimpsest serve` from the sources, or another entry of a node, and resolves when it is ready. */
+export async function startNodeProcess(dataDirectory: string, variables: Record<string, string> = {}, entry = serviceEntry): Promise<NodeProcess> {
   const port = await freePort();
-  const main = join(import.meta.dirname, "../../src/server/main.ts");
-  const child = spawn(process.execPath, [main, "serve"], {
+  const child = spawn(process.execPath, [entry, "serve"], {
     env: { PATH: process.env["PATH"], SERVICE_DATA_DIR: dataDirectory, SERVICE_LISTEN: `127.0.0.1:${port}`, ...variables },
     stdio: ["ignore", "ignore", "pipe"],
   });

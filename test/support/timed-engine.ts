@@ -21,8 +21,15 @@ import type { ObjectStore } from "../../src/store/object-store.ts";
 import { Scheduler } from "../sim/scheduler.ts";
 import { SimWorld } from "../sim/sim-world.ts";
 import { inlineOptions, uuidOf } from "./inline-engine.ts";
+import { seeded } from "./random.ts";
 import { ScriptedStore } from "./scripted-store.ts";
 import { temporaryDirectory } from "./temporary.ts";
+
+/** Bytes of random text, which no press makes smaller. */
+export function noise(bytes: number, seed = 1): string {
+  const random = seeded(seed);
+  return Array.from({ length: bytes / 8 }, () => Math.floor(random() * 2 ** 32).toString(16).padStart(8, "0")).join("");
+}
 
 const soundDisk = { fdatasync: async () => {}, syncDirectory: async () => {} };
 

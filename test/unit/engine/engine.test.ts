@@ -120,7 +120,7 @@ describe("the fsync", () => {
     await client.close();
   });
 
-  test("a failed fsync ends the handle: nothing of it is acknowledged, what was acknowledged stays, and the database goes on", async () => {
+  test("F19: a failed fsync ends the handle: nothing of it is acknowledged, what was acknowledged stays, and the database goes on", async () => {
     const disk = new HeldDisk();
     const directory = temporaryDirectory();
     const { client, soon } = openInlineEngine(directory, { disk });
@@ -182,7 +182,7 @@ describe("room", () => {
     await client.close();
   });
 
-  test("core-11: with room for one handle, alternating between two databases loses nothing", async () => {
+  test("core-11, F28: with room for one handle, alternating between two databases loses nothing", async () => {
     const { client, engine, soon } = openInlineEngine(temporaryDirectory(), { options: { hotHandlesMax: 1 } });
     const targets = [1, 2, 3].map((number) => ({ uuid: uuidOf(number), branch: "main" }));
     for (let step = 0; step < 10; step++) for (const one of targets) await client.write(one, "kv.put", put(`k${step}`), soon());
@@ -195,7 +195,7 @@ describe("room", () => {
     await client.close();
   });
 
-  test("more databases than handles, all at once: everyone is served", async () => {
+  test("F28: more databases than handles, all at once: everyone is served", async () => {
     const { client, soon } = openInlineEngine(temporaryDirectory(), { options: { hotHandlesMax: 3 } });
     await Promise.all(Array.from({ length: 30 }, (_, index) => client.write({ uuid: uuidOf(index), branch: "main" }, "kv.put", put("k"), soon())));
     await client.close();

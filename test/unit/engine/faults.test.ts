@@ -61,7 +61,7 @@ function rawEngine(directory: string, disk: Disk = realDisk) {
   return { engine: own, events, call, write, keys };
 }
 
-describe("a failed fsync", () => {
+describe("F19: a failed fsync", () => {
   test("right after a crash it takes nothing of the recovered log", async () => {
     const directory = temporaryDirectory();
     const store = new MemoryStore();
@@ -185,7 +185,7 @@ describe("commands", () => {
   });
 });
 
-test("a burst of first uses does not pass the cap on open handles", async () => {
+test("F28: a burst of first uses does not pass the cap on open handles", async () => {
   const directory = temporaryDirectory();
   const { client, engine, soon } = openInlineEngine(directory, { options: { hotHandlesMax: 4 } });
   await Promise.all(Array.from({ length: 40 }, (_, index) => client.write({ uuid: uuidOf(index), branch: "main" }, "kv.put", put("k"), soon())));

@@ -1,7 +1,7 @@
 /** Back to an earlier state, by a commit that goes forward. */
 import { describe, expect, test } from "vitest";
 import { limits } from "../../../src/base/limits.ts";
-import { TimedEngine, VirtualTime } from "../../support/timed-engine.ts";
+import { noise, TimedEngine, VirtualTime } from "../../support/timed-engine.ts";
 
 function setup(options = {}): { time: VirtualTime; node: TimedEngine } {
   const time = new VirtualTime();
@@ -83,11 +83,10 @@ describe("a rewind", () => {
 
   test("goes across a new base image", async () => {
     const { time, node } = setup();
-    const body = "x".repeat(60_000);
     await fill(node, 2);
     for (let n = 0; time.history(node.uuid).lines.length === 0; n++) {
       expect(n).toBeLessThan(200);
-      await time.of(node.client.write(node.at("main"), "kv.put", { ns: "n", key: "big", value: Buffer.from(body + n) }, node.soon()));
+      await node.time.of(node.putting("big", "main", {}, noise(64 * 1024, n)));
       await time.pass(limits.shipIntervalMs + 10);
     }
     expect(time.head(node.uuid).fromTxid).toBeGreaterThan(2);

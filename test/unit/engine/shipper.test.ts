@@ -4,9 +4,8 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { limits } from "../../../src/base/limits.ts";
 import { Connection } from "../../../src/sqlite/connection.ts";
-import { seeded } from "../../support/random.ts";
 import type { Fate } from "../../support/scripted-store.ts";
-import { TimedEngine, VirtualTime } from "../../support/timed-engine.ts";
+import { noise, TimedEngine, VirtualTime } from "../../support/timed-engine.ts";
 
 const KiB = 1024;
 const MiB = 1024 * KiB;
@@ -15,12 +14,6 @@ function setup(options = {}): { time: VirtualTime; node: TimedEngine } {
   const time = new VirtualTime();
   time.store.audit();
   return { time, node: new TimedEngine(time, options) };
-}
-
-/** Bytes of random text, which no press makes smaller. */
-function noise(bytes: number, seed = 1): string {
-  const random = seeded(seed);
-  return Array.from({ length: bytes / 8 }, () => Math.floor(random() * 2 ** 32).toString(16).padStart(8, "0")).join("");
 }
 
 const logBytes = (node: TimedEngine): number => statSync(join(node.directory, "db", node.uuid, "main.db-wal")).size;
@@ -85,7 +78,7 @@ describe("when groups are shipped", () => {
   });
 
   test("segments-03: the bytes put stay in proportion to the bytes changed", async () => {
-    const { time, node } = setup();
+    const { node } = setup();
     await node.put("first", "main", { durable: true });
     await node.sql(["CREATE TABLE big (body TEXT)", ...Array.from({ length: 30 }, (_, n) => `INSERT INTO big VALUES ('${noise(100 * KiB, n)}')`)]);
     await node.sync();

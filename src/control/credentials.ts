@@ -1,0 +1,96 @@
+/**
+ * From a bearer credential to who it is.
+ *
+ * Always true: whatever is wrong with a credential, the caller learns only that it is not good, or that it has expired;
+ * a credential is remembered by its hash alone. Must not know: what the identity may do (control/access).
+ */
+import { createHmac, hash, hkdfSync, timingSafeEqual } from "node:crypto";
+import { ServiceError } from "../base/errors.ts";
+import { limits } from "../base/limits.ts";
+import type { World } from "../base/world.ts";
+import type { PlatformIdentity, TokenIdentity } from "./identity.ts";
+import type { SigningKey } from "./signing-key.ts";
+import type { Tokens } from "./tokens.ts";
+
+/** What a node needs to tell callers apart. */
+export interface CredentialsOptions {
+  readonly tokens: Tokens;
+  readonly signingKey: SigningKey;
+  /** Undefined where authentication is off: then no credential is the platform's. */
+  readonly platformKey: string | undefined;
+  readonly world: World;
+}
+
+/** The key of the calls between nodes where none is set: the same on every node that has the signing key. */
+export function derivedClusterKey(signingKey: SigningKey): string {
+  return derived(signingKey, "palimpsest cluster key").toString("base64url");
+}
+
+/** The refusal of a call without a good credential. */
+export function unauthorized(reason: "missing" | "invalid" | "expired"): ServiceError {
+  const messages = {
+    missing: "this call needs a credential: Authorization: Bearer",
+    invalid: "the credential is not valid",
+    expired: "the token has expired",
+  };
+  return new ServiceError("unauthorized", messages[reason]);
+}
+
+export class Credentials {
+  readonly #options: CredentialsOptions;
+  readonly #hashKey: Buffer;
+  readonly #platform: { readonly digest: Buffer; readonly identity: PlatformIdentity } | undefined;
+  /** Tokens that have been verified, by the SHA-256 of the whole token; the oldest are forgotten first. */
+  readonly #verified = new Map<string, TokenIdentity>();
+
+  constructor(options: CredentialsOptions) {
+    const { signingKey, platformKey } = options;
+    this.#options = options;
+    this.#hashKey = derived(signingKey, "palimpsest credential hash");
+    if (platformKey !== undefined) this.#platform = { digest: digestOf(platformKey), identity: { kind: "platform", hash: this.#hashOf(platformKey) } };
+  }
+
+  /** Who bears the credential. Throws unauthorized when there is none or it is not good. */
+  async identify(credential: string | undefined): Promise<PlatformIdentity | TokenIdentity> {
+    if (credential === undefined) throw unauthorized("missing");
+    const digest = digestOf(credential);
+    const platform = this.#platform;
+    // Digests have one length and say nothing of their origin, so the comparison takes the same time for every guess.
+    if (platform && timingSafeEqual(digest, platform.digest)) return platform.identity;
+    const key = digest.toString("base64");
+    const known = this.#verified.get(key);
+    if (known !== undefined) {
+      if (known.expiresAtMs + limits.tokenLeewayMs > this.#options.world.nowMs()) return known;
+      this.#verified.delete(key);
+      throw unauthorized("expired");
+    }
+    const claims = await this.#options.tokens.verify(credential);
+    if (claims === "expired" || claims === "invalid") throw unauthorized(claims);
+    const identity: TokenIdentity = { kind: "token", hash: this.#hashOf(credential), ...claims };
+    this.#remember(key, identity);
+    return identity;
+  }
+
+  #remember(key: string, identity: TokenIdentity): void {
+    if (this.#verified.size >= limits.tokensRememberedMax) {
+      const oldest = this.#verified.keys().next().value;
+      if (oldest !== undefined) this.#verified.delete(oldest);
+    }
+    this.#verified.set(key, identity);
+  }
+
+  /** Keyed, so that nobody who reads a log or the audit stream can test a guess of a key against it. */
+  #hashOf(credential: string): string {
+    return createHmac("sha256", this.#hashKey).update(credential).digest("hex").slice(0, limits.credentialHashDigits);
+  }
+}
+
+function digestOf(credential: string): Buffer {
+  return hash("sha256", credential, "buffer");
+}
+
+/** A key for one purpose, from which neither the signing key nor another purpose's key can be found. */
+function derived(signingKey: SigningKey, purpose: string): Buffer {
+  const secret = signingKey.privateKey.export({ format: "der", type: "pkcs8" });
+  return Buffer.from(hkdfSync("sha256", secret, Buffer.alloc(0), purpose, 32));
+}

@@ -1,0 +1,82 @@
+/**
+ * Tokens: what is written into one, how it is signed, and what makes one good.
+ *
+ * A token is a JWT signed with EdDSA whose header names the key (`kid`). Claims: `db` and `uuid` (one database), or `ns`
+ * (the profiles of a namespace); `scope`; `iat` and `exp` in seconds; `jti`. Always true: a token that verifies was made
+ * by `mint` of a node with the same key; nothing else of a header is believed.
+ */
+import { errors, jwtVerify, SignJWT, type JWTPayload } from "jose";
+import { limits } from "../base/limits.ts";
+import type { World } from "../base/world.ts";
+import { isDatabaseName, isNamePart } from "../format/names.ts";
+import { scopeNamed, type ScopeName, type TokenIdentity } from "./identity.ts";
+import type { SigningKey } from "./signing-key.ts";
+
+/** What a token is to cover. */
+export type TokenSubject = { readonly database: { readonly name: string; readonly uuid: string } } | { readonly namespace: string };
+
+/** What a token that verifies says. */
+export type TokenClaims = Omit<TokenIdentity, "kind" | "hash">;
+
+/** Why a token is not good; `expired` only when it was once. */
+export type TokenFault = "expired" | "invalid";
+
+const algorithm = "EdDSA";
+
+export class Tokens {
+  readonly #key: SigningKey;
+  readonly #world: World;
+
+  constructor(key: SigningKey, world: World) {
+    this.#key = key;
+    this.#world = world;
+  }
+
+  /** Signs a token that is good from now for so many seconds. */
+  async mint(subject: TokenSubject, scope: ScopeName, lifetimeSecs: number): Promise<string> {
+    const issuedAt = Math.floor(this.#world.nowMs() / 1_000);
+    const covers = "namespace" in subject ? { ns: subject.namespace } : { db: subject.database.name, uuid: subject.database.uuid };
+    return new SignJWT({ ...covers, scope })
+      .setProtectedHeader({ alg: algorithm, kid: this.#key.kid, typ: "JWT" })
+      .setIssuedAt(issuedAt)
+      .setExpirationTime(issuedAt + lifetimeSecs)
+      .setJti(this.#world.ulid())
+      .sign(this.#key.privateKey);
+  }
+
+  /** What the token says, or why it is not good. */
+  async verify(token: string): Promise<TokenClaims | TokenFault> {
+    if (token.length > limits.tokenBytesMax) return "invalid";
+    const nowMs = this.#world.nowMs();
+    try {
+      const { payload, protectedHeader } = await jwtVerify(token, this.#key.publicKey, {
+        algorithms: [algorithm],
+        clockTolerance: limits.tokenLeewayMs / 1_000,
+        currentDate: new Date(nowMs),
+      });
+      if (protectedHeader.kid !== this.#key.kid) return "invalid";
+      return claimsOf(payload, nowMs) ?? "invalid";
+    } catch (error) {
+      if (error instanceof errors.JWTExpired) return "expired";
+      if (error instanceof errors.JOSEError) return "invalid";
+      throw error;
+    }
+  }
+}
+
+/** The claims, when all of them are there and of their form. */
+function claimsOf({ db, uuid, ns, scope: scopeText, iat, exp, jti }: JWTPayload, nowMs: number): TokenClaims | undefined {
+  const scope = scopeNamed(scopeText);
+  if (scope === undefined || typeof jti !== "string" || !isTime(iat) || !isTime(exp)) return undefined;
+  const [issuedAtMs, expiresAtMs] = [iat * 1_000, exp * 1_000];
+  // The library leaves a time of issue in the future alone.
+  if (issuedAtMs > nowMs + limits.tokenLeewayMs) return undefined;
+  const times = { issuedAtMs, expiresAtMs };
+  if (typeof ns === "string" && isNamePart(ns) && db === undefined && uuid === undefined) return { scope, namespace: ns, database: undefined, ...times };
+  if (typeof db !== "string" || !isDatabaseName(db) || typeof uuid !== "string" || ns !== undefined) return undefined;
+  return { scope, namespace: undefined, database: { name: db, uuid }, ...times };
+}
+
+function isTime(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}

@@ -1,0 +1,126 @@
+/** The catalog of a database: changed by compare-and-set, to the newest there is, whatever becomes of the answers. */
+import { describe, expect, test } from "vitest";
+import { ServiceError, StoreError } from "../../../src/base/errors.ts";
+import { realWorld } from "../../../src/base/world.ts";
+import { Catalogs } from "../../../src/engine/catalogs.ts";
+import { decodeCatalog, type Catalog, type CatalogBranch } from "../../../src/format/catalog.ts";
+import { catalogKey } from "../../../src/format/object-keys.ts";
+import { seeded } from "../../support/random.ts";
+import { uuidOf } from "../../support/inline-engine.ts";
+import { ScriptedStore, type Fate } from "../../support/scripted-store.ts";
+
+const uuid = uuidOf(1);
+const world = realWorld();
+const stored = (store: ScriptedStore): Catalog => decodeCatalog(store.read(catalogKey(uuid))!.bytes);
+const kindOf = (promise: Promise<unknown>): Promise<string> =>
+  promise.then(() => "done", (error: unknown) => (error instanceof StoreError ? error.kind : error instanceof ServiceError ? error.code : String(error)));
+
+function branchOf(name: string, ttlAtMs?: number): CatalogBranch {
+  return { name, id: world.ulid(), createdAtMs: 1, parent: { name: "main", id: "main", forkTxid: 0 }, ttlAtMs };
+}
+
+/** Adds the branch, unless it is there. */
+const adding = (branch: CatalogBranch) => (catalog: Catalog) => (catalog.branches.some(({ id }) => id === branch.id) ? undefined : { branches: [...catalog.branches, branch].sort((a, b) => (a.name === "main" ? -1 : b.name === "main" ? 1 : a.name < b.name ? -1 : 1)) });
+
+describe("catalogs", () => {
+  test("of a database that nobody has written have one branch, main, and no object", async () => {
+    const store = new ScriptedStore();
+    const catalogs = new Catalogs(store, world);
+    expect(await catalogs.get(uuid)).toBeUndefined();
+    expect(await catalogs.branch(uuid, "main")).toMatchObject({ id: "main" });
+    expect(await kindOf(catalogs.branch(uuid, "x"))).toBe("branch_not_found");
+    expect(store.keys()).toEqual([]);
+  });
+
+  test("are read once and then known; fresh reads again", async () => {
+    const store = new ScriptedStore();
+    const catalogs = new Catalogs(store, world);
+    await catalogs.ensure(uuid);
+    const before = store.count("get");
+    for (let n = 0; n < 5; n++) await catalogs.branch(uuid, "main");
+    expect(store.count("get")).toBe(before);
+    const other = new Catalogs(store, world);
+    await other.update(uuid, adding(branchOf("x")));
+    expect(await kindOf(catalogs.branch(uuid, "x"))).toBe("branch_not_found");
+    await catalogs.fresh(uuid);
+    expect(await kindOf(catalogs.branch(uuid, "x"))).toBe("done");
+  });
+
+  test("ensure makes one once, however many ask", async () => {
+    const store = new ScriptedStore();
+    await Promise.all(Array.from({ length: 4 }, () => new Catalogs(store, world).ensure(uuid)));
+    expect(stored(store).seq).toBe(1);
+  });
+
+  test("changes made at once by several, from whatever they knew, are all there", async () => {
+    const store = new ScriptedStore();
+    const several = Array.from({ length: 5 }, () => new Catalogs(store, world));
+    for (const catalogs of several) await catalogs.get(uuid);
+    await Promise.all(Array.from({ length: 30 }, (_, n) => several[n % 5]!.update(uuid, adding(branchOf(`b${n}`)))));
+    expect(stored(store).branches).toHaveLength(31);
+    expect(stored(store).seq).toBe(30);
+  });
+
+  test("a change may refuse, and then nothing is put", async () => {
+    const store = new ScriptedStore();
+    const catalogs = new Catalogs(store, world);
+    await catalogs.ensure(uuid);
+    expect(await kindOf(catalogs.update(uuid, () => { throw new ServiceError("already_exists", "taken"); }))).toBe("already_exists");
+    expect(stored(store).seq).toBe(1);
+  });
+
+  test("a branch ends when its time is over, with no sweep", async () => {
+    const store = new ScriptedStore();
+    const catalogs = new Catalogs(store, world);
+    await catalogs.update(uuid, adding(branchOf("gone", world.nowMs() - 1)));
+    await catalogs.update(uuid, adding(branchOf("there", world.nowMs() + 60_000)));
+    expect(await kindOf(catalogs.branch(uuid, "gone"))).toBe("branch_not_found");
+    expect(await kindOf(catalogs.branch(uuid, "there"))).toBe("done");
+  });
+
+  test("F76: a deleted database has no branches, main neither", async () => {
+    const store = new ScriptedStore();
+    const catalogs = new Catalogs(store, world);
+    await catalogs.update(uuid, () => ({ deletedAtMs: 5 }));
+    expect(await kindOf(catalogs.branch(uuid, "main"))).toBe("database_not_found");
+  });
+
+  test("a catalog under another database's name is corrupt", async () => {
+    const store = new ScriptedStore();
+    await new Catalogs(store, world).ensure(uuid);
+    await store.calm.put(catalogKey(uuidOf(2)), store.read(catalogKey(uuid))!.bytes, { kind: "absent" });
+    expect(await kindOf(new Catalogs(store, world).get(uuidOf(2)))).toBe("corrupt");
+  });
+
+  test("F30, F31: under random fates every change that was told as done is there once, and none is half", async () => {
+    for (let seed = 1; seed <= 60; seed++) {
+      const random = seeded(seed);
+      const store = new ScriptedStore();
+      const landings: (() => void)[] = [];
+      store.fateOf = (verb): Fate => {
+        if (random() < 0.6) return "fine";
+        if (verb !== "put") return "refused";
+        if (random() < 0.3) return { late: new Promise<void>((resolve) => landings.push(resolve)) };
+        return (["answerLost", "requestLost", "refused"] as const)[Math.floor(random() * 3)]!;
+      };
+      let last = 0;
+      store.watch = (_, before, after) => {
+        const { seq } = decodeCatalog(after!);
+        expect(seq).toBe(last + 1);
+        if (before) expect(decodeCatalog(before).seq).toBe(last);
+        last = seq;
+      };
+      const several = [new Catalogs(store, world), new Catalogs(store, world)];
+      const done: string[] = [];
+      for (let n = 0; n < 40; n++) {
+        const name = `b${n}`;
+        if ((await kindOf(several[n % 2]!.update(uuid, adding(branchOf(name))))) === "done") done.push(name);
+        if (random() < 0.3) landings.splice(Math.floor(random() * landings.length), 1)[0]?.();
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+      const names = stored(store).branches.map(({ name }) => name);
+      expect(names.filter((name) => done.includes(name)).toSorted(), `seed ${seed}`).toEqual(done.toSorted());
+      expect(new Set(names).size).toBe(names.length);
+    }
+  });
+});
