@@ -41,6 +41,8 @@ export const limits = {
   contentsBytesMax: 32 * MiB,
   /** Sweeps delete at most this many rows a turn, so that a sweep never holds a database's queue for long. */
   sweepRowsMax: 500,
+  /** And look at no more rows a turn to find them. */
+  sweepLooksMax: 2_000,
 
   // Transcript
   turnsDefault: 20,
@@ -227,6 +229,16 @@ export const limits = {
   /** The least duration a policy may set, and so the least ceiling above it. */
   policySecsMin: 60,
 
+  // Governance (format/policy, control/policies)
+  policyBytesMax: 32 * KiB,
+  policyDepthMax: 8,
+  /** Policies of namespaces and profiles that a node remembers, their known fields only; the least recently used go first. */
+  policiesCachedMax: 100_000,
+  /** How long an erasure can be undone when no policy says. */
+  erasureGraceSecsDefault: 86_400,
+  /** Databases whose retention a thread remembers; one that is forgotten is said again by the database's next call. */
+  retentionsHeldMax: 100_000,
+
   // Formats at rest (format/)
   /** SQLite's page types are told by their first byte, which holds only below 2^25 pages. */
   databasePagesMax: 2 ** 25 - 1,
@@ -302,6 +314,36 @@ export const limits = {
   upkeepAtOnceMax: 1,
   /** How long a stopping node tries to ship what is left; the rest stays in the log. */
   lastShipMs: 8_000,
+
+  // Audit (control/audit-log, control/audit-streams)
+  /** Events that wait to be stored, about half a KiB each; further ones are counted and left out. */
+  auditEventsMax: 20_000,
+  /** Of these, refusals of callers whom nobody knows: a flood of them must not crowd out what the others do. */
+  auditStrangersMax: 5_000,
+  /** Namespaces in whose streams gaps are counted; further ones only in the node's total. */
+  auditGapsMax: 1_000,
+  /** An event whose namespace has no readable policy for so long is counted as left out. */
+  auditUnknownMsMax: 60_000,
+  /** So many events that wait are stored at once, whatever the interval. */
+  auditFlushEvents: 1_000,
+  auditObjectEventsMax: 1_000,
+  /** Time between the first and the last event of an object: a reader of a window looks back by as much. */
+  auditObjectSpanMs: 60_000,
+  /** Streams whose chain a node remembers; that of another is looked up in object storage. */
+  auditStreamsHeldMax: 10_000,
+  auditRequestsAtOnceMax: 16,
+  /** How long a stopping node tries to store what is left. */
+  auditDrainMs: 5_000,
+  auditRetryMs: 500,
+  /** Objects that one page reads at most: with a narrow filter it ends early, and the next one goes on. */
+  auditObjectsReadMax: 1_000,
+  auditPageDefault: 100,
+  auditPageMax: 1_000,
+  /** Keys that are listed to find a node's newest event in a stream; beyond them its chain begins anew. */
+  auditChainKeysMax: 100_000,
+  auditSweepMs: 3_600_000,
+  /** Objects that one sweep removes; the rest waits for the next one. */
+  auditSweepObjectsMax: 100_000,
 
   // Object storage
   /** One attempt of a request must have its answer by then; an answer's body has as long again. */

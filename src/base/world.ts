@@ -5,7 +5,7 @@
  * Date.now, performance.now, setTimeout or the system's random source (test/tidy.test.ts holds it).
  */
 import { randomBytes } from "node:crypto";
-import { monotonicFactory, type ULIDFactory } from "ulid";
+import { incrementBase32, monotonicFactory, type ULIDFactory } from "ulid";
 
 /** Every place where a crash is interesting: between two durable steps of one deed. */
 export const crashPoints = [
@@ -56,6 +56,11 @@ export function sleep(world: World, delayMs: number): Promise<void> {
   return new Promise((resolve) => {
     world.after(delayMs, resolve);
   });
+}
+
+/** The ULID that sorts right after the given one. */
+export function ulidAfter(ulid: string): string {
+  return incrementBase32(ulid);
 }
 
 const randomPoolBytes = 4_096;

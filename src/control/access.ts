@@ -35,6 +35,9 @@ export type Decision =
   /** The credential is good and not for this. */
   | { readonly kind: "forbidden"; readonly message: string };
 
+/** What the bearer of a revoked token is told. */
+export const predatesDeletion = "the token predates the database's deletion; a fresh token is needed";
+
 const allow: Decision = { kind: "allow" };
 
 function forbidden(message: string): Decision {
@@ -54,7 +57,7 @@ export function decide(asked: { readonly rule: AccessRule; readonly identity: Id
   if (uncovered !== undefined) return forbidden(uncovered);
   if (rule.scope !== undefined && !scopeIncludes(identity.scope, rule.scope)) return forbidden(`this call needs a token of scope ${rule.scope}, and this one has scope ${identity.scope}`);
   if (target.kind === "database" && target.standing && isRevoked(identity, rule.scope, target.standing)) {
-    return forbidden("the token predates the database's deletion; a fresh token is needed");
+    return forbidden(predatesDeletion);
   }
   return allow;
 }

@@ -8,9 +8,9 @@
 import { assert } from "../base/assert.ts";
 import { ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import type { World } from "../base/world.ts";
+import { ulidAfter, type World } from "../base/world.ts";
 import { decodeHead, encodeHead, hashOf, type Head, type Tenure, type TxidRange } from "../format/head.ts";
-import { headKey } from "../format/object-keys.ts";
+import { headKey, poolId } from "../format/object-keys.ts";
 import type { ObjectStore, PutCondition } from "../store/object-store.ts";
 import { settledPut } from "../store/settled-put.ts";
 
@@ -61,6 +61,7 @@ export class BranchHead {
   #fenced = false;
   /** The end of the line of those who want to change the head. */
   #turn: Promise<unknown> = Promise.resolve();
+  #newestUlid = "";
   /** Objects that are being uploaded and not published yet, oldest name first. */
   readonly #uploading = new Set<string>();
 
@@ -140,9 +141,17 @@ export class BranchHead {
     return this.#head;
   }
 
-  /** A name for an object that will be published by a later update. */
-  beginUpload(id: string): void {
+  /**
+   * A name for an object that will be published by a later update; until `endUpload` no collector takes it for garbage.
+   * It sorts behind what heads of this epoch have called settled, also after a restart under a clock that went back.
+   */
+  beginUpload(): string {
+    const { branchId, epoch, settledUlid } = this.#head;
+    const ulid = this.#options.world.ulid();
+    this.#newestUlid = ulid > settledUlid && ulid > this.#newestUlid ? ulid : ulidAfter(settledUlid > this.#newestUlid ? settledUlid : this.#newestUlid);
+    const id = poolId(branchId, epoch, this.#newestUlid);
     this.#uploading.add(id);
+    return id;
   }
 
   /** The object has been published or given up. */

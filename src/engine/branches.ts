@@ -13,7 +13,7 @@ import { compareBranchNames, type Catalog, type CatalogBranch } from "../format/
 import { encodeHead, type Head } from "../format/head.ts";
 import type { History } from "../format/history.ts";
 import { mainBranch } from "../format/names.ts";
-import { headKey, poolId } from "../format/object-keys.ts";
+import { headKey } from "../format/object-keys.ts";
 import type { NamedCheckpoint } from "../format/refs.ts";
 import { putImmutable } from "../store/settled-put.ts";
 import { BranchHead, Fenced } from "./branch-head.ts";
@@ -28,7 +28,8 @@ export interface BranchParts {
   readonly catalogs: Catalogs;
   readonly world: World;
   readonly nodeId: string;
-  readonly pitrMs: number;
+  /** The point-in-time window of a database. */
+  readonly pitrMs: (uuid: string) => number;
   /** Page data of one database. */
   readonly source: (uuid: string) => PageSource;
 }
@@ -41,7 +42,7 @@ export function planTo(parts: Pick<BranchParts, "world" | "pitrMs">, head: Head,
   const named = history.checkpoints.find(({ name }) => name === to);
   const txid = named?.txid ?? (/^\d{1,16}$/.test(to) ? Number(to) : undefined);
   if (txid === undefined) throw new ServiceError("not_found", `checkpoint ${to} does not exist on this branch`);
-  const plan = isRestorable(head, history, txid, parts.world.nowMs() - parts.pitrMs) ? planOf(head, history, txid) : undefined;
+  const plan = isRestorable(head, history, txid, parts.world.nowMs() - parts.pitrMs(head.uuid)) ? planOf(head, history, txid) : undefined;
   if (plan) return plan;
   throw new ServiceError("not_found", `transaction ${txid} of this branch cannot be restored: it is outside the point-in-time window, or no state of this branch`);
 }
@@ -222,9 +223,8 @@ export class Branches {
     if (!found) throw new ServiceError("not_found", `checkpoint ${name} does not exist on this branch`);
   }
 
-  async #changeHistory(head: BranchHead, change: Parameters<typeof changeHistory>[3]): Promise<void> {
-    const { uuid, branchId } = head.now;
-    await changeHistory(this.#parts.source(uuid).store, head, () => poolId(branchId, head.now.epoch, this.#parts.world.ulid()), change);
+  async #changeHistory(head: BranchHead, change: Parameters<typeof changeHistory>[2]): Promise<void> {
+    await changeHistory(this.#parts.source(head.now.uuid).store, head, change);
   }
 }
 

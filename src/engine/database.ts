@@ -335,14 +335,8 @@ export class Database {
   /** The shipper has published, or there is reason to look: folds the log in once all of it is shipped. */
   shippingMoved(): void {
     if (this.#poison) return;
-    if (this.settled) this.#log.release();
+    if (this.settled || this.#writer.shipper.failing) this.#log.release();
     this.#foldIfDue();
-    this.#queue.wake();
-  }
-
-  /** Object storage does not answer: nobody waits for the shipper any more. */
-  shippingStalled(): void {
-    this.#log.release();
     this.#queue.wake();
   }
 

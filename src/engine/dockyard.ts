@@ -145,7 +145,7 @@ export class Dockyard {
           this.#parts.published(opened.head);
         },
         failing: () => database().shippingMoved(),
-        stalled: () => database().shippingStalled(),
+        stalled: () => database().shippingMoved(),
         failed: (error) => database().giveUp(error),
         notice: events.notice,
       },

@@ -8,6 +8,7 @@ import { limits } from "../base/limits.ts";
 import { Permits } from "../base/permits.ts";
 import type { Cancel, World } from "../base/world.ts";
 import type { Press } from "../format/press.ts";
+import type { WriteInput, WriteOutput } from "../model/commands.ts";
 import { VectorPool, type IndexBuilder } from "../model/vector-index.ts";
 import type { Disk } from "../sqlite/wal.ts";
 import type { ObjectStore } from "../store/object-store.ts";
@@ -20,6 +21,7 @@ import type { Database } from "./database.ts";
 import { Dockyard } from "./dockyard.ts";
 import type { EngineAnswer, EngineCall, EngineCounters, EngineOptions, FromEngine, Pinned, Settle, Work } from "./protocol.ts";
 import { Registry } from "./registry.ts";
+import { Retentions } from "./retentions.ts";
 import { codeOf, failureOf, needsOperator } from "./failures.ts";
 import type { ShippingParts } from "./shipper.ts";
 import { Upkeep } from "./upkeep.ts";
@@ -35,6 +37,13 @@ export interface EngineSurroundings {
 }
 
 const housekeepingMs = 1_000;
+
+/** The last sweep of an open database. */
+interface Sweep {
+  readonly begunAtMs: number;
+  /** Where the next one goes on. */
+  position: WriteOutput<"sweep">["position"];
+}
 
 export class Engine {
   readonly #world: World;
@@ -53,7 +62,8 @@ export class Engine {
   #flushing = false;
   #closing = false;
   #cancelHousekeeping: Cancel = () => {};
-  readonly #sweptAtMs = new WeakMap<Database, number>();
+  readonly #retentions: Retentions;
+  readonly #sweeps = new WeakMap<Database, Sweep>();
 
   constructor({ options, world, disk, store, press, indexBuilder, send }: EngineSurroundings) {
     this.#world = world;
@@ -63,7 +73,8 @@ export class Engine {
     const bytesPut = (bytes: number): void => void (this.#counters.bytesPut += bytes);
     const catalogs = (this.#catalogs = new Catalogs(store, world));
     const source: BranchParts["source"] = (uuid) => ({ store, uuid, press, disk });
-    const branchParts: BranchParts = { catalogs, world, nodeId: options.nodeId, pitrMs: options.pitrMs, source };
+    const retentions = (this.#retentions = new Retentions(options.pitrMs));
+    const branchParts: BranchParts = { catalogs, world, nodeId: options.nodeId, pitrMs: (uuid) => retentions.pitrMs(uuid), source };
     const branches = new Branches(branchParts);
     const leftBehind = (uuid: string, afterMs?: number): void => this.#chores.leftBehind(uuid, afterMs);
     this.#upkeep = new Upkeep({ parts: branchParts, permits: new Permits(limits.upkeepAtOnceMax), scratchDirectory: options.scratchDirectory, bytesPut, leftBehind, notice });
@@ -125,6 +136,7 @@ export class Engine {
 
   #begin(call: EngineCall): void {
     this.#underWay++;
+    this.#retentions.note(call.target);
     if (call.work.kind === "unpin") return this.#unpin(call.id, call.work);
     if (this.#closing) return this.#fail(call.id, new ServiceError("unavailable", "the node is shutting down", { retryAfterSecs: 1 }), undefined);
     const deadlineMs = this.#world.monotonicMs() + call.budgetMs;
@@ -158,10 +170,10 @@ export class Engine {
       .catch((error: unknown) => this.#fail(call.id, error, undefined));
   }
 
-  /** The catalog says so first: no thread opens the database any more, whatever becomes of the rest. */
+  /** This thread opens the database no more; then nobody does, as the catalog says so. */
   async #drop(uuid: string): Promise<void> {
-    await this.#catalogs.update(uuid, ({ seq, deletedAtMs }) => (seq === 0 || deletedAtMs !== undefined ? undefined : { deletedAtMs: this.#world.nowMs() }));
     await this.#registry.drop(uuid);
+    await this.#catalogs.update(uuid, ({ seq, deletedAtMs }) => (seq === 0 || deletedAtMs !== undefined ? undefined : { deletedAtMs: this.#world.nowMs() }));
   }
 
   #run(call: EngineCall, database: Database, deadlineMs: number): void {
@@ -240,22 +252,28 @@ export class Engine {
     for (const database of this.#registry.databases()) {
       // What nobody has written here needs no sweep, and a sweep must not claim a branch.
       if (!database.claimed || database.expired) continue;
-      if (nowMs - (this.#sweptAtMs.get(database) ?? -Infinity) < limits.sweepIntervalMs) continue;
-      this.#sweptAtMs.set(database, nowMs);
-      this.#sweep(database);
+      const last = this.#sweeps.get(database);
+      if (nowMs - (last?.begunAtMs ?? -Infinity) < limits.sweepIntervalMs) continue;
+      const sweep: Sweep = { begunAtMs: nowMs, position: last?.position ?? {} };
+      this.#sweeps.set(database, sweep);
+      this.#sweep(database, sweep);
       if (++begun >= limits.sweepsPerTickMax) return;
     }
   }
 
-  #sweep(database: Database): void {
+  #sweep(database: Database, sweep: Sweep): void {
+    const retention = this.#retentions.of(database.opened.uuid);
+    const input: WriteInput<"sweep"> = { rowsMax: limits.sweepRowsMax, position: sweep.position, ...(retention && { retention }) };
     database.write({
-      work: { kind: "write", command: "sweep", input: { rowsMax: limits.sweepRowsMax } },
+      work: { kind: "write", command: "sweep", input },
       bytes: 0,
       deadlineMs: Infinity,
       durable: false,
       settle: {
         done: (answer) => {
-          if ((answer.value as { more: boolean }).more && !this.#closing) this.#sweep(database);
+          const { more, position } = answer.value as WriteOutput<"sweep">;
+          sweep.position = position;
+          if (more && !this.#closing) this.#sweep(database, sweep);
         },
         failed: (error) => {
           const code = refusalOf(error)?.code ?? "fault";

@@ -44,15 +44,13 @@ const racesMax = 16;
 export async function changeHistory(
   store: ObjectStore,
   head: BranchHead,
-  newId: () => string,
   change: (head: Head, history: History) => HistoryChange | undefined | Promise<HistoryChange | undefined>,
 ): Promise<boolean> {
   for (let race = 0; race < racesMax; race++) {
     const before = head.now;
     const next = await change(before, await historyOf(store, before));
     if (!next) return false;
-    const id = newId();
-    head.beginUpload(id);
+    const id = head.beginUpload();
     try {
       const history = await putHistory(store, next.history, id);
       let done = false;

@@ -4,6 +4,7 @@
 import type { RefusalData } from "../base/errors.ts";
 import type { SqlBatch } from "../model/sql.ts";
 import type { ReadKind, WriteKind } from "../model/commands.ts";
+import type { MemoryRetention } from "../model/memory-aging.ts";
 import type { NamedCheckpoint } from "../format/refs.ts";
 import type { StoreLocation } from "../store/open-store.ts";
 
@@ -20,10 +21,17 @@ export interface Settle {
   failed(error: unknown, txid: number): void;
 }
 
+/** How long policy lets a database keep things, within the node's own bounds. */
+export interface Retention extends MemoryRetention {
+  readonly pitrMs: number;
+}
+
 /** Which open file a call is for. */
 export interface Target {
   readonly uuid: string;
   readonly branch: string;
+  /** What the database's policy says now; undefined when it has none, or the caller does not know. */
+  readonly retention?: Retention | undefined;
 }
 
 export type Work =

@@ -14,7 +14,6 @@ import { ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Head } from "../format/head.ts";
 import type { History } from "../format/history.ts";
-import { poolId } from "../format/object-keys.ts";
 import { makeCanonical } from "../format/pages.ts";
 import type { SegmentRef } from "../format/refs.ts";
 import { encodeSegment, type PageGroup } from "../format/segment.ts";
@@ -51,9 +50,8 @@ export async function rewindBranch(parts: BranchParts, { head, path, txid, tenur
   const source = parts.source(uuid);
   const uploads: string[] = [];
   const newId = (): string => {
-    const id = poolId(branchId, head.now.epoch, parts.world.ulid());
+    const id = head.beginUpload();
     uploads.push(id);
-    head.beginUpload(id);
     return id;
   };
   // A refusal comes before anything is changed.
@@ -68,7 +66,7 @@ export async function rewindBranch(parts: BranchParts, { head, path, txid, tenur
     const rawBytes = group.images.reduce((sum, image) => sum + image.bytes.length, 0);
     const delta = await putObject(source, { kind: "delta", id: newId(), firstTxid: txid, lastTxid: txid, lastAtMs: group.committedAtMs, rawBytes, bytes });
     parts.world.crashPoint("rewind-put");
-    await publish(parts, head, plan, delta, group, newId);
+    await publish(parts, head, plan, delta, group);
     parts.world.crashPoint("rewind-landed");
   } catch (error) {
     removeFile(temporary);
@@ -85,9 +83,9 @@ export async function rewindBranch(parts: BranchParts, { head, path, txid, tenur
   };
 }
 
-async function publish(parts: BranchParts, head: BranchHead, plan: Plan, delta: SegmentRef, group: PageGroup, newId: () => string): Promise<void> {
+async function publish(parts: BranchParts, head: BranchHead, plan: Plan, delta: SegmentRef, group: PageGroup): Promise<void> {
   const before = head.now;
-  await changeHistory(parts.source(before.uuid).store, head, newId, (now, history) => {
+  await changeHistory(parts.source(before.uuid).store, head, (now, history) => {
     // Nobody else moves the head meanwhile but an earlier try of this very change, which may have landed.
     if (now.txid >= group.txid) return undefined;
     // Objects may have been packed since the state was restored, and what they were packed from may be condemned by now.

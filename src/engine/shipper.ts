@@ -16,7 +16,6 @@ import type { Permits } from "../base/permits.ts";
 import { Watermark } from "../base/watermark.ts";
 import type { Cancel, World } from "../base/world.ts";
 import type { Head, TailSegment, Tenure } from "../format/head.ts";
-import { poolId } from "../format/object-keys.ts";
 import { makeCanonical } from "../format/pages.ts";
 import { encodeSegment, type PageGroup } from "../format/segment.ts";
 import { stateOfPage, type DatabaseState } from "../model/schema.ts";
@@ -259,8 +258,7 @@ export class Shipper {
   /** The tail and the new groups become one object of the pool; then the head names it. */
   async #publishObject(batch: Batch, added: TailSegment): Promise<void> {
     const { now } = this.#head;
-    const object = (batch.object ??= { ...joined([...now.tail, added]), kind: "delta", id: poolId(this.#options.branchId, now.epoch, this.#parts.world.ulid()) });
-    this.#head.beginUpload(object.id);
+    const object = (batch.object ??= { ...joined([...now.tail, added]), kind: "delta", id: this.#head.beginUpload() });
     const ref = await putObject(this.#options.source, object);
     this.#parts.bytesPut(ref.bytes);
     this.#parts.world.crashPoint("segment-put");

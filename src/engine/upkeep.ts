@@ -7,7 +7,6 @@
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Permits } from "../base/permits.ts";
-import { poolId } from "../format/object-keys.ts";
 import { Fenced, type BranchHead } from "./branch-head.ts";
 import type { BranchParts } from "./branches.ts";
 import { changeHistory, withLine } from "./histories.ts";
@@ -85,18 +84,11 @@ export class Upkeep {
     return plan && [...plan.images, ...plan.deltas].some(({ id }) => this.#rotten.has(id)) ? undefined : plan;
   }
 
-  #newId(head: BranchHead): string {
-    const { branchId, epoch } = head.now;
-    const id = poolId(branchId, epoch, this.#options.parts.world.ulid());
-    head.beginUpload(id);
-    return id;
-  }
-
   async #pack(head: BranchHead): Promise<void> {
     const due = packDue(head.now, this.#rotten);
     if (!due) return;
     const inputs = head.now.refs.slice(due.from, due.to);
-    const id = this.#newId(head);
+    const id = head.beginUpload();
     try {
       const made = await pack(this.#options.parts.source(head.now.uuid), inputs, id);
       this.#options.bytesPut(made.bytes);
@@ -117,7 +109,7 @@ export class Upkeep {
     const source = parts.source(uuid);
     const ids: string[] = [];
     const newId = (): string => {
-      const id = this.#newId(head);
+      const id = head.beginUpload();
       ids.push(id);
       return id;
     };
@@ -126,11 +118,11 @@ export class Upkeep {
       for (const { bytes } of images) bytesPut(bytes);
       parts.world.crashPoint("image-put");
       const nowMs = parts.world.nowMs();
-      await changeHistory(source.store, head, newId, (now, history) => {
+      await changeHistory(source.store, head, (now, history) => {
         const next = rebased(now, images, nowMs);
         if (!next) return undefined;
         return {
-          history: withLine(trimmed(history, nowMs - parts.pitrMs), next.closed),
+          history: withLine(trimmed(history, nowMs - parts.pitrMs(uuid)), next.closed),
           with: (latest) => {
             const line = rebased(latest, images, nowMs);
             return line && { refs: line.refs, fromTxid: line.fromTxid };
@@ -146,8 +138,8 @@ export class Upkeep {
   async #trim(head: BranchHead): Promise<void> {
     const { parts, leftBehind } = this.#options;
     const { uuid } = head.now;
-    const done = await changeHistory(parts.source(uuid).store, head, () => this.#newId(head), (_, history) => {
-      const next = trimmed(history, parts.world.nowMs() - parts.pitrMs);
+    const done = await changeHistory(parts.source(uuid).store, head, (_, history) => {
+      const next = trimmed(history, parts.world.nowMs() - parts.pitrMs(uuid));
       const same = next.lines.length === history.lines.length && next.lines.every((line, index) => line.refs.length === history.lines[index]!.refs.length);
       return same ? undefined : { history: next, with: () => ({}) };
     });

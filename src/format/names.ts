@@ -71,9 +71,14 @@ export function isDatabaseName(name: string): boolean {
   return profileOfDatabaseName(name) !== undefined;
 }
 
-/** Refuses a branch name outside 1 to 64 of letters, digits, `.`, `_`, `-`, not starting with a dot. */
+/** Whether the text may be a branch's name: 1 to 64 of letters, digits, `.`, `_`, `-`, not starting with a dot. */
+export function isBranchName(text: string): boolean {
+  return withinNameLength(text) && branchPattern.test(text);
+}
+
+/** Refuses a branch name that breaks the rule of isBranchName. */
 export function checkBranchName(text: string): string {
-  if (withinNameLength(text) && branchPattern.test(text)) return text;
+  if (isBranchName(text)) return text;
   throw invalid(`branch must be 1 to ${limits.nameCharsMax} characters of letters, digits, ., _ and -, and not start with .`);
 }
 

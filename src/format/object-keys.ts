@@ -11,6 +11,8 @@
  * | `keys/signing`           | the signing key of the fleet, where it is kept here | control/signing-key   |
  * | `keys/public/<kid>`      | a public key that a node has signed with            | control/key-set       |
  * | `purges/<uuid>`          | a deleted database whose objects are to be removed  | whoever purges        |
+ * | `policies/<ns>/namespace`| the policy of a namespace                           | format/policy         |
+ * | `policies/<ns>/profiles/<profile>` | what a profile demands beyond it          | format/policy         |
  * | `audit/<ns>/<day>/<id>`  | events of a namespace, one flush of one node        | format/audit-event    |
  *
  * Always true: the objects of `seg/` and `hist/` never change; their id says who wrote them, and no id is given twice.
@@ -18,7 +20,7 @@
 import { assert } from "../base/assert.ts";
 import { limits } from "../base/limits.ts";
 import type { ByteReader, ByteWriter } from "./binary.ts";
-import { mainBranch } from "./names.ts";
+import { isNamePart, mainBranch } from "./names.ts";
 
 /** The folder of name claims, one small object per database name. */
 export const nameClaimPrefix = "names/";
@@ -39,6 +41,28 @@ export function publicKeyKey(kid: string): string {
 
 /** The folder of all audit streams. */
 export const auditPrefix = "audit/";
+
+/** The folder of all policies. */
+export const policyPrefix = "policies/";
+
+const namespacePolicyEnding = "/namespace";
+
+/** The policy of a namespace. */
+export function namespacePolicyKey(namespace: string): string {
+  return `${policyPrefix}${namespace}${namespacePolicyEnding}`;
+}
+
+/** The namespace of a namespace policy's key, or undefined for a profile's policy or a foreign object. */
+export function namespaceOfPolicyKey(key: string): string | undefined {
+  if (!key.startsWith(policyPrefix) || !key.endsWith(namespacePolicyEnding)) return undefined;
+  const namespace = key.slice(policyPrefix.length, -namespacePolicyEnding.length);
+  return isNamePart(namespace) ? namespace : undefined;
+}
+
+/** What a profile demands of itself beyond its namespace's policy. */
+export function profilePolicyKey(namespace: string, profile: string): string {
+  return `${policyPrefix}${namespace}/profiles/${profile}`;
+}
 
 /** The claim of a database name: who owns it now, or the tombstone of who last did. */
 export function nameClaimKey(databaseName: string): string {

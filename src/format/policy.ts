@@ -190,20 +190,27 @@ export function encodePolicy({ revision, updatedAtMs, nonce, document }: StoredP
   return bytesOf(JSON.stringify({ v: formatVersion, revision, updated_at: updatedAtMs, nonce: Buffer.from(nonce).toString("hex"), policy: document ?? null }));
 }
 
+/** The object as JSON, or undefined when it is none. The parser's own message would quote it. */
+function jsonOf(bytes: Uint8Array): unknown {
+  try {
+    return JSON.parse(utf8Of(bytes) ?? "");
+  } catch {
+    return undefined;
+  }
+}
+
 /** Throws StoreError("corrupt") for anything but a policy of a version and with values that we know: never "no policy". */
 export function decodePolicy(bytes: Uint8Array, level: PolicyLevel): StoredPolicy & { readonly values: PolicyValues } {
+  const object = jsonOf(bytes);
+  const { v, revision, updated_at: updatedAtMs, nonce, policy } = isObject(object) ? object : {};
+  const isWhole = v === formatVersion && Number.isSafeInteger(revision) && Number.isSafeInteger(updatedAtMs)
+    && typeof nonce === "string" && noncePattern.test(nonce) && (policy === null || isObject(policy));
+  if (!isWhole) throw new StoreError("corrupt", "a policy object is not JSON, or has an unknown form or version");
+  const document = policy ?? undefined;
   try {
-    const value = JSON.parse(utf8Of(bytes) ?? "") as Record<string, unknown>;
-    const { v, revision, updated_at: updatedAtMs, nonce, policy } = value;
-    const isWhole = v === formatVersion && Number.isSafeInteger(revision) && Number.isSafeInteger(updatedAtMs)
-      && typeof nonce === "string" && noncePattern.test(nonce) && (policy === null || isObject(policy));
-    if (isWhole) {
-      const document = policy ?? undefined;
-      const values = readPolicy(document ?? {}, level);
-      return { revision: revision as number, updatedAtMs: updatedAtMs as number, nonce: new Uint8Array(Buffer.from(nonce, "hex")), document, values };
-    }
+    const values = readPolicy(document ?? {}, level);
+    return { revision: revision as number, updatedAtMs: updatedAtMs as number, nonce: new Uint8Array(Buffer.from(nonce, "hex")), document, values };
   } catch (error) {
-    throw new StoreError("corrupt", "a policy object is not JSON, or has a value that no policy can have", { cause: error });
+    throw new StoreError("corrupt", "a policy object has a value that no policy can have", { cause: error });
   }
-  throw new StoreError("corrupt", "a policy object has an unknown form or version");
 }

@@ -7,16 +7,26 @@
 import { createDocIndex, deleteDocs, findDocs, insertDocs, updateDocs } from "./docs.ts";
 import { kvDelete, kvGet, kvList, kvPut, kvSweep } from "./kv.ts";
 import { forget, getMemory, ingest, sweepMemories } from "./memory.ts";
+import { ageMemories, type Aged, type AgingPosition, type MemoryRetention } from "./memory-aging.ts";
 import { recall } from "./recall.ts";
 import { endSession, listSessions } from "./sessions.ts";
 import { appendTurn, lastTurns, searchTurns } from "./transcript.ts";
 import type { Tx, View } from "./transaction.ts";
 import { searchVectors, upsertVector } from "./vectors.ts";
 
-/** Removes what has expired, at most `rowsMax` rows of each kind, and says whether there may be more. */
-function sweep(tx: Tx, input: { readonly rowsMax: number }): { readonly more: boolean } {
-  const removed = [kvSweep(tx, input).removed, sweepMemories(tx, input).removed];
-  return { more: removed.some((rows) => rows >= input.rowsMax) };
+/** What a sweep is told: how many rows of each kind it may remove, and what policy lets go of. */
+interface SweepInput {
+  readonly rowsMax: number;
+  readonly retention?: MemoryRetention;
+  /** What the sweep of the same open file before this one gave. */
+  readonly position?: AgingPosition;
+}
+
+/** Removes what has expired or what policy lets go of, and says whether there may be more. */
+function sweep(tx: Tx, { rowsMax, retention, position = {} }: SweepInput): Aged {
+  const removed = [kvSweep(tx, { rowsMax }).removed, sweepMemories(tx, { rowsMax }).removed];
+  const aged = retention ? ageMemories(tx, retention, position, rowsMax) : { position, more: false };
+  return { position: aged.position, more: aged.more || removed.some((rows) => rows >= rowsMax) };
 }
 
 export const writeCommands = {

@@ -7,16 +7,21 @@
 import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { totalmem } from "node:os";
 import { join, resolve } from "node:path";
+import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
 import { realWorld, type World } from "../base/world.ts";
+import { AuditLog, type AuditLogOptions, type AuditPolicy } from "../control/audit-log.ts";
 import { Databases } from "../control/databases.ts";
+import { Policies } from "../control/policies.ts";
 import { EngineClient } from "../engine/client.ts";
 import { engineLane, readerWorker } from "../engine/lanes.ts";
 import type { EngineOptions } from "../engine/protocol.ts";
 import { Readers } from "../engine/readers.ts";
 import { hotHandlesAllowed } from "../engine/registry.ts";
 import { mainBranch } from "../format/names.ts";
+import { Authorization } from "../service/authorization.ts";
+import { auditCall } from "../service/audit.ts";
 import { branchHandlers } from "../service/branch-service.ts";
 import { handlerEntries, type HandlerTable, type NodeParts } from "../service/context.ts";
 import { controlHandlers } from "../service/control-service.ts";
@@ -32,16 +37,20 @@ import { BranchService } from "../../gen/palimpsest/v1/branch_pb.ts";
 import { ControlService } from "../../gen/palimpsest/v1/control_pb.ts";
 import { DataService } from "../../gen/palimpsest/v1/data_pb.ts";
 import { MemoryService } from "../../gen/palimpsest/v1/memory_pb.ts";
+import { openAuthentication, operatorsOnly } from "./authentication.ts";
 import { spillTo, type Config } from "./config.ts";
-import { createDoors } from "./doors.ts";
+import { createDoors, type Doors } from "./doors.ts";
 import { openapiDocument } from "./openapi.ts";
 import type { Page } from "./rest.ts";
 import { createListener, type TlsFiles } from "./listener.ts";
+import type { Endpoint } from "./setting-kinds.ts";
 
 /** A node that serves. */
 export interface RunningNode {
   /** `http://host:port` as it is listening. */
   readonly address: string;
+  /** The same of the operators' own port, where there is one. */
+  readonly adminAddress: string | undefined;
   /** Finishes what runs, closes every file, lets go of the data directory. */
   close(): Promise<void>;
 }
@@ -111,6 +120,19 @@ async function resumePurges(databases: Databases, engine: EngineClient, world: W
   }
 }
 
+/** The node's audit log, swept from now on; the stack stores what is left in it. */
+function openAudit(options: Omit<AuditLogOptions, "policyOf">, policies: Policies, stack: AsyncDisposableStack): AuditLog {
+  const policyOf = async (namespace: string): Promise<AuditPolicy> => {
+    const policy = await policies.effective(namespace);
+    if (!policy.known) throw new StoreError("unavailable", "the policy of a namespace cannot be read");
+    return policy.audit;
+  };
+  const audit = new AuditLog({ ...options, policyOf });
+  stack.defer(() => audit.close());
+  audit.keepSwept();
+  return audit;
+}
+
 /** Starts the node; rejects with a message for the operator when it cannot. `given` overrides what an operator cannot set: for measurements. */
 export async function startNode(config: Config, log: Log, given: Partial<EngineOptions> = {}): Promise<RunningNode> {
   const world = realWorld();
@@ -122,6 +144,7 @@ export async function startNode(config: Config, log: Log, given: Partial<EngineO
   const store = await openStore(config.objectStore, world);
   // What the other stores promise is code of ours and tested; a server that speaks S3 may be anybody's.
   if (config.objectStore.kind === "s3") await proveStore(store, world);
+  const { tokens, credentials, keySetPage } = await openAuthentication(config, directory, store, world, log);
   const options = { ...engineOptions(config, directory, world, log), ...given };
   const guard = SqlGuard.available();
   if (!guard.ok) log.warn("SQL is not available on this node", { missing: guard.missing });
@@ -131,7 +154,10 @@ export async function startNode(config: Config, log: Log, given: Partial<EngineO
     for (const counters of await engine.close()) log.info("engine closed", { ...counters });
   });
   const databases = new Databases(store, world);
-  const node: NodeParts = { world, databases, engine };
+  const policies = new Policies({ store, world, log, cacheMs: config.policyCacheSecs * 1_000, nodePitrSecs: config.pitrSecs });
+  const audit = openAudit({ store, world, log, node: options.nodeId, flushMs: config.auditFlushMs }, policies, stack);
+  const node: NodeParts = { world, databases, engine, tokens, policies, audit };
+  const authOn = config.auth === "on";
   const dispatch = createPipeline({
     handlers: handlersOf(node),
     world,
@@ -139,37 +165,44 @@ export async function startNode(config: Config, log: Log, given: Partial<EngineO
     concurrencyMax: config.concurrencyMax,
     controlPerSecond: config.controlRate,
     durability: config.durability,
+    authorization: authOn ? new Authorization(credentials, databases) : undefined,
+    audit: (context, result) => auditCall(node, context, result),
   });
   let draining = false;
-  const doors = createDoors({
+  const wires = {
     dispatch,
     isReady: () => ({ ready: !draining, checks: { node: draining ? "draining" : "ok", sql: guard.ok ? "ok" : "unconfigured" } }),
     world,
     log,
     dataBodyBytesMax: config.dataBodyBytesMax,
     databaseHostSuffix: config.databaseHostSuffix,
-    pages: new Map([["/openapi.json", openapiPage()]]),
-  });
-
-  const addresses: string[] = [];
-  const tls = tlsOf(config);
-  for (const endpoint of [config.listen, config.adminListen]) {
-    if (!endpoint) continue;
-    const listener = createListener({ ...endpoint, tls, onRequest: doors, world, log });
-    stack.defer(() => listener.close());
-    const { address, port, family } = await listener.listen();
-    addresses.push(`${tls ? "https" : "http"}://${family === "IPv6" ? `[${address}]` : address}:${port}`);
-  }
+    pages: new Map([["/.well-known/jwks.json", keySetPage]]),
+    operatorPages: new Map([["/openapi.json", openapiPage()]]),
+    identify: authOn ? (credential: string | undefined) => credentials.identify(credential) : undefined,
+  };
+  const doors = [createDoors({ ...wires, admitOperator: authOn ? operatorsOnly(credentials) : undefined }), createDoors(wires)] as const;
+  const address = await listen(config, config.listen, doors[0], wires, stack);
+  const adminAddress = config.adminListen && (await listen(config, config.adminListen, doors[1], wires, stack));
   void resumePurges(databases, engine, world, log).catch((error: unknown) => log.error("deletions of an earlier run were not taken up again", error));
   const parts = stack.move();
   return {
-    address: addresses[0]!,
+    address,
+    adminAddress,
     close: async () => {
       draining = true;
-      doors.drain();
+      for (const door of doors) door.drain();
       await parts.disposeAsync();
     },
   };
+}
+
+/** Opens one port; the stack closes it. Gives its address as it is listening. */
+async function listen(config: Config, endpoint: Endpoint, onRequest: Doors, { world, log }: { readonly world: World; readonly log: Log }, stack: AsyncDisposableStack): Promise<string> {
+  const tls = tlsOf(config);
+  const listener = createListener({ ...endpoint, tls, onRequest, world, log });
+  stack.defer(() => listener.close());
+  const { address, port, family } = await listener.listen();
+  return `${tls ? "https" : "http"}://${family === "IPv6" ? `[${address}]` : address}:${port}`;
 }
 
 /** The document never changes while the node runs, so it is written once. */

@@ -24,15 +24,19 @@ export interface DoorsOptions {
    * Lets the bearer of a token see readiness and reflection, or throws a ServiceError; asked at every request.
    * Absent, as on a node without authentication or on the operators' own port, everybody may.
    */
-  readonly admitOperator?: (credential: string | undefined) => void | Promise<void>;
+  readonly admitOperator?: ((credential: string | undefined) => void | Promise<void>) | undefined;
+  /** Refuses a caller without a good credential before a body is read for it; absent where authentication is off. */
+  readonly identify?: ((credential: string | undefined) => Promise<unknown>) | undefined;
   readonly world: World;
   readonly log: Log;
   /** The cap of bodies that carry data (`SERVICE_MAX_BODY_BYTES`). */
   readonly dataBodyBytesMax: number;
   /** `{db}.{databaseHostSuffix}` is the address of one database (`SERVICE_DB_HOST_SUFFIX`). */
   readonly databaseHostSuffix: string;
-  /** Pages beside `/health` and `/health/ready`, by path. */
+  /** Pages for everyone beside `/health`, by path. */
   readonly pages?: ReadonlyMap<string, Page>;
+  /** Pages for whom `admitOperator` lets in, beside `/health/ready`, by path. */
+  readonly operatorPages?: ReadonlyMap<string, Page>;
   /** Adds services that are no endpoints, such as the node-internal one. They are neither listed nor reflected. */
   readonly addServices?: (router: ConnectRouter) => void;
   /** All endpoints unless a test wants fewer. */
@@ -48,10 +52,12 @@ export interface Doors extends RequestHandler {
 /** Makes all doors. */
 export function createDoors(options: DoorsOptions): Doors {
   const { dispatch, world, log, dataBodyBytesMax, databaseHostSuffix } = options;
-  const { endpoints = allEndpoints, admitOperator = () => {} } = options;
+  const { endpoints = allEndpoints, identify } = options;
+  const admitOperator = options.admitOperator ?? (() => {});
   const listed: readonly DescService[] = [...publicServices, HealthService];
   const health = new Health({ isReady: options.isReady, services: listed.map((service) => service.typeName), world });
-  const pages = new Map([...health.pages(admitOperator), ...(options.pages ?? [])]);
+  const guarded = [...(options.operatorPages ?? [])].map(([path, page]): [string, Page] => [path, onlyFor(admitOperator, page)]);
+  const pages = new Map([...health.pages(admitOperator), ...(options.pages ?? []), ...guarded]);
   const admit = async (context: HandlerContext): Promise<void> => {
     try {
       await admitOperator(bearerOf(context.requestHeader.get("authorization") ?? undefined));
@@ -67,11 +73,21 @@ export function createDoors(options: DoorsOptions): Doors {
       addReflection(router, { services: listed, files: [file_google_rpc_error_details], admit, draining: health.draining });
       options.addServices?.(router);
     },
-    fallback: createRest({ endpoints, dispatch, pages, dataBodyBytesMax, databaseHostSuffix, world, log }),
+    fallback: createRest({ endpoints, dispatch, pages, identify, dataBodyBytesMax, databaseHostSuffix, world, log }),
     dataBodyBytesMax,
     databaseHostSuffix,
     world,
     log,
   });
   return Object.assign(onRequest, { drain: () => health.drain() });
+}
+
+/** The page, for whom `admit` lets in. */
+function onlyFor(admit: (credential: string | undefined) => void | Promise<void>, page: Page): Page {
+  return {
+    answer: async (credential) => {
+      await admit(credential);
+      return page.answer(credential);
+    },
+  };
 }

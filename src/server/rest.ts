@@ -41,6 +41,8 @@ export interface RestOptions {
   readonly dispatch: Dispatch;
   /** By path, at every address. */
   readonly pages: ReadonlyMap<string, Page>;
+  /** Refuses a caller without a good credential before its body is read; absent where authentication is off. */
+  readonly identify?: ((credential: string | undefined) => Promise<unknown>) | undefined;
   /** The cap of bodies that carry data; the others have limits.controlBodyBytesMax. */
   readonly dataBodyBytesMax: number;
   /** `{db}.{databaseHostSuffix}` is the address of one database. */
@@ -108,14 +110,25 @@ class Rest {
       const hostDatabase = hostDatabaseOf(hostOf(request), this.#options.databaseHostSuffix);
       const router = hostDatabase === undefined ? this.#routes : this.#hostRoutes;
       const match = router.match(request.method ?? "", path);
-      const message = await this.#readMessage(match, mark < 0 ? "" : url.slice(mark + 1), hostDatabase, request);
-      const result = await this.#options.dispatch(callOf(match.route.endpoint, message, hostDatabase, request, response));
+      const refusal = await this.#refusalOfStranger(request);
+      const message = await this.#readMessage(match, mark < 0 ? "" : url.slice(mark + 1), hostDatabase, refusal === undefined ? request : undefined);
+      const result = await this.#options.dispatch(callOf(match.route.endpoint, message, hostDatabase, refusal, request, response));
       sendResult(match.route, result, response);
     } catch (error) {
       if (error instanceof ClientGone) return;
       const refusal = refusalFor(error, `${request.method} ${path.split("/", 3).join("/")}`, this.#options.world, this.#options.log);
       sendRefusal(refusal, response);
       if (!request.complete) discardBody(request);
+    }
+  }
+
+  /** Asked before a body is read, so that a stranger's takes no memory; the pipeline asks again, by what is remembered. */
+  async #refusalOfStranger(request: WireRequest): Promise<unknown> {
+    try {
+      await this.#options.identify?.(credentialOf(request));
+      return undefined;
+    } catch (error) {
+      return error;
     }
   }
 
@@ -139,7 +152,7 @@ class Rest {
     };
   }
 
-  async #readMessage(match: Match<Route>, query: string, hostDatabase: string | undefined, request: WireRequest): Promise<Message> {
+  async #readMessage(match: Match<Route>, query: string, hostDatabase: string | undefined, request: WireRequest | undefined): Promise<Message> {
     const { route } = match;
     const make = (): Properties => {
       const message = create(route.endpoint.method.input) as Properties;
@@ -151,7 +164,7 @@ class Rest {
     // The path and the query are judged before a body is read.
     const message = make();
     const { body } = route;
-    if (body === undefined) return message;
+    if (body === undefined || request === undefined) return message;
     if (body.kind === "raw") {
       const data = await readBody(request, route.bodyBytesMax, this.#room);
       message[body.field] = create(HttpBodySchema, { contentType: request.headers["content-type"] ?? "", data });
@@ -202,11 +215,12 @@ function unsupportedType(): ServiceError {
   return new ServiceError("invalid_request", "content-type must be application/json in UTF-8", { httpStatus: 415 });
 }
 
-function callOf(endpoint: Endpoint, message: Message, hostDatabase: string | undefined, request: WireRequest, response: WireResponse): Call {
+function callOf(endpoint: Endpoint, message: Message, hostDatabase: string | undefined, refusal: unknown, request: WireRequest, response: WireResponse): Call {
   let signal: AbortSignal | undefined;
   return {
     endpoint,
     message,
+    refusal,
     credential: credentialOf(request),
     remoteAddress: request.socket.remoteAddress ?? "",
     hostDatabase,

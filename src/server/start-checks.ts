@@ -33,7 +33,6 @@ export function startRefusals(config: Config): readonly string[] {
 /** What the configuration asks for and this build does not have. A node must not pretend. */
 export function notBuiltYet(config: Config): readonly string[] {
   const asked: readonly (readonly [boolean, string])[] = [
-    [config.auth === "on", "SERVICE_AUTH=on: authentication"],
     [config.coordination !== undefined, "SERVICE_COORD: coordination between nodes"],
   ];
   return asked.filter(([set]) => set).map(([, what]) => `${what} is not in this build yet`);
@@ -45,6 +44,9 @@ export function startWarnings(config: Config): readonly string[] {
   if (config.auth === "off") {
     const reach = isLoopback(config.listen.host) ? "" : ", and the listen address is open to the network";
     warnings.push(`SERVICE_AUTH is off: every call is allowed without a credential (development only)${reach}`);
+  }
+  if (config.auth === "on" && config.tlsCertificatePath === undefined && !isLoopback(config.listen.host)) {
+    warnings.push("credentials reach this node in the clear unless something in front of it ends TLS: set SERVICE_TLS_CERT and SERVICE_TLS_KEY");
   }
   if (config.objectStore.kind === "memory") warnings.push("SERVICE_OBJECT_STORE=mem:// forgets everything when the node stops (tests only)");
   const idle: readonly (readonly [string | undefined, string])[] = [

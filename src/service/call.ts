@@ -39,6 +39,8 @@ export interface Call {
   readonly endpoint: Endpoint;
   /** The request, of the type `endpoint.method.input`; path and query are folded in. */
   readonly message: Message;
+  /** Why the caller was refused before the body was read, so that the message holds only the path's and query's fields. */
+  readonly refusal?: unknown;
   /** The bearer token as received, without `Bearer `. */
   readonly credential: string | undefined;
   readonly remoteAddress: string;

@@ -3,7 +3,11 @@
  */
 import type { DescService, Message, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
 import type { World } from "../base/world.ts";
+import type { AuditLog } from "../control/audit-log.ts";
 import type { Databases } from "../control/databases.ts";
+import type { Identity, ScopeName } from "../control/identity.ts";
+import type { Policies } from "../control/policies.ts";
+import type { Tokens } from "../control/tokens.ts";
 import type { CallOptions, EngineClient } from "../engine/client.ts";
 import type { Answer } from "../engine/protocol.ts";
 import type { Call } from "./call.ts";
@@ -11,6 +15,14 @@ import type { Call } from "./call.ts";
 /** One call on its way through the pipeline. */
 export interface Context {
   readonly call: Call;
+  /** Who makes the call; anonymous on a node without authentication, and until the pipeline has told. */
+  identity: Identity;
+  /** The only database that the caller's credential was judged for, where that matters; targets refuse another. */
+  judgedUuid: string | undefined;
+  /** Whether the caller may make the call. What is forbidden all the same, a policy forbids. */
+  admitted: boolean;
+  /** Throws forbidden unless the caller may do on this call's database what needs the scope. For what a path does not tell. */
+  readonly demand: (scope: ScopeName) => Promise<unknown>;
   /** On world.monotonicMs(): nobody waits for the answer after this. */
   readonly deadlineMs: number;
   /** The least transaction id that the answer may speak of; 0 when the caller does not mind. */
@@ -29,6 +41,9 @@ export interface NodeParts {
   readonly world: World;
   readonly databases: Databases;
   readonly engine: EngineClient;
+  readonly tokens: Tokens;
+  readonly policies: Policies;
+  readonly audit: AuditLog;
 }
 
 /** One function per rpc of a service, typed by its descriptor. */

@@ -1,9 +1,14 @@
-/** The control plane: databases now; tokens, policies and audit answer honestly that this build has none. */
+/** The control plane: databases and tokens. Policies of namespaces are in service/policy-service, the audit stream in service/audit-service. */
 import { invalid, ServiceError } from "../base/errors.ts";
+import { limits } from "../base/limits.ts";
 import type { DatabaseRecord } from "../control/databases.ts";
-import { checkNewDatabaseName, mainBranch, parseDatabaseSpec } from "../format/names.ts";
+import { scopeNamed, scopeOrder, type ScopeName } from "../control/identity.ts";
+import { checkNamePart, checkNewDatabaseName, mainBranch, parseDatabaseSpec, profileOfDatabaseName } from "../format/names.ts";
 import type { ControlService } from "../../gen/palimpsest/v1/control_pb.ts";
+import { auditHandlers } from "./audit-service.ts";
 import { engineOptions, type NodeParts, type ServiceHandlers } from "./context.ts";
+import { namespacePolicyHandlers } from "./policy-service.ts";
+import { checkJudged } from "./targets.ts";
 
 function infoOf({ name, uuid, createdAtMs }: DatabaseRecord): { name: string; uuid: string; createdAt: bigint } {
   return { name, uuid, createdAt: BigInt(createdAtMs) };
@@ -14,13 +19,40 @@ export function notInThisBuild(what: string): ServiceError {
   return new ServiceError("unconfigured", `${what} is not part of this build yet`);
 }
 
+function checkScope(text: string): ScopeName {
+  const scope = scopeNamed(text);
+  if (scope === undefined) throw invalid(`scope must be ${scopeOrder.join(", ")}`);
+  return scope;
+}
+
+function checkLifetime(expiresIn: number = limits.tokenSecsDefault): number {
+  if (expiresIn >= 1 && expiresIn <= limits.tokenSecsMax) return expiresIn;
+  throw invalid(`expires_in must be 1 to ${limits.tokenSecsMax} seconds`);
+}
+
+function tokenHandlers(node: NodeParts): Pick<ServiceHandlers<typeof ControlService>, "mintDatabaseToken" | "mintNamespaceToken"> {
+  return {
+    async mintDatabaseToken(request, context) {
+      const { name, branch } = parseDatabaseSpec(request.db);
+      if (branch !== undefined) throw invalid("a token is for a database, named without @branch, and covers all its branches");
+      const scope = checkScope(request.scope);
+      const expiresIn = checkLifetime(request.expiresIn);
+      // A profile's name is claimed here if need be: its agent holds the token before its first ingest, and the token
+      // must say which database it is for. A plain database is created by its own call.
+      const record = await (profileOfDatabaseName(name) ? node.databases.ensure(name) : node.databases.require(name));
+      checkJudged(context, record);
+      return { token: await node.tokens.mint({ database: { name, uuid: record.uuid } }, scope, expiresIn), expiresIn };
+    },
+    async mintNamespaceToken(request) {
+      const namespace = checkNamePart("namespace", request.ns);
+      const scope = checkScope(request.scope);
+      const expiresIn = checkLifetime(request.expiresIn);
+      return { token: await node.tokens.mint({ namespace }, scope, expiresIn), expiresIn };
+    },
+  };
+}
+
 export function controlHandlers(node: NodeParts): ServiceHandlers<typeof ControlService> {
-  const withoutTokens = async (): Promise<never> => {
-    throw notInThisBuild("token minting");
-  };
-  const withoutPolicy = async (): Promise<never> => {
-    throw notInThisBuild("governance policy");
-  };
   return {
     async createDatabase(request) {
       return infoOf(await node.databases.create(checkNewDatabaseName(request.name)));
@@ -36,12 +68,8 @@ export function controlHandlers(node: NodeParts): ServiceHandlers<typeof Control
       await node.engine.drop({ uuid, branch: mainBranch }, engineOptions(context));
       return {};
     },
-    mintDatabaseToken: withoutTokens,
-    mintNamespaceToken: withoutTokens,
-    getNamespacePolicy: withoutPolicy,
-    putNamespacePolicy: withoutPolicy,
-    async readAudit() {
-      throw notInThisBuild("the audit stream");
-    },
+    ...tokenHandlers(node),
+    ...namespacePolicyHandlers(node),
+    ...auditHandlers(node),
   };
 }

@@ -10,6 +10,8 @@ import { engineOptions, seen, unborn, type NodeParts, type ServiceHandlers } fro
 import { notInThisBuild } from "./control-service.ts";
 import { embeddingOf, present, turnMessage } from "./data-messages.ts";
 import { jsonText, setJson } from "./exact-json.ts";
+import { policyOfProfile, refuseDeniedEgress } from "./governance.ts";
+import { profilePolicyHandlers } from "./policy-service.ts";
 import { ensureProfileTarget, findProfileTarget, requireProfileTarget } from "./targets.ts";
 
 function inputOf(message: MemoryInputMessage): MemoryInput {
@@ -73,7 +75,9 @@ function recordHandlers(node: NodeParts): Pick<MemoryHandlers, "listProfiles" | 
       const memories = request.memories.map(inputOf);
       checkMemories(memories);
       const target = await ensureProfileTarget(node, context, request);
-      const { value, txid } = seen(context, await node.engine.write(target, "memory.ingest", { memories }, engineOptions(context, inputBytes(memories))));
+      const { taskTtlMaxSecs } = await policyOfProfile(node, request);
+      const input = { memories, ...present({ taskTtlMaxSecs }) };
+      const { value, txid } = seen(context, await node.engine.write(target, "memory.ingest", input, engineOptions(context, inputBytes(memories))));
       return { results: value.results.map(({ embedding, ...item }) => ({ ...item, ...present({ embedding: embedding === "stored" ? undefined : embedding }) })), txid };
     },
 
@@ -118,11 +122,13 @@ function recallHandlers(node: NodeParts): Pick<MemoryHandlers, "recall" | "ask" 
       return { memories: value.memories.map(memoryMessage), turns: value.turns.map(turnMessage), txid };
     },
 
-    async ask() {
+    async ask(request) {
+      refuseDeniedEgress(await policyOfProfile(node, request), "ask");
       throw new ServiceError("unconfigured", "ask needs SERVICE_ASSISTANT_API_KEY, which this node does not have");
     },
 
-    async extract() {
+    async extract(request) {
+      refuseDeniedEgress(await policyOfProfile(node, request), "extract");
       throw new ServiceError("unconfigured", "extract needs SERVICE_EXTRACT_API_KEY, which this node does not have");
     },
   };
@@ -149,23 +155,18 @@ function sessionHandlers(node: NodeParts): Pick<MemoryHandlers, "listSessions" |
   };
 }
 
-/** What needs governance or erasure: not in this build, and said so. */
-function laterHandlers(): Pick<MemoryHandlers, "createErasure" | "listErasures" | "getErasure" | "getProfilePolicy" | "putProfilePolicy"> {
+/** What needs erasure: not in this build, and said so. */
+function laterHandlers(): Pick<MemoryHandlers, "createErasure" | "listErasures" | "getErasure"> {
   const withoutErasure = async (): Promise<never> => {
     throw notInThisBuild("erasure");
-  };
-  const withoutPolicy = async (): Promise<never> => {
-    throw notInThisBuild("governance policy");
   };
   return {
     createErasure: withoutErasure,
     listErasures: withoutErasure,
     getErasure: withoutErasure,
-    getProfilePolicy: withoutPolicy,
-    putProfilePolicy: withoutPolicy,
   };
 }
 
 export function memoryHandlers(node: NodeParts): MemoryHandlers {
-  return { ...recordHandlers(node), ...recallHandlers(node), ...sessionHandlers(node), ...laterHandlers() };
+  return { ...recordHandlers(node), ...recallHandlers(node), ...sessionHandlers(node), ...profilePolicyHandlers(node), ...laterHandlers() };
 }

@@ -1,13 +1,15 @@
 /**
  * The one way in: every call of every wire passes here, in this order.
  *
- * deadline, headers, room (control rate, concurrency), handler, stamp. A wire cannot reach a handler but through
- * `dispatch`, so what is checked here is checked on all of them.
+ * deadline, headers, who, may (which database, scope, coverage, revocation), room (control rate, concurrency), handler,
+ * stamp. A wire cannot reach a handler but through `dispatch`, so what is checked here is checked on all of them.
  */
-import { create } from "@bufbuild/protobuf";
-import { invalid, ServiceError } from "../base/errors.ts";
+import { create, type Message } from "@bufbuild/protobuf";
+import { type ErrorCode, invalid, ServiceError, StoreError } from "../base/errors.ts";
 import type { World } from "../base/world.ts";
+import { anonymous } from "../control/identity.ts";
 import { Concurrency, Rate } from "./admission.ts";
+import type { Authorization } from "./authorization.ts";
 import type { Call, CallResult, Dispatch } from "./call.ts";
 import type { Context, HandlerTable } from "./context.ts";
 
@@ -19,7 +21,14 @@ export interface PipelineOptions {
   readonly controlPerSecond: number;
   /** What a write waits for before it is answered; a call can ask for more, never for less. */
   readonly durability: "standard" | "durable";
+  /** Absent on a node without authentication: everybody may do everything. */
+  readonly authorization?: Authorization | undefined;
+  /** Told of every call when it is over, however it ended. Must neither throw nor take long. */
+  readonly audit?: ((context: Context, result: Outcome) => void) | undefined;
 }
+
+/** How a call ended. */
+export type Outcome = { readonly outcome: "ok"; readonly message: Message } | { readonly outcome: "denied" | "error"; readonly code: ErrorCode };
 
 const txidHeader = "Service-Txid";
 const durableTxidHeader = "Service-Durable-Txid";
@@ -28,10 +37,16 @@ const durableTxidHeader = "Service-Durable-Txid";
 export function createPipeline(options: PipelineOptions): Dispatch {
   const concurrency = new Concurrency(options.concurrencyMax);
   const rate = new Rate(options.controlPerSecond, options.world);
+  const { authorization, audit } = options;
 
-  async function dispatch(call: Call): Promise<CallResult> {
-    const context = openContext(call, options);
-    if (call.endpoint.rule.control) rate.take(call.remoteAddress);
+  async function answer(call: Call, context: Context): Promise<CallResult> {
+    if (call.refusal !== undefined) throw call.refusal;
+    if (authorization) {
+      context.identity = await authorization.identify(call.credential);
+      context.judgedUuid = await authorization.check(call, context.identity);
+    }
+    context.admitted = true;
+    if (call.endpoint.rule.control) rate.take(callerOf(context));
     const place = concurrency.enter();
     if (place) await place;
     try {
@@ -40,7 +55,29 @@ export function createPipeline(options: PipelineOptions): Dispatch {
       concurrency.leave();
     }
   }
-  return dispatch;
+
+  return async (call) => {
+    const context = openContext(call, options);
+    try {
+      const result = await answer(call, context);
+      audit?.(context, { outcome: "ok", message: result.message });
+      return result;
+    } catch (error) {
+      audit?.(context, failureOf(error));
+      throw error;
+    }
+  };
+}
+
+/** Whose share of the control rate a call takes. */
+function callerOf({ call, identity }: Context): string {
+  return identity.kind === "anonymous" ? call.remoteAddress : identity.hash;
+}
+
+function failureOf(error: unknown): Outcome {
+  const isPassing = error instanceof StoreError && (error.kind === "unavailable" || error.kind === "unknown_outcome");
+  const code = error instanceof ServiceError ? error.code : isPassing ? "unavailable" : "internal";
+  return { outcome: code === "forbidden" || code === "unauthorized" ? "denied" : "error", code };
 }
 
 async function run(call: Call, context: Context, handlers: HandlerTable): Promise<CallResult> {
@@ -73,14 +110,19 @@ function stamped(error: unknown, context: Context): unknown {
 
 function openContext(call: Call, options: PipelineOptions): Context {
   const nodeDeadlineMs = options.world.monotonicMs() + options.requestTimeoutMs;
-  return {
+  const context: Context = {
     call,
+    identity: anonymous,
+    judgedUuid: undefined,
+    admitted: false,
+    demand: async (scope) => options.authorization?.check(call, context.identity, scope),
     deadlineMs: Math.min(nodeDeadlineMs, call.deadlineMs ?? Infinity),
     minTxid: minTxidOf(call.headers.minTxid),
     txid: undefined,
     durableTxid: undefined,
     ...checkedHeaders(call, options.durability),
   };
+  return context;
 }
 
 function minTxidOf(text: string | undefined): number {

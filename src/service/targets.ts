@@ -5,10 +5,12 @@
  * `Service-Branch` header); said twice with different values it is refused. Whether it exists, the engine knows.
  */
 import { invalid, ServiceError } from "../base/errors.ts";
+import { predatesDeletion } from "../control/access.ts";
 import type { DatabaseRecord } from "../control/databases.ts";
 import type { Target } from "../engine/protocol.ts";
 import { checkBranchName, mainBranch, parseDatabaseSpec, profileDatabaseName } from "../format/names.ts";
 import type { Context, NodeParts } from "./context.ts";
+import { retentionOf } from "./governance.ts";
 
 function branchOf(said: readonly (string | undefined)[]): string {
   const branches = new Set(said.filter((branch) => branch !== undefined).map(checkBranchName));
@@ -16,15 +18,22 @@ function branchOf(said: readonly (string | undefined)[]): string {
   return branches.values().next().value ?? mainBranch;
 }
 
-function targetOf(record: DatabaseRecord, branch: string): Target {
-  return { uuid: record.uuid, branch };
+async function targetOf(node: NodeParts, context: Context, record: DatabaseRecord, branch: string): Promise<Target> {
+  checkJudged(context, record);
+  return { uuid: record.uuid, branch, retention: await retentionOf(node, record.name) };
+}
+
+/** Refuses a database that took the name after the caller's credential was judged for the one before. */
+export function checkJudged({ judgedUuid }: Context, { uuid }: DatabaseRecord): void {
+  if (judgedUuid === undefined || judgedUuid === uuid) return;
+  throw new ServiceError("forbidden", predatesDeletion);
 }
 
 /** The branch that a `{db}` path segment means; `inMessage` is where the request names it too. Throws database_not_found. */
 export async function databaseTarget(node: NodeParts, context: Context, spec: string, inMessage?: string): Promise<Target> {
   const { name, branch: inSpec } = parseDatabaseSpec(spec);
   const branch = branchOf([inSpec, context.call.headers.branch, inMessage]);
-  return targetOf(await node.databases.require(name), branch);
+  return targetOf(node, context, await node.databases.require(name), branch);
 }
 
 export interface ProfileAddress {
@@ -38,7 +47,7 @@ export async function findProfileTarget(node: NodeParts, context: Context, addre
   const name = profileDatabaseName(address.ns, address.profile);
   const branch = branchOf([address.branch, context.call.headers.branch]);
   const record = await node.databases.find(name);
-  if (record) return targetOf(record, branch);
+  if (record) return targetOf(node, context, record, branch);
   if (context.minTxid > 0) throw new ServiceError("database_not_found", `profile ${address.ns}/${address.profile} does not exist`);
   return undefined;
 }
@@ -55,5 +64,5 @@ export async function ensureProfileTarget(node: NodeParts, context: Context, add
   const name = profileDatabaseName(address.ns, address.profile);
   const branch = branchOf([address.branch, context.call.headers.branch]);
   if (branch !== mainBranch) return requireProfileTarget(node, context, address);
-  return targetOf(await node.databases.ensure(name), branch);
+  return targetOf(node, context, await node.databases.ensure(name), branch);
 }

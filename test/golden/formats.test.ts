@@ -1,12 +1,13 @@
 /** Objects of an older format stay readable: what a branch consists of outlives the program that wrote it. */
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
+import { decodeAuditObject, encodeAuditEvent, encodeAuditObject } from "../../src/format/audit-event.ts";
 import { decodeCatalog, encodeCatalog } from "../../src/format/catalog.ts";
 import { decodeHead, encodeHead } from "../../src/format/head.ts";
 import { decodeHistory, encodeHistory } from "../../src/format/history.ts";
 import { inlinePress } from "../../src/format/press.ts";
 import { decodeSegments } from "../../src/format/segment.ts";
-import { sampleCatalog, sampleDelta, sampleHead, sampleHistory, sampleImage } from "../support/format-samples.ts";
+import { sampleAuditEvents, sampleCatalog, sampleDelta, sampleHead, sampleHistory, sampleImage } from "../support/format-samples.ts";
 import { goldenFormatPath } from "../support/make-golden.ts";
 
 const golden = (name: string): Uint8Array => new Uint8Array(readFileSync(goldenFormatPath(name)));
@@ -15,6 +16,7 @@ test.each([
   ["head", sampleHead, () => decodeHead(golden("head")), () => encodeHead(sampleHead)],
   ["history", sampleHistory, () => decodeHistory(golden("history")), () => encodeHistory(sampleHistory)],
   ["catalog", sampleCatalog, () => decodeCatalog(golden("catalog")), () => encodeCatalog(sampleCatalog)],
+  ["audit", sampleAuditEvents, () => decodeAuditObject(golden("audit")), () => encodeAuditObject(sampleAuditEvents.map(encodeAuditEvent))],
 ])("the %s of format 1 is read as it was meant, and written byte for byte as it was", (name, sample, decode, encode) => {
   expect(decode()).toEqual(sample);
   expect(encode(), "the format has changed: raise its version, keep reading the old one, add a golden file").toEqual(golden(name));

@@ -199,6 +199,7 @@ export class HostileStore {
   #damaged(found: Stored | undefined): Stored | undefined {
     if (!found || found.bytes.length === 0 || this.#random() >= this.dose.damagedGet) return found;
     this.counts["get damaged"] = (this.counts["get damaged"] ?? 0) + 1;
+    this.#scheduler.note("-", "damaged on its way");
     if (this.#random() < 0.5) return { ...found, bytes: found.bytes.subarray(0, Math.floor(this.#random() * found.bytes.length)) };
     found.bytes[Math.floor(this.#random() * found.bytes.length)]! ^= 1 << Math.floor(this.#random() * 8);
     return found;

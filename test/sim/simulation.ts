@@ -66,7 +66,7 @@ export function plotOf(seed: number): Plot {
     takeovers: some(0.4, 0.5),
     store: {
       latencyMsMax: 5 + random() * 95, slow: some(0.3, 0.05), requestLost: some(0.5, 0.05), answerLost: some(0.5, 0.05), late: some(0.5, 0.05), refused: some(0.5, 0.1),
-      damagedGet: some(0.2, 0.05), staleList: some(0.3, 0.3), rot: some(0.05, 0.02),
+      damagedGet: some(0.2, 0.05), staleList: some(0.3, 0.3), rot: some(0.08, 0.2),
     },
     disk: { fsyncMsMax: 0.2 + random() * 5, slow: some(0.3, 0.02), failing: some(0.2, 0.01) },
     engine: { hotHandlesMax: random() < 0.3 ? 2 : 100, idleCloseMs: random() < 0.3 ? 500 : 30_000, logCheckpointBytes: small ? 64 * 1024 : 1024 * 1024, gcGraceMs: small ? 20_000 : 600_000, pitrMs: small ? 30_000 : 86_400_000 },
@@ -234,7 +234,7 @@ class Simulation {
     this.#scheduler.note("-", `${node} claims ${name} of ${uuid}${lost ? `, ${lost.firstTxid} to ${lost.lastTxid} are lost` : ""}`);
     if (!branch) return;
     if (lost) branch.lost(lost.firstTxid, lost.lastTxid);
-    if (node === this.#node.nodeId && this.#nodes.every((other) => other === this.#node || !other.up)) branch.mayLose = false;
+    if (branch.ttlAtMs === undefined && node === this.#node.nodeId && this.#nodes.every((other) => other === this.#node || !other.up)) branch.mayLose = false;
   }
 
   #eachBranch(act: (branch: BranchModel) => void): void {

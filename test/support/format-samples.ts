@@ -1,6 +1,7 @@
 /** One object of each format at rest that uses all of its fields, and the ways in which objects get damaged. */
 import { expect } from "vitest";
 import { StoreError } from "../../src/base/errors.ts";
+import type { AuditEvent } from "../../src/format/audit-event.ts";
 import type { Catalog } from "../../src/format/catalog.ts";
 import type { Head } from "../../src/format/head.ts";
 import type { History } from "../../src/format/history.ts";
@@ -92,6 +93,23 @@ export const sampleCatalog: Catalog = {
   condemned: [{ key: "seg/main-1-01HF7YAT000000000000000002", atMs: startMs + 3 }],
   deletedAtMs: startMs + 4,
 };
+
+/** A change by the bearer of a token, what left for a model, and a refusal of nobody in particular. */
+export const sampleAuditEvents: readonly AuditEvent[] = [
+  {
+    id: "01HF7YAT000000000000000001", node: "01HF7YAT00000000000000000N", namespace: "acme", profile: "alice", branch: "main", action: "memory.ingest", outcome: "ok", txid: 7, count: 3,
+    actor: { kind: "token", tokenHash: "0123456789abcdef", scope: "write", claimNs: "acme", iatSecs: startMs / 1_000 }, prev: "0".repeat(64),
+  },
+  {
+    id: "01HF7YAT000000000000000002", node: "01HF7YAT00000000000000000N", namespace: "acme", profile: "alice", action: "ai.embed", outcome: "ok",
+    egress: { provider: "local", model: "small-1", endpointHost: "embed.test:8000", selfHosted: true, inputItems: 2, inputBytes: 345, outputItems: 2, durationMs: 12 },
+    prev: "ab".repeat(32),
+  },
+  {
+    id: "01HF7YAT000000000000000003", node: "01HF7YAT00000000000000000N", namespace: "acme", profile: "alice", branch: "main", action: "memory.forget", resource: "mem_01HF7YAT000000000000000009",
+    outcome: "denied", actor: { kind: "anonymous" }, errorCode: "unauthorized", prev: "cd".repeat(32),
+  },
+];
 
 /** Expects an object that was cut anywhere, lengthened, or has any one bit flipped to be refused as corrupt. */
 export async function expectDamageRefused(bytes: Uint8Array, decode: (bytes: Uint8Array) => unknown): Promise<void> {

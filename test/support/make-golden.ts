@@ -7,6 +7,7 @@
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { limits } from "../../src/base/limits.ts";
+import { encodeAuditEvent, encodeAuditObject } from "../../src/format/audit-event.ts";
 import { encodeCatalog } from "../../src/format/catalog.ts";
 import { encodeHead } from "../../src/format/head.ts";
 import { encodeHistory } from "../../src/format/history.ts";
@@ -18,7 +19,7 @@ import type { Tx } from "../../src/model/transaction.ts";
 import { VectorCache } from "../../src/model/vector-index.ts";
 import { Connection } from "../../src/sqlite/connection.ts";
 import { runGroup } from "../../src/sqlite/group.ts";
-import { sampleCatalog, sampleDelta, sampleHead, sampleHistory, sampleImage } from "./format-samples.ts";
+import { sampleAuditEvents, sampleCatalog, sampleDelta, sampleHead, sampleHistory, sampleImage } from "./format-samples.ts";
 
 export const goldenPath = join(import.meta.dirname, "../golden/database-v1.db");
 /** When the first commit was made; each further one is a second later. */
@@ -105,6 +106,7 @@ export async function writeGoldenFormats(): Promise<void> {
   writeFileSync(goldenFormatPath("head"), encodeHead(sampleHead));
   writeFileSync(goldenFormatPath("history"), encodeHistory(sampleHistory));
   writeFileSync(goldenFormatPath("catalog"), encodeCatalog(sampleCatalog));
+  writeFileSync(goldenFormatPath("audit"), encodeAuditObject(sampleAuditEvents.map(encodeAuditEvent)));
 }
 
 if (import.meta.main) {

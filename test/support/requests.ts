@@ -5,18 +5,11 @@ export type Request = Readonly<Record<string, unknown>>;
 
 /** Methods that this build answers with 503, as it cannot serve them yet. */
 export const unserved: ReadonlySet<string> = new Set([
-  "ControlService.MintDatabaseToken",
-  "ControlService.MintNamespaceToken",
-  "ControlService.GetNamespacePolicy",
-  "ControlService.PutNamespacePolicy",
-  "ControlService.ReadAudit",
   "MemoryService.Ask",
   "MemoryService.Extract",
   "MemoryService.CreateErasure",
   "MemoryService.ListErasures",
   "MemoryService.GetErasure",
-  "MemoryService.GetProfilePolicy",
-  "MemoryService.PutProfilePolicy",
 ]);
 
 interface Profile {

@@ -48,6 +48,35 @@ describe("databases", () => {
     expect(creations.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
   });
 
+  test("auth-17: a name's standing is who holds it and when it was last taken from somebody, on every node and in every life", async () => {
+    const store = new MemoryStore();
+    const databases = new Databases(store, world);
+    const elsewhere = (): Databases => new Databases(store, world);
+    expect(await databases.standing("a")).toEqual({ uuid: undefined, deletedAtMs: undefined });
+    const first = await databases.create("a");
+    expect(await databases.standing("a")).toEqual({ uuid: first.uuid, deletedAtMs: undefined });
+    let last = 0;
+    for (let life = 0; life < 3; life++) {
+      await databases.remove("a");
+      const { uuid, deletedAtMs } = await databases.standing("a");
+      expect(uuid).toBeUndefined();
+      expect(deletedAtMs).toBeGreaterThanOrEqual(last);
+      last = deletedAtMs!;
+      const next = await databases.create("a");
+      expect(next.createdAtMs).toBeGreaterThan(last);
+      for (const node of [databases, elsewhere()]) expect(await node.standing("a")).toEqual({ uuid: next.uuid, deletedAtMs: last });
+    }
+  });
+
+  test("the standing of a name that is not known fails with the store; one that is known goes on in an outage", async () => {
+    const store = new FailingStore();
+    const databases = new Databases(store, world);
+    const { uuid } = await databases.create("a");
+    store.outage = "refused";
+    await expect(databases.standing("b")).rejects.toMatchObject({ kind: "unavailable" });
+    expect(await databases.standing("a")).toEqual({ uuid, deletedAtMs: undefined });
+  });
+
   test("a deleted name leaves a tombstone; the next life has a fresh uuid and a later birth", async () => {
     const store = new MemoryStore();
     const databases = new Databases(store, world);

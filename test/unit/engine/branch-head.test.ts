@@ -5,7 +5,7 @@ import { limits } from "../../../src/base/limits.ts";
 import { realWorld } from "../../../src/base/world.ts";
 import { BranchHead, Fenced } from "../../../src/engine/branch-head.ts";
 import { decodeHead, encodeHead, hashOf, type Head } from "../../../src/format/head.ts";
-import { headKey, poolId } from "../../../src/format/object-keys.ts";
+import { headKey } from "../../../src/format/object-keys.ts";
 import { seeded } from "../../support/random.ts";
 import { uuidOf } from "../../support/inline-engine.ts";
 import { ScriptedStore, type Fate } from "../../support/scripted-store.ts";
@@ -299,8 +299,7 @@ describe("what is uploaded and not published", () => {
     const store = new ScriptedStore();
     const head = await read(store);
     await head.claim(0, true);
-    const id = poolId("main", 1, world.ulid());
-    head.beginUpload(id);
+    const id = head.beginUpload();
     await head.update(covering(1));
     expect(stored(store).settledUlid <= id.slice(-26)).toBe(true);
     await head.update(covering(2));
@@ -308,5 +307,16 @@ describe("what is uploaded and not published", () => {
     head.endUpload(id);
     await head.update(covering(3));
     expect(stored(store).settledUlid > id.slice(-26)).toBe(true);
+  });
+
+  test("F65: is named above what is settled, also after a restart under a clock that went back", async () => {
+    const store = new ScriptedStore();
+    const head = await read(store);
+    await head.claim(0, true);
+    await head.update(() => ({ txid: 1, settledUlid: "7ZZZZZZZZZ0000000000000000" }));
+    const { settledUlid } = stored(store);
+    const again = await read(store);
+    const ids = [again.beginUpload(), again.beginUpload()].map((id) => id.slice(-26));
+    expect(ids[0]! > settledUlid && ids[1]! > ids[0]!).toBe(true);
   });
 });

@@ -202,7 +202,6 @@ describe("start refusals", () => {
   });
 
   test.each([
-    [{ SERVICE_AUTH: "on" }, "SERVICE_AUTH"],
     [{ SERVICE_COORD: "etcd:2379" }, "SERVICE_COORD"],
   ])("%o asks for what this build lacks", (environment, variable) => {
     expect(notBuiltYet(configOf(environment))).toEqual([expect.stringMatching(new RegExp(`^${variable}.*not in this build yet$`))]);
@@ -212,6 +211,13 @@ describe("start refusals", () => {
     expect(startWarnings(configOf({}))).toEqual([expect.not.stringContaining("open to the network")]);
     expect(startWarnings(configOf({ SERVICE_LISTEN: "0.0.0.0:1" }))).toEqual([expect.stringContaining("open to the network")]);
     expect(startWarnings(configOf({ SERVICE_OBJECT_STORE: "mem://", SERVICE_EMBED_API_KEY: "k" }))).toHaveLength(3);
+  });
+
+  test("credentials in the clear are warned about where the network can reach the node", () => {
+    const auth = { SERVICE_AUTH: "on", ...keys };
+    expect(startWarnings(configOf(auth))).toEqual([]);
+    expect(startWarnings(configOf({ ...auth, SERVICE_LISTEN: "0.0.0.0:1" }))).toEqual([expect.stringContaining("SERVICE_TLS_CERT")]);
+    expect(startWarnings(configOf({ ...auth, SERVICE_LISTEN: "0.0.0.0:1", SERVICE_TLS_CERT: "c", SERVICE_TLS_KEY: "k" }))).toEqual([]);
   });
 
   test.each([

@@ -1,0 +1,341 @@
+/**
+ * What a node tells the audit streams: events are noted here at once and stored soon.
+ *
+ * Always true: `record` neither waits nor throws; of one namespace, events are stored in the order in which they were
+ * recorded, each holding the hash of the one before; what is kept in memory is bounded, and what did not fit is counted
+ * (`dropped`, a line in the log, and an `audit.dropped` event in the stream where the gap is). A crash loses what was
+ * recorded since the last flush. Must not know: wires, handlers, databases.
+ *
+ * Whether an event is wanted is asked when it is recorded, so that the change that switches a stream on is its first
+ * event; an event whose answer is awaited holds back only what follows it in its own namespace.
+ */
+import { assert } from "../base/assert.ts";
+import { StoreError } from "../base/errors.ts";
+import { limits } from "../base/limits.ts";
+import type { Log } from "../base/log.ts";
+import { Permits } from "../base/permits.ts";
+import { sleep, type Cancel, type World } from "../base/world.ts";
+import { auditTimeMs, type AuditAction, type AuditActor, type AuditEgress, type AuditOutcome } from "../format/audit-event.ts";
+import { isUlid } from "../format/object-keys.ts";
+import type { ObjectStore } from "../store/object-store.ts";
+import { AuditChains, type LooseEvent } from "./audit-chains.ts";
+import { AuditStreams, type AuditPage, type AuditQuery } from "./audit-streams.ts";
+import type { Identity } from "./identity.ts";
+
+/** What the policy of a namespace says of its stream. */
+export interface AuditPolicy {
+  readonly enabled: boolean;
+  /** Also record reads. */
+  readonly includeReads: boolean;
+  /** Undefined: events are kept for good. */
+  readonly retentionSecs: number | undefined;
+}
+
+/** Something that happened, as its witness tells it. */
+export interface AuditEntry {
+  readonly namespace: string;
+  readonly profile?: string | undefined;
+  readonly branch?: string | undefined;
+  readonly action: AuditAction;
+  readonly resource?: string | undefined;
+  readonly outcome: AuditOutcome;
+  readonly txid?: number | undefined;
+  readonly count?: number | undefined;
+  /** Who did it; `internal` is the node itself. */
+  readonly identity: Identity | { readonly kind: "internal" };
+  readonly egress?: AuditEgress | undefined;
+  readonly errorCode?: string | undefined;
+}
+
+export interface AuditLogOptions {
+  readonly store: ObjectStore;
+  readonly world: World;
+  readonly log: Log;
+  /** The node's identity, a ULID that stays the same over restarts. */
+  readonly node: string;
+  readonly flushMs: number;
+  /** What the policy says now. It may reject while the policy cannot be known: it is asked again at the next flush. */
+  readonly policyOf: (namespace: string) => Promise<AuditPolicy>;
+}
+
+/** An event that is not stored yet. */
+interface Waiting {
+  readonly id: string;
+  readonly entry: AuditEntry;
+  /** `asking`: the policy is being read; `unknown`: it could not be; `wanted`: it says yes. */
+  state: "asking" | "unknown" | "wanted";
+}
+
+/** Stands where events are missing, and counts them until it is stored. */
+interface Gap extends AuditEntry {
+  count: number;
+}
+
+const reads: ReadonlySet<AuditAction> = new Set(["memory.recall", "memory.get", "memory.ask"]);
+
+function actorOf(identity: AuditEntry["identity"]): AuditActor {
+  if (identity.kind === "anonymous" || identity.kind === "internal") return { kind: identity.kind };
+  if (identity.kind === "platform") return { kind: "platform", tokenHash: identity.hash };
+  return {
+    kind: "token",
+    tokenHash: identity.hash,
+    scope: identity.scope,
+    claimDb: identity.database?.name,
+    claimNs: identity.namespace,
+    iatSecs: Math.floor(identity.issuedAtMs / 1_000),
+  };
+}
+
+/** The event, but for its place in the chain. */
+function eventOf({ id, entry }: Waiting): LooseEvent {
+  const { identity, ...told } = entry;
+  return { ...told, id, actor: actorOf(identity) };
+}
+
+/** A refusal of somebody whom nobody knows: anyone can make as many of these as he likes. */
+function isOfStranger({ identity, outcome }: AuditEntry): boolean {
+  return identity.kind === "anonymous" && outcome === "denied";
+}
+
+export class AuditLog {
+  readonly #options: AuditLogOptions;
+  readonly #streams: AuditStreams;
+  readonly #chains: AuditChains;
+  /** In the order of recording. */
+  readonly #waiting = new Set<Waiting>();
+  /** Events of `#waiting` that stand for others for which there was no room, by namespace. */
+  readonly #gaps = new Map<string, Gap>();
+  #wanted = 0;
+  #strangers = 0;
+  #dropped = 0;
+  #droppedTold = 0;
+  #storeFails = false;
+  #closed = false;
+  #timer: Cancel | undefined;
+  #sweepTimer: Cancel | undefined;
+  #flushing: Promise<void> | undefined;
+  #flushingNext: Promise<void> | undefined;
+
+  constructor(options: AuditLogOptions) {
+    assert(isUlid(options.node), "a node's identity is a ULID");
+    this.#options = options;
+    const { store, world, log, node } = options;
+    this.#streams = new AuditStreams(store, log);
+    this.#chains = new AuditChains({ store, streams: this.#streams, world, log, node, onLost: (namespace, events) => this.#drop(namespace, events) });
+  }
+
+  /** Events that were lost since the start, because there was no room or the node stopped before the store answered. */
+  get dropped(): number {
+    return this.#dropped;
+  }
+
+  /** Events that are kept here. */
+  get #unstored(): number {
+    return this.#waiting.size + this.#chains.underWay;
+  }
+
+  /** Notes an event. It is stored with the next flush if the namespace's policy wants it. */
+  record(entry: AuditEntry): void {
+    const full = this.#unstored >= limits.auditEventsMax;
+    const crowded = isOfStranger(entry) && this.#strangers >= limits.auditStrangersMax;
+    if (this.#closed || full || crowded) {
+      this.#drop(entry.namespace, 1);
+      return;
+    }
+    if (isOfStranger(entry)) this.#strangers++;
+    this.#admit(entry);
+  }
+
+  /** Stores what is wanted and waits; resolves when it is stored or the store has failed. */
+  flush(): Promise<void> {
+    if (this.#flushing === undefined) {
+      this.#flushing = this.#flushOnce().finally(() => (this.#flushing = undefined));
+      return this.#flushing;
+    }
+    // What is recorded during a flush may have missed it.
+    this.#flushingNext ??= this.#flushing.then(() => {
+      this.#flushingNext = undefined;
+      return this.flush();
+    });
+    return this.#flushingNext;
+  }
+
+  /** A page of a namespace's stream; empty and complete when the policy has none. Refuses a cursor that is none. */
+  async read(namespace: string, query: AuditQuery): Promise<AuditPage> {
+    const { enabled } = await this.#options.policyOf(namespace);
+    if (!enabled) return { events: [], nextCursor: undefined, complete: true };
+    return this.#streams.read(namespace, query);
+  }
+
+  /** Removes what is older than its policy allows, now and every hour. */
+  keepSwept(): void {
+    void this.sweep()
+      .catch((error: unknown) => this.#options.log.error("audit events that are too old were not removed; the next sweep will", error))
+      .finally(() => {
+        if (!this.#closed) this.#sweepTimer = this.#options.world.after(limits.auditSweepMs, () => this.keepSwept());
+      });
+  }
+
+  /** Removes whole days that ended before what a policy keeps. Gives the number of objects. */
+  async sweep(): Promise<number> {
+    const { world, log } = this.#options;
+    let removed = 0;
+    for await (const namespace of this.#streams.namespaces()) {
+      const retentionSecs = await this.#retentionOf(namespace);
+      if (retentionSecs === undefined) continue;
+      const cutoffMs = Math.max(0, world.nowMs() - retentionSecs * 1_000);
+      removed += await this.#streams.removeBefore(namespace, cutoffMs, limits.auditSweepObjectsMax - removed);
+      if (this.#closed || removed === limits.auditSweepObjectsMax) break;
+    }
+    if (removed > 0) log.info("audit events that were too old are removed", { objects: removed });
+    return removed;
+  }
+
+  /** Stores what is left, for as long as a stopping node may take; says so when something could not be stored. */
+  async close(): Promise<void> {
+    const { world, log } = this.#options;
+    this.#closed = true;
+    this.#sweepTimer?.();
+    let expired = false;
+    const drain = async (): Promise<void> => {
+      for (;;) {
+        await this.flush();
+        if (expired || this.#unstored === 0) return;
+        await sleep(world, limits.auditRetryMs);
+      }
+    };
+    await Promise.race([drain(), sleep(world, limits.auditDrainMs)]);
+    expired = true;
+    this.#timer?.();
+    const lost = this.#unstored;
+    this.#dropped += lost;
+    if (lost > 0) log.warn("audit events were lost: they could not be stored before the node stopped", { events: lost });
+  }
+
+  /** How long events are kept; undefined for good, and while nobody can tell. */
+  async #retentionOf(namespace: string): Promise<number | undefined> {
+    try {
+      return (await this.#options.policyOf(namespace)).retentionSecs;
+    } catch (error) {
+      this.#options.log.warn("old audit events stay: the policy of their namespace cannot be read", { namespace, reason: error instanceof StoreError ? error.kind : "fault" });
+      return undefined;
+    }
+  }
+
+  #admit(entry: AuditEntry): void {
+    const waiting: Waiting = { id: this.#options.world.ulid(), entry, state: "asking" };
+    this.#waiting.add(waiting);
+    void this.#ask(waiting);
+  }
+
+  async #ask(waiting: Waiting): Promise<void> {
+    waiting.state = "asking";
+    try {
+      if (await this.#isWanted(waiting.entry)) {
+        waiting.state = "wanted";
+        this.#wanted++;
+      } else this.#forget(waiting);
+    } catch {
+      // Whoever reads policies tells of the fault; here it is enough to ask again.
+      waiting.state = "unknown";
+    }
+    if (this.#closed) return;
+    if (this.#wanted >= limits.auditFlushEvents && this.#flushing === undefined && !this.#storeFails) void this.flush();
+    else this.#flushSoon();
+  }
+
+  async #isWanted({ namespace, action, outcome }: AuditEntry): Promise<boolean> {
+    const { enabled, includeReads } = await this.#options.policyOf(namespace);
+    if (enabled) return includeReads || outcome === "denied" || !reads.has(action);
+    // The change that switches a stream off is its last event.
+    if (action !== "policy.update") return false;
+    const isBeginning = this.#waiting.values().some(({ entry, state }) => state === "wanted" && entry.namespace === namespace);
+    return isBeginning || this.#chains.has(namespace) || this.#streams.hasBegun(namespace);
+  }
+
+  #forget(waiting: Waiting): void {
+    this.#waiting.delete(waiting);
+    if (waiting.state === "wanted") this.#wanted--;
+    if (isOfStranger(waiting.entry)) this.#strangers--;
+    if (waiting.entry.action === "audit.dropped") this.#gaps.delete(waiting.entry.namespace);
+  }
+
+  #drop(namespace: string, events: number): void {
+    this.#dropped += events;
+    const known = this.#gaps.get(namespace);
+    if (known) known.count += events;
+    if (known || this.#closed || this.#gaps.size >= limits.auditGapsMax) return;
+    const gap: Gap = { namespace, action: "audit.dropped", outcome: "error", count: events, identity: { kind: "internal" }, errorCode: "overloaded" };
+    this.#gaps.set(namespace, gap);
+    this.#admit(gap);
+  }
+
+  #flushSoon(): void {
+    if (this.#timer !== undefined || this.#unstored === 0) return;
+    this.#timer = this.#options.world.after(this.#options.flushMs, () => {
+      this.#timer = undefined;
+      void this.flush();
+    });
+  }
+
+  async #flushOnce(): Promise<void> {
+    this.#timer?.();
+    this.#timer = undefined;
+    this.#askAgain();
+    // Policies that are at hand have answered by the end of this turn.
+    await new Promise<void>((resolve) => this.#options.world.soon(resolve));
+    if (this.#dropped > this.#droppedTold) this.#options.log.warn("audit events were left out: there was no room for them", { events: this.#dropped - this.#droppedTold });
+    this.#droppedTold = this.#dropped;
+    const ready = this.#ready();
+    const namespaces = new Set([...ready.keys(), ...this.#chains.unfinished]);
+    const permits = new Permits(limits.auditRequestsAtOnceMax);
+    const outcomes = await Promise.all([...namespaces].map((namespace) => permits.run(() => this.#store(namespace, ready.get(namespace) ?? []))));
+    const failed = outcomes.includes("failed");
+    if (failed && !this.#storeFails) this.#options.log.warn("audit events could not be stored; they are kept and tried again", { events: this.#unstored });
+    if (!failed && this.#storeFails) this.#options.log.info("audit events are stored again");
+    this.#storeFails = failed;
+    if (!this.#closed) this.#flushSoon();
+  }
+
+  /** Asks for policies that could not be known; one that stays so must not fill the room of the others. */
+  #askAgain(): void {
+    const tooOldMs = this.#options.world.nowMs() - limits.auditUnknownMsMax;
+    for (const waiting of this.#waiting) {
+      if (waiting.state !== "unknown") continue;
+      if (auditTimeMs(waiting) >= tooOldMs) void this.#ask(waiting);
+      else {
+        this.#forget(waiting);
+        this.#dropped++;
+      }
+    }
+  }
+
+  /** Wanted events by namespace, up to the first one of which it is not known yet. */
+  #ready(): Map<string, Waiting[]> {
+    const ready = new Map<string, Waiting[]>();
+    const heldBack = new Set<string>();
+    for (const waiting of this.#waiting) {
+      const { namespace } = waiting.entry;
+      if (waiting.state !== "wanted") heldBack.add(namespace);
+      if (heldBack.has(namespace)) continue;
+      const list = ready.get(namespace);
+      if (list) list.push(waiting);
+      else ready.set(namespace, [waiting]);
+    }
+    return ready;
+  }
+
+  /** Stores what a namespace has ready, after what it has under way. */
+  async #store(namespace: string, ready: readonly Waiting[]): Promise<"stored" | "failed"> {
+    try {
+      const chain = await this.#chains.open(namespace);
+      if (ready.length > 0) this.#chains.add(chain, ready.map(eventOf));
+      for (const waiting of ready) this.#forget(waiting);
+      await this.#chains.deliver(chain);
+      return "stored";
+    } catch (error) {
+      if (!(error instanceof StoreError)) this.#options.log.error("audit events could not be stored", error, { namespace });
+      return "failed";
+    }
+  }
+}

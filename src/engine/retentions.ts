@@ -1,0 +1,35 @@
+/**
+ * How long the databases of this thread keep things, as the newest call of each has said.
+ *
+ * Always true: the point-in-time window is never longer than the node's own. A database that no call has spoken of since
+ * the thread began, or for very long, has the node's bounds until one does: then nothing goes too early.
+ */
+import { limits } from "../base/limits.ts";
+import type { Retention, Target } from "./protocol.ts";
+
+export class Retentions {
+  readonly #nodePitrMs: number;
+  /** By uuid; in order of use, the least recent first. */
+  readonly #held = new Map<string, Retention>();
+
+  constructor(nodePitrMs: number) {
+    this.#nodePitrMs = nodePitrMs;
+  }
+
+  /** Takes in what a call says of its database. */
+  note({ uuid, retention }: Target): void {
+    if (!retention) return;
+    this.#held.delete(uuid);
+    if (this.#held.size >= limits.retentionsHeldMax) this.#held.delete(this.#held.keys().next().value!);
+    this.#held.set(uuid, retention);
+  }
+
+  of(uuid: string): Retention | undefined {
+    return this.#held.get(uuid);
+  }
+
+  /** How far back the database's states can be restored. */
+  pitrMs(uuid: string): number {
+    return Math.min(this.#nodePitrMs, this.#held.get(uuid)?.pitrMs ?? Infinity);
+  }
+}

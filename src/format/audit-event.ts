@@ -1,0 +1,317 @@
+/**
+ * An event of a namespace's audit stream, and the object that holds the events of one flush.
+ *
+ * An object is lines of UTF-8, each ended by a line feed, each the JSON of one event without spaces. The members stand
+ * in this order; those marked ? are left out when absent:
+ *
+ * | member    | content                                                                                       |
+ * |-----------|-----------------------------------------------------------------------------------------------|
+ * | v         | 1                                                                                             |
+ * | id        | ULID                                                                                          |
+ * | ts        | when it happened, Unix ms: the time of the id                                                 |
+ * | node      | ULID, the identity of the node that recorded it                                               |
+ * | ns        | the namespace                                                                                 |
+ * | profile?  | the profile                                                                                   |
+ * | branch?   | the branch                                                                                    |
+ * | action    | one of `auditActions`                                                                         |
+ * | resource? | the id of a record, the name of a database or the level of a policy                           |
+ * | outcome   | `ok`, `denied` or `error`                                                                     |
+ * | txid?     | the transaction id of the change                                                              |
+ * | count?    | how many records were changed or given; of `audit.dropped`, how many events are missing       |
+ * | actor?    | {kind, token_hash?, scope?, claim_db?, claim_ns?, iat?}                                       |
+ * | egress?   | {provider, model, endpoint_host, self_hosted, input_items, input_bytes, output_items, duration_ms} |
+ * | error?    | the code of a refusal                                                                         |
+ * | prev      | SHA-256, in hexadecimal, of the line of the event before, of the same node in this stream; 64 zeros in its first |
+ *
+ * Always true: an event has one spelling, so that what was read gives the hash of what was written. No member can hold
+ * what a tenant stored or said: each is a number, a name by the rules of names, an id, or a word of ours.
+ */
+import { hash } from "node:crypto";
+import { bytesOf, utf8Of } from "../base/bytes.ts";
+import { errorCodes, StoreError } from "../base/errors.ts";
+import { isBranchName, isDatabaseName, isNamePart } from "./names.ts";
+import { isUlid, ulidTimeMs } from "./object-keys.ts";
+
+export const auditActions = [
+  "memory.ingest",
+  "memory.extract",
+  "memory.forget",
+  "memory.session_end",
+  "memory.recall",
+  "memory.get",
+  "memory.ask",
+  "ai.extract",
+  "ai.ask",
+  "ai.embed",
+  "token.mint",
+  "policy.update",
+  "db.delete",
+  "erasure.requested",
+  "erasure.completed",
+  // Events of this stream that the node could not keep; told by the node itself.
+  "audit.dropped",
+] as const;
+
+/** What was done. */
+export type AuditAction = (typeof auditActions)[number];
+
+export const auditOutcomes = ["ok", "denied", "error"] as const;
+
+/** How it ended. */
+export type AuditOutcome = (typeof auditOutcomes)[number];
+
+const actorKinds = ["token", "platform", "internal", "anonymous"] as const;
+
+/** Who acted, told by the credential and never by the credential itself. */
+export interface AuditActor {
+  readonly kind: (typeof actorKinds)[number];
+  /** 16 hexadecimal digits of a keyed hash. */
+  readonly tokenHash?: string | undefined;
+  readonly scope?: string | undefined;
+  readonly claimDb?: string | undefined;
+  readonly claimNs?: string | undefined;
+  /** When the token was minted. */
+  readonly iatSecs?: number | undefined;
+}
+
+/** What left for an outside model, in sizes. */
+export interface AuditEgress {
+  readonly provider: string;
+  readonly model: string;
+  readonly endpointHost: string;
+  readonly selfHosted: boolean;
+  readonly inputItems: number;
+  readonly inputBytes: number;
+  readonly outputItems: number;
+  readonly durationMs: number;
+}
+
+/** One thing that happened in a namespace. */
+export interface AuditEvent {
+  readonly id: string;
+  readonly node: string;
+  readonly namespace: string;
+  readonly profile?: string | undefined;
+  readonly branch?: string | undefined;
+  readonly action: AuditAction;
+  readonly resource?: string | undefined;
+  readonly outcome: AuditOutcome;
+  readonly txid?: number | undefined;
+  readonly count?: number | undefined;
+  readonly actor?: AuditActor | undefined;
+  readonly egress?: AuditEgress | undefined;
+  readonly errorCode?: string | undefined;
+  readonly prev: string;
+}
+
+const formatVersion = 1;
+const recordIdPattern = /^(?:mem|ers)_(.+)$/;
+const hashPattern = /^[0-9a-f]{64}$/;
+const tokenHashPattern = /^[0-9a-f]{16}$/;
+/** Names of providers, models and hosts come from the node's own configuration. */
+const configuredPattern = /^[\x21-\x7e]{1,1024}$/;
+
+/** What stands in the place of a hash in the first event of a node in a stream. */
+export const firstLink = "0".repeat(64);
+
+/** When the event happened, in Unix milliseconds. */
+export function auditTimeMs(event: Pick<AuditEvent, "id">): number {
+  return ulidTimeMs(event.id);
+}
+
+/** Whether the text is the id of a memory or a coupon. */
+export function isRecordId(text: string): boolean {
+  return isUlid(recordIdPattern.exec(text)?.[1] ?? "");
+}
+
+/** Whether the text names a resource: what a client sent is content unless it has the form of an id or a name. */
+export function isAuditResource(text: string): boolean {
+  return isRecordId(text) || isDatabaseName(text);
+}
+
+/** The event as a line, without its line feed. */
+export function encodeAuditEvent(event: AuditEvent): string {
+  const { actor, egress } = event;
+  return JSON.stringify({
+    v: formatVersion,
+    id: event.id,
+    ts: auditTimeMs(event),
+    node: event.node,
+    ns: event.namespace,
+    profile: event.profile,
+    branch: event.branch,
+    action: event.action,
+    resource: event.resource,
+    outcome: event.outcome,
+    txid: event.txid,
+    count: event.count,
+    actor: actor && { kind: actor.kind, token_hash: actor.tokenHash, scope: actor.scope, claim_db: actor.claimDb, claim_ns: actor.claimNs, iat: actor.iatSecs },
+    egress: egress && {
+      provider: egress.provider,
+      model: egress.model,
+      endpoint_host: egress.endpointHost,
+      self_hosted: egress.selfHosted,
+      input_items: egress.inputItems,
+      input_bytes: egress.inputBytes,
+      output_items: egress.outputItems,
+      duration_ms: egress.durationMs,
+    },
+    error: event.errorCode,
+    prev: event.prev,
+  });
+}
+
+/** What the next event of the same node in the same stream has as `prev`. */
+export function auditLinkTo(line: string): string {
+  return hash("sha256", line, "hex");
+}
+
+/** The object of these lines. */
+export function encodeAuditObject(lines: readonly string[]): Uint8Array {
+  return bytesOf(lines.map((line) => `${line}\n`).join(""));
+}
+
+/** The lines of an object. Throws StoreError("corrupt") when they have no end. */
+export function auditLinesOf(bytes: Uint8Array): readonly string[] {
+  const lines = utf8Of(bytes)?.split("\n") ?? [];
+  if (lines.pop() !== "" || lines.length === 0) throw new StoreError("corrupt", "an audit object does not end with a line");
+  return lines;
+}
+
+/** The events of an object. Throws StoreError("corrupt") for anything that is not a list of events of a version we know. */
+export function decodeAuditObject(bytes: Uint8Array): readonly AuditEvent[] {
+  return auditLinesOf(bytes).map(decodeAuditEvent);
+}
+
+type Members = Readonly<Record<string, unknown>>;
+
+/** Reads a line. Throws StoreError("corrupt") for anything but the one spelling of an event. */
+export function decodeAuditEvent(line: string): AuditEvent {
+  const members = membersOf(line);
+  if (members["v"] !== formatVersion) throw new StoreError("corrupt", "an audit event has an unknown format version");
+  const event = {
+    id: members["id"],
+    node: members["node"],
+    namespace: members["ns"],
+    profile: members["profile"],
+    branch: members["branch"],
+    action: members["action"],
+    resource: members["resource"],
+    outcome: members["outcome"],
+    txid: members["txid"],
+    count: members["count"],
+    actor: actorOf(members["actor"]),
+    egress: egressOf(members["egress"]),
+    errorCode: members["error"],
+    prev: members["prev"],
+  };
+  if (!isEvent(event) || encodeAuditEvent(event) !== line) throw new StoreError("corrupt", "an audit event has an unknown form");
+  return event;
+}
+
+function membersOf(line: string): Members {
+  try {
+    const value: unknown = JSON.parse(line);
+    if (isMembers(value)) return value;
+  } catch (error) {
+    throw new StoreError("corrupt", "an audit event is not JSON", { cause: error });
+  }
+  throw new StoreError("corrupt", "an audit event is not an object");
+}
+
+function isMembers(value: unknown): value is Members {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function actorOf(value: unknown): object | undefined {
+  if (!isMembers(value)) return undefined;
+  return { kind: value["kind"], tokenHash: value["token_hash"], scope: value["scope"], claimDb: value["claim_db"], claimNs: value["claim_ns"], iatSecs: value["iat"] };
+}
+
+function egressOf(value: unknown): object | undefined {
+  if (!isMembers(value)) return undefined;
+  return {
+    provider: value["provider"],
+    model: value["model"],
+    endpointHost: value["endpoint_host"],
+    selfHosted: value["self_hosted"],
+    inputItems: value["input_items"],
+    inputBytes: value["input_bytes"],
+    outputItems: value["output_items"],
+    durationMs: value["duration_ms"],
+  };
+}
+
+type Check = (value: unknown) => boolean;
+
+const isCount: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 0;
+const isText = (rule: (text: string) => boolean): Check => (value) => typeof value === "string" && rule(value);
+const isConfigured = isText((text) => configuredPattern.test(text));
+const optional = (check: Check): Check => (value) => value === undefined || check(value);
+const isWord = (words: readonly string[]): Check => isText((text) => words.includes(text));
+const isShape = (checks: Readonly<Record<string, Check>>): Check => (value) => isMembers(value) && Object.entries(checks).every(([name, check]) => check(value[name]));
+
+const isActor = isShape({
+  kind: isWord(actorKinds),
+  tokenHash: optional(isText((text) => tokenHashPattern.test(text))),
+  scope: optional(isWord(["read", "write", "admin"])),
+  claimDb: optional(isText(isDatabaseName)),
+  claimNs: optional(isText(isNamePart)),
+  iatSecs: optional(isCount),
+});
+
+const isEgress = isShape({
+  provider: isConfigured,
+  model: isConfigured,
+  endpointHost: isConfigured,
+  selfHosted: (value) => typeof value === "boolean",
+  inputItems: isCount,
+  inputBytes: isCount,
+  outputItems: isCount,
+  durationMs: isCount,
+});
+
+const hasEventShape = isShape({
+  id: isText(isUlid),
+  node: isText(isUlid),
+  namespace: isText(isNamePart),
+  profile: optional(isText(isNamePart)),
+  branch: optional(isText(isBranchName)),
+  action: isWord(auditActions),
+  resource: optional(isText(isAuditResource)),
+  outcome: isWord(auditOutcomes),
+  txid: optional(isCount),
+  count: optional(isCount),
+  actor: optional(isActor),
+  egress: optional(isEgress),
+  errorCode: optional(isWord(Object.keys(errorCodes))),
+  prev: isText((text) => hashPattern.test(text)),
+});
+
+/** Whether every member has its form: the rule that keeps content out, held when an event is made and when it is read. */
+export function isEvent(event: object): event is AuditEvent {
+  return hasEventShape(event);
+}
+
+/** A place where an event was removed, changed or put in. */
+export interface BrokenLink {
+  readonly node: string;
+  /** The id of the event whose `prev` is not the hash of what stands before it. */
+  readonly id: string;
+}
+
+/**
+ * Where the events of a stream do not follow from each other, node by node. `events` are all events of one namespace
+ * from some time on, oldest first; what came before that time cannot be told, and the last event of a node is held by
+ * nothing until the next one.
+ */
+export function brokenLinks(events: readonly AuditEvent[]): readonly BrokenLink[] {
+  const links = new Map<string, string>();
+  const broken: BrokenLink[] = [];
+  for (const event of events) {
+    const link = links.get(event.node);
+    if (link !== undefined && event.prev !== link) broken.push({ node: event.node, id: event.id });
+    links.set(event.node, auditLinkTo(encodeAuditEvent(event)));
+  }
+  return broken;
+}

@@ -1,0 +1,92 @@
+/**
+ * From a call that is over to the event that tells of it.
+ *
+ * Owns which endpoints are told of and under which action. Always true: of what a client sent, an event holds only names
+ * and ids that have the form of names and ids. Calls that concern no namespace make no event.
+ */
+import type { Message } from "@bufbuild/protobuf";
+import type { ExtractResponse, ForgetMemoryRequest, GetMemoryRequest, IngestResponse, RecallResponse } from "../../gen/palimpsest/v1/memory_pb.ts";
+import type { AuditEntry } from "../control/audit-log.ts";
+import { isAuditResource, isRecordId, type AuditAction } from "../format/audit-event.ts";
+import { isBranchName, isNamePart, mainBranch, profileOfDatabaseName } from "../format/names.ts";
+import type { Context, NodeParts } from "./context.ts";
+import type { Outcome } from "./pipeline.ts";
+
+/** What an endpoint's event says beyond who, where and how it ended. */
+interface Witness {
+  readonly action: AuditAction;
+  /** The action instead, when a policy refused to let text out. */
+  readonly egress?: AuditAction;
+  /** Whether it changes a database, so that the event has its transaction id. */
+  readonly writes?: true;
+  readonly resource?: (request: Message) => string;
+  readonly count?: (answer: Message) => number | undefined;
+}
+
+const memoryId = (request: Message): string => recordIdOf((request as ForgetMemoryRequest | GetMemoryRequest).id);
+const databaseOf = (request: Message): string => (request as Message & { readonly db: string }).db;
+
+function recordIdOf(id: string): string {
+  return isRecordId(id) ? id : "";
+}
+
+const witnesses: ReadonlyMap<string, Witness> = new Map<string, Witness>([
+  ["MemoryService.Ingest", { action: "memory.ingest", writes: true, count: (answer) => (answer as IngestResponse).results.length }],
+  ["MemoryService.Extract", { action: "memory.extract", egress: "ai.extract", writes: true, count: (answer) => extracted(answer as ExtractResponse) }],
+  ["MemoryService.ForgetMemory", { action: "memory.forget", writes: true, resource: memoryId, count: () => 1 }],
+  ["MemoryService.EndSession", { action: "memory.session_end", writes: true }],
+  ["MemoryService.Recall", { action: "memory.recall", count: (answer) => (answer as RecallResponse).memories.length }],
+  ["MemoryService.GetMemory", { action: "memory.get", resource: memoryId, count: () => 1 }],
+  ["MemoryService.Ask", { action: "memory.ask", egress: "ai.ask", count: (answer) => (answer as RecallResponse).memories.length }],
+  ["MemoryService.PutProfilePolicy", { action: "policy.update", resource: () => "profile" }],
+  ["ControlService.PutNamespacePolicy", { action: "policy.update", resource: () => "namespace" }],
+  ["ControlService.MintDatabaseToken", { action: "token.mint", resource: databaseOf }],
+  ["ControlService.MintNamespaceToken", { action: "token.mint" }],
+  ["ControlService.DeleteDatabase", { action: "db.delete", resource: databaseOf }],
+]);
+
+function extracted({ results, proposed }: ExtractResponse): number {
+  return (results?.values ?? proposed?.values ?? []).length;
+}
+
+/** Fields of requests that say what a call is about; which of them a request has, its endpoint knows. */
+interface Addressed {
+  readonly ns?: string;
+  readonly profile?: string;
+  readonly db?: string;
+  readonly branch?: string | undefined;
+}
+
+type Place = Pick<AuditEntry, "namespace" | "profile" | "branch">;
+
+/** Where the call happened; undefined when no namespace is concerned, or none that can exist. */
+function placeOf({ call }: Context): Place | undefined {
+  const { ns, profile, db, branch } = call.message as Message & Addressed;
+  if (db !== undefined) return profileOfDatabaseName(db);
+  if (ns === undefined || !isNamePart(ns)) return undefined;
+  if (profile === undefined || !isNamePart(profile)) return { namespace: ns };
+  if (call.endpoint.name === "MemoryService.PutProfilePolicy") return { namespace: ns, profile };
+  const said = branch ?? call.headers.branch ?? mainBranch;
+  return { namespace: ns, profile, branch: isBranchName(said) ? said : undefined };
+}
+
+/** Tells the audit stream of a call that is over, if it is one to be told of. */
+export function auditCall({ audit }: NodeParts, context: Context, result: Outcome): void {
+  const { call, identity } = context;
+  const witness = witnesses.get(call.endpoint.name);
+  const place = witness && placeOf(context);
+  if (witness === undefined || place === undefined) return;
+  const isOk = result.outcome === "ok";
+  const deniedByPolicy = result.outcome === "denied" && context.admitted;
+  const resource = witness.resource?.(call.message) ?? "";
+  audit.record({
+    ...place,
+    identity,
+    action: (deniedByPolicy ? witness.egress : undefined) ?? witness.action,
+    resource: isAuditResource(resource) ? resource : undefined,
+    outcome: result.outcome,
+    txid: isOk && witness.writes ? context.txid : undefined,
+    count: isOk ? witness.count?.(result.message) : undefined,
+    errorCode: isOk ? undefined : result.code,
+  });
+}

@@ -1,0 +1,44 @@
+/**
+ * What policy means for a call: how long its database keeps things, and whether text may leave the node.
+ *
+ * Always true: retention never stops a call, and a call says nothing of it while the policy cannot be read; egress that
+ * is denied, or whose policy cannot be read, is refused before anything else is looked at.
+ */
+import { ServiceError } from "../base/errors.ts";
+import type { EffectivePolicy } from "../control/policies.ts";
+import type { Retention } from "../engine/protocol.ts";
+import { checkNamePart, profileOfDatabaseName } from "../format/names.ts";
+import type { NodeParts } from "./context.ts";
+import { present } from "./data-messages.ts";
+
+/** What is enforced for a profile, whose names are checked here. */
+export function policyOfProfile(node: NodeParts, { ns, profile }: { readonly ns: string; readonly profile: string }): Promise<EffectivePolicy> {
+  return node.policies.effective(checkNamePart("namespace", ns), checkNamePart("profile", profile));
+}
+
+function inMs(secs: number | undefined): number | undefined {
+  return secs === undefined ? undefined : secs * 1_000;
+}
+
+/** The retention of a database by its name; undefined for a plain one, and while its policy cannot be read. */
+export async function retentionOf(node: NodeParts, databaseName: string): Promise<Retention | undefined> {
+  const name = profileOfDatabaseName(databaseName);
+  if (!name) return undefined;
+  const policy = await node.policies.effective(name.namespace, name.profile);
+  if (!policy.known) return undefined;
+  return {
+    pitrMs: policy.pitrSecs * 1_000,
+    ...present({
+      eventMaxAgeMs: inMs(policy.eventMaxAgeSecs),
+      supersededMaxAgeMs: inMs(policy.supersededMaxAgeSecs),
+      supersededMaxCount: policy.supersededMaxCount,
+    }),
+  };
+}
+
+/** Refuses a call whose text no policy lets out: forbidden when it says so, unavailable while nobody can tell. */
+export function refuseDeniedEgress(policy: EffectivePolicy, use: keyof EffectivePolicy["egress"]): void {
+  if (policy.egress[use] !== "deny") return;
+  if (policy.known) throw new ServiceError("forbidden", `ai_egress.${use} is denied by policy`);
+  throw new ServiceError("unavailable", `ai_egress.${use} is denied while the policy cannot be read`, { retryAfterSecs: 1 });
+}

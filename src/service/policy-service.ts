@@ -1,0 +1,64 @@
+/** Policies over the wires: of a namespace with the control plane, of a profile with its memory. */
+import { invalid, ServiceError } from "../base/errors.ts";
+import type { ProfilePolicy } from "../control/policies.ts";
+import { checkNamePart } from "../format/names.ts";
+import { parsePolicy, type PolicyDocument, type PolicyLevel, type StoredPolicy } from "../format/policy.ts";
+import type { JsonObject, Message, MessageInitShape } from "@bufbuild/protobuf";
+import type { ControlService, NamespacePolicySchema } from "../../gen/palimpsest/v1/control_pb.ts";
+import type { MemoryService, ProfilePolicySchema } from "../../gen/palimpsest/v1/memory_pb.ts";
+import type { NodeParts, ServiceHandlers } from "./context.ts";
+import { present } from "./data-messages.ts";
+import { jsonText } from "./exact-json.ts";
+
+/** The policy of a request; undefined clears. */
+function documentOf(request: Message, level: PolicyLevel): PolicyDocument | undefined {
+  const text = jsonText(request, "policy");
+  if (text === undefined) throw invalid("policy is required: an object, or null to clear it");
+  return parsePolicy(text, level);
+}
+
+function namespaceMessage(namespace: string, { revision, updatedAtMs, document }: StoredPolicy): MessageInitShape<typeof NamespacePolicySchema> {
+  return { namespace, revision: BigInt(revision), updatedAt: BigInt(updatedAtMs), ...present({ policy: document as JsonObject | undefined }) };
+}
+
+function profileMessage(namespace: string, profile: string, { stored, effective }: ProfilePolicy): MessageInitShape<typeof ProfilePolicySchema> {
+  return {
+    namespace,
+    profile,
+    effective: effective.values as JsonObject,
+    revision: BigInt(stored?.revision ?? 0),
+    ...present({ override: stored?.document as JsonObject | undefined }),
+  };
+}
+
+export function namespacePolicyHandlers(node: NodeParts): Pick<ServiceHandlers<typeof ControlService>, "getNamespacePolicy" | "putNamespacePolicy"> {
+  return {
+    async getNamespacePolicy(request) {
+      const namespace = checkNamePart("namespace", request.ns);
+      const stored = await node.policies.getNamespace(namespace);
+      if (!stored) throw new ServiceError("not_found", `namespace ${namespace} has no policy`);
+      return namespaceMessage(namespace, stored);
+    },
+
+    async putNamespacePolicy(request) {
+      const namespace = checkNamePart("namespace", request.ns);
+      return namespaceMessage(namespace, await node.policies.putNamespace(namespace, documentOf(request, "namespace")));
+    },
+  };
+}
+
+export function profilePolicyHandlers(node: NodeParts): Pick<ServiceHandlers<typeof MemoryService>, "getProfilePolicy" | "putProfilePolicy"> {
+  return {
+    async getProfilePolicy(request) {
+      const namespace = checkNamePart("namespace", request.ns);
+      const profile = checkNamePart("profile", request.profile);
+      return profileMessage(namespace, profile, await node.policies.getProfile(namespace, profile));
+    },
+
+    async putProfilePolicy(request) {
+      const namespace = checkNamePart("namespace", request.ns);
+      const profile = checkNamePart("profile", request.profile);
+      return profileMessage(namespace, profile, await node.policies.putProfile(namespace, profile, documentOf(request, "profile")));
+    },
+  };
+}
