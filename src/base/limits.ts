@@ -325,8 +325,9 @@ export const limits = {
   /** An event whose namespace has no readable policy for so long is counted as left out. */
   auditUnknownMsMax: 60_000,
   /** So many events that wait are stored at once, whatever the interval. */
-  auditFlushEvents: 1_000,
-  auditObjectEventsMax: 1_000,
+  auditFlushEvents: 500,
+  /** Made in one go, about 3 ms. */
+  auditObjectEventsMax: 500,
   /** Time between the first and the last event of an object: a reader of a window looks back by as much. */
   auditObjectSpanMs: 60_000,
   /** Streams whose chain a node remembers; that of another is looked up in object storage. */

@@ -231,7 +231,7 @@ export class AuditLog {
   async #ask(waiting: Waiting): Promise<void> {
     waiting.state = "asking";
     try {
-      if (await this.#isWanted(waiting.entry)) {
+      if (await this.#isWanted(waiting)) {
         waiting.state = "wanted";
         this.#wanted++;
       } else this.#forget(waiting);
@@ -244,13 +244,20 @@ export class AuditLog {
     else this.#flushSoon();
   }
 
-  async #isWanted({ namespace, action, outcome }: AuditEntry): Promise<boolean> {
+  async #isWanted(waiting: Waiting): Promise<boolean> {
+    const { namespace, action, outcome } = waiting.entry;
     const { enabled, includeReads } = await this.#options.policyOf(namespace);
     if (enabled) return includeReads || outcome === "denied" || !reads.has(action);
     // The change that switches a stream off is its last event.
     if (action !== "policy.update") return false;
-    const isBeginning = this.#waiting.values().some(({ entry, state }) => state === "wanted" && entry.namespace === namespace);
-    return isBeginning || this.#chains.has(namespace) || this.#streams.hasBegun(namespace);
+    if (this.#chains.has(namespace) || (await this.#streams.hasBegun(namespace))) return true;
+    return this.#before(waiting).some(({ entry, state }) => state === "wanted" && entry.namespace === namespace);
+  }
+
+  /** What was recorded before it and is not stored yet. */
+  #before(waiting: Waiting): Waiting[] {
+    const all = [...this.#waiting];
+    return all.slice(0, all.indexOf(waiting));
   }
 
   #forget(waiting: Waiting): void {
@@ -329,9 +336,14 @@ export class AuditLog {
   async #store(namespace: string, ready: readonly Waiting[]): Promise<"stored" | "failed"> {
     try {
       const chain = await this.#chains.open(namespace);
-      if (ready.length > 0) this.#chains.add(chain, ready.map(eventOf));
-      for (const waiting of ready) this.#forget(waiting);
       await this.#chains.deliver(chain);
+      // An object at a time: a crowd that waited for the store to come back must not hold up the thread.
+      for (let at = 0; at < ready.length; at += limits.auditObjectEventsMax) {
+        const part = ready.slice(at, at + limits.auditObjectEventsMax);
+        this.#chains.add(chain, part.map(eventOf));
+        for (const waiting of part) this.#forget(waiting);
+        await this.#chains.deliver(chain);
+      }
       return "stored";
     } catch (error) {
       if (!(error instanceof StoreError)) this.#options.log.error("audit events could not be stored", error, { namespace });

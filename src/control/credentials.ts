@@ -47,36 +47,35 @@ export class Credentials {
     const { signingKey, platformKey } = options;
     this.#options = options;
     this.#hashKey = derived(signingKey, "palimpsest credential hash");
-    if (platformKey !== undefined) this.#platform = { digest: digestOf(platformKey), identity: { kind: "platform", hash: this.#hashOf(platformKey) } };
+    if (platformKey !== undefined) this.#platform = { digest: Buffer.from(digestOf(platformKey)), identity: { kind: "platform", hash: this.#hashOf(platformKey) } };
   }
 
   /** Who bears the credential. Throws unauthorized when there is none or it is not good. */
   async identify(credential: string | undefined): Promise<PlatformIdentity | TokenIdentity> {
     if (credential === undefined) throw unauthorized("missing");
     const digest = digestOf(credential);
-    const platform = this.#platform;
-    // Digests have one length and say nothing of their origin, so the comparison takes the same time for every guess.
-    if (platform && timingSafeEqual(digest, platform.digest)) return platform.identity;
-    const key = digest.toString("base64");
-    const known = this.#verified.get(key);
+    const known = this.#verified.get(digest);
     if (known !== undefined) {
       if (known.expiresAtMs + limits.tokenLeewayMs > this.#options.world.nowMs()) return known;
-      this.#verified.delete(key);
+      this.#verified.delete(digest);
       throw unauthorized("expired");
     }
+    // Digests have one length and say nothing of their origin, so the comparison takes the same time for every guess.
+    const platform = this.#platform;
+    if (platform && timingSafeEqual(Buffer.from(digest), platform.digest)) return platform.identity;
     const claims = await this.#options.tokens.verify(credential);
     if (claims === "expired" || claims === "invalid") throw unauthorized(claims);
     const identity: TokenIdentity = { kind: "token", hash: this.#hashOf(credential), ...claims };
-    this.#remember(key, identity);
+    this.#remember(digest, identity);
     return identity;
   }
 
-  #remember(key: string, identity: TokenIdentity): void {
+  #remember(digest: string, identity: TokenIdentity): void {
     if (this.#verified.size >= limits.tokensRememberedMax) {
       const oldest = this.#verified.keys().next().value;
       if (oldest !== undefined) this.#verified.delete(oldest);
     }
-    this.#verified.set(key, identity);
+    this.#verified.set(digest, identity);
   }
 
   /** Keyed, so that nobody who reads a log or the audit stream can test a guess of a key against it. */
@@ -85,8 +84,8 @@ export class Credentials {
   }
 }
 
-function digestOf(credential: string): Buffer {
-  return hash("sha256", credential, "buffer");
+function digestOf(credential: string): string {
+  return hash("sha256", credential, "hex");
 }
 
 /** A key for one purpose, from which neither the signing key nor another purpose's key can be found. */

@@ -79,8 +79,11 @@ export class Policies {
 
   /** What is enforced: the strictest of node, namespace and profile. Never fails; see `known`. */
   async effective(namespace: string, profile?: string): Promise<EffectivePolicy> {
+    const ofNamespace = this.#values(namespacePlace(namespace));
     const own = profile === undefined ? silentPolicy : this.#values(profilePlace(namespace, profile));
-    return this.#fold(...(await Promise.all([this.#values(namespacePlace(namespace)), own])));
+    // Most calls wait for neither.
+    if (!(ofNamespace instanceof Promise) && !(own instanceof Promise)) return this.#fold(ofNamespace, own);
+    return this.#fold(...(await Promise.all([ofNamespace, own])));
   }
 
   /** The policy of a namespace as it stands in object storage; undefined when none was ever set. */

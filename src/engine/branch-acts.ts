@@ -1,5 +1,6 @@
 /** What is asked of a database's branches, done with the handles that are open: ship first, then act on the heads. */
-import { ServiceError } from "../base/errors.ts";
+import { ServiceError, StoreError } from "../base/errors.ts";
+import { needsOperator } from "./failures.ts";
 import { branchesWithLogs } from "./files.ts";
 import type { Database } from "./database.ts";
 import type { Branches, BranchParts } from "./branches.ts";
@@ -63,16 +64,29 @@ export class BranchActs {
     }
   }
 
-  /** Opens the branches of this thread whose logs an earlier run has left, so that what they hold is shipped without being asked for. */
-  async recover(options: Pick<EngineOptions, "databasesDirectory" | "lane" | "lanes">): Promise<void> {
-    const { registry, parts } = this.#options;
+  /**
+   * Opens the branches of this thread whose logs an earlier run has left, so that what they hold is shipped without being
+   * asked for. Says whether some could not be opened now.
+   */
+  async recover(options: Pick<EngineOptions, "databasesDirectory" | "lane" | "lanes">): Promise<boolean> {
+    let again = false;
     for (const { uuid, branchId } of branchesWithLogs(options.databasesDirectory)) {
       if (laneOf(uuid, options.lanes) !== options.lane) continue;
-      const catalog = await parts.catalogs.get(uuid);
-      // A crash right after the first claim leaves a branch that no catalog names yet.
-      const name = catalog ? catalog.branches.find(({ id }) => id === branchId)?.name : branchId;
-      if (name !== undefined && catalog?.deletedAtMs === undefined) await registry.use({ uuid, branch: name }, Infinity);
+      try {
+        await this.#openById(uuid, branchId);
+      } catch (error) {
+        // A branch that is gone has nothing to ship; one whose data cannot be used was told to the operator when it was opened.
+        again ||= error instanceof StoreError && !needsOperator(error);
+      }
     }
+    return again;
+  }
+
+  async #openById(uuid: string, branchId: string): Promise<void> {
+    const catalog = await this.#options.parts.catalogs.get(uuid);
+    // A crash right after the first claim leaves a branch that no catalog names yet.
+    const name = catalog ? catalog.branches.find(({ id }) => id === branchId)?.name : branchId;
+    if (name !== undefined && catalog?.deletedAtMs === undefined) await this.#options.registry.use({ uuid, branch: name }, Infinity);
   }
 
   #openTxid(uuid: string, branchId: string, name: string): number | undefined {

@@ -199,6 +199,8 @@ export class BranchHead {
     const outcome = await settledPut(store, headKey(uuid, branchId), bytes, this.#condition);
     world.crashPoint("head-landed");
     if (outcome.kind === "lost") {
+      // A body that was damaged on its way here is no proof that another writer's stands there.
+      if (outcome.current) decodeInDoubt(outcome.current.bytes);
       this.#fenced = true;
       throw new Fenced();
     }
@@ -207,6 +209,15 @@ export class BranchHead {
     this.#condition = { kind: "version", version: outcome.version };
     this.#doubt = undefined;
     this.#options.landed?.(bytes.length);
+  }
+}
+
+/** Throws unless the bytes are a head: then the outcome is as unknown as before. */
+function decodeInDoubt(bytes: Uint8Array): void {
+  try {
+    decodeHead(bytes);
+  } catch (error) {
+    throw new StoreError("unknown_outcome", "a head was put and could not be read back", { cause: error });
   }
 }
 

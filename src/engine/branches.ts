@@ -6,7 +6,7 @@
  * Rewinding, which also exchanges the open file, is in engine/rewind.
  */
 import { assert } from "../base/assert.ts";
-import { invalid, ServiceError } from "../base/errors.ts";
+import { invalid, ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { World } from "../base/world.ts";
 import { compareBranchNames, type Catalog, type CatalogBranch } from "../format/catalog.ts";
@@ -152,7 +152,7 @@ export class Branches {
     return BranchHead.read({ store: this.#parts.source(uuid).store, world: this.#parts.world, nodeId: this.#parts.nodeId, uuid, branchId });
   }
 
-  /** Takes the branch out of the catalog. Whoever may still write it is fenced first. Throws branch_not_found. */
+  /** Takes the branch out of the catalog, then fences whoever may still write it. Throws branch_not_found. */
   async remove(uuid: string, name: string): Promise<CatalogBranch> {
     if (name === mainBranch) throw invalid("the branch main cannot be deleted");
     const branch = await this.#parts.catalogs.branch(uuid, name);
@@ -168,12 +168,18 @@ export class Branches {
     return expired;
   }
 
+  /** The catalog first: had the fence come first and the rest failed, the branch would live on without its writer. */
   async #takeOut(uuid: string, branch: CatalogBranch): Promise<void> {
-    await this.#fence(uuid, branch.id);
     await this.#parts.catalogs.update(uuid, (catalog) => {
       const others = catalog.branches.filter(({ id }) => id !== branch.id);
       return others.length === catalog.branches.length ? undefined : { branches: others };
     });
+    try {
+      await this.#fence(uuid, branch.id);
+    } catch (error) {
+      // The branch is gone all the same, and with its head, which the collector takes, every writer's last chance.
+      if (!(error instanceof StoreError) && !(error instanceof Fenced)) throw error;
+    }
   }
 
   /** Claims the branch, so that no writer's change of its head lands any more. A writer that is busy may win a few races before. */

@@ -107,6 +107,8 @@ export class Catalogs {
   }
 
   #hold(uuid: string, held: Held): void {
+    // Answers may overtake each other: what is known to be newer stays.
+    if ((this.#held.get(uuid)?.catalog?.seq ?? -1) > (held.catalog?.seq ?? -1)) return;
     this.#held.delete(uuid);
     if (this.#held.size >= limits.catalogsHeldMax) this.#held.delete(this.#held.keys().next().value!);
     this.#held.set(uuid, held);

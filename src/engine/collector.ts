@@ -143,7 +143,7 @@ function isGarbage(key: string, heads: ReadonlyMap<string, Head>): boolean {
   const named = folder === "seg" || folder === "hist" ? parsePoolId(id ?? "") : undefined;
   if (!named) return false;
   const head = heads.get(named.branchId);
-  // The branch is gone, and its writers were fenced before it went.
+  // The branch is gone: what its last writers still put, nobody can ever refer to.
   if (!head) return true;
   return named.epoch < head.epoch || (named.epoch === head.epoch && named.ulid < head.settledUlid);
 }

@@ -107,7 +107,7 @@ export class Engine {
     const collector = new Collector({ store, world, catalogs, graceMs: options.gcGraceMs, notice });
     this.#chores = new Chores({ world, collector, graceMs: options.gcGraceMs, groom: (uuid) => this.#acts.groom(uuid), notice });
     this.#keepHouse(housekeepingMs);
-    if (options.shipping) void this.#acts.recover(options).catch((error: unknown) => notice(`logs of an earlier run were not looked at (${codeOf(error)})`, ""));
+    if (options.shipping) this.#recover(options);
   }
 
   receive(calls: readonly EngineCall[]): void {
@@ -168,6 +168,16 @@ export class Engine {
       .use(call.target, deadlineMs)
       .then(() => this.#reach(call, deadlineMs))
       .catch((error: unknown) => this.#fail(call.id, error, undefined));
+  }
+
+  /** Looks at the logs of an earlier run, and again for as long as object storage does not answer. */
+  #recover(options: EngineOptions): void {
+    this.#acts.recover(options).then(
+      (again) => {
+        if (again && !this.#closing) this.#world.after(limits.shipRetryMsMax, () => this.#recover(options));
+      },
+      (error: unknown) => this.#send({ kind: "event", level: "warn", message: `logs of an earlier run were not looked at (${codeOf(error)})`, uuid: "" }),
+    );
   }
 
   /** This thread opens the database no more; then nobody does, as the catalog says so. */

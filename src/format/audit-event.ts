@@ -249,7 +249,11 @@ const isText = (rule: (text: string) => boolean): Check => (value) => typeof val
 const isConfigured = isText((text) => configuredPattern.test(text));
 const optional = (check: Check): Check => (value) => value === undefined || check(value);
 const isWord = (words: readonly string[]): Check => isText((text) => words.includes(text));
-const isShape = (checks: Readonly<Record<string, Check>>): Check => (value) => isMembers(value) && Object.entries(checks).every(([name, check]) => check(value[name]));
+
+function isShape(checks: Readonly<Record<string, Check>>): Check {
+  const entries = Object.entries(checks);
+  return (value) => isMembers(value) && entries.every(([name, check]) => check(value[name]));
+}
 
 const isActor = isShape({
   kind: isWord(actorKinds),

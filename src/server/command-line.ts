@@ -9,13 +9,14 @@ import { availableParallelism } from "node:os";
 import { Command, CommanderError, Option } from "commander";
 import { jsonLog, type Log } from "../base/log.ts";
 import { packageRoot } from "../base/package-root.ts";
+import { adminCommands } from "./admin-commands.ts";
 import { flagOf, readConfig, settings, settingsMarkdown, type Config, type Environment } from "./config.ts";
 import { startNode } from "./compose.ts";
 import { restore, restoreCommand, type RestoreFlags } from "./restore-command.ts";
 import { notBuiltYet, startRefusals, startWarnings } from "./start-checks.ts";
 
 /** The parts of `process` that the command line uses. */
-export type Surroundings = Pick<NodeJS.Process, "argv" | "env" | "pid" | "stdout" | "stderr" | "on" | "off" | "exit">;
+export type Surroundings = Pick<NodeJS.Process, "argv" | "env" | "pid" | "stdin" | "stdout" | "stderr" | "on" | "off" | "exit">;
 
 const usageExit = 2;
 const signalNumbers = { SIGINT: 2, SIGTERM: 15 } as const;
@@ -39,6 +40,7 @@ export async function runCommandLine(around: Surroundings): Promise<number> {
       code = await restoreUntilSignal(around, flags);
     }).copyInheritedSettings(program),
   );
+  for (const command of adminCommands(around, (exitCode) => (code = exitCode))) program.addCommand(inheriting(command, program));
   program
     .command("variables")
     .description("print the table of variables in Markdown")
@@ -53,6 +55,13 @@ export async function runCommandLine(around: Surroundings): Promise<number> {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : usageExit;
     throw error;
   }
+}
+
+/** The command and those below it with the parent's ways of speaking and ending. */
+function inheriting(command: Command, parent: Command): Command {
+  command.copyInheritedSettings(parent);
+  for (const child of command.commands) inheriting(child, command);
+  return command;
 }
 
 /** `serve` with one flag for every setting that is not a secret. */

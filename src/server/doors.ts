@@ -7,6 +7,7 @@ import { file_google_rpc_error_details } from "../../gen/google/rpc/error_detail
 import { Health as HealthService } from "../../gen/grpc/health/v1/health_pb.ts";
 import type { Log } from "../base/log.ts";
 import type { World } from "../base/world.ts";
+import type { Identity } from "../control/identity.ts";
 import type { Dispatch } from "../service/call.ts";
 import { endpoints as allEndpoints, type Endpoint, publicServices } from "../service/methods.ts";
 import { connectErrorOf, createConnect } from "./connect.ts";
@@ -25,8 +26,8 @@ export interface DoorsOptions {
    * Absent, as on a node without authentication or on the operators' own port, everybody may.
    */
   readonly admitOperator?: ((credential: string | undefined) => void | Promise<void>) | undefined;
-  /** Refuses a caller without a good credential before a body is read for it; absent where authentication is off. */
-  readonly identify?: ((credential: string | undefined) => Promise<unknown>) | undefined;
+  /** Tells who bears a credential, or refuses him before a body is read for him; absent where authentication is off. */
+  readonly identify?: ((credential: string | undefined) => Promise<Identity>) | undefined;
   readonly world: World;
   readonly log: Log;
   /** The cap of bodies that carry data (`SERVICE_MAX_BODY_BYTES`). */

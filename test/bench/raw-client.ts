@@ -36,9 +36,10 @@ export class RawClient {
     });
   }
 
-  send(method: string, path: string, body = "", type = "application/json"): Promise<Reply> {
+  send(method: string, path: string, body = "", type = "application/json", credential?: string): Promise<Reply> {
     const length = Buffer.byteLength(body);
-    const head = `${method} ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\n${length > 0 ? `content-type: ${type}\r\n` : ""}content-length: ${length}\r\n\r\n`;
+    const authorization = credential === undefined ? "" : `authorization: Bearer ${credential}\r\n`;
+    const head = `${method} ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\n${authorization}${length > 0 ? `content-type: ${type}\r\n` : ""}content-length: ${length}\r\n\r\n`;
     return new Promise((resolve, reject) => {
       this.#waiting = { resolve, reject };
       this.#socket.write(head + body);
@@ -73,8 +74,8 @@ class NodeClient {
     this.#port = port;
   }
 
-  send(method: string, path: string, body = "", type = "application/json"): Promise<Reply> {
-    const headers = { "content-length": Buffer.byteLength(body), ...(body === "" ? {} : { "content-type": type }) };
+  send(method: string, path: string, body = "", type = "application/json", credential?: string): Promise<Reply> {
+    const headers = { "content-length": Buffer.byteLength(body), ...(body === "" ? {} : { "content-type": type }), ...(credential === undefined ? {} : { authorization: `Bearer ${credential}` }) };
     return new Promise((resolve, reject) => {
       const sent = httpRequest({ port: this.#port, host: "127.0.0.1", method, path, agent: this.#agent, headers }, (response) => {
         let text = "";
@@ -100,8 +101,9 @@ class FetchClient {
     this.#port = port;
   }
 
-  async send(method: string, path: string, body = "", type = "application/json"): Promise<Reply> {
-    const response = await fetch(`http://127.0.0.1:${this.#port}${path}`, { method, headers: { "content-type": type }, body });
+  async send(method: string, path: string, body = "", type = "application/json", credential?: string): Promise<Reply> {
+    const headers = { "content-type": type, ...(credential === undefined ? {} : { authorization: `Bearer ${credential}` }) };
+    const response = await fetch(`http://127.0.0.1:${this.#port}${path}`, { method, headers, ...(body === "" ? {} : { body }) });
     return { status: response.status, body: await response.text() };
   }
 
@@ -128,7 +130,7 @@ export interface LoadResult {
   readonly requests: number;
 }
 
-export type Request = readonly [method: string, path: string, body?: string | undefined, type?: string];
+export type Request = readonly [method: string, path: string, body?: string | undefined, type?: string | undefined, credential?: string | undefined];
 
 /** Runs `clients` closed loops for `durationMs` and reports what they saw; a status of 300 or more throws. */
 export async function load(port: number, clients: number, durationMs: number, next: (client: number, step: number) => Request, kind: ClientKind = "raw"): Promise<LoadResult> {

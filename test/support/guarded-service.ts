@@ -1,11 +1,7 @@
 /** A node with authentication on, and the credentials of a test. */
 import { expect } from "vitest";
+import { bearer, guardedVariables, platformKey } from "./credentials.ts";
 import { startService, type RestAnswer, type Service } from "./service.ts";
-
-export const platformKey = "platform-key-of-the-tests";
-
-/** What turns authentication on. */
-export const guardedVariables = { SERVICE_AUTH: "on", SERVICE_PLATFORM_KEY: platformKey, SERVICE_SINGLE_NODE: "1" };
 
 export type Subject = { readonly db: string } | { readonly ns: string };
 
@@ -17,11 +13,6 @@ export interface Guarded {
   call(credential: string | undefined, method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<RestAnswer>;
   /** Creates a database with the platform key. */
   create(name: string): Promise<string>;
-}
-
-/** The header that carries a credential. */
-export function bearer(credential: string | undefined): Record<string, string> {
-  return credential === undefined ? {} : { authorization: `Bearer ${credential}` };
 }
 
 /** Starts a node that asks for credentials. */

@@ -50,7 +50,8 @@ export async function startNodeProcess(dataDirectory: string, variables: Record<
   for (;;) {
     if (child.exitCode !== null || child.signalCode !== null) throw new Error(`the node ended at start:\n${lines.join("")}`);
     try {
-      if ((await fetch(`http://127.0.0.1:${port}/health/ready`)).status === 200) break;
+      // A node that asks for credentials tells a stranger only that it serves.
+      if ([200, 401].includes((await fetch(`http://127.0.0.1:${port}/health/ready`)).status)) break;
     } catch {
       // Not listening yet.
     }

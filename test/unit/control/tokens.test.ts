@@ -183,4 +183,3 @@ describe("hashes and derived keys", () => {
     expect(Buffer.from(derived, "base64url").equals(Buffer.from(key.privateKey.export({ format: "jwk" })["d"] as string, "base64url"))).toBe(false);
   });
   });
-});
