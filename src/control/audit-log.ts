@@ -251,13 +251,8 @@ export class AuditLog {
     // The change that switches a stream off is its last event.
     if (action !== "policy.update") return false;
     if (this.#chains.has(namespace) || (await this.#streams.hasBegun(namespace))) return true;
-    return this.#before(waiting).some(({ entry, state }) => state === "wanted" && entry.namespace === namespace);
-  }
-
-  /** What was recorded before it and is not stored yet. */
-  #before(waiting: Waiting): Waiting[] {
-    const all = [...this.#waiting];
-    return all.slice(0, all.indexOf(waiting));
+    // Or begins with what was recorded before this change and waits to be stored.
+    return this.#waiting.values().some(({ id, entry, state }) => id < waiting.id && state === "wanted" && entry.namespace === namespace);
   }
 
   #forget(waiting: Waiting): void {
