@@ -8,7 +8,7 @@ const service = useService();
 const onBoth = test.each(wireNames);
 
 /** Holds the database's writer for a good part of a second, and then commits. */
-const slowWrite = "INSERT INTO t WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 8000000) SELECT count(*) FROM c";
+const slowWrite = "INSERT INTO t WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 3000000) SELECT count(*) FROM c";
 
 function put(wire: Wire, db: string, key: string): Promise<Reply> {
   return wire.call("DataService.PutValue", { db, ns: "n", key, value: Buffer.from(key) });
