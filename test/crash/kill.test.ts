@@ -72,7 +72,7 @@ test(`crash-01: ${rounds} rounds of kill -9`, { timeout: 1_200_000 }, async () =
   await node.call("POST", "/v1/db/crash/sql", { stmts: [{ q: "CREATE TABLE t (n INTEGER PRIMARY KEY, a TEXT)" }, { q: "CREATE TABLE u (n INTEGER PRIMARY KEY)" }] });
   for (let round = 0; round < rounds; round++) {
     const writing = Promise.all(Array.from({ length: clients }, (_, client) => writeUntilKilled(node, client, round * 10_000, known)));
-    await new Promise((resolve) => setTimeout(resolve, 50 + random() * 400));
+    await new Promise((resolve) => setTimeout(resolve, 150 + random() * 500));
     await node.end("SIGKILL");
     await writing;
     node = await startNodeProcess(directory);
