@@ -52,14 +52,20 @@ export class Credentials {
 
   /** Who bears the credential. Throws unauthorized when there is none or it is not good. */
   async identify(credential: string | undefined): Promise<PlatformIdentity | TokenIdentity> {
+    return this.known(credential) ?? this.#verify(credential);
+  }
+
+  /** The bearer of a token that was verified before and is still good; undefined when that must be found out. */
+  known(credential: string | undefined): TokenIdentity | undefined {
+    const identity = credential === undefined ? undefined : this.#verified.get(digestOf(credential));
+    return identity && identity.expiresAtMs + limits.tokenLeewayMs > this.#options.world.nowMs() ? identity : undefined;
+  }
+
+  async #verify(credential: string | undefined): Promise<PlatformIdentity | TokenIdentity> {
     if (credential === undefined) throw unauthorized("missing");
     const digest = digestOf(credential);
-    const known = this.#verified.get(digest);
-    if (known !== undefined) {
-      if (known.expiresAtMs + limits.tokenLeewayMs > this.#options.world.nowMs()) return known;
-      this.#verified.delete(digest);
-      throw unauthorized("expired");
-    }
+    // What is still remembered and not good any more has expired.
+    if (this.#verified.delete(digest)) throw unauthorized("expired");
     // Digests have one length and say nothing of their origin, so the comparison takes the same time for every guess.
     const platform = this.#platform;
     if (platform && timingSafeEqual(Buffer.from(digest), platform.digest)) return platform.identity;

@@ -178,7 +178,7 @@ export async function startNode(config: Config, log: Log, given: Partial<EngineO
     databaseHostSuffix: config.databaseHostSuffix,
     pages: new Map([["/.well-known/jwks.json", keySetPage]]),
     operatorPages: new Map([["/openapi.json", openapiPage()]]),
-    identify: authOn ? (credential: string | undefined) => credentials.identify(credential) : undefined,
+    identify: authOn ? (credential: string | undefined) => credentials.known(credential) ?? credentials.identify(credential) : undefined,
   };
   const doors = [createDoors({ ...wires, admitOperator: authOn ? operatorsOnly(credentials) : undefined }), createDoors(wires)] as const;
   const address = await listen(config, config.listen, doors[0], wires, stack);

@@ -7,7 +7,6 @@ import { file_google_rpc_error_details } from "../../gen/google/rpc/error_detail
 import { Health as HealthService } from "../../gen/grpc/health/v1/health_pb.ts";
 import type { Log } from "../base/log.ts";
 import type { World } from "../base/world.ts";
-import type { Identity } from "../control/identity.ts";
 import type { Dispatch } from "../service/call.ts";
 import { endpoints as allEndpoints, type Endpoint, publicServices } from "../service/methods.ts";
 import { connectErrorOf, createConnect } from "./connect.ts";
@@ -16,7 +15,7 @@ import { refusalFor } from "./failure.ts";
 import { Health, type Readiness } from "./health.ts";
 import type { RequestHandler } from "./listener.ts";
 import { addReflection } from "./reflection.ts";
-import { createRest, type Page } from "./rest.ts";
+import { createRest, type Identify, type Page } from "./rest.ts";
 
 export interface DoorsOptions {
   readonly dispatch: Dispatch;
@@ -27,7 +26,7 @@ export interface DoorsOptions {
    */
   readonly admitOperator?: ((credential: string | undefined) => void | Promise<void>) | undefined;
   /** Tells who bears a credential, or refuses him before a body is read for him; absent where authentication is off. */
-  readonly identify?: ((credential: string | undefined) => Promise<Identity>) | undefined;
+  readonly identify?: Identify | undefined;
   readonly world: World;
   readonly log: Log;
   /** The cap of bodies that carry data (`SERVICE_MAX_BODY_BYTES`). */

@@ -37,13 +37,16 @@ export interface Page {
   answer(credential: string | undefined): PageContent | Promise<PageContent>;
 }
 
+/** Who bears the credential: at once when it is known, so that a body can be read as it comes; rejects strangers. */
+export type Identify = (credential: string | undefined) => Identity | Promise<Identity>;
+
 export interface RestOptions {
   readonly endpoints: readonly Endpoint[];
   readonly dispatch: Dispatch;
   /** By path, at every address. */
   readonly pages: ReadonlyMap<string, Page>;
   /** Tells who bears a credential, or refuses him before his body is read; absent where authentication is off. */
-  readonly identify?: ((credential: string | undefined) => Promise<Identity>) | undefined;
+  readonly identify?: Identify | undefined;
   /** The cap of bodies that carry data; the others have limits.controlBodyBytesMax. */
   readonly dataBodyBytesMax: number;
   /** `{db}.{databaseHostSuffix}` is the address of one database. */
@@ -113,7 +116,7 @@ class Rest {
       const match = router.match(request.method ?? "", path);
       // Asked before a body is read, so that a stranger's takes no memory; the pipeline refuses him.
       const caller = this.#options.identify?.(credentialOf(request));
-      const isStranger = caller !== undefined && (await isRejected(caller));
+      const isStranger = caller instanceof Promise && (await isRejected(caller));
       const message = await this.#readMessage(match, mark < 0 ? "" : url.slice(mark + 1), hostDatabase, isStranger ? undefined : request);
       const result = await this.#options.dispatch(callOf(match.route.endpoint, message, hostDatabase, caller, request, response));
       sendResult(match.route, result, response);

@@ -44,7 +44,7 @@ export interface Call {
    * Who bears the credential, where the wire asked before it read the body; when it rejects, the body was not read and
    * the message holds the fields of path and query only.
    */
-  readonly caller?: Promise<Identity> | undefined;
+  readonly caller?: Identity | Promise<Identity> | undefined;
   /** The bearer token as received, without `Bearer `. */
   readonly credential: string | undefined;
   readonly remoteAddress: string;
