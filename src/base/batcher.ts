@@ -14,6 +14,8 @@ export interface BatcherOptions<Item> {
   /** Bytes that may wait; a larger item is taken only by an empty queue. */
   readonly waitingBytesMax: number;
   readonly sizeOf: (item: Item) => number;
+  /** Whether the item takes one of the places; without it, every item does. What is put in by the house must not shed a client's. */
+  readonly takesPlace?: (item: Item) => boolean;
   /** Gets at least one item. Must settle each item itself and must not throw: a throw is a bug and reaches `onBug`. */
   readonly act: (items: Item[]) => void | Promise<void>;
   /** Asked before each act; when it says no, the loop stops until `wake` is called. */
@@ -28,6 +30,8 @@ export class Batcher<Item> {
   readonly #options: BatcherOptions<Item>;
   #waiting: Item[] = [];
   #waitingBytes = 0;
+  /** Places that are taken. */
+  #taken = 0;
   #running = false;
   #scheduled = false;
 
@@ -49,9 +53,10 @@ export class Batcher<Item> {
   offer(item: Item): boolean {
     const { capacity, waitingBytesMax, sizeOf } = this.#options;
     const bytes = sizeOf(item);
-    const full = this.#waiting.length >= capacity || this.#waitingBytes + bytes > waitingBytesMax;
-    if (full && this.#waiting.length > 0) return false;
+    const full = this.#taken >= capacity || this.#waitingBytes + bytes > waitingBytesMax;
+    if (full && this.#taken > 0) return false;
     this.#waiting.push(item);
+    this.#taken += this.#placesOf(item);
     this.#waitingBytes += bytes;
     this.wake();
     return true;
@@ -70,6 +75,7 @@ export class Batcher<Item> {
     const waiting = this.#waiting;
     this.#waiting = [];
     this.#waitingBytes = 0;
+    this.#taken = 0;
     return waiting;
   }
 
@@ -108,7 +114,14 @@ export class Batcher<Item> {
       count++;
     }
     const batch = this.#waiting.splice(0, count);
-    for (const item of batch) this.#waitingBytes -= sizeOf(item);
+    for (const item of batch) {
+      this.#waitingBytes -= sizeOf(item);
+      this.#taken -= this.#placesOf(item);
+    }
     return batch;
+  }
+
+  #placesOf(item: Item): number {
+    return this.#options.takesPlace?.(item) === false ? 0 : 1;
   }
 }

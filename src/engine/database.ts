@@ -4,8 +4,7 @@
  * Owns the only writable connection to the file. Always true: an answer, of a write or a read, leaves only when the
  * state it speaks of is on disk (`#synced`), a durable one only when object storage covers it; nothing is committed
  * before this node's claim of the branch has landed, nor beyond the transaction ids it has reserved; transaction ids
- * rise by one per group that changed something; a failed fsync ends this handle and nothing of the group is answered as
- * done. Must not know: threads, wires, other databases.
+ * rise by one per group that changed something; a failed fsync ends this handle. Must not know: threads, wires, others.
  */
 import { assert } from "../base/assert.ts";
 import { Batcher } from "../base/batcher.ts";
@@ -117,6 +116,7 @@ export class Database {
       bytesMax: limits.groupBytesMax,
       waitingBytesMax: limits.writeQueueBytesMax,
       sizeOf: (item) => item.bytes,
+      takesPlace: (item) => item.work.kind === "sql" || item.work.command !== "sweep",
       act: (items) => this.#commitRound(items),
       // A hung disk must not let committed but unanswered writes pile up: then the queue fills and sheds.
       ready: (waiting) => this.#mayCommit() && (!this.#syncing || (waiting >= limits.groupCommandsEager && this.#answers.waiting < options.writeQueueDepth)),
