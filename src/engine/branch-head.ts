@@ -13,6 +13,7 @@ import { decodeHead, encodeHead, hashOf, type Head, type Tenure, type TxidRange 
 import { headKey, poolId } from "../format/object-keys.ts";
 import type { ObjectStore, PutCondition } from "../store/object-store.ts";
 import { settledPut } from "../store/settled-put.ts";
+import { withLost } from "./lines.ts";
 
 const nonceBytes = 16;
 const noHash = new Uint8Array(32);
@@ -120,7 +121,7 @@ export class BranchHead {
         ...first,
         epoch: epoch + 1,
         tenures: [...tenures, tenure].slice(-limits.headTenuresMax),
-        lost: withRange(lost, gap),
+        lost: withLost(lost, gap),
         reservedTo: nextTxid - 1 + limits.txidReserve,
       });
       this.#tenure = tenure;
@@ -221,10 +222,3 @@ function decodeInDoubt(bytes: Uint8Array): void {
   }
 }
 
-/** The ranges with another one; beyond the bound the two oldest become one that covers both. */
-function withRange(ranges: readonly TxidRange[], added: readonly TxidRange[]): readonly TxidRange[] {
-  const all = [...ranges, ...added];
-  if (all.length <= limits.headLostMax) return all;
-  const [first, second, ...rest] = all;
-  return [{ firstTxid: first!.firstTxid, lastTxid: second!.lastTxid }, ...rest];
-}

@@ -144,7 +144,6 @@ export class Dockyard {
           database().shippingMoved();
           this.#parts.published(opened.head);
         },
-        failing: () => database().shippingMoved(),
         stalled: () => database().shippingMoved(),
         failed: (error) => database().giveUp(error),
         notice: events.notice,

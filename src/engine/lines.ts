@@ -8,7 +8,7 @@
  */
 import { assert } from "../base/assert.ts";
 import { limits } from "../base/limits.ts";
-import type { Head, TailSegment, TxidRange } from "../format/head.ts";
+import type { Head, TailSegment, Tenure, TxidRange } from "../format/head.ts";
 import type { History } from "../format/history.ts";
 import { parsePoolId } from "../format/object-keys.ts";
 import { pageBytes } from "../format/pages.ts";
@@ -57,6 +57,20 @@ function isState(head: Head, txid: number): boolean {
   if (txid > head.txid || txid < head.floorTxid || head.lost.some((range) => within(range, txid))) return false;
   const oldest = head.tenures[0];
   return oldest === undefined || txid < oldest.firstTxid || head.tenures.some((tenure) => within(tenure, txid));
+}
+
+/** The lost ranges with others, at most one more; beyond the bound the two oldest become one that covers both. */
+export function withLost(lost: readonly TxidRange[], added: readonly TxidRange[]): readonly TxidRange[] {
+  assert(added.length <= 1, "one range is lost at a time");
+  const all = [...lost, ...added];
+  if (all.length <= limits.headLostMax) return all;
+  const [first, second, ...rest] = all;
+  return [{ firstTxid: first!.firstTxid, lastTxid: second!.lastTxid }, ...rest];
+}
+
+/** The tenures, of which the one of this id has come as far as `txid`. */
+export function reaching(tenures: readonly Tenure[], id: Uint8Array, txid: number): readonly Tenure[] {
+  return tenures.map((tenure) => (Buffer.compare(tenure.id, id) === 0 ? { ...tenure, lastTxid: Math.max(tenure.lastTxid, txid) } : tenure));
 }
 
 /** The id of the group that follows the one of `txid`: what claims have given up is passed over. */

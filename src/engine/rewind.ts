@@ -23,7 +23,7 @@ import { WalReader } from "../sqlite/wal-reader.ts";
 import type { BranchHead } from "./branch-head.ts";
 import { planTo, type BranchParts } from "./branches.ts";
 import { changeHistory, historyOf, withLine } from "./histories.ts";
-import { planOf, rewound, type Plan } from "./lines.ts";
+import { planOf, reaching, rewound, type Plan } from "./lines.ts";
 import { removeFile } from "./opening.ts";
 import { joined, putObject, type PageSource } from "./pool-objects.ts";
 import { materialise } from "./restore.ts";
@@ -66,7 +66,7 @@ export async function rewindBranch(parts: BranchParts, { head, path, txid, tenur
     const rawBytes = group.images.reduce((sum, image) => sum + image.bytes.length, 0);
     const delta = await putObject(source, { kind: "delta", id: newId(), firstTxid: txid, lastTxid: txid, lastAtMs: group.committedAtMs, rawBytes, bytes });
     parts.world.crashPoint("rewind-put");
-    await publish(parts, head, plan, delta, group);
+    await publish(parts, head, plan, delta, group, tenureId);
     parts.world.crashPoint("rewind-landed");
   } catch (error) {
     removeFile(temporary);
@@ -83,7 +83,7 @@ export async function rewindBranch(parts: BranchParts, { head, path, txid, tenur
   };
 }
 
-async function publish(parts: BranchParts, head: BranchHead, plan: Plan, delta: SegmentRef, group: PageGroup): Promise<void> {
+async function publish(parts: BranchParts, head: BranchHead, plan: Plan, delta: SegmentRef, group: PageGroup, tenureId: Uint8Array): Promise<void> {
   const before = head.now;
   await changeHistory(parts.source(before.uuid).store, head, (now, history) => {
     // Nobody else moves the head meanwhile but an earlier try of this very change, which may have landed.
@@ -91,7 +91,7 @@ async function publish(parts: BranchParts, head: BranchHead, plan: Plan, delta: 
     // Objects may have been packed since the state was restored, and what they were packed from may be condemned by now.
     const present = presentPlan(now, history, plan.txid);
     const { refs, fromTxid, closed } = rewound(now, present, delta, group.committedAtMs);
-    const tenures = now.tenures.map((tenure, index) => (index === now.tenures.length - 1 ? { ...tenure, lastTxid: group.txid } : tenure));
+    const tenures = reaching(now.tenures, tenureId, group.txid);
     return {
       history: withLine(history, closed),
       with: (latest) => (latest.refs !== now.refs ? undefined : { refs, fromTxid, tenures, txid: group.txid, committedAtMs: group.committedAtMs, pages: group.pages }),

@@ -9,19 +9,18 @@
  * Why the log is read here and not at each commit: committed frames never change until the log is cut, which only the
  * owner does; reading many groups at once costs the writer's path nothing.
  */
-import { assert } from "../base/assert.ts";
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Permits } from "../base/permits.ts";
 import { Watermark } from "../base/watermark.ts";
 import type { Cancel, World } from "../base/world.ts";
-import type { Head, TailSegment, Tenure } from "../format/head.ts";
+import type { Head, TailSegment } from "../format/head.ts";
 import { makeCanonical } from "../format/pages.ts";
 import { encodeSegment, type PageGroup } from "../format/segment.ts";
 import { stateOfPage, type DatabaseState } from "../model/schema.ts";
 import type { WalCommit, WalReader } from "../sqlite/wal-reader.ts";
 import type { BranchHead, HeadChange } from "./branch-head.ts";
-import { groupsBetween, txidAfter } from "./lines.ts";
+import { groupsBetween, reaching, txidAfter } from "./lines.ts";
 import { joined, putObject, type NewObject, type PageSource } from "./pool-objects.ts";
 
 /** What shipping needs from its surroundings; the same for every branch of a thread. */
@@ -46,8 +45,6 @@ export interface ShipperOptions {
     published(): void;
     /** The store does not answer; it is asked again. */
     stalled(): void;
-    /** A try failed; there will be others. */
-    failing(): void;
     /** The branch was lost to another writer, or the log is not what was written: the handle must be given up. */
     failed(error: unknown): void;
     notice(message: string): void;
@@ -56,7 +53,8 @@ export interface ShipperOptions {
 
 interface Batch {
   readonly groups: readonly PageGroup[];
-  readonly tenures: ReadonlyMap<string, number>;
+  /** The last group of each claim that has groups here. */
+  readonly tenures: readonly { readonly id: Uint8Array; readonly lastTxid: number }[];
   readonly rawBytes: number;
   readonly logBytes: number;
   /** Set once it is encoded, so that every try publishes the same bytes under the same name. */
@@ -137,17 +135,10 @@ export class Shipper {
     this.#takenTxid = Math.max(this.#takenTxid, this.shipped.level);
   }
 
-  /** The log was folded in and cut: the next group stands at the start of a new one. */
-  restarted(): void {
-    assert(this.#batch === undefined, "a log is cut only when all of it is shipped");
-    this.#options.log.restarted();
-  }
-
-  /** Stops; what is not shipped stays in the log. */
+  /** Stops; what is not shipped stays in the log, which the database closes. */
   close(error: unknown): void {
     this.#closed = true;
     this.#cancelTimer?.();
-    this.#options.log.close();
     this.shipped.fail(error);
   }
 
@@ -187,7 +178,6 @@ export class Shipper {
     if (!(error instanceof StoreError) || error.kind === "corrupt") return this.#options.events.failed(error);
     if (this.#failures++ === 0) this.#options.events.notice(`shipping failed (${error.kind}); trying again`);
     this.#options.events.stalled();
-    this.#options.events.failing();
     const pauseMs = Math.min(limits.shipRetryMsMin * 2 ** Math.min(this.#failures, 20), limits.shipRetryMsMax);
     const jitter = 0.5 + this.#parts.world.randomBytes(1)[0]! / 512;
     this.#cancelTimer = this.#parts.world.after(pauseMs * jitter, () => {
@@ -229,19 +219,19 @@ export class Shipper {
     const { now } = this.#head;
     const commits = this.#options.log.read(Math.min(groupsBetween(now, this.#takenTxid, this.#syncedTxid), limits.segmentGroupsMax), limits.segmentLogBytes);
     if (commits.length === 0) throw new StoreError("corrupt", "the log does not hold what was committed");
-    const tenures = new Map<string, number>();
+    const tenures = new Map<string, { readonly id: Uint8Array; readonly lastTxid: number }>();
     let [rawBytes, logBytes] = [0, 0];
     const groups = commits.map((commit): PageGroup => {
       const state = this.#stateOf(commit);
       this.#takenTxid = txidAfter(now, this.#takenTxid);
       if (state.txid !== this.#takenTxid || state.tenure === undefined) throw new StoreError("corrupt", "a group in the log has an unexpected transaction id");
-      tenures.set(Buffer.from(state.tenure).toString("hex"), state.txid);
+      tenures.set(Buffer.from(state.tenure).toString("hex"), { id: state.tenure, lastTxid: state.txid });
       for (const { page, bytes } of commit.images) makeCanonical(bytes, page);
       rawBytes += commit.images.reduce((sum, { bytes }) => sum + bytes.length, 0);
       logBytes += commit.logBytes;
       return { txid: state.txid, committedAtMs: state.committedAtMs, pages: commit.pages, images: commit.images };
     });
-    return { groups, tenures, rawBytes, logBytes, segment: undefined, object: undefined };
+    return { groups, tenures: [...tenures.values()], rawBytes, logBytes, segment: undefined, object: undefined };
   }
 
   #stateOf(commit: WalCommit): DatabaseState {
@@ -281,10 +271,7 @@ function covering(head: Head, batch: Batch): HeadChange {
     txid: last.txid,
     committedAtMs: last.committedAtMs,
     pages: last.pages,
-    tenures: head.tenures.map((tenure): Tenure => {
-      const through = batch.tenures.get(Buffer.from(tenure.id).toString("hex"));
-      return through === undefined ? tenure : { ...tenure, lastTxid: Math.max(tenure.lastTxid, through) };
-    }),
+    tenures: batch.tenures.reduce((tenures, { id, lastTxid }) => reaching(tenures, id, lastTxid), head.tenures),
     reservedTo: spare < limits.txidReserve / 2 ? last.txid + limits.txidReserve : head.reservedTo,
   };
 }

@@ -14,7 +14,7 @@ import { lockPage, makeCanonical, pageBytes } from "../format/pages.ts";
 import { encodeSegment, type PageGroup, type PageImage } from "../format/segment.ts";
 import type { HeadChange } from "./branch-head.ts";
 import type { Catalogs } from "./catalogs.ts";
-import { planOf } from "./lines.ts";
+import { planOf, reaching, withLost } from "./lines.ts";
 import { forgetRestored, type Opened } from "./opening.ts";
 import { uploadImages } from "./packing.ts";
 import { joined, putObject, type PageSource } from "./pool-objects.ts";
@@ -65,14 +65,20 @@ export async function shipDifference(parts: TenureParts, opened: Opened): Promis
   const group: PageGroup = { txid: state.txid, committedAtMs: state.committedAtMs, pages, images };
   const segment = await encodeSegment({ kind: "delta", uuid, branchId, epoch: head.now.epoch, groups: [group] }, source.press);
   const own: TailSegment = { firstTxid: state.txid, lastTxid: state.txid, lastAtMs: state.committedAtMs, rawBytes: images.length * pageBytes, bytes: segment };
-  const ref = await putObject(source, { ...joined([...head.now.tail, own]), kind: "delta", id: poolId(branchId, head.now.epoch, world.ulid()) });
-  parts.bytesPut(ref.bytes);
-  await head.update((now) => {
-    if (now.txid >= state.txid) return undefined;
-    const skipped = state.txid - now.txid > 1 ? [{ firstTxid: now.txid + 1, lastTxid: state.txid - 1 }] : [];
-    const tenures = now.tenures.map((tenure, index) => (index === now.tenures.length - 1 ? { ...tenure, lastTxid: state.txid } : tenure));
-    return { refs: [...now.refs, ref], tail: [], lost: [...now.lost, ...skipped], tenures, txid: state.txid, committedAtMs: state.committedAtMs, pages };
-  });
+  const id = head.beginUpload();
+  try {
+    const ref = await putObject(source, { ...joined([...head.now.tail, own]), kind: "delta", id });
+    parts.bytesPut(ref.bytes);
+    await head.update((now) => {
+      if (now.txid >= state.txid) return undefined;
+      const skipped = state.txid - now.txid > 1 ? [{ firstTxid: now.txid + 1, lastTxid: state.txid - 1 }] : [];
+      // The claim that wrote the file need not be the newest: a node may die between a claim and its first commit.
+      const tenures = state.tenure ? reaching(now.tenures, state.tenure, state.txid) : now.tenures;
+      return { refs: [...now.refs, ref], tail: [], lost: withLost(now.lost, skipped), tenures, txid: state.txid, committedAtMs: state.committedAtMs, pages };
+    });
+  } finally {
+    head.endUpload(id);
+  }
 }
 
 const comparedPages = 256;
