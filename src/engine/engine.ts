@@ -262,11 +262,9 @@ export class Engine {
     for (const database of this.#registry.databases()) {
       // What nobody has written here needs no sweep, and a sweep must not claim a branch.
       if (!database.claimed || database.expired) continue;
-      const last = this.#sweeps.get(database) ?? { begunAtMs: nowMs - limits.sweepIntervalMs, position: {} };
-      this.#sweeps.set(database, last);
-      // A sweep takes a place in the queue, which clients would miss: a busy database waits, but not for ever.
-      if (nowMs - last.begunAtMs < limits.sweepIntervalMs * (database.idle ? 1 : 2)) continue;
-      const sweep: Sweep = { begunAtMs: nowMs, position: last.position };
+      const last = this.#sweeps.get(database);
+      if (nowMs - (last?.begunAtMs ?? -Infinity) < limits.sweepIntervalMs) continue;
+      const sweep: Sweep = { begunAtMs: nowMs, position: last?.position ?? {} };
       this.#sweeps.set(database, sweep);
       this.#sweep(database, sweep);
       if (++begun >= limits.sweepsPerTickMax) return;

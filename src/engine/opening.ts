@@ -5,7 +5,7 @@
  * which tenures there were and how far each came. Always true: a file is used as it is, rolled forward, or set aside and
  * restored; it is never shipped from unless this node holds the branch's newest tenure. Must not know: queues, commits.
  */
-import { existsSync, mkdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
@@ -241,14 +241,4 @@ function setAside(parts: OpeningParts, path: string, uuid: string, branchId: str
   for (const suffix of ["", "-wal"]) if (existsSync(`${path}${suffix}`)) renameSync(`${path}${suffix}`, join(folder, `${name}${suffix}`));
   removeFile(path);
   parts.notice("a local file that does not belong to its branch's history was set aside under quarantine/");
-}
-
-/** Bytes of the log of a branch's file; 0 when there is none. */
-export function logBytesOf(path: string): number {
-  try {
-    return statSync(`${path}-wal`).size;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return 0;
-    throw error;
-  }
 }

@@ -29,15 +29,9 @@ export class Upkeep {
   readonly #busy = new WeakSet<BranchHead>();
   /** Objects that were found rotten or missing: nothing is made of them, and what lies beside them is kept short without them. */
   readonly #rotten = new Set<string>();
-  #running = 0;
 
   constructor(options: UpkeepOptions) {
     this.#options = options;
-  }
-
-  /** Whether no job is under way. */
-  get idle(): boolean {
-    return this.#running === 0;
   }
 
   /** Begins what is due for the branch, unless something is under way already. */
@@ -55,7 +49,6 @@ export class Upkeep {
   #begin(head: BranchHead, job: () => Promise<void>): void {
     const { uuid } = head.now;
     this.#busy.add(head);
-    this.#running++;
     this.#options.permits
       .run(job)
       .catch((error: unknown) => {
@@ -67,7 +60,6 @@ export class Upkeep {
       })
       .finally(() => {
         this.#busy.delete(head);
-        this.#running--;
       });
   }
 
