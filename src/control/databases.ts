@@ -14,7 +14,7 @@ import { decodeNameClaim, encodeNameClaim, type NameClaim } from "../format/name
 import { isNamePart, profileOfDatabaseName } from "../format/names.ts";
 import { databaseNameOfClaimKey, nameClaimKey, nameClaimPrefix, purgeKey, purgePrefix } from "../format/object-keys.ts";
 import type { ObjectStore, PutCondition } from "../store/object-store.ts";
-import { putImmutable } from "../store/settled-put.ts";
+import { putImmutable, surePut } from "../store/settled-put.ts";
 import type { NameStanding } from "./access.ts";
 
 /** A database that exists. */
@@ -208,17 +208,11 @@ export class Databases {
     return { claim, version: stored?.version };
   }
 
-  /** Whether our put is what now stands. An unknown outcome is settled by reading back: the uuid and times tell. */
+  /** Whether our put is what now stands: its uuid and times make the bytes ours. */
   async #put(name: string, claim: NameClaim, condition: PutCondition): Promise<boolean> {
-    try {
-      const outcome = await this.#store.put(nameClaimKey(name), encodeNameClaim(claim), condition);
-      if (outcome.kind === "stored") this.#remember(name, claim, this.#world.monotonicMs());
-      return outcome.kind === "stored";
-    } catch (error) {
-      if (!(error instanceof StoreError) || error.kind !== "unknown_outcome") throw error;
-      const now = (await this.#read(name)).claim;
-      return now?.uuid === claim.uuid && now.deletedAtMs === claim.deletedAtMs;
-    }
+    const outcome = await surePut(this.#store, nameClaimKey(name), encodeNameClaim(claim), condition);
+    if (outcome.kind === "landed") this.#remember(name, claim, this.#world.monotonicMs());
+    return outcome.kind === "landed";
   }
 
   /** `asOfMs`: when the claim was certainly true. What was learnt later than that is not forgotten for it. */

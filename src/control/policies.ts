@@ -13,7 +13,7 @@ import type { World } from "../base/world.ts";
 import { decodePolicy, encodePolicy, looserFields, readPolicy, type PolicyDocument, type PolicyLevel, type PolicyValues, type StoredPolicy } from "../format/policy.ts";
 import { namespaceOfPolicyKey, namespacePolicyKey, policyPrefix, profilePolicyKey } from "../format/object-keys.ts";
 import type { ObjectStore, PutCondition } from "../store/object-store.ts";
-import { settledPut } from "../store/settled-put.ts";
+import { surePut } from "../store/settled-put.ts";
 import { effectivePolicy, silentPolicy, type EffectivePolicy } from "./effective-policy.ts";
 
 export type { EffectivePolicy } from "./effective-policy.ts";
@@ -228,17 +228,14 @@ export class Policies {
     }
   }
 
-  /** Whether the put has landed. While that is in doubt the same bytes are offered again. */
+  /** Whether the put has landed. */
   async #settle(place: Place, bytes: Uint8Array, condition: PutCondition): Promise<boolean> {
-    for (let doubt = 1; ; doubt++) {
-      try {
-        return (await settledPut(this.#options.store, place.key, bytes, condition)).kind === "landed";
-      } catch (error) {
-        if (error instanceof StoreError && error.kind === "unknown_outcome" && doubt < limits.doubtRetriesMax) continue;
-        // It may have landed: what was known before is not relied upon.
-        this.#cache.delete(place.key);
-        throw error;
-      }
+    try {
+      return (await surePut(this.#options.store, place.key, bytes, condition)).kind === "landed";
+    } catch (error) {
+      // It may have landed: what was known before is not relied upon.
+      this.#cache.delete(place.key);
+      throw error;
     }
   }
 

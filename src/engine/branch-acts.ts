@@ -40,7 +40,7 @@ export class BranchActs {
     if (refusal) throw refusal;
     switch (act.act) {
       case "list":
-        return answerOf(database, await branches.list(target.uuid, 0, ({ id, name }) => this.#openTxid(target.uuid, id, name)));
+        return answerOf(database, await branches.list(target.uuid, ({ id, name }) => this.#openTxid(target.uuid, id, name)));
       case "fork":
         if (act.ttlSecs !== undefined) this.#options.leftBehind(target.uuid, act.ttlSecs * 1_000);
         return answerOf(database, await branches.fork(await shipped(database), target.branch, act.name, act.at, act.ttlSecs));

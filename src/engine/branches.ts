@@ -17,7 +17,7 @@ import { headKey } from "../format/object-keys.ts";
 import type { NamedCheckpoint } from "../format/refs.ts";
 import { putImmutable } from "../store/settled-put.ts";
 import { BranchHead, Fenced } from "./branch-head.ts";
-import type { Catalogs } from "./catalogs.ts";
+import { bareMain, type Catalogs } from "./catalogs.ts";
 import { changeHistory, historyOf } from "./histories.ts";
 import { forkedHead, isRestorable, planOf, referenced, type Plan } from "./lines.ts";
 import type { PageSource } from "./pool-objects.ts";
@@ -130,10 +130,9 @@ export class Branches {
   }
 
   /** Every branch that exists now, `main` first. `openTxid` gives what an open branch stands at. */
-  async list(uuid: string, createdAtMs: number, openTxid: (branch: CatalogBranch) => number | undefined): Promise<BranchResults["list"]> {
+  async list(uuid: string, openTxid: (branch: CatalogBranch) => number | undefined): Promise<BranchResults["list"]> {
     const catalog = await this.#parts.catalogs.get(uuid);
-    const bare: CatalogBranch = { name: mainBranch, id: mainBranch, createdAtMs, parent: undefined, ttlAtMs: undefined };
-    const live = (catalog?.branches ?? [bare]).filter(({ ttlAtMs }) => (ttlAtMs ?? Infinity) > this.#parts.world.nowMs());
+    const live = (catalog?.branches ?? [bareMain]).filter(({ ttlAtMs }) => (ttlAtMs ?? Infinity) > this.#parts.world.nowMs());
     const branches: BranchRecord[] = [];
     for (let from = 0; from < live.length; from += limits.restoreFetchesMax) {
       const some = live.slice(from, from + limits.restoreFetchesMax);

@@ -11,7 +11,7 @@ import { decodeCatalog, encodeCatalog, type Catalog, type CatalogBranch } from "
 import { mainBranch } from "../format/names.ts";
 import { catalogKey } from "../format/object-keys.ts";
 import type { ObjectStore, PutCondition } from "../store/object-store.ts";
-import { settledPut } from "../store/settled-put.ts";
+import { surePut } from "../store/settled-put.ts";
 
 interface Held {
   readonly catalog: Catalog | undefined;
@@ -21,10 +21,8 @@ interface Held {
 const racesMax = 64;
 const nonceBytes = 16;
 
-/** What `main` is before anybody has written it. */
-function bareMain(createdAtMs: number): CatalogBranch {
-  return { name: mainBranch, id: mainBranch, createdAtMs, parent: undefined, ttlAtMs: undefined };
-}
+/** What `main` is before anybody has written it; it is as old as its database, which the name's claim knows. */
+export const bareMain: CatalogBranch = { name: mainBranch, id: mainBranch, createdAtMs: 0, parent: undefined, ttlAtMs: undefined };
 
 export class Catalogs {
   readonly #store: ObjectStore;
@@ -51,7 +49,7 @@ export class Catalogs {
   async branch(uuid: string, name: string): Promise<CatalogBranch> {
     const catalog = await this.get(uuid);
     if (catalog?.deletedAtMs !== undefined) throw new ServiceError("database_not_found", "the database was deleted");
-    const found = catalog?.branches.find((branch) => branch.name === name) ?? (name === mainBranch ? bareMain(0) : undefined);
+    const found = catalog?.branches.find((branch) => branch.name === name) ?? (name === mainBranch ? bareMain : undefined);
     if (found && (found.ttlAtMs ?? Infinity) > this.#world.nowMs()) return found;
     throw new ServiceError("branch_not_found", `branch ${name} does not exist`);
   }
@@ -80,21 +78,14 @@ export class Catalogs {
     // Whatever comes of it, what was held is no longer certain.
     this.#held.delete(uuid);
     this.#world.crashPoint("catalog-put");
-    for (let attempt = 0; ; attempt++) {
-      try {
-        const outcome = await settledPut(this.#store, catalogKey(uuid), bytes, condition);
-        if (outcome.kind === "landed") this.#hold(uuid, { catalog, condition: { kind: "version", version: outcome.version } });
-        return outcome.kind === "landed";
-      } catch (error) {
-        // In doubt: the same bytes again, so that a late landing is recognised. Then the caller is told to ask again.
-        if (!(error instanceof StoreError) || error.kind !== "unknown_outcome" || attempt >= limits.doubtRetriesMax) throw error;
-      }
-    }
+    const outcome = await surePut(this.#store, catalogKey(uuid), bytes, condition);
+    if (outcome.kind === "landed") this.#hold(uuid, { catalog, condition: { kind: "version", version: outcome.version } });
+    return outcome.kind === "landed";
   }
 
   #unwritten(uuid: string): Catalog {
     const createdAtMs = this.#world.nowMs();
-    return { uuid, seq: 0, nonce: new Uint8Array(nonceBytes), createdAtMs, branches: [bareMain(createdAtMs)], condemned: [], deletedAtMs: undefined };
+    return { uuid, seq: 0, nonce: new Uint8Array(nonceBytes), createdAtMs, branches: [{ ...bareMain, createdAtMs }], condemned: [], deletedAtMs: undefined };
   }
 
   async #read(uuid: string): Promise<Held> {

@@ -46,11 +46,13 @@ function lifeHandlers(node: NodeParts): Pick<BranchHandlers, "createBranch" | "l
 
     async listBranches(request, context) {
       const target = await databaseTarget(node, context, request.db);
+      const database = await node.databases.require(parseDatabaseSpec(request.db).name);
       const { value } = seen(context, await node.engine.branch(target, { act: "list" }, engineOptions(context)));
       const branches = value.branches.map(({ name, parent, forkTxid, txid, createdAtMs, ttlAtMs }) => ({
         name,
         txid: BigInt(txid),
-        createdAt: BigInt(createdAtMs),
+        // `main` is as old as its database, also while nobody has written it.
+        createdAt: BigInt(name === mainBranch ? database.createdAtMs : createdAtMs),
         ...present({ parent, forkTxid: optionalBigInt(forkTxid), ttlAt: optionalBigInt(ttlAtMs) }),
       }));
       return { branches };

@@ -5,6 +5,7 @@
  * nonce), so that reading the object back tells whether this very put has landed.
  */
 import { StoreError } from "../base/errors.ts";
+import { limits } from "../base/limits.ts";
 import type { ObjectStore, ObjectVersion, PutCondition, StoredObject } from "./object-store.ts";
 
 export type SettledOutcome =
@@ -38,6 +39,17 @@ export async function settledPut(store: ObjectStore, key: string, bytes: Uint8Ar
   if (current && sameBytes(current.bytes, bytes)) return { kind: "landed", version: current.version };
   if (doubt && stillHolds(condition, current)) throw doubt;
   return { kind: "lost", current };
+}
+
+/** As settledPut, and while the outcome is in doubt the same bytes again, a few times: for whoever can begin anew with other bytes. */
+export async function surePut(store: ObjectStore, key: string, bytes: Uint8Array, condition: PutCondition): Promise<SettledOutcome> {
+  for (let attempt = 0; ; attempt++) {
+    try {
+      return await settledPut(store, key, bytes, condition);
+    } catch (error) {
+      if (!(error instanceof StoreError) || error.kind !== "unknown_outcome" || attempt >= limits.doubtRetriesMax) throw error;
+    }
+  }
 }
 
 /** Puts an immutable object under a name of its own. Whatever happened before, it stands there afterwards or this throws. */

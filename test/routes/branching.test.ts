@@ -46,6 +46,12 @@ onBoth("branching-02 over %s: a fork answers with its spec, sees the parent's ro
   expect(await marks(db)).toEqual(everywhere("a", "c"));
 });
 
+onBoth("branching-02 over %s: main is as old as its database, also while nobody has written it", async (name) => {
+  const unwritten = "mainage-" + name.toLowerCase();
+  const { body } = await ok(service().wire(name).call("ControlService.CreateDatabase", { name: unwritten }));
+  expect(await new BranchedDatabase(service().wire(name), unwritten).branches()).toMatchObject([{ name: "main", txid: 0, created_at: body.created_at }]);
+});
+
 onBoth("branching-02 over %s: main comes first in the list, then the others by name, each with its parent and state", async (name) => {
   const db = await database(name);
   const first = await db.add(1);
