@@ -44,6 +44,14 @@ export const limits = {
   /** And look at no more rows a turn to find them. */
   sweepLooksMax: 2_000,
 
+  // Erasure
+  /** Memories that one erasure removes, all in one transaction. */
+  erasureMemoriesMax: 10_000,
+  /** Windows of erased data that are remembered until it is proven to be gone, 20 bytes each. */
+  erasureTraceWindowsMax: 32_768,
+  /** Vectors that stay are compared with those that are erased, up to this much of them: about half a second. */
+  erasureComparedBytesMax: 512 * MiB,
+
   // Transcript
   turnsDefault: 20,
   turnsMax: 1000,
@@ -153,6 +161,8 @@ export const limits = {
   walCheckpointBytes: 16 * MiB,
   /** The log is read in pieces of this size; each thread has one buffer for it. */
   walChunkBytes: 1 * MiB,
+  /** Pages of a database file that are looked through for slack in one go: a few milliseconds. */
+  slackChunkBytes: 1 * MiB,
   /** A long read can keep the log from being checkpointed; beyond this, writes are shed until it ends. */
   walBytesMax: 512 * MiB,
   /** A lone write is synced on its engine thread while fsyncs are faster than this; slower ones go to the pool. */
@@ -161,6 +171,8 @@ export const limits = {
   foldHoldMsMax: 1_000,
   /** A checkpoint that a reader held up is tried again after this, or when the log has grown by as much again. */
   checkpointRetryMs: 1_000,
+  /** An erasure that waits for a reader looks again after this, and then ever more rarely, up to the time above. */
+  scrubRetryMsMin: 5,
   /** Deleted databases that an engine remembers, so that a late call cannot bring their files back. */
   droppedRememberedMax: 100_000,
   /** Housekeeping holds an engine thread for at most about this long at a time, and lets it go for as long. */
@@ -236,6 +248,30 @@ export const limits = {
   policiesCachedMax: 100_000,
   /** How long an erasure can be undone when no policy says. */
   erasureGraceSecsDefault: 86_400,
+  /** How often it is looked for erasures whose time has come. */
+  erasureTickMs: 1_000,
+  /** How long an erasure that was begun is left to its caller before it is carried out for it. */
+  erasureBegunMs: 60_000,
+  /** When an erasure is tried again that could not be completed. */
+  erasureLookAgainMs: 60_000,
+  /** When it is looked whether something still blocks an erasure, when nothing has told of a change. */
+  erasureBlockedLookMs: 600_000,
+  /** Databases whose erasures a node carries on at once: each restores and scans a whole database. */
+  erasureLooksMax: 2,
+  /** Erasures of one database that are carried on together. */
+  erasuresPerLookMax: 1_000,
+  /** Erasures in one answer, newest first. */
+  erasuresListMax: 1_000,
+  /** A state that proves an erasure is checked by SQLite too up to this size, on the engine's thread: about 0.2 s. */
+  checkedStateBytesMax: 64 * MiB,
+  /** States that are remembered to be free of erased data; more are looked into again. */
+  knownStatesMax: 10_000,
+  /** How long a completed erasure waits for a reader or object storage that holds a local file back. */
+  scrubWaitMs: 60_000,
+  /** When it is looked once more for objects that came late, after an erasure was completed. */
+  lateOrphansMs: 3_600_000,
+  /** How long a node that stops waits for an erasure to come to a step that the next run can go on from. */
+  erasureStopMs: 2_000,
   /** Databases whose retention a thread remembers; one that is forgotten is said again by the database's next call. */
   retentionsHeldMax: 100_000,
 
@@ -259,7 +295,7 @@ export const limits = {
   headTenuresMax: 16,
   headLostMax: 256,
   /** Small durable groups that wait in the head to be shipped as a segment. */
-  tailBytesMax: 32 * KiB,
+  tailBytesMax: 48 * KiB,
   tailSegmentsMax: 64,
   historyBytesMax: 16 * MiB,
   historyLinesMax: 4096,
@@ -306,6 +342,10 @@ export const limits = {
   /** Catalogs and claimed heads that a thread remembers after their databases were closed. */
   catalogsHeldMax: 10_000,
   headsHeldMax: 10_000,
+  /** Branches whose handle was given up, with how far they were answered: of those beyond, the highest such point stands for all. */
+  answeredRememberedMax: 10_000,
+  /** Branches that a thread remembers to have lost to another node. */
+  lostRememberedMax: 10_000,
   /** Garbage is looked for this long after there may be some: several packs of a busy branch share one look. */
   collectAfterMs: 60_000,
   /** Objects found rotten that a thread remembers, so as not to try them again and again. */
@@ -346,6 +386,24 @@ export const limits = {
   /** Objects that one sweep removes; the rest waits for the next one. */
   auditSweepObjectsMax: 100_000,
 
+  // Erasures at rest (format/erasure-coupon, format/erasure-receipt, control/erasure-coupons)
+  /** The ids of ten thousand memories twice, the traces of as many, and some evidence take about 2 MiB. */
+  erasureCouponBytesMax: 4 * MiB,
+  /** Checkpoints, and branches, that a blocked coupon names; further ones are named when these are gone. */
+  erasureBlockersMax: 1_000,
+  /** Entries of one list of a receipt's evidence: a few states of every branch. */
+  erasureEvidenceEntriesMax: 10_000,
+  /** Coupons in one part of a list, all together, unless a single one has more. */
+  erasuresListBytesMax: 32 * MiB,
+  /** Coupons that one call reads at once. */
+  erasureReadsAtOnceMax: 16,
+  /** A marker without a coupon is nobody's after this: its coupon is put within half of it, or not at all. */
+  erasureMarkerMs: 600_000,
+  /** A key set that a receipt is checked against. */
+  keySetBytesMax: 256 * KiB,
+  /** How long the address of a key set has for its answer. */
+  keySetFetchMs: 10_000,
+
   // Object storage
   /** One attempt of a request must have its answer by then; an answer's body has as long again. */
   storeAnswerMs: 10_000,
@@ -362,6 +420,16 @@ export const limits = {
   storeConnectionsMax: 64,
   /** Keys in one page of a listing; S3 gives no more. */
   storeListMax: 1_000,
+  /** Removals of old versions at once: there may be one for every head that was ever written. */
+  storePurgesAtOnceMax: 16,
+
+  // Search for residue (engine/residue)
+  /** Shorter texts are found wherever one looks. */
+  residueSecretBytesMin: 4,
+  residueSecretsMax: 10_000,
+  residueHitsMax: 10_000,
+  /** Files are read in pieces of this size. */
+  residuePieceBytes: 4 * MiB,
 
   // Credentials (control/)
   /** A token of ours takes about 350 characters. */

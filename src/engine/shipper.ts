@@ -15,8 +15,8 @@ import type { Permits } from "../base/permits.ts";
 import { Watermark } from "../base/watermark.ts";
 import type { Cancel, World } from "../base/world.ts";
 import type { Head, TailSegment } from "../format/head.ts";
-import { makeCanonical } from "../format/pages.ts";
-import { encodeSegment, type PageGroup } from "../format/segment.ts";
+import { makeCanonical, pageBytes } from "../format/pages.ts";
+import { encodeSegment, framePages, type PageGroup } from "../format/segment.ts";
 import { stateOfPage, type DatabaseState } from "../model/schema.ts";
 import type { WalCommit, WalReader } from "../sqlite/wal-reader.ts";
 import type { BranchHead, HeadChange } from "./branch-head.ts";
@@ -60,6 +60,15 @@ interface Batch {
   /** Set once it is encoded, so that every try publishes the same bytes under the same name. */
   segment: TailSegment | undefined;
   object: NewObject | undefined;
+  /** The tail that both were made for. */
+  tail: readonly TailSegment[];
+}
+
+/** A segment of the tail that is made here, and what it is made of. */
+interface OwnSegment {
+  readonly segment: TailSegment;
+  readonly epoch: number;
+  readonly groups: readonly PageGroup[];
 }
 
 export class Shipper {
@@ -73,6 +82,8 @@ export class Shipper {
   /** The last group that was read from the log; between it and the next one lies nothing but what claims have given up. */
   #takenTxid: number;
   #batch: Batch | undefined;
+  /** The tail's newest segment, while what comes next may be pressed together with it. */
+  #newest: OwnSegment | undefined;
   #running = false;
   #closed = false;
   #hurryTo = -1;
@@ -189,15 +200,16 @@ export class Shipper {
   async #shipBatch(): Promise<void> {
     if (this.#closed) return;
     const batch = (this.#batch ??= this.#take());
-    batch.segment ??= await this.#encode(batch);
     const hurried = this.#hurryTo > this.shipped.level;
-    if (batch.object === undefined && hurried && fitsTail(this.#head.now.tail, batch.segment)) await this.#publishInline(batch, batch.segment);
-    else await this.#publishObject(batch, batch.segment);
+    const segment = (batch.segment ??= await this.#encode(batch, hurried));
+    const through = batch.groups.at(-1)!.txid;
+    if (batch.object === undefined && hurried && fitsTail(this.#head.now.tail, segment)) await this.#publishInline(batch, segment);
+    else await this.#publishObject(batch, segment);
+    if (this.#head.now.txid < through) return this.#beginAnew(batch);
     if (this.#closed) return;
     if (this.#failures > 0) this.#options.events.notice("shipping goes on");
     this.#failures = 0;
     this.#batch = undefined;
-    const through = batch.groups.at(-1)!.txid;
     const isAll = through >= this.#committedTxid;
     // How much a log grows and how much its groups have of it differ a little: with nothing left there is nothing to count.
     this.#unshippedBytes = isAll ? 0 : Math.max(0, this.#unshippedBytes - batch.logBytes);
@@ -207,11 +219,30 @@ export class Shipper {
     this.#options.events.published();
   }
 
-  async #encode(batch: Batch): Promise<TailSegment> {
+  /** The tail is not the one that the batch was made for: somebody has cut or spilled it meanwhile. */
+  #beginAnew(batch: Batch): void {
+    if (batch.object) this.#head.endUpload(batch.object.id);
+    batch.object = undefined;
+    batch.segment = undefined;
+    this.#newest = undefined;
+  }
+
+  /**
+   * The groups as one segment. What travels in the head takes the tail's newest groups in and replaces them: groups that
+   * follow each other are mostly the same pages, so pressed together they take a fraction of the room, and a tail holds
+   * several times as many before it must become an object.
+   */
+  async #encode(batch: Batch, hurried: boolean): Promise<TailSegment> {
     const { source, branchId } = this.#options;
-    const bytes = await encodeSegment({ kind: "delta", uuid: source.uuid, branchId, epoch: this.#head.now.epoch, groups: batch.groups }, source.press);
-    const last = batch.groups.at(-1)!;
-    return { firstTxid: batch.groups[0]!.txid, lastTxid: last.txid, lastAtMs: last.committedAtMs, rawBytes: batch.rawBytes, bytes };
+    const { epoch, tail } = this.#head.now;
+    batch.tail = tail;
+    const newest = hurried && this.#newest?.epoch === epoch && tail.at(-1) === this.#newest.segment && follows(this.#newest, batch) ? this.#newest : undefined;
+    const groups = [...(newest?.groups ?? []), ...batch.groups];
+    const bytes = await encodeSegment({ kind: "delta", uuid: source.uuid, branchId, epoch, groups }, source.press);
+    const last = groups.at(-1)!;
+    const segment = { firstTxid: groups[0]!.txid, lastTxid: last.txid, lastAtMs: last.committedAtMs, rawBytes: (newest?.segment.rawBytes ?? 0) + batch.rawBytes, bytes };
+    this.#newest = hurried ? { segment, epoch, groups } : undefined;
+    return segment;
   }
 
   /** The next groups of the log, verified, canonical, and numbered by what their own pages say. */
@@ -231,7 +262,7 @@ export class Shipper {
       logBytes += commit.logBytes;
       return { txid: state.txid, committedAtMs: state.committedAtMs, pages: commit.pages, images: commit.images };
     });
-    return { groups, tenures: [...tenures.values()], rawBytes, logBytes, segment: undefined, object: undefined };
+    return { groups, tenures: [...tenures.values()], rawBytes, logBytes, segment: undefined, object: undefined, tail: [] };
   }
 
   #stateOf(commit: WalCommit): DatabaseState {
@@ -242,25 +273,49 @@ export class Shipper {
 
   /** One conditional put: the groups travel in the head itself. */
   async #publishInline(batch: Batch, added: TailSegment): Promise<void> {
-    await this.#head.update((head) => (head.txid >= added.lastTxid ? undefined : { ...covering(head, batch), tail: [...head.tail, added] }));
+    await this.#publish(batch, added.lastTxid, ({ tail }) => ({ tail: [...tail.filter((one) => !holds(added, one)), added] }));
   }
 
   /** The tail and the new groups become one object of the pool; then the head names it. */
   async #publishObject(batch: Batch, added: TailSegment): Promise<void> {
-    const { now } = this.#head;
-    const object = (batch.object ??= { ...joined([...now.tail, added]), kind: "delta", id: this.#head.beginUpload() });
+    const segments = [...batch.tail.filter((one) => !holds(added, one)), added];
+    const object = (batch.object ??= { ...joined(segments), kind: "delta", id: this.#head.beginUpload() });
     const ref = await putObject(this.#options.source, object);
     this.#parts.bytesPut(ref.bytes);
     this.#parts.world.crashPoint("segment-put");
-    await this.#head.update((head) => (head.txid >= ref.lastTxid ? undefined : { ...covering(head, batch), refs: [...head.refs, ref], tail: [] }));
+    const done = await this.#publish(batch, ref.lastTxid, ({ refs }) => ({ refs: [...refs, ref], tail: [] }));
+    if (!done) return;
     this.#head.endUpload(object.id);
+    this.#newest = undefined;
   }
+
+  /** Moves the head, unless its tail is another one than the batch was made for: whoever cuts or spills one makes other segments. Says whether the head covers the batch. */
+  async #publish(batch: Batch, lastTxid: number, change: (head: Head) => HeadChange): Promise<boolean> {
+    await this.#head.update((head) => (head.txid >= lastTxid || !sameTail(head.tail, batch.tail) ? undefined : { ...covering(head, batch), ...change(head) }));
+    return this.#head.now.txid >= lastTxid;
+  }
+}
+
+/** Whether the segment has taken the other one in. */
+function holds(segment: TailSegment, other: TailSegment): boolean {
+  return segment.firstTxid <= other.firstTxid;
+}
+
+function sameTail(tail: readonly TailSegment[], before: readonly TailSegment[]): boolean {
+  return tail.length === before.length && tail.every((segment, index) => segment === before[index]);
+}
+
+/** Whether the batch can be pressed together with the segment: without a gap, and all in one frame. */
+function follows({ groups, segment }: OwnSegment, batch: Batch): boolean {
+  const pages = (segment.rawBytes + batch.rawBytes) / pageBytes;
+  return batch.groups[0]!.txid === groups.at(-1)!.txid + 1 && pages <= framePages && groups.length + batch.groups.length <= limits.segmentGroupsMax;
 }
 
 /** Durable groups are inlined while the tail stays small; beyond that it is spilled together with them. */
 function fitsTail(tail: readonly TailSegment[], segment: TailSegment): boolean {
-  const bytes = tail.reduce((sum, entry) => sum + entry.bytes.length, segment.bytes.length);
-  return bytes <= limits.tailBytesMax && tail.length < limits.tailSegmentsMax;
+  const kept = tail.filter((one) => !holds(segment, one));
+  const bytes = kept.reduce((sum, entry) => sum + entry.bytes.length, segment.bytes.length);
+  return bytes <= limits.tailBytesMax && kept.length < limits.tailSegmentsMax;
 }
 
 /** What every publication changes: how far the head covers, and whose groups they are. */

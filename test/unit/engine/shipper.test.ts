@@ -49,7 +49,7 @@ describe("when groups are shipped", () => {
     const groups = node.engine.counters.groups;
     let spills = 0;
     for (let n = 0; n < 200; n++) {
-      const { durableTxid, txid } = await node.put(`key-${n}`, "main", { durable: true });
+      const { durableTxid, txid } = await time.of(node.putting(`key-${n}`, "main", { durable: true }, noise(KiB, n)));
       expect(durableTxid).toBeGreaterThanOrEqual(txid);
       const { tail } = time.head(node.uuid);
       if (tail.length === 0) spills++;
