@@ -2,11 +2,12 @@
  * From a bearer credential to who it is.
  *
  * Always true: whatever is wrong with a credential, the caller learns only that it is not good, or that it has expired;
- * a credential is remembered by its hash alone. Must not know: what the identity may do (control/access).
+ * a credential is remembered here by its hash alone. Must not know: what the identity may do (control/access).
  */
 import { createHmac, hash, hkdfSync, timingSafeEqual } from "node:crypto";
 import { ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
+import { Recent } from "../base/recent.ts";
 import type { World } from "../base/world.ts";
 import type { PlatformIdentity, TokenIdentity } from "./identity.ts";
 import type { SigningKey } from "./signing-key.ts";
@@ -36,12 +37,17 @@ export function unauthorized(reason: "missing" | "invalid" | "expired"): Service
   return new ServiceError("unauthorized", messages[reason]);
 }
 
+/** Whether a token that was good is so at this time. */
+export function isCurrent({ expiresAtMs }: TokenIdentity, nowMs: number): boolean {
+  return expiresAtMs + limits.tokenLeewayMs > nowMs;
+}
+
 export class Credentials {
   readonly #options: CredentialsOptions;
   readonly #hashKey: Buffer;
   readonly #platform: { readonly digest: Buffer; readonly identity: PlatformIdentity } | undefined;
-  /** Tokens that have been verified, by the SHA-256 of the whole token; the oldest are forgotten first. */
-  readonly #verified = new Map<string, TokenIdentity>();
+  /** Tokens that have been verified, by the SHA-256 of the whole token. */
+  readonly #verified = new Recent<string, TokenIdentity>(limits.tokensRememberedMax);
 
   constructor(options: CredentialsOptions) {
     const { signingKey, platformKey } = options;
@@ -58,7 +64,7 @@ export class Credentials {
   /** The bearer of a token that was verified before and is still good; undefined when that must be found out. */
   known(credential: string | undefined): TokenIdentity | undefined {
     const identity = credential === undefined ? undefined : this.#verified.get(digestOf(credential));
-    return identity && identity.expiresAtMs + limits.tokenLeewayMs > this.#options.world.nowMs() ? identity : undefined;
+    return identity && isCurrent(identity, this.#options.world.nowMs()) ? identity : undefined;
   }
 
   async #verify(credential: string | undefined): Promise<PlatformIdentity | TokenIdentity> {
@@ -72,16 +78,8 @@ export class Credentials {
     const claims = await this.#options.tokens.verify(credential);
     if (claims === "expired" || claims === "invalid") throw unauthorized(claims);
     const identity: TokenIdentity = { kind: "token", hash: this.#hashOf(credential), ...claims };
-    this.#remember(digest, identity);
-    return identity;
-  }
-
-  #remember(digest: string, identity: TokenIdentity): void {
-    if (this.#verified.size >= limits.tokensRememberedMax) {
-      const oldest = this.#verified.keys().next().value;
-      if (oldest !== undefined) this.#verified.delete(oldest);
-    }
     this.#verified.set(digest, identity);
+    return identity;
   }
 
   /** Keyed, so that nobody who reads a log or the audit stream can test a guess of a key against it. */

@@ -9,6 +9,7 @@
 import { ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
+import { Recent } from "../base/recent.ts";
 import type { World } from "../base/world.ts";
 import { decodePolicy, encodePolicy, looserFields, readPolicy, type PolicyDocument, type PolicyLevel, type PolicyValues, type StoredPolicy } from "../format/policy.ts";
 import { namespaceOfPolicyKey, namespacePolicyKey, policyPrefix, profilePolicyKey } from "../format/object-keys.ts";
@@ -64,7 +65,7 @@ const profilePlace = (namespace: string, profile: string): Place => ({ key: prof
 export class Policies {
   readonly #options: PoliciesOptions;
   /** By object key, in the order in which they were read. */
-  readonly #cache = new Map<string, Cached>();
+  readonly #cache = new Recent<string, Cached>(limits.policiesCachedMax);
   /** Policies that are being read again, each with what its callers get. */
   readonly #refreshes = new Map<string, Promise<PolicyValues | undefined>>();
   /** What was folded of values that are remembered: most calls find theirs here. */
@@ -137,7 +138,7 @@ export class Policies {
 
   /** What the policy says, as far as this node knows; undefined when it cannot be read. */
   #values(place: Place): PolicyValues | undefined | Promise<PolicyValues | undefined> {
-    const cached = this.#cache.get(place.key);
+    const cached = this.#cache.peek(place.key);
     if (cached && this.#options.world.monotonicMs() - cached.asOf.atMs < this.#options.cacheMs) return cached.values;
     return this.#refreshes.get(place.key) ?? this.#refresh(place, cached);
   }
@@ -244,9 +245,7 @@ export class Policies {
   }
 
   #remember({ key }: Place, values: PolicyValues | undefined, asOf: Tick): void {
-    if ((this.#cache.get(key)?.asOf.turn ?? 0) > asOf.turn) return;
-    this.#cache.delete(key);
-    if (this.#cache.size >= limits.policiesCachedMax) this.#cache.delete(this.#cache.keys().next().value!);
+    if ((this.#cache.peek(key)?.asOf.turn ?? 0) > asOf.turn) return;
     this.#cache.set(key, { values, asOf });
   }
 }

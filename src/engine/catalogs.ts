@@ -6,6 +6,7 @@
  */
 import { ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
+import { Recent } from "../base/recent.ts";
 import type { World } from "../base/world.ts";
 import { decodeCatalog, encodeCatalog, type Catalog, type CatalogBranch } from "../format/catalog.ts";
 import { mainBranch } from "../format/names.ts";
@@ -27,8 +28,7 @@ export const bareMain: CatalogBranch = { name: mainBranch, id: mainBranch, creat
 export class Catalogs {
   readonly #store: ObjectStore;
   readonly #world: World;
-  /** In order of use, the least recent first. */
-  readonly #held = new Map<string, Held>();
+  readonly #held = new Recent<string, Held>(limits.catalogsHeldMax);
 
   constructor(store: ObjectStore, world: World) {
     this.#store = store;
@@ -99,9 +99,7 @@ export class Catalogs {
 
   #hold(uuid: string, held: Held): void {
     // Answers may overtake each other: what is known to be newer stays.
-    if ((this.#held.get(uuid)?.catalog?.seq ?? -1) > (held.catalog?.seq ?? -1)) return;
-    this.#held.delete(uuid);
-    if (this.#held.size >= limits.catalogsHeldMax) this.#held.delete(this.#held.keys().next().value!);
+    if ((this.#held.peek(uuid)?.catalog?.seq ?? -1) > (held.catalog?.seq ?? -1)) return;
     this.#held.set(uuid, held);
   }
 }

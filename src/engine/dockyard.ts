@@ -6,19 +6,20 @@
  * or two nodes without coordination would duel for ever).
  */
 import { join } from "node:path";
-import { ServiceError } from "../base/errors.ts";
+import { ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import type { World } from "../base/world.ts";
+import { Recent } from "../base/recent.ts";
+import { sleep, type World } from "../base/world.ts";
 import type { Tenure } from "../format/head.ts";
 import { VectorCache, type VectorPool } from "../model/vector-index.ts";
 import type { Disk } from "../sqlite/wal.ts";
 import { BranchHead, Fenced } from "./branch-head.ts";
 import type { Catalogs } from "./catalogs.ts";
 import { Database, type DatabaseEvents } from "./database.ts";
-import { branchPath, emptyDatabase, removeDatabase } from "./files.ts";
+import { branchPath, databaseUuids, emptyDatabase, removeDatabase, removeLeftovers } from "./files.ts";
 import { openBranch, removeFile, type Opened } from "./opening.ts";
 import type { PageSource } from "./pool-objects.ts";
-import type { EngineOptions, Target } from "./protocol.ts";
+import { laneOf, type EngineOptions, type Target } from "./protocol.ts";
 import { Shipper, type ShippingParts } from "./shipper.ts";
 import { shipDifference, takeTenure } from "./tenure.ts";
 
@@ -41,16 +42,26 @@ export interface DockyardParts {
 export class Dockyard {
   readonly #parts: DockyardParts;
   readonly #empty: Uint8Array;
-  /** Claimed heads of branches, by file; in order of use, the least recent first. */
-  readonly #held = new Map<string, BranchHead>();
-  /** Branches that another node has claimed from us. */
-  readonly #lost = new Set<string>();
+  /** Claimed heads of branches, by file. */
+  readonly #held = new Recent<string, BranchHead>(limits.headsHeldMax);
+  /**
+   * Branches that another node has claimed from us. One that is forgotten may be taken back once, which loses nothing:
+   * claims fence each other; and two nodes that must each lose so many others in between do not duel.
+   */
+  readonly #lost = new Recent<string, true>(limits.lostRememberedMax);
   /** How far each branch was answered from a handle that was given up, until its next claim: its file may come back with less. */
-  readonly #answered = new Map<string, number>();
+  readonly #answered = new Recent<string, number>(limits.answeredRememberedMax, (_, txid) => {
+    this.#answeredByForgotten = Math.max(this.#answeredByForgotten, txid);
+  });
+  /** No branch that `#answered` has forgotten was answered beyond this: whose file has less is taken to lack something. */
+  #answeredByForgotten = 0;
 
   constructor(parts: DockyardParts) {
     this.#parts = parts;
-    this.#empty = emptyDatabase(parts.engine.scratchDirectory, parts.world);
+    const { databasesDirectory, lane, lanes, scratchDirectory } = parts.engine;
+    // Before anything is opened: what looks like a leftover is one.
+    for (const uuid of databaseUuids(databasesDirectory)) if (laneOf(uuid, lanes) === lane) removeLeftovers(databasesDirectory, uuid);
+    this.#empty = emptyDatabase(scratchDirectory, parts.world);
   }
 
   /** Opens the branch of that name. Throws branch_not_found. */
@@ -65,7 +76,7 @@ export class Dockyard {
     if (catalog?.branches.some(({ ttlAtMs }) => ttlAtMs !== undefined)) this.#parts.mayCollect(uuid);
     const opening = { world, disk, store: source.store, press: source.press, databasesDirectory: engine.databasesDirectory, nodeId: engine.nodeId, empty: this.#empty, notice: events.notice, headLanded: this.#parts.headLanded };
     const found = await openBranch(opening, uuid, branch.id, this.#held.get(key), catalog !== undefined);
-    const opened: Opened = { ...found, knowsAll: found.knowsAll && found.state.txid >= (this.#answered.get(key) ?? 0) };
+    const opened: Opened = { ...found, knowsAll: found.knowsAll && found.state.txid >= (this.#answered.peek(key) ?? this.#answeredByForgotten) };
     let database: Database | undefined;
     const shipper = engine.shipping ? this.#shipper(opened, events, () => database!) : undefined;
     try {
@@ -94,8 +105,26 @@ export class Dockyard {
     const { uuid, branchId, head } = database.opened;
     const key = `${uuid}/${branchId}`;
     this.#held.delete(key);
-    if (error instanceof Fenced && head.tenure) this.#lost.add(key);
-    this.#answered.set(key, Math.max(database.safeTxid, this.#answered.get(key) ?? 0));
+    if (error instanceof Fenced && head.tenure) this.#lost.set(key, true);
+    this.#answered.set(key, Math.max(database.safeTxid, this.#answered.peek(key) ?? 0));
+  }
+
+  /**
+   * Gives back the transaction ids that were reserved and never used: whoever claims a branch next, on whatever disk,
+   * then knows that nothing is missing. For when nothing is written any more, and only where object storage covers all
+   * that was: `isCovered` says of which heads. What is not given back by `untilMs` stays reserved and costs a gap.
+   */
+  async giveBackIds(isCovered: (head: BranchHead) => boolean, untilMs: number): Promise<void> {
+    const { engine, world, shipping } = this.#parts;
+    // With shipping off nothing is covered, whatever a handle says.
+    if (!engine.shipping) return;
+    const heads = [...this.#held.values()].filter((head) => !head.fenced && isCovered(head));
+    const givings = heads.map((head) =>
+      shipping.permits.run(async () => {
+        if (world.monotonicMs() < untilMs) await giveBack(head);
+      }),
+    );
+    await Promise.race([Promise.all(givings), sleep(world, Math.max(0, untilMs - world.monotonicMs()))]);
   }
 
   /** Removes a deleted branch's file, which is closed. */
@@ -118,14 +147,12 @@ export class Dockyard {
   }
 
   async #claim(key: string, opened: Opened): Promise<Tenure> {
-    if (this.#lost.has(key)) {
+    if (this.#lost.get(key)) {
       throw new ServiceError("unavailable", "another node has claimed this branch; this one does not write it again until it is started anew", { retryAfterSecs: 30 });
     }
     if (opened.head.tenure) return opened.head.tenure;
     const tenure = await takeTenure(this.#tenureParts(opened.uuid), opened);
     this.#answered.delete(key);
-    this.#held.delete(key);
-    if (this.#held.size >= limits.headsHeldMax) this.#held.delete(this.#held.keys().next().value!);
     this.#held.set(key, opened.head);
     this.#parts.mayCollect(opened.uuid);
     return tenure;
@@ -149,5 +176,14 @@ export class Dockyard {
         notice: events.notice,
       },
     });
+  }
+}
+
+async function giveBack(head: BranchHead): Promise<void> {
+  try {
+    await head.update(({ reservedTo, txid }) => (reservedTo > txid ? { reservedTo: txid } : undefined));
+  } catch (error) {
+    // A store that does not answer, or a branch that is another node's by now: the ids stay reserved.
+    if (!(error instanceof StoreError) && !(error instanceof Fenced)) throw error;
   }
 }

@@ -31,6 +31,24 @@ export function emptyDatabase(scratchDirectory: string, world: World): Uint8Arra
   return bytes;
 }
 
+/** Every database that has a folder here. */
+export function databaseUuids(databasesDirectory: string): string[] {
+  return existsSync(databasesDirectory) ? readdirSync(databasesDirectory) : [];
+}
+
+/** A branch's file in the making, `<branch>.db.<ulid>.tmp`, and what SQLite or a restore may put beside it. */
+const unfinished = /\.db\.[0-9A-Z]{26}\.tmp(?:-wal|-shm|-journal|\.restoring)?$/;
+
+/**
+ * Removes what a crash has left of files that were being made for the database. Call while none is being made. A power
+ * loss may bring them back; then the next start removes them.
+ */
+export function removeLeftovers(databasesDirectory: string, uuid: string): void {
+  const directory = databaseDirectory(databasesDirectory, uuid);
+  if (!existsSync(directory)) return;
+  for (const name of readdirSync(directory)) if (unfinished.test(name)) rmSync(join(directory, name), { force: true });
+}
+
 /** Writes a new database file, durably, under its final name. */
 export async function createFile(path: string, empty: Uint8Array, disk: Disk, world: World): Promise<void> {
   const directory = dirname(path);
@@ -57,10 +75,54 @@ export async function removeDatabase(databasesDirectory: string, uuid: string, d
 /** Every branch with a log on this disk that holds something: what may have to be shipped after a restart. */
 export function branchesWithLogs(databasesDirectory: string): { readonly uuid: string; readonly branchId: string }[] {
   const found: { uuid: string; branchId: string }[] = [];
-  for (const uuid of readdirSync(databasesDirectory)) {
+  for (const uuid of databaseUuids(databasesDirectory)) {
     for (const name of readdirSync(join(databasesDirectory, uuid))) {
       if (name.endsWith(".db-wal") && statSync(join(databasesDirectory, uuid, name)).size > 0) found.push({ uuid, branchId: name.slice(0, -".db-wal".length) });
     }
   }
   return found;
+}
+
+/** The names of a branch's file and of what stands beside it. */
+const branchFile = /^(.+)\.db(?:-wal|-shm|\.restored|\.patching)?$/;
+
+/** What a removal of unused copies came to. */
+export interface UnusedFiles {
+  readonly removed: number;
+  /** Branches whose closed file has a log: it may hold what object storage does not. */
+  readonly unshipped: number;
+  /** Folders from which something went. */
+  readonly directories: readonly string[];
+}
+
+/**
+ * Removes every copy of the database's data from this disk but for its `open` files: closed branches, which are restored
+ * on their next use, whatever was left unfinished, and what was set aside. Call while no branch opens or closes.
+ */
+export function removeUnused(databasesDirectory: string, uuid: string, open: ReadonlySet<string>, branchIds: ReadonlySet<string>): UnusedFiles {
+  const directory = databaseDirectory(databasesDirectory, uuid);
+  const aside = databaseDirectory(quarantineDirectory(databasesDirectory), uuid);
+  const unshipped = new Set<string>();
+  const unused = namesIn(directory).filter((name) => {
+    const branchId = branchFile.exec(name)?.[1];
+    if (branchId === undefined) return true;
+    const path = branchPath(databasesDirectory, uuid, branchId);
+    if (open.has(path)) return false;
+    if (branchIds.has(branchId) && existsSync(`${path}-wal`) && statSync(`${path}-wal`).size > 0) unshipped.add(branchId);
+    return !unshipped.has(branchId);
+  });
+  for (const name of unused) rmSync(join(directory, name), { recursive: true, force: true });
+  const setAside = namesIn(aside).length;
+  rmSync(aside, { recursive: true, force: true });
+  const directories = [...(unused.length > 0 ? [directory] : []), ...(setAside > 0 ? [dirname(aside)] : [])];
+  return { removed: unused.length + setAside, unshipped: unshipped.size, directories };
+}
+
+function namesIn(directory: string): string[] {
+  return existsSync(directory) ? readdirSync(directory) : [];
+}
+
+/** Where files lie that belong to no history, for an operator to look at. */
+function quarantineDirectory(databasesDirectory: string): string {
+  return join(dirname(databasesDirectory), "quarantine");
 }

@@ -8,10 +8,11 @@
 import { assert } from "../base/assert.ts";
 import { ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
+import { Recent } from "../base/recent.ts";
 import { sleep, type World } from "../base/world.ts";
 import { releaseFreedMemory } from "../sqlite/guard.ts";
 import { proveLog } from "../sqlite/wal.ts";
-import { Fenced } from "./branch-head.ts";
+import { Fenced, type BranchHead } from "./branch-head.ts";
 import type { Database, DatabaseEvents } from "./database.ts";
 import type { Dockyard } from "./dockyard.ts";
 import { codeOf } from "./failures.ts";
@@ -41,10 +42,14 @@ export class Registry {
   /** Opening, closing or rebuilding: the promise ends when the key may be looked at again; a failure is everybody's who waited. */
   readonly #busy = new Map<string, Promise<void>>();
   /** Uuids of deleted databases; a uuid is never used again. */
-  readonly #dropped = new Set<string>();
+  readonly #dropped = new Recent<string, true>(limits.droppedRememberedMax);
   /** Files that are being opened: they count as open, or a burst would pass the cap. */
   #opening = 0;
   #closing = false;
+  /** No file is opened any more. */
+  #ended = false;
+  /** Heads of handles that were closed with something that object storage does not cover. */
+  readonly #uncovered = new WeakSet<BranchHead>();
   opened = 0;
   evicted = 0;
   #closedSinceTrim = 0;
@@ -67,6 +72,7 @@ export class Registry {
   async use(target: Target, deadlineMs: number): Promise<Database> {
     const key = keyOf(target);
     for (;;) {
+      if (this.#ended) throw new ServiceError("unavailable", "the node is shutting down", { retryAfterSecs: 1 });
       if (this.#dropped.has(target.uuid)) throw new ServiceError("database_not_found", "the database was deleted meanwhile");
       if (this.#options.world.monotonicMs() > deadlineMs) throw new ServiceError("request_timeout", "the request's time was over before its database was open");
       const database = this.current(target);
@@ -79,8 +85,7 @@ export class Registry {
 
   /** Closes every branch of the database, after everyone it owes an answer has it, and removes its files. */
   async drop(uuid: string): Promise<void> {
-    this.#dropped.add(uuid);
-    if (this.#dropped.size > limits.droppedRememberedMax) this.#dropped.delete(this.#dropped.values().next().value!);
+    this.#dropped.set(uuid, true);
     const own = [...this.#open.keys(), ...this.#busy.keys()].filter((key) => key.startsWith(`${uuid}/`));
     for (const key of own) await this.#close(key, async () => {});
     await this.#options.dockyard.removeDatabase(uuid);
@@ -123,6 +128,19 @@ export class Registry {
     throw outcome?.error;
   }
 
+  /** Runs `act` at an instant at which no branch of the database opens or closes, with the paths of those that are open. */
+  async between<Value>(uuid: string, act: (open: ReadonlySet<string>) => Value): Promise<Value> {
+    const isOwn = (key: string): boolean => key.startsWith(`${uuid}/`);
+    for (;;) {
+      const busy = this.#busy.entries().find(([key]) => isOwn(key));
+      if (!busy) break;
+      // Whether it opens or fails is of no interest here: it is looked again.
+      await busy[1].catch(() => {});
+    }
+    const open = [...this.#open].filter(([key]) => isOwn(key)).map(([, database]) => database.path);
+    return act(new Set(open));
+  }
+
   /** Every open database, least recently used first. */
   databases(): Iterable<Database> {
     return this.#open.values();
@@ -146,7 +164,7 @@ export class Registry {
     return false;
   }
 
-  /** Closes every file; one that cannot be closed does not keep the others open. */
+  /** Closes every file; one that cannot be closed does not keep the others open. Then gives back what was only reserved. */
   async closeAll(): Promise<void> {
     this.#closing = true;
     const { world } = this.#options;
@@ -156,6 +174,18 @@ export class Registry {
     const closings = [...this.#open.keys(), ...this.#busy.keys()].map((key) => this.#close(key, async () => {}));
     for (const outcome of await Promise.allSettled(closings)) {
       if (outcome.status === "rejected") this.#options.events.notice("warn", `a file stayed open at the end (${codeOf(outcome.reason)})`, "");
+    }
+    await this.#giveBackIds(lastMs);
+  }
+
+  async #giveBackIds(untilMs: number): Promise<void> {
+    this.#ended = true;
+    // Who came so late that a file is open or opening again may still write it.
+    if (this.#open.size > 0 || this.#busy.size > 0) return;
+    try {
+      await this.#options.dockyard.giveBackIds((head) => !this.#uncovered.has(head), untilMs);
+    } catch (error) {
+      this.#options.events.notice("warn", `transaction ids stayed reserved at the end (${codeOf(error)})`, "");
     }
   }
 
@@ -237,6 +267,7 @@ export class Registry {
         await sleep(this.#options.world, lookAgainMs);
       } else {
         this.#open.delete(key);
+        if (database && !database.settled) this.#uncovered.add(database.opened.head);
         database?.close();
         return this.#occupy(key, then);
       }

@@ -5,12 +5,13 @@
  * the thread began, or for very long, has the node's bounds until one does: then nothing goes too early.
  */
 import { limits } from "../base/limits.ts";
+import { Recent } from "../base/recent.ts";
 import type { Retention, Target } from "./protocol.ts";
 
 export class Retentions {
   readonly #nodePitrMs: number;
-  /** By uuid; in order of use, the least recent first. */
-  readonly #held = new Map<string, Retention>();
+  /** By uuid. */
+  readonly #held = new Recent<string, Retention>(limits.retentionsHeldMax);
 
   constructor(nodePitrMs: number) {
     this.#nodePitrMs = nodePitrMs;
@@ -18,18 +19,15 @@ export class Retentions {
 
   /** Takes in what a call says of its database. */
   note({ uuid, retention }: Target): void {
-    if (!retention) return;
-    this.#held.delete(uuid);
-    if (this.#held.size >= limits.retentionsHeldMax) this.#held.delete(this.#held.keys().next().value!);
-    this.#held.set(uuid, retention);
+    if (retention) this.#held.set(uuid, retention);
   }
 
   of(uuid: string): Retention | undefined {
-    return this.#held.get(uuid);
+    return this.#held.peek(uuid);
   }
 
   /** How far back the database's states can be restored. */
   pitrMs(uuid: string): number {
-    return Math.min(this.#nodePitrMs, this.#held.get(uuid)?.pitrMs ?? Infinity);
+    return Math.min(this.#nodePitrMs, this.#held.peek(uuid)?.pitrMs ?? Infinity);
   }
 }

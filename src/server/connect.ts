@@ -22,7 +22,8 @@ import type { Log } from "../base/log.ts";
 import type { World } from "../base/world.ts";
 import { type Call, callHeadersOf, type Dispatch } from "../service/call.ts";
 import { BodyCap, type Endpoint } from "../service/methods.ts";
-import { bearerOf, hostOf, sendRefusal } from "./exchange.ts";
+import type { Callers } from "./callers.ts";
+import { credentialOf, hostOf, sendRefusal } from "./exchange.ts";
 import { refusalFor, refusalHeaders, retryAfterSecsOf } from "./failure.ts";
 import type { RequestHandler, WireRequest, WireResponse } from "./listener.ts";
 import { discardBody } from "./rest-body.ts";
@@ -32,6 +33,8 @@ import { hostDatabaseOf } from "./rest-router.ts";
 export interface ConnectOptions {
   readonly endpoints: readonly Endpoint[];
   readonly dispatch: Dispatch;
+  /** Tells who makes a request; absent where authentication is off. */
+  readonly callers?: Callers | undefined;
   /** Adds what is no endpoint: health, reflection, the node-internal service. */
   readonly addServices: (router: ConnectRouter) => void;
   /** Gets every request whose path is no method's. */
@@ -45,11 +48,12 @@ export interface ConnectOptions {
 
 /** What the HTTP request says beyond what Connect hands on. */
 interface Origin {
+  readonly request: WireRequest | undefined;
   readonly remoteAddress: string;
   readonly host: string | undefined;
 }
 
-const originKey = createContextKey<Origin>({ remoteAddress: "", host: undefined });
+const originKey = createContextKey<Origin>({ request: undefined, remoteAddress: "", host: undefined });
 
 type Properties = Message & Record<string, unknown>;
 
@@ -62,7 +66,7 @@ export function createConnect(options: ConnectOptions): RequestHandler {
     },
     fallback: (request, response) => options.fallback(request as WireRequest, response as WireResponse),
     contextValues: (request: WireRequest) =>
-      createContextValues().set(originKey, { remoteAddress: request.socket.remoteAddress ?? "", host: hostOf(request) }),
+      createContextValues().set(originKey, { request, remoteAddress: request.socket.remoteAddress ?? "", host: hostOf(request) }),
     readMaxBytes: limits.controlBodyBytesMax,
     // The library's 100 are fewer than JSON of the depth that we take.
     binaryOptions: { recursionLimit: limits.messageDepthMax },
@@ -111,9 +115,9 @@ function callOf(
   mustHave: readonly DescField[],
   message: Message,
   context: HandlerContext,
-  { world, databaseHostSuffix }: ConnectOptions,
+  { callers, world, databaseHostSuffix }: ConnectOptions,
 ): Call {
-  const { remoteAddress, host } = context.values.get(originKey);
+  const { request, remoteAddress, host } = context.values.get(originKey);
   const hostDatabase = hostDatabaseOf(host, databaseHostSuffix);
   const properties = message as Properties;
   if (hostDatabase !== undefined && endpoint.hostSegments && properties["db"] === "") properties["db"] = hostDatabase;
@@ -122,7 +126,13 @@ function callOf(
   return {
     endpoint,
     message,
-    credential: bearerOf(context.requestHeader.get("authorization") ?? undefined),
+    // Asked where its refusal is waited for: what goes wrong before must not leave it behind, unheard.
+    get caller(): Call["caller"] {
+      return request && callers?.of(request);
+    },
+    get credential(): string | undefined {
+      return request && credentialOf(request);
+    },
     remoteAddress,
     hostDatabase,
     headers: callHeadersOf((name) => context.requestHeader.get(name) ?? undefined),

@@ -9,13 +9,14 @@ import type { Log } from "../base/log.ts";
 import type { World } from "../base/world.ts";
 import type { Dispatch } from "../service/call.ts";
 import { endpoints as allEndpoints, type Endpoint, publicServices } from "../service/methods.ts";
+import { Callers, type Identify } from "./callers.ts";
 import { connectErrorOf, createConnect } from "./connect.ts";
 import { bearerOf } from "./exchange.ts";
 import { refusalFor } from "./failure.ts";
 import { Health, type Readiness } from "./health.ts";
 import type { RequestHandler } from "./listener.ts";
 import { addReflection } from "./reflection.ts";
-import { createRest, type Identify, type Page } from "./rest.ts";
+import { createRest, type Page } from "./rest.ts";
 
 export interface DoorsOptions {
   readonly dispatch: Dispatch;
@@ -53,6 +54,7 @@ export interface Doors extends RequestHandler {
 export function createDoors(options: DoorsOptions): Doors {
   const { dispatch, world, log, dataBodyBytesMax, databaseHostSuffix } = options;
   const { endpoints = allEndpoints, identify } = options;
+  const callers = identify && new Callers(identify, world);
   const admitOperator = options.admitOperator ?? (() => {});
   const listed: readonly DescService[] = [...publicServices, HealthService];
   const health = new Health({ isReady: options.isReady, services: listed.map((service) => service.typeName), world });
@@ -68,12 +70,13 @@ export function createDoors(options: DoorsOptions): Doors {
   const onRequest = createConnect({
     endpoints,
     dispatch,
+    callers,
     addServices: (router) => {
       health.addTo(router);
       addReflection(router, { services: listed, files: [file_google_rpc_error_details], admit, draining: health.draining });
       options.addServices?.(router);
     },
-    fallback: createRest({ endpoints, dispatch, pages, identify, dataBodyBytesMax, databaseHostSuffix, world, log }),
+    fallback: createRest({ endpoints, dispatch, pages, callers, dataBodyBytesMax, databaseHostSuffix, world, log }),
     dataBodyBytesMax,
     databaseHostSuffix,
     world,

@@ -12,10 +12,10 @@ import { invalid, ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
 import type { World } from "../base/world.ts";
-import type { Identity } from "../control/identity.ts";
 import { type Call, callHeadersOf, type CallResult, type Dispatch } from "../service/call.ts";
 import { parseExact } from "../service/exact-json.ts";
 import { BodyCap, type Endpoint, type PathSegment } from "../service/methods.ts";
+import type { Callers } from "./callers.ts";
 import { credentialOf, hostOf, type ResponseHeaders, send, sendRefusal } from "./exchange.ts";
 import { refusalFor } from "./failure.ts";
 import type { RequestHandler, WireRequest, WireResponse } from "./listener.ts";
@@ -37,16 +37,13 @@ export interface Page {
   answer(credential: string | undefined): PageContent | Promise<PageContent>;
 }
 
-/** Who bears the credential: at once when it is known, so that a body can be read as it comes; rejects strangers. */
-export type Identify = (credential: string | undefined) => Identity | Promise<Identity>;
-
 export interface RestOptions {
   readonly endpoints: readonly Endpoint[];
   readonly dispatch: Dispatch;
   /** By path, at every address. */
   readonly pages: ReadonlyMap<string, Page>;
-  /** Tells who bears a credential, or refuses him before his body is read; absent where authentication is off. */
-  readonly identify?: Identify | undefined;
+  /** Tells who makes a request, or refuses him before his body is read; absent where authentication is off. */
+  readonly callers?: Callers | undefined;
   /** The cap of bodies that carry data; the others have limits.controlBodyBytesMax. */
   readonly dataBodyBytesMax: number;
   /** `{db}.{databaseHostSuffix}` is the address of one database. */
@@ -115,7 +112,7 @@ class Rest {
       const router = hostDatabase === undefined ? this.#routes : this.#hostRoutes;
       const match = router.match(request.method ?? "", path);
       // Asked before a body is read, so that a stranger's takes no memory; the pipeline refuses him.
-      const caller = this.#options.identify?.(credentialOf(request));
+      const caller = this.#options.callers?.of(request);
       const isStranger = caller instanceof Promise && (await isRejected(caller));
       const message = await this.#readMessage(match, mark < 0 ? "" : url.slice(mark + 1), hostDatabase, isStranger ? undefined : request);
       const result = await this.#options.dispatch(callOf(match.route.endpoint, message, hostDatabase, caller, request, response));
@@ -217,7 +214,10 @@ function callOf(endpoint: Endpoint, message: Message, hostDatabase: string | und
     endpoint,
     message,
     caller,
-    credential: credentialOf(request),
+    // Nobody asks for it where the caller is known.
+    get credential(): string | undefined {
+      return credentialOf(request);
+    },
     remoteAddress: request.socket.remoteAddress ?? "",
     hostDatabase,
     headers: callHeadersOf((name) => request.headers[name] as string | undefined),

@@ -7,6 +7,7 @@
 import Database from "better-sqlite3";
 import { assert } from "../base/assert.ts";
 import { limits } from "../base/limits.ts";
+import { Recent } from "../base/recent.ts";
 
 /** What a statement accepts: numbers bind as REAL, so integers that SQL itself computes with must be bigint. */
 export type SqlValue = null | number | bigint | string | Uint8Array;
@@ -38,7 +39,7 @@ export interface ConnectionOptions {
 export class Connection {
   readonly raw: Database.Database;
   readonly path: string;
-  #statements = new Map<string, Database.Statement>();
+  readonly #statements = new Recent<string, Database.Statement>(limits.cachedStatementsMax);
 
   constructor(path: string, options: ConnectionOptions) {
     this.path = path;
@@ -81,16 +82,7 @@ export class Connection {
   /** The cached prepared statement of a text that is our own; user SQL is prepared apart (model/sql). */
   prepared(sql: string): Database.Statement {
     const found = this.#statements.get(sql);
-    if (found) {
-      // Re-inserting keeps the map in order of use, so that the first key is the least recently used one.
-      this.#statements.delete(sql);
-      this.#statements.set(sql, found);
-      return found;
-    }
-    if (this.#statements.size >= limits.cachedStatementsMax) {
-      const oldest = this.#statements.keys().next().value;
-      if (oldest !== undefined) this.#statements.delete(oldest);
-    }
+    if (found) return found;
     const statement = this.raw.prepare(sql);
     this.#statements.set(sql, statement);
     return statement;

@@ -78,6 +78,13 @@ export class VirtualTime {
   }
 }
 
+/** The store as a process sees it: what it asks once it is dead never arrives. */
+function whileAlive(store: ObjectStore, world: SimWorld): ObjectStore {
+  return new Proxy(store, {
+    get: (_, name: keyof ObjectStore) => (...args: unknown[]) => (world.fate === "dead" ? new Promise(() => {}) : (store[name] as (...args: unknown[]) => unknown)(...args)),
+  });
+}
+
 /** One node on the virtual clock, and a database of it. */
 export class TimedEngine {
   readonly time: VirtualTime;
@@ -113,7 +120,7 @@ export class TimedEngine {
       listen: (listener) => {
         hear = listener;
         this.#engine = new Engine({
-          options, world: this.world, disk: soundDisk, store: this.#store, press: inlinePress, indexBuilder: undefined,
+          options, world: this.world, disk: soundDisk, store: whileAlive(this.#store, this.world), press: inlinePress, indexBuilder: undefined,
           send: (message) => {
             const copy = structuredClone(message);
             if (copy.kind === "event") this.notices.push(copy.message);
