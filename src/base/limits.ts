@@ -173,6 +173,8 @@ export const limits = {
   checkpointRetryMs: 1_000,
   /** An erasure that waits for a reader looks again after this, and then ever more rarely, up to the time above. */
   scrubRetryMsMin: 5,
+  /** And gives up so long before its caller does, so that the caller hears why. */
+  scrubAnswerMs: 100,
   /** Deleted databases that an engine remembers, so that a late call cannot bring their files back. */
   droppedRememberedMax: 100_000,
   /** Housekeeping holds an engine thread for at most about this long at a time, and lets it go for as long. */

@@ -9,6 +9,7 @@ import { assert } from "../base/assert.ts";
 import { bytesOf, utf8Of } from "../base/bytes.ts";
 import { ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
+import { Recent } from "../base/recent.ts";
 import { sleep, type World } from "../base/world.ts";
 import { decodeNameClaim, encodeNameClaim, type NameClaim } from "../format/name-claim.ts";
 import { isNamePart, profileOfDatabaseName } from "../format/names.ts";
@@ -54,7 +55,8 @@ function recordOf(name: string, claim: NameClaim | undefined): DatabaseRecord | 
 export class Databases {
   readonly #store: ObjectStore;
   readonly #world: World;
-  readonly #cache = new Map<string, Cached>();
+  /** In the order in which they were read: each is read again every few seconds while it is in use. */
+  readonly #cache = new Recent<string, Cached>(limits.claimsCachedMax);
   /** Claims that are being read again, by name, each with what its callers get. */
   readonly #refreshes = new Map<string, Promise<NameClaim | undefined>>();
 
@@ -89,6 +91,11 @@ export class Databases {
     if (claim === undefined) return { uuid: undefined, deletedAtMs: undefined };
     if (claim.deletedAtMs !== undefined) return { uuid: undefined, deletedAtMs: claim.deletedAtMs };
     return { uuid: claim.uuid, deletedAtMs: claim.freedAtMs };
+  }
+
+  /** The uuid of the database that has the name, or of the deleted one that had it last; undefined when nobody ever had it. */
+  async lastHolder(name: string): Promise<string | undefined> {
+    return (await this.#claimOf(name))?.uuid;
   }
 
   /** The database; throws database_not_found. */
@@ -147,7 +154,7 @@ export class Databases {
   }
 
   async #claimOf(name: string): Promise<NameClaim | undefined> {
-    const cached = this.#cache.get(name);
+    const cached = this.#cache.peek(name);
     if (!cached || recordOf(name, cached.claim) === undefined) return (await this.#read(name)).claim;
     if (this.#world.monotonicMs() - cached.readAtMs < claimCacheMs) return cached.claim;
     return this.#refreshes.get(name) ?? this.#refresh(name, cached.claim);
@@ -217,12 +224,8 @@ export class Databases {
 
   /** `asOfMs`: when the claim was certainly true. What was learnt later than that is not forgotten for it. */
   #remember(name: string, claim: NameClaim | undefined, asOfMs: number): void {
-    if ((this.#cache.get(name)?.readAtMs ?? -Infinity) > asOfMs) return;
-    this.#cache.delete(name);
-    if (this.#cache.size >= limits.claimsCachedMax) {
-      const oldest = this.#cache.keys().next().value;
-      if (oldest !== undefined) this.#cache.delete(oldest);
-    }
-    if (claim !== undefined) this.#cache.set(name, { claim, readAtMs: asOfMs });
+    if ((this.#cache.peek(name)?.readAtMs ?? -Infinity) > asOfMs) return;
+    if (claim === undefined) this.#cache.delete(name);
+    else this.#cache.set(name, { claim, readAtMs: asOfMs });
   }
 }

@@ -1,13 +1,16 @@
 /** What is asked of a database's branches, done with the handles that are open: ship first, then act on the heads. */
 import { ServiceError, StoreError } from "../base/errors.ts";
+import { eraseTarget } from "./erase-act.ts";
+import type { Expunger } from "./expunge.ts";
 import { needsOperator } from "./failures.ts";
 import { branchesWithLogs } from "./files.ts";
 import type { Database } from "./database.ts";
 import type { Branches, BranchParts } from "./branches.ts";
-import { Fenced, type BranchHead } from "./branch-head.ts";
+import { Fenced } from "./branch-head.ts";
 import { laneOf, type Answer, type BranchAct, type BranchResults, type EngineOptions, type Target } from "./protocol.ts";
 import type { Registry } from "./registry.ts";
 import { rewindBranch } from "./rewind.ts";
+import { shipped } from "./shipped.ts";
 import type { Upkeep } from "./upkeep.ts";
 
 export interface BranchActsOptions {
@@ -15,6 +18,7 @@ export interface BranchActsOptions {
   readonly branches: Branches;
   readonly parts: BranchParts;
   readonly upkeep: Upkeep;
+  readonly expunger: Expunger;
   /** Objects of the database have lost their last reference, or may have after so long. */
   readonly leftBehind: (uuid: string, afterMs?: number) => void;
 }
@@ -30,11 +34,13 @@ export class BranchActs {
     const { registry } = this.#options;
     if (act.act === "delete") return this.#delete(target, act.name, deadlineMs);
     if (act.act === "rewind") return this.#rewind(target, act.to, deadlineMs);
+    // It speaks of the whole database, which may be deleted: of no state of the branch.
+    if (act.act === "expunge") return { value: await this.#options.expunger.run(target.uuid, act.coupons, deadlineMs), txid: 0, durableTxid: 0 };
     const database = await registry.use(target, deadlineMs);
-    return telling(database, () => this.#act(database, target, act, minTxid));
+    return telling(database, () => this.#act(database, target, act, minTxid, deadlineMs));
   }
 
-  async #act(database: Database, target: Target, act: Exclude<BranchAct, { act: "delete" | "rewind" }>, minTxid: number): Promise<Answer<BranchResults[BranchAct["act"]]>> {
+  async #act(database: Database, target: Target, act: Exclude<BranchAct, { act: "delete" | "rewind" | "expunge" }>, minTxid: number, deadlineMs: number): Promise<Answer<BranchResults[BranchAct["act"]]>> {
     const { branches } = this.#options;
     const refusal = database.refusalOfMinTxid(minTxid);
     if (refusal) throw refusal;
@@ -52,13 +58,21 @@ export class BranchActs {
         await branches.forget(await shipped(database), act.name);
         this.#options.leftBehind(target.uuid);
         return answerOf(database, undefined);
+      case "erase":
+        return eraseTarget(database, act, deadlineMs);
     }
+  }
+
+  /** Ends branches whose time is over. */
+  async removeExpired(uuid: string): Promise<void> {
+    const { registry, branches } = this.#options;
+    for (const { id, name } of await branches.removeExpired(uuid)) await registry.retire({ uuid, branch: name }, id);
   }
 
   /** Ends branches whose time is over, and lets go of history that has left the window, as far as they are open here. */
   async groom(uuid: string): Promise<void> {
-    const { registry, branches, upkeep } = this.#options;
-    for (const { id, name } of await branches.removeExpired(uuid)) await registry.retire({ uuid, branch: name }, id);
+    const { registry, upkeep } = this.#options;
+    await this.removeExpired(uuid);
     for (const database of registry.databases()) {
       if (database.opened.uuid === uuid && database.claimed && !database.poisoned) upkeep.trim(database.opened.head);
     }
@@ -128,13 +142,4 @@ async function telling<Value>(database: Database, act: () => Promise<Value>): Pr
 
 function answerOf<Value>(database: Database, value: Value): Answer<Value> {
   return { value, txid: database.safeTxid, durableTxid: database.durableTxid };
-}
-
-/** The head, once it exists, is this node's, and covers everything that was committed when this was asked. */
-async function shipped(database: Database): Promise<BranchHead> {
-  await database.claimNext();
-  await new Promise<void>((resolve, reject) => {
-    database.sync({ done: () => resolve(), failed: (error) => reject(error) });
-  });
-  return database.opened.head;
 }

@@ -21,10 +21,15 @@ export interface ChoresOptions {
 
 type Chore = "collect" | "purge";
 
+/** When a chore is to be done, on world.monotonicMs(): as soon as anybody wants, and once more when the last one does. */
+interface Due {
+  readonly nextMs: number;
+  readonly lastMs: number;
+}
+
 export class Chores {
   readonly #options: ChoresOptions;
-  /** When each chore is due, on world.monotonicMs(). */
-  readonly #due = new Map<string, number>();
+  readonly #due = new Map<string, Due>();
   #running: Promise<void> | undefined;
 
   constructor(options: ChoresOptions) {
@@ -46,10 +51,12 @@ export class Chores {
   tick(): void {
     if (this.#running) return;
     const nowMs = this.#options.world.monotonicMs();
-    const next = this.#due.entries().find(([, dueMs]) => dueMs <= nowMs);
+    const next = this.#due.entries().find(([, { nextMs }]) => nextMs <= nowMs);
     if (!next) return;
-    this.#due.delete(next[0]);
-    const [chore, uuid] = next[0].split(" ") as [Chore, string];
+    const [key, { lastMs }] = next;
+    this.#due.delete(key);
+    if (lastMs > nowMs) this.#due.set(key, { nextMs: lastMs, lastMs });
+    const [chore, uuid] = key.split(" ") as [Chore, string];
     this.#running = this.#run(chore, uuid).finally(() => (this.#running = undefined));
   }
 
@@ -61,7 +68,8 @@ export class Chores {
   #plan(chore: Chore, uuid: string, afterMs: number): void {
     const key = `${chore} ${uuid}`;
     const dueMs = this.#options.world.monotonicMs() + afterMs;
-    this.#due.set(key, Math.min(dueMs, this.#due.get(key) ?? Infinity));
+    const { nextMs, lastMs } = this.#due.get(key) ?? { nextMs: Infinity, lastMs: -Infinity };
+    this.#due.set(key, { nextMs: Math.min(dueMs, nextMs), lastMs: Math.max(dueMs, lastMs) });
   }
 
   async #run(chore: Chore, uuid: string): Promise<void> {

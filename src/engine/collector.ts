@@ -39,6 +39,14 @@ interface Marks {
   readonly heads: ReadonlyMap<string, Head>;
 }
 
+/** What a database has in object storage, and what of it its branches refer to. All keys are below the database's folder. */
+export interface Survey extends Marks {
+  readonly catalog: Catalog;
+  readonly listed: readonly string[];
+  /** Ids of branches whose next head will let go of something that nothing refers to. */
+  readonly unsettled: ReadonlySet<string>;
+}
+
 export class Collector {
   readonly #parts: CollectorParts;
 
@@ -51,7 +59,7 @@ export class Collector {
     const { catalogs } = this.#parts;
     const catalog = await catalogs.fresh(uuid);
     if (!catalog || catalog.deletedAtMs !== undefined) return { condemned: 0, deleted: 0, again: false };
-    const listed = await this.#list(uuid);
+    const listed = await this.list(uuid);
     const marks = await this.#mark(catalog);
     const deleted = await this.#deleteDue(uuid, catalog, listed, marks);
     const known = new Set(catalog.condemned.map(({ key }) => key));
@@ -61,17 +69,28 @@ export class Collector {
     return { condemned, deleted: deleted.size, again: condemned > 0 || candidates.length > garbage.length || catalog.condemned.length > 0 };
   }
 
+  /** Looks without changing anything; undefined when there is no catalog. */
+  async survey(uuid: string): Promise<Survey | undefined> {
+    const catalog = await this.#parts.catalogs.fresh(uuid);
+    if (!catalog) return undefined;
+    const listed = await this.list(uuid);
+    const marks = await this.#mark(catalog);
+    const strays = listed.filter((key) => !marks.live.has(key) && !isGarbage(key, marks.heads));
+    const writers = strays.flatMap((key) => parsePoolId(key.slice(key.indexOf("/") + 1))?.branchId ?? []);
+    return { catalog, listed, ...marks, unsettled: new Set(writers) };
+  }
+
   /** Deletes every object of a database that was deleted long enough ago, its catalog last. */
   async purge(uuid: string): Promise<void> {
     const { store } = this.#parts;
     const own = catalogKey(uuid).slice(databasePrefix(uuid).length);
-    for (const key of await this.#list(uuid)) if (key !== own) await store.delete(databasePrefix(uuid) + key);
+    for (const key of await this.list(uuid)) if (key !== own) await store.delete(databasePrefix(uuid) + key);
     await store.delete(catalogKey(uuid));
     await store.delete(purgeKey(uuid));
   }
 
   /** Keys below the database's folder. */
-  async #list(uuid: string): Promise<string[]> {
+  async list(uuid: string): Promise<string[]> {
     const prefix = databasePrefix(uuid);
     const keys: string[] = [];
     for (let after: string | undefined; ; ) {

@@ -14,11 +14,9 @@ import { Watermark } from "../base/watermark.ts";
 import type { World } from "../base/world.ts";
 import { runRead, runWrite, type ReadKind, type WriteKind } from "../model/commands.ts";
 import { writeState } from "../model/schema.ts";
-import { writeSql, type SqlBatch, type SqlStatementResult } from "../model/sql.ts";
 import type { Tx, View } from "../model/transaction.ts";
 import type { VectorCache } from "../model/vector-index.ts";
-import { isDiskFull, isFatal, runAlone, runGroup, type Deferred } from "../sqlite/group.ts";
-import { SqlGuard } from "../sqlite/guard.ts";
+import { isDiskFull, isFatal, runGroup, type Deferred } from "../sqlite/group.ts";
 import { WalFile, type Disk } from "../sqlite/wal.ts";
 import { Answers } from "./answers.ts";
 import { Fenced } from "./branch-head.ts";
@@ -26,13 +24,15 @@ import { DrainRate } from "./drain-rate.ts";
 import { codeOf } from "./failures.ts";
 import { LogFolder } from "./log-folder.ts";
 import type { Opened } from "./opening.ts";
+import { OwnerSql, type SqlEvents, type TicketedSql } from "./owner-sql.ts";
 import type { Settle } from "./protocol.ts";
+import { Scrub } from "./scrub.ts";
 import { notShipping, Writership, type WritershipOptions } from "./writership.ts";
 
 interface WriteItem {
   readonly work:
     | { readonly kind: "write"; readonly command: WriteKind; readonly input: unknown }
-    | { readonly kind: "sql"; readonly batch: SqlBatch; readonly ticket: number };
+    | ({ readonly kind: "sql" } & TicketedSql);
   readonly bytes: number;
   readonly deadlineMs: number;
   /** Answered only when object storage covers it. */
@@ -41,10 +41,7 @@ interface WriteItem {
 }
 
 /** What a database tells whoever holds it. */
-export interface DatabaseEvents {
-  /** User SQL is about to hold the thread; whoever listens interrupts it when `budgetMs` is over. */
-  running(handle: number, ticket: number, budgetMs: number): void;
-  stopped(ticket: number): void;
+export interface DatabaseEvents extends SqlEvents {
   committed(writes: number): void;
   synced(): void;
   /** Storage failed; the handle must be given up and rebuilt. */
@@ -84,10 +81,11 @@ export class Database {
   readonly #expiresAtMs: number;
   readonly #drain: DrainRate;
   readonly #answers: Answers;
+  readonly #sql: OwnerSql;
+  readonly #scrub: Scrub;
   #committedTxid: number;
   #committedAtMs: number;
   #syncing = false;
-  #guard: SqlGuard | undefined;
   #pins = 0;
   #poison: { readonly error: unknown } | undefined;
   lastUsedMs: number;
@@ -103,7 +101,7 @@ export class Database {
     this.#committedTxid = opened.state.txid;
     this.#committedAtMs = opened.state.committedAtMs;
     // A log that survived a crash was read back, but nobody knows whether it is on disk: the first answer syncs it.
-    this.#log = new LogFolder(this.#wal, opened.connection, world, options.logCheckpointBytes);
+    this.#log = new LogFolder(this.#wal, opened, world, options.logCheckpointBytes);
     this.#drain = new DrainRate(world);
     this.#writer = new Writership({ ...options.writership, head: opened.head, knownTxid: opened.state.txid, knowsAll: opened.knowsAll });
     const recovered = this.#log.bytes > 0;
@@ -124,6 +122,13 @@ export class Database {
       onBug: (error, items) => {
         for (const item of items) item.settle.failed(error, this.safeTxid);
       },
+    });
+    this.#sql = new OwnerSql(opened.connection, world, options.events);
+    this.#scrub = new Scrub(this.#log, disk, world, {
+      settled: () => this.settled,
+      ship: () => this.hurry(),
+      wake: () => this.#queue.wake(),
+      failure: () => (this.#poison ? storageFailed() : undefined),
     });
     if (recovered) this.#startSync();
     if (recovered && opened.state.txid > opened.head.now.txid) this.#writer.shipperOrNone?.committed(opened.state.txid, this.#log.bytes);
@@ -197,8 +202,7 @@ export class Database {
     try {
       value = runRead(command, this.#view(), input);
     } catch (error) {
-      this.#answers.afterSync(txid, () => settle.failed(error, txid), settle);
-      return;
+      return this.#answers.afterSync(txid, () => settle.failed(error, txid), settle);
     }
     this.#answers.afterSync(txid, () => settle.done({ value, txid }), settle);
   }
@@ -232,6 +236,24 @@ export class Database {
     this.#pins++;
   }
 
+  /**
+   * Takes out of this node's copy whatever was deleted so far, once object storage covers it. Refused with `unavailable`
+   * when the time is over.
+   */
+  async scrub(deadlineMs: number): Promise<void> {
+    this.pin();
+    try {
+      await this.#scrub.run(deadlineMs);
+      await this.#vectors.forgotten();
+    } catch (error) {
+      if (error instanceof ServiceError) throw error;
+      this.giveUp(error);
+      throw storageFailed();
+    } finally {
+      this.#pins--;
+    }
+  }
+
   /** Ends a pin and answers once what the reader saw is on disk. */
   unpin(seenTxid: number, settle: Settle): void {
     assert(this.#pins > 0, "a pin ends once");
@@ -249,19 +271,11 @@ export class Database {
   close(): void {
     assert(this.idle, "a database is closed when nobody waits for it");
     this.#vectors.drop();
-    this.#guard?.detach();
+    this.#sql.close();
     this.#writer.shipperOrNone?.close(closed());
     this.#opened.log.close();
     if (!this.settled) return this.#wal.closeKeeping(this.#opened.connection);
-    try {
-      if (this.#wal.bytes() > 0) this.#wal.checkpoint(this.#opened.connection);
-    } catch (error) {
-      // The log stays and holds everything; it is folded in at another time.
-      this.#events.notice(`the log was not folded in at close (${codeOf(error)})`);
-    } finally {
-      this.#wal.close();
-      this.#opened.connection.close();
-    }
+    this.#log.close((error) => this.#events.notice(`the log was not folded in at close (${codeOf(error)})`));
   }
 
   /** Gives the handle up after a storage failure: everyone is refused, the log stays for its proof. Call when nobody reads or syncs. */
@@ -269,7 +283,7 @@ export class Database {
     assert(!this.inUse, "a handle is abandoned when nobody uses its files");
     for (const item of this.#queue.drain()) item.settle.failed(storageFailed(), this.safeTxid);
     this.#vectors.drop();
-    this.#guard?.detach();
+    this.#sql.close();
     this.#writer.shipperOrNone?.close(storageFailed());
     this.#opened.log.close();
     this.#wal.closeKeeping(this.#opened.connection);
@@ -335,6 +349,8 @@ export class Database {
   /** The shipper has published, or there is reason to look: folds the log in once all of it is shipped. */
   shippingMoved(): void {
     if (this.#poison) return;
+    // Before writers go on: else there might be no moment at which all is shipped.
+    this.#guarded(() => this.#scrub.moved());
     if (this.settled || this.#writer.shipper.failing) this.#log.release();
     this.#foldIfDue();
     this.#queue.wake();
@@ -348,12 +364,15 @@ export class Database {
       if (!shipper.failing && this.#log.hold(() => this.#queue.wake())) shipper.hurry(this.#committedTxid);
       return;
     }
+    this.#guarded(() => {
+      if (this.#log.fold() === "disk-full") this.#events.notice("the disk is full: the log could not be folded in");
+    });
+  }
+
+  /** Gives the handle up when storage fails in `act`. */
+  #guarded(act: () => void): void {
     try {
-      const outcome = this.#log.fold();
-      this.#world.crashPoint("folded");
-      if (outcome === "cut") this.#opened.log.restarted();
-      else this.#opened.log.mayRestart();
-      if (outcome === "disk-full") this.#events.notice("the disk is full: the log could not be folded in");
+      act();
     } catch (error) {
       this.giveUp(error);
     }
@@ -387,27 +406,13 @@ export class Database {
 
   #commitSql(item: WriteItem): void {
     assert(item.work.kind === "sql", "only user SQL comes here");
-    const { batch, ticket } = item.work;
-    const { connection } = this.#opened;
-    const nowMs = this.#view().nowMs;
+    const { nowMs } = this.#view();
     try {
-      const guard = (this.#guard ??= SqlGuard.attach(connection));
-      const budgetMs = Math.min(limits.sqlWriteBudgetMs, item.deadlineMs - this.#world.monotonicMs());
-      this.#events.running(guard.handle, ticket, budgetMs);
-      const { result, changed } = runAlone<SqlStatementResult[]>(
-        connection,
-        () => writeSql(connection, guard, ticket, batch),
-        () => this.#seal(nowMs),
-      );
+      const { result, changed } = this.#sql.run(item.work, item.deadlineMs, () => this.#seal(nowMs));
       if (changed) this.#committed(nowMs, 1);
-      const txid = this.#committedTxid;
-      this.#settleWrite(item, txid, result);
+      this.#settleWrite(item, this.#committedTxid, result);
     } catch (error) {
       this.#groupFailed(error, [item]);
-    } finally {
-      this.#events.stopped(ticket);
-      // User DDL expires prepared statements; ours are few and quickly made again.
-      connection.forgetStatements();
     }
   }
 
@@ -484,13 +489,8 @@ export class Database {
     else this.#answers.afterSync(txid, done, item.settle);
   }
 
-  #tx(view: View, deferred: Deferred): Tx {
-    return {
-      ...view,
-      newId: () => this.#world.ulid(),
-      atGroupEnd: (act) => deferred.atGroupEnd.push(act),
-      afterCommit: (act) => deferred.afterCommit.push(act),
-    };
+  #tx(view: View, { atGroupEnd, afterCommit }: Deferred): Tx {
+    return { ...view, newId: () => this.#world.ulid(), atGroupEnd: (act) => atGroupEnd.push(act), afterCommit: (act) => afterCommit.push(act) };
   }
 
   #overloaded(why: string): ServiceError {

@@ -20,6 +20,7 @@ import { Collector } from "./collector.ts";
 import type { Database } from "./database.ts";
 import { Dockyard } from "./dockyard.ts";
 import type { EngineAnswer, EngineCall, EngineCounters, EngineOptions, FromEngine, Pinned, Settle, Work } from "./protocol.ts";
+import { Expunger } from "./expunge.ts";
 import { Registry } from "./registry.ts";
 import { Retentions } from "./retentions.ts";
 import { codeOf, failureOf, needsOperator } from "./failures.ts";
@@ -103,8 +104,13 @@ export class Engine {
         notice: (level, message, uuid) => send({ kind: "event", level, message, uuid }),
       },
     });
-    this.#acts = new BranchActs({ registry: this.#registry, branches, parts: branchParts, upkeep: this.#upkeep, leftBehind });
     const collector = new Collector({ store, world, catalogs, graceMs: options.gcGraceMs, notice });
+    const { databasesDirectory, scratchDirectory } = options;
+    const expunger = new Expunger({
+      registry: this.#registry, parts: branchParts, upkeep: this.#upkeep, collector, databasesDirectory, scratchDirectory, bytesPut, leftBehind, notice,
+      removeExpired: (uuid) => this.#acts.removeExpired(uuid),
+    });
+    this.#acts = new BranchActs({ registry: this.#registry, branches, parts: branchParts, upkeep: this.#upkeep, expunger, leftBehind });
     this.#chores = new Chores({ world, collector, graceMs: options.gcGraceMs, groom: (uuid) => this.#acts.groom(uuid), notice });
     this.#keepHouse(housekeepingMs);
     if (options.shipping) this.#recover(options);

@@ -14,7 +14,7 @@ import { parsePoolId } from "../format/object-keys.ts";
 import { pageBytes } from "../format/pages.ts";
 import type { Press } from "../format/press.ts";
 import type { Line, SegmentRef } from "../format/refs.ts";
-import { decodeSegments, encodeSegment } from "../format/segment.ts";
+import { decodeSegments, encodeSegment, readSegmentIndexes, type GroupIndex } from "../format/segment.ts";
 
 /** What restores one state: the images, then every group of the deltas and the tail up to `txid`. */
 export interface Plan {
@@ -90,7 +90,8 @@ export function groupsBetween(head: Head, afterTxid: number, toTxid: number): nu
   return groups;
 }
 
-function planOfLine(line: LineView, lost: readonly TxidRange[], txid: number): Plan | undefined {
+/** How the line restores the state, or undefined when it does not hold it. */
+export function planOfLine(line: Omit<LineView, "endedAtMs">, lost: readonly TxidRange[], txid: number): Plan | undefined {
   if (txid < line.fromTxid || txid > line.toTxid) return undefined;
   const reached = line.refs.filter((ref) => ref.firstTxid <= txid);
   const imageTxid = reached.reduce((most, { kind, lastTxid }) => (kind === "image" ? Math.max(most, lastTxid) : most), -1);
@@ -114,11 +115,19 @@ export function planOf(head: Head, history: History | undefined, txid: number): 
   return undefined;
 }
 
-/** The latest that the line's state can have ceased to be current: the times of single groups are known to objects only. */
+/** When the group after `txid` was committed, of a segment that holds it. */
+function committedAfter(tail: TailSegment, txid: number): number {
+  const next = readSegmentIndexes(tail.bytes).flatMap(({ groups }) => groups).find((group) => group.txid > txid);
+  assert(next !== undefined, "a tail segment ends with a group");
+  return next.committedAtMs;
+}
+
+/** The latest that the line's state can have ceased to be current: the times of single groups are known to the tail, and to objects only. */
 function currentUntilMs(line: LineView, txid: number): number {
-  const deltas = line.refs.filter(({ kind }) => kind === "delta");
-  const next = [...deltas, ...line.tail].find(({ lastTxid }) => lastTxid > txid);
-  return next?.lastAtMs ?? line.endedAtMs;
+  const delta = line.refs.find(({ kind, lastTxid }) => kind === "delta" && lastTxid > txid);
+  if (delta) return delta.lastAtMs;
+  const tail = line.tail.find(({ lastTxid }) => lastTxid > txid);
+  return tail ? committedAfter(tail, txid) : line.endedAtMs;
 }
 
 /**
@@ -177,17 +186,29 @@ export async function forkedHead(parent: Head, history: History | undefined, txi
 
 /** A tail segment holds exactly its range, unlike an object: its bytes are to be concatenated with those of later groups. */
 async function cutTailSegment(tail: TailSegment, txid: number, press: Press): Promise<TailSegment> {
-  if (tail.lastTxid <= txid) return tail;
+  return tail.lastTxid <= txid ? tail : groupsWithin(tail.bytes, { firstTxid: tail.firstTxid, lastTxid: txid }, press);
+}
+
+/** The groups of some segments that lie within the range, at least one of them, as segments that hold nothing else. */
+export async function groupsWithin(segments: Uint8Array, range: TxidRange, press: Press): Promise<TailSegment> {
   const kept: Uint8Array[] = [];
-  let [lastAtMs, images] = [0, 0];
-  for (const segment of await decodeSegments(tail.bytes, press)) {
-    const groups = segment.groups.filter((group) => group.txid <= txid);
-    if (groups.length === 0) continue;
-    lastAtMs = groups.at(-1)!.committedAtMs;
-    images += groups.reduce((sum, group) => sum + group.images.length, 0);
-    kept.push(await encodeSegment({ ...segment, groups }, press));
+  const all: GroupIndex[] = [];
+  for (const { offset, bytes, groups } of readSegmentIndexes(segments)) {
+    const wanted = groups.filter(({ txid }) => within(range, txid));
+    if (wanted.length === 0) continue;
+    all.push(...wanted);
+    const own = segments.subarray(offset, offset + bytes);
+    kept.push(wanted.length === groups.length ? own : await withoutOthers(own, range, press));
   }
-  return { firstTxid: tail.firstTxid, lastTxid: txid, lastAtMs, rawBytes: images * pageBytes, bytes: new Uint8Array(Buffer.concat(kept)) };
+  assert(all.length > 0, "some groups lie within the range");
+  const rawBytes = all.reduce((sum, { pageNumbers }) => sum + pageNumbers.length, 0) * pageBytes;
+  return { firstTxid: all[0]!.txid, lastTxid: all.at(-1)!.txid, lastAtMs: all.at(-1)!.committedAtMs, rawBytes, bytes: new Uint8Array(Buffer.concat(kept)) };
+}
+
+/** One segment without the groups outside of the range. */
+async function withoutOthers(bytes: Uint8Array, range: TxidRange, press: Press): Promise<Uint8Array> {
+  const [segment] = await decodeSegments(bytes, press);
+  return encodeSegment({ ...segment!, groups: segment!.groups.filter(({ txid }) => within(range, txid)) }, press);
 }
 
 /** The head's line up to `toTxid` as one of the past. The tail up to there must have become objects before. */

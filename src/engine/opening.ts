@@ -15,7 +15,7 @@ import type { Press } from "../format/press.ts";
 import { readState, stateRootPage, type DatabaseState } from "../model/schema.ts";
 import { Connection } from "../sqlite/connection.ts";
 import { WalReader } from "../sqlite/wal-reader.ts";
-import type { Disk } from "../sqlite/wal.ts";
+import { WalFile, type Disk } from "../sqlite/wal.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { BranchHead } from "./branch-head.ts";
 import { groupsBetween, planOf } from "./lines.ts";
@@ -50,6 +50,8 @@ export interface Opened {
   readonly knowsAll: boolean;
   /** The file holds groups that neither the head nor the log has: they must be shipped as one difference. */
   readonly logIsLost: boolean;
+  /** The file was not closed in order, so that any page of it may have slack (sqlite/slack). */
+  readonly slackUnknown: boolean;
 }
 
 /** What a local file is to its branch's history. */
@@ -100,6 +102,17 @@ export function forgetRestored(path: string): void {
 /** Opens a branch's file, creating, rolling forward or restoring it as its history demands. `held` is a head that this thread already owns. */
 export async function openBranch(parts: OpeningParts, uuid: string, branchId: string, held: BranchHead | undefined, isListed: boolean): Promise<Opened> {
   const path = branchPath(parts.databasesDirectory, uuid, branchId);
+  // Before anything opens the file: a close in order takes the log away, even an empty one, after the slack is gone.
+  const logWasLeft = existsSync(`${path}-wal`);
+  const opened = await openFile(parts, path, uuid, branchId, held, isListed);
+  // A log that is lost was folded in by somebody else.
+  return { ...opened, slackUnknown: logWasLeft || opened.logIsLost };
+}
+
+/** What opening the file tells; whether its slack is known only its folder could tell, before. */
+type Found = Omit<Opened, "slackUnknown">;
+
+async function openFile(parts: OpeningParts, path: string, uuid: string, branchId: string, held: BranchHead | undefined, isListed: boolean): Promise<Found> {
   const head = held ?? (await BranchHead.read({ store: parts.store, world: parts.world, nodeId: parts.nodeId, uuid, branchId, landed: parts.headLanded }));
   if (!head.exists) return openUnwritten(parts, path, head, uuid, branchId, isListed);
   const found = existsSync(path) ? await openFound(parts, path, head, uuid, branchId) : undefined;
@@ -109,7 +122,7 @@ export async function openBranch(parts: OpeningParts, uuid: string, branchId: st
 }
 
 /** A branch without a head: a new one, or one that an earlier build kept on disk alone. */
-async function openUnwritten(parts: OpeningParts, path: string, head: BranchHead, uuid: string, branchId: string, isListed: boolean): Promise<Opened> {
+async function openUnwritten(parts: OpeningParts, path: string, head: BranchHead, uuid: string, branchId: string, isListed: boolean): Promise<Found> {
   const lost = (): StoreError => new StoreError("corrupt", "the branch's head is missing from object storage; it must be put back, or the database deleted");
   if (isListed) throw lost();
   if (!existsSync(path)) await createFile(path, parts.empty, parts.disk, parts.world);
@@ -126,7 +139,7 @@ async function openUnwritten(parts: OpeningParts, path: string, head: BranchHead
 }
 
 /** The local file when it is of use; undefined when it was set aside or removed and must be restored. */
-async function openFound(parts: OpeningParts, path: string, head: BranchHead, uuid: string, branchId: string): Promise<Opened | undefined> {
+async function openFound(parts: OpeningParts, path: string, head: BranchHead, uuid: string, branchId: string): Promise<Found | undefined> {
   if (isPatching(path)) {
     removeFile(path);
     return undefined;
@@ -142,7 +155,7 @@ async function openFound(parts: OpeningParts, path: string, head: BranchHead, uu
         return openedAt(parts, path, connection, state, head, uuid, branchId);
       case "behind":
         foldIn(connection);
-        connection.close();
+        letGo(parts, connection);
         connection = undefined;
         await rollFileForward(parts, path, head.now, uuid, state.txid);
         return openedCurrent(parts, path, head, uuid, branchId);
@@ -156,7 +169,7 @@ async function openFound(parts: OpeningParts, path: string, head: BranchHead, uu
         return undefined;
     }
   } catch (error) {
-    connection?.close();
+    if (connection) letGo(parts, connection);
     if (!isBroken(error)) throw error;
     parts.notice("a local file was not a database that could be read; it is restored from object storage");
     setAside(parts, path, uuid, branchId, 0);
@@ -180,7 +193,17 @@ function foldIn(connection: Connection): void {
   connection.raw.pragma("wal_checkpoint(TRUNCATE)");
 }
 
-function openedAt(parts: OpeningParts, path: string, connection: Connection, state: DatabaseState, head: BranchHead, uuid: string, branchId: string): Opened {
+/** Closes a file whose log was there, and leaves the log's file: as long as it is there the file's slack is taken for unknown. */
+function letGo(parts: OpeningParts, connection: Connection): void {
+  try {
+    new WalFile(connection.path, parts.disk).closeKeeping(connection);
+  } catch (error) {
+    // The connection is closed all the same. A file that cannot be read once more is set aside or was the caller's error already.
+    if (!isBroken(error)) throw error;
+  }
+}
+
+function openedAt(parts: OpeningParts, path: string, connection: Connection, state: DatabaseState, head: BranchHead, uuid: string, branchId: string): Found {
   const unshipped = groupsBetween(head.now, head.now.txid, state.txid);
   if (unshipped === 0) foldIn(connection);
   const log = new WalReader(path);
@@ -192,7 +215,7 @@ function openedAt(parts: OpeningParts, path: string, connection: Connection, sta
   return { uuid, branchId, connection, state, head, log, statePage: stateRootPage(connection), knowsAll, logIsLost };
 }
 
-function openedCurrent(parts: OpeningParts, path: string, head: BranchHead, uuid: string, branchId: string): Opened {
+function openedCurrent(parts: OpeningParts, path: string, head: BranchHead, uuid: string, branchId: string): Found {
   const connection = openConnection(path);
   try {
     const state = readState(connection);

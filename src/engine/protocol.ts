@@ -5,6 +5,7 @@ import type { RefusalData } from "../base/errors.ts";
 import type { SqlBatch } from "../model/sql.ts";
 import type { ReadKind, WriteKind } from "../model/commands.ts";
 import type { MemoryRetention } from "../model/memory-aging.ts";
+import type { ErasureBlockers, ErasureEvidence, ErasurePoint, ErasureTarget, Traces } from "../format/erasure-coupon.ts";
 import type { NamedCheckpoint } from "../format/refs.ts";
 import type { StoreLocation } from "../store/open-store.ts";
 
@@ -60,7 +61,33 @@ export type BranchAct =
   | { readonly act: "checkpoints" }
   | { readonly act: "forget-checkpoint"; readonly name: string }
   /** Back to a checkpoint or a txid. */
-  | { readonly act: "rewind"; readonly to: string };
+  | { readonly act: "rewind"; readonly to: string }
+  /** Hard-deletes the target on `target.branch`. Asked again with the same coupon it gives the same answer. */
+  | { readonly act: "erase"; readonly couponId: string; readonly erase: ErasureTarget; readonly traceKey: Uint8Array }
+  /** Takes what was erased out of everything that is stored of the database, and proves it. */
+  | { readonly act: "expunge"; readonly coupons: readonly ErasedCoupon[] };
+
+/** An erasure whose data is to go from history, as far as the engine needs to know it. */
+export interface ErasedCoupon {
+  readonly id: string;
+  readonly memoryIds: readonly string[];
+  readonly points: readonly ErasurePoint[];
+  readonly traces: Traces;
+  /** Whether its grace is over. One that is not due is only asked about: who holds its data as live content. */
+  readonly isDue: boolean;
+}
+
+/** What became of an `expunge`. */
+export interface Expunged {
+  /** For each coupon, by its id, what keeps its data; nothing for one that nothing keeps. */
+  readonly blocked: Readonly<Record<string, ErasureBlockers>>;
+  /** Ids of the due coupons that nothing blocks and whose data is provably gone. */
+  readonly clean: readonly string[];
+  /** Why the other due and unblocked coupons are not clean yet, in words for the coupon's reader; undefined when there are none. */
+  readonly waitingFor: string | undefined;
+  /** How it was proven; present when `clean` names a coupon. */
+  readonly evidence: ErasureEvidence | undefined;
+}
 
 /** A branch as lists show it. */
 export interface BranchRecord {
@@ -82,6 +109,9 @@ export interface BranchResults {
   readonly "forget-checkpoint": undefined;
   /** The answer's own txid is the rewind's. */
   readonly rewind: { readonly rewoundTo: number };
+  /** The answer's own txid is the erasure's. `found` is false when a memory or topic is unknown: then nothing was changed. */
+  readonly erase: { readonly found: boolean; readonly memoryIds: readonly string[]; readonly traces: Traces; readonly branchId: string };
+  readonly expunge: Expunged;
 }
 
 /** A file that is held open, and the token that ends it. */

@@ -26,7 +26,8 @@ export interface UpkeepOptions {
 
 export class Upkeep {
   readonly #options: UpkeepOptions;
-  readonly #busy = new WeakSet<BranchHead>();
+  /** The job of each branch that has one; settles when it is over, and never fails. */
+  readonly #busy = new WeakMap<BranchHead, Promise<void>>();
   /** Objects that were found rotten or missing: nothing is made of them, and what lies beside them is kept short without them. */
   readonly #rotten = new Set<string>();
 
@@ -46,10 +47,18 @@ export class Upkeep {
     this.#begin(head, () => this.#trim(head));
   }
 
+  /** Keeps every job from the branch while `act` runs on it, which takes one's place. */
+  async exclusively<Value>(head: BranchHead, act: () => Promise<Value>): Promise<Value> {
+    for (let job = this.#busy.get(head); job; job = this.#busy.get(head)) await job;
+    const acting = this.#options.permits.run(act);
+    const over = (): void => void this.#busy.delete(head);
+    this.#busy.set(head, acting.then(over, over));
+    return acting;
+  }
+
   #begin(head: BranchHead, job: () => Promise<void>): void {
     const { uuid } = head.now;
-    this.#busy.add(head);
-    this.#options.permits
+    const done = this.#options.permits
       .run(job)
       .catch((error: unknown) => {
         // A store that does not answer, or a branch that was lost: the next publication brings the job back.
@@ -61,6 +70,7 @@ export class Upkeep {
       .finally(() => {
         this.#busy.delete(head);
       });
+    this.#busy.set(head, done);
   }
 
   async #work(head: BranchHead): Promise<void> {

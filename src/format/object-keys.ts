@@ -14,6 +14,8 @@
  * | `policies/<ns>/namespace`| the policy of a namespace                           | format/policy         |
  * | `policies/<ns>/profiles/<profile>` | what a profile demands beyond it          | format/policy         |
  * | `audit/<ns>/<day>/<id>`  | events of a namespace, one flush of one node        | format/audit-event    |
+ * | `erasures/<uuid>/<id>`   | the coupon of an erasure                            | format/erasure-coupon |
+ * | `erasing/<uuid>/<id>`    | an erasure that is not complete                     | control/erasure-coupons |
  *
  * Always true: the objects of `seg/` and `hist/` never change; their id says who wrote them, and no id is given twice.
  */
@@ -105,6 +107,29 @@ export function purgeKey(uuid: string): string {
   return `${purgePrefix}${uuid}`;
 }
 
+/** The folder of all erasures that are not complete, so that a node that starts finds them by one listing. */
+export const erasingPrefix = "erasing/";
+
+/** The coupons of a database. Ids sort by the time of the request. */
+export function erasureCouponPrefix(uuid: string): string {
+  return `erasures/${uuid}/`;
+}
+
+/** The coupon of an erasure. */
+export function erasureCouponKey(uuid: string, id: string): string {
+  return `${erasureCouponPrefix(uuid)}${id}`;
+}
+
+/** The erasures of a database that are not complete. */
+export function erasureMarkerPrefix(uuid: string): string {
+  return `${erasingPrefix}${uuid}/`;
+}
+
+/** The sign that an erasure is not complete. */
+export function erasureMarkerKey(uuid: string, id: string): string {
+  return `${erasureMarkerPrefix(uuid)}${id}`;
+}
+
 const ulid = "[0-7][0-9A-HJKMNP-TV-Z]{25}";
 const ulidPattern = new RegExp(`^${ulid}$`);
 const poolIdPattern = new RegExp(`^(${mainBranch}|${ulid})-(0|[1-9][0-9]{0,15})-(${ulid})$`);
@@ -130,6 +155,26 @@ function ulidTime(atMs: number): string {
 /** Whether the text is a ULID. */
 export function isUlid(text: string): boolean {
   return ulidPattern.test(text);
+}
+
+const memoryIdPattern = new RegExp(`^mem_${ulid}$`);
+const erasureIdPattern = new RegExp(`^ers_${ulid}$`);
+const erasureKeyPattern = new RegExp(`^(?:erasures|erasing)/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})/(ers_${ulid})$`);
+
+/** Whether the value can be a memory's id: `mem_` and a ULID. */
+export function isMemoryId(value: unknown): value is string {
+  return typeof value === "string" && memoryIdPattern.test(value);
+}
+
+/** Whether the value can be an erasure's id: `ers_` and a ULID. */
+export function isErasureId(value: unknown): value is string {
+  return typeof value === "string" && erasureIdPattern.test(value);
+}
+
+/** Which erasure the key of a coupon or of a marker is of, or undefined for a foreign object. */
+export function parseErasureKey(key: string): { readonly uuid: string; readonly id: string } | undefined {
+  const [, uuid, id] = erasureKeyPattern.exec(key) ?? [];
+  return uuid === undefined || id === undefined ? undefined : { uuid, id };
 }
 
 /** Whether the text can be a branch's id: `main` or a ULID. */

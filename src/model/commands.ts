@@ -5,6 +5,7 @@
  * cross a thread. User SQL stands apart (model/sql): it runs under the guard and alone in its transaction.
  */
 import { createDocIndex, deleteDocs, findDocs, insertDocs, updateDocs } from "./docs.ts";
+import { eraseMemories, heldMemories, settleErasure } from "./erasure.ts";
 import { kvDelete, kvGet, kvList, kvPut, kvSweep } from "./kv.ts";
 import { forget, getMemory, ingest, sweepMemories } from "./memory.ts";
 import { ageMemories, type Aged, type AgingPosition, type MemoryRetention } from "./memory-aging.ts";
@@ -32,6 +33,8 @@ function sweep(tx: Tx, { rowsMax, retention, position = {} }: SweepInput): Aged 
 export const writeCommands = {
   "memory.ingest": ingest,
   "memory.forget": forget,
+  "memory.erase": eraseMemories,
+  "erasure.settled": settleErasure,
   "session.end": endSession,
   "turn.append": appendTurn,
   "kv.put": kvPut,
@@ -47,6 +50,7 @@ export const writeCommands = {
 export const readCommands = {
   "memory.get": getMemory,
   "memory.recall": recall,
+  "memory.held": heldMemories,
   "session.list": listSessions,
   "turn.last": lastTurns,
   "turn.search": searchTurns,

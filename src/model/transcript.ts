@@ -2,7 +2,7 @@
  * Transcripts: what was said in a session, word for word, in its order.
  *
  * Always true: a session's turns are numbered from 1 upward and no number is given twice within a branch's history, not
- * even after a transcript was dropped; a turn never changes. Must not know: memories.
+ * even after a transcript was dropped, unless it was erased; a turn never changes. Must not know: memories.
  */
 import { invalid } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
@@ -83,6 +83,12 @@ export function removeTurns(tx: Tx, sessionId: string): number {
   const space = turnSpace(tx);
   if (space) for (const { row } of rows) deleteVector(tx, space, row);
   return tx.connection.run("DELETE FROM __service_turn WHERE session_id = ?", sessionId).changes;
+}
+
+/** Drops the session's transcript and every sign that there was one, its last number included. */
+export function eraseTurns(tx: Tx, sessionId: string): void {
+  removeTurns(tx, sessionId);
+  tx.connection.run("DELETE FROM __service_turn_floor WHERE session_id = ?", sessionId);
 }
 
 const turnColumns = "t.session_id AS sessionId, t.seq, t.role, t.content, t.created_at AS createdAt";

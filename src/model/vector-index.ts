@@ -103,9 +103,11 @@ class HotSpace implements Holder {
   /** The size at which a build was last tried without success. */
   #declinedAt = 0;
   #abandon: AbortController | undefined;
-  readonly #onEvict: () => void;
+  /** The last build that was begun; resolved when it has left no file behind. */
+  #built: Promise<void> | undefined;
+  readonly #onEvict: (left: Promise<void> | undefined) => void;
 
-  constructor(dimension: number, capacity: number, onEvict: () => void) {
+  constructor(dimension: number, capacity: number, onEvict: (left: Promise<void> | undefined) => void) {
     this.main = new VectorMatrix(dimension, capacity);
     this.#tail = new VectorMatrix(dimension, 0);
     this.#onEvict = onEvict;
@@ -165,7 +167,8 @@ class HotSpace implements Holder {
     if (!pool.buildIndex || pool.building || !this.#wantsIndex(pool.exactVectorsMax)) return;
     // Room for the copy that the builder gets and for the index to come.
     if (3 * this.bytes > pool.bytesMax || !pool.makeRoom(2 * this.bytes)) return;
-    pool.startBuild(this.#build(pool, pool.buildIndex));
+    this.#built = this.#build(pool, pool.buildIndex);
+    pool.startBuild(this.#built);
   }
 
   #wantsIndex(exactVectorsMax: number): boolean {
@@ -206,16 +209,16 @@ class HotSpace implements Holder {
     this.#tail.moveTo(this.main, (changed) => changed <= stamp);
   }
 
-  /** Frees the index and abandons a build. The space is not used again. */
-  close(): void {
+  /** Frees the index and abandons a build, whose end is given. The space is not used again. */
+  close(): Promise<void> | undefined {
     this.#abandon?.abort();
     this.#index?.ann.close();
     this.#index = undefined;
+    return this.#built;
   }
 
   evict(): void {
-    this.close();
-    this.#onEvict();
+    this.#onEvict(this.close());
   }
 }
 
@@ -223,6 +226,8 @@ class HotSpace implements Holder {
 export class VectorCache {
   readonly #pool: VectorPool;
   readonly #hot = new Map<number, HotSpace>();
+  /** Resolves when the spaces that were dropped have left nothing on disk. */
+  #left: Promise<unknown> = Promise.resolve();
 
   /** All caches of a thread are given the same pool. */
   constructor(pool: VectorPool = new VectorPool()) {
@@ -264,9 +269,18 @@ export class VectorCache {
   drop(): void {
     for (const hot of this.#hot.values()) {
       this.#pool.release(hot);
-      hot.close();
+      this.#leave(hot.close());
     }
     this.#hot.clear();
+  }
+
+  /** Resolves when everything that was dropped or evicted so far is gone from disk too: builds of this database that were abandoned. */
+  async forgotten(): Promise<void> {
+    await this.#left;
+  }
+
+  #leave(left: Promise<void> | undefined): void {
+    if (left) this.#left = Promise.all([this.#left, left]);
   }
 
   /** Resolves when no index build of the thread is running; after `drop()`, when its copies of vectors are gone from disk too. */
@@ -279,7 +293,11 @@ export class VectorCache {
     const { dimension } = space;
     const count = source.count();
     if (!this.#pool.makeRoom(VectorMatrix.bytesFor(dimension, count))) return undefined;
-    const hot = unlessOutOfMemory(() => new HotSpace(dimension, count, () => this.#hot.delete(space.space)));
+    const forget = (left: Promise<void> | undefined): void => {
+      this.#hot.delete(space.space);
+      this.#leave(left);
+    };
+    const hot = unlessOutOfMemory(() => new HotSpace(dimension, count, forget));
     if (!hot) return undefined;
     for (const rows of chunks(source, dimension)) fill(hot.main, rows);
     if (!this.#pool.hold(hot, hot.bytes)) return undefined;

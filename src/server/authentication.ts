@@ -9,6 +9,7 @@ import type { Log } from "../base/log.ts";
 import type { World } from "../base/world.ts";
 import { Credentials, derivedClusterKey } from "../control/credentials.ts";
 import { KeySet } from "../control/key-set.ts";
+import { Receipts } from "../control/receipts.ts";
 import { loadSigningKey } from "../control/signing-key.ts";
 import { Tokens } from "../control/tokens.ts";
 import type { ObjectStore } from "../store/object-store.ts";
@@ -20,6 +21,7 @@ import type { Page } from "./rest.ts";
 export interface Authentication {
   readonly tokens: Tokens;
   readonly credentials: Credentials;
+  readonly receipts: Receipts;
   /** Of the calls between nodes; never the platform key. */
   readonly clusterKey: string;
   /** `/.well-known/jwks.json`: the public keys, for everyone. */
@@ -45,7 +47,7 @@ export async function openAuthentication(config: Config, directory: string, stor
   const keySetPage: Page = {
     answer: async () => ({ status: 200, contentType: "application/json", body: JSON.stringify({ keys: await keySet.keys() }) }),
   };
-  return { tokens, credentials: new Credentials({ tokens, signingKey, platformKey: config.platformKey, world }), clusterKey, keySetPage };
+  return { tokens, credentials: new Credentials({ tokens, signingKey, platformKey: config.platformKey, world }), receipts: new Receipts(signingKey), clusterKey, keySetPage };
 }
 
 /** Lets the bearer of the platform key pass, and nobody else. */

@@ -13,7 +13,9 @@ import { adminCommands } from "./admin-commands.ts";
 import { flagOf, readConfig, settings, settingsMarkdown, type Config, type Environment } from "./config.ts";
 import { startNode } from "./compose.ts";
 import { restore, restoreCommand, type RestoreFlags } from "./restore-command.ts";
+import { scanCommand } from "./scan-command.ts";
 import { notBuiltYet, startRefusals, startWarnings } from "./start-checks.ts";
+import { verifyCommand } from "./verify-command.ts";
 
 /** The parts of `process` that the command line uses. */
 export type Surroundings = Pick<NodeJS.Process, "argv" | "env" | "pid" | "stdin" | "stdout" | "stderr" | "on" | "off" | "exit">;
@@ -40,6 +42,8 @@ export async function runCommandLine(around: Surroundings): Promise<number> {
       code = await restoreUntilSignal(around, flags);
     }).copyInheritedSettings(program),
   );
+  program.addCommand(verifyCommand(around, (exitCode) => (code = exitCode)).copyInheritedSettings(program));
+  program.addCommand(scanCommand(around, (exitCode) => (code = exitCode)).copyInheritedSettings(program));
   for (const command of adminCommands(around, (exitCode) => (code = exitCode))) program.addCommand(inheriting(command, program));
   program
     .command("variables")

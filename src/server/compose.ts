@@ -13,6 +13,7 @@ import type { Log } from "../base/log.ts";
 import { realWorld, type World } from "../base/world.ts";
 import { AuditLog, type AuditLogOptions, type AuditPolicy } from "../control/audit-log.ts";
 import { Databases } from "../control/databases.ts";
+import { ErasureCoupons } from "../control/erasure-coupons.ts";
 import { Policies } from "../control/policies.ts";
 import { EngineClient } from "../engine/client.ts";
 import { engineLane, readerWorker } from "../engine/lanes.ts";
@@ -23,6 +24,7 @@ import { mainBranch } from "../format/names.ts";
 import { Authorization } from "../service/authorization.ts";
 import { auditCall } from "../service/audit.ts";
 import { branchHandlers } from "../service/branch-service.ts";
+import { Erasures } from "../service/erasures.ts";
 import { handlerEntries, type HandlerTable, type NodeParts } from "../service/context.ts";
 import { controlHandlers } from "../service/control-service.ts";
 import { dataHandlers } from "../service/data-service.ts";
@@ -144,7 +146,7 @@ export async function startNode(config: Config, log: Log, given: Partial<EngineO
   const store = await openStore(config.objectStore, world);
   // What the other stores promise is code of ours and tested; a server that speaks S3 may be anybody's.
   if (config.objectStore.kind === "s3") await proveStore(store, world);
-  const { tokens, credentials, keySetPage } = await openAuthentication(config, directory, store, world, log);
+  const { tokens, credentials, receipts, keySetPage } = await openAuthentication(config, directory, store, world, log);
   const options = { ...engineOptions(config, directory, world, log), ...given };
   const guard = SqlGuard.available();
   if (!guard.ok) log.warn("SQL is not available on this node", { missing: guard.missing });
@@ -156,7 +158,11 @@ export async function startNode(config: Config, log: Log, given: Partial<EngineO
   const databases = new Databases(store, world);
   const policies = new Policies({ store, world, log, cacheMs: config.policyCacheSecs * 1_000, nodePitrSecs: config.pitrSecs });
   const audit = openAudit({ store, world, log, node: options.nodeId, flushMs: config.auditFlushMs }, policies, stack);
-  const node: NodeParts = { world, databases, engine, tokens, policies, audit };
+  const coupons = new ErasureCoupons({ store, world, log });
+  const erasures = new Erasures({ world, log, engine, coupons, receipts, audit, gcGraceMs: options.gcGraceMs });
+  stack.defer(() => erasures.close());
+  erasures.start();
+  const node: NodeParts = { world, databases, engine, tokens, policies, audit, erasures };
   const authOn = config.auth === "on";
   const dispatch = createPipeline({
     handlers: handlersOf(node),

@@ -22,8 +22,8 @@ import { threadedPress } from "../format/press.ts";
 import { realDisk } from "../sqlite/wal.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { openStore, type StoreLocation } from "../store/open-store.ts";
-import { readConfig, type Environment } from "./config.ts";
-import { startRefusals } from "./start-checks.ts";
+import type { Environment } from "./config.ts";
+import { storeLocationOf } from "./store-location.ts";
 
 /** What the command is told. */
 export interface RestoreFlags {
@@ -89,16 +89,7 @@ function locationOf(env: Environment, flags: RestoreFlags): StoreLocation | stri
   if (!existsSync(dirname(resolve(flags.out)))) return `there is no directory ${dirname(resolve(flags.out))}`;
   const url = flags.objectStore ?? env["SERVICE_OBJECT_STORE"];
   if (!url) return "give --object-store or set SERVICE_OBJECT_STORE";
-  const standard = Object.fromEntries(Object.entries(env).filter(([variable]) => variable.startsWith("AWS_")));
-  const reading = readConfig({ ...standard, SERVICE_OBJECT_STORE: url }, { pid: 0, cores: 1 });
-  if ("problems" in reading) return reading.problems.join("\n  ");
-  const [refusal] = startRefusals(reading.config);
-  if (refusal !== undefined) return refusal;
-  const { objectStore } = reading.config;
-  if (objectStore.kind === "memory") return "mem:// holds nothing that could be restored";
-  // Opening a directory of objects would create it.
-  if (objectStore.kind === "file" && !existsSync(objectStore.directory)) return `there is no directory ${objectStore.directory}`;
-  return objectStore;
+  return storeLocationOf(env, url);
 }
 
 function notFound(what: string): ServiceError {

@@ -5,7 +5,7 @@
  * and ids that have the form of names and ids. Calls that concern no namespace make no event.
  */
 import type { Message } from "@bufbuild/protobuf";
-import type { ExtractResponse, ForgetMemoryRequest, GetMemoryRequest, IngestResponse, RecallResponse } from "../../gen/palimpsest/v1/memory_pb.ts";
+import type { ErasureCoupon, ExtractResponse, ForgetMemoryRequest, GetMemoryRequest, IngestResponse, RecallResponse } from "../../gen/palimpsest/v1/memory_pb.ts";
 import type { AuditEntry } from "../control/audit-log.ts";
 import { isAuditResource, isRecordId, type AuditAction } from "../format/audit-event.ts";
 import { isBranchName, isNamePart, mainBranch, profileOfDatabaseName } from "../format/names.ts";
@@ -20,6 +20,8 @@ interface Witness {
   /** Whether it changes a database, so that the event has its transaction id. */
   readonly writes?: true;
   readonly resource?: (request: Message) => string;
+  /** The resource, where only the answer tells it. */
+  readonly made?: (answer: Message) => string;
   readonly count?: (answer: Message) => number | undefined;
 }
 
@@ -35,6 +37,7 @@ const witnesses: ReadonlyMap<string, Witness> = new Map<string, Witness>([
   ["MemoryService.Extract", { action: "memory.extract", egress: "ai.extract", writes: true, count: (answer) => extracted(answer as ExtractResponse) }],
   ["MemoryService.ForgetMemory", { action: "memory.forget", writes: true, resource: memoryId, count: () => 1 }],
   ["MemoryService.EndSession", { action: "memory.session_end", writes: true }],
+  ["MemoryService.CreateErasure", { action: "erasure.requested", writes: true, made: (answer) => (answer as ErasureCoupon).id, count: (answer) => (answer as ErasureCoupon).memoryIds.length }],
   ["MemoryService.Recall", { action: "memory.recall", count: (answer) => (answer as RecallResponse).memories.length }],
   ["MemoryService.GetMemory", { action: "memory.get", resource: memoryId, count: () => 1 }],
   ["MemoryService.Ask", { action: "memory.ask", egress: "ai.ask", count: (answer) => (answer as RecallResponse).memories.length }],
@@ -78,7 +81,7 @@ export function auditCall({ audit }: NodeParts, context: Context, result: Outcom
   if (witness === undefined || place === undefined) return;
   const isOk = result.outcome === "ok";
   const deniedByPolicy = result.outcome === "denied" && context.admitted;
-  const resource = witness.resource?.(call.message) ?? "";
+  const resource = witness.resource?.(call.message) ?? (isOk ? witness.made?.(result.message) : undefined) ?? "";
   audit.record({
     ...place,
     identity,
@@ -89,4 +92,8 @@ export function auditCall({ audit }: NodeParts, context: Context, result: Outcom
     count: isOk ? witness.count?.(result.message) : undefined,
     errorCode: isOk ? undefined : result.code,
   });
+  // A forget that the policy made an erasure of is told as both.
+  if (witness.action === "memory.forget" && context.erasureId !== undefined) {
+    audit.record({ ...place, identity, action: "erasure.requested", resource: context.erasureId, outcome: "ok", txid: context.txid, count: 1 });
+  }
 }

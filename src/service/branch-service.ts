@@ -38,6 +38,7 @@ function lifeHandlers(node: NodeParts): Pick<BranchHandlers, "createBranch" | "l
       const target = await databaseTarget(node, context, request.db, request.from);
       const { value } = await node.engine.branch(target, act, engineOptions(context));
       const { branch, parent, forkTxid, ttlAtMs } = value;
+      node.erasures.wake(target.uuid);
       // The headers speak of the new branch, whose whole state is in object storage by its nature.
       seen(context, { value, txid: forkTxid, durableTxid: forkTxid });
       const spec = `${parseDatabaseSpec(request.db).name}@${branch}`;
@@ -63,6 +64,7 @@ function lifeHandlers(node: NodeParts): Pick<BranchHandlers, "createBranch" | "l
       if (branch === mainBranch) throw invalid(`${mainBranch} cannot be deleted: it goes with its database`);
       // Started from `main`, so that a branch that cannot be opened any more can still be deleted.
       seen(context, await node.engine.branch({ uuid, branch: mainBranch }, { act: "delete", name: branch }, engineOptions(context)));
+      node.erasures.wake(uuid);
       return {};
     },
   };
@@ -89,6 +91,7 @@ function historyHandlers(node: NodeParts): Pick<BranchHandlers, "createCheckpoin
       const name = checkBranchName(request.name);
       const target = await databaseTarget(node, context, request.db, request.branch);
       seen(context, await node.engine.branch(target, { act: "forget-checkpoint", name }, engineOptions(context)));
+      node.erasures.wake(target.uuid);
       return {};
     },
 
@@ -96,6 +99,7 @@ function historyHandlers(node: NodeParts): Pick<BranchHandlers, "createCheckpoin
       const to = checkState("to", request.to);
       const target = await databaseTarget(node, context, request.db, request.branch);
       const { value, txid } = seen(context, await node.engine.branch(target, { act: "rewind", to }, engineOptions(context)));
+      node.erasures.wake(target.uuid);
       return { rewoundTo: BigInt(value.rewoundTo), txid };
     },
   };

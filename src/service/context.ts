@@ -11,6 +11,7 @@ import type { Tokens } from "../control/tokens.ts";
 import type { CallOptions, EngineClient } from "../engine/client.ts";
 import type { Answer } from "../engine/protocol.ts";
 import type { Call } from "./call.ts";
+import type { Erasures } from "./erasures.ts";
 
 /** One call on its way through the pipeline. */
 export interface Context {
@@ -34,6 +35,8 @@ export interface Context {
   txid: number | undefined;
   /** How far object storage covers the branch; known from the same answer, and becomes `Service-Durable-Txid`. */
   durableTxid: number | undefined;
+  /** The coupon of the erasure that the call has begun; becomes `Service-Erasure-Id`. */
+  erasureId: string | undefined;
 }
 
 /** What handlers work with: the node's parts below the service. */
@@ -44,6 +47,7 @@ export interface NodeParts {
   readonly tokens: Tokens;
   readonly policies: Policies;
   readonly audit: AuditLog;
+  readonly erasures: Erasures;
 }
 
 /** One function per rpc of a service, typed by its descriptor. */

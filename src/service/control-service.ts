@@ -1,5 +1,5 @@
 /** The control plane: databases and tokens. Policies of namespaces are in service/policy-service, the audit stream in service/audit-service. */
-import { invalid, ServiceError } from "../base/errors.ts";
+import { invalid } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { DatabaseRecord } from "../control/databases.ts";
 import { scopeNamed, scopeOrder, type ScopeName } from "../control/identity.ts";
@@ -12,11 +12,6 @@ import { checkJudged } from "./targets.ts";
 
 function infoOf({ name, uuid, createdAtMs }: DatabaseRecord): { name: string; uuid: string; createdAt: bigint } {
   return { name, uuid, createdAt: BigInt(createdAtMs) };
-}
-
-/** The refusal of what the build cannot do yet: true, stable, and the same everywhere. */
-export function notInThisBuild(what: string): ServiceError {
-  return new ServiceError("unconfigured", `${what} is not part of this build yet`);
 }
 
 function checkScope(text: string): ScopeName {
@@ -66,6 +61,7 @@ export function controlHandlers(node: NodeParts): ServiceHandlers<typeof Control
       const { uuid } = await node.databases.remove(name);
       // The tombstone is the deletion: it stands whatever becomes of the files, which nobody can reach any more.
       await node.engine.drop({ uuid, branch: mainBranch }, engineOptions(context));
+      node.erasures.wake(uuid);
       return {};
     },
     ...tokenHandlers(node),

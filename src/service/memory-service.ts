@@ -7,8 +7,8 @@ import { checkNamePart, checkSessionId } from "../format/names.ts";
 import { checkMemories, type MemoryInput, type MemoryRecord } from "../model/memory.ts";
 import { checkRecall, type RecallInput } from "../model/recall.ts";
 import { engineOptions, seen, unborn, type NodeParts, type ServiceHandlers } from "./context.ts";
-import { notInThisBuild } from "./control-service.ts";
 import { embeddingOf, present, turnMessage } from "./data-messages.ts";
+import { erasureHandlers, forgetTracked } from "./erasure-service.ts";
 import { jsonText, setJson } from "./exact-json.ts";
 import { policyOfProfile, refuseDeniedEgress } from "./governance.ts";
 import { profilePolicyHandlers } from "./policy-service.ts";
@@ -89,6 +89,10 @@ function recordHandlers(node: NodeParts): Pick<MemoryHandlers, "listProfiles" | 
     },
 
     async forgetMemory(request, context) {
+      const policy = await policyOfProfile(node, request);
+      if (policy.purgeOnForget) return forgetTracked(node, context, request, policy);
+      // A plain forget is less than a policy that cannot be read may ask for.
+      if (!policy.known) throw new ServiceError("unavailable", "whether a forget must be a tracked erasure is not known while the policy cannot be read", { retryAfterSecs: 1 });
       const target = await requireProfileTarget(node, context, request);
       const { value, txid } = seen(context, await node.engine.write(target, "memory.forget", { id: request.id }, engineOptions(context)));
       if (!value.forgotten) throw new ServiceError("not_found", "no memory has this id");
@@ -155,18 +159,6 @@ function sessionHandlers(node: NodeParts): Pick<MemoryHandlers, "listSessions" |
   };
 }
 
-/** What needs erasure: not in this build, and said so. */
-function laterHandlers(): Pick<MemoryHandlers, "createErasure" | "listErasures" | "getErasure"> {
-  const withoutErasure = async (): Promise<never> => {
-    throw notInThisBuild("erasure");
-  };
-  return {
-    createErasure: withoutErasure,
-    listErasures: withoutErasure,
-    getErasure: withoutErasure,
-  };
-}
-
 export function memoryHandlers(node: NodeParts): MemoryHandlers {
-  return { ...recordHandlers(node), ...recallHandlers(node), ...sessionHandlers(node), ...profilePolicyHandlers(node), ...laterHandlers() };
+  return { ...recordHandlers(node), ...recallHandlers(node), ...sessionHandlers(node), ...profilePolicyHandlers(node), ...erasureHandlers(node) };
 }

@@ -32,6 +32,7 @@ export type Outcome = { readonly outcome: "ok"; readonly message: Message } | { 
 
 const txidHeader = "Service-Txid";
 const durableTxidHeader = "Service-Durable-Txid";
+const erasureIdHeader = "Service-Erasure-Id";
 
 /** Builds the pipeline over a table of handlers. */
 export function createPipeline(options: PipelineOptions): Dispatch {
@@ -90,10 +91,11 @@ async function run(call: Call, context: Context, handlers: HandlerTable): Promis
   }
 }
 
-function headersOf({ txid, durableTxid }: Context): readonly (readonly [string, string])[] {
+function headersOf({ txid, durableTxid, erasureId }: Context): readonly (readonly [string, string])[] {
   const headers: [string, string][] = [];
   if (txid !== undefined) headers.push([txidHeader, String(txid)]);
   if (durableTxid !== undefined) headers.push([durableTxidHeader, String(durableTxid)]);
+  if (erasureId !== undefined) headers.push([erasureIdHeader, erasureId]);
   return headers;
 }
 
@@ -119,6 +121,7 @@ function openContext(call: Call, options: PipelineOptions): Context {
     minTxid: minTxidOf(call.headers.minTxid),
     txid: undefined,
     durableTxid: undefined,
+    erasureId: undefined,
     ...checkedHeaders(call, options.durability),
   };
   return context;

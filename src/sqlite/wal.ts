@@ -7,14 +7,21 @@
  *
  * The descriptor is opened after the first write and closed before the handle: SQLite deletes the log when the last
  * connection closes. Opening and closing the log takes no lock away (none is held on it); the main database file must
- * never be opened like this while a connection lives, because POSIX drops a process's locks at the first close.
+ * not be opened like this while a connection lives, because POSIX drops a process's locks at the first close (sqlite/slack
+ * says why it may all the same).
  */
 import { constants } from "node:fs";
 import { open } from "node:fs/promises";
-import { closeSync, existsSync, fdatasync, fstatSync, fsyncSync, openSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { closeSync, existsSync, fdatasync, fstatSync, fsyncSync, openSync, readFileSync, readSync, renameSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { assert } from "../base/assert.ts";
+import { pageBytes } from "../format/pages.ts";
 import { Connection } from "./connection.ts";
+
+/** Layout of the log (sqlite/wal-reader has all of it): a header, then frames that begin with their page's number. */
+const headerBytes = 32;
+const frameBytes = 24 + pageBytes;
+const pageNumberBytes = 4;
 
 /** The fsync door, so that a test can lose power or hold a disk. */
 export interface Disk {
@@ -55,7 +62,23 @@ export class WalFile {
     return descriptor === undefined ? 0 : fstatSync(descriptor).size;
   }
 
-  /** Makes what the log holds at the time of the call survive a power loss. */
+  /**
+   * The page of every frame that stands in the file, those of older logs and of transactions that were rolled back
+   * included: whatever a checkpoint may have written into the database file since the log was last cut, and some more.
+   */
+  *pageNumbers(): Generator<number> {
+    const descriptor = this.#open();
+    if (descriptor === undefined) return;
+    const { size } = fstatSync(descriptor);
+    const number = Buffer.alloc(pageNumberBytes);
+    for (let at = headerBytes; at + frameBytes <= size; at += frameBytes) {
+      if (readSync(descriptor, number, 0, pageNumberBytes, at) < pageNumberBytes) return;
+      const page = number.readUInt32BE();
+      if (page > 0) yield page;
+    }
+  }
+
+  /** Makes what the log holds at the time of the call, or that it was cut, survive a power loss. */
   async sync(): Promise<void> {
     const descriptor = this.#open();
     assert(descriptor !== undefined, "a log is synced only after a write");
@@ -74,7 +97,10 @@ export class WalFile {
     return true;
   }
 
-  /** Closes the connection and leaves the log where it is: neither folded into the database file nor deleted. */
+  /**
+   * Closes the connection and leaves the log where it is: neither folded into the database file nor deleted. A log that
+   * is found beside a file says that it was not closed in order, so that pages may have slack that nobody has noted.
+   */
   closeKeeping(connection: Connection): void {
     this.close();
     let keeper: Connection | undefined;

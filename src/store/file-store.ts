@@ -3,24 +3,27 @@
  *
  * Each key is a directory `<key>~` of numbered version files; the highest number is the object. A put writes and syncs
  * a temporary file and link(2)s it onto the next number: link fails when the name exists, so of any number of racing
- * writers exactly one wins. An empty version file is a tombstone; every other file is the byte 1 and then the object.
+ * writers exactly one wins. An empty version file is a tombstone; the byte 2 alone is what a superseded version was
+ * purged to; every other file is the byte 1 and then the object.
  *
  * The sleeping writer: one that read version n, slept while others moved on and old versions were removed, could link
  * n+1 anew. It is never read (the highest wins), but must not believe it has won: after the link the directory is read
- * again, and if n+1 is old enough to have been removed before, the outcome is reported as unknown.
+ * again, and if n+1 is old enough to have been removed before, the outcome is reported as unknown. This is why a purge
+ * leaves the names of the versions that it empties.
  */
 import { constants } from "node:fs";
-import { link, mkdir, open, readdir, readFile, stat, unlink } from "node:fs/promises";
+import { link, mkdir, open, readdir, readFile, rename, stat, unlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { StoreError } from "../base/errors.ts";
 import type { World } from "../base/world.ts";
-import type { ListedObject, ListPage, ObjectStore, PutCondition, PutOutcome, StoredObject } from "./object-store.ts";
+import type { ListedObject, ListPage, ObjectStore, PutCondition, PutOutcome, StoredObject, VersionPurge } from "./object-store.ts";
 
 /** Superseded versions that stay, so that a reader who has just listed still finds what it saw. */
 const versionsKept = 16;
 const objectSuffix = "~";
 const temporaryDirectory = ".tmp";
 const dataMark = Buffer.from([1]);
+const purgedMark = Buffer.from([2]);
 
 /** Keys are ours alone (format/object-keys), but a store checks what becomes a path. */
 const keyPattern = /^[A-Za-z0-9_-][A-Za-z0-9._-]*(\/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$/;
@@ -33,6 +36,38 @@ function isMissing(error: unknown): boolean {
 function fault(what: string, error: unknown): StoreError {
   const code = (error as NodeJS.ErrnoException).code ?? "fault";
   return new StoreError("unavailable", `file store: ${what} failed (${code})`, { cause: error });
+}
+
+/** The folder that holds every key with the prefix. */
+function folderOf(prefix: string): string {
+  return prefix.slice(0, prefix.lastIndexOf("/") + 1);
+}
+
+/** Whether the name was free and is the file's now. */
+async function linkedAnew(file: string, name: string): Promise<boolean> {
+  try {
+    await link(file, name);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
+    throw error;
+  }
+}
+
+async function removeIfThere(path: string): Promise<void> {
+  await unlink(path).catch((error: unknown) => {
+    if (!isMissing(error)) throw error;
+  });
+}
+
+/** Whether there is such a file and it has more bytes. */
+async function isLonger(path: string, bytes: number): Promise<boolean> {
+  try {
+    return (await stat(path)).size > bytes;
+  } catch (error) {
+    if (isMissing(error)) return false;
+    throw error;
+  }
 }
 
 /** Makes the directory's entries survive a power loss. */
@@ -67,12 +102,13 @@ export class FileStore implements ObjectStore {
 
   async get(key: string): Promise<StoredObject | undefined> {
     const directory = this.#directory(key);
-    // A version that vanishes between listing and reading was superseded meanwhile: look again.
+    // A version that vanishes or is purged between listing and reading was superseded meanwhile: look again.
     for (;;) {
       const newest = (await this.#versions(directory)).at(-1);
       if (newest === undefined) return undefined;
       try {
         const bytes = await readFile(join(directory, String(newest)));
+        if (bytes[0] === purgedMark[0]) continue;
         return bytes.length === 0 ? undefined : { bytes: bytes.subarray(dataMark.length), version: String(newest) };
       } catch (error) {
         if (!isMissing(error)) throw fault("reading", error);
@@ -93,22 +129,33 @@ export class FileStore implements ObjectStore {
     const directory = this.#directory(key);
     for (;;) {
       const newest = (await this.#versions(directory)).at(-1);
-      if (newest === undefined || (await this.#isTombstone(directory, newest))) return;
-      if ((await this.#append(directory, newest + 1, [])).kind === "stored") return;
+      if (newest === undefined) return;
+      const isGone = (await this.#isTombstone(directory, newest)) || (await this.#append(directory, newest + 1, [])).kind === "stored";
+      if (isGone) break;
     }
+    // Also when the tombstone was there: whoever set it may not have come this far.
+    await this.#purge(directory);
   }
 
   async list(prefix: string, options: { after?: string | undefined; limit: number }): Promise<ListPage> {
-    const slash = prefix.lastIndexOf("/");
     const objects: ListedObject[] = [];
-    const start = slash < 0 ? "" : prefix.slice(0, slash + 1);
-    await this.#walk(start, prefix, options.after, options.limit + 1, objects);
-    const page = objects.slice(0, options.limit);
-    return { objects: page, next: objects.length > page.length ? page.at(-1)?.key : undefined };
+    for await (const key of this.#keys(folderOf(prefix), prefix, options.after)) {
+      const object = await this.#liveObject(key);
+      if (object === undefined) continue;
+      if (objects.length === options.limit) return { objects, next: objects.at(-1)?.key };
+      objects.push(object);
+    }
+    return { objects, next: undefined };
   }
 
-  /** Appends live objects below `folder` in ascending key order until `most` are found. */
-  async #walk(folder: string, prefix: string, after: string | undefined, most: number, found: ListedObject[]): Promise<void> {
+  async purgeVersions(prefix: string): Promise<VersionPurge> {
+    let removed = 0;
+    for await (const key of this.#keys(folderOf(prefix), prefix, undefined)) removed += await this.#purge(this.#directory(key));
+    return { versioned: true, removed, uploadsAborted: await this.#removeTemporaries(), locked: 0 };
+  }
+
+  /** Keys below `folder` in ascending order, those of deleted objects too. */
+  async *#keys(folder: string, prefix: string, after: string | undefined): AsyncGenerator<string> {
     let names: string[];
     try {
       names = await readdir(join(this.#root, folder));
@@ -121,15 +168,10 @@ export class FileStore implements ObjectStore {
       .map((name) => folder + (name.endsWith(objectSuffix) ? name.slice(0, -objectSuffix.length) : `${name}/`))
       .sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
     for (const key of keys) {
-      if (found.length >= most) return;
       const isFolder = key.endsWith("/");
       if (!key.startsWith(prefix) && !(isFolder && prefix.startsWith(key))) continue;
-      if (isFolder) {
-        await this.#walk(key, prefix, after, most, found);
-      } else if (after === undefined || Buffer.compare(Buffer.from(key), Buffer.from(after)) > 0) {
-        const object = await this.#liveObject(key);
-        if (object !== undefined) found.push(object);
-      }
+      if (isFolder) yield* this.#keys(key, prefix, after);
+      else if (after === undefined || Buffer.compare(Buffer.from(key), Buffer.from(after)) > 0) yield key;
     }
   }
 
@@ -139,6 +181,8 @@ export class FileStore implements ObjectStore {
     if (newest === undefined) return undefined;
     try {
       const { size, mtimeMs } = await stat(join(directory, String(newest)));
+      // As long as the empty object is what a purge leaves, which is never the newest for long.
+      if (size === purgedMark.length && (await this.#versions(directory)).at(-1) !== newest) return await this.#liveObject(key);
       return size === 0 ? undefined : { key, bytes: size - dataMark.length, modifiedAtMs: Math.floor(mtimeMs) };
     } catch (error) {
       if (isMissing(error)) return this.#liveObject(key);
@@ -172,23 +216,35 @@ export class FileStore implements ObjectStore {
   }
 
   async #append(directory: string, version: number, parts: readonly Uint8Array[]): Promise<PutOutcome> {
-    const temporary = join(this.#root, temporaryDirectory, this.#world.ulid());
+    // Neither needs the other, and two fsyncs at once cost little more than one.
+    const ready = version === 1 ? this.#makeDirectory(directory) : undefined;
+    const linked = async (temporary: string): Promise<boolean> => {
+      await ready;
+      return linkedAnew(temporary, join(directory, String(version)));
+    };
     try {
-      // Neither needs the other, and two fsyncs at once cost little more than one.
-      await Promise.all([this.#writeSynced(temporary, parts), version === 1 && this.#makeDirectory(directory)]);
-      try {
-        await link(temporary, join(directory, String(version)));
-      } catch (error) {
-        if ((error as NodeJS.ErrnoException).code === "EEXIST") return { kind: "conflict" };
-        throw error;
-      }
+      const [isFirst] = await Promise.all([this.#place(parts, linked), ready]);
+      if (!isFirst) return { kind: "conflict" };
     } catch (error) {
       throw error instanceof StoreError ? error : fault("writing", error);
-    } finally {
-      // What stays behind when this fails is garbage under a name that is never used again.
-      await unlink(temporary).catch(() => {});
     }
     return this.#settle(directory, version);
+  }
+
+  /** Writes and syncs a temporary file and has it put where it belongs. A purge may sweep it away first, so it is written twice if need be. */
+  async #place<Outcome>(parts: readonly Uint8Array[], put: (temporary: string) => Promise<Outcome>): Promise<Outcome> {
+    for (let attempt = 1; ; attempt++) {
+      const temporary = join(this.#root, temporaryDirectory, this.#world.ulid());
+      try {
+        await this.#writeSynced(temporary, parts);
+        return await put(temporary);
+      } catch (error) {
+        if (attempt > 1 || !isMissing(error)) throw error;
+      } finally {
+        // What stays behind when this fails is garbage under a name that is never used again, until a purge.
+        await unlink(temporary).catch(() => {});
+      }
+    }
   }
 
   /** After the link: the version may be seen by others, so nothing from here on may be called a failure of the put. */
@@ -227,9 +283,39 @@ export class FileStore implements ObjectStore {
   async #removeOld(directory: string, versions: readonly number[], written: number): Promise<void> {
     for (const version of versions) {
       if (version > written - versionsKept) return;
-      await unlink(join(directory, String(version))).catch((error: unknown) => {
-        if (!isMissing(error)) throw error;
-      });
+      await removeIfThere(join(directory, String(version)));
+    }
+  }
+
+  /** Empties the superseded versions of one key, under their names; answers how many held anything. */
+  async #purge(directory: string): Promise<number> {
+    try {
+      const full: string[] = [];
+      for (const version of (await this.#versions(directory)).slice(0, -1)) {
+        const path = join(directory, String(version));
+        if (await isLonger(path, purgedMark.length)) full.push(path);
+      }
+      if (full.length === 0) return 0;
+      // What has superseded them outlives a power loss from here on, as their being empty does at the end.
+      await syncDirectory(directory);
+      for (const path of full) await this.#place([purgedMark], (temporary) => rename(temporary, path));
+      await syncDirectory(directory);
+      return full.length;
+    } catch (error) {
+      throw error instanceof StoreError ? error : fault("purging", error);
+    }
+  }
+
+  /** Removes what puts have left behind that a crash interrupted; a put that is under way writes its file again. */
+  async #removeTemporaries(): Promise<number> {
+    const directory = join(this.#root, temporaryDirectory);
+    try {
+      const names = await readdir(directory);
+      for (const name of names) await removeIfThere(join(directory, name));
+      await syncDirectory(directory);
+      return names.length;
+    } catch (error) {
+      throw fault("purging", error);
     }
   }
 }

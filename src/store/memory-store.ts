@@ -1,6 +1,6 @@
 /** An object store in memory, for tests and for `mem://`. Everything is lost with the process. */
 import { realWorld, type World } from "../base/world.ts";
-import type { ListPage, ObjectStore, ObjectVersion, PutCondition, PutOutcome, StoredObject } from "./object-store.ts";
+import type { ListPage, ObjectStore, ObjectVersion, PutCondition, PutOutcome, StoredObject, VersionPurge } from "./object-store.ts";
 
 interface Held extends StoredObject {
   readonly modifiedAtMs: number;
@@ -46,5 +46,9 @@ export class MemoryStore implements ObjectStore {
       }),
       next: keys.length > page.length ? page.at(-1) : undefined,
     };
+  }
+
+  async purgeVersions(): Promise<VersionPurge> {
+    return { versioned: false, removed: 0, uploadsAborted: 0, locked: 0 };
   }
 }

@@ -40,6 +40,18 @@ export interface ListPage {
   readonly next: string | undefined;
 }
 
+/** What a purge of older versions found and did. */
+export interface VersionPurge {
+  /** Whether the store keeps what was replaced or deleted until it is purged. */
+  readonly versioned: boolean;
+  /** Older versions and marks of deletions that were removed. */
+  readonly removed: number;
+  /** Uploads that were begun and never finished, removed. */
+  readonly uploadsAborted: number;
+  /** Older versions that a retention lock or a legal hold protects: what they hold is still there. */
+  readonly locked: number;
+}
+
 export interface ObjectStore {
   /** The object, or undefined when there is none. */
   get(key: string): Promise<StoredObject | undefined>;
@@ -52,4 +64,11 @@ export interface ObjectStore {
   delete(key: string): Promise<void>;
   /** Keys under a prefix in ascending bytewise order, at most `limit` of them; a page may be shorter and yet have a next. */
   list(prefix: string, options: { readonly after?: string | undefined; readonly limit: number }): Promise<ListPage>;
+  /**
+   * Removes everything under a prefix that `list` does not show: versions that were replaced or deleted before the call,
+   * and uploads that were never finished. Current objects stay as they are, and a deleted one never comes back, whatever
+   * interrupts this. Once it has answered with `locked` 0, nothing of those versions is left. May be repeated, and has
+   * to be after an error: "unavailable" may have removed some; "misconfigured" names the permission or setting it needs.
+   */
+  purgeVersions(prefix: string): Promise<VersionPurge>;
 }

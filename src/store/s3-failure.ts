@@ -2,7 +2,7 @@
  * What a failed S3 request means, read from the error that the client throws.
  *
  * The one question that matters is whether the server may have done what was asked. Always true: a failure is called
- * `refused` or `busy` only when it cannot have; whatever is not understood is `lost`.
+ * `refused`, `unsupported` or `busy` only when it cannot have; whatever is not understood is `lost`.
  */
 
 /** A failure by what may be done next. */
@@ -15,8 +15,10 @@ export type S3FailureKind =
   | "busy"
   /** No answer, or one that does not say whether the request was carried out. */
   | "lost"
-  /** Will be refused for ever: wrong credentials, permissions, bucket, region, or a server that lacks the feature. */
-  | "refused";
+  /** Will be refused for ever: wrong credentials, permissions, bucket, region. */
+  | "refused"
+  /** The server lacks the feature. */
+  | "unsupported";
 
 /** A failure and how to name it to an operator. */
 export interface S3Failure {
@@ -31,8 +33,8 @@ const passingCodes = new Set([
   "ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "RequestExpired", "CredentialsProviderError",
 ]);
 const passingStatuses = new Set([408, 409, 425, 429]);
-const absentCodes = new Set(["NoSuchKey", "NotFound"]);
-/** The server lacks the feature; unlike other answers of the 500s, this one comes before anything is done. */
+const absentCodes = new Set(["NoSuchKey", "NotFound", "NoSuchVersion", "NoSuchUpload"]);
+/** Unlike other answers of the 500s, this one comes before anything is done. */
 const notImplemented = 501;
 
 /** Faults of a connection that was never made, so that nothing was sent. */
@@ -59,6 +61,7 @@ function kindOf(code: string, status: number | undefined): S3FailureKind {
   if (status === 412) return "unmet";
   if (status === 404 && absentCodes.has(code)) return "absent";
   if (passingStatuses.has(status)) return "busy";
-  if ((status >= 300 && status < 500) || status === notImplemented) return "refused";
+  if (status === notImplemented) return "unsupported";
+  if (status >= 300 && status < 500) return "refused";
   return "lost";
 }

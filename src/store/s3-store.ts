@@ -14,9 +14,10 @@ import type { ListObjectsV2CommandOutput } from "@aws-sdk/client-s3";
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { sleep, type World } from "../base/world.ts";
-import type { ListPage, ObjectStore, PutCondition, PutOutcome, StoredObject } from "./object-store.ts";
+import type { ListPage, ObjectStore, PutCondition, PutOutcome, StoredObject, VersionPurge } from "./object-store.ts";
 import type { S3Location } from "./open-store.ts";
 import { s3FailureOf, type S3FailureKind } from "./s3-failure.ts";
+import { S3Versions } from "./s3-versions.ts";
 
 /** One request on its way. */
 interface Attempt {
@@ -131,6 +132,12 @@ export class S3Store implements ObjectStore {
       });
       return this.#pageOf(await this.#client.send(command, { abortSignal }));
     }, {});
+  }
+
+  async purgeVersions(prefix: string): Promise<VersionPurge> {
+    const versions = new S3Versions(this.#bucket, this.#world, (verb, command, expected) =>
+      this.#repeated(verb, 0, ({ abortSignal }) => command(this.#client, abortSignal), expected));
+    return versions.purge(this.#prefix + prefix);
   }
 
   #pageOf({ Contents = [], IsTruncated }: ListObjectsV2CommandOutput): ListPage {

@@ -6,7 +6,7 @@
  */
 import { createHash } from "node:crypto";
 import { StoreError } from "../../src/base/errors.ts";
-import type { ListPage, ObjectStore, PutCondition, PutOutcome, StoredObject } from "../../src/store/object-store.ts";
+import type { ListPage, ObjectStore, PutCondition, PutOutcome, StoredObject, VersionPurge } from "../../src/store/object-store.ts";
 import { outside, stream, type Scheduler } from "./scheduler.ts";
 import type { SimWorld } from "./sim-world.ts";
 
@@ -47,6 +47,7 @@ interface Stored extends StoredObject {
 }
 
 const poolObject = /^db\/[^/]+\/(?:seg|hist)\//;
+const noVersions: VersionPurge = { versioned: false, removed: 0, uploadsAborted: 0, locked: 0 };
 const slowMsMax = 4_000;
 const lateMsMax = 30_000;
 const rotMsMax = 60_000;
@@ -87,6 +88,7 @@ export class HostileStore {
       },
       delete: (key) => this.#request(world, "delete", key, () => this.#delete(key)),
       list: (prefix, options) => this.#request(world, "list", prefix, () => this.#list(prefix, options)),
+      purgeVersions: (prefix) => this.#request(world, "purge", prefix, () => noVersions),
     };
   }
 
@@ -97,6 +99,7 @@ export class HostileStore {
       put: async (key, bytes, condition) => this.#put(key, new Uint8Array(bytes), condition),
       delete: async (key) => this.#delete(key),
       list: async (prefix, options) => this.#page(prefix, options, () => true),
+      purgeVersions: async () => noVersions,
     };
   }
 

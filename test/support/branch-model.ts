@@ -32,7 +32,7 @@ export function memorySource(): PageSource {
 /** The source over its store with some of the store's doors replaced. */
 export function withStore(source: PageSource, doors: Partial<ObjectStore>): PageSource {
   const { store } = source;
-  const own: ObjectStore = { get: (key) => store.get(key), put: (...put) => store.put(...put), delete: (key) => store.delete(key), list: (...list) => store.list(...list) };
+  const own: ObjectStore = { get: (key) => store.get(key), put: (...put) => store.put(...put), delete: (key) => store.delete(key), list: (...list) => store.list(...list), purgeVersions: (prefix) => store.purgeVersions(prefix) };
   return { ...source, store: { ...own, ...doors } };
 }
 

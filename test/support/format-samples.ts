@@ -1,8 +1,11 @@
 /** One object of each format at rest that uses all of its fields, and the ways in which objects get damaged. */
+import { createPrivateKey } from "node:crypto";
 import { expect } from "vitest";
 import { StoreError } from "../../src/base/errors.ts";
 import type { AuditEvent } from "../../src/format/audit-event.ts";
 import type { Catalog } from "../../src/format/catalog.ts";
+import type { ErasureCoupon, ErasureEvidence } from "../../src/format/erasure-coupon.ts";
+import { receiptPayload } from "../../src/format/erasure-receipt.ts";
 import type { Head } from "../../src/format/head.ts";
 import type { History } from "../../src/format/history.ts";
 import { pageBytes } from "../../src/format/pages.ts";
@@ -110,6 +113,52 @@ export const sampleAuditEvents: readonly AuditEvent[] = [
     outcome: "denied", actor: { kind: "anonymous" }, errorCode: "unauthorized", prev: "cd".repeat(32),
   },
 ];
+
+/** A private key that everybody knows: the first one of RFC 8032, section 7.1. */
+export const sampleSigningKey = createPrivateKey({
+  key: Buffer.from("302e020100300506032b6570042204209d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60", "hex"),
+  format: "der",
+  type: "pkcs8",
+});
+
+/** An erasure that is not complete yet, on two branches. */
+export const sampleCoupon: ErasureCoupon = {
+  id: "ers_01HF7YAT000000000000000007",
+  uuid,
+  database: "acme--alice",
+  branch: "main",
+  target: { kind: "topic", topicKey: "ui.übung\n\u0007", type: "fact" },
+  status: "blocked",
+  memoryIds: ["mem_01HF7YAT000000000000000008", "mem_01HF7YAT000000000000000009"],
+  requestedAtMs: startMs,
+  graceUntilMs: startMs + 86_400_000,
+  points: [
+    { branch: "main", branchId: "main", txid: 41 },
+    { branch: "Later", branchId, txid: 2 ** 53 - 1 },
+  ],
+  blockedBy: { checkpoints: ["main/before the übung"], branches: ["dev"] },
+  waitingFor: "another erasure's grace",
+  traces: { key: countingBytes(32, 14), windows: countingBytes(60, 15), windowsTotal: 70 },
+};
+
+/** How an erasure was proven, with something in every list. */
+export const sampleEvidence: ErasureEvidence = {
+  objects: { listed: 12, live: 12, scanned: 12, bytes: 123_456 },
+  heads_checked: 2,
+  catalogs_checked: 1,
+  pages_scanned: 345,
+  traces: { looked_for: 3, hits: 0 },
+  states_restored: [
+    { branch: "main", txid: 41, pages: 17 },
+    { branch: "Later", txid: 2 ** 53 - 1, pages: 18 },
+  ],
+  oldest_restorable_txid: { main: 41, Later: 2 ** 53 - 1, ["__proto__"]: 5 },
+  store: { versioned: true, versions_removed: 9, uploads_aborted: 1 },
+  local: [{ node: "node-α", files_scrubbed: 2, files_removed: 3 }],
+};
+
+/** What the receipt of the sample erasure says. */
+export const sampleReceiptPayload = receiptPayload(sampleCoupon, startMs + 86_400_001, sampleEvidence);
 
 /** Expects an object that was cut anywhere, lengthened, or has any one bit flipped to be refused as corrupt. */
 export async function expectDamageRefused(bytes: Uint8Array, decode: (bytes: Uint8Array) => unknown): Promise<void> {

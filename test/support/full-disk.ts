@@ -19,6 +19,7 @@ const store: ObjectStore = {
   put: (key, bytes, condition) => (storeIsAway ? Promise.reject(new StoreError("unavailable", "away")) : memory.put(key, bytes, condition)),
   delete: (key) => memory.delete(key),
   list: (prefix, options) => memory.list(prefix, options),
+  purgeVersions: () => memory.purgeVersions(),
 };
 const { client, soon } = openInlineEngine(directory, { store, options: { unshippedMsMax: 60_000 } });
 const acknowledged: string[] = [];

@@ -7,8 +7,11 @@
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { limits } from "../../src/base/limits.ts";
+import { Receipts } from "../../src/control/receipts.ts";
+import { signingKeyOf } from "../../src/control/signing-key.ts";
 import { encodeAuditEvent, encodeAuditObject } from "../../src/format/audit-event.ts";
 import { encodeCatalog } from "../../src/format/catalog.ts";
+import { encodeCoupon } from "../../src/format/erasure-coupon.ts";
 import { encodeHead } from "../../src/format/head.ts";
 import { encodeHistory } from "../../src/format/history.ts";
 import { inlinePress } from "../../src/format/press.ts";
@@ -19,7 +22,7 @@ import type { Tx } from "../../src/model/transaction.ts";
 import { VectorCache } from "../../src/model/vector-index.ts";
 import { Connection } from "../../src/sqlite/connection.ts";
 import { runGroup } from "../../src/sqlite/group.ts";
-import { sampleAuditEvents, sampleCatalog, sampleDelta, sampleHead, sampleHistory, sampleImage } from "./format-samples.ts";
+import { countingBytes, sampleAuditEvents, sampleCatalog, sampleCoupon, sampleDelta, sampleHead, sampleHistory, sampleImage, sampleReceiptPayload, sampleSigningKey } from "./format-samples.ts";
 
 export const goldenPath = join(import.meta.dirname, "../golden/database-v1.db");
 /** When the first commit was made; each further one is a second later. */
@@ -100,6 +103,16 @@ export function goldenFormatPath(name: string): string {
   return join(import.meta.dirname, `../golden/${name}-v1.bin`);
 }
 
+/** The sample coupon as it is put. */
+export function goldenCoupon(): Uint8Array {
+  return encodeCoupon(sampleCoupon, countingBytes(16, 16));
+}
+
+/** The sample receipt as text. */
+export async function goldenReceipt(): Promise<string> {
+  return JSON.stringify(new Receipts(await signingKeyOf(sampleSigningKey)).sign(sampleReceiptPayload));
+}
+
 /** Writes the samples of test/support/format-samples.ts, each in its format; the segment's object holds two. */
 export async function writeGoldenFormats(): Promise<void> {
   writeFileSync(goldenFormatPath("segment"), Buffer.concat([await encodeSegment(sampleDelta, inlinePress), await encodeSegment(sampleImage, inlinePress)]));
@@ -107,6 +120,8 @@ export async function writeGoldenFormats(): Promise<void> {
   writeFileSync(goldenFormatPath("history"), encodeHistory(sampleHistory));
   writeFileSync(goldenFormatPath("catalog"), encodeCatalog(sampleCatalog));
   writeFileSync(goldenFormatPath("audit"), encodeAuditObject(sampleAuditEvents.map(encodeAuditEvent)));
+  writeFileSync(goldenFormatPath("coupon"), goldenCoupon());
+  writeFileSync(goldenFormatPath("receipt"), await goldenReceipt());
 }
 
 if (import.meta.main) {

@@ -31,6 +31,7 @@ export function start(time: VirtualTime, options: ConstructorParameters<typeof T
     put: (key, bytes, condition) => whileAlive(() => time.store.put(key, bytes, condition)),
     delete: (key) => whileAlive(() => time.store.delete(key)),
     list: (prefix, given) => whileAlive(() => time.store.list(prefix, given)),
+    purgeVersions: () => whileAlive(() => time.store.purgeVersions()),
   };
   const node = new TimedEngine(time, options, directory, store);
   lives.set(node, life);

@@ -1,6 +1,6 @@
 /**
- * A small server that speaks as much S3 as the store adapter does, and goes wrong when it is told to: what a real
- * server cannot be made to do. ETags are made of the bytes alone, as Amazon's are.
+ * A small server that speaks as much S3 as the store adapter needs, and goes wrong when it is told to: what a real
+ * server cannot be made to do. It keeps no versions and knows no uploads in parts. ETags are made of the bytes alone, as Amazon's are.
  */
 import { createHash } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
@@ -88,7 +88,8 @@ export async function startS3Double(options: S3DoubleOptions = {}): Promise<S3Do
     const request = { method: incoming.method!, key, query: url.searchParams, credential };
     double.requests.push(request);
     const fault = double.fault(request);
-    const carryOut = (): Answer => (key === "" ? listing(url.searchParams) : onObject(incoming, key, body));
+    const isUnknown = ["versioning", "versions", "uploads"].some((feature) => url.searchParams.has(feature));
+    const carryOut = (): Answer => (isUnknown ? errorAnswer(501, "NotImplemented") : key === "" ? listing(url.searchParams) : onObject(incoming, key, body));
     if (typeof fault === "object" && "kind" in fault) return fault.held(() => void carryOut());
     const answer = typeof fault === "object" ? errorAnswer(fault.status, fault.code) : carryOut();
     if (fault === "drop answer") return void response.destroy();

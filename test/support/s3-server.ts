@@ -40,11 +40,13 @@ export interface S3Server {
   end(): Promise<void>;
 }
 
-/** Starts a server with an empty bucket and credentials of its own, and resolves when it answers. */
-export async function startS3Server(): Promise<S3Server> {
+/** Starts a server with an empty bucket and credentials of its own, able to keep versions if asked, and resolves when it answers. */
+export async function startS3Server({ keepsVersions = false } = {}): Promise<S3Server> {
   const tool = gateTool(toolVariable);
   const directory = mkdtempSync(join(tmpdir(), "palimpsest-s3-"));
-  mkdirSync(join(directory, bucket));
+  const objects = join(directory, "objects");
+  mkdirSync(join(objects, bucket), { recursive: true });
+  const versions = keepsVersions ? ["--versioning-dir", mkdirUnder(directory, "versions")] : [];
   const port = await freePort();
   const endpoint = `http://127.0.0.1:${port}`;
   const accessKey = randomBytes(10).toString("hex");
@@ -53,7 +55,7 @@ export async function startS3Server(): Promise<S3Server> {
 
   async function start(): Promise<void> {
     const said: string[] = [];
-    const started = spawn(tool, ["--port", `127.0.0.1:${port}`, "--region", region, "--keep-alive", "--quiet", "posix", directory], {
+    const started = spawn(tool, ["--port", `127.0.0.1:${port}`, "--region", region, "--keep-alive", "--quiet", "posix", ...versions, objects], {
       env: { PATH: process.env["PATH"], ROOT_ACCESS_KEY_ID: accessKey, ROOT_SECRET_ACCESS_KEY: secretKey },
       stdio: ["ignore", "pipe", "pipe"],
     });
@@ -97,6 +99,12 @@ export async function startS3Server(): Promise<S3Server> {
     await server.end();
     throw error;
   }
+}
+
+function mkdirUnder(directory: string, name: string): string {
+  const path = join(directory, name);
+  mkdirSync(path);
+  return path;
 }
 
 /** Any answer at all will do: an unsigned request is refused. */

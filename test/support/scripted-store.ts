@@ -6,7 +6,7 @@
  */
 import { createHash } from "node:crypto";
 import { StoreError } from "../../src/base/errors.ts";
-import type { ListPage, ObjectStore, PutCondition, PutOutcome, StoredObject } from "../../src/store/object-store.ts";
+import type { ListPage, ObjectStore, PutCondition, PutOutcome, StoredObject, VersionPurge } from "../../src/store/object-store.ts";
 import { StoreAudit, type Claim } from "../sim/store-audit.ts";
 
 export type Verb = "get" | "put" | "delete" | "list";
@@ -75,9 +75,13 @@ export class ScriptedStore implements ObjectStore {
     });
   }
 
+  async purgeVersions(): Promise<VersionPurge> {
+    return { versioned: false, removed: 0, uploadsAborted: 0, locked: 0 };
+  }
+
   /** The store without any fault, for whoever checks. */
   get calm(): ObjectStore {
-    return { get: async (key) => this.read(key), put: async (...put) => this.#put(...put), delete: async (key) => void this.#objects.delete(key), list: (...list) => this.list(...list) };
+    return { get: async (key) => this.read(key), put: async (...put) => this.#put(...put), delete: async (key) => void this.#objects.delete(key), list: (...list) => this.list(...list), purgeVersions: () => this.purgeVersions() };
   }
 
   /** The object as it lies there. */

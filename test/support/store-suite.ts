@@ -106,6 +106,25 @@ export function describeStore(name: string, open: () => Promise<ObjectStore>): v
       }
     });
 
+    test("F91: a purge of older versions leaves current objects as they are, versions included, and what was deleted stays so", async () => {
+      const store = await open();
+      const first = await store.put("a/replaced", Buffer.from("1"), { kind: "absent" });
+      const second = await store.put("a/replaced", Buffer.from("2"), { kind: "version", version: first.kind === "stored" ? first.version : "" });
+      for (const key of ["a/empty", "a/gone", "b/other"]) await store.put(key, Buffer.from(key === "a/empty" ? "" : key), { kind: "absent" });
+      await store.delete("a/gone");
+      const before = await store.list("", { limit: 10 });
+      const purged = await store.purgeVersions("a/");
+      expect(purged).toMatchObject({ uploadsAborted: 0, locked: 0 });
+      expect(await store.purgeVersions("a/")).toEqual({ ...purged, removed: 0 });
+      expect(await store.list("", { limit: 10 })).toEqual(before);
+      expect(await store.get("a/replaced")).toEqual({ bytes: expect.objectContaining({ length: 1 }), version: second.kind === "stored" ? second.version : "" });
+      expect(text((await store.get("a/empty"))!.bytes)).toBe("");
+      expect(await store.get("a/gone")).toBeUndefined();
+      // Whoever saw the older state is told so still.
+      expect(await store.put("a/replaced", Buffer.from("3"), { kind: "version", version: first.kind === "stored" ? first.version : "" })).toEqual({ kind: "conflict" });
+      expect((await store.put("a/gone", Buffer.from("anew"), { kind: "absent" })).kind).toBe("stored");
+    });
+
     test("F34: passes the proof of a start, which leaves nothing behind", async () => {
       const store = await open();
       await proveStore(store, realWorld());

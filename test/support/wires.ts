@@ -214,6 +214,7 @@ function specJson(desc: DescMessage, from: JsonObject): JsonObject {
 
 function specField(field: DescField, value: JsonValue): JsonValue {
   if (field.fieldKind === "scalar") return field.scalar === ScalarType.INT64 ? Number(value) : value;
+  if (field.fieldKind === "map" && field.scalar === ScalarType.INT64) return Object.fromEntries(Object.entries(value as JsonObject).map(([key, number]) => [key, Number(number)]));
   const { message } = field;
   if (field.fieldKind === "map" || !message || isWellKnown(message)) return value;
   if (getOption(field, json).bareList) return specField(message.fields[0]!, (value as JsonObject)["values"]!);

@@ -502,14 +502,15 @@ export type AuditEvent = Message<"palimpsest.v1.AuditEvent"> & {
   /**
    * What was done: `memory.ingest`, `memory.extract`, `memory.forget`, `memory.session_end`, `memory.recall`,
    * `memory.get`, `memory.ask`, `ai.extract`, `ai.ask`, `ai.embed`, `token.mint`, `policy.update`, `db.delete`,
-   * `erasure.requested` or `erasure.completed`.
+   * `erasure.requested`, `erasure.completed`, or `audit.dropped` where events are missing.
    *
    * @generated from field: string action = 8;
    */
   action: string;
 
   /**
-   * The id of the record concerned: a memory, a session, a coupon (never an erasure's target).
+   * What is concerned: the id of a memory or a coupon (never an erasure's target), the name of a database, or the level
+   * of a policy, `namespace` or `profile`.
    *
    * @generated from field: optional string resource = 9;
    */
@@ -530,7 +531,7 @@ export type AuditEvent = Message<"palimpsest.v1.AuditEvent"> & {
   txid?: bigint | undefined;
 
   /**
-   * How many records were changed or given.
+   * How many records were changed or given; of `audit.dropped`, how many events are missing.
    *
    * @generated from field: optional uint32 count = 12;
    */

@@ -142,6 +142,7 @@ describe("the key set", () => {
       put: (key, bytes, condition) => store.put(key, bytes, condition),
       delete: (key) => store.delete(key),
       list: (prefix, options) => (++lists, store.list(prefix, options)),
+      purgeVersions: () => store.purgeVersions(),
     };
     const current = await listedOf();
     const keySet = new KeySet(counting, realWorld(), current);

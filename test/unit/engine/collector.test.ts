@@ -169,6 +169,7 @@ function pausing(time: VirtualTime, verb: "get" | "put" | "delete" | "list", nth
       put: (...put) => door("put", () => store.put(...put)),
       delete: (key) => door("delete", () => store.delete(key)),
       list: (...list) => door("list", () => store.list(...list)),
+      purgeVersions: () => store.purgeVersions(),
     },
   };
 }

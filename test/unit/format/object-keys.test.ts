@@ -1,6 +1,9 @@
 import { expect, test } from "vitest";
 import { realWorld } from "../../../src/base/world.ts";
-import { catalogKey, databasePrefix, headKey, historyKey, isBranchId, isUlid, parsePoolId, poolId, purgeKey, purgePrefix, segmentKey } from "../../../src/format/object-keys.ts";
+import {
+  catalogKey, databasePrefix, erasingPrefix, erasureCouponKey, erasureCouponPrefix, erasureMarkerKey, erasureMarkerPrefix, headKey, historyKey, isBranchId, isErasureId, isMemoryId, isUlid, parseErasureKey,
+  parsePoolId, poolId, purgeKey, purgePrefix, segmentKey,
+} from "../../../src/format/object-keys.ts";
 
 const ulid = "01HF7YAT000000000000000001";
 
@@ -32,4 +35,20 @@ test.each([
 test("a branch's id is main or a ULID", () => {
   expect([ulid, "main", "Main", "dev", ""].map(isBranchId)).toEqual([true, true, false, false, false]);
   expect([ulid, "main", ulid.slice(1)].map(isUlid)).toEqual([true, false, false]);
+});
+
+test("a coupon and its marker lie apart from their database, and their keys say whose they are", () => {
+  const [uuid, id] = ["0f8fad5b-d9cb-469f-a165-70867728950e", `ers_${ulid}`];
+  expect(erasureCouponKey(uuid, id)).toBe(`erasures/${uuid}/${id}`);
+  expect(erasureMarkerKey(uuid, id)).toBe(`erasing/${uuid}/${id}`);
+  expect(erasureCouponKey(uuid, id).startsWith(erasureCouponPrefix(uuid))).toBe(true);
+  expect(erasureMarkerKey(uuid, id).startsWith(erasureMarkerPrefix(uuid))).toBe(true);
+  expect(erasureMarkerPrefix(uuid).startsWith(erasingPrefix)).toBe(true);
+  for (const key of [erasureCouponKey(uuid, id), erasureMarkerKey(uuid, id)]) expect(parseErasureKey(key)).toEqual({ uuid, id });
+  for (const key of [`erasures/${uuid}`, `erasures/${uuid}/${ulid}`, `erasing/u/${id}`, `erasing/${uuid}/${id}/x`, `x/erasing/${uuid}/${id}`, `erasing/${uuid}/${id}\n`]) expect(parseErasureKey(key)).toBeUndefined();
+});
+
+test("ids of memories and erasures are told from each other and from anything else", () => {
+  expect([`mem_${ulid}`, `ers_${ulid}`, ulid, `mem_${ulid} `, `mem_${ulid}\n`, 1, undefined].map(isMemoryId)).toEqual([true, false, false, false, false, false, false]);
+  expect([`mem_${ulid}`, `ers_${ulid}`, `ers_${ulid.toLowerCase()}`].map(isErasureId)).toEqual([false, true, false]);
 });

@@ -97,7 +97,7 @@ describe("an immutable object", () => {
   });
 
   test("a conflict with nothing behind it is no success", async () => {
-    const store: ObjectStore = { get: async (): Promise<StoredObject | undefined> => undefined, put: async () => ({ kind: "conflict" }), delete: async () => {}, list: async () => ({ objects: [], next: undefined }) };
+    const store: ObjectStore = { get: async (): Promise<StoredObject | undefined> => undefined, put: async () => ({ kind: "conflict" }), delete: async () => {}, list: async () => ({ objects: [], next: undefined }), purgeVersions: async () => ({ versioned: false, removed: 0, uploadsAborted: 0, locked: 0 }) };
     expect(await kindOf(putImmutable(store, key, a))).not.toBe("done");
   });
 });

@@ -1,0 +1,224 @@
+/**
+ * Takes erased data out of everything that is stored of a database, and proves that it is gone.
+ *
+ * Begin to end: ship every branch; see who keeps the data; cut history where it may hold it; collect what that leaves;
+ * remove old versions and local copies; look at all of it. Each step may be stopped by a crash, a race or a grace and is
+ * found done, or done again, by the next run: nothing is remembered between runs but which states are known to be clean.
+ *
+ * Always true: only what was looked at after the last step is called clean; nothing is cut for an erasure that something
+ * blocks, nor what another erasure's grace still protects. Nothing it says holds content.
+ */
+import { StoreError } from "../base/errors.ts";
+import { limits } from "../base/limits.ts";
+import { Permits } from "../base/permits.ts";
+import type { CatalogBranch } from "../format/catalog.ts";
+import type { ErasureBlockers, ErasureEvidence } from "../format/erasure-coupon.ts";
+import { databasePrefix } from "../format/object-keys.ts";
+import type { ReadOutput } from "../model/commands.ts";
+import type { BranchHead } from "./branch-head.ts";
+import type { BranchParts } from "./branches.ts";
+import type { Collector } from "./collector.ts";
+import { cleanObjects, cutBranch, isCut, type CuttingParts } from "./cutting.ts";
+import { planCuts, type CutPlan, type ShippedBranch } from "./cut-plan.ts";
+import type { Database } from "./database.ts";
+import { Prover, type StoreEvidence } from "./evidence.ts";
+import { removeUnused } from "./files.ts";
+import { historyOf } from "./histories.ts";
+import { KnownStates } from "./known-states.ts";
+import { writeImages } from "./packing.ts";
+import type { ErasedCoupon, Expunged } from "./protocol.ts";
+import type { Registry } from "./registry.ts";
+import { withRestored, type StatePlace } from "./restored-state.ts";
+import { shipped } from "./shipped.ts";
+import type { Upkeep } from "./upkeep.ts";
+
+export interface ExpungerOptions {
+  readonly registry: Registry;
+  readonly parts: BranchParts;
+  readonly upkeep: Upkeep;
+  readonly collector: Collector;
+  readonly databasesDirectory: string;
+  readonly scratchDirectory: string;
+  /** Ends branches whose time is over. */
+  readonly removeExpired: (uuid: string) => Promise<void>;
+  readonly bytesPut: (bytes: number) => void;
+  readonly leftBehind: (uuid: string, afterMs?: number) => void;
+  /** Something an operator should know; never content. */
+  readonly notice: (message: string, uuid: string) => void;
+}
+
+/** A branch as the run found it, with everything shipped. */
+interface StandingBranch extends ShippedBranch {
+  readonly head: BranchHead;
+}
+
+/** How often a run begins again because somebody changed history meanwhile. */
+const racesMax = 8;
+const collectRoundsMax = 3;
+
+export class Expunger {
+  readonly #options: ExpungerOptions;
+  readonly #known = new KnownStates();
+  /** One run at a time: each restores whole databases. */
+  readonly #turn = new Permits(1);
+
+  constructor(options: ExpungerOptions) {
+    this.#options = options;
+  }
+
+  /** Does what can be done now for the unfinished erasures of a database, all of them together. */
+  run(uuid: string, coupons: readonly ErasedCoupon[], deadlineMs: number): Promise<Expunged> {
+    return this.#turn.run(() => this.#run(uuid, coupons, deadlineMs));
+  }
+
+  async #run(uuid: string, coupons: readonly ErasedCoupon[], deadlineMs: number): Promise<Expunged> {
+    for (let race = 0; race < racesMax; race++) {
+      const catalog = await this.#options.parts.catalogs.fresh(uuid);
+      if (!catalog || catalog.deletedAtMs !== undefined) return this.#ofDeleted(uuid, coupons);
+      await this.#options.removeExpired(uuid);
+      const branches = (await this.#options.parts.catalogs.get(uuid))?.branches ?? [];
+      const standing = await this.#ship(uuid, branches, coupons, deadlineMs);
+      const plan = await planCuts({ place: this.#place(uuid), known: this.#known }, branches, standing, coupons);
+      if (plan.ready.length === 0) return answer(plan, undefined, undefined);
+      // What was cut is looked at once more with everything shipped: only a run that finds nothing to cut goes on.
+      if (await this.#cut(uuid, standing, plan)) continue;
+      const outcome = await this.#prove(uuid, standing, plan, deadlineMs);
+      if (typeof outcome === "string") return answer(plan, outcome, undefined);
+      if (!(await this.#isUnchanged(uuid, standing))) continue;
+      this.#options.leftBehind(uuid, limits.lateOrphansMs);
+      return answer(plan, undefined, outcome);
+    }
+    throw new StoreError("unavailable", "a database's history changed too often to be rewritten");
+  }
+
+  #place(uuid: string): StatePlace {
+    const { parts, scratchDirectory } = this.#options;
+    return { source: parts.source(uuid), world: parts.world, scratchDirectory };
+  }
+
+  async #ship(uuid: string, branches: readonly CatalogBranch[], coupons: readonly ErasedCoupon[], deadlineMs: number): Promise<StandingBranch[]> {
+    const memoryIds = [...new Set(coupons.flatMap((coupon) => coupon.memoryIds))];
+    // Where nothing is to be cut it is enough to ask.
+    const mayCut = coupons.some(({ isDue }) => isDue);
+    const standing: StandingBranch[] = [];
+    for (const { id, name } of branches) {
+      const database = await this.#options.registry.use({ uuid, branch: name }, deadlineMs);
+      const head = mayCut ? await shipped(database) : database.opened.head;
+      const held = await heldIn(database, memoryIds);
+      const { now } = head;
+      standing.push({ name, id, head, held, past: { head: now, history: await historyOf(this.#options.parts.source(uuid).store, now) } });
+    }
+    return standing;
+  }
+
+  /** Cuts what is to be cut; says whether it was anything. */
+  async #cut(uuid: string, standing: readonly StandingBranch[], { beginnings }: CutPlan): Promise<boolean> {
+    const { upkeep, parts, scratchDirectory, bytesPut, leftBehind } = this.#options;
+    const source = parts.source(uuid);
+    const clean = new Set(standing.flatMap(({ id, past }) => cleanObjects(past, beginnings.get(id)!)));
+    let changed = false;
+    for (const { id, head, past } of standing) {
+      const own = beginnings.get(id)!;
+      if (isCut(past, own, clean)) continue;
+      changed = true;
+      const putImages: CuttingParts["putImages"] = async (plan, newId) => (await writeImages(source, plan, scratchDirectory, id, newId)).refs;
+      const check: CuttingParts["check"] = (plan) => withRestored(this.#place(uuid), plan, async () => {});
+      await upkeep.exclusively(head, () => cutBranch({ source, world: parts.world, putImages, check, bytesPut }, head, past, own, clean));
+    }
+    if (changed) leftBehind(uuid);
+    return changed;
+  }
+
+  /** How it is proven that the plan's erasures have left nothing; or why it is not, in words. */
+  async #prove(uuid: string, standing: readonly StandingBranch[], { ready }: CutPlan, deadlineMs: number): Promise<ErasureEvidence | string> {
+    const { parts, notice, collector } = this.#options;
+    const prover = new Prover(this.#place(uuid), collector);
+    if (!(await this.#collect(uuid, standing, prover))) return "the collection of old objects";
+    const store = await parts.source(uuid).store.purgeVersions(databasePrefix(uuid));
+    if (store.locked > 0) return "versions of objects that the store's object lock keeps";
+    const local = await this.#scrub(uuid, standing, deadlineMs);
+    if (local === undefined) return "a local file that is not shipped yet";
+    const proof = await prover.prove(standing.map(({ name, past }) => ({ name, past })), ready);
+    if (proof.kind === "uncollected") return "the collection of old objects";
+    if (proof.kind === "residue") {
+      notice(`an erasure is not complete: ${proof.what}`, uuid);
+      return proof.what;
+    }
+    return withSurroundings(proof.evidence, store, { node: parts.nodeId, ...local });
+  }
+
+  /** Whether nothing is left that no branch refers to, or nothing that could hold erased data. */
+  async #collect(uuid: string, standing: readonly StandingBranch[], prover: Prover): Promise<boolean> {
+    const { collector } = this.#options;
+    for (let round = 0; round < collectRoundsMax; round++) {
+      const { condemned, deleted } = await collector.collect(uuid);
+      const survey = await collector.survey(uuid);
+      if (survey && (await prover.isCollected(survey))) return true;
+      // A head that is written anew says of everything that was named before that it is not still to come.
+      const unsettled = standing.filter(({ id }) => survey?.unsettled.has(id) ?? false);
+      for (const { head } of unsettled) await head.update(() => ({}));
+      if (condemned + deleted + unsettled.length === 0) return false;
+    }
+    return false;
+  }
+
+  /** Cleans the open files and removes the others; undefined when one cannot be removed yet. */
+  async #scrub(uuid: string, standing: readonly StandingBranch[], deadlineMs: number): Promise<Omit<ErasureEvidence["local"][number], "node"> | undefined> {
+    const { registry, parts, databasesDirectory } = this.#options;
+    const untilMs = Math.min(deadlineMs, parts.world.monotonicMs() + limits.scrubWaitMs);
+    const ids = new Set(standing.map(({ id }) => id));
+    const { removed, unshipped, directories } = await registry.between(uuid, (open) => removeUnused(databasesDirectory, uuid, open, ids));
+    for (const directory of directories) await parts.source(uuid).disk.syncDirectory(directory);
+    if (unshipped > 0) return undefined;
+    let scrubbed = 0;
+    for (const database of [...registry.databases()]) {
+      if (database.opened.uuid !== uuid || database.poisoned) continue;
+      await database.scrub(untilMs);
+      scrubbed++;
+    }
+    return { files_scrubbed: scrubbed, files_removed: removed };
+  }
+
+  /** Whether the branches are still the same ones: what was forked meanwhile has not been looked at. */
+  async #isUnchanged(uuid: string, standing: readonly StandingBranch[]): Promise<boolean> {
+    const branches = (await this.#options.parts.catalogs.fresh(uuid))?.branches ?? [];
+    return branches.length === standing.length && standing.every(({ id }) => branches.some((branch) => branch.id === id));
+  }
+
+  /** A deleted database has nothing to cut: its erasures are complete when all of it is gone. */
+  async #ofDeleted(uuid: string, coupons: readonly ErasedCoupon[]): Promise<Expunged> {
+    const { registry, parts, databasesDirectory } = this.#options;
+    const { store } = parts.source(uuid);
+    const due = coupons.filter(({ isDue }) => isDue);
+    const plan = { blocked: {}, ready: due, waiting: [] };
+    if (due.length === 0) return answer(plan, undefined, undefined);
+    const { objects } = await store.list(databasePrefix(uuid), { limit: 1 });
+    if (objects.length > 0) return answer(plan, "the deleted database's objects are being removed", undefined);
+    const versions = await store.purgeVersions(databasePrefix(uuid));
+    if (versions.locked > 0) return answer(plan, "versions of objects that the store's object lock keeps", undefined);
+    const { removed } = await registry.between(uuid, (open) => removeUnused(databasesDirectory, uuid, open, new Set()));
+    await registry.drop(uuid);
+    const nothing: StoreEvidence = {
+      objects: { listed: 0, live: 0, scanned: 0, bytes: 0 }, heads_checked: 0, catalogs_checked: 0, pages_scanned: 0,
+      traces: { looked_for: 0, hits: 0 }, states_restored: [], oldest_restorable_txid: {},
+    };
+    return answer(plan, undefined, withSurroundings(nothing, versions, { node: parts.nodeId, files_scrubbed: 0, files_removed: removed }));
+  }
+}
+
+function withSurroundings(evidence: StoreEvidence, store: { versioned: boolean; removed: number; uploadsAborted: number }, local: ErasureEvidence["local"][number]): ErasureEvidence {
+  return { ...evidence, store: { versioned: store.versioned, versions_removed: store.removed, uploads_aborted: store.uploadsAborted }, local: [local] };
+}
+
+function answer(plan: Pick<CutPlan, "blocked" | "ready" | "waiting">, waitingFor: string | undefined, evidence: ErasureEvidence | undefined): Expunged {
+  const clean = evidence ? plan.ready.map(({ id }) => id) : [];
+  const blocked: Record<string, ErasureBlockers> = plan.blocked;
+  return { blocked, clean, evidence, waitingFor: waitingFor ?? (plan.waiting.length > 0 ? "another erasure's grace" : undefined) };
+}
+
+/** Which of the memories the branch holds as live content. */
+function heldIn(database: Database, memoryIds: readonly string[]): Promise<ReadonlySet<string>> {
+  return new Promise((resolve, reject) => {
+    database.read("memory.held", { memoryIds }, { done: ({ value }) => resolve(new Set((value as ReadOutput<"memory.held">).held)), failed: reject });
+  });
+}

@@ -1,0 +1,44 @@
+/**
+ * Which states are known to be free of which erasures' data, so that a run that is repeated restores nothing again.
+ *
+ * Safe to keep because a state never changes, and safe to lose: it is looked into once more.
+ */
+import { limits } from "../base/limits.ts";
+import { planOf } from "./lines.ts";
+import type { Past } from "./cutting.ts";
+import { RottenObject } from "./pool-objects.ts";
+import type { ErasedCoupon } from "./protocol.ts";
+import { holdersIn, type StatePlace } from "./restored-state.ts";
+
+export class KnownStates {
+  /** Ids of erasures that the state is free of. */
+  readonly #clean = new Map<string, Set<string>>();
+
+  /**
+   * Ids of the erasures whose data the state holds, or may hold: one that cannot be restored because an object is rotten
+   * cannot be shown to be free of it.
+   */
+  async holders(place: StatePlace, past: Past, txid: number, coupons: readonly ErasedCoupon[]): Promise<ReadonlySet<string>> {
+    const key = `${place.source.uuid}/${past.head.branchId}/${txid}`;
+    const clean = this.#clean.get(key);
+    const asked = coupons.filter(({ id }) => !clean?.has(id));
+    if (asked.length === 0) return new Set();
+    const plan = planOf(past.head, past.history, txid);
+    if (!plan) return new Set(asked.map(({ id }) => id));
+    try {
+      const holders = await holdersIn(place, plan, asked);
+      this.#note(key, asked.filter(({ id }) => !holders.has(id)));
+      return holders;
+    } catch (error) {
+      if (error instanceof RottenObject) return new Set(asked.map(({ id }) => id));
+      throw error;
+    }
+  }
+
+  #note(key: string, coupons: readonly ErasedCoupon[]): void {
+    if (this.#clean.size >= limits.knownStatesMax) this.#clean.clear();
+    const clean = this.#clean.get(key) ?? new Set();
+    for (const { id } of coupons) clean.add(id);
+    this.#clean.set(key, clean);
+  }
+}

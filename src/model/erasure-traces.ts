@@ -1,0 +1,187 @@
+/**
+ * What rows that are about to be erased look like on their pages: windows by which any copy of them can be found.
+ *
+ * A window is cut where its bytes stand side by side in SQLite's records (sqlite.org/fileformat2.html, 2.1), and so that
+ * no row that stays has the same: by the id of a memory, the time of a turn, the owner of a vector. A vector has windows
+ * within as well, because most of a long one lies on pages of its own; those say nothing about whose vector it is, so
+ * they are kept only when no vector that stays shares them. A turn or vector that is too short for a window has none:
+ * it goes with the history that held it, like everything else, and only is not looked for.
+ */
+import { assert } from "../base/assert.ts";
+import { bytesOf } from "../base/bytes.ts";
+import { limits } from "../base/limits.ts";
+import type { Traces } from "../format/erasure-coupon.ts";
+import { traceOf, windowBytes } from "../format/traces.ts";
+import type { View } from "./transaction.ts";
+
+/** A row of `__service_memory` that goes. */
+export interface ErasedRow {
+  readonly row: number;
+  readonly id: string;
+  readonly type: string;
+}
+
+/** Windows within a vector begin at every so many bytes, and at its end. */
+const vectorStepBytes = 512;
+/** Fewer different bytes than this are what zeroes and repetitions are made of, which others have too. */
+const differentBytesMin = 8;
+
+/** A value of a record: its bytes as far as they are wanted. */
+interface Stored {
+  readonly serialType: number;
+  readonly bytes: Uint8Array;
+}
+
+const nothing: Stored = { serialType: 0, bytes: new Uint8Array() };
+const integerBytes = [1, 2, 3, 4, 6, 8] as const;
+
+function integer(value: number): Stored {
+  if (value === 0 || value === 1) return { serialType: 8 + value, bytes: new Uint8Array() };
+  const at = integerBytes.findIndex((length) => value < 2 ** (8 * length - 1));
+  const bytes = Buffer.alloc(8);
+  bytes.writeBigInt64BE(BigInt(value));
+  return { serialType: at + 1, bytes: bytes.subarray(8 - integerBytes[at]!) };
+}
+
+function text(start: Uint8Array, length = start.length): Stored {
+  return { serialType: 2 * length + 13, bytes: start };
+}
+
+function blob(bytes: Uint8Array): Stored {
+  return { serialType: 2 * bytes.length + 12, bytes };
+}
+
+function varint(value: number): Uint8Array {
+  const bytes = [value & 127];
+  for (let rest = Math.floor(value / 128); rest > 0; rest = Math.floor(rest / 128)) bytes.unshift((rest & 127) | 128);
+  return Uint8Array.from(bytes);
+}
+
+/** The beginning of a record of these values. A header of ours is shorter than 127 bytes, so that its length takes one. */
+function recordOf(...values: readonly Stored[]): Buffer {
+  const types = Buffer.concat(values.map(({ serialType }) => varint(serialType)));
+  return Buffer.concat([varint(types.length + 1), types, ...values.map(({ bytes }) => bytes)]);
+}
+
+/** The windows of everything that one erasure takes away. */
+export class ErasedWindows {
+  readonly #view: View;
+  /** One for each memory and turn: these are kept whatever happens. */
+  readonly #rows: Uint8Array[] = [];
+  /** Those of index entries and of the beginnings of vectors. */
+  readonly #more: Uint8Array[] = [];
+  /** Those within vectors. */
+  #within: Uint8Array[] = [];
+
+  constructor(view: View) {
+    this.#view = view;
+  }
+
+  /** The memory, while it is still there. */
+  addMemory({ row, id, type }: ErasedRow): void {
+    const start = Buffer.concat([bytesOf(id), bytesOf(type)]);
+    assert(start.length >= windowBytes, "an id and a type fill a window");
+    this.#rows.push(start.subarray(0, windowBytes));
+    // Its entry in the index of ids, without the length of the header, which others have before other things.
+    this.#addStart(recordOf(text(bytesOf(id)), integer(row)).subarray(1), this.#more);
+    this.#addVector("memory", row);
+  }
+
+  /** The transcript of the session, while it is still there. */
+  addTurns(sessionId: string): void {
+    const turns = this.#view.connection
+      .prepared(
+        `SELECT row, seq, created_at AS createdAt, octet_length(role) AS roleBytes, substr(CAST(role AS BLOB), 1, ${windowBytes}) AS role,
+                octet_length(content) AS contentBytes, substr(CAST(content AS BLOB), 1, ${windowBytes}) AS content
+         FROM __service_turn WHERE session_id = ? ORDER BY seq`,
+      )
+      .all(sessionId) as { row: number; seq: number; createdAt: number; roleBytes: number; role: Uint8Array; contentBytes: number; content: Uint8Array }[];
+    for (const turn of turns) {
+      const fields = [nothing, text(bytesOf(sessionId)), integer(turn.seq), integer(turn.createdAt)];
+      const rest = [text(turn.role, turn.roleBytes), text(turn.content, turn.contentBytes)];
+      const record = recordOf(...fields, ...rest);
+      // It ends with the time, at which no other turn of the session with this number was said, or begins the record.
+      const timeEnds = record[0]! + fields.reduce((sum, { bytes }) => sum + bytes.length, 0);
+      this.#addStart(record.subarray(Math.max(0, timeEnds - windowBytes)), this.#rows);
+      this.#addVector("turn", turn.row);
+    }
+  }
+
+  /** The traces, at most as many as are kept: call when the rows are gone. */
+  traces(key: Uint8Array): Traces {
+    const windowsTotal = this.#rows.length + this.#more.length + this.#within.length;
+    this.#leaveOutShared();
+    const rows = thinned(this.#rows, limits.erasureTraceWindowsMax);
+    const others = thinned([...this.#more, ...this.#within], limits.erasureTraceWindowsMax - rows.length);
+    const windows = new Uint8Array(Buffer.concat([...rows, ...others].map((window) => traceOf(key, window))));
+    return { key, windows, windowsTotal };
+  }
+
+  #addStart(bytes: Uint8Array, to: Uint8Array[]): void {
+    if (bytes.length >= windowBytes) to.push(bytes.subarray(0, windowBytes));
+  }
+
+  #addVector(kind: "memory" | "turn", owner: number): void {
+    const found = this.#view.connection.get<{ space: number; embedding: Uint8Array }>(
+      "SELECT v.space, v.embedding FROM __service_vector_space AS s CROSS JOIN __service_vector AS v ON v.space = s.space WHERE s.kind = ? AND s.name = ? AND v.owner = ?",
+      kind,
+      kind,
+      owner,
+    );
+    if (!found) return;
+    this.#addStart(vectorRecord({ ...found, owner }), this.#more);
+    for (const window of windowsWithin(found.embedding)) {
+      if (new Set(window).size >= differentBytesMin) this.#within.push(window);
+    }
+  }
+
+  /** Windows within vectors that a vector has which stays, such as that of the same text said elsewhere, prove nothing. */
+  #leaveOutShared(): void {
+    if (this.#within.length === 0) return;
+    const { connection } = this.#view;
+    const kept = connection.all<{ dimension: number; n: number }>(
+      "SELECT s.dimension, (SELECT count(*) FROM __service_vector AS v WHERE v.space = s.space) AS n FROM __service_vector_space AS s",
+    );
+    const keptBytes = kept.reduce((sum, { dimension, n }) => sum + n * dimension * Float32Array.BYTES_PER_ELEMENT, 0);
+    if (keptBytes > limits.erasureComparedBytesMax) {
+      this.#within = [];
+      return;
+    }
+    const nameOf = (window: Uint8Array): string => Buffer.from(window.buffer, window.byteOffset, window.length).toString("latin1");
+    const own = new Map(this.#within.map((window) => [nameOf(window), window]));
+    for (const window of vectorWindows(this.#view)) own.delete(nameOf(window));
+    this.#within = [...own.values()];
+  }
+}
+
+interface VectorRow {
+  readonly space: number;
+  readonly owner: number;
+  readonly embedding: Uint8Array;
+}
+
+function vectorRecord({ space, owner, embedding }: VectorRow): Buffer {
+  return recordOf(nothing, integer(space), integer(owner), blob(embedding));
+}
+
+/** Every window that an erasure of the vectors that are there now could be looked for by: what was said anew since is no residue. The connection can do nothing else until it ends. */
+export function* vectorWindows(view: View): Generator<Uint8Array> {
+  for (const row of view.connection.prepared("SELECT space, owner, embedding FROM __service_vector").iterate() as Iterable<VectorRow>) {
+    const record = vectorRecord(row);
+    if (record.length >= windowBytes) yield record.subarray(0, windowBytes);
+    yield* windowsWithin(row.embedding);
+  }
+}
+
+function* windowsWithin(embedding: Uint8Array): Generator<Uint8Array> {
+  const last = embedding.length - windowBytes;
+  if (last < 0) return;
+  for (let at = 0; at < last; at += vectorStepBytes) yield embedding.subarray(at, at + windowBytes);
+  yield embedding.subarray(last);
+}
+
+/** At most `most` of them, taken evenly. */
+function thinned<Item>(items: readonly Item[], most: number): readonly Item[] {
+  if (items.length <= most) return items;
+  return Array.from({ length: most }, (_, at) => items[Math.floor((at * items.length) / most)]!);
+}

@@ -1,0 +1,224 @@
+/**
+ * Carries erasures on from their request to their receipt, when their time has come.
+ *
+ * Owns which coupons of this node's databases are unfinished, and when they are looked at. Always true: one look at a
+ * time per database, few at once; a receipt is signed only for what the engine has proven; whatever fails is tried again.
+ * A coupon in object storage is the truth; what is held here only says when to look. Must not know: wires, messages.
+ */
+import { ServiceError, StoreError } from "../base/errors.ts";
+import { limits } from "../base/limits.ts";
+import type { Log } from "../base/log.ts";
+import { sleep, type Cancel, type World } from "../base/world.ts";
+import type { AuditLog } from "../control/audit-log.ts";
+import type { ErasureCoupons } from "../control/erasure-coupons.ts";
+import type { Receipts } from "../control/receipts.ts";
+import type { EngineClient } from "../engine/client.ts";
+import type { ErasedCoupon, Expunged } from "../engine/protocol.ts";
+import type { ErasureCoupon, ErasureEvidence } from "../format/erasure-coupon.ts";
+import { receiptPayload } from "../format/erasure-receipt.ts";
+import { mainBranch, profileOfDatabaseName } from "../format/names.ts";
+
+export interface EraserParts {
+  readonly world: World;
+  readonly log: Log;
+  readonly engine: EngineClient;
+  readonly coupons: ErasureCoupons;
+  readonly receipts: Receipts;
+  readonly audit: AuditLog;
+  /** How long objects stay that nothing refers to: what a rewrite leaves behind is gone no earlier. */
+  readonly gcGraceMs: number;
+}
+
+/** What is held of an unfinished coupon. */
+export type Unfinished = Pick<ErasureCoupon, "id" | "uuid" | "branch" | "target" | "status" | "graceUntilMs">;
+
+/** A database with unfinished coupons. */
+interface Ward {
+  readonly coupons: Map<string, Unfinished>;
+  /** On world.monotonicMs(). */
+  nextLookMs: number;
+  looking: boolean;
+  /** Something has happened that may bring data back or free it: even what is not due is looked at. */
+  woken: boolean;
+}
+
+export class Eraser {
+  readonly #parts: EraserParts;
+  /** By uuid. */
+  readonly #wards = new Map<string, Ward>();
+  readonly #looks = new Set<Promise<void>>();
+  /** Carries out an erasure that was begun and not done. */
+  readonly #carryOut: (coupon: ErasureCoupon) => Promise<void>;
+  #cancelTick: Cancel = () => {};
+  #closing = false;
+
+  constructor(parts: EraserParts, carryOut: (coupon: ErasureCoupon) => Promise<void>) {
+    this.#parts = parts;
+    this.#carryOut = carryOut;
+  }
+
+  /** Takes up what earlier runs have left unfinished, and looks after all of it from now on. */
+  start(): void {
+    void this.#takeUp();
+    this.#tick();
+  }
+
+  /** Begins nothing more, and waits a moment for what is under way. */
+  async close(): Promise<void> {
+    this.#closing = true;
+    this.#cancelTick();
+    await Promise.race([Promise.all(this.#looks), sleep(this.#parts.world, limits.erasureStopMs)]);
+  }
+
+  /** The unfinished coupons of a database, oldest first. */
+  unfinished(uuid: string): readonly Unfinished[] {
+    return [...(this.#wards.get(uuid)?.coupons.values() ?? [])];
+  }
+
+  /** Looks after the coupon from now on, as it stands. */
+  hold({ id, uuid, branch, target, status, graceUntilMs }: ErasureCoupon): void {
+    const { world } = this.#parts;
+    const ward = this.#wards.get(uuid) ?? { coupons: new Map(), nextLookMs: Infinity, looking: false, woken: false };
+    this.#wards.set(uuid, ward);
+    ward.coupons.set(id, { id, uuid, branch, target, status, graceUntilMs });
+    // One that is only begun has a caller, who is given time.
+    const dueInMs = status === "begun" ? limits.erasureBegunMs : Math.max(0, graceUntilMs - world.nowMs());
+    ward.nextLookMs = Math.min(ward.nextLookMs, world.monotonicMs() + dueInMs);
+  }
+
+  /** The coupon needs nobody any more. */
+  letGo({ uuid, id }: Pick<ErasureCoupon, "uuid" | "id">): void {
+    const ward = this.#wards.get(uuid);
+    ward?.coupons.delete(id);
+    if (ward?.coupons.size === 0 && !ward.looking) this.#wards.delete(uuid);
+  }
+
+  /** The database's branches have changed: its coupons are looked at soon. */
+  wake(uuid: string): void {
+    const ward = this.#wards.get(uuid);
+    if (!ward) return;
+    ward.nextLookMs = 0;
+    ward.woken = true;
+    this.#tick();
+  }
+
+  async #takeUp(): Promise<void> {
+    const { coupons, log, world } = this.#parts;
+    try {
+      for await (const coupon of coupons.unfinished()) if (!this.#wards.get(coupon.uuid)?.coupons.has(coupon.id)) this.hold(coupon);
+    } catch (error) {
+      log.warn("unfinished erasures of earlier runs are not known yet; they are looked for again", { code: codeOf(error) });
+      world.after(limits.erasureLookAgainMs, () => {
+        if (!this.#closing) void this.#takeUp();
+      });
+    }
+  }
+
+  /** Begins the looks that are due, and comes back. */
+  #tick(): void {
+    this.#cancelTick();
+    if (this.#closing) return;
+    const { world, log } = this.#parts;
+    for (const [uuid, ward] of this.#wards) {
+      if (this.#looks.size >= limits.erasureLooksMax) break;
+      if (ward.looking || ward.nextLookMs > world.monotonicMs()) continue;
+      ward.looking = true;
+      // Whatever comes of it; a look that goes well says better.
+      ward.nextLookMs = world.monotonicMs() + limits.erasureLookAgainMs;
+      const look: Promise<void> = this.#look(uuid, ward)
+        .catch((error: unknown) => log.warn("erasures of a database could not be carried on; tried again", { uuid, code: codeOf(error) }))
+        .finally(() => {
+          ward.looking = false;
+          this.#looks.delete(look);
+          if (ward.coupons.size === 0) this.#wards.delete(uuid);
+        });
+      this.#looks.add(look);
+    }
+    this.#cancelTick = world.after(limits.erasureTickMs, () => this.#tick());
+  }
+
+  async #look(uuid: string, ward: Ward): Promise<void> {
+    const { engine, world } = this.#parts;
+    const woken = ward.woken;
+    ward.woken = false;
+    const coupons = await this.#standing(ward);
+    const nowMs = world.nowMs();
+    const isDue = ({ graceUntilMs }: ErasureCoupon): boolean => graceUntilMs <= nowMs;
+    if (!coupons.some(isDue) && !woken) return this.#lookNext(ward, coupons, undefined);
+    const asked = coupons.map((coupon): ErasedCoupon => {
+      const { id, memoryIds, points, traces } = coupon;
+      return { id, memoryIds, points, traces: traces ?? noTraces, isDue: isDue(coupon) };
+    });
+    // It restores, rewrites and scans a whole database: nobody waits for it.
+    const { value } = await engine.branch({ uuid, branch: mainBranch }, { act: "expunge", coupons: asked }, { deadlineMs: Infinity });
+    for (const coupon of coupons) await this.#settle(coupon, value);
+    this.#lookNext(ward, coupons, value);
+  }
+
+  /** The ward's coupons that have erased something, as they stand in object storage. */
+  async #standing(ward: Ward): Promise<ErasureCoupon[]> {
+    const standing: ErasureCoupon[] = [];
+    for (const held of [...ward.coupons.values()].slice(0, limits.erasuresPerLookMax)) {
+      const coupon = await this.#parts.coupons.get(held.uuid, held.id);
+      if (!coupon || coupon.status === "completed") this.letGo(held);
+      else if (coupon.status === "begun") await this.#carryOut(coupon);
+      else standing.push(coupon);
+    }
+    return standing;
+  }
+
+  #lookNext(ward: Ward, coupons: readonly ErasureCoupon[], expunged: Expunged | undefined): void {
+    const { world, gcGraceMs } = this.#parts;
+    if (ward.woken) return;
+    const nowMs = world.nowMs();
+    const waits = [...ward.coupons.values()].map(({ id, status, graceUntilMs }) => {
+      if (status === "begun") return limits.erasureBegunMs;
+      // One that came meanwhile is looked at as soon as it is due.
+      if (graceUntilMs > nowMs || !coupons.some((coupon) => coupon.id === id)) return Math.max(0, graceUntilMs - nowMs);
+      return expunged?.blocked[id] ? limits.erasureBlockedLookMs : Math.min(Math.max(gcGraceMs, limits.erasureTickMs), limits.erasureLookAgainMs);
+    });
+    ward.nextLookMs = world.monotonicMs() + Math.min(...waits);
+  }
+
+  /** Writes down what the engine found of the coupon. */
+  async #settle(coupon: ErasureCoupon, { blocked, clean, waitingFor, evidence }: Expunged): Promise<void> {
+    const { coupons, world } = this.#parts;
+    const blockedBy = blocked[coupon.id];
+    if (clean.includes(coupon.id) && evidence) return this.#complete(coupon, evidence);
+    const isDue = coupon.graceUntilMs <= world.nowMs();
+    const found = { blockedBy, waitingFor: blockedBy || !isDue ? undefined : waitingFor };
+    if (JSON.stringify(found) === JSON.stringify({ blockedBy: coupon.blockedBy, waitingFor: coupon.waitingFor })) return;
+    const changed = await coupons.change(coupon.uuid, coupon.id, (now) => ({ ...now, status: blockedBy ? "blocked" : "pending", ...found }));
+    if (changed) this.hold(changed);
+  }
+
+  async #complete(coupon: ErasureCoupon, evidence: ErasureEvidence): Promise<void> {
+    const { coupons, receipts, world, audit } = this.#parts;
+    const completedAtMs = world.nowMs();
+    const receipt = receipts.sign(receiptPayload(coupon, completedAtMs, evidence));
+    await coupons.change(coupon.uuid, coupon.id, (now) => ({ ...now, status: "completed", completedAtMs, receipt }));
+    this.letGo(coupon);
+    const place = profileOfDatabaseName(coupon.database);
+    if (place) audit.record({ ...place, branch: coupon.branch, action: "erasure.completed", resource: coupon.id, outcome: "ok", count: coupon.memoryIds.length, identity: { kind: "internal" } });
+    await this.#forgetJournal(coupon);
+  }
+
+  /** What the databases noted so that a coupon which is asked for twice erases once is of no use any more. */
+  async #forgetJournal({ id, uuid, points }: ErasureCoupon): Promise<void> {
+    const { engine, world } = this.#parts;
+    for (const { branch } of points) {
+      try {
+        await engine.write({ uuid, branch }, "erasure.settled", { couponId: id }, { deadlineMs: world.monotonicMs() + limits.requestTimeoutSecsDefault * 1_000 });
+      } catch (error) {
+        // The branch is gone, or the note stays: it holds ids and nothing else.
+        if (!(error instanceof ServiceError) && !(error instanceof StoreError)) throw error;
+      }
+    }
+  }
+}
+
+const noTraces = { key: new Uint8Array(32), windows: new Uint8Array(0), windowsTotal: 0 };
+
+function codeOf(error: unknown): string {
+  return error instanceof ServiceError ? error.code : error instanceof StoreError ? error.kind : "fault";
+}

@@ -1,0 +1,176 @@
+/**
+ * Erasures as they are asked for: the coupon first, then the deed, then the answer.
+ *
+ * Always true: whoever is given a coupon has the target gone from the database and from its present state in object
+ * storage; a request that dies on its way leaves a coupon by which it is carried out all the same; asked again, an
+ * erasure that is unfinished gives the coupon that there is.
+ */
+import { assert } from "../base/assert.ts";
+import { ServiceError, type ErrorCode } from "../base/errors.ts";
+import { limits } from "../base/limits.ts";
+import type { CallOptions } from "../engine/client.ts";
+import type { Answer, Target } from "../engine/protocol.ts";
+import type { ErasureCoupon, ErasureTarget } from "../format/erasure-coupon.ts";
+import { Eraser, type EraserParts, type Unfinished } from "./eraser.ts";
+
+/** What is to be erased, and where. */
+export interface ErasureRequest {
+  /** Name of the database. */
+  readonly database: string;
+  readonly target: Target;
+  readonly erase: ErasureTarget;
+  readonly graceSecs: number;
+  readonly options: CallOptions;
+}
+
+/** A coupon as it stands, and the state that the answer speaks of. */
+export type Requested = Answer<ErasureCoupon>;
+
+const traceKeyBytes = 32;
+
+/** Refusals that come before anything has happened. */
+const beforeAnything: ReadonlySet<ErrorCode> = new Set(["invalid_request", "not_found", "database_not_found", "branch_not_found", "overloaded"]);
+
+export class Erasures {
+  readonly #parts: EraserParts;
+  readonly #eraser: Eraser;
+  /** Erasures that are under way, by what they erase: whoever asks for the same shares the outcome. */
+  readonly #underWay = new Map<string, Promise<Requested>>();
+
+  constructor(parts: EraserParts) {
+    this.#parts = parts;
+    this.#eraser = new Eraser(parts, (coupon) => this.#carryOut(coupon));
+  }
+
+  start(): void {
+    this.#eraser.start();
+  }
+
+  close(): Promise<void> {
+    return this.#eraser.close();
+  }
+
+  /** The database's branches have changed, which may bring erased data back or free it. */
+  wake(uuid: string): void {
+    this.#eraser.wake(uuid);
+  }
+
+  /** Erases the target: from the branch at once and durably, from history later. Throws not_found for a memory or topic that is not there. */
+  request(request: ErasureRequest): Promise<Requested> {
+    return this.#once(request.target, request.erase, () => this.#request(request));
+  }
+
+  async #request(request: ErasureRequest): Promise<Requested> {
+    const { target, erase, options } = request;
+    const same = this.#sameAs(target, erase);
+    const coupon = same?.status === "begun" ? await this.#coupon(same) : await this.#begin(request);
+    const answer = await this.#attempt(coupon, target, options);
+    if (answer) return answer;
+    // A memory that an unfinished coupon has erased: its caller may not have got the answer, and gets it now.
+    if (!same || same.id === coupon.id) throw new ServiceError("not_found", erase.kind === "topic" ? "no memory has this topic and type" : "no memory has this id");
+    const { txid, durableTxid } = await this.#parts.engine.sync(target, options);
+    return { value: await this.#coupon(same), txid, durableTxid };
+  }
+
+  #once(target: Target, erase: ErasureTarget, act: () => Promise<Requested>): Promise<Requested> {
+    const key = keyOf(target, erase);
+    const running = this.#underWay.get(key);
+    if (running) return running;
+    const outcome = act().finally(() => this.#underWay.delete(key));
+    this.#underWay.set(key, outcome);
+    return outcome;
+  }
+
+  /** The coupons of a database, newest first; those of one branch when it is named. */
+  async list(uuid: string, branch: string | undefined): Promise<readonly ErasureCoupon[]> {
+    const found: ErasureCoupon[] = [];
+    for (let before: string | undefined; ; ) {
+      const { coupons, next } = await this.#parts.coupons.list(uuid, before);
+      found.push(...coupons.filter((coupon) => coupon.status !== "begun" && (branch === undefined || coupon.branch === branch)));
+      if (next === undefined || found.length >= limits.erasuresListMax) return found.slice(0, limits.erasuresListMax);
+      before = next;
+    }
+  }
+
+  /** The coupon of that id; throws not_found. */
+  async get(uuid: string, id: string, branch: string | undefined): Promise<ErasureCoupon> {
+    const coupon = await this.#parts.coupons.get(uuid, id);
+    if (coupon && coupon.status !== "begun" && (branch === undefined || coupon.branch === branch)) return coupon;
+    throw new ServiceError("not_found", "no erasure has this id");
+  }
+
+  #sameAs({ uuid, branch }: Target, erase: ErasureTarget): Unfinished | undefined {
+    const asked = keyOf({ uuid, branch }, erase);
+    return this.#eraser.unfinished(uuid).findLast((one) => keyOf(one, one.target) === asked);
+  }
+
+  async #coupon({ uuid, id }: Pick<ErasureCoupon, "uuid" | "id">): Promise<ErasureCoupon> {
+    const coupon = await this.#parts.coupons.get(uuid, id);
+    if (coupon) return coupon;
+    throw new ServiceError("unavailable", "the erasure was given up meanwhile; ask again", { retryAfterSecs: 1 });
+  }
+
+  /** Notes durably that the erasure is asked for. */
+  async #begin({ database, target: { uuid, branch }, erase, graceSecs }: ErasureRequest): Promise<ErasureCoupon> {
+    const { world, coupons } = this.#parts;
+    const nowMs = world.nowMs();
+    const coupon: ErasureCoupon = {
+      id: `ers_${world.ulid()}`, uuid, database, branch, target: erase, status: "begun", memoryIds: [], points: [],
+      requestedAtMs: nowMs, graceUntilMs: nowMs + graceSecs * 1_000,
+      traces: { key: world.randomBytes(traceKeyBytes), windows: new Uint8Array(0), windowsTotal: 0 },
+    };
+    await coupons.begin(coupon);
+    this.#eraser.hold(coupon);
+    return coupon;
+  }
+
+  /** Erases on the branch and records it in the coupon. Undefined when there was nothing to erase: then the coupon is gone. */
+  async #attempt(coupon: ErasureCoupon, target: Target, options: CallOptions): Promise<Requested | undefined> {
+    const { engine, coupons } = this.#parts;
+    const { id, uuid, traces: begun } = coupon;
+    assert(begun !== undefined, "a coupon that is begun has its key");
+    try {
+      const act = { act: "erase", couponId: id, erase: coupon.target, traceKey: begun.key } as const;
+      const { value, txid, durableTxid } = await engine.branch(target, act, { ...options, durable: true });
+      if (!value.found) return await this.#discard(coupon);
+      const { memoryIds, traces, branchId } = value;
+      const points = [{ branch: target.branch, branchId, txid }];
+      const erased = await coupons.change(uuid, id, (now) => (now.status === "begun" ? { ...now, status: "pending", memoryIds, traces, points } : undefined));
+      assert(erased !== undefined, "a coupon is given up by its own caller only");
+      this.#eraser.hold(erased);
+      // What was erased here may be what another erasure waited for.
+      if (this.#eraser.unfinished(uuid).some(({ status }) => status === "blocked")) this.wake(uuid);
+      return { value: erased, txid, durableTxid };
+    } catch (error) {
+      // After any other failure nobody knows what has happened: the erasure is carried out later.
+      if (error instanceof ServiceError && beforeAnything.has(error.code)) await this.#discard(coupon);
+      throw error;
+    }
+  }
+
+  async #discard(coupon: ErasureCoupon): Promise<undefined> {
+    await this.#parts.coupons.discard(coupon.uuid, coupon.id);
+    this.#eraser.letGo(coupon);
+  }
+
+  /** Does what a request that died on its way was to do, unless somebody asks for just that now. */
+  async #carryOut(coupon: ErasureCoupon): Promise<void> {
+    const { uuid, branch, target: erase } = coupon;
+    const target = { uuid, branch };
+    const deadlineMs = this.#parts.world.monotonicMs() + limits.requestTimeoutSecsDefault * 1_000;
+    try {
+      await this.#once(target, erase, async () => {
+        const answer = await this.#attempt(coupon, target, { deadlineMs });
+        if (answer) return answer;
+        throw new ServiceError("not_found", "there is nothing left to erase");
+      });
+    } catch (error) {
+      // Refused before anything happened, and discarded: the memory, the branch or the whole database is gone.
+      if (!(error instanceof ServiceError && beforeAnything.has(error.code))) throw error;
+    }
+  }
+}
+
+function keyOf({ uuid, branch }: Pick<Target, "uuid" | "branch">, erase: ErasureTarget): string {
+  return JSON.stringify([uuid, branch, erase]);
+}

@@ -1,0 +1,200 @@
+/**
+ * What remains of erased memories after a life of random writes on several branches, with packs, new base images and
+ * collections going on: nothing, wherever one looks. `PALIMPSEST_RESIDUE_OPS` sets how long a life.
+ *
+ * Every memory carries a word that stands nowhere else, and a vector of its own.
+ */
+import { readdirSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { decodeHead } from "../../src/format/head.ts";
+import { inlinePress } from "../../src/format/press.ts";
+import { decodeSegments } from "../../src/format/segment.ts";
+import { ErasingProfile } from "../support/erasing-profile.ts";
+import { seeded } from "../support/random.ts";
+import { ok, startService } from "../support/service.ts";
+import { temporaryDirectory } from "../support/temporary.ts";
+
+const operations = Number(process.env["PALIMPSEST_RESIDUE_OPS"] ?? 1_500);
+const dimension = 24;
+const clients = 16;
+const branchNames = ["main", "one", "two", "three"];
+/** Vectors that are looked for byte by byte. */
+const vectorsMax = 300;
+const wordPattern = /zq[0-9a-f]{16}x/g;
+
+/** A memory on its way through its life. */
+interface Canary {
+  readonly id: string;
+  readonly word: string;
+  readonly vector: Uint8Array;
+  readonly topic: string | undefined;
+  readonly said: string;
+}
+
+/** The bytes that a vector has at rest. */
+function bytesOfVector(values: readonly number[]): Uint8Array {
+  const length = Math.hypot(...values.map(Math.fround));
+  return new Uint8Array(Float32Array.from(values.map((value) => Math.fround(value) / length)).buffer);
+}
+
+class Life {
+  readonly #random: () => number;
+  readonly #profile: ErasingProfile;
+  readonly canaries = new Map<string, Canary>();
+  readonly erased = new Set<Canary>();
+  readonly #branches = ["main"];
+  #words = 0;
+
+  constructor(profile: ErasingProfile, seed: number) {
+    this.#profile = profile;
+    this.#random = seeded(seed);
+  }
+
+  /** Runs the operations, several at a time, and forks now and then. */
+  async run(count: number): Promise<void> {
+    await this.#ingest("main");
+    for (const [index, name] of branchNames.entries()) {
+      if (index > 0) {
+        await ok(this.#profile.database.fork(name));
+        this.#branches.push(name);
+      }
+      let left = Math.ceil(count / branchNames.length);
+      await Promise.all(Array.from({ length: clients }, async () => {
+        while (left-- > 0) await this.#act();
+      }));
+    }
+  }
+
+  /** Erases on every branch what was erased on one. */
+  async eraseEverywhere(): Promise<void> {
+    for (const { id } of this.erased) {
+      for (const branch of this.#branches) await this.#profile.at(branch).erase({ memory_id: id });
+    }
+  }
+
+  /** Whatever was not erased, and not forgotten, is what it was, on every branch that has it. */
+  async expectRest(): Promise<void> {
+    let found = 0;
+    for (const canary of this.canaries.values()) {
+      if (this.erased.has(canary)) continue;
+      for (const branch of this.#branches) {
+        const reply = await this.#profile.at(branch).call("MemoryService.GetMemory", { id: canary.id });
+        if (reply.code === "not_found") continue;
+        found++;
+        expect(reply.body).toMatchObject({ summary: `somebody said ${canary.word} once`, keywords: `said ${canary.word}`, content: { said: canary.said } });
+      }
+    }
+    expect(found).toBeGreaterThan(this.canaries.size / 4);
+    for (const branch of this.#branches) expect(await this.#profile.database.at(branch).integrity()).toBe("ok");
+  }
+
+  #pick<Value>(values: readonly Value[]): Value {
+    return values[Math.floor(this.#random() * values.length)]!;
+  }
+
+  async #act(): Promise<void> {
+    const branch = this.#pick(this.#branches);
+    const draw = this.#random();
+    const database = this.#profile.database.at(branch);
+    const n = Math.floor(this.#random() * 500);
+    if (draw < 0.5) return this.#ingest(branch);
+    if (draw < 0.6) return void (await ok(database.call("DataService.PutValue", { ns: "n", key: `k${n}`, value: Buffer.alloc(n * 4, n) })));
+    if (draw < 0.7) return void (await ok(database.call("DataService.InsertDocs", { coll: "c", docs: [{ n, text: "filler ".repeat(n) }] })));
+    if (draw < 0.75) return void (await ok(database.sql("CREATE TABLE IF NOT EXISTS t (n INTEGER PRIMARY KEY, x TEXT)", `INSERT INTO t (x) VALUES ('${"row ".repeat(n)}')`, `DELETE FROM t WHERE n % 3 = ${n % 3}`)));
+    const canary = this.#pick([...this.canaries.values()]);
+    if (draw < 0.82) return void (await this.#profile.at(branch).call("MemoryService.ForgetMemory", { id: canary.id }));
+    if (draw < 0.98 || canary.topic === undefined) return this.#erase(branch, { memory_id: canary.id });
+    return this.#erase(branch, { topic_key: canary.topic, type: "fact" });
+  }
+
+  async #ingest(branch: string): Promise<void> {
+    const word = `zq${(++this.#words).toString(16).padStart(8, "0")}${Math.floor(this.#random() * 2 ** 32).toString(16).padStart(8, "0")}x`;
+    const embedding = Array.from({ length: dimension }, () => this.#random() - 0.5);
+    const topic = this.#random() < 0.6 ? `topic ${Math.floor(this.#random() * 60)}` : undefined;
+    const said = `${word} and much besides `.repeat(1 + Math.floor(this.#random() ** 4 * 300));
+    const memory = {
+      type: "fact", summary: `somebody said ${word} once`, keywords: `said ${word}`, source: word, embedding, ...(topic === undefined ? {} : { topic_key: topic }),
+      content: { said }, ...(this.#random() < 0.3 ? { session_id: `session ${Math.floor(this.#random() * 20)}` } : {}),
+    };
+    const { body } = await ok(this.#profile.at(branch).call("MemoryService.Ingest", { memories: [memory] }));
+    const id: string = body.results[0].id;
+    this.canaries.set(id, { id, word, vector: bytesOfVector(embedding), topic, said });
+  }
+
+  async #erase(branch: string, target: object): Promise<void> {
+    const reply = await this.#profile.at(branch).erase(target);
+    if (reply.code === "not_found") return;
+    expect(reply.code, reply.message).toBe("ok");
+    for (const id of reply.body.memory_ids) this.#note(id);
+  }
+
+  #note(id: string): void {
+    const canary = this.canaries.get(id);
+    if (canary) this.erased.add(canary);
+  }
+}
+
+/** Everything that is stored below a directory, decompressed: each piece with its name. */
+async function* pieces(directory: string): AsyncGenerator<{ readonly name: string; readonly bytes: Buffer }> {
+  for (const name of readdirSync(directory, { recursive: true, encoding: "utf8" })) {
+    const path = join(directory, name);
+    if (!statSync(path, { throwIfNoEntry: false })?.isFile()) continue;
+    const bytes = readFileSync(path);
+    yield { name, bytes };
+    // The file store begins an object with the byte 1, and keeps the names of versions that were replaced.
+    if (bytes[0] !== 1) continue;
+    const object = bytes.subarray(1);
+    const segments = name.includes("/seg/") ? [object] : name.includes("/head/") ? decodeHead(object).tail.map((entry) => entry.bytes) : [];
+    for (const segment of segments) {
+      for (const { groups } of await decodeSegments(segment, inlinePress)) {
+        for (const { txid, images } of groups) for (const { page, bytes: image } of images) yield { name: `${name} txid ${txid} page ${page}`, bytes: Buffer.from(image) };
+      }
+    }
+  }
+}
+
+/** What is found of the canaries, by where; and how many other words, which shows that it looks. */
+async function search(directory: string, wanted: readonly Canary[]): Promise<{ readonly hits: readonly string[]; readonly others: number }> {
+  const words = new Map(wanted.map(({ word, id }) => [word, id]));
+  const wide = wanted.slice(-100).map(({ word }) => Buffer.from(word, "utf16le"));
+  const vectors = wanted.slice(-vectorsMax).map(({ vector }) => Buffer.from(vector.subarray(0, 32)));
+  const hits: string[] = [];
+  let others = 0;
+  for await (const { name, bytes } of pieces(directory)) {
+    for (const [word] of bytes.toString("latin1").matchAll(wordPattern)) {
+      const id = words.get(word);
+      if (id === undefined) others++;
+      else hits.push(`word of ${id} in ${name}`);
+    }
+    for (const needle of [...wide, ...vectors]) if (bytes.includes(needle)) hits.push(`bytes in ${name}`);
+  }
+  return { hits, others };
+}
+
+test(`F95: after ${operations} random operations and their erasures nothing is left of what was erased, and the rest is whole`, { timeout: 1_800_000 }, async () => {
+  const directory = temporaryDirectory();
+  const service = await startService({ SERVICE_GC_GRACE_SECS: "1" }, directory);
+  const profile = new ErasingProfile(service.wire("grpc"), "acme");
+  const life = new Life(profile, 7);
+  try {
+    // History is cut and collected all the while.
+    await profile.policy({ erasure: { grace_secs: 0 }, audit: { enabled: true } });
+    await life.run(operations);
+    await life.eraseEverywhere();
+    expect(life.erased.size).toBeGreaterThan(operations / 40);
+    for (const { id } of await profile.coupons()) {
+      const { receipt } = await profile.until(id, "completed");
+      expect(receipt.payload.evidence.traces.hits).toBe(0);
+    }
+    const { hits, others } = await search(directory, [...life.erased]);
+    expect(hits.slice(0, 10)).toEqual([]);
+    // It does find what is there to be found.
+    expect(others).toBeGreaterThan(operations / 10);
+    await life.expectRest();
+  } finally {
+    await service.close();
+  }
+  // Nor after an orderly stop, which closes every file.
+  expect((await search(directory, [...life.erased])).hits.slice(0, 10)).toEqual([]);
+});
