@@ -25,6 +25,8 @@ export const limits = {
   summaryBytesMax: 8 * KiB,
   keywordsBytesMax: 8 * KiB,
   contentBytesMax: 1 * MiB,
+  /** A filter reads the metadata of every memory that it is asked about. */
+  metadataBytesMax: 16 * KiB,
   /** How much of a content's text goes into the keyword index; longer texts are found by their beginning. */
   indexedTextBytesMax: 64 * KiB,
   ttlSecsMax: 10 * 365 * 86_400,
@@ -37,6 +39,12 @@ export const limits = {
   recallMax: 1000,
   /** Each channel of a recall offers at least this many candidates, and four times `k` when that is more. */
   recallPoolMin: 50,
+  memoriesListDefault: 50,
+  memoriesListMax: 1000,
+  /** Memories on one page of a list, all together, unless a single one has more: as much again in the binary form still fits what gRPC clients take. */
+  memoriesListBytesMax: 2 * MiB,
+  /** Memories that one page looks at to find those that meet its conditions, about 20 ms; the next page goes on. */
+  memoriesLooksMax: 5_000,
   /** Contents in one answer of recall or of the transcript, all together; more must be asked for in smaller parts. */
   contentsBytesMax: 32 * MiB,
   /** Sweeps delete at most this many rows a turn, so that a sweep never holds a database's queue for long. */
@@ -52,11 +60,53 @@ export const limits = {
   /** Vectors that stay are compared with those that are erased, up to this much of them: about half a second. */
   erasureComparedBytesMax: 512 * MiB,
 
+  // Embedding (ai/, service/embedding)
+  /** Text of one memory or turn that is embedded: 8,192 tokens at the very most, which hosted models take. */
+  embedTextBytesMax: 8 * KiB,
+  /** Texts, and bytes of text, in one request: well under what providers take, however a model counts tokens. */
+  embedBatchItemsMax: 128,
+  embedBatchBytesMax: 96 * KiB,
+  /** Requests to the embedder that are under way at once, and bytes of texts that wait for them; further ones go without vectors. */
+  embedRequestsMax: 4,
+  embedWaitingBytesMax: 64 * MiB,
+  /** How long a write or a recall waits for its vectors, and never longer than half of the time it has left. */
+  embedWriteMs: 10_000,
+  embedRecallMs: 3_000,
+  embedRequestMs: 5_000,
+  /** An attempt that had less time than this and ran out of it says nothing of the provider. */
+  embedPatienceMs: 1_000,
+  embedAttemptsMax: 3,
+  /** Requests of one call that a model does not take; halving 128 texts finds one that it does not with 8. */
+  embedRejectionsMax: 16,
+  /** The longest pause before the first repeat; it doubles with each. */
+  embedBackoffMs: 250,
+  /** An answer: 128 vectors of 4096 numbers of 24 digits each. */
+  embedAnswerBytesMax: 16 * MiB,
+  /** Failures in a row after which a provider is left alone, and for how long: it doubles with each failed probe. */
+  breakerFailures: 5,
+  breakerOpenMs: 1_000,
+  breakerOpenMsMax: 60_000,
+  /** Vectors that are made in one step of a backfill or of a reembed, and bytes of content that are read for it. */
+  embedStepItemsMax: 64,
+  embedStepBytesMax: 4 * MiB,
+  /** Rows that are looked at in one step. */
+  embedStepLooksMax: 2_000,
+  /** Vectors of another model that are removed in one step. */
+  embedRetiredRowsMax: 500,
+  /** Databases that wait for a backfill, and those that are remembered to need none. */
+  backfillsWaitingMax: 10_000,
+  backfillsCompleteMax: 100_000,
+  /** Pause between steps of a backfill, and after one that came to nothing. */
+  backfillPauseMs: 20,
+  backfillRetryMs: 2_000,
+
   // Transcript
   turnsDefault: 20,
   turnsMax: 1000,
   turnSearchDefault: 5,
   turnSearchMax: 1000,
+  /** Turns whose neighbours a search by words looks at, unless more are asked for: about 5 ms. */
+  turnSeedsMax: 500,
   sessionsDefault: 100,
   sessionsMax: 1000,
 
@@ -153,6 +203,7 @@ export const limits = {
   /** A read that has run for so long leaves one reader thread to those that have not. */
   sqlSliceMs: 100,
   cachedStatementsMax: 128,
+  cachedStatementCharsMax: 16 * KiB,
   hotHandlesDefault: 50_000,
   /** What an open database is counted as in memory, so that handles never outgrow half of it. */
   hotHandleBytes: 512 * KiB,
@@ -260,8 +311,10 @@ export const limits = {
   erasureBlockedLookMs: 600_000,
   /** Databases whose erasures a node carries on at once: each restores and scans a whole database. */
   erasureLooksMax: 2,
-  /** Erasures of one database that are carried on together. */
-  erasuresPerLookMax: 1_000,
+  /** Erasures of one database that are carried on together; those beyond wait for the next time. */
+  erasuresPerLookMax: 10_000,
+  /** Coupons that are read or written at once. */
+  couponsAtOnceMax: 16,
   /** Erasures in one answer, newest first. */
   erasuresListMax: 1_000,
   /** A state that proves an erasure is checked by SQLite too up to this size, on the engine's thread: about 0.2 s. */
@@ -405,6 +458,26 @@ export const limits = {
   keySetBytesMax: 256 * KiB,
   /** How long the address of a key set has for its answer. */
   keySetFetchMs: 10_000,
+
+  // Models that write (ai/assistant, service/ask, service/extract)
+  /** Calls of one model under way; each waits for seconds, and they must not take all of the node's places. */
+  assistantCallsMax: 64,
+  /** Attempts of one call, within its time. */
+  assistantAttemptsMax: 3,
+  /** The longest pause before the second attempt; it doubles with each. */
+  assistantBackoffMs: 500,
+  /** An answer of the provider, whatever is in it. */
+  assistantAnswerBytesMax: 1 * MiB,
+  /** What a model may write for one question, and for one extraction: its thinking counts too. */
+  askTokensMax: 8_192,
+  extractTokensMax: 16_384,
+  /** Content of one memory as a model sees it; a longer one is cut. */
+  askContentBytesMax: 16 * KiB,
+  /** All memories as a model sees them, about 60,000 tokens; the less relevant ones are left out. */
+  askMemoriesBytesMax: 256 * KiB,
+  /** Turns of one extraction, and their JSON: about 60,000 tokens. */
+  extractTurnsMax: 500,
+  extractTurnsBytesMax: 256 * KiB,
 
   // Object storage
   /** One attempt of a request must have its answer by then; an answer's body has as long again. */

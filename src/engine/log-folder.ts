@@ -155,7 +155,8 @@ export class LogFolder {
    * stays; `report` is told why a log could not be folded in.
    */
   close(report: (error: unknown) => void): void {
-    if (this.#unknownFrom !== undefined || !this.#isClean(report)) return this.#wal.closeKeeping(this.#connection);
+    const isClean = this.#isClean(report);
+    if (!isClean || this.#unknownFrom !== undefined) return this.#wal.closeKeeping(this.#connection);
     this.#wal.close();
     this.#connection.close();
   }

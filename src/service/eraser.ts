@@ -8,6 +8,7 @@
 import { ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
+import { Permits } from "../base/permits.ts";
 import { sleep, type Cancel, type World } from "../base/world.ts";
 import type { AuditLog } from "../control/audit-log.ts";
 import type { ErasureCoupons } from "../control/erasure-coupons.ts";
@@ -29,12 +30,10 @@ export interface EraserParts {
   readonly gcGraceMs: number;
 }
 
-/** What is held of an unfinished coupon. */
-export type Unfinished = Pick<ErasureCoupon, "id" | "uuid" | "branch" | "target" | "status" | "graceUntilMs">;
-
 /** A database with unfinished coupons. */
 interface Ward {
-  readonly coupons: Map<string, Unfinished>;
+  /** As they were when last seen, oldest first. Traces are read only when they are looked for. */
+  readonly coupons: Map<string, ErasureCoupon>;
   /** On world.monotonicMs(). */
   nextLookMs: number;
   looking: boolean;
@@ -47,6 +46,8 @@ export class Eraser {
   /** By uuid. */
   readonly #wards = new Map<string, Ward>();
   readonly #looks = new Set<Promise<void>>();
+  /** How many coupons are read or written at once. */
+  readonly #permits = new Permits(limits.couponsAtOnceMax);
   /** Carries out an erasure that was begun and not done. */
   readonly #carryOut: (coupon: ErasureCoupon) => Promise<void>;
   #cancelTick: Cancel = () => {};
@@ -71,19 +72,27 @@ export class Eraser {
   }
 
   /** The unfinished coupons of a database, oldest first. */
-  unfinished(uuid: string): readonly Unfinished[] {
+  unfinished(uuid: string): readonly ErasureCoupon[] {
     return [...(this.#wards.get(uuid)?.coupons.values() ?? [])];
   }
 
   /** Looks after the coupon from now on, as it stands. */
-  hold({ id, uuid, branch, target, status, graceUntilMs }: ErasureCoupon): void {
+  hold(coupon: ErasureCoupon): void {
     const { world } = this.#parts;
-    const ward = this.#wards.get(uuid) ?? { coupons: new Map(), nextLookMs: Infinity, looking: false, woken: false };
-    this.#wards.set(uuid, ward);
-    ward.coupons.set(id, { id, uuid, branch, target, status, graceUntilMs });
-    // One that is only begun has a caller, who is given time.
-    const dueInMs = status === "begun" ? limits.erasureBegunMs : Math.max(0, graceUntilMs - world.nowMs());
-    ward.nextLookMs = Math.min(ward.nextLookMs, world.monotonicMs() + dueInMs);
+    const ward = this.#wards.get(coupon.uuid) ?? { coupons: new Map(), nextLookMs: Infinity, looking: false, woken: false };
+    this.#wards.set(coupon.uuid, ward);
+    ward.coupons.set(coupon.id, coupon.status === "begun" || this.#isDue(coupon) ? coupon : { ...coupon, traces: undefined });
+    ward.nextLookMs = Math.min(ward.nextLookMs, world.monotonicMs() + this.#waitOf(coupon));
+  }
+
+  /** When the coupon is to be looked at first. One that is only begun has a caller, who is given time. */
+  #waitOf({ status, requestedAtMs, graceUntilMs }: ErasureCoupon): number {
+    const atMs = status === "begun" ? requestedAtMs + limits.erasureBegunMs : graceUntilMs;
+    return Math.max(0, atMs - this.#parts.world.nowMs());
+  }
+
+  #isDue({ status, graceUntilMs }: ErasureCoupon): boolean {
+    return status !== "begun" && graceUntilMs <= this.#parts.world.nowMs();
   }
 
   /** The coupon needs nobody any more. */
@@ -138,55 +147,50 @@ export class Eraser {
   }
 
   async #look(uuid: string, ward: Ward): Promise<void> {
-    const { engine, world } = this.#parts;
+    const { engine } = this.#parts;
     const woken = ward.woken;
     ward.woken = false;
-    const coupons = await this.#standing(ward);
-    const nowMs = world.nowMs();
-    const isDue = ({ graceUntilMs }: ErasureCoupon): boolean => graceUntilMs <= nowMs;
-    if (!coupons.some(isDue) && !woken) return this.#lookNext(ward, coupons, undefined);
+    for (const coupon of [...ward.coupons.values()]) if (coupon.status === "begun" && this.#waitOf(coupon) === 0) await this.#carryOut(coupon);
+    const due = [...ward.coupons.values()].filter((coupon) => this.#isDue(coupon)).slice(0, limits.erasuresPerLookMax);
+    if (due.length === 0 && !woken) return this.#lookNext(ward, new Set(), undefined);
+    await Promise.all(due.map((coupon) => this.#permits.run(() => this.#refresh(coupon))));
+    const coupons = [...ward.coupons.values()].filter(({ status }) => status !== "begun");
     const asked = coupons.map((coupon): ErasedCoupon => {
       const { id, memoryIds, points, traces } = coupon;
-      return { id, memoryIds, points, traces: traces ?? noTraces, isDue: isDue(coupon) };
+      return { id, memoryIds, points, traces: traces ?? noTraces, isDue: traces !== undefined };
     });
+    if (asked.length === 0) return this.#lookNext(ward, new Set(), undefined);
     // It restores, rewrites and scans a whole database: nobody waits for it.
     const { value } = await engine.branch({ uuid, branch: mainBranch }, { act: "expunge", coupons: asked }, { deadlineMs: Infinity });
-    for (const coupon of coupons) await this.#settle(coupon, value);
-    this.#lookNext(ward, coupons, value);
+    await Promise.all(coupons.map((coupon) => this.#permits.run(() => this.#settle(coupon, value))));
+    this.#lookNext(ward, new Set(asked.map(({ id }) => id)), value);
   }
 
-  /** The ward's coupons that have erased something, as they stand in object storage. */
-  async #standing(ward: Ward): Promise<ErasureCoupon[]> {
-    const standing: ErasureCoupon[] = [];
-    for (const held of [...ward.coupons.values()].slice(0, limits.erasuresPerLookMax)) {
-      const coupon = await this.#parts.coupons.get(held.uuid, held.id);
-      if (!coupon || coupon.status === "completed") this.letGo(held);
-      else if (coupon.status === "begun") await this.#carryOut(coupon);
-      else standing.push(coupon);
-    }
-    return standing;
+  /** The coupon with its traces, as it stands in object storage. */
+  async #refresh(held: ErasureCoupon): Promise<void> {
+    if (held.traces) return;
+    const coupon = await this.#parts.coupons.get(held.uuid, held.id);
+    if (!coupon || coupon.status === "completed") this.letGo(held);
+    else this.hold(coupon);
   }
 
-  #lookNext(ward: Ward, coupons: readonly ErasureCoupon[], expunged: Expunged | undefined): void {
+  #lookNext(ward: Ward, asked: ReadonlySet<string>, expunged: Expunged | undefined): void {
     const { world, gcGraceMs } = this.#parts;
     if (ward.woken) return;
-    const nowMs = world.nowMs();
-    const waits = [...ward.coupons.values()].map(({ id, status, graceUntilMs }) => {
-      if (status === "begun") return limits.erasureBegunMs;
+    const waits = [...ward.coupons.values()].map((coupon) => {
       // One that came meanwhile is looked at as soon as it is due.
-      if (graceUntilMs > nowMs || !coupons.some((coupon) => coupon.id === id)) return Math.max(0, graceUntilMs - nowMs);
-      return expunged?.blocked[id] ? limits.erasureBlockedLookMs : Math.min(Math.max(gcGraceMs, limits.erasureTickMs), limits.erasureLookAgainMs);
+      if (!this.#isDue(coupon) || !asked.has(coupon.id)) return this.#waitOf(coupon);
+      return expunged?.blocked[coupon.id] ? limits.erasureBlockedLookMs : Math.min(Math.max(gcGraceMs, limits.erasureTickMs), limits.erasureLookAgainMs);
     });
-    ward.nextLookMs = world.monotonicMs() + Math.min(...waits);
+    ward.nextLookMs = world.monotonicMs() + waits.reduce((least, waitMs) => Math.min(least, waitMs), Infinity);
   }
 
   /** Writes down what the engine found of the coupon. */
   async #settle(coupon: ErasureCoupon, { blocked, clean, waitingFor, evidence }: Expunged): Promise<void> {
-    const { coupons, world } = this.#parts;
+    const { coupons } = this.#parts;
     const blockedBy = blocked[coupon.id];
     if (clean.includes(coupon.id) && evidence) return this.#complete(coupon, evidence);
-    const isDue = coupon.graceUntilMs <= world.nowMs();
-    const found = { blockedBy, waitingFor: blockedBy || !isDue ? undefined : waitingFor };
+    const found = { blockedBy, waitingFor: blockedBy || coupon.traces === undefined ? undefined : waitingFor };
     if (JSON.stringify(found) === JSON.stringify({ blockedBy: coupon.blockedBy, waitingFor: coupon.waitingFor })) return;
     const changed = await coupons.change(coupon.uuid, coupon.id, (now) => ({ ...now, status: blockedBy ? "blocked" : "pending", ...found }));
     if (changed) this.hold(changed);

@@ -11,7 +11,7 @@ import { limits } from "../base/limits.ts";
 import type { CallOptions } from "../engine/client.ts";
 import type { Answer, Target } from "../engine/protocol.ts";
 import type { ErasureCoupon, ErasureTarget } from "../format/erasure-coupon.ts";
-import { Eraser, type EraserParts, type Unfinished } from "./eraser.ts";
+import { Eraser, type EraserParts } from "./eraser.ts";
 
 /** What is to be erased, and where. */
 export interface ErasureRequest {
@@ -99,7 +99,7 @@ export class Erasures {
     throw new ServiceError("not_found", "no erasure has this id");
   }
 
-  #sameAs({ uuid, branch }: Target, erase: ErasureTarget): Unfinished | undefined {
+  #sameAs({ uuid, branch }: Target, erase: ErasureTarget): ErasureCoupon | undefined {
     const asked = keyOf({ uuid, branch }, erase);
     return this.#eraser.unfinished(uuid).findLast((one) => keyOf(one, one.target) === asked);
   }

@@ -184,7 +184,7 @@ test(`F95: after ${operations} random operations and their erasures nothing is l
     await life.eraseEverywhere();
     expect(life.erased.size).toBeGreaterThan(operations / 40);
     for (const { id } of await profile.coupons()) {
-      const { receipt } = await profile.until(id, "completed");
+      const { receipt } = await profile.until(id, "completed", 60_000 + 60 * operations);
       expect(receipt.payload.evidence.traces.hits).toBe(0);
     }
     const { hits, others } = await search(directory, [...life.erased]);

@@ -62,8 +62,8 @@ export class ErasingProfile {
   }
 
   /** The coupon once it has the status. */
-  async until(id: string, status: string): Promise<any> {
-    const lastMs = performance.now() + patienceMs;
+  async until(id: string, status: string, waitMs = patienceMs): Promise<any> {
+    const lastMs = performance.now() + waitMs;
     for (;;) {
       const coupon = await this.coupon(id);
       if (coupon.status === status) return coupon;
