@@ -6,7 +6,7 @@ export default defineConfig({
     pool: "forks",
     // Most files wait for processes of their own or for a disk: a worker for every core, though one is the default on two.
     maxWorkers: "100%",
-    testTimeout: 30_000,
+    testTimeout: 60_000,
     hookTimeout: 60_000,
   },
 });

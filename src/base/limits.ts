@@ -2,6 +2,7 @@
  * Every bound of the service, with its unit and its reason. A list, queue, loop or string without a line here is a defect.
  * Bounds that an operator may move are variables (server/config) whose defaults stand here.
  */
+import { modelLimits } from "./model-limits.ts";
 
 const KiB = 1024;
 const MiB = 1024 * KiB;
@@ -35,13 +36,15 @@ export const limits = {
   recallQueryBytesMax: 16 * KiB,
   /** Distinct query terms after stop words; further ones are ignored, as they no longer move a ranking. */
   recallTermsMax: 64,
+  /** Texts of memories in which one recall looks how closely the words of the query stand together: about 20 ms. */
+  passageBytesMax: 1 * MiB,
   recallDefault: 8,
   recallMax: 1000,
   /** Each channel of a recall offers at least this many candidates, and four times `k` when that is more. */
   recallPoolMin: 50,
   memoriesListDefault: 50,
   memoriesListMax: 1000,
-  /** Memories on one page of a list, all together, unless a single one has more: as much again in the binary form still fits what gRPC clients take. */
+  /** Memories on one page of a list, all together, unless a single one has more: common gRPC clients take 4 MiB, and JSON grows in the binary form. */
   memoriesListBytesMax: 2 * MiB,
   /** Memories that one page looks at to find those that meet its conditions, about 20 ms; the next page goes on. */
   memoriesLooksMax: 5_000,
@@ -57,48 +60,8 @@ export const limits = {
   erasureMemoriesMax: 10_000,
   /** Windows of erased data that are remembered until it is proven to be gone, 20 bytes each. */
   erasureTraceWindowsMax: 32_768,
-  /** Vectors that stay are compared with those that are erased, up to this much of them: about half a second. */
-  erasureComparedBytesMax: 512 * MiB,
-
-  // Embedding (ai/, service/embedding)
-  /** Text of one memory or turn that is embedded: 8,192 tokens at the very most, which hosted models take. */
-  embedTextBytesMax: 8 * KiB,
-  /** Texts, and bytes of text, in one request: well under what providers take, however a model counts tokens. */
-  embedBatchItemsMax: 128,
-  embedBatchBytesMax: 96 * KiB,
-  /** Requests to the embedder that are under way at once, and bytes of texts that wait for them; further ones go without vectors. */
-  embedRequestsMax: 4,
-  embedWaitingBytesMax: 64 * MiB,
-  /** How long a write or a recall waits for its vectors, and never longer than half of the time it has left. */
-  embedWriteMs: 10_000,
-  embedRecallMs: 3_000,
-  embedRequestMs: 5_000,
-  /** An attempt that had less time than this and ran out of it says nothing of the provider. */
-  embedPatienceMs: 1_000,
-  embedAttemptsMax: 3,
-  /** Requests of one call that a model does not take; halving 128 texts finds one that it does not with 8. */
-  embedRejectionsMax: 16,
-  /** The longest pause before the first repeat; it doubles with each. */
-  embedBackoffMs: 250,
-  /** An answer: 128 vectors of 4096 numbers of 24 digits each. */
-  embedAnswerBytesMax: 16 * MiB,
-  /** Failures in a row after which a provider is left alone, and for how long: it doubles with each failed probe. */
-  breakerFailures: 5,
-  breakerOpenMs: 1_000,
-  breakerOpenMsMax: 60_000,
-  /** Vectors that are made in one step of a backfill or of a reembed, and bytes of content that are read for it. */
-  embedStepItemsMax: 64,
-  embedStepBytesMax: 4 * MiB,
-  /** Rows that are looked at in one step. */
-  embedStepLooksMax: 2_000,
-  /** Vectors of another model that are removed in one step. */
-  embedRetiredRowsMax: 500,
-  /** Databases that wait for a backfill, and those that are remembered to need none. */
-  backfillsWaitingMax: 10_000,
-  backfillsCompleteMax: 100_000,
-  /** Pause between steps of a backfill, and after one that came to nothing. */
-  backfillPauseMs: 20,
-  backfillRetryMs: 2_000,
+  /** Vectors that stay are compared with those that are erased, up to this much of them: a few milliseconds. */
+  erasureComparedBytesMax: 1 * MiB,
 
   // Transcript
   turnsDefault: 20,
@@ -327,6 +290,8 @@ export const limits = {
   lateOrphansMs: 3_600_000,
   /** How long a node that stops waits for an erasure to come to a step that the next run can go on from. */
   erasureStopMs: 2_000,
+  /** How long an engine thread that stops waits for packs and base images that are being made. */
+  upkeepStopMs: 2_000,
   /** Databases whose retention a thread remembers; one that is forgotten is said again by the database's next call. */
   retentionsHeldMax: 100_000,
 
@@ -459,25 +424,8 @@ export const limits = {
   /** How long the address of a key set has for its answer. */
   keySetFetchMs: 10_000,
 
-  // Models that write (ai/assistant, service/ask, service/extract)
-  /** Calls of one model under way; each waits for seconds, and they must not take all of the node's places. */
-  assistantCallsMax: 64,
-  /** Attempts of one call, within its time. */
-  assistantAttemptsMax: 3,
-  /** The longest pause before the second attempt; it doubles with each. */
-  assistantBackoffMs: 500,
-  /** An answer of the provider, whatever is in it. */
-  assistantAnswerBytesMax: 1 * MiB,
-  /** What a model may write for one question, and for one extraction: its thinking counts too. */
-  askTokensMax: 8_192,
-  extractTokensMax: 16_384,
-  /** Content of one memory as a model sees it; a longer one is cut. */
-  askContentBytesMax: 16 * KiB,
-  /** All memories as a model sees them, about 60,000 tokens; the less relevant ones are left out. */
-  askMemoriesBytesMax: 256 * KiB,
-  /** Turns of one extraction, and their JSON: about 60,000 tokens. */
-  extractTurnsMax: 500,
-  extractTurnsBytesMax: 256 * KiB,
+  // Outside models (ai/)
+  ...modelLimits,
 
   // Object storage
   /** One attempt of a request must have its answer by then; an answer's body has as long again. */

@@ -41,7 +41,7 @@ export class BranchActs {
   }
 
   async #act(database: Database, target: Target, act: Exclude<BranchAct, { act: "delete" | "rewind" | "expunge" }>, minTxid: number, deadlineMs: number): Promise<Answer<BranchResults[BranchAct["act"]]>> {
-    const { branches } = this.#options;
+    const { branches, parts } = this.#options;
     const refusal = database.refusalOfMinTxid(minTxid);
     if (refusal) throw refusal;
     switch (act.act) {
@@ -59,7 +59,7 @@ export class BranchActs {
         this.#options.leftBehind(target.uuid);
         return answerOf(database, undefined);
       case "erase":
-        return eraseTarget(database, act, deadlineMs);
+        return eraseTarget(database, act, (await parts.catalogs.get(target.uuid))?.branches ?? [], deadlineMs);
     }
   }
 

@@ -12,7 +12,7 @@ import { assert } from "../base/assert.ts";
 import { StoreError } from "../base/errors.ts";
 import type { World } from "../base/world.ts";
 import type { CatalogBranch } from "../format/catalog.ts";
-import type { ErasurePoint } from "../format/erasure-coupon.ts";
+import type { Ancestor, ErasurePoint } from "../format/erasure-coupon.ts";
 import type { Head, TailSegment } from "../format/head.ts";
 import type { History } from "../format/history.ts";
 import type { Press } from "../format/press.ts";
@@ -56,15 +56,29 @@ function boundOf(branches: readonly CatalogBranch[], point: ErasurePoint, branch
   let at = point.branchId;
   // Forks take their parent's ids on, so a bound of a descendant is one of its ancestors too, if not the best one.
   let bound = point.txid;
+  const noted = [...(point.ancestors ?? [])];
   for (;;) {
     if (at === branchId) return bound;
+    const ancestor = noted.shift();
+    if (ancestor) {
+      ({ branchId: at, forkTxid: bound } = ancestor);
+      continue;
+    }
     const branch = branches.find(({ id }) => id === at);
-    // A deleted branch does not say any more where it came from: any branch may be its ancestor.
+    // One that was deleted before the erasure does not say any more where it came from: any branch may be its ancestor.
     if (!branch) return bound;
     if (!branch.parent) return 0;
     bound = branch.parent.forkTxid;
     at = branch.parent.id;
   }
+}
+
+/** The branches that this one came from, as far as those that exist tell, nearest first. */
+export function ancestorsOf(branches: readonly CatalogBranch[], branchId: string): readonly Ancestor[] {
+  const found: Ancestor[] = [];
+  const parentOf = (id: string): CatalogBranch["parent"] => branches.find((branch) => branch.id === id)?.parent;
+  for (let parent = parentOf(branchId); parent; parent = parentOf(parent.id)) found.push({ branchId: parent.id, forkTxid: parent.forkTxid });
+  return found;
 }
 
 /** The line's first state that is not below `txid`, or undefined when it has none. */

@@ -134,6 +134,7 @@ export class Engine {
     this.#closing = true;
     this.#cancelHousekeeping();
     await this.#chores.idle();
+    await this.#upkeep.close();
     await this.#registry.closeAll();
     // A build that was abandoned has then deleted its files.
     await this.#vectorPool.idle();

@@ -15,6 +15,8 @@ import type { Press } from "../format/press.ts";
 import type { ErasureEvidence } from "../format/erasure-coupon.ts";
 import { decodeFrame, readSegmentIndexes, type SegmentIndex } from "../format/segment.ts";
 import { TraceSearch } from "../format/traces.ts";
+import { strayMetadata } from "../model/memory-metadata.ts";
+import { strayTurnText } from "../model/turn-text.ts";
 import { readState } from "../model/schema.ts";
 import type { Connection } from "../sqlite/connection.ts";
 import type { Collector, Survey } from "./collector.ts";
@@ -156,10 +158,12 @@ function leftoverIn(connection: Connection): string | undefined {
   const strays = {
     "indexed text without its memory": "SELECT 1 FROM __service_memory_text_content WHERE id NOT IN (SELECT row FROM __service_memory) LIMIT 1",
     "provenance without its memory": "SELECT 1 FROM __service_memory_provenance WHERE memory NOT IN (SELECT row FROM __service_memory) LIMIT 1",
+    "metadata without its memory": strayMetadata(connection),
+    "words without their turn": strayTurnText(connection),
     "a vector without its memory": `SELECT 1 FROM __service_vector JOIN __service_vector_space USING (space)
       WHERE kind = 'memory' AND owner NOT IN (SELECT row FROM __service_memory) LIMIT 1`,
   };
-  return Object.entries(strays).find(([, sql]) => connection.get(sql) !== undefined)?.[0];
+  return Object.entries(strays).find(([, sql]) => sql !== undefined && connection.get(sql) !== undefined)?.[0];
 }
 
 /** One pass over objects. */

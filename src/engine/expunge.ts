@@ -77,11 +77,22 @@ export class Expunger {
       if (!catalog || catalog.deletedAtMs !== undefined) return this.#ofDeleted(uuid, coupons);
       await this.#options.removeExpired(uuid);
       const branches = (await this.#options.parts.catalogs.get(uuid))?.branches ?? [];
-      const standing = await this.#ship(uuid, branches, coupons, deadlineMs);
-      const plan = await planCuts({ place: this.#place(uuid), known: this.#known }, branches, standing, coupons);
+      const look = async (): Promise<{ readonly standing: readonly StandingBranch[]; readonly plan: CutPlan }> => {
+        const standing = await this.#ship(uuid, branches, coupons, deadlineMs);
+        return { standing, plan: await planCuts({ place: this.#place(uuid), known: this.#known }, branches, standing, coupons) };
+      };
+      const { standing, plan } = await look();
       if (plan.ready.length === 0) return answer(plan, undefined, undefined);
-      // What was cut is looked at once more with everything shipped: only a run that finds nothing to cut goes on.
-      if (await this.#cut(uuid, standing, plan)) continue;
+      if (uncut(standing, plan).length > 0) {
+        // A job under way may end the very lines that were looked at: it is waited for, and then all is looked at anew. What
+        // was cut is looked at once more with everything shipped: only a run that finds nothing to cut goes on.
+        const heads = standing.map(({ head }) => head);
+        await this.#options.upkeep.exclusively(heads, async () => {
+          const now = await look();
+          await this.#cut(uuid, now.standing, now.plan);
+        });
+        continue;
+      }
       const outcome = await this.#prove(uuid, standing, plan, deadlineMs);
       if (typeof outcome === "string") return answer(plan, outcome, undefined);
       if (!(await this.#isUnchanged(uuid, standing))) continue;
@@ -111,33 +122,31 @@ export class Expunger {
     return standing;
   }
 
-  /** Cuts what is to be cut; says whether it was anything. */
-  async #cut(uuid: string, standing: readonly StandingBranch[], { beginnings }: CutPlan): Promise<boolean> {
-    const { upkeep, parts, scratchDirectory, bytesPut, leftBehind } = this.#options;
+  /** Cuts what is to be cut. Whoever calls it keeps packing and new base images from the branches. */
+  async #cut(uuid: string, standing: readonly StandingBranch[], plan: CutPlan): Promise<void> {
+    const { parts, scratchDirectory, bytesPut, leftBehind } = this.#options;
     const source = parts.source(uuid);
-    const clean = new Set(standing.flatMap(({ id, past }) => cleanObjects(past, beginnings.get(id)!)));
-    let changed = false;
-    for (const { id, head, past } of standing) {
-      const own = beginnings.get(id)!;
-      if (isCut(past, own, clean)) continue;
-      changed = true;
-      const putImages: CuttingParts["putImages"] = async (plan, newId) => (await writeImages(source, plan, scratchDirectory, id, newId)).refs;
-      const check: CuttingParts["check"] = (plan) => withRestored(this.#place(uuid), plan, async () => {});
-      await upkeep.exclusively(head, () => cutBranch({ source, world: parts.world, putImages, check, bytesPut }, head, past, own, clean));
+    const clean = cleanIn(standing, plan);
+    for (const { id, head, past } of uncut(standing, plan)) {
+      const putImages: CuttingParts["putImages"] = async (state, newId) => (await writeImages(source, state, scratchDirectory, id, newId)).refs;
+      const check: CuttingParts["check"] = (state) => withRestored(this.#place(uuid), state, async () => {});
+      await cutBranch({ source, world: parts.world, putImages, check, bytesPut }, head, past, plan.beginnings.get(id)!, clean);
     }
-    if (changed) leftBehind(uuid);
-    return changed;
+    leftBehind(uuid);
   }
 
   /** How it is proven that the plan's erasures have left nothing; or why it is not, in words. */
   async #prove(uuid: string, standing: readonly StandingBranch[], { ready }: CutPlan, deadlineMs: number): Promise<ErasureEvidence | string> {
-    const { parts, notice, collector } = this.#options;
+    const { parts, notice, collector, upkeep } = this.#options;
     const prover = new Prover(this.#place(uuid), collector);
+    // A branch that was deleted may still have one, which restores and puts what the branch held.
+    await upkeep.over(uuid);
     if (!(await this.#collect(uuid, standing, prover))) return "the collection of old objects";
-    const store = await parts.source(uuid).store.purgeVersions(databasePrefix(uuid));
-    if (store.locked > 0) return "versions of objects that the store's object lock keeps";
     const local = await this.#scrub(uuid, standing, deadlineMs);
     if (local === undefined) return "a local file that is not shipped yet";
+    // After the scrub, which waits for whatever was being shipped: an object of before the cut may have come and gone meanwhile.
+    const store = await parts.source(uuid).store.purgeVersions(databasePrefix(uuid));
+    if (store.locked > 0) return "versions of objects that the store's object lock keeps";
     const proof = await prover.prove(standing.map(({ name, past }) => ({ name, past })), ready);
     if (proof.kind === "uncollected") return "the collection of old objects";
     if (proof.kind === "residue") {
@@ -167,16 +176,15 @@ export class Expunger {
     const { registry, parts, databasesDirectory } = this.#options;
     const untilMs = Math.min(deadlineMs, parts.world.monotonicMs() + limits.scrubWaitMs);
     const ids = new Set(standing.map(({ id }) => id));
-    const { removed, unshipped, directories } = await registry.between(uuid, (open) => removeUnused(databasesDirectory, uuid, open, ids));
-    for (const directory of directories) await parts.source(uuid).disk.syncDirectory(directory);
-    if (unshipped > 0) return undefined;
-    let scrubbed = 0;
-    for (const database of [...registry.databases()]) {
-      if (database.opened.uuid !== uuid || database.poisoned) continue;
-      await database.scrub(untilMs);
-      scrubbed++;
-    }
-    return { files_scrubbed: scrubbed, files_removed: removed };
+    await registry.retireOthers(uuid, ids);
+    return registry.between(uuid, async (open) => {
+      const { removed, unshipped, directories } = removeUnused(databasesDirectory, uuid, new Set(open.map(({ path }) => path)), ids);
+      if (unshipped > 0) return undefined;
+      // All in this very step, as that holds them open: one that closed before its turn would be neither removed nor cleaned.
+      await Promise.all(open.map((database) => database.scrub(untilMs)));
+      for (const directory of directories) await parts.source(uuid).disk.syncDirectory(directory);
+      return { files_scrubbed: open.length, files_removed: removed };
+    });
   }
 
   /** Whether the branches are still the same ones: what was forked meanwhile has not been looked at. */
@@ -189,14 +197,13 @@ export class Expunger {
   async #ofDeleted(uuid: string, coupons: readonly ErasedCoupon[]): Promise<Expunged> {
     const { registry, parts, databasesDirectory } = this.#options;
     const { store } = parts.source(uuid);
-    const due = coupons.filter(({ isDue }) => isDue);
-    const plan = { blocked: {}, ready: due, waiting: [] };
-    if (due.length === 0) return answer(plan, undefined, undefined);
+    // Nothing can be undone any more, whatever graces still run.
+    const plan = { blocked: {}, ready: coupons, waiting: [] };
     const { objects } = await store.list(databasePrefix(uuid), { limit: 1 });
     if (objects.length > 0) return answer(plan, "the deleted database's objects are being removed", undefined);
     const versions = await store.purgeVersions(databasePrefix(uuid));
     if (versions.locked > 0) return answer(plan, "versions of objects that the store's object lock keeps", undefined);
-    const { removed } = await registry.between(uuid, (open) => removeUnused(databasesDirectory, uuid, open, new Set()));
+    const { removed } = await registry.between(uuid, async (open) => removeUnused(databasesDirectory, uuid, new Set(open.map(({ path }) => path)), new Set()));
     await registry.drop(uuid);
     const nothing: StoreEvidence = {
       objects: { listed: 0, live: 0, scanned: 0, bytes: 0 }, heads_checked: 0, catalogs_checked: 0, pages_scanned: 0,
@@ -213,7 +220,19 @@ function withSurroundings(evidence: StoreEvidence, store: { versioned: boolean; 
 function answer(plan: Pick<CutPlan, "blocked" | "ready" | "waiting">, waitingFor: string | undefined, evidence: ErasureEvidence | undefined): Expunged {
   const clean = evidence ? plan.ready.map(({ id }) => id) : [];
   const blocked: Record<string, ErasureBlockers> = plan.blocked;
-  return { blocked, clean, evidence, waitingFor: waitingFor ?? (plan.waiting.length > 0 ? "another erasure's grace" : undefined) };
+  const mayChangeSoon = waitingFor !== undefined;
+  return { blocked, clean, evidence, mayChangeSoon, waitingFor: waitingFor ?? (plan.waiting.length > 0 ? "another erasure's grace" : undefined) };
+}
+
+/** Ids of the objects that the cuts leave as they are. */
+function cleanIn(standing: readonly StandingBranch[], { beginnings }: CutPlan): ReadonlySet<string> {
+  return new Set(standing.flatMap(({ id, past }) => cleanObjects(past, beginnings.get(id)!)));
+}
+
+/** The branches whose lines do not begin as they should. */
+function uncut(standing: readonly StandingBranch[], plan: CutPlan): readonly StandingBranch[] {
+  const clean = cleanIn(standing, plan);
+  return standing.filter(({ id, past }) => !isCut(past, plan.beginnings.get(id)!, clean));
 }
 
 /** Which of the memories the branch holds as live content. */

@@ -85,6 +85,8 @@ export interface Expunged {
   readonly clean: readonly string[];
   /** Why the other due and unblocked coupons are not clean yet, in words for the coupon's reader; undefined when there are none. */
   readonly waitingFor: string | undefined;
+  /** Whether that may be over soon by itself. Another erasure's grace has its own time. */
+  readonly mayChangeSoon: boolean;
   /** How it was proven; present when `clean` names a coupon. */
   readonly evidence: ErasureEvidence | undefined;
 }
@@ -110,7 +112,7 @@ export interface BranchResults {
   /** The answer's own txid is the rewind's. */
   readonly rewind: { readonly rewoundTo: number };
   /** The answer's own txid is the erasure's. `found` is false when a memory or topic is unknown: then nothing was changed. */
-  readonly erase: { readonly found: boolean; readonly memoryIds: readonly string[]; readonly traces: Traces; readonly branchId: string };
+  readonly erase: { readonly found: boolean; readonly memoryIds: readonly string[]; readonly traces: Traces } & Pick<ErasurePoint, "branchId" | "ancestors">;
   readonly expunge: Expunged;
 }
 

@@ -128,8 +128,16 @@ export class Registry {
     throw outcome?.error;
   }
 
-  /** Runs `act` at an instant at which no branch of the database opens or closes, with the paths of those that are open. */
-  async between<Value>(uuid: string, act: (open: ReadonlySet<string>) => Value): Promise<Value> {
+  /** Closes what is open of the database's branches that do not exist any more: one that was in use when it was to be closed stays open. */
+  async retireOthers(uuid: string, branchIds: ReadonlySet<string>): Promise<void> {
+    for (const [key, { opened }] of [...this.#open]) {
+      if (opened.uuid !== uuid || branchIds.has(opened.branchId)) continue;
+      await this.#close(key, async () => this.#options.dockyard.removeBranch(uuid, opened.branchId), opened.branchId);
+    }
+  }
+
+  /** Begins `act` at an instant at which no branch of the database opens or closes, with those that are open. */
+  async between<Value>(uuid: string, act: (open: readonly Database[]) => Promise<Value>): Promise<Value> {
     const isOwn = (key: string): boolean => key.startsWith(`${uuid}/`);
     for (;;) {
       const busy = this.#busy.entries().find(([key]) => isOwn(key));
@@ -137,8 +145,7 @@ export class Registry {
       // Whether it opens or fails is of no interest here: it is looked again.
       await busy[1].catch(() => {});
     }
-    const open = [...this.#open].filter(([key]) => isOwn(key)).map(([, database]) => database.path);
-    return act(new Set(open));
+    return act([...this.#open].filter(([key]) => isOwn(key)).map(([, database]) => database));
   }
 
   /** Every open database, least recently used first. */

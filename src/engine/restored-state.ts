@@ -11,6 +11,7 @@ import type { World } from "../base/world.ts";
 import { pageBytes } from "../format/pages.ts";
 import { framePages } from "../format/segment.ts";
 import { TraceSearch, windowBytes } from "../format/traces.ts";
+import { vectorWindows } from "../model/erasure-traces.ts";
 import { Connection } from "../sqlite/connection.ts";
 import type { Plan } from "./lines.ts";
 import type { PageSource } from "./pool-objects.ts";
@@ -55,12 +56,10 @@ export function holdsMemories(connection: Connection, coupons: readonly Pick<Era
   return connection.get("SELECT 1 FROM __service_memory WHERE id IN (SELECT value FROM json_each(?)) LIMIT 1", idsJson(coupons)) !== undefined;
 }
 
-/** Runs the search over every vector that the database holds as live content, and gives the windows that it finds. */
+/** Runs the search over the windows of every vector that the database holds as live content, that of its row among them, and gives those that it finds. */
 export function windowsOfVectors(connection: Connection, search: TraceSearch): ReadonlySet<string> {
   const windows = new Set<string>();
-  for (const { embedding } of connection.prepared("SELECT embedding FROM __service_vector").iterate() as Iterable<{ embedding: Uint8Array }>) {
-    search.search(embedding, (_, offset) => windows.add(windowAt(embedding, offset)));
-  }
+  for (const window of vectorWindows({ connection })) search.search(window, () => windows.add(windowAt(window, 0)));
   return windows;
 }
 

@@ -7,6 +7,7 @@
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Permits } from "../base/permits.ts";
+import { sleep } from "../base/world.ts";
 import { Fenced, type BranchHead } from "./branch-head.ts";
 import type { BranchParts } from "./branches.ts";
 import { changeHistory, withLine } from "./histories.ts";
@@ -28,8 +29,11 @@ export class Upkeep {
   readonly #options: UpkeepOptions;
   /** The job of each branch that has one; settles when it is over, and never fails. */
   readonly #busy = new WeakMap<BranchHead, Promise<void>>();
+  /** Every job that has not ended, those of branches that are gone included. */
+  readonly #jobs = new Set<{ readonly uuid: string; readonly over: Promise<void> }>();
   /** Objects that were found rotten or missing: nothing is made of them, and what lies beside them is kept short without them. */
   readonly #rotten = new Set<string>();
+  #closing = false;
 
   constructor(options: UpkeepOptions) {
     this.#options = options;
@@ -37,23 +41,39 @@ export class Upkeep {
 
   /** Begins what is due for the branch, unless something is under way already. */
   consider(head: BranchHead): void {
-    if (this.#busy.has(head) || head.fenced || (packDue(head.now, this.#rotten) === undefined && this.#rebasePlan(head) === undefined)) return;
+    if (this.#closing || this.#busy.has(head) || head.fenced || (packDue(head.now, this.#rotten) === undefined && this.#rebasePlan(head) === undefined)) return;
     this.#begin(head, () => this.#work(head));
   }
 
   /** Lets go of the lines that neither the window nor a checkpoint needs. */
   trim(head: BranchHead): void {
-    if (this.#busy.has(head) || head.fenced || head.now.history === undefined) return;
+    if (this.#closing || this.#busy.has(head) || head.fenced || head.now.history === undefined) return;
     this.#begin(head, () => this.#trim(head));
   }
 
-  /** Keeps every job from the branch while `act` runs on it, which takes one's place. */
-  async exclusively<Value>(head: BranchHead, act: () => Promise<Value>): Promise<Value> {
-    for (let job = this.#busy.get(head); job; job = this.#busy.get(head)) await job;
+  /** Keeps every job from the branches while `act` runs on them, which takes one's place. */
+  async exclusively<Value>(heads: readonly BranchHead[], act: () => Promise<Value>): Promise<Value> {
+    const jobs = (): Promise<void>[] => heads.flatMap((head) => this.#busy.get(head) ?? []);
+    while (jobs().length > 0) await Promise.all(jobs());
     const acting = this.#options.permits.run(act);
-    const over = (): void => void this.#busy.delete(head);
-    this.#busy.set(head, acting.then(over, over));
+    const over = (): void => {
+      for (const head of heads) this.#busy.delete(head);
+    };
+    const done = acting.then(over, over);
+    for (const head of heads) this.#busy.set(head, done);
     return acting;
+  }
+
+  /** Resolves when the jobs that the database has now are over: what they restore and put may be of states that are gone since. */
+  async over(uuid: string): Promise<void> {
+    await Promise.all([...this.#jobs].filter((job) => job.uuid === uuid).map(({ over }) => over));
+  }
+
+  /** Begins nothing more, and waits a moment for what is under way: what does not end leaves files that the next start removes. */
+  async close(): Promise<void> {
+    this.#closing = true;
+    const jobs = [...this.#jobs].map(({ over }) => over);
+    if (jobs.length > 0) await Promise.race([Promise.all(jobs), sleep(this.#options.parts.world, limits.upkeepStopMs)]);
   }
 
   #begin(head: BranchHead, job: () => Promise<void>): void {
@@ -69,7 +89,10 @@ export class Upkeep {
       })
       .finally(() => {
         this.#busy.delete(head);
+        this.#jobs.delete(begun);
       });
+    const begun = { uuid, over: done };
+    this.#jobs.add(begun);
     this.#busy.set(head, done);
   }
 

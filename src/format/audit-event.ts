@@ -38,6 +38,7 @@ export const auditActions = [
   "memory.forget",
   "memory.session_end",
   "memory.recall",
+  "memory.list",
   "memory.get",
   "memory.ask",
   "ai.extract",

@@ -14,7 +14,7 @@
  * | status        | string  | `begun`, `pending`, `blocked` or `completed`                                       |
  * | memory_ids    | array   | the memories that were erased                                                      |
  * | requested_at, grace_until | integer | Unix ms                                                                |
- * | points        | array   | `{branch, branch_id, txid}`: where it was erased                                   |
+ * | points        | array   | `{branch, branch_id, txid, ancestors}`: where it was erased; `ancestors`, if it came from others: `{branch_id, fork_txid}`, nearest first |
  * | blocked_by    | object  | `{checkpoints, branches}`; on blocked coupons only                                 |
  * | waiting_for   | string  | why it is not further; never on completed ones                                     |
  * | traces        | object  | `{key, windows, windows_total}`, bytes as base64; on pending and blocked ones, and maybe on begun ones |
@@ -56,6 +56,14 @@ export interface ErasurePoint {
   /** The name may have gone to another branch since. */
   readonly branchId: string;
   readonly txid: number;
+  /** The branches that it came from, nearest first: it may be deleted when somebody wants to know which others can have had the data. */
+  readonly ancestors?: readonly Ancestor[] | undefined;
+}
+
+/** A branch that another one came from, maybe by way of others, and the transaction id at which it was left. */
+export interface Ancestor {
+  readonly branchId: string;
+  readonly forkTxid: number;
 }
 
 /** What keeps erased data in history. */
@@ -135,6 +143,8 @@ const isBase64 = matching(/^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-
 const isNames = listOf(isText, limits.erasureBlockersMax);
 
 /** The members that every coupon has, and those that some have. */
+const isId = (value: unknown): boolean => isText(value) && isBranchId(value);
+
 const isRecord = shapeOf({
   v: oneOf(formatVersion),
   nonce: matching(/^[0-9a-f]{32}$/),
@@ -147,13 +157,20 @@ const isRecord = shapeOf({
   memory_ids: listOf(isMemoryId, limits.erasureMemoriesMax),
   requested_at: isTimeMs,
   grace_until: isTimeMs,
-  points: listOf(shapeOf({ branch: isText, branch_id: (id) => isText(id) && isBranchId(id), txid: isCount }), limits.branchesMax),
+  points: listOf(shapeOf({ branch: isText, branch_id: isId, txid: isCount, ancestors: maybe(listOf(shapeOf({ branch_id: isId, fork_txid: isCount }), limits.branchesMax)) }), limits.branchesMax),
   blocked_by: maybe(shapeOf({ checkpoints: isNames, branches: isNames })),
   waiting_for: maybe(isText),
   traces: maybe(shapeOf({ key: isBase64, windows: isBase64, windows_total: isCount })),
   completed_at: maybe(isTimeMs),
   receipt: maybe((receipt) => readReceipt(receipt) !== undefined),
 });
+
+interface PointRecord {
+  readonly branch: string;
+  readonly branch_id: string;
+  readonly txid: number;
+  readonly ancestors?: readonly { readonly branch_id: string; readonly fork_txid: number }[] | undefined;
+}
 
 /** What isRecord takes. */
 interface CouponRecord {
@@ -168,7 +185,7 @@ interface CouponRecord {
   readonly memory_ids: readonly string[];
   readonly requested_at: number;
   readonly grace_until: number;
-  readonly points: readonly { readonly branch: string; readonly branch_id: string; readonly txid: number }[];
+  readonly points: readonly PointRecord[];
   readonly blocked_by?: ErasureBlockers | undefined;
   readonly waiting_for?: string | undefined;
   readonly traces?: { readonly key: string; readonly windows: string; readonly windows_total: number } | undefined;
@@ -203,7 +220,7 @@ export function encodeCoupon(coupon: ErasureCoupon, nonce: Uint8Array): Uint8Arr
     memory_ids: coupon.memoryIds,
     requested_at: coupon.requestedAtMs,
     grace_until: coupon.graceUntilMs,
-    points: coupon.points.map((point) => ({ branch: point.branch, branch_id: point.branchId, txid: point.txid })),
+    points: coupon.points.map((point) => ({ branch: point.branch, branch_id: point.branchId, txid: point.txid, ancestors: point.ancestors?.map((one) => ({ branch_id: one.branchId, fork_txid: one.forkTxid })) })),
     blocked_by: blockedBy && { checkpoints: blockedBy.checkpoints.slice(0, limits.erasureBlockersMax), branches: blockedBy.branches.slice(0, limits.erasureBlockersMax) },
     waiting_for: coupon.waitingFor,
     traces: traces && { key: base64Of(traces.key), windows: base64Of(traces.windows), windows_total: traces.windowsTotal },
@@ -249,7 +266,7 @@ function couponOf(record: CouponRecord): ErasureCoupon {
     memoryIds: record.memory_ids,
     requestedAtMs: record.requested_at,
     graceUntilMs: record.grace_until,
-    points: record.points.map((point) => ({ branch: point.branch, branchId: point.branch_id, txid: point.txid })),
+    points: record.points.map((point) => ({ branch: point.branch, branchId: point.branch_id, txid: point.txid, ancestors: point.ancestors?.map((one) => ({ branchId: one.branch_id, forkTxid: one.fork_txid })) })),
     blockedBy: record.blocked_by,
     waitingFor: record.waiting_for,
     traces: traces && { key: bytesOfBase64(traces.key), windows: bytesOfBase64(traces.windows), windowsTotal: traces.windows_total },

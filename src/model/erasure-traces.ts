@@ -4,7 +4,7 @@
  * A window is cut where its bytes stand side by side in SQLite's records (sqlite.org/fileformat2.html, 2.1), and so that
  * no row that stays has the same: by the id of a memory, the time of a turn, the owner of a vector. A vector has windows
  * within as well, because most of a long one lies on pages of its own; those say nothing about whose vector it is, so
- * they are kept only when no vector that stays shares them. A turn or vector that is too short for a window has none:
+ * whoever finds one asks whether a vector that stays has it. A turn or vector that is too short for a window has none:
  * it goes with the history that held it, like everything else, and only is not looked for.
  */
 import { assert } from "../base/assert.ts";
@@ -12,6 +12,7 @@ import { bytesOf } from "../base/bytes.ts";
 import { limits } from "../base/limits.ts";
 import type { Traces } from "../format/erasure-coupon.ts";
 import { traceOf, windowBytes } from "../format/traces.ts";
+import { metadataStart } from "./memory-metadata.ts";
 import type { View } from "./transaction.ts";
 
 /** A row of `__service_memory` that goes. */
@@ -23,6 +24,8 @@ export interface ErasedRow {
 
 /** Windows within a vector begin at every so many bytes, and at its end. */
 const vectorStepBytes = 512;
+/** A turn's window has at least so many bytes of a longer session id, before a number and a time of at most 8 and 6 bytes. */
+const sessionEndBytes = windowBytes - 8 - 6;
 /** Fewer different bytes than this are what zeroes and repetitions are made of, which others have too. */
 const differentBytesMin = 8;
 
@@ -66,7 +69,7 @@ function recordOf(...values: readonly Stored[]): Buffer {
 /** The windows of everything that one erasure takes away. */
 export class ErasedWindows {
   readonly #view: View;
-  /** One for each memory and turn: these are kept whatever happens. */
+  /** One for each memory, metadata and turn: these are kept whatever happens. */
   readonly #rows: Uint8Array[] = [];
   /** Those of index entries and of the beginnings of vectors. */
   readonly #more: Uint8Array[] = [];
@@ -84,6 +87,8 @@ export class ErasedWindows {
     this.#rows.push(start.subarray(0, windowBytes));
     // Its entry in the index of ids, without the length of the header, which others have before other things.
     this.#addStart(recordOf(text(bytesOf(id)), integer(row)).subarray(1), this.#more);
+    const metadata = metadataStart(this.#view, row);
+    if (metadata) this.#addStart(metadata, this.#rows);
     this.#addVector("memory", row);
   }
 
@@ -96,15 +101,30 @@ export class ErasedWindows {
          FROM __service_turn WHERE session_id = ? ORDER BY seq`,
       )
       .all(sessionId) as { row: number; seq: number; createdAt: number; roleBytes: number; role: Uint8Array; contentBytes: number; content: Uint8Array }[];
+    const alike = this.#turnsAlike(sessionId);
     for (const turn of turns) {
       const fields = [nothing, text(bytesOf(sessionId)), integer(turn.seq), integer(turn.createdAt)];
       const rest = [text(turn.role, turn.roleBytes), text(turn.content, turn.contentBytes)];
       const record = recordOf(...fields, ...rest);
       // It ends with the time, at which no other turn of the session with this number was said, or begins the record.
       const timeEnds = record[0]! + fields.reduce((sum, { bytes }) => sum + bytes.length, 0);
-      this.#addStart(record.subarray(Math.max(0, timeEnds - windowBytes)), this.#rows);
+      if (!alike.has(placeOf(turn))) this.#addStart(record.subarray(Math.max(0, timeEnds - windowBytes)), this.#rows);
       this.#addVector("turn", turn.row);
     }
+  }
+
+  /** Places of the turns of sessions whose ids end as this one's. A turn at the same place has the same window, and stays. */
+  #turnsAlike(sessionId: string): ReadonlySet<string> {
+    const end = bytesOf(sessionId).slice(-sessionEndBytes);
+    const turns = this.#view.connection.all<TurnPlace>(
+      `SELECT t.seq, t.created_at AS createdAt
+       FROM (SELECT DISTINCT session_id FROM __service_turn WHERE session_id <> ? AND substr(CAST(session_id AS BLOB), ?) = ?) AS alike
+       CROSS JOIN __service_turn AS t ON t.session_id = alike.session_id`,
+      sessionId,
+      -end.length,
+      end,
+    );
+    return new Set(turns.map(placeOf));
   }
 
   /** The traces, at most as many as are kept: call when the rows are gone. */
@@ -122,20 +142,20 @@ export class ErasedWindows {
   }
 
   #addVector(kind: "memory" | "turn", owner: number): void {
-    const found = this.#view.connection.get<{ space: number; embedding: Uint8Array }>(
-      "SELECT v.space, v.embedding FROM __service_vector_space AS s CROSS JOIN __service_vector AS v ON v.space = s.space WHERE s.kind = ? AND s.name = ? AND v.owner = ?",
-      kind,
+    const found = this.#view.connection.all<{ space: number; embedding: Uint8Array }>(
+      "SELECT v.space, v.embedding FROM __service_vector_space AS s CROSS JOIN __service_vector AS v ON v.space = s.space WHERE s.kind = ? AND v.owner = ?",
       kind,
       owner,
     );
-    if (!found) return;
-    this.#addStart(vectorRecord({ ...found, owner }), this.#more);
-    for (const window of windowsWithin(found.embedding)) {
-      if (new Set(window).size >= differentBytesMin) this.#within.push(window);
+    for (const { space, embedding } of found) {
+      this.#addStart(vectorRecord({ space, owner, embedding }), this.#more);
+      for (const window of windowsWithin(embedding)) {
+        if (new Set(window).size >= differentBytesMin) this.#within.push(window);
+      }
     }
   }
 
-  /** Windows within vectors that a vector has which stays, such as that of the same text said elsewhere, prove nothing. */
+  /** Windows within vectors that a vector has which stays, such as that of the same text said elsewhere, prove nothing; where they are few enough to compare, they are left out. */
   #leaveOutShared(): void {
     if (this.#within.length === 0) return;
     const { connection } = this.#view;
@@ -143,15 +163,23 @@ export class ErasedWindows {
       "SELECT s.dimension, (SELECT count(*) FROM __service_vector AS v WHERE v.space = s.space) AS n FROM __service_vector_space AS s",
     );
     const keptBytes = kept.reduce((sum, { dimension, n }) => sum + n * dimension * Float32Array.BYTES_PER_ELEMENT, 0);
-    if (keptBytes > limits.erasureComparedBytesMax) {
-      this.#within = [];
-      return;
-    }
+    // All of a large collection would be read while nobody else is served. The proof knows the live vectors anyway.
+    if (keptBytes > limits.erasureComparedBytesMax) return;
     const nameOf = (window: Uint8Array): string => Buffer.from(window.buffer, window.byteOffset, window.length).toString("latin1");
     const own = new Map(this.#within.map((window) => [nameOf(window), window]));
     for (const window of vectorWindows(this.#view)) own.delete(nameOf(window));
     this.#within = [...own.values()];
   }
+}
+
+/** A turn's number and time, which its window ends with. */
+interface TurnPlace {
+  readonly seq: number;
+  readonly createdAt: number;
+}
+
+function placeOf({ seq, createdAt }: TurnPlace): string {
+  return `${seq} ${createdAt}`;
 }
 
 interface VectorRow {
@@ -165,7 +193,7 @@ function vectorRecord({ space, owner, embedding }: VectorRow): Buffer {
 }
 
 /** Every window that an erasure of the vectors that are there now could be looked for by: what was said anew since is no residue. The connection can do nothing else until it ends. */
-export function* vectorWindows(view: View): Generator<Uint8Array> {
+export function* vectorWindows(view: Pick<View, "connection">): Generator<Uint8Array> {
   for (const row of view.connection.prepared("SELECT space, owner, embedding FROM __service_vector").iterate() as Iterable<VectorRow>) {
     const record = vectorRecord(row);
     if (record.length >= windowBytes) yield record.subarray(0, windowBytes);

@@ -72,7 +72,7 @@ export function heldMemories(view: View, input: { readonly memoryIds: readonly s
 
 /** The erasure is over, whatever came of it: nobody will ask for its answer again. */
 export function settleErasure(tx: Tx, input: { readonly couponId: string }): Record<string, never> {
-  if (hasTable(tx, "__service_erasure")) tx.connection.run("DELETE FROM __service_erasure WHERE coupon = ?", input.couponId);
+  if (tx.connection.hasTable("__service_erasure")) tx.connection.run("DELETE FROM __service_erasure WHERE coupon = ?", input.couponId);
   return {};
 }
 
@@ -143,11 +143,7 @@ function adopt(tx: Tx, row: number, sessionId: string): void {
 
 /** Samples of indexed values are values too. Nothing of ours makes them; a file from elsewhere may have some. */
 function clearStatistics(tx: Tx): void {
-  for (const table of ["sqlite_stat1", "sqlite_stat4"]) if (hasTable(tx, table)) tx.connection.exec(`DELETE FROM ${table}`);
-}
-
-function hasTable(view: View, name: string): boolean {
-  return view.connection.get("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?", name) !== undefined;
+  for (const table of ["sqlite_stat1", "sqlite_stat4"]) if (tx.connection.hasTable(table)) tx.connection.exec(`DELETE FROM ${table}`);
 }
 
 function hashOf(key: Uint8Array): string {
@@ -155,7 +151,7 @@ function hashOf(key: Uint8Array): string {
 }
 
 function journalled(view: View, couponId: string, traceKey: Uint8Array): Erased | undefined {
-  if (!hasTable(view, "__service_erasure")) return undefined;
+  if (!view.connection.hasTable("__service_erasure")) return undefined;
   const row = view.connection.get<{ result: string }>("SELECT result FROM __service_erasure WHERE coupon = ?", couponId);
   if (!row) return undefined;
   const { keyHash, memoryIds, windows, windowsTotal } = JSON.parse(row.result) as JournalEntry;

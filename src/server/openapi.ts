@@ -7,7 +7,7 @@
 import type { DescField } from "@bufbuild/protobuf";
 import { MethodOptions_IdempotencyLevel as IdempotencyLevel } from "@bufbuild/protobuf/wkt";
 import { errorCodes, type ErrorCode } from "../base/errors.ts";
-import { Credential, type Endpoint, pathTemplate, scopeNames } from "../service/methods.ts";
+import { Credential, type Endpoint, pathTemplate, scopeNames, Scope } from "../service/methods.ts";
 import { commentOf, isRequired, type Schema, SchemaCollection } from "./openapi-schema.ts";
 
 type Json = { readonly [member: string]: unknown };
@@ -145,8 +145,7 @@ function successOf(endpoint: Endpoint, schemas: SchemaCollection): Json {
   const { method, rule } = endpoint;
   const headers = [
     ...(rule.txid ? ["Service-Txid", "Service-Durable-Txid"] : []),
-    // Without a body, the coupon of a forget that became an erasure is told by a header.
-    ...(rule.status === 204 && method.output.fields.some((field) => field.name === "erasure_id") ? ["Service-Erasure-Id"] : []),
+    ...(rule.scope === Scope.WRITE && method.output.fields.some((field) => field.name === "erasure_id") ? ["Service-Erasure-Id"] : []),
   ];
   return {
     description: rule.status === 204 ? "Done." : commentOfOutput(endpoint),
@@ -232,7 +231,7 @@ function headerParameter(name: string, description: string, schema: Schema): Jso
 const responseHeaders: Json = {
   "Service-Txid": { description: "The database's transaction id after the call.", schema: { type: "integer", format: "int64" } },
   "Service-Durable-Txid": { description: "The transaction id up to which object storage holds the branch.", schema: { type: "integer", format: "int64" } },
-  "Service-Erasure-Id": { description: "The coupon of the erasure that the policy made of a forget.", schema: { type: "string" } },
+  "Service-Erasure-Id": { description: "The coupon of the erasure that the call has begun: one that was asked for, or one that the policy made of a forget.", schema: { type: "string" } },
   "Retry-After": { description: "Whole seconds until a retry is expected to succeed.", schema: { type: "integer", minimum: 1 } },
   "WWW-Authenticate": { description: "`Bearer`.", schema: { type: "string" } },
 };

@@ -94,7 +94,8 @@ function secretsOf(given: readonly string[]): readonly string[] | string {
 
 /** Where to look, or what is wrong with it. */
 function placeOf(env: Environment, where: string): Place | string {
-  if (/^[a-z0-9]+:\/\//.test(where)) return storeLocationOf(env, where);
+  if (/^(?:file|s3|mem):\/\//.test(where)) return storeLocationOf(env, where);
+  if (/^[a-z][a-z0-9+.-]*:\/\//i.test(where)) return `${where} is no store: give file://path, s3://bucket or s3://bucket/prefix`;
   return existsSync(where) ? { kind: "path", path: where } : `there is no ${where}`;
 }
 

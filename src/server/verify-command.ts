@@ -79,11 +79,15 @@ function isCoupon(given: unknown): given is Readonly<Record<string, unknown>> {
   return isObject(given) && "id" in given && "status" in given;
 }
 
-/** The receipt itself, or the one that a coupon holds. */
+/** The receipt itself, or the one that a coupon holds. What is neither is not called forged: somebody gave another file. */
 function receiptIn(given: unknown): unknown {
-  if (!isCoupon(given)) return given;
-  if (isObject(given["receipt"])) return given["receipt"];
-  throw new Unverified(1, "this is a coupon without a receipt: the erasure is not completed");
+  if (isCoupon(given)) {
+    if (isObject(given["receipt"])) return given["receipt"];
+    throw new Unverified(1, "this is a coupon without a receipt: the erasure is not completed");
+  }
+  if (isObject(given) && ("payload" in given || "sig" in given)) return given;
+  if (isObject(given) && "erasures" in given) throw new Unverified(1, "this is a list of coupons: give one of them");
+  throw new Unverified(1, "this is neither a receipt nor a coupon that holds one");
 }
 
 async function keySetAt(place: string | URL): Promise<unknown> {

@@ -150,8 +150,9 @@ export class Eraser {
     const { engine } = this.#parts;
     const woken = ward.woken;
     ward.woken = false;
-    for (const coupon of [...ward.coupons.values()]) if (coupon.status === "begun" && this.#waitOf(coupon) === 0) await this.#carryOut(coupon);
-    const due = [...ward.coupons.values()].filter((coupon) => this.#isDue(coupon)).slice(0, limits.erasuresPerLookMax);
+    for (const coupon of [...ward.coupons.values()]) if (coupon.status === "begun" && this.#waitOf(coupon) === 0) await this.#carryOutLate(coupon);
+    // What is blocked comes last: however many such ones there are, they leave room for the others.
+    const due = [...ward.coupons.values()].filter((coupon) => this.#isDue(coupon)).sort((a, b) => Number(a.status === "blocked") - Number(b.status === "blocked")).slice(0, limits.erasuresPerLookMax);
     if (due.length === 0 && !woken) return this.#lookNext(ward, new Set(), undefined);
     await Promise.all(due.map((coupon) => this.#permits.run(() => this.#refresh(coupon))));
     const coupons = [...ward.coupons.values()].filter(({ status }) => status !== "begun");
@@ -166,23 +167,44 @@ export class Eraser {
     this.#lookNext(ward, new Set(asked.map(({ id }) => id)), value);
   }
 
-  /** The coupon with its traces, as it stands in object storage. */
+  /** One that fails is tried again, and keeps no other erasure of its database from its end. */
+  async #carryOutLate(coupon: ErasureCoupon): Promise<void> {
+    try {
+      await this.#carryOut(coupon);
+    } catch (error) {
+      if (!(error instanceof ServiceError) && !(error instanceof StoreError)) throw error;
+      this.#parts.log.warn("an erasure that was begun could not be carried out; tried again", { uuid: coupon.uuid, erasure: coupon.id, code: codeOf(error) });
+    }
+  }
+
+  /** The coupon with its traces, as it stands in object storage. One that is rotten is left to an operator: it keeps no other from its end. */
   async #refresh(held: ErasureCoupon): Promise<void> {
     if (held.traces) return;
-    const coupon = await this.#parts.coupons.get(held.uuid, held.id);
-    if (!coupon || coupon.status === "completed") this.letGo(held);
-    else this.hold(coupon);
+    try {
+      const coupon = await this.#parts.coupons.get(held.uuid, held.id);
+      if (!coupon || coupon.status === "completed") this.letGo(held);
+      else this.hold(coupon);
+    } catch (error) {
+      if (!(error instanceof StoreError) || error.kind !== "corrupt") throw error;
+      this.#parts.log.error("the coupon of an erasure cannot be read: the erasure is not carried on", error, { uuid: held.uuid, erasure: held.id });
+      this.letGo(held);
+    }
   }
 
   #lookNext(ward: Ward, asked: ReadonlySet<string>, expunged: Expunged | undefined): void {
     const { world, gcGraceMs } = this.#parts;
     if (ward.woken) return;
     const waits = [...ward.coupons.values()].map((coupon) => {
+      if (coupon.status === "begun") return this.#waitOf(coupon) || limits.erasureLookAgainMs;
+      if (expunged?.mayChangeSoon && asked.has(coupon.id)) return Math.min(Math.max(gcGraceMs, limits.erasureTickMs), limits.erasureLookAgainMs);
       // One that came meanwhile is looked at as soon as it is due.
       if (!this.#isDue(coupon) || !asked.has(coupon.id)) return this.#waitOf(coupon);
-      return expunged?.blocked[coupon.id] ? limits.erasureBlockedLookMs : Math.min(Math.max(gcGraceMs, limits.erasureTickMs), limits.erasureLookAgainMs);
+      // Whatever frees it tells of itself, or is another coupon's time.
+      return limits.erasureBlockedLookMs;
     });
     ward.nextLookMs = world.monotonicMs() + waits.reduce((least, waitMs) => Math.min(least, waitMs), Infinity);
+    // Of a deleted database even what is not due is asked about until it is gone.
+    ward.woken = expunged?.mayChangeSoon ?? false;
   }
 
   /** Writes down what the engine found of the coupon. */

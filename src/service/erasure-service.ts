@@ -8,6 +8,7 @@ import { isRecordId } from "../format/audit-event.ts";
 import type { ErasureCoupon, ErasureTarget } from "../format/erasure-coupon.ts";
 import { erasedTxids } from "../format/erasure-receipt.ts";
 import { checkBranchName, checkSessionId, checkText, profileDatabaseName } from "../format/names.ts";
+import { isErasureId } from "../format/object-keys.ts";
 import { memoryTypes, type MemoryType } from "../model/memory-record.ts";
 import { engineOptions, seen, unborn, type Context, type NodeParts, type ServiceHandlers } from "./context.ts";
 import { present } from "./data-messages.ts";
@@ -65,8 +66,11 @@ function couponMessage(coupon: ErasureCoupon): MessageInitShape<typeof ErasureCo
 /** Begins an erasure of the profile's branch. */
 async function request(node: NodeParts, context: Context, address: ProfileAddress, erase: ErasureTarget, policy: EffectivePolicy): Promise<Requested> {
   const target = await requireProfileTarget(node, context, address);
-  // What has not the form of an id is nobody's, and may be anything: no coupon is to hold it.
-  if (erase.kind === "memory" && !isRecordId(erase.memoryId)) throw new ServiceError("not_found", "no memory has this id");
+  if (erase.kind === "memory" && !isRecordId(erase.memoryId)) {
+    // What has not the form of an id is nobody's, and may be anything: no coupon is to hold it.
+    seen(context, await node.engine.read(target, "memory.held", { memoryIds: [] }, engineOptions(context)));
+    throw new ServiceError("not_found", "no memory has this id");
+  }
   const database = profileDatabaseName(address.ns, address.profile);
   const requested = await node.erasures.request({ database, target, erase, graceSecs: policy.erasureGraceSecs, options: engineOptions(context) });
   context.erasureId = requested.value.id;
@@ -116,6 +120,8 @@ export function erasureHandlers(node: NodeParts): ErasureHandlers {
     async getErasure(message, context) {
       const { uuid, branch } = await placeOf(node, context, message);
       if (uuid === undefined) throw new ServiceError("database_not_found", `profile ${message.ns}/${message.profile} does not exist`);
+      // It becomes part of a key in object storage, which is no place for text that somebody thought of.
+      if (!isErasureId(message.id)) throw new ServiceError("not_found", "no erasure has this id");
       return couponMessage(await node.erasures.get(uuid, message.id, branch));
     },
   };

@@ -28,8 +28,8 @@ export type Requested = Answer<ErasureCoupon>;
 
 const traceKeyBytes = 32;
 
-/** Refusals that come before anything has happened. */
-const beforeAnything: ReadonlySet<ErrorCode> = new Set(["invalid_request", "not_found", "database_not_found", "branch_not_found", "overloaded"]);
+/** Refusals that say that there is nothing to erase. */
+const nothingThere: ReadonlySet<ErrorCode> = new Set(["invalid_request", "not_found", "database_not_found", "branch_not_found"]);
 
 export class Erasures {
   readonly #parts: EraserParts;
@@ -63,11 +63,14 @@ export class Erasures {
   async #request(request: ErasureRequest): Promise<Requested> {
     const { target, erase, options } = request;
     const same = this.#sameAs(target, erase);
-    const coupon = same?.status === "begun" ? await this.#coupon(same) : await this.#begin(request);
-    const answer = await this.#attempt(coupon, target, options);
-    if (answer) return answer;
+    const begun = same?.status === "begun" ? await this.#coupon(same) : undefined;
+    const coupon = begun ?? (await this.#begin(request));
+    try {
+      return await this.#attempt(coupon, target, options, begun === undefined);
+    } catch (error) {
+      if (!(error instanceof ServiceError) || error.code !== "not_found" || !same || same.id === coupon.id) throw error;
+    }
     // A memory that an unfinished coupon has erased: its caller may not have got the answer, and gets it now.
-    if (!same || same.id === coupon.id) throw new ServiceError("not_found", erase.kind === "topic" ? "no memory has this topic and type" : "no memory has this id");
     const { txid, durableTxid } = await this.#parts.engine.sync(target, options);
     return { value: await this.#coupon(same), txid, durableTxid };
   }
@@ -124,17 +127,17 @@ export class Erasures {
     return coupon;
   }
 
-  /** Erases on the branch and records it in the coupon. Undefined when there was nothing to erase: then the coupon is gone. */
-  async #attempt(coupon: ErasureCoupon, target: Target, options: CallOptions): Promise<Requested | undefined> {
+  /** Erases on the branch and records it in the coupon. Throws not_found when there is nothing to erase: then the coupon is gone. */
+  async #attempt(coupon: ErasureCoupon, target: Target, options: CallOptions, isFirst: boolean): Promise<Requested> {
     const { engine, coupons } = this.#parts;
     const { id, uuid, traces: begun } = coupon;
     assert(begun !== undefined, "a coupon that is begun has its key");
     try {
       const act = { act: "erase", couponId: id, erase: coupon.target, traceKey: begun.key } as const;
       const { value, txid, durableTxid } = await engine.branch(target, act, { ...options, durable: true });
-      if (!value.found) return await this.#discard(coupon);
-      const { memoryIds, traces, branchId } = value;
-      const points = [{ branch: target.branch, branchId, txid }];
+      if (!value.found) throw new ServiceError("not_found", coupon.target.kind === "topic" ? "no memory has this topic and type" : "no memory has this id", { txid });
+      const { memoryIds, traces, branchId, ancestors } = value;
+      const points = [{ branch: target.branch, branchId, txid, ancestors }];
       const erased = await coupons.change(uuid, id, (now) => (now.status === "begun" ? { ...now, status: "pending", memoryIds, traces, points } : undefined));
       assert(erased !== undefined, "a coupon is given up by its own caller only");
       this.#eraser.hold(erased);
@@ -142,13 +145,15 @@ export class Erasures {
       if (this.#eraser.unfinished(uuid).some(({ status }) => status === "blocked")) this.wake(uuid);
       return { value: erased, txid, durableTxid };
     } catch (error) {
-      // After any other failure nobody knows what has happened: the erasure is carried out later.
-      if (error instanceof ServiceError && beforeAnything.has(error.code)) await this.#discard(coupon);
+      // After any other failure nobody knows what has happened: the erasure is carried out later. Want of room is no failure
+      // of the first try, but says nothing of what an earlier one has done.
+      const isRefused = error instanceof ServiceError && (nothingThere.has(error.code) || (isFirst && error.code === "overloaded"));
+      if (isRefused) await this.#discard(coupon);
       throw error;
     }
   }
 
-  async #discard(coupon: ErasureCoupon): Promise<undefined> {
+  async #discard(coupon: ErasureCoupon): Promise<void> {
     await this.#parts.coupons.discard(coupon.uuid, coupon.id);
     this.#eraser.letGo(coupon);
   }
@@ -159,14 +164,10 @@ export class Erasures {
     const target = { uuid, branch };
     const deadlineMs = this.#parts.world.monotonicMs() + limits.requestTimeoutSecsDefault * 1_000;
     try {
-      await this.#once(target, erase, async () => {
-        const answer = await this.#attempt(coupon, target, { deadlineMs });
-        if (answer) return answer;
-        throw new ServiceError("not_found", "there is nothing left to erase");
-      });
+      await this.#once(target, erase, () => this.#attempt(coupon, target, { deadlineMs }, false));
     } catch (error) {
-      // Refused before anything happened, and discarded: the memory, the branch or the whole database is gone.
-      if (!(error instanceof ServiceError && beforeAnything.has(error.code))) throw error;
+      // Discarded: the memory, the branch or the whole database is gone.
+      if (!(error instanceof ServiceError && nothingThere.has(error.code))) throw error;
     }
   }
 }

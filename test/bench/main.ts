@@ -1,8 +1,9 @@
-/** `npm run bench -- [writes|fsync|auth|recalls [10000 …]|memory|storage [forks|cold|shipping|durable|puts …]]`: every figure beside its floor, in the same run. */
+/** `npm run bench -- [writes|fsync|auth|erasure|recalls [10000 …]|memory|storage [forks|cold|shipping|durable|puts …]]`: every figure beside its floor, in the same run. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { cpus } from "node:os";
 import { join } from "node:path";
 import { benchAuth } from "./auth.ts";
+import { benchErasure } from "./erasure.ts";
 import { benchMemory } from "./memory.ts";
 import { benchRecalls } from "./recalls.ts";
 import { benchStorage } from "./storage.ts";
@@ -16,6 +17,7 @@ const benches: Record<string, (directory: string) => Promise<void>> = {
   recalls: (directory) => benchRecalls(directory, numbers),
   memory: benchMemory,
   auth: benchAuth,
+  erasure: benchErasure,
   storage: (directory) => benchStorage(directory, asked),
 };
 console.log(`Node ${process.version}, ${cpus().length} cores (${cpus()[0]?.model ?? "unknown"}); load and servers share them`);

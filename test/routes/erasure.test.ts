@@ -1,8 +1,14 @@
 /** Erasure over both wires: the acceptance list's Erasure, and the lines of others that need it. */
 import { generateKeyPairSync } from "node:crypto";
+import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { MemoryService } from "../../gen/palimpsest/v1/memory_pb.ts";
+import { limits } from "../../src/base/limits.ts";
+import { silentLog } from "../../src/base/log.ts";
+import { realWorld } from "../../src/base/world.ts";
+import { ErasureCoupons } from "../../src/control/erasure-coupons.ts";
 import { verifyReceipt } from "../../src/control/receipts.ts";
+import { FileStore } from "../../src/store/file-store.ts";
 import { ErasingProfile } from "../support/erasing-profile.ts";
 import { ok, startService, useService, type Service } from "../support/service.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
@@ -110,6 +116,13 @@ onBoth("erasure-04 over %s: bad targets are refused, unknown ones not found, and
   expect(await profile.summaries("here")).toEqual(["here to stay"]);
 });
 
+onBoth("hostile text in place of an erasure's id over %s is nobody's id, and never a fault", async (name) => {
+  const profile = await profileOf(name);
+  await profile.add({ summary: "a bystander" });
+  const shapes = ["x", "../../policies", "a/b", "\0", "日本", "~/1", "x".repeat(5_000), "ers_01j00000000000000000000000", " ers_01J00000000000000000000000"];
+  for (const id of shapes) expect((await profile.call("MemoryService.GetErasure", { id })).code, JSON.stringify(id)).toBe("not_found");
+});
+
 onBoth("erasure-05 over %s: the receipt verifies with the published keys, and nothing else does", async (name) => {
   const profile = await profileOf(name);
   const [id] = await profile.add({ summary: "sign for me" });
@@ -190,6 +203,12 @@ onBoth("erasure-08 over %s: deleting the database completes its erasures, and th
   const { receipt } = await profile.until(erasure, "completed");
   expect(receipt.payload.evidence.objects).toMatchObject({ listed: 0, live: 0 });
   expect(verifyReceipt(receipt, await keySet())).toMatchObject({ isValid: true });
+  // One whose grace would still run has nothing to wait for either.
+  const patient = await profileOf(name, 86_400);
+  const [kept] = await patient.add({ summary: "still undoable" });
+  const { id: undue } = await patient.erased({ memory_id: kept });
+  await ok(service().wire(name).call("ControlService.DeleteDatabase", { db: `${patient.ns}--${patient.profile}` }));
+  await patient.until(undue, "completed");
   // Somebody else's profile of the same name sees nothing of it.
   await profile.add({ summary: "new tenant" });
   expect(await profile.coupons()).toEqual([]);
@@ -211,6 +230,27 @@ test("erasures and their completion are in the audit stream, by the coupon's id 
   expect(text).not.toContain(id);
 });
 
+test("an erasure is completed while a client writes without a pause", { timeout: 120_000 }, async () => {
+  const node = await startService({ SERVICE_GC_GRACE_SECS: "1" });
+  onTestFinished(() => node.close());
+  const profile = await profileOf("rest", 0, {}, node);
+  const filler = (n: number): object[] => Array.from({ length: 100 }, (_, at) => ({ summary: `filler ${n}-${at}`, content: { text: "and so on ".repeat(50) } }));
+  for (let n = 0; n < 20; n++) await profile.add(...filler(n));
+  const [id] = await profile.add({ summary: "in the midst of it" });
+  let writing = true;
+  let written = 0;
+  const writer = (async () => {
+    while (writing) await ok(profile.call("MemoryService.Ingest", { memories: [{ type: "event", summary: `busy ${++written}`, content: {} }] }));
+  })();
+  try {
+    await profile.until((await profile.erased({ memory_id: id })).id, "completed");
+  } finally {
+    writing = false;
+    await writer;
+  }
+  expect(written).toBeGreaterThan(10);
+});
+
 test("an erasure of an earlier run is taken up again, and the receipt outlives the disk", async () => {
   const directory = temporaryDirectory();
   const before = await startService(hasty, directory);
@@ -223,4 +263,28 @@ test("an erasure of an earlier run is taken up again, and the receipt outlives t
   const again = new ErasingProfile(after.wire("rest"), profile.ns, profile.profile);
   expect((await again.coupon(erasure)).status).toBe("pending");
   await again.until(erasure, "completed");
+});
+
+test("F85: an erasure that died between its coupon and its deed is carried out by the next run", async () => {
+  const directory = temporaryDirectory();
+  const before = await startService(hasty, directory);
+  const profile = await profileOf("rest", 0, {}, before);
+  const [id] = await profile.add({ summary: "almost erased" });
+  const { json } = await before.call("GET", "/v1/databases");
+  const { uuid, name: database } = (json as { databases: { uuid: string; name: string }[] }).databases[0]!;
+  await before.close();
+  const coupons = new ErasureCoupons({ store: await FileStore.open(join(directory, "objects"), realWorld()), world: realWorld(), log: silentLog });
+  const requestedAtMs = Date.now() - 2 * limits.erasureBegunMs;
+  await coupons.begin({
+    id: "ers_01J00000000000000000000000", uuid, database, branch: "main", target: { kind: "memory", memoryId: id! }, status: "begun", memoryIds: [], points: [],
+    requestedAtMs, graceUntilMs: requestedAtMs, traces: { key: new Uint8Array(32).fill(7), windows: new Uint8Array(0), windowsTotal: 0 },
+  });
+  const after = await startService(hasty, directory);
+  onTestFinished(() => after.close());
+  const again = new ErasingProfile(after.wire("rest"), profile.ns, profile.profile);
+  expect(await again.coupons()).toEqual([]);
+  const lastMs = performance.now() + 30_000;
+  while ((await again.coupons()).length === 0 && performance.now() < lastMs) await new Promise((resolve) => setTimeout(resolve, 100));
+  expect(await again.until("ers_01J00000000000000000000000", "completed")).toMatchObject({ memory_ids: [id] });
+  expect(await again.summaries("erased")).toEqual([]);
 });

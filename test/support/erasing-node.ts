@@ -59,9 +59,9 @@ export class ErasingNode {
   async erase(what: string | Erase, branch = "main"): Promise<ErasedCoupon & { readonly txid: number }> {
     const couponId = `ers_${++this.#coupons}`;
     const erase: Erase = typeof what === "string" ? { kind: "memory", memoryId: what } : what;
-    const { memoryIds, traces, branchId, txid, found } = await this.node.branch({ act: "erase", couponId, erase, traceKey: new Uint8Array(32).fill(this.#coupons) }, branch);
+    const { memoryIds, traces, branchId, ancestors, txid, found } = await this.node.branch({ act: "erase", couponId, erase, traceKey: new Uint8Array(32).fill(this.#coupons) }, branch);
     expect(found).toBe(true);
-    return { id: couponId, memoryIds, traces, points: [{ branch, branchId, txid }], isDue: true, txid };
+    return { id: couponId, memoryIds, traces, points: [{ branch, branchId, txid, ancestors }], isDue: true, txid };
   }
 
   async expunge(...coupons: readonly ErasedCoupon[]): Promise<Expunged> {

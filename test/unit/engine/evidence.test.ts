@@ -24,7 +24,7 @@ describe("the proof of an erasure", () => {
     const { node, coupon, object } = await completed();
     const key = `${databasePrefix(node.uuid)}seg/a-copy`;
     await node.time.store.calm.put(key, object.bytes, { kind: "absent" });
-    expect(await node.expunge(coupon)).toEqual({ blocked: {}, clean: [], waitingFor: "an object that still holds traces: seg/a-copy", evidence: undefined });
+    expect(await node.expunge(coupon)).toEqual({ blocked: {}, clean: [], waitingFor: "an object that still holds traces: seg/a-copy", mayChangeSoon: true, evidence: undefined });
     expect(node.node.notices).toContain("an erasure is not complete: an object that still holds traces: seg/a-copy");
     expect(JSON.stringify(node.node.notices)).not.toContain("zyxwvutsecret");
     await node.time.store.calm.delete(key);

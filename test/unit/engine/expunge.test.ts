@@ -29,7 +29,7 @@ describe("an erasure whose grace is over", () => {
     const before = await node.states();
     expect((await node.residue("zyxwvutsecret")).length).toBeGreaterThan(0);
     const first = await node.expunge(coupon);
-    expect(first).toEqual({ blocked: {}, clean: [], waitingFor: "the collection of old objects", evidence: undefined });
+    expect(first).toEqual({ blocked: {}, clean: [], waitingFor: "the collection of old objects", mayChangeSoon: true, evidence: undefined });
     const done = await node.complete(coupon);
     expect(done.clean).toEqual([coupon.id]);
     expect(await node.residue("zyxwvutsecret")).toEqual([]);
@@ -62,7 +62,7 @@ describe("an erasure whose grace is over", () => {
   test("that is not due is only asked about", async () => {
     const { node, coupon } = await erased();
     const before = node.time.store.keys();
-    expect(await node.expunge({ ...coupon, isDue: false })).toEqual({ blocked: {}, clean: [], waitingFor: undefined, evidence: undefined });
+    expect(await node.expunge({ ...coupon, isDue: false })).toEqual({ blocked: {}, clean: [], waitingFor: undefined, mayChangeSoon: false, evidence: undefined });
     expect(node.time.store.keys()).toEqual(before);
     expect([...(await node.states()).keys()][0]).toBe(0);
   });
@@ -160,7 +160,7 @@ describe("what blocks an erasure", () => {
     const { txid } = await node.node.branch({ act: "checkpoint", name: "new" });
     await node.fill(1);
     const before = await node.states();
-    expect(await node.expunge(coupon)).toEqual({ blocked: { [coupon.id]: { checkpoints: ["main/old"], branches: [] } }, clean: [], waitingFor: undefined, evidence: undefined });
+    expect(await node.expunge(coupon)).toEqual({ blocked: { [coupon.id]: { checkpoints: ["main/old"], branches: [] } }, clean: [], waitingFor: undefined, mayChangeSoon: false, evidence: undefined });
     expect(await node.states()).toEqual(before);
     await node.node.branch({ act: "forget-checkpoint", name: "old" });
     expect((await node.complete(coupon)).clean).toEqual([coupon.id]);
@@ -288,7 +288,7 @@ describe("several erasures", () => {
     const { node, coupon, kept } = await erased();
     const second = await node.erase(kept);
     const before = await node.states();
-    expect(await node.expunge({ ...coupon, isDue: false }, second)).toEqual({ blocked: {}, clean: [], waitingFor: "another erasure's grace", evidence: undefined });
+    expect(await node.expunge({ ...coupon, isDue: false }, second)).toEqual({ blocked: {}, clean: [], waitingFor: "another erasure's grace", mayChangeSoon: false, evidence: undefined });
     expect(await node.states()).toEqual(before);
     expect((await node.complete(coupon, second)).clean).toEqual([coupon.id, second.id]);
     expect(await node.states()).toEqual(from(before, second.txid));

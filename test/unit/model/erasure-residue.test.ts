@@ -47,7 +47,7 @@ class Churned {
     const word = (): string => canary(this.random);
     const topic = type === "fact" || type === "instruction" ? { topicKey: this.random() < 0.5 ? `topic${Math.floor(this.random() * 30)}` : word() } : {};
     const content = JSON.stringify({ said: `${word()} ${"filler ".repeat(Math.floor(this.random() * (this.random() < 0.05 ? 2_000 : 30)))}${word()}` });
-    return { type, summary: `about ${word()} and more`, content, keywords: word(), source: word(), sessionId: `session-${Math.floor(this.random() * 10)}`, embedding: this.vector(300), ...topic };
+    return { type, summary: `about ${word()} and more`, content, keywords: word(), source: word(), metadata: JSON.stringify({ tag: word() }), sessionId: `session-${Math.floor(this.random() * 10)}`, embedding: this.vector(300), ...topic };
   }
 
   run(operations: number): void {
@@ -100,7 +100,7 @@ function eraseMany(churned: Churned): { readonly before: Buffer; readonly after:
   const gone = new Set(erased.flatMap(({ memoryIds }) => memoryIds));
   const rows = churned.live.filter(({ id }) => gone.has(id)).map(({ row }) => row);
   const turns = churned.turns.filter(({ session }) => session === "session-3" || session === "session-4");
-  const wordsOf = (row: MemoryInput): string[] => `${row.summary} ${row.content} ${row.keywords} ${row.source} ${row.topicKey ?? ""}`.match(/\b[b-z2-8]{16}\b/g) ?? [];
+  const wordsOf = (row: MemoryInput): string[] => `${row.summary} ${row.content} ${row.keywords} ${row.source} ${row.metadata} ${row.topicKey ?? ""}`.match(/\b[b-z2-8]{16}\b/g) ?? [];
   const secrets = { words: [...rows.flatMap(wordsOf), ...turns.map(({ content }) => content)], vectors: [...rows.map(({ embedding }) => embedding!), ...turns.map(({ embedding }) => embedding)] };
   expect(secrets.words.length).toBeGreaterThan(250);
   return { before, after: churned.fold(), erased, secrets };
@@ -134,7 +134,7 @@ test("F95: nothing of erased memories and turns is in the file, and every trace 
   found.forEach((count, set) => expect(kept[set]! - count).toBeLessThanOrEqual(erased[set]!.memoryIds.length));
   expect(found.reduce((a, b) => a + b)).toBeGreaterThan(0.98 * kept.reduce((a, b) => a + b));
   expect(windowsFound(after, erased)).toEqual(erased.map(() => 0));
-  churned.database.connection.exec("INSERT INTO __service_memory_text (__service_memory_text, rank) VALUES ('integrity-check', 1)");
+  for (const text of ["__service_memory_text", "__service_turn_text"]) churned.database.connection.exec(`INSERT INTO ${text} (${text}, rank) VALUES ('integrity-check', 1)`);
   expect(churned.database.connection.raw.pragma("integrity_check", { simple: true })).toBe("ok");
   churned.close();
 });
@@ -143,7 +143,7 @@ test.each([
   { secureDelete: true, zeroes: false },
   { secureDelete: false, zeroes: true },
 ])("the same search finds some of it without either measure: %o", (options) => {
-  const churned = new Churned(1, options);
+  const churned = new Churned(3, options);
   churned.run(900);
   const { after, secrets } = eraseMany(churned);
   expect(residueIn(after, secrets)).toBeGreaterThan(0);

@@ -210,7 +210,27 @@ describe("start refusals", () => {
   test("auth off is warned about, louder when the network can reach the node", () => {
     expect(startWarnings(configOf({}))).toEqual([expect.not.stringContaining("open to the network")]);
     expect(startWarnings(configOf({ SERVICE_LISTEN: "0.0.0.0:1" }))).toEqual([expect.stringContaining("open to the network")]);
-    expect(startWarnings(configOf({ SERVICE_OBJECT_STORE: "mem://", SERVICE_EMBED_API_KEY: "k" }))).toHaveLength(3);
+    expect(startWarnings(configOf({ SERVICE_OBJECT_STORE: "mem://", SERVICE_EMBED_API_KEY: "k" }))).toHaveLength(2);
+  });
+
+  test("an embedder that the texts reach in the clear is warned about, and an address without a key", () => {
+    const auth = { SERVICE_AUTH: "on", ...keys };
+    const embed = { ...auth, SERVICE_EMBED_API_KEY: "k" };
+    expect(startWarnings(configOf({ ...embed, SERVICE_EMBED_BASE_URL: "http://models.example.com/v1" }))).toEqual([expect.stringContaining("in the clear")]);
+    for (const address of ["https://models.example.com/v1", "http://10.0.0.7:11434", "http://ollama:11434"]) expect(startWarnings(configOf({ ...embed, SERVICE_EMBED_BASE_URL: address })), address).toEqual([]);
+    expect(startWarnings(configOf({ ...embed, SERVICE_EMBED_BASE_URL: "http://models.example.com/v1", SERVICE_EMBED_SELF_HOSTED_HOSTS: "models.example.com" }))).toEqual([]);
+    expect(startWarnings(configOf({ ...auth, SERVICE_EMBED_BASE_URL: "http://ollama:11434" }))).toEqual([expect.stringContaining("SERVICE_EMBED_API_KEY")]);
+  });
+
+  test.each(["ASSISTANT", "EXTRACT"])("an address of a model without a key is warned about, and so is one that shows texts and key: %s", (name) => {
+    const warned = (environment: Record<string, string>): readonly string[] => startWarnings(configOf({ SERVICE_AUTH: "on", ...keys, ...environment }));
+    const [key, address] = [`SERVICE_${name}_API_KEY`, `SERVICE_${name}_BASE_URL`];
+    expect(warned({ [key]: "k" })).toEqual([]);
+    expect(warned({ [address]: "https://models.example.com" })).toEqual([expect.stringContaining(`${address} has no effect without ${key}`)]);
+    for (const safe of ["https://models.example.com", "http://127.0.0.1:1234", "http://models.internal/v1"]) expect(warned({ [key]: "k", [address]: safe })).toEqual([]);
+    const plain = { [key]: "k", [address]: "http://models.example.com" };
+    expect(warned(plain)).toEqual([expect.stringContaining(`${address} is plain HTTP`)]);
+    expect(warned({ ...plain, SERVICE_EMBED_SELF_HOSTED_HOSTS: "models.example.com" })).toEqual([]);
   });
 
   test("credentials in the clear are warned about where the network can reach the node", () => {

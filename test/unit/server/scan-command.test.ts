@@ -72,7 +72,9 @@ test("2 for a wrong command line", async () => {
     [["--for", "token", `${directory}/none`], "there is no"],
     [["--for", "token", `file://${directory}/none`], "there is no directory"],
     [["--for", "token", "mem://"], "mem://"],
-    [["--for", "token", "gopher://x"], "SERVICE_OBJECT_STORE"],
+    [["--for", "token", "gopher://x"], "gopher://x is no store: give file://path, s3://bucket or s3://bucket/prefix"],
+    [["--for", "token", "S3://bucket"], "S3://bucket is no store"],
+    [["--for", "token", "file://"], "file://"],
   ] as const) {
     const { code, error } = await run(given);
     expect(code, words).toBe(2);

@@ -135,7 +135,7 @@ describe("erasure-05: palimpsest verify-receipt", () => {
       ["one member more", { ...receipt, checked: true }, "form of a receipt"],
       ["no JSON", "{", "not JSON"],
       ["nothing", "", "not JSON"],
-      ["null", "null", "form of a receipt"],
+      ["no payload but the rest", { alg: receipt.alg, kid: receipt.kid, sig: receipt.sig }, "form of a receipt"],
     ] as const) {
       const { code, out, error } = await run(undefined, write("other.json", value), "--jwks", keys);
       expect([code, out], name).toEqual([1, ""]);
@@ -143,6 +143,21 @@ describe("erasure-05: palimpsest verify-receipt", () => {
     }
     const { code, error } = await run(undefined, write("receipt.json", receipt), "--jwks", write("keys.json", { keys: "none" }));
     expect([code, error.includes("no list of keys")]).toEqual([1, true]);
+  });
+
+  test("calls no receipt forged that is none", async () => {
+    const { receipt, keys, write } = await signed();
+    for (const [value, words] of [
+      [{ error: "no erasure has this id", code: "not_found" }, "neither a receipt nor a coupon"],
+      [[receipt], "neither a receipt nor a coupon"],
+      [null, "neither a receipt nor a coupon"],
+      [{ erasures: [{ id: sampleCoupon.id, status: "completed", receipt }] }, "a list of coupons: give one of them"],
+    ] as const) {
+      const { code, out, error } = await run(undefined, write("other.json", JSON.stringify(value)), "--jwks", keys);
+      expect([code, out], words).toEqual([1, ""]);
+      expect(error).toContain(words);
+      expect(error).not.toContain("NOT valid");
+    }
   });
 
   test("reads no more than a receipt or a key set can be, and only text", async () => {

@@ -1,0 +1,81 @@
+/** Erasures from their request on, over a real engine on virtual time: what becomes of those that are turned away on their way. */
+import { generateKeyPairSync } from "node:crypto";
+import { describe, expect, test } from "vitest";
+import { silentLog } from "../../../src/base/log.ts";
+import { AuditLog } from "../../../src/control/audit-log.ts";
+import { ErasureCoupons } from "../../../src/control/erasure-coupons.ts";
+import { Receipts } from "../../../src/control/receipts.ts";
+import { signingKeyOf } from "../../../src/control/signing-key.ts";
+import { erasureCouponKey } from "../../../src/format/object-keys.ts";
+import { Connection } from "../../../src/sqlite/connection.ts";
+import { Erasures, type Requested } from "../../../src/service/erasures.ts";
+import { ErasingNode } from "../../support/erasing-node.ts";
+
+const noAudit = { enabled: false, includeReads: false, retentionSecs: undefined };
+
+interface Serving {
+  readonly node: ErasingNode;
+  readonly erasures: Erasures;
+  erase(memoryId: string, graceSecs?: number): Promise<Requested>;
+  /** Of the unfinished coupons that can be read. */
+  statuses(): Promise<readonly string[]>;
+}
+
+async function serving(options = {}): Promise<Serving> {
+  const node = new ErasingNode(options);
+  const { world, client: engine } = node.node;
+  const { store } = node.time;
+  const log = silentLog;
+  const coupons = new ErasureCoupons({ store, world, log });
+  const audit = new AuditLog({ store, world, log, node: world.ulid(), flushMs: 1e9, policyOf: async () => noAudit });
+  const receipts = new Receipts(await signingKeyOf(generateKeyPairSync("ed25519").privateKey));
+  const erasures = new Erasures({ world, log, engine, coupons, receipts, audit, gcGraceMs: 0 });
+  const target = node.node.at("main");
+  return {
+    node,
+    erasures,
+    erase: (memoryId, graceSecs = 0) =>
+      node.time.of(erasures.request({ database: "acme--alice", target, erase: { kind: "memory", memoryId }, graceSecs, options: { deadlineMs: world.monotonicMs() + 5_000 } })),
+    async statuses() {
+      const found: string[] = [];
+      for await (const { status } of coupons.unfinished(node.uuid)) found.push(status);
+      return found;
+    },
+  };
+}
+
+describe("an erasure that was carried out and not answered", () => {
+  test("is not given up because a later try is turned away for want of room", async () => {
+    const { node, erasures, erase, statuses } = await serving({ writeQueueDepth: 1 });
+    const secret = await node.remember("the zyxwvutsecret of it");
+    // A long read keeps the log from being folded in: the rows are gone, their bytes are not.
+    const long = new Connection(`${node.node.directory}/db/${node.uuid}/main.db`, { readonly: true, pageCacheKiB: 64 });
+    long.run("BEGIN");
+    long.get("SELECT count(*) FROM __service_memory");
+    await expect(erase(secret)).rejects.toMatchObject({ code: "unavailable" });
+    expect(await node.holds(secret)).toBe(false);
+    expect(await statuses()).toEqual(["begun"]);
+    // The queue has room for one.
+    const others = [1, 2, 3].map((n) => node.node.putting(`k${n}`).catch(() => {}));
+    await expect(erase(secret)).rejects.toMatchObject({ code: "overloaded" });
+    await node.time.of(Promise.all(others));
+    long.close();
+    expect(await statuses()).toEqual(["begun"]);
+    expect((await erase(secret)).value.status).toBe("pending");
+    await node.time.of(erasures.close());
+  });
+});
+
+describe("an erasure whose coupon cannot be read any more", () => {
+  test("keeps no other one of its database from its end", async () => {
+    const { node, erasures, erase, statuses } = await serving({ gcGraceMs: 0 });
+    const ids = [await node.remember("one"), await node.remember("two")];
+    const [rotten, other] = [await erase(ids[0]!, 100), await erase(ids[1]!, 100)];
+    node.time.store.spoil(erasureCouponKey(node.uuid, rotten.value.id), (bytes) => bytes.slice(0, -1));
+    erasures.start();
+    await node.time.pass(300_000);
+    expect(await statuses()).toEqual([]);
+    expect((await node.time.of(erasures.get(node.uuid, other.value.id, undefined))).status).toBe("completed");
+    await node.time.of(erasures.close());
+  });
+});
