@@ -7,8 +7,11 @@
 import { createDocIndex, deleteDocs, findDocs, insertDocs, updateDocs } from "./docs.ts";
 import { eraseMemories, heldMemories, settleErasure } from "./erasure.ts";
 import { kvDelete, kvGet, kvList, kvPut, kvSweep } from "./kv.ts";
+import { fillIn, spaceStates, unembedded } from "./embedding.ts";
 import { forget, getMemory, ingest, sweepMemories } from "./memory.ts";
+import { forgetMemories, listMemories } from "./memory-list.ts";
 import { ageMemories, type Aged, type AgingPosition, type MemoryRetention } from "./memory-aging.ts";
+import { retire } from "./memory-vectors.ts";
 import { recall } from "./recall.ts";
 import { endSession, listSessions } from "./sessions.ts";
 import { appendTurn, lastTurns, searchTurns } from "./transcript.ts";
@@ -33,8 +36,11 @@ function sweep(tx: Tx, { rowsMax, retention, position = {} }: SweepInput): Aged 
 export const writeCommands = {
   "memory.ingest": ingest,
   "memory.forget": forget,
+  "memory.forget_many": forgetMemories,
   "memory.erase": eraseMemories,
   "erasure.settled": settleErasure,
+  "embedding.fill": fillIn,
+  "embedding.retire": retire,
   "session.end": endSession,
   "turn.append": appendTurn,
   "kv.put": kvPut,
@@ -49,8 +55,11 @@ export const writeCommands = {
 
 export const readCommands = {
   "memory.get": getMemory,
+  "memory.list": listMemories,
   "memory.recall": recall,
   "memory.held": heldMemories,
+  "embedding.spaces": spaceStates,
+  "embedding.missing": unembedded,
   "session.list": listSessions,
   "turn.last": lastTurns,
   "turn.search": searchTurns,

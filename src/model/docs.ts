@@ -132,13 +132,10 @@ function collect(view: View, collection: Collection, query: Query, sorted: boole
   return docs;
 }
 
-/** Statements up to this length are worth a place among the cached ones; a longer one is one client's long list. */
-const cachedSqlCharsMax = 16 * 1024;
-
 function rowsOf(view: View, query: Query) {
   const { connection } = view;
   prepareQueries(connection);
-  return (query.sql.length <= cachedSqlCharsMax ? connection.prepared(query.sql) : connection.raw.prepare(query.sql)).pluck();
+  return connection.prepared(query.sql).pluck();
 }
 
 function checkSort(sort: readonly SortKey[]): readonly SortKey[] {

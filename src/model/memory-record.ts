@@ -1,4 +1,5 @@
 /** A memory as it is given out. */
+import { joinedMetadata } from "./memory-metadata.ts";
 import type { View } from "./transaction.ts";
 
 export const memoryTypes = ["fact", "event", "instruction", "task"] as const;
@@ -9,7 +10,7 @@ export interface ChannelExplanation {
   channel: string;
   /** From 1; equals share a rank. */
   rank: number;
-  /** BM25 for words (larger is better), cosine similarity for vectors, 1 for a topic. */
+  /** For words BM25 weighted by passages (larger is better), cosine similarity for vectors, 1 for a topic. */
   score: number;
   /** Whether the channel's search was approximate, so that another node may rank differently. */
   approximate: boolean;
@@ -21,7 +22,7 @@ export interface MemoryExplanation {
   channels: ChannelExplanation[];
   /** The words of the query that it holds. */
   matchedTerms: string[];
-  /** The share of the query's words that it covers, weighted by rarity, 0 to 1; on keyword hits only. */
+  /** The share of the query's words that one passage of it covers, weighted by rarity, 0 to 1; on keyword hits only. */
   coverage?: number;
 }
 
@@ -40,6 +41,8 @@ export interface MemoryRecord {
   supersededBy: string | null;
   /** On tasks only. */
   expiresAt?: number;
+  /** JSON text of an object; absent when it was stored with none. */
+  metadata?: string;
   /** On a recall only: fused relevance. */
   score?: number;
   /** On a recall only: which channels found it, in the order topic, keyword, vector. */
@@ -52,11 +55,13 @@ export interface MemoryRecord {
 
 /** The memories of these rows, in the order of the rows; every row must exist. */
 export function loadMemories(view: View, rows: readonly number[]): MemoryRecord[] {
-  const found = view.connection.all<MemoryRecord & { expiresAt: number | null }>(
+  const { join, column } = joinedMetadata(view);
+  const found = view.connection.all<MemoryRecord & { expiresAt: number | null; metadata: string | null }>(
     `SELECT m.id, m.type, m.topic_key AS topicKey, m.summary, m.content, m.keywords, m.session_id AS sessionId, m.source,
-            m.created_at AS createdAt, m.superseded_by AS supersededBy, m.expires_at AS expiresAt
-     FROM json_each(?) AS wanted CROSS JOIN __service_memory AS m ON m.row = wanted.value ORDER BY wanted.key`,
+            m.created_at AS createdAt, m.superseded_by AS supersededBy, m.expires_at AS expiresAt,
+            ${column} AS metadata
+     FROM json_each(?) AS wanted CROSS JOIN __service_memory AS m ON m.row = wanted.value ${join} ORDER BY wanted.key`,
     JSON.stringify(rows),
   );
-  return found.map(({ expiresAt, ...record }) => (expiresAt === null ? record : { ...record, expiresAt }));
+  return found.map(({ expiresAt, metadata, ...record }) => ({ ...record, ...(expiresAt !== null && { expiresAt }), ...(metadata !== null && { metadata }) }));
 }

@@ -12,8 +12,9 @@ import { readContent } from "./content.ts";
 import { fingerprint } from "./fingerprint.ts";
 import { indexMemory } from "./keyword.ts";
 import { loadMemories, memoryTypes, type MemoryRecord, type MemoryType } from "./memory-record.ts";
+import { putMetadata, readMetadata } from "./memory-metadata.ts";
 import { removeMemories } from "./memory-removal.ts";
-import { embedMemory, type Embedded } from "./memory-vectors.ts";
+import { embed, type Embedded, type Maker } from "./memory-vectors.ts";
 import { ensureSession, touchSession } from "./session-row.ts";
 import type { Tx, View } from "./transaction.ts";
 import { checkEmbedding } from "./vectors.ts";
@@ -29,10 +30,14 @@ export interface MemoryInput {
   readonly topicKey?: string;
   readonly keywords?: string;
   readonly embedding?: Float32Array;
+  /** Who made the vector, or would have, had it been of use; absent when it is the caller's own or there is none. */
+  readonly embeddedBy?: Maker;
   readonly sessionId?: string;
   readonly source?: string;
   /** Lifetime of a task in seconds; 0 expires at once. */
   readonly ttlSecs?: number;
+  /** JSON text of an object. No part of what makes two memories the same. */
+  readonly metadata?: string;
 }
 
 /** What became of one memory of a batch. */
@@ -56,7 +61,7 @@ export function checkMemories(memories: readonly MemoryInput[]): void {
 }
 
 function checkMemory(name: string, memory: MemoryInput): void {
-  const { type, summary, topicKey, keywords, embedding, sessionId, source, ttlSecs } = memory;
+  const { type, summary, topicKey, keywords, embedding, sessionId, source, ttlSecs, metadata } = memory;
   if (!memoryTypes.includes(type as MemoryType)) throw invalid(`${name}.type must be one of ${memoryTypes.join(", ")}`);
   checkText(`${name}.summary`, summary, limits.summaryBytesMax);
   if (summary.trim() === "") throw invalid(`${name}.summary must not be blank`);
@@ -69,6 +74,7 @@ function checkMemory(name: string, memory: MemoryInput): void {
   if (embedding !== undefined) checkEmbedding(`${name}.embedding`, embedding);
   if (sessionId !== undefined) checkText(`${name}.session_id`, sessionId, limits.sessionIdBytesMax);
   if (source !== undefined) checkText(`${name}.source`, source, limits.sourceBytesMax);
+  if (metadata !== undefined) readMetadata(`${name}.metadata`, metadata);
   if (ttlSecs !== undefined) {
     if (type !== "task") throw invalid(`${name}.ttl is allowed on task only`);
     if (!Number.isInteger(ttlSecs) || ttlSecs < 0 || ttlSecs > limits.ttlSecsMax) {
@@ -100,9 +106,10 @@ function ingestOne(tx: Tx, memory: MemoryInput, taskTtlMaxSecs: number): IngestR
   const superseded = memory.topicKey === undefined ? [] : supersede(tx, memory.type, memory.topicKey, id);
   const row = insert(tx, { id, memory, identity, content: content.text, expiresAt: expiryOf(tx, memory, taskTtlMaxSecs) });
   indexMemory(tx, row, { topicKey: memory.topicKey, keywords: memory.keywords, summary: memory.summary, content: content.value, source: memory.source, createdAt: tx.nowMs });
+  if (memory.metadata !== undefined) putMetadata(tx, { row, id }, readMetadata("metadata", memory.metadata));
   addProvenance(tx, row, memory);
   if (memory.sessionId !== undefined) touchSession(tx, memory.sessionId);
-  return withEmbedding({ id, status: "created", superseded }, tx, row, memory.embedding);
+  return withEmbedding({ id, status: "created", superseded }, tx, row, memory);
 }
 
 function hasExpired(view: View, expiresAt: number | null): boolean {
@@ -118,11 +125,11 @@ function expiryOf(tx: Tx, memory: MemoryInput, taskTtlMaxSecs: number): number |
 function acknowledge(tx: Tx, same: { readonly row: number; readonly id: string }, memory: MemoryInput): IngestResult {
   const isNews = addProvenance(tx, same.row, memory);
   if (memory.sessionId !== undefined) (isNews ? touchSession : ensureSession)(tx, memory.sessionId);
-  return withEmbedding({ id: same.id, status: "duplicate", superseded: [] }, tx, same.row, memory.embedding);
+  return withEmbedding({ id: same.id, status: "duplicate", superseded: [] }, tx, same.row, memory);
 }
 
-function withEmbedding(result: IngestResult, tx: Tx, row: number, embedding: Float32Array | undefined): IngestResult {
-  const embedded = embedding && embedMemory(tx, row, embedding);
+function withEmbedding(result: IngestResult, tx: Tx, row: number, memory: MemoryInput): IngestResult {
+  const embedded = embed(tx, "memory", row, memory);
   return embedded ? { ...result, embedding: embedded } : result;
 }
 

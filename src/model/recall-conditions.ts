@@ -1,5 +1,10 @@
 /** Which memories a recall may offer: what every channel asks in its own SQL, so that filters never starve an answer. */
-import type { SqlValue } from "../sqlite/connection.ts";
+import { invalid } from "../base/errors.ts";
+import { limits } from "../base/limits.ts";
+import { checkText } from "../format/names.ts";
+import type { SqlParameter } from "../sqlite/connection.ts";
+import { checkFilter, metadataCondition } from "./memory-metadata.ts";
+import { memoryTypes, type MemoryType } from "./memory-record.ts";
 import type { View } from "./transaction.ts";
 
 /** The filters of a request. */
@@ -9,12 +14,24 @@ export interface Filters {
   readonly sessionId?: string;
   readonly source?: string;
   readonly includeSuperseded?: boolean;
+  /** JSON text of a filter over metadata. */
+  readonly filter?: string;
+}
+
+/** Refuses filters that no state of the database could answer. Reads nothing. */
+export function checkFilters({ types, sessionId, source, filter }: Filters): void {
+  for (const type of types ?? []) {
+    if (!memoryTypes.includes(type as MemoryType)) throw invalid(`types must be among ${memoryTypes.join(", ")}`);
+  }
+  if (sessionId !== undefined) checkText("session_id", sessionId, limits.sessionIdBytesMax);
+  if (source !== undefined) checkText("source", source, limits.sourceBytesMax);
+  if (filter !== undefined) checkFilter("filter", filter);
 }
 
 /** Conditions on `__service_memory AS m`. */
 export interface Conditions {
   readonly sql: string;
-  readonly params: readonly SqlValue[];
+  readonly params: readonly SqlParameter[];
   /** Whether the request narrows: otherwise most memories are expected to pass. */
   readonly narrow: boolean;
 }
@@ -25,7 +42,7 @@ export interface Conditions {
  */
 export function conditionsOf(view: View, filters: Filters): Conditions {
   const all = ["(m.expires_at IS NULL OR m.expires_at > ?)"];
-  const params: SqlValue[] = [view.nowMs];
+  const params: SqlParameter[] = [view.nowMs];
   if (!filters.includeSuperseded) all.push("m.superseded_by IS NULL");
   const common = all.length;
   if (filters.types) {
@@ -40,6 +57,12 @@ export function conditionsOf(view: View, filters: Filters): Conditions {
     params.push(value);
   }
   if (said.length > 0) all.push(`EXISTS (SELECT 1 FROM __service_memory_provenance AS p WHERE p.memory = m.row AND ${said.join(" AND ")})`);
+  if (filters.filter !== undefined) {
+    // Last, as it costs the most.
+    const metadata = metadataCondition(view, filters.filter);
+    all.push(metadata.sql);
+    params.push(...metadata.params);
+  }
   return { sql: all.join(" AND "), params, narrow: all.length > common };
 }
 

@@ -11,20 +11,25 @@ import { limits } from "../base/limits.ts";
 import { checkText } from "../format/names.ts";
 import { checkAnswerBytes } from "./content.ts";
 import { searchKeywords, type KeywordAnswer } from "./keyword.ts";
-import { loadMemories, memoryTypes, type MemoryRecord, type MemoryType } from "./memory-record.ts";
-import { memorySpace } from "./memory-vectors.ts";
-import { admitted, conditionsOf, type Conditions, type Filters } from "./recall-conditions.ts";
+import { loadMemories, type MemoryRecord } from "./memory-record.ts";
+import { isForeign, makerOf, memorySpace } from "./memory-vectors.ts";
+import { admitted, checkFilters, conditionsOf, type Conditions, type Filters } from "./recall-conditions.ts";
 import type { View } from "./transaction.ts";
-import { nearestTurns, type TurnRecord } from "./transcript.ts";
+import type { TurnRecord } from "./transcript.ts";
+import { recallTurns } from "./turn-recall.ts";
 import { checkEmbedding, nearest } from "./vectors.ts";
 
 /** What to recall (spec: RecallRequest). At least one of query, embedding and topicKey. */
 export interface RecallInput extends Filters {
   readonly query?: string;
   readonly embedding?: Float32Array;
+  /** The embedder that made the vector; absent when it is the caller's own. */
+  readonly embeddedBy?: string;
   readonly topicKey?: string;
   readonly k?: number;
+  /** Whether turns are searched by the vector, and by the words of the query. */
   readonly includeTurns?: boolean;
+  readonly searchTurns?: boolean;
   /** Floors instead of the service's own: coverage of the query's words, 0 to 1; cosine similarity, -1 to 1. */
   readonly minScore?: { readonly keyword?: number; readonly vector?: number };
   readonly explain?: boolean;
@@ -32,16 +37,12 @@ export interface RecallInput extends Filters {
 
 /** Refuses a request that no state of the database could answer. Reads nothing. */
 export function checkRecall(input: RecallInput): void {
-  const { query, embedding, topicKey, types, sessionId, source, k, minScore } = input;
+  const { query, embedding, topicKey, k, minScore } = input;
   if (query !== undefined && query !== "") checkText("query", query, limits.recallQueryBytesMax);
   if (embedding !== undefined) checkEmbedding("embedding", embedding);
   if (topicKey !== undefined) checkText("topic_key", topicKey, limits.topicKeyBytesMax);
   if (isBlank(query) && embedding === undefined && topicKey === undefined) throw invalid("one of query, embedding and topic_key must be given");
-  for (const type of types ?? []) {
-    if (!memoryTypes.includes(type as MemoryType)) throw invalid(`types must be among ${memoryTypes.join(", ")}`);
-  }
-  if (sessionId !== undefined) checkText("session_id", sessionId, limits.sessionIdBytesMax);
-  if (source !== undefined) checkText("source", source, limits.sourceBytesMax);
+  checkFilters(input);
   if (k !== undefined && (!Number.isInteger(k) || k < 1)) throw invalid(`k must be a whole number from 1; at most ${limits.recallMax} memories are given`);
   checkFloor("min_score.keyword", minScore?.keyword, 0);
   checkFloor("min_score.vector", minScore?.vector, -1);
@@ -55,6 +56,9 @@ function checkFloor(field: string, floor: number | undefined, least: number): vo
   if (floor === undefined || (floor >= least && floor <= 1)) return;
   throw invalid(`${field} must be a number from ${least} to 1`);
 }
+
+/** Raised whenever the same request at the same state may be answered in another order than before. */
+export const rankingVersion = 2;
 
 /** The cosine below which a vector is not near, whatever else is farther: low, as models differ. */
 const vectorFloor = 0.2;
@@ -100,8 +104,7 @@ export function recall(view: View, input: RecallInput): { memories: MemoryRecord
     const found = { ...record, score: candidate.score, channels: candidate.found.map(({ channel }) => channel) };
     return input.explain ? { ...found, explain: explain(candidate, words) } : found;
   });
-  const turns = input.includeTurns && input.embedding ? nearestTurns(view, { sessionId: input.sessionId, vector: input.embedding, k }) : [];
-  return { memories, turns };
+  return { memories, turns: recallTurns(view, input, k) };
 }
 
 /** Every memory of exactly this topic: active ones first and equal among themselves, then the superseded. */
@@ -119,16 +122,17 @@ function topicChannel(view: View, input: RecallInput, conditions: Conditions, wa
 }
 
 function keywordChannel(words: KeywordAnswer | undefined): ChannelAnswer {
-  const hits = (words?.hits ?? []).map(({ row, bm25 }) => ({ row, score: bm25, grade: 0 }));
+  const hits = words?.hits ?? [];
   return { channel: "keyword", hits, approximate: false };
 }
 
-/** A vector of another dimension than the stored ones can be near to none of them: then the channel is silent. */
+/** A vector of another dimension or another model than the stored ones can be near to none of them: then the channel is silent. */
 function vectorChannel(view: View, input: RecallInput, conditions: Conditions, want: number): ChannelAnswer {
   const space = input.embedding && memorySpace(view);
   if (!space || space.dimension !== input.embedding!.length) return { channel: "vector", hits: [], approximate: false };
+  if (input.embeddedBy !== undefined && isForeign(view, space, input.embeddedBy)) return { channel: "vector", hits: [], approximate: false };
   const { hits, exact } = nearest(view, space, input.embedding!, want, (rows) => admitted(view, conditions, rows));
-  const floor = input.minScore?.vector ?? vectorFloor;
+  const floor = input.minScore?.vector ?? makerOf(view, space)?.floor ?? vectorFloor;
   const near = hits.filter(({ similarity }) => similarity >= floor).map(({ owner, similarity }) => ({ row: owner, score: similarity, grade: 0 }));
   return { channel: "vector", hits: near, approximate: !exact };
 }

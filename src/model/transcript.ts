@@ -10,7 +10,9 @@ import { checkSessionId, checkText } from "../format/names.ts";
 import { checkAnswerBytes, readContent } from "./content.ts";
 import { touchSession } from "./session-row.ts";
 import type { Tx, View } from "./transaction.ts";
-import { checkEmbedding, deleteVector, findSpace, nearest, openSpace, putVector, type VectorSpace } from "./vectors.ts";
+import { indexTurn, unindexTurns } from "./turn-text.ts";
+import { embed, embeddedSpace, isForeign, unembedTurns, type Embedded, type Maker } from "./memory-vectors.ts";
+import { checkEmbedding, nearest, type VectorSpace } from "./vectors.ts";
 
 /** A turn (spec: Turn). */
 export interface TurnRecord {
@@ -27,7 +29,7 @@ export interface TurnRecord {
 
 /** The one vector space of all turns of a database, or undefined while none has a vector. */
 function turnSpace(view: View): VectorSpace | undefined {
-  return findSpace(view, "turn", "turn");
+  return embeddedSpace(view, "turn");
 }
 
 /**
@@ -36,8 +38,8 @@ function turnSpace(view: View): VectorSpace | undefined {
  */
 export function appendTurn(
   tx: Tx,
-  input: { readonly sessionId: string; readonly role: string; readonly content: string; readonly embedding?: Float32Array },
-): { seq: number; embedding?: "stored" | "skipped_dimension" } {
+  input: { readonly sessionId: string; readonly role: string; readonly content: string; readonly embedding?: Float32Array; readonly embeddedBy?: Maker },
+): { seq: number; embedding?: Embedded } {
   const { sessionId, embedding } = input;
   checkSessionId(sessionId);
   checkText("role", input.role, limits.roleBytesMax);
@@ -53,11 +55,9 @@ export function appendTurn(
     content.text,
   );
   touchSession(tx, sessionId);
-  if (!embedding) return { seq };
-  const space = turnSpace(tx) ?? openSpace(tx, "turn", "turn", embedding.length);
-  if (space.dimension !== embedding.length) return { seq, embedding: "skipped_dimension" };
-  putVector(tx, space, row, embedding);
-  return { seq, embedding: "stored" };
+  indexTurn(tx, row, { role: input.role, content: content.value, createdAt: tx.nowMs });
+  const embedded = embed(tx, "turn", row, input);
+  return embedded ? { seq, embedding: embedded } : { seq };
 }
 
 /** The highest number that a turn of the session ever had; 0 when there was none. */
@@ -80,8 +80,9 @@ export function removeTurns(tx: Tx, sessionId: string): number {
     sessionId,
     lastSeq(tx, sessionId),
   );
-  const space = turnSpace(tx);
-  if (space) for (const { row } of rows) deleteVector(tx, space, row);
+  const gone = rows.map(({ row }) => row);
+  unembedTurns(tx, gone);
+  unindexTurns(tx, gone);
   return tx.connection.run("DELETE FROM __service_turn WHERE session_id = ?", sessionId).changes;
 }
 
@@ -131,22 +132,37 @@ export function searchTurns(view: View, input: { readonly sessionId?: string; re
   if (space && space.dimension !== input.vector.length) {
     throw invalid(`vector has ${input.vector.length} numbers, but the transcript's vectors have ${space.dimension}, fixed by the first one`);
   }
-  return { turns: nearestTurns(view, { ...input, sessionId: input.sessionId, k }) };
+  return { turns: foundTurns(view, nearestRows(view, { ...input, sessionId: input.sessionId, k })) };
 }
 
-/** The search itself, for a recall too: a vector of another dimension is near to nothing. */
-export function nearestTurns(view: View, search: { readonly sessionId: string | undefined; readonly vector: Float32Array; readonly k: number }): TurnRecord[] {
+/** A turn's row number, and how far its vector is. */
+export interface NearTurn {
+  readonly row: number;
+  readonly distance: number;
+}
+
+/** The search itself, for a recall too: a vector of another dimension or another model is near to nothing. */
+export function nearestRows(view: View, search: { readonly sessionId: string | undefined; readonly vector: Float32Array; readonly embeddedBy?: string | undefined; readonly k: number }): readonly NearTurn[] {
   const space = turnSpace(view);
   if (!space || space.dimension !== search.vector.length) return [];
+  if (search.embeddedBy !== undefined && isForeign(view, space, search.embeddedBy)) return [];
   const { sessionId } = search;
   const ofSession = (rows: readonly number[]): ReadonlySet<number> => {
     const sql = "SELECT t.row FROM json_each(?) AS asked CROSS JOIN __service_turn AS t ON t.row = asked.value WHERE t.session_id = ?";
     return new Set(view.connection.all<{ row: number }>(sql, JSON.stringify(rows), sessionId!).map(({ row }) => row));
   };
   const { hits } = nearest(view, space, search.vector, search.k, sessionId === undefined ? undefined : ofSession);
+  return hits.map(({ owner, similarity }) => ({ row: owner, distance: 1 - similarity }));
+}
+
+/** The turns that a search found, in its order, each with its distance where it has one. */
+export function foundTurns(view: View, found: readonly { readonly row: number; readonly distance?: number }[]): TurnRecord[] {
   const rows = view.connection.all<{ row: number; bytes: number }>(
     "SELECT t.row, octet_length(t.content) AS bytes FROM json_each(?) AS wanted CROSS JOIN __service_turn AS t ON t.row = wanted.value ORDER BY wanted.key",
-    JSON.stringify(hits.map(({ owner }) => owner)),
+    JSON.stringify(found.map(({ row }) => row)),
   );
-  return loadTurns(view, "k", rows).map((turn, at) => ({ ...turn, distance: 1 - hits[at]!.similarity }));
+  return loadTurns(view, "k", rows).map((turn, at) => {
+    const { distance } = found[at]!;
+    return distance === undefined ? turn : { ...turn, distance };
+  });
 }

@@ -79,6 +79,16 @@ export function deleteVector(tx: Tx, space: VectorSpace, owner: number): void {
   if (changes > 0) tx.afterCommit(() => tx.vectors.remove(space.space, owner));
 }
 
+/** Every space of the kind: the one in use, and those that are being given up. */
+function spacesOf(view: View, kind: SpaceKind): VectorSpace[] {
+  return view.connection.all<VectorSpace>("SELECT space, dimension FROM __service_vector_space WHERE kind = ? ORDER BY space", kind);
+}
+
+/** Removes the vectors of these owners from every space of the kind. */
+export function deleteVectors(tx: Tx, kind: SpaceKind, owners: readonly number[]): void {
+  for (const space of spacesOf(tx, kind)) for (const owner of owners) deleteVector(tx, space, owner);
+}
+
 export function hasVector(view: View, space: VectorSpace, owner: number): boolean {
   return view.connection.get("SELECT 1 FROM __service_vector WHERE space = ? AND owner = ?", space.space, owner) !== undefined;
 }

@@ -1,5 +1,5 @@
 /**
- * The commands that speak to a running node: `token mint`, `policy get|put|clear`, `audit`.
+ * The commands that speak to a running node: `token mint`, `policy get|put|clear`, `audit`, `reembed`.
  *
  * Always true: a credential comes from a variable or a file, never from the command line, where other users of the
  * machine could read it; it goes to the address that was named and to no other, and is never written. What a program
@@ -12,6 +12,7 @@ import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { brokenLinks, decodeAuditEvent } from "../format/audit-event.ts";
 import type { Environment } from "./config.ts";
+import { reembed, reembedCommand, type ReembedFlags } from "./reembed-command.ts";
 
 /** Where the commands' words come from and go to. */
 export interface AdminSurroundings {
@@ -101,6 +102,7 @@ export function adminCommands(around: AdminSurroundings, ended: (code: number) =
       .addCommand(on<PolicyFlags>(policy("put", "replace a policy").option("--file <file>", "JSON of the whole policy; - is standard input", "-"), putPolicy))
       .addCommand(on<PolicyFlags>(policy("clear", "remove a policy"), clearPolicy)),
     on<AuditFlags>(audit, printAudit),
+    on<ReembedFlags & NodeFlags>(reembedCommand(), (_, flags) => reembed(flags, (path, body) => call(around, flags, "POST", path, body, "token"), around.stderr)),
   ];
 }
 

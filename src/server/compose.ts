@@ -7,6 +7,7 @@
 import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { totalmem } from "node:os";
 import { join, resolve } from "node:path";
+import { isSelfHosted } from "../ai/hosts.ts";
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
@@ -24,8 +25,9 @@ import { mainBranch } from "../format/names.ts";
 import { Authorization } from "../service/authorization.ts";
 import { auditCall } from "../service/audit.ts";
 import { branchHandlers } from "../service/branch-service.ts";
+import { Embedding, type EmbeddingOptions } from "../service/embedding.ts";
 import { Erasures } from "../service/erasures.ts";
-import { handlerEntries, type HandlerTable, type NodeParts } from "../service/context.ts";
+import { handlerEntries, type Assistants, type HandlerTable, type NodeParts } from "../service/context.ts";
 import { controlHandlers } from "../service/control-service.ts";
 import { dataHandlers } from "../service/data-service.ts";
 import { memoryHandlers } from "../service/memory-service.ts";
@@ -114,6 +116,31 @@ function handlersOf(node: NodeParts): HandlerTable {
   ]);
 }
 
+/** The models that write, of those uses that have a key. */
+async function assistantsOf(config: Config, world: World, log: Log): Promise<Assistants> {
+  const { assistantKey, extractKey } = config;
+  if (assistantKey === undefined && extractKey === undefined) return {};
+  // The client of the protocol takes time to load, which no other node should spend.
+  const { Assistant } = await import("../ai/assistant.ts");
+  const shared = { selfHostedHosts: config.embedSelfHostedHosts ?? [], world, log };
+  return {
+    ...(assistantKey === undefined ? {} : { ask: new Assistant({ ...shared, apiKey: assistantKey, model: config.assistantModel, baseAddress: config.assistantBaseAddress }) }),
+    ...(extractKey === undefined ? {} : { extract: new Assistant({ ...shared, apiKey: extractKey, model: config.extractModel, baseAddress: config.extractBaseAddress }) }),
+  };
+}
+
+/** What makes vectors, where there is a key for it; the stack ends it before the engine. */
+async function embeddingOf(config: Config, parts: Omit<EmbeddingOptions, "embedder" | "selfHosted">, stack: AsyncDisposableStack): Promise<Embedding | undefined> {
+  const { embedKey: apiKey, embedProvider: provider, embedModel: model, embedBaseAddress: baseAddress } = config;
+  if (apiKey === undefined) return undefined;
+  // The client of the protocol takes half a second to load, which no other node should spend.
+  const { ModelEmbedder } = await import("../ai/embedder.ts");
+  const embedder = new ModelEmbedder({ provider, apiKey, model, baseAddress, world: parts.world });
+  const embedding = new Embedding({ ...parts, embedder, selfHosted: isSelfHosted(embedder.endpointHost, config.embedSelfHostedHosts ?? []) });
+  stack.defer(() => embedding.close());
+  return embedding;
+}
+
 /** Deletions whose objects are not purged yet: the engine takes them up again. */
 async function resumePurges(databases: Databases, engine: EngineClient, world: World, log: Log): Promise<void> {
   for (const uuid of await databases.deletedUuids()) {
@@ -162,7 +189,8 @@ export async function startNode(config: Config, log: Log, given: Partial<EngineO
   const erasures = new Erasures({ world, log, engine, coupons, receipts, audit, gcGraceMs: options.gcGraceMs });
   stack.defer(() => erasures.close());
   erasures.start();
-  const node: NodeParts = { world, databases, engine, tokens, policies, audit, erasures };
+  const embedding = await embeddingOf(config, { world, log, engine, policies, audit }, stack);
+  const node: NodeParts = { world, databases, engine, tokens, policies, audit, erasures, embedding, assistants: await assistantsOf(config, world, log) };
   const authOn = config.auth === "on";
   const dispatch = createPipeline({
     handlers: handlersOf(node),

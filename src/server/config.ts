@@ -87,7 +87,7 @@ export const settings = {
   embedKey: absent("SERVICE_EMBED_API_KEY", secret, "enables embedding of text-only ingest and recall"),
   embedProvider: given("SERVICE_EMBED_PROVIDER", oneOf("voyage", "openai"), "voyage", "`voyage`, or `openai` for every server that speaks that embeddings protocol"),
   embedModel: absent("SERVICE_EMBED_MODEL", word, "model of embeddings", "provider default"),
-  embedBaseAddress: absent("SERVICE_EMBED_BASE_URL", baseAddress, "base address of the embedder, such as a server of your own", "provider default"),
+  embedBaseAddress: absent("SERVICE_EMBED_BASE_URL", baseAddress, "base address of the embedder, such as a server of your own; without a path it means `/v1`", "provider default"),
   embedSelfHostedHosts: absent("SERVICE_EMBED_SELF_HOSTED_HOSTS", wordList, "comma-separated hosts that count as self-hosted for `ai_egress.embed`"),
   databaseHostSuffix: given("SERVICE_DB_HOST_SUFFIX", hostSuffix, "localhost", "a Host header of `{db}.` and this suffix addresses one database"),
   tlsCertificatePath: absent("SERVICE_TLS_CERT", path, "PEM file of the certificate chain; with it the port speaks TLS"),
@@ -100,6 +100,9 @@ export const settings = {
   logLevel: given("SERVICE_LOG_LEVEL", oneOf("debug", "info", "warn", "error", "silent"), "info", "least level that is logged"),
   engineThreads: given("SERVICE_ENGINE_THREADS", threads, "{cores-1}", "threads that own databases; at least 1"),
   readerThreads: given("SERVICE_READER_THREADS", threads, limits.readerThreadsDefault, "threads for long reads"),
+  assistantModel: absent("SERVICE_ASSISTANT_MODEL", word, "model of ask", "chosen by the node"),
+  assistantBaseAddress: absent("SERVICE_ASSISTANT_BASE_URL", baseAddress, "base address of the model of ask, such as a server of your own that speaks the same protocol", "provider default"),
+  extractBaseAddress: absent("SERVICE_EXTRACT_BASE_URL", baseAddress, "base address of the model of extract", "provider default"),
 } as const;
 
 type ValueOf<Row> = Row extends Setting<infer Value, infer Fallback> ? (Fallback extends string ? Value : Value | undefined) : never;

@@ -3,6 +3,7 @@
  *
  * Pure functions of a Config whose single values are already known to be good: these are the combinations.
  */
+import { hostOf, isSelfHosted } from "../ai/hosts.ts";
 import type { Config } from "./config.ts";
 
 /** Every reason not to start (spec: Authentication, rules 2, 3 and 7), each with its remedy; empty when there is none. */
@@ -49,13 +50,22 @@ export function startWarnings(config: Config): readonly string[] {
     warnings.push("credentials reach this node in the clear unless something in front of it ends TLS: set SERVICE_TLS_CERT and SERVICE_TLS_KEY");
   }
   if (config.objectStore.kind === "memory") warnings.push("SERVICE_OBJECT_STORE=mem:// forgets everything when the node stops (tests only)");
-  const idle: readonly (readonly [string | undefined, string])[] = [
-    [config.extractKey, "SERVICE_EXTRACT_API_KEY"],
-    [config.assistantKey, "SERVICE_ASSISTANT_API_KEY"],
-    [config.embedKey, "SERVICE_EMBED_API_KEY"],
+  return [...warnings, ...modelWarnings(config)];
+}
+
+/** Addresses of models that are of no use, or that show what is sent to them. */
+function modelWarnings(config: Config): readonly string[] {
+  const models: readonly (readonly [name: string, key: string | undefined, baseAddress: string | undefined])[] = [
+    ["EMBED", config.embedKey, config.embedBaseAddress],
+    ["ASSISTANT", config.assistantKey, config.assistantBaseAddress],
+    ["EXTRACT", config.extractKey, config.extractBaseAddress],
   ];
-  for (const [key, variable] of idle) if (key !== undefined) warnings.push(`${variable} has no effect: outside models are not in this build yet`);
-  return warnings;
+  return models.flatMap(([name, key, baseAddress]) => {
+    if (baseAddress === undefined) return [];
+    if (key === undefined) return [`SERVICE_${name}_BASE_URL has no effect without SERVICE_${name}_API_KEY; a server that asks for no key takes any`];
+    if (!baseAddress.startsWith("http:") || isSelfHosted(hostOf(baseAddress), config.embedSelfHostedHosts ?? [])) return [];
+    return [`SERVICE_${name}_BASE_URL is plain HTTP to a host that is not known to be your own: texts and the key reach it in the clear`];
+  });
 }
 
 function looksMultiNode(config: Config): boolean {

@@ -5,7 +5,7 @@
  * and ids that have the form of names and ids. Calls that concern no namespace make no event.
  */
 import type { Message } from "@bufbuild/protobuf";
-import type { ErasureCoupon, ExtractResponse, ForgetMemoryRequest, GetMemoryRequest, IngestResponse, RecallResponse } from "../../gen/palimpsest/v1/memory_pb.ts";
+import type { ErasureCoupon, ExtractRequest, ExtractResponse, ForgetMemoriesResponse, ForgetMemoryRequest, GetMemoryRequest, IngestResponse, ListMemoriesResponse, RecallResponse } from "../../gen/palimpsest/v1/memory_pb.ts";
 import type { AuditEntry } from "../control/audit-log.ts";
 import { isAuditResource, isRecordId, type AuditAction } from "../format/audit-event.ts";
 import { isBranchName, isNamePart, mainBranch, profileOfDatabaseName } from "../format/names.ts";
@@ -15,7 +15,7 @@ import type { Outcome } from "./pipeline.ts";
 /** What an endpoint's event says beyond who, where and how it ended. */
 interface Witness {
   readonly action: AuditAction;
-  /** The action instead, when a policy refused to let text out. */
+  /** The action of what left the node, and of a policy's refusal to let it. */
   readonly egress?: AuditAction;
   /** Whether it changes a database, so that the event has its transaction id. */
   readonly writes?: true;
@@ -23,6 +23,8 @@ interface Witness {
   /** The resource, where only the answer tells it. */
   readonly made?: (answer: Message) => string;
   readonly count?: (answer: Message) => number | undefined;
+  /** Whether a success has neither changed nor given anything that is to be told of. */
+  readonly isIdle?: (request: Message) => boolean;
 }
 
 const memoryId = (request: Message): string => recordIdOf((request as ForgetMemoryRequest | GetMemoryRequest).id);
@@ -34,11 +36,13 @@ function recordIdOf(id: string): string {
 
 const witnesses: ReadonlyMap<string, Witness> = new Map<string, Witness>([
   ["MemoryService.Ingest", { action: "memory.ingest", writes: true, count: (answer) => (answer as IngestResponse).results.length }],
-  ["MemoryService.Extract", { action: "memory.extract", egress: "ai.extract", writes: true, count: (answer) => extracted(answer as ExtractResponse) }],
+  ["MemoryService.Extract", { action: "memory.extract", egress: "ai.extract", writes: true, count: (answer) => (answer as ExtractResponse).results?.values.length, isIdle: (request) => (request as ExtractRequest).dryRun }],
   ["MemoryService.ForgetMemory", { action: "memory.forget", writes: true, resource: memoryId, count: () => 1 }],
+  ["MemoryService.ForgetMemories", { action: "memory.forget", writes: true, count: (answer) => (answer as ForgetMemoriesResponse).forgotten }],
   ["MemoryService.EndSession", { action: "memory.session_end", writes: true }],
   ["MemoryService.CreateErasure", { action: "erasure.requested", writes: true, made: (answer) => (answer as ErasureCoupon).id, count: (answer) => (answer as ErasureCoupon).memoryIds.length }],
   ["MemoryService.Recall", { action: "memory.recall", count: (answer) => (answer as RecallResponse).memories.length }],
+  ["MemoryService.ListMemories", { action: "memory.list", count: (answer) => (answer as ListMemoriesResponse).memories.length }],
   ["MemoryService.GetMemory", { action: "memory.get", resource: memoryId, count: () => 1 }],
   ["MemoryService.Ask", { action: "memory.ask", egress: "ai.ask", count: (answer) => (answer as RecallResponse).memories.length }],
   ["MemoryService.PutProfilePolicy", { action: "policy.update", resource: () => "profile" }],
@@ -47,10 +51,6 @@ const witnesses: ReadonlyMap<string, Witness> = new Map<string, Witness>([
   ["ControlService.MintNamespaceToken", { action: "token.mint" }],
   ["ControlService.DeleteDatabase", { action: "db.delete", resource: databaseOf }],
 ]);
-
-function extracted({ results, proposed }: ExtractResponse): number {
-  return (results?.values ?? proposed?.values ?? []).length;
-}
 
 /** Fields of requests that say what a call is about; which of them a request has, its endpoint knows. */
 interface Addressed {
@@ -80,7 +80,12 @@ export function auditCall({ audit }: NodeParts, context: Context, result: Outcom
   const place = witness && placeOf(context);
   if (witness === undefined || place === undefined) return;
   const isOk = result.outcome === "ok";
-  const deniedByPolicy = result.outcome === "denied" && context.admitted;
+  const { egress } = context;
+  if (egress !== undefined && witness.egress !== undefined) audit.record({ ...place, identity, action: witness.egress, ...egress });
+  // What policy has refused is told as egress only: nothing else happened.
+  if (egress?.outcome === "denied") return;
+  if (isOk && witness.isIdle?.(call.message)) return;
+  const deniedByPolicy = result.outcome === "denied" && context.admitted && egress === undefined;
   const resource = witness.resource?.(call.message) ?? (isOk ? witness.made?.(result.message) : undefined) ?? "";
   audit.record({
     ...place,

@@ -2,6 +2,8 @@
  * What a handler gets beside its request, and the shape of a handler.
  */
 import type { DescService, Message, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
+import type { Assistant } from "../ai/assistant.ts";
+import type { ErrorCode } from "../base/errors.ts";
 import type { World } from "../base/world.ts";
 import type { AuditLog } from "../control/audit-log.ts";
 import type { Databases } from "../control/databases.ts";
@@ -10,8 +12,17 @@ import type { Policies } from "../control/policies.ts";
 import type { Tokens } from "../control/tokens.ts";
 import type { CallOptions, EngineClient } from "../engine/client.ts";
 import type { Answer } from "../engine/protocol.ts";
+import type { AuditEgress, AuditOutcome } from "../format/audit-event.ts";
 import type { Call } from "./call.ts";
+import type { Embedding } from "./embedding.ts";
 import type { Erasures } from "./erasures.ts";
+
+/** What a call let out to a model that writes, or would have. */
+export interface EgressTold {
+  readonly outcome: AuditOutcome;
+  readonly egress: AuditEgress;
+  readonly errorCode?: ErrorCode | undefined;
+}
 
 /** One call on its way through the pipeline. */
 export interface Context {
@@ -37,7 +48,14 @@ export interface Context {
   durableTxid: number | undefined;
   /** The coupon of the erasure that the call has begun; becomes `Service-Erasure-Id`. */
   erasureId: string | undefined;
+  /** Set by a call that asks a model, when policy has refused it or it is over; undefined while nothing has left the node. */
+  egress: EgressTold | undefined;
 }
+
+/** What a model that writes is used for, under the names that policy gives them. */
+export type AssistantUse = "ask" | "extract";
+
+export type Assistants = Readonly<Partial<Record<AssistantUse, Assistant>>>;
 
 /** What handlers work with: the node's parts below the service. */
 export interface NodeParts {
@@ -48,6 +66,10 @@ export interface NodeParts {
   readonly policies: Policies;
   readonly audit: AuditLog;
   readonly erasures: Erasures;
+  /** What makes vectors for text; undefined on a node without an embedder. */
+  readonly embedding: Embedding | undefined;
+  /** The models that write, by their use; those that the node is configured with. */
+  readonly assistants: Assistants;
 }
 
 /** One function per rpc of a service, typed by its descriptor. */

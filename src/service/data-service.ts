@@ -3,7 +3,7 @@ import { create } from "@bufbuild/protobuf";
 import { FindDocsResponseSchema, type DataService, type Vector } from "../../gen/palimpsest/v1/data_pb.ts";
 import { invalid, ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import { checkCollectionName, checkKvKey, checkSessionId } from "../format/names.ts";
+import { checkCollectionName, checkKvKey, checkSessionId, checkText, parseDatabaseSpec, profileOfDatabaseName } from "../format/names.ts";
 import { checkEmbedding } from "../model/vectors.ts";
 import { engineOptions, seen, type NodeParts, type ServiceHandlers } from "./context.ts";
 import { embeddingOf, jsonTexts, present, turnMessage } from "./data-messages.ts";
@@ -24,9 +24,14 @@ function transcriptHandlers(node: NodeParts): Pick<DataHandlers, "appendTurn" | 
     async appendTurn(request, context) {
       const content = jsonText(request, "content") ?? "null";
       const embedding = request.embedding && requiredVector("embedding", request.embedding);
+      checkText("role", request.role, limits.roleBytesMax);
       const input = { sessionId: checkSessionId(request.session), role: request.role, content, ...present({ embedding }) };
       const target = await databaseTarget(node, context, request.db);
-      const { value, txid } = seen(context, await node.engine.write(target, "turn.append", input, engineOptions(context, content.length)));
+      // Only a namespace has a policy that lets text out.
+      const owner = profileOfDatabaseName(parseDatabaseSpec(request.db).name);
+      const prepared = owner && !embedding ? await node.embedding?.turn(context, { ...owner, target }, input) : undefined;
+      const { value, txid } = seen(context, await node.engine.write(target, "turn.append", prepared?.input ?? input, engineOptions(context, content.length)));
+      prepared?.written();
       return { seq: BigInt(value.seq), txid, ...present({ embedding: value.embedding === "stored" ? undefined : value.embedding }) };
     },
     async listTurns(request, context) {

@@ -36,8 +36,12 @@ export async function retentionOf(node: NodeParts, databaseName: string): Promis
   };
 }
 
-/** Refuses a call whose text no policy lets out: forbidden when it says so, unavailable while nobody can tell. */
-export function refuseDeniedEgress(policy: EffectivePolicy, use: keyof EffectivePolicy["egress"]): void {
+/**
+ * Refuses a call whose text no policy lets out: forbidden when it says so, unavailable while nobody can tell. `selfHosted`
+ * is what is known of where the text would go; undefined when it would go nowhere.
+ */
+export function refuseDeniedEgress(policy: EffectivePolicy, use: keyof EffectivePolicy["egress"], selfHosted?: boolean): void {
+  if (policy.egress[use] === "self_hosted_only" && selfHosted === false) throw new ServiceError("forbidden", `ai_egress.${use} is self_hosted_only by policy, and this node's model is not self-hosted`);
   if (policy.egress[use] !== "deny") return;
   if (policy.known) throw new ServiceError("forbidden", `ai_egress.${use} is denied by policy`);
   throw new ServiceError("unavailable", `ai_egress.${use} is denied while the policy cannot be read`, { retryAfterSecs: 1 });

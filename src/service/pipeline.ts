@@ -122,6 +122,7 @@ function openContext(call: Call, options: PipelineOptions): Context {
     txid: undefined,
     durableTxid: undefined,
     erasureId: undefined,
+    egress: undefined,
     ...checkedHeaders(call, options.durability),
   };
   return context;

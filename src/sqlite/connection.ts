@@ -12,6 +12,9 @@ import { Recent } from "../base/recent.ts";
 /** What a statement accepts: numbers bind as REAL, so integers that SQL itself computes with must be bigint. */
 export type SqlValue = null | number | bigint | string | Uint8Array;
 
+/** One of a statement's parameters, or those that have names, at most one such object. */
+export type SqlParameter = SqlValue | Readonly<Record<string, SqlValue>>;
+
 export interface RunResult {
   readonly changes: number;
   readonly lastInsertRowid: number;
@@ -84,21 +87,26 @@ export class Connection {
     const found = this.#statements.get(sql);
     if (found) return found;
     const statement = this.raw.prepare(sql);
-    this.#statements.set(sql, statement);
+    // A longer one is one client's long list of conditions, and would take the place of what everybody uses.
+    if (sql.length <= limits.cachedStatementCharsMax) this.#statements.set(sql, statement);
     return statement;
   }
 
+  hasTable(name: string): boolean {
+    return this.get("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?", name) !== undefined;
+  }
+
   /** All rows as objects by column name. */
-  all<Row>(sql: string, ...params: readonly SqlValue[]): Row[] {
+  all<Row>(sql: string, ...params: readonly SqlParameter[]): Row[] {
     return this.prepared(sql).all(...params) as Row[];
   }
 
   /** The first row, or undefined. */
-  get<Row>(sql: string, ...params: readonly SqlValue[]): Row | undefined {
+  get<Row>(sql: string, ...params: readonly SqlParameter[]): Row | undefined {
     return this.prepared(sql).get(...params) as Row | undefined;
   }
 
-  run(sql: string, ...params: readonly SqlValue[]): RunResult {
+  run(sql: string, ...params: readonly SqlParameter[]): RunResult {
     const result = this.prepared(sql).run(...params);
     return { changes: result.changes, lastInsertRowid: Number(result.lastInsertRowid) };
   }

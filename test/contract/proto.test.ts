@@ -124,6 +124,8 @@ describe("the fields of messages", () => {
       "RecallRequest.k": limits.recallDefault,
       "AskRequest.k": limits.recallDefault,
       "ListSessionsRequest.limit": limits.sessionsDefault,
+      "ListMemoriesRequest.limit": limits.memoriesListDefault,
+      "ForgetMemoriesRequest.limit": limits.memoriesListMax,
       "ListTurnsRequest.last": limits.turnsDefault,
       "SearchTurnsRequest.k": limits.turnSearchDefault,
       "ListKeysRequest.limit": limits.kvListDefault,

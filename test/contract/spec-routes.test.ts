@@ -14,12 +14,16 @@ import { agentMemory, answerRecords, controlPlane, inputRecords, type SpecField,
 const extensionRoutes = new Set([
   "GET /v1/db/{db}/branches/{branch}/checkpoints",
   "DELETE /v1/db/{db}/branches/{branch}/checkpoint/{name}",
+  "GET /v1/memory/{ns}/{profile}/memories",
+  "POST /v1/memory/{ns}/{profile}/forget",
+  "POST /v1/memory/{ns}/{profile}/reembed",
 ]);
 
 /** Request fields that the specification does not have, all optional. */
 const extensionFields: { readonly [place: string]: readonly string[] } = {
-  "MemoryService.Recall": ["min_score", "explain"],
+  "MemoryService.Recall": ["min_score", "search_turns", "explain", "filter"],
   "MemoryService.ListSessions": ["limit"],
+  MemoryInput: ["metadata"],
   "DataService.ListKeys": ["cursor"],
   "BranchService.CreateBranch": ["at"],
 };
@@ -119,7 +123,7 @@ describe("the specification's endpoint tables", () => {
 
 describe("the specification's records", () => {
   it.each(Object.entries(inputRecords))("%s as sent", (record, fields) => {
-    compareFields(record, fields, messageNamed(record).fields, []);
+    compareFields(record, fields, messageNamed(record).fields, extensionFields[record] ?? []);
   });
 
   it.each(Object.entries(answerRecords))("%s as answered", (record, fields) => {

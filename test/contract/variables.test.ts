@@ -53,6 +53,9 @@ const added: typeof specified = [
   ["SERVICE_LOG_LEVEL", "info", "logLevel", "info"],
   ["SERVICE_ENGINE_THREADS", "{cores-1}", "engineThreads", 5],
   ["SERVICE_READER_THREADS", "2", "readerThreads", 2],
+  ["SERVICE_ASSISTANT_MODEL", "chosen by the node", "assistantModel", undefined],
+  ["SERVICE_ASSISTANT_BASE_URL", "provider default", "assistantBaseAddress", undefined],
+  ["SERVICE_EXTRACT_BASE_URL", "provider default", "extractBaseAddress", undefined],
 ];
 
 test.each([...specified, ...added])("%s: default %s", (variable, written, field, value) => {

@@ -242,7 +242,7 @@ test("every route of the OpenAPI document is served, and nothing answers beside 
   }
 });
 
-onBoth("over %s what this build does not have answers 503, says so, and changes nothing", async (name) => {
+onBoth("over %s what a node is not configured for answers 503, says so, and changes nothing", async (name) => {
   const wire = service().wire(name);
   const db = await service().database();
   const samples = sampleRequests(db, service().profile());

@@ -3,14 +3,8 @@ import { endpoints } from "../../src/service/methods.ts";
 
 export type Request = Readonly<Record<string, unknown>>;
 
-/** Methods that this build answers with 503, as it cannot serve them yet. */
-export const unserved: ReadonlySet<string> = new Set([
-  "MemoryService.Ask",
-  "MemoryService.Extract",
-  "MemoryService.CreateErasure",
-  "MemoryService.ListErasures",
-  "MemoryService.GetErasure",
-]);
+/** Methods that a node answers with 503 when no model is configured. */
+export const unserved: ReadonlySet<string> = new Set(["MemoryService.Ask", "MemoryService.Extract", "MemoryService.Reembed"]);
 
 interface Profile {
   readonly ns: string;
@@ -42,12 +36,15 @@ function memorySamples(at: Profile): [string, Request][] {
   const narrowed = { types: ["fact"], session_id: "s", source: "me", k: 5, include_superseded: false };
   return [
     ["MemoryService.ListProfiles", { ns: at.ns }],
-    ["MemoryService.Ingest", { ...at, memories: [{ type: "fact", summary: "a fact", content: { a: 1 } }] }],
+    ["MemoryService.Ingest", { ...at, memories: [{ type: "fact", summary: "a fact", content: { a: 1 }, metadata: { a: 1 } }] }],
+    ["MemoryService.ListMemories", { ...at }],
+    ["MemoryService.ForgetMemories", { ...at, types: ["fact"], topic_key: "none", session_id: "s", source: "me", created_from: 0, created_to: 1, filter: { a: 1 }, include_superseded: false, limit: 5 }],
     ["MemoryService.GetMemory", { ...at, id: "mem_none" }],
     ["MemoryService.ForgetMemory", { ...at, id: "mem_none" }],
-    ["MemoryService.Recall", { ...at, query: "fact", embedding: [1, 0], topic_key: "t", ...narrowed, include_turns: false, explain: false, min_score: { keyword: 0.5 } }],
+    ["MemoryService.Recall", { ...at, query: "fact", embedding: [1, 0], topic_key: "t", ...narrowed, include_turns: false, search_turns: false, explain: false, min_score: { keyword: 0.5 }, filter: { a: 1 } }],
     ["MemoryService.Ask", { ...at, question: "who?", ...narrowed }],
     ["MemoryService.Extract", { ...at, turns: [{ role: "user", content: "x" }], session_id: "s", source: "me", dry_run: true }],
+    ["MemoryService.Reembed", { ...at, cursor: "memory-0" }],
     ["MemoryService.ListSessions", { ...at }],
     ["MemoryService.EndSession", { ...at, sid: "s" }],
     ["MemoryService.CreateErasure", { ...at, memory_id: "mem_none" }],

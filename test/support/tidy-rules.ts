@@ -33,7 +33,7 @@ export const packagesOfFloor: Readonly<Record<string, readonly string[]>> = {
   base: ["pino", "ulid"],
   format: ["node:crypto", "node:zlib"],
   store: [...files, "node:crypto", "@aws-sdk/client-s3"],
-  ai: [],
+  ai: ["node:net", "openai", "@anthropic-ai/sdk"],
   sqlite: [...files, "node:url", "better-sqlite3"],
   control: ["node:crypto", "jose"],
   model: ["node:crypto", "usearch"],

@@ -17,7 +17,7 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file palimpsest/v1/memory.proto.
  */
 export const file_palimpsest_v1_memory: GenFile = /*@__PURE__*/
-  fileDesc("ChpwYWxpbXBzZXN0L3YxL21lbW9yeS5wcm90bxINcGFsaW1wc2VzdC52MSIcCgpTdHJpbmdMaXN0Eg4KBnZhbHVlcxgBIAMoCSLrAgoLTWVtb3J5SW5wdXQSEQoEdHlwZRgBIAEoCUID4EECEhQKB3N1bW1hcnkYAiABKAlCA+BBAhIsCgdjb250ZW50GAMgASgLMhYuZ29vZ2xlLnByb3RvYnVmLlZhbHVlSACIAQESFgoJdG9waWNfa2V5GAQgASgJSAGIAQESFQoIa2V5d29yZHMYBSABKAlIAogBARI1CgllbWJlZGRpbmcYBiABKAsyFS5wYWxpbXBzZXN0LnYxLlZlY3RvckIGsrsYAhABSAOIAQESFwoKc2Vzc2lvbl9pZBgHIAEoCUgEiAEBEhMKBnNvdXJjZRgIIAEoCUgFiAEBEhoKA3R0bBgJIAEoDUIIsrsYBDCAowVIBogBAUIKCghfY29udGVudEIMCgpfdG9waWNfa2V5QgsKCV9rZXl3b3Jkc0IMCgpfZW1iZWRkaW5nQg0KC19zZXNzaW9uX2lkQgkKB19zb3VyY2VCBgoEX3R0bCJiCgpJbmdlc3RJdGVtEgoKAmlkGAEgASgJEg4KBnN0YXR1cxgCIAEoCRISCgpzdXBlcnNlZGVkGAMgAygJEhYKCWVtYmVkZGluZxgEIAEoCUgAiAEBQgwKCl9lbWJlZGRpbmci9AQKBk1lbW9yeRIKCgJpZBgBIAEoCRIMCgR0eXBlGAIgASgJEh4KCXRvcGljX2tleRgDIAEoCUIGsrsYAggBSACIAQESDwoHc3VtbWFyeRgEIAEoCRInCgdjb250ZW50GAUgASgLMhYuZ29vZ2xlLnByb3RvYnVmLlZhbHVlEh0KCGtleXdvcmRzGAYgASgJQgayuxgCCAFIAYgBARIfCgpzZXNzaW9uX2lkGAcgASgJQgayuxgCCAFIAogBARIbCgZzb3VyY2UYCCABKAlCBrK7GAIIAUgDiAEBEhIKCmNyZWF0ZWRfYXQYCSABKAMSIgoNc3VwZXJzZWRlZF9ieRgKIAEoCUIGsrsYAggBSASIAQESFwoKZXhwaXJlc19hdBgLIAEoA0gFiAEBEhIKBXNjb3JlGAwgASgBSAaIAQESOAoIY2hhbm5lbHMYDSABKAsyGS5wYWxpbXBzZXN0LnYxLlN0cmluZ0xpc3RCBrK7GAIQAUgHiAEBEjoKCnN1cGVyc2VkZXMYDiABKAsyGS5wYWxpbXBzZXN0LnYxLlN0cmluZ0xpc3RCBrK7GAIQAUgIiAEBEjYKB2V4cGxhaW4YDyABKAsyIC5wYWxpbXBzZXN0LnYxLk1lbW9yeUV4cGxhbmF0aW9uSAmIAQFCDAoKX3RvcGljX2tleUILCglfa2V5d29yZHNCDQoLX3Nlc3Npb25faWRCCQoHX3NvdXJjZUIQCg5fc3VwZXJzZWRlZF9ieUINCgtfZXhwaXJlc19hdEIICgZfc2NvcmVCCwoJX2NoYW5uZWxzQg0KC19zdXBlcnNlZGVzQgoKCF9leHBsYWluIoMBChFNZW1vcnlFeHBsYW5hdGlvbhIzCghjaGFubmVscxgBIAMoCzIhLnBhbGltcHNlc3QudjEuQ2hhbm5lbEV4cGxhbmF0aW9uEhUKDW1hdGNoZWRfdGVybXMYAiADKAkSFQoIY292ZXJhZ2UYAyABKAFIAIgBAUILCglfY292ZXJhZ2UiVwoSQ2hhbm5lbEV4cGxhbmF0aW9uEg8KB2NoYW5uZWwYASABKAkSDAoEcmFuaxgCIAEoDRINCgVzY29yZRgDIAEoARITCgthcHByb3hpbWF0ZRgEIAEoCCImChNMaXN0UHJvZmlsZXNSZXF1ZXN0Eg8KAm5zGAEgASgJQgPgQQIiLgoHUHJvZmlsZRIPCgdwcm9maWxlGAEgASgJEhIKCmNyZWF0ZWRfYXQYAiABKAMiUwoUTGlzdFByb2ZpbGVzUmVzcG9uc2USEQoJbmFtZXNwYWNlGAEgASgJEigKCHByb2ZpbGVzGAIgAygLMhYucGFsaW1wc2VzdC52MS5Qcm9maWxlIpEBCg1Jbmdlc3RSZXF1ZXN0Eg8KAm5zGAEgASgJQgPgQQISFAoHcHJvZmlsZRgCIAEoCUID4EECEhsKBmJyYW5jaBgDIAEoCUIGsrsYAigBSACIAQESMQoIbWVtb3JpZXMYBCADKAsyGi5wYWxpbXBzZXN0LnYxLk1lbW9yeUlucHV0QgPgQQJCCQoHX2JyYW5jaCJKCg5Jbmdlc3RSZXNwb25zZRIqCgdyZXN1bHRzGAEgAygLMhkucGFsaW1wc2VzdC52MS5Jbmdlc3RJdGVtEgwKBHR4aWQYAiABKAMicgoQR2V0TWVtb3J5UmVxdWVzdBIPCgJucxgBIAEoCUID4EECEhQKB3Byb2ZpbGUYAiABKAlCA+BBAhIPCgJpZBgDIAEoCUID4EECEhsKBmJyYW5jaBgEIAEoCUIGsrsYAigBSACIAQFCCQoHX2JyYW5jaCJ1ChNGb3JnZXRNZW1vcnlSZXF1ZXN0Eg8KAm5zGAEgASgJQgPgQQISFAoHcHJvZmlsZRgCIAEoCUID4EECEg8KAmlkGAMgASgJQgPgQQISGwoGYnJhbmNoGAQgASgJQgayuxgCKAFIAIgBAUIJCgdfYnJhbmNoIkwKFEZvcmdldE1lbW9yeVJlc3BvbnNlEgwKBHR4aWQYASABKAMSFwoKZXJhc3VyZV9pZBgCIAEoCUgAiAEBQg0KC19lcmFzdXJlX2lkIkwKCE1pblNjb3JlEhQKB2tleXdvcmQYASABKAFIAIgBARITCgZ2ZWN0b3IYAiABKAFIAYgBAUIKCghfa2V5d29yZEIJCgdfdmVjdG9yIpEECg1SZWNhbGxSZXF1ZXN0Eg8KAm5zGAEgASgJQgPgQQISFAoHcHJvZmlsZRgCIAEoCUID4EECEhsKBmJyYW5jaBgDIAEoCUIGsrsYAigBSACIAQESEgoFcXVlcnkYBCABKAlIAYgBARI1CgllbWJlZGRpbmcYBSABKAsyFS5wYWxpbXBzZXN0LnYxLlZlY3RvckIGsrsYAhABSAKIAQESFgoJdG9waWNfa2V5GAYgASgJSAOIAQESNQoFdHlwZXMYByABKAsyGS5wYWxpbXBzZXN0LnYxLlN0cmluZ0xpc3RCBrK7GAIQAUgEiAEBEhcKCnNlc3Npb25faWQYCCABKAlIBYgBARITCgZzb3VyY2UYCSABKAlIBogBARIWCgFrGAogASgNQgayuxgCMAhIB4gBARIaChJpbmNsdWRlX3N1cGVyc2VkZWQYCyABKAgSFQoNaW5jbHVkZV90dXJucxgMIAEoCBIvCgltaW5fc2NvcmUYDSABKAsyFy5wYWxpbXBzZXN0LnYxLk1pblNjb3JlSAiIAQESDwoHZXhwbGFpbhgOIAEoCEIJCgdfYnJhbmNoQggKBl9xdWVyeUIMCgpfZW1iZWRkaW5nQgwKCl90b3BpY19rZXlCCAoGX3R5cGVzQg0KC19zZXNzaW9uX2lkQgkKB19zb3VyY2VCBAoCX2tCDAoKX21pbl9zY29yZSJrCg5SZWNhbGxSZXNwb25zZRInCghtZW1vcmllcxgBIAMoCzIVLnBhbGltcHNlc3QudjEuTWVtb3J5EiIKBXR1cm5zGAIgAygLMhMucGFsaW1wc2VzdC52MS5UdXJuEgwKBHR4aWQYAyABKAMitQIKCkFza1JlcXVlc3QSDwoCbnMYASABKAlCA+BBAhIUCgdwcm9maWxlGAIgASgJQgPgQQISGwoGYnJhbmNoGAMgASgJQgayuxgCKAFIAIgBARIVCghxdWVzdGlvbhgEIAEoCUID4EECEjUKBXR5cGVzGAUgASgLMhkucGFsaW1wc2VzdC52MS5TdHJpbmdMaXN0QgayuxgCEAFIAYgBARIXCgpzZXNzaW9uX2lkGAYgASgJSAKIAQESEwoGc291cmNlGAcgASgJSAOIAQESFgoBaxgIIAEoDUIGsrsYAjAISASIAQESGgoSaW5jbHVkZV9zdXBlcnNlZGVkGAkgASgIQgkKB19icmFuY2hCCAoGX3R5cGVzQg0KC19zZXNzaW9uX2lkQgkKB19zb3VyY2VCBAoCX2sifQoLQXNrUmVzcG9uc2USGwoGYW5zd2VyGAEgASgJQgayuxgCCAFIAIgBARIPCgdzb3VyY2VzGAIgAygJEicKCG1lbW9yaWVzGAMgAygLMhUucGFsaW1wc2VzdC52MS5NZW1vcnkSDAoEdHhpZBgEIAEoA0IJCgdfYW5zd2VyIuUBCg5FeHRyYWN0UmVxdWVzdBIPCgJucxgBIAEoCUID4EECEhQKB3Byb2ZpbGUYAiABKAlCA+BBAhIbCgZicmFuY2gYAyABKAlCBrK7GAIoAUgAiAEBEisKBXR1cm5zGAQgAygLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdEID4EECEhcKCnNlc3Npb25faWQYBSABKAlIAYgBARITCgZzb3VyY2UYBiABKAlIAogBARIPCgdkcnlfcnVuGAcgASgIQgkKB19icmFuY2hCDQoLX3Nlc3Npb25faWRCCQoHX3NvdXJjZSI7Cg5Jbmdlc3RJdGVtTGlzdBIpCgZ2YWx1ZXMYASADKAsyGS5wYWxpbXBzZXN0LnYxLkluZ2VzdEl0ZW0iPQoPTWVtb3J5SW5wdXRMaXN0EioKBnZhbHVlcxgBIAMoCzIaLnBhbGltcHNlc3QudjEuTWVtb3J5SW5wdXQi5gEKD0V4dHJhY3RSZXNwb25zZRI7CgdyZXN1bHRzGAEgASgLMh0ucGFsaW1wc2VzdC52MS5Jbmdlc3RJdGVtTGlzdEIGsrsYAhABSACIAQESPQoIcHJvcG9zZWQYAiABKAsyHi5wYWxpbXBzZXN0LnYxLk1lbW9yeUlucHV0TGlzdEIGsrsYAhABSAGIAQESEQoEdHhpZBgDIAEoA0gCiAEBEg0KBXR1cm5zGAQgASgNEhMKC2VtcHR5X3R1cm5zGAUgASgNQgoKCF9yZXN1bHRzQgsKCV9wcm9wb3NlZEIHCgVfdHhpZCKKAQoTTGlzdFNlc3Npb25zUmVxdWVzdBIPCgJucxgBIAEoCUID4EECEhQKB3Byb2ZpbGUYAiABKAlCA+BBAhIbCgZicmFuY2gYAyABKAlCBrK7GAIoAUgAiAEBEhoKBWxpbWl0GAQgASgNQgayuxgCMGRIAYgBAUIJCgdfYnJhbmNoQggKBl9saW1pdCJBCgdTZXNzaW9uEgoKAmlkGAEgASgJEhIKCmNyZWF0ZWRfYXQYAiABKAMSFgoObGFzdF9hY3RpdmVfYXQYAyABKAMiTgoUTGlzdFNlc3Npb25zUmVzcG9uc2USKAoIc2Vzc2lvbnMYASADKAsyFi5wYWxpbXBzZXN0LnYxLlNlc3Npb24SDAoEdHhpZBgCIAEoAyKDAQoRRW5kU2Vzc2lvblJlcXVlc3QSDwoCbnMYASABKAlCA+BBAhIUCgdwcm9maWxlGAIgASgJQgPgQQISEAoDc2lkGAMgASgJQgPgQQISDQoFdHVybnMYBCABKAgSGwoGYnJhbmNoGAUgASgJQgayuxgCKAFIAIgBAUIJCgdfYnJhbmNoIiIKEkVuZFNlc3Npb25SZXNwb25zZRIMCgR0eGlkGAEgASgDIoQCChRDcmVhdGVFcmFzdXJlUmVxdWVzdBIPCgJucxgBIAEoCUID4EECEhQKB3Byb2ZpbGUYAiABKAlCA+BBAhIbCgZicmFuY2gYAyABKAlCBrK7GAIoAUgAiAEBEhYKCW1lbW9yeV9pZBgEIAEoCUgBiAEBEhYKCXRvcGljX2tleRgFIAEoCUgCiAEBEhEKBHR5cGUYBiABKAlIA4gBARIXCgpzZXNzaW9uX2lkGAcgASgJSASIAQESDQoFdHVybnMYCCABKAhCCQoHX2JyYW5jaEIMCgpfbWVtb3J5X2lkQgwKCl90b3BpY19rZXlCBwoFX3R5cGVCDQoLX3Nlc3Npb25faWQivQEKDUVyYXN1cmVUYXJnZXQSFgoJbWVtb3J5X2lkGAEgASgJSACIAQESFgoJdG9waWNfa2V5GAIgASgJSAGIAQESEQoEdHlwZRgDIAEoCUgCiAEBEhcKCnNlc3Npb25faWQYBCABKAlIA4gBARISCgV0dXJucxgFIAEoCEgEiAEBQgwKCl9tZW1vcnlfaWRCDAoKX3RvcGljX2tleUIHCgVfdHlwZUINCgtfc2Vzc2lvbl9pZEIICgZfdHVybnMiuQQKDUVyYXN1cmVDb3Vwb24SCgoCaWQYASABKAkSDgoGc3RhdHVzGAIgASgJEiwKBnRhcmdldBgDIAEoCzIcLnBhbGltcHNlc3QudjEuRXJhc3VyZVRhcmdldBISCgptZW1vcnlfaWRzGAQgAygJEhQKDHJlcXVlc3RlZF9hdBgFIAEoAxITCgtncmFjZV91bnRpbBgGIAEoAxJBCgtlcmFzZWRfdHhpZBgHIAMoCzIsLnBhbGltcHNlc3QudjEuRXJhc3VyZUNvdXBvbi5FcmFzZWRUeGlkRW50cnkSNwoKYmxvY2tlZF9ieRgIIAEoCzIeLnBhbGltcHNlc3QudjEuRXJhc3VyZUJsb2NrZXJzSACIAQESIQoMY29tcGxldGVkX2F0GAkgASgDQgayuxgCCAFIAYgBARIzCgdyZWNlaXB0GAogASgLMh0ucGFsaW1wc2VzdC52MS5FcmFzdXJlUmVjZWlwdEgCiAEBEhcKCmVyYXN1cmVfaWQYCyABKAlIA4gBARIRCgR0eGlkGAwgASgDSASIAQESGAoLd2FpdGluZ19mb3IYDSABKAlIBYgBARoxCg9FcmFzZWRUeGlkRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgDOgI4AUINCgtfYmxvY2tlZF9ieUIPCg1fY29tcGxldGVkX2F0QgoKCF9yZWNlaXB0Qg0KC19lcmFzdXJlX2lkQgcKBV90eGlkQg4KDF93YWl0aW5nX2ZvciI4Cg9FcmFzdXJlQmxvY2tlcnMSEwoLY2hlY2twb2ludHMYASADKAkSEAoIYnJhbmNoZXMYAiADKAkiYQoORXJhc3VyZVJlY2VpcHQSKAoHcGF5bG9hZBgBIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSCwoDYWxnGAIgASgJEgsKA2tpZBgDIAEoCRILCgNzaWcYBCABKAkiZAoTTGlzdEVyYXN1cmVzUmVxdWVzdBIPCgJucxgBIAEoCUID4EECEhQKB3Byb2ZpbGUYAiABKAlCA+BBAhIbCgZicmFuY2gYAyABKAlCBrK7GAIoAUgAiAEBQgkKB19icmFuY2giRgoUTGlzdEVyYXN1cmVzUmVzcG9uc2USLgoIZXJhc3VyZXMYASADKAsyHC5wYWxpbXBzZXN0LnYxLkVyYXN1cmVDb3Vwb24icwoRR2V0RXJhc3VyZVJlcXVlc3QSDwoCbnMYASABKAlCA+BBAhIUCgdwcm9maWxlGAIgASgJQgPgQQISDwoCaWQYAyABKAlCA+BBAhIbCgZicmFuY2gYBCABKAlCBrK7GAIoAUgAiAEBQgkKB19icmFuY2giQAoXR2V0UHJvZmlsZVBvbGljeVJlcXVlc3QSDwoCbnMYASABKAlCA+BBAhIUCgdwcm9maWxlGAIgASgJQgPgQQIibQoXUHV0UHJvZmlsZVBvbGljeVJlcXVlc3QSDwoCbnMYASABKAlCA+BBAhIUCgdwcm9maWxlGAIgASgJQgPgQQISKwoGcG9saWN5GAMgASgLMhYuZ29vZ2xlLnByb3RvYnVmLlZhbHVlQgPgQQIitgEKDVByb2ZpbGVQb2xpY3kSEQoJbmFtZXNwYWNlGAEgASgJEg8KB3Byb2ZpbGUYAiABKAkSNgoIb3ZlcnJpZGUYAyABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0QgayuxgCCAFIAIgBARIqCgllZmZlY3RpdmUYBCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EhAKCHJldmlzaW9uGAUgASgDQgsKCV9vdmVycmlkZTKVEAoNTWVtb3J5U2VydmljZRJ+CgxMaXN0UHJvZmlsZXMSIi5wYWxpbXBzZXN0LnYxLkxpc3RQcm9maWxlc1JlcXVlc3QaIy5wYWxpbXBzZXN0LnYxLkxpc3RQcm9maWxlc1Jlc3BvbnNlIiWQAgGquxgHCAMQARjIAYLT5JMCERIPL3YxL21lbW9yeS97bnN9EoYBCgZJbmdlc3QSHC5wYWxpbXBzZXN0LnYxLkluZ2VzdFJlcXVlc3QaHS5wYWxpbXBzZXN0LnYxLkluZ2VzdFJlc3BvbnNlIj+QAgKquxgLCAQQAhjJASABKAGC0+STAic6ASoiIi92MS9tZW1vcnkve25zfS97cHJvZmlsZX0vbWVtb3JpZXMSjwEKCUdldE1lbW9yeRIfLnBhbGltcHNlc3QudjEuR2V0TWVtb3J5UmVxdWVzdBoVLnBhbGltcHNlc3QudjEuTWVtb3J5IkqQAgGquxgUCAQQARjIASABOglub3RfZm91bmSC0+STAikSJy92MS9tZW1vcnkve25zfS97cHJvZmlsZX0vbWVtb3JpZXMve2lkfRKgAQoMRm9yZ2V0TWVtb3J5EiIucGFsaW1wc2VzdC52MS5Gb3JnZXRNZW1vcnlSZXF1ZXN0GiMucGFsaW1wc2VzdC52MS5Gb3JnZXRNZW1vcnlSZXNwb25zZSJHqrsYFAgEEAIYzAEgAToJbm90X2ZvdW5kgtPkkwIpKicvdjEvbWVtb3J5L3tuc30ve3Byb2ZpbGV9L21lbW9yaWVzL3tpZH0SggEKBlJlY2FsbBIcLnBhbGltcHNlc3QudjEuUmVjYWxsUmVxdWVzdBodLnBhbGltcHNlc3QudjEuUmVjYWxsUmVzcG9uc2UiO5ACAaq7GAkIBBABGMgBIAGC0+STAiU6ASoiIC92MS9tZW1vcnkve25zfS97cHJvZmlsZX0vcmVjYWxsEoEBCgNBc2sSGS5wYWxpbXBzZXN0LnYxLkFza1JlcXVlc3QaGi5wYWxpbXBzZXN0LnYxLkFza1Jlc3BvbnNlIkOquxgXCAQQARjIASABOgx1bmNvbmZpZ3VyZWSC0+STAiI6ASoiHS92MS9tZW1vcnkve25zfS97cHJvZmlsZX0vYXNrEpMBCgdFeHRyYWN0Eh0ucGFsaW1wc2VzdC52MS5FeHRyYWN0UmVxdWVzdBoeLnBhbGltcHNlc3QudjEuRXh0cmFjdFJlc3BvbnNlIkmquxgZCAQQAhjIASABKAE6DHVuY29uZmlndXJlZILT5JMCJjoBKiIhL3YxL21lbW9yeS97bnN9L3twcm9maWxlfS9leHRyYWN0EpMBCgxMaXN0U2Vzc2lvbnMSIi5wYWxpbXBzZXN0LnYxLkxpc3RTZXNzaW9uc1JlcXVlc3QaIy5wYWxpbXBzZXN0LnYxLkxpc3RTZXNzaW9uc1Jlc3BvbnNlIjqQAgGquxgJCAQQARjIASABgtPkkwIkEiIvdjEvbWVtb3J5L3tuc30ve3Byb2ZpbGV9L3Nlc3Npb25zEpMBCgpFbmRTZXNzaW9uEiAucGFsaW1wc2VzdC52MS5FbmRTZXNzaW9uUmVxdWVzdBohLnBhbGltcHNlc3QudjEuRW5kU2Vzc2lvblJlc3BvbnNlIkCQAgKquxgJCAQQAhjMASABgtPkkwIqKigvdjEvbWVtb3J5L3tuc30ve3Byb2ZpbGV9L3Nlc3Npb25zL3tzaWR9EpkBCg1DcmVhdGVFcmFzdXJlEiMucGFsaW1wc2VzdC52MS5DcmVhdGVFcmFzdXJlUmVxdWVzdBocLnBhbGltcHNlc3QudjEuRXJhc3VyZUNvdXBvbiJFqrsYFAgEEAIYyAEgAToJbm90X2ZvdW5kgtPkkwInOgEqIiIvdjEvbWVtb3J5L3tuc30ve3Byb2ZpbGV9L2VyYXN1cmVzEpMBCgxMaXN0RXJhc3VyZXMSIi5wYWxpbXBzZXN0LnYxLkxpc3RFcmFzdXJlc1JlcXVlc3QaIy5wYWxpbXBzZXN0LnYxLkxpc3RFcmFzdXJlc1Jlc3BvbnNlIjqQAgGquxgJCAQQARjIASABgtPkkwIkEiIvdjEvbWVtb3J5L3tuc30ve3Byb2ZpbGV9L2VyYXN1cmVzEpgBCgpHZXRFcmFzdXJlEiAucGFsaW1wc2VzdC52MS5HZXRFcmFzdXJlUmVxdWVzdBocLnBhbGltcHNlc3QudjEuRXJhc3VyZUNvdXBvbiJKkAIBqrsYFAgEEAEYyAEgAToJbm90X2ZvdW5kgtPkkwIpEicvdjEvbWVtb3J5L3tuc30ve3Byb2ZpbGV9L2VyYXN1cmVzL3tpZH0SkAEKEEdldFByb2ZpbGVQb2xpY3kSJi5wYWxpbXBzZXN0LnYxLkdldFByb2ZpbGVQb2xpY3lSZXF1ZXN0GhwucGFsaW1wc2VzdC52MS5Qcm9maWxlUG9saWN5IjaQAgGquxgHCAQQARjIAYLT5JMCIhIgL3YxL21lbW9yeS97bnN9L3twcm9maWxlfS9wb2xpY3kSmgEKEFB1dFByb2ZpbGVQb2xpY3kSJi5wYWxpbXBzZXN0LnYxLlB1dFByb2ZpbGVQb2xpY3lSZXF1ZXN0GhwucGFsaW1wc2VzdC52MS5Qcm9maWxlUG9saWN5IkCquxgRCAQQAxjIAToIY29uZmxpY3SC0+STAiU6ASoaIC92MS9tZW1vcnkve25zfS97cHJvZmlsZX0vcG9saWN5YgZwcm90bzM", [file_google_api_annotations, file_google_api_field_behavior, file_google_protobuf_struct, file_palimpsest_v1_data, file_palimpsest_v1_options]);
+  fileDesc("ChpwYWxpbXBzZXN0L3YxL21lbW9yeS5wcm90bxINcGFsaW1wc2VzdC52MSIcCgpTdHJpbmdMaXN0Eg4KBnZhbHVlcxgBIAMoCSKoAwoLTWVtb3J5SW5wdXQSEQoEdHlwZRgBIAEoCUID4EECEhQKB3N1bW1hcnkYAiABKAlCA+BBAhIsCgdjb250ZW50GAMgASgLMhYuZ29vZ2xlLnByb3RvYnVmLlZhbHVlSACIAQESFgoJdG9waWNfa2V5GAQgASgJSAGIAQESFQoIa2V5d29yZHMYBSABKAlIAogBARI1CgllbWJlZGRpbmcYBiABKAsyFS5wYWxpbXBzZXN0LnYxLlZlY3RvckIGsrsYAhABSAOIAQESFwoKc2Vzc2lvbl9pZBgHIAEoCUgEiAEBEhMKBnNvdXJjZRgIIAEoCUgFiAEBEhoKA3R0bBgJIAEoDUIIsrsYBDCAowVIBogBARIuCghtZXRhZGF0YRgKIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3RIB4gBAUIKCghfY29udGVudEIMCgpfdG9waWNfa2V5QgsKCV9rZXl3b3Jkc0IMCgpfZW1iZWRkaW5nQg0KC19zZXNzaW9uX2lkQgkKB19zb3VyY2VCBgoEX3R0bEILCglfbWV0YWRhdGEiYgoKSW5nZXN0SXRlbRIKCgJpZBgBIAEoCRIOCgZzdGF0dXMYAiABKAkSEgoKc3VwZXJzZWRlZBgDIAMoCRIWCgllbWJlZGRpbmcYBCABKAlIAIgBAUIMCgpfZW1iZWRkaW5nIrEFCgZNZW1vcnkSCgoCaWQYASABKAkSDAoEdHlwZRgCIAEoCRIeCgl0b3BpY19rZXkYAyABKAlCBrK7GAIIAUgAiAEBEg8KB3N1bW1hcnkYBCABKAkSJwoHY29udGVudBgFIAEoCzIWLmdvb2dsZS5wcm90b2J1Zi5WYWx1ZRIdCghrZXl3b3JkcxgGIAEoCUIGsrsYAggBSAGIAQESHwoKc2Vzc2lvbl9pZBgHIAEoCUIGsrsYAggBSAKIAQESGwoGc291cmNlGAggASgJQgayuxgCCAFIA4gBARISCgpjcmVhdGVkX2F0GAkgASgDEiIKDXN1cGVyc2VkZWRfYnkYCiABKAlCBrK7GAIIAUgEiAEBEhcKCmV4cGlyZXNfYXQYCyABKANIBYgBARISCgVzY29yZRgMIAEoAUgGiAEBEjgKCGNoYW5uZWxzGA0gASgLMhkucGFsaW1wc2VzdC52MS5TdHJpbmdMaXN0QgayuxgCEAFIB4gBARI6CgpzdXBlcnNlZGVzGA4gASgLMhkucGFsaW1wc2VzdC52MS5TdHJpbmdMaXN0QgayuxgCEAFICIgBARI2CgdleHBsYWluGA8gASgLMiAucGFsaW1wc2VzdC52MS5NZW1vcnlFeHBsYW5hdGlvbkgJiAEBEi4KCG1ldGFkYXRhGBAgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdEgKiAEBQgwKCl90b3BpY19rZXlCCwoJX2tleXdvcmRzQg0KC19zZXNzaW9uX2lkQgkKB19zb3VyY2VCEAoOX3N1cGVyc2VkZWRfYnlCDQoLX2V4cGlyZXNfYXRCCAoGX3Njb3JlQgsKCV9jaGFubmVsc0INCgtfc3VwZXJzZWRlc0IKCghfZXhwbGFpbkILCglfbWV0YWRhdGEigwEKEU1lbW9yeUV4cGxhbmF0aW9uEjMKCGNoYW5uZWxzGAEgAygLMiEucGFsaW1wc2VzdC52MS5DaGFubmVsRXhwbGFuYXRpb24SFQoNbWF0Y2hlZF90ZXJtcxgCIAMoCRIVCghjb3ZlcmFnZRgDIAEoAUgAiAEBQgsKCV9jb3ZlcmFnZSJXChJDaGFubmVsRXhwbGFuYXRpb24SDwoHY2hhbm5lbBgBIAEoCRIMCgRyYW5rGAIgASgNEg0KBXNjb3JlGAMgASgBEhMKC2FwcHJveGltYXRlGAQgASgIIiYKE0xpc3RQcm9maWxlc1JlcXVlc3QSDwoCbnMYASABKAlCA+BBAiIuCgdQcm9maWxlEg8KB3Byb2ZpbGUYASABKAkSEgoKY3JlYXRlZF9hdBgCIAEoAyJTChRMaXN0UHJvZmlsZXNSZXNwb25zZRIRCgluYW1lc3BhY2UYASABKAkSKAoIcHJvZmlsZXMYAiADKAsyFi5wYWxpbXBzZXN0LnYxLlByb2ZpbGUikQEKDUluZ2VzdFJlcXVlc3QSDwoCbnMYASABKAlCA+BBAhIUCgdwcm9maWxlGAIgASgJQgPgQQISGwoGYnJhbmNoGAMgASgJQgayuxgCKAFIAIgBARIxCghtZW1vcmllcxgEIAMoCzIaLnBhbGltcHNlc3QudjEuTWVtb3J5SW5wdXRCA+BBAkIJCgdfYnJhbmNoIkoKDkluZ2VzdFJlc3BvbnNlEioKB3Jlc3VsdHMYASADKAsyGS5wYWxpbXBzZXN0LnYxLkluZ2VzdEl0ZW0SDAoEdHhpZBgCIAEoAyLkAwoTTGlzdE1lbW9yaWVzUmVxdWVzdBIPCgJucxgBIAEoCUID4EECEhQKB3Byb2ZpbGUYAiABKAlCA+BBAhIbCgZicmFuY2gYAyABKAlCBrK7GAIoAUgAiAEBEhIKBXR5cGVzGAQgASgJSAGIAQESFgoJdG9waWNfa2V5GAUgASgJSAKIAQESFwoKc2Vzc2lvbl9pZBgGIAEoCUgDiAEBEhMKBnNvdXJjZRgHIAEoCUgEiAEBEhkKDGNyZWF0ZWRfZnJvbRgIIAEoA0gFiAEBEhcKCmNyZWF0ZWRfdG8YCSABKANIBogBARITCgZmaWx0ZXIYCiABKAlIB4gBARIaChJpbmNsdWRlX3N1cGVyc2VkZWQYCyABKAgSEgoFb3JkZXIYDCABKAlICIgBARIaCgVsaW1pdBgNIAEoDUIGsrsYAjAySAmIAQESEwoGY3Vyc29yGA4gASgJSAqIAQFCCQoHX2JyYW5jaEIICgZfdHlwZXNCDAoKX3RvcGljX2tleUINCgtfc2Vzc2lvbl9pZEIJCgdfc291cmNlQg8KDV9jcmVhdGVkX2Zyb21CDQoLX2NyZWF0ZWRfdG9CCQoHX2ZpbHRlckIICgZfb3JkZXJCCAoGX2xpbWl0QgkKB19jdXJzb3IifwoUTGlzdE1lbW9yaWVzUmVzcG9uc2USJwoIbWVtb3JpZXMYASADKAsyFS5wYWxpbXBzZXN0LnYxLk1lbW9yeRIgCgtuZXh0X2N1cnNvchgCIAEoCUIGsrsYAggBSACIAQESDAoEdHhpZBgDIAEoA0IOCgxfbmV4dF9jdXJzb3IicgoQR2V0TWVtb3J5UmVxdWVzdBIPCgJucxgBIAEoCUID4EECEhQKB3Byb2ZpbGUYAiABKAlCA+BBAhIPCgJpZBgDIAEoCUID4EECEhsKBmJyYW5jaBgEIAEoCUIGsrsYAigBSACIAQFCCQoHX2JyYW5jaCJ1ChNGb3JnZXRNZW1vcnlSZXF1ZXN0Eg8KAm5zGAEgASgJQgPgQQISFAoHcHJvZmlsZRgCIAEoCUID4EECEg8KAmlkGAMgASgJQgPgQQISGwoGYnJhbmNoGAQgASgJQgayuxgCKAFIAIgBAUIJCgdfYnJhbmNoIkwKFEZvcmdldE1lbW9yeVJlc3BvbnNlEgwKBHR4aWQYASABKAMSFwoKZXJhc3VyZV9pZBgCIAEoCUgAiAEBQg0KC19lcmFzdXJlX2lkIoUEChVGb3JnZXRNZW1vcmllc1JlcXVlc3QSDwoCbnMYASABKAlCA+BBAhIUCgdwcm9maWxlGAIgASgJQgPgQQISGwoGYnJhbmNoGAMgASgJQgayuxgCKAFIAIgBARI1CgV0eXBlcxgEIAEoCzIZLnBhbGltcHNlc3QudjEuU3RyaW5nTGlzdEIGsrsYAhABSAGIAQESFgoJdG9waWNfa2V5GAUgASgJSAKIAQESFwoKc2Vzc2lvbl9pZBgGIAEoCUgDiAEBEhMKBnNvdXJjZRgHIAEoCUgEiAEBEhkKDGNyZWF0ZWRfZnJvbRgIIAEoA0gFiAEBEhcKCmNyZWF0ZWRfdG8YCSABKANIBogBARIsCgZmaWx0ZXIYCiABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0SAeIAQESGgoSaW5jbHVkZV9zdXBlcnNlZGVkGAsgASgIEhsKBWxpbWl0GAwgASgNQgeyuxgDMOgHSAiIAQESEwoGY3Vyc29yGA0gASgJSAmIAQFCCQoHX2JyYW5jaEIICgZfdHlwZXNCDAoKX3RvcGljX2tleUINCgtfc2Vzc2lvbl9pZEIJCgdfc291cmNlQg8KDV9jcmVhdGVkX2Zyb21CDQoLX2NyZWF0ZWRfdG9CCQoHX2ZpbHRlckIICgZfbGltaXRCCQoHX2N1cnNvciJ4ChZGb3JnZXRNZW1vcmllc1Jlc3BvbnNlEhEKCWZvcmdvdHRlbhgBIAEoDRILCgNpZHMYAiADKAkSIAoLbmV4dF9jdXJzb3IYAyABKAlCBrK7GAIIAUgAiAEBEgwKBHR4aWQYBCABKANCDgoMX25leHRfY3Vyc29yIkwKCE1pblNjb3JlEhQKB2tleXdvcmQYASABKAFIAIgBARITCgZ2ZWN0b3IYAiABKAFIAYgBAUIKCghfa2V5d29yZEIJCgdfdmVjdG9yIuAECg1SZWNhbGxSZXF1ZXN0Eg8KAm5zGAEgASgJQgPgQQISFAoHcHJvZmlsZRgCIAEoCUID4EECEhsKBmJyYW5jaBgDIAEoCUIGsrsYAigBSACIAQESEgoFcXVlcnkYBCABKAlIAYgBARI1CgllbWJlZGRpbmcYBSABKAsyFS5wYWxpbXBzZXN0LnYxLlZlY3RvckIGsrsYAhABSAKIAQESFgoJdG9waWNfa2V5GAYgASgJSAOIAQESNQoFdHlwZXMYByABKAsyGS5wYWxpbXBzZXN0LnYxLlN0cmluZ0xpc3RCBrK7GAIQAUgEiAEBEhcKCnNlc3Npb25faWQYCCABKAlIBYgBARITCgZzb3VyY2UYCSABKAlIBogBARIWCgFrGAogASgNQgayuxgCMAhIB4gBARIaChJpbmNsdWRlX3N1cGVyc2VkZWQYCyABKAgSFQoNaW5jbHVkZV90dXJucxgMIAEoCBIvCgltaW5fc2NvcmUYDSABKAsyFy5wYWxpbXBzZXN0LnYxLk1pblNjb3JlSAiIAQESDwoHZXhwbGFpbhgOIAEoCBIsCgZmaWx0ZXIYDyABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0SAmIAQESFAoMc2VhcmNoX3R1cm5zGBAgASgIQgkKB19icmFuY2hCCAoGX3F1ZXJ5QgwKCl9lbWJlZGRpbmdCDAoKX3RvcGljX2tleUIICgZfdHlwZXNCDQoLX3Nlc3Npb25faWRCCQoHX3NvdXJjZUIECgJfa0IMCgpfbWluX3Njb3JlQgkKB19maWx0ZXIiawoOUmVjYWxsUmVzcG9uc2USJwoIbWVtb3JpZXMYASADKAsyFS5wYWxpbXBzZXN0LnYxLk1lbW9yeRIiCgV0dXJucxgCIAMoCzITLnBhbGltcHNlc3QudjEuVHVybhIMCgR0eGlkGAMgASgDIn8KDlJlZW1iZWRSZXF1ZXN0Eg8KAm5zGAEgASgJQgPgQQISFAoHcHJvZmlsZRgCIAEoCUID4EECEhsKBmJyYW5jaBgDIAEoCUIGsrsYAigBSACIAQESEwoGY3Vyc29yGAQgASgJSAGIAQFCCQoHX2JyYW5jaEIJCgdfY3Vyc29yInEKD1JlZW1iZWRSZXNwb25zZRIQCghlbWJlZGRlZBgBIAEoDRIMCgRsZWZ0GAIgASgNEiAKC25leHRfY3Vyc29yGAMgASgJQgayuxgCCAFIAIgBARIMCgR0eGlkGAQgASgDQg4KDF9uZXh0X2N1cnNvciK1AgoKQXNrUmVxdWVzdBIPCgJucxgBIAEoCUID4EECEhQKB3Byb2ZpbGUYAiABKAlCA+BBAhIbCgZicmFuY2gYAyABKAlCBrK7GAIoAUgAiAEBEhUKCHF1ZXN0aW9uGAQgASgJQgPgQQISNQoFdHlwZXMYBSABKAsyGS5wYWxpbXBzZXN0LnYxLlN0cmluZ0xpc3RCBrK7GAIQAUgBiAEBEhcKCnNlc3Npb25faWQYBiABKAlIAogBARITCgZzb3VyY2UYByABKAlIA4gBARIWCgFrGAggASgNQgayuxgCMAhIBIgBARIaChJpbmNsdWRlX3N1cGVyc2VkZWQYCSABKAhCCQoHX2JyYW5jaEIICgZfdHlwZXNCDQoLX3Nlc3Npb25faWRCCQoHX3NvdXJjZUIECgJfayJ9CgtBc2tSZXNwb25zZRIbCgZhbnN3ZXIYASABKAlCBrK7GAIIAUgAiAEBEg8KB3NvdXJjZXMYAiADKAkSJwoIbWVtb3JpZXMYAyADKAsyFS5wYWxpbXBzZXN0LnYxLk1lbW9yeRIMCgR0eGlkGAQgASgDQgkKB19hbnN3ZXIi5QEKDkV4dHJhY3RSZXF1ZXN0Eg8KAm5zGAEgASgJQgPgQQISFAoHcHJvZmlsZRgCIAEoCUID4EECEhsKBmJyYW5jaBgDIAEoCUIGsrsYAigBSACIAQESKwoFdHVybnMYBCADKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0QgPgQQISFwoKc2Vzc2lvbl9pZBgFIAEoCUgBiAEBEhMKBnNvdXJjZRgGIAEoCUgCiAEBEg8KB2RyeV9ydW4YByABKAhCCQoHX2JyYW5jaEINCgtfc2Vzc2lvbl9pZEIJCgdfc291cmNlIjsKDkluZ2VzdEl0ZW1MaXN0EikKBnZhbHVlcxgBIAMoCzIZLnBhbGltcHNlc3QudjEuSW5nZXN0SXRlbSI9Cg9NZW1vcnlJbnB1dExpc3QSKgoGdmFsdWVzGAEgAygLMhoucGFsaW1wc2VzdC52MS5NZW1vcnlJbnB1dCKIAgoPRXh0cmFjdFJlc3BvbnNlEjsKB3Jlc3VsdHMYASABKAsyHS5wYWxpbXBzZXN0LnYxLkluZ2VzdEl0ZW1MaXN0QgayuxgCEAFIAIgBARI9Cghwcm9wb3NlZBgCIAEoCzIeLnBhbGltcHNlc3QudjEuTWVtb3J5SW5wdXRMaXN0QgayuxgCEAFIAYgBARIRCgR0eGlkGAMgASgDSAKIAQESDQoFdHVybnMYBCABKA0SEwoLZW1wdHlfdHVybnMYBSABKA0SFAoHZHJvcHBlZBgGIAEoDUgDiAEBQgoKCF9yZXN1bHRzQgsKCV9wcm9wb3NlZEIHCgVfdHhpZEIKCghfZHJvcHBlZCKKAQoTTGlzdFNlc3Npb25zUmVxdWVzdBIPCgJucxgBIAEoCUID4EECEhQKB3Byb2ZpbGUYAiABKAlCA+BBAhIbCgZicmFuY2gYAyABKAlCBrK7GAIoAUgAiAEBEhoKBWxpbWl0GAQgASgNQgayuxgCMGRIAYgBAUIJCgdfYnJhbmNoQggKBl9saW1pdCJBCgdTZXNzaW9uEgoKAmlkGAEgASgJEhIKCmNyZWF0ZWRfYXQYAiABKAMSFgoObGFzdF9hY3RpdmVfYXQYAyABKAMiTgoUTGlzdFNlc3Npb25zUmVzcG9uc2USKAoIc2Vzc2lvbnMYASADKAsyFi5wYWxpbXBzZXN0LnYxLlNlc3Npb24SDAoEdHhpZBgCIAEoAyKDAQoRRW5kU2Vzc2lvblJlcXVlc3QSDwoCbnMYASABKAlCA+BBAhIUCgdwcm9maWxlGAIgASgJQgPgQQISEAoDc2lkGAMgASgJQgPgQQISDQoFdHVybnMYBCABKAgSGwoGYnJhbmNoGAUgASgJQgayuxgCKAFIAIgBAUIJCgdfYnJhbmNoIiIKEkVuZFNlc3Npb25SZXNwb25zZRIMCgR0eGlkGAEgASgDIoQCChRDcmVhdGVFcmFzdXJlUmVxdWVzdBIPCgJucxgBIAEoCUID4EECEhQKB3Byb2ZpbGUYAiABKAlCA+BBAhIbCgZicmFuY2gYAyABKAlCBrK7GAIoAUgAiAEBEhYKCW1lbW9yeV9pZBgEIAEoCUgBiAEBEhYKCXRvcGljX2tleRgFIAEoCUgCiAEBEhEKBHR5cGUYBiABKAlIA4gBARIXCgpzZXNzaW9uX2lkGAcgASgJSASIAQESDQoFdHVybnMYCCABKAhCCQoHX2JyYW5jaEIMCgpfbWVtb3J5X2lkQgwKCl90b3BpY19rZXlCBwoFX3R5cGVCDQoLX3Nlc3Npb25faWQivQEKDUVyYXN1cmVUYXJnZXQSFgoJbWVtb3J5X2lkGAEgASgJSACIAQESFgoJdG9waWNfa2V5GAIgASgJSAGIAQESEQoEdHlwZRgDIAEoCUgCiAEBEhcKCnNlc3Npb25faWQYBCABKAlIA4gBARISCgV0dXJucxgFIAEoCEgEiAEBQgwKCl9tZW1vcnlfaWRCDAoKX3RvcGljX2tleUIHCgVfdHlwZUINCgtfc2Vzc2lvbl9pZEIICgZfdHVybnMiuQQKDUVyYXN1cmVDb3Vwb24SCgoCaWQYASABKAkSDgoGc3RhdHVzGAIgASgJEiwKBnRhcmdldBgDIAEoCzIcLnBhbGltcHNlc3QudjEuRXJhc3VyZVRhcmdldBISCgptZW1vcnlfaWRzGAQgAygJEhQKDHJlcXVlc3RlZF9hdBgFIAEoAxITCgtncmFjZV91bnRpbBgGIAEoAxJBCgtlcmFzZWRfdHhpZBgHIAMoCzIsLnBhbGltcHNlc3QudjEuRXJhc3VyZUNvdXBvbi5FcmFzZWRUeGlkRW50cnkSNwoKYmxvY2tlZF9ieRgIIAEoCzIeLnBhbGltcHNlc3QudjEuRXJhc3VyZUJsb2NrZXJzSACIAQESIQoMY29tcGxldGVkX2F0GAkgASgDQgayuxgCCAFIAYgBARIzCgdyZWNlaXB0GAogASgLMh0ucGFsaW1wc2VzdC52MS5FcmFzdXJlUmVjZWlwdEgCiAEBEhcKCmVyYXN1cmVfaWQYCyABKAlIA4gBARIRCgR0eGlkGAwgASgDSASIAQESGAoLd2FpdGluZ19mb3IYDSABKAlIBYgBARoxCg9FcmFzZWRUeGlkRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgDOgI4AUINCgtfYmxvY2tlZF9ieUIPCg1fY29tcGxldGVkX2F0QgoKCF9yZWNlaXB0Qg0KC19lcmFzdXJlX2lkQgcKBV90eGlkQg4KDF93YWl0aW5nX2ZvciI4Cg9FcmFzdXJlQmxvY2tlcnMSEwoLY2hlY2twb2ludHMYASADKAkSEAoIYnJhbmNoZXMYAiADKAkiYQoORXJhc3VyZVJlY2VpcHQSKAoHcGF5bG9hZBgBIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSCwoDYWxnGAIgASgJEgsKA2tpZBgDIAEoCRILCgNzaWcYBCABKAkiZAoTTGlzdEVyYXN1cmVzUmVxdWVzdBIPCgJucxgBIAEoCUID4EECEhQKB3Byb2ZpbGUYAiABKAlCA+BBAhIbCgZicmFuY2gYAyABKAlCBrK7GAIoAUgAiAEBQgkKB19icmFuY2giRgoUTGlzdEVyYXN1cmVzUmVzcG9uc2USLgoIZXJhc3VyZXMYASADKAsyHC5wYWxpbXBzZXN0LnYxLkVyYXN1cmVDb3Vwb24icwoRR2V0RXJhc3VyZVJlcXVlc3QSDwoCbnMYASABKAlCA+BBAhIUCgdwcm9maWxlGAIgASgJQgPgQQISDwoCaWQYAyABKAlCA+BBAhIbCgZicmFuY2gYBCABKAlCBrK7GAIoAUgAiAEBQgkKB19icmFuY2giQAoXR2V0UHJvZmlsZVBvbGljeVJlcXVlc3QSDwoCbnMYASABKAlCA+BBAhIUCgdwcm9maWxlGAIgASgJQgPgQQIibQoXUHV0UHJvZmlsZVBvbGljeVJlcXVlc3QSDwoCbnMYASABKAlCA+BBAhIUCgdwcm9maWxlGAIgASgJQgPgQQISKwoGcG9saWN5GAMgASgLMhYuZ29vZ2xlLnByb3RvYnVmLlZhbHVlQgPgQQIitgEKDVByb2ZpbGVQb2xpY3kSEQoJbmFtZXNwYWNlGAEgASgJEg8KB3Byb2ZpbGUYAiABKAkSNgoIb3ZlcnJpZGUYAyABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0QgayuxgCCAFIAIgBARIqCgllZmZlY3RpdmUYBCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EhAKCHJldmlzaW9uGAUgASgDQgsKCV9vdmVycmlkZTLjEwoNTWVtb3J5U2VydmljZRJ+CgxMaXN0UHJvZmlsZXMSIi5wYWxpbXBzZXN0LnYxLkxpc3RQcm9maWxlc1JlcXVlc3QaIy5wYWxpbXBzZXN0LnYxLkxpc3RQcm9maWxlc1Jlc3BvbnNlIiWQAgGquxgHCAMQARjIAYLT5JMCERIPL3YxL21lbW9yeS97bnN9EoYBCgZJbmdlc3QSHC5wYWxpbXBzZXN0LnYxLkluZ2VzdFJlcXVlc3QaHS5wYWxpbXBzZXN0LnYxLkluZ2VzdFJlc3BvbnNlIj+QAgKquxgLCAQQAhjJASABKAGC0+STAic6ASoiIi92MS9tZW1vcnkve25zfS97cHJvZmlsZX0vbWVtb3JpZXMSkwEKDExpc3RNZW1vcmllcxIiLnBhbGltcHNlc3QudjEuTGlzdE1lbW9yaWVzUmVxdWVzdBojLnBhbGltcHNlc3QudjEuTGlzdE1lbW9yaWVzUmVzcG9uc2UiOpACAaq7GAkIBBABGMgBIAGC0+STAiQSIi92MS9tZW1vcnkve25zfS97cHJvZmlsZX0vbWVtb3JpZXMSjwEKCUdldE1lbW9yeRIfLnBhbGltcHNlc3QudjEuR2V0TWVtb3J5UmVxdWVzdBoVLnBhbGltcHNlc3QudjEuTWVtb3J5IkqQAgGquxgUCAQQARjIASABOglub3RfZm91bmSC0+STAikSJy92MS9tZW1vcnkve25zfS97cHJvZmlsZX0vbWVtb3JpZXMve2lkfRKgAQoMRm9yZ2V0TWVtb3J5EiIucGFsaW1wc2VzdC52MS5Gb3JnZXRNZW1vcnlSZXF1ZXN0GiMucGFsaW1wc2VzdC52MS5Gb3JnZXRNZW1vcnlSZXNwb25zZSJHqrsYFAgEEAIYzAEgAToJbm90X2ZvdW5kgtPkkwIpKicvdjEvbWVtb3J5L3tuc30ve3Byb2ZpbGV9L21lbW9yaWVzL3tpZH0SoQEKDkZvcmdldE1lbW9yaWVzEiQucGFsaW1wc2VzdC52MS5Gb3JnZXRNZW1vcmllc1JlcXVlc3QaJS5wYWxpbXBzZXN0LnYxLkZvcmdldE1lbW9yaWVzUmVzcG9uc2UiQqq7GBMIBBACGMgBIAE6CGNvbmZsaWN0gtPkkwIlOgEqIiAvdjEvbWVtb3J5L3tuc30ve3Byb2ZpbGV9L2ZvcmdldBKCAQoGUmVjYWxsEhwucGFsaW1wc2VzdC52MS5SZWNhbGxSZXF1ZXN0Gh0ucGFsaW1wc2VzdC52MS5SZWNhbGxSZXNwb25zZSI7kAIBqrsYCQgEEAEYyAEgAYLT5JMCJToBKiIgL3YxL21lbW9yeS97bnN9L3twcm9maWxlfS9yZWNhbGwSgQEKA0FzaxIZLnBhbGltcHNlc3QudjEuQXNrUmVxdWVzdBoaLnBhbGltcHNlc3QudjEuQXNrUmVzcG9uc2UiQ6q7GBcIBBABGMgBIAE6DHVuY29uZmlndXJlZILT5JMCIjoBKiIdL3YxL21lbW9yeS97bnN9L3twcm9maWxlfS9hc2sSkwEKB0V4dHJhY3QSHS5wYWxpbXBzZXN0LnYxLkV4dHJhY3RSZXF1ZXN0Gh4ucGFsaW1wc2VzdC52MS5FeHRyYWN0UmVzcG9uc2UiSaq7GBkIBBACGMgBIAEoAToMdW5jb25maWd1cmVkgtPkkwImOgEqIiEvdjEvbWVtb3J5L3tuc30ve3Byb2ZpbGV9L2V4dHJhY3QSkwEKDExpc3RTZXNzaW9ucxIiLnBhbGltcHNlc3QudjEuTGlzdFNlc3Npb25zUmVxdWVzdBojLnBhbGltcHNlc3QudjEuTGlzdFNlc3Npb25zUmVzcG9uc2UiOpACAaq7GAkIBBABGMgBIAGC0+STAiQSIi92MS9tZW1vcnkve25zfS97cHJvZmlsZX0vc2Vzc2lvbnMSkwEKCkVuZFNlc3Npb24SIC5wYWxpbXBzZXN0LnYxLkVuZFNlc3Npb25SZXF1ZXN0GiEucGFsaW1wc2VzdC52MS5FbmRTZXNzaW9uUmVzcG9uc2UiQJACAqq7GAkIBBACGMwBIAGC0+STAioqKC92MS9tZW1vcnkve25zfS97cHJvZmlsZX0vc2Vzc2lvbnMve3NpZH0SmQEKDUNyZWF0ZUVyYXN1cmUSIy5wYWxpbXBzZXN0LnYxLkNyZWF0ZUVyYXN1cmVSZXF1ZXN0GhwucGFsaW1wc2VzdC52MS5FcmFzdXJlQ291cG9uIkWquxgUCAQQAhjIASABOglub3RfZm91bmSC0+STAic6ASoiIi92MS9tZW1vcnkve25zfS97cHJvZmlsZX0vZXJhc3VyZXMSkwEKDExpc3RFcmFzdXJlcxIiLnBhbGltcHNlc3QudjEuTGlzdEVyYXN1cmVzUmVxdWVzdBojLnBhbGltcHNlc3QudjEuTGlzdEVyYXN1cmVzUmVzcG9uc2UiOpACAaq7GAkIBBABGMgBIAGC0+STAiQSIi92MS9tZW1vcnkve25zfS97cHJvZmlsZX0vZXJhc3VyZXMSmAEKCkdldEVyYXN1cmUSIC5wYWxpbXBzZXN0LnYxLkdldEVyYXN1cmVSZXF1ZXN0GhwucGFsaW1wc2VzdC52MS5FcmFzdXJlQ291cG9uIkqQAgGquxgUCAQQARjIASABOglub3RfZm91bmSC0+STAikSJy92MS9tZW1vcnkve25zfS97cHJvZmlsZX0vZXJhc3VyZXMve2lkfRKRAQoHUmVlbWJlZBIdLnBhbGltcHNlc3QudjEuUmVlbWJlZFJlcXVlc3QaHi5wYWxpbXBzZXN0LnYxLlJlZW1iZWRSZXNwb25zZSJHqrsYFwgEEAMYyAEgAToMdW5jb25maWd1cmVkgtPkkwImOgEqIiEvdjEvbWVtb3J5L3tuc30ve3Byb2ZpbGV9L3JlZW1iZWQSkAEKEEdldFByb2ZpbGVQb2xpY3kSJi5wYWxpbXBzZXN0LnYxLkdldFByb2ZpbGVQb2xpY3lSZXF1ZXN0GhwucGFsaW1wc2VzdC52MS5Qcm9maWxlUG9saWN5IjaQAgGquxgHCAQQARjIAYLT5JMCIhIgL3YxL21lbW9yeS97bnN9L3twcm9maWxlfS9wb2xpY3kSmgEKEFB1dFByb2ZpbGVQb2xpY3kSJi5wYWxpbXBzZXN0LnYxLlB1dFByb2ZpbGVQb2xpY3lSZXF1ZXN0GhwucGFsaW1wc2VzdC52MS5Qcm9maWxlUG9saWN5IkCquxgRCAQQAxjIAToIY29uZmxpY3SC0+STAiU6ASoaIC92MS9tZW1vcnkve25zfS97cHJvZmlsZX0vcG9saWN5YgZwcm90bzM", [file_google_api_annotations, file_google_api_field_behavior, file_google_protobuf_struct, file_palimpsest_v1_data, file_palimpsest_v1_options]);
 
 /**
  * A list of strings that tells absent from empty.
@@ -108,6 +108,14 @@ export type MemoryInput = Message<"palimpsest.v1.MemoryInput"> & {
    * @generated from field: optional uint32 ttl = 9;
    */
   ttl?: number | undefined;
+
+  /**
+   * What else is to be known of it, for filters: an object of any JSON, at most 16 KiB, no field name at its top beginning
+   * with `$`. It is no part of what makes two memories the same: that of a duplicate is passed over.
+   *
+   * @generated from field: optional google.protobuf.Struct metadata = 10;
+   */
+  metadata?: JsonObject | undefined;
 };
 
 /**
@@ -145,8 +153,9 @@ export type IngestItem = Message<"palimpsest.v1.IngestItem"> & {
   superseded: string[];
 
   /**
-   * `skipped_dimension`: the vector was left out, as its dimension is not that of the profile's vectors; the memory is
-   * found by its words and topic. Absent otherwise.
+   * Why the vector was left out; the memory is found by its words and topic. `skipped_dimension`: its dimension is not that
+   * of the profile's vectors. `skipped_model`: the node made none, as the profile's vectors are another model's or brought
+   * by callers (see Reembed). Absent otherwise, also while the embedder does not answer: then it is made later.
    *
    * @generated from field: optional string embedding = 4;
    */
@@ -270,6 +279,13 @@ export type Memory = Message<"palimpsest.v1.Memory"> & {
    * @generated from field: optional palimpsest.v1.MemoryExplanation explain = 15;
    */
   explain?: MemoryExplanation | undefined;
+
+  /**
+   * The metadata that it was stored with; absent when there was none.
+   *
+   * @generated from field: optional google.protobuf.Struct metadata = 16;
+   */
+  metadata?: JsonObject | undefined;
 };
 
 /**
@@ -300,7 +316,8 @@ export type MemoryExplanation = Message<"palimpsest.v1.MemoryExplanation"> & {
   matchedTerms: string[];
 
   /**
-   * The share of the query's words that it covers, weighted by how telling each is, from 0 to 1; where words were asked.
+   * The share of the query's words that one passage of it covers, with its topic and summary, weighted by how telling each
+   * is, from 0 to 1; where words were asked. A memory of less than about 300 characters is one passage.
    *
    * @generated from field: optional double coverage = 3;
    */
@@ -335,7 +352,8 @@ export type ChannelExplanation = Message<"palimpsest.v1.ChannelExplanation"> & {
   rank: number;
 
   /**
-   * The channel's own score: BM25 for words (larger is better), cosine similarity for vectors, 1 for a topic.
+   * The channel's own score: for words BM25, weighted by how closely they stand together (larger is better), cosine
+   * similarity for vectors, 1 for a topic.
    *
    * @generated from field: double score = 3;
    */
@@ -504,6 +522,154 @@ export const IngestResponseSchema: GenMessage<IngestResponse> = /*@__PURE__*/
   messageDesc(file_palimpsest_v1_memory, 10);
 
 /**
+ * What MemoryService.ListMemories takes.
+ *
+ * @generated from message palimpsest.v1.ListMemoriesRequest
+ */
+export type ListMemoriesRequest = Message<"palimpsest.v1.ListMemoriesRequest"> & {
+  /**
+   * The namespace.
+   *
+   * @generated from field: string ns = 1;
+   */
+  ns: string;
+
+  /**
+   * The profile.
+   *
+   * @generated from field: string profile = 2;
+   */
+  profile: string;
+
+  /**
+   * The branch. Absent: `main`.
+   *
+   * @generated from field: optional string branch = 3;
+   */
+  branch?: string | undefined;
+
+  /**
+   * Memories of these types only, separated by commas. Absent: all.
+   *
+   * @generated from field: optional string types = 4;
+   */
+  types?: string | undefined;
+
+  /**
+   * Memories of exactly this topic only.
+   *
+   * @generated from field: optional string topic_key = 5;
+   */
+  topicKey?: string | undefined;
+
+  /**
+   * Memories of this session only.
+   *
+   * @generated from field: optional string session_id = 6;
+   */
+  sessionId?: string | undefined;
+
+  /**
+   * Memories that this agent ingested only.
+   *
+   * @generated from field: optional string source = 7;
+   */
+  source?: string | undefined;
+
+  /**
+   * Memories stored at or after this time, in Unix milliseconds.
+   *
+   * @generated from field: optional int64 created_from = 8;
+   */
+  createdFrom?: bigint | undefined;
+
+  /**
+   * Memories stored before this time, in Unix milliseconds.
+   *
+   * @generated from field: optional int64 created_to = 9;
+   */
+  createdTo?: bigint | undefined;
+
+  /**
+   * Memories whose metadata meets this filter only: JSON in the language of DataService.FindDocs. A memory without metadata
+   * counts as one with an empty object.
+   *
+   * @generated from field: optional string filter = 10;
+   */
+  filter?: string | undefined;
+
+  /**
+   * Also memories that were superseded.
+   *
+   * @generated from field: bool include_superseded = 11;
+   */
+  includeSuperseded: boolean;
+
+  /**
+   * `desc`, newest first, or `asc`, oldest first. Absent: `desc`.
+   *
+   * @generated from field: optional string order = 12;
+   */
+  order?: string | undefined;
+
+  /**
+   * Memories on a page, at most 1000; more are given as 1000.
+   *
+   * @generated from field: optional uint32 limit = 13;
+   */
+  limit?: number | undefined;
+
+  /**
+   * `next_cursor` of the page before, in the same order.
+   *
+   * @generated from field: optional string cursor = 14;
+   */
+  cursor?: string | undefined;
+};
+
+/**
+ * Describes the message palimpsest.v1.ListMemoriesRequest.
+ * Use `create(ListMemoriesRequestSchema)` to create a new message.
+ */
+export const ListMemoriesRequestSchema: GenMessage<ListMemoriesRequest> = /*@__PURE__*/
+  messageDesc(file_palimpsest_v1_memory, 11);
+
+/**
+ * What MemoryService.ListMemories gives.
+ *
+ * @generated from message palimpsest.v1.ListMemoriesResponse
+ */
+export type ListMemoriesResponse = Message<"palimpsest.v1.ListMemoriesResponse"> & {
+  /**
+   * The memories.
+   *
+   * @generated from field: repeated palimpsest.v1.Memory memories = 1;
+   */
+  memories: Memory[];
+
+  /**
+   * Where the next page begins; null when there is none.
+   *
+   * @generated from field: optional string next_cursor = 2;
+   */
+  nextCursor?: string | undefined;
+
+  /**
+   * The transaction id of the state that was read; 0 for an unknown profile.
+   *
+   * @generated from field: int64 txid = 3;
+   */
+  txid: bigint;
+};
+
+/**
+ * Describes the message palimpsest.v1.ListMemoriesResponse.
+ * Use `create(ListMemoriesResponseSchema)` to create a new message.
+ */
+export const ListMemoriesResponseSchema: GenMessage<ListMemoriesResponse> = /*@__PURE__*/
+  messageDesc(file_palimpsest_v1_memory, 12);
+
+/**
  * What MemoryService.GetMemory takes.
  *
  * @generated from message palimpsest.v1.GetMemoryRequest
@@ -543,7 +709,7 @@ export type GetMemoryRequest = Message<"palimpsest.v1.GetMemoryRequest"> & {
  * Use `create(GetMemoryRequestSchema)` to create a new message.
  */
 export const GetMemoryRequestSchema: GenMessage<GetMemoryRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_memory, 11);
+  messageDesc(file_palimpsest_v1_memory, 13);
 
 /**
  * What MemoryService.ForgetMemory takes.
@@ -585,7 +751,7 @@ export type ForgetMemoryRequest = Message<"palimpsest.v1.ForgetMemoryRequest"> &
  * Use `create(ForgetMemoryRequestSchema)` to create a new message.
  */
 export const ForgetMemoryRequestSchema: GenMessage<ForgetMemoryRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_memory, 12);
+  messageDesc(file_palimpsest_v1_memory, 14);
 
 /**
  * What MemoryService.ForgetMemory gives. On REST only in headers, as 204 has no body.
@@ -613,7 +779,154 @@ export type ForgetMemoryResponse = Message<"palimpsest.v1.ForgetMemoryResponse">
  * Use `create(ForgetMemoryResponseSchema)` to create a new message.
  */
 export const ForgetMemoryResponseSchema: GenMessage<ForgetMemoryResponse> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_memory, 13);
+  messageDesc(file_palimpsest_v1_memory, 15);
+
+/**
+ * What MemoryService.ForgetMemories takes: conditions as in ListMemories, at least one.
+ *
+ * @generated from message palimpsest.v1.ForgetMemoriesRequest
+ */
+export type ForgetMemoriesRequest = Message<"palimpsest.v1.ForgetMemoriesRequest"> & {
+  /**
+   * The namespace.
+   *
+   * @generated from field: string ns = 1;
+   */
+  ns: string;
+
+  /**
+   * The profile.
+   *
+   * @generated from field: string profile = 2;
+   */
+  profile: string;
+
+  /**
+   * The branch. Absent: `main`.
+   *
+   * @generated from field: optional string branch = 3;
+   */
+  branch?: string | undefined;
+
+  /**
+   * Memories of these types only. Absent: all; an empty list matches nothing.
+   *
+   * @generated from field: optional palimpsest.v1.StringList types = 4;
+   */
+  types?: StringList | undefined;
+
+  /**
+   * Memories of exactly this topic only.
+   *
+   * @generated from field: optional string topic_key = 5;
+   */
+  topicKey?: string | undefined;
+
+  /**
+   * Memories of this session only.
+   *
+   * @generated from field: optional string session_id = 6;
+   */
+  sessionId?: string | undefined;
+
+  /**
+   * Memories that this agent ingested only.
+   *
+   * @generated from field: optional string source = 7;
+   */
+  source?: string | undefined;
+
+  /**
+   * Memories stored at or after this time, in Unix milliseconds.
+   *
+   * @generated from field: optional int64 created_from = 8;
+   */
+  createdFrom?: bigint | undefined;
+
+  /**
+   * Memories stored before this time, in Unix milliseconds.
+   *
+   * @generated from field: optional int64 created_to = 9;
+   */
+  createdTo?: bigint | undefined;
+
+  /**
+   * Memories whose metadata meets this filter only, in the language of DataService.FindDocs.
+   *
+   * @generated from field: optional google.protobuf.Struct filter = 10;
+   */
+  filter?: JsonObject | undefined;
+
+  /**
+   * Also memories that were superseded.
+   *
+   * @generated from field: bool include_superseded = 11;
+   */
+  includeSuperseded: boolean;
+
+  /**
+   * How many to forget at most, newest first; at most 1000, more are taken as 1000.
+   *
+   * @generated from field: optional uint32 limit = 12;
+   */
+  limit?: number | undefined;
+
+  /**
+   * `next_cursor` of the call before.
+   *
+   * @generated from field: optional string cursor = 13;
+   */
+  cursor?: string | undefined;
+};
+
+/**
+ * Describes the message palimpsest.v1.ForgetMemoriesRequest.
+ * Use `create(ForgetMemoriesRequestSchema)` to create a new message.
+ */
+export const ForgetMemoriesRequestSchema: GenMessage<ForgetMemoriesRequest> = /*@__PURE__*/
+  messageDesc(file_palimpsest_v1_memory, 16);
+
+/**
+ * What MemoryService.ForgetMemories gives.
+ *
+ * @generated from message palimpsest.v1.ForgetMemoriesResponse
+ */
+export type ForgetMemoriesResponse = Message<"palimpsest.v1.ForgetMemoriesResponse"> & {
+  /**
+   * How many memories were forgotten.
+   *
+   * @generated from field: uint32 forgotten = 1;
+   */
+  forgotten: number;
+
+  /**
+   * Their ids, newest first.
+   *
+   * @generated from field: repeated string ids = 2;
+   */
+  ids: string[];
+
+  /**
+   * Where to go on; null when no more memories meet the conditions.
+   *
+   * @generated from field: optional string next_cursor = 3;
+   */
+  nextCursor?: string | undefined;
+
+  /**
+   * The database's transaction id after the deletion.
+   *
+   * @generated from field: int64 txid = 4;
+   */
+  txid: bigint;
+};
+
+/**
+ * Describes the message palimpsest.v1.ForgetMemoriesResponse.
+ * Use `create(ForgetMemoriesResponseSchema)` to create a new message.
+ */
+export const ForgetMemoriesResponseSchema: GenMessage<ForgetMemoriesResponse> = /*@__PURE__*/
+  messageDesc(file_palimpsest_v1_memory, 17);
 
 /**
  * Floors below which a channel alone does not make a memory relevant.
@@ -641,7 +954,7 @@ export type MinScore = Message<"palimpsest.v1.MinScore"> & {
  * Use `create(MinScoreSchema)` to create a new message.
  */
 export const MinScoreSchema: GenMessage<MinScore> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_memory, 14);
+  messageDesc(file_palimpsest_v1_memory, 18);
 
 /**
  * What MemoryService.Recall takes. At least one of `query`, `embedding` and `topic_key` must be given.
@@ -746,6 +1059,23 @@ export type RecallRequest = Message<"palimpsest.v1.RecallRequest"> & {
    * @generated from field: bool explain = 14;
    */
   explain: boolean;
+
+  /**
+   * Memories whose metadata meets this filter only, in the language of DataService.FindDocs. A memory without metadata
+   * counts as one with an empty object. Turns are not filtered.
+   *
+   * @generated from field: optional google.protobuf.Struct filter = 15;
+   */
+  filter?: JsonObject | undefined;
+
+  /**
+   * Also search the transcript by the words of `query`: fills `turns` with those whose words, together with those of the
+   * turns around them, are about it, most relevant first; together with `include_turns` both ways are fused.
+   * `min_score.keyword` holds for turns too. Turns of files from before this search are not found by words.
+   *
+   * @generated from field: bool search_turns = 16;
+   */
+  searchTurns: boolean;
 };
 
 /**
@@ -753,7 +1083,7 @@ export type RecallRequest = Message<"palimpsest.v1.RecallRequest"> & {
  * Use `create(RecallRequestSchema)` to create a new message.
  */
 export const RecallRequestSchema: GenMessage<RecallRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_memory, 15);
+  messageDesc(file_palimpsest_v1_memory, 19);
 
 /**
  * What MemoryService.Recall gives.
@@ -769,7 +1099,7 @@ export type RecallResponse = Message<"palimpsest.v1.RecallResponse"> & {
   memories: Memory[];
 
   /**
-   * Turns of the transcript, nearest first; empty unless asked for.
+   * Turns of the transcript, nearest first, or with `search_turns` most relevant first; empty unless asked for.
    *
    * @generated from field: repeated palimpsest.v1.Turn turns = 2;
    */
@@ -788,7 +1118,91 @@ export type RecallResponse = Message<"palimpsest.v1.RecallResponse"> & {
  * Use `create(RecallResponseSchema)` to create a new message.
  */
 export const RecallResponseSchema: GenMessage<RecallResponse> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_memory, 16);
+  messageDesc(file_palimpsest_v1_memory, 20);
+
+/**
+ * What MemoryService.Reembed takes.
+ *
+ * @generated from message palimpsest.v1.ReembedRequest
+ */
+export type ReembedRequest = Message<"palimpsest.v1.ReembedRequest"> & {
+  /**
+   * The namespace.
+   *
+   * @generated from field: string ns = 1;
+   */
+  ns: string;
+
+  /**
+   * The profile.
+   *
+   * @generated from field: string profile = 2;
+   */
+  profile: string;
+
+  /**
+   * The branch. Absent: `main`.
+   *
+   * @generated from field: optional string branch = 3;
+   */
+  branch?: string | undefined;
+
+  /**
+   * `next_cursor` of the step before. Absent: the first step.
+   *
+   * @generated from field: optional string cursor = 4;
+   */
+  cursor?: string | undefined;
+};
+
+/**
+ * Describes the message palimpsest.v1.ReembedRequest.
+ * Use `create(ReembedRequestSchema)` to create a new message.
+ */
+export const ReembedRequestSchema: GenMessage<ReembedRequest> = /*@__PURE__*/
+  messageDesc(file_palimpsest_v1_memory, 21);
+
+/**
+ * What MemoryService.Reembed gives.
+ *
+ * @generated from message palimpsest.v1.ReembedResponse
+ */
+export type ReembedResponse = Message<"palimpsest.v1.ReembedResponse"> & {
+  /**
+   * How many memories and turns got a vector in this step.
+   *
+   * @generated from field: uint32 embedded = 1;
+   */
+  embedded: number;
+
+  /**
+   * How many the model gave no vector for; they are passed over.
+   *
+   * @generated from field: uint32 left = 2;
+   */
+  left: number;
+
+  /**
+   * Where the next step begins; null when there is none.
+   *
+   * @generated from field: optional string next_cursor = 3;
+   */
+  nextCursor?: string | undefined;
+
+  /**
+   * The database's transaction id after the step.
+   *
+   * @generated from field: int64 txid = 4;
+   */
+  txid: bigint;
+};
+
+/**
+ * Describes the message palimpsest.v1.ReembedResponse.
+ * Use `create(ReembedResponseSchema)` to create a new message.
+ */
+export const ReembedResponseSchema: GenMessage<ReembedResponse> = /*@__PURE__*/
+  messageDesc(file_palimpsest_v1_memory, 22);
 
 /**
  * What MemoryService.Ask takes.
@@ -865,7 +1279,7 @@ export type AskRequest = Message<"palimpsest.v1.AskRequest"> & {
  * Use `create(AskRequestSchema)` to create a new message.
  */
 export const AskRequestSchema: GenMessage<AskRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_memory, 17);
+  messageDesc(file_palimpsest_v1_memory, 23);
 
 /**
  * What MemoryService.Ask gives.
@@ -874,21 +1288,21 @@ export const AskRequestSchema: GenMessage<AskRequest> = /*@__PURE__*/
  */
 export type AskResponse = Message<"palimpsest.v1.AskResponse"> & {
   /**
-   * The answer; null when nothing relevant was found.
+   * The answer; null when nothing relevant was found, or the model did not find it in what was.
    *
    * @generated from field: optional string answer = 1;
    */
   answer?: string | undefined;
 
   /**
-   * The ids of the memories that the answer cites.
+   * The ids of the memories that the answer cites, all of them in `memories`. An answer without any has no grounds there.
    *
    * @generated from field: repeated string sources = 2;
    */
   sources: string[];
 
   /**
-   * The memories that the model saw.
+   * The memories that the model saw: those that were recalled, from the most relevant on, up to 256 KiB.
    *
    * @generated from field: repeated palimpsest.v1.Memory memories = 3;
    */
@@ -907,7 +1321,7 @@ export type AskResponse = Message<"palimpsest.v1.AskResponse"> & {
  * Use `create(AskResponseSchema)` to create a new message.
  */
 export const AskResponseSchema: GenMessage<AskResponse> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_memory, 18);
+  messageDesc(file_palimpsest_v1_memory, 24);
 
 /**
  * What MemoryService.Extract takes.
@@ -937,7 +1351,8 @@ export type ExtractRequest = Message<"palimpsest.v1.ExtractRequest"> & {
   branch?: string | undefined;
 
   /**
-   * The turns, each an object with `role` (string) and `content` (any JSON); other members are ignored.
+   * The turns, 1 to 500 in at most 256 KiB of JSON, each an object with `role` (string) and `content` (any JSON); other
+   * members are ignored and stay on the node.
    *
    * @generated from field: repeated google.protobuf.Struct turns = 4;
    */
@@ -970,7 +1385,7 @@ export type ExtractRequest = Message<"palimpsest.v1.ExtractRequest"> & {
  * Use `create(ExtractRequestSchema)` to create a new message.
  */
 export const ExtractRequestSchema: GenMessage<ExtractRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_memory, 19);
+  messageDesc(file_palimpsest_v1_memory, 25);
 
 /**
  * The results of an ingest, as a list that may be absent.
@@ -991,7 +1406,7 @@ export type IngestItemList = Message<"palimpsest.v1.IngestItemList"> & {
  * Use `create(IngestItemListSchema)` to create a new message.
  */
 export const IngestItemListSchema: GenMessage<IngestItemList> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_memory, 20);
+  messageDesc(file_palimpsest_v1_memory, 26);
 
 /**
  * Memories to be stored, as a list that may be absent.
@@ -1012,7 +1427,7 @@ export type MemoryInputList = Message<"palimpsest.v1.MemoryInputList"> & {
  * Use `create(MemoryInputListSchema)` to create a new message.
  */
 export const MemoryInputListSchema: GenMessage<MemoryInputList> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_memory, 21);
+  messageDesc(file_palimpsest_v1_memory, 27);
 
 /**
  * What MemoryService.Extract gives.
@@ -1054,6 +1469,13 @@ export type ExtractResponse = Message<"palimpsest.v1.ExtractResponse"> & {
    * @generated from field: uint32 empty_turns = 5;
    */
   emptyTurns: number;
+
+  /**
+   * How many proposals of the model broke a rule of memories and were left out; absent when none did.
+   *
+   * @generated from field: optional uint32 dropped = 6;
+   */
+  dropped?: number | undefined;
 };
 
 /**
@@ -1061,7 +1483,7 @@ export type ExtractResponse = Message<"palimpsest.v1.ExtractResponse"> & {
  * Use `create(ExtractResponseSchema)` to create a new message.
  */
 export const ExtractResponseSchema: GenMessage<ExtractResponse> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_memory, 22);
+  messageDesc(file_palimpsest_v1_memory, 28);
 
 /**
  * What MemoryService.ListSessions takes.
@@ -1103,7 +1525,7 @@ export type ListSessionsRequest = Message<"palimpsest.v1.ListSessionsRequest"> &
  * Use `create(ListSessionsRequestSchema)` to create a new message.
  */
 export const ListSessionsRequestSchema: GenMessage<ListSessionsRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_memory, 23);
+  messageDesc(file_palimpsest_v1_memory, 29);
 
 /**
  * A session of a profile. It exists from its first memory or turn until it is ended.
@@ -1138,7 +1560,7 @@ export type Session = Message<"palimpsest.v1.Session"> & {
  * Use `create(SessionSchema)` to create a new message.
  */
 export const SessionSchema: GenMessage<Session> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_memory, 24);
+  messageDesc(file_palimpsest_v1_memory, 30);
 
 /**
  * What MemoryService.ListSessions gives.
@@ -1166,7 +1588,7 @@ export type ListSessionsResponse = Message<"palimpsest.v1.ListSessionsResponse">
  * Use `create(ListSessionsResponseSchema)` to create a new message.
  */
 export const ListSessionsResponseSchema: GenMessage<ListSessionsResponse> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_memory, 25);
+  messageDesc(file_palimpsest_v1_memory, 31);
 
 /**
  * What MemoryService.EndSession takes.
@@ -1215,7 +1637,7 @@ export type EndSessionRequest = Message<"palimpsest.v1.EndSessionRequest"> & {
  * Use `create(EndSessionRequestSchema)` to create a new message.
  */
 export const EndSessionRequestSchema: GenMessage<EndSessionRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_memory, 26);
+  messageDesc(file_palimpsest_v1_memory, 32);
 
 /**
  * What MemoryService.EndSession gives. On REST only in the header, as 204 has no body.
@@ -1236,7 +1658,7 @@ export type EndSessionResponse = Message<"palimpsest.v1.EndSessionResponse"> & {
  * Use `create(EndSessionResponseSchema)` to create a new message.
  */
 export const EndSessionResponseSchema: GenMessage<EndSessionResponse> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_memory, 27);
+  messageDesc(file_palimpsest_v1_memory, 33);
 
 /**
  * What MemoryService.CreateErasure takes: exactly one target.
@@ -1259,7 +1681,7 @@ export type CreateErasureRequest = Message<"palimpsest.v1.CreateErasureRequest">
   profile: string;
 
   /**
-   * The branch. Absent: `main`.
+   * The branch. Absent: `main`. Other branches keep what they hold, and block the erasure until they are without it.
    *
    * @generated from field: optional string branch = 3;
    */
@@ -1306,7 +1728,7 @@ export type CreateErasureRequest = Message<"palimpsest.v1.CreateErasureRequest">
  * Use `create(CreateErasureRequestSchema)` to create a new message.
  */
 export const CreateErasureRequestSchema: GenMessage<CreateErasureRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_memory, 28);
+  messageDesc(file_palimpsest_v1_memory, 34);
 
 /**
  * What an erasure was asked to remove.
@@ -1355,7 +1777,7 @@ export type ErasureTarget = Message<"palimpsest.v1.ErasureTarget"> & {
  * Use `create(ErasureTargetSchema)` to create a new message.
  */
 export const ErasureTargetSchema: GenMessage<ErasureTarget> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_memory, 29);
+  messageDesc(file_palimpsest_v1_memory, 35);
 
 /**
  * The progress of an erasure.
@@ -1400,14 +1822,14 @@ export type ErasureCoupon = Message<"palimpsest.v1.ErasureCoupon"> & {
   requestedAt: bigint;
 
   /**
-   * Until when rewinding undoes it, in Unix milliseconds; history is rewritten after that.
+   * Until when rewinding undoes it, in Unix milliseconds; history is rewritten after that, and never before.
    *
    * @generated from field: int64 grace_until = 6;
    */
   graceUntil: bigint;
 
   /**
-   * The erasure's transaction id on each branch.
+   * The erasure's transaction id, by the name of the branch that it was asked for on.
    *
    * @generated from field: map<string, int64> erased_txid = 7;
    */
@@ -1449,7 +1871,8 @@ export type ErasureCoupon = Message<"palimpsest.v1.ErasureCoupon"> & {
   txid?: bigint | undefined;
 
   /**
-   * Why an erasure whose grace is over is not completed yet, in words; on pending coupons only.
+   * Why an erasure whose grace is over is not completed yet, in words for people, such as that old objects wait to be
+   * collected or that the grace of an earlier erasure is not over; on pending coupons only.
    *
    * @generated from field: optional string waiting_for = 13;
    */
@@ -1461,7 +1884,7 @@ export type ErasureCoupon = Message<"palimpsest.v1.ErasureCoupon"> & {
  * Use `create(ErasureCouponSchema)` to create a new message.
  */
 export const ErasureCouponSchema: GenMessage<ErasureCoupon> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_memory, 30);
+  messageDesc(file_palimpsest_v1_memory, 36);
 
 /**
  * What keeps erased data in history.
@@ -1489,7 +1912,7 @@ export type ErasureBlockers = Message<"palimpsest.v1.ErasureBlockers"> & {
  * Use `create(ErasureBlockersSchema)` to create a new message.
  */
 export const ErasureBlockersSchema: GenMessage<ErasureBlockers> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_memory, 31);
+  messageDesc(file_palimpsest_v1_memory, 37);
 
 /**
  * A signed proof of erasure. It can be checked offline with the keys at `/.well-known/jwks.json`.
@@ -1531,7 +1954,7 @@ export type ErasureReceipt = Message<"palimpsest.v1.ErasureReceipt"> & {
  * Use `create(ErasureReceiptSchema)` to create a new message.
  */
 export const ErasureReceiptSchema: GenMessage<ErasureReceipt> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_memory, 32);
+  messageDesc(file_palimpsest_v1_memory, 38);
 
 /**
  * What MemoryService.ListErasures takes.
@@ -1566,7 +1989,7 @@ export type ListErasuresRequest = Message<"palimpsest.v1.ListErasuresRequest"> &
  * Use `create(ListErasuresRequestSchema)` to create a new message.
  */
 export const ListErasuresRequestSchema: GenMessage<ListErasuresRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_memory, 33);
+  messageDesc(file_palimpsest_v1_memory, 39);
 
 /**
  * What MemoryService.ListErasures gives.
@@ -1587,7 +2010,7 @@ export type ListErasuresResponse = Message<"palimpsest.v1.ListErasuresResponse">
  * Use `create(ListErasuresResponseSchema)` to create a new message.
  */
 export const ListErasuresResponseSchema: GenMessage<ListErasuresResponse> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_memory, 34);
+  messageDesc(file_palimpsest_v1_memory, 40);
 
 /**
  * What MemoryService.GetErasure takes.
@@ -1629,7 +2052,7 @@ export type GetErasureRequest = Message<"palimpsest.v1.GetErasureRequest"> & {
  * Use `create(GetErasureRequestSchema)` to create a new message.
  */
 export const GetErasureRequestSchema: GenMessage<GetErasureRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_memory, 35);
+  messageDesc(file_palimpsest_v1_memory, 41);
 
 /**
  * What MemoryService.GetProfilePolicy takes.
@@ -1657,7 +2080,7 @@ export type GetProfilePolicyRequest = Message<"palimpsest.v1.GetProfilePolicyReq
  * Use `create(GetProfilePolicyRequestSchema)` to create a new message.
  */
 export const GetProfilePolicyRequestSchema: GenMessage<GetProfilePolicyRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_memory, 36);
+  messageDesc(file_palimpsest_v1_memory, 42);
 
 /**
  * What MemoryService.PutProfilePolicy takes.
@@ -1692,7 +2115,7 @@ export type PutProfilePolicyRequest = Message<"palimpsest.v1.PutProfilePolicyReq
  * Use `create(PutProfilePolicyRequestSchema)` to create a new message.
  */
 export const PutProfilePolicyRequestSchema: GenMessage<PutProfilePolicyRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_memory, 37);
+  messageDesc(file_palimpsest_v1_memory, 43);
 
 /**
  * The policy of a profile.
@@ -1741,7 +2164,7 @@ export type ProfilePolicy = Message<"palimpsest.v1.ProfilePolicy"> & {
  * Use `create(ProfilePolicySchema)` to create a new message.
  */
 export const ProfilePolicySchema: GenMessage<ProfilePolicy> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_memory, 38);
+  messageDesc(file_palimpsest_v1_memory, 44);
 
 /**
  * Typed agent memory, organised as namespace > profile > memory. A profile is exactly one database, named
@@ -1773,6 +2196,19 @@ export const MemoryService: GenService<{
     output: typeof IngestResponseSchema;
   },
   /**
+   * Lists memories by conditions that all must hold, newest first, page by page. What a listing has passed is never given
+   * again, whatever is written meanwhile. A page ends when it has `limit` memories or enough bytes, or has looked at
+   * enough memories, so it may have fewer than asked for, or none, while `next_cursor` says that there may be more.
+   * Tasks that have expired are not there. An unknown profile has no memories and is not created.
+   *
+   * @generated from rpc palimpsest.v1.MemoryService.ListMemories
+   */
+  listMemories: {
+    methodKind: "unary";
+    input: typeof ListMemoriesRequestSchema;
+    output: typeof ListMemoriesResponseSchema;
+  },
+  /**
    * Gives one memory with the ids of what it superseded. An expired task is `not_found` (404) at once.
    *
    * @generated from rpc palimpsest.v1.MemoryService.GetMemory
@@ -1784,7 +2220,8 @@ export const MemoryService: GenService<{
   },
   /**
    * Deletes one memory for good. What it superseded stays superseded. Where the policy's `erasure.purge_on_forget` is
-   * true this also begins a tracked erasure, whose coupon id is in the `Service-Erasure-Id` header.
+   * true this also begins a tracked erasure, whose coupon id is in the `Service-Erasure-Id` header; asked again before
+   * that is completed, it gives the same coupon.
    *
    * @generated from rpc palimpsest.v1.MemoryService.ForgetMemory
    */
@@ -1792,6 +2229,19 @@ export const MemoryService: GenService<{
     methodKind: "unary";
     input: typeof ForgetMemoryRequestSchema;
     output: typeof ForgetMemoryResponseSchema;
+  },
+  /**
+   * Deletes for good, in one transaction, what a page of ListMemories with the same conditions holds; asked again with
+   * `next_cursor` until that is null, it deletes all of them. At least one condition must be given; an empty `filter` is
+   * one and holds of every memory. Where the policy's `erasure.purge_on_forget` is true it is `conflict` (409), as every
+   * forget is to be a tracked erasure then: forget the memories one by one, or erase a topic or a session as a whole.
+   *
+   * @generated from rpc palimpsest.v1.MemoryService.ForgetMemories
+   */
+  forgetMemories: {
+    methodKind: "unary";
+    input: typeof ForgetMemoriesRequestSchema;
+    output: typeof ForgetMemoriesResponseSchema;
   },
   /**
    * Finds memories by words, by topic and by vector, and fuses what the channels found. Nothing relevant gives an
@@ -1807,7 +2257,7 @@ export const MemoryService: GenService<{
   /**
    * Recalls, and lets the node's configured model answer from what was found, citing it. Nothing relevant gives a null
    * answer and no model is called. `unconfigured` (503) on a node without the feature; `forbidden` (403) where the
-   * policy's `ai_egress.ask` denies it, before any model is called.
+   * policy's `ai_egress.ask` denies it, before any model is called; `unavailable` (503) when the model fails or refuses.
    *
    * @generated from rpc palimpsest.v1.MemoryService.Ask
    */
@@ -1817,8 +2267,9 @@ export const MemoryService: GenService<{
     output: typeof AskResponseSchema;
   },
   /**
-   * Lets the node's configured model propose memories from raw turns, and ingests them. `unconfigured` (503) on a node
-   * without the feature; `forbidden` (403) where the policy's `ai_egress.extract` denies it, before any model is called.
+   * Lets the node's configured model propose memories from raw turns, and ingests those that an ingest would take; topics
+   * get one spelling, lower case and dotted. `unconfigured` (503) on a node without the feature; `forbidden` (403) where the
+   * policy's `ai_egress.extract` denies it, before any model is called; `unavailable` (503) when the model fails or refuses.
    *
    * @generated from rpc palimpsest.v1.MemoryService.Extract
    */
@@ -1851,7 +2302,9 @@ export const MemoryService: GenService<{
   /**
    * Erases one target for good: at once from the database, and after a grace window from all stored history, which
    * then yields a signed receipt. The state without the target is durable before this answers. Exactly one target must
-   * be given: `memory_id`, or `topic_key` with `type` (the whole chain of what superseded what), or `session_id`.
+   * be given: `memory_id`, or `topic_key` with `type` (the whole chain of what superseded what), or `session_id`. A target
+   * of more than 10,000 memories is refused (400). Asked again before it is completed, the same erasure gives the same
+   * coupon. The coupon's id is in the `Service-Erasure-Id` header too.
    *
    * @generated from rpc palimpsest.v1.MemoryService.CreateErasure
    */
@@ -1861,7 +2314,7 @@ export const MemoryService: GenService<{
     output: typeof ErasureCouponSchema;
   },
   /**
-   * Lists the erasure coupons of a profile, newest first; with `branch` only those that were asked for on it. An unknown
+   * Lists the newest 1,000 erasure coupons of a profile; with `branch` only those that were asked for on it. An unknown
    * profile has none. Of a deleted one the coupons and their receipts stay, until the name is given to another profile.
    *
    * @generated from rpc palimpsest.v1.MemoryService.ListErasures
@@ -1881,6 +2334,21 @@ export const MemoryService: GenService<{
     methodKind: "unary";
     input: typeof GetErasureRequestSchema;
     output: typeof ErasureCouponSchema;
+  },
+  /**
+   * Makes the vectors of a branch's memories and turns anew with the node's embedder, one bounded step a call: asked again
+   * with `next_cursor` until that is null, it has gone through all of them. Vectors of another model, and those that
+   * callers brought, are given up by the first step; until its own is made a memory is found by its words and topic only.
+   * What has a vector of the node's embedder keeps it, so that it can be begun again at any time. `unconfigured` (503) on
+   * a node without an embedder; `forbidden` (403) where the policy's `ai_egress.embed` denies it; `unavailable` (503) when
+   * the embedder does not answer: then the same step is to be asked again.
+   *
+   * @generated from rpc palimpsest.v1.MemoryService.Reembed
+   */
+  reembed: {
+    methodKind: "unary";
+    input: typeof ReembedRequestSchema;
+    output: typeof ReembedResponseSchema;
   },
   /**
    * Gives a profile's own policy and the effective one: the strictest of node, namespace and profile.

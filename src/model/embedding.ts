@@ -1,0 +1,108 @@
+/**
+ * What an embedder has yet to do in a database: which memories and turns have no vector, and taking in the ones it made.
+ *
+ * Always true: filling in gives a vector to what is still there and has none, and changes nothing else; each step looks at
+ * a bounded number of rows. Must not know: when it is done, by whom.
+ */
+import { limits } from "../base/limits.ts";
+import { readContent, textLeaves } from "./content.ts";
+import { embed, embeddedSpace, isForeign, makerOf, type EmbeddedKind, type Maker } from "./memory-vectors.ts";
+import type { Tx, View } from "./transaction.ts";
+
+/** Cuts a text to what is embedded, never within a letter. */
+function cutText(text: string): string {
+  const { read } = new TextEncoder().encodeInto(text, new Uint8Array(limits.embedTextBytesMax));
+  return text.slice(0, read);
+}
+
+/** What is embedded of a memory: its summary and the texts of its content. */
+export function memoryText({ summary, content }: { readonly summary: string; readonly content: string }): string {
+  return cutText([summary, ...textsOf(content)].join("\n"));
+}
+
+/** What is embedded of a turn: the texts of its content; empty when it has none. */
+export function turnText({ content }: { readonly content: string }): string {
+  return cutText(textsOf(content).join("\n"));
+}
+
+function textsOf(content: string): readonly string[] {
+  return textLeaves(readContent("content", content).value, limits.embedTextBytesMax);
+}
+
+/** Whose vectors a kind's space holds. */
+export interface SpaceState {
+  /** Whether there is any vector. */
+  readonly exists: boolean;
+  /** The embedder's name; undefined for the callers' own. */
+  readonly embeddedBy: string | undefined;
+}
+
+export function spaceStates(view: View): Readonly<Record<EmbeddedKind, SpaceState>> {
+  const stateOf = (kind: EmbeddedKind): SpaceState => {
+    const space = embeddedSpace(view, kind);
+    return { exists: space !== undefined, embeddedBy: space && makerOf(view, space)?.name };
+  };
+  return { memory: stateOf("memory"), turn: stateOf("turn") };
+}
+
+/** Something without a vector. The time tells whether a row is still the same one when its vector comes. */
+export interface Unembedded {
+  readonly row: number;
+  readonly createdAt: number;
+  readonly text: string;
+}
+
+export interface UnembeddedPage {
+  readonly items: Unembedded[];
+  /** The row to go on after; undefined at the end, and where the space is not this embedder's. */
+  readonly next: number | undefined;
+}
+
+const sources = {
+  memory: { looks: "SELECT row, created_at, type <> 'task' AS wanted FROM __service_memory WHERE row > ? ORDER BY row LIMIT ?", text: "SELECT summary, content FROM __service_memory WHERE row = ?", size: "SELECT octet_length(content) FROM __service_memory AS o WHERE o.row = l.row" },
+  turn: { looks: "SELECT row, created_at, TRUE AS wanted FROM __service_turn WHERE row > ? ORDER BY row LIMIT ?", text: "SELECT '' AS summary, content FROM __service_turn WHERE row = ?", size: "SELECT octet_length(content) FROM __service_turn AS o WHERE o.row = l.row" },
+} as const;
+
+/** The next memories or turns after a row that have no vector, in the order of their rows. */
+export function unembedded(view: View, input: { readonly kind: EmbeddedKind; readonly embeddedBy: string; readonly after: number }): UnembeddedPage {
+  const { kind, embeddedBy, after } = input;
+  const space = embeddedSpace(view, kind);
+  if (space && isForeign(view, space, embeddedBy)) return { items: [], next: undefined };
+  const { looks, text, size } = sources[kind];
+  const looked = view.connection.all<{ row: number; createdAt: number; missing: number; bytes: number }>(
+    `SELECT l.row, l.created_at AS createdAt, (${size}) AS bytes,
+            l.wanted AND NOT EXISTS (SELECT 1 FROM __service_vector AS v WHERE v.space = ? AND v.owner = l.row) AS missing
+     FROM (${looks}) AS l ORDER BY l.row`,
+    space?.space ?? -1,
+    after,
+    limits.embedStepLooksMax,
+  );
+  const items: Unembedded[] = [];
+  let bytesRead = 0;
+  for (const { row, createdAt, missing, bytes } of looked) {
+    if (missing === 0) continue;
+    if (items.length >= limits.embedStepItemsMax || (items.length > 0 && bytesRead + bytes > limits.embedStepBytesMax)) return { items, next: items.at(-1)!.row };
+    bytesRead += bytes;
+    const said = view.connection.get<{ summary: string; content: string }>(text, row)!;
+    const embeddable = kind === "memory" ? memoryText(said) : turnText(said);
+    if (embeddable !== "") items.push({ row, createdAt, text: embeddable });
+  }
+  return { items, next: looked.length < limits.embedStepLooksMax ? undefined : looked.at(-1)!.row };
+}
+
+/** A vector for something that had none. */
+export interface Filling extends Omit<Unembedded, "text"> {
+  readonly embedding: Float32Array;
+}
+
+/** Gives vectors to what is still there without one, and says how many were stored. */
+export function fillIn(tx: Tx, input: { readonly kind: EmbeddedKind; readonly embeddedBy: Maker; readonly items: readonly Filling[] }): { filled: number } {
+  const { kind, embeddedBy, items } = input;
+  const table = kind === "memory" ? "__service_memory" : "__service_turn";
+  let filled = 0;
+  for (const { row, createdAt, embedding } of items) {
+    if (!tx.connection.get(`SELECT 1 FROM ${table} WHERE row = ? AND created_at = ?`, row, createdAt)) continue;
+    if (embed(tx, kind, row, { embedding, embeddedBy }) === "stored") filled++;
+  }
+  return { filled };
+}

@@ -1,0 +1,32 @@
+/**
+ * The one way in for memories, whoever made them: a client or a model.
+ *
+ * Always true: nothing is written that `checkMemories` refuses, and no task outlives what policy allows.
+ */
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { IngestItemSchema } from "../../gen/palimpsest/v1/memory_pb.ts";
+import { checkMemories, type MemoryInput } from "../model/memory.ts";
+import { engineOptions, seen, type Context, type NodeParts } from "./context.ts";
+import { present } from "./data-messages.ts";
+import { policyOfProfile } from "./governance.ts";
+import { inputBytes } from "./memory-messages.ts";
+import { ensureProfileTarget, type ProfileAddress } from "./targets.ts";
+
+/** What became of each memory, in their order, and the state they are in. */
+export interface Ingested {
+  readonly results: MessageInitShape<typeof IngestItemSchema>[];
+  readonly txid: bigint;
+}
+
+/** Ingests all or none; the profile is created when it does not exist. */
+export async function ingestInto(node: NodeParts, context: Context, address: ProfileAddress, memories: readonly MemoryInput[]): Promise<Ingested> {
+  checkMemories(memories);
+  const target = await ensureProfileTarget(node, context, address);
+  const { taskTtlMaxSecs } = await policyOfProfile(node, address);
+  const place = { namespace: address.ns, profile: address.profile, target };
+  const prepared = await node.embedding?.memories(context, place, memories);
+  const input = { memories: prepared?.input ?? memories, ...present({ taskTtlMaxSecs }) };
+  const { value, txid } = seen(context, await node.engine.write(target, "memory.ingest", input, engineOptions(context, inputBytes(input.memories))));
+  prepared?.written();
+  return { results: value.results.map(({ embedding, ...item }) => ({ ...item, ...present({ embedding: embedding === "stored" ? undefined : embedding }) })), txid };
+}
