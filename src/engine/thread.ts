@@ -1,4 +1,6 @@
 /** Entry of an engine worker thread: an Engine behind a message port. */
+import { mkdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
 import { parentPort, workerData } from "node:worker_threads";
 import { assert } from "../base/assert.ts";
 import { realWorld } from "../base/world.ts";
@@ -12,7 +14,12 @@ import type { EngineOptions, FromEngine, ToEngine } from "./protocol.ts";
 
 assert(parentPort, "this file is the entry of a worker thread");
 const port = parentPort;
-const options = workerData as EngineOptions;
+const given = workerData as EngineOptions;
+const options: EngineOptions = { ...given, scratchDirectory: join(given.scratchDirectory, `lane-${given.lane}`) };
+/** What a thread before this one was making when it was lost, and this one when it ends, may be of states that are erased. */
+const clearScratch = (): void => rmSync(options.scratchDirectory, { recursive: true, force: true });
+clearScratch();
+mkdirSync(options.scratchDirectory, { recursive: true, mode: 0o700 });
 const world = realWorld();
 const send = (message: FromEngine): void => port.postMessage(message);
 const notice = (level: "info" | "warn", message: string): void => send({ kind: "event", level, message, uuid: "" });
@@ -34,6 +41,7 @@ port.on("message", (message: ToEngine) => {
       return engine.receive(message.calls);
     case "close":
       void engine.close().then(() => {
+        clearScratch();
         send({ kind: "closed", counters: engine.counters });
         port.close();
       });
