@@ -7,9 +7,13 @@
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { silentLog } from "../../src/base/log.ts";
+import { realWorld } from "../../src/base/world.ts";
+import { ErasureCoupons } from "../../src/control/erasure-coupons.ts";
 import { decodeHead } from "../../src/format/head.ts";
 import { inlinePress } from "../../src/format/press.ts";
 import { decodeSegments } from "../../src/format/segment.ts";
+import { FileStore } from "../../src/store/file-store.ts";
 import { ErasingProfile } from "../support/erasing-profile.ts";
 import { seeded } from "../support/random.ts";
 import { ok, startService } from "../support/service.ts";
@@ -172,6 +176,20 @@ async function search(directory: string, wanted: readonly Canary[]): Promise<{ r
   return { hits, others };
 }
 
+/** Waits until no coupon of the store is unfinished. */
+async function expectFinished(directory: string, waitMs: number): Promise<void> {
+  const world = realWorld();
+  const coupons = new ErasureCoupons({ store: await FileStore.open(join(directory, "objects"), world), world, log: silentLog });
+  const lastMs = performance.now() + waitMs;
+  for (;;) {
+    const unfinished: string[] = [];
+    for await (const { id, status, blockedBy, waitingFor } of coupons.unfinished()) unfinished.push(JSON.stringify({ id, status, blockedBy, waitingFor }));
+    if (unfinished.length === 0) return;
+    if (performance.now() > lastMs) expect(unfinished).toEqual([]);
+    await new Promise((resolve) => setTimeout(resolve, 500));
+  }
+}
+
 test(`F95: after ${operations} random operations and their erasures nothing is left of what was erased, and the rest is whole`, { timeout: 1_800_000 }, async () => {
   const directory = temporaryDirectory();
   const service = await startService({ SERVICE_GC_GRACE_SECS: "1" }, directory);
@@ -187,6 +205,8 @@ test(`F95: after ${operations} random operations and their erasures nothing is l
       const { receipt } = await profile.until(id, "completed", 60_000 + 60 * operations);
       expect(receipt.payload.evidence.traces.hits).toBe(0);
     }
+    // A list gives the newest ones only: of the others, none may be left unfinished either.
+    await expectFinished(directory, 60_000 + 60 * operations);
     const { hits, others } = await search(directory, [...life.erased]);
     expect(hits.slice(0, 10)).toEqual([]);
     // It does find what is there to be found.
