@@ -276,8 +276,6 @@ export const limits = {
   erasureLooksMax: 2,
   /** Erasures of one database that are carried on together; those beyond wait for the next time. */
   erasuresPerLookMax: 10_000,
-  /** Coupons that are read or written at once. */
-  couponsAtOnceMax: 16,
   /** Erasures in one answer, newest first. */
   erasuresListMax: 1_000,
   /** A state that proves an erasure is checked by SQLite too up to this size, on the engine's thread: about 0.2 s. */
@@ -415,7 +413,7 @@ export const limits = {
   erasureEvidenceEntriesMax: 10_000,
   /** Coupons in one part of a list, all together, unless a single one has more. */
   erasuresListBytesMax: 32 * MiB,
-  /** Coupons that one call reads at once. */
+  /** Coupons that are read or written at once. */
   erasureReadsAtOnceMax: 16,
   /** A marker without a coupon is nobody's after this: its coupon is put within half of it, or not at all. */
   erasureMarkerMs: 600_000,

@@ -18,16 +18,16 @@ export interface Identity {
 /** SHA-256 of the identity's canonical JSON: 32 bytes. */
 export function fingerprint(identity: Identity): Uint8Array {
   const { type, topicKey = null, summary, content, sessionId = null } = identity;
-  return hash("sha256", canonicalJson([type, topicKey, summary, content, type === "task" ? sessionId : null]), "buffer");
+  return hash("sha256", canonicalText([type, topicKey, summary, content, type === "task" ? sessionId : null]), "buffer");
 }
 
 /** The same text for the same value, whatever the order of fields or the spelling of numbers; different for different ones. */
-export function canonicalJson(value: Json): string {
+export function canonicalText(value: Json): string {
   if (isNumber(value)) return canonicalNumber(sourceOf(value));
-  if (Array.isArray(value)) return `[${value.map(canonicalJson).join(",")}]`;
+  if (Array.isArray(value)) return `[${value.map(canonicalText).join(",")}]`;
   if (typeof value === "object" && value !== null) {
     const fields = Object.entries(value).sort(([left], [right]) => (left < right ? -1 : 1));
-    return `{${fields.map(([field, inner]) => `${JSON.stringify(field)}:${canonicalJson(inner)}`).join(",")}}`;
+    return `{${fields.map(([field, inner]) => `${JSON.stringify(field)}:${canonicalText(inner)}`).join(",")}}`;
   }
   return JSON.stringify(value);
 }

@@ -47,7 +47,7 @@ export class Eraser {
   readonly #wards = new Map<string, Ward>();
   readonly #looks = new Set<Promise<void>>();
   /** How many coupons are read or written at once. */
-  readonly #permits = new Permits(limits.couponsAtOnceMax);
+  readonly #permits = new Permits(limits.erasureReadsAtOnceMax);
   /** Carries out an erasure that was begun and not done. */
   readonly #carryOut: (coupon: ErasureCoupon) => Promise<void>;
   #cancelTick: Cancel = () => {};
@@ -134,8 +134,14 @@ export class Eraser {
       ward.looking = true;
       // Whatever comes of it; a look that goes well says better.
       ward.nextLookMs = world.monotonicMs() + limits.erasureLookAgainMs;
-      const look: Promise<void> = this.#look(uuid, ward)
-        .catch((error: unknown) => log.warn("erasures of a database could not be carried on; tried again", { uuid, code: codeOf(error) }))
+      const { woken } = ward;
+      ward.woken = false;
+      const look: Promise<void> = this.#look(uuid, ward, woken)
+        .catch((error: unknown) => {
+          // What it was woken for has not been looked at.
+          ward.woken ||= woken;
+          log.warn("erasures of a database could not be carried on; tried again", { uuid, code: codeOf(error) });
+        })
         .finally(() => {
           ward.looking = false;
           this.#looks.delete(look);
@@ -146,10 +152,8 @@ export class Eraser {
     this.#cancelTick = world.after(limits.erasureTickMs, () => this.#tick());
   }
 
-  async #look(uuid: string, ward: Ward): Promise<void> {
+  async #look(uuid: string, ward: Ward, woken: boolean): Promise<void> {
     const { engine } = this.#parts;
-    const woken = ward.woken;
-    ward.woken = false;
     for (const coupon of [...ward.coupons.values()]) if (coupon.status === "begun" && this.#waitOf(coupon) === 0) await this.#carryOutLate(coupon);
     // What is blocked comes last: however many such ones there are, they leave room for the others.
     const due = [...ward.coupons.values()].filter((coupon) => this.#isDue(coupon)).sort((a, b) => Number(a.status === "blocked") - Number(b.status === "blocked")).slice(0, limits.erasuresPerLookMax);
@@ -163,7 +167,8 @@ export class Eraser {
     if (asked.length === 0) return this.#lookNext(ward, new Set(), undefined);
     // It restores, rewrites and scans a whole database: nobody waits for it.
     const { value } = await engine.branch({ uuid, branch: mainBranch }, { act: "expunge", coupons: asked }, { deadlineMs: Infinity });
-    await Promise.all(coupons.map((coupon) => this.#permits.run(() => this.#settle(coupon, value))));
+    const clean = new Set(value.clean);
+    await Promise.all(coupons.map((coupon) => this.#permits.run(() => this.#settle(coupon, value, clean))));
     this.#lookNext(ward, new Set(asked.map(({ id }) => id)), value);
   }
 
@@ -208,14 +213,13 @@ export class Eraser {
   }
 
   /** Writes down what the engine found of the coupon. */
-  async #settle(coupon: ErasureCoupon, { blocked, clean, waitingFor, evidence }: Expunged): Promise<void> {
+  async #settle(coupon: ErasureCoupon, { blocked, waitingFor, evidence }: Expunged, clean: ReadonlySet<string>): Promise<void> {
     const { coupons } = this.#parts;
     const blockedBy = blocked[coupon.id];
-    if (clean.includes(coupon.id) && evidence) return this.#complete(coupon, evidence);
+    if (clean.has(coupon.id) && evidence) return this.#complete(coupon, evidence);
     const found = { blockedBy, waitingFor: blockedBy || coupon.traces === undefined ? undefined : waitingFor };
     if (JSON.stringify(found) === JSON.stringify({ blockedBy: coupon.blockedBy, waitingFor: coupon.waitingFor })) return;
-    const changed = await coupons.change(coupon.uuid, coupon.id, (now) => ({ ...now, status: blockedBy ? "blocked" : "pending", ...found }));
-    if (changed) this.hold(changed);
+    this.hold(await coupons.change(coupon.uuid, coupon.id, (now) => ({ ...now, status: blockedBy ? "blocked" : "pending", ...found })));
   }
 
   async #complete(coupon: ErasureCoupon, evidence: ErasureEvidence): Promise<void> {

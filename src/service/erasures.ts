@@ -139,7 +139,6 @@ export class Erasures {
       const { memoryIds, traces, branchId, ancestors } = value;
       const points = [{ branch: target.branch, branchId, txid, ancestors }];
       const erased = await coupons.change(uuid, id, (now) => (now.status === "begun" ? { ...now, status: "pending", memoryIds, traces, points } : undefined));
-      assert(erased !== undefined, "a coupon is given up by its own caller only");
       this.#eraser.hold(erased);
       // What was erased here may be what another erasure waited for.
       if (this.#eraser.unfinished(uuid).some(({ status }) => status === "blocked")) this.wake(uuid);

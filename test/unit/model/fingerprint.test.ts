@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { parseJson } from "../../../src/model/docs-json.ts";
-import { canonicalJson, fingerprint, type Identity } from "../../../src/model/fingerprint.ts";
+import { canonicalText, fingerprint, type Identity } from "../../../src/model/fingerprint.ts";
 
-const canonical = (text: string): string => canonicalJson(parseJson("content", text).value);
+const canonical = (text: string): string => canonicalText(parseJson("content", text).value);
 
 describe("canonical JSON", () => {
   test.each([
@@ -43,7 +43,7 @@ describe("canonical JSON", () => {
     const value = fc.jsonValue({ maxDepth: 3 });
     fc.assert(
       fc.property(value, value, (left, right) => {
-        const equal = canonicalJson(parseJson("left", JSON.stringify(left)).value) === canonicalJson(parseJson("right", JSON.stringify(right)).value);
+        const equal = canonicalText(parseJson("left", JSON.stringify(left)).value) === canonicalText(parseJson("right", JSON.stringify(right)).value);
         expect(equal).toBe(JSON.stringify(sorted(left)) === JSON.stringify(sorted(right)));
       }),
     );
