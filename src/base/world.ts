@@ -37,7 +37,7 @@ export type Cancel = () => void;
 export interface World {
   /** Wall-clock time in Unix milliseconds. May jump. */
   nowMs(): number;
-  /** Milliseconds since an arbitrary start; never goes back. */
+  /** Milliseconds since an arbitrary start, the same for all threads of the process; never goes back. */
   monotonicMs(): number;
   /** Calls `act` once after `delayMs`. A pending timer does not keep the process alive. */
   after(delayMs: number, act: () => void): Cancel;
@@ -83,7 +83,11 @@ export function realWorld(crashPoint: (name: CrashPoint) => void = () => {}): Wo
   const nextUlid: ULIDFactory = monotonicFactory(pooledRandom());
   return {
     nowMs: () => Date.now(),
-    monotonicMs: () => performance.now(),
+    // Not performance.now(): each thread counts that from its own start.
+    monotonicMs() {
+      const [seconds, nanoseconds] = process.hrtime();
+      return seconds * 1_000 + nanoseconds / 1e6;
+    },
     after(delayMs, act) {
       const timer = setTimeout(act, delayMs);
       timer.unref();

@@ -1,5 +1,5 @@
 /**
- * The engine as the service sees it: typed calls to databases, wherever their thread is.
+ * This process's own engine: calls to databases, wherever their thread is.
  *
  * Owns the engine threads and reader threads of a node. Always true: every call settles once, by its answer, its
  * deadline, or the loss of its thread; calls of one turn of the loop share one message.
@@ -7,10 +7,12 @@
 import { ServiceError, errorOfRefusal } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { Cancel, World } from "../base/world.ts";
-import type { ReadInput, ReadKind, ReadOutput, WriteInput, WriteKind, WriteOutput } from "../model/commands.ts";
-import type { SqlBatch, SqlOutcome, SqlStatementResult } from "../model/sql.ts";
+import { mainBranch } from "../format/names.ts";
+import type { SqlBatch, SqlOutcome } from "../model/sql.ts";
 import { interrupt } from "../sqlite/guard.ts";
-import { laneOf, type Answer, type BranchAct, type BranchResults, type EngineAnswer, type EngineCall, type EngineCounters, type FromEngine, type Pinned, type Target, type ToEngine, type Work } from "./protocol.ts";
+import { EnginePort, TurnedAway, type CallOptions, type PortCall } from "./engine-port.ts";
+import type { LeaseSpan } from "./holdings.ts";
+import { laneOf, type Answer, type EngineAnswer, type EngineCall, type EngineCounters, type FromEngine, type Pinned, type Target, type ToEngine, type Work } from "./protocol.ts";
 import type { Readers } from "./readers.ts";
 
 /** What carries messages to one engine and back. */
@@ -20,17 +22,8 @@ export interface EngineLane {
   listen(hear: (message: FromEngine) => void, lost: (error: unknown) => void): void;
 }
 
-export interface CallOptions {
-  /** On world.monotonicMs(). */
-  readonly deadlineMs: number;
-  readonly minTxid?: number;
-  /** Size of the input, for the bound on a commit group. */
-  readonly bytes?: number;
-  /** Aborted when the caller has gone away; a running read of user SQL is then stopped. */
-  readonly signal?: AbortSignal;
-  /** A write is answered only when object storage covers it. */
-  readonly durable?: boolean;
-}
+/** What an engine finds out without being asked. */
+export type Told = Extract<FromEngine, { kind: "fenced" | "shipped" }>;
 
 interface Pending {
   readonly lane: number;
@@ -51,7 +44,7 @@ interface Pin {
 /** Deadlines are looked at this often: a refusal may come this much late, and no call costs a timer. */
 const deadlineCheckMs = 50;
 
-export class EngineClient {
+export class EngineClient extends EnginePort {
   readonly #lanes: EngineLane[];
   readonly #spawn: (lane: number) => EngineLane;
   readonly #readers: Readers | undefined;
@@ -65,12 +58,15 @@ export class EngineClient {
   readonly #down = new Set<number>();
   readonly #restartPauseMs: number[];
   #nextId = 1;
+  #lease: LeaseSpan | undefined;
+  #told: ((message: Told) => void) | undefined;
   #closing = false;
   #flushing = false;
   #checking = false;
 
   /** `spawn` starts the engine of one lane; it is called again for an engine that was lost. */
   constructor(threads: number, spawn: (lane: number) => EngineLane, readers: Readers | undefined, world: World, log: Log) {
+    super();
     this.#spawn = spawn;
     this.#readers = readers;
     this.#world = world;
@@ -81,24 +77,44 @@ export class EngineClient {
     this.#restartPauseMs = this.#lanes.map(() => restartPauseMsMin);
   }
 
-  /** Runs a write; resolves when it is on disk. */
-  async write<Kind extends WriteKind>(target: Target, command: Kind, input: WriteInput<Kind>, options: CallOptions): Promise<Answer<WriteOutput<Kind>>> {
-    return (await this.#call(target, { kind: "write", command, input, bytes: options.bytes ?? 0 }, options)) as Answer<WriteOutput<Kind>>;
+  async run(target: Target, call: PortCall, options: CallOptions): Promise<Answer> {
+    switch (call.kind) {
+      case "sql-read":
+        return this.#sqlRead(target, call.batch, options);
+      case "sql-write":
+        return this.#call(target, { kind: "sql", batch: call.batch, ticket: this.#nextId++, bytes: options.bytes ?? 0 }, options);
+      case "write":
+        return this.#call(target, { ...call, bytes: options.bytes ?? 0 }, options);
+      case "read":
+      case "sync":
+      case "branch":
+      case "drop":
+        return this.#call(target, call, options);
+    }
   }
 
-  /** Runs a read; resolves when the state it saw is on disk. */
-  async read<Kind extends ReadKind>(target: Target, command: Kind, input: ReadInput<Kind>, options: CallOptions): Promise<Answer<ReadOutput<Kind>>> {
-    return (await this.#call(target, { kind: "read", command, input }, options)) as Answer<ReadOutput<Kind>>;
+  /** This node holds the database's lease under the term: what is open is brought to the newest head, and writes are taken. */
+  async hold(uuid: string, term: number, options: CallOptions): Promise<void> {
+    await this.#call({ uuid, branch: mainBranch }, { kind: "hold", term }, options);
   }
 
-  /** Runs user SQL that may write, alone in a transaction on the owner of the file. */
-  async sqlWrite(target: Target, batch: SqlBatch, options: CallOptions): Promise<Answer<SqlStatementResult[]>> {
-    const work: Work = { kind: "sql", batch, ticket: this.#nextId++, bytes: options.bytes ?? 0 };
-    return (await this.#call(target, work, options)) as Answer<SqlStatementResult[]>;
+  /** Takes no more writes of the database, ships what there is and gives back what was reserved. Resolves when another node may have it. */
+  async letGo(uuid: string, options: CallOptions): Promise<void> {
+    await this.#call({ uuid, branch: mainBranch }, { kind: "let-go" }, options);
   }
 
-  /** Runs user SQL that only reads on a reader thread; `writes` when a statement turns out to write. */
-  async sqlRead(target: Target, batch: SqlBatch, options: CallOptions): Promise<Answer<SqlOutcome>> {
+  /** A newer head of the branch is said to have landed: who follows it looks soon. */
+  hint(uuid: string): void {
+    this.#lanes[laneOf(uuid, this.#lanes.length)]!.send({ kind: "hint", uuid });
+  }
+
+  /** Until when this node's leases surely hold; undefined when they are lost, and every database with them. */
+  renewLease(until: LeaseSpan | undefined): void {
+    this.#lease = until;
+    for (const [index, lane] of this.#lanes.entries()) if (!this.#down.has(index)) lane.send({ kind: "lease", until });
+  }
+
+  async #sqlRead(target: Target, batch: SqlBatch, options: CallOptions): Promise<Answer<SqlOutcome>> {
     const { promise: timeUp, reject } = Promise.withResolvers<never>();
     const leftMs = Math.max(0, options.deadlineMs - this.#world.monotonicMs());
     const pin: Pin = { seenTxid: undefined };
@@ -130,19 +146,9 @@ export class EngineClient {
     }
   }
 
-  /** Resolves once object storage covers everything that is committed on the branch. */
-  async sync(target: Target, options: CallOptions): Promise<Answer<undefined>> {
-    return (await this.#call(target, { kind: "sync" }, options)) as Answer<undefined>;
-  }
-
-  /** Changes branches, checkpoints or history. */
-  async branch<Act extends BranchAct>(target: Target, act: Act, options: CallOptions): Promise<Answer<BranchResults[Act["act"]]>> {
-    return (await this.#call(target, { kind: "branch", act }, options)) as Answer<BranchResults[Act["act"]]>;
-  }
-
-  /** Closes the database and removes its files from this node. */
-  async drop(target: Target, options: CallOptions): Promise<void> {
-    await this.#call(target, { kind: "drop" }, options);
+  /** Says who is told of what engines find out: of fenced branches and shipped ones. At most one. */
+  tell(told: (message: Told) => void): void {
+    this.#told = told;
   }
 
   /** Lets every engine answer what it owes and close its files. */
@@ -171,7 +177,7 @@ export class EngineClient {
       if (this.#down.has(lane)) return reject(new ServiceError("unavailable", "the engine thread was lost and is being started again", { retryAfterSecs: 1 }));
       const budgetMs = options.deadlineMs - this.#world.monotonicMs();
       this.#pending.set(id, { lane, deadlineMs: options.deadlineMs, resolve, reject });
-      this.#outgoing[lane]!.push({ id, target, work, budgetMs, minTxid: options.minTxid ?? 0, durable: options.durable ?? false });
+      this.#outgoing[lane]!.push({ id, target, work, budgetMs, minTxid: options.minTxid ?? 0, durable: options.durable ?? false, consistency: options.consistency });
       if (!this.#flushing) {
         this.#flushing = true;
         this.#world.soon(() => this.#flush());
@@ -182,6 +188,7 @@ export class EngineClient {
   }
 
   #valueOf(answer: EngineAnswer): unknown {
+    if (answer.turnedAway) throw new TurnedAway(answer.turnedAway);
     if (answer.refusal) {
       const { detail } = answer.refusal;
       throw errorOfRefusal({ ...answer.refusal, detail: answer.txid === undefined ? detail : { ...detail, txid: answer.txid } });
@@ -226,6 +233,9 @@ export class EngineClient {
       case "event":
         this.#log[message.level](message.message, { uuid: message.uuid });
         return;
+      case "fenced":
+      case "shipped":
+        return this.#told?.(message);
       case "closed":
         this.#closed[lane]!.resolve(message.counters);
     }
@@ -250,6 +260,7 @@ export class EngineClient {
       if (this.#closing) return;
       this.#down.delete(lane);
       this.#lanes[lane] = this.#start(lane);
+      if (this.#lease) this.#lanes[lane]!.send({ kind: "lease", until: this.#lease });
     });
   }
 

@@ -8,6 +8,8 @@ import type { MemoryRetention } from "../model/memory-aging.ts";
 import type { ErasureBlockers, ErasureEvidence, ErasurePoint, ErasureTarget, Traces } from "../format/erasure-coupon.ts";
 import type { NamedCheckpoint } from "../format/refs.ts";
 import type { StoreLocation } from "../store/open-store.ts";
+import type { Consistency, TurnedAwayReason } from "./engine-port.ts";
+import type { LeaseSpan } from "./holdings.ts";
 
 /** An answer together with the state it speaks of. */
 export interface Answer<Value = unknown> {
@@ -49,7 +51,11 @@ export type Work =
   /** A change of branches, checkpoints or history; `target.branch` is the branch it starts from. */
   | { readonly kind: "branch"; readonly act: BranchAct }
   /** Closes every branch of the database and removes its files: it is deleted. Its objects are purged later. */
-  | { readonly kind: "drop" };
+  | { readonly kind: "drop" }
+  /** This node holds the database's lease, under this term. */
+  | { readonly kind: "hold"; readonly term: number }
+  /** Hands the database over: answered once it is shipped, closed and not held any more. */
+  | { readonly kind: "let-go" };
 
 /** What can be done to the branches of a database. */
 export type BranchAct =
@@ -132,6 +138,7 @@ export interface EngineCall {
   readonly minTxid: number;
   /** A write is answered only when object storage covers it. */
   readonly durable: boolean;
+  readonly consistency?: Consistency | undefined;
 }
 
 export interface EngineAnswer {
@@ -142,6 +149,8 @@ export interface EngineAnswer {
   readonly durableTxid?: number | undefined;
   readonly value?: unknown;
   readonly refusal?: RefusalData;
+  /** The call was not for this engine and has had no effect. */
+  readonly turnedAway?: TurnedAwayReason;
   /** A fault that is not the caller's: logged on the main thread, never shown. */
   readonly fault?: { readonly message: string; readonly stack: string };
 }
@@ -149,6 +158,10 @@ export interface EngineAnswer {
 /** Main to engine thread. */
 export type ToEngine =
   | { readonly kind: "calls"; readonly calls: readonly EngineCall[] }
+  /** Until when this node's leases surely hold; undefined when they are lost, and every database with them. */
+  | { readonly kind: "lease"; readonly until: LeaseSpan | undefined }
+  /** A newer head of one of the database's branches is said to have landed. */
+  | { readonly kind: "hint"; readonly uuid: string }
   | { readonly kind: "close" };
 
 /** Engine thread to main. */
@@ -158,6 +171,10 @@ export type FromEngine =
   | { readonly kind: "running"; readonly handle: number; readonly ticket: number; readonly budgetMs: number }
   | { readonly kind: "stopped"; readonly ticket: number }
   | { readonly kind: "event"; readonly level: "info" | "warn"; readonly message: string; readonly uuid: string }
+  /** Another node's claim stands in a branch's head: whoever believes that this node holds the database is wrong. */
+  | { readonly kind: "fenced"; readonly uuid: string; readonly term: number }
+  /** A head of a branch that this node writes has landed. */
+  | { readonly kind: "shipped"; readonly uuid: string }
   | { readonly kind: "closed"; readonly counters: EngineCounters };
 
 /** What an engine thread has done since it started. */
@@ -189,6 +206,8 @@ export interface EngineOptions {
   readonly store: StoreLocation;
   /** What this node writes into the heads it claims; stays with the data directory. */
   readonly nodeId: string;
+  /** Whether there are other nodes: then a database is written only while its lease is held. */
+  readonly coordinated: boolean;
   /** Whether page data is shipped to the store at all; off only to measure what shipping costs. */
   readonly shipping: boolean;
   readonly pitrMs: number;

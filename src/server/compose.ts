@@ -98,6 +98,7 @@ function engineOptions(config: Config, directory: string, world: World, log: Log
     idleCloseMs: config.idleCloseSecs * 1_000,
     store: config.objectStore,
     nodeId: nodeIdentity(directory, world),
+    coordinated: config.coordination !== undefined,
     shipping: true,
     pitrMs: config.pitrSecs * 1_000,
     gcGraceMs: config.gcGraceSecs * 1_000,

@@ -10,7 +10,7 @@ import type { Databases } from "../control/databases.ts";
 import type { Identity, ScopeName } from "../control/identity.ts";
 import type { Policies } from "../control/policies.ts";
 import type { Tokens } from "../control/tokens.ts";
-import type { CallOptions, EngineClient } from "../engine/client.ts";
+import type { CallerTold, CallOptions, EnginePort } from "../engine/engine-port.ts";
 import type { Answer } from "../engine/protocol.ts";
 import type { AuditEgress, AuditOutcome } from "../format/audit-event.ts";
 import type { Call } from "./call.ts";
@@ -61,7 +61,7 @@ export type Assistants = Readonly<Partial<Record<AssistantUse, Assistant>>>;
 export interface NodeParts {
   readonly world: World;
   readonly databases: Databases;
-  readonly engine: EngineClient;
+  readonly engine: EnginePort;
   readonly tokens: Tokens;
   readonly policies: Policies;
   readonly audit: AuditLog;
@@ -93,7 +93,12 @@ export function handlerEntries<Service extends DescService>(service: Service, ha
 
 /** The engine's options for this call; `bytes` is about how large the input is. */
 export function engineOptions(context: Context, bytes = 0): CallOptions {
-  return { deadlineMs: context.deadlineMs, minTxid: context.minTxid, durable: context.durable, bytes };
+  const { deadlineMs, minTxid, durable, consistency, identity } = context;
+  return { deadlineMs, minTxid, durable, consistency, bytes, caller: callerTold(identity) };
+}
+
+function callerTold(identity: Identity): CallerTold {
+  return { kind: identity.kind, scope: identity.kind === "token" ? identity.scope : undefined, hash: identity.kind === "anonymous" ? undefined : identity.hash };
 }
 
 /** The answer of a database that nobody has written to yet. */

@@ -15,7 +15,7 @@ import type { Log } from "../base/log.ts";
 import type { World } from "../base/world.ts";
 import type { AuditEntry, AuditLog } from "../control/audit-log.ts";
 import type { EffectivePolicy, Policies } from "../control/policies.ts";
-import type { CallOptions, EngineClient } from "../engine/client.ts";
+import type { CallOptions, EnginePort } from "../engine/engine-port.ts";
 import type { Target } from "../engine/protocol.ts";
 import { memoryText, turnText, type SpaceState } from "../model/embedding.ts";
 import type { MemoryInput } from "../model/memory.ts";
@@ -30,7 +30,7 @@ export interface EmbeddingOptions {
   readonly selfHosted: boolean;
   readonly world: World;
   readonly log: Log;
-  readonly engine: Pick<EngineClient, "read" | "write">;
+  readonly engine: Pick<EnginePort, "read" | "write">;
   readonly policies: Pick<Policies, "effective">;
   readonly audit: Pick<AuditLog, "record">;
 }

@@ -13,7 +13,7 @@ import { sleep, type Cancel, type World } from "../base/world.ts";
 import type { AuditLog } from "../control/audit-log.ts";
 import type { ErasureCoupons } from "../control/erasure-coupons.ts";
 import type { Receipts } from "../control/receipts.ts";
-import type { EngineClient } from "../engine/client.ts";
+import type { EnginePort } from "../engine/engine-port.ts";
 import type { ErasedCoupon, Expunged } from "../engine/protocol.ts";
 import type { ErasureCoupon, ErasureEvidence } from "../format/erasure-coupon.ts";
 import { receiptPayload } from "../format/erasure-receipt.ts";
@@ -22,7 +22,7 @@ import { mainBranch, profileOfDatabaseName } from "../format/names.ts";
 export interface EraserParts {
   readonly world: World;
   readonly log: Log;
-  readonly engine: EngineClient;
+  readonly engine: EnginePort;
   readonly coupons: ErasureCoupons;
   readonly receipts: Receipts;
   readonly audit: AuditLog;

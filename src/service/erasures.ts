@@ -8,7 +8,7 @@
 import { assert } from "../base/assert.ts";
 import { ServiceError, type ErrorCode } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import type { CallOptions } from "../engine/client.ts";
+import type { CallOptions } from "../engine/engine-port.ts";
 import type { Answer, Target } from "../engine/protocol.ts";
 import type { ErasureCoupon, ErasureTarget } from "../format/erasure-coupon.ts";
 import { Eraser, type EraserParts } from "./eraser.ts";

@@ -3,7 +3,8 @@
  * seed, and tell the model what they were answered. What the model cannot explain is a Violation.
  */
 import { ServiceError } from "../../src/base/errors.ts";
-import type { CallOptions, EngineClient } from "../../src/engine/client.ts";
+import type { EngineClient } from "../../src/engine/client.ts";
+import type { CallOptions } from "../../src/engine/engine-port.ts";
 import type { Answer } from "../../src/engine/protocol.ts";
 import type { BranchAct, BranchResults, Target } from "../../src/engine/protocol.ts";
 import { BranchModel, Violation, type Change, type DatabaseModel, type Kind } from "./branch-model.ts";

@@ -195,6 +195,7 @@ const engineDefaults = {
   lane: 0,
   lanes: 1,
   store: { kind: "memory" as const },
+  coordinated: false,
   shipping: true,
   pitrMs: 600_000,
   gcGraceMs: 60_000,

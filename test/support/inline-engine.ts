@@ -37,6 +37,7 @@ export function inlineOptions(directory: string, given: Partial<EngineOptions> =
     idleCloseMs: limits.idleCloseMs,
     store: { kind: "memory" },
     nodeId: "test-node",
+    coordinated: false,
     shipping: true,
     pitrMs: limits.pitrSecsDefault * 1_000,
     gcGraceMs: limits.gcGraceSecsDefault * 1_000,

@@ -32,7 +32,7 @@ const files = ["node:fs", "node:fs/promises", "node:path"];
 export const packagesOfFloor: Readonly<Record<string, readonly string[]>> = {
   base: ["pino", "ulid"],
   format: ["node:crypto", "node:zlib"],
-  store: [...files, "node:crypto", "@aws-sdk/client-s3"],
+  store: [...files, "node:crypto", "@aws-sdk/client-s3", "@bufbuild/protobuf", "@connectrpc/"],
   ai: ["node:net", "openai", "@anthropic-ai/sdk"],
   sqlite: [...files, "node:url", "better-sqlite3"],
   control: ["node:crypto", "jose"],
@@ -41,7 +41,7 @@ export const packagesOfFloor: Readonly<Record<string, readonly string[]>> = {
   service: ["@bufbuild/protobuf", "@bufbuild/protobuf/"],
   server: [
     ...files, "node:crypto", "node:events", "node:http", "node:http2", "node:https", "node:net", "node:os", "node:stream", "node:stream/promises", "node:tls", "node:zlib",
-    "@bufbuild/protobuf", "@bufbuild/protobuf/", "@connectrpc/", "commander",
+    "node:v8", "@bufbuild/protobuf", "@bufbuild/protobuf/", "@connectrpc/", "@opentelemetry/", "commander", "prom-client",
   ],
 };
 
@@ -52,7 +52,7 @@ export const packagesOfFile: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** Floors that speak the generated messages. */
-const floorsWithMessages = ["service", "server"];
+const floorsWithMessages = ["store", "service", "server"];
 
 /** A name that only some files may use. */
 interface ReservedName {
