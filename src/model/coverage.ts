@@ -35,7 +35,7 @@ export interface Posting {
 }
 
 /** The inverse document frequency of BM25, kept positive. */
-function rarity(stored: number, holders: number): number {
+export function rarity(stored: number, holders: number): number {
   const all = stored + rowsPresumed;
   return Math.log(1 + (all - holders + 0.5) / (holders + 0.5));
 }

@@ -9,7 +9,7 @@ import { limits } from "../base/limits.ts";
 import { textLeaves } from "./content.ts";
 import { anyTerm, coverageOf, gateCoverage, hitCoverage, postingsOf, type Posting } from "./coverage.ts";
 import type { Json } from "./docs-json.ts";
-import { coverOfPassages } from "./passages.ts";
+import { coverOfPassages, coverOfWhole } from "./passages.ts";
 import { admitted, type Conditions } from "./recall-conditions.ts";
 import type { Tx, View } from "./transaction.ts";
 import { indexedText, originText, tokenizer } from "./words.ts";
@@ -58,7 +58,7 @@ export function unindexMemory(tx: Tx, row: number): void {
 
 export interface KeywordHit {
   readonly row: number;
-  /** BM25, the less the farther the matching words stand apart; larger is better. */
+  /** BM25, the less the farther the matching words stand apart; larger is better. Not comparable between questions. */
   readonly score: number;
   /** 1 for those that were too much text to be looked into: they come after all others. */
   readonly grade: number;
@@ -114,8 +114,8 @@ function byPassages(view: View, asked: readonly Posting[], ranked: readonly Rank
   const { covers, unread } = coverOfPassages(view, asked, ranked.map(({ row }) => row));
   const hits = ranked.map(({ row, bm25 }) => {
     const whole = coverage.get(row)!;
-    const { sentence, paragraph } = covers.get(row) ?? { sentence: whole, paragraph: whole };
-    return { row, score: bm25 * ((sentence + paragraph) / 2) ** 2, grade: unread.has(row) ? 1 : 0, coverage: paragraph };
+    const { paragraph, worth } = covers.get(row) ?? coverOfWhole(whole);
+    return { row, score: bm25 * worth, grade: unread.has(row) ? 1 : 0, coverage: paragraph };
   });
   return hits.sort((left, right) => left.grade - right.grade || right.score - left.score || right.row - left.row);
 }

@@ -3,21 +3,36 @@
  * about it only where they meet.
  *
  * A passage is a stretch of the body; the topic, the summary and the origin speak for every passage. Measured on LoCoMo
- * with whole sessions as memories: MRR .78 by BM25 alone, .81 with passages; and of the questions put to a foreign
+ * with whole sessions as memories: any@5 .915 and MRR .782 by BM25 alone, .926 and .814 with the best passage of each
+ * size, .934 and .823 with the best few and rarity counted in passages; and of the questions put to a foreign
  * conversation the gate drops 83 % instead of 69 %. Must not know: filters, fusion.
  */
 import { limits } from "../base/limits.ts";
-import { anyTerm, totalWeight, type Posting } from "./coverage.ts";
+import { anyTerm, rarity, type Posting } from "./coverage.ts";
 import type { View } from "./transaction.ts";
 
 /** Characters of a passage: about a sentence, and about a paragraph. */
 const sentenceChars = 75;
 const paragraphChars = 300;
+/** So many passages of each size speak for a memory: with more, long texts win by their length (MRR .816 with six). */
+const passagesCounted = 4;
 
-/** What the best passages of a memory cover of the question's weight, 0 to 1. */
+/** How a memory's passages meet a question. */
 export interface PassageCover {
-  readonly sentence: number;
+  /** The most of the question's weight that one paragraph covers, 0 to 1. */
   readonly paragraph: number;
+  /** What the best passages together are worth for the ranking; `worthOf` of a memory that is one passage as a whole. */
+  readonly worth: number;
+}
+
+/** What passages of a size are worth that cover these shares: one that covers half is worth an eighth of one that covers all. */
+function worthOf(shares: readonly number[]): number {
+  return shares.reduce((sum, share) => sum + share ** 3, 0);
+}
+
+/** The cover of a memory that is one passage, whatever its size. */
+export function coverOfWhole(share: number): PassageCover {
+  return { paragraph: share, worth: 2 * worthOf([share]) };
 }
 
 const opening = "\x01";
@@ -61,14 +76,47 @@ export function coverOfPassages(view: View, postings: readonly Posting[], rows: 
     JSON.stringify(read),
   );
   const termAt = attribution(postings);
-  const total = totalWeight(postings);
-  const covers = texts.map(({ row, topic, summary, body, origin }): [number, PassageCover] => {
-    const everywhere = new Set([topic, summary, origin].flatMap((text) => placesIn(text, termAt).map(({ term }) => term)));
-    const places = placesIn(body, termAt);
-    const cover = (chars: number): number => bestCover(postings, everywhere, places, chars) / total;
-    return [row, { sentence: cover(sentenceChars), paragraph: cover(paragraphChars) }];
+  const bodies = texts.map(({ row, topic, summary, body, origin }): Body => ({
+    row,
+    chars: body.length,
+    everywhere: new Set([topic, summary, origin].flatMap((text) => placesIn(text, termAt).map(({ term }) => term))),
+    places: placesIn(body, termAt),
+  }));
+  const among = weightsAmong(postings, bodies);
+  const covers = bodies.map((body): [number, PassageCover] => {
+    const worth = (chars: number): number => worthOf(bestShares(among, body, chars));
+    const paragraph = Math.max(...sharesOf(postings.map(({ weight }) => weight), body, paragraphChars).map(({ share }) => share));
+    return [body.row, { paragraph, worth: worth(sentenceChars) + worth(paragraphChars) }];
   });
   return { covers: new Map(covers), unread };
+}
+
+/** A body whose matching words are found. */
+interface Body {
+  readonly row: number;
+  readonly chars: number;
+  /** The words of the question that the memory's other columns hold: they count in every passage. */
+  readonly everywhere: ReadonlySet<number>;
+  readonly places: readonly Place[];
+}
+
+/**
+ * What each word of the question is worth by how rare it is among the paragraphs of these bodies: among few long texts
+ * hardly a word is rare, among their paragraphs it is.
+ */
+function weightsAmong(postings: readonly Posting[], bodies: readonly Body[]): readonly number[] {
+  const holders = postings.map(() => 0);
+  let paragraphs = 0;
+  for (const { chars, places } of bodies) {
+    paragraphs += chars / paragraphChars;
+    const lastAt = postings.map(() => -Infinity);
+    for (const { term, offset } of places) {
+      if (offset - lastAt[term]! <= paragraphChars) continue;
+      holders[term]!++;
+      lastAt[term] = offset;
+    }
+  }
+  return holders.map((held) => rarity(Math.max(paragraphs, held), held));
 }
 
 /** Which word of the question a word of the index is a form of: FTS5 has said that it is one of them, so the one that begins most alike. */
@@ -101,15 +149,34 @@ function placesIn(text: string, termAt: (word: string) => number): readonly Plac
   return places;
 }
 
-/** The most weight that any stretch of so many characters has, with what counts everywhere. Summed in the question's order. */
-function bestCover(postings: readonly Posting[], everywhere: ReadonlySet<number>, places: readonly Place[], chars: number): number {
-  const counts = postings.map((_, at) => (everywhere.has(at) ? 1 : 0));
-  const weigh = (): number => postings.reduce((sum, { weight }, at) => (counts[at]! > 0 ? sum + weight : sum), 0);
-  let best = weigh();
+/** A stretch of a body that ends with a matching word, and the share of the question's weight that it covers. */
+interface Passage {
+  readonly end: number;
+  readonly share: number;
+}
+
+/** Every passage of so many characters that ends with a matching word; the first is what the other columns cover alone. Summed in the question's order. */
+function sharesOf(weights: readonly number[], { everywhere, places }: Body, chars: number): readonly Passage[] {
+  const counts = weights.map((_, at) => (everywhere.has(at) ? 1 : 0));
+  const total = weights.reduce((sum, weight) => sum + weight, 0);
+  const share = (): number => weights.reduce((sum, weight, at) => (counts[at]! > 0 ? sum + weight : sum), 0) / total;
+  const passages: Passage[] = [{ end: -Infinity, share: share() }];
   let first = 0;
   for (const { term, offset } of places) {
     for (; places[first]!.offset < offset - chars; first++) counts[places[first]!.term]!--;
-    if (counts[term]!++ === 0) best = Math.max(best, weigh());
+    counts[term]!++;
+    passages.push({ end: offset, share: share() });
   }
-  return best;
+  return passages;
+}
+
+/** The shares of the best passages that do not overlap, best first. */
+function bestShares(weights: readonly number[], body: Body, chars: number): readonly number[] {
+  const [bare, ...passages] = sharesOf(weights, body, chars);
+  const best: Passage[] = [];
+  for (const passage of passages.sort((left, right) => right.share - left.share || left.end - right.end)) {
+    if (best.length === passagesCounted) break;
+    if (best.every(({ end }) => Math.abs(end - passage.end) > chars)) best.push(passage);
+  }
+  return best.length > 0 ? best.map(({ share }) => share) : [bare!.share];
 }

@@ -58,7 +58,7 @@ function checkFloor(field: string, floor: number | undefined, least: number): vo
 }
 
 /** Raised whenever the same request at the same state may be answered in another order than before. */
-export const rankingVersion = 2;
+export const rankingVersion = 3;
 
 /** The cosine below which a vector is not near, whatever else is farther: low, as models differ. */
 const vectorFloor = 0.2;
