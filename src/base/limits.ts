@@ -2,7 +2,11 @@
  * Every bound of the service, with its unit and its reason. A list, queue, loop or string without a line here is a defect.
  * Bounds that an operator may move are variables (server/config) whose defaults stand here.
  */
+import { clusterLimits } from "./cluster-limits.ts";
+import { coordinationLimits } from "./coordination-limits.ts";
+import { governanceLimits } from "./governance-limits.ts";
 import { modelLimits } from "./model-limits.ts";
+import { operationsLimits } from "./operations-limits.ts";
 
 const KiB = 1024;
 const MiB = 1024 * KiB;
@@ -347,6 +351,8 @@ export const limits = {
   txidReserve: 100_000,
   /** Standard writes are shipped at the latest after this. */
   shipIntervalMs: 1_000,
+  /** And after this while another node follows the database. */
+  shipIntervalFollowedMs: 200,
   /** And as soon as the log has grown by this: about 1 MiB of segments, as pages of rows compress. */
   shipLogBytes: 4 * MiB,
   /** Log that goes into one segment, unless a single group has more. */
@@ -362,6 +368,8 @@ export const limits = {
   headsHeldMax: 10_000,
   /** Branches whose handle was given up, with how far they were answered: of those beyond, the highest such point stands for all. */
   answeredRememberedMax: 10_000,
+  /** Databases that a thread knows other nodes to follow; those beyond are shipped as if nobody did. */
+  followedMax: 10_000,
   /** Branches that a thread remembers to have lost to another node. */
   lostRememberedMax: 10_000,
   /** Garbage is looked for this long after there may be some: several packs of a busy branch share one look. */
@@ -370,60 +378,19 @@ export const limits = {
   rottenRememberedMax: 10_000,
   /** Jobs of one thread that pack objects or make base images. */
   upkeepAtOnceMax: 1,
-  /** How long a stopping node tries to ship what is left; the rest stays in the log. */
+  /** Another node that follows a database says so again within this. */
+  followMs: 30_000,
+  /** How long a node that stops, or hands a database over, tries to ship what is left; the rest stays in the log. */
   lastShipMs: 8_000,
 
-  // Audit (control/audit-log, control/audit-streams)
-  /** Events that wait to be stored, about half a KiB each; further ones are counted and left out. */
-  auditEventsMax: 20_000,
-  /** Of these, refusals of callers whom nobody knows: a flood of them must not crowd out what the others do. */
-  auditStrangersMax: 5_000,
-  /** Namespaces in whose streams gaps are counted; further ones only in the node's total. */
-  auditGapsMax: 1_000,
-  /** An event whose namespace has no readable policy for so long is counted as left out. */
-  auditUnknownMsMax: 60_000,
-  /** So many events that wait are stored at once, whatever the interval. */
-  auditFlushEvents: 500,
-  /** Made in one go, about 3 ms. */
-  auditObjectEventsMax: 500,
-  /** Time between the first and the last event of an object: a reader of a window looks back by as much. */
-  auditObjectSpanMs: 60_000,
-  /** Streams whose chain a node remembers; that of another is looked up in object storage. */
-  auditStreamsHeldMax: 10_000,
-  auditRequestsAtOnceMax: 16,
-  /** How long a stopping node tries to store what is left. */
-  auditDrainMs: 5_000,
-  auditRetryMs: 500,
-  /** Objects that one page reads at most: with a narrow filter it ends early, and the next one goes on. */
-  auditObjectsReadMax: 1_000,
-  auditPageDefault: 100,
-  auditPageMax: 1_000,
-  /** Keys that are listed to find a node's newest event in a stream; beyond them its chain begins anew. */
-  auditChainKeysMax: 100_000,
-  auditSweepMs: 3_600_000,
-  /** Objects that one sweep removes; the rest waits for the next one. */
-  auditSweepObjectsMax: 100_000,
-
-  // Erasures at rest (format/erasure-coupon, format/erasure-receipt, control/erasure-coupons)
-  /** The ids of ten thousand memories twice, the traces of as many, and some evidence take about 2 MiB. */
-  erasureCouponBytesMax: 4 * MiB,
-  /** Checkpoints, and branches, that a blocked coupon names; further ones are named when these are gone. */
-  erasureBlockersMax: 1_000,
-  /** Entries of one list of a receipt's evidence: a few states of every branch. */
-  erasureEvidenceEntriesMax: 10_000,
-  /** Coupons in one part of a list, all together, unless a single one has more. */
-  erasuresListBytesMax: 32 * MiB,
-  /** Coupons that are read or written at once. */
-  erasureReadsAtOnceMax: 16,
-  /** A marker without a coupon is nobody's after this: its coupon is put within half of it, or not at all. */
-  erasureMarkerMs: 600_000,
-  /** A key set that a receipt is checked against. */
-  keySetBytesMax: 256 * KiB,
-  /** How long the address of a key set has for its answer. */
-  keySetFetchMs: 10_000,
+  // Audit and erasures at rest
+  ...governanceLimits,
 
   // Outside models (ai/)
   ...modelLimits,
+
+  // Metrics and traces (server/)
+  ...operationsLimits,
 
   // Object storage
   /** One attempt of a request must have its answer by then; an answer's body has as long again. */
@@ -443,6 +410,10 @@ export const limits = {
   storeListMax: 1_000,
   /** Removals of old versions at once: there may be one for every head that was ever written. */
   storePurgesAtOnceMax: 16,
+
+  // Nodes of a cluster
+  ...coordinationLimits,
+  ...clusterLimits,
 
   // Search for residue (engine/residue)
   /** Shorter texts are found wherever one looks. */

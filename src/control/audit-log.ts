@@ -56,6 +56,10 @@ export interface AuditLogOptions {
   readonly flushMs: number;
   /** What the policy says now. It may reject while the policy cannot be known: it is asked again at the next flush. */
   readonly policyOf: (namespace: string) => Promise<AuditPolicy>;
+  /** Whether this node is the one to remove what is too old in the namespace; absent when there is no other. */
+  readonly tends?: ((namespace: string) => Promise<boolean>) | undefined;
+  /** Told of every entry, whether or not it is kept. Must neither throw nor take long. */
+  readonly heard?: ((entry: AuditEntry) => void) | undefined;
 }
 
 /** An event that is not stored yet. */
@@ -136,6 +140,7 @@ export class AuditLog {
 
   /** Notes an event. It is stored with the next flush if the namespace's policy wants it. */
   record(entry: AuditEntry): void {
+    this.#options.heard?.(entry);
     const full = this.#unstored >= limits.auditEventsMax;
     const crowded = isOfStranger(entry) && this.#strangers >= limits.auditStrangersMax;
     if (this.#closed || full || crowded) {
@@ -176,11 +181,15 @@ export class AuditLog {
       });
   }
 
-  /** Removes whole days that ended before what a policy keeps. Gives the number of objects. */
+  /**
+   * Removes whole days that ended before what a policy keeps, in the namespaces that are this node's to sweep. Gives the
+   * number of objects. Two nodes that sweep one namespace at once do no harm: what is removed is never written again.
+   */
   async sweep(): Promise<number> {
-    const { world, log } = this.#options;
+    const { world, log, tends = async () => true } = this.#options;
     let removed = 0;
     for await (const namespace of this.#streams.namespaces()) {
+      if (!(await tends(namespace))) continue;
       const retentionSecs = await this.#retentionOf(namespace);
       if (retentionSecs === undefined) continue;
       const cutoffMs = Math.max(0, world.nowMs() - retentionSecs * 1_000);

@@ -98,6 +98,11 @@ export class Databases {
     return (await this.#claimOf(name))?.uuid;
   }
 
+  /** Whether the database has the name now, whatever this node remembers. For when it was found to be gone. */
+  async isHeldBy(name: string, uuid: string): Promise<boolean> {
+    return recordOf(name, (await this.#read(name)).claim)?.uuid === uuid;
+  }
+
   /** The database; throws database_not_found. */
   async require(name: string): Promise<DatabaseRecord> {
     const found = await this.find(name);

@@ -28,6 +28,9 @@ export interface ErasureCouponsOptions {
   readonly log: Log;
 }
 
+/** Which erasure of which database. */
+export type ErasureName = Pick<ErasureCoupon, "uuid" | "id">;
+
 /** A part of a database's coupons, newest first. */
 export interface CouponPage {
   readonly coupons: readonly ErasureCoupon[];
@@ -73,7 +76,7 @@ export class ErasureCoupons {
   /**
    * Replaces the coupon by what `act` makes of it, and gives it as it stands then. `act` gives undefined to leave it as
    * it is, and is asked again when another change came between; of a completed coupon it is not asked. With completion
-   * go traces, blockers and reasons, and then the marker. Throws StoreError, also when there is no coupon.
+   * go traces, blockers, reasons and awaited copies, and then the marker. Throws StoreError, also when there is no coupon.
    */
   async change(uuid: string, id: string, act: (coupon: ErasureCoupon) => ErasureCoupon | undefined): Promise<ErasureCoupon> {
     const { store, world } = this.#options;
@@ -82,7 +85,7 @@ export class ErasureCoupons {
       if (!read) throw new StoreError("corrupt", "the coupon of an erasure is missing");
       const wanted = read.coupon.status === "completed" ? undefined : act(read.coupon);
       if (!wanted) return this.#settled(read.coupon);
-      const next = wanted.status === "completed" ? { ...wanted, traces: undefined, blockedBy: undefined, waitingFor: undefined } : wanted;
+      const next = wanted.status === "completed" ? { ...wanted, traces: undefined, blockedBy: undefined, waitingFor: undefined, awaiting: undefined } : wanted;
       assert(next.id === id && next.uuid === uuid, "a coupon stays the one of its erasure");
       const bytes = encodeCoupon(next, world.randomBytes(nonceBytes));
       const outcome = await surePut(store, erasureCouponKey(uuid, id), bytes, { kind: "version", version: read.version });
@@ -110,14 +113,20 @@ export class ErasureCoupons {
 
   /**
    * Coupons that have begun, are pending or blocked, of one database or of all, in the order of their keys and read as
-   * they are asked for. One that cannot be read is left out and logged. Throws StoreError.
+   * they are asked for; those that are not `wanted` are not read. One that cannot be read is left out and logged. Throws
+   * StoreError.
    */
-  async *unfinished(uuid?: string): AsyncGenerator<ErasureCoupon, void> {
+  async *unfinished(uuid?: string, wanted: (erasure: ErasureName) => Promise<boolean> = async () => true): AsyncGenerator<ErasureCoupon, void> {
     const prefix = uuid === undefined ? erasingPrefix : erasureMarkerPrefix(uuid);
     for (let after: string | undefined; ; ) {
       const page = await this.#options.store.list(prefix, { after, limit: limits.storeListMax });
-      for (let at = 0; at < page.objects.length; at += limits.erasureReadsAtOnceMax) {
-        const some = page.objects.slice(at, at + limits.erasureReadsAtOnceMax);
+      const markers: ListedObject[] = [];
+      for (const marker of page.objects) {
+        const named = parseErasureKey(marker.key);
+        if (!named || (await wanted(named))) markers.push(marker);
+      }
+      for (let at = 0; at < markers.length; at += limits.erasureReadsAtOnceMax) {
+        const some = markers.slice(at, at + limits.erasureReadsAtOnceMax);
         for (const coupon of await Promise.all(some.map((marker) => this.#couponOf(marker)))) if (coupon) yield coupon;
       }
       if (page.next === undefined) return;

@@ -1,8 +1,9 @@
 /**
- * Answers of one open branch that wait for the disk or for object storage.
+ * Answers of one open branch that wait for the disk, for object storage, or for the certainty that no other node writes.
  *
  * Always true: an answer leaves only when the state that it speaks of cannot be lost by a crash, a durable one only when
- * object storage covers it; what is not answered when the handle is given up is refused.
+ * object storage covers it; a writer's answer needs a lease that is certain at that very moment, or else a head that has
+ * landed, which proves that nobody has claimed the branch; what is not answered when the handle is given up is refused.
  */
 import type { Watermark } from "../base/watermark.ts";
 import type { Settle } from "./protocol.ts";
@@ -11,12 +12,15 @@ import type { Writership } from "./writership.ts";
 export class Answers {
   readonly #synced: Watermark;
   readonly #writer: Writership;
+  readonly #prove: () => Promise<void>;
   #unsynced = 0;
   #unshipped = 0;
 
-  constructor(synced: Watermark, writer: Writership) {
+  /** `prove` rejects unless object storage shows that nobody has claimed the branch. */
+  constructor(synced: Watermark, writer: Writership, prove: () => Promise<void>) {
     this.#synced = synced;
     this.#writer = writer;
+    this.#prove = prove;
   }
 
   /** How many wait. */
@@ -48,6 +52,25 @@ export class Answers {
     shipper.hurry(txid);
     this.#unshipped++;
     this.#park(shipper.shipped.wait(txid), () => this.#unshipped--, act, settle);
+  }
+
+  /** Calls `act` once the state is on disk and surely the branch's newest: what only its writer can say. */
+  asWriter(txid: number, act: () => void, settle: Settle): void {
+    // Asked anew after the wait: the process, or the machine, may have been stopped meanwhile.
+    const certain = (): void => {
+      if (this.#writer.isSole) return act();
+      // The head that lands is the proof.
+      if (!this.#writer.covers(txid)) return this.afterShip(txid, act, settle);
+      this.#unshipped++;
+      this.#park(this.#prove(), () => this.#unshipped--, act, settle);
+    };
+    this.afterSync(txid, certain, settle);
+  }
+
+  /** Calls `act` once a state that was read is on disk, a `primary` read's as the writer's. */
+  afterRead(txid: number, isPrimary: boolean, act: () => void, settle: Settle): void {
+    if (isPrimary) this.asWriter(txid, act, settle);
+    else this.afterSync(txid, act, settle);
   }
 
   #park(reached: Promise<void>, leave: () => void, act: () => void, settle: Settle): void {

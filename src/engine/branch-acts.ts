@@ -11,6 +11,8 @@ import { laneOf, type Answer, type BranchAct, type BranchResults, type EngineOpt
 import type { Registry } from "./registry.ts";
 import { rewindBranch } from "./rewind.ts";
 import { shipped } from "./shipped.ts";
+import type { DueMarks } from "./due-marks.ts";
+import type { Sweeper } from "./sweeper.ts";
 import type { Upkeep } from "./upkeep.ts";
 
 export interface BranchActsOptions {
@@ -19,6 +21,8 @@ export interface BranchActsOptions {
   readonly parts: BranchParts;
   readonly upkeep: Upkeep;
   readonly expunger: Expunger;
+  readonly sweeper: Sweeper;
+  readonly due: DueMarks;
   /** Objects of the database have lost their last reference, or may have after so long. */
   readonly leftBehind: (uuid: string, afterMs?: number) => void;
 }
@@ -36,11 +40,12 @@ export class BranchActs {
     if (act.act === "rewind") return this.#rewind(target, act.to, deadlineMs);
     // It speaks of the whole database, which may be deleted: of no state of the branch.
     if (act.act === "expunge") return { value: await this.#options.expunger.run(target.uuid, act.coupons, deadlineMs), txid: 0, durableTxid: 0 };
+    if (act.act === "sweep") return this.#sweep(target.uuid, act.branchId, deadlineMs);
     const database = await registry.use(target, deadlineMs);
     return telling(database, () => this.#act(database, target, act, minTxid, deadlineMs));
   }
 
-  async #act(database: Database, target: Target, act: Exclude<BranchAct, { act: "delete" | "rewind" | "expunge" }>, minTxid: number, deadlineMs: number): Promise<Answer<BranchResults[BranchAct["act"]]>> {
+  async #act(database: Database, target: Target, act: Exclude<BranchAct, { act: "delete" | "rewind" | "expunge" | "sweep" }>, minTxid: number, deadlineMs: number): Promise<Answer<BranchResults[BranchAct["act"]]>> {
     const { branches, parts } = this.#options;
     const refusal = database.refusalOfMinTxid(minTxid);
     if (refusal) throw refusal;
@@ -48,8 +53,7 @@ export class BranchActs {
       case "list":
         return answerOf(database, await branches.list(target.uuid, ({ id, name }) => this.#openTxid(target.uuid, id, name)));
       case "fork":
-        if (act.ttlSecs !== undefined) this.#options.leftBehind(target.uuid, act.ttlSecs * 1_000);
-        return answerOf(database, await branches.fork(await shipped(database), target.branch, act.name, act.at, act.ttlSecs));
+        return answerOf(database, await this.#fork(database, target, act));
       case "checkpoint":
         return answerOf(database, await branches.name(await shipped(database), act.name));
       case "checkpoints":
@@ -63,10 +67,37 @@ export class BranchActs {
     }
   }
 
+  async #fork(database: Database, { uuid, branch }: Target, { name, at, ttlSecs }: Extract<BranchAct, { act: "fork" }>): Promise<BranchResults["fork"]> {
+    const { branches, parts, leftBehind, due } = this.#options;
+    const forked = await branches.fork(await shipped(database), branch, name, at, ttlSecs);
+    if (forked.ttlAtMs === undefined || ttlSecs === undefined) return forked;
+    leftBehind(uuid, ttlSecs * 1_000);
+    const child = (await parts.catalogs.get(uuid))?.branches.find((one) => one.name === name);
+    // The database may not be open anywhere then.
+    if (child) due.note({ uuid, branchId: child.id, atMs: forked.ttlAtMs });
+    return forked;
+  }
+
   /** Ends branches whose time is over. */
   async removeExpired(uuid: string): Promise<void> {
     const { registry, branches } = this.#options;
     for (const { id, name } of await branches.removeExpired(uuid)) await registry.retire({ uuid, branch: name }, id);
+  }
+
+  /** Removes what is due, for an entry of the index. Speaks of no state: nobody who asks has seen one. */
+  async #sweep(uuid: string, branchId: string, deadlineMs: number): Promise<Answer<undefined>> {
+    const { registry, branches, parts, sweeper, upkeep, leftBehind } = this.#options;
+    const nothing = { value: undefined, txid: 0, durableTxid: 0 };
+    if ((await parts.catalogs.fresh(uuid))?.deletedAtMs !== undefined) return nothing;
+    const expired = await branches.removeExpired(uuid);
+    for (const { id, name } of expired) await registry.retire({ uuid, branch: name }, id);
+    if (expired.length > 0) leftBehind(uuid);
+    const branch = (await parts.catalogs.get(uuid))?.branches.find(({ id }) => id === branchId);
+    if (!branch) return nothing;
+    const database = await registry.use({ uuid, branch: branch.name }, deadlineMs);
+    await sweeper.sweepDue(database);
+    if (database.claimed) upkeep.trim(database.opened.head);
+    return nothing;
   }
 
   /** Ends branches whose time is over, and lets go of history that has left the window, as far as they are open here. */

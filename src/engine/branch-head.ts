@@ -12,7 +12,7 @@ import { ulidAfter, type World } from "../base/world.ts";
 import { decodeHead, encodeHead, hashOf, type Head, type Tenure, type TxidRange } from "../format/head.ts";
 import { headKey, poolId } from "../format/object-keys.ts";
 import type { ObjectStore, PutCondition } from "../store/object-store.ts";
-import { settledPut } from "../store/settled-put.ts";
+import { sameBytes, settledPut } from "../store/settled-put.ts";
 import { withLost } from "./lines.ts";
 
 const nonceBytes = 16;
@@ -20,8 +20,12 @@ const noHash = new Uint8Array(32);
 
 /** Another writer has claimed the branch: whatever this one still holds must not be shipped. */
 export class Fenced extends ServiceError {
-  constructor() {
+  /** Whether it is another node's claim, and not a head of our own or one that was there before ours was read anew. */
+  readonly byOther: boolean;
+
+  constructor(byOther = true) {
     super("unavailable", "another node has claimed this branch; whether this write survives is not known", { retryAfterSecs: 1 });
+    this.byOther = byOther;
   }
 }
 
@@ -59,7 +63,7 @@ export class BranchHead {
   #condition: PutCondition;
   #doubt: Doubt | undefined;
   #tenure: Tenure | undefined;
-  #fenced = false;
+  #fenced: Fenced | undefined;
   /** The end of the line of those who want to change the head. */
   #turn: Promise<unknown> = Promise.resolve();
   #newestUlid = "";
@@ -98,6 +102,11 @@ export class BranchHead {
   }
 
   get fenced(): boolean {
+    return this.#fenced !== undefined;
+  }
+
+  /** What this one was fenced by. */
+  get fence(): Fenced | undefined {
     return this.#fenced;
   }
 
@@ -105,21 +114,23 @@ export class BranchHead {
    * Makes this node the branch's writer: a new epoch and tenure, from which instant every older writer's compare-and-set
    * fails. The next transaction id is `txid + 1` of what this node provably has (`knownTxid`), or one above everything
    * that was ever reserved when it may have lost some; what lies between is remembered as lost. `first` is the state
-   * that a branch without a head begins with.
+   * that a branch without a head begins with. `term` is the lease's: epochs are never below it, and never given twice
+   * even when the coordination store was put back to an old state and counts from there.
    */
-  async claim(knownTxid: number, knowsAll: boolean, first: HeadChange = {}): Promise<Tenure> {
+  async claim(knownTxid: number, knowsAll: boolean, first: HeadChange = {}, term = 0): Promise<Tenure> {
     if (this.#tenure) return this.#tenure;
     await this.#exclusively(async () => {
       await this.#settle();
       if (this.#tenure) return;
-      const { epoch, reservedTo, txid, tenures, lost } = this.#head;
+      const { reservedTo, txid, tenures, lost } = this.#head;
+      const epoch = Math.max(term, this.#head.epoch + 1);
       assert(knownTxid >= txid, "a writer knows at least what its head covers");
       const nextTxid = knowsAll ? knownTxid + 1 : Math.max(reservedTo, knownTxid) + 1;
       const gap: TxidRange[] = nextTxid > knownTxid + 1 ? [{ firstTxid: knownTxid + 1, lastTxid: nextTxid - 1 }] : [];
-      const tenure: Tenure = { epoch: epoch + 1, id: this.#options.world.randomBytes(16), firstTxid: nextTxid, lastTxid: nextTxid - 1 };
+      const tenure: Tenure = { epoch, id: this.#options.world.randomBytes(16), firstTxid: nextTxid, lastTxid: nextTxid - 1 };
       await this.#move({
         ...first,
-        epoch: epoch + 1,
+        epoch,
         tenures: [...tenures, tenure].slice(-limits.headTenuresMax),
         lost: withLost(lost, gap),
         reservedTo: nextTxid - 1 + limits.txidReserve,
@@ -137,9 +148,26 @@ export class BranchHead {
     await this.#exclusively(async () => {
       await this.#settle();
       const next = change(this.#head);
-      if (next) await this.#move(next);
+      if (!next) return;
+      // A copy's head is another node's; and what an earlier process of this one claimed is its own.
+      assert(this.#tenure !== undefined || this.#head.node === this.#options.nodeId, "a head is changed by the node that has claimed it");
+      await this.#move(next);
     });
     return this.#head;
+  }
+
+  /** Makes sure that the newest head which this one knows is the one in the store, so that nobody has claimed the branch since. Throws Fenced. */
+  async prove(): Promise<void> {
+    const { store, uuid, branchId } = this.#options;
+    // In turn: an own change that landed meanwhile would look like somebody else's.
+    await this.#exclusively(async () => {
+      if (this.#fenced) throw this.#fenced;
+      const found = await store.get(headKey(uuid, branchId));
+      const isNewest = found && this.#hash ? sameBytes(hashOf(found.bytes), this.#hash) : found === this.#hash;
+      // A body in doubt that has come to stand there is our own too.
+      const isOwn = found !== undefined && this.#doubt !== undefined && sameBytes(found.bytes, this.#doubt.bytes);
+      if (!isNewest && !isOwn) this.#endBy(found?.bytes);
+    });
   }
 
   /**
@@ -192,7 +220,7 @@ export class BranchHead {
   }
 
   async #settle(): Promise<void> {
-    if (this.#fenced) throw new Fenced();
+    if (this.#fenced) throw this.#fenced;
     if (!this.#doubt) return;
     const { store, uuid, branchId, world } = this.#options;
     const { head, bytes } = this.#doubt;
@@ -200,10 +228,7 @@ export class BranchHead {
     const outcome = await settledPut(store, headKey(uuid, branchId), bytes, this.#condition);
     world.crashPoint("head-landed");
     if (outcome.kind === "lost") {
-      // A body that was damaged on its way here is no proof that another writer's stands there.
-      if (outcome.current) decodeInDoubt(outcome.current.bytes);
-      this.#fenced = true;
-      throw new Fenced();
+      this.#endBy(outcome.current?.bytes);
     }
     this.#head = head;
     this.#hash = hashOf(bytes);
@@ -211,14 +236,23 @@ export class BranchHead {
     this.#doubt = undefined;
     this.#options.landed?.(bytes.length);
   }
+
+  /** Another head stands in the store, or none: nothing is changed from here any more. */
+  #endBy(bytes: Uint8Array | undefined): never {
+    // A body that was damaged on its way here is no proof that another writer's stands there.
+    const standing = bytes && decodeInDoubt(bytes);
+    const isClaim = standing === undefined || (standing.node !== this.#options.nodeId && standing.epoch > this.#head.epoch);
+    this.#fenced = new Fenced(isClaim);
+    throw this.#fenced;
+  }
 }
 
 /** Throws unless the bytes are a head: then the outcome is as unknown as before. */
-function decodeInDoubt(bytes: Uint8Array): void {
+function decodeInDoubt(bytes: Uint8Array): Head {
   try {
-    decodeHead(bytes);
+    return decodeHead(bytes);
   } catch (error) {
-    throw new StoreError("unknown_outcome", "a head was put and could not be read back", { cause: error });
+    throw new StoreError("unknown_outcome", "a head could not be read back", { cause: error });
   }
 }
 

@@ -181,6 +181,17 @@ export class Branches {
     }
   }
 
+  /** Fences whoever writes any branch of the database, which is deleted. One that cannot be reached ends with its head, which is purged. */
+  async fenceAll(uuid: string): Promise<void> {
+    for (const { id } of (await this.#parts.catalogs.get(uuid))?.branches ?? []) {
+      try {
+        await this.#fence(uuid, id);
+      } catch (error) {
+        if (!(error instanceof StoreError) && !(error instanceof Fenced)) throw error;
+      }
+    }
+  }
+
   /** Claims the branch, so that no writer's change of its head lands any more. A writer that is busy may win a few races before. */
   async #fence(uuid: string, branchId: string): Promise<void> {
     for (let race = 1; ; race++) {

@@ -89,12 +89,14 @@ export class Catalogs {
   }
 
   async #read(uuid: string): Promise<Held> {
-    const stored = await this.#store.get(catalogKey(uuid));
+    const held = this.#held.peek(uuid);
+    const stored = await this.#store.get(catalogKey(uuid), held?.condition.kind === "version" ? held.condition.version : undefined);
+    if (stored === "same") return held!;
     const catalog = stored && decodeCatalog(stored.bytes);
     if (catalog && catalog.uuid !== uuid) throw new StoreError("corrupt", "a catalog stands under another database's name");
-    const held: Held = { catalog, condition: stored ? { kind: "version", version: stored.version } : { kind: "absent" } };
-    this.#hold(uuid, held);
-    return held;
+    const read: Held = { catalog, condition: stored ? { kind: "version", version: stored.version } : { kind: "absent" } };
+    this.#hold(uuid, read);
+    return read;
   }
 
   #hold(uuid: string, held: Held): void {

@@ -3,7 +3,8 @@
  * databases, shipping of what a crash left in the logs.
  *
  * Always true: one round of collection at a time; a chore that fails is tried again later; nothing is forgotten but by a
- * restart, after which the next claim of a branch, or the marker of a deletion, brings it back.
+ * restart, or because another node has the database by then: the next claim of a branch, or the marker of a deletion,
+ * brings it back.
  */
 import type { World } from "../base/world.ts";
 import { limits } from "../base/limits.ts";
@@ -16,6 +17,8 @@ export interface ChoresOptions {
   readonly graceMs: number;
   /** Ends branches whose time is over, and lets go of history that has left the window. */
   readonly groom: (uuid: string) => Promise<void>;
+  /** Whether this node looks after the database now; when another one does, so does it collect. */
+  readonly isOurs: (uuid: string) => boolean;
   readonly notice: (message: string, uuid: string) => void;
 }
 
@@ -31,6 +34,8 @@ export class Chores {
   readonly #options: ChoresOptions;
   readonly #due = new Map<string, Due>();
   #running: Promise<void> | undefined;
+  /** Rounds of collection that were done. */
+  collections = 0;
 
   constructor(options: ChoresOptions) {
     this.#options = options;
@@ -73,11 +78,16 @@ export class Chores {
   }
 
   async #run(chore: Chore, uuid: string): Promise<void> {
-    const { collector, groom, graceMs, notice } = this.#options;
+    const { collector, groom, isOurs, graceMs, notice } = this.#options;
     try {
-      if (chore === "purge") return await collector.purge(uuid);
+      if (chore === "purge") {
+        if (!(await collector.purge(uuid))) this.#plan("purge", uuid, Math.max(graceMs, limits.collectAfterMs));
+        return;
+      }
+      if (!isOurs(uuid)) return;
       await groom(uuid);
       const { again } = await collector.collect(uuid);
+      this.collections++;
       if (again) this.#plan("collect", uuid, Math.max(graceMs, limits.collectAfterMs));
     } catch (error) {
       notice(`${chore === "purge" ? "a deleted database could not be purged" : "garbage could not be collected"} (${codeOf(error)}); trying again`, uuid);

@@ -5,6 +5,7 @@
  * deadline, or the loss of its thread; calls of one turn of the loop share one message.
  */
 import { ServiceError, errorOfRefusal } from "../base/errors.ts";
+import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
 import type { Cancel, World } from "../base/world.ts";
 import { mainBranch } from "../format/names.ts";
@@ -12,6 +13,7 @@ import type { SqlBatch, SqlOutcome } from "../model/sql.ts";
 import { interrupt } from "../sqlite/guard.ts";
 import { EnginePort, TurnedAway, type CallOptions, type PortCall } from "./engine-port.ts";
 import type { LeaseSpan } from "./holdings.ts";
+import type { EngineMeasures } from "./measures.ts";
 import { laneOf, type Answer, type EngineAnswer, type EngineCall, type EngineCounters, type FromEngine, type Pinned, type Target, type ToEngine, type Work } from "./protocol.ts";
 import type { Readers } from "./readers.ts";
 
@@ -53,6 +55,8 @@ export class EngineClient extends EnginePort {
   readonly #pending = new Map<number, Pending>();
   readonly #outgoing: EngineCall[][];
   readonly #interrupts = new Map<number, Cancel>();
+  /** Who waits for what a thread measures. */
+  readonly #measuring = new Map<number, (measures: EngineMeasures) => void>();
   readonly #closed: PromiseWithResolvers<EngineCounters>[];
   /** Lanes whose engine was lost and is not started again yet, by how long the next start waits. */
   readonly #down = new Set<number>();
@@ -103,15 +107,56 @@ export class EngineClient extends EnginePort {
     await this.#call({ uuid, branch: mainBranch }, { kind: "let-go" }, options);
   }
 
+  /** Resolves when every engine thread has answered; rejects when one does not. */
+  async ping(options: CallOptions): Promise<void> {
+    if (this.#closing) throw new ServiceError("unavailable", "the node is shutting down");
+    await Promise.all(this.#lanes.map((_, lane) => this.#call({ uuid: "", branch: mainBranch }, { kind: "ping" }, options, lane)));
+  }
+
+  /**
+   * Removes what this node has of the database on its disk, and says so to the other nodes; its next use fetches it anew.
+   * While this node writes it nothing happens: gives false then.
+   */
+  async purgeCopies(uuid: string, options: CallOptions): Promise<boolean> {
+    return (await this.#call({ uuid, branch: mainBranch }, { kind: "purge-copies" }, options)).value === true;
+  }
+
   /** A newer head of the branch is said to have landed: who follows it looks soon. */
   hint(uuid: string): void {
     this.#lanes[laneOf(uuid, this.#lanes.length)]!.send({ kind: "hint", uuid });
   }
 
+  /** Whether other nodes follow the database: then its standard writes are shipped sooner, and each head that lands is told. */
+  followed(uuid: string, isFollowed = true): void {
+    this.#lanes[laneOf(uuid, this.#lanes.length)]!.send({ kind: "followed", uuid, isFollowed });
+  }
+
   /** Until when this node's leases surely hold; undefined when they are lost, and every database with them. */
   renewLease(until: LeaseSpan | undefined): void {
     this.#lease = until;
+    // What was asked under the lease before must not come after its loss.
+    this.#flush();
     for (const [index, lane] of this.#lanes.entries()) if (!this.#down.has(index)) lane.send({ kind: "lease", until });
+  }
+
+  /** What each engine thread measures of itself; undefined for one that does not answer soon. */
+  measure(): Promise<readonly (EngineMeasures | undefined)[]> {
+    return Promise.all(this.#lanes.map((_, index) => this.#measureLane(index)));
+  }
+
+  #measureLane(index: number): Promise<EngineMeasures | undefined> {
+    if (this.#down.has(index)) return Promise.resolve(undefined);
+    return new Promise((resolve) => {
+      const id = this.#nextId++;
+      const end = (measures?: EngineMeasures): void => {
+        cancel();
+        this.#measuring.delete(id);
+        resolve(measures);
+      };
+      const cancel = this.#world.after(limits.measureMs, () => end());
+      this.#measuring.set(id, end);
+      this.#lanes[index]!.send({ kind: "measure", id });
+    });
   }
 
   async #sqlRead(target: Target, batch: SqlBatch, options: CallOptions): Promise<Answer<SqlOutcome>> {
@@ -170,10 +215,9 @@ export class EngineClient extends EnginePort {
     return lane;
   }
 
-  async #call(target: Target, work: Work, options: CallOptions): Promise<Answer> {
+  async #call(target: Target, work: Work, options: CallOptions, lane = laneOf(target.uuid, this.#lanes.length)): Promise<Answer> {
     const answer = await new Promise<EngineAnswer>((resolve, reject) => {
       const id = this.#nextId++;
-      const lane = laneOf(target.uuid, this.#lanes.length);
       if (this.#down.has(lane)) return reject(new ServiceError("unavailable", "the engine thread was lost and is being started again", { retryAfterSecs: 1 }));
       const budgetMs = options.deadlineMs - this.#world.monotonicMs();
       this.#pending.set(id, { lane, deadlineMs: options.deadlineMs, resolve, reject });
@@ -236,6 +280,8 @@ export class EngineClient extends EnginePort {
       case "fenced":
       case "shipped":
         return this.#told?.(message);
+      case "measured":
+        return this.#measuring.get(message.id)?.(message.measures);
       case "closed":
         this.#closed[lane]!.resolve(message.counters);
     }

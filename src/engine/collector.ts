@@ -10,6 +10,7 @@
 import { assert } from "../base/assert.ts";
 import { limits } from "../base/limits.ts";
 import type { World } from "../base/world.ts";
+import type { CopyRecords } from "../control/copy-records.ts";
 import type { Catalog, Condemned } from "../format/catalog.ts";
 import { decodeHead, type Head } from "../format/head.ts";
 import { catalogKey, databasePrefix, headKey, parsePoolId, purgeKey } from "../format/object-keys.ts";
@@ -22,6 +23,8 @@ export interface CollectorParts {
   readonly store: ObjectStore;
   readonly world: World;
   readonly catalogs: Catalogs;
+  /** What nodes have on their disks. */
+  readonly records: CopyRecords;
   readonly graceMs: number;
   /** Something an operator should know; never content. */
   readonly notice: (message: string, uuid: string) => void;
@@ -80,13 +83,18 @@ export class Collector {
     return { catalog, listed, ...marks, unsettled: new Set(writers) };
   }
 
-  /** Deletes every object of a database that was deleted long enough ago, its catalog last. */
-  async purge(uuid: string): Promise<void> {
+  /**
+   * Deletes every object of a database that was deleted long enough ago, its catalog last. The marker stays for as long as
+   * a node may have a copy, which is told of the deletion by it; says whether that is over.
+   */
+  async purge(uuid: string): Promise<boolean> {
     const { store } = this.#parts;
     const own = catalogKey(uuid).slice(databasePrefix(uuid).length);
     for (const key of await this.list(uuid)) if (key !== own) await store.delete(databasePrefix(uuid) + key);
     await store.delete(catalogKey(uuid));
+    if (!(await this.#parts.records.end(uuid))) return false;
     await store.delete(purgeKey(uuid));
+    return true;
   }
 
   /** Keys below the database's folder. */

@@ -2,9 +2,10 @@
  * One open database branch: its queue, its commit groups, its fsync, its reads.
  *
  * Owns the only writable connection to the file. Always true: an answer, of a write or a read, leaves only when the
- * state it speaks of is on disk (`#synced`), a durable one only when object storage covers it; nothing is committed
- * before this node's claim of the branch has landed, nor beyond the transaction ids it has reserved; transaction ids
- * rise by one per group that changed something; a failed fsync ends this handle. Must not know: threads, wires, others.
+ * state it speaks of is on disk (`#synced`), a durable one only when object storage covers it, a writer's (engine/answers)
+ * only when no other node can have a newer state; nothing is committed while the lease is not held, before the claim of
+ * the branch has landed, nor beyond the transaction ids it has reserved; transaction ids rise by one per group that
+ * changed something; a failed fsync ends this handle. Must not know: threads, wires, other branches.
  */
 import { assert } from "../base/assert.ts";
 import { Batcher } from "../base/batcher.ts";
@@ -12,67 +13,30 @@ import { ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { Watermark } from "../base/watermark.ts";
 import type { World } from "../base/world.ts";
-import { runRead, runWrite, type ReadKind, type WriteKind } from "../model/commands.ts";
+import { runRead, runWrite, type ReadKind } from "../model/commands.ts";
 import { writeState } from "../model/schema.ts";
 import type { Tx, View } from "../model/transaction.ts";
-import type { VectorCache } from "../model/vector-index.ts";
 import { isDiskFull, isFatal, runGroup, type Deferred } from "../sqlite/group.ts";
-import { WalFile, type Disk } from "../sqlite/wal.ts";
+import { WalFile } from "../sqlite/wal.ts";
 import { Answers } from "./answers.ts";
 import { Fenced } from "./branch-head.ts";
+import type { DatabaseEvents, DatabaseOptions, WriteItem } from "./database-options.ts";
 import { DrainRate } from "./drain-rate.ts";
+import { TurnedAway } from "./engine-port.ts";
 import { codeOf } from "./failures.ts";
 import { LogFolder } from "./log-folder.ts";
 import type { Opened } from "./opening.ts";
-import { OwnerSql, type SqlEvents, type TicketedSql } from "./owner-sql.ts";
+import { OwnerSql } from "./owner-sql.ts";
 import type { Settle } from "./protocol.ts";
+import { closed, lossBy, notShipping, refusalBy, storageFailed } from "./refusals.ts";
 import { Scrub } from "./scrub.ts";
-import { notShipping, Writership, type WritershipOptions } from "./writership.ts";
-
-interface WriteItem {
-  readonly work:
-    | { readonly kind: "write"; readonly command: WriteKind; readonly input: unknown }
-    | ({ readonly kind: "sql" } & TicketedSql);
-  readonly bytes: number;
-  readonly deadlineMs: number;
-  /** Answered only when object storage covers it. */
-  readonly durable: boolean;
-  readonly settle: Settle;
-}
-
-/** What a database tells whoever holds it. */
-export interface DatabaseEvents extends SqlEvents {
-  committed(writes: number): void;
-  synced(): void;
-  /** Storage failed; the handle must be given up and rebuilt. */
-  poisoned(error: unknown): void;
-  /** Something an operator should know; never content. */
-  notice(message: string): void;
-}
-
-export interface DatabaseOptions {
-  readonly opened: Opened;
-  readonly world: World;
-  readonly disk: Disk;
-  readonly vectors: VectorCache;
-  readonly writeQueueDepth: number;
-  readonly writership: Omit<WritershipOptions, "head" | "knownTxid" | "knowsAll">;
-  /** When the branch ceases to exist, Unix ms. */
-  readonly expiresAtMs: number;
-  readonly logCheckpointBytes: number;
-  readonly events: DatabaseEvents;
-}
-
-const closed = (): ServiceError => new ServiceError("unavailable", "the node is shutting down; whether object storage covers this write is not known", { retryAfterSecs: 1 });
-
-const storageFailed = (): ServiceError =>
-  new ServiceError("unavailable", "the database's storage failed; whether this write happened is not known", { retryAfterSecs: 1 });
+import { Writership, type Backlog } from "./writership.ts";
 
 export class Database {
   readonly #opened: Opened;
   readonly #world: World;
   readonly #events: DatabaseEvents;
-  readonly #vectors: VectorCache;
+  readonly #vectors: DatabaseOptions["vectors"];
   readonly #wal: WalFile;
   readonly #queue: Batcher<WriteItem>;
   readonly #synced: Watermark;
@@ -106,7 +70,7 @@ export class Database {
     this.#writer = new Writership({ ...options.writership, head: opened.head, knownTxid: opened.state.txid, knowsAll: opened.knowsAll });
     const recovered = this.#log.bytes > 0;
     this.#synced = new Watermark(recovered ? opened.state.txid - 1 : opened.state.txid);
-    this.#answers = new Answers(this.#synced, this.#writer);
+    this.#answers = new Answers(this.#synced, this.#writer, () => this.#prove());
     this.lastUsedMs = world.monotonicMs();
     this.#queue = new Batcher<WriteItem>({
       capacity: options.writeQueueDepth,
@@ -128,7 +92,7 @@ export class Database {
       settled: () => this.settled,
       ship: () => this.hurry(),
       wake: () => this.#queue.wake(),
-      failure: () => (this.#poison ? storageFailed() : undefined),
+      failure: () => this.#poison && lossBy(this.#poison.error),
     });
     if (recovered) this.#startSync();
     if (recovered && opened.state.txid > opened.head.now.txid) this.#writer.shipperOrNone?.committed(opened.state.txid, this.#log.bytes);
@@ -172,6 +136,11 @@ export class Database {
     return this.#writer.covers(this.#committedTxid);
   }
 
+  /** What waits for its turn, and for object storage. */
+  get backlog(): Backlog {
+    return this.#writer.backlog(this.#queue.waiting, this.#committedTxid);
+  }
+
   get path(): string {
     return this.#opened.connection.path;
   }
@@ -184,17 +153,17 @@ export class Database {
   /** Queues a write; refused with `overloaded` when the queue is full. Settles after the fsync that covers it. */
   write(item: WriteItem): void {
     if (item.work.kind === "sql" || item.work.command !== "sweep") this.lastUsedMs = this.#world.monotonicMs();
-    if (this.#poison) return item.settle.failed(storageFailed(), this.safeTxid);
+    if (this.#poison) return this.#refuse([item]);
     if (item.durable && !this.#writer.shipperOrNone) return item.settle.failed(notShipping(), this.safeTxid);
     if (this.#log.full) this.#foldIfDue();
     const lag = this.#log.full && this.settled ? "a long read holds back the log" : this.#writer.lag;
     if (lag !== undefined) return item.settle.failed(this.#overloaded(lag), this.safeTxid);
-    if (item.durable && this.#answers.unshipped >= limits.parkedAnswersMax) return item.settle.failed(this.#overloaded("too many answers wait for object storage"), this.safeTxid);
+    if ((item.durable || !this.#writer.isSole) && this.#answers.unshipped >= limits.parkedAnswersMax) return item.settle.failed(this.#overloaded("too many answers wait for object storage"), this.safeTxid);
     if (!this.#queue.offer(item)) item.settle.failed(this.#overloaded("the database's write queue is full"), this.safeTxid);
   }
 
-  /** Reads the newest committed state; the answer waits for that state's fsync. */
-  read(command: ReadKind, input: unknown, settle: Settle): void {
+  /** Reads the newest committed state; the answer waits for that state's fsync, a `primary` one for the certainty that no other node has a newer state. */
+  read(command: ReadKind, input: unknown, settle: Settle, isPrimary = false): void {
     this.lastUsedMs = this.#world.monotonicMs();
     const txid = this.#committedTxid;
     if (this.#answers.unsynced >= limits.parkedAnswersMax) return settle.failed(this.#overloaded("too many answers wait for the disk"), this.safeTxid);
@@ -202,9 +171,9 @@ export class Database {
     try {
       value = runRead(command, this.#view(), input);
     } catch (error) {
-      return this.#answers.afterSync(txid, () => settle.failed(error, txid), settle);
+      return this.#answers.afterRead(txid, isPrimary, () => settle.failed(error, txid), settle);
     }
-    this.#answers.afterSync(txid, () => settle.done({ value, txid }), settle);
+    this.#answers.afterRead(txid, isPrimary, () => settle.done({ value, txid }), settle);
   }
 
   /** Makes object storage cover everything soon. */
@@ -214,6 +183,7 @@ export class Database {
 
   /** Claims the branch for a commit that is made outside of the queue, and gives that commit's place. */
   async claimNext(): Promise<{ readonly txid: number; readonly tenureId: Uint8Array }> {
+    if (!this.#writer.isHeld) throw new TurnedAway("unheld");
     if (!this.#writer.claimed) await this.#claim();
     const { nextTxid, tenureId } = this.#writer;
     assert(tenureId !== undefined, "a claimed branch has a tenure");
@@ -254,12 +224,12 @@ export class Database {
     }
   }
 
-  /** Ends a pin and answers once what the reader saw is on disk. */
-  unpin(seenTxid: number, settle: Settle): void {
+  /** Ends a pin and answers as a read of what the reader saw. */
+  unpin(seenTxid: number, settle: Settle, isPrimary = false): void {
     assert(this.#pins > 0, "a pin ends once");
     this.#pins--;
     this.lastUsedMs = this.#world.monotonicMs();
-    this.#answers.afterSync(seenTxid, () => settle.done({ value: undefined, txid: seenTxid }), settle);
+    this.#answers.afterRead(seenTxid, isPrimary, () => settle.done({ value: undefined, txid: seenTxid }), settle);
   }
 
   /** Whether another thread reads the file, or an fsync of the log is under way. */
@@ -281,10 +251,10 @@ export class Database {
   /** Gives the handle up after a storage failure: everyone is refused, the log stays for its proof. Call when nobody reads or syncs. */
   abandon(): void {
     assert(!this.inUse, "a handle is abandoned when nobody uses its files");
-    for (const item of this.#queue.drain()) item.settle.failed(storageFailed(), this.safeTxid);
+    this.#refuse(this.#queue.drain());
     this.#vectors.drop();
     this.#sql.close();
-    this.#writer.shipperOrNone?.close(storageFailed());
+    this.#writer.shipperOrNone?.close(lossBy(this.#poison?.error));
     this.#opened.log.close();
     this.#wal.closeKeeping(this.#opened.connection);
   }
@@ -304,7 +274,7 @@ export class Database {
     }
     for (let from = 0; from < live.length; ) {
       if (this.#poison) {
-        live[from++]!.settle.failed(storageFailed(), this.safeTxid);
+        this.#refuse([live[from++]!]);
         continue;
       }
       let to = from + 1;
@@ -323,9 +293,20 @@ export class Database {
     this.#foldIfDue();
   }
 
+  /** Turns away every write that has not begun: another node may have the database. */
+  turnAway(): void {
+    for (const item of this.#queue.drain()) item.settle.failed(new TurnedAway("unheld"), this.safeTxid);
+  }
+
   /** Claims the branch before its first commit, and keeps within what the claim has reserved. */
   #mayCommit(): boolean {
+    // Another node's claim may have been met by a job on the branch, before anything was shipped from here.
+    if (this.#opened.head.fence) this.giveUp(this.#opened.head.fence);
     if (this.#poison) return true;
+    if (!this.#writer.isHeld) {
+      this.turnAway();
+      return false;
+    }
     if (this.#writer.claimed) return !this.#log.holding && this.#writer.reserved;
     if (!this.#writer.claiming) {
       this.#claim().catch((error: unknown) => {
@@ -339,11 +320,28 @@ export class Database {
     try {
       await this.#writer.claim();
     } catch (error) {
-      // The head has moved since it was read: what this handle holds is old.
+      if (!(error instanceof Fenced)) throw error;
+      // The head has moved since it was read: what this handle holds is old, and nothing was committed on it.
+      this.giveUp(error);
+      throw refusalBy(error, this.#writer.isShared);
+    }
+    this.#queue.wake();
+  }
+
+  /** Rejects unless object storage shows that nobody has claimed the branch. */
+  async #prove(): Promise<void> {
+    try {
+      await this.#opened.head.prove();
+    } catch (error) {
       if (error instanceof Fenced) this.giveUp(error);
       throw error;
     }
-    this.#queue.wake();
+  }
+
+  /** Answers writes that have not begun and never will. */
+  #refuse(items: readonly WriteItem[]): void {
+    const refusal = refusalBy(this.#poison?.error, this.#writer.isShared);
+    for (const item of items) item.settle.failed(refusal, this.safeTxid);
   }
 
   /** The shipper has published, or there is reason to look: folds the log in once all of it is shipped. */
@@ -391,14 +389,14 @@ export class Database {
       const txid = this.#committedTxid;
       for (const [index, outcome] of group.outcomes.entries()) {
         const { settle } = items[index]!;
-        if (outcome.kind === "done") this.#settleWrite(items[index]!, txid, outcome.result);
-        else this.#answers.afterSync(txid, () => settle.failed(outcome.error, txid), settle);
+        if (outcome.kind === "done") this.#settleWrite(items[index]!, txid, outcome.result, group.changed);
+        else this.#answers.asWriter(txid, () => settle.failed(outcome.error, txid), settle);
       }
     } catch (error) {
       if (items.length === 1 || isFatal(error)) return this.#groupFailed(error, items);
       // Nothing has happened. Whatever failed the group as a whole, it is one command's doing: the others go on without it.
       for (const item of items) {
-        if (this.#poison) item.settle.failed(storageFailed(), this.safeTxid);
+        if (this.#poison) this.#refuse([item]);
         else this.#commitGroup([item]);
       }
     }
@@ -410,7 +408,7 @@ export class Database {
     try {
       const { result, changed } = this.#sql.run(item.work, item.deadlineMs, () => this.#seal(nowMs));
       if (changed) this.#committed(nowMs, 1);
-      this.#settleWrite(item, this.#committedTxid, result);
+      this.#settleWrite(item, this.#committedTxid, result, changed);
     } catch (error) {
       this.#groupFailed(error, [item]);
     }
@@ -479,14 +477,16 @@ export class Database {
   giveUp(error: unknown): void {
     if (this.#poison) return;
     this.#poison = { error };
-    this.#synced.fail(storageFailed());
+    this.#synced.fail(lossBy(error));
     this.#events.poisoned(error);
   }
 
-  #settleWrite(item: WriteItem, txid: number, value: unknown): void {
-    const done = (): void => item.settle.done({ value, txid });
-    if (item.durable) this.#answers.afterShip(txid, done, item.settle);
-    else this.#answers.afterSync(txid, done, item.settle);
+  #settleWrite({ durable, settle }: WriteItem, txid: number, value: unknown, changed: boolean): void {
+    const done = (): void => settle.done({ value, txid });
+    const asWriter = (): void => this.#answers.asWriter(txid, done, settle);
+    if (!durable) return asWriter();
+    // The head of what has changed nothing landed before: that nobody has claimed the branch since, it does not say.
+    this.#answers.afterShip(txid, changed ? done : asWriter, settle);
   }
 
   #tx(view: View, { atGroupEnd, afterCommit }: Deferred): Tx {

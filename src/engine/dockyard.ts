@@ -2,8 +2,9 @@
  * Makes open databases: the file, its head, its shipper and its actor, tied together.
  *
  * Owns what outlives a handle on this thread: the heads that were claimed (so that a branch which was closed for a while
- * is not claimed anew) and the branches that were lost to another writer (which this node must not take back by itself,
- * or two nodes without coordination would duel for ever).
+ * is not claimed anew) and, where nothing coordinates nodes, the branches that were lost to another writer (which this
+ * node must not take back by itself, or the two would duel for ever). Always true: with coordination a branch is claimed
+ * only while the database is held, and from another node only while the lease is certain.
  */
 import { join } from "node:path";
 import { ServiceError, StoreError } from "../base/errors.ts";
@@ -15,8 +16,13 @@ import { VectorCache, type VectorPool } from "../model/vector-index.ts";
 import type { Disk } from "../sqlite/wal.ts";
 import { BranchHead, Fenced } from "./branch-head.ts";
 import type { Catalogs } from "./catalogs.ts";
-import { Database, type DatabaseEvents } from "./database.ts";
+import type { Copies } from "./copies.ts";
+import { Database } from "./database.ts";
+import type { DatabaseEvents } from "./database-options.ts";
+import { TurnedAway } from "./engine-port.ts";
 import { branchPath, databaseUuids, emptyDatabase, removeDatabase, removeLeftovers } from "./files.ts";
+import { HeadPlaces } from "./head-places.ts";
+import type { Holdings } from "./holdings.ts";
 import { openBranch, removeFile, type Opened } from "./opening.ts";
 import type { PageSource } from "./pool-objects.ts";
 import { laneOf, type EngineOptions, type Target } from "./protocol.ts";
@@ -25,14 +31,21 @@ import { shipDifference, takeTenure } from "./tenure.ts";
 
 export interface DockyardParts {
   readonly engine: EngineOptions;
+  readonly holdings: Holdings;
   readonly world: World;
   readonly disk: Disk;
   readonly shipping: ShippingParts;
   readonly catalogs: Catalogs;
+  /** What this node has on its disk. */
+  readonly copies: Copies;
   readonly vectorPool: VectorPool;
   readonly source: (uuid: string) => PageSource;
-  /** A head of so many bytes has landed. */
-  readonly headLanded: (bytes: number) => void;
+  /** A head of the database, of so many bytes, has landed. */
+  readonly headLanded: (uuid: string, bytes: number) => void;
+  /** Another node's claim of a branch was met where this node's was to stand. */
+  readonly fenced: (uuid: string) => void;
+  /** How long a standard write of the database may wait until it is shipped. */
+  readonly shipIntervalMs: (uuid: string) => number;
   /** Groups of the branch were published. */
   readonly published: (head: BranchHead) => void;
   /** There may be something to collect: the branch was claimed, and whoever wrote it before may have left objects behind. */
@@ -42,6 +55,8 @@ export interface DockyardParts {
 export class Dockyard {
   readonly #parts: DockyardParts;
   readonly #empty: Uint8Array;
+  /** From which heads this thread has served. */
+  readonly places = new HeadPlaces();
   /** Claimed heads of branches, by file. */
   readonly #held = new Recent<string, BranchHead>(limits.headsHeldMax);
   /**
@@ -64,8 +79,11 @@ export class Dockyard {
     this.#empty = emptyDatabase(scratchDirectory, parts.world);
   }
 
-  /** Opens the branch of that name. Throws branch_not_found. */
-  async open(target: Target, events: DatabaseEvents): Promise<Database> {
+  /**
+   * Opens the branch of that name, at the newest head there is, at a head that the caller has, or else at the one that
+   * was claimed here. Throws branch_not_found.
+   */
+  async open(target: Target, events: DatabaseEvents, at?: BranchHead | "newest"): Promise<Database> {
     const { catalogs, engine, world, disk } = this.#parts;
     const { uuid } = target;
     const branch = await catalogs.branch(uuid, target.branch);
@@ -74,8 +92,10 @@ export class Dockyard {
     const catalog = await catalogs.get(uuid);
     // Branches whose time is over must not stay because the node was started anew meanwhile.
     if (catalog?.branches.some(({ ttlAtMs }) => ttlAtMs !== undefined)) this.#parts.mayCollect(uuid);
-    const opening = { world, disk, store: source.store, press: source.press, databasesDirectory: engine.databasesDirectory, nodeId: engine.nodeId, empty: this.#empty, notice: events.notice, headLanded: this.#parts.headLanded };
-    const found = await openBranch(opening, uuid, branch.id, this.#held.get(key), catalog !== undefined);
+    const opening = { world, disk, store: source.store, press: source.press, databasesDirectory: engine.databasesDirectory, nodeId: engine.nodeId, empty: this.#empty, notice: events.notice, headLanded: (bytes: number) => this.#parts.headLanded(uuid, bytes), places: this.places };
+    const claimed = at === "newest" ? undefined : this.#held.get(key);
+    const head = at instanceof BranchHead && at.now.branchId === branch.id ? at : claimed;
+    const found = await this.#parts.copies.making(uuid, (registered) => openBranch({ ...opening, registered }, uuid, branch.id, head, catalog !== undefined));
     const opened: Opened = { ...found, knowsAll: found.knowsAll && found.state.txid >= (this.#answered.peek(key) ?? this.#answeredByForgotten) };
     let database: Database | undefined;
     const shipper = engine.shipping ? this.#shipper(opened, events, () => database!) : undefined;
@@ -87,7 +107,7 @@ export class Dockyard {
         disk,
         vectors: new VectorCache(this.#parts.vectorPool),
         writeQueueDepth: engine.writeQueueDepth,
-        writership: { shipper, claim: () => this.#claim(key, opened), unshippedMsMax: engine.unshippedMsMax, unshippedBytesMax: engine.unshippedBytesMax },
+        writership: { shipper, holdings: this.#parts.holdings, claim: () => this.#claim(key, opened), unshippedMsMax: engine.unshippedMsMax, unshippedBytesMax: engine.unshippedBytesMax },
         expiresAtMs: branch.ttlAtMs ?? Infinity,
         logCheckpointBytes: engine.logCheckpointBytes,
         events,
@@ -105,8 +125,17 @@ export class Dockyard {
     const { uuid, branchId, head } = database.opened;
     const key = `${uuid}/${branchId}`;
     this.#held.delete(key);
-    if (error instanceof Fenced && head.tenure) this.#lost.set(key, true);
+    if (error instanceof Fenced && head.tenure && !this.#parts.engine.coordinated) this.#lost.set(key, true);
+    if (error instanceof Fenced && error.byOther) this.#parts.fenced(uuid);
     this.#answered.set(key, Math.max(database.safeTxid, this.#answered.peek(key) ?? 0));
+  }
+
+  /** Forgets what was claimed of the database, and gives it: whoever opens a branch from now on reads its head anew. */
+  forgetHeads(uuid: string): BranchHead[] {
+    const keys = [...this.#held.keys()].filter((key) => key.startsWith(`${uuid}/`));
+    const heads = keys.map((key) => this.#held.peek(key)!);
+    for (const key of keys) this.#held.delete(key);
+    return heads;
   }
 
   /**
@@ -115,10 +144,15 @@ export class Dockyard {
    * that was: `isCovered` says of which heads. What is not given back by `untilMs` stays reserved and costs a gap.
    */
   async giveBackIds(isCovered: (head: BranchHead) => boolean, untilMs: number): Promise<void> {
-    const { engine, world, shipping } = this.#parts;
     // With shipping off nothing is covered, whatever a handle says.
-    if (!engine.shipping) return;
-    const heads = [...this.#held.values()].filter((head) => !head.fenced && isCovered(head));
+    if (!this.#parts.engine.shipping) return;
+    await this.giveBack([...this.#held.values()].filter(isCovered), untilMs);
+  }
+
+  /** As giveBackIds, for these heads, as far as they were claimed here: nothing is written under them any more, and all that was is covered. */
+  async giveBack(covered: readonly BranchHead[], untilMs: number): Promise<void> {
+    const { world, shipping } = this.#parts;
+    const heads = covered.filter((head) => head.tenure !== undefined && !head.fenced);
     const givings = heads.map((head) =>
       shipping.permits.run(async () => {
         if (world.monotonicMs() < untilMs) await giveBack(head);
@@ -136,7 +170,7 @@ export class Dockyard {
   /** Removes a deleted database's files. */
   async removeDatabase(uuid: string): Promise<void> {
     const { engine, disk } = this.#parts;
-    for (const key of this.#held.keys()) if (key.startsWith(`${uuid}/`)) this.#held.delete(key);
+    this.forgetHeads(uuid);
     await removeDatabase(engine.databasesDirectory, uuid, disk);
     await removeDatabase(join(engine.databasesDirectory, "..", "quarantine"), uuid, disk);
   }
@@ -150,11 +184,20 @@ export class Dockyard {
     if (this.#lost.get(key)) {
       throw new ServiceError("unavailable", "another node has claimed this branch; this one does not write it again until it is started anew", { retryAfterSecs: 30 });
     }
-    if (opened.head.tenure) return opened.head.tenure;
-    const tenure = await takeTenure(this.#tenureParts(opened.uuid), opened);
+    const { holdings, engine } = this.#parts;
+    const { head, uuid } = opened;
+    const term = holdings.termOf(uuid);
+    if (term === undefined) throw new TurnedAway("unheld");
+    if (head.tenure) return head.tenure;
+    // Whoever holds the database meanwhile acknowledges what is on its own disk alone, once it has claimed the branch: it
+    // must not lose that to a lease that has run out. What stands under our own name, nobody has claimed since.
+    if (!holdings.isLive && head.exists && head.now.node !== engine.nodeId) {
+      throw new ServiceError("unavailable", "this node's lease is not certain now, and another node may write this branch; nothing was written", { retryAfterSecs: 1 });
+    }
+    const tenure = await takeTenure(this.#tenureParts(uuid), opened, term);
     this.#answered.delete(key);
-    this.#held.set(key, opened.head);
-    this.#parts.mayCollect(opened.uuid);
+    this.#held.set(key, head);
+    this.#parts.mayCollect(uuid);
     return tenure;
   }
 
@@ -166,6 +209,7 @@ export class Dockyard {
       branchId: opened.branchId,
       log: opened.log,
       statePage: opened.statePage,
+      intervalMs: () => this.#parts.shipIntervalMs(opened.uuid),
       events: {
         published: () => {
           database().shippingMoved();

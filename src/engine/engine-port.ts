@@ -4,6 +4,7 @@
  * Always true: a call is plain data, so that what answers it may be this process's own engine (engine/client) or a node
  * that asks another one (service/placement). Must not know: threads, nodes, leases.
  */
+import type { Trace } from "../base/trace.ts";
 import type { ReadInput, ReadKind, ReadOutput, WriteInput, WriteKind, WriteOutput } from "../model/commands.ts";
 import type { SqlBatch, SqlOutcome, SqlStatementResult } from "../model/sql.ts";
 import type { Answer, BranchAct, BranchResults, Target } from "./protocol.ts";
@@ -36,6 +37,8 @@ export interface CallOptions {
   readonly consistency?: Consistency | undefined;
   /** On whose behalf, where a client is; a node that forwards the call tells it. Undefined is the node itself. */
   readonly caller?: CallerTold | undefined;
+  /** The request of a client that the call belongs to; a node that forwards the call tells it. */
+  readonly trace?: Trace | undefined;
 }
 
 /** What another node is told of the client whose call it serves. */

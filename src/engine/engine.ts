@@ -3,12 +3,12 @@
  *
  * Runs in a worker thread (engine/thread) or inline on the caller's thread in a simulation. Must not know which.
  */
-import { ServiceError, refusalOf } from "../base/errors.ts";
+import { ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { Permits } from "../base/permits.ts";
+import { Recent } from "../base/recent.ts";
 import type { Cancel, World } from "../base/world.ts";
 import type { Press } from "../format/press.ts";
-import type { WriteInput, WriteOutput } from "../model/commands.ts";
 import { VectorPool, type IndexBuilder } from "../model/vector-index.ts";
 import type { Disk } from "../sqlite/wal.ts";
 import type { ObjectStore } from "../store/object-store.ts";
@@ -17,14 +17,24 @@ import { Branches, type BranchParts } from "./branches.ts";
 import { Catalogs } from "./catalogs.ts";
 import { Chores } from "./chores.ts";
 import { Collector } from "./collector.ts";
+import { CopyRecords } from "../control/copy-records.ts";
+import { Copies } from "./copies.ts";
 import type { Database } from "./database.ts";
 import { Dockyard } from "./dockyard.ts";
-import type { EngineAnswer, EngineCall, EngineCounters, EngineOptions, FromEngine, Pinned, Settle, Work } from "./protocol.ts";
+import { DueMarks } from "./due-marks.ts";
+import { TurnedAway } from "./engine-port.ts";
+import type { EngineAnswer, EngineCall, EngineCounters, EngineOptions, FromEngine, Pinned, Settle, ToEngine, Work } from "./protocol.ts";
 import { Expunger } from "./expunge.ts";
+import { countFiles } from "./files.ts";
+import { Following } from "./following.ts";
+import { Holdings } from "./holdings.ts";
+import { backlogsOf, type EngineState } from "./measures.ts";
 import { Registry } from "./registry.ts";
 import { Retentions } from "./retentions.ts";
 import { codeOf, failureOf, needsOperator } from "./failures.ts";
 import type { ShippingParts } from "./shipper.ts";
+import { Sweeper } from "./sweeper.ts";
+import { Tenancy } from "./tenancy.ts";
 import { Upkeep } from "./upkeep.ts";
 
 export interface EngineSurroundings {
@@ -39,16 +49,21 @@ export interface EngineSurroundings {
 
 const housekeepingMs = 1_000;
 
-/** The last sweep of an open database. */
-interface Sweep {
-  readonly begunAtMs: number;
-  /** Where the next one goes on. */
-  position: WriteOutput<"sweep">["position"];
+/** A database that is held open for a reader thread. */
+interface Pin {
+  readonly database: Database;
+  /** Whether the reader is to be answered as by the branch's writer. */
+  readonly isPrimary: boolean;
 }
 
 export class Engine {
   readonly #world: World;
   readonly #send: (message: FromEngine) => void;
+  readonly #holdings: Holdings;
+  readonly #tenancy: Tenancy;
+  readonly #following: Following;
+  /** Databases that other nodes follow. */
+  readonly #followed = new Recent<string, true>(limits.followedMax);
   readonly #registry: Registry;
   readonly #vectorPool: VectorPool;
   readonly #catalogs: Catalogs;
@@ -57,41 +72,62 @@ export class Engine {
   readonly #acts: BranchActs;
   readonly #counters = { groups: 0, writes: 0, fsyncs: 0, headPuts: 0, bytesPut: 0 };
   /** Databases held open for reader threads, by the token that ends the pin: it must reach that very handle. */
-  readonly #pins = new Map<number, Database>();
+  readonly #pins = new Map<number, Pin>();
   #answers: EngineAnswer[] = [];
   #underWay = 0;
   #flushing = false;
   #closing = false;
   #cancelHousekeeping: Cancel = () => {};
   readonly #retentions: Retentions;
-  readonly #sweeps = new WeakMap<Database, Sweep>();
+  readonly #sweeper: Sweeper;
+  readonly #branches: Branches;
+  readonly #expunger: Expunger;
+  readonly #due: DueMarks;
+  readonly #copies: Copies;
+  readonly #options: EngineOptions;
 
   constructor({ options, world, disk, store, press, indexBuilder, send }: EngineSurroundings) {
+    this.#options = options;
     this.#world = world;
     this.#send = send;
     this.#vectorPool = new VectorPool({ buildIndex: indexBuilder });
     const notice = (message: string, uuid: string): void => send({ kind: "event", level: "warn", message, uuid });
     const bytesPut = (bytes: number): void => void (this.#counters.bytesPut += bytes);
     const catalogs = (this.#catalogs = new Catalogs(store, world));
+    const holdings = (this.#holdings = new Holdings(world, !options.coordinated));
+    const isHeld = (uuid: string): boolean => holdings.termOf(uuid) !== undefined;
     const source: BranchParts["source"] = (uuid) => ({ store, uuid, press, disk });
     const retentions = (this.#retentions = new Retentions(options.pitrMs));
     const branchParts: BranchParts = { catalogs, world, nodeId: options.nodeId, pitrMs: (uuid) => retentions.pitrMs(uuid), source };
-    const branches = new Branches(branchParts);
+    const branches = (this.#branches = new Branches(branchParts));
+    const { databasesDirectory, scratchDirectory, coordinated } = options;
+    const records = new CopyRecords(store, world);
+    const copies = (this.#copies = new Copies({ records, owner: { node: options.nodeId, name: options.nodeName ?? "" }, coordinated, databasesDirectory }));
+    const due = (this.#due = new DueMarks({ store, world, nameOf: (uuid) => retentions.nameOf(uuid), notice }));
     const leftBehind = (uuid: string, afterMs?: number): void => this.#chores.leftBehind(uuid, afterMs);
     this.#upkeep = new Upkeep({ parts: branchParts, permits: new Permits(limits.upkeepAtOnceMax), scratchDirectory: options.scratchDirectory, bytesPut, leftBehind, notice });
     const shipping: ShippingParts = { world, permits: new Permits(limits.shipsAtOnceMax), bytesPut };
     const dockyard = new Dockyard({
-      engine: options, world, disk, shipping, catalogs, vectorPool: this.#vectorPool, source,
-      headLanded: (bytes) => {
+      engine: options, holdings, world, disk, shipping, catalogs, copies, vectorPool: this.#vectorPool, source,
+      headLanded: (uuid, bytes) => {
         this.#counters.headPuts++;
         bytesPut(bytes);
+        if (this.#followed.has(uuid)) send({ kind: "shipped", uuid });
       },
-      published: (head) => this.#upkeep.consider(head),
+      fenced: (uuid) => {
+        const term = coordinated ? this.#tenancy.forfeit(uuid) : undefined;
+        if (term !== undefined) send({ kind: "fenced", uuid, term });
+      },
+      shipIntervalMs: (uuid) => (this.#followed.has(uuid) ? limits.shipIntervalFollowedMs : limits.shipIntervalMs),
+      published: (head) => {
+        if (isHeld(head.now.uuid)) this.#upkeep.consider(head);
+      },
       mayCollect: leftBehind,
     });
     this.#registry = new Registry({
       engine: options,
       world,
+      catalogs,
       dockyard,
       events: {
         running: (handle, ticket, budgetMs) => send({ kind: "running", handle, ticket, budgetMs }),
@@ -101,19 +137,37 @@ export class Engine {
           this.#counters.writes += writes;
         },
         synced: () => this.#counters.fsyncs++,
+        closing: (database) => this.#sweeper.closing(database),
         notice: (level, message, uuid) => send({ kind: "event", level, message, uuid }),
       },
     });
-    const collector = new Collector({ store, world, catalogs, graceMs: options.gcGraceMs, notice });
-    const { databasesDirectory, scratchDirectory } = options;
-    const expunger = new Expunger({
-      registry: this.#registry, parts: branchParts, upkeep: this.#upkeep, collector, databasesDirectory, scratchDirectory, bytesPut, leftBehind, notice,
+    this.#tenancy = new Tenancy({ holdings, registry: this.#registry, dockyard, upkeep: this.#upkeep, world, notice });
+    this.#following = new Following({ registry: this.#registry, holdings, world, store, notice });
+    const collector = new Collector({ store, world, catalogs, records, graceMs: options.gcGraceMs, notice });
+    const expunger = (this.#expunger = new Expunger({
+      registry: this.#registry, parts: branchParts, upkeep: this.#upkeep, collector, records, copies, databasesDirectory, scratchDirectory, bytesPut, leftBehind, notice,
       removeExpired: (uuid) => this.#acts.removeExpired(uuid),
-    });
-    this.#acts = new BranchActs({ registry: this.#registry, branches, parts: branchParts, upkeep: this.#upkeep, expunger, leftBehind });
-    this.#chores = new Chores({ world, collector, graceMs: options.gcGraceMs, groom: (uuid) => this.#acts.groom(uuid), notice });
+    }));
+    const sweeper = (this.#sweeper = new Sweeper({ world, registry: this.#registry, retentions, due, source, isHeld, notice }));
+    this.#acts = new BranchActs({ registry: this.#registry, branches, parts: branchParts, upkeep: this.#upkeep, expunger, sweeper, due, leftBehind });
+    this.#chores = new Chores({ world, collector, graceMs: options.gcGraceMs, groom: (uuid) => this.#acts.groom(uuid), isOurs: isHeld, notice });
     this.#keepHouse(housekeepingMs);
     if (options.shipping) this.#recover(options);
+  }
+
+  /** Takes a message of the main thread, but for those that are the thread's own. */
+  hear(message: Exclude<ToEngine, { kind: "close" | "measure" }>): void {
+    switch (message.kind) {
+      case "calls":
+        return this.receive(message.calls);
+      case "lease":
+        return this.#tenancy.renewLease(message.until);
+      case "hint":
+        return this.#following.hint(message.uuid);
+      case "followed":
+        if (message.isFollowed) this.#followed.set(message.uuid, true);
+        else this.#followed.delete(message.uuid);
+    }
   }
 
   receive(calls: readonly EngineCall[]): void {
@@ -122,6 +176,19 @@ export class Engine {
 
   get counters(): EngineCounters {
     return { ...this.#counters, opened: this.#registry.opened, evicted: this.#registry.evicted };
+  }
+
+  /** What the engine has done and holds now, for operators. */
+  get state(): EngineState {
+    return {
+      counters: this.counters,
+      backlogs: backlogsOf(this.#registry.databases()),
+      packs: this.#upkeep.packs,
+      rebases: this.#upkeep.rebases,
+      collections: this.#chores.collections,
+      replicas: this.#following.measures,
+      vectorBytes: this.#vectorPool.bytes,
+    };
   }
 
   /** Whether one call at most is under way. */
@@ -133,9 +200,12 @@ export class Engine {
   async close(): Promise<void> {
     this.#closing = true;
     this.#cancelHousekeeping();
+    this.#following.stop();
+    this.#sweeper.stop();
     await this.#chores.idle();
     await this.#upkeep.close();
     await this.#registry.closeAll();
+    await this.#due.close();
     // A build that was abandoned has then deleted its files.
     await this.#vectorPool.idle();
     this.#flush();
@@ -145,36 +215,60 @@ export class Engine {
     this.#underWay++;
     this.#retentions.note(call.target);
     if (call.work.kind === "unpin") return this.#unpin(call.id, call.work);
+    if (call.work.kind === "ping") return this.#answer({ id: call.id, txid: undefined });
     if (this.#closing) return this.#fail(call.id, new ServiceError("unavailable", "the node is shutting down", { retryAfterSecs: 1 }), undefined);
     const deadlineMs = this.#world.monotonicMs() + call.budgetMs;
-    if (call.work.kind === "drop") {
-      this.#drop(call.target.uuid).then(
-        () => {
-          this.#chores.purge(call.target.uuid);
-          this.#answer({ id: call.id, txid: undefined });
-        },
-        (error: unknown) => this.#fail(call.id, error, undefined),
-      );
-      return;
+    const { target, work } = call;
+    switch (work.kind) {
+      case "hold":
+        return this.#settles(call, this.#tenancy.hold(target.uuid, work.term));
+      case "let-go":
+        return this.#settles(call, this.#tenancy.letGo(target.uuid));
+      case "drop":
+        return this.#settles(call, this.#drop(target.uuid));
+      case "purge-copies":
+        return this.#settles(call, this.#purgeCopies(target.uuid));
+      case "branch":
+        if (!this.#mayServe(call)) return this.#fail(call.id, new TurnedAway("unheld"), undefined);
+        this.#acts.run(target, work.act, call.minTxid, deadlineMs).then(
+          ({ value, txid, durableTxid }) => this.#answer({ id: call.id, txid, durableTxid, value }),
+          (error: unknown) => this.#fail(call.id, error, undefined),
+        );
+        return;
+      default:
+        this.#reach(call, deadlineMs);
     }
-    if (call.work.kind === "branch") {
-      this.#acts.run(call.target, call.work.act, call.minTxid, deadlineMs).then(
-        ({ value, txid, durableTxid }) => this.#answer({ id: call.id, txid, durableTxid, value }),
-        (error: unknown) => this.#fail(call.id, error, undefined),
-      );
-      return;
-    }
-    this.#reach(call, deadlineMs);
   }
 
-  /** Runs the call on the open database. Looks anew after each wait: somebody may have taken the handle for itself meanwhile. */
+  /** Answers the call, which speaks of no state, when the act is over. */
+  #settles({ id }: EngineCall, act: Promise<boolean | void>): void {
+    act.then(
+      (value) => this.#answer({ id, txid: undefined, value }),
+      (error: unknown) => this.#fail(id, error, undefined),
+    );
+  }
+
+  /** Whether the call may be answered here at all: what needs the database's lease, only while this node holds it. */
+  #mayServe({ target, work, consistency }: EngineCall): boolean {
+    const isRead = work.kind === "read" || work.kind === "pin";
+    return (isRead && consistency !== "primary") || this.#holdings.termOf(target.uuid) !== undefined;
+  }
+
+  /** Runs the call on the open database. Looks anew after each wait: somebody may have taken the handle, or the lease, meanwhile. */
   #reach(call: EngineCall, deadlineMs: number): void {
-    const database = this.#registry.current(call.target);
+    const { id, target, minTxid, consistency } = call;
+    if (!this.#mayServe(call)) return this.#fail(id, new TurnedAway("unheld"), undefined);
+    const isHeld = this.#holdings.termOf(target.uuid) !== undefined;
+    const database = isHeld ? this.#registry.current(target) : undefined;
     if (database) return this.#run(call, database, deadlineMs);
-    this.#registry
-      .use(call.target, deadlineMs)
-      .then(() => this.#reach(call, deadlineMs))
-      .catch((error: unknown) => this.#fail(call.id, error, undefined));
+    const reached = isHeld
+      ? this.#registry.use(target, deadlineMs).then(() => this.#reach(call, deadlineMs))
+      : this.#following.reach(target, { minTxid, consistency }, deadlineMs).then((copy) => {
+          if (!copy) return this.#fail(id, new TurnedAway("behind"), undefined);
+          if (this.#registry.current(target) !== copy) return this.#reach(call, deadlineMs);
+          this.#run(call, copy, deadlineMs);
+        });
+    reached.catch((error: unknown) => this.#fail(id, error, undefined));
   }
 
   /** Looks at the logs of an earlier run, and again for as long as object storage does not answer. */
@@ -187,10 +281,27 @@ export class Engine {
     );
   }
 
-  /** This thread opens the database no more; then nobody does, as the catalog says so. */
+  /**
+   * This thread opens the database no more; then nobody does, as the catalog says so; and whoever writes it and has not
+   * heard of it meets the fence with the next thing he ships, and reads the catalog.
+   */
   async #drop(uuid: string): Promise<void> {
+    const { databasesDirectory, coordinated } = this.#options;
+    const files = countFiles(databasesDirectory, uuid);
     await this.#registry.drop(uuid);
-    await this.#catalogs.update(uuid, ({ seq, deletedAtMs }) => (seq === 0 || deletedAtMs !== undefined ? undefined : { deletedAtMs: this.#world.nowMs() }));
+    await this.#catalogs.fresh(uuid);
+    // Without other nodes, what nobody has written nobody will.
+    await this.#catalogs.update(uuid, ({ seq, deletedAtMs }) => ((seq === 0 && !coordinated) || deletedAtMs !== undefined ? undefined : { deletedAtMs: this.#world.nowMs() }));
+    if (coordinated) await this.#branches.fenceAll(uuid);
+    await this.#copies.purged(uuid, files);
+    this.#chores.purge(uuid);
+  }
+
+  /** What this node writes stays: the erasure that orders it is carried out here, and cleans it. */
+  async #purgeCopies(uuid: string): Promise<boolean> {
+    if (this.#holdings.termOf(uuid) !== undefined) return false;
+    await this.#expunger.purgeCopies(uuid);
+    return true;
   }
 
   #run(call: EngineCall, database: Database, deadlineMs: number): void {
@@ -203,17 +314,15 @@ export class Engine {
       case "sql":
         return database.write({ work, bytes: work.bytes, deadlineMs, durable: call.durable, settle });
       case "read":
-        return database.read(work.command, work.input, settle);
+        return database.read(work.command, work.input, settle, call.consistency === "primary");
       case "sync":
         return database.sync(settle);
       case "pin":
         database.pin();
-        this.#pins.set(id, database);
+        this.#pins.set(id, { database, isPrimary: call.consistency === "primary" });
         return settle.done({ txid: database.safeTxid, value: { path: database.path, token: id } satisfies Pinned });
-      case "unpin":
-      case "drop":
-      case "branch":
-        // These were taken care of before a database was looked up.
+      default:
+        // The others were taken care of before a database was looked up.
         return;
     }
   }
@@ -226,10 +335,10 @@ export class Engine {
   }
 
   #unpin(id: number, { token, seenTxid }: Extract<Work, { kind: "unpin" }>): void {
-    const database = this.#pins.get(token);
+    const pin = this.#pins.get(token);
     this.#pins.delete(token);
-    if (!database) return this.#fail(id, new ServiceError("unavailable", "the engine was started anew during the read", { retryAfterSecs: 1 }), undefined);
-    database.unpin(seenTxid, this.#settle(id, database));
+    if (!pin) return this.#fail(id, new ServiceError("unavailable", "the engine was started anew during the read", { retryAfterSecs: 1 }), undefined);
+    pin.database.unpin(seenTxid, this.#settle(id, pin.database), pin.isPrimary);
   }
 
   #answer(answer: EngineAnswer): void {
@@ -256,47 +365,10 @@ export class Engine {
   #keepHouse(pauseMs: number): void {
     this.#cancelHousekeeping = this.#world.after(pauseMs, () => {
       const more = this.#registry.closeIdle();
-      this.#sweepSome();
+      this.#sweeper.tick();
+      this.#due.tick();
       this.#chores.tick();
       if (!this.#closing) this.#keepHouse(more ? limits.housekeepingBudgetMs : housekeepingMs);
-    });
-  }
-
-  /** Sweeps the databases whose last sweep is a minute old, a few each second. */
-  #sweepSome(): void {
-    const nowMs = this.#world.monotonicMs();
-    let begun = 0;
-    for (const database of this.#registry.databases()) {
-      // What nobody has written here needs no sweep, and a sweep must not claim a branch.
-      if (!database.claimed || database.expired) continue;
-      const last = this.#sweeps.get(database);
-      if (nowMs - (last?.begunAtMs ?? -Infinity) < limits.sweepIntervalMs) continue;
-      const sweep: Sweep = { begunAtMs: nowMs, position: last?.position ?? {} };
-      this.#sweeps.set(database, sweep);
-      this.#sweep(database, sweep);
-      if (++begun >= limits.sweepsPerTickMax) return;
-    }
-  }
-
-  #sweep(database: Database, sweep: Sweep): void {
-    const retention = this.#retentions.of(database.opened.uuid);
-    const input: WriteInput<"sweep"> = { rowsMax: limits.sweepRowsMax, position: sweep.position, ...(retention && { retention }) };
-    database.write({
-      work: { kind: "write", command: "sweep", input },
-      bytes: 0,
-      deadlineMs: Infinity,
-      durable: false,
-      settle: {
-        done: (answer) => {
-          const { more, position } = answer.value as WriteOutput<"sweep">;
-          sweep.position = position;
-          if (more && !this.#closing) this.#sweep(database, sweep);
-        },
-        failed: (error) => {
-          const code = refusalOf(error)?.code ?? "fault";
-          this.#send({ kind: "event", level: "warn", message: `a sweep of expired rows failed (${code})`, uuid: "" });
-        },
-      },
     });
   }
 }

@@ -1,8 +1,9 @@
 /**
  * Takes erased data out of everything that is stored of a database, and proves that it is gone.
  *
- * Begin to end: ship every branch; see who keeps the data; cut history where it may hold it; collect what that leaves;
- * remove old versions and local copies; look at all of it. Each step may be stopped by a crash, a race or a grace and is
+ * Begin to end: ship every branch; see who keeps the data; cut history where it may hold it; count the copies on other
+ * nodes, and wait until they are purged; collect what the cuts leave; remove old versions and local copies; look at all
+ * of it. Each step may be stopped by a crash, a race or a grace and is
  * found done, or done again, by the next run: nothing is remembered between runs but which states are known to be clean.
  *
  * Always true: only what was looked at after the last step is called clean; nothing is cut for an erasure that something
@@ -15,14 +16,17 @@ import type { CatalogBranch } from "../format/catalog.ts";
 import type { ErasureBlockers, ErasureEvidence } from "../format/erasure-coupon.ts";
 import { databasePrefix } from "../format/object-keys.ts";
 import type { ReadOutput } from "../model/commands.ts";
+import type { CopyRecords } from "../control/copy-records.ts";
+import { judgeCopies, mustCountAnew, type CopyVerdict } from "./awaited-copies.ts";
 import type { BranchHead } from "./branch-head.ts";
 import type { BranchParts } from "./branches.ts";
 import type { Collector } from "./collector.ts";
+import type { Copies } from "./copies.ts";
 import { cleanObjects, cutBranch, isCut, type CuttingParts } from "./cutting.ts";
 import { planCuts, type CutPlan, type ShippedBranch } from "./cut-plan.ts";
 import type { Database } from "./database.ts";
 import { Prover, type StoreEvidence } from "./evidence.ts";
-import { removeUnused } from "./files.ts";
+import { countFiles, removeUnused } from "./files.ts";
 import { historyOf } from "./histories.ts";
 import { KnownStates } from "./known-states.ts";
 import { writeImages } from "./packing.ts";
@@ -37,6 +41,10 @@ export interface ExpungerOptions {
   readonly parts: BranchParts;
   readonly upkeep: Upkeep;
   readonly collector: Collector;
+  /** What nodes have on their disks. */
+  readonly records: CopyRecords;
+  /** What this one has. */
+  readonly copies: Copies;
   readonly databasesDirectory: string;
   readonly scratchDirectory: string;
   /** Ends branches whose time is over. */
@@ -71,6 +79,20 @@ export class Expunger {
     return this.#turn.run(() => this.#run(uuid, coupons, deadlineMs));
   }
 
+  /**
+   * Removes what this node has of the database on its disk, for the erasures of the node that writes it. Waits for the
+   * jobs on the database here, which restore and put what it held, and for an erasure's.
+   */
+  purgeCopies(uuid: string): Promise<void> {
+    return this.#turn.run(async () => {
+      const { registry, upkeep, copies, databasesDirectory } = this.#options;
+      await upkeep.over(uuid);
+      const files = countFiles(databasesDirectory, uuid);
+      await registry.purgeCopies(uuid);
+      await copies.purged(uuid, files);
+    });
+  }
+
   async #run(uuid: string, coupons: readonly ErasedCoupon[], deadlineMs: number): Promise<Expunged> {
     for (let race = 0; race < racesMax; race++) {
       const catalog = await this.#options.parts.catalogs.fresh(uuid);
@@ -83,7 +105,10 @@ export class Expunger {
       };
       const { standing, plan } = await look();
       if (plan.ready.length === 0) return answer(plan, undefined, undefined);
-      if (uncut(standing, plan).length > 0) {
+      const toCut = uncut(standing, plan);
+      // That the copies are counted anew has to be known before, or a crash would leave those that were counted in force.
+      if (mustCountAnew(plan.ready, toCut.map(({ id }) => id))) return answer(plan, "copies on other nodes", undefined);
+      if (toCut.length > 0) {
         // A job under way may end the very lines that were looked at: it is waited for, and then all is looked at anew. What
         // was cut is looked at once more with everything shipped: only a run that finds nothing to cut goes on.
         const heads = standing.map(({ head }) => head);
@@ -93,13 +118,19 @@ export class Expunger {
         });
         continue;
       }
-      const outcome = await this.#prove(uuid, standing, plan, deadlineMs);
-      if (typeof outcome === "string") return answer(plan, outcome, undefined);
+      const verdict = await this.#judgeCopies(uuid, standing.map(({ id }) => id), plan.ready);
+      if (verdict.free.length === 0) return answer(plan, undefined, undefined, verdict);
+      const outcome = await this.#prove(uuid, standing, { ...plan, ready: verdict.free }, deadlineMs);
+      if (typeof outcome === "string") return answer(plan, outcome, undefined, verdict);
       if (!(await this.#isUnchanged(uuid, standing))) continue;
       this.#options.leftBehind(uuid, limits.lateOrphansMs);
-      return answer(plan, undefined, outcome);
+      return answer(plan, undefined, outcome, verdict);
     }
     throw new StoreError("unavailable", "a database's history changed too often to be rewritten");
+  }
+
+  async #judgeCopies(uuid: string, branchIds: readonly string[], ready: readonly ErasedCoupon[]): Promise<CopyVerdict> {
+    return judgeCopies(await this.#options.records.list(uuid), this.#options.parts.nodeId, branchIds, ready);
   }
 
   #place(uuid: string): StatePlace {
@@ -195,21 +226,24 @@ export class Expunger {
 
   /** A deleted database has nothing to cut: its erasures are complete when all of it is gone. */
   async #ofDeleted(uuid: string, coupons: readonly ErasedCoupon[]): Promise<Expunged> {
-    const { registry, parts, databasesDirectory } = this.#options;
+    const { registry, parts, databasesDirectory, copies } = this.#options;
     const { store } = parts.source(uuid);
     // Nothing can be undone any more, whatever graces still run.
     const plan = { blocked: {}, ready: coupons, waiting: [] };
+    const verdict = await this.#judgeCopies(uuid, [], coupons);
     const { objects } = await store.list(databasePrefix(uuid), { limit: 1 });
-    if (objects.length > 0) return answer(plan, "the deleted database's objects are being removed", undefined);
+    if (objects.length > 0) return answer(plan, "the deleted database's objects are being removed", undefined, verdict);
     const versions = await store.purgeVersions(databasePrefix(uuid));
-    if (versions.locked > 0) return answer(plan, "versions of objects that the store's object lock keeps", undefined);
+    if (versions.locked > 0) return answer(plan, "versions of objects that the store's object lock keeps", undefined, verdict);
+    if (verdict.free.length === 0) return answer(plan, undefined, undefined, verdict);
     const { removed } = await registry.between(uuid, async (open) => removeUnused(databasesDirectory, uuid, new Set(open.map(({ path }) => path)), new Set()));
     await registry.drop(uuid);
+    await copies.purged(uuid, removed);
     const nothing: StoreEvidence = {
       objects: { listed: 0, live: 0, scanned: 0, bytes: 0 }, heads_checked: 0, catalogs_checked: 0, pages_scanned: 0,
       traces: { looked_for: 0, hits: 0 }, states_restored: [], oldest_restorable_txid: {},
     };
-    return answer(plan, undefined, withSurroundings(nothing, versions, { node: parts.nodeId, files_scrubbed: 0, files_removed: removed }));
+    return answer(plan, undefined, withSurroundings(nothing, versions, { node: parts.nodeId, files_scrubbed: 0, files_removed: removed }), verdict);
   }
 }
 
@@ -217,11 +251,13 @@ function withSurroundings(evidence: StoreEvidence, store: { versioned: boolean; 
   return { ...evidence, store: { versioned: store.versioned, versions_removed: store.removed, uploads_aborted: store.uploadsAborted }, local: [local] };
 }
 
-function answer(plan: Pick<CutPlan, "blocked" | "ready" | "waiting">, waitingFor: string | undefined, evidence: ErasureEvidence | undefined): Expunged {
-  const clean = evidence ? plan.ready.map(({ id }) => id) : [];
+function answer(plan: Pick<CutPlan, "blocked" | "ready" | "waiting">, holdUp: string | undefined, evidence: ErasureEvidence | undefined, verdict?: CopyVerdict): Expunged {
+  const clean = evidence ? (verdict?.free ?? plan.ready).map(({ id }) => id) : [];
   const blocked: Record<string, ErasureBlockers> = plan.blocked;
+  // What copies hold up is the same for all, and over when it is: so it is said first.
+  const waitingFor = verdict?.waitingFor ?? holdUp;
   const mayChangeSoon = waitingFor !== undefined;
-  return { blocked, clean, evidence, mayChangeSoon, waitingFor: waitingFor ?? (plan.waiting.length > 0 ? "another erasure's grace" : undefined) };
+  return { blocked, clean, evidence, mayChangeSoon, copies: verdict?.found, waitingFor: waitingFor ?? (plan.waiting.length > 0 ? "another erasure's grace" : undefined) };
 }
 
 /** Ids of the objects that the cuts leave as they are. */

@@ -1,9 +1,11 @@
-/** From whatever was thrown to what may cross the thread: a refusal for the client, or a fault for the log. */
+/** From whatever was thrown to what may cross the thread: a refusal for the client, a call turned away, or a fault for the log. */
 import { refusalOf, StoreError, type RefusalData } from "../base/errors.ts";
+import { TurnedAway } from "./engine-port.ts";
 import type { EngineAnswer } from "./protocol.ts";
 
 /** The part of an answer that says what went wrong. */
-export function failureOf(error: unknown): Pick<EngineAnswer, "refusal" | "fault"> {
+export function failureOf(error: unknown): Pick<EngineAnswer, "refusal" | "fault" | "turnedAway"> {
+  if (error instanceof TurnedAway) return { turnedAway: error.reason };
   const refusal = refusalOf(error) ?? refusalOfFault(error);
   if (refusal) return { refusal };
   const { message, stack } = error instanceof Error ? error : new Error(String(error));

@@ -72,11 +72,11 @@ export async function removeDatabase(databasesDirectory: string, uuid: string, d
   if (existsSync(databasesDirectory)) await disk.syncDirectory(databasesDirectory);
 }
 
-/** Every branch with a log on this disk that holds something: what may have to be shipped after a restart. */
-export function branchesWithLogs(databasesDirectory: string): { readonly uuid: string; readonly branchId: string }[] {
+/** Every branch of the databases with a log on this disk that holds something: what may have to be shipped after a restart. */
+export function branchesWithLogs(databasesDirectory: string, uuids: readonly string[] = databaseUuids(databasesDirectory)): { readonly uuid: string; readonly branchId: string }[] {
   const found: { uuid: string; branchId: string }[] = [];
-  for (const uuid of databaseUuids(databasesDirectory)) {
-    for (const name of readdirSync(join(databasesDirectory, uuid))) {
+  for (const uuid of uuids) {
+    for (const name of namesIn(join(databasesDirectory, uuid))) {
       if (name.endsWith(".db-wal") && statSync(join(databasesDirectory, uuid, name)).size > 0) found.push({ uuid, branchId: name.slice(0, -".db-wal".length) });
     }
   }
@@ -116,6 +116,17 @@ export function removeUnused(databasesDirectory: string, uuid: string, open: Rea
   rmSync(aside, { recursive: true, force: true });
   const directories = [...(unused.length > 0 ? [directory] : []), ...(setAside > 0 ? [dirname(aside)] : [])];
   return { removed: unused.length + setAside, unshipped: unshipped.size, directories };
+}
+
+/** Every database of which this disk has anything, set aside or not. */
+export function foldersOf(databasesDirectory: string): string[] {
+  const uuids = new Set([...databaseUuids(databasesDirectory), ...namesIn(quarantineDirectory(databasesDirectory))]);
+  return [...uuids].filter((uuid) => countFiles(databasesDirectory, uuid) > 0);
+}
+
+/** How many files this disk has of the database, set aside or not. */
+export function countFiles(databasesDirectory: string, uuid: string): number {
+  return namesIn(databaseDirectory(databasesDirectory, uuid)).length + namesIn(databaseDirectory(quarantineDirectory(databasesDirectory), uuid)).length;
 }
 
 function namesIn(directory: string): string[] {

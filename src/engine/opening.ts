@@ -9,7 +9,7 @@ import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:f
 import { dirname, join } from "node:path";
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import type { World } from "../base/world.ts";
+import { sleep, type World } from "../base/world.ts";
 import type { Head } from "../format/head.ts";
 import type { Press } from "../format/press.ts";
 import { readState, stateRootPage, type DatabaseState } from "../model/schema.ts";
@@ -18,8 +18,10 @@ import { WalReader } from "../sqlite/wal-reader.ts";
 import { WalFile, type Disk } from "../sqlite/wal.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { BranchHead } from "./branch-head.ts";
+import { isNewer, type HeadPlaces } from "./head-places.ts";
 import { groupsBetween, planOf } from "./lines.ts";
 import { branchPath, createFile } from "./files.ts";
+import { RottenObject } from "./pool-objects.ts";
 import { isPatching, materialise, rollForward } from "./restore.ts";
 
 export interface OpeningParts {
@@ -29,11 +31,15 @@ export interface OpeningParts {
   readonly disk: Disk;
   readonly databasesDirectory: string;
   readonly nodeId: string;
+  /** Resolves when files may be made; true when what was read before is to be read anew (engine/copies). */
+  readonly registered: Promise<boolean>;
   /** The bytes of an empty database. */
   readonly empty: Uint8Array;
   /** Something an operator should know; never content. */
   readonly notice: (message: string) => void;
   readonly headLanded: (bytes: number) => void;
+  /** From which heads this thread has served. */
+  readonly places: HeadPlaces;
 }
 
 /** A branch's file, open, with what is known of its place in history. */
@@ -43,6 +49,8 @@ export interface Opened {
   readonly connection: Connection;
   readonly state: DatabaseState;
   readonly head: BranchHead;
+  /** The history that the head named when the file was opened. */
+  readonly historyId: string | undefined;
   /** Stands behind the last group that the head covers. */
   readonly log: WalReader;
   readonly statePage: number;
@@ -71,8 +79,9 @@ export type Standing =
 export function standingOf(head: Head, state: DatabaseState, nodeId: string): Standing {
   const { txid, tenure } = state;
   const index = head.tenures.findIndex(({ id }) => tenure !== undefined && Buffer.compare(id, tenure) === 0);
-  // Before its first claim a branch has no tenure: what a fork inherits is in the head's table.
-  if (index < 0) return tenure === undefined && txid === 0 && head.fromTxid === 0 ? (head.txid === 0 ? "current" : "behind") : "stale";
+  // Before its first claim a branch has no tenure: what a fork inherits is in the head's table. The empty file of another
+  // node, which may be of another build, is not the image that this line begins with.
+  if (index < 0) return tenure === undefined && txid === 0 && head.fromTxid === 0 && head.node === nodeId ? (head.txid === 0 ? "current" : "behind") : "stale";
   if (txid > head.tenures[index]!.lastTxid && txid > head.txid) return isOwn(head, state, nodeId) ? "ahead" : "orphaned";
   if (txid > head.tenures[index]!.lastTxid) return "orphaned";
   if (txid < head.fromTxid) return "stale";
@@ -106,14 +115,43 @@ export async function openBranch(parts: OpeningParts, uuid: string, branchId: st
   const logWasLeft = existsSync(`${path}-wal`);
   const opened = await openFile(parts, path, uuid, branchId, held, isListed);
   // A log that is lost was folded in by somebody else.
-  return { ...opened, slackUnknown: logWasLeft || opened.logIsLost };
+  return { ...opened, historyId: opened.head.now.history?.id, slackUnknown: logWasLeft || opened.logIsLost };
 }
 
-/** What opening the file tells; whether its slack is known only its folder could tell, before. */
-type Found = Omit<Opened, "slackUnknown">;
+/** What opening the file itself tells; whether its slack is known only its folder could tell, before. */
+type Found = Omit<Opened, "slackUnknown" | "historyId">;
 
 async function openFile(parts: OpeningParts, path: string, uuid: string, branchId: string, held: BranchHead | undefined, isListed: boolean): Promise<Found> {
-  const head = held ?? (await BranchHead.read({ store: parts.store, world: parts.world, nodeId: parts.nodeId, uuid, branchId, landed: parts.headLanded }));
+  let head = held ?? (await readHead(parts, uuid, branchId));
+  // Before the first file: its registration, and then a head that was read after it.
+  if (!existsSync(path) && (await parts.registered) && head.exists && !head.tenure) head = await readHead(parts, uuid, branchId);
+  for (let attempt = 1; ; attempt++) {
+    try {
+      const found = await openAt(parts, path, head, uuid, branchId, isListed);
+      parts.places.note(head.now);
+      return found;
+    } catch (error) {
+      // What an older head refers to may have been packed and collected since it was read.
+      if (held || !(error instanceof RottenObject) || attempt >= limits.headsTriedMax) throw error;
+      const newest = await readHead(parts, uuid, branchId);
+      if (!isNewer(newest.now, head.now)) throw error;
+      head = newest;
+    }
+  }
+}
+
+/** The newest head. One that is older than what was served from comes from a cache that lags, and is asked for again. */
+async function readHead(parts: OpeningParts, uuid: string, branchId: string): Promise<BranchHead> {
+  const { store, world, nodeId, headLanded, places } = parts;
+  for (let attempt = 1; ; attempt++) {
+    const head = await BranchHead.read({ store, world, nodeId, uuid, branchId, landed: headLanded });
+    if (!places.isPast(head.now)) return head;
+    if (attempt >= limits.pastHeadLooksMax) throw new StoreError("unavailable", "object storage gives an older head of the branch than it gave before");
+    await sleep(world, limits.pastHeadPauseMs);
+  }
+}
+
+async function openAt(parts: OpeningParts, path: string, head: BranchHead, uuid: string, branchId: string, isListed: boolean): Promise<Found> {
   if (!head.exists) return openUnwritten(parts, path, head, uuid, branchId, isListed);
   const found = existsSync(path) ? await openFound(parts, path, head, uuid, branchId) : undefined;
   if (found) return found;
@@ -138,7 +176,7 @@ async function openUnwritten(parts: OpeningParts, path: string, head: BranchHead
   }
 }
 
-/** The local file when it is of use; undefined when it was set aside or removed and must be restored. */
+/** The local file when it is of use; undefined when the state must be restored, whatever still lies there. */
 async function openFound(parts: OpeningParts, path: string, head: BranchHead, uuid: string, branchId: string): Promise<Found | undefined> {
   if (isPatching(path)) {
     removeFile(path);
@@ -160,8 +198,8 @@ async function openFound(parts: OpeningParts, path: string, head: BranchHead, uu
         await rollFileForward(parts, path, head.now, uuid, state.txid);
         return openedCurrent(parts, path, head, uuid, branchId);
       case "stale":
+        // It stays until the state that takes its place is there: object storage may fall silent meanwhile.
         connection.close();
-        removeFile(path);
         return undefined;
       case "orphaned":
         connection.close();
@@ -181,7 +219,8 @@ async function openFound(parts: OpeningParts, path: string, head: BranchHead, uu
 function isBroken(error: unknown): boolean {
   const code = (error as { code?: unknown } | null)?.code;
   if (typeof code === "string") return code.startsWith("SQLITE_CORRUPT") || code.startsWith("SQLITE_NOTADB") || code === "SQLITE_ERROR";
-  return error instanceof StoreError && error.kind === "corrupt";
+  // An object that is missing or rotten says nothing of the file, which stays as it is, or is known to be a mixture.
+  return error instanceof StoreError && error.kind === "corrupt" && !(error instanceof RottenObject);
 }
 
 function openConnection(path: string): Connection {
@@ -241,6 +280,7 @@ async function restoreFile(parts: OpeningParts, path: string, head: Head, uuid: 
   mkdirSync(dirname(path), { recursive: true });
   const temporary = `${path}.${parts.world.ulid()}.tmp`;
   await materialise({ store: parts.store, uuid, press: parts.press, disk: parts.disk }, plan, temporary);
+  removeFile(path);
   writeFileSync(restoredMarker(path), "");
   parts.world.crashPoint("restored");
   renameSync(temporary, path);

@@ -5,11 +5,12 @@ import type { RefusalData } from "../base/errors.ts";
 import type { SqlBatch } from "../model/sql.ts";
 import type { ReadKind, WriteKind } from "../model/commands.ts";
 import type { MemoryRetention } from "../model/memory-aging.ts";
-import type { ErasureBlockers, ErasureEvidence, ErasurePoint, ErasureTarget, Traces } from "../format/erasure-coupon.ts";
+import type { AwaitedCopies, ErasureBlockers, ErasureEvidence, ErasurePoint, ErasureTarget, Traces } from "../format/erasure-coupon.ts";
 import type { NamedCheckpoint } from "../format/refs.ts";
 import type { StoreLocation } from "../store/open-store.ts";
 import type { Consistency, TurnedAwayReason } from "./engine-port.ts";
 import type { LeaseSpan } from "./holdings.ts";
+import type { EngineMeasures } from "./measures.ts";
 
 /** An answer together with the state it speaks of. */
 export interface Answer<Value = unknown> {
@@ -35,6 +36,8 @@ export interface Target {
   readonly branch: string;
   /** What the database's policy says now; undefined when it has none, or the caller does not know. */
   readonly retention?: Retention | undefined;
+  /** The database's name, by which its policy is found when nobody calls; undefined when the caller does not know. */
+  readonly database?: string | undefined;
 }
 
 export type Work =
@@ -46,10 +49,14 @@ export type Work =
   | { readonly kind: "pin" }
   /** Ends a pin; answered once the state that the reader saw cannot be lost. */
   | { readonly kind: "unpin"; readonly token: number; readonly seenTxid: number }
+  /** Answered at once, whatever the thread holds. */
+  | { readonly kind: "ping" }
   /** Answered once object storage covers everything that is committed. */
   | { readonly kind: "sync" }
   /** A change of branches, checkpoints or history; `target.branch` is the branch it starts from. */
   | { readonly kind: "branch"; readonly act: BranchAct }
+  /** Removes what this node has of the database on its disk, and says so to the other nodes; answered with false while this node writes it. */
+  | { readonly kind: "purge-copies" }
   /** Closes every branch of the database and removes its files: it is deleted. Its objects are purged later. */
   | { readonly kind: "drop" }
   /** This node holds the database's lease, under this term. */
@@ -68,6 +75,8 @@ export type BranchAct =
   | { readonly act: "forget-checkpoint"; readonly name: string }
   /** Back to a checkpoint or a txid. */
   | { readonly act: "rewind"; readonly to: string }
+  /** Removes what is due of the branch of that id, and branches whose time is over; the branch may be gone by now. */
+  | { readonly act: "sweep"; readonly branchId: string }
   /** Hard-deletes the target on `target.branch`. Asked again with the same coupon it gives the same answer. */
   | { readonly act: "erase"; readonly couponId: string; readonly erase: ErasureTarget; readonly traceKey: Uint8Array }
   /** Takes what was erased out of everything that is stored of the database, and proves it. */
@@ -79,6 +88,8 @@ export interface ErasedCoupon {
   readonly memoryIds: readonly string[];
   readonly points: readonly ErasurePoint[];
   readonly traces: Traces;
+  /** The copies that were there when history had been cut for it, as a run before has found them. */
+  readonly awaiting?: AwaitedCopies | undefined;
   /** Whether its grace is over. One that is not due is only asked about: who holds its data as live content. */
   readonly isDue: boolean;
 }
@@ -95,6 +106,22 @@ export interface Expunged {
   readonly mayChangeSoon: boolean;
   /** How it was proven; present when `clean` names a coupon. */
   readonly evidence: ErasureEvidence | undefined;
+  /**
+   * For coupons that are due and not blocked, by their ids, where nodes have or had copies of the database. A coupon that
+   * is missing here waits for none, whatever was found before. The next run has to be told of what is awaited.
+   */
+  readonly copies?: Readonly<Record<string, CopiesFound>> | undefined;
+}
+
+/** What is known of a coupon's awaited copies. */
+export interface CopiesFound {
+  readonly awaiting: AwaitedCopies;
+  /** Those that hold the coupon up. */
+  readonly holding: AwaitedCopies["copies"];
+  /** Those that nodes have purged since, by their word; part of the coupon's evidence. */
+  readonly purged: ErasureEvidence["local"];
+  /** Nodes of which nothing will be heard any more. */
+  readonly unattested: readonly string[];
 }
 
 /** A branch as lists show it. */
@@ -120,6 +147,7 @@ export interface BranchResults {
   /** The answer's own txid is the erasure's. `found` is false when a memory or topic is unknown: then nothing was changed. */
   readonly erase: { readonly found: boolean; readonly memoryIds: readonly string[]; readonly traces: Traces } & Pick<ErasurePoint, "branchId" | "ancestors">;
   readonly expunge: Expunged;
+  readonly sweep: undefined;
 }
 
 /** A file that is held open, and the token that ends it. */
@@ -160,8 +188,12 @@ export type ToEngine =
   | { readonly kind: "calls"; readonly calls: readonly EngineCall[] }
   /** Until when this node's leases surely hold; undefined when they are lost, and every database with them. */
   | { readonly kind: "lease"; readonly until: LeaseSpan | undefined }
+  /** Whether other nodes follow the database: then it is shipped sooner, and they are told. */
+  | { readonly kind: "followed"; readonly uuid: string; readonly isFollowed: boolean }
   /** A newer head of one of the database's branches is said to have landed. */
   | { readonly kind: "hint"; readonly uuid: string }
+  /** Asks what the thread measures of itself. */
+  | { readonly kind: "measure"; readonly id: number }
   | { readonly kind: "close" };
 
 /** Engine thread to main. */
@@ -173,8 +205,9 @@ export type FromEngine =
   | { readonly kind: "event"; readonly level: "info" | "warn"; readonly message: string; readonly uuid: string }
   /** Another node's claim stands in a branch's head: whoever believes that this node holds the database is wrong. */
   | { readonly kind: "fenced"; readonly uuid: string; readonly term: number }
-  /** A head of a branch that this node writes has landed. */
+  /** A head of a branch that this node writes has landed, of a database that other nodes follow. */
   | { readonly kind: "shipped"; readonly uuid: string }
+  | { readonly kind: "measured"; readonly id: number; readonly measures: EngineMeasures }
   | { readonly kind: "closed"; readonly counters: EngineCounters };
 
 /** What an engine thread has done since it started. */
@@ -206,6 +239,8 @@ export interface EngineOptions {
   readonly store: StoreLocation;
   /** What this node writes into the heads it claims; stays with the data directory. */
   readonly nodeId: string;
+  /** The node's name, for people. */
+  readonly nodeName?: string | undefined;
   /** Whether there are other nodes: then a database is written only while its lease is held. */
   readonly coordinated: boolean;
   /** Whether page data is shipped to the store at all; off only to measure what shipping costs. */

@@ -3,29 +3,37 @@
  *
  * Always true: a file has at most one open handle here; a slot that opens or closes is waited for, never bypassed; a
  * poisoned handle is abandoned and rebuilt before anybody else gets it; a handle is closed only when object storage
- * covers it, except at the end. Must not know: what is asked of a database.
+ * covers it, except at the end. Must not know: what is asked of a database, which nodes hold which.
  */
 import { assert } from "../base/assert.ts";
-import { ServiceError } from "../base/errors.ts";
+import { ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { Recent } from "../base/recent.ts";
 import { sleep, type World } from "../base/world.ts";
 import { releaseFreedMemory } from "../sqlite/guard.ts";
 import { proveLog } from "../sqlite/wal.ts";
 import { Fenced, type BranchHead } from "./branch-head.ts";
-import type { Database, DatabaseEvents } from "./database.ts";
+import type { Catalogs } from "./catalogs.ts";
+import type { Database } from "./database.ts";
+import type { DatabaseEvents } from "./database-options.ts";
 import type { Dockyard } from "./dockyard.ts";
+import { TurnedAway } from "./engine-port.ts";
 import { codeOf } from "./failures.ts";
+import { branchesWithLogs } from "./files.ts";
 import type { EngineOptions, Target } from "./protocol.ts";
+import { isPatching } from "./restore.ts";
 
 export interface RegistryOptions {
-  readonly engine: Pick<EngineOptions, "hotHandlesMax" | "idleCloseMs">;
+  readonly engine: Pick<EngineOptions, "hotHandlesMax" | "idleCloseMs" | "databasesDirectory">;
   readonly world: World;
+  readonly catalogs: Catalogs;
   /** Makes open databases. */
   readonly dockyard: Dockyard;
   readonly events: Omit<DatabaseEvents, "poisoned" | "notice"> & {
     /** Something an operator should know; never content. */
     notice(level: "info" | "warn", message: string, uuid: string): void;
+    /** The handle is about to be closed in order: a last look at it is possible. */
+    closing(database: Database): void;
   };
 }
 
@@ -43,6 +51,8 @@ export class Registry {
   readonly #busy = new Map<string, Promise<void>>();
   /** Uuids of deleted databases; a uuid is never used again. */
   readonly #dropped = new Recent<string, true>(limits.droppedRememberedMax);
+  /** Databases whose files are being removed to be fetched anew; the promise ends when they may be opened again. */
+  readonly #purging = new Map<string, Promise<void>>();
   /** Files that are being opened: they count as open, or a burst would pass the cap. */
   #opening = 0;
   #closing = false;
@@ -58,6 +68,16 @@ export class Registry {
     this.#options = options;
   }
 
+  /** The catalogs by which names of branches are resolved. */
+  get catalogs(): Catalogs {
+    return this.#options.catalogs;
+  }
+
+  /** What is open of that name, whether or not its time is over; this is no use of it. */
+  peek(target: Target): Database | undefined {
+    return this.#open.get(keyOf(target));
+  }
+
   /** The open database, when it is open now: the fast path, which needs no promise. */
   current(target: Target): Database | undefined {
     const key = keyOf(target);
@@ -68,8 +88,11 @@ export class Registry {
     return database;
   }
 
-  /** The open database, opened or created when it is not. Refuses a deleted one, and whoever's time is over meanwhile. */
-  async use(target: Target, deadlineMs: number): Promise<Database> {
+  /**
+   * The open database, opened or created when it is not: at the newest head there is when it is to be a copy, else at the
+   * one that this thread has claimed, if it has. Refuses a deleted one, and whoever's time is over meanwhile.
+   */
+  async use(target: Target, deadlineMs: number, head?: "newest"): Promise<Database> {
     const key = keyOf(target);
     for (;;) {
       if (this.#ended) throw new ServiceError("unavailable", "the node is shutting down", { retryAfterSecs: 1 });
@@ -79,15 +102,95 @@ export class Registry {
       if (database) return database;
       const expired = this.#open.get(key);
       if (expired) await this.retire(target, expired.opened.branchId);
-      else await (this.#busy.get(key) ?? this.#occupy(key, () => this.#openBranch(key, target)));
+      else await (this.#purging.get(target.uuid) ?? this.#busy.get(key) ?? this.#occupy(key, () => this.#openBranch(key, target, head)));
     }
+  }
+
+  /**
+   * Closes the handle once nobody uses it and opens the branch at its newest head. Until then it is used on; when it has
+   * not become idle for `refreshPatienceMs`, those who come wait for the new one. Leaves alone what is not covered by
+   * object storage, and what is not to be exchanged any more. When object storage does not give the newer state, the old
+   * one is opened again.
+   */
+  async refresh(target: Target, database: Database, isStillWanted: () => boolean): Promise<void> {
+    const { world } = this.#options;
+    const key = keyOf(target);
+    const patientUntilMs = world.monotonicMs() + limits.refreshPatienceMs;
+    for (;;) {
+      // In a turn of its own, when everybody who was given the handle has used it.
+      await sleep(world, lookAgainMs);
+      if (this.#open.get(key) !== database || !database.settled || !isStillWanted()) return;
+      if (database.idle || world.monotonicMs() >= patientUntilMs) break;
+    }
+    this.#open.delete(key);
+    let hindrance: unknown;
+    await this.#occupy(key, async () => {
+      while (!database.idle && !database.poisoned) await sleep(world, lookAgainMs);
+      if (database.poisoned) return this.#abandon(database, target);
+      this.#shut(database);
+      // Its place among the open ones stays its own.
+      this.#opening++;
+      hindrance = await this.#reopen(key, target, database);
+    });
+    // Only now: those who waited have a handle all the same.
+    if (hindrance !== undefined) throw hindrance;
+  }
+
+  /**
+   * Closes what is open of the database and may be behind its heads, so that it is opened at the newest: this node is
+   * about to write it. Only what it has claimed stays; whether that is still the newest claim its head's next move tells.
+   */
+  async freshen(uuid: string): Promise<void> {
+    const { dockyard, catalogs } = this.#options;
+    dockyard.forgetHeads(uuid);
+    await catalogs.fresh(uuid);
+    for (const key of this.#ownOf(uuid)) {
+      if (!this.#open.get(key)?.claimed) await this.#close(key, async () => {});
+    }
+  }
+
+  /**
+   * Closes what this thread has claimed of the database: another node is to have it. Waits until `untilMs` for whoever it
+   * owes an answer, and for object storage to cover it. What does not come to that stays open; `isCovered` says whether
+   * object storage has all of it nevertheless. Gives the heads of what was closed.
+   */
+  async release(uuid: string, untilMs: number): Promise<{ readonly closed: readonly BranchHead[]; readonly isCovered: boolean }> {
+    const { world } = this.#options;
+    const closed: BranchHead[] = [];
+    // What opens just now may have a head that was claimed here.
+    const busy = this.#ownOf(uuid).flatMap((key) => this.#busy.get(key) ?? []);
+    await Promise.race([Promise.allSettled(busy), sleep(world, Math.max(0, untilMs - world.monotonicMs()))]);
+    for (;;) {
+      const left: Database[] = [];
+      for (const key of this.#ownOf(uuid)) {
+        const database = this.#open.get(key);
+        if (database?.idle && database.settled) {
+          this.#open.delete(key);
+          this.#shut(database);
+          closed.push(database.opened.head);
+        } else if (database && (database.opened.head.tenure || !database.settled)) {
+          left.push(database);
+        }
+      }
+      if (left.length === 0 || world.monotonicMs() >= untilMs) return { closed, isCovered: left.every(({ settled }) => settled) };
+      for (const database of left) database.hurry();
+      await sleep(world, lookAgainMs);
+    }
+  }
+
+  /** Removes this node's copies of the database, with what was set aside, as soon as nobody uses them: its next use fetches them anew. */
+  async purgeCopies(uuid: string): Promise<void> {
+    await this.#openLogs(uuid);
+    for (let purging = this.#purging.get(uuid); purging; purging = this.#purging.get(uuid)) await purging.catch(() => {});
+    const purging = this.#purge(uuid).finally(() => this.#purging.delete(uuid));
+    this.#purging.set(uuid, purging);
+    await purging;
   }
 
   /** Closes every branch of the database, after everyone it owes an answer has it, and removes its files. */
   async drop(uuid: string): Promise<void> {
     this.#dropped.set(uuid, true);
-    const own = [...this.#open.keys(), ...this.#busy.keys()].filter((key) => key.startsWith(`${uuid}/`));
-    for (const key of own) await this.#close(key, async () => {});
+    for (const key of this.#ownOf(uuid)) await this.#close(key, async () => {});
     await this.#options.dockyard.removeDatabase(uuid);
   }
 
@@ -113,13 +216,13 @@ export class Registry {
         const { value, afterwards } = await act(database);
         // Whoever came by the handle before it was taken asks for nothing that is not covered already.
         while (!database.idle) await sleep(this.#options.world, lookAgainMs);
-        database.close();
+        this.#shut(database);
         afterwards();
         outcome = { value };
       } catch (error) {
         outcome = { error };
         // A refusal has changed nothing. After anything else nobody knows what the head will come to say.
-        if (!(error instanceof ServiceError)) database.giveUp(error);
+        if (!(error instanceof ServiceError || error instanceof TurnedAway)) database.giveUp(error);
         if (database.poisoned) await this.#abandon(database, target);
         else this.#release(key, database);
       }
@@ -161,7 +264,7 @@ export class Registry {
       if (world.monotonicMs() - startedMs > limits.housekeepingBudgetMs) return true;
       if (!database.idle || !database.settled || database.lastUsedMs > startedMs - engine.idleCloseMs) continue;
       this.#open.delete(key);
-      database.close();
+      this.#shut(database);
       this.#closedSinceTrim++;
     }
     if (this.#closedSinceTrim >= limits.closedPerTrim) {
@@ -213,19 +316,75 @@ export class Registry {
     this.#open.set(key, database);
   }
 
-  async #openBranch(key: string, target: Target): Promise<void> {
-    const { dockyard, events } = this.#options;
+  async #openBranch(key: string, target: Target, head: "newest" | undefined): Promise<void> {
     await this.#reserveRoom();
+    await this.#openReserved(key, target, head);
+  }
+
+  /** Opens the branch in the place that was taken for it. */
+  async #openReserved(key: string, target: Target, head: BranchHead | "newest" | undefined): Promise<void> {
+    const { dockyard, events } = this.#options;
     try {
-      const database: Database = await dockyard.open(target, {
+      const bound = {
         ...events,
-        notice: (message) => events.notice("warn", message, target.uuid),
-        poisoned: (error) => this.#rebuild(key, target, database, error),
-      });
+        notice: (message: string) => events.notice("warn", message, target.uuid),
+        poisoned: (error: unknown) => this.#rebuild(key, target, database, error),
+      };
+      const database: Database = await dockyard.open(target, bound, head);
       this.opened++;
       this.#release(key, database);
     } finally {
       this.#opening--;
+    }
+  }
+
+  /** Opens the branch anew in the place of the closed handle; at the old state when the new one cannot be had. Gives what was in the way. */
+  async #reopen(key: string, target: Target, old: Database): Promise<unknown> {
+    try {
+      await this.#openReserved(key, target, "newest");
+      return undefined;
+    } catch (error) {
+      if (!(error instanceof StoreError) || isPatching(old.path)) throw error;
+      this.#opening++;
+      await this.#openReserved(key, target, old.opened.head);
+      return error;
+    }
+  }
+
+  /** Closes the handle, and remembers how far the branch was served. */
+  #shut(database: Database): void {
+    this.#options.dockyard.places.note(database.opened.head.now);
+    this.#options.events.closing(database);
+    database.close();
+  }
+
+  /** The keys of the database under which something is open, or is about to be. */
+  #ownOf(uuid: string): readonly string[] {
+    return [...this.#open.keys(), ...this.#busy.keys()].filter((key) => key.startsWith(`${uuid}/`));
+  }
+
+  /** What this node acknowledged and has not shipped is shipped first, if it still can be: it may be nowhere else. */
+  async #purge(uuid: string): Promise<void> {
+    const { world, dockyard } = this.#options;
+    const untilMs = world.monotonicMs() + limits.lastShipMs;
+    for (const key of this.#ownOf(uuid)) {
+      for (let database = this.#open.get(key); database && !database.settled; database = this.#open.get(key)) {
+        if (world.monotonicMs() > untilMs) throw new ServiceError("unavailable", "the copy holds what is not shipped yet; try again", { retryAfterSecs: 1 });
+        database.hurry();
+        await sleep(world, lookAgainMs);
+      }
+      await this.#close(key, async () => {});
+    }
+    await dockyard.removeDatabase(uuid);
+  }
+
+  /** Opens the database's branches whose logs hold something: their files may be all there is of it. */
+  async #openLogs(uuid: string): Promise<void> {
+    const { engine, catalogs, world } = this.#options;
+    const catalog = await catalogs.fresh(uuid);
+    for (const { branchId } of branchesWithLogs(engine.databasesDirectory, [uuid])) {
+      const branch = catalog?.branches.find(({ id }) => id === branchId)?.name;
+      if (branch !== undefined && catalog?.deletedAtMs === undefined) await this.use({ uuid, branch }, world.monotonicMs() + limits.lastShipMs, "newest");
     }
   }
 
@@ -249,7 +408,7 @@ export class Registry {
       const idle = this.#open.entries().find(([, database]) => database.idle && database.settled);
       if (idle) {
         this.#open.delete(idle[0]);
-        idle[1].close();
+        this.#shut(idle[1]);
         this.evicted++;
       } else {
         // The oldest is asked to become closable.
@@ -275,7 +434,7 @@ export class Registry {
       } else {
         this.#open.delete(key);
         if (database && !database.settled) this.#uncovered.add(database.opened.head);
-        database?.close();
+        if (database) this.#shut(database);
         return this.#occupy(key, then);
       }
     }
@@ -300,6 +459,7 @@ export class Registry {
 
   async #abandon(database: Database, target: Target): Promise<void> {
     const { world, events } = this.#options;
+    this.#options.dockyard.places.note(database.opened.head.now);
     while (database.inUse) await sleep(world, lookAgainMs);
     try {
       database.abandon();

@@ -14,8 +14,10 @@ import { closeSync, existsSync, ftruncateSync, openSync, readSync, renameSync, r
 import { dirname } from "node:path";
 import { assert } from "../base/assert.ts";
 import { StoreError } from "../base/errors.ts";
+import { limits } from "../base/limits.ts";
 import type { Head } from "../format/head.ts";
 import { lockPage, pageBytes } from "../format/pages.ts";
+import type { SegmentRef } from "../format/refs.ts";
 import { decodeFrame, framePages, type GroupIndex, type SegmentIndex } from "../format/segment.ts";
 import type { Plan } from "./lines.ts";
 import { fetchObject, fetchObjects, provenTail, type PageSource, type PoolObject, type SegmentBytes } from "./pool-objects.ts";
@@ -195,16 +197,26 @@ class WholeImage {
   }
 }
 
-/** Lays every group of the plan above `aboveTxid`, newest first, and the images if they are above it. */
-async function layPlan(file: PageFile, source: PageSource, plan: Plan, aboveTxid: number, { signal, progress }: RestoreOptions): Promise<void> {
-  const images = plan.images.filter(({ lastTxid }) => lastTxid > aboveTxid);
-  const deltas = plan.deltas.filter(({ lastTxid }) => lastTxid > aboveTxid);
-  const deltasAboveTxid = images[0]?.lastTxid ?? aboveTxid;
+type Objects = Iterable<PoolObject> | AsyncIterable<PoolObject>;
+
+/** What holds groups above `aboveTxid`, newest first, the images last. */
+function refsAbove({ images, deltas }: Plan, aboveTxid: number): readonly SegmentRef[] {
+  return [...deltas.toReversed(), ...images].filter(({ lastTxid }) => lastTxid > aboveTxid);
+}
+
+function bytesOf(refs: readonly SegmentRef[]): number {
+  return refs.reduce((sum, ref) => sum + ref.bytes, 0);
+}
+
+/** Lays every group of the plan above `aboveTxid`, newest first, and the images if they are above it. `objects` are those that hold them. */
+async function layPlan(file: PageFile, source: PageSource, plan: Plan, aboveTxid: number, objects: Objects, { signal, progress }: RestoreOptions): Promise<void> {
+  const refs = refsAbove(plan, aboveTxid);
+  const deltasAboveTxid = refs.find(({ kind }) => kind === "image")?.lastTxid ?? aboveTxid;
   for (const segment of plan.tail.toReversed()) await file.lay(provenTail(source.uuid, segment), deltasAboveTxid, plan.txid);
   const image = new WholeImage();
-  const bytesTotal = [...images, ...deltas].reduce((sum, ref) => sum + ref.bytes, 0);
+  const bytesTotal = bytesOf(refs);
   let bytes = 0;
-  for await (const object of fetchObjects(source, [...deltas.toReversed(), ...images])) {
+  for await (const object of objects) {
     signal?.throwIfAborted();
     const { kind, lastTxid } = object.ref;
     if (kind === "image") {
@@ -241,7 +253,7 @@ export async function materialise(source: PageSource, plan: Plan, path: string, 
     let pages: number;
     try {
       const file = new PageFile(descriptor, plan, source, options.signal);
-      await layPlan(file, source, plan, -1, options);
+      await layPlan(file, source, plan, -1, fetchObjects(source, refsAbove(plan, -1)), options);
       file.finish();
       requireDatabase(descriptor);
       await source.disk.fdatasync(descriptor, temporary);
@@ -271,19 +283,22 @@ export function isPatching(path: string): boolean {
 /**
  * Brings a closed database file without a log from the state `fromTxid`, which it is proven to have and which lies on
  * the plan's line (`fromTxid` is not below `plan.fromTxid`), to the plan's state, and syncs it. Fetches only what holds
- * newer groups. After a failure the file is as it was, or a mixture: then `isPatching` stays true.
+ * newer groups. After a failure the file is as it was, or a mixture: then `isPatching` stays true. Unless there is much
+ * to fetch, all of it is there before the file is touched: a store that falls silent then leaves the file whole.
  */
 export async function rollForward(source: PageSource, plan: Plan, fromTxid: number, path: string, options: RestoreOptions = {}): Promise<void> {
   assert(fromTxid >= plan.fromTxid && fromTxid <= plan.txid, "a file is rolled forward along its own line");
   assert(!isPatching(path), "a mixture is not rolled forward");
   if (fromTxid === plan.txid) return;
+  const refs = refsAbove(plan, fromTxid);
+  const objects = bytesOf(refs) <= limits.rollBytesHeldMax ? await allOf(fetchObjects(source, refs)) : fetchObjects(source, refs);
   const marker = markerOf(path);
   const descriptor = openSync(path, "r+");
   const file = new PageFile(descriptor, plan, source, options.signal);
   try {
     closeSync(openSync(marker, "w", 0o600));
     await source.disk.syncDirectory(dirname(path));
-    await layPlan(file, source, plan, fromTxid, options);
+    await layPlan(file, source, plan, fromTxid, objects, options);
     file.reachDownTo(fromTxid);
     file.finish();
     requireDatabase(descriptor);
@@ -296,6 +311,12 @@ export async function rollForward(source: PageSource, plan: Plan, fromTxid: numb
   } finally {
     closeSync(descriptor);
   }
+}
+
+async function allOf(objects: AsyncIterable<PoolObject>): Promise<readonly PoolObject[]> {
+  const all: PoolObject[] = [];
+  for await (const object of objects) all.push(object);
+  return all;
 }
 
 /** Commit time of the plan's state and size of its database, from the head if it is the head's, else from the object that holds it. */

@@ -12,14 +12,22 @@ export class Retentions {
   readonly #nodePitrMs: number;
   /** By uuid. */
   readonly #held = new Recent<string, Retention>(limits.retentionsHeldMax);
+  /** Names of databases, by uuid. */
+  readonly #names = new Recent<string, string>(limits.retentionsHeldMax);
 
   constructor(nodePitrMs: number) {
     this.#nodePitrMs = nodePitrMs;
   }
 
   /** Takes in what a call says of its database. */
-  note({ uuid, retention }: Target): void {
+  note({ uuid, retention, database }: Target): void {
     if (retention) this.#held.set(uuid, retention);
+    if (database !== undefined) this.#names.set(uuid, database);
+  }
+
+  /** The name under which the database was called last. */
+  nameOf(uuid: string): string | undefined {
+    return this.#names.peek(uuid);
   }
 
   of(uuid: string): Retention | undefined {

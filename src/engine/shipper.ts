@@ -40,6 +40,8 @@ export interface ShipperOptions {
   readonly log: WalReader;
   /** The page that holds the state row. */
   readonly statePage: number;
+  /** How long a group may wait when nobody hurries. */
+  readonly intervalMs: () => number;
   readonly events: {
     /** A head has landed: the line may want packing or a new base. */
     published(): void;
@@ -155,14 +157,14 @@ export class Shipper {
 
   #due(): boolean {
     if (this.#hurryTo > this.shipped.level || this.#unshippedBytes >= limits.shipLogBytes || this.#batch !== undefined) return true;
-    return this.unshippedMs >= limits.shipIntervalMs;
+    return this.unshippedMs >= this.#options.intervalMs();
   }
 
   #consider(): void {
     if (this.#running || this.#closed || this.#syncedTxid <= this.shipped.level) return;
     if (this.#failures > 0 && this.#cancelTimer) return;
     if (this.#due()) return void this.#run();
-    this.#cancelTimer ??= this.#parts.world.after(Math.max(1, limits.shipIntervalMs - this.unshippedMs), () => {
+    this.#cancelTimer ??= this.#parts.world.after(Math.max(1, this.#options.intervalMs() - this.unshippedMs), () => {
       this.#cancelTimer = undefined;
       this.#consider();
     });

@@ -27,11 +27,11 @@ export interface TenureParts {
   readonly bytesPut: (bytes: number) => void;
 }
 
-/** Claims the branch for this node. The claim has landed when this resolves. */
-export async function takeTenure(parts: TenureParts, opened: Opened): Promise<Tenure> {
+/** Claims the branch for this node, under its lease's term. The claim has landed when this resolves. */
+export async function takeTenure(parts: TenureParts, opened: Opened, term: number): Promise<Tenure> {
   const { head, uuid, state, connection } = opened;
   const first = head.exists ? {} : await firstState(parts, opened);
-  const tenure = await head.claim(state.txid, opened.knowsAll, first);
+  const tenure = await head.claim(state.txid, opened.knowsAll, first, term);
   await parts.catalogs.ensure(uuid);
   forgetRestored(connection.path);
   parts.world.crashPoint("claimed");

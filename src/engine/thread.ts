@@ -6,10 +6,12 @@ import { assert } from "../base/assert.ts";
 import { realWorld } from "../base/world.ts";
 import { threadedPress } from "../format/press.ts";
 import { kernelFault, kernelName } from "../model/vector-kernel.ts";
+import { MeasuredStore } from "../store/measured-store.ts";
 import { openStore } from "../store/open-store.ts";
 import { indexBuilder } from "./ann-builder.ts";
 import { Engine } from "./engine.ts";
 import { loneSyncDisk } from "./lone-sync.ts";
+import { ThreadProbe } from "./measures.ts";
 import type { EngineOptions, FromEngine, ToEngine } from "./protocol.ts";
 
 assert(parentPort, "this file is the entry of a worker thread");
@@ -24,11 +26,12 @@ const world = realWorld();
 const send = (message: FromEngine): void => port.postMessage(message);
 const notice = (level: "info" | "warn", message: string): void => send({ kind: "event", level, message, uuid: "" });
 notice(kernelFault === undefined ? "info" : "warn", `vector kernel: ${kernelName}`);
-const store = await openStore(options.store, world);
+const store = new MeasuredStore(await openStore(options.store, world), world);
+const probe = new ThreadProbe(world, store);
 const engine: Engine = new Engine({
   options,
   world,
-  disk: loneSyncDisk(world, () => engine.alone),
+  disk: probe.disk(loneSyncDisk(world, () => engine.alone)),
   store,
   press: threadedPress,
   indexBuilder: indexBuilder(options.scratchDirectory, world, (message) => notice("warn", message)),
@@ -37,13 +40,17 @@ const engine: Engine = new Engine({
 
 port.on("message", (message: ToEngine) => {
   switch (message.kind) {
-    case "calls":
-      return engine.receive(message.calls);
+    case "measure":
+      return send({ kind: "measured", id: message.id, measures: probe.measures(engine.state) });
     case "close":
       void engine.close().then(() => {
         clearScratch();
+        probe.stop();
         send({ kind: "closed", counters: engine.counters });
         port.close();
       });
+      return;
+    default:
+      return engine.hear(message);
   }
 });

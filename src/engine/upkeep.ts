@@ -34,6 +34,9 @@ export class Upkeep {
   /** Objects that were found rotten or missing: nothing is made of them, and what lies beside them is kept short without them. */
   readonly #rotten = new Set<string>();
   #closing = false;
+  /** Jobs of each kind that were done. */
+  packs = 0;
+  rebases = 0;
 
   constructor(options: UpkeepOptions) {
     this.#options = options;
@@ -122,6 +125,7 @@ export class Upkeep {
         const refs = packed(now.refs, inputs, made);
         return refs && { refs };
       });
+      this.packs++;
     } finally {
       head.endUpload(id);
     }
@@ -154,6 +158,7 @@ export class Upkeep {
           },
         };
       });
+      this.rebases++;
     } finally {
       for (const id of ids) head.endUpload(id);
     }

@@ -1,16 +1,20 @@
 /**
- * This node's right to write one open branch: the claim, what it has reserved, and how far it may run ahead.
+ * This node's right to write one open branch: the lease, the claim, what it has reserved, and how far it may run ahead.
  *
- * Always true: nothing is committed before the claim has landed in the branch's head, nor beyond the transaction ids
- * that the claim has reserved there. Without a shipper (shipping is off) everything is allowed and nothing is durable.
+ * Always true: nothing is committed while the database's lease is not held, before the claim has landed in the branch's
+ * head, nor beyond the transaction ids that the claim has reserved there. Without a shipper (shipping is off) everything
+ * is allowed and nothing is durable.
  */
 import { invalid, ServiceError } from "../base/errors.ts";
 import type { Tenure } from "../format/head.ts";
 import type { BranchHead } from "./branch-head.ts";
+import type { Holdings } from "./holdings.ts";
+import { notShipping } from "./refusals.ts";
 import type { Shipper } from "./shipper.ts";
 
 export interface WritershipOptions {
   readonly head: BranchHead;
+  readonly holdings: Holdings;
   /** Undefined when nothing is shipped. */
   readonly shipper: Shipper | undefined;
   /** Makes this node the branch's writer, durably. */
@@ -23,8 +27,14 @@ export interface WritershipOptions {
   readonly unshippedBytesMax: number;
 }
 
-export function notShipping(): ServiceError {
-  return new ServiceError("unavailable", "this node ships nothing to object storage", { retryAfterSecs: 60 });
+/** What waits in one open database. */
+export interface Backlog {
+  /** Writes that wait for their turn. */
+  readonly writes: number;
+  /** Transactions that object storage does not cover yet, their bytes of log, and the age of the oldest. */
+  readonly txids: number;
+  readonly bytes: number;
+  readonly ms: number;
 }
 
 export class Writership {
@@ -57,6 +67,30 @@ export class Writership {
     return this.#claiming;
   }
 
+  /** Whether this node holds the database: without that it begins no write. */
+  get isHeld(): boolean {
+    return this.#term !== undefined;
+  }
+
+  /** Whether other nodes may hold the database at other times. */
+  get isShared(): boolean {
+    return this.#term !== 0;
+  }
+
+  get #term(): number | undefined {
+    return this.#options.holdings.termOf(this.#options.head.now.uuid);
+  }
+
+  /**
+   * Whether no other node can have a newer state than this one: only then is the local disk enough for an answer. A
+   * branch that is not claimed may just be getting the last head of whoever wrote it before.
+   */
+  get isSole(): boolean {
+    const { holdings, head } = this.#options;
+    if (!this.isShared) return true;
+    return this.isHeld && holdings.isLive && this.#tenure !== undefined && !head.fenced;
+  }
+
   /** Whether the next transaction id is within what the head has reserved; if not, the next head will reserve more. */
   get reserved(): boolean {
     const { shipper, head } = this.#options;
@@ -68,6 +102,12 @@ export class Writership {
   /** Whether object storage covers everything up to here. */
   covers(txid: number): boolean {
     return this.#options.shipper === undefined || this.#options.head.now.txid >= txid;
+  }
+
+  /** What waits, when so many writes wait for their turn and this was committed last. */
+  backlog(writes: number, committedTxid: number): Backlog {
+    const { shipper, head } = this.#options;
+    return { writes, txids: shipper ? Math.max(0, committedTxid - head.now.txid) : 0, bytes: shipper?.unshippedBytes ?? 0, ms: shipper?.unshippedMs ?? 0 };
   }
 
   /** Why no more may be committed now: too much is not shipped yet, or the reserved ids are used up and no more can be had. */

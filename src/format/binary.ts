@@ -13,6 +13,11 @@ import { StoreError } from "../base/errors.ts";
 const initialBytes = 256;
 const uuidPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
+/** Whether the text is a lower-case UUID. */
+export function isUuid(text: string): boolean {
+  return uuidPattern.test(text);
+}
+
 /** Writes values one after the other into a buffer that grows. */
 export class ByteWriter {
   #buffer = Buffer.alloc(initialBytes);
@@ -70,7 +75,7 @@ export class ByteWriter {
 
   /** A lower-case UUID, in 16 bytes. */
   uuid(uuid: string): void {
-    assert(uuidPattern.test(uuid), "a lower-case UUID");
+    assert(isUuid(uuid), "a lower-case UUID");
     this.fixed(Buffer.from(uuid.replaceAll("-", ""), "hex"), 16);
   }
 

@@ -6,7 +6,7 @@
  *
  * | member        | type    | meaning                                                                            |
  * |---------------|---------|------------------------------------------------------------------------------------|
- * | v             | integer | format version, 1                                                                  |
+ * | v             | integer | format version: 2 where `awaiting` is present, else 1                              |
  * | nonce         | string  | 32 hex digits of chance: no two puts write the same bytes                          |
  * | id, uuid      | string  | the erasure, and the database that it is of                                        |
  * | database, branch | string | names of what it was asked for on, as they were then                             |
@@ -17,6 +17,7 @@
  * | points        | array   | `{branch, branch_id, txid, ancestors}`: where it was erased; `ancestors`, if it came from others: `{branch_id, fork_txid}`, nearest first |
  * | blocked_by    | object  | `{checkpoints, branches}`; on blocked coupons only                                 |
  * | waiting_for   | string  | why it is not further; never on completed ones                                     |
+ * | awaiting      | object  | `{branches, copies}`: copies of nodes that were there when history had been cut, and the branches that were cut; on some pending ones |
  * | traces        | object  | `{key, windows, windows_total}`, bytes as base64; on pending and blocked ones, and maybe on begun ones |
  * | completed_at, receipt | integer, object | on completed ones only                                             |
  *
@@ -29,7 +30,7 @@ import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { isTargetFields, readReceipt, targetFields, type ErasureReceipt, type TargetFields } from "./erasure-receipt.ts";
 import { isCount, isObject, isText, isTimeMs, listOf, matching, maybe, oneOf, shapeOf } from "./json-shape.ts";
-import { isBranchId, isErasureId, isMemoryId } from "./object-keys.ts";
+import { isBranchId, isErasureId, isMemoryId, isNodeId, isUlid } from "./object-keys.ts";
 import { hashOf } from "./seal.ts";
 
 /** What is to be erased: exactly one of the three. */
@@ -48,6 +49,16 @@ export interface Traces {
   readonly windows: Uint8Array;
   /** Windows that the erased data had; more than are kept when there were too many. */
   readonly windowsTotal: number;
+}
+
+/**
+ * The copies on the disks of nodes that may hold what was erased: those that were there when all of history had been cut.
+ * What is copied later is copied from what is left, unless a branch comes to be that was not looked at.
+ */
+export interface AwaitedCopies {
+  /** Ids of the branches that had been cut. */
+  readonly branches: readonly string[];
+  readonly copies: readonly { readonly node: string; readonly copy: string }[];
 }
 
 /** Where the target was erased, and by which transaction. */
@@ -94,6 +105,8 @@ export interface ErasureEvidence {
   readonly store: { readonly versioned: boolean; readonly versions_removed: number; readonly uploads_aborted: number };
   /** Copies on the disks of nodes. */
   readonly local: readonly { readonly node: string; readonly files_scrubbed: number; readonly files_removed: number }[];
+  /** Nodes that may have had a copy and never came back to say that it is gone: an operator has declared them and their disks destroyed. */
+  readonly unattested?: readonly string[] | undefined;
 }
 
 /**
@@ -124,6 +137,8 @@ export interface ErasureCoupon {
   readonly blockedBy?: ErasureBlockers | undefined;
   /** In words, why it is not further; never on completed coupons. */
   readonly waitingFor?: string | undefined;
+  /** On some pending coupons only. */
+  readonly awaiting?: AwaitedCopies | undefined;
   /** On pending and blocked coupons, and maybe on begun ones; destroyed on completion. */
   readonly traces?: Traces | undefined;
   /** On completed coupons only, as is `receipt`. */
@@ -131,7 +146,8 @@ export interface ErasureCoupon {
   readonly receipt?: ErasureReceipt | undefined;
 }
 
-const formatVersion = 1;
+const plainVersion = 1;
+const awaitingVersion = 2;
 const nonceBytes = 16;
 const traceKeyBytes = 32;
 const sumDigits = 32;
@@ -144,9 +160,11 @@ const isNames = listOf(isText, limits.erasureBlockersMax);
 
 /** The members that every coupon has, and those that some have. */
 const isId = (value: unknown): boolean => isText(value) && isBranchId(value);
+const isNode = (value: unknown): boolean => isText(value) && isNodeId(value);
+const isCopy = (value: unknown): boolean => isText(value) && isUlid(value);
 
 const isRecord = shapeOf({
-  v: oneOf(formatVersion),
+  v: oneOf(plainVersion, awaitingVersion),
   nonce: matching(/^[0-9a-f]{32}$/),
   id: isErasureId,
   uuid: matching(/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/),
@@ -160,6 +178,7 @@ const isRecord = shapeOf({
   points: listOf(shapeOf({ branch: isText, branch_id: isId, txid: isCount, ancestors: maybe(listOf(shapeOf({ branch_id: isId, fork_txid: isCount }), limits.branchesMax)) }), limits.branchesMax),
   blocked_by: maybe(shapeOf({ checkpoints: isNames, branches: isNames })),
   waiting_for: maybe(isText),
+  awaiting: maybe(shapeOf({ branches: listOf(isId, limits.branchesMax), copies: listOf(shapeOf({ node: isNode, copy: isCopy }), limits.copiesMax) })),
   traces: maybe(shapeOf({ key: isBase64, windows: isBase64, windows_total: isCount })),
   completed_at: maybe(isTimeMs),
   receipt: maybe((receipt) => readReceipt(receipt) !== undefined),
@@ -174,7 +193,7 @@ interface PointRecord {
 
 /** What isRecord takes. */
 interface CouponRecord {
-  readonly v: 1;
+  readonly v: 1 | 2;
   readonly nonce: string;
   readonly id: string;
   readonly uuid: string;
@@ -188,16 +207,18 @@ interface CouponRecord {
   readonly points: readonly PointRecord[];
   readonly blocked_by?: ErasureBlockers | undefined;
   readonly waiting_for?: string | undefined;
+  readonly awaiting?: AwaitedCopies | undefined;
   readonly traces?: { readonly key: string; readonly windows: string; readonly windows_total: number } | undefined;
   readonly completed_at?: number | undefined;
   readonly receipt?: ErasureReceipt | undefined;
 }
 
 /** Whether the coupon has what its status asks for, and nothing that it forbids. */
-function fitsStatus({ status, memoryIds, points, blockedBy, waitingFor, traces, completedAtMs, receipt, id, uuid }: ErasureCoupon): boolean {
+function fitsStatus({ status, memoryIds, points, blockedBy, waitingFor, awaiting, traces, completedAtMs, receipt, id, uuid }: ErasureCoupon): boolean {
   const isCompleted = status === "completed";
   if ((completedAtMs !== undefined) !== isCompleted || (receipt !== undefined) !== isCompleted) return false;
   if ((blockedBy !== undefined) !== (status === "blocked")) return false;
+  if (awaiting !== undefined && status !== "pending") return false;
   if (traces !== undefined && (isCompleted || traces.key.length !== traceKeyBytes)) return false;
   if (isCompleted) return waitingFor === undefined && receipt?.payload.erasure_id === id && receipt.payload.uuid === uuid;
   if (status === "begun") return memoryIds.length === 0 && points.length === 0;
@@ -206,10 +227,11 @@ function fitsStatus({ status, memoryIds, points, blockedBy, waitingFor, traces, 
 
 /** The object of a coupon. Every put has a nonce of its own, 16 random bytes. */
 export function encodeCoupon(coupon: ErasureCoupon, nonce: Uint8Array): Uint8Array {
-  const { id, uuid, database, branch, status, blockedBy, traces } = coupon;
+  const { id, uuid, database, branch, status, blockedBy, awaiting, traces } = coupon;
   assert(nonce.length === nonceBytes, "a nonce has 16 bytes");
   const record: CouponRecord = {
-    v: formatVersion,
+    // A program that does not know of copies must not carry on an erasure that waits for some.
+    v: awaiting ? awaitingVersion : plainVersion,
     nonce: Buffer.from(nonce).toString("hex"),
     id,
     uuid,
@@ -223,6 +245,7 @@ export function encodeCoupon(coupon: ErasureCoupon, nonce: Uint8Array): Uint8Arr
     points: coupon.points.map((point) => ({ branch: point.branch, branch_id: point.branchId, txid: point.txid, ancestors: point.ancestors?.map((one) => ({ branch_id: one.branchId, fork_txid: one.forkTxid })) })),
     blocked_by: blockedBy && { checkpoints: blockedBy.checkpoints.slice(0, limits.erasureBlockersMax), branches: blockedBy.branches.slice(0, limits.erasureBlockersMax) },
     waiting_for: coupon.waitingFor,
+    awaiting,
     traces: traces && { key: base64Of(traces.key), windows: base64Of(traces.windows), windows_total: traces.windowsTotal },
     completed_at: coupon.completedAtMs,
     receipt: coupon.receipt,
@@ -237,9 +260,9 @@ export function encodeCoupon(coupon: ErasureCoupon, nonce: Uint8Array): Uint8Arr
 /** Throws StoreError("corrupt") for anything but a coupon of a version that we know: never "no such erasure". */
 export function decodeCoupon(bytes: Uint8Array): ErasureCoupon {
   const value = jsonOf(bytes);
-  if (isObject(value) && value["v"] !== formatVersion) throw new StoreError("corrupt", "a coupon has a format version that this program does not read");
+  if (isObject(value) && value["v"] !== plainVersion && value["v"] !== awaitingVersion) throw new StoreError("corrupt", "a coupon has a format version that this program does not read");
   const coupon = isRecord(value) ? couponOf(value as unknown as CouponRecord) : undefined;
-  if (!coupon || !fitsStatus(coupon)) throw new StoreError("corrupt", "a coupon has a form that no coupon has");
+  if (!coupon || !fitsStatus(coupon) || (coupon.awaiting !== undefined) !== ((value as { v?: unknown }).v === awaitingVersion)) throw new StoreError("corrupt", "a coupon has a form that no coupon has");
   return coupon;
 }
 
@@ -269,6 +292,7 @@ function couponOf(record: CouponRecord): ErasureCoupon {
     points: record.points.map((point) => ({ branch: point.branch, branchId: point.branch_id, txid: point.txid, ancestors: point.ancestors?.map((one) => ({ branchId: one.branch_id, forkTxid: one.fork_txid })) })),
     blockedBy: record.blocked_by,
     waitingFor: record.waiting_for,
+    ...(record.awaiting && { awaiting: record.awaiting }),
     traces: traces && { key: bytesOfBase64(traces.key), windows: bytesOfBase64(traces.windows), windowsTotal: traces.windows_total },
     completedAtMs: record.completed_at,
     receipt: record.receipt,

@@ -2,12 +2,12 @@
  * The receipt of an erasure: what the holder of a signing key says was erased, and how it was proven.
  *
  * `{payload, alg: "EdDSA", kid, sig}`; `sig` is the base64url of an Ed25519 signature over the text
- * `palimpsest-erasure-receipt-v1`, a NUL and the canonical JSON (RFC 8785) of the payload. The text before keeps a
- * signature from meaning anything else.
+ * `palimpsest-erasure-receipt-v1` (or `-v2`, after the payload's version), a NUL and the canonical JSON (RFC 8785) of the
+ * payload. The text before keeps a signature from meaning anything else.
  *
  * | member       | type    | meaning                                                                              |
  * |--------------|---------|--------------------------------------------------------------------------------------|
- * | v            | integer | version of the payload, 1                                                            |
+ * | v            | integer | version of the payload: 2 where the evidence has `unattested`, else 1                |
  * | db, uuid     | string  | the database: its name when the erasure was asked for, and its identity              |
  * | erasure_id   | string  | the coupon                                                                           |
  * | target       | object  | what was asked for, in the names of the wire                                         |
@@ -36,7 +36,7 @@ export type TargetFields =
 
 /** What is signed, in the names of the wire. */
 export interface ReceiptPayload {
-  readonly v: 1;
+  readonly v: 1 | 2;
   /** The database's name when the erasure was asked for. */
   readonly db: string;
   readonly uuid: string;
@@ -65,7 +65,7 @@ export interface ErasureReceipt {
   readonly sig: string;
 }
 
-const domain = "palimpsest-erasure-receipt-v1";
+const domains = { 1: "palimpsest-erasure-receipt-v1", 2: "palimpsest-erasure-receipt-v2" } as const;
 const method = "palimpsest-erasure-1";
 
 /** Said in every receipt: a proof whose bounds are not stated is taken for more than it is. */
@@ -99,7 +99,8 @@ export function erasedTxids(points: readonly ErasurePoint[]): Readonly<Record<st
 /** What a receipt says of a coupon that is complete now. */
 export function receiptPayload(coupon: ErasureCoupon, completedAtMs: number, evidence: ErasureEvidence): ReceiptPayload {
   return {
-    v: 1,
+    // Who does not know of nodes that never came back must not take the receipt for one in which every node has spoken.
+    v: evidence.unattested ? 2 : 1,
     db: coupon.database,
     uuid: coupon.uuid,
     erasure_id: coupon.id,
@@ -116,7 +117,7 @@ export function receiptPayload(coupon: ErasureCoupon, completedAtMs: number, evi
 
 /** What is signed. */
 export function signedBytes(payload: ReceiptPayload): Uint8Array {
-  return bytesOf(`${domain}\0${canonicalJson(payload)}`);
+  return bytesOf(`${domains[payload.v]}\0${canonicalJson(payload)}`);
 }
 
 const isMemory = shapeOf({ memory_id: isText });
@@ -126,7 +127,7 @@ const isSession = shapeOf({ session_id: isText, turns: oneOf(true, false) });
 /** Whether the value is a target in the names of the wire. */
 export const isTargetFields: Check = (value) => isMemory(value) || isTopic(value) || isSession(value);
 
-const isEvidence = shapeOf({
+const evidenceChecks = {
   objects: shapeOf({ listed: isCount, live: isCount, scanned: isCount, bytes: isCount }),
   heads_checked: isCount,
   catalogs_checked: isCount,
@@ -136,10 +137,9 @@ const isEvidence = shapeOf({
   oldest_restorable_txid: mapOf(isCount, limits.branchesMax),
   store: shapeOf({ versioned: oneOf(true, false), versions_removed: isCount, uploads_aborted: isCount }),
   local: listOf(shapeOf({ node: isText, files_scrubbed: isCount, files_removed: isCount }), limits.erasureEvidenceEntriesMax),
-});
+};
 
-const isPayload = shapeOf({
-  v: oneOf(1),
+const payloadChecks = {
   db: isText,
   uuid: isText,
   erasure_id: isErasureId,
@@ -149,9 +149,12 @@ const isPayload = shapeOf({
   requested_at: isTimeMs,
   completed_at: isTimeMs,
   method: isText,
-  evidence: isEvidence,
   limits: listOf(isText, limits.erasureEvidenceEntriesMax),
-});
+};
+
+const isPlain = shapeOf({ ...payloadChecks, v: oneOf(1), evidence: shapeOf(evidenceChecks) });
+const isUnattested = shapeOf({ ...payloadChecks, v: oneOf(2), evidence: shapeOf({ ...evidenceChecks, unattested: listOf(isText, limits.erasureEvidenceEntriesMax) }) });
+const isPayload: Check = (value) => isPlain(value) || isUnattested(value);
 
 const isReceipt = shapeOf({ payload: isPayload, alg: oneOf("EdDSA"), kid: isText, sig: matching(/^[A-Za-z0-9_-]{86}$/) });
 

@@ -16,6 +16,10 @@
  * | `audit/<ns>/<day>/<id>`  | events of a namespace, one flush of one node        | format/audit-event    |
  * | `erasures/<uuid>/<id>`   | the coupon of an erasure                            | format/erasure-coupon |
  * | `erasing/<uuid>/<id>`    | an erasure that is not complete                     | control/erasure-coupons |
+ * | `copies/<uuid>/<node>/<copy>` | a node's local copy of a database              | format/copy-record    |
+ * | `orders/<node>/<uuid>/<copy>` | the order to purge a copy                      | control/copy-records  |
+ * | `forgotten/<node>`       | a node that never comes back                        | control/copy-records  |
+ * | `due/<hour>/<uuid>/<branch>` | a branch with something that has expired by then | control/due-index    |
  *
  * Always true: the objects of `seg/` and `hist/` never change; their id says who wrote them, and no id is given twice.
  */
@@ -130,6 +134,15 @@ export function erasureMarkerKey(uuid: string, id: string): string {
   return `${erasureMarkerPrefix(uuid)}${id}`;
 }
 
+/** The folder of all copies that nodes have of databases. */
+export const copyPrefix = "copies/";
+
+/** The folder of nodes that never come back. */
+export const forgottenPrefix = "forgotten/";
+
+/** The folder of what is due. */
+export const duePrefix = "due/";
+
 const ulid = "[0-7][0-9A-HJKMNP-TV-Z]{25}";
 const ulidPattern = new RegExp(`^${ulid}$`);
 const poolIdPattern = new RegExp(`^(${mainBranch}|${ulid})-(0|[1-9][0-9]{0,15})-(${ulid})$`);
@@ -155,6 +168,94 @@ function ulidTime(atMs: number): string {
 /** Whether the text is a ULID. */
 export function isUlid(text: string): boolean {
   return ulidPattern.test(text);
+}
+
+const uuidText = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}";
+const nodeText = "[A-Za-z0-9_-]{1,64}";
+const nodePattern = new RegExp(`^${nodeText}$`);
+const copyKeyPattern = new RegExp(`^${copyPrefix}(${uuidText})/(${nodeText})/(${ulid})$`);
+const orderKeyPattern = new RegExp(`^orders/(${nodeText})/(${uuidText})/(${ulid})$`);
+const dueKeyPattern = new RegExp(`^${duePrefix}(\\d{10})/(${uuidText})/(${mainBranch}|${ulid})$`);
+const hourMs = 3_600_000;
+
+/** Whether the text can be a node's identity. */
+export function isNodeId(text: string): boolean {
+  return nodePattern.test(text);
+}
+
+/** Which local copy of which database: a node that purges its copy and makes another gives it another id. */
+export interface CopyPlace {
+  readonly uuid: string;
+  /** The node's identity. */
+  readonly node: string;
+  /** A ULID. */
+  readonly copy: string;
+}
+
+/** The copies of a database on all nodes, or on one. */
+export function copiesPrefix(uuid: string, node?: string): string {
+  return node === undefined ? `${copyPrefix}${uuid}/` : `${copyPrefix}${uuid}/${node}/`;
+}
+
+/** A node's copy of a database. */
+export function copyKey({ uuid, node, copy }: CopyPlace): string {
+  assert(isNodeId(node), "a node's identity is safe in a key");
+  return `${copiesPrefix(uuid, node)}${copy}`;
+}
+
+/** Whose copy the key is of, or undefined for a foreign object. */
+export function parseCopyKey(key: string): CopyPlace | undefined {
+  const [, uuid, node, copy] = copyKeyPattern.exec(key) ?? [];
+  return uuid === undefined || node === undefined || copy === undefined ? undefined : { uuid, node, copy };
+}
+
+/** The copies that a node is to purge. */
+export function copyOrderPrefix(node: string): string {
+  assert(isNodeId(node), "a node's identity is safe in a key");
+  return `orders/${node}/`;
+}
+
+/** The order to purge a copy. */
+export function copyOrderKey({ uuid, node, copy }: CopyPlace): string {
+  return `${copyOrderPrefix(node)}${uuid}/${copy}`;
+}
+
+/** Which copy the order is about, or undefined for a foreign object. */
+export function parseCopyOrderKey(key: string): CopyPlace | undefined {
+  const [, node, uuid, copy] = orderKeyPattern.exec(key) ?? [];
+  return uuid === undefined || node === undefined || copy === undefined ? undefined : { uuid, node, copy };
+}
+
+/** The sign that a node never comes back. */
+export function forgottenNodeKey(node: string): string {
+  assert(isNodeId(node), "a node's identity is safe in a key");
+  return `${forgottenPrefix}${node}`;
+}
+
+/** A branch of which something is due. */
+export interface DuePlace {
+  /** Unix milliseconds: the first full hour at which all of it has expired. */
+  readonly atMs: number;
+  readonly uuid: string;
+  readonly branchId: string;
+}
+
+/** The first full hour that is not before the time: `2026013117` in UTC. */
+function dueHour(atMs: number): string {
+  return new Date(Math.ceil(atMs / hourMs) * hourMs).toISOString().slice(0, "2026-01-31T17".length).replaceAll(/[-T]/g, "");
+}
+
+/** The entry of a branch of which something is due at `atMs`; all times of one hour give one key. */
+export function dueKey({ atMs, uuid, branchId }: DuePlace): string {
+  return `${duePrefix}${dueHour(atMs)}/${uuid}/${branchId}`;
+}
+
+/** What the key says is due, or undefined for a foreign object. */
+export function parseDueKey(key: string): DuePlace | undefined {
+  const [, hour, uuid, branchId] = dueKeyPattern.exec(key) ?? [];
+  if (hour === undefined || uuid === undefined || branchId === undefined) return undefined;
+  const atMs = Date.parse(`${hour.slice(0, 4)}-${hour.slice(4, 6)}-${hour.slice(6, 8)}T${hour.slice(8, 10)}:00:00Z`);
+  return Number.isNaN(atMs) ? undefined : { atMs, uuid, branchId };
 }
 
 const memoryIdPattern = new RegExp(`^mem_${ulid}$`);

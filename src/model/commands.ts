@@ -5,6 +5,7 @@
  * cross a thread. User SQL stands apart (model/sql): it runs under the guard and alone in its transaction.
  */
 import { createDocIndex, deleteDocs, findDocs, insertDocs, updateDocs } from "./docs.ts";
+import { nextDue } from "./due.ts";
 import { eraseMemories, heldMemories, settleErasure } from "./erasure.ts";
 import { kvDelete, kvGet, kvList, kvPut, kvSweep } from "./kv.ts";
 import { fillIn, spaceStates, unembedded } from "./embedding.ts";
@@ -26,11 +27,17 @@ interface SweepInput {
   readonly position?: AgingPosition;
 }
 
+/** What a sweep has done, and when the next one has something to do; undefined when never, and while this one is not through. */
+interface Swept extends Aged {
+  readonly dueAtMs: number | undefined;
+}
+
 /** Removes what has expired or what policy lets go of, and says whether there may be more. */
-function sweep(tx: Tx, { rowsMax, retention, position = {} }: SweepInput): Aged {
+function sweep(tx: Tx, { rowsMax, retention, position = {} }: SweepInput): Swept {
   const removed = [kvSweep(tx, { rowsMax }).removed, sweepMemories(tx, { rowsMax }).removed];
   const aged = retention ? ageMemories(tx, retention, position, rowsMax) : { position, more: false };
-  return { position: aged.position, more: aged.more || removed.some((rows) => rows >= rowsMax) };
+  const more = aged.more || removed.some((rows) => rows >= rowsMax);
+  return { position: aged.position, more, dueAtMs: more ? undefined : nextDue(tx, { retention, position: aged.position, isSwept: true }).dueAtMs };
 }
 
 export const writeCommands = {
@@ -67,6 +74,7 @@ export const readCommands = {
   "kv.list": kvList,
   "docs.find": findDocs,
   "vector.search": searchVectors,
+  due: nextDue,
 } as const;
 
 type Command<Context> = (context: Context, input: never) => unknown;

@@ -13,8 +13,9 @@ import { adminCommands } from "./admin-commands.ts";
 import { flagOf, readConfig, settings, settingsMarkdown, type Config, type Environment } from "./config.ts";
 import { startNode } from "./compose.ts";
 import { restore, restoreCommand, type RestoreFlags } from "./restore-command.ts";
+import { forgetNodeCommand } from "./forget-node-command.ts";
 import { scanCommand } from "./scan-command.ts";
-import { notBuiltYet, startRefusals, startWarnings } from "./start-checks.ts";
+import { startRefusals, startWarnings } from "./start-checks.ts";
 import { verifyCommand } from "./verify-command.ts";
 
 /** The parts of `process` that the command line uses. */
@@ -44,6 +45,7 @@ export async function runCommandLine(around: Surroundings): Promise<number> {
   );
   program.addCommand(verifyCommand(around, (exitCode) => (code = exitCode)).copyInheritedSettings(program));
   program.addCommand(scanCommand(around, (exitCode) => (code = exitCode)).copyInheritedSettings(program));
+  program.addCommand(forgetNodeCommand(around, (exitCode) => (code = exitCode)).copyInheritedSettings(program));
   for (const command of adminCommands(around, (exitCode) => (code = exitCode))) program.addCommand(inheriting(command, program));
   program
     .command("variables")
@@ -99,7 +101,7 @@ async function serve(around: Surroundings, environment: Environment): Promise<nu
   const reading = readConfig(environment, { pid: around.pid, cores: availableParallelism() });
   if ("problems" in reading) return refuse(around, reading.problems);
   const { config } = reading;
-  const refusals = [...startRefusals(config), ...notBuiltYet(config)];
+  const refusals = startRefusals(config);
   if (refusals.length > 0) return refuse(around, refusals);
 
   const log = jsonLog(config.logLevel, around.stderr);

@@ -14,19 +14,18 @@ import type { Log } from "../base/log.ts";
 import { realWorld, type World } from "../base/world.ts";
 import { AuditLog, type AuditLogOptions, type AuditPolicy } from "../control/audit-log.ts";
 import { Databases } from "../control/databases.ts";
-import { ErasureCoupons } from "../control/erasure-coupons.ts";
+import { CopyRecords } from "../control/copy-records.ts";
 import { Policies } from "../control/policies.ts";
 import { EngineClient } from "../engine/client.ts";
 import { engineLane, readerWorker } from "../engine/lanes.ts";
 import type { EngineOptions } from "../engine/protocol.ts";
 import { Readers } from "../engine/readers.ts";
 import { hotHandlesAllowed } from "../engine/registry.ts";
-import { mainBranch } from "../format/names.ts";
 import { Authorization } from "../service/authorization.ts";
 import { auditCall } from "../service/audit.ts";
+import type { Dispatch } from "../service/call.ts";
 import { branchHandlers } from "../service/branch-service.ts";
 import { Embedding, type EmbeddingOptions } from "../service/embedding.ts";
-import { Erasures } from "../service/erasures.ts";
 import { handlerEntries, type Assistants, type HandlerTable, type NodeParts } from "../service/context.ts";
 import { controlHandlers } from "../service/control-service.ts";
 import { dataHandlers } from "../service/data-service.ts";
@@ -35,6 +34,7 @@ import { endpoints } from "../service/methods.ts";
 import { createPipeline } from "../service/pipeline.ts";
 import { lockDirectory } from "../sqlite/directory-lock.ts";
 import { SqlGuard } from "../sqlite/guard.ts";
+import { MeasuredStore } from "../store/measured-store.ts";
 import { openStore } from "../store/open-store.ts";
 import { proveStore } from "../store/probe.ts";
 import { BranchService } from "../../gen/palimpsest/v1/branch_pb.ts";
@@ -42,8 +42,11 @@ import { ControlService } from "../../gen/palimpsest/v1/control_pb.ts";
 import { DataService } from "../../gen/palimpsest/v1/data_pb.ts";
 import { MemoryService } from "../../gen/palimpsest/v1/memory_pb.ts";
 import { openAuthentication, operatorsOnly } from "./authentication.ts";
+import { Cluster, type ClusterOptions } from "./cluster.ts";
 import { spillTo, type Config } from "./config.ts";
 import { createDoors, type Doors } from "./doors.ts";
+import { Instruments } from "./instruments.ts";
+import { admitNode, Jobs } from "./jobs.ts";
 import { openapiDocument } from "./openapi.ts";
 import type { Page } from "./rest.ts";
 import { createListener, type TlsFiles } from "./listener.ts";
@@ -98,6 +101,7 @@ function engineOptions(config: Config, directory: string, world: World, log: Log
     idleCloseMs: config.idleCloseSecs * 1_000,
     store: config.objectStore,
     nodeId: nodeIdentity(directory, world),
+    nodeName: config.nodeId,
     coordinated: config.coordination !== undefined,
     shipping: true,
     pitrMs: config.pitrSecs * 1_000,
@@ -142,14 +146,6 @@ async function embeddingOf(config: Config, parts: Omit<EmbeddingOptions, "embedd
   return embedding;
 }
 
-/** Deletions whose objects are not purged yet: the engine takes them up again. */
-async function resumePurges(databases: Databases, engine: EngineClient, world: World, log: Log): Promise<void> {
-  for (const uuid of await databases.deletedUuids()) {
-    await engine.drop({ uuid, branch: mainBranch }, { deadlineMs: world.monotonicMs() + limits.requestTimeoutSecsDefault * 1_000 });
-    log.info("a deleted database is being purged", { uuid });
-  }
-}
-
 /** The node's audit log, swept from now on; the stack stores what is left in it. */
 function openAudit(options: Omit<AuditLogOptions, "policyOf">, policies: Policies, stack: AsyncDisposableStack): AuditLog {
   const policyOf = async (namespace: string): Promise<AuditPolicy> => {
@@ -163,6 +159,37 @@ function openAudit(options: Omit<AuditLogOptions, "policyOf">, policies: Policie
   return audit;
 }
 
+/** This process's engine, and the node's place among the others where there are any. The stack ends the links first, then the engine, and the lease last. */
+async function openEngine(config: Config, options: Omit<EngineOptions, "lane">, parts: Omit<ClusterOptions, "endpoints" | "nodeId" | "engine">, stack: AsyncDisposableStack): Promise<{ readonly local: EngineClient; readonly cluster: Cluster | undefined; readonly hasSql: boolean }> {
+  const { world, log } = parts;
+  const guard = SqlGuard.available();
+  if (!guard.ok) log.warn("SQL is not available on this node", { missing: guard.missing });
+  const readers = guard.ok ? new Readers(config.readerThreads, readerWorker, world) : undefined;
+  let cluster: Cluster | undefined;
+  stack.defer(() => cluster?.leave());
+  const local = new EngineClient(config.engineThreads, (lane) => engineLane({ ...options, lane }), readers, world, log);
+  stack.defer(async () => {
+    for (const counters of await local.close()) log.info("engine closed", { ...counters });
+  });
+  if (config.coordination) cluster = await Cluster.open({ ...parts, endpoints: config.coordination, nodeId: options.nodeId, engine: local });
+  stack.defer(() => cluster?.disconnect());
+  return { local, cluster, hasSql: guard.ok };
+}
+
+/** What every call passes through. */
+function dispatchOf(config: Config, node: NodeParts, instruments: Instruments, authorization: Authorization | undefined): Dispatch {
+  return createPipeline({
+    handlers: handlersOf(node),
+    world: node.world,
+    requestTimeoutMs: config.requestTimeoutSecs * 1_000,
+    concurrency: instruments.concurrency,
+    controlPerSecond: config.controlRate,
+    durability: config.durability,
+    authorization,
+    audit: (context, result) => auditCall(node, context, result),
+  });
+}
+
 /** Starts the node; rejects with a message for the operator when it cannot. `given` overrides what an operator cannot set: for measurements. */
 export async function startNode(config: Config, log: Log, given: Partial<EngineOptions> = {}): Promise<RunningNode> {
   const world = realWorld();
@@ -171,54 +198,51 @@ export async function startNode(config: Config, log: Log, given: Partial<EngineO
   await using stack = new AsyncDisposableStack();
   const lock = lockDirectory(directory);
   stack.defer(() => lock.release());
-  const store = await openStore(config.objectStore, world);
+  const store = new MeasuredStore(await openStore(config.objectStore, world), world);
   // What the other stores promise is code of ours and tested; a server that speaks S3 may be anybody's.
   if (config.objectStore.kind === "s3") await proveStore(store, world);
-  const { tokens, credentials, receipts, keySetPage } = await openAuthentication(config, directory, store, world, log);
+  const { tokens, credentials, receipts, clusterKey, keySetPage } = await openAuthentication(config, directory, store, world, log);
   const options = { ...engineOptions(config, directory, world, log), ...given };
-  const guard = SqlGuard.available();
-  if (!guard.ok) log.warn("SQL is not available on this node", { missing: guard.missing });
-  const readers = guard.ok ? new Readers(config.readerThreads, readerWorker, world) : undefined;
-  const engine = new EngineClient(config.engineThreads, (lane) => engineLane({ ...options, lane }), readers, world, log);
-  stack.defer(async () => {
-    for (const counters of await engine.close()) log.info("engine closed", { ...counters });
-  });
+  const copies = new CopyRecords(store, world);
+  await admitNode(copies, { node: options.nodeId, name: config.nodeId }, options.databasesDirectory, !options.coordinated);
+  const instruments = await Instruments.open({ config, world, log, nodeId: options.nodeId });
+  stack.defer(() => instruments.close());
+  const { local, cluster, hasSql } = await openEngine(config, options, { directory, store, clusterKey, instruments, world, log }, stack);
+  const engine = instruments.engine(cluster?.placement ?? local);
+  const tends = cluster && ((uuid: string) => cluster.placement.tends(uuid));
   const databases = new Databases(store, world);
   const policies = new Policies({ store, world, log, cacheMs: config.policyCacheSecs * 1_000, nodePitrSecs: config.pitrSecs });
-  const audit = openAudit({ store, world, log, node: options.nodeId, flushMs: config.auditFlushMs }, policies, stack);
-  const coupons = new ErasureCoupons({ store, world, log });
-  const erasures = new Erasures({ world, log, engine, coupons, receipts, audit, gcGraceMs: options.gcGraceMs });
-  stack.defer(() => erasures.close());
-  erasures.start();
+  const audit = openAudit({ store, world, log, node: options.nodeId, flushMs: config.auditFlushMs, tends: tends && ((namespace) => tends(`audit/${namespace}`)), heard: (entry) => instruments.egress.note(entry) }, policies, stack);
+  const jobs = new Jobs({ world, log, store, engine, local, copies, databases, policies, receipts, audit, nodeId: options.nodeId, gcGraceMs: options.gcGraceMs, tends });
+  stack.defer(() => jobs.close());
+  await jobs.prepare();
   const embedding = await embeddingOf(config, { world, log, engine, policies, audit }, stack);
-  const node: NodeParts = { world, databases, engine, tokens, policies, audit, erasures, embedding, assistants: await assistantsOf(config, world, log) };
+  const node: NodeParts = { world, databases, engine, tokens, policies, audit, erasures: jobs.erasures, embedding, assistants: await assistantsOf(config, world, log) };
   const authOn = config.auth === "on";
-  const dispatch = createPipeline({
-    handlers: handlersOf(node),
-    world,
-    requestTimeoutMs: config.requestTimeoutSecs * 1_000,
-    concurrencyMax: config.concurrencyMax,
-    controlPerSecond: config.controlRate,
-    durability: config.durability,
-    authorization: authOn ? new Authorization(credentials, databases) : undefined,
-    audit: (context, result) => auditCall(node, context, result),
-  });
+  const dispatch = dispatchOf(config, node, instruments, authOn ? new Authorization(credentials, databases) : undefined);
   let draining = false;
+  let joined = cluster === undefined;
+  const leaseCheck = (): Record<string, string> => (cluster ? { lease: cluster.placement.isLeased ? "ok" : "lapsed" } : {});
   const wires = {
     dispatch,
-    isReady: () => ({ ready: !draining, checks: { node: draining ? "draining" : "ok", sql: guard.ok ? "ok" : "unconfigured" } }),
+    // A node without its lease still answers what can be read, and sends the rest to those who have theirs.
+    isReady: () => ({ ready: joined && !draining, checks: { node: draining ? "draining" : joined ? "ok" : "starting", sql: hasSql ? "ok" : "unconfigured", ...leaseCheck() } }),
     world,
     log,
     dataBodyBytesMax: config.dataBodyBytesMax,
     databaseHostSuffix: config.databaseHostSuffix,
     pages: new Map([["/.well-known/jwks.json", keySetPage]]),
-    operatorPages: new Map([["/openapi.json", openapiPage()]]),
+    operatorPages: new Map([["/openapi.json", openapiPage()], ["/metrics", instruments.page({ engine: local, store, audit, leases: cluster?.placement })]]),
+    visits: instruments.visits,
     identify: authOn ? (credential: string | undefined) => credentials.known(credential) ?? credentials.identify(credential) : undefined,
   };
-  const doors = [createDoors({ ...wires, admitOperator: authOn ? operatorsOnly(credentials) : undefined }), createDoors(wires)] as const;
+  const doors = [createDoors({ ...wires, admitOperator: authOn ? operatorsOnly(credentials) : undefined, nodeDoor: cluster?.door }), createDoors(wires)] as const;
   const address = await listen(config, config.listen, doors[0], wires, stack);
   const adminAddress = config.adminListen && (await listen(config, config.adminListen, doors[1], wires, stack));
-  void resumePurges(databases, engine, world, log).catch((error: unknown) => log.error("deletions of an earlier run were not taken up again", error));
+  // Who listens on a free port tells the others which one he got.
+  await cluster?.join(new URL(config.advertise).port === "0" ? address : config.advertise);
+  joined = true;
+  jobs.start();
   const parts = stack.move();
   return {
     address,
@@ -226,6 +250,8 @@ export async function startNode(config: Config, log: Log, given: Partial<EngineO
     close: async () => {
       draining = true;
       for (const door of doors) door.drain();
+      // Other nodes go on with its databases while this one still answers its clients.
+      await cluster?.placement.handOver();
       await parts.disposeAsync();
     },
   };

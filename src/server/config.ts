@@ -9,6 +9,7 @@ import { limits } from "../base/limits.ts";
 import type { StoreLocation } from "../store/open-store.ts";
 import { baseAddress, endpoint, hostSuffix, integer, oneOf, origin, path, secret, signingKey, storeUrl, toggle, trueOrFalse, word, wordList } from "./setting-kinds.ts";
 import type { Kind } from "./setting-kinds.ts";
+import { readTracing, type TracingSettings } from "./tracing-settings.ts";
 
 /** Variables as a process gives them. An empty one counts as unset. */
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -108,7 +109,10 @@ export const settings = {
 type ValueOf<Row> = Row extends Setting<infer Value, infer Fallback> ? (Fallback extends string ? Value : Value | undefined) : never;
 
 /** What a node is told at start: a value for every row of the table, frozen. */
-export type Config = { readonly [Name in keyof typeof settings]: ValueOf<(typeof settings)[Name]> };
+export type Config = { readonly [Name in keyof typeof settings]: ValueOf<(typeof settings)[Name]> } & {
+  /** Where spans go, as the variables say that all programs with OpenTelemetry share; undefined when nowhere. */
+  readonly tracing: TracingSettings | undefined;
+};
 
 /** What came of reading the variables: a Config, or every problem at once. Warnings name unknown variables. */
 export type Reading =
@@ -142,6 +146,7 @@ export function readConfig(environment: Environment, host: Host): Reading {
   const warnings = Object.keys(environment)
     .filter((variable) => variable.startsWith("SERVICE_") && !known.has(variable))
     .map((variable) => `${variable} is not a variable of this node and is ignored`);
+  values["tracing"] = readTracing(environment, problems, warnings);
   if (problems.length > 0) return { problems, warnings };
   return { config: Object.freeze(values) as Config, warnings };
 }

@@ -19,6 +19,7 @@ import { ErrorInfoSchema, RetryInfoSchema } from "../../gen/google/rpc/error_det
 import { errorCodes, invalid, type ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
+import type { Trace } from "../base/trace.ts";
 import type { World } from "../base/world.ts";
 import { type Call, callHeadersOf, type Dispatch } from "../service/call.ts";
 import { BodyCap, type Endpoint } from "../service/methods.ts";
@@ -29,6 +30,7 @@ import type { RequestHandler, WireRequest, WireResponse } from "./listener.ts";
 import { discardBody } from "./rest-body.ts";
 import { isRequired } from "./rest-decoder.ts";
 import { hostDatabaseOf } from "./rest-router.ts";
+import type { VisitProtocol, Visits } from "./visits.ts";
 
 export interface ConnectOptions {
   readonly endpoints: readonly Endpoint[];
@@ -37,11 +39,15 @@ export interface ConnectOptions {
   readonly callers?: Callers | undefined;
   /** Adds what is no endpoint: health, reflection, the node-internal service. */
   readonly addServices: (router: ConnectRouter) => void;
+  /** Why a request is not let in, whatever it says. */
+  readonly refusalOf: (request: WireRequest) => ServiceError | undefined;
   /** Gets every request whose path is no method's. */
   readonly fallback: RequestHandler;
   /** The cap of messages that carry data; the others have limits.controlBodyBytesMax. */
   readonly dataBodyBytesMax: number;
   readonly databaseHostSuffix: string;
+  /** Sees every request for an endpoint. */
+  readonly visits: Visits;
   readonly world: World;
   readonly log: Log;
 }
@@ -73,6 +79,8 @@ export function createConnect(options: ConnectOptions): RequestHandler {
   });
   return (request, response) => {
     keepUnread(request, response);
+    const refusal = options.refusalOf(request);
+    if (refusal) return sendRefusal(refusal, response);
     try {
       adapter(request, response);
     } catch {
@@ -99,12 +107,16 @@ function addEndpoint(router: ConnectRouter, endpoint: Endpoint, options: Connect
   const mustHave = method.input.fields.filter((field) => field.fieldKind === "message" && isRequired(field));
   const readMaxBytes = rule.body === BodyCap.DATA ? options.dataBodyBytesMax : limits.controlBodyBytesMax;
   const answer = async (message: Message, context: HandlerContext): Promise<Message> => {
+    const visit = options.visits.begin(endpoint, context.protocolName as VisitProtocol, context.requestHeader.get("traceparent") ?? undefined);
     try {
-      const result = await options.dispatch(callOf(endpoint, mustHave, message, context, options));
+      const result = await options.dispatch(callOf(endpoint, mustHave, message, context, options, visit.trace));
       for (const [name, value] of result.headers) context.responseHeader.append(name, value);
+      visit.end("ok");
       return result.message;
     } catch (error) {
-      throw connectErrorOf(refusalFor(error, endpoint.name, options.world, options.log));
+      const refusal = refusalFor(error, endpoint.name, options.world, options.log, visit.trace);
+      visit.end(refusal);
+      throw connectErrorOf(refusal);
     }
   };
   router.rpc(method, answer, { readMaxBytes });
@@ -116,6 +128,7 @@ function callOf(
   message: Message,
   context: HandlerContext,
   { callers, world, databaseHostSuffix }: ConnectOptions,
+  trace: Trace,
 ): Call {
   const { request, remoteAddress, host } = context.values.get(originKey);
   const hostDatabase = hostDatabaseOf(host, databaseHostSuffix);
@@ -137,6 +150,7 @@ function callOf(
     hostDatabase,
     headers: callHeadersOf((name) => context.requestHeader.get(name) ?? undefined),
     deadlineMs: timeoutMs === undefined ? undefined : world.monotonicMs() + timeoutMs,
+    trace,
     signal: context.signal,
   };
 }

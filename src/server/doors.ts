@@ -2,7 +2,7 @@
  * Every wire behind one request handler: gRPC, gRPC-Web, Connect, health, reflection, then REST and the pages.
  */
 import type { DescService } from "@bufbuild/protobuf";
-import type { ConnectRouter, HandlerContext } from "@connectrpc/connect";
+import type { HandlerContext } from "@connectrpc/connect";
 import { file_google_rpc_error_details } from "../../gen/google/rpc/error_details_pb.ts";
 import { Health as HealthService } from "../../gen/grpc/health/v1/health_pb.ts";
 import type { Log } from "../base/log.ts";
@@ -15,8 +15,10 @@ import { bearerOf } from "./exchange.ts";
 import { refusalFor } from "./failure.ts";
 import { Health, type Readiness } from "./health.ts";
 import type { RequestHandler } from "./listener.ts";
+import type { NodeDoor } from "./node-door.ts";
 import { addReflection } from "./reflection.ts";
 import { createRest, type Page } from "./rest.ts";
+import { Visits } from "./visits.ts";
 
 export interface DoorsOptions {
   readonly dispatch: Dispatch;
@@ -38,22 +40,24 @@ export interface DoorsOptions {
   readonly pages?: ReadonlyMap<string, Page>;
   /** Pages for whom `admitOperator` lets in, beside `/health/ready`, by path. */
   readonly operatorPages?: ReadonlyMap<string, Page>;
-  /** Adds services that are no endpoints, such as the node-internal one. They are neither listed nor reflected. */
-  readonly addServices?: (router: ConnectRouter) => void;
+  /** Serves the other nodes, where there are any. Its service is neither listed nor reflected. */
+  readonly nodeDoor?: NodeDoor | undefined;
+  /** Sees every request for an endpoint; absent where nobody asks what was seen. */
+  readonly visits?: Visits;
   /** All endpoints unless a test wants fewer. */
   readonly endpoints?: readonly Endpoint[];
 }
 
 /** The handler of all requests, and the switch that tells the world that this node is leaving. */
 export interface Doors extends RequestHandler {
-  /** Readiness turns to no, watches and reflection streams end. Call it before `Listener.close`. */
+  /** Readiness turns to no, watches, reflection streams and those of other nodes end. Call it before `Listener.close`. */
   drain(): void;
 }
 
 /** Makes all doors. */
 export function createDoors(options: DoorsOptions): Doors {
   const { dispatch, world, log, dataBodyBytesMax, databaseHostSuffix } = options;
-  const { endpoints = allEndpoints, identify } = options;
+  const { endpoints = allEndpoints, identify, nodeDoor, visits = new Visits({ world, log }) } = options;
   const callers = identify && new Callers(identify, world);
   const admitOperator = options.admitOperator ?? (() => {});
   const listed: readonly DescService[] = [...publicServices, HealthService];
@@ -74,15 +78,21 @@ export function createDoors(options: DoorsOptions): Doors {
     addServices: (router) => {
       health.addTo(router);
       addReflection(router, { services: listed, files: [file_google_rpc_error_details], admit, draining: health.draining });
-      options.addServices?.(router);
+      nodeDoor?.addTo(router);
     },
-    fallback: createRest({ endpoints, dispatch, pages, callers, dataBodyBytesMax, databaseHostSuffix, world, log }),
+    fallback: createRest({ endpoints, dispatch, pages, callers, dataBodyBytesMax, databaseHostSuffix, visits, world, log }),
+    refusalOf: (request) => nodeDoor?.refusalOf(request),
     dataBodyBytesMax,
     databaseHostSuffix,
+    visits,
     world,
     log,
   });
-  return Object.assign(onRequest, { drain: () => health.drain() });
+  const drain = (): void => {
+    health.drain();
+    nodeDoor?.drain();
+  };
+  return Object.assign(onRequest, { drain });
 }
 
 /** The page, for whom `admit` lets in. */

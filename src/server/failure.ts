@@ -7,18 +7,19 @@
 import { ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
+import type { Trace } from "../base/trace.ts";
 import type { World } from "../base/world.ts";
 
-/** The refusal that stands for an error. `where` names the method or route for the log. */
-export function refusalFor(error: unknown, where: string, world: World, log: Log): ServiceError {
+/** The refusal that stands for an error. `where` names the method or route for the log, `trace` the request. */
+export function refusalFor(error: unknown, where: string, world: World, log: Log, trace?: Trace): ServiceError {
   if (error instanceof ServiceError) return error;
   const isPassing = error instanceof StoreError && (error.kind === "unavailable" || error.kind === "unknown_outcome");
   if (isPassing) {
-    log.warn("a call failed because storage did not answer", { where, reason: error.message });
+    log.warn("a call failed because storage did not answer", { where, reason: error.message, traceId: trace?.traceId });
     return new ServiceError("unavailable", "storage does not answer at the moment", { retryAfterSecs: limits.retryAfterSecsMin });
   }
   const id = world.ulid();
-  log.error("a call failed by a fault of ours", error, { where, id });
+  log.error("a call failed by a fault of ours", error, { where, id, traceId: trace?.traceId });
   return new ServiceError("internal", `internal error ${id}: the log of the node has it under this id`);
 }
 

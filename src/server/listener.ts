@@ -215,11 +215,15 @@ class PortListener implements Listener {
   /** Gives a connection to the HTTP/2 server, which makes its session at once. */
   #openSession(socket: Socket): void {
     this.#http2.once("session", (session) => this.#own(session, socket));
+    // HTTP/1.1 may be half open, and the sockets of its server are; nothing comes of a session whose client is gone.
+    socket.allowHalfOpen = false;
     this.#http2.emit("connection", socket);
   }
 
   #own(session: http2.ServerHttp2Session, socket: Socket): void {
     this.#sessions.add(session);
+    // The setting widens the windows of streams only, and the connection's own of 64 KiB stands before them all.
+    session.setLocalWindowSize(limits.http2WindowBytes);
     let streams = 0;
     session.on("stream", (stream) => {
       streams++;
@@ -238,6 +242,8 @@ class PortListener implements Listener {
   #serveHttp2(request: http2.Http2ServerRequest, response: http2.Http2ServerResponse): void {
     // HTTP/1.1 has requestTimeout; Node has no counterpart for a stream whose body never ends.
     const cancel = this.#options.world.after(this.#times.requestReceiveMs, () => {
+      // One that is answered while it comes goes both ways at once, and is looked after by who answers it.
+      if (response.headersSent && !response.writableEnded) return;
       request.stream.close(http2.constants.NGHTTP2_CANCEL);
     });
     request.once("end", cancel);

@@ -23,6 +23,7 @@ import { BodyRoom, ClientGone, discardBody, readBody } from "./rest-body.ts";
 import { type BodyDecoder, compileBody } from "./rest-decoder.ts";
 import { compileWriter, type WriteMessage } from "./rest-encoder.ts";
 import { hostDatabaseOf, type Match, methodNotAllowed, QueryReader, Router } from "./rest-router.ts";
+import type { Visit, Visits } from "./visits.ts";
 
 /** What a page answers. */
 export interface PageContent {
@@ -48,6 +49,8 @@ export interface RestOptions {
   readonly dataBodyBytesMax: number;
   /** `{db}.{databaseHostSuffix}` is the address of one database. */
   readonly databaseHostSuffix: string;
+  /** Sees every request for an endpoint. */
+  readonly visits: Visits;
   readonly world: World;
   readonly log: Log;
 }
@@ -105,21 +108,27 @@ class Rest {
     const url = request.url ?? "";
     const mark = url.indexOf("?");
     const path = mark < 0 ? url : url.slice(0, mark);
+    const { visits, world, log } = this.#options;
+    let visit: Visit | undefined;
     try {
       const page = this.#options.pages.get(path);
       if (page) return await this.#servePage(page, request, response);
       const hostDatabase = hostDatabaseOf(hostOf(request), this.#options.databaseHostSuffix);
       const router = hostDatabase === undefined ? this.#routes : this.#hostRoutes;
       const match = router.match(request.method ?? "", path);
+      visit = visits.begin(match.route.endpoint, "rest", request.headers["traceparent"] as string | undefined);
       // Asked before a body is read, so that a stranger's takes no memory; the pipeline refuses him.
       const caller = this.#options.callers?.of(request);
       const isStranger = caller instanceof Promise && (await isRejected(caller));
       const message = await this.#readMessage(match, mark < 0 ? "" : url.slice(mark + 1), hostDatabase, isStranger ? undefined : request);
-      const result = await this.#options.dispatch(callOf(match.route.endpoint, message, hostDatabase, caller, request, response));
+      const result = await this.#options.dispatch(callOf({ endpoint: match.route.endpoint, message, hostDatabase, caller, trace: visit.trace }, request, response));
       sendResult(match.route, result, response);
+      visit.end("ok");
     } catch (error) {
-      if (error instanceof ClientGone) return;
-      const refusal = refusalFor(error, `${request.method} ${path.split("/", 3).join("/")}`, this.#options.world, this.#options.log);
+      if (error instanceof ClientGone) return visit?.end("gone");
+      const refusal = refusalFor(error, `${request.method} ${path.split("/", 3).join("/")}`, world, log, visit?.trace);
+      if (visit) visit.end(refusal);
+      else visits.strayed(refusal);
       sendRefusal(refusal, response);
       if (!request.complete) discardBody(request);
     }
@@ -208,18 +217,15 @@ function unsupportedType(): ServiceError {
   return new ServiceError("invalid_request", "content-type must be application/json in UTF-8", { httpStatus: 415 });
 }
 
-function callOf(endpoint: Endpoint, message: Message, hostDatabase: string | undefined, caller: Call["caller"], request: WireRequest, response: WireResponse): Call {
+function callOf(known: Pick<Call, "endpoint" | "message" | "hostDatabase" | "caller" | "trace">, request: WireRequest, response: WireResponse): Call {
   let signal: AbortSignal | undefined;
   return {
-    endpoint,
-    message,
-    caller,
+    ...known,
     // Nobody asks for it where the caller is known.
     get credential(): string | undefined {
       return credentialOf(request);
     },
     remoteAddress: request.socket.remoteAddress ?? "",
-    hostDatabase,
     headers: callHeadersOf((name) => request.headers[name] as string | undefined),
     deadlineMs: undefined,
     // Made when somebody asks: most calls are over before a client could go away, and a signal costs as much as a route.

@@ -13,6 +13,7 @@ import { realWorld } from "../base/world.ts";
 import { historyOf } from "../engine/histories.ts";
 import { planOf, type Plan } from "../engine/lines.ts";
 import { materialise } from "../engine/restore.ts";
+import { isUuid } from "../format/binary.ts";
 import { decodeCatalog } from "../format/catalog.ts";
 import { decodeHead, type Head } from "../format/head.ts";
 import { decodeNameClaim } from "../format/name-claim.ts";
@@ -44,7 +45,6 @@ export interface RestoreSurroundings {
   readonly signal: AbortSignal;
 }
 
-const uuidPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 /** Where a database's header says how it is written and read: 1 is with a rollback journal, 2 with a log. */
 const journalModeAt = 18;
 const withRollbackJournal = Uint8Array.of(1, 1);
@@ -84,7 +84,7 @@ export async function restore(around: RestoreSurroundings, flags: RestoreFlags):
 function locationOf(env: Environment, flags: RestoreFlags): StoreLocation | string {
   if ((flags.database === undefined) === (flags.uuid === undefined)) return "give --database or --uuid";
   if (flags.database !== undefined && !isDatabaseName(flags.database)) return "--database is no name of a database";
-  if (flags.uuid !== undefined && !uuidPattern.test(flags.uuid)) return "--uuid must be a lower-case UUID";
+  if (flags.uuid !== undefined && !isUuid(flags.uuid)) return "--uuid must be a lower-case UUID";
   if (existsSync(flags.out)) return `${flags.out} exists; the restored file must be a new one`;
   if (!existsSync(dirname(resolve(flags.out)))) return `there is no directory ${dirname(resolve(flags.out))}`;
   const url = flags.objectStore ?? env["SERVICE_OBJECT_STORE"];

@@ -31,14 +31,6 @@ export function startRefusals(config: Config): readonly string[] {
   return refusals;
 }
 
-/** What the configuration asks for and this build does not have. A node must not pretend. */
-export function notBuiltYet(config: Config): readonly string[] {
-  const asked: readonly (readonly [boolean, string])[] = [
-    [config.coordination !== undefined, "SERVICE_COORD: coordination between nodes"],
-  ];
-  return asked.filter(([set]) => set).map(([, what]) => `${what} is not in this build yet`);
-}
-
 /** What an operator should know about a node that does start. */
 export function startWarnings(config: Config): readonly string[] {
   const warnings: string[] = [];
@@ -50,7 +42,23 @@ export function startWarnings(config: Config): readonly string[] {
     warnings.push("credentials reach this node in the clear unless something in front of it ends TLS: set SERVICE_TLS_CERT and SERVICE_TLS_KEY");
   }
   if (config.objectStore.kind === "memory") warnings.push("SERVICE_OBJECT_STORE=mem:// forgets everything when the node stops (tests only)");
-  return [...warnings, ...modelWarnings(config)];
+  return [...warnings, ...clusterWarnings(config), ...modelWarnings(config)];
+}
+
+/** What cannot be right when the nodes are on several machines. They may be on one. */
+function clusterWarnings(config: Config): readonly string[] {
+  if (config.coordination === undefined) return [];
+  const warnings: string[] = [];
+  const { protocol, hostname } = new URL(config.advertise);
+  if (isLoopback(hostname)) warnings.push("SERVICE_ADVERTISE is a loopback address: nodes on other machines cannot reach this one");
+  if (protocol === "http:" && config.tlsCertificatePath !== undefined) warnings.push("SERVICE_ADVERTISE is an http address, but this node speaks TLS: other nodes cannot reach it");
+  if (config.objectStore.kind === "file") warnings.push("SERVICE_OBJECT_STORE is a directory: every node must see the very same one, which cannot be checked");
+  if (config.objectStore.kind === "memory") warnings.push("SERVICE_OBJECT_STORE=mem:// is not shared: what one node writes, no other one finds");
+  if (config.signingKey === undefined && !config.persistSigningKey) {
+    const derived = config.clusterKey === undefined ? ", and the key of the calls between them is derived from it" : "";
+    warnings.push(`nodes with different signing keys reject each other's tokens${derived}: set SERVICE_AUTH_KEY, or SERVICE_PERSIST_AUTH_KEY=1`);
+  }
+  return warnings;
 }
 
 /** Addresses of models that are of no use, or that show what is sent to them. */

@@ -178,6 +178,7 @@ function evidenceOf({ evidence }: ReceiptPayload): string[] {
       ? `the object store keeps versions: ${store.versions_removed} older ones removed, ${store.uploads_aborted} unfinished uploads removed`
       : `the object store keeps no versions; ${store.uploads_aborted} unfinished uploads removed`,
     ...evidence.local.map(({ node, files_scrubbed: scrubbed, files_removed: removed }) => `copies on node ${shown(node)}: ${scrubbed} files cleaned, ${removed} removed`),
+    ...(evidence.unattested ?? []).map((node) => `NOT established: copies on node ${shown(node)}, which never came back; its operator has declared it and its disk destroyed`),
   ];
 }
 

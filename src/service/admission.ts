@@ -17,6 +17,16 @@ export class Concurrency {
     this.#max = max;
   }
 
+  /** Calls that have a place. */
+  get running(): number {
+    return this.#running;
+  }
+
+  /** Calls that wait for one. */
+  get waiting(): number {
+    return this.#waiting.length;
+  }
+
   /** Enters at once, or gives a promise of a place, or throws overloaded. Every entry is ended by one `leave`. */
   enter(): Promise<void> | undefined {
     if (this.#running < this.#max) {

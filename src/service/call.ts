@@ -4,6 +4,7 @@
  * Always true: no wire reaches a handler but through a Dispatch. Nothing here knows HTTP or gRPC.
  */
 import type { Message } from "@bufbuild/protobuf";
+import type { Trace } from "../base/trace.ts";
 import type { Identity } from "../control/identity.ts";
 import type { Endpoint } from "./methods.ts";
 
@@ -53,6 +54,8 @@ export interface Call {
   readonly headers: CallHeaders;
   /** When the client stops waiting, on `world.monotonicMs()`; undefined when it did not say. */
   readonly deadlineMs: number | undefined;
+  /** The trace that the call belongs to. */
+  readonly trace?: Trace | undefined;
   /** Aborted when the client goes away. */
   readonly signal: AbortSignal | undefined;
 }

@@ -93,8 +93,8 @@ export function handlerEntries<Service extends DescService>(service: Service, ha
 
 /** The engine's options for this call; `bytes` is about how large the input is. */
 export function engineOptions(context: Context, bytes = 0): CallOptions {
-  const { deadlineMs, minTxid, durable, consistency, identity } = context;
-  return { deadlineMs, minTxid, durable, consistency, bytes, caller: callerTold(identity) };
+  const { call, deadlineMs, minTxid, durable, consistency, identity } = context;
+  return { deadlineMs, minTxid, durable, consistency, bytes, caller: callerTold(identity), trace: call.trace };
 }
 
 function callerTold(identity: Identity): CallerTold {

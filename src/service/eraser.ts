@@ -1,9 +1,11 @@
 /**
  * Carries erasures on from their request to their receipt, when their time has come.
  *
- * Owns which coupons of this node's databases are unfinished, and when they are looked at. Always true: one look at a
- * time per database, few at once; a receipt is signed only for what the engine has proven; whatever fails is tried again.
- * A coupon in object storage is the truth; what is held here only says when to look. Must not know: wires, messages.
+ * Owns which unfinished coupons this node looks after, and when they are looked at: those of databases that it tends.
+ * Always true: one look at a time per database, few at once; a receipt is signed only for what the engine has proven;
+ * whatever fails is tried again. A coupon in object storage is the truth; what is held here only says when to look. So
+ * two nodes that look at one database at once do no harm: the node that writes it takes their runs in turn, each finds
+ * done what the other has done, and a coupon completes once. Must not know: wires, messages.
  */
 import { ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
@@ -11,10 +13,11 @@ import type { Log } from "../base/log.ts";
 import { Permits } from "../base/permits.ts";
 import { sleep, type Cancel, type World } from "../base/world.ts";
 import type { AuditLog } from "../control/audit-log.ts";
-import type { ErasureCoupons } from "../control/erasure-coupons.ts";
+import type { CopyRecords } from "../control/copy-records.ts";
+import type { ErasureCoupons, ErasureName } from "../control/erasure-coupons.ts";
 import type { Receipts } from "../control/receipts.ts";
 import type { EnginePort } from "../engine/engine-port.ts";
-import type { ErasedCoupon, Expunged } from "../engine/protocol.ts";
+import type { CopiesFound, ErasedCoupon, Expunged } from "../engine/protocol.ts";
 import type { ErasureCoupon, ErasureEvidence } from "../format/erasure-coupon.ts";
 import { receiptPayload } from "../format/erasure-receipt.ts";
 import { mainBranch, profileOfDatabaseName } from "../format/names.ts";
@@ -28,6 +31,15 @@ export interface EraserParts {
   readonly audit: AuditLog;
   /** How long objects stay that nothing refers to: what a rewrite leaves behind is gone no earlier. */
   readonly gcGraceMs: number;
+  /** Absent where this node is alone. */
+  readonly cluster?: EraserCluster | undefined;
+}
+
+/** What erasures need of the other nodes. */
+export interface EraserCluster {
+  /** Whether this node is the one to do the jobs of the database. */
+  readonly tends: (uuid: string) => Promise<boolean>;
+  readonly copies: CopyRecords;
 }
 
 /** A database with unfinished coupons. */
@@ -58,7 +70,7 @@ export class Eraser {
     this.#carryOut = carryOut;
   }
 
-  /** Takes up what earlier runs have left unfinished, and looks after all of it from now on. */
+  /** Takes up what earlier runs or other nodes have left unfinished, and looks after all of it from now on. */
   start(): void {
     void this.#takeUp();
     this.#tick();
@@ -71,7 +83,7 @@ export class Eraser {
     await Promise.race([Promise.all(this.#looks), sleep(this.#parts.world, limits.erasureStopMs)]);
   }
 
-  /** The unfinished coupons of a database, oldest first. */
+  /** The unfinished coupons of a database that are looked after here, oldest first. */
   unfinished(uuid: string): readonly ErasureCoupon[] {
     return [...(this.#wards.get(uuid)?.coupons.values() ?? [])];
   }
@@ -96,7 +108,7 @@ export class Eraser {
   }
 
   /** The coupon needs nobody any more. */
-  letGo({ uuid, id }: Pick<ErasureCoupon, "uuid" | "id">): void {
+  letGo({ uuid, id }: ErasureName): void {
     const ward = this.#wards.get(uuid);
     ward?.coupons.delete(id);
     if (ward?.coupons.size === 0 && !ward.looking) this.#wards.delete(uuid);
@@ -105,19 +117,37 @@ export class Eraser {
   /** The database's branches have changed: its coupons are looked at soon. */
   wake(uuid: string): void {
     const ward = this.#wards.get(uuid);
-    if (!ward) return;
-    ward.nextLookMs = 0;
-    ward.woken = true;
-    this.#tick();
+    if (ward) {
+      ward.nextLookMs = 0;
+      ward.woken = true;
+      this.#tick();
+    } else if (this.#parts.cluster) {
+      // Another node may look after them, and does not hear of this.
+      void this.#takeUp(uuid);
+    }
   }
 
-  async #takeUp(): Promise<void> {
-    const { coupons, log, world } = this.#parts;
+  /** Looks for coupons that nobody has told this node of, in all databases that it tends; or in one, which was woken. */
+  async #takeUp(wokenUuid?: string): Promise<void> {
+    const { coupons, cluster, log, world } = this.#parts;
+    const tended = new Map<string, boolean>();
+    const wanted = async ({ uuid, id }: ErasureName): Promise<boolean> => {
+      if (this.#wards.get(uuid)?.coupons.has(id)) return false;
+      if (wokenUuid !== undefined || !cluster) return true;
+      if (!tended.has(uuid)) tended.set(uuid, await cluster.tends(uuid));
+      return tended.get(uuid)!;
+    };
+    let isKnown = false;
     try {
-      for await (const coupon of coupons.unfinished()) if (!this.#wards.get(coupon.uuid)?.coupons.has(coupon.id)) this.hold(coupon);
+      for await (const coupon of coupons.unfinished(wokenUuid, wanted)) if (!this.#wards.get(coupon.uuid)?.coupons.has(coupon.id)) this.hold(coupon);
+      isKnown = true;
     } catch (error) {
       log.warn("unfinished erasures of earlier runs are not known yet; they are looked for again", { code: codeOf(error) });
-      world.after(limits.erasureLookAgainMs, () => {
+    }
+    if (wokenUuid !== undefined) {
+      if (this.#wards.has(wokenUuid)) this.wake(wokenUuid);
+    } else if (!isKnown || cluster) {
+      world.after(isKnown ? limits.erasureTakeUpMs : limits.erasureLookAgainMs, () => {
         if (!this.#closing) void this.#takeUp();
       });
     }
@@ -153,7 +183,10 @@ export class Eraser {
   }
 
   async #look(uuid: string, ward: Ward, woken: boolean): Promise<void> {
-    const { engine } = this.#parts;
+    const { engine, cluster } = this.#parts;
+    const isTended = !cluster || (await cluster.tends(uuid));
+    // Who has changed its branches here has woken it, and nobody told the node whose it is.
+    if (!isTended && !woken) return this.#leave(ward);
     for (const coupon of [...ward.coupons.values()]) if (coupon.status === "begun" && this.#waitOf(coupon) === 0) await this.#carryOutLate(coupon);
     // What is blocked comes last: however many such ones there are, they leave room for the others.
     const due = [...ward.coupons.values()].filter((coupon) => this.#isDue(coupon)).sort((a, b) => Number(a.status === "blocked") - Number(b.status === "blocked")).slice(0, limits.erasuresPerLookMax);
@@ -161,15 +194,29 @@ export class Eraser {
     await Promise.all(due.map((coupon) => this.#permits.run(() => this.#refresh(coupon))));
     const coupons = [...ward.coupons.values()].filter(({ status }) => status !== "begun");
     const asked = coupons.map((coupon): ErasedCoupon => {
-      const { id, memoryIds, points, traces } = coupon;
-      return { id, memoryIds, points, traces: traces ?? noTraces, isDue: traces !== undefined };
+      const { id, memoryIds, points, traces, awaiting } = coupon;
+      return { id, memoryIds, points, traces: traces ?? noTraces, isDue: traces !== undefined, ...(awaiting && { awaiting }) };
     });
     if (asked.length === 0) return this.#lookNext(ward, new Set(), undefined);
     // It restores, rewrites and scans a whole database: nobody waits for it.
     const { value } = await engine.branch({ uuid, branch: mainBranch }, { act: "expunge", coupons: asked }, { deadlineMs: Infinity });
     const clean = new Set(value.clean);
     await Promise.all(coupons.map((coupon) => this.#permits.run(() => this.#settle(coupon, value, clean))));
+    if (cluster) await this.#tellOthers(uuid, value, ward, cluster);
     this.#lookNext(ward, new Set(asked.map(({ id }) => id)), value);
+  }
+
+  /** The database's jobs are another node's, which finds its coupons; those that somebody waits for here stay a while. */
+  #leave(ward: Ward): void {
+    for (const coupon of [...ward.coupons.values()]) if (coupon.status !== "begun" || this.#waitOf(coupon) === 0) ward.coupons.delete(coupon.id);
+    this.#lookNext(ward, new Set(), undefined);
+  }
+
+  /** Orders the copies to be purged that the coupons wait for; when none is left, what was said of copies is of no use any more. */
+  async #tellOthers(uuid: string, { copies = {} }: Expunged, ward: Ward, { copies: records }: EraserCluster): Promise<void> {
+    const holding = new Map(Object.values(copies).flatMap((found) => found.holding.map((one) => [one.copy, one] as const)));
+    await Promise.all([...holding.values()].map((one) => this.#permits.run(() => records.order({ uuid, ...one }))));
+    if (ward.coupons.size === 0) await records.clear(uuid);
   }
 
   /** One that fails is tried again, and keeps no other erasure of its database from its end. */
@@ -184,7 +231,8 @@ export class Eraser {
 
   /** The coupon with its traces, as it stands in object storage. One that is rotten is left to an operator: it keeps no other from its end. */
   async #refresh(held: ErasureCoupon): Promise<void> {
-    if (held.traces) return;
+    // Where there are other nodes, one of them may have carried it on.
+    if (held.traces && !this.#parts.cluster) return;
     try {
       const coupon = await this.#parts.coupons.get(held.uuid, held.id);
       if (!coupon || coupon.status === "completed") this.letGo(held);
@@ -213,21 +261,26 @@ export class Eraser {
   }
 
   /** Writes down what the engine found of the coupon. */
-  async #settle(coupon: ErasureCoupon, { blocked, waitingFor, evidence }: Expunged, clean: ReadonlySet<string>): Promise<void> {
+  async #settle(coupon: ErasureCoupon, { blocked, waitingFor, evidence, copies }: Expunged, clean: ReadonlySet<string>): Promise<void> {
     const { coupons } = this.#parts;
     const blockedBy = blocked[coupon.id];
-    if (clean.has(coupon.id) && evidence) return this.#complete(coupon, evidence);
-    const found = { blockedBy, waitingFor: blockedBy || coupon.traces === undefined ? undefined : waitingFor };
-    if (JSON.stringify(found) === JSON.stringify({ blockedBy: coupon.blockedBy, waitingFor: coupon.waitingFor })) return;
-    this.hold(await coupons.change(coupon.uuid, coupon.id, (now) => ({ ...now, status: blockedBy ? "blocked" : "pending", ...found })));
+    const ofCopies = copies?.[coupon.id];
+    if (clean.has(coupon.id) && evidence) return this.#complete(coupon, withCopies(evidence, ofCopies));
+    const found = { blockedBy, waitingFor: blockedBy || coupon.traces === undefined ? undefined : waitingFor, awaiting: blockedBy ? undefined : ofCopies?.awaiting };
+    if (JSON.stringify(found) === JSON.stringify({ blockedBy: coupon.blockedBy, waitingFor: coupon.waitingFor, awaiting: coupon.awaiting })) return;
+    const next = await coupons.change(coupon.uuid, coupon.id, (now) => ({ ...now, status: blockedBy ? "blocked" : "pending", ...found }));
+    if (next.status === "completed") this.letGo(coupon);
+    else this.hold(next);
   }
 
   async #complete(coupon: ErasureCoupon, evidence: ErasureEvidence): Promise<void> {
     const { coupons, receipts, world, audit } = this.#parts;
     const completedAtMs = world.nowMs();
     const receipt = receipts.sign(receiptPayload(coupon, completedAtMs, evidence));
-    await coupons.change(coupon.uuid, coupon.id, (now) => ({ ...now, status: "completed", completedAtMs, receipt }));
+    const completed = await coupons.change(coupon.uuid, coupon.id, (now) => ({ ...now, status: "completed", completedAtMs, receipt }));
     this.letGo(coupon);
+    // Another node was first, and has said so.
+    if (completed.receipt !== receipt) return;
     const place = profileOfDatabaseName(coupon.database);
     if (place) audit.record({ ...place, branch: coupon.branch, action: "erasure.completed", resource: coupon.id, outcome: "ok", count: coupon.memoryIds.length, identity: { kind: "internal" } });
     await this.#forgetJournal(coupon);
@@ -248,6 +301,13 @@ export class Eraser {
 }
 
 const noTraces = { key: new Uint8Array(32), windows: new Uint8Array(0), windowsTotal: 0 };
+
+/** The evidence with what other nodes have said of their copies, and which nodes never will. */
+function withCopies(evidence: ErasureEvidence, found: CopiesFound | undefined): ErasureEvidence {
+  if (!found) return evidence;
+  const { purged, unattested } = found;
+  return { ...evidence, local: [...evidence.local, ...purged], ...(unattested.length > 0 && { unattested }) };
+}
 
 function codeOf(error: unknown): string {
   return error instanceof ServiceError ? error.code : error instanceof StoreError ? error.kind : "fault";

@@ -68,11 +68,23 @@ export class Erasures {
     try {
       return await this.#attempt(coupon, target, options, begun === undefined);
     } catch (error) {
-      if (!(error instanceof ServiceError) || error.code !== "not_found" || !same || same.id === coupon.id) throw error;
+      if (!(error instanceof ServiceError) || error.code !== "not_found") throw error;
+      const earlier = same && same.id !== coupon.id ? same : await this.#sameElsewhere(target, erase);
+      if (!earlier) throw error;
+      // A memory that an unfinished coupon has erased: its caller may not have got the answer, and gets it now.
+      const { txid, durableTxid } = await this.#parts.engine.sync(target, options);
+      return { value: await this.#coupon(earlier), txid, durableTxid };
     }
-    // A memory that an unfinished coupon has erased: its caller may not have got the answer, and gets it now.
-    const { txid, durableTxid } = await this.#parts.engine.sync(target, options);
-    return { value: await this.#coupon(same), txid, durableTxid };
+  }
+
+  /** An unfinished coupon that has erased the same by way of another node, if there is one. */
+  async #sameElsewhere({ uuid, branch }: Target, erase: ErasureTarget): Promise<ErasureCoupon | undefined> {
+    const { cluster, coupons } = this.#parts;
+    if (!cluster) return undefined;
+    const asked = keyOf({ uuid, branch }, erase);
+    let found: ErasureCoupon | undefined;
+    for await (const one of coupons.unfinished(uuid)) if (one.status !== "begun" && keyOf(one, one.target) === asked) found = one;
+    return found;
   }
 
   #once(target: Target, erase: ErasureTarget, act: () => Promise<Requested>): Promise<Requested> {

@@ -24,7 +24,11 @@ function inMs(secs: number | undefined): number | undefined {
 export async function retentionOf(node: NodeParts, databaseName: string): Promise<Retention | undefined> {
   const name = profileOfDatabaseName(databaseName);
   if (!name) return undefined;
-  const policy = await node.policies.effective(name.namespace, name.profile);
+  return retentionBy(await node.policies.effective(name.namespace, name.profile));
+}
+
+/** How long the policy lets a database keep things; undefined while it cannot be read. */
+export function retentionBy(policy: EffectivePolicy): Retention | undefined {
   if (!policy.known) return undefined;
   return {
     pitrMs: policy.pitrSecs * 1_000,

@@ -6,11 +6,12 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { IngestItemSchema } from "../../gen/palimpsest/v1/memory_pb.ts";
 import { checkMemories, type MemoryInput } from "../model/memory.ts";
+import type { Target } from "../engine/protocol.ts";
 import { engineOptions, seen, type Context, type NodeParts } from "./context.ts";
 import { present } from "./data-messages.ts";
 import { policyOfProfile } from "./governance.ts";
 import { inputBytes } from "./memory-messages.ts";
-import { ensureProfileTarget, type ProfileAddress } from "./targets.ts";
+import { ensureProfileTarget, wasDeletedElsewhere, type ProfileAddress } from "./targets.ts";
 
 /** What became of each memory, in their order, and the state they are in. */
 export interface Ingested {
@@ -22,6 +23,15 @@ export interface Ingested {
 export async function ingestInto(node: NodeParts, context: Context, address: ProfileAddress, memories: readonly MemoryInput[]): Promise<Ingested> {
   checkMemories(memories);
   const target = await ensureProfileTarget(node, context, address);
+  try {
+    return await ingestAt(node, context, address, target, memories);
+  } catch (error) {
+    if (!(await wasDeletedElsewhere(node, address, target, error))) throw error;
+    return ingestAt(node, context, address, await ensureProfileTarget(node, context, address), memories);
+  }
+}
+
+async function ingestAt(node: NodeParts, context: Context, address: ProfileAddress, target: Target, memories: readonly MemoryInput[]): Promise<Ingested> {
   const { taskTtlMaxSecs } = await policyOfProfile(node, address);
   const place = { namespace: address.ns, profile: address.profile, target };
   const prepared = await node.embedding?.memories(context, place, memories);

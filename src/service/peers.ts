@@ -20,6 +20,8 @@ export interface ForwardedCall {
   readonly consistency: Consistency | undefined;
   /** Whose call it is; undefined for a job of the node itself. */
   readonly caller: CallerTold | undefined;
+  /** The trace that it belongs to, as the header of that name says it (base/trace). */
+  readonly traceparent?: string | undefined;
   /**
    * The term under which the receiver is believed to hold the database: it turns the call away under any other.
    * Undefined when nobody holds it as far as the sender knows: the receiver is to take it, if nobody else has.

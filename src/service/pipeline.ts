@@ -8,7 +8,7 @@ import { create, type Message } from "@bufbuild/protobuf";
 import { type ErrorCode, invalid, ServiceError, StoreError } from "../base/errors.ts";
 import type { World } from "../base/world.ts";
 import { anonymous } from "../control/identity.ts";
-import { Concurrency, Rate } from "./admission.ts";
+import { Rate, type Concurrency } from "./admission.ts";
 import type { Authorization } from "./authorization.ts";
 import type { Call, CallResult, Dispatch } from "./call.ts";
 import type { Context, HandlerTable } from "./context.ts";
@@ -17,7 +17,8 @@ export interface PipelineOptions {
   readonly handlers: HandlerTable;
   readonly world: World;
   readonly requestTimeoutMs: number;
-  readonly concurrencyMax: number;
+  /** The places that calls take while they run. */
+  readonly concurrency: Concurrency;
   readonly controlPerSecond: number;
   /** What a write waits for before it is answered; a call can ask for more, never for less. */
   readonly durability: "standard" | "durable";
@@ -36,9 +37,8 @@ const erasureIdHeader = "Service-Erasure-Id";
 
 /** Builds the pipeline over a table of handlers. */
 export function createPipeline(options: PipelineOptions): Dispatch {
-  const concurrency = new Concurrency(options.concurrencyMax);
   const rate = new Rate(options.controlPerSecond, options.world);
-  const { authorization, audit } = options;
+  const { authorization, audit, concurrency } = options;
 
   async function answer(call: Call, context: Context): Promise<CallResult> {
     if (authorization) {

@@ -20,7 +20,7 @@ function branchOf(said: readonly (string | undefined)[]): string {
 
 async function targetOf(node: NodeParts, context: Context, record: DatabaseRecord, branch: string): Promise<Target> {
   checkJudged(context, record);
-  return { uuid: record.uuid, branch, retention: await retentionOf(node, record.name) };
+  return { uuid: record.uuid, branch, retention: await retentionOf(node, record.name), database: record.name };
 }
 
 /** Refuses a database that took the name after the caller's credential was judged for the one before. */
@@ -57,6 +57,15 @@ export async function requireProfileTarget(node: NodeParts, context: Context, ad
   const target = await findProfileTarget(node, context, address);
   if (target) return target;
   throw new ServiceError("database_not_found", `profile ${address.ns}/${address.profile} does not exist`);
+}
+
+/**
+ * Whether the call failed because its profile was deleted by way of another node, and this one did not know yet. Now it
+ * does: the name is free, or a later profile's.
+ */
+export async function wasDeletedElsewhere(node: NodeParts, address: ProfileAddress, { uuid }: Target, error: unknown): Promise<boolean> {
+  if (!(error instanceof ServiceError) || error.code !== "database_not_found") return false;
+  return !(await node.databases.isHeldBy(profileDatabaseName(address.ns, address.profile), uuid));
 }
 
 /** The branch of a profile's memory, with the profile created when it does not exist. */

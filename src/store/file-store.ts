@@ -16,7 +16,7 @@ import { link, mkdir, open, readdir, readFile, rename, stat, unlink } from "node
 import { dirname, join } from "node:path";
 import { StoreError } from "../base/errors.ts";
 import type { World } from "../base/world.ts";
-import type { ListedObject, ListPage, ObjectStore, PutCondition, PutOutcome, StoredObject, VersionPurge } from "./object-store.ts";
+import type { ListedObject, ListPage, ObjectStore, ObjectVersion, PutCondition, PutOutcome, StoredObject, VersionPurge } from "./object-store.ts";
 
 /** Superseded versions that stay, so that a reader who has just listed still finds what it saw. */
 const versionsKept = 16;
@@ -100,12 +100,16 @@ export class FileStore implements ObjectStore {
     return new FileStore(root, world);
   }
 
-  async get(key: string): Promise<StoredObject | undefined> {
+  get(key: string): Promise<StoredObject | undefined>;
+  get(key: string, heldVersion: ObjectVersion | undefined): Promise<StoredObject | "same" | undefined>;
+  async get(key: string, heldVersion?: ObjectVersion): Promise<StoredObject | "same" | undefined> {
     const directory = this.#directory(key);
     // A version that vanishes or is purged between listing and reading was superseded meanwhile: look again.
     for (;;) {
       const newest = (await this.#versions(directory)).at(-1);
       if (newest === undefined) return undefined;
+      // The version of a tombstone is nobody's.
+      if (String(newest) === heldVersion) return "same";
       try {
         const bytes = await readFile(join(directory, String(newest)));
         if (bytes[0] === purgedMark[0]) continue;

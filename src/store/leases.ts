@@ -1,5 +1,6 @@
 /**
- * The lease port: who may write a database now, and which nodes live. Two adapters: this process alone, and etcd.
+ * The lease port: who may write a database now, and which nodes live. The adapter is etcd's (store/etcd-leases); a node
+ * without coordination needs no leases (engine/holdings), and tests of several nodes in one process share a table.
  *
  * Leases are for liveness: they make it unlikely that two nodes claim one branch. Safety is the head's compare-and-set
  * (engine/branch-head), whatever a lease says. Always true of an adapter: a term is given to one holder once, and every
@@ -44,6 +45,8 @@ export interface LeaseEvents {
   renewed(until: { readonly monotonicMs: number; readonly wallMs: number }): void;
   /** The node's lease is gone, and every holding with it. A new one is asked for at once. */
   lost(): void;
+  /** A renewal did not come through; it is tried again. */
+  renewalFailed?(): void;
 }
 
 /**

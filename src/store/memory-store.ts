@@ -15,8 +15,11 @@ export class MemoryStore implements ObjectStore {
     this.#world = world;
   }
 
-  async get(key: string): Promise<StoredObject | undefined> {
+  get(key: string): Promise<StoredObject | undefined>;
+  get(key: string, heldVersion: ObjectVersion | undefined): Promise<StoredObject | "same" | undefined>;
+  async get(key: string, heldVersion?: ObjectVersion): Promise<StoredObject | "same" | undefined> {
     const found = this.#objects.get(key);
+    if (found && found.version === heldVersion) return "same";
     return found && { bytes: found.bytes.slice(), version: found.version };
   }
 

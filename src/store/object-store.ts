@@ -55,6 +55,11 @@ export interface VersionPurge {
 export interface ObjectStore {
   /** The object, or undefined when there is none. */
   get(key: string): Promise<StoredObject | undefined>;
+  /**
+   * As above, for whoever has the object of that version: when it is still the one, "same" may come instead of it. An
+   * adapter may send it all the same.
+   */
+  get(key: string, heldVersion: ObjectVersion | undefined): Promise<StoredObject | "same" | undefined>;
   /** Stores the bytes if the condition holds. After "unavailable" nothing was stored; only "unknown_outcome" is open. */
   put(key: string, bytes: Uint8Array, condition: PutCondition): Promise<PutOutcome>;
   /**

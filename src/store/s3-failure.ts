@@ -9,6 +9,8 @@
 export type S3FailureKind =
   /** The condition of a put does not hold. Nothing was changed. */
   | "unmet"
+  /** The object of a get is the one that its caller has. */
+  | "same"
   /** There is no such object. */
   | "absent"
   /** Refused this time, or never sent: nothing was changed, and a repeat may pass. */
@@ -59,6 +61,7 @@ function kindOf(code: string, status: number | undefined): S3FailureKind {
   if (passingCodes.has(code)) return "busy";
   if (status === undefined) return unsentCodes.has(code) ? "busy" : "lost";
   if (status === 412) return "unmet";
+  if (status === 304) return "same";
   if (status === 404 && absentCodes.has(code)) return "absent";
   if (passingStatuses.has(status)) return "busy";
   if (status === notImplemented) return "unsupported";

@@ -14,7 +14,7 @@ import type { ListObjectsV2CommandOutput } from "@aws-sdk/client-s3";
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { sleep, type World } from "../base/world.ts";
-import type { ListPage, ObjectStore, PutCondition, PutOutcome, StoredObject, VersionPurge } from "./object-store.ts";
+import type { ListPage, ObjectStore, ObjectVersion, PutCondition, PutOutcome, StoredObject, VersionPurge } from "./object-store.ts";
 import type { S3Location } from "./open-store.ts";
 import { s3FailureOf, type S3FailureKind } from "./s3-failure.ts";
 import { S3Versions } from "./s3-versions.ts";
@@ -95,15 +95,17 @@ export class S3Store implements ObjectStore {
     return new S3Store(client, location, world);
   }
 
-  async get(key: string): Promise<StoredObject | undefined> {
-    return this.#repeated("get", 0, async ({ abortSignal, allow }) => {
-      const command = new GetObjectCommand({ Bucket: this.#bucket, Key: this.#prefix + key });
+  get(key: string): Promise<StoredObject | undefined>;
+  get(key: string, heldVersion: ObjectVersion | undefined): Promise<StoredObject | "same" | undefined>;
+  async get(key: string, heldVersion?: ObjectVersion): Promise<StoredObject | "same" | undefined> {
+    return this.#repeated<StoredObject | "same" | undefined>("get", 0, async ({ abortSignal, allow }) => {
+      const command = new GetObjectCommand({ Bucket: this.#bucket, Key: this.#prefix + key, ...(heldVersion !== undefined && { IfNoneMatch: heldVersion }) });
       const { Body, ContentLength, ETag } = await this.#client.send(command, { abortSignal });
       allow(ContentLength ?? 0);
       const bytes = await Body!.transformToByteArray();
       if (ContentLength !== undefined && bytes.length !== ContentLength) throw new Error("the answer's body is not as long as it says");
       return { bytes, version: versionOf(ETag) };
-    }, { absent: undefined });
+    }, { absent: undefined, ...(heldVersion !== undefined && { same: "same" as const }) });
   }
 
   async put(key: string, bytes: Uint8Array, condition: PutCondition): Promise<PutOutcome> {

@@ -1,12 +1,14 @@
-/** `npm run bench -- [writes|fsync|auth|erasure|recalls [10000 …]|memory|storage [forks|cold|shipping|durable|puts …]]`: every figure beside its floor, in the same run. */
+/** `npm run bench -- [writes|fsync|auth|cluster|erasure|recalls [10000 …]|vectors|memory|storage [forks|cold|shipping|durable|puts …]]`: every figure beside its floor, in the same run. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { cpus } from "node:os";
 import { join } from "node:path";
 import { benchAuth } from "./auth.ts";
+import { benchCluster } from "./cluster.ts";
 import { benchErasure } from "./erasure.ts";
 import { benchMemory } from "./memory.ts";
 import { benchRecalls } from "./recalls.ts";
 import { benchStorage } from "./storage.ts";
+import { benchVectors } from "./vectors.ts";
 import { benchFsync, benchWrites } from "./writes.ts";
 
 const asked = process.argv.slice(2);
@@ -15,8 +17,10 @@ const benches: Record<string, (directory: string) => Promise<void>> = {
   writes: benchWrites,
   fsync: benchFsync,
   recalls: (directory) => benchRecalls(directory, numbers),
+  vectors: benchVectors,
   memory: benchMemory,
   auth: benchAuth,
+  cluster: benchCluster,
   erasure: benchErasure,
   storage: (directory) => benchStorage(directory, asked),
 };

@@ -113,7 +113,8 @@ function timedNode(directory: string): TimedNode {
       engine = new Engine({ options, world, disk, store, press: inlinePress, indexBuilder: undefined, send: listener });
     },
     send(message) {
-      if (message.kind === "calls") world.soon(() => engine!.receive(message.calls));
+      if (message.kind === "measure") return;
+      if (message.kind !== "close") world.soon(() => engine!.hear(message));
       else void engine!.close().then(() => hear!({ kind: "closed", counters: engine!.counters }));
     },
   }), undefined, world, silentLog);

@@ -2,12 +2,12 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { packageRoot } from "../../src/base/package-root.ts";
-import { readConfig, settings, settingsMarkdown, type Config } from "../../src/server/config.ts";
+import { readConfig, settings, settingsMarkdown } from "../../src/server/config.ts";
 
 const host = { pid: 4321, cores: 6 };
 
 /** Variable, default as the specification writes it, field, and the value that default means. */
-const specified: readonly (readonly [variable: string, written: string, field: keyof Config, value: unknown])[] = [
+const specified: readonly (readonly [variable: string, written: string, field: keyof typeof settings, value: unknown])[] = [
   ["SERVICE_DATA_DIR", "./data", "dataDirectory", "./data"],
   ["SERVICE_LISTEN", "127.0.0.1:8080", "listen", { host: "127.0.0.1", port: 8080 }],
   ["SERVICE_OBJECT_STORE", "file://{SERVICE_DATA_DIR}/objects", "objectStore", { kind: "file", directory: "./data/objects" }],

@@ -5,32 +5,52 @@ import { verifyReceipt } from "../../src/control/receipts.ts";
 import { signingKeyOf } from "../../src/control/signing-key.ts";
 import { decodeAuditObject, encodeAuditEvent, encodeAuditObject } from "../../src/format/audit-event.ts";
 import { decodeCatalog, encodeCatalog } from "../../src/format/catalog.ts";
+import { decodeCopyRecord, encodeCopyRecord } from "../../src/format/copy-record.ts";
 import { decodeCoupon } from "../../src/format/erasure-coupon.ts";
+import { readReceipt } from "../../src/format/erasure-receipt.ts";
 import { decodeHead, encodeHead } from "../../src/format/head.ts";
 import { decodeHistory, encodeHistory } from "../../src/format/history.ts";
 import { inlinePress } from "../../src/format/press.ts";
 import { decodeSegments } from "../../src/format/segment.ts";
-import { sampleAuditEvents, sampleCatalog, sampleCoupon, sampleDelta, sampleHead, sampleHistory, sampleImage, sampleReceiptPayload, sampleSigningKey } from "../support/format-samples.ts";
+import { sampleAuditEvents, sampleAwaitingCoupon, sampleCatalog, sampleCopy, sampleCoupon, sampleDelta, sampleHead, sampleHistory, sampleImage, sampleReceiptPayload, sampleSigningKey, sampleUnattestedPayload } from "../support/format-samples.ts";
 import { goldenCoupon, goldenFormatPath, goldenReceipt } from "../support/make-golden.ts";
 
-const golden = (name: string): Uint8Array => new Uint8Array(readFileSync(goldenFormatPath(name)));
+const golden = (name: string, version = 1): Uint8Array => new Uint8Array(readFileSync(goldenFormatPath(name, version)));
 
 test.each([
   ["head", sampleHead, () => decodeHead(golden("head")), () => encodeHead(sampleHead)],
   ["history", sampleHistory, () => decodeHistory(golden("history")), () => encodeHistory(sampleHistory)],
   ["catalog", sampleCatalog, () => decodeCatalog(golden("catalog")), () => encodeCatalog(sampleCatalog)],
   ["coupon", sampleCoupon, () => decodeCoupon(golden("coupon")), goldenCoupon],
+  ["copy", sampleCopy, () => decodeCopyRecord(golden("copy")), () => encodeCopyRecord(sampleCopy)],
   ["audit", sampleAuditEvents, () => decodeAuditObject(golden("audit")), () => encodeAuditObject(sampleAuditEvents.map(encodeAuditEvent))],
 ])("the %s of format 1 is read as it was meant, and written byte for byte as it was", (name, sample, decode, encode) => {
   expect(decode()).toEqual(sample);
   expect(encode(), "the format has changed: raise its version, keep reading the old one, add a golden file").toEqual(golden(name));
 });
 
-test("F93: a receipt of version 1 verifies with the key that signed it, and is signed byte for byte as it was", async () => {
-  const receipt: unknown = JSON.parse(Buffer.from(golden("receipt")).toString());
+test("a coupon that waits for copies of nodes is of format 2, and is read and written as it was", () => {
+  expect(decodeCoupon(golden("coupon", 2))).toEqual(sampleAwaitingCoupon);
+  expect(goldenCoupon(sampleAwaitingCoupon)).toEqual(golden("coupon", 2));
+});
+
+test.each([
+  [1, sampleReceiptPayload],
+  [2, sampleUnattestedPayload],
+])("F93: a receipt of version %s verifies with the key that signed it, and is signed byte for byte as it was", async (version, payload) => {
+  const receipt: unknown = JSON.parse(Buffer.from(golden("receipt", version)).toString());
   const verdict = verifyReceipt(receipt, { keys: [(await signingKeyOf(sampleSigningKey)).listed] });
-  expect(verdict).toEqual({ isValid: true, receipt: expect.objectContaining({ payload: sampleReceiptPayload }) as unknown });
-  expect(await goldenReceipt(), "receipts are checked by programs that we do not know: a change of theirs needs a new domain text and version").toBe(Buffer.from(golden("receipt")).toString());
+  expect(verdict).toEqual({ isValid: true, receipt: expect.objectContaining({ payload }) as unknown });
+  expect(await goldenReceipt(payload), "receipts are checked by programs that we do not know: a change of theirs needs a new domain text and version").toBe(Buffer.from(golden("receipt", version)).toString());
+});
+
+test("a receipt of version 1 cannot be made to say that a node never came back, nor one of version 2 that none did", () => {
+  const plain = JSON.parse(Buffer.from(golden("receipt")).toString()) as { readonly payload: { readonly evidence: object } };
+  const other = JSON.parse(Buffer.from(golden("receipt", 2)).toString()) as { readonly payload: { readonly evidence: Record<string, unknown> } };
+  expect(readReceipt({ ...plain, payload: { ...plain.payload, evidence: { ...plain.payload.evidence, unattested: [] } } })).toBeUndefined();
+  const { unattested, ...evidence } = other.payload.evidence;
+  expect(unattested).toBeDefined();
+  expect(readReceipt({ ...other, payload: { ...other.payload, evidence } })).toBeUndefined();
 });
 
 test("the segments of format 1 are read as they were meant", async () => {

@@ -34,7 +34,7 @@ export const noFaults: StoreDose = { latencyMsMax: 5, slow: 0, requestLost: 0, a
 
 /** Planted bugs: a suite that does not see them proves nothing. */
 export interface StoreBugs {
-  readonly ignoresConditions?: boolean;
+  readonly ignoresConditions?: "of all" | "of heads";
   /** Chance that a put is acknowledged and dropped. */
   readonly lies?: number;
 }
@@ -168,7 +168,8 @@ export class HostileStore {
   #put(key: string, bytes: Uint8Array, condition: PutCondition): PutOutcome {
     const before = this.#objects.get(key);
     const holds = condition.kind === "absent" ? before === undefined : before?.version === condition.version;
-    if (!holds && !this.#bugs.ignoresConditions) return { kind: "conflict" };
+    const { ignoresConditions } = this.#bugs;
+    if (!holds && (ignoresConditions === undefined || (ignoresConditions === "of heads" && !key.includes("/head/")))) return { kind: "conflict" };
     // As on S3: the version is a hash of the content.
     const version = createHash("md5").update(bytes).digest("hex");
     if (this.#random() < (this.#bugs.lies ?? 0)) return { kind: "stored", version };

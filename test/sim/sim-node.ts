@@ -134,7 +134,8 @@ export class SimNode {
         send(message) {
           const copy = structuredClone(message);
           toEngine(() => {
-            if (copy.kind === "calls") engine!.receive(copy.calls);
+            if (copy.kind === "measure") return;
+            if (copy.kind !== "close") engine!.hear(copy);
             else void engine!.close().then(() => send({ kind: "closed", counters: engine!.counters }));
           });
         },

@@ -11,6 +11,8 @@ export class SimWorld implements World, Owner {
   fate: Owner["fate"] = "alive";
   /** How far this node's wall clock is off. */
   skewMs = 0;
+  /** How long the machine was suspended, which its monotonic clock does not see. */
+  suspendedMs = 0;
   /** Looked at wherever the engine says that a crash is interesting; it may kill this world then and there. */
   atCrashPoint: (name: string) => void = () => {};
   readonly #scheduler: Scheduler;
@@ -32,7 +34,7 @@ export class SimWorld implements World, Owner {
   }
 
   monotonicMs(): number {
-    return this.#scheduler.nowMs;
+    return this.#scheduler.nowMs - this.suspendedMs;
   }
 
   after(delayMs: number, act: () => void): Cancel {

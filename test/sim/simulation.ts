@@ -50,7 +50,8 @@ const kinds: readonly Kind[] = ["kv", "sql", "memory", "docs"];
 /** Everything must come to rest within this once the faults have stopped. */
 const quietMsMax = 180_000;
 const storyMsMax = 24 * 3_600_000;
-const lastLines = 60;
+/** So many lines of a trace are kept for whoever looks at a failure. */
+export const lastLines = 60;
 
 /** The plot of a seed: most runs have some of everything, some have much of one thing. */
 export function plotOf(seed: number): Plot {

@@ -1,9 +1,10 @@
 /**
- * `npm run soak -- [--minutes 10] [--outage-minutes 0] [--seed 1]`: a real node on a real S3 server (PALIMPSEST_S3_SERVER)
+ * `npm run soak -- [--minutes 10] [--outage-minutes 0] [--cluster-minutes 0] [--seed 1]`: a real node on a real S3 server (PALIMPSEST_S3_SERVER)
  * under steady writes, with random outages of the store and kills of the node, with and without its disk. Prints every
  * ten seconds what the node holds; at the end everything drains and is proven, once more after the loss of the disk.
  *
- * With `--outage-minutes` it is one long outage instead, after a minute of peace.
+ * With `--outage-minutes` it is one long outage instead, after a minute of peace; with `--cluster-minutes` it is three
+ * nodes and a real etcd, with trouble of every kind.
  */
 import assert from "node:assert/strict";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
@@ -16,11 +17,16 @@ import { countingClients, expectSound, prepareCounting, syncCounting } from "../
 import { startNodeProcess, type NodeProcess } from "../support/node-process.ts";
 import { seeded } from "../support/random.ts";
 import { startS3Server } from "../support/s3-server.ts";
+import { soakCluster } from "./cluster.ts";
 
-const { values } = parseArgs({ options: { minutes: { type: "string", default: "10" }, "outage-minutes": { type: "string", default: "0" }, seed: { type: "string", default: "1" } } });
+const { values } = parseArgs({ options: { minutes: { type: "string", default: "10" }, "outage-minutes": { type: "string", default: "0" }, "cluster-minutes": { type: "string", default: "0" }, seed: { type: "string", default: "1" } } });
 const durationMs = Number(values.minutes) * 60_000;
 const outageMs = Number(values["outage-minutes"]) * 60_000;
 const random = seeded(Number(values.seed));
+if (Number(values["cluster-minutes"]) > 0) {
+  await soakCluster(Number(values["cluster-minutes"]) * 60_000, Number(values.seed));
+  process.exit();
+}
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 const sampleMs = 10_000;
 

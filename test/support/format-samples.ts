@@ -4,6 +4,7 @@ import { expect } from "vitest";
 import { StoreError } from "../../src/base/errors.ts";
 import type { AuditEvent } from "../../src/format/audit-event.ts";
 import type { Catalog } from "../../src/format/catalog.ts";
+import type { CopyRecord } from "../../src/format/copy-record.ts";
 import type { ErasureCoupon, ErasureEvidence } from "../../src/format/erasure-coupon.ts";
 import { receiptPayload } from "../../src/format/erasure-receipt.ts";
 import type { Head } from "../../src/format/head.ts";
@@ -141,6 +142,26 @@ export const sampleCoupon: ErasureCoupon = {
   traces: { key: countingBytes(32, 14), windows: countingBytes(60, 15), windowsTotal: 70 },
 };
 
+/** An erasure that waits for the copies of two nodes. */
+export const sampleAwaitingCoupon: ErasureCoupon = {
+  ...sampleCoupon,
+  status: "pending",
+  blockedBy: undefined,
+  waitingFor: "a copy on node db-2 (01HF7YAT00000000000000000N)",
+  awaiting: {
+    branches: ["main", branchId],
+    copies: [
+      { node: "01HF7YAT00000000000000000N", copy: "01HF7YAT0000000000000000C1" },
+      { node: "node_b", copy: "01HF7YAT0000000000000000C2" },
+    ],
+  },
+};
+
+/** A copy that its node has purged. */
+export const sampleCopy: CopyRecord = {
+  uuid, node: "01HF7YAT00000000000000000N", copy: "01HF7YAT0000000000000000C1", name: "db-2.übung", createdAtMs: startMs, purged: { atMs: startMs + 5, filesRemoved: 3 }, forgottenAtMs: startMs + 6,
+};
+
 /** How an erasure was proven, with something in every list. */
 export const sampleEvidence: ErasureEvidence = {
   objects: { listed: 12, live: 12, scanned: 12, bytes: 123_456 },
@@ -159,6 +180,9 @@ export const sampleEvidence: ErasureEvidence = {
 
 /** What the receipt of the sample erasure says. */
 export const sampleReceiptPayload = receiptPayload(sampleCoupon, startMs + 86_400_001, sampleEvidence);
+
+/** The same where a node never came back. */
+export const sampleUnattestedPayload = receiptPayload(sampleCoupon, startMs + 86_400_001, { ...sampleEvidence, unattested: ["01HF7YAT00000000000000000N"] });
 
 /** Expects an object that was cut anywhere, lengthened, or has any one bit flipped to be refused as corrupt. */
 export async function expectDamageRefused(bytes: Uint8Array, decode: (bytes: Uint8Array) => unknown): Promise<void> {

@@ -71,7 +71,8 @@ export function openInlineEngine(directory: string, given: { disk?: Disk; world?
       });
     },
     send(message) {
-      if (message.kind === "calls") setImmediate(() => engine!.receive(structuredClone(message.calls)));
+      if (message.kind === "measure") return;
+      if (message.kind !== "close") setImmediate(() => engine!.hear(structuredClone(message)));
       else void engine!.close().then(() => hear!({ kind: "closed", counters: engine!.counters }));
     },
   });

@@ -10,6 +10,7 @@ import { limits } from "../../src/base/limits.ts";
 import { Receipts } from "../../src/control/receipts.ts";
 import { signingKeyOf } from "../../src/control/signing-key.ts";
 import { encodeAuditEvent, encodeAuditObject } from "../../src/format/audit-event.ts";
+import { encodeCopyRecord } from "../../src/format/copy-record.ts";
 import { encodeCatalog } from "../../src/format/catalog.ts";
 import { encodeCoupon } from "../../src/format/erasure-coupon.ts";
 import { encodeHead } from "../../src/format/head.ts";
@@ -22,7 +23,7 @@ import type { Tx } from "../../src/model/transaction.ts";
 import { VectorCache } from "../../src/model/vector-index.ts";
 import { Connection } from "../../src/sqlite/connection.ts";
 import { runGroup } from "../../src/sqlite/group.ts";
-import { countingBytes, sampleAuditEvents, sampleCatalog, sampleCoupon, sampleDelta, sampleHead, sampleHistory, sampleImage, sampleReceiptPayload, sampleSigningKey } from "./format-samples.ts";
+import { countingBytes, sampleAuditEvents, sampleAwaitingCoupon, sampleCatalog, sampleCopy, sampleCoupon, sampleDelta, sampleHead, sampleHistory, sampleImage, sampleReceiptPayload, sampleSigningKey, sampleUnattestedPayload } from "./format-samples.ts";
 
 export const goldenPath = join(import.meta.dirname, "../golden/database-v1.db");
 /** When the first commit was made; each further one is a second later. */
@@ -99,18 +100,18 @@ export function writeGolden(path: string): void {
 }
 
 /** Where the object of a format lies. */
-export function goldenFormatPath(name: string): string {
-  return join(import.meta.dirname, `../golden/${name}-v1.bin`);
+export function goldenFormatPath(name: string, version = 1): string {
+  return join(import.meta.dirname, `../golden/${name}-v${version}.bin`);
 }
 
-/** The sample coupon as it is put. */
-export function goldenCoupon(): Uint8Array {
-  return encodeCoupon(sampleCoupon, countingBytes(16, 16));
+/** A sample coupon as it is put. */
+export function goldenCoupon(coupon = sampleCoupon): Uint8Array {
+  return encodeCoupon(coupon, countingBytes(16, 16));
 }
 
-/** The sample receipt as text. */
-export async function goldenReceipt(): Promise<string> {
-  return JSON.stringify(new Receipts(await signingKeyOf(sampleSigningKey)).sign(sampleReceiptPayload));
+/** A sample receipt as text. */
+export async function goldenReceipt(payload = sampleReceiptPayload): Promise<string> {
+  return JSON.stringify(new Receipts(await signingKeyOf(sampleSigningKey)).sign(payload));
 }
 
 /** Writes the samples of test/support/format-samples.ts, each in its format; the segment's object holds two. */
@@ -121,7 +122,10 @@ export async function writeGoldenFormats(): Promise<void> {
   writeFileSync(goldenFormatPath("catalog"), encodeCatalog(sampleCatalog));
   writeFileSync(goldenFormatPath("audit"), encodeAuditObject(sampleAuditEvents.map(encodeAuditEvent)));
   writeFileSync(goldenFormatPath("coupon"), goldenCoupon());
+  writeFileSync(goldenFormatPath("coupon", 2), goldenCoupon(sampleAwaitingCoupon));
   writeFileSync(goldenFormatPath("receipt"), await goldenReceipt());
+  writeFileSync(goldenFormatPath("receipt", 2), await goldenReceipt(sampleUnattestedPayload));
+  writeFileSync(goldenFormatPath("copy"), encodeCopyRecord(sampleCopy));
 }
 
 if (import.meta.main) {

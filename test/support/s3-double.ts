@@ -116,6 +116,7 @@ export async function startS3Double(options: S3DoubleOptions = {}): Promise<S3Do
       return { status: 204 };
     }
     if (!held) return errorAnswer(404, "NoSuchKey");
+    if (headers["if-none-match"] === held.etag) return { status: 304, headers: { etag: held.etag } };
     return { status: 200, headers: { etag: held.etag, "last-modified": held.modified.toUTCString() }, body: held.bytes };
   }
 

@@ -6,7 +6,7 @@
  */
 import { createHash } from "node:crypto";
 import { StoreError } from "../../src/base/errors.ts";
-import type { ListPage, ObjectStore, PutCondition, PutOutcome, StoredObject, VersionPurge } from "../../src/store/object-store.ts";
+import type { ListPage, ObjectStore, ObjectVersion, PutCondition, PutOutcome, StoredObject, VersionPurge } from "../../src/store/object-store.ts";
 import { StoreAudit, type Claim } from "../sim/store-audit.ts";
 
 export type Verb = "get" | "put" | "delete" | "list";
@@ -49,8 +49,13 @@ export class ScriptedStore implements ObjectStore {
     this.#nowMs = nowMs;
   }
 
-  get(key: string): Promise<StoredObject | undefined> {
-    return this.#request("get", key, () => this.read(key));
+  get(key: string): Promise<StoredObject | undefined>;
+  get(key: string, heldVersion: ObjectVersion | undefined): Promise<StoredObject | "same" | undefined>;
+  get(key: string, heldVersion?: ObjectVersion): Promise<StoredObject | "same" | undefined> {
+    return this.#request("get", key, () => {
+      const found = this.read(key);
+      return found && found.version === heldVersion ? "same" : found;
+    });
   }
 
   put(key: string, bytes: Uint8Array, condition: PutCondition): Promise<PutOutcome> {

@@ -1,7 +1,7 @@
 /** What every adapter of the object-store port must do: one suite, run over each of them. */
 import { describe, expect, test } from "vitest";
 import { realWorld } from "../../src/base/world.ts";
-import type { ObjectStore } from "../../src/store/object-store.ts";
+import type { ObjectStore, StoredObject } from "../../src/store/object-store.ts";
 import { proveStore } from "../../src/store/probe.ts";
 
 const text = (bytes: Uint8Array | undefined): string | undefined => bytes && Buffer.from(bytes).toString();
@@ -55,6 +55,19 @@ export function describeStore(name: string, open: () => Promise<ObjectStore>): v
         versions.push(outcome.version);
       }
       expect(new Set(versions).size).toBe(20);
+    });
+
+    test("a get by whoever has the object gets it only when it is another one", async () => {
+      const store = await open();
+      expect(await store.get("k", "nonsense")).toBeUndefined();
+      await store.put("k", Buffer.from("1"), { kind: "absent" });
+      const first = (await store.get("k", undefined)) as StoredObject;
+      expect(text(first.bytes)).toBe("1");
+      expect(await store.get("k", first.version)).toBe("same");
+      await store.put("k", Buffer.from("2"), { kind: "version", version: first.version });
+      expect(text(((await store.get("k", first.version)) as StoredObject).bytes)).toBe("2");
+      await store.delete("k");
+      expect(await store.get("k", first.version)).toBeUndefined();
     });
 
     test("a deleted object is gone, its old version never matches again, and it can be created anew", async () => {

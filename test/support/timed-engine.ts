@@ -18,6 +18,7 @@ import { decodeCatalog, type Catalog } from "../../src/format/catalog.ts";
 import { decodeHead, type Head } from "../../src/format/head.ts";
 import { decodeHistory, type History } from "../../src/format/history.ts";
 import { inlinePress } from "../../src/format/press.ts";
+import type { Disk } from "../../src/sqlite/wal.ts";
 import type { ObjectStore } from "../../src/store/object-store.ts";
 import { Scheduler } from "../sim/scheduler.ts";
 import { SimWorld } from "../sim/sim-world.ts";
@@ -32,7 +33,7 @@ export function noise(bytes: number, seed = 1): string {
   return Array.from({ length: bytes / 8 }, () => Math.floor(random() * 2 ** 32).toString(16).padStart(8, "0")).join("");
 }
 
-const soundDisk = { fdatasync: async () => {}, syncDirectory: async () => {} };
+export const soundDisk: Disk = { fdatasync: async () => {}, syncDirectory: async () => {} };
 
 /** One virtual clock, one store. */
 export class VirtualTime {
@@ -95,16 +96,18 @@ export class TimedEngine {
   readonly notices: string[] = [];
   readonly #options: Partial<EngineOptions>;
   readonly #store: ObjectStore;
+  readonly #disk: Disk;
   #engine: Engine | undefined;
   #closed = false;
   readonly uuid: string = uuidOf(1);
 
-  constructor(time: VirtualTime, options: Partial<EngineOptions> = {}, directory = temporaryDirectory(), store: ObjectStore = time.store) {
+  constructor(time: VirtualTime, options: Partial<EngineOptions> = {}, directory = temporaryDirectory(), store: ObjectStore = time.store, disk: Disk = soundDisk) {
     this.time = time;
     this.directory = directory;
     this.world = time.world();
     this.#options = options;
     this.#store = store;
+    this.#disk = disk;
     this.client = new EngineClient(1, () => this.#lane(), undefined, this.world, silentLog);
     onTestFinished(() => this.kill());
   }
@@ -121,7 +124,7 @@ export class TimedEngine {
       listen: (listener) => {
         hear = listener;
         this.#engine = new Engine({
-          options, world: this.world, disk: soundDisk, store: whileAlive(this.#store, this.world), press: inlinePress, indexBuilder: undefined,
+          options, world: this.world, disk: this.#disk, store: whileAlive(this.#store, this.world), press: inlinePress, indexBuilder: undefined,
           send: (message) => {
             const copy = structuredClone(message);
             if (copy.kind === "event") this.notices.push(copy.message);
@@ -131,7 +134,8 @@ export class TimedEngine {
       },
       send: (message) => {
         const copy = structuredClone(message);
-        if (copy.kind === "calls") this.world.soon(() => this.#engine!.receive(copy.calls));
+        if (copy.kind === "measure") return;
+        if (copy.kind !== "close") this.world.soon(() => this.#engine!.hear(copy));
         else void this.#engine!.close().then(() => hear!({ kind: "closed", counters: this.#engine!.counters }));
       },
     };

@@ -334,6 +334,22 @@ test("audit-07: a sweep removes only whole days before what the policy keeps, of
   expect(dayOf(world.atMs)).toBe("2026-01-05");
 });
 
+test("a sweep removes nothing of a namespace that is another node's to sweep", async () => {
+  const world = turnedWorld(Date.UTC(2026, 0, 1, 12));
+  const store = new ScriptedStore();
+  const ours = new Set(["acme"]);
+  const policyOf = async (): Promise<AuditPolicy> => ({ ...on, retentionSecs: 60 });
+  const audit = new AuditLog({ store, world, log: silentLog, node: nodeA, flushMs: 1_000_000, policyOf, tends: async (namespace) => ours.has(namespace) });
+  for (const namespace of ["acme", "other"]) audit.record(ingest(1, namespace));
+  await audit.flush();
+  world.atMs += 3 * dayMs;
+  expect(await audit.sweep()).toBe(1);
+  expect([store.keys("audit/acme/").length, store.keys("audit/other/").length]).toEqual([0, 1]);
+  ours.add("other");
+  expect(await audit.sweep()).toBe(1);
+  expect(store.keys("audit/")).toEqual([]);
+});
+
 describe("reading", () => {
   test("audit-06: pages of 2 over 6 one-event objects give 6 distinct ids and no gap; what arrives meanwhile comes too", async () => {
     const { audit } = open();

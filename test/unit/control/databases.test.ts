@@ -48,6 +48,56 @@ describe("databases", () => {
     expect(creations.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
   });
 
+  test("distribution-07: of two nodes that create one name at once one gets it; the other is told so, and means the same database by it", async () => {
+    const store = new MemoryStore();
+    const nodes = [new Databases(store, world), new Databases(store, world)] as const;
+    // Both have looked and found nobody.
+    for (const node of nodes) expect(await node.find("a")).toBeUndefined();
+    const outcomes = await Promise.allSettled(nodes.map((node) => node.create("a")));
+    expect(outcomes.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
+    const lost = outcomes.find(({ status }) => status === "rejected") as PromiseRejectedResult;
+    expect(lost.reason).toMatchObject({ code: "already_exists" });
+    const records = await Promise.all(nodes.map((node) => node.require("a")));
+    expect(records[0]).toEqual(records[1]);
+    expect((await store.list("names/", { limit: 10 })).objects).toHaveLength(1);
+  });
+
+  test("distribution-08: a profile that both nodes make is one database; deleted by way of one, the next life is another and the same for both", async () => {
+    const store = new MemoryStore();
+    let skippedMs = 0;
+    const skipping = { ...world, monotonicMs: () => world.monotonicMs() + skippedMs };
+    const [a, b] = [new Databases(store, world), new Databases(store, skipping)];
+    const [first, same] = await Promise.all([a.ensure("acme--alice"), b.ensure("acme--alice")]);
+    expect(first).toEqual(same);
+    await a.remove("acme--alice");
+    // For a few seconds b goes by what it remembers; whoever finds the database gone asks, and then it knows.
+    expect((await b.ensure("acme--alice")).uuid).toBe(first.uuid);
+    expect(await b.isHeldBy("acme--alice", first.uuid)).toBe(false);
+    const next = await b.ensure("acme--alice");
+    expect(next.uuid).not.toBe(first.uuid);
+    expect(await a.ensure("acme--alice")).toEqual(next);
+    expect(await b.isHeldBy("acme--alice", next.uuid)).toBe(true);
+    await a.remove("acme--alice");
+    skippedMs += 60_000;
+    expect(await b.find("acme--alice")).toBeUndefined();
+  });
+
+  test("distribution-09: a node that starts finds every deletion in the tombstones: tokens of an earlier life are void at once", async () => {
+    const store = new MemoryStore();
+    const before = new Databases(store, world);
+    const first = await before.create("a");
+    await before.remove("a");
+    await before.create("b");
+    await before.remove("b");
+    const second = await before.create("b");
+    const started = new Databases(store, world);
+    const [ofA, ofB] = [await started.standing("a"), await started.standing("b")];
+    expect(ofA).toEqual({ uuid: undefined, deletedAtMs: expect.any(Number) as number });
+    expect(ofB).toEqual({ uuid: second.uuid, deletedAtMs: expect.any(Number) as number });
+    expect(ofA.deletedAtMs).toBeGreaterThanOrEqual(first.createdAtMs);
+    expect(ofB.deletedAtMs).toBeLessThan(second.createdAtMs);
+  });
+
   test("auth-17: a name's standing is who holds it and when it was last taken from somebody, on every node and in every life", async () => {
     const store = new MemoryStore();
     const databases = new Databases(store, world);

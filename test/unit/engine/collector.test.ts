@@ -1,6 +1,7 @@
 /** What is collected, what never is, and that no order of events can make it otherwise. */
 import { describe, expect, test } from "vitest";
 import { limits } from "../../../src/base/limits.ts";
+import { CopyRecords } from "../../../src/control/copy-records.ts";
 import { Catalogs } from "../../../src/engine/catalogs.ts";
 import { Collector, type Collected } from "../../../src/engine/collector.ts";
 import { BranchHead } from "../../../src/engine/branch-head.ts";
@@ -18,7 +19,7 @@ function setup(options = {}): { time: VirtualTime; node: TimedEngine; collect: (
   time.store.audit();
   const node = new TimedEngine(time, { gcGraceMs: 1e12, idleCloseMs: 1e12, ...options });
   const world = time.world();
-  const collector = (store: ObjectStore = time.store): Collector => new Collector({ store, world, catalogs: new Catalogs(store, world), graceMs, notice: (message) => node.notices.push(message) });
+  const collector = (store: ObjectStore = time.store): Collector => new Collector({ store, world, catalogs: new Catalogs(store, world), records: new CopyRecords(store, world), graceMs, notice: (message) => node.notices.push(message) });
   return { time, node, collector, collect: () => time.of(collector().collect(node.uuid)) };
 }
 

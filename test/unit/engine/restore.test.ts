@@ -361,12 +361,22 @@ describe("rollForward", () => {
     expect(readFileSync(path).equals(before)).toBe(true);
   });
 
-  it("leaves a marker beside a file that it has begun to change", async () => {
+  it("F80: leaves the file as it was when a single object of those that it needs is missing", async () => {
     const branch = await sampleBranch();
     const path = await branch.restored(5);
+    const before = readFileSync(path);
     const rotten = branch.planOf(12).deltas[0]!;
     const source = tampered(branch.source, (key, bytes) => (key === segmentKey(source.uuid, rotten.id) ? undefined : bytes));
-    await failureOf(rollForward(source, branch.planOf(12), 5, path));
+    expect((await failureOf(rollForward(source, branch.planOf(12), 5, path))).message).toContain("is missing");
+    expect(isPatching(path)).toBe(false);
+    expect(readFileSync(path).equals(before)).toBe(true);
+  });
+
+  it("F79: leaves a marker beside a file that it has begun to change", async () => {
+    const branch = await sampleBranch();
+    const path = await branch.restored(5);
+    const ending = new AbortController();
+    await expect(rollForward(branch.source, branch.planOf(12), 5, path, { signal: ending.signal, progress: () => ending.abort() })).rejects.toThrow("aborted");
     expect(isPatching(path)).toBe(true);
     await expect(rollForward(branch.source, branch.planOf(12), 5, path)).rejects.toThrow("a mixture is not rolled forward");
   });

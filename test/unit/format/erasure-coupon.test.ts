@@ -66,7 +66,7 @@ describe("a coupon at rest", () => {
       expect(() => decodeCoupon(object), JSON.stringify(change)).toThrow(expect.objectContaining({ name: "StoreError", kind: "corrupt" }) as StoreError);
     }
     for (const record of [[], ["v", 1]]) expect(() => decodeCoupon(resummed(bytes, () => record))).toThrow(StoreError);
-    expect(() => decodeCoupon(resummed(bytes, (record) => ({ ...record, v: 2 })))).toThrow(/version/);
+    expect(() => decodeCoupon(resummed(bytes, (record) => ({ ...record, v: 3 })))).toThrow(/version/);
   });
 
   test("says nothing of the target when it cannot be read", () => {

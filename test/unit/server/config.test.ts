@@ -2,7 +2,7 @@ import { generateKeyPairSync } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { flagOf, readConfig, settings, settingsMarkdown, type Config, type Environment } from "../../../src/server/config.ts";
-import { isLoopback, notBuiltYet, startRefusals, startWarnings } from "../../../src/server/start-checks.ts";
+import { isLoopback, startRefusals, startWarnings } from "../../../src/server/start-checks.ts";
 
 const host = { pid: 7, cores: 4 };
 
@@ -155,7 +155,6 @@ describe("standard variables of S3 clients", () => {
     expect(startRefusals(configOf({ ...s3, ...unallowed }))).toEqual([expect.stringContaining("AWS_ALLOW_HTTP=true")]);
     expect(startRefusals(configOf({ ...s3, ...local }))).toEqual([]);
     expect(startRefusals(configOf({ ...s3, AWS_ENDPOINT_URL: "https://s3.example" }))).toEqual([]);
-    expect(notBuiltYet(configOf(s3))).toEqual([]);
   });
 });
 
@@ -164,7 +163,6 @@ describe("start refusals", () => {
 
   test("a default node starts", () => {
     expect(startRefusals(configOf({}))).toEqual([]);
-    for (const environment of [{}, { SERVICE_DURABILITY: "durable" }]) expect(notBuiltYet(configOf(environment))).toEqual([]);
   });
 
   test("auth-21: auth on without a platform key", () => {
@@ -201,10 +199,16 @@ describe("start refusals", () => {
     expect(startRefusals(configOf({ SERVICE_ADMIN_LISTEN: "127.0.0.1:0", SERVICE_LISTEN: "127.0.0.1:0" }))).toEqual([]);
   });
 
-  test.each([
-    [{ SERVICE_COORD: "etcd:2379" }, "SERVICE_COORD"],
-  ])("%o asks for what this build lacks", (environment, variable) => {
-    expect(notBuiltYet(configOf(environment))).toEqual([expect.stringMatching(new RegExp(`^${variable}.*not in this build yet$`))]);
+  test("a node among others is warned of what they cannot share, and of an address at which they cannot reach it", () => {
+    const shared = { SERVICE_AUTH: "on", ...keys, SERVICE_COORD: "etcd:2379", SERVICE_OBJECT_STORE: "s3://bucket", SERVICE_ADVERTISE: "http://10.0.0.5:8080", SERVICE_PERSIST_AUTH_KEY: "1" };
+    const warned = (environment: Record<string, string>): readonly string[] => startWarnings(configOf({ ...shared, ...environment }));
+    expect(warned({})).toEqual([]);
+    expect(warned({ SERVICE_ADVERTISE: "http://localhost:8080" })).toEqual([expect.stringContaining("SERVICE_ADVERTISE is a loopback address")]);
+    expect(warned({ SERVICE_TLS_CERT: "c", SERVICE_TLS_KEY: "k" })).toEqual([expect.stringContaining("speaks TLS")]);
+    expect(warned({ SERVICE_OBJECT_STORE: "file:///objects" })).toEqual([expect.stringContaining("the very same one")]);
+    expect(warned({ SERVICE_OBJECT_STORE: "mem://" })).toContainEqual(expect.stringContaining("is not shared"));
+    expect(warned({ SERVICE_PERSIST_AUTH_KEY: "0" })).toEqual([expect.stringContaining("SERVICE_PERSIST_AUTH_KEY=1")]);
+    for (const alone of [{ SERVICE_COORD: "" }]) expect(warned({ ...alone, SERVICE_ADVERTISE: "http://localhost:8080", SERVICE_OBJECT_STORE: "file:///objects", SERVICE_PERSIST_AUTH_KEY: "0" })).toEqual([]);
   });
 
   test("auth off is warned about, louder when the network can reach the node", () => {

@@ -8,6 +8,7 @@ import { Credentials } from "../../../src/control/credentials.ts";
 import { Databases } from "../../../src/control/databases.ts";
 import { signingKeyOf } from "../../../src/control/signing-key.ts";
 import { Tokens } from "../../../src/control/tokens.ts";
+import { Concurrency } from "../../../src/service/admission.ts";
 import { Authorization } from "../../../src/service/authorization.ts";
 import type { Call } from "../../../src/service/call.ts";
 import type { Context, Handler, NodeParts } from "../../../src/service/context.ts";
@@ -37,7 +38,7 @@ function open() {
   const authorization = new Authorization(new Credentials({ tokens, signingKey, platformKey: "key", world }), databases);
   const call = (method: string, request: Record<string, unknown>, token: string, handler: Handler): Promise<unknown> => {
     const endpoint = endpoints.find(({ name }) => name === method)!;
-    const pipeline = createPipeline({ handlers: new Map([[method, handler]]), world, requestTimeoutMs: 1_000, concurrencyMax: 1, controlPerSecond: 10, durability: "standard", authorization });
+    const pipeline = createPipeline({ handlers: new Map([[method, handler]]), world, requestTimeoutMs: 1_000, concurrency: new Concurrency(1), controlPerSecond: 10, durability: "standard", authorization });
     const message = Object.assign(create(endpoint.method.input), request);
     return pipeline({ endpoint, message, credential: token, remoteAddress: "", hostDatabase: undefined, headers: {}, deadlineMs: undefined, signal: undefined } satisfies Call);
   };
@@ -107,7 +108,7 @@ test("a call that its wire has refused reaches no handler, whatever it brings", 
   const ends: string[] = [];
   let wasReached = false;
   const pipeline = createPipeline({
-    handlers: new Map([[endpoint.name, async () => ((wasReached = true), {})]]), world, requestTimeoutMs: 1_000, concurrencyMax: 1, controlPerSecond: 10, durability: "standard", authorization,
+    handlers: new Map([[endpoint.name, async () => ((wasReached = true), {})]]), world, requestTimeoutMs: 1_000, concurrency: new Concurrency(1), controlPerSecond: 10, durability: "standard", authorization,
     audit: (_context, { outcome }) => void ends.push(outcome),
   });
   const call: Call = { endpoint, message: create(endpoint.method.input), credential: "key", remoteAddress: "", hostDatabase: undefined, headers: {}, deadlineMs: undefined, signal: undefined };

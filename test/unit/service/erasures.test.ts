@@ -79,3 +79,22 @@ describe("an erasure whose coupon cannot be read any more", () => {
     await node.time.of(erasures.close());
   });
 });
+
+describe("an erasure of a deleted database", () => {
+  test("a failed look at a deleted database keeps what woke it: it is complete before its grace is over", async () => {
+    const { node, erasures, erase, statuses } = await serving({ gcGraceMs: 0 });
+    const secret = await node.remember("the zyxwvutsecret of it");
+    const { value: coupon } = await erase(secret, 100_000);
+    erasures.start();
+    await node.time.of(node.node.client.drop(node.node.at("main"), node.node.soon()));
+    // Nothing of the database can be read while the first look is made.
+    node.time.store.fateOf = (_verb, key) => (key.startsWith("db/") ? "refused" : "fine");
+    erasures.wake(node.uuid);
+    await node.time.pass(10_000);
+    expect(await statuses()).toEqual(["pending"]);
+    node.time.store.fateOf = () => "fine";
+    await node.time.pass(600_000);
+    expect((await node.time.of(erasures.get(node.uuid, coupon.id, undefined))).status).toBe("completed");
+    await node.time.of(erasures.close());
+  });
+});

@@ -3,6 +3,7 @@ import { create } from "@bufbuild/protobuf";
 import { expect, test } from "vitest";
 import { ServiceError } from "../../../src/base/errors.ts";
 import { realWorld } from "../../../src/base/world.ts";
+import { Concurrency } from "../../../src/service/admission.ts";
 import type { Call, CallHeaders, CallResult } from "../../../src/service/call.ts";
 import { type Context, engineOptions, type Handler, seen, unborn } from "../../../src/service/context.ts";
 import { endpoints } from "../../../src/service/methods.ts";
@@ -12,7 +13,7 @@ const endpoint = endpoints.find(({ name }) => name === "DataService.Sync")!;
 
 function dispatch(handler: Handler, headers: CallHeaders = {}, durability: PipelineOptions["durability"] = "standard"): Promise<CallResult> {
   const handlers = new Map([[endpoint.name, handler]]);
-  const pipeline = createPipeline({ handlers, world: realWorld(), requestTimeoutMs: 1_000, concurrencyMax: 1, controlPerSecond: 1, durability });
+  const pipeline = createPipeline({ handlers, world: realWorld(), requestTimeoutMs: 1_000, concurrency: new Concurrency(1), controlPerSecond: 1, durability });
   const call: Call = { endpoint, message: create(endpoint.method.input), credential: undefined, remoteAddress: "", hostDatabase: undefined, headers, deadlineMs: undefined, signal: undefined };
   return pipeline(call);
 }

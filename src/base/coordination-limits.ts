@@ -1,0 +1,29 @@
+/**
+ * Bounds of leases and of the coordination store (store/etcd-client, store/etcd-leases); part of
+ * `limits`.
+ */
+export const coordinationLimits = {
+  /** Another node may take over a database this long after its holder was last heard of. */
+  leaseTtlSecs: 10,
+  leaseRenewMs: 2_000,
+  /** A node takes its lease to end earlier than etcd does by this: a paused process must find that out before it answers. */
+  leaseMarginMs: 2_000,
+  leaseRetryMsMin: 100,
+  leaseRetryMsMax: 2_000,
+  /** Disk and engine must prove by then that they get on, or the lease is not renewed. */
+  leaseProgressMs: 2_000,
+  /** How long a node that stops tries to give its lease back; otherwise it runs out by itself. */
+  leaseLeaveMs: 3_000,
+  /** One call of the coordination store must have its answer from one endpoint by then. */
+  coordCallMs: 2_000,
+  coordEndpointsMax: 16,
+  /** Another node's change may come between a look and what rests on it this often. */
+  coordTriesMax: 16,
+  coordValueBytesMax: 1_024,
+  coordAnswerBytesMax: 4 * 1_024 * 1_024,
+  /** Text of an error of the coordination store, in characters. */
+  coordMessageCharsMax: 200,
+  coordNodesMax: 1_000,
+  /** How long a list of the live nodes is good. */
+  coordNodesMs: 1_000,
+} as const;

@@ -1,0 +1,88 @@
+/**
+ * Bounds of the audit streams and of what is stored about erasures; part of `limits`.
+ */
+const KiB = 1024;
+const MiB = 1024 * KiB;
+
+export const governanceLimits = {
+  // Audit (control/audit-log, control/audit-streams)
+  /** Events that wait to be stored, about half a KiB each; further ones are counted and left out. */
+  auditEventsMax: 20_000,
+  /** Of these, refusals of callers whom nobody knows: a flood of them must not crowd out what the others do. */
+  auditStrangersMax: 5_000,
+  /** Namespaces in whose streams gaps are counted; further ones only in the node's total. */
+  auditGapsMax: 1_000,
+  /** An event whose namespace has no readable policy for so long is counted as left out. */
+  auditUnknownMsMax: 60_000,
+  /** So many events that wait are stored at once, whatever the interval. */
+  auditFlushEvents: 500,
+  /** Made in one go, about 3 ms. */
+  auditObjectEventsMax: 500,
+  /** Time between the first and the last event of an object: a reader of a window looks back by as much. */
+  auditObjectSpanMs: 60_000,
+  /** Streams whose chain a node remembers; that of another is looked up in object storage. */
+  auditStreamsHeldMax: 10_000,
+  auditRequestsAtOnceMax: 16,
+  /** How long a stopping node tries to store what is left. */
+  auditDrainMs: 5_000,
+  auditRetryMs: 500,
+  /** Objects that one page reads at most: with a narrow filter it ends early, and the next one goes on. */
+  auditObjectsReadMax: 1_000,
+  auditPageDefault: 100,
+  auditPageMax: 1_000,
+  /** Keys that are listed to find a node's newest event in a stream; beyond them its chain begins anew. */
+  auditChainKeysMax: 100_000,
+  auditSweepMs: 3_600_000,
+  /** Objects that one sweep removes; the rest waits for the next one. */
+  auditSweepObjectsMax: 100_000,
+
+  // Erasures at rest (format/erasure-coupon, format/erasure-receipt, control/erasure-coupons)
+  /** The ids of ten thousand memories twice, the traces of as many, and some evidence take about 2 MiB. */
+  erasureCouponBytesMax: 4 * MiB,
+  /** Checkpoints, and branches, that a blocked coupon names; further ones are named when these are gone. */
+  erasureBlockersMax: 1_000,
+  /** Entries of one list of a receipt's evidence: a few states of every branch. */
+  erasureEvidenceEntriesMax: 10_000,
+  /** Coupons in one part of a list, all together, unless a single one has more. */
+  erasuresListBytesMax: 32 * MiB,
+  /** Coupons that are read or written at once. */
+  erasureReadsAtOnceMax: 16,
+  /** A marker without a coupon is nobody's after this: its coupon is put within half of it, or not at all. */
+  erasureMarkerMs: 600_000,
+  /** How often a node looks for unfinished erasures that another node was to look after. */
+  erasureTakeUpMs: 60_000,
+  /** A key set that a receipt is checked against. */
+  keySetBytesMax: 256 * KiB,
+  /** How long the address of a key set has for its answer. */
+  keySetFetchMs: 10_000,
+
+  // Copies of databases on the disks of nodes (control/copy-records, service/caretaker)
+  /** How often a node looks whether its copies are to be purged, or their databases are deleted. */
+  caretakerMs: 30_000,
+  /** Copies of one database, on however many nodes, that are read; an erasure of one with more does not complete. */
+  copiesMax: 10_000,
+  /** Purges of copies that one look carries out; the next one goes on. */
+  copyOrdersMax: 10_000,
+  copyReadsAtOnceMax: 16,
+  copyRecordBytesMax: 4 * KiB,
+  /** Databases without a file that a thread remembers to have registered, and deleted ones that a node remembers to have taken care of. */
+  copiesRememberedMax: 10_000,
+  /** How long a node that starts goes on purging copies before it serves; the rest goes while it serves, and their erasures wait. */
+  caretakerStartMs: 30_000,
+
+  // What is due in databases that are not open (control/due-index, engine/due-marks, service/sweeper)
+  dueLookMs: 300_000,
+  /** Entries that one look passes; the next one goes on behind them. */
+  dueEntriesMax: 10_000,
+  /** Databases that a node sweeps at once. */
+  dueSweepsAtOnceMax: 4,
+  /** Turns of a sweep of one branch, each of `sweepRowsMax` rows; what is left is due again in the next hour. */
+  dueSweepTurnsMax: 1_000,
+  /** Entries that wait to be put, and branches whose newest entry a thread remembers. */
+  dueMarksMax: 10_000,
+  duePutsAtOnceMax: 16,
+  /** A branch that is being written is asked this often what of it will be due. */
+  dueAskMs: 10_000,
+  /** How long a stopping engine thread tries to put what is left. */
+  dueStopMs: 2_000,
+} as const;

@@ -1,0 +1,35 @@
+/**
+ * How late a thread comes to what it was to do: timers that fire too late tell how long it was busy with something else.
+ */
+import { limits } from "./limits.ts";
+import { shortBoundsMs, Tally, type TallyCounts } from "./tally.ts";
+import type { Cancel, World } from "./world.ts";
+
+export class LoopDelay {
+  readonly #world: World;
+  readonly #late = new Tally(shortBoundsMs);
+  #cancel: Cancel;
+
+  /** Measures from now on. */
+  constructor(world: World) {
+    this.#world = world;
+    this.#cancel = this.#look();
+  }
+
+  /** How late the thread was, ten times a second since the beginning. */
+  get counts(): TallyCounts {
+    return this.#late.counts;
+  }
+
+  stop(): void {
+    this.#cancel();
+  }
+
+  #look(): Cancel {
+    const dueMs = this.#world.monotonicMs() + limits.loopProbeMs;
+    return this.#world.after(limits.loopProbeMs, () => {
+      this.#late.note(Math.max(0, this.#world.monotonicMs() - dueMs));
+      this.#cancel = this.#look();
+    });
+  }
+}

@@ -1,0 +1,44 @@
+/** What an open database is made of, what it is given to write, and whom it tells. */
+import type { World } from "../base/world.ts";
+import type { WriteKind } from "../model/commands.ts";
+import type { VectorCache } from "../model/vector-index.ts";
+import type { Disk } from "../sqlite/wal.ts";
+import type { Opened } from "./opening.ts";
+import type { SqlEvents, TicketedSql } from "./owner-sql.ts";
+import type { Settle } from "./protocol.ts";
+import type { WritershipOptions } from "./writership.ts";
+
+/** A write on its way through the queue. */
+export interface WriteItem {
+  readonly work:
+    | { readonly kind: "write"; readonly command: WriteKind; readonly input: unknown }
+    | ({ readonly kind: "sql" } & TicketedSql);
+  readonly bytes: number;
+  readonly deadlineMs: number;
+  /** Answered only when object storage covers it. */
+  readonly durable: boolean;
+  readonly settle: Settle;
+}
+
+/** What a database tells whoever holds it. */
+export interface DatabaseEvents extends SqlEvents {
+  committed(writes: number): void;
+  synced(): void;
+  /** Storage failed; the handle must be given up and rebuilt. */
+  poisoned(error: unknown): void;
+  /** Something an operator should know; never content. */
+  notice(message: string): void;
+}
+
+export interface DatabaseOptions {
+  readonly opened: Opened;
+  readonly world: World;
+  readonly disk: Disk;
+  readonly vectors: VectorCache;
+  readonly writeQueueDepth: number;
+  readonly writership: Omit<WritershipOptions, "head" | "knownTxid" | "knowsAll">;
+  /** When the branch ceases to exist, Unix ms. */
+  readonly expiresAtMs: number;
+  readonly logCheckpointBytes: number;
+  readonly events: DatabaseEvents;
+}

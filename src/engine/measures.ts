@@ -1,0 +1,96 @@
+/**
+ * What an engine thread measures of itself, for operators.
+ *
+ * Always true: numbers only, of all databases of the thread together; nothing here names one. Looking costs a few reads
+ * for each open database, and between looks nothing but the counts that are kept anyway.
+ */
+import { LoopDelay } from "../base/loop-delay.ts";
+import { shortBoundsMs, Tally, type TallyCounts } from "../base/tally.ts";
+import type { World } from "../base/world.ts";
+import type { Disk } from "../sqlite/wal.ts";
+import type { MeasuredStore, StoreMeasures } from "../store/measured-store.ts";
+import type { EngineCounters } from "./protocol.ts";
+import type { Backlog } from "./writership.ts";
+
+/** What waits in all open databases together, and in the one where it is most. */
+export interface Backlogs extends Backlog {
+  readonly databases: number;
+  readonly writesMax: number;
+}
+
+/** Adds up what waits; ages are not added, the oldest counts. */
+export function backlogsOf(databases: Iterable<{ readonly backlog: Backlog }>): Backlogs {
+  let [count, writes, writesMax, txids, bytes, ms] = [0, 0, 0, 0, 0, 0];
+  for (const { backlog } of databases) {
+    count++;
+    writes += backlog.writes;
+    writesMax = Math.max(writesMax, backlog.writes);
+    txids += backlog.txids;
+    bytes += backlog.bytes;
+    ms = Math.max(ms, backlog.ms);
+  }
+  return { databases: count, writes, writesMax, txids, bytes, ms };
+}
+
+/** Copies of branches that another node writes. */
+export interface ReplicaMeasures {
+  readonly open: number;
+  /** By how many transaction ids the one that lags most is behind the newest head that was seen. */
+  readonly lagTxidsMax: number;
+  /** Since the one that was looked at least recently was compared with its head. */
+  readonly lookedMsMax: number;
+}
+
+/** What an engine has done and holds. */
+export interface EngineState {
+  readonly counters: EngineCounters;
+  readonly backlogs: Backlogs;
+  readonly packs: number;
+  readonly rebases: number;
+  readonly collections: number;
+  readonly replicas: ReplicaMeasures;
+  readonly vectorBytes: number;
+}
+
+/** The same with what only the thread around it knows. */
+export interface EngineMeasures extends EngineState {
+  readonly syncs: TallyCounts;
+  readonly store: StoreMeasures;
+  readonly loopDelay: TallyCounts;
+  readonly heapBytes: number;
+}
+
+/** Measures a thread's disk, store and loop. */
+export class ThreadProbe {
+  readonly #world: World;
+  readonly #store: MeasuredStore;
+  readonly #loopDelay: LoopDelay;
+  readonly #syncs = new Tally(shortBoundsMs);
+
+  constructor(world: World, store: MeasuredStore) {
+    this.#world = world;
+    this.#store = store;
+    this.#loopDelay = new LoopDelay(world);
+  }
+
+  /** The disk, with its fsyncs of data counted and timed. */
+  disk(disk: Disk): Disk {
+    return {
+      fdatasync: async (descriptor, path) => {
+        const startedMs = this.#world.monotonicMs();
+        await disk.fdatasync(descriptor, path);
+        this.#syncs.note(this.#world.monotonicMs() - startedMs);
+      },
+      syncDirectory: (path) => disk.syncDirectory(path),
+    };
+  }
+
+  /** The engine's state with the thread's own. */
+  measures(state: EngineState): EngineMeasures {
+    return { ...state, syncs: this.#syncs.counts, store: this.#store.measures, loopDelay: this.#loopDelay.counts, heapBytes: process.memoryUsage().heapUsed };
+  }
+
+  stop(): void {
+    this.#loopDelay.stop();
+  }
+}

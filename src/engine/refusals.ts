@@ -1,0 +1,29 @@
+/** What those are told whose call an open branch cannot carry through. */
+import { ServiceError } from "../base/errors.ts";
+import { Fenced } from "./branch-head.ts";
+import { TurnedAway } from "./engine-port.ts";
+
+/** The node ends in order. */
+export function closed(): ServiceError {
+  return new ServiceError("unavailable", "the node is shutting down; whether object storage covers this write is not known", { retryAfterSecs: 1 });
+}
+
+/** The disk, or what is on it, failed. */
+export function storageFailed(): ServiceError {
+  return new ServiceError("unavailable", "the database's storage failed; whether this write happened is not known", { retryAfterSecs: 1 });
+}
+
+/** The handle was given up for this reason while the call was under way. */
+export function lossBy(reason: unknown): ServiceError {
+  return reason instanceof Fenced ? reason : storageFailed();
+}
+
+/** The handle was given up for this reason before the write began. Where nodes share databases, another one may take it. */
+export function refusalBy(reason: unknown, isShared: boolean): Error {
+  return isShared && reason instanceof Fenced ? new TurnedAway("unheld") : lossBy(reason);
+}
+
+/** A write needs object storage, and this node has none. */
+export function notShipping(): ServiceError {
+  return new ServiceError("unavailable", "this node ships nothing to object storage", { retryAfterSecs: 60 });
+}

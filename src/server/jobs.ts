@@ -1,0 +1,95 @@
+/**
+ * What a node does without being asked: it carries erasures on, looks after its own copies and after deleted databases,
+ * and sweeps databases that nobody uses.
+ *
+ * Always true: of what any node could do, it does what is its own: the jobs of databases that it holds, or that nobody
+ * holds and it is preferred for.
+ */
+import { StoreError } from "../base/errors.ts";
+import type { Log } from "../base/log.ts";
+import type { World } from "../base/world.ts";
+import type { AuditLog } from "../control/audit-log.ts";
+import type { CopyOwner, CopyRecords } from "../control/copy-records.ts";
+import type { Databases } from "../control/databases.ts";
+import { ErasureCoupons } from "../control/erasure-coupons.ts";
+import type { Policies } from "../control/policies.ts";
+import type { Receipts } from "../control/receipts.ts";
+import type { EngineClient } from "../engine/client.ts";
+import { registerCopies, unregisterCopies } from "../engine/copies.ts";
+import type { EnginePort } from "../engine/engine-port.ts";
+import type { Retention } from "../engine/protocol.ts";
+import { profileOfDatabaseName } from "../format/names.ts";
+import { Caretaker } from "../service/caretaker.ts";
+import { DueSweeps } from "../service/due-sweeps.ts";
+import { Erasures } from "../service/erasures.ts";
+import { retentionBy } from "../service/governance.ts";
+import type { ObjectStore } from "../store/object-store.ts";
+
+export interface JobsOptions {
+  readonly world: World;
+  readonly log: Log;
+  readonly store: ObjectStore;
+  readonly engine: EnginePort;
+  /** This node's own engine. */
+  readonly local: EngineClient;
+  readonly copies: CopyRecords;
+  readonly databases: Databases;
+  readonly policies: Policies;
+  readonly receipts: Receipts;
+  readonly audit: AuditLog;
+  readonly nodeId: string;
+  readonly gcGraceMs: number;
+  /** Whether this node is the one to do the jobs of the database; undefined where it is alone. */
+  readonly tends: ((uuid: string) => Promise<boolean>) | undefined;
+}
+
+/** The node's jobs. They end before the engine does. */
+export class Jobs {
+  readonly erasures: Erasures;
+  readonly #caretaker: Caretaker;
+  readonly #sweeps: DueSweeps;
+
+  constructor(options: JobsOptions) {
+    const { world, log, store, engine, local, copies, databases, policies, receipts, audit, nodeId, gcGraceMs, tends } = options;
+    const coupons = new ErasureCoupons({ store, world, log });
+    this.erasures = new Erasures({ world, log, engine, coupons, receipts, audit, gcGraceMs, cluster: tends && { tends, copies } });
+    this.#caretaker = new Caretaker({ world, log, engine, databases, cluster: tends && { local, copies, nodeId, tends } });
+    this.#sweeps = new DueSweeps({ world, log, store, engine, retentionOf: (database) => retentionOf(policies, database), tends: tends ?? (async () => true) });
+  }
+
+  /** Before the node serves: what was ordered of it while it was down. */
+  async prepare(): Promise<void> {
+    await this.#caretaker.start();
+  }
+
+  /** Once the node serves. */
+  start(): void {
+    this.erasures.start();
+    this.#sweeps.start();
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.erasures.close(), this.#caretaker.close(), this.#sweeps.close()]);
+  }
+}
+
+/** What the policy of the database lets go of now; undefined for a plain one. */
+async function retentionOf(policies: Policies, database: string): Promise<Retention | undefined> {
+  const name = profileOfDatabaseName(database);
+  if (!name) return undefined;
+  const retention = retentionBy(await policies.effective(name.namespace, name.profile));
+  if (!retention) throw new StoreError("unavailable", "the policy of a database cannot be read");
+  return retention;
+}
+
+/**
+ * Lets the node in with what it has on its disk: that is registered where there are other nodes. Throws for one that was
+ * said never to come back, whose copies nobody waits for any more.
+ */
+export async function admitNode(records: CopyRecords, owner: CopyOwner, databasesDirectory: string, isAlone: boolean): Promise<void> {
+  if (await records.isForgotten(owner.node)) {
+    throw new Error(`this node (${owner.node}) was given up with \`palimpsest forget-node\`: what it has may have been erased since. Destroy its data directory and start it with an empty one.`);
+  }
+  if (isAlone) unregisterCopies(databasesDirectory);
+  else await registerCopies({ records, owner, databasesDirectory });
+}

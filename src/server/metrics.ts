@@ -1,0 +1,184 @@
+/**
+ * `/metrics`: what a node has counted, in the text form that Prometheus reads.
+ *
+ * Always true: labels take their values from fixed lists (endpoints, codes, outcomes, threads), so that no client can add
+ * to them, and none names a database, a namespace or a credential; counters begin anew with the thread that counts them.
+ * Must not know: where anything is counted.
+ */
+import { Registry, type Metric } from "prom-client";
+import type { TallyCounts } from "../base/tally.ts";
+import type { EngineMeasures } from "../engine/measures.ts";
+import type { StoreMeasures } from "../store/measured-store.ts";
+import type { ClusterCounts } from "./cluster-counts.ts";
+import type { EgressCount } from "./egress-counts.ts";
+import type { VisitCounts } from "./visits.ts";
+
+/** Everything that a node has counted. */
+export interface Snapshot {
+  readonly visits: readonly VisitCounts[];
+  /** Refusals of requests that were for no endpoint, by code. */
+  readonly strays: readonly (readonly [code: string, count: number])[];
+  /** Calls that run, and those that wait for a place. */
+  readonly calls: { readonly running: number; readonly waiting: number };
+  /** By thread; undefined for one that did not answer. */
+  readonly engines: readonly (EngineMeasures | undefined)[];
+  /** Of the main thread. */
+  readonly main: { readonly store: StoreMeasures; readonly loopDelay: TallyCounts; readonly heapBytes: number };
+  readonly cluster: Pick<ClusterCounts, "forwarded" | "linksLost" | "renewalsFailed" | "leasesLost"> & { readonly leasesHeld: number; readonly leaseLive: boolean };
+  readonly egress: readonly Readonly<EgressCount>[];
+  readonly auditDropped: number;
+  readonly process: { readonly cpuSecs: number; readonly residentBytes: number; readonly startedAtSecs: number };
+}
+
+type Labels = Readonly<Record<string, string>>;
+
+interface Sample {
+  readonly labels: Labels;
+  readonly value: number;
+  /** With the ending that tells a histogram's parts apart. */
+  readonly metricName?: string;
+}
+
+/** One metric with its samples, as a registry asks for it. */
+class Family {
+  readonly name: string;
+  readonly help: string;
+  readonly type: "counter" | "gauge" | "histogram";
+  readonly values: readonly Sample[];
+
+  constructor(type: Family["type"], name: string, help: string, values: readonly Sample[]) {
+    this.type = type;
+    this.name = `palimpsest_${name}`;
+    this.help = help;
+    this.values = values;
+  }
+
+  async get(): Promise<Pick<Family, "name" | "help" | "type" | "values">> {
+    return this;
+  }
+}
+
+/** The snapshot as text. */
+export async function metricsText(snapshot: Snapshot): Promise<string> {
+  const registry = new Registry();
+  // A registry reads what a metric is called and asks it for its samples, whatever class it has; ours were counted elsewhere.
+  for (const family of familiesOf(snapshot)) registry.registerMetric(family as unknown as Metric);
+  return registry.metrics();
+}
+
+/** What `metricsText` gives. */
+export const metricsType: string = Registry.PROMETHEUS_CONTENT_TYPE;
+
+/** Every metric of a node. */
+export function familiesOf(snapshot: Snapshot): readonly Family[] {
+  return [...requestFamilies(snapshot), ...engineFamilies(snapshot), ...storeFamilies(snapshot), ...clusterFamilies(snapshot), ...nodeFamilies(snapshot)];
+}
+
+const one = (value: number): readonly Sample[] => [{ labels: {}, value }];
+
+/** The samples of a histogram, in seconds. */
+function histogram(name: string, labels: Labels, { boundsMs, counts, sumMs }: TallyCounts): Sample[] {
+  let count = 0;
+  const buckets = counts.map((inClass, index): Sample => {
+    count += inClass;
+    const boundMs = boundsMs[index];
+    return { metricName: `palimpsest_${name}_bucket`, labels: { ...labels, le: boundMs === undefined ? "+Inf" : String(boundMs / 1_000) }, value: count };
+  });
+  return [...buckets, { metricName: `palimpsest_${name}_sum`, labels, value: sumMs / 1_000 }, { metricName: `palimpsest_${name}_count`, labels, value: count }];
+}
+
+function requestFamilies({ visits, strays, calls }: Snapshot): readonly Family[] {
+  const ended = visits.flatMap(({ endpoint, wire, codes }) => codes.map(([code, value]) => ({ labels: { endpoint, wire, code }, value })));
+  const strayed = strays.map(([code, value]) => ({ labels: { endpoint: "none", wire: "rest", code }, value }));
+  const running = ["rest", "rpc"].map((wire) => ({ labels: { wire }, value: visits.reduce((sum, visit) => sum + (visit.wire === wire ? visit.running : 0), 0) }));
+  return [
+    new Family("counter", "requests_total", "Requests of clients that are over, by endpoint, wire (rest, rpc) and code; overloaded is 429", [...ended, ...strayed]),
+    new Family("histogram", "request_seconds", "Time from a request's headers to its answer", visits.flatMap(({ endpoint, wire, durations }) => histogram("request_seconds", { endpoint, wire }, durations))),
+    new Family("gauge", "requests_running", "Requests that are not over yet", running),
+    new Family("gauge", "calls_running", "Calls that have one of the SERVICE_MAX_CONCURRENCY places", one(calls.running)),
+    new Family("gauge", "calls_waiting", "Calls that wait for a place", one(calls.waiting)),
+  ];
+}
+
+type EngineRow = readonly [type: "counter" | "gauge", name: string, help: string, read: (engine: EngineMeasures) => number];
+
+const engineRows: readonly EngineRow[] = [
+  ["counter", "write_groups_total", "Commit groups that changed something", ({ counters }) => counters.groups],
+  ["counter", "writes_total", "Writes in these groups", ({ counters }) => counters.writes],
+  ["gauge", "write_queue_waiting", "Writes that wait for their group, over all open databases", ({ backlogs }) => backlogs.writes],
+  ["gauge", "write_queue_waiting_max", "Writes that wait in the database where most do", ({ backlogs }) => backlogs.writesMax],
+  ["gauge", "unshipped_txids", "Transactions that object storage does not cover yet", ({ backlogs }) => backlogs.txids],
+  ["gauge", "unshipped_bytes", "Bytes of log of these", ({ backlogs }) => backlogs.bytes],
+  ["gauge", "unshipped_age_seconds", "Age of the oldest of these", ({ backlogs }) => backlogs.ms / 1_000],
+  ["counter", "heads_landed_total", "Heads of branches that were put by compare-and-set", ({ counters }) => counters.headPuts],
+  ["counter", "shipped_bytes_total", "Bytes put as page data and heads", ({ counters }) => counters.bytesPut],
+  ["counter", "packs_total", "Packs of small objects that were made", ({ packs }) => packs],
+  ["counter", "rebases_total", "Base images that were made", ({ rebases }) => rebases],
+  ["counter", "collections_total", "Rounds of garbage collection", ({ collections }) => collections],
+  ["gauge", "databases_open", "Open branches of databases", ({ backlogs }) => backlogs.databases],
+  ["counter", "databases_opened_total", "Branches that were opened", ({ counters }) => counters.opened],
+  ["counter", "databases_evicted_total", "Branches that were closed to make room for others", ({ counters }) => counters.evicted],
+  ["gauge", "replicas_open", "Open copies of branches that another node writes", ({ replicas }) => replicas.open],
+  ["gauge", "replica_lag_txids_max", "Transactions by which the copy that lags most is behind the head that was last seen", ({ replicas }) => replicas.lagTxidsMax],
+  ["gauge", "replica_looked_seconds_max", "Time since the copy that was looked after least recently was compared with its head", ({ replicas }) => replicas.lookedMsMax / 1_000],
+  ["gauge", "vector_cache_bytes", "Vectors and their indexes that are held in memory", ({ vectorBytes }) => vectorBytes],
+];
+
+const threadOf = (index: number): string => `engine-${index}`;
+
+/** Those engines that have answered, with the name of their thread. */
+function answered({ engines }: Snapshot): readonly (readonly [thread: string, engine: EngineMeasures])[] {
+  return engines.flatMap((engine, index) => (engine ? [[threadOf(index), engine] as const] : []));
+}
+
+function engineFamilies(snapshot: Snapshot): readonly Family[] {
+  const engines = answered(snapshot);
+  const up = snapshot.engines.map((engine, index) => ({ labels: { thread: threadOf(index) }, value: engine ? 1 : 0 }));
+  return [
+    new Family("gauge", "engine_up", "Whether an engine thread has answered within a second", up),
+    ...engineRows.map(([type, name, help, read]) => new Family(type, name, help, engines.map(([thread, engine]) => ({ labels: { thread }, value: read(engine) })))),
+    new Family("histogram", "disk_sync_seconds", "Time of an fsync of a log", engines.flatMap(([thread, { syncs }]) => histogram("disk_sync_seconds", { thread }, syncs))),
+  ];
+}
+
+function storeFamilies(snapshot: Snapshot): readonly Family[] {
+  const stores: (readonly [string, StoreMeasures])[] = [["main", snapshot.main.store], ...answered(snapshot).map(([thread, { store }]) => [thread, store] as const)];
+  const requests = stores.flatMap(([thread, store]) => store.requests.map(({ operation, object, outcome, count }) => ({ labels: { thread, operation, object, outcome }, value: count })));
+  const durations = stores.flatMap(([thread, store]) => Object.entries(store.durations).flatMap(([operation, counts]) => histogram("store_request_seconds", { thread, operation }, counts)));
+  const bytes = (read: (store: StoreMeasures) => number): readonly Sample[] => stores.map(([thread, store]) => ({ labels: { thread }, value: read(store) }));
+  return [
+    new Family("counter", "store_requests_total", "Requests of object storage; a put of a head that ends as conflict was fenced, or had landed before its answer was lost", requests),
+    new Family("histogram", "store_request_seconds", "Time of a request of object storage, repeats included", durations),
+    new Family("counter", "store_put_bytes_total", "Bytes put into object storage", bytes(({ bytesPut }) => bytesPut)),
+    new Family("counter", "store_got_bytes_total", "Bytes got from object storage", bytes(({ bytesGot }) => bytesGot)),
+  ];
+}
+
+function clusterFamilies({ cluster }: Snapshot): readonly Family[] {
+  const forwarded = Object.entries(cluster.forwarded).flatMap(([direction, counts]) => Object.entries(counts).map(([outcome, value]) => ({ labels: { direction, outcome }, value })));
+  return [
+    new Family("counter", "forwarded_calls_total", "Calls that this node had others answer (out) or answered for them (in)", forwarded),
+    new Family("counter", "links_lost_total", "Links to other nodes that were lost", one(cluster.linksLost)),
+    new Family("gauge", "leases_held", "Databases that this node holds", one(cluster.leasesHeld)),
+    new Family("gauge", "lease_live", "Whether the node's lease certainly holds; 1 where there is no coordination", one(cluster.leaseLive ? 1 : 0)),
+    new Family("counter", "lease_renewals_failed_total", "Renewals of the node's lease that failed", one(cluster.renewalsFailed)),
+    new Family("counter", "leases_lost_total", "Leases of the node that ended before it left", one(cluster.leasesLost)),
+  ];
+}
+
+function nodeFamilies(snapshot: Snapshot): readonly Family[] {
+  const { egress, auditDropped, main, process } = snapshot;
+  const sent = (read: (count: EgressCount) => number): readonly Sample[] => egress.map((count) => ({ labels: { use: count.use, provider: count.provider, outcome: count.outcome }, value: read(count) }));
+  const threads = [["main", main] as const, ...answered(snapshot)];
+  return [
+    new Family("counter", "egress_requests_total", "Texts for outside models, by use (embed, ask, extract), provider and outcome (ok, denied, error)", sent(({ requests }) => requests)),
+    new Family("counter", "egress_items_total", "Items that left for outside models", sent(({ items }) => items)),
+    new Family("counter", "egress_bytes_total", "Bytes of text that left for outside models", sent(({ bytes }) => bytes)),
+    new Family("counter", "audit_events_dropped_total", "Audit events that were lost", one(auditDropped)),
+    new Family("histogram", "loop_delay_seconds", "How late a thread came to a timer, ten times a second", threads.flatMap(([thread, { loopDelay }]) => histogram("loop_delay_seconds", { thread }, loopDelay))),
+    new Family("gauge", "heap_bytes", "JavaScript heap in use", threads.map(([thread, { heapBytes }]) => ({ labels: { thread }, value: heapBytes }))),
+    new Family("counter", "process_cpu_seconds_total", "Processor time of the process", one(process.cpuSecs)),
+    new Family("gauge", "process_resident_memory_bytes", "Resident memory of the process", one(process.residentBytes)),
+    new Family("gauge", "process_start_time_seconds", "When the node was started, in Unix seconds", one(process.startedAtSecs)),
+  ];
+}

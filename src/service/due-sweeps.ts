@@ -1,0 +1,97 @@
+/**
+ * Sweeps databases that nobody uses, when something in them is due.
+ *
+ * Always true: a database is opened only for an entry of the index whose hour has come, by the node that tends it, and
+ * closes by idleness as after any other use; an entry goes only after its sweep, which notes what will be due next. Two
+ * nodes that sweep one database at once do no harm: its writer does both, and the second finds nothing to do. Must not
+ * know: what expires, how it is removed.
+ */
+import { ServiceError, StoreError } from "../base/errors.ts";
+import { limits } from "../base/limits.ts";
+import type { Log } from "../base/log.ts";
+import { Permits } from "../base/permits.ts";
+import { sleep, type Cancel, type World } from "../base/world.ts";
+import { databaseOfDue, listDue, removeDue } from "../control/due-index.ts";
+import type { EnginePort } from "../engine/engine-port.ts";
+import type { Retention } from "../engine/protocol.ts";
+import { mainBranch } from "../format/names.ts";
+import type { DuePlace } from "../format/object-keys.ts";
+import type { ObjectStore } from "../store/object-store.ts";
+
+export interface DueSweepsParts {
+  readonly world: World;
+  readonly log: Log;
+  readonly store: ObjectStore;
+  readonly engine: EnginePort;
+  /** What the policy of the database says now; undefined when it has none. Throws while that cannot be known. */
+  readonly retentionOf: (database: string) => Promise<Retention | undefined>;
+  /** Whether this node is the one to do the jobs of the database. */
+  readonly tends: (uuid: string) => Promise<boolean>;
+}
+
+export class DueSweeps {
+  readonly #parts: DueSweepsParts;
+  /** Where the next look goes on, when one has passed as many entries as it may. */
+  #after: string | undefined;
+  #cancel: Cancel = () => {};
+  #closing = false;
+  #looking: Promise<void> = Promise.resolve();
+
+  constructor(parts: DueSweepsParts) {
+    this.#parts = parts;
+  }
+
+  /** Looks now, and every few minutes from now on. */
+  start(): void {
+    this.#looking = this.look()
+      .catch((error: unknown) => this.#parts.log.warn("what is due in databases could not be looked for; tried again", { code: codeOf(error) }))
+      .finally(() => {
+        if (!this.#closing) this.#cancel = this.#parts.world.after(limits.dueLookMs, () => this.start());
+      });
+  }
+
+  /** Begins nothing more, and waits a moment for what is under way. */
+  async close(): Promise<void> {
+    this.#closing = true;
+    this.#cancel();
+    await Promise.race([this.#looking, sleep(this.#parts.world, limits.erasureStopMs)]);
+  }
+
+  /** Sweeps what is due now. Throws StoreError. */
+  async look(): Promise<void> {
+    const { store, world } = this.#parts;
+    const permits = new Permits(limits.dueSweepsAtOnceMax);
+    for (let passed = 0; !this.#closing; ) {
+      const page = await listDue(store, world.nowMs(), this.#after);
+      await Promise.all(page.entries.map((place) => permits.run(() => this.#sweep(place))));
+      passed += page.entries.length;
+      this.#after = page.next;
+      if (page.next === undefined || passed >= limits.dueEntriesMax) return;
+    }
+  }
+
+  async #sweep(place: DuePlace): Promise<void> {
+    const { store, engine, retentionOf, tends, world, log } = this.#parts;
+    const { uuid, branchId } = place;
+    try {
+      if (this.#closing || !(await tends(uuid))) return;
+      const database = await databaseOfDue(store, place);
+      const retention = database === undefined ? undefined : await retentionOf(database);
+      const target = { uuid, branch: mainBranch, retention, database };
+      await engine.branch(target, { act: "sweep", branchId }, { deadlineMs: world.monotonicMs() + limits.requestTimeoutSecsDefault * 1_000 });
+    } catch (error) {
+      const isGone = error instanceof ServiceError && (error.code === "database_not_found" || error.code === "branch_not_found");
+      if (!isGone) return log.warn("what is due in a database could not be removed; tried again", { uuid, code: codeOf(error) });
+    }
+    try {
+      await removeDue(store, place);
+    } catch (error) {
+      // The next look finds it again, and nothing to do.
+      log.warn("an entry of what was due could not be removed; tried again", { uuid, code: codeOf(error) });
+    }
+  }
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof ServiceError ? error.code : error instanceof StoreError ? error.kind : "fault";
+}

@@ -1,0 +1,265 @@
+/** Leases in a real etcd: what every adapter must do, and what becomes of them when etcd, the disk or the network fails. */
+import { createServer } from "node:net";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
+import { silentLog } from "../../src/base/log.ts";
+import { realWorld } from "../../src/base/world.ts";
+import { EtcdLeases, type EtcdLeasesOptions } from "../../src/store/etcd-leases.ts";
+import { etcdNeed, hasEtcd, startEtcd, type EtcdServer } from "../support/etcd-server.ts";
+import { describeLeases, joined, type LeasedNode } from "../support/lease-suite.ts";
+import { freePort } from "../support/node-process.ts";
+
+/** The shortest lease that etcd gives, renewed often enough for it. */
+const short = { ttlSecs: 2, renewMs: 400, marginMs: 400 };
+const waiting = { timeout: 15_000, interval: 20 };
+const base64 = (text: string): string => Buffer.from(text).toString("base64");
+
+/** Each of the nodes has been told of one loss, and of a lease after it. */
+async function leasedAnew(...nodes: readonly LeasedNode[]): Promise<void> {
+  await vi.waitFor(() => {
+    for (const { told } of nodes) {
+      expect(told.filter((tiding) => tiding === "lost")).toHaveLength(1);
+      expect(told.at(-1)).not.toBe("lost");
+    }
+  }, waiting);
+}
+
+describe.skipIf(!hasEtcd)(`leases in a real etcd${etcdNeed}`, { timeout: 60_000 }, () => {
+  let etcd: EtcdServer;
+  let prefixes = 0;
+  const newPrefix = (): string => `test-${++prefixes}/`;
+  const open = (options: Partial<EtcdLeasesOptions> = {}): EtcdLeases =>
+    new EtcdLeases({ endpoints: [etcd.endpoint], world: realWorld(), log: silentLog, progress: async () => {}, prefix: newPrefix(), ...options });
+  /** Two nodes of one cluster. */
+  async function pair(options: Partial<EtcdLeasesOptions> = {}): Promise<{ a: LeasedNode; b: LeasedNode; prefix: string }> {
+    const prefix = newPrefix();
+    return { a: await joined(open({ ...short, prefix, ...options })), b: await joined(open({ ...short, prefix })), prefix };
+  }
+  /** The leases with which the keys of the prefix live. */
+  async function leasesUnder(prefix: string): Promise<string[]> {
+    const { kvs } = await etcd.call("kv/range", { key: base64(prefix), range_end: base64(`${prefix.slice(0, -1)}0`) });
+    return [...new Set((kvs as { lease?: string }[]).flatMap(({ lease }) => lease ?? []))];
+  }
+
+  beforeAll(async () => {
+    etcd = await startEtcd();
+  });
+  afterAll(async () => {
+    await etcd.end();
+  });
+
+  describeLeases("as every adapter", () => {
+    const prefix = newPrefix();
+    return { open: () => open({ prefix }) };
+  });
+
+  test("a lease is told to hold from before its renewal was sent, less the margin, and further on with each renewal", async () => {
+    const world = realWorld();
+    const before = { monotonicMs: world.monotonicMs(), wallMs: world.nowMs() };
+    const { told } = await joined(open({ ttlSecs: 5, renewMs: 100, marginMs: 1_000 }));
+    const [first] = told;
+    expect(first).toMatchObject({ monotonicMs: expect.any(Number) });
+    const { monotonicMs, wallMs } = first as { monotonicMs: number; wallMs: number };
+    expect(monotonicMs).toBeGreaterThanOrEqual(before.monotonicMs + 4_000);
+    expect(monotonicMs).toBeLessThanOrEqual(world.monotonicMs() + 4_000);
+    expect(wallMs).toBeGreaterThanOrEqual(before.wallMs + 4_000);
+    expect(wallMs).toBeLessThanOrEqual(world.nowMs() + 4_000);
+    await vi.waitFor(() => expect(told.length).toBeGreaterThan(5), waiting);
+    const spans = told.map((span) => (span as { monotonicMs: number }).monotonicMs);
+    expect(spans).toEqual(spans.toSorted((x, y) => x - y));
+    expect(new Set(spans).size).toBe(spans.length);
+  });
+
+  test("a lease that is renewed outlives its time", async () => {
+    const { a, b } = await pair();
+    await a.leases.acquire("db");
+    await new Promise((resolve) => setTimeout(resolve, 4_500));
+    expect(await b.leases.acquire("db")).toMatchObject({ kind: "held", by: { nodeId: a.node.id } });
+    expect(a.told).not.toContain("lost");
+  });
+
+  test("F57: while a proof of progress hangs no second one is begun, the lease lapses, and the databases go to another node; afterwards there is a new lease", async () => {
+    let proofs = 0;
+    let hang: Promise<void> | undefined;
+    const { a, b } = await pair({ progress: async () => void (proofs++, await hang) });
+    await a.leases.acquire("db");
+    const { promise, resolve } = Promise.withResolvers<void>();
+    hang = promise;
+    await vi.waitFor(async () => expect(await b.leases.acquire("db")).toEqual({ kind: "acquired", term: 2 }), waiting);
+    const begun = proofs;
+    // Longer than a proof is waited for.
+    await new Promise((pass) => setTimeout(pass, 3_000));
+    expect(proofs).toBe(begun);
+    expect(a.told).not.toContain("lost");
+    hang = undefined;
+    resolve();
+    await leasedAnew(a);
+    await vi.waitFor(async () => expect(await b.leases.nodes()).toHaveLength(2), waiting);
+    expect(await a.leases.acquire("db")).toMatchObject({ kind: "held", by: { nodeId: b.node.id } });
+  });
+
+  test("F57: a proof of progress that fails is no progress", async () => {
+    const { a, b } = await pair();
+    const sick = await joined(open({ ...short, progress: () => Promise.reject(new Error("the disk is gone")) }));
+    expect(sick.told).toEqual([]);
+    await expect(sick.leases.acquire("db")).rejects.toMatchObject({ kind: "unavailable" });
+    expect(await b.leases.nodes()).toHaveLength(2);
+    expect(a.told).not.toEqual([]);
+  });
+
+  test("F52: a lease that etcd ends by mistake is told to be lost, and all is taken anew without a restart", async () => {
+    const { a, b, prefix } = await pair();
+    await a.leases.acquire("db");
+    for (const id of await leasesUnder(prefix)) await etcd.call("lease/revoke", { ID: id });
+    await leasedAnew(a, b);
+    expect(await b.leases.holding("db")).toEqual({ holder: undefined, everHeld: true });
+    expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", term: 2 });
+    await vi.waitFor(async () => expect(await b.leases.nodes()).toHaveLength(2), waiting);
+  });
+
+  test("F52: who meets the loss when he takes a database hears of it at once, and has nothing", async () => {
+    const prefix = newPrefix();
+    const a = await joined(open({ prefix, renewMs: 60_000 }));
+    for (const id of await leasesUnder(prefix)) await etcd.call("lease/revoke", { ID: id });
+    await expect(a.leases.acquire("db")).rejects.toMatchObject({ kind: "unavailable" });
+    expect(a.told[1]).toBe("lost");
+    await vi.waitFor(() => expect(a.told).toHaveLength(3), waiting);
+    expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", term: 1 });
+  });
+
+  test("F49: F50: while etcd is silent nothing is told and every call ends in time; once it answers, leases that lapsed are lost and taken anew", async () => {
+    const { a, b } = await pair();
+    await a.leases.acquire("db");
+    etcd.freeze();
+    onTestFinished(() => etcd.awaken());
+    // What was on its way has come.
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    const told = [...a.told];
+    const startedMs = performance.now();
+    await expect(b.leases.holding("db")).rejects.toMatchObject({ kind: "unavailable" });
+    await expect(b.leases.acquire("db2")).rejects.toMatchObject({ kind: "unknown_outcome" });
+    expect(performance.now() - startedMs).toBeLessThan(6_000);
+    await new Promise((resolve) => setTimeout(resolve, 3_000));
+    expect(a.told).toEqual(told);
+    etcd.awaken();
+    await vi.waitFor(async () => expect((await b.leases.acquire("db")).kind).toBe("acquired"), waiting);
+    await vi.waitFor(async () => expect(await a.leases.acquire("db")).toMatchObject({ kind: "held" }), waiting);
+    // Whatever came late of what had no answer, the count goes on.
+    const { holder } = await b.leases.holding("db2");
+    expect(await b.leases.acquire("db2")).toEqual({ kind: "acquired", term: (holder?.term ?? 0) + 1 });
+  });
+
+  test("an etcd that ends and comes back with its data is asked again, over a new connection", async () => {
+    const { a, b } = await pair({ ttlSecs: 10 });
+    await a.leases.acquire("db");
+    const before = a.told.length;
+    await etcd.stopGently();
+    await expect(b.leases.holding("db")).rejects.toMatchObject({ kind: "unavailable" });
+    await etcd.start();
+    await vi.waitFor(() => expect(a.told.length).toBeGreaterThan(before + 1), waiting);
+    expect(a.told).not.toContain("lost");
+    expect(await b.leases.acquire("db")).toMatchObject({ kind: "held", by: { nodeId: a.node.id, term: 1 } });
+  });
+
+  test("F51: an etcd that has lost everything begins its terms anew, and nodes go on with it", async () => {
+    const { a, b } = await pair();
+    for (let turn = 0; turn < 5; turn++) await a.leases.acquire("db");
+    await etcd.stop();
+    await etcd.startEmpty();
+    await leasedAnew(a, b);
+    expect(await b.leases.holding("db")).toEqual({ holder: undefined, everHeld: false });
+    expect(await b.leases.acquire("db")).toEqual({ kind: "acquired", term: 1 });
+  });
+
+  test("a node that starts while etcd is away has no lease, and gets one later", async () => {
+    await etcd.stop();
+    const a = await joined(open(short));
+    expect(a.told).toEqual([]);
+    await expect(a.leases.acquire("db")).rejects.toMatchObject({ kind: "unavailable" });
+    await etcd.start();
+    await vi.waitFor(() => expect(a.told.length).toBeGreaterThan(0), waiting);
+    expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", term: 1 });
+  });
+
+  test("of two endpoints one may be dead or silent", async () => {
+    const silent = createServer(() => {}).listen(0, "127.0.0.1");
+    onTestFinished(() => void silent.close());
+    await new Promise((resolve) => silent.once("listening", resolve));
+    const { port } = silent.address() as { port: number };
+    for (const other of [`127.0.0.1:${await freePort()}`, `http://127.0.0.1:${port}`]) {
+      const a = await joined(open({ endpoints: [other, etcd.endpoint] }));
+      expect(a.told).toHaveLength(1);
+      const startedMs = performance.now();
+      expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", term: 1 });
+      // The one that answered is asked first.
+      expect(performance.now() - startedMs).toBeLessThan(1_000);
+    }
+  });
+
+  test.each([
+    ["writer/db", "not JSON"],
+    ["writer/db", '{"node":"n","address":"http://n:1","term":0}'],
+    ["writer/db", '{"node":"n","address":"http://n:1","term":9007199254740992}'],
+    ["writer/db", '{"node":"n","address":"ftp://n","term":1}'],
+    ["writer/db", '{"node":"n/../m","address":"http://n:1","term":1}'],
+    ["writer/db", `{"node":"n","address":"http://n:1","term":1,"x":"${"x".repeat(2_000)}"}`],
+    ["writer/db", "[]"],
+    ["term/db", "1e3"],
+    ["term/db", "0"],
+    ["term/db", "9007199254740991"],
+    ["term/db", ""],
+  ])("%s that holds %.80s is corrupt", async (key, value) => {
+    const prefix = newPrefix();
+    const a = await joined(open({ prefix }));
+    await etcd.call("kv/put", { key: base64(prefix + key), value: base64(value) });
+    await expect(a.leases.acquire("db")).rejects.toMatchObject({ kind: "corrupt" });
+  });
+
+  test("a node's key that no node writes is corrupt; what a later version adds is passed over", async () => {
+    const prefix = newPrefix();
+    const a = await joined(open({ prefix }));
+    const later = { id: "later", address: "https://[::1]:8443", reachesStore: false };
+    await etcd.call("kv/put", { key: base64(`${prefix}nodes/later`), value: base64(JSON.stringify({ ...later, zone: "eu" })) });
+    expect(await a.leases.nodes()).toEqual(expect.arrayContaining([a.node, later]));
+    await etcd.call("kv/put", { key: base64(`${prefix}nodes/later`), value: base64('{"address":"http://n:1"}') });
+    await a.leases.announce({ ...a.node });
+    await expect(a.leases.nodes()).rejects.toMatchObject({ kind: "corrupt" });
+  });
+});
+
+describe.skipIf(!hasEtcd)(`a real etcd that asks for credentials${etcdNeed}`, { timeout: 60_000 }, () => {
+  let etcd: EtcdServer;
+  const endpointAs = (credentials: string): string => etcd.endpoint.replace("://", `://${credentials}@`);
+  const open = (endpoint: string): EtcdLeases => new EtcdLeases({ endpoints: [endpoint], world: realWorld(), log: silentLog, progress: async () => {}, ...short });
+  beforeAll(async () => {
+    etcd = await startEtcd();
+    for (const name of ["root", "palimpsest"]) {
+      await etcd.call("auth/role/add", { name });
+      await etcd.call("auth/user/add", { name, password: "p@ss:word" });
+      await etcd.call("auth/user/grant", { user: name, role: name });
+    }
+    await etcd.call("auth/role/grant", { name: "palimpsest", perm: { permType: "READWRITE", key: base64("palimpsest/"), range_end: base64("palimpsest0") } });
+  });
+  afterAll(async () => {
+    await etcd.end();
+  });
+
+  test("is given those of the endpoint, from before it asks for them until after it has forgotten its tokens", async () => {
+    const a = await joined(open(endpointAs("palimpsest:p%40ss%3Aword")));
+    expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", term: 1 });
+    await etcd.call("auth/enable", {});
+    expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", term: 2 });
+    await etcd.stop();
+    await etcd.start();
+    await vi.waitFor(async () => expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", term: 3 }), waiting);
+    const before = a.told.length;
+    await vi.waitFor(() => expect(a.told.length).toBeGreaterThan(before + 2), waiting);
+  });
+
+  test("refuses others: a wrong configuration, which says nothing of the password", async () => {
+    for (const endpoint of [etcd.endpoint, endpointAs("palimpsest:wrong-secret"), endpointAs("nobody:wrong-secret")]) {
+      const failure: unknown = await joined(open(endpoint)).catch((error: unknown) => error);
+      expect(failure).toMatchObject({ kind: "misconfigured" });
+      expect(`${(failure as Error).message} ${String((failure as Error).cause)}`).not.toContain("wrong-secret");
+    }
+  });
+});

@@ -1,0 +1,256 @@
+/** A node that was overtaken without knowing it, or that is not sure of its lease: what it answers, and what becomes of its writes. */
+import { cpSync, existsSync, mkdirSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { HeldDisk, holdHeads, keysInStore, LeasedNode, leaseMs, outcomeOf, pair, sharedTime } from "../../support/leased-node.ts";
+import { temporaryDirectory } from "../../support/temporary.ts";
+import { noise } from "../../support/timed-engine.ts";
+
+describe("a writer that was overtaken", () => {
+  test("F46, distribution-11: between the upload and the head it finds out there: no durable answer, and the new history is whole", async () => {
+    const { time, a, b } = await pair();
+    const resumed = Promise.withResolvers<void>();
+    holdHeads(time, resumed.promise);
+    const durable = outcomeOf(a.putting("zombie", "main", { durable: true }, noise(200_000)));
+    await time.pass(50);
+    expect(time.store.keys(`db/${a.uuid}/seg/`)).toHaveLength(1 + 1);
+    time.store.fateOf = () => "fine";
+    await time.pass(60_000 - leaseMs);
+    await b.hold(2);
+    await b.put("of b", "main", { durable: true });
+    resumed.resolve();
+    expect(await time.of(durable)).toBe("unavailable");
+    expect(await a.fenced()).toEqual([1]);
+    expect(await outcomeOf(a.put("more", "main", { durable: true }))).toBe("unheld");
+    expect(await b.keys()).toEqual(["first", "of b"]);
+    expect(await keysInStore(time)).toEqual(["first", "of b"]);
+    expect(time.store.violations).toEqual([]);
+  });
+
+  test("F47: stopped before its commit's fsync, it does not acknowledge what it finds on its disk; the file is set aside", async () => {
+    const disk = new HeldDisk();
+    const { time, a, b } = await pair(disk);
+    disk.hold();
+    const standard = outcomeOf(a.putting("zombie"));
+    await time.pass(2 * leaseMs);
+    await b.hold(2);
+    await b.put("of b", "main", { durable: true });
+    disk.release();
+    expect(await time.of(standard)).toBe("unavailable");
+    expect(await a.fenced()).toEqual([1]);
+    expect(await a.keys()).toEqual(["first", "of b"]);
+    expect(readdirSync(join(a.directory, "quarantine", a.uuid)).length).toBeGreaterThan(0);
+    expect(await keysInStore(time)).toEqual(["first", "of b"]);
+    expect(time.store.violations).toEqual([]);
+  });
+
+  test.each<[string, (node: LeasedNode) => Promise<void>]>([
+    ["F48: only the wall clock has moved, as after a suspension of the machine", async (node) => void (node.world.skewMs += 300_000)],
+    ["F47: only the monotonic clock has moved, as the wall clock was put back", async (node) => {
+      node.world.skewMs -= 3_600_000;
+      await node.time.pass(2 * leaseMs);
+    }],
+  ])("%s: a standard write waits for the head", async (_name, move) => {
+    const disk = new HeldDisk();
+    const { time, a, b } = await pair(disk);
+    disk.hold();
+    const before = a.putting("before");
+    await time.pass(1);
+    await move(a);
+    disk.release();
+    const { txid, durableTxid } = await time.of(before);
+    expect(durableTxid).toBeGreaterThanOrEqual(txid);
+    await b.hold(2);
+    await b.put("of b", "main", { durable: true });
+    expect(await outcomeOf(a.put("after"))).toBe("unavailable");
+    expect(await keysInStore(time)).toEqual(["before", "first", "of b"]);
+  });
+
+  test("F49: without the coordination store every write is durable while nobody claims; a renewal ends that", async () => {
+    const { time, a } = await pair();
+    expect((await a.put("certain")).durableTxid).toBe(1);
+    await time.pass(leaseMs);
+    for (const key of ["k1", "k2", "k3"]) {
+      const { txid, durableTxid } = await a.put(key);
+      expect(durableTxid, key).toBeGreaterThanOrEqual(txid);
+    }
+    await a.renew();
+    const { txid, durableTxid } = await a.put("certain again");
+    expect(durableTxid).toBeLessThan(txid);
+    expect(await a.fenced()).toEqual([]);
+  });
+
+  test("F49, F55: it reaches object storage and not the coordination store: the claim of another ends it at its next head", async () => {
+    const { time, a, b } = await pair();
+    await time.pass(leaseMs);
+    await a.put("durable only");
+    await b.hold(2);
+    await b.put("of b");
+    expect(await outcomeOf(a.put("zombie"))).toBe("unavailable");
+    expect(await a.fenced()).toEqual([1]);
+    expect(await outcomeOf(a.put("zombie"))).toBe("unheld");
+    await b.sync();
+    expect(await keysInStore(time)).toEqual(["durable only", "first", "of b"]);
+    expect(time.store.violations).toEqual([]);
+  });
+
+  test("F49: while its lease is not certain it takes a branch only from itself", async () => {
+    const { time, a, b } = await pair();
+    await a.branch({ act: "fork", name: "own" });
+    await a.letGo();
+    await b.hold(2);
+    await b.put("of b", "main", { durable: true });
+    await b.letGo();
+    await a.hold(3, 10);
+    await time.pass(20);
+    expect(await outcomeOf(a.put("zombie"))).toBe("unavailable");
+    expect(time.head(a.uuid).node).toBe("b");
+    expect(await outcomeOf(a.put("own", "own"))).toBe("done");
+    await a.renew();
+    expect(await outcomeOf(a.put("certain"))).toBe("done");
+  });
+
+  test("a write that changes nothing is not answered from an old state", async () => {
+    const { time, a, b } = await pair();
+    await time.pass(leaseMs);
+    expect(await outcomeOf(a.time.of(a.removing("nothing")))).toBe("done");
+    await b.hold(2);
+    await b.put("of b", "main", { durable: true });
+    expect(await time.of(outcomeOf(a.removing("of b")))).toBe("unavailable");
+    expect(await a.fenced()).toEqual([1]);
+  });
+
+  test("a durable write that changes nothing is not either", async () => {
+    const { time, a, b } = await pair();
+    await time.pass(leaseMs);
+    await b.hold(2);
+    await b.put("of b", "main", { durable: true });
+    expect(await time.of(outcomeOf(a.removing("of b", { durable: true })))).toBe("unavailable");
+  });
+
+  test("distribution-04: an old owner with a dirty copy ships nothing of it; the new owner's data is whole", async () => {
+    const { time, a, b } = await pair();
+    time.store.fateOf = () => "refused";
+    await a.put("dirty");
+    const copy = join(temporaryDirectory(), "copy");
+    mkdirSync(copy);
+    cpSync(a.directory, copy, { recursive: true });
+    a.kill();
+    time.store.fateOf = () => "fine";
+    await b.hold(2);
+    await b.put("of b", "main", { durable: true });
+    const heads = time.store.count("put", "head");
+    const old = new LeasedNode(time, "a", {}, copy);
+    await time.pass(10_000);
+    expect(time.store.count("put", "head")).toBe(heads);
+    expect(existsSync(join(copy, "quarantine", a.uuid))).toBe(true);
+    await old.hold(1);
+    expect(await old.keys()).toEqual(["first", "of b"]);
+    expect(await keysInStore(time)).toEqual(["first", "of b"]);
+    expect(time.store.violations).toEqual([]);
+  });
+
+  test("distribution-11: what was answered as durable survives the takeover from a node that never comes back", async () => {
+    const { time, a, b } = await pair();
+    for (let n = 0; n < 20; n++) await a.put(`k${n}`, "main", { durable: n % 2 === 0 });
+    a.kill();
+    await b.hold(2);
+    await b.put("of b");
+    const keys = await b.keys();
+    for (let n = 0; n < 20; n += 2) expect(keys).toContain(`k${n}`);
+    expect(time.store.violations).toEqual([]);
+  });
+});
+
+describe("a lease that is lost", () => {
+  test("ends every holding: what is queued is turned away, what is committed is shipped and then answered, if nobody has claimed", async () => {
+    const disk = new HeldDisk();
+    const { time, a } = await pair(disk);
+    disk.hold();
+    const begun = a.putting("begun");
+    await time.pass(1);
+    const queued = outcomeOf(a.putting("queued"));
+    await time.pass(1);
+    await a.lose();
+    expect(await time.of(queued)).toBe("unheld");
+    disk.release();
+    const { txid, durableTxid } = await time.of(begun);
+    expect(durableTxid).toBeGreaterThanOrEqual(txid);
+    expect(await outcomeOf(a.put("more"))).toBe("unheld");
+    expect(await keysInStore(time)).toEqual(["begun", "first"]);
+  });
+
+  test("leaves no job that changes a head, claims a branch or removes one", async () => {
+    const time = sharedTime();
+    const node = new LeasedNode(time, "a", { gcGraceMs: 1_000 });
+    await node.hold(1, 1_000_000);
+    await node.put("k", "main", { durable: true });
+    await node.branch({ act: "fork", name: "burner", ttlSecs: 30 });
+    await time.of(node.client.write(node.at("main"), "kv.put", { ns: "n", key: "gone soon", value: Buffer.from("v"), ttlSecs: 5 }, node.soon()));
+    await node.sync();
+    await node.lose();
+    await time.pass(2_000);
+    const changes = (): readonly number[] => [time.store.count("put", "head"), time.store.count("put", "catalog"), time.store.count("delete")];
+    const before = changes();
+    await time.pass(600_000);
+    expect(changes()).toEqual(before);
+    await node.hold(2, 1_000_000);
+    await node.put("again");
+    await time.pass(300_000);
+    expect(time.catalog(node.uuid).branches.map(({ name }) => name)).toEqual(["main"]);
+  });
+});
+
+describe("a primary read", () => {
+  test("on the writer asks object storage nothing while the lease is certain", async () => {
+    const { time, a } = await pair();
+    const gets = time.store.count("get");
+    expect(await time.of(a.primaryKeys())).toEqual(["first"]);
+    expect(time.store.count("get")).toBe(gets);
+  });
+
+  test("while it is not, looks whether our own head stands there, and is refused when another's does", async () => {
+    const { time, a, b } = await pair();
+    await time.pass(leaseMs);
+    const gets = time.store.count("get", "head");
+    expect(await time.of(a.primaryKeys())).toEqual(["first"]);
+    expect(time.store.count("get", "head")).toBe(gets + 1);
+    await b.hold(2);
+    await b.put("of b", "main", { durable: true });
+    expect(await time.of(outcomeOf(a.primaryKeys()))).toBe("unavailable");
+    expect(await a.fenced()).toEqual([1]);
+  });
+
+  test("of what is not shipped waits for its head while the lease is not certain", async () => {
+    const { time, a } = await pair();
+    await a.put("unshipped");
+    await a.renew(1);
+    await time.pass(2);
+    time.store.fateOf = () => "refused";
+    const read = a.primaryKeys();
+    await time.pass(5_000);
+    time.store.fateOf = () => "fine";
+    expect(await time.of(read)).toEqual(["first", "unshipped"]);
+    expect(time.head(a.uuid).txid).toBe(2);
+  });
+
+  test("of a branch that is not claimed yet sees what its last writer has shipped after that", async () => {
+    const { time, a, b } = await pair();
+    await a.lose();
+    await b.hold(2);
+    expect(await time.of(b.primaryKeys())).toEqual(["first"]);
+    // The last writer's head, on its way all the while.
+    await a.hold(1);
+    await a.put("late", "main", { durable: true });
+    expect(await time.of(outcomeOf(b.primaryKeys()))).not.toBe("done");
+    expect(await time.of(b.primaryKeys())).toEqual(["first", "late"]);
+  });
+
+  test("leaves plain reads alone", async () => {
+    const { time, a } = await pair();
+    await time.pass(leaseMs);
+    const gets = time.store.count("get");
+    expect(await a.keys()).toEqual(["first"]);
+    expect(time.store.count("get")).toBe(gets);
+  });
+});
