@@ -70,7 +70,7 @@ export class Database {
     this.#writer = new Writership({ ...options.writership, head: opened.head, knownTxid: opened.state.txid, knowsAll: opened.knowsAll });
     const recovered = this.#log.bytes > 0;
     this.#synced = new Watermark(recovered ? opened.state.txid - 1 : opened.state.txid);
-    this.#answers = new Answers(this.#synced, this.#writer, () => this.#prove());
+    this.#answers = new Answers(this.#synced, this.#writer, () => this.prove());
     this.lastUsedMs = world.monotonicMs();
     this.#queue = new Batcher<WriteItem>({
       capacity: options.writeQueueDepth,
@@ -329,7 +329,7 @@ export class Database {
   }
 
   /** Rejects unless object storage shows that nobody has claimed the branch. */
-  async #prove(): Promise<void> {
+  async prove(): Promise<void> {
     try {
       await this.#opened.head.prove();
     } catch (error) {

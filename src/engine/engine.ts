@@ -22,6 +22,7 @@ import { Copies } from "./copies.ts";
 import type { Database } from "./database.ts";
 import { Dockyard } from "./dockyard.ts";
 import { DueMarks } from "./due-marks.ts";
+import { Fenced } from "./branch-head.ts";
 import { TurnedAway } from "./engine-port.ts";
 import type { EngineAnswer, EngineCall, EngineCounters, EngineOptions, FromEngine, Pinned, Settle, ToEngine, Work } from "./protocol.ts";
 import { Expunger } from "./expunge.ts";
@@ -298,6 +299,20 @@ export class Engine {
   }
 
   /** What this node writes stays: the erasure that orders it is carried out here, and cleans it. */
+  /**
+   * Refuses a transaction id that this branch has never given. Among several nodes another one may have given it, having
+   * taken the database without this one's knowing: the head tells, and then the call is that node's.
+   */
+  async #refuseSurely(id: number, refusal: ServiceError, database: Database): Promise<void> {
+    const isOurs = !this.#options.coordinated || refusal.code !== "invalid_request";
+    try {
+      if (!isOurs) await database.prove();
+      this.#fail(id, refusal, database.safeTxid);
+    } catch (error) {
+      this.#fail(id, error instanceof Fenced ? new TurnedAway("unheld") : error, database.safeTxid);
+    }
+  }
+
   async #purgeCopies(uuid: string): Promise<boolean> {
     if (this.#holdings.termOf(uuid) !== undefined) return false;
     await this.#expunger.purgeCopies(uuid);
@@ -307,7 +322,7 @@ export class Engine {
   #run(call: EngineCall, database: Database, deadlineMs: number): void {
     const { id, work } = call;
     const refusal = database.refusalOfMinTxid(call.minTxid);
-    if (refusal) return this.#fail(id, refusal, database.safeTxid);
+    if (refusal) return void this.#refuseSurely(id, refusal, database);
     const settle = this.#settle(id, database);
     switch (work.kind) {
       case "write":

@@ -201,6 +201,19 @@ describe("a lease that is lost", () => {
   });
 });
 
+describe("a transaction id that a writer has never given", () => {
+  test("is refused when the branch is still its own, and is another node's business when that one has claimed it", async () => {
+    const { time, a, b } = await pair();
+    const reading = (minTxid: number): Promise<string> => time.of(outcomeOf(a.client.read(a.at("main"), "kv.get", { ns: "n", key: "first" }, a.soon({ minTxid }))));
+    expect(await reading(200)).toBe("invalid_request");
+    // Its lease was taken from it, and it has not heard of that.
+    await b.hold(2);
+    const { txid } = await b.put("of b", "main", { durable: true });
+    expect(await reading(txid)).toBe("unheld");
+    expect(await a.fenced()).toEqual([1]);
+  });
+});
+
 describe("a primary read", () => {
   test("on the writer asks object storage nothing while the lease is certain", async () => {
     const { time, a } = await pair();
