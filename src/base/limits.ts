@@ -42,6 +42,8 @@ export const limits = {
   recallTermsMax: 64,
   /** Texts of memories in which one recall looks how closely the words of the query stand together: about 20 ms. */
   passageBytesMax: 1 * MiB,
+  /** In databases of at most so many memories a recall also ranks by words that begin like the question's. */
+  widenedMemoriesMax: 5_000,
   recallDefault: 8,
   recallMax: 1000,
   /** Each channel of a recall offers at least this many candidates, and four times `k` when that is more. */

@@ -51,9 +51,20 @@ export function postingsOf(view: View, table: string, stored: number, query: str
   });
 }
 
-/** The FTS5 query that any of the terms meets. */
-export function anyTerm(postings: readonly Posting[]): string {
-  return postings.map(({ term }) => term.match).join(" OR ");
+/** The FTS5 query that any of the terms meets; widened, also words that begin like one. */
+export function anyTerm(postings: readonly Posting[], isWide = false): string {
+  return postings.map(({ term }) => (isWide ? term.wideMatch : term.match)).join(" OR ");
+}
+
+/** Whether the row holds the term itself. */
+export function holds({ rows }: Posting, row: number): boolean {
+  let [low, high] = [0, rows.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (rows[middle]! < row) low = middle + 1;
+    else high = middle;
+  }
+  return rows[low] === row;
 }
 
 export function totalWeight(postings: readonly Posting[]): number {

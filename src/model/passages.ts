@@ -8,7 +8,7 @@
  * conversation the gate drops 83 % instead of 69 %. Must not know: filters, fusion.
  */
 import { limits } from "../base/limits.ts";
-import { anyTerm, rarity, type Posting } from "./coverage.ts";
+import { holds, rarity, type Posting } from "./coverage.ts";
 import type { View } from "./transaction.ts";
 
 /** Characters of a passage: about a sentence, and about a paragraph. */
@@ -55,9 +55,10 @@ interface Marked {
 
 /**
  * The passages of those of the rows whose body is longer than a passage, in their order until `limits.passageBytesMax`
- * of bodies were read; `unread` are the long ones after that. A shorter memory is one passage as a whole.
+ * of bodies were read; `unread` are the long ones after that. A shorter memory is one passage as a whole. `match` is the
+ * FTS5 query whose words are looked for.
  */
-export function coverOfPassages(view: View, postings: readonly Posting[], rows: readonly number[]): { readonly covers: ReadonlyMap<number, PassageCover>; readonly unread: ReadonlySet<number> } {
+export function coverOfPassages(view: View, postings: readonly Posting[], match: string, rows: readonly number[]): { readonly covers: ReadonlyMap<number, PassageCover>; readonly unread: ReadonlySet<number> } {
   const long = view.connection.all<{ row: number; bytes: number }>(
     `SELECT c.id AS row, octet_length(c.c2) AS bytes FROM json_each(?) AS asked
      CROSS JOIN __service_memory_text_content AS c ON c.id = asked.value WHERE octet_length(c.c2) > ${paragraphChars} ORDER BY asked.key`,
@@ -72,7 +73,7 @@ export function coverOfPassages(view: View, postings: readonly Posting[], rows: 
   const texts = view.connection.all<Marked>(
     `SELECT rowid AS row, ${marked(0)} AS topic, ${marked(1)} AS summary, ${marked(2)} AS body, ${marked(3)} AS origin
      FROM __service_memory_text WHERE __service_memory_text MATCH ? AND +rowid IN (SELECT value FROM json_each(?))`,
-    anyTerm(postings),
+    match,
     JSON.stringify(read),
   );
   const termAt = attribution(postings);
@@ -85,10 +86,19 @@ export function coverOfPassages(view: View, postings: readonly Posting[], rows: 
   const among = weightsAmong(postings, bodies);
   const covers = bodies.map((body): [number, PassageCover] => {
     const worth = (chars: number): number => worthOf(bestShares(among, body, chars));
-    const paragraph = Math.max(...sharesOf(postings.map(({ weight }) => weight), body, paragraphChars).map(({ share }) => share));
-    return [body.row, { paragraph, worth: worth(sentenceChars) + worth(paragraphChars) }];
+    return [body.row, { paragraph: bestParagraph(postings, body), worth: worth(sentenceChars) + worth(paragraphChars) }];
   });
   return { covers: new Map(covers), unread };
+}
+
+/**
+ * What one paragraph covers of the question's weight at the most. Only by words that the memory holds as they are asked:
+ * those that begin like one rank what is found, and do not decide whether anything is.
+ */
+function bestParagraph(postings: readonly Posting[], body: Body): number {
+  const total = postings.reduce((sum, { weight }) => sum + weight, 0);
+  const held = postings.map((posting) => (holds(posting, body.row) ? posting.weight : 0));
+  return Math.max(...weighed(held, body, paragraphChars).map(({ weight }) => weight)) / total;
 }
 
 /** A body whose matching words are found. */
@@ -149,34 +159,34 @@ function placesIn(text: string, termAt: (word: string) => number): readonly Plac
   return places;
 }
 
-/** A stretch of a body that ends with a matching word, and the share of the question's weight that it covers. */
+/** A stretch of a body that ends with a matching word, and what the words in it weigh together. */
 interface Passage {
   readonly end: number;
-  readonly share: number;
+  readonly weight: number;
 }
 
-/** Every passage of so many characters that ends with a matching word; the first is what the other columns cover alone. Summed in the question's order. */
-function sharesOf(weights: readonly number[], { everywhere, places }: Body, chars: number): readonly Passage[] {
+/** Every passage of so many characters that ends with a matching word; the first is what the other columns hold alone. Summed in the question's order. */
+function weighed(weights: readonly number[], { everywhere, places }: Body, chars: number): readonly [Passage, ...Passage[]] {
   const counts = weights.map((_, at) => (everywhere.has(at) ? 1 : 0));
-  const total = weights.reduce((sum, weight) => sum + weight, 0);
-  const share = (): number => weights.reduce((sum, weight, at) => (counts[at]! > 0 ? sum + weight : sum), 0) / total;
-  const passages: Passage[] = [{ end: -Infinity, share: share() }];
+  const weigh = (): number => weights.reduce((sum, weight, at) => (counts[at]! > 0 ? sum + weight : sum), 0);
+  const passages: [Passage, ...Passage[]] = [{ end: -Infinity, weight: weigh() }];
   let first = 0;
   for (const { term, offset } of places) {
     for (; places[first]!.offset < offset - chars; first++) counts[places[first]!.term]!--;
     counts[term]!++;
-    passages.push({ end: offset, share: share() });
+    passages.push({ end: offset, weight: weigh() });
   }
   return passages;
 }
 
 /** The shares of the best passages that do not overlap, best first. */
 function bestShares(weights: readonly number[], body: Body, chars: number): readonly number[] {
-  const [bare, ...passages] = sharesOf(weights, body, chars);
+  const [bare, ...passages] = weighed(weights, body, chars);
+  const total = weights.reduce((sum, weight) => sum + weight, 0);
   const best: Passage[] = [];
-  for (const passage of passages.sort((left, right) => right.share - left.share || left.end - right.end)) {
+  for (const passage of passages.sort((left, right) => right.weight - left.weight || left.end - right.end)) {
     if (best.length === passagesCounted) break;
     if (best.every(({ end }) => Math.abs(end - passage.end) > chars)) best.push(passage);
   }
-  return best.length > 0 ? best.map(({ share }) => share) : [bare!.share];
+  return (best.length > 0 ? best : [bare]).map(({ weight }) => weight / total);
 }

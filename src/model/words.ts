@@ -17,9 +17,16 @@ export interface Term {
   readonly word: string;
   /** The word as FTS5 reads it: always quoted, so that nothing a user writes is ever query syntax. */
   readonly match: string;
+  /** The same, and every word that begins like it: stemming alone does not bring `counseling` and `counselor` together. */
+  readonly wideMatch: string;
   /** A pair of letters out of a run, which may lie across two words of it. */
   readonly isPair: boolean;
 }
+
+/** Words of so many letters are widened, to those that share this part of them, and at least so many letters. */
+const widenedLettersMin = 5;
+const widenedShare = 2 / 3;
+const sharedLettersMin = 4;
 
 /** Runs of scripts that put no spaces between words: there unicode61 would take a whole sentence as one word. */
 const unspacedRun =
@@ -108,8 +115,17 @@ function distinctWords(text: string): readonly string[] {
 }
 
 function termOf(word: string): Term {
-  if (word.search(unspacedRun) !== 0) return { word, match: `"${word}"`, isPair: false };
+  const exact = `"${word}"`;
+  if (word.search(unspacedRun) !== 0) return { word, match: exact, wideMatch: widened(word, exact), isPair: false };
   // A lone letter also finds the pairs that it begins.
   const isPair = word.match(letterWithMarks)!.length > 1;
-  return { word, match: isPair ? `"${word}"` : `"${word}"*`, isPair };
+  const match = isPair ? exact : `${exact}*`;
+  return { word, match, wideMatch: match, isPair };
+}
+
+function widened(word: string, exact: string): string {
+  const letters = word.match(letterWithMarks)!;
+  if (letters.length < widenedLettersMin) return exact;
+  const shared = letters.slice(0, Math.max(sharedLettersMin, Math.ceil(letters.length * widenedShare))).join("");
+  return `(${exact} OR "${shared}"*)`;
 }
