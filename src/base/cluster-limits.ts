@@ -63,6 +63,7 @@ export const clusterLimits = {
   /** The head of a copy that was read within the first is looked at this often; then less and less. */
   followEagerMs: 5_000,
   followLookMsMin: 250,
+  /** Also how old a `cached` read may be (spec: KV cached-read max age). */
   followLookMsMax: 30_000,
   /** Between two looks, however many ask for one: what comes meanwhile shares the next. */
   followRestMs: 10,

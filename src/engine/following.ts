@@ -112,7 +112,8 @@ export class Following {
     if (!open) branch.lookedAtMs = world.monotonicMs();
     // The name may be another branch's by now.
     else if (open.opened.branchId !== branchId) await registry.retire(target, open.opened.branchId);
-    else if (consistency !== "cached" && world.monotonicMs() - branch.lookedAtMs > limits.followLookMsMax) await this.#tryLook(followed, branch, untilMs);
+    // Nobody is answered from a copy that was not looked after for longer, `cached` reads neither, while object storage answers.
+    else if (world.monotonicMs() - branch.lookedAtMs > limits.followLookMsMax) await this.#tryLook(followed, branch, untilMs);
     if (followed.purged) throw new ServiceError("database_not_found", "the database was deleted");
     const database = await this.#covered(target, untilMs, deadlineMs);
     if (!database || isReached(database, minTxid)) return database;

@@ -64,11 +64,12 @@ function kvHandlers(node: NodeParts): Pick<DataHandlers, "listKeys" | "getValue"
       return { keys: [...value.keys], ...present({ nextCursor: value.nextCursor }), txid };
     },
     async getValue(request, context) {
-      const { consistency } = request;
+      const { consistency = context.consistency } = request;
       if (consistency !== undefined && consistency !== "primary" && consistency !== "cached") throw invalid("consistency must be primary or cached");
+      if (context.consistency !== undefined && consistency !== context.consistency) throw invalid("consistency is given twice, with different values: as a query and as Service-Consistency");
       const input = checked(request);
       const target = await databaseTarget(node, context, request.db);
-      const { value } = seen(context, await node.engine.read(target, "kv.get", input, engineOptions(context)));
+      const { value } = seen(context, await node.engine.read(target, "kv.get", input, { ...engineOptions(context), consistency }));
       if (!value) throw new ServiceError("not_found", "no live value has this key");
       return { contentType: "text/plain", data: value.value };
     },

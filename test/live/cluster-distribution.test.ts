@@ -139,6 +139,8 @@ describe.skipIf(!hasCluster)(`a cluster of three${clusterNeed}`, () => {
       b.links.store.silence();
       const newer = expectOk(await put(of(a), db, "k", "new", durable));
       expect(await valueAt(of(b), db, "k")).toEqual({ value: "old", txid });
+      const inQuery = expectOk(await of(b).call("DataService.GetValue", { db, ns: "n", key: "k", consistency: "primary" }));
+      expect(inQuery.body.toString()).toBe("new");
       expect(await valueAt(of(b), db, "k", primary)).toEqual({ value: "new", txid: newer.txid });
     });
 

@@ -82,6 +82,8 @@ onBoth("over %s Service-Consistency is primary or cached, on every route", async
   const key = { db: await service().database(), ns: "n", key: "k" };
   expect(await wire.call("DataService.GetValue", { ...key, consistency: "eventual" })).toMatchObject({ code: "invalid_request", message: expect.stringContaining("consistency") });
   expect((await wire.call("DataService.GetValue", { ...key, consistency: "cached" })).code).toBe("not_found");
+  expect((await wire.call("DataService.GetValue", { ...key, consistency: "cached" }, { "Service-Consistency": "cached" })).code).toBe("not_found");
+  expect(await wire.call("DataService.GetValue", { ...key, consistency: "cached" }, { "Service-Consistency": "primary" })).toMatchObject({ code: "invalid_request", message: expect.stringContaining("twice") });
 });
 
 onBoth("over %s Service-Durability is standard or durable; a durable write is answered when object storage covers it", async (name) => {
