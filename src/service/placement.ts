@@ -205,7 +205,8 @@ export class Placement extends EnginePort implements PeerHost {
   async #runNotBack(target: Target, call: PortCall, options: CallOptions): Promise<Answer | undefined> {
     const key = branchKey(target);
     const shownTxid = this.#shown.get(key);
-    if (shownTxid === undefined || shownTxid <= (options.minTxid ?? 0) || options.consistency === "cached") return undefined;
+    // Whoever names a transaction id is told of that very one whether it was lost, which a later one in its place would hide.
+    if (shownTxid === undefined || options.minTxid || options.consistency === "cached") return undefined;
     try {
       return await this.#parts.local.run(target, call, { ...options, minTxid: shownTxid });
     } catch (error) {
