@@ -78,6 +78,8 @@ export const clusterLimits = {
   rollBytesHeldMax: 16 * MiB,
   /** Newer heads that an opening tries, when objects of the last one were collected meanwhile. */
   headsTriedMax: 3,
+  /** Claims of a branch that are tried against a writer that goes on moving its head. */
+  overtakingRacesMax: 64,
   /** Branches of which a thread remembers the newest head that it served from. */
   headPlacesMax: 100_000,
   /** How often, and after which pause, a head is asked for that turns out older than the one before. */

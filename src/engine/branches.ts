@@ -16,10 +16,11 @@ import { mainBranch } from "../format/names.ts";
 import { headKey } from "../format/object-keys.ts";
 import type { NamedCheckpoint } from "../format/refs.ts";
 import { putImmutable } from "../store/settled-put.ts";
-import { BranchHead, Fenced } from "./branch-head.ts";
+import { BranchHead, Fenced, type BranchHeadOptions } from "./branch-head.ts";
 import { bareMain, type Catalogs } from "./catalogs.ts";
 import { changeHistory, historyOf } from "./histories.ts";
 import { forkedHead, isRestorable, planOf, referenced, type Plan } from "./lines.ts";
+import { overtake } from "./overtaking.ts";
 import type { PageSource } from "./pool-objects.ts";
 import type { BranchRecord, BranchResults } from "./protocol.ts";
 import { pointOf } from "./restore.ts";
@@ -35,7 +36,6 @@ export interface BranchParts {
 }
 
 const forkRacesMax = 32;
-const fenceRacesMax = 64;
 
 /** The txid that a checkpoint's name or a decimal number means, and how to restore it. Throws not_found. */
 export function planTo(parts: Pick<BranchParts, "world" | "pitrMs">, head: Head, history: History, to: string): Plan {
@@ -148,7 +148,12 @@ export class Branches {
   }
 
   #readHead(uuid: string, branchId: string): Promise<BranchHead> {
-    return BranchHead.read({ store: this.#parts.source(uuid).store, world: this.#parts.world, nodeId: this.#parts.nodeId, uuid, branchId });
+    return BranchHead.read(this.#headOptions(uuid, branchId));
+  }
+
+  #headOptions(uuid: string, branchId: string): BranchHeadOptions {
+    const { source, world, nodeId } = this.#parts;
+    return { store: source(uuid).store, world, nodeId, uuid, branchId };
   }
 
   /** Takes the branch out of the catalog, then fences whoever may still write it. Throws branch_not_found. */
@@ -174,7 +179,7 @@ export class Branches {
       return others.length === catalog.branches.length ? undefined : { branches: others };
     });
     try {
-      await this.#fence(uuid, branch.id);
+      await overtake(this.#headOptions(uuid, branch.id));
     } catch (error) {
       // The branch is gone all the same, and with its head, which the collector takes, every writer's last chance.
       if (!(error instanceof StoreError) && !(error instanceof Fenced)) throw error;
@@ -185,22 +190,9 @@ export class Branches {
   async fenceAll(uuid: string): Promise<void> {
     for (const { id } of (await this.#parts.catalogs.get(uuid))?.branches ?? []) {
       try {
-        await this.#fence(uuid, id);
+        await overtake(this.#headOptions(uuid, id));
       } catch (error) {
         if (!(error instanceof StoreError) && !(error instanceof Fenced)) throw error;
-      }
-    }
-  }
-
-  /** Claims the branch, so that no writer's change of its head lands any more. A writer that is busy may win a few races before. */
-  async #fence(uuid: string, branchId: string): Promise<void> {
-    for (let race = 1; ; race++) {
-      const head = await this.#readHead(uuid, branchId);
-      try {
-        if (head.exists) await head.claim(head.now.txid, true);
-        return;
-      } catch (error) {
-        if (!(error instanceof Fenced) || race >= fenceRacesMax) throw error;
       }
     }
   }

@@ -24,6 +24,7 @@ import { branchPath, databaseUuids, emptyDatabase, removeDatabase, removeLeftove
 import { HeadPlaces } from "./head-places.ts";
 import type { Holdings } from "./holdings.ts";
 import { openBranch, removeFile, type Opened } from "./opening.ts";
+import { overtake } from "./overtaking.ts";
 import type { PageSource } from "./pool-objects.ts";
 import { laneOf, type EngineOptions, type Target } from "./protocol.ts";
 import { Shipper, type ShippingParts } from "./shipper.ts";
@@ -184,8 +185,8 @@ export class Dockyard {
     if (this.#lost.get(key)) {
       throw new ServiceError("unavailable", "another node has claimed this branch; this one does not write it again until it is started anew", { retryAfterSecs: 30 });
     }
-    const { holdings, engine } = this.#parts;
-    const { head, uuid } = opened;
+    const { holdings, engine, world } = this.#parts;
+    const { head, uuid, branchId } = opened;
     const term = holdings.termOf(uuid);
     if (term === undefined) throw new TurnedAway("unheld");
     if (head.tenure) return head.tenure;
@@ -194,7 +195,14 @@ export class Dockyard {
     if (!holdings.isLive && head.exists && head.now.node !== engine.nodeId) {
       throw new ServiceError("unavailable", "this node's lease is not certain now, and another node may write this branch; nothing was written", { retryAfterSecs: 1 });
     }
-    const tenure = await takeTenure(this.#tenureParts(uuid), opened, term);
+    const tenure = await takeTenure(this.#tenureParts(uuid), opened, term).catch(async (error: unknown) => {
+      // Its last writer goes on, maybe faster than a file is opened: it is stopped first, and the file opened where it stood.
+      const isOutrun = error instanceof Fenced && !error.byOther && engine.coordinated;
+      const mayStop = (): boolean => holdings.isLive && holdings.termOf(uuid) === term;
+      const landed = (bytes: number): void => this.#parts.headLanded(uuid, bytes);
+      if (isOutrun) await overtake({ store: this.#parts.source(uuid).store, world, nodeId: engine.nodeId, uuid, branchId, landed }, mayStop, term);
+      throw error;
+    });
     this.#answered.delete(key);
     this.#held.set(key, head);
     this.#parts.mayCollect(uuid);

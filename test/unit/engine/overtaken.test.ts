@@ -128,6 +128,26 @@ describe("a writer that was overtaken", () => {
     expect(await time.of(outcomeOf(a.removing("of b", { durable: true })))).toBe("unavailable");
   });
 
+  test("F49: it cannot keep its successor away by moving its head faster than a file is opened", async () => {
+    const { time, a } = await pair();
+    const slowly = (): Promise<void> => time.scheduler.sleep(100);
+    const b = new LeasedNode(time, "b", {}, undefined, { fdatasync: slowly, syncDirectory: slowly });
+    await time.pass(leaseMs);
+    time.store.fateOf = () => ({ held: time.scheduler.sleep(2) });
+    let writes = 0;
+    const writing = (async () => {
+      for (; (await outcomeOf(a.putting(`zombie ${writes}`))) === "done"; writes++) await time.scheduler.sleep(10);
+    })();
+    await time.pass(500);
+    await b.hold(2, 60_000);
+    for (let tries = 1; (await time.of(outcomeOf(b.putting("of b", "main", { durable: true })))) !== "done"; tries++) expect(tries).toBeLessThan(5);
+    await time.of(writing);
+    expect(writes).toBeGreaterThan(20);
+    expect(time.head(a.uuid).node).toBe("b");
+    expect(await time.of(b.primaryKeys())).toHaveLength(1 + writes + 1);
+    expect(time.store.violations).toEqual([]);
+  });
+
   test("distribution-04: an old owner with a dirty copy ships nothing of it; the new owner's data is whole", async () => {
     const { time, a, b } = await pair();
     time.store.fateOf = () => "refused";
