@@ -101,3 +101,10 @@ export class StoreError extends Error {
     this.kind = kind;
   }
 }
+
+/** What went wrong, in a word that may stand in a log: never a message, which may quote a statement. */
+export function codeOf(error: unknown): string {
+  if (error instanceof StoreError) return error.kind;
+  const code = (error as { code?: unknown } | null)?.code;
+  return typeof code === "string" ? code : error instanceof Error ? error.name : "fault";
+}

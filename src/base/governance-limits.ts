@@ -81,8 +81,6 @@ export const governanceLimits = {
   /** Entries that wait to be put, and branches whose newest entry a thread remembers. */
   dueMarksMax: 10_000,
   duePutsAtOnceMax: 16,
-  /** A branch that is being written is asked this often what of it will be due. */
-  dueAskMs: 10_000,
   /** How long a stopping engine thread tries to put what is left. */
   dueStopMs: 2_000,
 } as const;

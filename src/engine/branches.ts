@@ -8,6 +8,7 @@
 import { assert } from "../base/assert.ts";
 import { invalid, ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
+import { Turns } from "../base/turns.ts";
 import type { World } from "../base/world.ts";
 import { compareBranchNames, type Catalog, type CatalogBranch } from "../format/catalog.ts";
 import { encodeHead, type Head } from "../format/head.ts";
@@ -49,8 +50,8 @@ export function planTo(parts: Pick<BranchParts, "world" | "pitrMs">, head: Head,
 
 export class Branches {
   readonly #parts: BranchParts;
-  /** The end of the line of those who change a database's branches, by uuid: else each would make the others begin again. */
-  readonly #turns = new Map<string, Promise<void>>();
+  /** Of those who change a database's branches, by uuid: else each would make the others begin again. */
+  readonly #turns = new Turns();
 
   constructor(parts: BranchParts) {
     this.#parts = parts;
@@ -61,15 +62,7 @@ export class Branches {
    * shipped what the fork is to see.
    */
   async fork(parent: BranchHead, parentName: string, name: string, at: string | undefined, ttlSecs: number | undefined): Promise<BranchResults["fork"]> {
-    return this.#inTurn(parent.now.uuid, () => this.#fork(parent, parentName, name, at, ttlSecs));
-  }
-
-  #inTurn<Value>(uuid: string, act: () => Promise<Value>): Promise<Value> {
-    const mine = (this.#turns.get(uuid) ?? Promise.resolve()).then(act);
-    const end = mine.then(() => {}, () => {});
-    this.#turns.set(uuid, end);
-    void end.then(() => this.#turns.get(uuid) === end && this.#turns.delete(uuid));
-    return mine;
+    return this.#turns.take(parent.now.uuid, () => this.#fork(parent, parentName, name, at, ttlSecs));
   }
 
   async #fork(parent: BranchHead, parentName: string, name: string, at: string | undefined, ttlSecs: number | undefined): Promise<BranchResults["fork"]> {
@@ -160,7 +153,7 @@ export class Branches {
   async remove(uuid: string, name: string): Promise<CatalogBranch> {
     if (name === mainBranch) throw invalid("the branch main cannot be deleted");
     const branch = await this.#parts.catalogs.branch(uuid, name);
-    await this.#inTurn(uuid, () => this.#takeOut(uuid, branch));
+    await this.#turns.take(uuid, () => this.#takeOut(uuid, branch));
     return branch;
   }
 
@@ -168,7 +161,7 @@ export class Branches {
   async removeExpired(uuid: string): Promise<readonly CatalogBranch[]> {
     const { catalogs, world } = this.#parts;
     const expired = (await catalogs.get(uuid))?.branches.filter(({ ttlAtMs }) => (ttlAtMs ?? Infinity) <= world.nowMs()) ?? [];
-    for (const branch of expired) await this.#inTurn(uuid, () => this.#takeOut(uuid, branch));
+    for (const branch of expired) await this.#turns.take(uuid, () => this.#takeOut(uuid, branch));
     return expired;
   }
 

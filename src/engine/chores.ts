@@ -7,9 +7,9 @@
  * brings it back.
  */
 import type { World } from "../base/world.ts";
+import { codeOf } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Collector } from "./collector.ts";
-import { codeOf } from "./failures.ts";
 
 export interface ChoresOptions {
   readonly world: World;

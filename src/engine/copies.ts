@@ -11,6 +11,7 @@ import { join } from "node:path";
 import { limits } from "../base/limits.ts";
 import { Permits } from "../base/permits.ts";
 import { Recent } from "../base/recent.ts";
+import { Turns } from "../base/turns.ts";
 import type { CopyOwner, CopyRecords } from "../control/copy-records.ts";
 import { countFiles, foldersOf } from "./files.ts";
 
@@ -28,8 +29,8 @@ export class Copies {
   readonly #registered = new Recent<string, true>(limits.copiesRememberedMax);
   /** How many acts that may make files are under way. */
   readonly #making = new Map<string, number>();
-  /** The end of the line of those who change what is registered of a database. */
-  readonly #turns = new Map<string, Promise<unknown>>();
+  /** Of those who change what is registered of a database. */
+  readonly #turns = new Turns();
 
   constructor(options: CopiesOptions) {
     this.#options = options;
@@ -45,7 +46,7 @@ export class Copies {
     this.#making.set(uuid, (this.#making.get(uuid) ?? 0) + 1);
     try {
       const isNew = !this.#isRegistered(uuid);
-      const registered = this.#inTurn(uuid, () => this.#register(uuid)).then(() => isNew);
+      const registered = this.#turns.take(uuid, () => this.#register(uuid)).then(() => isNew);
       // Who never makes a file never asks.
       registered.catch(() => {});
       return await act(registered);
@@ -59,7 +60,7 @@ export class Copies {
   /** Every file that the node had of the database is gone, so many; there may be new ones already, which are another copy. */
   purged(uuid: string, filesRemoved: number): Promise<void> {
     const { records, owner, databasesDirectory, coordinated } = this.#options;
-    return this.#inTurn(uuid, async () => {
+    return this.#turns.take(uuid, async () => {
       const isMade = this.#making.has(uuid) || countFiles(databasesDirectory, uuid) > 0;
       const next = isMade && coordinated ? await records.register(uuid, owner) : undefined;
       // Whoever makes a file from now on registers first.
@@ -77,15 +78,6 @@ export class Copies {
     if (this.#isRegistered(uuid)) return;
     await this.#options.records.register(uuid, this.#options.owner);
     this.#registered.set(uuid, true);
-  }
-
-  #inTurn<Value>(uuid: string, act: () => Promise<Value>): Promise<Value> {
-    const mine = (this.#turns.get(uuid) ?? Promise.resolve()).then(act);
-    const over: Promise<unknown> = mine.catch(() => {}).finally(() => {
-      if (this.#turns.get(uuid) === over) this.#turns.delete(uuid);
-    });
-    this.#turns.set(uuid, over);
-    return mine;
   }
 }
 

@@ -9,7 +9,7 @@
  */
 import { assert } from "../base/assert.ts";
 import { Batcher } from "../base/batcher.ts";
-import { ServiceError } from "../base/errors.ts";
+import { codeOf, ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { Watermark } from "../base/watermark.ts";
 import type { World } from "../base/world.ts";
@@ -23,7 +23,6 @@ import { Fenced } from "./branch-head.ts";
 import type { DatabaseEvents, DatabaseOptions, WriteItem } from "./database-options.ts";
 import { DrainRate } from "./drain-rate.ts";
 import { TurnedAway } from "./engine-port.ts";
-import { codeOf } from "./failures.ts";
 import { LogFolder } from "./log-folder.ts";
 import type { Opened } from "./opening.ts";
 import { OwnerSql } from "./owner-sql.ts";

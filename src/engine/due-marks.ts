@@ -4,6 +4,7 @@
  * Always true: what is noted is put, unless object storage does not answer until the thread ends; the newest entry of a
  * branch is not put twice. An entry too many costs a look, so nothing here has to be exact. Must not know: what expires.
  */
+import { codeOf } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { Permits } from "../base/permits.ts";
 import { Recent } from "../base/recent.ts";
@@ -11,7 +12,6 @@ import { sleep, type World } from "../base/world.ts";
 import { putDue } from "../control/due-index.ts";
 import { dueKey, type DuePlace } from "../format/object-keys.ts";
 import type { ObjectStore } from "../store/object-store.ts";
-import { codeOf } from "./failures.ts";
 
 export interface DueMarksOptions {
   readonly store: ObjectStore;

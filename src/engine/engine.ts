@@ -3,7 +3,7 @@
  *
  * Runs in a worker thread (engine/thread) or inline on the caller's thread in a simulation. Must not know which.
  */
-import { ServiceError } from "../base/errors.ts";
+import { codeOf, ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { Permits } from "../base/permits.ts";
 import { Recent } from "../base/recent.ts";
@@ -32,7 +32,7 @@ import { Holdings } from "./holdings.ts";
 import { backlogsOf, type EngineState } from "./measures.ts";
 import { Registry } from "./registry.ts";
 import { Retentions } from "./retentions.ts";
-import { codeOf, failureOf, needsOperator } from "./failures.ts";
+import { failureOf, needsOperator } from "./failures.ts";
 import type { ShippingParts } from "./shipper.ts";
 import { Sweeper } from "./sweeper.ts";
 import { Tenancy } from "./tenancy.ts";

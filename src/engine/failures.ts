@@ -1,5 +1,5 @@
 /** From whatever was thrown to what may cross the thread: a refusal for the client, a call turned away, or a fault for the log. */
-import { refusalOf, StoreError, type RefusalData } from "../base/errors.ts";
+import { codeOf, refusalOf, StoreError, type RefusalData } from "../base/errors.ts";
 import { TurnedAway } from "./engine-port.ts";
 import type { EngineAnswer } from "./protocol.ts";
 
@@ -28,10 +28,4 @@ function refusalOfFault(error: unknown): RefusalData | undefined {
     return { code: "unavailable", message: "the database's file is held by another handle for a moment", detail: { retryAfterSecs: 1 } };
   }
   return undefined;
-}
-
-/** The code of a fault, for a notice: never its message, which may quote a statement. */
-export function codeOf(error: unknown): string {
-  const code = (error as { code?: unknown } | null)?.code;
-  return typeof code === "string" ? code : error instanceof Error ? error.name : "fault";
 }

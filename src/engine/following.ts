@@ -14,7 +14,7 @@
  * everything in it has landed: then it was proven, at that instant, that nobody had claimed before. Where another has,
  * the compare-and-set fails and the handle is given up as fenced; opened again, its file is judged and set aside.
  */
-import { ServiceError, StoreError } from "../base/errors.ts";
+import { codeOf, ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { Permits } from "../base/permits.ts";
 import { Recent } from "../base/recent.ts";
@@ -24,7 +24,7 @@ import { headKey } from "../format/object-keys.ts";
 import type { ObjectStore, ObjectVersion } from "../store/object-store.ts";
 import type { Database } from "./database.ts";
 import type { Consistency } from "./engine-port.ts";
-import { codeOf, needsOperator } from "./failures.ts";
+import { needsOperator } from "./failures.ts";
 import { isNewer } from "./head-places.ts";
 import type { Holdings } from "./holdings.ts";
 import type { ReplicaMeasures } from "./measures.ts";

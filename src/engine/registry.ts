@@ -6,7 +6,7 @@
  * covers it, except at the end. Must not know: what is asked of a database, which nodes hold which.
  */
 import { assert } from "../base/assert.ts";
-import { ServiceError, StoreError } from "../base/errors.ts";
+import { codeOf, ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { Recent } from "../base/recent.ts";
 import { sleep, type World } from "../base/world.ts";
@@ -18,7 +18,6 @@ import type { Database } from "./database.ts";
 import type { DatabaseEvents } from "./database-options.ts";
 import type { Dockyard } from "./dockyard.ts";
 import { TurnedAway } from "./engine-port.ts";
-import { codeOf } from "./failures.ts";
 import { branchesWithLogs } from "./files.ts";
 import type { EngineOptions, Target } from "./protocol.ts";
 import { isPatching } from "./restore.ts";
@@ -480,11 +479,4 @@ export class Registry {
 /** Uuids and branch names hold no slash, so the two parts can never run into each other. */
 function keyOf(target: Target): string {
   return `${target.uuid}/${target.branch}`;
-}
-
-/** Handles a thread may hold: five descriptors each (file, log, its index, and the log again for our fsync and our reading) with a fifth left for sockets and the store, and memory's share. */
-export function hotHandlesAllowed(asked: number, descriptorsMax: number, memoryBytes: number, threads: number): number {
-  const byDescriptors = Math.floor((descriptorsMax * 0.8) / 5);
-  const byMemory = Math.floor((memoryBytes * 0.5) / limits.hotHandleBytes);
-  return Math.max(1, Math.floor(Math.min(asked, byDescriptors, byMemory) / threads));
 }

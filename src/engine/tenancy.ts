@@ -8,6 +8,7 @@
  */
 import { ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
+import { Turns } from "../base/turns.ts";
 import { sleep, type World } from "../base/world.ts";
 import { Fenced } from "./branch-head.ts";
 import type { Database } from "./database.ts";
@@ -29,8 +30,8 @@ export interface TenancyOptions {
 
 export class Tenancy {
   readonly #options: TenancyOptions;
-  /** The end of the line of those who take or hand over a database. */
-  readonly #turns = new Map<string, Promise<void>>();
+  /** Of those who take or hand over a database, by uuid. */
+  readonly #turns = new Turns();
   /** Counts the losses of the node's lease. */
   #losses = 0;
 
@@ -49,7 +50,7 @@ export class Tenancy {
 
   /** The node holds the database under the term; resolves when this thread writes it. Under the same term again it changes nothing. */
   hold(uuid: string, term: number): Promise<void> {
-    return this.#inTurn(uuid, () => this.#take(uuid, term));
+    return this.#turns.take(uuid, () => this.#take(uuid, term));
   }
 
   /**
@@ -59,7 +60,7 @@ export class Tenancy {
    */
   letGo(uuid: string): Promise<void> {
     this.forfeit(uuid);
-    return this.#inTurn(uuid, () => this.#handOver(uuid));
+    return this.#turns.take(uuid, () => this.#handOver(uuid));
   }
 
   /** The database is not held from this very instant: what has not begun is turned away. Gives the term that ends. */
@@ -115,13 +116,5 @@ export class Tenancy {
 
   #openOf(uuid: string): Database[] {
     return [...this.#options.registry.databases()].filter(({ opened }) => opened.uuid === uuid);
-  }
-
-  #inTurn(uuid: string, act: () => Promise<void>): Promise<void> {
-    const mine = (this.#turns.get(uuid) ?? Promise.resolve()).then(act);
-    const end = mine.then(() => {}, () => {});
-    this.#turns.set(uuid, end);
-    void end.then(() => this.#turns.get(uuid) === end && this.#turns.delete(uuid));
-    return mine;
   }
 }

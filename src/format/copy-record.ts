@@ -15,6 +15,7 @@
  */
 import { bytesOf, utf8Of } from "../base/bytes.ts";
 import { StoreError } from "../base/errors.ts";
+import { limits } from "../base/limits.ts";
 import { isCount, isText, isTimeMs, matching, maybe, oneOf, shapeOf } from "./json-shape.ts";
 import { isNodeId, isUlid, type CopyPlace } from "./object-keys.ts";
 
@@ -67,7 +68,7 @@ export function encodeCopyRecord({ uuid, node, copy, name, createdAtMs, purged, 
 
 /** Throws StoreError("corrupt") for anything but a copy of a version that we know: never "no copy". */
 export function decodeCopyRecord(bytes: Uint8Array): CopyRecord {
-  const value = jsonOf(bytes);
+  const value = bytes.length <= limits.copyRecordBytesMax ? jsonOf(bytes) : undefined;
   if (!isRecord(value)) throw new StoreError("corrupt", "the record of a node's copy has an unknown form or version");
   const { uuid, node, copy, name, created_at: createdAtMs, purged, forgotten_at: forgottenAtMs } = value as RecordFields;
   return { uuid, node, copy, name, createdAtMs, purged: purged && { atMs: purged.at, filesRemoved: purged.files_removed }, forgottenAtMs };

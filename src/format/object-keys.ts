@@ -138,7 +138,7 @@ export function erasureMarkerKey(uuid: string, id: string): string {
 export const copyPrefix = "copies/";
 
 /** The folder of nodes that never come back. */
-export const forgottenPrefix = "forgotten/";
+const forgottenPrefix = "forgotten/";
 
 /** The folder of what is due. */
 export const duePrefix = "due/";

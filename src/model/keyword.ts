@@ -7,7 +7,7 @@
  */
 import { limits } from "../base/limits.ts";
 import { textLeaves } from "./content.ts";
-import { anyTerm, coverageOf, gateCoverage, hitCoverage, postingsOf, type Posting } from "./coverage.ts";
+import { anyTerm, coverageOf, gateCoverage, hitCoverage, holds, postingsOf, type Posting } from "./coverage.ts";
 import type { Json } from "./docs-json.ts";
 import { coverOfPassages, coverOfWhole } from "./passages.ts";
 import { admitted, type Conditions } from "./recall-conditions.ts";
@@ -140,13 +140,9 @@ function byPassages(view: View, { postings, match }: Asked, ranked: readonly Ran
 
 function explainer(postings: readonly Posting[], hits: readonly KeywordHit[]): Pick<KeywordAnswer, "matchedTerms" | "coverage"> {
   // Made when first asked for: most recalls are not explained.
-  let holders: readonly ReadonlySet<number>[] | undefined;
   let found: ReadonlyMap<number, number> | undefined;
   return {
-    matchedTerms(row) {
-      const sets = (holders ??= postings.map(({ rows }) => new Set(rows)));
-      return postings.filter((_, at) => sets[at]!.has(row)).map(({ term }) => term.word);
-    },
+    matchedTerms: (row) => postings.filter((posting) => holds(posting, row)).map(({ term }) => term.word),
     coverage: (row) => (found ??= new Map(hits.map((hit) => [hit.row, hit.coverage]))).get(row),
   };
 }

@@ -8,7 +8,7 @@
  * conversation the gate drops 83 % instead of 69 %. Must not know: filters, fusion.
  */
 import { limits } from "../base/limits.ts";
-import { holds, rarity, type Posting } from "./coverage.ts";
+import { holds, rarity, totalWeight, type Posting } from "./coverage.ts";
 import type { View } from "./transaction.ts";
 
 /** Characters of a passage: about a sentence, and about a paragraph. */
@@ -96,7 +96,7 @@ export function coverOfPassages(view: View, postings: readonly Posting[], match:
  * those that begin like one rank what is found, and do not decide whether anything is.
  */
 function bestParagraph(postings: readonly Posting[], body: Body): number {
-  const total = postings.reduce((sum, { weight }) => sum + weight, 0);
+  const total = totalWeight(postings);
   const held = postings.map((posting) => (holds(posting, body.row) ? posting.weight : 0));
   return Math.max(...weighed(held, body, paragraphChars).map(({ weight }) => weight)) / total;
 }

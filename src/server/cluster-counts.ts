@@ -9,7 +9,7 @@ import type { Answer } from "../engine/protocol.ts";
 import { Unreachable, type PeerHost, type Peers } from "../service/peers.ts";
 
 /** What came of a forwarded call; `unavailable` is mostly one of which nobody knows whether it happened. */
-export const forwardOutcomes = ["answered", "refused", "turned_away", "unreachable", "unavailable", "fault"] as const;
+const forwardOutcomes = ["answered", "refused", "turned_away", "unreachable", "unavailable", "fault"] as const;
 export type ForwardOutcome = (typeof forwardOutcomes)[number];
 
 export class ClusterCounts {

@@ -20,7 +20,6 @@ import { EngineClient } from "../engine/client.ts";
 import { engineLane, readerWorker } from "../engine/lanes.ts";
 import type { EngineOptions } from "../engine/protocol.ts";
 import { Readers } from "../engine/readers.ts";
-import { hotHandlesAllowed } from "../engine/registry.ts";
 import { Authorization } from "../service/authorization.ts";
 import { auditCall } from "../service/audit.ts";
 import type { Dispatch } from "../service/call.ts";
@@ -276,4 +275,11 @@ function tlsOf(config: Config): TlsFiles | undefined {
   const { tlsCertificatePath, tlsKeyPath } = config;
   if (tlsCertificatePath === undefined || tlsKeyPath === undefined) return undefined;
   return { cert: readFileSync(tlsCertificatePath), key: readFileSync(tlsKeyPath) };
+}
+
+/** Handles a thread may hold: five descriptors each (file, log, its index, and the log again for our fsync and our reading) with a fifth left for sockets and the store, and memory's share. */
+function hotHandlesAllowed(asked: number, descriptorsMax: number, memoryBytes: number, threads: number): number {
+  const byDescriptors = Math.floor((descriptorsMax * 0.8) / 5);
+  const byMemory = Math.floor((memoryBytes * 0.5) / limits.hotHandleBytes);
+  return Math.max(1, Math.floor(Math.min(asked, byDescriptors, byMemory) / threads));
 }

@@ -70,7 +70,7 @@ export async function metricsText(snapshot: Snapshot): Promise<string> {
 export const metricsType: string = Registry.PROMETHEUS_CONTENT_TYPE;
 
 /** Every metric of a node. */
-export function familiesOf(snapshot: Snapshot): readonly Family[] {
+function familiesOf(snapshot: Snapshot): readonly Family[] {
   return [...requestFamilies(snapshot), ...engineFamilies(snapshot), ...storeFamilies(snapshot), ...clusterFamilies(snapshot), ...nodeFamilies(snapshot)];
 }
 

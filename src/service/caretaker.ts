@@ -6,11 +6,12 @@
  * look. A node that starts begins by this, so that it serves nothing that was ordered away while it was down. Two nodes
  * that take up one deletion do no harm: what is removed is never written again. Must not know: what was erased.
  */
-import { ServiceError, StoreError } from "../base/errors.ts";
+import { codeOf, ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
 import { Recent } from "../base/recent.ts";
-import { sleep, type Cancel, type World } from "../base/world.ts";
+import { Rounds } from "../base/rounds.ts";
+import { sleep, type World } from "../base/world.ts";
 import type { CopyRecords } from "../control/copy-records.ts";
 import type { Databases } from "../control/databases.ts";
 import type { EnginePort } from "../engine/engine-port.ts";
@@ -42,26 +43,24 @@ export class Caretaker {
   readonly #purged = new Recent<string, true>(limits.copiesRememberedMax);
   /** Deleted databases whose objects this node has undertaken to remove. */
   readonly #dropped = new Recent<string, true>(limits.copiesRememberedMax);
-  #cancel: Cancel = () => {};
-  #closing = false;
-  #looking: Promise<void> = Promise.resolve();
+  readonly #rounds: Rounds;
 
   constructor(parts: CaretakerParts) {
     this.#parts = parts;
+    // A node that is alone is told of every deletion, and of no order.
+    this.#rounds = new Rounds({ world: parts.world, pauseMs: parts.cluster ? limits.caretakerMs : limits.auditSweepMs, round: () => this.look() });
   }
 
   /** Carries out what was ordered while the node was down, for a while, and looks after it from now on. One that is alone waits for nothing. */
   async start(): Promise<void> {
     const { world, cluster } = this.#parts;
-    this.#looking = this.#keepLooking();
-    if (cluster) await Promise.race([this.#looking, sleep(world, limits.caretakerStartMs)]);
+    const first = this.#rounds.start();
+    if (cluster) await Promise.race([first, sleep(world, limits.caretakerStartMs)]);
   }
 
   /** Begins nothing more, and waits a moment for what is under way. */
   async close(): Promise<void> {
-    this.#closing = true;
-    this.#cancel();
-    await Promise.race([this.#looking, sleep(this.#parts.world, limits.erasureStopMs)]);
+    await this.#rounds.close(limits.erasureStopMs);
   }
 
   /** One look at everything. Gives whether all of it could be done. */
@@ -69,16 +68,6 @@ export class Caretaker {
     const ordered = await this.#told("copies that are to be purged could not be looked for", () => this.#carryOutOrders());
     const deleted = await this.#told("deleted databases could not be looked for", () => this.#takeUpDeletions());
     return ordered && deleted;
-  }
-
-  async #keepLooking(): Promise<void> {
-    await this.look();
-    const { world, cluster } = this.#parts;
-    if (this.#closing) return;
-    // A node that is alone is told of every deletion, and of no order.
-    this.#cancel = world.after(cluster ? limits.caretakerMs : limits.auditSweepMs, () => {
-      this.#looking = this.#keepLooking();
-    });
   }
 
   async #carryOutOrders(): Promise<void> {
@@ -91,7 +80,7 @@ export class Caretaker {
       if (++count >= limits.copyOrdersMax) break;
     }
     for (const [uuid, places] of byDatabase) {
-      if (this.#closing) return;
+      if (this.#rounds.closing) return;
       await this.#told("this node's copies of a database could not be purged yet", async () => {
         await this.#purge(uuid, cluster);
         // Where nothing was purged this node writes the database and cleans it itself; whoever does so next orders anew.
@@ -103,7 +92,7 @@ export class Caretaker {
   async #takeUpDeletions(): Promise<void> {
     const { cluster, databases, engine, log } = this.#parts;
     for (const uuid of await databases.deletedUuids()) {
-      if (this.#closing) return;
+      if (this.#rounds.closing) return;
       await this.#told("a deleted database could not be taken care of yet", async () => {
         if (!this.#dropped.has(uuid) && (!cluster || (await cluster.tends(uuid)))) {
           await engine.drop({ uuid, branch: mainBranch }, { deadlineMs: this.#soon() });
@@ -132,7 +121,7 @@ export class Caretaker {
     } catch (error) {
       const { log } = this.#parts;
       const fields = uuid === undefined ? {} : { uuid };
-      if (error instanceof ServiceError || error instanceof StoreError) log.warn(`${words}; tried again`, { ...fields, code: error instanceof ServiceError ? error.code : error.kind });
+      if (error instanceof ServiceError || error instanceof StoreError) log.warn(`${words}; tried again`, { ...fields, code: codeOf(error) });
       else log.error(`${words}; tried again`, error, fields);
       return false;
     }

@@ -6,11 +6,12 @@
  * nodes that sweep one database at once do no harm: its writer does both, and the second finds nothing to do. Must not
  * know: what expires, how it is removed.
  */
-import { ServiceError, StoreError } from "../base/errors.ts";
+import { codeOf, ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
 import { Permits } from "../base/permits.ts";
-import { sleep, type Cancel, type World } from "../base/world.ts";
+import { Rounds } from "../base/rounds.ts";
+import type { World } from "../base/world.ts";
 import { databaseOfDue, listDue, removeDue } from "../control/due-index.ts";
 import type { EnginePort } from "../engine/engine-port.ts";
 import type { Retention } from "../engine/protocol.ts";
@@ -33,35 +34,29 @@ export class DueSweeps {
   readonly #parts: DueSweepsParts;
   /** Where the next look goes on, when one has passed as many entries as it may. */
   #after: string | undefined;
-  #cancel: Cancel = () => {};
-  #closing = false;
-  #looking: Promise<void> = Promise.resolve();
+  readonly #rounds: Rounds;
 
   constructor(parts: DueSweepsParts) {
     this.#parts = parts;
+    const told = (error: unknown): void => parts.log.warn("what is due in databases could not be looked for; tried again", { code: codeOf(error) });
+    this.#rounds = new Rounds({ world: parts.world, pauseMs: limits.dueLookMs, round: () => this.look().catch(told) });
   }
 
   /** Looks now, and every few minutes from now on. */
   start(): void {
-    this.#looking = this.look()
-      .catch((error: unknown) => this.#parts.log.warn("what is due in databases could not be looked for; tried again", { code: codeOf(error) }))
-      .finally(() => {
-        if (!this.#closing) this.#cancel = this.#parts.world.after(limits.dueLookMs, () => this.start());
-      });
+    void this.#rounds.start();
   }
 
   /** Begins nothing more, and waits a moment for what is under way. */
   async close(): Promise<void> {
-    this.#closing = true;
-    this.#cancel();
-    await Promise.race([this.#looking, sleep(this.#parts.world, limits.erasureStopMs)]);
+    await this.#rounds.close(limits.erasureStopMs);
   }
 
   /** Sweeps what is due now. Throws StoreError. */
   async look(): Promise<void> {
     const { store, world } = this.#parts;
     const permits = new Permits(limits.dueSweepsAtOnceMax);
-    for (let passed = 0; !this.#closing; ) {
+    for (let passed = 0; !this.#rounds.closing; ) {
       const page = await listDue(store, world.nowMs(), this.#after);
       await Promise.all(page.entries.map((place) => permits.run(() => this.#sweep(place))));
       passed += page.entries.length;
@@ -74,7 +69,7 @@ export class DueSweeps {
     const { store, engine, retentionOf, tends, world, log } = this.#parts;
     const { uuid, branchId } = place;
     try {
-      if (this.#closing || !(await tends(uuid))) return;
+      if (this.#rounds.closing || !(await tends(uuid))) return;
       const database = await databaseOfDue(store, place);
       const retention = database === undefined ? undefined : await retentionOf(database);
       const target = { uuid, branch: mainBranch, retention, database };
@@ -90,8 +85,4 @@ export class DueSweeps {
       log.warn("an entry of what was due could not be removed; tried again", { uuid, code: codeOf(error) });
     }
   }
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof ServiceError ? error.code : error instanceof StoreError ? error.kind : "fault";
 }

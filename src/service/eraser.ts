@@ -7,7 +7,7 @@
  * two nodes that look at one database at once do no harm: the node that writes it takes their runs in turn, each finds
  * done what the other has done, and a coupon completes once. Must not know: wires, messages.
  */
-import { ServiceError, StoreError } from "../base/errors.ts";
+import { codeOf, ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
 import { Permits } from "../base/permits.ts";
@@ -307,8 +307,4 @@ function withCopies(evidence: ErasureEvidence, found: CopiesFound | undefined): 
   if (!found) return evidence;
   const { purged, unattested } = found;
   return { ...evidence, local: [...evidence.local, ...purged], ...(unattested.length > 0 && { unattested }) };
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof ServiceError ? error.code : error instanceof StoreError ? error.kind : "fault";
 }

@@ -16,7 +16,7 @@ import { EnginePort, TurnedAway, type CallOptions, type PortCall } from "../engi
 import type { LeaseSpan } from "../engine/holdings.ts";
 import type { Answer, Target } from "../engine/protocol.ts";
 import type { Holder, LeaseEvents } from "../store/leases.ts";
-import { TimeUp, within } from "../store/time-limit.ts";
+import { TimeUp, within } from "../base/time-limit.ts";
 import { Held } from "./held.ts";
 import { Hints, type HintsParts } from "./hints.ts";
 import { Unreachable, type ForwardedCall, type PeerHost } from "./peers.ts";

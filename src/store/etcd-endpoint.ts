@@ -12,7 +12,7 @@ import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { World } from "../base/world.ts";
 import { CalmConnection } from "./calm-connection.ts";
-import { TimeUp, within } from "./time-limit.ts";
+import { TimeUp, within } from "../base/time-limit.ts";
 
 /** Where etcd is, and who we are to it. */
 export interface EtcdAddress {

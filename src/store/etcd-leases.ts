@@ -16,7 +16,7 @@ import type { Cancel, World } from "../base/world.ts";
 import { EtcdClient, get, list, put, remove, unchanged, UnknownLease, type EtcdEntry, type EtcdOutcome } from "./etcd-client.ts";
 import { holderOf, LeaseKeys, nodeText, termOf, writerText } from "./lease-records.ts";
 import type { Acquisition, Holding, LeaseEvents, Leases, LiveNode } from "./leases.ts";
-import { within } from "./time-limit.ts";
+import { within } from "../base/time-limit.ts";
 
 /** What the keys of a cluster begin with, unless somebody shares an etcd between several. */
 const defaultPrefix = "palimpsest/";

@@ -11,11 +11,11 @@ import { databasePrefix } from "../format/object-keys.ts";
 import type { ListPage, ObjectStore, ObjectVersion, PutCondition, PutOutcome, StoredObject, VersionPurge } from "./object-store.ts";
 
 /** What can be asked of a store. */
-export const storeOperations = ["get", "put", "delete", "list", "purge"] as const;
+const storeOperations = ["get", "put", "delete", "list", "purge"] as const;
 export type StoreOperation = (typeof storeOperations)[number];
 
 /** What an object of a database is; `other` is everything that belongs to no database. */
-export const objectKinds = ["head", "seg", "hist", "catalog", "other"] as const;
+const objectKinds = ["head", "seg", "hist", "catalog", "other"] as const;
 export type ObjectKind = (typeof objectKinds)[number];
 
 /** Requests that ended alike. */

@@ -21,12 +21,12 @@ import { soundDisk } from "./sim-disk.ts";
 import { ProcessGone, SimNode, type Crash } from "./sim-node.ts";
 import { lastLines, type Outcome } from "./simulation.ts";
 import { StoreAudit } from "./store-audit.ts";
+import { Trial } from "./trial.ts";
 
 /** Planted bugs. */
 export interface SharedBugs extends StoreBugs {
   readonly leasesNeverEnd?: boolean;
 }
-
 
 interface Acknowledged {
   readonly key: string;
@@ -67,13 +67,14 @@ class SharedSimulation {
   #crashes = 0;
   /** Until when leases may be held by two, as the coordination store has failed. */
   #leasesFailedUntilMs = -Infinity;
-  #failure: Error | undefined;
+  readonly #trial: Trial;
   #keys = 0;
 
   constructor(seed: number, bugs: SharedBugs, linesMax: number) {
     this.#seed = seed;
     const random = (this.#random = stream(seed, "shared story"));
     this.#scheduler = new Scheduler(seed, linesMax);
+    this.#trial = new Trial(this.#scheduler);
     const scheduler = this.#scheduler;
     this.#audit = new StoreAudit(() => this.#store, () => {});
     this.#audit.mayJump = true;
@@ -95,26 +96,12 @@ class SharedSimulation {
   }
 
   async run(): Promise<Outcome> {
-    const unhandled = (error: unknown): void => void (this.#failure ??= new Violation(`a rejection that nobody handles: ${error instanceof Error ? error.stack : String(error)}`));
-    process.on("unhandledRejection", unhandled);
-    try {
-      let ended = false;
-      this.#story().then(
-        () => (ended = true),
-        (error: unknown) => (this.#failure ??= error as Error),
-      );
-      const came = await this.#scheduler.run(() => ended || this.#failure !== undefined, storyMsMax);
-      if (!came) this.#failure ??= new Violation("the run did not end");
-    } catch (error) {
-      this.#failure ??= error as Error;
-    } finally {
+    await this.#trial.run(() => this.#story(), storyMsMax, () => {
       for (const node of this.#nodes.values()) node.crash("loss");
-      await this.#scheduler.run(() => false, this.#scheduler.nowMs + 0.1).catch((error: unknown) => (this.#failure ??= error as Error));
-      process.off("unhandledRejection", unhandled);
-      rmSync(this.#directory, { recursive: true, force: true });
-    }
+    });
+    rmSync(this.#directory, { recursive: true, force: true });
     const { traceHash, steps, nowMs, lines } = this.#scheduler;
-    return { seed: this.#seed, failure: this.#failure, traceHash, steps, virtualMs: nowMs, crashes: this.#crashes, lines, counts: { ...this.#counts, ...this.#store.counts } };
+    return { seed: this.#seed, failure: this.#trial.failure, traceHash, steps, virtualMs: nowMs, crashes: this.#crashes, lines, counts: { ...this.#counts, ...this.#store.counts } };
   }
 
   async #story(): Promise<void> {
@@ -126,7 +113,7 @@ class SharedSimulation {
         acting++;
         this.#client(uuid).then(
           () => acting--,
-          (error: unknown) => (this.#failure ??= error as Error),
+          this.#trial.fail,
         );
       }
     }
@@ -197,7 +184,7 @@ class SharedSimulation {
     const { holder } = this.#table.holding(uuid);
     // An answer on its way through the process is stopped together with it.
     if (holder?.nodeId === node.sim.nodeId || nowMs < this.#leasesFailedUntilMs || nowMs - node.resumedAtMs < 2) return;
-    this.#failure ??= new Violation(`${node.name} answered a write (txid ${txid}, durable ${durableTxid}) from its own disk, but ${holder?.nodeId ?? "nobody"} holds the database`);
+    this.#trial.fail(new Violation(`${node.name} answered a write (txid ${txid}, durable ${durableTxid}) from its own disk, but ${holder?.nodeId ?? "nobody"} holds the database`));
   }
 
   /** In every third run nodes end in order only, and object storage answers soon: nothing at all may be lost. */

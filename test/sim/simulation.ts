@@ -13,6 +13,7 @@ import { Scheduler, stream } from "./scheduler.ts";
 import { soundDisk, type DiskDose } from "./sim-disk.ts";
 import { ProcessGone, SimNode, type Crash } from "./sim-node.ts";
 import { StoreAudit, type Claim } from "./store-audit.ts";
+import { Trial } from "./trial.ts";
 
 /** What a run does to the service. */
 export interface Plot {
@@ -87,7 +88,7 @@ class Simulation {
   readonly #clients: Clients;
   readonly #databases: readonly DatabaseModel[];
   readonly #random: () => number;
-  #failure: Error | undefined;
+  readonly #trial: Trial;
   #crashes = 0;
   #calm = false;
 
@@ -96,6 +97,7 @@ class Simulation {
     this.#plot = plot;
     this.#random = stream(seed, "story");
     this.#scheduler = new Scheduler(seed, linesMax);
+    this.#trial = new Trial(this.#scheduler);
     this.#audit = new StoreAudit(() => this.#store, (uuid, branch, claim) => this.#claimed(uuid, branch, claim));
     this.#store = new HostileStore(this.#scheduler, seed, plot.store, bugs, (key, before, after) => this.#audit.changed(key, before, after));
     const nodeOptions = { scheduler: this.#scheduler, seed, store: this.#store, directory: this.#directory, disk: () => (this.#calm ? soundDisk : plot.disk), diskLies: bugs.diskLies ?? false, engine: plot.engine };
@@ -121,26 +123,12 @@ class Simulation {
   }
 
   async run(): Promise<Outcome> {
-    const unhandled = (error: unknown): void => void (this.#failure ??= new Violation(`a rejection that nobody handles: ${error instanceof Error ? error.stack : String(error)}`));
-    process.on("unhandledRejection", unhandled);
-    try {
-      let ended = false;
-      this.#story().then(
-        () => (ended = true),
-        (error: unknown) => (this.#failure ??= error as Error),
-      );
-      const came = await this.#scheduler.run(() => ended || this.#failure !== undefined, storyMsMax);
-      if (!came) this.#failure ??= new Violation("the run did not end");
-    } catch (error) {
-      this.#failure ??= error as Error;
-    } finally {
+    await this.#trial.run(() => this.#story(), storyMsMax, () => {
       for (const node of this.#nodes) node.crash("loss");
-      await this.#scheduler.run(() => false, this.#scheduler.nowMs + 0.1).catch((error: unknown) => (this.#failure ??= error as Error));
-      process.off("unhandledRejection", unhandled);
-      rmSync(this.#directory, { recursive: true, force: true });
-    }
+    });
+    rmSync(this.#directory, { recursive: true, force: true });
     const { traceHash, steps, nowMs, lines } = this.#scheduler;
-    return { seed: this.#seed, failure: this.#failure, traceHash, steps, virtualMs: nowMs, crashes: this.#crashes, counts: { ...this.#clients.counts, ...this.#store.counts }, lines };
+    return { seed: this.#seed, failure: this.#trial.failure, traceHash, steps, virtualMs: nowMs, crashes: this.#crashes, counts: { ...this.#clients.counts, ...this.#store.counts }, lines };
   }
 
   async #story(): Promise<void> {
@@ -151,7 +139,7 @@ class Simulation {
         acting++;
         this.#clients.act(database, this.#plot.callsPerClient).then(
           () => acting--,
-          (error: unknown) => (this.#failure ??= error as Error),
+          this.#trial.fail,
         );
       }
     }

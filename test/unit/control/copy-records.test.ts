@@ -1,6 +1,7 @@
 /** Which nodes have copies of a database, what they say of them, and who is told to purge one. */
 import { describe, expect, test } from "vitest";
 import { StoreError } from "../../../src/base/errors.ts";
+import { limits } from "../../../src/base/limits.ts";
 import { CopyRecords } from "../../../src/control/copy-records.ts";
 import type { CopyPlace } from "../../../src/format/object-keys.ts";
 import { copyKey, erasureMarkerKey } from "../../../src/format/object-keys.ts";
@@ -106,5 +107,14 @@ describe("copies", () => {
     const { bytes } = another.read(copyKey({ uuid, node: a.node, copy: moved }))!;
     await another.put(copyKey({ uuid: other, node: a.node, copy: moved }), bytes, { kind: "absent" });
     await expect(others.list(other)).rejects.toMatchObject({ kind: "corrupt" });
+  });
+  test.each<[string, (bytes: Uint8Array) => Uint8Array]>([
+    ["of a later version", (bytes) => Buffer.from(Buffer.from(bytes).toString().replace('"v":1', '"v":2'))],
+    ["that is longer than one can be", (bytes) => Buffer.concat([bytes, Buffer.alloc(limits.copyRecordBytesMax, " ")])],
+  ])("a record %s is a fault too", async (_what, change) => {
+    const { store, records } = kept();
+    const copy = await records.register(uuid, a);
+    store.spoil(copyKey({ uuid, node: a.node, copy }), change);
+    await expect(records.list(uuid)).rejects.toMatchObject({ kind: "corrupt" });
   });
 });

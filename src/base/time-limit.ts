@@ -4,7 +4,7 @@
  * Always true: who waits here waits no longer than the limit, whatever becomes of the act; the act hears of it by its
  * signal, and what it comes to afterwards is nobody's concern any more.
  */
-import type { World } from "../base/world.ts";
+import type { World } from "./world.ts";
 
 /** The time was up before there was an answer. */
 export class TimeUp extends Error {
