@@ -298,7 +298,6 @@ export class Engine {
     this.#chores.purge(uuid);
   }
 
-  /** What this node writes stays: the erasure that orders it is carried out here, and cleans it. */
   /**
    * Refuses a transaction id that this branch has never given. Among several nodes another one may have given it, having
    * taken the database without this one's knowing: the head tells, and then the call is that node's.
@@ -313,6 +312,7 @@ export class Engine {
     }
   }
 
+  /** What this node writes stays: the erasure that orders it is carried out here, and cleans it. */
   async #purgeCopies(uuid: string): Promise<boolean> {
     if (this.#holdings.termOf(uuid) !== undefined) return false;
     await this.#expunger.purgeCopies(uuid);

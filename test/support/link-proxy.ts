@@ -103,13 +103,19 @@ export class LinkProxy {
   }
 
   #carry(connection: Connection, from: Socket, to: Socket, flow: Flow): void {
-    /** When the last bytes that were taken are due: later ones never overtake them. */
-    let dueMs = 0;
+    /** What was taken and is not due yet, in its order: later bytes never overtake it, whatever order timers come in. */
+    const waiting: { readonly dueMs: number; readonly act: () => void }[] = [];
+    const deliver = (): void => {
+      for (let first = waiting[0]; first; first = waiting[0]) {
+        const leftMs = first.dueMs - performance.now();
+        if (leftMs > 0) return void setTimeout(deliver, leftMs);
+        waiting.shift();
+        first.act();
+      }
+    };
     const inTurn = (act: () => void): void => {
-      const nowMs = performance.now();
-      dueMs = Math.max(dueMs, nowMs + this.#delayMs);
-      if (dueMs <= nowMs) act();
-      else setTimeout(act, dueMs - nowMs);
+      waiting.push({ dueMs: performance.now() + this.#delayMs, act });
+      if (waiting.length === 1) deliver();
     };
     from.on("data", (chunk) => {
       this.#passed[flow] += chunk.length;

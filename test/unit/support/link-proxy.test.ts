@@ -103,4 +103,16 @@ describe("a link", () => {
     await talk.hears("abc");
     expect(performance.now() - startedMs).toBeGreaterThan(140);
   });
+  test("ever faster, nothing overtakes what was sent before", async () => {
+    const link = await echo();
+    const talk = new Talk(link);
+    talk.socket.setNoDelay(true);
+    const letters = Array.from({ length: 300 }, (_, index) => String.fromCharCode(0x4e00 + index));
+    for (const [index, letter] of letters.entries()) {
+      link.delay((index % 3) * 7.3);
+      talk.socket.write(letter);
+      await pause(1);
+    }
+    await talk.hears(letters.join(""));
+  });
 });
