@@ -24,6 +24,7 @@ import type { DatabaseEvents, DatabaseOptions, WriteItem } from "./database-opti
 import { DrainRate } from "./drain-rate.ts";
 import { TurnedAway } from "./engine-port.ts";
 import { LogFolder } from "./log-folder.ts";
+import { LogSync } from "./log-sync.ts";
 import type { Opened } from "./opening.ts";
 import { OwnerSql } from "./owner-sql.ts";
 import type { Settle } from "./protocol.ts";
@@ -38,6 +39,7 @@ export class Database {
   readonly #vectors: DatabaseOptions["vectors"];
   readonly #wal: WalFile;
   readonly #queue: Batcher<WriteItem>;
+  readonly #sync: LogSync;
   readonly #synced: Watermark;
   readonly #log: LogFolder;
   readonly #writer: Writership;
@@ -48,7 +50,6 @@ export class Database {
   readonly #scrub: Scrub;
   #committedTxid: number;
   #committedAtMs: number;
-  #syncing = false;
   #pins = 0;
   #poison: { readonly error: unknown } | undefined;
   lastUsedMs: number;
@@ -61,6 +62,7 @@ export class Database {
     this.#events = options.events;
     this.#vectors = options.vectors;
     this.#wal = new WalFile(opened.connection.path, disk);
+    this.#sync = new LogSync({ wal: this.#wal, committedTxid: () => this.#committedTxid, synced: (txid) => this.#onSynced(txid), failed: (error) => this.giveUp(error) });
     this.#committedTxid = opened.state.txid;
     this.#committedAtMs = opened.state.committedAtMs;
     // A log that survived a crash was read back, but nobody knows whether it is on disk: the first answer syncs it.
@@ -80,7 +82,7 @@ export class Database {
       takesPlace: (item) => item.work.kind === "sql" || item.work.command !== "sweep",
       act: (items) => this.#commitRound(items),
       // A hung disk must not let committed but unanswered writes pile up: then the queue fills and sheds.
-      ready: (waiting) => this.#mayCommit() && (!this.#syncing || (waiting >= limits.groupCommandsEager && this.#answers.waiting < options.writeQueueDepth)),
+      ready: (waiting) => this.#mayCommit() && (!this.#sync.running || (waiting >= limits.groupCommandsEager && this.#answers.waiting < options.writeQueueDepth)),
       soon: (act) => world.soon(act),
       onBug: (error, items) => {
         for (const item of items) item.settle.failed(error, this.safeTxid);
@@ -93,8 +95,8 @@ export class Database {
       wake: () => this.#queue.wake(),
       failure: () => this.#poison && lossBy(this.#poison.error),
     });
-    if (recovered) this.#startSync();
     if (recovered && opened.state.txid > opened.head.now.txid) this.#writer.shipperOrNone?.committed(opened.state.txid, this.#log.bytes);
+    if (recovered) this.#startSync();
   }
 
   /** The newest transaction id that a crash cannot take back: what a refusal that waits for nothing may speak of. */
@@ -146,7 +148,7 @@ export class Database {
 
   /** Whether the handle can be closed without anybody waiting for it. */
   get idle(): boolean {
-    return this.#queue.idle && !this.#syncing && this.#pins === 0 && this.#answers.waiting === 0 && !this.#writer.claiming && !(this.#writer.shipperOrNone?.busy ?? false);
+    return this.#queue.idle && !this.#sync.running && this.#pins === 0 && this.#answers.waiting === 0 && !this.#writer.claiming && !(this.#writer.shipperOrNone?.busy ?? false);
   }
 
   /** Queues a write; refused with `overloaded` when the queue is full. Settles after the fsync that covers it. */
@@ -233,7 +235,7 @@ export class Database {
 
   /** Whether another thread reads the file, or an fsync of the log is under way. */
   get inUse(): boolean {
-    return this.#pins > 0 || this.#syncing;
+    return this.#pins > 0 || this.#sync.running;
   }
 
   /** Folds the log in and closes; what object storage does not cover yet stays in the log. Call when idle. */
@@ -286,9 +288,8 @@ export class Database {
       from = to;
     }
     if (this.#poison) return;
-    // A log that is begun anew over its old frames does not grow, and what was rolled back makes it grow for nothing.
-    const grownBytes = this.#log.measure();
-    if (this.#committedTxid > txid) this.#writer.shipperOrNone?.committed(this.#committedTxid, grownBytes);
+    // What was rolled back makes the log grow for nothing.
+    if (this.#committedTxid === txid) this.#log.measure();
     this.#foldIfDue();
   }
 
@@ -432,6 +433,8 @@ export class Database {
     this.#committedTxid = this.#writer.committed();
     this.#committedAtMs = nowMs;
     this.#events.committed(writes);
+    // Before the sync, which may be over at once. A log that is begun anew over its old frames does not grow.
+    this.#writer.shipperOrNone?.committed(this.#committedTxid, this.#log.measure());
     this.#startSync();
   }
 
@@ -449,27 +452,19 @@ export class Database {
   }
 
   #startSync(): void {
-    if (this.#syncing || this.#poison) return;
-    this.#syncing = true;
-    const target = this.#committedTxid;
-    this.#wal.sync().then(
-      () => {
-        this.#syncing = false;
-        this.#world.crashPoint("synced");
-        this.#events.synced();
-        this.#drain.end();
-        if (this.#poison) return;
-        this.#synced.raise(Math.max(this.#synced.level, target));
-        this.#writer.shipperOrNone?.synced(target);
-        if (!this.#synced.reached(this.#committedTxid)) this.#startSync();
-        // The next group holds the thread: the answers of this one leave first, or its clients would wait for it too.
-        queueMicrotask(() => this.#queue.wake());
-      },
-      (error: unknown) => {
-        this.#syncing = false;
-        this.giveUp(error);
-      },
-    );
+    if (!this.#poison) this.#sync.start();
+  }
+
+  #onSynced(txid: number): void {
+    this.#world.crashPoint("synced");
+    this.#events.synced();
+    this.#drain.end();
+    if (this.#poison) return;
+    this.#synced.raise(Math.max(this.#synced.level, txid));
+    this.#writer.shipperOrNone?.synced(txid);
+    if (!this.#synced.reached(this.#committedTxid)) this.#startSync();
+    // The next group holds the thread: the answers of this one leave first, or its clients would wait for it too.
+    queueMicrotask(() => this.#queue.wake());
   }
 
   /** Storage failed, or the branch was lost to another writer: nobody is answered from this handle any more. */

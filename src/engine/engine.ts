@@ -172,6 +172,8 @@ export class Engine {
   }
 
   receive(calls: readonly EngineCall[]): void {
+    // Before any of them begins: none of them is alone, nor its answer.
+    this.#underWay += calls.length;
     for (const call of calls) this.#begin(call);
   }
 
@@ -213,7 +215,6 @@ export class Engine {
   }
 
   #begin(call: EngineCall): void {
-    this.#underWay++;
     this.#retentions.note(call.target);
     if (call.work.kind === "unpin") return this.#unpin(call.id, call.work);
     if (call.work.kind === "ping") return this.#answer({ id: call.id, txid: undefined });
@@ -360,6 +361,8 @@ export class Engine {
     this.#underWay--;
     this.#answers.push(answer);
     if (this.#flushing) return;
+    // Nobody else's answer can come with it.
+    if (this.#underWay === 0) return this.#flush();
     this.#flushing = true;
     this.#world.soon(() => this.#flush());
   }

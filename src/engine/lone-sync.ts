@@ -14,11 +14,17 @@ import { realDisk, type Disk } from "../sqlite/wal.ts";
 export function loneSyncDisk(world: World, alone: () => boolean): Disk {
   let lastMs = Infinity;
   return {
-    async fdatasync(descriptor, path) {
+    fdatasync(descriptor, path) {
       const startedMs = world.monotonicMs();
-      if (alone() && lastMs < limits.loneSyncMs) fdatasyncSync(descriptor);
-      else await realDisk.fdatasync(descriptor, path);
-      lastMs = world.monotonicMs() - startedMs;
+      const note = (): void => void (lastMs = world.monotonicMs() - startedMs);
+      if (!alone() || lastMs >= limits.loneSyncMs) return realDisk.fdatasync(descriptor, path)?.then(note);
+      try {
+        fdatasyncSync(descriptor);
+        note();
+        return undefined;
+      } catch (error) {
+        return Promise.reject(error as Error);
+      }
     },
     syncDirectory: (path) => realDisk.syncDirectory(path),
   };

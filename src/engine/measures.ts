@@ -76,10 +76,13 @@ export class ThreadProbe {
   /** The disk, with its fsyncs of data counted and timed. */
   disk(disk: Disk): Disk {
     return {
-      fdatasync: async (descriptor, path) => {
+      fdatasync: (descriptor, path) => {
         const startedMs = this.#world.monotonicMs();
-        await disk.fdatasync(descriptor, path);
-        this.#syncs.note(this.#world.monotonicMs() - startedMs);
+        const note = (): void => this.#syncs.note(this.#world.monotonicMs() - startedMs);
+        const syncing = disk.fdatasync(descriptor, path);
+        if (syncing) return syncing.then(note);
+        note();
+        return undefined;
       },
       syncDirectory: (path) => disk.syncDirectory(path),
     };

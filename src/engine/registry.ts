@@ -323,15 +323,20 @@ export class Registry {
   /** Opens the branch in the place that was taken for it. */
   async #openReserved(key: string, target: Target, head: BranchHead | "newest" | undefined): Promise<void> {
     const { dockyard, events } = this.#options;
+    // A recovered log is synced from the first instant on, and that may fail before anybody has the handle.
+    const failures: { readonly error: unknown }[] = [];
+    let database: Database | undefined;
     try {
       const bound = {
         ...events,
         notice: (message: string) => events.notice("warn", message, target.uuid),
-        poisoned: (error: unknown) => this.#rebuild(key, target, database, error),
+        poisoned: (error: unknown) => void (database ? this.#rebuild(key, target, database, error) : failures.push({ error })),
       };
-      const database: Database = await dockyard.open(target, bound, head);
+      database = await dockyard.open(target, bound, head);
       this.opened++;
       this.#release(key, database);
+      const [failure] = failures;
+      if (failure) this.#rebuild(key, target, database, failure.error);
     } finally {
       this.#opening--;
     }

@@ -25,8 +25,8 @@ const pageNumberBytes = 4;
 
 /** The fsync door, so that a test can lose power or hold a disk. */
 export interface Disk {
-  /** Resolves when the file's data and length are on stable storage. */
-  fdatasync(descriptor: number, path: string): Promise<void>;
+  /** Resolves when the file's data and length are on stable storage; undefined when they are there already. Never throws. */
+  fdatasync(descriptor: number, path: string): Promise<void> | undefined;
   /** Resolves when the directory's entries are on stable storage. */
   syncDirectory(path: string): Promise<void>;
 }
@@ -78,11 +78,15 @@ export class WalFile {
     }
   }
 
-  /** Makes what the log holds at the time of the call, or that it was cut, survive a power loss. */
-  async sync(): Promise<void> {
-    const descriptor = this.#open();
-    assert(descriptor !== undefined, "a log is synced only after a write");
-    await this.#disk.fdatasync(descriptor, this.#path);
+  /** Makes what the log holds at the time of the call, or that it was cut, survive a power loss; undefined when it does already. */
+  sync(): Promise<void> | undefined {
+    try {
+      const descriptor = this.#open();
+      assert(descriptor !== undefined, "a log is synced only after a write");
+      return this.#disk.fdatasync(descriptor, this.#path);
+    } catch (error) {
+      return Promise.reject(error as Error);
+    }
   }
 
   /**

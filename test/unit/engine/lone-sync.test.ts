@@ -8,13 +8,9 @@ import { temporaryDirectory } from "../../support/temporary.ts";
 
 /** Whether the fsync was over before anything else could run: made on this thread. */
 async function onThread(disk: ReturnType<typeof loneSyncDisk>, descriptor: number): Promise<boolean> {
-  let over = false;
-  const syncing = disk.fdatasync(descriptor, "").then(() => (over = true));
-  // Microtasks only: the pool's answer needs a turn of the loop.
-  for (let step = 0; step < 10; step++) await Promise.resolve();
-  const early = over;
+  const syncing = disk.fdatasync(descriptor, "");
   await syncing;
-  return early;
+  return syncing === undefined;
 }
 
 test("a lone write is synced on the thread, except the first, a slow one's next, and beside other work", async () => {
@@ -36,4 +32,15 @@ test("a lone write is synced on the thread, except the first, a slow one's next,
   stepMs = 0.1;
   expect(await onThread(disk, descriptor)).toBe(false);
   expect(await onThread(disk, descriptor)).toBe(true);
+});
+
+test("a failure on the thread is the caller's to await", async () => {
+  const disk = loneSyncDisk({ ...realWorld(), monotonicMs: () => 0 }, () => true);
+  const path = join(temporaryDirectory(), "log");
+  const descriptor = openSync(path, "w");
+  await disk.fdatasync(descriptor, path);
+  closeSync(descriptor);
+  const failing = disk.fdatasync(descriptor, path);
+  expect(failing).toBeInstanceOf(Promise);
+  await expect(failing).rejects.toMatchObject({ code: "EBADF" });
 });
