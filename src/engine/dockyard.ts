@@ -195,6 +195,9 @@ export class Dockyard {
     if (!holdings.isLive && head.exists && head.now.node !== engine.nodeId) {
       throw new ServiceError("unavailable", "this node's lease is not certain now, and another node may write this branch; nothing was written", { retryAfterSecs: 1 });
     }
+    // Whoever wrote it last may have deleted it; its name may be another branch's by now.
+    const isOthers = head.exists && head.now.node !== engine.nodeId;
+    if (isOthers && (await this.#parts.catalogs.fresh(uuid))?.branches.some(({ id }) => id === branchId) === false) throw new Fenced(false);
     const tenure = await takeTenure(this.#tenureParts(uuid), opened, term).catch(async (error: unknown) => {
       // Its last writer goes on, maybe faster than a file is opened: it is stopped first, and the file opened where it stood.
       const isOutrun = error instanceof Fenced && !error.byOther && engine.coordinated;
@@ -233,7 +236,11 @@ export class Dockyard {
 
 async function giveBack(head: BranchHead): Promise<void> {
   try {
-    await head.update(({ reservedTo, txid }) => (reservedTo > txid ? { reservedTo: txid } : undefined));
+    await head.update(({ reservedTo, txid, tenures }) => {
+      // What lies before the claim's own first id, a writer before it may have given, whether or not anything was committed since.
+      const givenTo = Math.max(txid, (tenures.at(-1)?.firstTxid ?? 1) - 1);
+      return reservedTo > givenTo ? { reservedTo: givenTo } : undefined;
+    });
   } catch (error) {
     // A store that does not answer, or a branch that is another node's by now: the ids stay reserved.
     if (!(error instanceof StoreError) && !(error instanceof Fenced)) throw error;

@@ -80,6 +80,8 @@ export class BranchModel {
   readonly checkpoints = new Map<string, number>();
   /** Set while a change of the branch itself has an unknown outcome. */
   doubtful = false;
+  /** Changes of the branch itself that were asked for, and how many of them are over. */
+  readonly changes = { begun: 0, over: 0 };
   /** Set while what object storage did not cover may be lost: a node is gone, or two of them contend. */
   mayLose = false;
   ttlAtMs: number | undefined;

@@ -212,6 +212,7 @@ export class Clients {
     if (to === undefined || toTxid === undefined) return;
     const { seenTxid } = branch;
     branch.doubtful = true;
+    branch.changes.begun++;
     try {
       const answer = await this.#branch(branch, { act: "rewind", to });
       if (answer === "unknown") branch.maybeRewound(toTxid, seenTxid);
@@ -220,6 +221,7 @@ export class Clients {
       branch.rewound(toTxid, answer.txid);
     } finally {
       branch.doubtful = false;
+      branch.changes.over++;
     }
     await this.read(branch, "kv");
   }
@@ -227,7 +229,9 @@ export class Clients {
   async #delete(branch: BranchModel): Promise<void> {
     if (branch.name === "main") return;
     branch.doubtful = true;
+    branch.changes.begun++;
     const answer = await this.#branch(branch, { act: "delete", name: branch.name });
+    branch.changes.over++;
     if (answer === "unknown") return this.#list(branch.database);
     if (answer !== "nothing happened") branch.database.branches.delete(branch.name);
   }
@@ -235,13 +239,14 @@ export class Clients {
   /** Brings the model's branches into line with what the service says there is, where their fate was unknown. */
   async #list(database: DatabaseModel): Promise<void> {
     const main = database.branches.get("main")!;
-    const before = new Set(database.branches.values());
+    // What a list says of a change that is under way is nothing: it may have looked before it.
+    const before = new Map([...database.branches.values()].map((branch) => [branch, branch.changes.over]));
     const answer = await this.#branch(main, { act: "list" });
     if (typeof answer === "string" || !answer.isTrusted) return;
     const listed = new Map(answer.value.branches.map((record) => [record.name, record]));
-    for (const branch of before) {
+    for (const [branch, over] of before) {
       if (database.branches.get(branch.name) !== branch) continue;
-      if (listed.has(branch.name)) branch.doubtful = false;
+      if (listed.has(branch.name)) branch.doubtful &&= branch.changes.begun > over;
       else if (branch.doubtful || this.#hasEnded(branch)) database.branches.delete(branch.name);
       else throw new Violation(`${branch.label} is not listed any more`);
     }

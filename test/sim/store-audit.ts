@@ -130,10 +130,12 @@ export class StoreAudit {
       if (Buffer.compare(head.prevHash, hashOf(before)) !== 0) breaks("does not name the head before it");
       if (head.txid < was.txid) breaks(`txid went back from ${was.txid} to ${head.txid}`);
       if (head.epoch === was.epoch && head.epoch > 0) {
-        // A writer that ends in order gives back what it has not used, and is then bound by that.
-        const gaveBack = head.reservedTo === head.txid && head.txid === was.txid;
+        // A writer that ends in order gives back what it has not used, and is then bound by that. What lies before its
+        // claim's own first id may have been given before.
+        const givenTo = Math.max(was.txid, (was.tenures.at(-1)?.firstTxid ?? 1) - 1);
+        const gaveBack = head.reservedTo === givenTo && head.txid === was.txid;
         if (head.reservedTo < was.reservedTo && !gaveBack) breaks(`reservation went back from ${was.reservedTo} to ${head.reservedTo}`);
-        if (was.reservedTo === was.txid && head.reservedTo > was.reservedTo) breaks(`reserves up to ${head.reservedTo} after everything was given back`);
+        if (was.reservedTo === givenTo && head.reservedTo > was.reservedTo) breaks(`reserves up to ${head.reservedTo} after everything was given back`);
       }
       if (head.epoch === was.epoch && head.node !== was.node) breaks(`two nodes, ${was.node} and ${head.node}, write in one epoch`);
     }

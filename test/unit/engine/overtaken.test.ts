@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { HeldDisk, holdHeads, keysInStore, LeasedNode, leaseMs, outcomeOf, pair, sharedTime } from "../../support/leased-node.ts";
 import { temporaryDirectory } from "../../support/temporary.ts";
-import { noise } from "../../support/timed-engine.ts";
+import { noise, TimedEngine } from "../../support/timed-engine.ts";
 
 describe("a writer that was overtaken", () => {
   test("F46, distribution-11: between the upload and the head it finds out there: no durable answer, and the new history is whole", async () => {
@@ -178,6 +178,23 @@ describe("a writer that was overtaken", () => {
     await b.put("of b");
     const keys = await b.keys();
     for (let n = 0; n < 20; n += 2) expect(keys).toContain(`k${n}`);
+    expect(time.store.violations).toEqual([]);
+  });
+});
+
+describe("a node that nothing coordinates", () => {
+  test("F58: takes no branch that the one which overtook it has deleted, whoever has its name by now", async () => {
+    const time = sharedTime();
+    const [a, b] = [new TimedEngine(time, { nodeId: "a", idleCloseMs: 1_000 }), new TimedEngine(time, { nodeId: "b" })];
+    await a.put("on main", "main", { durable: true });
+    await a.branch({ act: "fork", name: "dev" });
+    await time.pass(10_000);
+    await b.put("of b", "dev", { durable: true });
+    await b.branch({ act: "delete", name: "dev" });
+    await b.branch({ act: "fork", name: "dev" });
+    expect(await outcomeOf(a.put("zombie", "dev"))).toBe("unavailable");
+    await a.put("of a", "dev", { durable: true });
+    expect(await new TimedEngine(time, { nodeId: "looker" }).keys("dev")).toEqual(["of a", "on main"]);
     expect(time.store.violations).toEqual([]);
   });
 });

@@ -48,6 +48,26 @@ describe("transaction ids that were reserved and never used", () => {
     expect(time.head(node.uuid)).toMatchObject({ txid: 1, reservedTo: 1 });
   });
 
+  test("are never given back where a writer before may have used them: a claim that committed nothing keeps its gap", async () => {
+    const time = new VirtualTime();
+    time.store.audit();
+    const node = start(time);
+    const txid = await putAll(node, keysOf(1, 3));
+    await node.sync();
+    kill(node);
+    const next = start(time, other);
+    await next.branch({ act: "fork", name: "dev" });
+    const { lost } = time.head(node.uuid);
+    expect(lost).toMatchObject([{ firstTxid: txid + 1 }]);
+    await next.close();
+    const third = start(time, { nodeId: "a-third-disk" });
+    const { txid: given } = await third.put("k4", "main", { durable: true });
+    expect(given).toBeGreaterThan(lost[0]!.lastTxid);
+    const seen = third.client.read(third.at("main"), "kv.list", { ns: "n", limit: 10 }, third.soon({ minTxid: given }));
+    expect((await time.of(seen)).value.keys).toEqual(keysOf(1, 4));
+    expect(time.store.violations).toEqual([]);
+  });
+
   test("stay reserved when the process dies: what it may have acknowledged lies in the gap", async () => {
     const time = new VirtualTime();
     const node = start(time);
