@@ -1,4 +1,4 @@
-/** `npm run bench -- [writes|fsync|auth|cluster|erasure|recalls [10000 …]|vectors|memory|storage [forks|cold|shipping|durable|puts …]]`: every figure beside its floor, in the same run. */
+/** `npm run bench -- [writes|lone|fsync|auth|cluster|erasure|recalls [10000 …]|vectors|memory|storage [forks|cold|shipping|durable|puts …]]`: every figure beside its floor, in the same run. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { cpus } from "node:os";
 import { join } from "node:path";
@@ -9,12 +9,13 @@ import { benchMemory } from "./memory.ts";
 import { benchRecalls } from "./recalls.ts";
 import { benchStorage } from "./storage.ts";
 import { benchVectors } from "./vectors.ts";
-import { benchFsync, benchWrites } from "./writes.ts";
+import { benchFsync, benchLone, benchWrites } from "./writes.ts";
 
 const asked = process.argv.slice(2);
 const numbers = asked.map(Number).filter((number) => number > 0);
 const benches: Record<string, (directory: string) => Promise<void>> = {
   writes: benchWrites,
+  lone: benchLone,
   fsync: benchFsync,
   recalls: (directory) => benchRecalls(directory, numbers),
   vectors: benchVectors,

@@ -112,7 +112,8 @@ class FetchClient {
 
 export type ClientKind = "fetch" | "node" | "raw";
 
-function openClient(kind: ClientKind, port: number): Promise<RawClient> | NodeClient | FetchClient {
+/** A client of the kind, with a connection of its own where the kind has any. */
+export function openClient(kind: ClientKind, port: number): Promise<RawClient> | NodeClient | FetchClient {
   switch (kind) {
     case "fetch":
       return new FetchClient(port);

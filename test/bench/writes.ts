@@ -1,14 +1,16 @@
 /** Writes over REST: ingest and key-value put, by clients and databases, beside bare echo and raw SQLite. */
 import { join } from "node:path";
 import { startNodeProcess, type NodeProcess } from "../support/node-process.ts";
-import { fsyncMs, rawCommitMs, startEcho } from "./floors.ts";
-import { load, median, type ClientKind, type LoadResult, type Request } from "./raw-client.ts";
+import { fsyncMs, RawIngests, rawCommitMs, startEcho } from "./floors.ts";
+import { load, median, openClient, quantile, type ClientKind, type LoadResult, type Request } from "./raw-client.ts";
 import { report, type Row } from "./report.ts";
 import { texts } from "./words.ts";
 
 const warmMs = 3_000;
 const roundMs = 2_000;
 const rounds = 5;
+const loneWarmCalls = 1_000;
+const loneCalls = 2_000;
 
 function ingestRequest(profile: string, sentence: string, tag: string): Request {
   const memories = [{ type: "event", summary: `${sentence} ${tag}`, content: { text: sentence, tag }, session_id: "bench" }];
@@ -90,6 +92,47 @@ export async function benchWrites(directory: string): Promise<void> {
   echo.stop();
   console.log(`disk: median fdatasync of a 4 KiB append ${fsyncMs(directory).toFixed(3)} ms`);
   report("Writes over REST (median of 5 paired rounds after a warm-up)", rows);
+}
+
+/**
+ * One client's ingest beside what it is made of, call by call: an ingest, an echo, a raw commit with its fsync. A loop of
+ * nothing but echoes, or commits, keeps caches warm and cores awake that a client's own pace lets go; here all three meet
+ * the same machine.
+ */
+export async function benchLone(directory: string): Promise<void> {
+  const sentences = sentencesOf(4_096);
+  const echo = await startEcho();
+  const rows: Row[] = [];
+  for (const [what, entry] of [["ingest, 1 client", undefined], ["ingest, 1 client, nothing is shipped", join(import.meta.dirname, "unshipped-node.ts")]] as const) {
+    const node = await startNodeProcess(join(directory, `lone-${rows.length}`), {}, entry);
+    const raw = new RawIngests(directory, sentences);
+    const [toNode, toEcho] = [await openClient("node", node.port), await openClient("node", echo.port)];
+    const timed = async (client: typeof toNode, [method, path, body]: Request): Promise<number> => {
+      const sentAt = performance.now();
+      const { status } = await client.send(method, path, body);
+      if (status >= 300) throw new Error(`status ${status}`);
+      return performance.now() - sentAt;
+    };
+    const times = { ingest: [] as number[], echo: [] as number[], commit: [] as number[] };
+    for (let step = 0; step < loneWarmCalls + loneCalls; step++) {
+      const request = ingestRequest("one", sentences[step % sentences.length]!, String(step));
+      const ingest = await timed(toNode, request);
+      const echoed = await timed(toEcho, ["POST", "/", request[2]]);
+      const commit = raw.nextMs();
+      if (step < loneWarmCalls) continue;
+      times.ingest.push(ingest);
+      times.echo.push(echoed);
+      times.commit.push(commit);
+    }
+    for (const client of [toNode, toEcho]) client.close();
+    raw.close();
+    await node.end("SIGTERM");
+    const [ingest, echoed, commit] = [median(times.ingest), median(times.echo), median(times.commit)];
+    const p99Ms = quantile(times.ingest.sort((a, b) => a - b), 0.99);
+    rows.push({ what, p50Ms: ingest, p99Ms, note: `${(ingest / (echoed + commit)).toFixed(2)} times echo (${echoed.toFixed(2)} ms) + raw commit with fdatasync (${commit.toFixed(2)} ms)` });
+  }
+  echo.stop();
+  report(`One client, call by call beside its floors (median of ${loneCalls} calls)`, rows);
 }
 
 /** The same engine with its fdatasync awaited and with one that blocks the thread, no HTTP, one client per database. */

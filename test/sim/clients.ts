@@ -305,6 +305,8 @@ export class Clients {
       case "request_timeout":
         return "unknown";
       case "branch_not_found":
+        // Its file is gone with its time. A clock that goes back brings it back, as object storage has it.
+        if (this.#hasEnded(branch)) branch.nodeLost();
         // Nodes that contend may have read the catalog before it changed.
         if (isStray || !this.#options.isAlone() || branch.database.branches.get(branch.name) !== branch || branch.doubtful || this.#hasEnded(branch)) return "gone";
         break;
