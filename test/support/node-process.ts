@@ -35,13 +35,15 @@ export async function callRest(port: number, method: string, path: string, body?
   return { status: response.status, headers: response.headers, text, json };
 }
 
+const compileCache = join(import.meta.dirname, "../../node_modules/.cache/compiled");
 const serviceEntry = join(import.meta.dirname, "../../src/server/main.ts");
 
 /** Starts `palimpsest serve` from the sources, or another entry of a node, on a free port or the given one, and resolves when it is ready. */
 export async function startNodeProcess(dataDirectory: string, variables: Record<string, string> = {}, entry = serviceEntry, givenPort?: number): Promise<NodeProcess> {
   const port = givenPort ?? (await freePort());
   const child = spawn(process.execPath, [entry, "serve"], {
-    env: { PATH: process.env["PATH"], SERVICE_DATA_DIR: dataDirectory, SERVICE_LISTEN: `127.0.0.1:${port}`, ...variables },
+    // What Node has compiled of the sources it keeps: half of the time that a start takes.
+    env: { PATH: process.env["PATH"], NODE_COMPILE_CACHE: compileCache, SERVICE_DATA_DIR: dataDirectory, SERVICE_LISTEN: `127.0.0.1:${port}`, ...variables },
     stdio: ["ignore", "ignore", "pipe"],
   });
   const lines: string[] = [];

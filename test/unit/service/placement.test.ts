@@ -3,6 +3,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { ServiceError } from "../../../src/base/errors.ts";
 import { limits } from "../../../src/base/limits.ts";
+import { BranchHead } from "../../../src/engine/branch-head.ts";
 import { rendezvousOrder } from "../../../src/service/rendezvous.ts";
 import type { LiveNode } from "../../../src/store/leases.ts";
 import { hastyWorld } from "../../support/hasty-world.ts";
@@ -110,6 +111,25 @@ describe("a database has one writer", () => {
     await cluster.put(a, uuid, "k", "new");
     expect(await cluster.get(b, uuid, "k", { consistency: "primary" })).toBe("new");
     expect(await cluster.get(b, uuid, "k")).toBe("new");
+  });
+
+  test("a transaction that was lost is told to be, although this node has handed on a later one since", async () => {
+    const { cluster, nodes: [a, b, c] } = await PlacedNodes.start("a", "b", "c");
+    // The one that will not take the database over.
+    const reader = rendezvousOrder(uuid, await a.leases.nodes())[0]?.id === "b" ? c : b;
+    await cluster.put(a, uuid, "k", "old", { durable: true });
+    const { txid: lost } = await cluster.put(a, uuid, "k", "lost");
+    expect(await cluster.get(reader, uuid, "k", { consistency: "primary" })).toBe("lost");
+    // Whoever else claims the branch knows nothing of what was not shipped.
+    const { store, world } = cluster;
+    const other = await BranchHead.read({ store, world, nodeId: "other", uuid, branchId: "main" });
+    expect(other.now.txid).toBeLessThan(lost);
+    await other.claim(other.now.txid, false);
+    await expect.poll(() => cluster.put(reader, uuid, "k", "new", { durable: true }).then(() => "done", () => "not yet")).toBe("done");
+    expect(await cluster.get(reader, uuid, "k", { consistency: "primary" })).toBe("new");
+    expect(cluster.holderOf(uuid)).not.toBe(reader.id);
+    await expect(cluster.get(reader, uuid, "k", { minTxid: lost })).rejects.toMatchObject({ code: "conflict" });
+    expect(await cluster.get(reader, uuid, "k")).toBe("new");
   });
 
   test("a read of what nobody holds needs no lease", async () => {
