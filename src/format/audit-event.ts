@@ -29,6 +29,7 @@
 import { hash } from "node:crypto";
 import { bytesOf, utf8Of } from "../base/bytes.ts";
 import { errorCodes, StoreError } from "../base/errors.ts";
+import { isCount, isObject, matching, maybe, oneOf, shapeOf, textThat } from "./json-shape.ts";
 import { isBranchName, isDatabaseName, isNamePart } from "./names.ts";
 import { isUlid, ulidTimeMs } from "./object-keys.ts";
 
@@ -184,8 +185,6 @@ export function decodeAuditObject(bytes: Uint8Array): readonly AuditEvent[] {
   return auditLinesOf(bytes).map(decodeAuditEvent);
 }
 
-type Members = Readonly<Record<string, unknown>>;
-
 /** Reads a line. Throws StoreError("corrupt") for anything but the one spelling of an event. */
 export function decodeAuditEvent(line: string): AuditEvent {
   const members = membersOf(line);
@@ -210,27 +209,23 @@ export function decodeAuditEvent(line: string): AuditEvent {
   return event;
 }
 
-function membersOf(line: string): Members {
+function membersOf(line: string): Readonly<Record<string, unknown>> {
   try {
     const value: unknown = JSON.parse(line);
-    if (isMembers(value)) return value;
+    if (isObject(value)) return value;
   } catch (error) {
     throw new StoreError("corrupt", "an audit event is not JSON", { cause: error });
   }
   throw new StoreError("corrupt", "an audit event is not an object");
 }
 
-function isMembers(value: unknown): value is Members {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
 function actorOf(value: unknown): object | undefined {
-  if (!isMembers(value)) return undefined;
+  if (!isObject(value)) return undefined;
   return { kind: value["kind"], tokenHash: value["token_hash"], scope: value["scope"], claimDb: value["claim_db"], claimNs: value["claim_ns"], iatSecs: value["iat"] };
 }
 
 function egressOf(value: unknown): object | undefined {
-  if (!isMembers(value)) return undefined;
+  if (!isObject(value)) return undefined;
   return {
     provider: value["provider"],
     model: value["model"],
@@ -243,29 +238,18 @@ function egressOf(value: unknown): object | undefined {
   };
 }
 
-type Check = (value: unknown) => boolean;
-
-const isCount: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 0;
-const isText = (rule: (text: string) => boolean): Check => (value) => typeof value === "string" && rule(value);
-const isConfigured = isText((text) => configuredPattern.test(text));
-const optional = (check: Check): Check => (value) => value === undefined || check(value);
-const isWord = (words: readonly string[]): Check => isText((text) => words.includes(text));
-
-function isShape(checks: Readonly<Record<string, Check>>): Check {
-  const entries = Object.entries(checks);
-  return (value) => isMembers(value) && entries.every(([name, check]) => check(value[name]));
-}
-
-const isActor = isShape({
-  kind: isWord(actorKinds),
-  tokenHash: optional(isText((text) => tokenHashPattern.test(text))),
-  scope: optional(isWord(["read", "write", "admin"])),
-  claimDb: optional(isText(isDatabaseName)),
-  claimNs: optional(isText(isNamePart)),
-  iatSecs: optional(isCount),
+const isActor = shapeOf({
+  kind: oneOf(...actorKinds),
+  tokenHash: maybe(matching(tokenHashPattern)),
+  scope: maybe(oneOf("read", "write", "admin")),
+  claimDb: maybe(textThat(isDatabaseName)),
+  claimNs: maybe(textThat(isNamePart)),
+  iatSecs: maybe(isCount),
 });
 
-const isEgress = isShape({
+const isConfigured = matching(configuredPattern);
+
+const isEgress = shapeOf({
   provider: isConfigured,
   model: isConfigured,
   endpointHost: isConfigured,
@@ -276,21 +260,21 @@ const isEgress = isShape({
   durationMs: isCount,
 });
 
-const hasEventShape = isShape({
-  id: isText(isUlid),
-  node: isText(isUlid),
-  namespace: isText(isNamePart),
-  profile: optional(isText(isNamePart)),
-  branch: optional(isText(isBranchName)),
-  action: isWord(auditActions),
-  resource: optional(isText(isAuditResource)),
-  outcome: isWord(auditOutcomes),
-  txid: optional(isCount),
-  count: optional(isCount),
-  actor: optional(isActor),
-  egress: optional(isEgress),
-  errorCode: optional(isWord(Object.keys(errorCodes))),
-  prev: isText((text) => hashPattern.test(text)),
+const hasEventShape = shapeOf({
+  id: textThat(isUlid),
+  node: textThat(isUlid),
+  namespace: textThat(isNamePart),
+  profile: maybe(textThat(isNamePart)),
+  branch: maybe(textThat(isBranchName)),
+  action: oneOf(...auditActions),
+  resource: maybe(textThat(isAuditResource)),
+  outcome: oneOf(...auditOutcomes),
+  txid: maybe(isCount),
+  count: maybe(isCount),
+  actor: maybe(isActor),
+  egress: maybe(isEgress),
+  errorCode: maybe(oneOf(...Object.keys(errorCodes))),
+  prev: matching(hashPattern),
 });
 
 /** Whether every member has its form: the rule that keeps content out, held when an event is made and when it is read. */

@@ -16,7 +16,7 @@
 import { bytesOf, utf8Of } from "../base/bytes.ts";
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import { isCount, isText, isTimeMs, matching, maybe, oneOf, shapeOf } from "./json-shape.ts";
+import { isCount, isText, isTimeMs, matching, maybe, oneOf, shapeOf, textThat } from "./json-shape.ts";
 import { isNodeId, isUlid, type CopyPlace } from "./object-keys.ts";
 
 export interface CopyRecord extends CopyPlace {
@@ -34,8 +34,8 @@ const formatVersion = 1;
 const isRecord = shapeOf({
   v: oneOf(formatVersion),
   uuid: matching(/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/),
-  node: (value) => isText(value) && isNodeId(value),
-  copy: (value) => isText(value) && isUlid(value),
+  node: textThat(isNodeId),
+  copy: textThat(isUlid),
   name: isText,
   created_at: isTimeMs,
   purged: maybe(shapeOf({ at: isTimeMs, files_removed: isCount })),

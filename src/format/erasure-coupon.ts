@@ -29,7 +29,7 @@ import { bytesOf, utf8Of } from "../base/bytes.ts";
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { isTargetFields, readReceipt, targetFields, type ErasureReceipt, type TargetFields } from "./erasure-receipt.ts";
-import { isCount, isObject, isText, isTimeMs, listOf, matching, maybe, oneOf, shapeOf } from "./json-shape.ts";
+import { isCount, isObject, isText, isTimeMs, listOf, matching, maybe, oneOf, shapeOf, textThat } from "./json-shape.ts";
 import { isBranchId, isErasureId, isMemoryId, isNodeId, isUlid } from "./object-keys.ts";
 import { hashOf } from "./seal.ts";
 
@@ -159,9 +159,9 @@ const isBase64 = matching(/^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-
 const isNames = listOf(isText, limits.erasureBlockersMax);
 
 /** The members that every coupon has, and those that some have. */
-const isId = (value: unknown): boolean => isText(value) && isBranchId(value);
-const isNode = (value: unknown): boolean => isText(value) && isNodeId(value);
-const isCopy = (value: unknown): boolean => isText(value) && isUlid(value);
+const isId = textThat(isBranchId);
+const isNode = textThat(isNodeId);
+const isCopy = textThat(isUlid);
 
 const isRecord = shapeOf({
   v: oneOf(plainVersion, awaitingVersion),

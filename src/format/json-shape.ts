@@ -28,6 +28,11 @@ export const isCount: Check = (value) => Number.isSafeInteger(value) && (value a
 /** Unix milliseconds. */
 export const isTimeMs: Check = (value) => isCount(value) && (value as number) <= timeMsMax;
 
+/** Text that keeps the rule. */
+export function textThat(isRight: (text: string) => boolean): Check {
+  return (value) => isText(value) && isRight(value);
+}
+
 /** Text that the pattern matches. */
 export function matching(pattern: RegExp): Check {
   return (value) => typeof value === "string" && pattern.test(value);
