@@ -6,6 +6,7 @@
  */
 import { ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
+import { Recent } from "../base/recent.ts";
 import type { World } from "../base/world.ts";
 
 export class Concurrency {
@@ -56,7 +57,7 @@ interface Bucket {
 export class Rate {
   readonly #perSecond: number;
   readonly #world: World;
-  readonly #buckets = new Map<string, Bucket>();
+  readonly #buckets = new Recent<string, Bucket>(limits.rateBucketsMax);
 
   constructor(perSecond: number, world: World) {
     this.#perSecond = perSecond;
@@ -70,18 +71,11 @@ export class Rate {
     const bucket = this.#buckets.get(caller) ?? { tokens: burst, filledAtMs: nowMs };
     bucket.tokens = Math.min(burst, bucket.tokens + ((nowMs - bucket.filledAtMs) / 1_000) * this.#perSecond);
     bucket.filledAtMs = nowMs;
-    this.#buckets.delete(caller);
     this.#buckets.set(caller, bucket);
-    if (this.#buckets.size > limits.rateBucketsMax) this.#forgetOldest();
     if (bucket.tokens < 1) {
       const retryAfterSecs = Math.max(1, Math.ceil((1 - bucket.tokens) / this.#perSecond));
       throw new ServiceError("overloaded", `more than ${this.#perSecond} control requests a second`, { retryAfterSecs });
     }
     bucket.tokens--;
-  }
-
-  #forgetOldest(): void {
-    const oldest = this.#buckets.keys().next().value;
-    if (oldest !== undefined) this.#buckets.delete(oldest);
   }
 }
