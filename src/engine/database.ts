@@ -13,10 +13,8 @@ import { codeOf, ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { Watermark } from "../base/watermark.ts";
 import type { World } from "../base/world.ts";
-import { runRead, runWrite, type ReadKind } from "../model/commands.ts";
-import { writeState } from "../model/schema.ts";
-import type { Tx, View } from "../model/transaction.ts";
-import { isDiskFull, isFatal, runGroup, type Deferred } from "../sqlite/group.ts";
+import { runRead, type ReadKind } from "../model/commands.ts";
+import { isDiskFull, isFatal } from "../sqlite/group.ts";
 import { WalFile } from "../sqlite/wal.ts";
 import { Answers } from "./answers.ts";
 import { Fenced } from "./branch-head.ts";
@@ -26,10 +24,10 @@ import { TurnedAway } from "./engine-port.ts";
 import { LogFolder } from "./log-folder.ts";
 import { LogSync } from "./log-sync.ts";
 import type { Opened } from "./opening.ts";
-import { OwnerSql } from "./owner-sql.ts";
 import type { Settle } from "./protocol.ts";
 import { closed, lossBy, notShipping, refusalBy, storageFailed } from "./refusals.ts";
 import { Scrub } from "./scrub.ts";
+import { Transactions, type Transaction } from "./transactions.ts";
 import { Writership, type Backlog } from "./writership.ts";
 
 export class Database {
@@ -46,10 +44,9 @@ export class Database {
   readonly #expiresAtMs: number;
   readonly #drain: DrainRate;
   readonly #answers: Answers;
-  readonly #sql: OwnerSql;
+  readonly #transactions: Transactions;
   readonly #scrub: Scrub;
   #committedTxid: number;
-  #committedAtMs: number;
   #pins = 0;
   #poison: { readonly error: unknown } | undefined;
   lastUsedMs: number;
@@ -64,7 +61,6 @@ export class Database {
     this.#wal = new WalFile(opened.connection.path, disk);
     this.#sync = new LogSync({ wal: this.#wal, committedTxid: () => this.#committedTxid, synced: (txid) => this.#onSynced(txid), failed: (error) => this.giveUp(error) });
     this.#committedTxid = opened.state.txid;
-    this.#committedAtMs = opened.state.committedAtMs;
     // A log that survived a crash was read back, but nobody knows whether it is on disk: the first answer syncs it.
     this.#log = new LogFolder(this.#wal, opened, world, options.logCheckpointBytes);
     this.#drain = new DrainRate(world);
@@ -88,7 +84,7 @@ export class Database {
         for (const item of items) item.settle.failed(error, this.safeTxid);
       },
     });
-    this.#sql = new OwnerSql(opened.connection, world, options.events);
+    this.#transactions = new Transactions({ ...options, writer: this.#writer });
     this.#scrub = new Scrub(this.#log, disk, world, {
       settled: () => this.settled,
       ship: () => this.hurry(),
@@ -170,7 +166,7 @@ export class Database {
     if (this.#answers.unsynced >= limits.parkedAnswersMax) return settle.failed(this.#overloaded("too many answers wait for the disk"), this.safeTxid);
     let value: unknown;
     try {
-      value = runRead(command, this.#view(), input);
+      value = runRead(command, this.#transactions.view(), input);
     } catch (error) {
       return this.#answers.afterRead(txid, isPrimary, () => settle.failed(error, txid), settle);
     }
@@ -241,8 +237,7 @@ export class Database {
   /** Folds the log in and closes; what object storage does not cover yet stays in the log. Call when idle. */
   close(): void {
     assert(this.idle, "a database is closed when nobody waits for it");
-    this.#vectors.drop();
-    this.#sql.close();
+    this.#transactions.close();
     this.#writer.shipperOrNone?.close(closed());
     this.#opened.log.close();
     if (!this.settled) return this.#wal.closeKeeping(this.#opened.connection);
@@ -253,15 +248,10 @@ export class Database {
   abandon(): void {
     assert(!this.inUse, "a handle is abandoned when nobody uses its files");
     this.#refuse(this.#queue.drain());
-    this.#vectors.drop();
-    this.#sql.close();
+    this.#transactions.close();
     this.#writer.shipperOrNone?.close(lossBy(this.#poison?.error));
     this.#opened.log.close();
     this.#wal.closeKeeping(this.#opened.connection);
-  }
-
-  #view(): View {
-    return { connection: this.#opened.connection, nowMs: Math.max(this.#world.nowMs(), this.#committedAtMs), vectors: this.#vectors };
   }
 
   /** One round of the loop: our own commands in one group, each batch of user SQL alone, in the order they came. */
@@ -279,17 +269,13 @@ export class Database {
         continue;
       }
       let to = from + 1;
-      if (live[from]!.work.kind === "sql") {
-        this.#commitSql(live[from]!);
-      } else {
-        while (to < live.length && live[to]!.work.kind === "write") to++;
-        this.#commitGroup(live.slice(from, to));
-      }
+      while (live[from]!.work.kind === "write" && live[to]?.work.kind === "write") to++;
+      this.#commit(live.slice(from, to));
       from = to;
     }
     if (this.#poison) return;
     // What was rolled back makes the log grow for nothing.
-    if (this.#committedTxid === txid) this.#log.measure();
+    if (this.#committedTxid === txid) this.#guarded(() => this.#log.measure());
     this.#foldIfDue();
   }
 
@@ -376,66 +362,42 @@ export class Database {
     }
   }
 
-  #commitGroup(items: readonly WriteItem[]): void {
-    const view = this.#view();
-    const commands = items.map((item) => (deferred: Deferred) => {
-      assert(item.work.kind === "write", "user SQL has a transaction of its own");
-      return runWrite(item.work.command, this.#tx(view, deferred), item.work.input);
-    });
+  #commit(items: readonly WriteItem[]): void {
+    let transaction: Transaction;
     try {
-      const group = runGroup(this.#opened.connection, commands, () => this.#seal(view.nowMs));
-      if (group.changed) this.#committed(view.nowMs, items.length);
-      this.#followCommit(group.afterCommit);
-      const txid = this.#committedTxid;
-      for (const [index, outcome] of group.outcomes.entries()) {
-        const { settle } = items[index]!;
-        if (outcome.kind === "done") this.#settleWrite(items[index]!, txid, outcome.result, group.changed);
-        else this.#answers.asWriter(txid, () => settle.failed(outcome.error, txid), settle);
-      }
+      transaction = this.#transactions.run(items);
     } catch (error) {
       if (items.length === 1 || isFatal(error)) return this.#groupFailed(error, items);
       // Nothing has happened. Whatever failed the group as a whole, it is one command's doing: the others go on without it.
       for (const item of items) {
         if (this.#poison) this.#refuse([item]);
-        else this.#commitGroup([item]);
+        else this.#commit([item]);
       }
+      return;
+    }
+    if (transaction.changed && !this.#committed(items)) return;
+    this.#transactions.follow(transaction);
+    const txid = this.#committedTxid;
+    for (const [index, outcome] of transaction.outcomes.entries()) {
+      const { settle } = items[index]!;
+      if (outcome.kind === "done") this.#settleWrite(items[index]!, txid, outcome.result, transaction.changed);
+      else this.#answers.asWriter(txid, () => settle.failed(outcome.error, txid), settle);
     }
   }
 
-  #commitSql(item: WriteItem): void {
-    assert(item.work.kind === "sql", "only user SQL comes here");
-    const { nowMs } = this.#view();
-    try {
-      const { result, changed } = this.#sql.run(item.work, item.deadlineMs, () => this.#seal(nowMs));
-      if (changed) this.#committed(nowMs, 1);
-      this.#settleWrite(item, this.#committedTxid, result, changed);
-    } catch (error) {
-      this.#groupFailed(error, [item]);
-    }
-  }
-
-  /** Tells the derived caches what was committed. They may be lost at any time, so a fault of theirs empties them. */
-  #followCommit(acts: readonly (() => void)[]): void {
-    try {
-      for (const act of acts) act();
-    } catch (error) {
-      this.#vectors.drop();
-      this.#events.notice(`a derived cache failed and was emptied (${codeOf(error)})`);
-    }
-  }
-
-  #seal(nowMs: number): void {
-    writeState(this.#opened.connection, { txid: this.#writer.nextTxid, committedAtMs: nowMs, tenure: this.#writer.tenureId });
-  }
-
-  #committed(nowMs: number, writes: number): void {
-    this.#world.crashPoint("committed");
-    this.#committedTxid = this.#writer.committed();
-    this.#committedAtMs = nowMs;
-    this.#events.committed(writes);
-    // Before the sync, which may be over at once. A log that is begun anew over its old frames does not grow.
-    this.#writer.shipperOrNone?.committed(this.#committedTxid, this.#log.measure());
-    this.#startSync();
+  /** Notes a commit. Says no when that failed: the handle is given up then, and those who wrote know that it may have happened. */
+  #committed(items: readonly WriteItem[]): boolean {
+    this.#guarded(() => {
+      this.#world.crashPoint("committed");
+      this.#committedTxid = this.#writer.committed();
+      this.#events.committed(items.length);
+      // Before the sync, which may be over at once. A log that is begun anew over its old frames does not grow.
+      this.#writer.shipperOrNone?.committed(this.#committedTxid, this.#log.measure());
+      this.#startSync();
+    });
+    if (!this.#poison) return true;
+    for (const item of items) item.settle.failed(lossBy(this.#poison.error), this.safeTxid);
+    return false;
   }
 
   /** The transaction was rolled back: nobody's write happened. A disk that failed ends the handle as well. */
@@ -481,10 +443,6 @@ export class Database {
     if (!durable) return asWriter();
     // The head of what has changed nothing landed before: that nobody has claimed the branch since, it does not say.
     this.#answers.afterShip(txid, changed ? done : asWriter, settle);
-  }
-
-  #tx(view: View, { atGroupEnd, afterCommit }: Deferred): Tx {
-    return { ...view, newId: () => this.#world.ulid(), atGroupEnd: (act) => atGroupEnd.push(act), afterCommit: (act) => afterCommit.push(act) };
   }
 
   #overloaded(why: string): ServiceError {

@@ -2,6 +2,7 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
+import type { ServiceError } from "../../../src/base/errors.ts";
 import { realWorld } from "../../../src/base/world.ts";
 import { Engine } from "../../../src/engine/engine.ts";
 import type { EngineAnswer, FromEngine, Work } from "../../../src/engine/protocol.ts";
@@ -60,6 +61,21 @@ function rawEngine(directory: string, disk: Disk = realDisk) {
   const keys = (): Promise<EngineAnswer> => call({ kind: "read", command: "kv.list", input: { ns: "n" } });
   return { engine: own, events, call, write, keys };
 }
+
+test("whatever fails right after a commit ends the handle; the commit does not happen again", async () => {
+  let isArmed = true;
+  const world = realWorld((point) => {
+    if (point !== "committed" || !isArmed) return;
+    isArmed = false;
+    throw Object.assign(new Error("i/o error"), { code: "EIO" });
+  });
+  const { client, soon } = openInlineEngine(temporaryDirectory(), { world });
+  const writes = await Promise.allSettled(["k1", "k2"].map((key) => client.write(target, "kv.put", put(key), soon())));
+  expect(writes.map((write) => write.status === "rejected" && (write.reason as ServiceError).code)).toEqual(["unavailable", "unavailable"]);
+  const { value, txid } = await client.read(target, "kv.list", { ns: "n" }, soon());
+  expect({ keys: value.keys, txid }).toEqual({ keys: ["k1", "k2"], txid: 1 });
+  await client.close();
+});
 
 describe("F19: a failed fsync", () => {
   test("right after a crash it takes nothing of the recovered log", async () => {

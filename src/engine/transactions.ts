@@ -1,0 +1,100 @@
+/**
+ * The transactions of one open database: our commands many in one, user SQL alone, each sealed with its transaction id.
+ *
+ * Owns the connection's writes, and the time that commands see, which never falls behind the newest commit. Always true:
+ * `run` either commits or throws, and has changed nothing when it throws; what comes after a commit never throws. Must not
+ * know: fsync, object storage, who is answered.
+ */
+import { assert } from "../base/assert.ts";
+import { codeOf } from "../base/errors.ts";
+import type { World } from "../base/world.ts";
+import { runWrite } from "../model/commands.ts";
+import { writeState } from "../model/schema.ts";
+import type { Tx, View } from "../model/transaction.ts";
+import { runGroup, type CommandOutcome, type Deferred } from "../sqlite/group.ts";
+import type { DatabaseOptions, WriteItem } from "./database-options.ts";
+import { OwnerSql } from "./owner-sql.ts";
+import type { Writership } from "./writership.ts";
+
+/** A transaction that is over; one that changed nothing has left nothing. */
+export interface Transaction {
+  readonly changed: boolean;
+  /** One for each item, in their order. */
+  readonly outcomes: readonly CommandOutcome<unknown>[];
+  readonly afterCommit: readonly (() => void)[];
+}
+
+export type TransactionsOptions = Pick<DatabaseOptions, "opened" | "world" | "vectors" | "events"> & {
+  /** Gives the transaction id and the tenure of the next commit. */
+  readonly writer: Pick<Writership, "nextTxid" | "tenureId">;
+};
+
+export class Transactions {
+  readonly #options: TransactionsOptions;
+  readonly #world: World;
+  readonly #sql: OwnerSql;
+  #committedAtMs: number;
+
+  constructor(options: TransactionsOptions) {
+    const { opened, world, events } = options;
+    this.#options = options;
+    this.#world = world;
+    this.#committedAtMs = opened.state.committedAtMs;
+    this.#sql = new OwnerSql(opened.connection, world, events);
+  }
+
+  /** The newest committed state, for a read; inside `run`, what the transaction has made of it. */
+  view(): View {
+    const { opened, vectors } = this.#options;
+    return { connection: opened.connection, nowMs: Math.max(this.#world.nowMs(), this.#committedAtMs), vectors };
+  }
+
+  /** Runs commands in one transaction, or one batch of user SQL in one of its own. Throws when it failed as a whole: then nothing has happened. */
+  run(items: readonly WriteItem[]): Transaction {
+    const view = this.view();
+    const [first] = items;
+    const transaction = first?.work.kind === "sql" ? this.#runSql(first, view) : this.#runCommands(items, view);
+    if (transaction.changed) this.#committedAtMs = view.nowMs;
+    return transaction;
+  }
+
+  /** Tells the derived caches what was committed. They may be lost at any time, so a fault of theirs empties them. */
+  follow({ afterCommit }: Transaction): void {
+    const { vectors, events } = this.#options;
+    try {
+      for (const act of afterCommit) act();
+    } catch (error) {
+      vectors.drop();
+      events.notice(`a derived cache failed and was emptied (${codeOf(error)})`);
+    }
+  }
+
+  /** Lets go of the connection; call before it is closed. */
+  close(): void {
+    this.#options.vectors.drop();
+    this.#sql.close();
+  }
+
+  #runCommands(items: readonly WriteItem[], view: View): Transaction {
+    const commands = items.map(({ work }) => (deferred: Deferred) => {
+      assert(work.kind === "write", "user SQL has a transaction of its own");
+      return runWrite(work.command, this.#tx(view, deferred), work.input);
+    });
+    return runGroup(view.connection, commands, () => this.#seal(view));
+  }
+
+  #runSql({ work, deadlineMs }: WriteItem, view: View): Transaction {
+    assert(work.kind === "sql", "only user SQL comes here");
+    const { result, changed } = this.#sql.run(work, deadlineMs, () => this.#seal(view));
+    return { changed, outcomes: [{ kind: "done", result, changed }], afterCommit: [] };
+  }
+
+  #seal({ connection, nowMs }: View): void {
+    const { nextTxid, tenureId } = this.#options.writer;
+    writeState(connection, { txid: nextTxid, committedAtMs: nowMs, tenure: tenureId });
+  }
+
+  #tx(view: View, { atGroupEnd, afterCommit }: Deferred): Tx {
+    return { ...view, newId: () => this.#world.ulid(), atGroupEnd: (act) => atGroupEnd.push(act), afterCommit: (act) => afterCommit.push(act) };
+  }
+}
