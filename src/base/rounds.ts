@@ -28,8 +28,9 @@ export class Rounds {
     return this.#closing;
   }
 
-  /** Begins; resolves after the first round. */
+  /** Begins, unless it has ended; resolves after the first round. */
   start(): Promise<void> {
+    if (this.#closing) return this.#current;
     const { world, pauseMs, round } = this.#options;
     this.#current = round().then(() => {
       if (!this.#closing) this.#cancel = world.after(pauseMs, () => void this.start());

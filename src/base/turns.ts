@@ -1,4 +1,7 @@
-/** Acts on one thing, one after the other, in the order in which they were asked for; acts on different things do not wait for each other. */
+/**
+ * Acts on one thing, one after the other, in the order in which they were asked for; acts on different things do not wait
+ * for each other. How many may wait is bounded by those who ask: each of theirs is a call that has its own bound.
+ */
 export class Turns {
   /** The end of the line for each thing that has one. */
   readonly #ends = new Map<string, Promise<void>>();

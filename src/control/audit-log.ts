@@ -14,6 +14,7 @@ import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
 import { Permits } from "../base/permits.ts";
+import { Rounds } from "../base/rounds.ts";
 import { sleep, type Cancel, type World } from "../base/world.ts";
 import { auditTimeMs, type AuditAction, type AuditActor, type AuditEgress, type AuditOutcome } from "../format/audit-event.ts";
 import { isUlid } from "../format/object-keys.ts";
@@ -105,6 +106,7 @@ export class AuditLog {
   readonly #options: AuditLogOptions;
   readonly #streams: AuditStreams;
   readonly #chains: AuditChains;
+  readonly #sweeps: Rounds;
   /** In the order of recording. */
   readonly #waiting = new Set<Waiting>();
   /** Events of `#waiting` that stand for others for which there was no room, by namespace. */
@@ -116,7 +118,6 @@ export class AuditLog {
   #storeFails = false;
   #closed = false;
   #timer: Cancel | undefined;
-  #sweepTimer: Cancel | undefined;
   #flushing: Promise<void> | undefined;
   #flushingNext: Promise<void> | undefined;
 
@@ -125,6 +126,8 @@ export class AuditLog {
     this.#options = options;
     const { store, world, log, node } = options;
     this.#streams = new AuditStreams(store, log);
+    const told = (error: unknown): void => log.error("audit events that are too old were not removed; the next sweep will", error);
+    this.#sweeps = new Rounds({ world, pauseMs: limits.auditSweepMs, round: () => this.sweep().catch(told) });
     this.#chains = new AuditChains({ store, streams: this.#streams, world, log, node, onLost: (namespace, events) => this.#drop(namespace, events) });
   }
 
@@ -174,11 +177,7 @@ export class AuditLog {
 
   /** Removes what is older than its policy allows, now and every hour. */
   keepSwept(): void {
-    void this.sweep()
-      .catch((error: unknown) => this.#options.log.error("audit events that are too old were not removed; the next sweep will", error))
-      .finally(() => {
-        if (!this.#closed) this.#sweepTimer = this.#options.world.after(limits.auditSweepMs, () => this.keepSwept());
-      });
+    void this.#sweeps.start();
   }
 
   /**
@@ -204,7 +203,7 @@ export class AuditLog {
   async close(): Promise<void> {
     const { world, log } = this.#options;
     this.#closed = true;
-    this.#sweepTimer?.();
+    const swept = this.#sweeps.close(limits.auditDrainMs);
     let expired = false;
     const drain = async (): Promise<void> => {
       for (;;) {
@@ -216,6 +215,7 @@ export class AuditLog {
     await Promise.race([drain(), sleep(world, limits.auditDrainMs)]);
     expired = true;
     this.#timer?.();
+    await swept;
     const lost = this.#unstored;
     this.#dropped += lost;
     if (lost > 0) log.warn("audit events were lost: they could not be stored before the node stopped", { events: lost });

@@ -6,9 +6,9 @@
  * restart, or because another node has the database by then: the next claim of a branch, or the marker of a deletion,
  * brings it back.
  */
-import type { World } from "../base/world.ts";
 import { codeOf } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
+import type { World } from "../base/world.ts";
 import type { Collector } from "./collector.ts";
 
 export interface ChoresOptions {

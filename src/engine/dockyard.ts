@@ -185,8 +185,8 @@ export class Dockyard {
     if (this.#lost.get(key)) {
       throw new ServiceError("unavailable", "another node has claimed this branch; this one does not write it again until it is started anew", { retryAfterSecs: 30 });
     }
-    const { holdings, engine, world } = this.#parts;
-    const { head, uuid, branchId } = opened;
+    const { holdings, engine } = this.#parts;
+    const { head, uuid } = opened;
     const term = holdings.termOf(uuid);
     if (term === undefined) throw new TurnedAway("unheld");
     if (head.tenure) return head.tenure;
@@ -195,21 +195,35 @@ export class Dockyard {
     if (!holdings.isLive && head.exists && head.now.node !== engine.nodeId) {
       throw new ServiceError("unavailable", "this node's lease is not certain now, and another node may write this branch; nothing was written", { retryAfterSecs: 1 });
     }
-    // Whoever wrote it last may have deleted it; its name may be another branch's by now.
-    const isOthers = head.exists && head.now.node !== engine.nodeId;
-    if (isOthers && (await this.#parts.catalogs.fresh(uuid))?.branches.some(({ id }) => id === branchId) === false) throw new Fenced(false);
-    const tenure = await takeTenure(this.#tenureParts(uuid), opened, term).catch(async (error: unknown) => {
-      // Its last writer goes on, maybe faster than a file is opened: it is stopped first, and the file opened where it stood.
-      const isOutrun = error instanceof Fenced && !error.byOther && engine.coordinated;
-      const mayStop = (): boolean => holdings.isLive && holdings.termOf(uuid) === term;
-      const landed = (bytes: number): void => this.#parts.headLanded(uuid, bytes);
-      if (isOutrun) await overtake({ store: this.#parts.source(uuid).store, world, nodeId: engine.nodeId, uuid, branchId, landed }, mayStop, term);
-      throw error;
-    });
+    if (await this.#isDeletedByOther(opened)) throw new Fenced(false);
+    const tenure = await this.#takeTenure(opened, term);
     this.#answered.delete(key);
     this.#held.set(key, head);
     this.#parts.mayCollect(uuid);
     return tenure;
+  }
+
+  /** Whether the branch's last writer, another node, has deleted it: its name may be another branch's by now. */
+  async #isDeletedByOther({ head, uuid, branchId }: Opened): Promise<boolean> {
+    if (!head.exists || head.now.node === this.#parts.engine.nodeId) return false;
+    const catalog = await this.#parts.catalogs.fresh(uuid);
+    return catalog !== undefined && catalog.branches.every(({ id }) => id !== branchId);
+  }
+
+  /** Claims the branch at the head it was opened at. Throws Fenced when that head does not stand any more: the branch is opened anew then. */
+  async #takeTenure(opened: Opened, term: number): Promise<Tenure> {
+    const { holdings, engine, world } = this.#parts;
+    const { uuid, branchId } = opened;
+    try {
+      return await takeTenure(this.#tenureParts(uuid), opened, term);
+    } catch (error) {
+      if (!(error instanceof Fenced) || error.byOther || !engine.coordinated) throw error;
+      // Its last writer goes on, maybe faster than a file is opened: it is stopped first, and the file opened where it stood.
+      const mayStop = (): boolean => holdings.isLive && holdings.termOf(uuid) === term;
+      const landed = (bytes: number): void => this.#parts.headLanded(uuid, bytes);
+      await overtake({ store: this.#parts.source(uuid).store, world, nodeId: engine.nodeId, uuid, branchId, landed }, mayStop, term);
+      throw error;
+    }
   }
 
   #shipper(opened: Opened, events: DatabaseEvents, database: () => Database): Shipper {

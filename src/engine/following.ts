@@ -18,6 +18,7 @@ import { codeOf, ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { Permits } from "../base/permits.ts";
 import { Recent } from "../base/recent.ts";
+import { TimeUp, within } from "../base/time-limit.ts";
 import { sleep, type Cancel, type World } from "../base/world.ts";
 import { decodeHead, type Head } from "../format/head.ts";
 import { headKey } from "../format/object-keys.ts";
@@ -240,12 +241,12 @@ export class Following {
   /** Whether the act has ended by then. */
   async #within(untilMs: number, act: Promise<void>): Promise<boolean> {
     const { world } = this.#options;
-    const { promise: timeUp, resolve } = Promise.withResolvers<boolean>();
-    const cancel = world.after(Math.max(0, untilMs - world.monotonicMs()), () => resolve(false));
     try {
-      return await Promise.race([act.then(() => true), timeUp]);
-    } finally {
-      cancel();
+      await within(world, Math.max(0, untilMs - world.monotonicMs()), () => act);
+      return true;
+    } catch (error) {
+      if (error instanceof TimeUp) return false;
+      throw error;
     }
   }
 

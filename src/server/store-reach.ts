@@ -6,10 +6,10 @@
  */
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
+import { TimeUp, within } from "../base/time-limit.ts";
 import { sleep, type World } from "../base/world.ts";
 import { signingKeyKey } from "../format/object-keys.ts";
 import type { ObjectStore } from "../store/object-store.ts";
-import { TimeUp, within } from "../base/time-limit.ts";
 
 export class StoreReach {
   readonly #store: ObjectStore;
