@@ -22,9 +22,6 @@ import { temporaryDirectory } from "../support/temporary.ts";
 const operations = Number(process.env["PALIMPSEST_RESIDUE_OPS"] ?? 1_500);
 const dimension = 24;
 const clients = 16;
-const pauseMs = 100;
-/** For whatever is asked again until it is done. */
-const patienceMs = 120_000;
 const branchNames = ["main", "one", "two", "three"];
 /** Vectors that are looked for byte by byte. */
 const vectorsMax = 300;
@@ -76,18 +73,7 @@ class Life {
   /** Erases on every branch what was erased on one. */
   async eraseEverywhere(): Promise<void> {
     for (const { id } of this.erased) {
-      for (const branch of this.#branches) await this.#surelyErase(branch, id);
-    }
-  }
-
-  /** Until the node has said that it is erased there or was never there: one that is kept busy may ask to try again. */
-  async #surelyErase(branch: string, id: string): Promise<void> {
-    for (const lastMs = performance.now() + patienceMs; ; ) {
-      const { code, message } = await this.#profile.at(branch).erase({ memory_id: id });
-      if (code === "ok" || code === "not_found") return;
-      expect(["unavailable", "overloaded", "request_timeout"], message).toContain(code);
-      expect(performance.now(), message).toBeLessThan(lastMs);
-      await new Promise((resolve) => setTimeout(resolve, pauseMs));
+      for (const branch of this.#branches) await this.#profile.at(branch).surelyErase(id);
     }
   }
 

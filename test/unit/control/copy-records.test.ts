@@ -108,6 +108,7 @@ describe("copies", () => {
     await another.put(copyKey({ uuid: other, node: a.node, copy: moved }), bytes, { kind: "absent" });
     await expect(others.list(other)).rejects.toMatchObject({ kind: "corrupt" });
   });
+
   test.each<[string, (bytes: Uint8Array) => Uint8Array]>([
     ["of a later version", (bytes) => Buffer.from(Buffer.from(bytes).toString().replace('"v":1', '"v":2'))],
     ["that is longer than one can be", (bytes) => Buffer.concat([bytes, Buffer.alloc(limits.copyRecordBytesMax, " ")])],

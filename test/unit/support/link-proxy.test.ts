@@ -103,6 +103,7 @@ describe("a link", () => {
     await talk.hears("abc");
     expect(performance.now() - startedMs).toBeGreaterThan(140);
   });
+
   test("ever faster, nothing overtakes what was sent before", async () => {
     const link = await echo();
     const talk = new Talk(link);
