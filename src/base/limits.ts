@@ -179,6 +179,8 @@ export const limits = {
   /** SQLite's own page cache of an open database. */
   pageCacheKiB: 2 * 1024,
   walCheckpointBytes: 16 * MiB,
+  /** What a group of one small write takes of the log, about. */
+  smallGroupLogBytes: 32 * KiB,
   /** The log is read in pieces of this size; each thread has one buffer for it. */
   walChunkBytes: 1 * MiB,
   /** Pages of a database file that are looked through for slack in one go: a few milliseconds. */

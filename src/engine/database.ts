@@ -91,7 +91,10 @@ export class Database {
       wake: () => this.#queue.wake(),
       failure: () => this.#poison && lossBy(this.#poison.error),
     });
-    if (recovered && opened.state.txid > opened.head.now.txid) this.#writer.shipperOrNone?.committed(opened.state.txid, this.#log.bytes);
+    if (recovered && opened.state.txid > opened.head.now.txid) {
+      this.#writer.shipperOrNone?.committed(opened.state.txid);
+      this.#writer.shipperOrNone?.logged(this.#log.bytes);
+    }
     if (recovered) this.#startSync();
   }
 
@@ -135,7 +138,7 @@ export class Database {
 
   /** What waits for its turn, and for object storage. */
   get backlog(): Backlog {
-    return this.#writer.backlog(this.#queue.waiting, this.#committedTxid);
+    return this.#writer.backlog(this.#queue.waiting, this.#committedTxid, this.#log.unseenBytes);
   }
 
   get path(): string {
@@ -274,8 +277,11 @@ export class Database {
       from = to;
     }
     if (this.#poison) return;
-    // What was rolled back makes the log grow for nothing.
-    if (this.#committedTxid === txid) this.#guarded(() => this.#log.measure());
+    this.#guarded(() => {
+      if (this.#committedTxid === txid) return this.#log.rolledBack();
+      const grown = this.#log.written(live.reduce((sum, { bytes }) => sum + bytes, 0));
+      if (grown > 0) this.#writer.shipperOrNone?.logged(grown);
+    });
     this.#foldIfDue();
   }
 
@@ -391,8 +397,8 @@ export class Database {
       this.#world.crashPoint("committed");
       this.#committedTxid = this.#writer.committed();
       this.#events.committed(items.length);
-      // Before the sync, which may be over at once. A log that is begun anew over its old frames does not grow.
-      this.#writer.shipperOrNone?.committed(this.#committedTxid, this.#log.measure());
+      // Before the sync, which may be over at once.
+      this.#writer.shipperOrNone?.committed(this.#committedTxid);
       this.#startSync();
     });
     if (!this.#poison) return true;

@@ -123,11 +123,16 @@ export class Shipper {
     return this.#running;
   }
 
-  /** Everything up to here was committed, and made the log grow by this much. */
-  committed(txid: number, logBytes: number): void {
+  /** Everything up to here was committed. */
+  committed(txid: number): void {
     this.#committedTxid = txid;
     this.#oldestUnshippedMs ??= this.#parts.world.monotonicMs();
+  }
+
+  /** What was committed has made the log grow by this much. Call in the turn of the commit. */
+  logged(logBytes: number): void {
     this.#unshippedBytes += logBytes;
+    this.#consider();
   }
 
   /** Everything up to here is on disk and may be shipped. */

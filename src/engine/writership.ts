@@ -31,7 +31,7 @@ export interface WritershipOptions {
 export interface Backlog {
   /** Writes that wait for their turn. */
   readonly writes: number;
-  /** Transactions that object storage does not cover yet, their bytes of log, and the age of the oldest. */
+  /** Transactions that object storage does not cover yet, their bytes of log, about, and the age of the oldest. */
   readonly txids: number;
   readonly bytes: number;
   readonly ms: number;
@@ -104,10 +104,11 @@ export class Writership {
     return this.#options.shipper === undefined || this.#options.head.now.txid >= txid;
   }
 
-  /** What waits, when so many writes wait for their turn and this was committed last. */
-  backlog(writes: number, committedTxid: number): Backlog {
+  /** What waits, when so many writes wait for their turn, this was committed last, and so much of the log the shipper was not told of. */
+  backlog(writes: number, committedTxid: number, unseenBytes: number): Backlog {
     const { shipper, head } = this.#options;
-    return { writes, txids: shipper ? Math.max(0, committedTxid - head.now.txid) : 0, bytes: shipper?.unshippedBytes ?? 0, ms: shipper?.unshippedMs ?? 0 };
+    const txids = shipper ? Math.max(0, committedTxid - head.now.txid) : 0;
+    return { writes, txids, bytes: txids > 0 ? shipper!.unshippedBytes + unseenBytes : 0, ms: shipper?.unshippedMs ?? 0 };
   }
 
   /** Why no more may be committed now: too much is not shipped yet, or the reserved ids are used up and no more can be had. */

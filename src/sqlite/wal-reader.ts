@@ -28,9 +28,9 @@ import { assert } from "../base/assert.ts";
 import { limits } from "../base/limits.ts";
 import { lockPage, pageBytes } from "../format/pages.ts";
 
-const headerBytes = 32;
+export const headerBytes = 32;
 const frameHeaderBytes = 24;
-const frameBytes = frameHeaderBytes + pageBytes;
+export const frameBytes = frameHeaderBytes + pageBytes;
 const magicLittle = 0x377f0682;
 const magicBig = 0x377f0683;
 const walVersion = 3_007_000;

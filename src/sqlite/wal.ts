@@ -1,9 +1,13 @@
 /**
- * The write-ahead log as a file: our own fsync of it, its length, its checkpoint.
+ * The write-ahead log as a file: our own fsync of it, its extent, its checkpoint.
  *
  * SQLite runs with synchronous=NORMAL, so a commit is written but not synced; the engine syncs the `-wal` file here,
  * through libuv and off the thread, and answers only then. SQLite itself still syncs the log's header and directory
  * entry when the log is created or restarted, and everything around a checkpoint.
+ *
+ * A log that is restarted is written over its old frames. That is cheaper to sync than one that was cut and grows again:
+ * overwriting changes nothing but the file's data, growing also what the file system's journal must hold (0.09 against
+ * 0.14 ms for the 28 KiB of an ingest on ext4, and every other fsync of that file system waits for its journal).
  *
  * The descriptor is opened after the first write and closed before the handle: SQLite deletes the log when the last
  * connection closes. Opening and closing the log takes no lock away (none is held on it); the main database file must
@@ -15,13 +19,21 @@ import { open } from "node:fs/promises";
 import { closeSync, existsSync, fdatasync, fstatSync, fsyncSync, openSync, readFileSync, readSync, renameSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { assert } from "../base/assert.ts";
-import { pageBytes } from "../format/pages.ts";
 import { Connection } from "./connection.ts";
+import { frameBytes, headerBytes } from "./wal-reader.ts";
 
-/** Layout of the log (sqlite/wal-reader has all of it): a header, then frames that begin with their page's number. */
-const headerBytes = 32;
-const frameBytes = 24 + pageBytes;
+/** A frame begins with its page's number. */
 const pageNumberBytes = 4;
+
+/** How much there is in a log, in frames. */
+export interface LogExtent {
+  readonly frames: number;
+  /** Of these, from the first on, so many are in the database file already; back at nothing when the log is restarted. */
+  readonly moved: number;
+}
+
+/** What a checkpoint leaves of the log: `restart`, a file that is written over from its start; `truncate`, an empty one. */
+export type CheckpointMode = "restart" | "truncate";
 
 /** The fsync door, so that a test can lose power or hold a disk. */
 export interface Disk {
@@ -56,8 +68,14 @@ export class WalFile {
     this.#disk = disk;
   }
 
-  /** Length of the log file now; 0 before the first write. */
-  bytes(): number {
+  /** What the log holds now, whatever its file holds beyond that. Call between transactions. */
+  extent(connection: Connection): LogExtent {
+    const row = connection.get<{ log: number; checkpointed: number }>("PRAGMA wal_checkpoint(NOOP)")!;
+    return { frames: Math.max(0, row.log), moved: Math.max(0, row.checkpointed) };
+  }
+
+  /** Length of the log's file now, old frames and all; 0 before the first write. */
+  fileBytes(): number {
     const descriptor = this.#open();
     return descriptor === undefined ? 0 : fstatSync(descriptor).size;
   }
@@ -90,14 +108,16 @@ export class WalFile {
   }
 
   /**
-   * Moves every frame into the database file and cuts the log to nothing. False when a reader stood in the way:
-   * try again later, nothing is lost. Never waits.
+   * Moves every frame into the database file, so that the next commit begins the log anew. False when a reader stood in
+   * the way: try again later, nothing is lost. Never waits.
    */
-  checkpoint(connection: Connection): boolean {
+  checkpoint(connection: Connection, mode: CheckpointMode): boolean {
     assert(!connection.inTransaction, "a checkpoint runs between transactions");
-    const [row] = connection.raw.pragma("wal_checkpoint(TRUNCATE)") as { busy: number }[];
+    const [row] = connection.raw.pragma(`wal_checkpoint(${mode})`) as { busy: number }[];
     if (row?.busy !== 0) return false;
-    assert(this.bytes() === 0, "a truncating checkpoint leaves no log");
+    const { frames, moved } = this.extent(connection);
+    assert(frames === moved, "a checkpoint that nobody stood in the way of moves the whole log");
+    assert(mode === "restart" || this.fileBytes() === 0, "a truncating checkpoint leaves no log");
     return true;
   }
 

@@ -23,13 +23,18 @@ export async function startEcho(): Promise<{ port: number; stop(): void }> {
   return { port, stop: () => void child.kill("SIGTERM") };
 }
 
-/** Median time of one small append with fdatasync, in milliseconds. */
-export function fsyncMs(directory: string): number {
+/** Median time of an fdatasync after so many bytes were appended, or written over old ones, in milliseconds. */
+export function fsyncMs(directory: string, bytes = 4096, mode: "append" | "overwrite" = "append"): number {
   mkdirSync(directory, { recursive: true });
   const descriptor = openSync(join(directory, "fsync-probe"), "w");
+  const rounds = 200;
+  if (mode === "overwrite") {
+    writeSync(descriptor, Buffer.alloc(rounds * bytes, 1));
+    fdatasyncSync(descriptor);
+  }
   const times: number[] = [];
-  for (let round = 0; round < 200; round++) {
-    writeSync(descriptor, Buffer.alloc(4096));
+  for (let round = 0; round < rounds; round++) {
+    writeSync(descriptor, Buffer.alloc(bytes, 2), 0, bytes, round * bytes);
     const startedAt = performance.now();
     fdatasyncSync(descriptor);
     times.push(performance.now() - startedAt);

@@ -9,8 +9,11 @@ import { texts } from "./words.ts";
 const warmMs = 3_000;
 const roundMs = 2_000;
 const rounds = 5;
-const loneWarmCalls = 1_000;
+/** So many that the log has been folded in once: from then on it is written over. */
+const loneWarmCalls = 2_500;
 const loneCalls = 2_000;
+/** What one ingest takes of the log, about. */
+const ingestLogBytes = 28 * 1024;
 
 function ingestRequest(profile: string, sentence: string, tag: string): Request {
   const memories = [{ type: "event", summary: `${sentence} ${tag}`, content: { text: sentence, tag }, session_id: "bench" }];
@@ -132,6 +135,8 @@ export async function benchLone(directory: string): Promise<void> {
     rows.push({ what, p50Ms: ingest, p99Ms, note: `${(ingest / (echoed + commit)).toFixed(2)} times echo (${echoed.toFixed(2)} ms) + raw commit with fdatasync (${commit.toFixed(2)} ms)` });
   }
   echo.stop();
+  const [appended, over] = (["append", "overwrite"] as const).map((mode) => fsyncMs(directory, ingestLogBytes, mode).toFixed(3));
+  console.log(`disk: median fdatasync of ${ingestLogBytes / 1024} KiB, appended ${appended} ms, written over old ones ${over} ms`);
   report(`One client, call by call beside its floors (median of ${loneCalls} calls)`, rows);
 }
 

@@ -17,6 +17,8 @@ interface Loss {
   lost: number;
   /** Power losses in which some write was still unanswered. */
   interrupted: number;
+  /** Fsyncs of a log that was being written over its old frames. */
+  overwriting: number;
 }
 
 /** Writes with several clients, loses power at random moments, and looks at what each loss left. */
@@ -25,9 +27,9 @@ async function run(seed: number, syncs: boolean, losses: number): Promise<Loss> 
   const directory = temporaryDirectory();
   const disk = new PowerDisk(syncs);
   const store = new MemoryStore();
-  const { client, soon } = openInlineEngine(join(directory, "live"), { disk, store });
+  const { client, soon } = openInlineEngine(join(directory, "live"), { disk, store, options: { logCheckpointBytes: 64 * 1024 } });
   const acknowledged = new Map<string, number>();
-  const result: Loss = { lost: 0, interrupted: 0 };
+  const result: Loss = { lost: 0, interrupted: 0, overwriting: 0 };
   let writing = true;
   let unanswered = 0;
   let next = 0;
@@ -55,6 +57,7 @@ async function run(seed: number, syncs: boolean, losses: number): Promise<Loss> 
   writing = false;
   await Promise.all(writers);
   await client.close();
+  result.overwriting = disk.overwriting;
   return result;
 }
 
@@ -89,9 +92,10 @@ async function inspect(directory: string, store: ObjectStore, known: ReadonlyMap
 
 test("F20: no acknowledged write is lost and no state is torn (seeds 1 to 3)", { timeout: 120_000 }, async () => {
   for (const seed of [1, 2, 3]) {
-    const { lost, interrupted } = await run(seed, true, 25);
+    const { lost, interrupted, overwriting } = await run(seed, true, 25);
     expect(lost, `seed ${seed}`).toBe(0);
     expect(interrupted).toBeGreaterThan(0);
+    expect(overwriting).toBeGreaterThan(0);
   }
 });
 

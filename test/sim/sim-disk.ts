@@ -6,9 +6,11 @@
  * disk may hold it after the process was killed, or after the power went: what was synced is there; a log beyond that is
  * cut, zeroed in blocks, or there by luck; a file that was never synced is torn; a name that was never synced is gone.
  */
-import { copyFileSync, fstatSync, mkdirSync, readdirSync, readFileSync, readSync, statSync, writeFileSync } from "node:fs";
+import { copyFileSync, fstatSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { headerBytes } from "../../src/sqlite/wal-reader.ts";
 import type { Disk } from "../../src/sqlite/wal.ts";
+import { extentOf, generationOf } from "../support/log-extent.ts";
 import { stream, type Scheduler } from "./scheduler.ts";
 import type { SimWorld } from "./sim-world.ts";
 
@@ -22,7 +24,6 @@ export interface DiskDose {
 
 export const soundDisk: DiskDose = { fsyncMsMax: 2, slow: 0, failing: 0 };
 
-const walHeaderBytes = 32;
 const sectorBytes = 512;
 const slowMsMax = 2_000;
 
@@ -51,8 +52,10 @@ export class SimDisk implements Disk {
   }
 
   fdatasync(descriptor: number, path: string): Promise<void> {
-    const { ino, size } = fstatSync(descriptor);
-    const generation = path.endsWith("-wal") ? generationOf(descriptor) : undefined;
+    const { ino } = fstatSync(descriptor);
+    const log = path.endsWith("-wal") ? readFileSync(path) : undefined;
+    const generation = log && generationOf(log);
+    const end = log ? extentOf(log) : 0;
     const fails = this.#random() < this.#dose().failing;
     return this.#takesTime(fails ? "fsync fails" : "fsync", () => {
       if (fails) {
@@ -61,7 +64,7 @@ export class SimDisk implements Disk {
       }
       if (this.#lies) return;
       if (generation === undefined) this.#files.add(ino);
-      else if (this.#holed.get(ino) !== generation) this.#logs.set(generation, Math.max(size, this.#logs.get(generation) ?? 0));
+      else if (this.#holed.get(ino) !== generation) this.#logs.set(generation, Math.max(end, this.#logs.get(generation) ?? 0));
     });
   }
 
@@ -100,11 +103,11 @@ export class SimDisk implements Disk {
     const is = statSync(copy).ino;
     if (source.endsWith("-wal")) {
       const bytes = readFileSync(copy);
-      const generation = bytes.subarray(16, 24).toString("hex");
+      const generation = generationOf(bytes);
       const synced = this.#logs.get(generation);
       // SQLite itself syncs the header of a new log; nothing beyond it is certain until we sync.
-      if (powerLost) this.#tearFrom(copy, synced ?? Math.min(bytes.length, walHeaderBytes));
-      if (powerLost) next.#logs.set(generation, statSync(copy).size);
+      if (powerLost) this.#tearFrom(copy, synced ?? Math.min(bytes.length, headerBytes));
+      if (powerLost) next.#logs.set(generation, extentOf(readFileSync(copy)));
       else if (synced !== undefined) next.#logs.set(generation, synced);
     } else if (powerLost && source.endsWith(".tmp") && !this.#files.has(was)) {
       this.#tearFrom(copy, 0);
@@ -137,11 +140,4 @@ export class SimDisk implements Disk {
       });
     });
   }
-}
-
-/** Salts of a log: they change when the log is restarted, and what was synced before says nothing about it. */
-function generationOf(descriptor: number): string {
-  const header = Buffer.alloc(walHeaderBytes);
-  readSync(descriptor, header, 0, walHeaderBytes, 0);
-  return header.subarray(16, 24).toString("hex");
 }

@@ -2,40 +2,37 @@
  * A disk that can lose power. It remembers how far each log was synced; `lose` copies a data directory as a disk might
  * hold it after the power went: what was synced is there, what was not is cut, zeroed in blocks, or there by luck.
  */
-import { cpSync, existsSync, fstatSync, ftruncateSync, openSync, closeSync, readdirSync, readFileSync, readSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, ftruncateSync, openSync, closeSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { headerBytes } from "../../src/sqlite/wal-reader.ts";
 import type { Disk } from "../../src/sqlite/wal.ts";
+import { extentOf, generationOf } from "./log-extent.ts";
 
 interface Synced {
   readonly generation: string;
   readonly bytes: number;
 }
 
-const walHeaderBytes = 32;
 const sectorBytes = 512;
-
-/** Salts of a log: they change when the log is restarted, and what was synced before says nothing about it. */
-function generationOf(header: Uint8Array): string {
-  return Buffer.from(header.subarray(16, 24)).toString("hex");
-}
 
 export class PowerDisk implements Disk {
   readonly #synced = new Map<string, Synced>();
   readonly #syncs: boolean;
+  /** Syncs of logs that were being written over the frames of older ones. */
+  overwriting = 0;
 
   /** `syncs: false` is the negative control: the fdatasync is taken out and success is claimed all the same. */
   constructor(syncs: boolean) {
     this.#syncs = syncs;
   }
 
-  async fdatasync(descriptor: number, path: string): Promise<void> {
+  async fdatasync(_descriptor: number, path: string): Promise<void> {
     // New database files are synced too; only logs can be torn here.
     if (!path.endsWith("-wal")) return;
-    const header = Buffer.alloc(walHeaderBytes);
-    readSync(descriptor, header, 0, walHeaderBytes, 0);
-    const bytes = fstatSync(descriptor).size;
+    const log = readFileSync(path);
+    if (extentOf(log) < log.length) this.overwriting++;
     await new Promise((resolve) => setImmediate(resolve));
-    if (this.#syncs) this.#synced.set(path, { generation: generationOf(header), bytes });
+    if (this.#syncs) this.#synced.set(path, { generation: generationOf(log), bytes: extentOf(log) });
   }
 
   async syncDirectory(): Promise<void> {
@@ -57,7 +54,7 @@ export class PowerDisk implements Disk {
     const bytes = readFileSync(copy);
     const synced = this.#synced.get(original);
     // SQLite itself syncs the header of a new log; nothing beyond it is certain until we sync.
-    const safe = synced && synced.generation === generationOf(bytes) ? synced.bytes : Math.min(bytes.length, walHeaderBytes);
+    const safe = synced && synced.generation === generationOf(bytes) ? synced.bytes : Math.min(bytes.length, headerBytes);
     const fate = random();
     let end = bytes.length;
     if (fate < 0.4) end = safe + Math.floor(random() * (bytes.length - safe + 1));

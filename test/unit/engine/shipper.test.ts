@@ -1,10 +1,11 @@
 /** From the log to object storage: when, in how many puts, and what happens while the store is away. */
-import { statSync } from "node:fs";
+import { cpSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { limits } from "../../../src/base/limits.ts";
 import { Connection } from "../../../src/sqlite/connection.ts";
 import type { Fate } from "../../support/scripted-store.ts";
+import { temporaryDirectory } from "../../support/temporary.ts";
 import { noise, TimedEngine, VirtualTime } from "../../support/timed-engine.ts";
 
 const KiB = 1024;
@@ -191,6 +192,45 @@ describe("the log", () => {
     await node.sync();
     expect(logBytes(node)).toBe(0);
     expect(await node.keys()).toHaveLength(41);
+  });
+
+  test("F08: that was folded in is written over from its start; what it holds then outlives the process, and is shipped", async () => {
+    const { time, node } = setup({ logCheckpointBytes: 256 * KiB });
+    const lengths: number[] = [];
+    for (let n = 0; n < 100; n++) {
+      await node.time.of(node.putting(`k${n}`, "main", { durable: true }, noise(8 * KiB, n)));
+      lengths.push(logBytes(node));
+    }
+    expect(lengths.toSorted((a, b) => a - b)).toEqual(lengths);
+    expect(lengths.at(-1)).toBe(lengths[50]);
+    expect(lengths.at(-1)).toBeLessThan(2 * 256 * KiB);
+    time.store.fateOf = () => "refused";
+    for (let n = 0; n < 3; n++) await node.put(`late${n}`);
+    expect(logBytes(node)).toBe(lengths.at(-1));
+    const left = temporaryDirectory();
+    cpSync(node.directory, left, { recursive: true });
+    node.kill();
+    time.store.fateOf = () => "fine";
+    const again = new TimedEngine(time, {}, left);
+    expect(await again.keys()).toHaveLength(103);
+    await again.sync();
+    expect(await (await again.again(true)).keys()).toHaveLength(103);
+  });
+
+  test("of a node that ships nothing is folded in as well", async () => {
+    const { node } = setup({ shipping: false, logCheckpointBytes: 64 * KiB });
+    for (let n = 0; n < 100; n++) await node.put(`k${n}`);
+    expect(logBytes(node)).toBeLessThan(3 * 64 * KiB);
+  });
+
+  test("of a large transaction that was rolled back takes no room", async () => {
+    const { time, node } = setup({ logCheckpointBytes: 256 * KiB });
+    await node.sql(["CREATE TABLE big (n INTEGER PRIMARY KEY, body TEXT)"]);
+    await node.sync();
+    const rows = Array.from({ length: 60 }, (_, n) => `INSERT INTO big VALUES (${n}, '${noise(200 * KiB, n)}')`);
+    await expect(node.sql([...rows, "INSERT INTO big VALUES (1, 'twice')"])).rejects.toThrow();
+    await time.pass(10);
+    expect(logBytes(node)).toBe(0);
   });
 
   test("is folded in under constant load too", async () => {

@@ -4,7 +4,50 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { readState } from "../../../src/model/schema.ts";
 import { Connection } from "../../../src/sqlite/connection.ts";
 import { WalChanged, type WalCommit, type WalReader } from "../../../src/sqlite/wal-reader.ts";
-import { applied, commitRow, logLength, logPath, MiB, newDatabase, openConnection, readAll, readerOf, readFresh, smallLog, spill } from "../../support/wal-log.ts";
+import { realDisk, WalFile } from "../../../src/sqlite/wal.ts";
+import { applied, commitRow, frameBytes, logLength, logPath, MiB, newDatabase, openConnection, readAll, readerOf, readFresh, smallLog, spill } from "../../support/wal-log.ts";
+
+describe("a checkpoint", () => {
+  test("that restarts leaves the file, and tells what is in it by the frames that count", () => {
+    const { path } = newDatabase();
+    const connection = openConnection(path);
+    const wal = new WalFile(path, realDisk);
+    expect([wal.extent(connection), wal.fileBytes()]).toEqual([{ frames: 0, moved: 0 }, 0]);
+    for (let key = 1; key <= 10; key++) commitRow(connection, key, 9_000);
+    const { frames } = wal.extent(connection);
+    const length = 32 + frames * frameBytes;
+    expect([wal.extent(connection).moved, wal.fileBytes()]).toEqual([0, length]);
+    expect(wal.checkpoint(connection, "restart")).toBe(true);
+    expect([wal.extent(connection), wal.fileBytes()]).toEqual([{ frames, moved: frames }, length]);
+    commitRow(connection, 11);
+    const after = wal.extent(connection);
+    expect([after.frames > 0, after.frames < frames, after.moved, wal.fileBytes()]).toEqual([true, true, 0, length]);
+    expect(wal.checkpoint(connection, "truncate")).toBe(true);
+    expect([wal.extent(connection), wal.fileBytes()]).toEqual([{ frames: 0, moved: 0 }, 0]);
+    wal.close();
+    connection.close();
+  });
+
+  test("that a reader holds up says so, in either mode; frames that were rolled back never count", () => {
+    const { path } = newDatabase();
+    const connection = openConnection(path, 64);
+    const wal = new WalFile(path, realDisk);
+    commitRow(connection, 1);
+    const slow = new Connection(path, { readonly: true, pageCacheKiB: 64 });
+    slow.run("BEGIN");
+    slow.all("SELECT count(*) FROM t");
+    commitRow(connection, 2);
+    const { frames } = wal.extent(connection);
+    spill(connection, 100);
+    connection.run("ROLLBACK");
+    expect([wal.extent(connection).frames, wal.fileBytes() > 100 * frameBytes]).toEqual([frames, true]);
+    for (const mode of ["restart", "truncate"] as const) expect(wal.checkpoint(connection, mode)).toBe(false);
+    expect(wal.extent(connection).frames).toBe(frames);
+    slow.close();
+    wal.close();
+    connection.close();
+  });
+});
 
 describe("a log that begins anew", () => {
   test("F08: frames of an older log behind the end of a restarted one are never read", () => {
