@@ -5,7 +5,8 @@
  * Here they are zeroed in the file itself, after each fold of the log.
  *
  * Always true, unless the file came with slack of unknown pages: every page of the file without slack, but for those
- * that are noted here. A page is noted before the log that wrote it can be cut.
+ * that are noted here. A page is noted before the log that wrote it can be cut or written over. A log that was folded in and
+ * not cut puts slack back when it is read again after a crash; its file is there then, and all slack counts as unknown.
  *
  * Why it is safe while connections are open: only bytes that SQLite never reads change, whichever state a reader looks
  * at; only the file's owning thread writes it, between transactions, and no checkpoint runs meanwhile. Closing a
@@ -37,7 +38,7 @@ export class Slack {
     for (const page of pages) this.#noted.add(page);
   }
 
-  /** Zeroes the slack of every page that was noted. Call when the log has been folded in to its end and cut. Gives how many pages had some. */
+  /** Zeroes the slack of every page that was noted. Call when the log has been folded in to its end. Gives how many pages had some. */
   zeroNoted(): number {
     if (this.#noted.size === 0) return 0;
     const pages = [...this.#noted].sort((a, b) => a - b);

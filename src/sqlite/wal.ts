@@ -6,8 +6,8 @@
  * entry when the log is created or restarted, and everything around a checkpoint.
  *
  * A log that is restarted is written over its old frames. That is cheaper to sync than one that was cut and grows again:
- * overwriting changes nothing but the file's data, growing also what the file system's journal must hold (0.09 against
- * 0.14 ms for the 28 KiB of an ingest on ext4, and every other fsync of that file system waits for its journal).
+ * overwriting changes nothing but the file's data, growing also what the file system's journal must hold (0.10 against
+ * 0.14 ms for 28 KiB on ext4, `npm run bench -- lone`; every other fsync of that file system waits for the same journal).
  *
  * The descriptor is opened after the first write and closed before the handle: SQLite deletes the log when the last
  * connection closes. Opening and closing the log takes no lock away (none is held on it); the main database file must
