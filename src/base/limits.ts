@@ -179,6 +179,8 @@ export const limits = {
   /** SQLite's own page cache of an open database. */
   pageCacheKiB: 2 * 1024,
   walCheckpointBytes: 16 * MiB,
+  /** A log that is folded in is written over so often before it is cut. */
+  foldsUncutMax: 16,
   /** What a group of one small write takes of the log, about. */
   smallGroupLogBytes: 32 * KiB,
   /** The log is read in pieces of this size; each thread has one buffer for it. */

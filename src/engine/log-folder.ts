@@ -37,15 +37,15 @@ export class LogFolder {
   #moved: number;
   /** Of these, so many were there when it was last folded in. */
   #folded = 0;
-  /** Whether the log's file is far longer than what it holds. */
-  #isWide = false;
+  /** How often it was folded in since it was last cut. */
+  #foldsUncut = 0;
   /** The log is folded in when it has this many bytes; raised when a reader stood in the way. */
   #dueBytes: number;
   /** Writers are held up when it has this many bytes and is not folded in all the same. */
   #pressingBytes: number;
   #unseenBytes = 0;
   readonly #lookBytes: number;
-  /** How long the log's file was when it was written to last. */
+  /** How long the log's file was when it was last written, or folded in. */
   #fileBytes: number;
   #holdEndsMs = -Infinity;
   #triedMs = -Infinity;
@@ -105,11 +105,16 @@ export class LogFolder {
 
   /** What was rolled back makes the file grow for nothing. */
   rolledBack(): void {
-    this.#isWide = this.#wal.fileBytes() - this.#frames * frameBytes > this.#spareBytes;
+    this.#fileBytes = this.#wal.fileBytes();
   }
 
   get due(): boolean {
-    return this.bytes >= this.#dueBytes || this.#isWide || (this.full && this.#world.monotonicMs() - this.#triedMs >= limits.checkpointRetryMs);
+    return this.bytes >= this.#dueBytes || ((this.full || this.#isWide) && this.#world.monotonicMs() - this.#triedMs >= limits.checkpointRetryMs);
+  }
+
+  /** Whether the log's file is far longer than what it holds. */
+  get #isWide(): boolean {
+    return this.#fileBytes - this.#frames * frameBytes > this.#spareBytes;
   }
 
   /** Whether writers wait for a moment, so that the log is shipped to its end and can be folded in. */
@@ -147,7 +152,9 @@ export class LogFolder {
    * moved, none is lost. Throws what storage threw.
    */
   fold(): FoldOutcome {
-    return this.#fold(this.#wal.fileBytes() > this.#spareBytes ? "truncate" : "restart");
+    // Now and then all the same: what was deleted must not stay in the tail of a log that was once longer.
+    const cuts = this.#wal.fileBytes() > this.#spareBytes || this.#foldsUncut >= limits.foldsUncutMax;
+    return this.#fold(cuts ? "truncate" : "restart");
   }
 
   /**
@@ -192,7 +199,7 @@ export class LogFolder {
     this.#triedMs = this.#world.monotonicMs();
     try {
       // Before: a log that is begun anew over its old frames does not say any more what it had written.
-      this.#slack.note(this.#wal.pageNumbers());
+      this.#slack.note(this.#wal.pageNumbers(this.#wal.extent(this.#connection).frames));
       const isWhole = this.#wal.checkpoint(this.#connection, mode);
       this.#world.crashPoint("folded");
       this.#look();
@@ -200,6 +207,7 @@ export class LogFolder {
       else this.#log.mayRestart();
       if (!isWhole) return "held-up";
       this.#folded = this.#frames;
+      this.#foldsUncut = mode === "restart" ? this.#foldsUncut + 1 : 0;
       this.#slack.zeroNoted();
       return "folded";
     } catch (error) {
@@ -208,7 +216,7 @@ export class LogFolder {
       this.#log.mayRestart();
       return "disk-full";
     } finally {
-      this.#isWide = false;
+      this.#fileBytes = this.#wal.fileBytes();
       this.#dueBytes = this.bytes + this.#stepBytes;
       this.#pressingBytes = this.#dueBytes + this.#stepBytes;
     }

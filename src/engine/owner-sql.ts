@@ -45,6 +45,7 @@ export class OwnerSql {
       this.#events.running(guard.handle, ticket, budgetMs);
       return runAlone(connection, () => writeSql(connection, guard, ticket, batch), seal);
     } finally {
+      // The transaction may be committed by now, and nothing here throws: it would be taken for a rollback.
       this.#events.stopped(ticket);
       // User DDL expires prepared statements; ours are few and quickly made again.
       connection.forgetStatements();

@@ -6,8 +6,8 @@
  * the log is the outbox, so nothing is folded in before it is shipped (the database asks `settled`). Must not know: the
  * queue, commands, other branches.
  *
- * Why the log is read here and not at each commit: committed frames never change until the log is cut, which only the
- * owner does; reading many groups at once costs the writer's path nothing.
+ * Why the log is read here and not at each commit: committed frames never change until the log is folded in, which only
+ * the owner does; reading many groups at once costs the writer's path nothing.
  */
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";

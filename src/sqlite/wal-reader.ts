@@ -251,9 +251,9 @@ export class WalReader {
   }
 
   /**
-   * The owner's checkpoint moved what it could and could not cut the log, because a reader stood in the way. When it had
-   * moved everything and the reader is gone, the next writer begins the log anew over its old frames; otherwise it goes
-   * on behind them. Either is right until the next commit was read. Call only with everything in the log read.
+   * The owner's checkpoint moved what it could and did not cut the log. When it had moved everything and no reader stands
+   * in the way, the next writer begins the log anew over its old frames; otherwise it goes on behind them. Either is right
+   * until the next commit was read. Call only with everything in the log read.
    */
   mayRestart(): void {
     if (this.#place !== undefined && this.#expected === "same") this.#expected = "either";

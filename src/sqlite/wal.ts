@@ -80,17 +80,13 @@ export class WalFile {
     return descriptor === undefined ? 0 : fstatSync(descriptor).size;
   }
 
-  /**
-   * The page of every frame that stands in the file, those of older logs and of transactions that were rolled back
-   * included: whatever a checkpoint may have written into the database file since the log was last cut, and some more.
-   */
-  *pageNumbers(): Generator<number> {
+  /** The page of each of the log's first `frames` frames: all that a checkpoint can write into the database file, when it has no more. */
+  *pageNumbers(frames: number): Generator<number> {
     const descriptor = this.#open();
     if (descriptor === undefined) return;
-    const { size } = fstatSync(descriptor);
     const number = Buffer.alloc(pageNumberBytes);
-    for (let at = headerBytes; at + frameBytes <= size; at += frameBytes) {
-      if (readSync(descriptor, number, 0, pageNumberBytes, at) < pageNumberBytes) return;
+    for (let frame = 0; frame < frames; frame++) {
+      if (readSync(descriptor, number, 0, pageNumberBytes, headerBytes + frame * frameBytes) < pageNumberBytes) return;
       const page = number.readUInt32BE();
       if (page > 0) yield page;
     }
@@ -113,10 +109,9 @@ export class WalFile {
    */
   checkpoint(connection: Connection, mode: CheckpointMode): boolean {
     assert(!connection.inTransaction, "a checkpoint runs between transactions");
-    const [row] = connection.raw.pragma(`wal_checkpoint(${mode})`) as { busy: number }[];
+    const [row] = connection.raw.pragma(`wal_checkpoint(${mode})`) as { busy: number; log: number; checkpointed: number }[];
     if (row?.busy !== 0) return false;
-    const { frames, moved } = this.extent(connection);
-    assert(frames === moved, "a checkpoint that nobody stood in the way of moves the whole log");
+    assert(row.log === row.checkpointed, "a checkpoint that nobody stood in the way of moves the whole log");
     assert(mode === "restart" || this.fileBytes() === 0, "a truncating checkpoint leaves no log");
     return true;
   }

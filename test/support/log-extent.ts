@@ -6,11 +6,17 @@ export function generationOf(log: Uint8Array): string {
   return Buffer.from(log.subarray(16, 24)).toString("hex");
 }
 
-/** Where the log's own frames end: behind them may lie those of an older one, which it has yet to write over. */
+/** Where the log's last commit ends: behind it may lie what was rolled back, and frames of an older log, which it has yet to write over. */
 export function extentOf(log: Uint8Array): number {
   if (log.length < headerBytes) return log.length;
-  const isOwn = (at: number): boolean => generationOf(log.subarray(at - 8)) === generationOf(log);
+  const generation = generationOf(log);
+  const view = new DataView(log.buffer, log.byteOffset, log.byteLength);
   let end = headerBytes;
-  while (end + frameBytes <= log.length && isOwn(end)) end += frameBytes;
+  for (let at = headerBytes; at + frameBytes <= log.length; at += frameBytes) {
+    const salts = Buffer.from(log.subarray(at + 8, at + 16)).toString("hex");
+    if (salts !== generation) break;
+    const endsCommit = view.getUint32(at + 4) > 0;
+    if (endsCommit) end = at + frameBytes;
+  }
   return end;
 }

@@ -231,6 +231,27 @@ describe("the log", () => {
     await expect(node.sql([...rows, "INSERT INTO big VALUES (1, 'twice')"])).rejects.toThrow();
     await time.pass(10);
     expect(logBytes(node)).toBe(0);
+    // Beside a write that is committed, in one round.
+    await time.pass(2 * limits.checkpointRetryMs);
+    const statements = [...rows, "INSERT INTO big VALUES (1, 'twice')"].map((text) => ({ text, paramsJson: undefined }));
+    const failing = node.client.sqlWrite(node.at("main"), { statements, atomic: true, mayWrite: true }, node.soon());
+    const beside = node.putting("beside");
+    const [failed, written] = await time.of(Promise.allSettled([failing, beside]));
+    expect([failed.status, written.status]).toEqual(["rejected", "fulfilled"]);
+    await node.sync();
+    expect(logBytes(node)).toBe(0);
+  });
+
+  test("is cut now and then, though it is never too long", async () => {
+    const { node } = setup({ logCheckpointBytes: 64 * KiB });
+    let cuts = 0;
+    for (let n = 0, before = 0; n < 400; n++) {
+      await node.put(`k${n}`, "main", { durable: true });
+      if (logBytes(node) < before) cuts++;
+      before = logBytes(node);
+    }
+    expect(cuts).toBeGreaterThan(1);
+    expect(cuts).toBeLessThan(10);
   });
 
   test("is folded in under constant load too", async () => {

@@ -74,7 +74,7 @@ class Churned {
 
   /** As the engine folds: what the log had written has no slack afterwards. */
   fold(): Buffer {
-    this.#slack.note(this.#wal.pageNumbers());
+    this.#slack.note(this.#wal.pageNumbers(this.#wal.extent(this.database.connection).frames));
     expect(this.#wal.checkpoint(this.database.connection, "truncate")).toBe(true);
     if (this.#zeroes) this.#slack.zeroNoted();
     return readFileSync(this.path);
