@@ -187,7 +187,10 @@ export const limits = {
   walChunkBytes: 1 * MiB,
   /** Pages of a database file that are looked through for slack in one go: a few milliseconds. */
   slackChunkBytes: 1 * MiB,
-  /** A long read can keep the log from being checkpointed; beyond this, writes are shed until it ends. */
+  /**
+   * A long read can keep the log from being checkpointed; beyond this, writes are shed until it ends. It is seen late by
+   * what a few groups have written over old frames (engine/log-folder), which is less than three checkpoints' worth.
+   */
   walBytesMax: 512 * MiB,
   /** A lone write is synced on its engine thread while fsyncs are faster than this; slower ones go to the pool. */
   loneSyncMs: 1,

@@ -44,6 +44,7 @@ export class LogFolder {
   /** Writers are held up when it has this many bytes and is not folded in all the same. */
   #pressingBytes: number;
   #unseenBytes = 0;
+  /** After so much the log is looked at: eight small groups' worth. */
   readonly #lookBytes: number;
   /** How long the log's file was when it was last written, or folded in. */
   #fileBytes: number;
@@ -81,7 +82,7 @@ export class LogFolder {
   /**
    * So many bytes were given to be written, and committed. Gives by how much the log was seen to grow, commits before
    * included. It is looked at when it may have grown by much: asking SQLite takes half as long as a small commit
-   * (0.06 ms when it is done now and then). The length of the file costs next to nothing, and tells of what a short command
+   * (0.06 ms when it is done now and then, measured once). The length of the file costs next to nothing, and tells of what a short command
    * makes of a large database, unless it fits over old frames; those are few enough.
    */
   written(bytes: number): number {

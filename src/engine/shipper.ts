@@ -129,7 +129,7 @@ export class Shipper {
     this.#oldestUnshippedMs ??= this.#parts.world.monotonicMs();
   }
 
-  /** What was committed has made the log grow by this much. Call in the turn of the commit. */
+  /** The log was seen to have grown by this much since the last call; some of it may be shipped by now. */
   logged(logBytes: number): void {
     this.#unshippedBytes += logBytes;
     this.#consider();

@@ -30,9 +30,10 @@ export class PowerDisk implements Disk {
     // New database files are synced too; only logs can be torn here.
     if (!path.endsWith("-wal")) return;
     const log = readFileSync(path);
-    if (extentOf(log) < log.length) this.overwriting++;
+    const synced = { generation: generationOf(log), bytes: extentOf(log) };
+    if (synced.bytes < log.length) this.overwriting++;
     await new Promise((resolve) => setImmediate(resolve));
-    if (this.#syncs) this.#synced.set(path, { generation: generationOf(log), bytes: extentOf(log) });
+    if (this.#syncs) this.#synced.set(path, synced);
   }
 
   async syncDirectory(): Promise<void> {
