@@ -2,7 +2,7 @@
 import type { World } from "../base/world.ts";
 import type { WriteKind } from "../model/commands.ts";
 import type { VectorCache } from "../model/vector-index.ts";
-import type { Disk } from "../sqlite/wal.ts";
+import type { Disk } from "../base/disk.ts";
 import type { Opened } from "./opening.ts";
 import type { SqlEvents, TicketedSql } from "./owner-sql.ts";
 import type { Settle } from "./protocol.ts";

@@ -62,7 +62,7 @@ export class Database {
     this.#sync = new LogSync({ wal: this.#wal, committedTxid: () => this.#committedTxid, synced: (txid) => this.#onSynced(txid), failed: (error) => this.giveUp(error) });
     this.#committedTxid = opened.state.txid;
     // A log that survived a crash was read back, but nobody knows whether it is on disk: the first answer syncs it.
-    this.#log = new LogFolder(this.#wal, opened, world, options.logCheckpointBytes);
+    this.#log = new LogFolder(this.#wal, opened, world, disk, options.logCheckpointBytes);
     this.#drain = new DrainRate(world);
     this.#writer = new Writership({ ...options.writership, head: opened.head, knownTxid: opened.state.txid, knowsAll: opened.knowsAll });
     const recovered = this.#log.bytes > 0;
@@ -85,7 +85,7 @@ export class Database {
       },
     });
     this.#transactions = new Transactions({ ...options, writer: this.#writer });
-    this.#scrub = new Scrub(this.#log, disk, world, {
+    this.#scrub = new Scrub(this.#log, world, {
       settled: () => this.settled,
       ship: () => this.hurry(),
       wake: () => this.#queue.wake(),

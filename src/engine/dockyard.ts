@@ -13,7 +13,7 @@ import { Recent } from "../base/recent.ts";
 import { sleep, type World } from "../base/world.ts";
 import type { Tenure } from "../format/head.ts";
 import { VectorCache, type VectorPool } from "../model/vector-index.ts";
-import type { Disk } from "../sqlite/wal.ts";
+import type { Disk } from "../base/disk.ts";
 import { BranchHead, Fenced } from "./branch-head.ts";
 import type { Catalogs } from "./catalogs.ts";
 import type { Copies } from "./copies.ts";

@@ -10,7 +10,7 @@ import { Recent } from "../base/recent.ts";
 import type { Cancel, World } from "../base/world.ts";
 import type { Press } from "../format/press.ts";
 import { VectorPool, type IndexBuilder } from "../model/vector-index.ts";
-import type { Disk } from "../sqlite/wal.ts";
+import type { Disk } from "../base/disk.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { BranchActs } from "./branch-acts.ts";
 import { Branches, type BranchParts } from "./branches.ts";

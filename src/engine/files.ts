@@ -3,13 +3,13 @@
  *
  * Always true: a file appears under its name whole and synced or not at all.
  */
-import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeSync } from "node:fs";
+import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { limits } from "../base/limits.ts";
 import type { World } from "../base/world.ts";
 import { createSchema } from "../model/schema.ts";
 import { Connection } from "../sqlite/connection.ts";
-import type { Disk } from "../sqlite/wal.ts";
+import { writeWhole, type Disk } from "../base/disk.ts";
 
 /** A folder for one database, holding one file per branch. */
 export function databaseDirectory(databasesDirectory: string, uuid: string): string {
@@ -54,14 +54,20 @@ export async function createFile(path: string, empty: Uint8Array, disk: Disk, wo
   const directory = dirname(path);
   mkdirSync(directory, { recursive: true });
   const temporary = `${path}.${world.ulid()}.tmp`;
-  const descriptor = openSync(temporary, "wx", 0o600);
   try {
-    writeSync(descriptor, empty);
-    await disk.fdatasync(descriptor, temporary);
-  } finally {
-    closeSync(descriptor);
+    const descriptor = openSync(temporary, "wx", 0o600);
+    try {
+      writeWhole(disk, descriptor, temporary, empty, 0);
+      await disk.fdatasync(descriptor, temporary);
+    } finally {
+      closeSync(descriptor);
+    }
+    renameSync(temporary, path);
+  } catch (error) {
+    // On a full disk what was begun would take the room that is missing.
+    rmSync(temporary, { force: true });
+    throw error;
   }
-  renameSync(temporary, path);
   await disk.syncDirectory(directory);
   await disk.syncDirectory(dirname(directory));
 }

@@ -16,7 +16,8 @@ import type { Connection } from "../sqlite/connection.ts";
 import { isDiskFull } from "../sqlite/group.ts";
 import { Slack } from "../sqlite/slack.ts";
 import { frameBytes } from "../sqlite/wal-reader.ts";
-import type { CheckpointMode, Disk, WalFile } from "../sqlite/wal.ts";
+import type { Disk } from "../base/disk.ts";
+import type { CheckpointMode, WalFile } from "../sqlite/wal.ts";
 import type { Opened } from "./opening.ts";
 
 export type FoldOutcome = "folded" | "held-up" | "disk-full";
@@ -51,11 +52,11 @@ export class LogFolder {
   #holdEndsMs = -Infinity;
   #triedMs = -Infinity;
 
-  constructor(wal: WalFile, opened: Pick<Opened, "connection" | "log" | "slackUnknown">, world: World, stepBytes: number) {
+  constructor(wal: WalFile, opened: Pick<Opened, "connection" | "log" | "slackUnknown">, world: World, disk: Disk, stepBytes: number) {
     this.#wal = wal;
     this.#connection = opened.connection;
     this.#log = opened.log;
-    this.#slack = new Slack(opened.connection.path);
+    this.#slack = new Slack(opened.connection.path, disk);
     this.#unknownFrom = opened.slackUnknown ? 1 : undefined;
     this.#world = world;
     this.#stepBytes = stepBytes;
@@ -180,8 +181,8 @@ export class LogFolder {
   }
 
   /** Makes what was zeroed, and that the log was cut, survive a loss of power. */
-  async sync(disk: Disk): Promise<void> {
-    await this.#slack.sync(disk);
+  async sync(): Promise<void> {
+    await this.#slack.sync();
     await this.#wal.sync();
   }
 

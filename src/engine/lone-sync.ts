@@ -8,12 +8,13 @@
 import { fdatasyncSync } from "node:fs";
 import { limits } from "../base/limits.ts";
 import type { World } from "../base/world.ts";
-import { realDisk, type Disk } from "../sqlite/wal.ts";
+import { realDisk, type Disk } from "../base/disk.ts";
 
 /** `alone` says whether the engine has nothing else to do than the write that is being synced. */
 export function loneSyncDisk(world: World, alone: () => boolean): Disk {
   let lastMs = Infinity;
   return {
+    ...realDisk,
     fdatasync(descriptor, path) {
       const startedMs = world.monotonicMs();
       const note = (): void => void (lastMs = world.monotonicMs() - startedMs);
@@ -26,6 +27,5 @@ export function loneSyncDisk(world: World, alone: () => boolean): Disk {
         return Promise.reject(error as Error);
       }
     },
-    syncDirectory: (path) => realDisk.syncDirectory(path),
   };
 }

@@ -7,7 +7,7 @@
 import { LoopDelay } from "../base/loop-delay.ts";
 import { shortBoundsMs, Tally, type TallyCounts } from "../base/tally.ts";
 import type { World } from "../base/world.ts";
-import type { Disk } from "../sqlite/wal.ts";
+import type { Disk } from "../base/disk.ts";
 import type { MeasuredStore, StoreMeasures } from "../store/measured-store.ts";
 import type { EngineCounters } from "./protocol.ts";
 import type { Backlog } from "./writership.ts";
@@ -76,6 +76,8 @@ export class ThreadProbe {
   /** The disk, with its fsyncs of data counted and timed. */
   disk(disk: Disk): Disk {
     return {
+      write: (descriptor, path, bytes, position) => disk.write(descriptor, path, bytes, position),
+      syncDirectory: (path) => disk.syncDirectory(path),
       fdatasync: (descriptor, path) => {
         const startedMs = this.#world.monotonicMs();
         const note = (): void => this.#syncs.note(this.#world.monotonicMs() - startedMs);
@@ -84,7 +86,6 @@ export class ThreadProbe {
         note();
         return undefined;
       },
-      syncDirectory: (path) => disk.syncDirectory(path),
     };
   }
 

@@ -13,7 +13,7 @@ import { segmentKey } from "../format/object-keys.ts";
 import type { Press } from "../format/press.ts";
 import type { SegmentKind, SegmentRef } from "../format/refs.ts";
 import { readSegmentIndexes, type SegmentIndex } from "../format/segment.ts";
-import type { Disk } from "../sqlite/wal.ts";
+import type { Disk } from "../base/disk.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { putImmutable, sameBytes } from "../store/settled-put.ts";
 

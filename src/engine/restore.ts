@@ -10,9 +10,10 @@
  * bit per page of the database and four bytes per image of one segment. The thread is held for as long as one SHA-256
  * of an object or one write of a frame takes.
  */
-import { closeSync, existsSync, ftruncateSync, openSync, readSync, renameSync, rmSync, writeSync } from "node:fs";
+import { closeSync, existsSync, ftruncateSync, openSync, readSync, renameSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
 import { assert } from "../base/assert.ts";
+import { writeWhole } from "../base/disk.ts";
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Head } from "../format/head.ts";
@@ -40,6 +41,7 @@ function corrupt(what: string): StoreError {
 /** A file onto which a state is laid, newest group first. */
 class PageFile {
   readonly #descriptor: number;
+  readonly #path: string;
   readonly #plan: Plan;
   readonly #source: PageSource;
   readonly #signal: AbortSignal | undefined;
@@ -51,8 +53,9 @@ class PageFile {
   #oldestTxid: number | undefined;
   #touched = false;
 
-  constructor(descriptor: number, plan: Plan, source: PageSource, signal: AbortSignal | undefined) {
+  constructor(descriptor: number, path: string, plan: Plan, source: PageSource, signal: AbortSignal | undefined) {
     this.#descriptor = descriptor;
+    this.#path = path;
     this.#plan = plan;
     this.#source = source;
     this.#signal = signal;
@@ -99,7 +102,7 @@ class PageFile {
     for (let page = this.#sizeMin + 1; page <= this.#pages; ) {
       let end = page;
       while (end <= this.#pages && end - page < framePages && !this.#isGiven(end)) end++;
-      if (end > page) writeAt(this.#descriptor, zeroes.subarray(0, (end - page) * pageBytes), page);
+      if (end > page) this.#writeAt(zeroes.subarray(0, (end - page) * pageBytes), page);
       page = Math.max(end, page + 1);
     }
   }
@@ -146,17 +149,15 @@ class PageFile {
       let to = from + 1;
       if (pages[from] !== 0) {
         while (to < pages.length && pages[to] === pages[from]! + to - from) to++;
-        writeAt(this.#descriptor, frame.subarray(from * pageBytes, to * pageBytes), pages[from]!);
+        this.#writeAt(frame.subarray(from * pageBytes, to * pageBytes), pages[from]!);
       }
       from = to;
     }
   }
-}
 
-/** Writes whole pages, the first of which has this number. */
-function writeAt(descriptor: number, bytes: Uint8Array, page: number): void {
-  for (let done = 0; done < bytes.length; ) {
-    done += writeSync(descriptor, bytes, done, bytes.length - done, (page - 1) * pageBytes + done);
+  /** Writes whole pages, the first of which has this number. */
+  #writeAt(bytes: Uint8Array, page: number): void {
+    writeWhole(this.#source.disk, this.#descriptor, this.#path, bytes, (page - 1) * pageBytes);
   }
 }
 
@@ -252,7 +253,7 @@ export async function materialise(source: PageSource, plan: Plan, path: string, 
   try {
     let pages: number;
     try {
-      const file = new PageFile(descriptor, plan, source, options.signal);
+      const file = new PageFile(descriptor, temporary, plan, source, options.signal);
       await layPlan(file, source, plan, -1, fetchObjects(source, refsAbove(plan, -1)), options);
       file.finish();
       requireDatabase(descriptor);
@@ -294,7 +295,7 @@ export async function rollForward(source: PageSource, plan: Plan, fromTxid: numb
   const objects = bytesOf(refs) <= limits.rollBytesHeldMax ? await allOf(fetchObjects(source, refs)) : fetchObjects(source, refs);
   const marker = markerOf(path);
   const descriptor = openSync(path, "r+");
-  const file = new PageFile(descriptor, plan, source, options.signal);
+  const file = new PageFile(descriptor, path, plan, source, options.signal);
   try {
     closeSync(openSync(marker, "w", 0o600));
     await source.disk.syncDirectory(dirname(path));

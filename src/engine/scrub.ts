@@ -8,7 +8,6 @@
 import { ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { sleep, type World } from "../base/world.ts";
-import type { Disk } from "../sqlite/wal.ts";
 import type { LogFolder } from "./log-folder.ts";
 
 /** The open database whose files these are. */
@@ -25,7 +24,6 @@ export interface Scrubbed {
 
 export class Scrub {
   readonly #log: LogFolder;
-  readonly #disk: Disk;
   readonly #world: World;
   readonly #database: Scrubbed;
   /** Whether a run waits for its purge. One purge is everybody's who waits: all that they deleted is committed. */
@@ -34,9 +32,8 @@ export class Scrub {
   #nextTryMs = -Infinity;
   #nextHoldMs = -Infinity;
 
-  constructor(log: LogFolder, disk: Disk, world: World, database: Scrubbed) {
+  constructor(log: LogFolder, world: World, database: Scrubbed) {
     this.#log = log;
-    this.#disk = disk;
     this.#world = world;
     this.#database = database;
   }
@@ -61,7 +58,7 @@ export class Scrub {
       this.#log.release();
       wake();
     }
-    await this.#log.sync(this.#disk);
+    await this.#log.sync();
   }
 
   /** Object storage has come to cover more: this may be the moment. */

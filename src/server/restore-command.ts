@@ -20,7 +20,7 @@ import { decodeNameClaim } from "../format/name-claim.ts";
 import { isDatabaseName, mainBranch } from "../format/names.ts";
 import { catalogKey, headKey, nameClaimKey } from "../format/object-keys.ts";
 import { threadedPress } from "../format/press.ts";
-import { realDisk } from "../sqlite/wal.ts";
+import { realDisk } from "../base/disk.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { openStore, type StoreLocation } from "../store/open-store.ts";
 import type { Environment } from "./config.ts";

@@ -15,22 +15,28 @@
  *
  * Must not know: what the pages hold, when the log is folded in, page caches (a cached page still has its old slack).
  */
-import { closeSync, fdatasyncSync, fstatSync, openSync, readSync, writeSync } from "node:fs";
+import { closeSync, fdatasyncSync, fstatSync, openSync, readSync } from "node:fs";
 import { limits } from "../base/limits.ts";
 import { makeCanonical, pageBytes } from "../format/pages.ts";
-import type { Disk } from "./wal.ts";
+import { writeWhole, type Disk } from "../base/disk.ts";
 
 /** Pages that are read in one go. */
 const chunkPages = Math.floor(limits.slackChunkBytes / pageBytes);
 
+/** One for all files of a thread: no call leaves anything in them, and no two calls run at once. */
+const chunk = Buffer.alloc(chunkPages * pageBytes);
+const before = Buffer.alloc(pageBytes);
+
 export class Slack {
   readonly #path: string;
+  readonly #disk: Disk;
   /** Pages that may have slack in the file, now or once the log is folded in. */
   readonly #noted = new Set<number>();
   #unsynced = false;
 
-  constructor(databasePath: string) {
+  constructor(databasePath: string, disk: Disk) {
     this.#path = databasePath;
+    this.#disk = disk;
   }
 
   /** The log has written these pages; some may be none of the file's. */
@@ -47,7 +53,7 @@ export class Slack {
       for (let from = 0; from < pages.length && pages[from]! <= filePages; ) {
         let to = from + 1;
         while (to < pages.length && to - from < chunkPages && pages[to] === pages[from]! + to - from) to++;
-        count += zeroRun(descriptor, pages[from]!, to - from);
+        count += this.#zeroRun(descriptor, pages[from]!, to - from);
         from = to;
       }
       return count;
@@ -60,17 +66,17 @@ export class Slack {
   /** Zeroes the slack of the pages from `first` on, a bounded number of them. Gives the next one, or undefined at the file's end. */
   zeroFrom(first: number): { readonly next: number | undefined; readonly zeroed: number } {
     return this.#within((descriptor, filePages) => {
-      const zeroed = zeroRun(descriptor, first, chunkPages);
+      const zeroed = this.#zeroRun(descriptor, first, chunkPages);
       this.#unsynced ||= zeroed > 0;
       return { next: first + chunkPages > filePages ? undefined : first + chunkPages, zeroed };
     });
   }
 
   /** Makes what was zeroed survive a loss of power, through the door of the disk. */
-  async sync(disk: Disk): Promise<void> {
+  async sync(): Promise<void> {
     const descriptor = openSync(this.#path, "r+");
     try {
-      await disk.fdatasync(descriptor, this.#path);
+      await this.#disk.fdatasync(descriptor, this.#path);
     } finally {
       closeSync(descriptor);
     }
@@ -91,23 +97,19 @@ export class Slack {
       closeSync(descriptor);
     }
   }
-}
 
-/** One for all files of a thread: no call leaves anything in them, and no two calls run at once. */
-const chunk = Buffer.alloc(chunkPages * pageBytes);
-const before = Buffer.alloc(pageBytes);
-
-/** Zeroes the slack of neighbouring pages; those beyond the file's end are left out. Gives how many had some. */
-function zeroRun(descriptor: number, first: number, count: number): number {
-  const read = readSync(descriptor, chunk, 0, count * pageBytes, (first - 1) * pageBytes);
-  let zeroed = 0;
-  for (let at = 0; at + pageBytes <= read; at += pageBytes) {
-    const page = chunk.subarray(at, at + pageBytes);
-    page.copy(before);
-    makeCanonical(page, first + at / pageBytes);
-    if (page.equals(before)) continue;
-    zeroed++;
-    for (let done = 0; done < pageBytes; ) done += writeSync(descriptor, page, done, pageBytes - done, (first - 1) * pageBytes + at + done);
+  /** Zeroes the slack of neighbouring pages; those beyond the file's end are left out. Gives how many had some. */
+  #zeroRun(descriptor: number, first: number, count: number): number {
+    const read = readSync(descriptor, chunk, 0, count * pageBytes, (first - 1) * pageBytes);
+    let zeroed = 0;
+    for (let at = 0; at + pageBytes <= read; at += pageBytes) {
+      const page = chunk.subarray(at, at + pageBytes);
+      page.copy(before);
+      makeCanonical(page, first + at / pageBytes);
+      if (page.equals(before)) continue;
+      zeroed++;
+      writeWhole(this.#disk, descriptor, this.#path, page, (first - 1) * pageBytes + at);
+    }
+    return zeroed;
   }
-  return zeroed;
 }

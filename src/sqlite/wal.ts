@@ -14,11 +14,10 @@
  * not be opened like this while a connection lives, because POSIX drops a process's locks at the first close (sqlite/slack
  * says why it may all the same).
  */
-import { constants } from "node:fs";
-import { open } from "node:fs/promises";
-import { closeSync, existsSync, fdatasync, fstatSync, fsyncSync, openSync, readFileSync, readSync, renameSync, writeFileSync } from "node:fs";
+import { closeSync, existsSync, fstatSync, fsyncSync, openSync, readFileSync, readSync, renameSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { assert } from "../base/assert.ts";
+import type { Disk } from "../base/disk.ts";
 import { Connection } from "./connection.ts";
 import { frameBytes, headerBytes } from "./wal-reader.ts";
 
@@ -34,29 +33,6 @@ export interface LogExtent {
 
 /** What a checkpoint leaves of the log: `restart`, a file that is written over from its start; `truncate`, an empty one. */
 export type CheckpointMode = "restart" | "truncate";
-
-/** The fsync door, so that a test can lose power or hold a disk. */
-export interface Disk {
-  /** Resolves when the file's data and length are on stable storage; undefined when they are there already. Never throws. */
-  fdatasync(descriptor: number, path: string): Promise<void> | undefined;
-  /** Resolves when the directory's entries are on stable storage. */
-  syncDirectory(path: string): Promise<void>;
-}
-
-export const realDisk: Disk = {
-  fdatasync: (descriptor) =>
-    new Promise((resolve, reject) => {
-      fdatasync(descriptor, (error) => (error ? reject(error) : resolve()));
-    }),
-  syncDirectory: async (path) => {
-    const handle = await open(path, constants.O_RDONLY | constants.O_DIRECTORY);
-    try {
-      await handle.sync();
-    } finally {
-      await handle.close();
-    }
-  },
-};
 
 export class WalFile {
   readonly #path: string;

@@ -19,6 +19,7 @@ import { SimWorld } from "../sim/sim-world.ts";
 import { inlineOptions, uuidOf } from "../support/inline-engine.ts";
 import { report, type Row } from "./report.ts";
 import { texts } from "./words.ts";
+import { soundDisk } from "../support/sound-disk.ts";
 
 /** Puts and their bytes, by what was put. */
 interface Tally {
@@ -109,8 +110,7 @@ function timedNode(directory: string): TimedNode {
   const client = new EngineClient(1, () => ({
     listen(listener) {
       hear = listener;
-      const disk = { fdatasync: async () => {}, syncDirectory: async () => {} };
-      engine = new Engine({ options, world, disk, store, press: inlinePress, indexBuilder: undefined, send: listener });
+      engine = new Engine({ options, world, disk: soundDisk, store, press: inlinePress, indexBuilder: undefined, send: listener });
     },
     send(message) {
       if (message.kind === "measure") return;

@@ -144,8 +144,8 @@ export async function benchLone(directory: string): Promise<void> {
 export async function benchFsync(directory: string): Promise<void> {
   const { fdatasyncSync } = await import("node:fs");
   const { openInlineEngine, uuidOf } = await import("../support/inline-engine.ts");
-  const { realDisk } = await import("../../src/sqlite/wal.ts");
-  const blocking = { fdatasync: async (descriptor: number) => fdatasyncSync(descriptor), syncDirectory: realDisk.syncDirectory };
+  const { realDisk } = await import("../../src/base/disk.ts");
+  const blocking = { ...realDisk, fdatasync: async (descriptor: number) => fdatasyncSync(descriptor) };
   const sentences = sentencesOf(1_024);
   const rows: Row[] = [];
   for (const databases of [1, 64, 256]) {

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { headKey } from "../../src/format/object-keys.ts";
 import { pageBytes } from "../../src/format/pages.ts";
-import { realDisk, type Disk } from "../../src/sqlite/wal.ts";
+import { realDisk, type Disk } from "../../src/base/disk.ts";
 import { MemoryStore } from "../../src/store/memory-store.ts";
 import { openInlineEngine, uuidOf } from "../support/inline-engine.ts";
 import { allowAll, fileOf, keysInStore, keysOf, kill, meddle, putAll, reborn, refusePuts, start, withUnshipped } from "../support/mortal-node.ts";
@@ -83,7 +83,7 @@ describe("the file", () => {
     await first.client.close();
     const synced: string[] = [];
     const disk: Disk = {
-      fdatasync: realDisk.fdatasync,
+      ...realDisk,
       syncDirectory: async (path) => {
         await realDisk.syncDirectory(path);
         synced.push(`${path} with ${readdirSync(path).sort().join()}`);

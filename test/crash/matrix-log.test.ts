@@ -7,7 +7,7 @@ import { decodeHead } from "../../src/format/head.ts";
 import { headKey } from "../../src/format/object-keys.ts";
 import { pageBytes } from "../../src/format/pages.ts";
 import { Connection } from "../../src/sqlite/connection.ts";
-import { realDisk, type Disk } from "../../src/sqlite/wal.ts";
+import { realDisk, type Disk } from "../../src/base/disk.ts";
 import { MemoryStore } from "../../src/store/memory-store.ts";
 import type { ObjectStore } from "../../src/store/object-store.ts";
 import { openInlineEngine, uuidOf, type InlineEngine } from "../support/inline-engine.ts";
@@ -104,7 +104,7 @@ describe("a killed node", () => {
     const stored = await copyOf(store);
     await before.client.close();
     const { promise: released, resolve: release } = Promise.withResolvers<void>();
-    const disk: Disk = { fdatasync: (descriptor, path) => released.then(() => realDisk.fdatasync(descriptor, path)), syncDirectory: realDisk.syncDirectory };
+    const disk: Disk = { ...realDisk, fdatasync: (descriptor, path) => released.then(() => realDisk.fdatasync(descriptor, path)) };
     const after = openInlineEngine(copy, { store: stored, disk });
     const writing = put(after, "k4", true);
     while (decodeHead((await stored.get(headKey(target.uuid, "main")))!.bytes).epoch < 2) await new Promise((resolve) => setImmediate(resolve));

@@ -9,7 +9,7 @@
 import { copyFileSync, fstatSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { headerBytes } from "../../src/sqlite/wal-reader.ts";
-import type { Disk } from "../../src/sqlite/wal.ts";
+import { realDisk, type Disk } from "../../src/base/disk.ts";
 import { extentOf, generationOf } from "../support/log-extent.ts";
 import { stream, type Scheduler } from "./scheduler.ts";
 import type { SimWorld } from "./sim-world.ts";
@@ -28,6 +28,7 @@ const sectorBytes = 512;
 const slowMsMax = 2_000;
 
 export class SimDisk implements Disk {
+  readonly write = realDisk.write;
   readonly #scheduler: Scheduler;
   readonly #world: SimWorld;
   readonly #random: () => number;

@@ -18,6 +18,7 @@ import { VectorCache } from "../../src/model/vector-index.ts";
 import { Connection } from "../../src/sqlite/connection.ts";
 import { BranchModel, Violation, type Kind } from "./branch-model.ts";
 import type { HostileStore } from "./hostile-store.ts";
+import { soundDisk } from "../support/sound-disk.ts";
 
 const uuidPattern = /^db\/([^/]+)\/(.+)$/;
 
@@ -104,8 +105,7 @@ export class StoreAudit {
     const path = `${scratchDirectory}/restored.db`;
     for (const ending of ["", "-wal", "-shm"]) rmSync(path + ending, { force: true });
     // No fault and no time: the store's calm side, and a disk that syncs at once.
-    const disk = { fdatasync: async () => {}, syncDirectory: async () => {} };
-    await materialise({ store: this.#store().calm, uuid: branch.database.uuid, press: inlinePress, disk }, plan, path);
+    await materialise({ store: this.#store().calm, uuid: branch.database.uuid, press: inlinePress, disk: soundDisk }, plan, path);
     holdAgainstModel(branch, plan.txid, path);
     return true;
   }

@@ -21,12 +21,13 @@ import { MemoryStore } from "../../src/store/memory-store.ts";
 import type { ObjectStore } from "../../src/store/object-store.ts";
 import { realWorld } from "../../src/base/world.ts";
 import { seeded } from "./random.ts";
+import { soundDisk } from "./sound-disk.ts";
 
 export const modelUuid = "0198c0de-0000-7000-8000-000000000001";
 
 /** A page source over a fresh store in memory, on a disk that is always in sync. */
 export function memorySource(): PageSource {
-  return { store: new MemoryStore(realWorld()), uuid: modelUuid, press: inlinePress, disk: { fdatasync: async () => {}, syncDirectory: async () => {} } };
+  return { store: new MemoryStore(realWorld()), uuid: modelUuid, press: inlinePress, disk: soundDisk };
 }
 
 /** The source over its store with some of the store's doors replaced. */

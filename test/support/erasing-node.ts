@@ -11,6 +11,7 @@ import { planOf } from "../../src/engine/lines.ts";
 import { materialise } from "../../src/engine/restore.ts";
 import { noise, TimedEngine, VirtualTime } from "./timed-engine.ts";
 import { temporaryDirectory } from "./temporary.ts";
+import { soundDisk } from "./sound-disk.ts";
 
 export const collectGraceMs = 600_000;
 
@@ -96,7 +97,7 @@ export class ErasingNode {
   async states(branch = "main"): Promise<Map<number, string>> {
     const branchId = this.branchId(branch);
     const [head, history] = [this.time.head(this.uuid, branchId), this.time.history(this.uuid, branchId)];
-    const source = { store: this.time.store.calm, uuid: this.uuid, press: inlinePress, disk: { fdatasync: async () => {}, syncDirectory: async () => {} } };
+    const source = { store: this.time.store.calm, uuid: this.uuid, press: inlinePress, disk: soundDisk };
     const path = join(temporaryDirectory(), "state.db");
     const states = new Map<number, string>();
     for (let txid = 0; txid <= head.txid; txid++) {

@@ -10,7 +10,7 @@ import type { EngineOptions, FromEngine } from "../../src/engine/protocol.ts";
 import { MemoryStore } from "../../src/store/memory-store.ts";
 import type { ObjectStore } from "../../src/store/object-store.ts";
 import { threadedPress } from "../../src/format/press.ts";
-import { realDisk, type Disk } from "../../src/sqlite/wal.ts";
+import { realDisk, type Disk } from "../../src/base/disk.ts";
 
 export interface InlineEngine {
   readonly client: EngineClient;

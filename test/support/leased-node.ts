@@ -3,9 +3,10 @@ import { ServiceError } from "../../src/base/errors.ts";
 import type { Told } from "../../src/engine/client.ts";
 import { TurnedAway, type CallOptions } from "../../src/engine/engine-port.ts";
 import type { Answer, EngineOptions } from "../../src/engine/protocol.ts";
-import type { Disk } from "../../src/sqlite/wal.ts";
+import { realDisk, type Disk } from "../../src/base/disk.ts";
 import { temporaryDirectory } from "./temporary.ts";
-import { soundDisk, TimedEngine, VirtualTime } from "./timed-engine.ts";
+import { TimedEngine, VirtualTime } from "./timed-engine.ts";
+import { soundDisk } from "./sound-disk.ts";
 
 /** How long a renewal lasts, unless a test says otherwise. */
 export const leaseMs = 8_000;
@@ -83,6 +84,7 @@ export async function outcomeOf(promise: Promise<unknown>): Promise<string> {
 
 /** A disk whose log syncs wait until the test lets them end. */
 export class HeldDisk implements Disk {
+  readonly write = realDisk.write;
   #gate: PromiseWithResolvers<void> | undefined;
 
   hold(): void {

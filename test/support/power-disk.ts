@@ -5,7 +5,7 @@
 import { cpSync, existsSync, ftruncateSync, openSync, closeSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { headerBytes } from "../../src/sqlite/wal-reader.ts";
-import type { Disk } from "../../src/sqlite/wal.ts";
+import { realDisk, type Disk } from "../../src/base/disk.ts";
 import { extentOf, generationOf } from "./log-extent.ts";
 
 interface Synced {
@@ -16,6 +16,7 @@ interface Synced {
 const sectorBytes = 512;
 
 export class PowerDisk implements Disk {
+  readonly write = realDisk.write;
   readonly #synced = new Map<string, Synced>();
   readonly #syncs: boolean;
   /** Syncs of logs that were being written over the frames of older ones. */

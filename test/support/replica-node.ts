@@ -4,11 +4,12 @@ import type { ReadInput, ReadKind, ReadOutput } from "../../src/model/commands.t
 import type { CallOptions } from "../../src/engine/engine-port.ts";
 import type { Answer, EngineOptions } from "../../src/engine/protocol.ts";
 import { Connection } from "../../src/sqlite/connection.ts";
-import type { Disk } from "../../src/sqlite/wal.ts";
+import type { Disk } from "../../src/base/disk.ts";
 import type { ObjectStore, ObjectVersion, StoredObject } from "../../src/store/object-store.ts";
 import type { ScriptedStore } from "./scripted-store.ts";
 import { temporaryDirectory } from "./temporary.ts";
-import { soundDisk, TimedEngine, type VirtualTime } from "./timed-engine.ts";
+import { TimedEngine, type VirtualTime } from "./timed-engine.ts";
+import { soundDisk } from "./sound-disk.ts";
 
 /** What a get came to. */
 interface Got {

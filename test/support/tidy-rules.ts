@@ -49,6 +49,8 @@ export const packagesOfFloor: Readonly<Record<string, readonly string[]>> = {
 export const packagesOfFile: Readonly<Record<string, readonly string[]>> = {
   // The one door to chance.
   "base/world.ts": ["node:crypto"],
+  // The one door to the disk for what we write ourselves.
+  "base/disk.ts": ["node:fs", "node:fs/promises"],
 };
 
 /** Floors that speak the generated messages. */

@@ -18,13 +18,14 @@ import { decodeCatalog, type Catalog } from "../../src/format/catalog.ts";
 import { decodeHead, type Head } from "../../src/format/head.ts";
 import { decodeHistory, type History } from "../../src/format/history.ts";
 import { inlinePress } from "../../src/format/press.ts";
-import type { Disk } from "../../src/sqlite/wal.ts";
+import type { Disk } from "../../src/base/disk.ts";
 import type { ObjectStore } from "../../src/store/object-store.ts";
 import { Scheduler } from "../sim/scheduler.ts";
 import { SimWorld } from "../sim/sim-world.ts";
 import { inlineOptions, uuidOf } from "./inline-engine.ts";
 import { seeded } from "./random.ts";
 import { ScriptedStore } from "./scripted-store.ts";
+import { soundDisk } from "./sound-disk.ts";
 import { temporaryDirectory } from "./temporary.ts";
 
 /** Bytes of random text, which no press makes smaller. */
@@ -32,8 +33,6 @@ export function noise(bytes: number, seed = 1): string {
   const random = seeded(seed);
   return Array.from({ length: bytes / 8 }, () => Math.floor(random() * 2 ** 32).toString(16).padStart(8, "0")).join("");
 }
-
-export const soundDisk: Disk = { fdatasync: async () => {}, syncDirectory: async () => {} };
 
 /** One virtual clock, one store. */
 export class VirtualTime {

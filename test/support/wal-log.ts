@@ -5,7 +5,8 @@ import { expect, onTestFinished } from "vitest";
 import { createSchema, readState, writeState } from "../../src/model/schema.ts";
 import { Connection, type SqlValue } from "../../src/sqlite/connection.ts";
 import { runAlone } from "../../src/sqlite/group.ts";
-import { realDisk, WalFile } from "../../src/sqlite/wal.ts";
+import { realDisk } from "../../src/base/disk.ts";
+import { WalFile } from "../../src/sqlite/wal.ts";
 import { WalReader, type WalCommit } from "../../src/sqlite/wal-reader.ts";
 import { temporaryDirectory } from "./temporary.ts";
 

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { realWorld, type World } from "../../../src/base/world.ts";
 import { MemoryStore } from "../../../src/store/memory-store.ts";
-import { realDisk, type Disk } from "../../../src/sqlite/wal.ts";
+import { realDisk, type Disk } from "../../../src/base/disk.ts";
 import { openInlineEngine, uuidOf } from "../../support/inline-engine.ts";
 import { temporaryDirectory } from "../../support/temporary.ts";
 
@@ -16,6 +16,7 @@ const turns = async (count: number): Promise<void> => {
 
 /** A disk whose fsync waits until it is let go, or fails. */
 class HeldDisk implements Disk {
+  readonly write = realDisk.write;
   held = false;
   failure: Error | undefined;
   #gates: (() => void)[] = [];

@@ -10,7 +10,7 @@ import { writeCommands } from "../../../src/model/commands.ts";
 import { Connection } from "../../../src/sqlite/connection.ts";
 import { MemoryStore } from "../../../src/store/memory-store.ts";
 import { threadedPress } from "../../../src/format/press.ts";
-import { realDisk, type Disk } from "../../../src/sqlite/wal.ts";
+import { realDisk, type Disk } from "../../../src/base/disk.ts";
 import { inlineOptions, openInlineEngine, uuidOf } from "../../support/inline-engine.ts";
 import { temporaryDirectory } from "../../support/temporary.ts";
 
@@ -19,6 +19,7 @@ const put = (key: string, value = key) => ({ ns: "n", key, value: Buffer.from(va
 
 /** A disk whose next fsyncs fail as a broken device's do. */
 class FailingDisk implements Disk {
+  readonly write = realDisk.write;
   failures = 0;
 
   async fdatasync(descriptor: number, path: string): Promise<void> {

@@ -7,7 +7,8 @@ import { headKey, segmentKey } from "../../../src/format/object-keys.ts";
 import { HeldDisk, LeasedNode, outcomeOf, sharedTime } from "../../support/leased-node.ts";
 import { ReplicaNode } from "../../support/replica-node.ts";
 import { temporaryDirectory } from "../../support/temporary.ts";
-import { noise, soundDisk, type VirtualTime } from "../../support/timed-engine.ts";
+import { noise, type VirtualTime } from "../../support/timed-engine.ts";
+import { soundDisk } from "../../support/sound-disk.ts";
 
 const longMs = 10_000_000;
 const durable = { durable: true };

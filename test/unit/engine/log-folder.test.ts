@@ -4,7 +4,8 @@ import { limits } from "../../../src/base/limits.ts";
 import { realWorld } from "../../../src/base/world.ts";
 import { LogFolder } from "../../../src/engine/log-folder.ts";
 import { Connection } from "../../../src/sqlite/connection.ts";
-import { realDisk, WalFile } from "../../../src/sqlite/wal.ts";
+import { realDisk } from "../../../src/base/disk.ts";
+import { WalFile } from "../../../src/sqlite/wal.ts";
 import { commitRow, newDatabase, openConnection, readerOf, spill } from "../../support/wal-log.ts";
 
 const stepBytes = 64 * 1024;
@@ -14,7 +15,7 @@ function folderOf(path: string) {
   const clock = { nowMs: 0 };
   const connection = openConnection(path, 64);
   const wal = new WalFile(path, realDisk);
-  const folder = new LogFolder(wal, { connection, log: readerOf(path), slackUnknown: false }, { ...realWorld(), monotonicMs: () => clock.nowMs }, stepBytes);
+  const folder = new LogFolder(wal, { connection, log: readerOf(path), slackUnknown: false }, { ...realWorld(), monotonicMs: () => clock.nowMs }, realDisk, stepBytes);
   const rollBack = (): void => {
     spill(connection, 100);
     connection.run("ROLLBACK");

@@ -5,6 +5,7 @@ import { describe, expect, test } from "vitest";
 import { HeldDisk, holdHeads, keysInStore, LeasedNode, leaseMs, outcomeOf, pair, sharedTime } from "../../support/leased-node.ts";
 import { temporaryDirectory } from "../../support/temporary.ts";
 import { noise, TimedEngine } from "../../support/timed-engine.ts";
+import { soundDisk } from "../../support/sound-disk.ts";
 
 describe("a writer that was overtaken", () => {
   test("F46, distribution-11: between the upload and the head it finds out there: no durable answer, and the new history is whole", async () => {
@@ -131,7 +132,7 @@ describe("a writer that was overtaken", () => {
   test("F49: it cannot keep its successor away by moving its head faster than a file is opened", async () => {
     const { time, a } = await pair();
     const slowly = (): Promise<void> => time.scheduler.sleep(100);
-    const b = new LeasedNode(time, "b", {}, undefined, { fdatasync: slowly, syncDirectory: slowly });
+    const b = new LeasedNode(time, "b", {}, undefined, { ...soundDisk, fdatasync: slowly, syncDirectory: slowly });
     await time.pass(leaseMs);
     time.store.fateOf = () => ({ held: time.scheduler.sleep(2) });
     let writes = 0;

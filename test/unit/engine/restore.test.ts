@@ -12,6 +12,7 @@ import type { SegmentRef } from "../../../src/format/refs.ts";
 import type { ObjectStore } from "../../../src/store/object-store.ts";
 import { BranchModel, withStore } from "../../support/branch-model.ts";
 import { seeded } from "../../support/random.ts";
+import { soundDisk } from "../../support/sound-disk.ts";
 
 /** The window in which states stay restorable; a commit takes a second. */
 const windowMs = 20_000;
@@ -387,6 +388,7 @@ describe("rollForward", () => {
     const seen: string[] = [];
     const before = readFileSync(path);
     const disk = {
+      ...soundDisk,
       fdatasync: async () => void seen.push(`file changed: ${!readFileSync(path).equals(before)}, marker: ${isPatching(path)}`),
       syncDirectory: async () => void seen.push(`folder, marker: ${isPatching(path)}, file changed: ${!readFileSync(path).equals(before)}`),
     };

@@ -17,6 +17,7 @@ import { Connection } from "../../../src/sqlite/connection.ts";
 import { seeded } from "../../support/random.ts";
 import { temporaryDirectory } from "../../support/temporary.ts";
 import { noise, TimedEngine, VirtualTime } from "../../support/timed-engine.ts";
+import { soundDisk } from "../../support/sound-disk.ts";
 
 const KiB = 1024;
 
@@ -226,7 +227,7 @@ class Story {
 
 /** Restores every state that was noted, from the store alone, and gives those that are not what they were. */
 async function wrongStates(time: VirtualTime, uuid: string, states: Story["states"], directory: string): Promise<{ readonly wrong: string[]; readonly restored: number; readonly lost: string[] }> {
-  const source: PageSource = { store: time.store.calm, uuid, press: inlinePress, disk: { fdatasync: async () => {}, syncDirectory: async () => {} } };
+  const source: PageSource = { store: time.store.calm, uuid, press: inlinePress, disk: soundDisk };
   const path = join(directory, "state.db");
   const wrong: string[] = [];
   const lost: string[] = [];

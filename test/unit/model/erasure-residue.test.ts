@@ -10,7 +10,8 @@ import { forget, ingest, type MemoryInput } from "../../../src/model/memory.ts";
 import { memorySchema } from "../../../src/model/memory-schema.ts";
 import { appendTurn } from "../../../src/model/transcript.ts";
 import { vectorsSchema } from "../../../src/model/vectors.ts";
-import { realDisk, WalFile } from "../../../src/sqlite/wal.ts";
+import { realDisk } from "../../../src/base/disk.ts";
+import { WalFile } from "../../../src/sqlite/wal.ts";
 import { Slack } from "../../../src/sqlite/slack.ts";
 import { ModelDatabase } from "../../support/model-database.ts";
 import { seeded } from "../../support/random.ts";
@@ -27,7 +28,7 @@ class Churned {
   readonly random: () => number;
   readonly path = `${this.database.directory}/main.db`;
   readonly #wal = new WalFile(this.path, realDisk);
-  readonly #slack = new Slack(this.path);
+  readonly #slack = new Slack(this.path, realDisk);
   readonly live: Written[] = [];
   readonly turns: { readonly session: string; readonly content: string; readonly embedding: Float32Array }[] = [];
   readonly #zeroes: boolean;

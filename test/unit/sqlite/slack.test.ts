@@ -4,7 +4,8 @@ import { expect, onTestFinished, test } from "vitest";
 import { makeCanonical, pageBytes } from "../../../src/format/pages.ts";
 import { Connection } from "../../../src/sqlite/connection.ts";
 import { Slack } from "../../../src/sqlite/slack.ts";
-import { realDisk, WalFile } from "../../../src/sqlite/wal.ts";
+import { realDisk, type Disk } from "../../../src/base/disk.ts";
+import { WalFile } from "../../../src/sqlite/wal.ts";
 import { seeded } from "../../support/random.ts";
 import { canary, residueIn } from "../../support/residue.ts";
 import { newDatabase, openConnection } from "../../support/wal-log.ts";
@@ -13,13 +14,14 @@ class Churned {
   readonly path = newDatabase().path;
   readonly connection = openConnection(this.path, 8_192);
   readonly wal = new WalFile(this.path, realDisk);
-  readonly slack = new Slack(this.path);
+  readonly slack: Slack;
   readonly random = seeded(5);
   readonly live = new Map<number, string>();
   readonly gone: string[] = [];
   #next = 0;
 
-  constructor() {
+  constructor(disk: Disk = realDisk) {
+    this.slack = new Slack(this.path, disk);
     this.connection.exec("CREATE TABLE texts (word TEXT PRIMARY KEY, n INTEGER) WITHOUT ROWID");
     onTestFinished(() => {
       this.wal.close();
@@ -88,7 +90,7 @@ test("only noted pages are looked at, and all of them when the whole file is gon
   const churned = new Churned().churn(2_000);
   churned.connection.run("INSERT INTO t (k, v) VALUES (-1, zeroblob(2000000))");
   churned.fold();
-  const other = new Slack(churned.path);
+  const other = new Slack(churned.path, realDisk);
   expect(other.zeroNoted()).toBe(0);
   other.note([1, 999_999]);
   other.zeroNoted();
@@ -138,11 +140,11 @@ test("a cached page brings its old slack back when it is written again, unless t
 });
 
 test("what was zeroed is synced through the door of the disk", async () => {
-  const churned = new Churned().churn(500);
+  const synced: string[] = [];
+  const churned = new Churned({ ...realDisk, fdatasync: async (_, path) => void synced.push(path) }).churn(500);
   churned.fold();
   churned.slack.zeroNoted();
-  const synced: string[] = [];
-  await churned.slack.sync({ fdatasync: async (_, path) => void synced.push(path), syncDirectory: async () => {} });
+  await churned.slack.sync();
   expect(synced).toEqual([churned.path]);
   // The connection still writes and folds though another descriptor of its file was closed.
   churned.churn(500);

@@ -4,7 +4,8 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { readState } from "../../../src/model/schema.ts";
 import { Connection } from "../../../src/sqlite/connection.ts";
 import { WalChanged, type WalCommit, type WalReader } from "../../../src/sqlite/wal-reader.ts";
-import { realDisk, WalFile } from "../../../src/sqlite/wal.ts";
+import { realDisk } from "../../../src/base/disk.ts";
+import { WalFile } from "../../../src/sqlite/wal.ts";
 import { applied, commitRow, frameBytes, logLength, logPath, MiB, newDatabase, openConnection, readAll, readerOf, readFresh, smallLog, spill } from "../../support/wal-log.ts";
 
 describe("a checkpoint", () => {

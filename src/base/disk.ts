@@ -1,0 +1,49 @@
+/**
+ * The one door to the local disk for whoever writes files of our own: writes, fsyncs, directory entries.
+ *
+ * Why a door: a disk may be full, write only a part of what it is given, fail, hang, or lose what was not synced. Tests and
+ * the simulator stand behind it and do all of that. SQLite's own writes pass through its VFS, not through here.
+ */
+import { constants, fdatasync, writeSync } from "node:fs";
+import { open } from "node:fs/promises";
+import { StoreError } from "./errors.ts";
+
+/** What is asked of a disk. */
+export interface Disk {
+  /**
+   * Writes some of the bytes at the position, and gives how many: a full disk may take a part of them. Throws what the
+   * system throws. `writeWhole` is what callers want.
+   */
+  write(descriptor: number, path: string, bytes: Uint8Array, position: number): number;
+  /** Resolves when the file's data and length are on stable storage; undefined when they are there already. Never throws. */
+  fdatasync(descriptor: number, path: string): Promise<void> | undefined;
+  /** Resolves when the directory's entries are on stable storage. */
+  syncDirectory(path: string): Promise<void>;
+}
+
+/** Writes all the bytes at the position, or throws. */
+export function writeWhole(disk: Disk, descriptor: number, path: string, bytes: Uint8Array, position: number): void {
+  for (let done = 0; done < bytes.length; ) {
+    const written = disk.write(descriptor, path, done === 0 ? bytes : bytes.subarray(done), position + done);
+    // A disk that takes nothing and says nothing would be asked for ever.
+    if (written <= 0) throw new StoreError("unavailable", "the disk takes no more bytes of a file");
+    done += written;
+  }
+}
+
+/** The machine's disk. */
+export const realDisk: Disk = {
+  write: (descriptor, _path, bytes, position) => writeSync(descriptor, bytes, 0, bytes.length, position),
+  fdatasync: (descriptor) =>
+    new Promise((resolve, reject) => {
+      fdatasync(descriptor, (error) => (error ? reject(error) : resolve()));
+    }),
+  syncDirectory: async (path) => {
+    const handle = await open(path, constants.O_RDONLY | constants.O_DIRECTORY);
+    try {
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+  },
+};
