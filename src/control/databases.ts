@@ -14,6 +14,7 @@ import { sleep, type World } from "../base/world.ts";
 import { decodeNameClaim, encodeNameClaim, type NameClaim } from "../format/name-claim.ts";
 import { isNamePart, profileOfDatabaseName } from "../format/names.ts";
 import { databaseNameOfClaimKey, nameClaimKey, nameClaimPrefix, purgeKey, purgePrefix } from "../format/object-keys.ts";
+import { isUnreadable } from "../format/versions.ts";
 import type { ObjectStore, PutCondition } from "../store/object-store.ts";
 import { putImmutable, surePut } from "../store/settled-put.ts";
 import type { NameStanding } from "./access.ts";
@@ -173,7 +174,7 @@ export class Databases {
     const reading = this.#read(name)
       .then(({ claim }) => claim)
       .catch((error: unknown) => {
-        if (error instanceof StoreError && error.kind !== "corrupt") return known;
+        if (error instanceof StoreError && !isUnreadable(error)) return known;
         throw error;
       })
       .finally(() => this.#refreshes.delete(name));

@@ -19,6 +19,7 @@ import type { Log } from "../base/log.ts";
 import type { World } from "../base/world.ts";
 import { decodeCoupon, encodeCoupon, type ErasureCoupon } from "../format/erasure-coupon.ts";
 import { erasingPrefix, erasureCouponKey, erasureCouponPrefix, erasureMarkerKey, erasureMarkerPrefix, parseErasureKey } from "../format/object-keys.ts";
+import { isUnreadable } from "../format/versions.ts";
 import type { ListedObject, ObjectStore } from "../store/object-store.ts";
 import { surePut } from "../store/settled-put.ts";
 
@@ -156,7 +157,7 @@ export class ErasureCoupons {
     try {
       return (await this.get(uuid, id)) ?? "missing";
     } catch (error) {
-      if (!(error instanceof StoreError) || error.kind !== "corrupt") throw error;
+      if (!isUnreadable(error)) throw error;
       this.#options.log.error("the coupon of an erasure cannot be read: the erasure is not carried on", error, { key: erasureCouponKey(uuid, id) });
       return "rotten";
     }

@@ -10,6 +10,7 @@ import { bytesOf, utf8Of } from "../base/bytes.ts";
 import { limits } from "../base/limits.ts";
 import type { World } from "../base/world.ts";
 import { publicKeyKey, publicKeyPrefix } from "../format/object-keys.ts";
+import { formats } from "../format/versions.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { settledPut } from "../store/settled-put.ts";
 import type { PublicKey } from "./signing-key.ts";
@@ -30,7 +31,7 @@ export class KeySet {
   /** Puts the key in use among those that stay known. */
   async publish(): Promise<void> {
     const { kid, x } = this.#current;
-    await settledPut(this.#store, publicKeyKey(kid), bytesOf(JSON.stringify({ v: 1, kty: "OKP", crv: "Ed25519", x })), { kind: "absent" });
+    await settledPut(this.#store, publicKeyKey(kid), bytesOf(JSON.stringify({ v: formats.publicKey.writes[0], kty: "OKP", crv: "Ed25519", x })), { kind: "absent" });
   }
 
   /** The key in use and all others that are known. Object storage is asked at most once in a while, whoever asks. */

@@ -13,6 +13,7 @@ import { Recent } from "../base/recent.ts";
 import type { World } from "../base/world.ts";
 import { decodePolicy, encodePolicy, looserFields, readPolicy, type PolicyDocument, type PolicyLevel, type PolicyValues, type StoredPolicy } from "../format/policy.ts";
 import { namespaceOfPolicyKey, namespacePolicyKey, policyPrefix, profilePolicyKey } from "../format/object-keys.ts";
+import { isUnreadable } from "../format/versions.ts";
 import type { ObjectStore, PutCondition } from "../store/object-store.ts";
 import { surePut } from "../store/settled-put.ts";
 import { effectivePolicy, silentPolicy, type EffectivePolicy } from "./effective-policy.ts";
@@ -174,7 +175,7 @@ export class Policies {
     try {
       return (await this.#read(place)).values;
     } catch (error) {
-      if (error instanceof StoreError && error.kind === "corrupt") return undefined;
+      if (isUnreadable(error)) return undefined;
       throw error;
     }
   }
@@ -219,7 +220,7 @@ export class Policies {
     throw new StoreError("unavailable", "a policy changed too often to be replaced");
   }
 
-  /** What is to be replaced. An object that cannot be used is replaced as if it were none: that is how it is mended. */
+  /** What is to be replaced. An object that cannot be used is replaced as if it were none: that is how it is mended. One of a newer build stays. */
   #replaceable(bytes: Uint8Array, level: PolicyLevel): StoredPolicy | undefined {
     try {
       return decodePolicy(bytes, level);

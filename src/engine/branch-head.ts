@@ -11,6 +11,7 @@ import { limits } from "../base/limits.ts";
 import { ulidAfter, type World } from "../base/world.ts";
 import { decodeHead, encodeHead, hashOf, type Head, type Tenure, type TxidRange } from "../format/head.ts";
 import { headKey, poolId } from "../format/object-keys.ts";
+import { NewerFormat } from "../format/versions.ts";
 import type { ObjectStore, PutCondition } from "../store/object-store.ts";
 import { sameBytes, settledPut } from "../store/settled-put.ts";
 import { withLost } from "./lines.ts";
@@ -239,19 +240,20 @@ export class BranchHead {
 
   /** Another head stands in the store, or none: nothing is changed from here any more. */
   #endBy(bytes: Uint8Array | undefined): never {
-    // A body that was damaged on its way here is no proof that another writer's stands there.
+    // A body that was damaged on its way here is no proof that another writer's stands there; one of a newer build is.
     const standing = bytes && decodeInDoubt(bytes);
-    const isClaim = standing === undefined || (standing.node !== this.#options.nodeId && standing.epoch > this.#head.epoch);
+    const isClaim = standing === undefined || standing === "newer" || (standing.node !== this.#options.nodeId && standing.epoch > this.#head.epoch);
     this.#fenced = new Fenced(isClaim);
     throw this.#fenced;
   }
 }
 
-/** Throws unless the bytes are a head: then the outcome is as unknown as before. */
-function decodeInDoubt(bytes: Uint8Array): Head {
+/** Throws unless the bytes are a head, of whatever build: then the outcome is as unknown as before. */
+function decodeInDoubt(bytes: Uint8Array): Head | "newer" {
   try {
     return decodeHead(bytes);
   } catch (error) {
+    if (error instanceof NewerFormat) return "newer";
     throw new StoreError("unknown_outcome", "a head could not be read back", { cause: error });
   }
 }

@@ -32,6 +32,7 @@ import { errorCodes, StoreError } from "../base/errors.ts";
 import { isCount, isObject, matching, maybe, oneOf, shapeOf, textThat } from "./json-shape.ts";
 import { isBranchName, isDatabaseName, isNamePart } from "./names.ts";
 import { isUlid, ulidTimeMs } from "./object-keys.ts";
+import { formats, requireVersion } from "./versions.ts";
 
 export const auditActions = [
   "memory.ingest",
@@ -106,7 +107,6 @@ export interface AuditEvent {
   readonly prev: string;
 }
 
-const formatVersion = 1;
 const recordIdPattern = /^(?:mem|ers)_(.+)$/;
 const hashPattern = /^[0-9a-f]{64}$/;
 const tokenHashPattern = /^[0-9a-f]{16}$/;
@@ -135,7 +135,7 @@ export function isAuditResource(text: string): boolean {
 export function encodeAuditEvent(event: AuditEvent): string {
   const { actor, egress } = event;
   return JSON.stringify({
-    v: formatVersion,
+    v: formats.auditEvent.writes[0],
     id: event.id,
     ts: auditTimeMs(event),
     node: event.node,
@@ -185,10 +185,10 @@ export function decodeAuditObject(bytes: Uint8Array): readonly AuditEvent[] {
   return auditLinesOf(bytes).map(decodeAuditEvent);
 }
 
-/** Reads a line. Throws StoreError("corrupt") for anything but the one spelling of an event. */
+/** Reads a line. Throws StoreError("corrupt") for anything but the one spelling of an event, NewerFormat for an event of a newer build. */
 export function decodeAuditEvent(line: string): AuditEvent {
   const members = membersOf(line);
-  if (members["v"] !== formatVersion) throw new StoreError("corrupt", "an audit event has an unknown format version");
+  requireVersion(formats.auditEvent, members["v"]);
   const event = {
     id: members["id"],
     node: members["node"],

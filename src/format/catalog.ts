@@ -25,6 +25,7 @@ import type { ByteReader, ByteWriter } from "./binary.ts";
 import { mainBranch } from "./names.ts";
 import { readBranchId, writeBranchId } from "./object-keys.ts";
 import { decodeSealed, encodeSealed, type SealedFormat } from "./seal.ts";
+import { formats } from "./versions.ts";
 
 export interface CatalogBranch {
   readonly name: string;
@@ -58,7 +59,7 @@ export interface Catalog {
   readonly deletedAtMs: number | undefined;
 }
 
-const format: SealedFormat = { what: "a catalog", magic: "PLCA", version: 1, bytesMax: limits.catalogBytesMax };
+const format: SealedFormat = { versions: formats.catalog, magic: "PLCA", bytesMax: limits.catalogBytesMax };
 const nonceBytes = 16;
 
 /** The order of branches: below 0 when `left` comes first, 0 when both are one. */

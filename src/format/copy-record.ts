@@ -16,8 +16,9 @@
 import { bytesOf, utf8Of } from "../base/bytes.ts";
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import { isCount, isText, isTimeMs, matching, maybe, oneOf, shapeOf, textThat } from "./json-shape.ts";
+import { isCount, isObject, isText, isTimeMs, matching, maybe, oneOf, shapeOf, textThat } from "./json-shape.ts";
 import { isNodeId, isUlid, type CopyPlace } from "./object-keys.ts";
+import { formats, requireVersion } from "./versions.ts";
 
 export interface CopyRecord extends CopyPlace {
   /** The node's name, for people. */
@@ -29,10 +30,8 @@ export interface CopyRecord extends CopyPlace {
   readonly forgottenAtMs?: number | undefined;
 }
 
-const formatVersion = 1;
-
 const isRecord = shapeOf({
-  v: oneOf(formatVersion),
+  v: oneOf(...formats.copyRecord.reads),
   uuid: matching(/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/),
   node: textThat(isNodeId),
   copy: textThat(isUlid),
@@ -62,14 +61,15 @@ export function isStanding({ purged, forgottenAtMs }: CopyRecord): boolean {
 /** The object of a copy. */
 export function encodeCopyRecord({ uuid, node, copy, name, createdAtMs, purged, forgottenAtMs }: CopyRecord): Uint8Array {
   const said = { purged: purged && { at: purged.atMs, files_removed: purged.filesRemoved }, forgotten_at: forgottenAtMs };
-  const fields: RecordFields = { v: formatVersion, uuid, node, copy, name, created_at: createdAtMs, ...said };
+  const fields: RecordFields = { v: formats.copyRecord.writes[0], uuid, node, copy, name, created_at: createdAtMs, ...said };
   return bytesOf(JSON.stringify(fields));
 }
 
-/** Throws StoreError("corrupt") for anything but a copy of a version that we know: never "no copy". */
+/** Throws StoreError("corrupt") for anything but a copy, NewerFormat for one of a newer build: never "no copy". */
 export function decodeCopyRecord(bytes: Uint8Array): CopyRecord {
   const value = bytes.length <= limits.copyRecordBytesMax ? jsonOf(bytes) : undefined;
-  if (!isRecord(value)) throw new StoreError("corrupt", "the record of a node's copy has an unknown form or version");
+  if (isObject(value)) requireVersion(formats.copyRecord, value["v"]);
+  if (!isRecord(value)) throw new StoreError("corrupt", "the record of a node's copy has an unknown form");
   const { uuid, node, copy, name, created_at: createdAtMs, purged, forgotten_at: forgottenAtMs } = value as RecordFields;
   return { uuid, node, copy, name, createdAtMs, purged: purged && { atMs: purged.at, filesRemoved: purged.files_removed }, forgottenAtMs };
 }

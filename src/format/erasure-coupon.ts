@@ -32,6 +32,7 @@ import { isTargetFields, readReceipt, targetFields, type ErasureReceipt, type Ta
 import { isCount, isObject, isText, isTimeMs, listOf, matching, maybe, oneOf, shapeOf, textThat } from "./json-shape.ts";
 import { isBranchId, isErasureId, isMemoryId, isNodeId, isUlid } from "./object-keys.ts";
 import { hashOf } from "./seal.ts";
+import { formats, requireVersion } from "./versions.ts";
 
 /** What is to be erased: exactly one of the three. */
 export type ErasureTarget =
@@ -257,10 +258,10 @@ export function encodeCoupon(coupon: ErasureCoupon, nonce: Uint8Array): Uint8Arr
   return bytes;
 }
 
-/** Throws StoreError("corrupt") for anything but a coupon of a version that we know: never "no such erasure". */
+/** Throws StoreError("corrupt") for anything but a coupon, NewerFormat for one of a newer build: never "no such erasure". */
 export function decodeCoupon(bytes: Uint8Array): ErasureCoupon {
   const value = jsonOf(bytes);
-  if (isObject(value) && value["v"] !== plainVersion && value["v"] !== awaitingVersion) throw new StoreError("corrupt", "a coupon has a format version that this program does not read");
+  if (isObject(value)) requireVersion(formats.coupon, value["v"]);
   const coupon = isRecord(value) ? couponOf(value as unknown as CouponRecord) : undefined;
   if (!coupon || !fitsStatus(coupon) || (coupon.awaiting !== undefined) !== ((value as { v?: unknown }).v === awaitingVersion)) throw new StoreError("corrupt", "a coupon has a form that no coupon has");
   return coupon;

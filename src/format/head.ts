@@ -28,6 +28,7 @@ import type { ByteReader, ByteWriter } from "./binary.ts";
 import { isUlid, readBranchId, readPoolId, writeBranchId, writePoolId } from "./object-keys.ts";
 import { readRange, readRefs, sha256Bytes, writeRange, writeRefs, type SegmentRef, type TxidRange } from "./refs.ts";
 import { decodeSealed, encodeSealed, type SealedFormat } from "./seal.ts";
+import { formats } from "./versions.ts";
 
 export type { TxidRange } from "./refs.ts";
 export { hashOf } from "./seal.ts";
@@ -98,7 +99,7 @@ export interface Head {
   readonly settledUlid: string;
 }
 
-const format: SealedFormat = { what: "a head", magic: "PLHD", version: 1, bytesMax: limits.headBytesMax };
+const format: SealedFormat = { versions: formats.head, magic: "PLHD", bytesMax: limits.headBytesMax };
 const ulidBytesMax = 26;
 const nonceBytes = 16;
 const tenureIdBytes = 16;

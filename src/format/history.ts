@@ -18,6 +18,7 @@ import type { ByteReader, ByteWriter } from "./binary.ts";
 import { readBranchId, writeBranchId } from "./object-keys.ts";
 import { readRange, readRefs, writeRange, writeRefs, type Line, type NamedCheckpoint } from "./refs.ts";
 import { decodeSealed, encodeSealed, type SealedFormat } from "./seal.ts";
+import { formats } from "./versions.ts";
 
 export interface History {
   readonly uuid: string;
@@ -27,7 +28,7 @@ export interface History {
   readonly checkpoints: readonly NamedCheckpoint[];
 }
 
-const format: SealedFormat = { what: "a history", magic: "PLHI", version: 1, bytesMax: limits.historyBytesMax };
+const format: SealedFormat = { versions: formats.history, magic: "PLHI", bytesMax: limits.historyBytesMax };
 
 /** The history as bytes. Its writer has kept every bound. */
 export function encodeHistory(history: History): Uint8Array {

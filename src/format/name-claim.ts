@@ -15,6 +15,8 @@
  */
 import { bytesOf, utf8Of } from "../base/bytes.ts";
 import { StoreError } from "../base/errors.ts";
+import { isObject } from "./json-shape.ts";
+import { formats, requireVersion } from "./versions.ts";
 
 export interface NameClaim {
   readonly uuid: string;
@@ -24,26 +26,28 @@ export interface NameClaim {
   readonly freedAtMs?: number | undefined;
 }
 
-const formatVersion = 1;
-
 export function encodeNameClaim(claim: NameClaim): Uint8Array {
   return bytesOf(
-    JSON.stringify({ v: formatVersion, uuid: claim.uuid, created_at: claim.createdAtMs, deleted_at: claim.deletedAtMs, freed_at: claim.freedAtMs }),
+    JSON.stringify({ v: formats.nameClaim.writes[0], uuid: claim.uuid, created_at: claim.createdAtMs, deleted_at: claim.deletedAtMs, freed_at: claim.freedAtMs }),
   );
 }
 
-/** Throws StoreError("corrupt") for anything that is not a claim of a version we know: never "no such database". */
+/** Throws StoreError("corrupt") for anything that is not a claim, NewerFormat for one of a newer build: never "no such database". */
 export function decodeNameClaim(bytes: Uint8Array): NameClaim {
-  const text = utf8Of(bytes);
+  const value = jsonOf(bytes);
+  if (!isObject(value)) throw new StoreError("corrupt", "a database name claim is no JSON object");
+  const { v, uuid, created_at: createdAtMs, deleted_at: deletedAtMs, freed_at: freedAtMs } = value;
+  requireVersion(formats.nameClaim, v);
+  if (typeof uuid !== "string" || !Number.isSafeInteger(createdAtMs) || ![deletedAtMs, freedAtMs].every((time) => time === undefined || Number.isSafeInteger(time))) {
+    throw new StoreError("corrupt", "a database name claim has an unknown form");
+  }
+  return { uuid, createdAtMs: createdAtMs as number, deletedAtMs: deletedAtMs as number | undefined, freedAtMs: freedAtMs as number | undefined };
+}
+
+function jsonOf(bytes: Uint8Array): unknown {
   try {
-    const value = JSON.parse(text ?? "") as Record<string, unknown>;
-    const { v, uuid, created_at: createdAtMs, deleted_at: deletedAtMs, freed_at: freedAtMs } = value;
-    if (v === formatVersion && typeof uuid === "string" && Number.isSafeInteger(createdAtMs)
-      && [deletedAtMs, freedAtMs].every((time) => time === undefined || Number.isSafeInteger(time))) {
-      return { uuid, createdAtMs: createdAtMs as number, deletedAtMs: deletedAtMs as number | undefined, freedAtMs: freedAtMs as number | undefined };
-    }
+    return JSON.parse(utf8Of(bytes) ?? "");
   } catch (error) {
     throw new StoreError("corrupt", "a database name claim is not JSON", { cause: error });
   }
-  throw new StoreError("corrupt", "a database name claim has an unknown form or version");
 }

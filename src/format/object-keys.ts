@@ -19,6 +19,7 @@
  * | `copies/<uuid>/<node>/<copy>` | a node's local copy of a database              | format/copy-record    |
  * | `orders/<node>/<uuid>/<copy>` | the order to purge a copy                      | control/copy-records  |
  * | `forgotten/<node>`       | a node that never comes back                        | control/copy-records  |
+ * | `format.json`            | the version of all of this                          | store/store-format    |
  * | `due/<hour>/<uuid>/<branch>` | a branch with something that has expired by then | control/due-index    |
  *
  * Always true: the objects of `seg/` and `hist/` never change; their id says who wrote them, and no id is given twice.
@@ -27,6 +28,9 @@ import { assert } from "../base/assert.ts";
 import { limits } from "../base/limits.ts";
 import type { ByteReader, ByteWriter } from "./binary.ts";
 import { isNamePart, mainBranch } from "./names.ts";
+
+/** What the whole store says of its layout. */
+export const storeFormatKey = "format.json";
 
 /** The folder of name claims, one small object per database name. */
 export const nameClaimPrefix = "names/";

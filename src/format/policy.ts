@@ -21,6 +21,7 @@
 import { bytesOf, utf8Length, utf8Of } from "../base/bytes.ts";
 import { invalid, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
+import { formats, requireVersion } from "./versions.ts";
 
 /** Where the text of an AI call may go, the loosest first. */
 export const egressOrder = ["allow", "self_hosted_only", "deny"] as const;
@@ -183,11 +184,10 @@ export interface StoredPolicy {
   readonly document: PolicyDocument | undefined;
 }
 
-const formatVersion = 1;
 const noncePattern = /^[0-9a-f]{32}$/;
 
 export function encodePolicy({ revision, updatedAtMs, nonce, document }: StoredPolicy): Uint8Array {
-  return bytesOf(JSON.stringify({ v: formatVersion, revision, updated_at: updatedAtMs, nonce: Buffer.from(nonce).toString("hex"), policy: document ?? null }));
+  return bytesOf(JSON.stringify({ v: formats.policy.writes[0], revision, updated_at: updatedAtMs, nonce: Buffer.from(nonce).toString("hex"), policy: document ?? null }));
 }
 
 /** The object as JSON, or undefined when it is none. The parser's own message would quote it. */
@@ -199,13 +199,14 @@ function jsonOf(bytes: Uint8Array): unknown {
   }
 }
 
-/** Throws StoreError("corrupt") for anything but a policy of a version and with values that we know: never "no policy". */
+/** Throws StoreError("corrupt") for anything but a policy with values that we know, NewerFormat for one of a newer build: never "no policy". */
 export function decodePolicy(bytes: Uint8Array, level: PolicyLevel): StoredPolicy & { readonly values: PolicyValues } {
   const object = jsonOf(bytes);
   const { v, revision, updated_at: updatedAtMs, nonce, policy } = isObject(object) ? object : {};
-  const isWhole = v === formatVersion && Number.isSafeInteger(revision) && Number.isSafeInteger(updatedAtMs)
+  if (isObject(object)) requireVersion(formats.policy, v);
+  const isWhole = Number.isSafeInteger(revision) && Number.isSafeInteger(updatedAtMs)
     && typeof nonce === "string" && noncePattern.test(nonce) && (policy === null || isObject(policy));
-  if (!isWhole) throw new StoreError("corrupt", "a policy object is not JSON, or has an unknown form or version");
+  if (!isWhole) throw new StoreError("corrupt", "a policy object is not JSON, or has an unknown form");
   const document = policy ?? undefined;
   try {
     const values = readPolicy(document ?? {}, level);

@@ -9,8 +9,8 @@
  * | 9      | n     | body                                                          |
  * | 9 + n  | 16    | first half of the SHA-256 of everything before                |
  *
- * Always true: magic and version are looked at first, so an older reader names a newer version instead of misreading
- * it. The checksum is against rot and cut uploads, not against forgery: what must not be forged is named by its whole
+ * Always true: the shell is the same for every version of every format, so an older reader tells a newer version from
+ * rot, and names it instead of misreading it (format/versions). The checksum is against rot and cut uploads, not against forgery: what must not be forged is named by its whole
  * SHA-256 elsewhere.
  */
 import { hash } from "node:crypto";
@@ -18,15 +18,13 @@ import { assert } from "../base/assert.ts";
 import { bytesOf } from "../base/bytes.ts";
 import { StoreError } from "../base/errors.ts";
 import { ByteReader, ByteWriter } from "./binary.ts";
+import { requireVersion, type FormatVersions } from "./versions.ts";
 
 /** What tells one format from the others. */
 export interface SealedFormat {
-  /** With its article, for messages: `a head`. */
-  readonly what: string;
+  readonly versions: FormatVersions;
   /** Four ASCII characters. */
   readonly magic: string;
-  /** The version written, and the newest that is understood. */
-  readonly version: number;
   /** Length of seal and body together. */
   readonly bytesMax: number;
 }
@@ -40,7 +38,7 @@ export function hashOf(bytes: Uint8Array): Uint8Array {
   return new Uint8Array(hash("sha256", bytes, "buffer"));
 }
 
-/** A sealed body, filled by `write`. */
+/** A sealed body, filled by `write`, of the newest version that this build writes. */
 export function encodeSealed(format: SealedFormat, write: (writer: ByteWriter) => void): Uint8Array {
   const magic = bytesOf(format.magic);
   const bodyWriter = new ByteWriter();
@@ -48,10 +46,10 @@ export function encodeSealed(format: SealedFormat, write: (writer: ByteWriter) =
   const body = bodyWriter.finish();
   const head = new ByteWriter();
   head.fixed(magic, magicBytes);
-  head.u8(format.version);
+  head.u8(Math.max(...format.versions.writes));
   head.u32(body.length);
   const sealed = new Uint8Array(prefixBytes + body.length + checksumBytes);
-  assert(sealed.length <= format.bytesMax, `${format.what} has at most ${format.bytesMax} bytes`);
+  assert(sealed.length <= format.bytesMax, `${format.versions.what} has at most ${format.bytesMax} bytes`);
   sealed.set(head.finish());
   sealed.set(body, prefixBytes);
   const checked = prefixBytes + body.length;
@@ -59,36 +57,35 @@ export function encodeSealed(format: SealedFormat, write: (writer: ByteWriter) =
   return sealed;
 }
 
-/** Reads a sealed body that begins at `at`; gives what it holds and where the seal ends. Throws StoreError("corrupt"). */
+/** Reads a sealed body that begins at `at`; gives what it holds and where the seal ends. `read` is told its version. Throws StoreError("corrupt") and NewerFormat. */
 export function decodeSealedAt<Content>(
   format: SealedFormat,
   bytes: Uint8Array,
   at: number,
-  read: (reader: ByteReader) => Content,
+  read: (reader: ByteReader, version: number) => Content,
 ): { readonly content: Content; readonly end: number } {
   assert(at <= bytes.length, "a seal begins within its bytes");
   const start = bytes.subarray(at);
-  const prefix = new ByteReader(start, format.what);
+  const prefix = new ByteReader(start, format.versions.what);
   prefix.require(Buffer.compare(prefix.fixed(magicBytes), bytesOf(format.magic)) === 0, "it is something else");
   const version = prefix.u8();
-  if (version !== format.version) {
-    throw new StoreError("corrupt", `${format.what} has format version ${version}; this program reads version ${format.version}`);
-  }
   const checked = prefixBytes + prefix.u32();
-  prefix.require(checked + checksumBytes <= format.bytesMax, `it has more than ${format.bytesMax} bytes`);
   prefix.require(checked + checksumBytes <= start.length, "it ends too early");
   const checksum = start.subarray(checked, checked + checksumBytes);
   const sound = Buffer.compare(hashOf(start.subarray(0, checked)).subarray(0, checksumBytes), checksum) === 0;
   prefix.require(sound, "its checksum is wrong");
-  const reader = new ByteReader(start.subarray(prefixBytes, checked), format.what);
-  const content = read(reader);
+  // Only now: a version that rot has made is no newer build's.
+  requireVersion(format.versions, version);
+  prefix.require(checked + checksumBytes <= format.bytesMax, `it has more than ${format.bytesMax} bytes`);
+  const reader = new ByteReader(start.subarray(prefixBytes, checked), format.versions.what);
+  const content = read(reader, version);
   reader.end();
   return { content, end: at + checked + checksumBytes };
 }
 
-/** Reads bytes that are one sealed body and nothing else. Throws StoreError("corrupt"). */
-export function decodeSealed<Content>(format: SealedFormat, bytes: Uint8Array, read: (reader: ByteReader) => Content): Content {
+/** Reads bytes that are one sealed body and nothing else. Throws StoreError("corrupt") and NewerFormat. */
+export function decodeSealed<Content>(format: SealedFormat, bytes: Uint8Array, read: (reader: ByteReader, version: number) => Content): Content {
   const { content, end } = decodeSealedAt(format, bytes, 0, read);
-  if (end !== bytes.length) throw new StoreError("corrupt", `${format.what} cannot be read: it goes on after its end`);
+  if (end !== bytes.length) throw new StoreError("corrupt", `${format.versions.what} cannot be read: it goes on after its end`);
   return content;
 }

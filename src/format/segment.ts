@@ -36,6 +36,7 @@ import { lockPage, pageBytes } from "./pages.ts";
 import type { Press } from "./press.ts";
 import { readKind, writeKind, type SegmentKind } from "./refs.ts";
 import { decodeSealedAt, encodeSealed, type SealedFormat } from "./seal.ts";
+import { formats } from "./versions.ts";
 
 /** A page as a commit left it. */
 export interface PageImage {
@@ -100,7 +101,7 @@ export interface SegmentIndex {
 /** Images in a frame: 1 MiB before compression, so that one frame never costs much memory. */
 export const framePages = 256;
 
-const format: SealedFormat = { what: "a segment", magic: "PLSG", version: 1, bytesMax: limits.segmentIndexBytesMax };
+const format: SealedFormat = { versions: formats.segment, magic: "PLSG", bytesMax: limits.segmentIndexBytesMax };
 
 /** The whole segment as bytes. Holds the compressed bytes twice and one frame at a time before compression. */
 export async function encodeSegment(segment: Segment, press: Press): Promise<Uint8Array> {

@@ -6,6 +6,7 @@
  */
 import { assert } from "../base/assert.ts";
 import { StoreError } from "../base/errors.ts";
+import { formats, requireVersion } from "../format/versions.ts";
 import type { Connection } from "../sqlite/connection.ts";
 import { onlyRowOf, type StoredValue } from "../sqlite/record.ts";
 import { docsSchema } from "./docs.ts";
@@ -13,8 +14,8 @@ import { kvSchema } from "./kv.ts";
 import { memorySchema } from "./memory-schema.ts";
 import { vectorsSchema } from "./vectors.ts";
 
-/** Raised when a table changes; a newer file than the program knows is refused, never guessed at. */
-export const schemaFormat = 1;
+/** Of new files. Raised when a table changes; a newer file than the program knows is refused, never guessed at. */
+export const schemaFormat = Math.max(...formats.database.writes);
 
 const tenureBytes = 16;
 
@@ -49,17 +50,14 @@ function isCount(value: unknown): value is number {
 
 /** The row as a state, however it was read. */
 function stateOf(format: StoredValue, txid: StoredValue, committedAtMs: StoredValue, tenure: StoredValue): DatabaseState {
-  if (format !== schemaFormat) {
-    // Not a fault of the file: a newer build reads it.
-    throw new StoreError(typeof format === "number" && format > schemaFormat ? "misconfigured" : "corrupt", `the database file has format ${typeof format === "number" ? format : "unknown"}; this build reads ${schemaFormat}`);
-  }
+  requireVersion(formats.database, format);
   if (!isCount(txid) || !isCount(committedAtMs)) throw new StoreError("corrupt", "the state row has no transaction id or no time");
   if (tenure === null) return { txid, committedAtMs, tenure: undefined };
   if (!(tenure instanceof Uint8Array) || tenure.length !== tenureBytes) throw new StoreError("corrupt", "the state row has no sound tenure");
   return { txid, committedAtMs, tenure: new Uint8Array(tenure) };
 }
 
-/** Where the database stands. Throws StoreError: "corrupt" when the file is not one of ours, "misconfigured" when it is too new. */
+/** Where the database stands. Throws StoreError("corrupt") when the file is not one of ours, NewerFormat when it is too new. */
 export function readState(connection: Connection): DatabaseState {
   const row = connection.get<{ format: number; txid: number; committed_at: number; tenure: Uint8Array | null }>(
     "SELECT format, txid, committed_at, tenure FROM __service_state WHERE id = 1",

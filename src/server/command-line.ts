@@ -4,14 +4,14 @@
  * Exit codes: 0 stopped in order; 1 the node failed to start or to stop; 2 a wrong command line or configuration;
  * 128 + n when a second signal n ends the drain. What a person reads goes to standard output, logs go to standard error.
  */
-import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { Command, CommanderError, Option } from "commander";
 import { jsonLog, type Log } from "../base/log.ts";
-import { packageRoot } from "../base/package-root.ts";
+import { formatsMarkdown } from "../format/versions.ts";
 import { adminCommands } from "./admin-commands.ts";
 import { flagOf, readConfig, settings, settingsMarkdown, type Config, type Environment } from "./config.ts";
 import { startNode } from "./compose.ts";
+import { packageVersion } from "./package-version.ts";
 import { restore, restoreCommand, type RestoreFlags } from "./restore-command.ts";
 import { forgetNodeCommand } from "./forget-node-command.ts";
 import { scanCommand } from "./scan-command.ts";
@@ -52,6 +52,12 @@ export async function runCommandLine(around: Surroundings): Promise<number> {
     .description("print the table of variables in Markdown")
     .action(() => {
       around.stdout.write(settingsMarkdown());
+    });
+  program
+    .command("formats")
+    .description("print which versions of the formats at rest this build writes and reads, in Markdown")
+    .action(() => {
+      around.stdout.write(formatsMarkdown());
     });
   try {
     await program.parseAsync(around.argv);
@@ -163,9 +169,4 @@ function firstSignal(around: Surroundings): { readonly received: Promise<StopSig
 function refuse(around: Surroundings, reasons: readonly string[]): number {
   around.stderr.write(`palimpsest: not started\n${reasons.map((reason) => `  ${reason}\n`).join("")}`);
   return usageExit;
-}
-
-function packageVersion(): string {
-  const manifest: unknown = JSON.parse(readFileSync(new URL("package.json", packageRoot), "utf8"));
-  return (manifest as { readonly version: string }).version;
 }

@@ -23,6 +23,7 @@ import { threadedPress } from "../format/press.ts";
 import { realDisk } from "../base/disk.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { openStore, type StoreLocation } from "../store/open-store.ts";
+import { requireStoreFormat } from "../store/store-format.ts";
 import type { Environment } from "./config.ts";
 import { storeLocationOf } from "./store-location.ts";
 
@@ -97,6 +98,7 @@ function notFound(what: string): ServiceError {
 }
 
 async function restoreFrom(store: ObjectStore, around: RestoreSurroundings, flags: RestoreFlags): Promise<string> {
+  await requireStoreFormat(store);
   const uuid = flags.uuid ?? (await uuidOf(store, flags.database!));
   const head = await headOf(store, uuid, flags.branch);
   const plan = await planTo(store, head, flags.at);

@@ -21,6 +21,7 @@ import type { CopiesFound, ErasedCoupon, Expunged } from "../engine/protocol.ts"
 import type { ErasureCoupon, ErasureEvidence } from "../format/erasure-coupon.ts";
 import { receiptPayload } from "../format/erasure-receipt.ts";
 import { mainBranch, profileOfDatabaseName } from "../format/names.ts";
+import { isUnreadable } from "../format/versions.ts";
 
 export interface EraserParts {
   readonly world: World;
@@ -238,7 +239,7 @@ export class Eraser {
       if (!coupon || coupon.status === "completed") this.letGo(held);
       else this.hold(coupon);
     } catch (error) {
-      if (!(error instanceof StoreError) || error.kind !== "corrupt") throw error;
+      if (!isUnreadable(error)) throw error;
       this.#parts.log.error("the coupon of an erasure cannot be read: the erasure is not carried on", error, { uuid: held.uuid, erasure: held.id });
       this.letGo(held);
     }

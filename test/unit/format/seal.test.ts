@@ -2,9 +2,11 @@ import { createHash } from "node:crypto";
 import { expect, test } from "vitest";
 import { AssertionFault } from "../../../src/base/assert.ts";
 import { decodeSealed, decodeSealedAt, encodeSealed, hashOf, type SealedFormat } from "../../../src/format/seal.ts";
+import { NewerFormat } from "../../../src/format/versions.ts";
 import { expectDamageRefused } from "../../support/format-samples.ts";
 
-const format: SealedFormat = { what: "a thing", magic: "TEST", version: 3, bytesMax: 64 };
+const versions = { what: "a thing", where: "", told: "", writes: [3], reads: [2, 3] };
+const format: SealedFormat = { versions, magic: "TEST", bytesMax: 64 };
 const sealed = encodeSealed(format, (writer) => writer.varint(300));
 
 test("a seal is magic, version, length, body and half a SHA-256", () => {
@@ -23,9 +25,17 @@ test("damage anywhere is refused as corrupt", async () => {
   await expectDamageRefused(sealed, (bytes) => decodeSealed(format, bytes, (reader) => reader.varint()));
 });
 
-test("a newer version is refused by a message that names both", () => {
-  const decode = () => decodeSealed({ ...format, version: 2 }, sealed, (reader) => reader.varint());
-  expect(decode).toThrow(expect.objectContaining({ kind: "corrupt", message: "a thing has format version 3; this program reads version 2" }));
+test("every version that is read is told to whoever reads the body", () => {
+  const older = encodeSealed({ ...format, versions: { ...versions, writes: [2] } }, (writer) => writer.varint(7));
+  const decode = (bytes: Uint8Array) => decodeSealed(format, bytes, (reader, version) => [version, reader.varint()]);
+  expect([decode(sealed), decode(older)]).toEqual([[3, 300], [2, 7]]);
+});
+
+test("a newer version is left for a newer build, by a message that names both; one that no build has written is corrupt", () => {
+  const decode = (reads: readonly number[]) => () => decodeSealed({ ...format, versions: { ...versions, reads } }, sealed, (reader) => reader.varint());
+  expect(decode([1, 2])).toThrow(NewerFormat);
+  expect(decode([1, 2])).toThrow(expect.objectContaining({ kind: "misconfigured", message: "a thing has format version 3, written by a newer build; this build reads versions 1 and 2: upgrade it" }));
+  expect(decode([4])).toThrow(expect.objectContaining({ kind: "corrupt" }));
 });
 
 test("another format, a body that goes on, and a length beyond the bound are refused", () => {

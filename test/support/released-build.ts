@@ -1,0 +1,33 @@
+/**
+ * The sources of a released build, taken out of this repository's own history: for tests in which two builds work on one
+ * store. They run with the packages that are installed here.
+ */
+import { execFileSync } from "node:child_process";
+import { cpSync, existsSync, mkdirSync, symlinkSync } from "node:fs";
+import { join } from "node:path";
+
+const root = join(import.meta.dirname, "../..");
+
+/** The commit that the golden store was written by: version 0.1.0 before `format.json`. */
+export const releasedCommit = "5f3e9ad526910c7f6416f0a735da7e345e2abea8";
+
+/** Whether the history that is here reaches back to it; an archive of the sources has none. */
+export function hasReleasedBuild(): boolean {
+  try {
+    execFileSync("git", ["cat-file", "-e", `${releasedCommit}^{commit}`], { cwd: root, stdio: "ignore" });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Puts the released sources into the folder; gives the entry of a node. */
+export function releasedEntry(folder: string): string {
+  mkdirSync(folder, { recursive: true });
+  const archive = execFileSync("git", ["archive", releasedCommit, "src", "gen", "proto", "native", "package.json"], { cwd: root, maxBuffer: 2 ** 28 });
+  execFileSync("tar", ["-x", "-C", folder], { input: archive });
+  symlinkSync(join(root, "node_modules"), join(folder, "node_modules"));
+  const compiled = join(root, "native/build");
+  if (existsSync(compiled)) cpSync(compiled, join(folder, "native/build"), { recursive: true });
+  return join(folder, "src/server/main.ts");
+}
