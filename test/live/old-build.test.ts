@@ -20,7 +20,7 @@ async function ask(node: NodeProcess, method: string, path: string, body?: unkno
   return json ?? plain;
 }
 
-/** What either build does in its turn: writes of every durability, a checkpoint, a fork, a rewind there, and back. */
+/** What either build does in its turn: writes of every durability, a checkpoint, a fork, a memory. */
 async function takeTurn(node: NodeProcess, turn: number): Promise<void> {
   const plain = "/v1/db/plain";
   await ask(node, "PUT", `${plain}/kv/turns/durable${turn}`, String(turn), { ...text, ...durable });

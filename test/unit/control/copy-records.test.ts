@@ -1,6 +1,6 @@
 /** Which nodes have copies of a database, what they say of them, and who is told to purge one. */
 import { describe, expect, test } from "vitest";
-import { StoreError } from "../../../src/base/errors.ts";
+import { StoreError, type StoreErrorKind } from "../../../src/base/errors.ts";
 import { limits } from "../../../src/base/limits.ts";
 import { CopyRecords } from "../../../src/control/copy-records.ts";
 import type { CopyPlace } from "../../../src/format/object-keys.ts";
@@ -109,13 +109,13 @@ describe("copies", () => {
     await expect(others.list(other)).rejects.toMatchObject({ kind: "corrupt" });
   });
 
-  test.each<[string, (bytes: Uint8Array) => Uint8Array]>([
-    ["of a later version", (bytes) => Buffer.from(Buffer.from(bytes).toString().replace('"v":1', '"v":2'))],
-    ["that is longer than one can be", (bytes) => Buffer.concat([bytes, Buffer.alloc(limits.copyRecordBytesMax, " ")])],
-  ])("a record %s is a fault too", async (_what, change) => {
+  test.each<[string, StoreErrorKind, (bytes: Uint8Array) => Uint8Array]>([
+    ["of a later version", "misconfigured", (bytes) => Buffer.from(Buffer.from(bytes).toString().replace('"v":1', '"v":2'))],
+    ["that is longer than one can be", "corrupt", (bytes) => Buffer.concat([bytes, Buffer.alloc(limits.copyRecordBytesMax, " ")])],
+  ])("a record %s is a fault too", async (_what, kind, change) => {
     const { store, records } = kept();
     const copy = await records.register(uuid, a);
     store.spoil(copyKey({ uuid, node: a.node, copy }), change);
-    await expect(records.list(uuid)).rejects.toMatchObject({ kind: "corrupt" });
+    await expect(records.list(uuid)).rejects.toMatchObject({ kind });
   });
 });
