@@ -125,7 +125,7 @@ describe.skipIf(!hasS3Server)(`F91: versions on a real S3 server${s3ServerNeed}`
     expect(await kept(bucket)).toEqual(["objects/k clean *"]);
   });
 
-  test("uploads that were never finished go, below the prefix alone", async () => {
+  test("F43: uploads that were never finished go, below the prefix alone", async () => {
     const { bucket, store } = await open("Enabled");
     for (const Key of ["objects/db/u/seg/1", "objects/db/v/seg/1"]) {
       const { UploadId } = await client.send(new CreateMultipartUploadCommand({ Bucket: bucket, Key }));
