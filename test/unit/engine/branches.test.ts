@@ -3,9 +3,14 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { limits } from "../../../src/base/limits.ts";
+import { CopyRecords } from "../../../src/control/copy-records.ts";
+import { Catalogs } from "../../../src/engine/catalogs.ts";
+import { Collector } from "../../../src/engine/collector.ts";
 import { branchPath } from "../../../src/engine/files.ts";
 import { encodeCatalog } from "../../../src/format/catalog.ts";
-import { catalogKey, headKey } from "../../../src/format/object-keys.ts";
+import { encodeHead, hashOf } from "../../../src/format/head.ts";
+import { encodeHistory } from "../../../src/format/history.ts";
+import { catalogKey, headKey, historyKey, poolId } from "../../../src/format/object-keys.ts";
 import { TimedEngine, VirtualTime } from "../../support/timed-engine.ts";
 
 function setup(options = {}): { time: VirtualTime; node: TimedEngine } {
@@ -16,6 +21,19 @@ function setup(options = {}): { time: VirtualTime; node: TimedEngine } {
 
 const idOf = (time: VirtualTime, node: TimedEngine, name: string): string => time.catalog(node.uuid).branches.find((branch) => branch.name === name)!.id;
 const codeOf = (promise: Promise<unknown>): Promise<string> => promise.then(() => "done", (error: { code?: string }) => error.code ?? String(error));
+
+/** Gives the branch named states, as so many checkpoints leave them: an object of history, which the head names. */
+async function giveCheckpoints(time: VirtualTime, node: TimedEngine, name: string, count: number): Promise<void> {
+  const branchId = idOf(time, node, name);
+  const head = time.head(node.uuid, branchId);
+  const id = poolId(branchId, head.epoch, node.world.ulid());
+  const checkpoints = Array.from({ length: count }, (_, n) => ({ name: `c${n}`, txid: head.txid, createdAtMs: n }));
+  const bytes = encodeHistory({ uuid: node.uuid, branchId, lines: [], checkpoints });
+  const { version } = time.store.read(headKey(node.uuid, branchId))!;
+  await time.store.calm.put(historyKey(node.uuid, id), bytes, { kind: "absent" });
+  const next = { ...head, seq: head.seq + 1, history: { id, bytes: bytes.length, sha256: hashOf(bytes) } };
+  await time.store.calm.put(headKey(node.uuid, branchId), encodeHead(next), { kind: "version", version });
+}
 
 describe("a fork", () => {
   test("branching-02: sees what its parent had, and neither sees what the other writes then", async () => {
@@ -328,6 +346,39 @@ describe("cost", () => {
     expect(time.store.read(catalogKey(node.uuid))!.bytes.length).toBeLessThan(200 * 256);
     for (const key of time.store.keys(`db/${node.uuid}/head/`)) expect(time.store.read(key)!.bytes.length).toBeLessThan(16 * 1024);
     expect(time.store.violations).toEqual([]);
+  });
+
+  test("F74: of 1,000 branches with 100 checkpoints each: every object within its bound, a collection looks at each branch once", { timeout: 120_000 }, async () => {
+    const time = new VirtualTime();
+    const node = new TimedEngine(time, { idleCloseMs: 1e12, hotHandlesMax: 4 });
+    await node.put("k");
+    const name = (n: number): string => `f${String(n).padStart(3, "0")}`;
+    const collect = async (): Promise<number> => {
+      const before = time.store.count("get") + time.store.count("list") + time.store.count("put");
+      const records = new CopyRecords(time.store, node.world);
+      await time.of(new Collector({ store: time.store, world: node.world, catalogs: new Catalogs(time.store, node.world), records, graceMs: 60_000, notice: () => {} }).collect(node.uuid));
+      return time.store.count("get") + time.store.count("list") + time.store.count("put") - before;
+    };
+    const costs: number[] = [];
+    const rounds: number[] = [];
+    for (let n = 1; n < limits.branchesMax; n++) {
+      const before = time.store.count("get") + time.store.count("put");
+      await node.branch({ act: "fork", name: name(n) });
+      costs.push(time.store.count("get") + time.store.count("put") - before);
+      await giveCheckpoints(time, node, name(n), 100);
+      if (n === 499 || n === 999) rounds.push(await collect());
+    }
+    expect(Math.max(...costs.slice(-100)), "a fork costs what it cost at first").toBeLessThanOrEqual(Math.max(...costs.slice(0, 100)));
+    // The catalog, a listing of its pages, and a head and a history for each branch.
+    expect(rounds[1]! / rounds[0]!).toBeLessThan(2.1);
+    expect(rounds[1]).toBeLessThan(2 * limits.branchesMax + 20);
+    expect(time.store.read(catalogKey(node.uuid))!.bytes.length).toBeLessThan(limits.catalogBytesMax / 4);
+    for (const key of time.store.keys(`db/${node.uuid}/head/`)) expect(time.store.read(key)!.bytes.length).toBeLessThan(16 * 1024);
+    expect((await node.branch({ act: "list" })).branches).toHaveLength(limits.branchesMax);
+    await expect(node.branch({ act: "fork", name: "one-more" })).rejects.toMatchObject({ code: "invalid_request" });
+    await node.branch({ act: "rewind", to: "c42" }, name(700));
+    await node.put("after", name(700));
+    expect(await node.keys(name(700))).toEqual(["after", "k"]);
   });
 
   test("F74: of a fork does not depend on how large or how old the database is", async () => {
