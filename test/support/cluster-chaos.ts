@@ -1,6 +1,6 @@
 /**
  * Trouble of every kind for a cluster under load, by a seed: processes are killed, stopped and paused, disks are lost,
- * etcd and object storage fall silent, links break in each way. In the end everything heals, what is there is read from
+ * etcd and object storage fall silent or are killed, links break in each way. In the end everything heals, what is there is read from
  * every node and from one with an empty disk, and the checker judges.
  */
 import { Cluster, type ClusterNode, eventually, leaseTtlMs, linkNames, pause } from "./cluster.ts";
@@ -93,8 +93,10 @@ class Nemesis {
 
   async #troubleSurroundings(): Promise<void> {
     const draw = this.#random();
-    if (draw < 0.2) return this.#freeze("etcd is silent", false, this.#cluster.etcd, 14_000);
-    if (draw < 0.35) return this.#freeze("object storage is silent", true, this.#cluster.store, 6_000);
+    if (draw < 0.12) return this.#freeze("etcd is silent", false, this.#cluster.etcd, 14_000);
+    if (draw < 0.24) return this.#restart("etcd is killed", false, this.#cluster.etcd, 14_000);
+    if (draw < 0.34) return this.#freeze("object storage is silent", true, this.#cluster.store, 6_000);
+    if (draw < 0.44) return this.#restart("object storage is killed", true, this.#cluster.store, 6_000);
     const name = this.#one(linkNames);
     const link = this.#one(this.#cluster.nodes).links[name];
     const how = this.#one(["cut", "silent", "silent requests", "silent answers", "slow"] as const);
@@ -106,6 +108,15 @@ class Nemesis {
       else link.silence(how === "silent requests" ? "requests" : "answers");
       await pause(this.#aroundLease());
       link.restore();
+    });
+  }
+
+  /** Kills the server as a power cut would, and starts it again on what it had stored. */
+  #restart(what: string, overtakes: boolean, server: { stop(): Promise<void>; start(): Promise<void> }, msMax: number): Promise<void> {
+    return this.#suffer(what, overtakes, async () => {
+      await server.stop();
+      await pause(this.#between(0, msMax));
+      await server.start();
     });
   }
 
