@@ -7,6 +7,7 @@ import { coordinationLimits } from "./coordination-limits.ts";
 import { governanceLimits } from "./governance-limits.ts";
 import { modelLimits } from "./model-limits.ts";
 import { operationsLimits } from "./operations-limits.ts";
+import { upkeepLimits } from "./upkeep-limits.ts";
 
 const KiB = 1024;
 const MiB = 1024 * KiB;
@@ -347,7 +348,7 @@ export const limits = {
   packBytesMax: 64 * MiB,
   /** Deltas below this never ask for a new base image, however small the database. */
   rebaseBytesMin: 4 * MiB,
-  /** Page images in one object of a base image: 64 MiB before compression. */
+  /** Page images in one object of a base image: 64 MiB before compression. More where there would be more than `imageRefsMax` objects. */
   imageObjectPages: 16_384,
   /** A new base image of up to this size is checked by SQLite too, on the engine's thread: about 20 ms. */
   checkedImageBytesMax: 8 * MiB,
@@ -383,14 +384,13 @@ export const limits = {
   lostRememberedMax: 10_000,
   /** Garbage is looked for this long after there may be some: several packs of a busy branch share one look. */
   collectAfterMs: 60_000,
-  /** Objects found rotten that a thread remembers, so as not to try them again and again. */
-  rottenRememberedMax: 10_000,
-  /** Jobs of one thread that pack objects or make base images. */
-  upkeepAtOnceMax: 1,
   /** Another node that follows a database says so again within this. */
   followMs: 30_000,
   /** How long a node that stops, or hands a database over, tries to ship what is left; the rest stays in the log. */
   lastShipMs: 8_000,
+
+  // Work that keeps history short (engine/upkeep, engine/line-length)
+  ...upkeepLimits,
 
   // Audit and erasures at rest
   ...governanceLimits,

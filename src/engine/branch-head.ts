@@ -143,7 +143,8 @@ export class BranchHead {
 
   /**
    * Changes the head by what `change` gives for the newest one; undefined changes nothing. After a failure it may be
-   * called again: an earlier try may have landed meanwhile, so `change` looks at the head it is given. Throws Fenced.
+   * called again: an earlier try may have landed meanwhile, so `change` looks at the head it is given. Throws Fenced, and
+   * StoreError("unavailable") for a line that is too long for a head.
    */
   async update(change: (head: Head) => HeadChange | undefined): Promise<Head> {
     await this.#exclusively(async () => {
@@ -197,6 +198,8 @@ export class BranchHead {
 
   async #move(change: HeadChange): Promise<void> {
     const { world, nodeId } = this.#options;
+    // Before anything is put: the head stays as it is, and takes the change when its line is shorter.
+    if ((change.refs?.length ?? 0) > limits.lineRefsMax) throw new StoreError("unavailable", "the branch's line has no room before it is packed");
     const head: Head = {
       ...this.#head,
       ...change,

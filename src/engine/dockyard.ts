@@ -47,8 +47,8 @@ export interface DockyardParts {
   readonly fenced: (uuid: string) => void;
   /** How long a standard write of the database may wait until it is shipped. */
   readonly shipIntervalMs: (uuid: string) => number;
-  /** Groups of the branch were published. */
-  readonly published: (head: BranchHead) => void;
+  /** The branch was claimed, or groups of it were published: its line may want work. */
+  readonly moved: (head: BranchHead) => void;
   /** There may be something to collect: the branch was claimed, and whoever wrote it before may have left objects behind. */
   readonly mayCollect: (uuid: string) => void;
 }
@@ -200,6 +200,7 @@ export class Dockyard {
     this.#answered.delete(key);
     this.#held.set(key, head);
     this.#parts.mayCollect(uuid);
+    this.#parts.moved(head);
     return tenure;
   }
 
@@ -238,7 +239,7 @@ export class Dockyard {
       events: {
         published: () => {
           database().shippingMoved();
-          this.#parts.published(opened.head);
+          this.#parts.moved(opened.head);
         },
         stalled: () => database().shippingMoved(),
         failed: (error) => database().giveUp(error),

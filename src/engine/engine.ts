@@ -22,7 +22,7 @@ import { Copies } from "./copies.ts";
 import type { Database } from "./database.ts";
 import { Dockyard } from "./dockyard.ts";
 import { DueMarks } from "./due-marks.ts";
-import { Fenced } from "./branch-head.ts";
+import { Fenced, type BranchHead } from "./branch-head.ts";
 import { TurnedAway } from "./engine-port.ts";
 import type { EngineAnswer, EngineCall, EngineCounters, EngineOptions, FromEngine, Pinned, Settle, ToEngine, Work } from "./protocol.ts";
 import { Expunger } from "./expunge.ts";
@@ -106,7 +106,7 @@ export class Engine {
     const copies = (this.#copies = new Copies({ records, owner: { node: options.nodeId, name: options.nodeName ?? "" }, coordinated, databasesDirectory }));
     const due = (this.#due = new DueMarks({ store, world, nameOf: (uuid) => retentions.nameOf(uuid), notice }));
     const leftBehind = (uuid: string, afterMs?: number): void => this.#chores.leftBehind(uuid, afterMs);
-    this.#upkeep = new Upkeep({ parts: branchParts, permits: new Permits(limits.upkeepAtOnceMax), scratchDirectory: options.scratchDirectory, bytesPut, leftBehind, notice });
+    this.#upkeep = new Upkeep({ parts: branchParts, scratchDirectory, isHeld, bytesPut, leftBehind, notice });
     const shipping: ShippingParts = { world, permits: new Permits(limits.shipsAtOnceMax), bytesPut };
     const dockyard = new Dockyard({
       engine: options, holdings, world, disk, shipping, catalogs, copies, vectorPool: this.#vectorPool, source,
@@ -120,9 +120,7 @@ export class Engine {
         if (term !== undefined) send({ kind: "fenced", uuid, term });
       },
       shipIntervalMs: (uuid) => (this.#followed.has(uuid) ? limits.shipIntervalFollowedMs : limits.shipIntervalMs),
-      published: (head) => {
-        if (isHeld(head.now.uuid)) this.#upkeep.consider(head);
-      },
+      moved: (head) => this.#upkeep.consider(head),
       mayCollect: leftBehind,
     });
     this.#registry = new Registry({
@@ -138,6 +136,9 @@ export class Engine {
           this.#counters.writes += writes;
         },
         synced: () => this.#counters.fsyncs++,
+        opened: ({ opened }) => {
+          if (options.shipping) this.#upkeep.consider(opened.head);
+        },
         closing: (database) => this.#sweeper.closing(database),
         notice: (level, message, uuid) => send({ kind: "event", level, message, uuid }),
       },
@@ -188,10 +189,16 @@ export class Engine {
       backlogs: backlogsOf(this.#registry.databases()),
       packs: this.#upkeep.packs,
       rebases: this.#upkeep.rebases,
+      upkeepOwed: this.#upkeep.owed,
+      lineRefsMax: this.#heads().reduce((most, { now }) => Math.max(most, now.refs.length), 0),
       collections: this.#chores.collections,
       replicas: this.#following.measures,
       vectorBytes: this.#vectorPool.bytes,
     };
+  }
+
+  #heads(): BranchHead[] {
+    return Array.from(this.#registry.databases(), ({ opened }) => opened.head);
   }
 
   /** Whether one call at most is under way. */
@@ -386,6 +393,7 @@ export class Engine {
       this.#sweeper.tick();
       this.#due.tick();
       this.#chores.tick();
+      this.#upkeep.tick(() => this.#heads());
       if (!this.#closing) this.#keepHouse(more ? limits.housekeepingBudgetMs : housekeepingMs);
     });
   }

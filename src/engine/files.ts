@@ -20,6 +20,12 @@ export function branchPath(databasesDirectory: string, uuid: string, branchId: s
   return join(databaseDirectory(databasesDirectory, uuid), `${branchId}.db`);
 }
 
+/** A path for a file that goes again. The directory is made anew when somebody has taken it away. */
+export function scratchFile(scratchDirectory: string, name: string): string {
+  mkdirSync(scratchDirectory, { recursive: true, mode: 0o700 });
+  return join(scratchDirectory, name);
+}
+
 /** The bytes of an empty database, made once per thread: copying them costs far less than running the DDL each time. */
 export function emptyDatabase(scratchDirectory: string, world: World): Uint8Array {
   const path = join(scratchDirectory, `empty-${world.ulid()}.db`);

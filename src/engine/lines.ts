@@ -10,7 +10,6 @@ import { assert } from "../base/assert.ts";
 import { limits } from "../base/limits.ts";
 import type { Head, TailSegment, Tenure, TxidRange } from "../format/head.ts";
 import type { History } from "../format/history.ts";
-import { parsePoolId } from "../format/object-keys.ts";
 import { pageBytes } from "../format/pages.ts";
 import type { Press } from "../format/press.ts";
 import type { Line, SegmentRef } from "../format/refs.ts";
@@ -260,55 +259,6 @@ export function trimmed(history: History, cutoffMs: number): History {
     return [{ ...line, toTxid, refs: line.refs.filter(({ firstTxid }) => firstTxid <= toTxid).map((ref) => cutRef(ref, toTxid)) }];
   });
   return { ...history, lines };
-}
-
-/** Which size an object counts as; the number of sizes if it is full. */
-function tierOf(ref: SegmentRef): number {
-  const tier = limits.packTierBytes.findIndex((bytes) => ref.bytes < bytes);
-  return tier < 0 ? limits.packTierBytes.length : tier;
-}
-
-/**
- * Which of the head's references, from `from` up to and without `to`, to concatenate next: the newest ones, when enough
- * of one size have come together. Only deltas of this branch that nothing was cut from: what was cut off would come to
- * stand in the middle, and what another branch wrote is there already. Nor across what is known to be `rotten`.
- */
-export function packDue(head: Head, rotten: ReadonlySet<string> = new Set()): { readonly from: number; readonly to: number } | undefined {
-  const { refs } = head;
-  for (const tier of limits.packTierBytes.keys()) {
-    let from = refs.length;
-    let ofTier = 0;
-    for (; from > 0 && mayPack(refs[from - 1]!, head.branchId, tier) && !rotten.has(refs[from - 1]!.id); from--) if (tierOf(refs[from - 1]!) === tier) ofTier++;
-    if (ofTier < limits.packRefsMin && refs.length - from < limits.packRefsMax) continue;
-    let to = from;
-    for (let bytes = 0; to < refs.length && (bytes += refs[to]!.bytes) <= limits.packBytesMax; ) to++;
-    return { from, to };
-  }
-  return undefined;
-}
-
-function mayPack(ref: SegmentRef, branchId: string, tier: number): boolean {
-  return ref.kind === "delta" && !ref.cut && tierOf(ref) <= tier && parsePoolId(ref.id)?.branchId === branchId;
-}
-
-/** The references with the pack in the place of its inputs; undefined when they no longer stand there as they were. */
-export function packed(refs: readonly SegmentRef[], inputs: readonly SegmentRef[], pack: SegmentRef): readonly SegmentRef[] | undefined {
-  const from = refs.findIndex(({ id }) => id === inputs[0]?.id);
-  const found = refs.slice(from, from + inputs.length);
-  const same = from >= 0 && found.length === inputs.length && found.every((ref, index) => ref.id === inputs[index]!.id && ref.lastTxid === inputs[index]!.lastTxid);
-  return same ? [...refs.slice(0, from), pack, ...refs.slice(from + inputs.length)] : undefined;
-}
-
-/**
- * The state of which a new base image is due, if one is: when the deltas hold as much as the database, so that images
- * cost no more than the deltas did, or when the line has many objects that cannot be packed.
- */
-export function rebaseDue(head: Head): number | undefined {
-  const deltas = head.refs.filter(({ kind }) => kind === "delta");
-  const rawBytes = deltas.reduce((sum, ref) => sum + ref.rawBytes, 0);
-  const due = rawBytes >= Math.max(head.pages * pageBytes, limits.rebaseBytesMin) || head.refs.length > (limits.lineRefsMax * 3) / 4;
-  const newest = deltas.findLast(({ cut }) => !cut);
-  return due && newest !== undefined && newest.lastTxid >= head.fromTxid ? newest.lastTxid : undefined;
 }
 
 /** Keys below the database's folder of every immutable object that the head or the history refers to: `seg/<id>`, `hist/<id>`. */

@@ -47,6 +47,10 @@ export interface EngineState {
   readonly backlogs: Backlogs;
   readonly packs: number;
   readonly rebases: number;
+  /** Open branches whose history waits to be packed: that failed, or there is much of it. */
+  readonly upkeepOwed: number;
+  /** Objects of the longest line of an open branch. */
+  readonly lineRefsMax: number;
   readonly collections: number;
   readonly replicas: ReplicaMeasures;
   readonly vectorBytes: number;

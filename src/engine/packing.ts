@@ -6,7 +6,6 @@
  * garbage at most. Must not know: heads, when a pack or an image is due.
  */
 import { closeSync, fstatSync, openSync, readSync, rmSync } from "node:fs";
-import { join } from "node:path";
 import { assert } from "../base/assert.ts";
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
@@ -17,15 +16,19 @@ import type { SegmentRef } from "../format/refs.ts";
 import { encodeSegment, framePages, type PageImage } from "../format/segment.ts";
 import { readState, type DatabaseState } from "../model/schema.ts";
 import { Connection } from "../sqlite/connection.ts";
-import type { Plan } from "./lines.ts";
+import { scratchFile } from "./files.ts";
+import { groupsWithin, type Plan } from "./lines.ts";
 import { fetchObjects, joined, putObject, type PageSource } from "./pool-objects.ts";
 import { materialise } from "./restore.ts";
 
-/** Puts one object that is the given deltas one after the other. They come from engine/lines: packDue. Holds all of them twice. */
+/**
+ * Puts one object that is the given deltas one after the other, without what was cut off them. They come from
+ * engine/line-length: packDue. Holds all of them twice, and the pages of the segment that was cut within.
+ */
 export async function pack(source: PageSource, refs: readonly SegmentRef[], id: string): Promise<SegmentRef> {
-  assert(refs.length > 0 && refs.every(({ kind, cut }) => kind === "delta" && !cut), "whole deltas are packed");
+  assert(refs.length > 0 && refs.every(({ kind }) => kind === "delta"), "deltas are packed");
   const parts: TailSegment[] = [];
-  for await (const { ref, bytes } of fetchObjects(source, refs)) parts.push({ ...ref, bytes });
+  for await (const { ref, bytes } of fetchObjects(source, refs)) parts.push(ref.cut ? await groupsWithin(bytes, ref, source.press) : { ...ref, bytes });
   return putObject(source, { ...joined(parts), kind: "delta", id });
 }
 
@@ -42,8 +45,8 @@ export interface UploadedImages {
 }
 
 /**
- * Puts the images of a database file that has no log and does not change meanwhile, `imageObjectPages` in each object.
- * `idOf` gives the objects' ids. Holds the images of one object and their compressed bytes.
+ * Puts the images of a database file that has no log and does not change meanwhile, `imageObjectPages` in each object,
+ * or as many as make `imageRefsMax` objects: a line must name them all, and have room for what follows. `idOf` gives the objects' ids. Holds the images of one object and their compressed bytes.
  */
 export async function uploadImages(source: PageSource, path: string, point: ImagePoint, branchId: string, idOf: () => string): Promise<UploadedImages> {
   const descriptor = openSync(path, "r");
@@ -51,8 +54,9 @@ export async function uploadImages(source: PageSource, path: string, point: Imag
     const pages = fstatSync(descriptor).size / pageBytes;
     assert(Number.isInteger(pages) && pages > 0, "a database is whole pages");
     const refs: SegmentRef[] = [];
-    for (let from = 1; from <= pages; from += limits.imageObjectPages) {
-      const images = readImages(descriptor, from, Math.min(from + limits.imageObjectPages - 1, pages));
+    const step = imageStep(pages);
+    for (let from = 1; from <= pages; from += step) {
+      const images = readImages(descriptor, from, Math.min(from + step - 1, pages));
       // Behind the lock page there may be nothing.
       if (images.length === 0) continue;
       const id = idOf();
@@ -65,6 +69,11 @@ export async function uploadImages(source: PageSource, path: string, point: Imag
   } finally {
     closeSync(descriptor);
   }
+}
+
+/** Pages in each object of a base image of so many. */
+export function imageStep(pages: number): number {
+  return Math.max(limits.imageObjectPages, Math.ceil(pages / limits.imageRefsMax));
 }
 
 /** The canonical images of the pages from `first` to `last`. */
@@ -92,7 +101,7 @@ function readImages(descriptor: number, first: number, last: number): PageImage[
  * Nothing stays in the scratch directory.
  */
 export async function writeImages(source: PageSource, plan: Plan, scratchDirectory: string, branchId: string, idOf: () => string): Promise<UploadedImages> {
-  const path = join(scratchDirectory, `image-${idOf()}.db`);
+  const path = scratchFile(scratchDirectory, `image-${idOf()}.db`);
   try {
     const { pages } = await materialise(source, plan, path);
     const state = stateOfFile(path, pages * pageBytes <= limits.checkedImageBytesMax);

@@ -31,6 +31,8 @@ export interface RegistryOptions {
   readonly events: Omit<DatabaseEvents, "poisoned" | "notice"> & {
     /** Something an operator should know; never content. */
     notice(level: "info" | "warn", message: string, uuid: string): void;
+    /** The branch was opened. */
+    opened(database: Database): void;
     /** The handle is about to be closed in order: a last look at it is possible. */
     closing(database: Database): void;
   };
@@ -337,6 +339,7 @@ export class Registry {
       this.#release(key, database);
       const [failure] = failures;
       if (failure) this.#rebuild(key, target, database, failure.error);
+      else events.opened(database);
     } finally {
       this.#opening--;
     }

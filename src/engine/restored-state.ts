@@ -4,7 +4,6 @@
  * Always true: they come from objects only, never from a live file; nothing stays in the scratch directory.
  */
 import { closeSync, openSync, readSync, rmSync } from "node:fs";
-import { join } from "node:path";
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { World } from "../base/world.ts";
@@ -13,6 +12,7 @@ import { framePages } from "../format/segment.ts";
 import { TraceSearch, windowBytes } from "../format/traces.ts";
 import { vectorWindows } from "../model/erasure-traces.ts";
 import { Connection } from "../sqlite/connection.ts";
+import { scratchFile } from "./files.ts";
 import type { Plan } from "./lines.ts";
 import type { PageSource } from "./pool-objects.ts";
 import type { ErasedCoupon } from "./protocol.ts";
@@ -26,7 +26,7 @@ export interface StatePlace {
 
 /** Restores the state into a file of its own, lets it be looked into, and removes it. */
 export async function withRestored<Value>({ source, world, scratchDirectory }: StatePlace, plan: Plan, look: (path: string, pages: number) => Promise<Value>): Promise<Value> {
-  const path = join(scratchDirectory, `state-${world.ulid()}.db`);
+  const path = scratchFile(scratchDirectory, `state-${world.ulid()}.db`);
   try {
     const { pages } = await materialise(source, plan, path);
     return await look(path, pages);

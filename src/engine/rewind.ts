@@ -60,6 +60,10 @@ export async function rewindBranch(parts: BranchParts, { head, path, txid, tenur
   try {
     await spillTail(head, source, newId);
     const plan = presentPlan(head.now, await historyOf(source.store, head.now), toTxid);
+    // And one for the rewind itself. Lines are packed long before they are so long, but for some that an older build has left.
+    if (plan.images.length + plan.deltas.length >= limits.lineRefsMax) {
+      throw new ServiceError("overloaded", `transaction ${toTxid} is held by as many objects as a branch may have: it must be packed first, or forked`, { retryAfterSecs: 30 });
+    }
     await materialise(source, plan, temporary);
     const group = renumbered(temporary, { txid, committedAtMs: Math.max(parts.world.nowMs(), head.now.committedAtMs), tenure: tenureId });
     const bytes = await encodeSegment({ kind: "delta", uuid, branchId, epoch: head.now.epoch, groups: [group] }, source.press);

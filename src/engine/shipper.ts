@@ -285,6 +285,8 @@ export class Shipper {
 
   /** The tail and the new groups become one object of the pool; then the head names it. */
   async #publishObject(batch: Batch, added: TailSegment): Promise<void> {
+    // Writes are refused long before (engine/line-length): what was committed until then waits for a pack, as for a store that is away.
+    if (this.#head.now.refs.length >= limits.lineRefsShipped) throw new StoreError("unavailable", "the branch's line has no room before it is packed");
     const segments = [...batch.tail.filter((one) => !holds(added, one)), added];
     const object = (batch.object ??= { ...joined(segments), kind: "delta", id: this.#head.beginUpload() });
     const ref = await putObject(this.#options.source, object);

@@ -7,6 +7,7 @@
  */
 import { closeSync, fstatSync, openSync, readSync, rmSync } from "node:fs";
 import { StoreError } from "../base/errors.ts";
+import { limits } from "../base/limits.ts";
 import type { World } from "../base/world.ts";
 import type { TailSegment, Tenure } from "../format/head.ts";
 import { poolId } from "../format/object-keys.ts";
@@ -14,11 +15,13 @@ import { lockPage, makeCanonical, pageBytes } from "../format/pages.ts";
 import { encodeSegment, type PageGroup, type PageImage } from "../format/segment.ts";
 import type { HeadChange } from "./branch-head.ts";
 import type { Catalogs } from "./catalogs.ts";
+import { packDue } from "./line-length.ts";
 import { planOf, reaching, withLost } from "./lines.ts";
 import { forgetRestored, type Opened } from "./opening.ts";
 import { uploadImages } from "./packing.ts";
 import { joined, putObject, type PageSource } from "./pool-objects.ts";
 import { materialise } from "./restore.ts";
+import { packLine } from "./upkeep.ts";
 
 export interface TenureParts {
   readonly source: PageSource;
@@ -65,6 +68,9 @@ export async function shipDifference(parts: TenureParts, opened: Opened): Promis
   const group: PageGroup = { txid: state.txid, committedAtMs: state.committedAtMs, pages, images };
   const segment = await encodeSegment({ kind: "delta", uuid, branchId, epoch: head.now.epoch, groups: [group] }, source.press);
   const own: TailSegment = { firstTxid: state.txid, lastTxid: state.txid, lastAtMs: state.committedAtMs, rawBytes: images.length * pageBytes, bytes: segment };
+  // Nothing else packs a branch that does not open.
+  const due = head.now.refs.length >= limits.lineRefsMax ? packDue(head.now) : undefined;
+  if (due) await packLine(parts, head, due);
   const id = head.beginUpload();
   try {
     const ref = await putObject(source, { ...joined([...head.now.tail, own]), kind: "delta", id });

@@ -1,38 +1,66 @@
 /**
  * Keeps the lines of open branches short: packs small objects, makes new base images, lets go of old history.
  *
- * Always true: one job at a time per branch and few per thread; a job works from objects that are verified, publishes by
- * one change of the head that still fits, or leaves nothing but objects that nobody refers to.
+ * Always true: one job of each kind at a time per branch and few per thread, each kind on permits of its own, so that a
+ * base image that fails or hangs stops no pack; a job works from objects that are verified, publishes by one change of the
+ * head that still fits, or leaves nothing but objects that nobody refers to. What failed is tried again by itself, ever
+ * more rarely, also where nobody writes; it is said once when that begins and once when it ends.
  */
-import { StoreError } from "../base/errors.ts";
+import { BackOff } from "../base/back-off.ts";
+import { codeOf, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import type { Permits } from "../base/permits.ts";
-import { sleep } from "../base/world.ts";
+import { Permits } from "../base/permits.ts";
+import { Recent } from "../base/recent.ts";
+import { sleep, type World } from "../base/world.ts";
+import type { Head } from "../format/head.ts";
 import { Fenced, type BranchHead } from "./branch-head.ts";
 import type { BranchParts } from "./branches.ts";
 import { changeHistory, withLine } from "./histories.ts";
-import { packDue, packed, planOf, rebased, rebaseDue, trimmed, type Plan } from "./lines.ts";
+import { isLong, packDue, packed, rebaseDue, type PackRange } from "./line-length.ts";
+import { planOf, rebased, trimmed, type Plan } from "./lines.ts";
 import { pack, writeImages } from "./packing.ts";
-import { RottenObject } from "./pool-objects.ts";
+import { RottenObject, type PageSource } from "./pool-objects.ts";
 
 export interface UpkeepOptions {
   readonly parts: BranchParts;
-  readonly permits: Permits;
   readonly scratchDirectory: string;
+  /** Whether this node holds the database: only then it changes its heads. */
+  readonly isHeld: (uuid: string) => boolean;
   readonly bytesPut: (bytes: number) => void;
   /** Objects have lost their last reference: the collector has work in a while. */
   readonly leftBehind: (uuid: string) => void;
   readonly notice: (message: string, uuid: string) => void;
 }
 
+type Job = "pack" | "rebase" | "trim";
+
+/** What a failure says, and the end of it. */
+const words = {
+  pack: { failed: "history could not be packed", goesOn: "history is packed again" },
+  rebase: { failed: "a new base image could not be made", goesOn: "base images are made again" },
+} as const;
+
+/** What is known of one branch. */
+interface Care {
+  readonly running: Map<Job, Promise<void>>;
+  readonly backOff: { readonly pack: BackOff; readonly rebase: BackOff };
+  /** The state of which a base image is being made. */
+  baseTxid: number | undefined;
+  /** How many keep every job from the branch. */
+  keptBy: number;
+}
+
 export class Upkeep {
   readonly #options: UpkeepOptions;
-  /** The job of each branch that has one; settles when it is over, and never fails. */
-  readonly #busy = new WeakMap<BranchHead, Promise<void>>();
+  readonly #cares = new WeakMap<BranchHead, Care>();
+  readonly #packing = new Permits(limits.packsAtOnceMax);
+  readonly #rebasing = new Permits(limits.rebasesAtOnceMax);
   /** Every job that has not ended, those of branches that are gone included. */
   readonly #jobs = new Set<{ readonly uuid: string; readonly over: Promise<void> }>();
-  /** Objects that were found rotten or missing: nothing is made of them, and what lies beside them is kept short without them. */
-  readonly #rotten = new Set<string>();
+  /** Branches that are to be looked at again though nothing is published: something failed, or the line is long. */
+  #owed = new Set<BranchHead>();
+  /** Objects that were found rotten or missing, and until when nothing is made of them: what lies beside them is kept short without them. */
+  readonly #rotten = new Recent<string, number>(limits.rottenRememberedMax);
   #closing = false;
   /** Jobs of each kind that were done. */
   packs = 0;
@@ -42,29 +70,49 @@ export class Upkeep {
     this.#options = options;
   }
 
-  /** Begins what is due for the branch, unless something is under way already. */
+  /** How many branches wait for another look. */
+  get owed(): number {
+    return this.#owed.size;
+  }
+
+  /** Begins what is due for the branch: when it was opened, claimed or has published, and when a job of it is over. */
   consider(head: BranchHead): void {
-    if (this.#closing || this.#busy.has(head) || head.fenced || (packDue(head.now, this.#rotten) === undefined && this.#rebasePlan(head) === undefined)) return;
-    this.#begin(head, () => this.#work(head));
+    if (this.#closing || !this.#mayChange(head)) return;
+    const care = this.#careOf(head);
+    if (isLong(head.now) || care.keptBy > 0) this.#owed.add(head);
+    if (care.keptBy > 0) return;
+    this.#considerJob(head, care, "pack", () => this.#pack(head, care), () => this.#packRange(head, care) !== undefined);
+    this.#considerJob(head, care, "rebase", () => this.#rebase(head, care), () => this.#rebasePlan(head) !== undefined);
+  }
+
+  /** Looks again at those of the open branches that need it. Called every second or so. */
+  tick(open: () => Iterable<BranchHead>): void {
+    if (this.#owed.size === 0) return;
+    const owed = this.#owed;
+    // What is not open any more is looked at when it is opened again.
+    this.#owed = new Set();
+    for (const head of open()) if (owed.has(head)) this.consider(head);
   }
 
   /** Lets go of the lines that neither the window nor a checkpoint needs. */
   trim(head: BranchHead): void {
-    if (this.#closing || this.#busy.has(head) || head.fenced || head.now.history === undefined) return;
-    this.#begin(head, () => this.#trim(head));
+    if (this.#closing || head.fenced || head.now.history === undefined) return;
+    const care = this.#careOf(head);
+    if (care.keptBy === 0 && !care.running.has("trim")) this.#begin(head, care, "trim", () => this.#trim(head));
   }
 
-  /** Keeps every job from the branches while `act` runs on them, which takes one's place. */
+  /** Keeps every job from the branches while `act` runs on them, which takes the place of one that makes a base image. */
   async exclusively<Value>(heads: readonly BranchHead[], act: () => Promise<Value>): Promise<Value> {
-    const jobs = (): Promise<void>[] => heads.flatMap((head) => this.#busy.get(head) ?? []);
-    while (jobs().length > 0) await Promise.all(jobs());
-    const acting = this.#options.permits.run(act);
-    const over = (): void => {
-      for (const head of heads) this.#busy.delete(head);
-    };
-    const done = acting.then(over, over);
-    for (const head of heads) this.#busy.set(head, done);
-    return acting;
+    const cares = heads.map((head) => this.#careOf(head));
+    const running = (): Promise<void>[] => cares.flatMap((care) => [...care.running.values()]);
+    for (const care of cares) care.keptBy++;
+    try {
+      while (running().length > 0) await Promise.all(running());
+      return await this.#rebasing.run(act);
+    } finally {
+      for (const care of cares) care.keptBy--;
+      for (const head of heads) this.consider(head);
+    }
   }
 
   /** Resolves when the jobs that the database has now are over: what they restore and put may be of states that are gone since. */
@@ -79,61 +127,111 @@ export class Upkeep {
     if (jobs.length > 0) await Promise.race([Promise.all(jobs), sleep(this.#options.parts.world, limits.upkeepStopMs)]);
   }
 
-  #begin(head: BranchHead, job: () => Promise<void>): void {
-    const { uuid } = head.now;
-    const done = this.#options.permits
-      .run(job)
-      .catch((error: unknown) => {
-        // A store that does not answer, or a branch that was lost: the next publication brings the job back.
-        if (error instanceof Fenced || (error instanceof StoreError && error.kind !== "corrupt")) return;
-        if (error instanceof RottenObject && this.#rotten.size < limits.rottenRememberedMax) this.#rotten.add(error.id);
-        const what = error instanceof StoreError ? error.message : `a fault (${error instanceof Error ? error.name : "unknown"})`;
-        this.#options.notice(`history could not be packed: ${what}`, uuid);
-      })
-      .finally(() => {
-        this.#busy.delete(head);
-        this.#jobs.delete(begun);
-      });
-    const begun = { uuid, over: done };
-    this.#jobs.add(begun);
-    this.#busy.set(head, done);
+  #careOf(head: BranchHead): Care {
+    const known = this.#cares.get(head);
+    if (known) return known;
+    const backOff = (): BackOff => new BackOff(this.#options.parts.world, limits.upkeepRetryMsMin, limits.upkeepRetryMsMax);
+    const care: Care = { running: new Map(), backOff: { pack: backOff(), rebase: backOff() }, baseTxid: undefined, keptBy: 0 };
+    this.#cares.set(head, care);
+    return care;
   }
 
-  async #work(head: BranchHead): Promise<void> {
-    const plan = this.#rebasePlan(head);
-    if (plan) await this.#rebase(head, plan);
-    else await this.#pack(head);
+  /** Whether the head is this node's to change: another one's is claimed first. */
+  #mayChange(head: BranchHead): boolean {
+    const { isHeld, parts } = this.#options;
+    return head.exists && !head.fenced && isHeld(head.now.uuid) && (head.tenure !== undefined || head.now.node === parts.nodeId);
+  }
+
+  #considerJob(head: BranchHead, care: Care, job: "pack" | "rebase", act: () => Promise<void>, isDue: () => boolean): void {
+    if (care.running.has(job) || !isDue()) return;
+    if (care.backOff[job].isOver) this.#begin(head, care, job, act);
+    else this.#owed.add(head);
+  }
+
+  #begin(head: BranchHead, care: Care, job: Job, act: () => Promise<void>): void {
+    const { uuid } = head.now;
+    const permits = job === "rebase" ? this.#rebasing : this.#packing;
+    const over = permits
+      .run(async () => {
+        // It may have waited long for its permit.
+        if (!this.#closing && this.#mayChange(head)) await act();
+      })
+      .catch((error: unknown) => this.#failed(head, care, job, error))
+      .finally(() => {
+        care.running.delete(job);
+        this.#jobs.delete(begun);
+        this.consider(head);
+      });
+    const begun = { uuid, over };
+    this.#jobs.add(begun);
+    care.running.set(job, over);
+  }
+
+  #succeeded(head: BranchHead, care: Care, job: "pack" | "rebase"): void {
+    if (care.backOff[job].succeeded()) this.#options.notice(words[job].goesOn, head.now.uuid);
+  }
+
+  #failed(head: BranchHead, care: Care, job: Job, error: unknown): void {
+    const { parts, notice } = this.#options;
+    const { uuid } = head.now;
+    // The branch is another node's: it packs.
+    if (error instanceof Fenced) return;
+    if (error instanceof RottenObject && job !== "trim") {
+      // What the head does not name any more was packed meanwhile, and collected: the next try takes what took its place.
+      if (!names(head.now, error.id)) return;
+      this.#rotten.set(error.id, parts.world.monotonicMs() + limits.rottenAgainMs);
+      return notice(`${words[job].failed}: ${error.message}; nothing is made of it for a while`, uuid);
+    }
+    const what = error instanceof StoreError && error.kind === "corrupt" ? error.message : codeOf(error);
+    if (job !== "trim") {
+      if (care.backOff[job].failed()) notice(`${words[job].failed}: ${what}; trying again`, uuid);
+    } else if (!(error instanceof StoreError) || error.kind === "corrupt") {
+      // A store that does not answer is asked again with the next collection.
+      notice(`history could not be trimmed: ${what}`, uuid);
+    }
+  }
+
+  #isRotten(id: string): boolean {
+    return (this.#rotten.peek(id) ?? -Infinity) > this.#options.parts.world.monotonicMs();
+  }
+
+  #packRange(head: BranchHead, { baseTxid }: Care): PackRange | undefined {
+    return packDue(head.now, { isRotten: (id) => this.#isRotten(id), ...(baseTxid === undefined ? {} : { baseTxid }) });
   }
 
   /** How to restore the state of which a base image is due; undefined when none is, or an object that it takes is rotten. */
   #rebasePlan(head: BranchHead): Plan | undefined {
     const txid = rebaseDue(head.now);
     const plan = txid === undefined ? undefined : planOf(head.now, undefined, txid);
-    return plan && [...plan.images, ...plan.deltas].some(({ id }) => this.#rotten.has(id)) ? undefined : plan;
+    return plan && [...plan.images, ...plan.deltas].some(({ id }) => this.#isRotten(id)) ? undefined : plan;
   }
 
-  async #pack(head: BranchHead): Promise<void> {
-    const due = packDue(head.now, this.#rotten);
+  async #pack(head: BranchHead, care: Care): Promise<void> {
+    const due = this.#packRange(head, care);
     if (!due) return;
-    const inputs = head.now.refs.slice(due.from, due.to);
-    const id = head.beginUpload();
-    try {
-      const made = await pack(this.#options.parts.source(head.now.uuid), inputs, id);
-      this.#options.bytesPut(made.bytes);
-      this.#options.parts.world.crashPoint("pack-put");
-      await head.update((now) => {
-        const refs = packed(now.refs, inputs, made);
-        return refs && { refs };
-      });
-      this.packs++;
-    } finally {
-      head.endUpload(id);
-    }
+    const { parts, bytesPut } = this.#options;
+    await packLine({ source: parts.source(head.now.uuid), world: parts.world, bytesPut }, head, due);
+    this.packs++;
+    this.#succeeded(head, care, "pack");
     this.#options.leftBehind(head.now.uuid);
   }
 
-  async #rebase(head: BranchHead, plan: Plan): Promise<void> {
-    const { parts, scratchDirectory, bytesPut, leftBehind } = this.#options;
+  async #rebase(head: BranchHead, care: Care): Promise<void> {
+    const plan = this.#rebasePlan(head);
+    if (!plan) return;
+    care.baseTxid = plan.txid;
+    try {
+      await this.#makeBase(head, plan);
+    } finally {
+      care.baseTxid = undefined;
+    }
+    this.#succeeded(head, care, "rebase");
+    this.#options.leftBehind(head.now.uuid);
+  }
+
+  /** Restores the state, puts its images, and begins a new line with them. Packs may change the head meanwhile. */
+  async #makeBase(head: BranchHead, plan: Plan): Promise<void> {
+    const { parts, scratchDirectory, bytesPut } = this.#options;
     const { uuid, branchId } = head.now;
     const source = parts.source(uuid);
     const ids: string[] = [];
@@ -162,7 +260,6 @@ export class Upkeep {
     } finally {
       for (const id of ids) head.endUpload(id);
     }
-    leftBehind(uuid);
   }
 
   async #trim(head: BranchHead): Promise<void> {
@@ -175,4 +272,33 @@ export class Upkeep {
     });
     if (done) leftBehind(uuid);
   }
+}
+
+/** What packing needs from its surroundings. */
+export interface PackingParts {
+  readonly source: PageSource;
+  readonly world: World;
+  readonly bytesPut: (bytes: number) => void;
+}
+
+/** Puts the references of the head's line together, and names the pack in their place unless they do not stand there any more. */
+export async function packLine({ source, world, bytesPut }: PackingParts, head: BranchHead, { from, to }: PackRange): Promise<void> {
+  const inputs = head.now.refs.slice(from, to);
+  const id = head.beginUpload();
+  try {
+    const made = await pack(source, inputs, id);
+    bytesPut(made.bytes);
+    world.crashPoint("pack-put");
+    await head.update((now) => {
+      const refs = packed(now.refs, inputs, made);
+      return refs && { refs };
+    });
+  } finally {
+    head.endUpload(id);
+  }
+}
+
+/** Whether the head's line has the object. */
+function names({ refs }: Head, id: string): boolean {
+  return refs.some((ref) => ref.id === id);
 }

@@ -8,6 +8,7 @@
 import { invalid, ServiceError } from "../base/errors.ts";
 import type { Tenure } from "../format/head.ts";
 import type { BranchHead } from "./branch-head.ts";
+import { isFull } from "./line-length.ts";
 import type { Holdings } from "./holdings.ts";
 import { notShipping } from "./refusals.ts";
 import type { Shipper } from "./shipper.ts";
@@ -111,10 +112,14 @@ export class Writership {
     return { writes, txids, bytes: txids > 0 ? shipper!.unshippedBytes + unseenBytes : 0, ms: shipper?.unshippedMs ?? 0 };
   }
 
-  /** Why no more may be committed now: too much is not shipped yet, or the reserved ids are used up and no more can be had. */
+  /**
+   * Why no more may be committed now: too much is not shipped yet, the reserved ids are used up and no more can be had, or
+   * the line has no room for what would be shipped. Whoever has not claimed the branch does so first: then it is packed.
+   */
   get lag(): string | undefined {
-    const { shipper, unshippedBytesMax, unshippedMsMax } = this.#options;
+    const { head, shipper, unshippedBytesMax, unshippedMsMax } = this.#options;
     if (!shipper) return undefined;
+    if (this.claimed && isFull(head.now, shipper.unshippedBytes)) return "the branch's history must be packed first: it is in as many objects as a branch may have";
     const isOver = shipper.unshippedBytes > unshippedBytesMax || shipper.unshippedMs > unshippedMsMax;
     if (!isOver && (!shipper.failing || !this.claimed || this.reserved)) return undefined;
     return "object storage lags behind: too much is not shipped yet";

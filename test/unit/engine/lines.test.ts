@@ -1,6 +1,7 @@
 /** Lines as plain data: what restores what, and what follows from what. */
 import { describe, expect, it } from "vitest";
-import { closedLine, forkedHead, isRestorable, packDue, packed, planOf, rebaseDue, rebased, referenced, rewound, trimmed } from "../../../src/engine/lines.ts";
+import { packDue, packed, rebaseDue } from "../../../src/engine/line-length.ts";
+import { closedLine, forkedHead, isRestorable, planOf, rebased, referenced, rewound, trimmed } from "../../../src/engine/lines.ts";
 import type { Head, TailSegment } from "../../../src/format/head.ts";
 import type { History } from "../../../src/format/history.ts";
 import { poolId } from "../../../src/format/object-keys.ts";

@@ -5,8 +5,8 @@ import { describe, expect, it } from "vitest";
 import { StoreError } from "../../../src/base/errors.ts";
 import { limits } from "../../../src/base/limits.ts";
 import { planOf, rebased } from "../../../src/engine/lines.ts";
-import { pack, uploadImages, writeImages } from "../../../src/engine/packing.ts";
-import type { PageSource } from "../../../src/engine/pool-objects.ts";
+import { imageStep, pack, uploadImages, writeImages } from "../../../src/engine/packing.ts";
+import { fetchObject, type PageSource } from "../../../src/engine/pool-objects.ts";
 import { materialise, rollForward } from "../../../src/engine/restore.ts";
 import { hashOf, type Head } from "../../../src/format/head.ts";
 import { poolId, segmentKey } from "../../../src/format/object-keys.ts";
@@ -295,10 +295,31 @@ describe("pack", () => {
     expect(ref).toMatchObject({ firstTxid: 2, lastTxid: 5, kind: "delta", cut: false });
   });
 
-  it("refuses references that something was cut from", async () => {
+  it("leaves out what was cut off, and what it restores is what it was", async () => {
     const branch = await sampleBranch();
-    const cut = { ...branch.head.refs[1]!, cut: true };
-    await expect(pack(branch.source, [cut, branch.head.refs[2]!], branch.newId())).rejects.toThrow("whole deltas are packed");
+    await branch.rewind(3);
+    branch.commit();
+    await branch.ship(false);
+    // 2, 3, of which 4 and 5 were cut together with the rest of the line, then 6 and 7.
+    await branch.pack({ from: 1, to: branch.head.refs.length });
+    expect(branch.head.refs.map(({ kind, firstTxid, lastTxid, cut }) => [kind, firstTxid, lastTxid, cut])).toEqual([["image", 1, 1, false], ["delta", 2, 7, false]]);
+    for (const txid of [4, 5, 6, 7]) {
+      const { expected, found } = branch.compare(txid, await branch.restored(txid));
+      expect(found, String(txid)).toBe(expected);
+    }
+  });
+
+  it("takes an object apart that holds groups on both sides of a cut", async () => {
+    const branch = new BranchModel(seeded(12));
+    for (let count = 0; count < 9; count++) branch.commit();
+    await branch.ship(false);
+    await branch.rewind(4);
+    expect(branch.head.refs[1]).toMatchObject({ firstTxid: 2, lastTxid: 4, cut: true });
+    const made = await pack(branch.source, branch.head.refs.slice(1), branch.newId());
+    expect(made).toMatchObject({ firstTxid: 2, lastTxid: 10, cut: false });
+    const { indexes } = await fetchObject(branch.source, made);
+    expect(indexes.flatMap(({ groups }) => groups.map(({ txid }) => txid))).toEqual([2, 3, 4, 10]);
+    expect(made.rawBytes).toBe(indexes.flatMap(({ groups }) => groups).reduce((sum, { pageNumbers }) => sum + pageNumbers.length, 0) * pageBytes);
   });
 });
 
@@ -332,6 +353,14 @@ describe("writeImages", () => {
     expect(await keysOf(database.source)).toEqual(before);
     expect(readdirSync(scratch)).toEqual([]);
   });
+});
+
+it("a base image never has more objects than leave room in a head, whatever the database's size", () => {
+  for (const pages of [1, limits.imageObjectPages, 8_388_608, 8_388_609, limits.databasePagesMax]) {
+    expect(Math.ceil(pages / imageStep(pages))).toBeLessThanOrEqual(limits.imageRefsMax);
+    expect(imageStep(pages)).toBeLessThanOrEqual(limits.segmentPagesMax);
+  }
+  expect(imageStep(8_388_608)).toBe(limits.imageObjectPages);
 });
 
 it("F15: a database beyond 1 GiB has every page but the lock page in its images", async () => {

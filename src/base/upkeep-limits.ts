@@ -1,0 +1,29 @@
+/**
+ * Bounds of the work that keeps every branch's history short, and of what happens where it cannot keep up (engine/upkeep,
+ * engine/line-length); part of `limits`. docs/bounds.md says of every list that grows which soft bound comes before which hard one.
+ */
+export const upkeepLimits = {
+  // The line of a head, of which `lineRefsMax` is what fits (engine/line-length)
+  /** So many deltas of a line, and it is packed across whatever stands in the way: a busy branch that is well has about a hundred. */
+  lineDeltasSoft: 384,
+  /** So many references, and any two objects are packed; a new base image is due as well. */
+  lineRefsPressing: 768,
+  /** So many, with those that the log will become, and writes are refused. */
+  lineRefsHard: 960,
+  /** So many, and nothing is shipped until the line is shorter; what is left is for a rewind, an erasure and a log that was lost. */
+  lineRefsShipped: 1016,
+  /** Objects of one base image: those of databases above 32 GiB grow instead, up to 256 MiB before compression. */
+  imageRefsMax: 512,
+
+  // Jobs (engine/upkeep)
+  /** Branches of one thread whose objects are packed at once; each holds a pack twice. */
+  packsAtOnceMax: 2,
+  /** Branches of one thread whose state is restored for a new base image, or whose history is cut for an erasure, at once. */
+  rebasesAtOnceMax: 2,
+  /** After a failure the job is left alone for so long, and then for ever longer up to the second time. */
+  upkeepRetryMsMin: 1_000,
+  upkeepRetryMsMax: 60_000,
+  /** Objects found rotten that a thread remembers; nothing is made of them for so long. */
+  rottenRememberedMax: 10_000,
+  rottenAgainMs: 600_000,
+} as const;
