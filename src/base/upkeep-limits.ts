@@ -1,6 +1,6 @@
 /**
  * Bounds of the work that keeps every branch's history short, and of what happens where it cannot keep up (engine/upkeep,
- * engine/line-length); part of `limits`. docs/bounds.md says of every list that grows which soft bound comes before which hard one.
+ * engine/line-length, engine/commit-ages); part of `limits`. docs/bounds.md says of every list that grows which soft bound comes before which hard one.
  */
 export const upkeepLimits = {
   // The line of a head, of which `lineRefsMax` is what fits (engine/line-length)
@@ -26,4 +26,9 @@ export const upkeepLimits = {
   /** Objects found rotten that a thread remembers; nothing is made of them for so long. */
   rottenRememberedMax: 10_000,
   rottenAgainMs: 600_000,
+
+  // What is not shipped (engine/commit-ages)
+  /** Commits that follow each other within this share the time of the first, or within longer when there are so many such stretches: a hundredth of an outage. */
+  commitStretchMs: 50,
+  commitStretchesMax: 256,
 } as const;

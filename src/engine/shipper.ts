@@ -20,6 +20,7 @@ import { encodeSegment, framePages, type PageGroup } from "../format/segment.ts"
 import { stateOfPage, type DatabaseState } from "../model/schema.ts";
 import type { WalCommit, WalReader } from "../sqlite/wal-reader.ts";
 import type { BranchHead, HeadChange } from "./branch-head.ts";
+import { CommitAges } from "./commit-ages.ts";
 import { groupsBetween, reaching, txidAfter } from "./lines.ts";
 import { joined, putObject, type NewObject, type PageSource } from "./pool-objects.ts";
 
@@ -90,7 +91,7 @@ export class Shipper {
   #closed = false;
   #hurryTo = -1;
   #unshippedBytes = 0;
-  #oldestUnshippedMs: number | undefined;
+  readonly #ages: CommitAges;
   #failures = 0;
   #cancelTimer: Cancel | undefined;
 
@@ -98,6 +99,7 @@ export class Shipper {
     this.#options = options;
     this.#parts = options.parts;
     this.#head = options.head;
+    this.#ages = new CommitAges(options.parts.world);
     this.#committedTxid = options.head.now.txid;
     this.#syncedTxid = options.head.now.txid;
     this.#takenTxid = options.head.now.txid;
@@ -109,9 +111,9 @@ export class Shipper {
     return this.#unshippedBytes;
   }
 
-  /** How long the oldest of them has waited. */
+  /** How long the oldest commit of them has waited. */
   get unshippedMs(): number {
-    return this.#oldestUnshippedMs === undefined ? 0 : this.#parts.world.monotonicMs() - this.#oldestUnshippedMs;
+    return this.#ages.oldestMs;
   }
 
   /** Whether the last try failed. */
@@ -126,7 +128,7 @@ export class Shipper {
   /** Everything up to here was committed. */
   committed(txid: number): void {
     this.#committedTxid = txid;
-    this.#oldestUnshippedMs ??= this.#parts.world.monotonicMs();
+    this.#ages.committed(txid);
   }
 
   /** The log was seen to have grown by this much since the last call; some of it may be shipped by now. */
@@ -220,8 +222,7 @@ export class Shipper {
     const isAll = through >= this.#committedTxid;
     // How much a log grows and how much its groups have of it differ a little: with nothing left there is nothing to count.
     this.#unshippedBytes = isAll ? 0 : Math.max(0, this.#unshippedBytes - batch.logBytes);
-    // What came while this batch was under way is younger than its own beginning.
-    this.#oldestUnshippedMs = isAll ? undefined : this.#parts.world.monotonicMs();
+    this.#ages.covered(through);
     this.shipped.raise(through);
     this.#options.events.published();
   }
