@@ -26,6 +26,8 @@ export const upkeepLimits = {
   /** Objects found rotten that a thread remembers; nothing is made of them for so long. */
   rottenRememberedMax: 10_000,
   rottenAgainMs: 600_000,
+  /** Databases of one thread that wait for a collection, and those that were deleted and wait to be purged; further deletions are shed. */
+  choresMax: 100_000,
 
   // What is not shipped (engine/commit-ages)
   /** Commits that follow each other within this share the time of the first, or within longer when there are so many such stretches: a hundredth of an outage. */

@@ -19,7 +19,7 @@ import type { NamedCheckpoint } from "../format/refs.ts";
 import { putImmutable } from "../store/settled-put.ts";
 import { BranchHead, Fenced, type BranchHeadOptions } from "./branch-head.ts";
 import { bareMain, type Catalogs } from "./catalogs.ts";
-import { changeHistory, historyOf } from "./histories.ts";
+import { changeHistory, historyOf, refuseCheckpoint } from "./histories.ts";
 import { forkedHead, isRestorable, planOf, referenced, type Plan } from "./lines.ts";
 import { overtake } from "./overtaking.ts";
 import type { PageSource } from "./pool-objects.ts";
@@ -199,7 +199,7 @@ export class Branches {
       txid = now.txid;
       if (taken?.txid === txid) return undefined;
       if (taken) throw new ServiceError("already_exists", `checkpoint ${name} exists and stands for transaction ${taken.txid}`);
-      if (history.checkpoints.length >= limits.checkpointsMax) throw invalid(`a branch has at most ${limits.checkpointsMax} checkpoints; delete some first`);
+      refuseCheckpoint(history, now.refs.length);
       const checkpoint: NamedCheckpoint = { name, txid, createdAtMs: world.nowMs() };
       return { history: { ...history, checkpoints: [...history.checkpoints, checkpoint] }, with: () => ({}) };
     });

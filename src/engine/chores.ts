@@ -20,6 +20,8 @@ export interface ChoresOptions {
   /** Whether this node looks after the database now; when another one does, so does it collect. */
   readonly isOurs: (uuid: string) => boolean;
   readonly notice: (message: string, uuid: string) => void;
+  /** Chores of each kind that are remembered. */
+  readonly most?: number;
 }
 
 type Chore = "collect" | "purge";
@@ -32,13 +34,22 @@ interface Due {
 
 export class Chores {
   readonly #options: ChoresOptions;
-  readonly #due = new Map<string, Due>();
+  readonly #due: Readonly<Record<Chore, Map<string, Due>>> = { collect: new Map(), purge: new Map() };
   #running: Promise<void> | undefined;
   /** Rounds of collection that were done. */
   collections = 0;
 
   constructor(options: ChoresOptions) {
     this.#options = options;
+  }
+
+  /** Whether one more deleted database can be remembered. A collection that is not remembered comes back with the next claim, pack or deletion. */
+  get mayPurge(): boolean {
+    return this.#due.purge.size < this.#most;
+  }
+
+  get #most(): number {
+    return this.#options.most ?? limits.choresMax;
   }
 
   /** Objects of the database have lost their last reference, or may have by then. */
@@ -48,7 +59,7 @@ export class Chores {
 
   /** The database was deleted: its objects go after the grace. */
   purge(uuid: string): void {
-    this.#due.delete(`collect ${uuid}`);
+    this.#due.collect.delete(uuid);
     this.#plan("purge", uuid, this.#options.graceMs);
   }
 
@@ -56,12 +67,13 @@ export class Chores {
   tick(): void {
     if (this.#running) return;
     const nowMs = this.#options.world.monotonicMs();
-    const next = this.#due.entries().find(([, { nextMs }]) => nextMs <= nowMs);
-    if (!next) return;
-    const [key, { lastMs }] = next;
-    this.#due.delete(key);
-    if (lastMs > nowMs) this.#due.set(key, { nextMs: lastMs, lastMs });
-    const [chore, uuid] = key.split(" ") as [Chore, string];
+    const [first] = (["collect", "purge"] as const)
+      .flatMap((chore) => this.#due[chore].entries().filter(([, { nextMs }]) => nextMs <= nowMs).take(1).map(([uuid, due]) => ({ chore, uuid, ...due })).toArray())
+      .sort((a, b) => a.nextMs - b.nextMs);
+    if (!first) return;
+    const { chore, uuid, lastMs } = first;
+    this.#due[chore].delete(uuid);
+    if (lastMs > nowMs) this.#due[chore].set(uuid, { nextMs: lastMs, lastMs });
     this.#running = this.#run(chore, uuid).finally(() => (this.#running = undefined));
   }
 
@@ -71,10 +83,11 @@ export class Chores {
   }
 
   #plan(chore: Chore, uuid: string, afterMs: number): void {
-    const key = `${chore} ${uuid}`;
+    const due = this.#due[chore];
+    if (chore === "collect" && !due.has(uuid) && due.size >= this.#most) return;
     const dueMs = this.#options.world.monotonicMs() + afterMs;
-    const { nextMs, lastMs } = this.#due.get(key) ?? { nextMs: Infinity, lastMs: -Infinity };
-    this.#due.set(key, { nextMs: Math.min(dueMs, nextMs), lastMs: Math.max(dueMs, lastMs) });
+    const { nextMs, lastMs } = due.get(uuid) ?? { nextMs: Infinity, lastMs: -Infinity };
+    due.set(uuid, { nextMs: Math.min(dueMs, nextMs), lastMs: Math.max(dueMs, lastMs) });
   }
 
   async #run(chore: Chore, uuid: string): Promise<void> {

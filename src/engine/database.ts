@@ -25,7 +25,7 @@ import { LogFolder } from "./log-folder.ts";
 import { LogSync } from "./log-sync.ts";
 import type { Opened } from "./opening.ts";
 import type { Settle } from "./protocol.ts";
-import { closed, lossBy, notShipping, refusalBy, storageFailed } from "./refusals.ts";
+import { closed, lossBy, noRoom, notShipping, refusalBy, storageFailed } from "./refusals.ts";
 import { Scrub } from "./scrub.ts";
 import { Transactions, type Transaction } from "./transactions.ts";
 import { Writership, type Backlog } from "./writership.ts";
@@ -167,6 +167,7 @@ export class Database {
     this.lastUsedMs = this.#world.monotonicMs();
     const txid = this.#committedTxid;
     if (this.#answers.unsynced >= limits.parkedAnswersMax) return settle.failed(this.#overloaded("too many answers wait for the disk"), this.safeTxid);
+    if (isPrimary && !this.#writer.isSole && this.#answers.unshipped >= limits.parkedAnswersMax) return settle.failed(this.#overloaded("too many answers wait for object storage"), this.safeTxid);
     let value: unknown;
     try {
       value = runRead(command, this.#transactions.view(), input);
@@ -411,7 +412,7 @@ export class Database {
     const txid = this.safeTxid;
     let answer = error;
     if (isDiskFull(error)) {
-      answer = new ServiceError("unavailable", "the node's disk is full; nothing was written", { retryAfterSecs: 30 });
+      answer = noRoom(this.#opened.connection.isNearlyFull);
     } else if (isFatal(error)) {
       answer = storageFailed();
       this.giveUp(error);

@@ -296,6 +296,7 @@ export class Engine {
    */
   async #drop(uuid: string): Promise<void> {
     const { databasesDirectory, coordinated } = this.#options;
+    if (!this.#chores.mayPurge) throw new ServiceError("overloaded", "too many deleted databases wait to be purged; try again", { retryAfterSecs: 60 });
     const files = countFiles(databasesDirectory, uuid);
     await this.#registry.drop(uuid);
     await this.#catalogs.fresh(uuid);

@@ -1,5 +1,5 @@
 /** Reads and writes the history objects that heads refer to. */
-import { ServiceError, StoreError } from "../base/errors.ts";
+import { invalid, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { hashOf, type Head, type HistoryRef } from "../format/head.ts";
 import { decodeHistory, encodeHistory, type History } from "../format/history.ts";
@@ -8,6 +8,7 @@ import type { Line } from "../format/refs.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { putImmutable, sameBytes } from "../store/settled-put.ts";
 import type { BranchHead, HeadChange } from "./branch-head.ts";
+import { trimmed } from "./lines.ts";
 
 /** The history of a head; an empty one when it has none. Throws StoreError("corrupt") when it is not what the head names. */
 export async function historyOf(store: ObjectStore, head: Head): Promise<History> {
@@ -68,21 +69,43 @@ export async function changeHistory(
   throw new StoreError("unavailable", "a branch's history changed too often to be changed");
 }
 
-/** References that all lines of a history may hold together: about a hundred bytes each. */
-const refsMax = Math.floor(limits.historyBytesMax / 128);
+function refsOf(lines: readonly Line[]): number {
+  return lines.reduce((sum, { refs }) => sum + refs.length, 0);
+}
+
+function fits(lines: readonly Line[]): boolean {
+  return lines.length <= limits.historyLinesMax && refsOf(lines) <= limits.historyRefsMax;
+}
+
+/** The history with nothing but what its checkpoints need: of each, the newest line that holds it. */
+function pinned(history: History): History {
+  const needed = new Set(history.checkpoints.map(({ txid }) => history.lines.findLastIndex(({ fromTxid, toTxid }) => txid >= fromTxid && txid <= toTxid)));
+  return trimmed({ ...history, lines: history.lines.filter((_, index) => needed.has(index)) }, Infinity);
+}
 
 /**
  * The history with a line more. At its bound the oldest lines that no checkpoint needs give way: a branch that changes so
- * much that its window does not fit keeps writing, and can go back less far.
+ * much that its window does not fit keeps writing, and can go back less far. Checkpoints alone never fill it, as one that
+ * would is refused (`refuseCheckpoint`), but for those of an older build.
  */
 export function withLine(history: History, line: Line): History {
   const lines = [...history.lines, line];
-  const refs = (): number => lines.reduce((sum, one) => sum + one.refs.length, 0);
   const isNamed = ({ fromTxid, toTxid }: Line): boolean => history.checkpoints.some(({ txid }) => txid >= fromTxid && txid <= toTxid);
-  while (lines.length > limits.historyLinesMax || refs() > refsMax) {
+  while (!fits(lines)) {
     const oldest = lines.findIndex((one) => !isNamed(one));
-    if (oldest < 0) throw new ServiceError("conflict", "the branch's checkpoints fill its history: delete some first");
+    if (oldest < 0) break;
     lines.splice(oldest, 1);
   }
-  return { ...history, lines };
+  if (fits(lines)) return { ...history, lines };
+  const least = pinned({ ...history, lines });
+  if (!fits(least.lines)) throw invalid("the branch's checkpoints hold as much of its history as there is room for; delete some first");
+  return least;
+}
+
+/** Refuses a checkpoint of a line of so many references, when what all of them hold might outgrow the history once that line is closed. */
+export function refuseCheckpoint(history: History, lineRefs: number): void {
+  if (history.checkpoints.length >= limits.checkpointsMax) throw invalid(`a branch has at most ${limits.checkpointsMax} checkpoints; delete some first`);
+  const room = limits.historyRefsMax - lineRefs;
+  if (refsOf(history.lines) <= room || refsOf(pinned(history).lines) <= room) return;
+  throw invalid("the branch's checkpoints hold as much of its history as there is room for; delete some first");
 }

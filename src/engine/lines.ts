@@ -58,13 +58,19 @@ function isState(head: Head, txid: number): boolean {
   return oldest === undefined || txid < oldest.firstTxid || head.tenures.some((tenure) => within(tenure, txid));
 }
 
-/** The lost ranges with others, at most one more; beyond the bound the two oldest become one that covers both. */
+/**
+ * The lost ranges with others. What touches becomes one: claims that follow each other without a commit lose the same
+ * ids. Beyond the bound the two oldest become one that covers both: what lies between can no longer be restored by itself.
+ */
 export function withLost(lost: readonly TxidRange[], added: readonly TxidRange[]): readonly TxidRange[] {
-  assert(added.length <= 1, "one range is lost at a time");
-  const all = [...lost, ...added];
-  if (all.length <= limits.headLostMax) return all;
-  const [first, second, ...rest] = all;
-  return [{ firstTxid: first!.firstTxid, lastTxid: second!.lastTxid }, ...rest];
+  const all: TxidRange[] = [];
+  for (const range of [...lost, ...added].sort((a, b) => a.firstTxid - b.firstTxid)) {
+    const last = all.at(-1);
+    if (last && range.firstTxid <= last.lastTxid + 1) all[all.length - 1] = { firstTxid: last.firstTxid, lastTxid: Math.max(last.lastTxid, range.lastTxid) };
+    else all.push(range);
+  }
+  while (all.length > limits.headLostMax) all.splice(0, 2, { firstTxid: all[0]!.firstTxid, lastTxid: all[1]!.lastTxid });
+  return all;
 }
 
 /** The tenures, of which the one of this id has come as far as `txid`. */

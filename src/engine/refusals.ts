@@ -1,5 +1,5 @@
 /** What those are told whose call an open branch cannot carry through. */
-import { ServiceError } from "../base/errors.ts";
+import { invalid, ServiceError } from "../base/errors.ts";
 import { Fenced } from "./branch-head.ts";
 import { TurnedAway } from "./engine-port.ts";
 
@@ -11,6 +11,12 @@ export function closed(): ServiceError {
 /** The disk, or what is on it, failed. */
 export function storageFailed(): ServiceError {
   return new ServiceError("unavailable", "the database's storage failed; whether this write happened is not known", { retryAfterSecs: 1 });
+}
+
+/** SQLite had no room for a transaction: on the disk, or in a file of as many pages as a database may have. */
+export function noRoom(isDatabaseFull: boolean): ServiceError {
+  if (isDatabaseFull) return invalid("the database is as large as it may be; delete something first");
+  return new ServiceError("unavailable", "the node's disk is full; nothing was written", { retryAfterSecs: 30 });
 }
 
 /** The handle was given up for this reason while the call was under way. */

@@ -7,7 +7,7 @@
  * more rarely, also where nobody writes; it is said once when that begins and once when it ends.
  */
 import { BackOff } from "../base/back-off.ts";
-import { codeOf, StoreError } from "../base/errors.ts";
+import { codeOf, ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { Permits } from "../base/permits.ts";
 import { Recent } from "../base/recent.ts";
@@ -182,7 +182,8 @@ export class Upkeep {
       this.#rotten.set(error.id, parts.world.monotonicMs() + limits.rottenAgainMs);
       return notice(`${words[job].failed}: ${error.message}; nothing is made of it for a while`, uuid);
     }
-    const what = error instanceof StoreError && error.kind === "corrupt" ? error.message : codeOf(error);
+    const isOurs = error instanceof ServiceError || (error instanceof StoreError && error.kind === "corrupt");
+    const what = isOurs ? error.message : codeOf(error);
     if (job !== "trim") {
       if (care.backOff[job].failed()) notice(`${words[job].failed}: ${what}; trying again`, uuid);
     } else if (!(error instanceof StoreError) || error.kind === "corrupt") {

@@ -64,6 +64,7 @@ export class Connection {
       this.#pragma("journal_mode", "wal");
       this.#pragma("wal_autocheckpoint", 0);
       this.#pragma("secure_delete", 1);
+      this.#pragma("max_page_count", limits.databasePagesMax);
     }
     // NORMAL: the fsync of each commit is ours (sqlite/wal), off this thread; SQLite still syncs around checkpoints.
     this.#pragma("synchronous", 1);
@@ -80,6 +81,12 @@ export class Connection {
     this.raw.pragma(`${name} = ${value}`);
     const now = this.raw.pragma(name, { simple: true });
     assert(now === undefined || now === value, `pragma ${name} is ${value}, not ${String(now)}`);
+  }
+
+  /** Whether a transaction may find the file to have as many pages as it may have. What is deleted makes room. */
+  get isNearlyFull(): boolean {
+    const [most, pages, free] = ["max_page_count", "page_count", "freelist_count"].map((name) => this.raw.pragma(name, { simple: true }) as number);
+    return pages! - free! + limits.databasePagesSpare >= most!;
   }
 
   /** The cached prepared statement of a text that is our own; user SQL is prepared apart (model/sql). */

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { limits } from "../../../src/base/limits.ts";
 import { isFull, isLong, packDue, packed, rebaseDue } from "../../../src/engine/line-length.ts";
 import { planOf } from "../../../src/engine/lines.ts";
-import { encodeHead, type Head } from "../../../src/format/head.ts";
+import type { Head } from "../../../src/format/head.ts";
 import { poolId } from "../../../src/format/object-keys.ts";
 import type { SegmentRef } from "../../../src/format/refs.ts";
 import { BranchModel, emptyHead, Ulids } from "../../support/branch-model.ts";
@@ -97,23 +97,6 @@ describe("a line's room", () => {
     expect([limits.lineDeltasSoft, limits.lineRefsPressing, limits.lineRefsHard, limits.lineRefsShipped, limits.lineRefsMax]).toEqual(
       [limits.lineDeltasSoft, limits.lineRefsPressing, limits.lineRefsHard, limits.lineRefsShipped, limits.lineRefsMax].toSorted((a, b) => a - b),
     );
-  });
-
-  test("is within a head's bytes, with the longest of everything else", () => {
-    const txid = Number.MAX_SAFE_INTEGER;
-    const branchId = "01J00000000000000000000000";
-    const ref: SegmentRef = { kind: "delta", id: poolId(branchId, txid, branchId), firstTxid: 0, lastTxid: txid, cut: true, lastAtMs: txid, bytes: txid, rawBytes: txid, sha256: new Uint8Array(32) };
-    const segment = { firstTxid: 0, lastTxid: txid, lastAtMs: txid, rawBytes: txid, bytes: new Uint8Array(limits.tailBytesMax / limits.tailSegmentsMax) };
-    const head: Head = {
-      ...emptyHead(branchId), node: "n".repeat(limits.nodeIdBytesMax), epoch: txid, seq: txid, txid, committedAtMs: txid, reservedTo: txid, fromTxid: txid, floorTxid: txid,
-      tenures: Array(limits.headTenuresMax).fill({ epoch: txid, id: new Uint8Array(16), firstTxid: 1, lastTxid: txid }),
-      lost: Array(limits.headLostMax).fill({ firstTxid: 0, lastTxid: txid }),
-      refs: Array(limits.lineRefsMax).fill(ref),
-      tail: Array(limits.tailSegmentsMax).fill(segment),
-      history: { id: ref.id, bytes: txid, sha256: ref.sha256 },
-      settledUlid: branchId,
-    };
-    expect(encodeHead(head).length).toBeLessThan(limits.headBytesMax);
   });
 });
 

@@ -10,7 +10,7 @@ const fullHead: Head = {
   ...sampleHead,
   tenures: Array(limits.headTenuresMax).fill(sampleHead.tenures[0]),
   lost: Array(limits.headLostMax).fill({ firstTxid: 2 ** 52, lastTxid: 2 ** 53 - 1 }),
-  refs: Array(limits.lineRefsMax).fill(sampleRefs[1]),
+  refs: Array(limits.lineRefsMax).fill({ ...sampleRefs[1], firstTxid: 0, lastAtMs: 2 ** 53 - 1, bytes: 2 ** 53 - 1, rawBytes: 2 ** 53 - 1 }),
   tail: Array(limits.tailSegmentsMax).fill({ ...sampleHead.tail[0], bytes: countingBytes(limits.tailBytesMax / limits.tailSegmentsMax, 1) }),
   node: "n".repeat(limits.nodeIdBytesMax),
 };
