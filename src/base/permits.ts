@@ -1,4 +1,8 @@
-/** A number of permits: as many acts as there are permits run at once, the others wait in order. */
+/**
+ * A number of permits: as many acts as there are permits run at once, the others wait in order. How many may wait is
+ * bounded by those who ask: branches by the handles that are open, calls by the places of the node, lists by their own
+ * bound (docs/bounds.md). Acts of different kinds have permits of their own: those that hang must stop no others.
+ */
 import { assert } from "./assert.ts";
 
 export class Permits {

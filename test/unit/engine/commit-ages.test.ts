@@ -56,7 +56,7 @@ describe("the ages of commits", () => {
   });
 });
 
-test("a slow store: the bound on the age of what is not shipped holds for the oldest acknowledged write, and the metric tells its age", { timeout: 60_000 }, async () => {
+test("F33: a slow store: the bound on the age of what is not shipped holds for the oldest acknowledged write, and the metric tells its age", { timeout: 60_000 }, async () => {
   const time = new VirtualTime();
   const unshippedMsMax = 30_000;
   const node = new TimedEngine(time, { nodeId: "a", idleCloseMs: 1e12, unshippedMsMax, unshippedBytesMax: 64 * 2 ** 20 });

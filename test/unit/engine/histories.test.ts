@@ -29,7 +29,7 @@ function historyOf(lines: readonly Line[], checkpoints: readonly NamedCheckpoint
 const named = (txid: number): NamedCheckpoint => ({ name: `at ${txid}`, txid, createdAtMs: 0 });
 
 describe("a history at its bound", () => {
-  test("lets go of the oldest lines that no checkpoint needs, and keeps every named state, line after line", () => {
+  test("F74: lets go of the oldest lines that no checkpoint needs, and keeps every named state, line after line", () => {
     const random = seeded(5);
     let history = historyOf([]);
     let oldestKept = 0;

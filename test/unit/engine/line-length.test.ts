@@ -100,7 +100,7 @@ describe("a line's room", () => {
   });
 });
 
-test("every state stays what it was, whatever is packed of a line with rewinds, failovers, forks and new base images", { timeout: 60_000 }, async () => {
+test("F78: every state stays what it was, whatever is packed of a line with rewinds, failovers, forks and new base images", { timeout: 60_000 }, async () => {
   const bounds = { lineDeltasSoft: 3, lineRefsPressing: 6 };
   for (let seed = 1; seed <= 6; seed++) {
     const random = seeded(seed);

@@ -100,7 +100,7 @@ describe("a base image that cannot be made", () => {
     expect(node.notices).toEqual([]);
   });
 
-  test("while it is made, and hangs, packing goes on, of its branch and of another database's; it still fits when it is done", { timeout: 60_000 }, async () => {
+  test("F73: while it is made, and hangs, packing goes on, of its branch and of another database's; it still fits when it is done", { timeout: 60_000 }, async () => {
     const time = new VirtualTime();
     time.store.audit();
     const node = new TimedEngine(time, { idleCloseMs: 1e12 });

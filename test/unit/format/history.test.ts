@@ -16,7 +16,7 @@ test("a history of many lines and checkpoints comes back as it was", () => {
   expect(decodeHistory(encodeHistory(history))).toEqual(history);
 });
 
-test("a history with as many of everything as it may have fits its bound", () => {
+test("F74: a history with as many of everything as it may have fits its bound", () => {
   const ref = { ...sampleRefs[1]!, firstTxid: 0, lastAtMs: 2 ** 53 - 1, bytes: 2 ** 53 - 1, rawBytes: 2 ** 53 - 1 };
   const lines = Array.from({ length: limits.historyLinesMax }, () => ({ fromTxid: 0, toTxid: 2 ** 53 - 1, endedAtMs: 2 ** 53 - 1, refs: Array(limits.historyRefsMax / limits.historyLinesMax).fill(ref) }));
   const history: History = { ...sampleHistory, lines, checkpoints: Array(limits.checkpointsMax).fill({ ...checkpoint, createdAtMs: 2 ** 53 - 1 }) };
