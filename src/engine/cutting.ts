@@ -10,6 +10,7 @@
  */
 import { assert } from "../base/assert.ts";
 import { StoreError } from "../base/errors.ts";
+import { limits } from "../base/limits.ts";
 import type { World } from "../base/world.ts";
 import type { CatalogBranch } from "../format/catalog.ts";
 import type { Ancestor, ErasurePoint } from "../format/erasure-coupon.ts";
@@ -141,6 +142,8 @@ export async function cutBranch(parts: CuttingParts, head: BranchHead, past: Pas
       const fromTxid = beginnings[index];
       written.push(fromTxid === undefined ? undefined : await writtenAnew(parts, past, line, fromTxid, clean, newId));
     }
+    // The images of a database above 32 GiB may be more than there were: what a head or a history has no room for is not written.
+    if (written.some((line) => (line?.refs.length ?? 0) > limits.lineRefsMax)) throw new StoreError("unavailable", "a line has no room for what is written anew before it is packed, or leaves the window");
     parts.world.crashPoint("image-put");
     for (const [index, line] of restoringLines(past).entries()) if (written[index] && written[index].refs !== line.refs) await requireWhole(parts, past, written[index]);
     return await publish(parts, head, past, written);

@@ -222,4 +222,40 @@ describe("a line that is full", () => {
     expect(time.head(uuid)).toMatchObject({ txid: 1_051 });
     await node.put("on", "main", { durable: true });
   });
+
+  test("refuses a rewind to as many objects as a branch may have, and takes it once they are packed", { timeout: 60_000 }, async () => {
+    const time = new VirtualTime();
+    const { directory } = await longLine(time, 1_050, limits.lineRefsMax);
+    const gate = Promise.withResolvers<void>();
+    time.store.fateOf = (verb, key) => (verb === "put" && key.includes("/seg/") ? { held: gate.promise } : "fine");
+    const node = new TimedEngine(time, {}, directory);
+    await expect(node.branch({ act: "rewind", to: "1050" })).rejects.toMatchObject({ code: "overloaded", message: expect.stringContaining("packed first") as string });
+    gate.resolve();
+    time.store.fateOf = () => "fine";
+    await time.pass(2_000);
+    expect(await node.branch({ act: "rewind", to: "1049" })).toMatchObject({ rewoundTo: 1_049 });
+  });
+
+  test("of another branch's objects, as a fork has it, is packed when the fork is opened", { timeout: 60_000 }, async () => {
+    const time = new VirtualTime();
+    time.store.audit();
+    const { directory, uuid } = await longLine(time, 1_000, 980);
+    const gate = Promise.withResolvers<void>();
+    time.store.fateOf = (verb, key) => (verb === "put" && key.includes("/seg/") ? { held: gate.promise } : "fine");
+    const node = new TimedEngine(time, {}, directory);
+    await node.branch({ act: "fork", name: "child", at: "990" });
+    const { id } = time.catalog(uuid).branches.find(({ name }) => name === "child")!;
+    expect(time.head(uuid, id).refs.length).toBeGreaterThan(limits.lineRefsHard);
+    expect(time.head(uuid, id).refs.at(-1)!.lastTxid).toBe(990);
+    gate.resolve();
+    time.store.fateOf = () => "fine";
+    expect(await node.keys("child")).toHaveLength(40);
+    await time.pass(2_000);
+    expect(time.head(uuid, id).refs.length).toBeLessThan(limits.packRefsMin);
+    await node.put("new", "child", { durable: true });
+    node.kill();
+    const elsewhere = new TimedEngine(time, { nodeId: "elsewhere" });
+    expect(await elsewhere.keys("child")).toHaveLength(41);
+    expect(time.store.violations).toEqual([]);
+  });
 });
