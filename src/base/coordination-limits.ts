@@ -23,7 +23,11 @@ export const coordinationLimits = {
   coordAnswerBytesMax: 4 * 1_024 * 1_024,
   /** Text of an error of the coordination store, in characters. */
   coordMessageCharsMax: 200,
-  coordNodesMax: 1_000,
-  /** How long a list of the live nodes is good. */
+  /** Live nodes that are listed at once, and that are looked at in all: those beyond do what they hold and are preferred for nothing. */
+  coordNodesPageMax: 1_000,
+  coordNodesMax: 100_000,
+  /** How long the live nodes are taken for the same without asking whether they are. */
   coordNodesMs: 1_000,
+  /** They are listed again after this, though nothing has said that they changed: nodes of older builds do not say it. */
+  coordNodesListMs: 60_000,
 } as const;

@@ -67,7 +67,7 @@ export class Cluster {
 
   /** Takes this node's lease. A coordination store that does not answer is asked again for ever; one that never will is an error. */
   async join(address: string): Promise<void> {
-    this.#node = { id: this.#options.nodeId, address, reachesStore: true };
+    this.#node = { id: this.#options.nodeId, address, reachesStore: true, sharesJobs: true };
     const { leaseEvents } = this.placement;
     const { cluster: counts } = this.#options.instruments;
     const events: LeaseEvents = {

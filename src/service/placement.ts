@@ -20,7 +20,7 @@ import { TimeUp, within } from "../base/time-limit.ts";
 import { Held } from "./held.ts";
 import { Hints, type HintsParts } from "./hints.ts";
 import { Unreachable, type ForwardedCall, type PeerHost } from "./peers.ts";
-import { rendezvousOrder } from "./rendezvous.ts";
+import { Rendezvous } from "./rendezvous.ts";
 import { Routes } from "./routes.ts";
 
 /** What a placement works with. It is the only one that the engine may `tell`. */
@@ -44,6 +44,7 @@ export class Placement extends EnginePort implements PeerHost {
   readonly #shunnedUntil = new Recent<string, number>(limits.shunnedNodesMax);
   /** How far the answers of writers went that this node has handed on, by branch: plain reads do not go back behind them. */
   readonly #shown = new Recent<string, number>(limits.routesMax);
+  #rendezvous = new Rendezvous([]);
   #lease: LeaseSpan | undefined;
   #isLeaving = false;
 
@@ -122,7 +123,7 @@ export class Placement extends EnginePort implements PeerHost {
     const { leases, nodeId } = this.#parts;
     try {
       const { holder } = await leases.holding(uuid);
-      const tender = holder?.nodeId ?? rendezvousOrder(uuid, await leases.nodes())[0]?.id;
+      const tender = holder?.nodeId ?? (await this.#order()).first(uuid)?.id;
       return tender === nodeId;
     } catch (error) {
       // Jobs can wait until it can be told whose they are.
@@ -307,12 +308,19 @@ export class Placement extends EnginePort implements PeerHost {
     if (holder && holder.nodeId !== nodeId) return this.#routeTo(uuid, holder);
     // A lease that points here, though nothing is known of it: as after a restart, or when an engine was started anew.
     if (this.#mayTake && (holder || !everHeld)) return this.#take(uuid);
-    const nodes = (await leases.nodes()).filter(({ id }) => (id === nodeId ? this.#mayTake : (this.#shunnedUntil.peek(id) ?? 0) <= world.monotonicMs()));
-    const preferred = rendezvousOrder(uuid, nodes)[0];
+    const nowMs = world.monotonicMs();
+    const preferred = (await this.#order()).first(uuid, ({ id }) => (id === nodeId ? this.#mayTake : (this.#shunnedUntil.peek(id) ?? 0) <= nowMs));
     if (preferred?.id === nodeId) return this.#take(uuid);
     if (preferred) return { here: false, nodeId: preferred.id, address: preferred.address, term: undefined };
     if (this.#isLeaving) throw unavailable("the node is shutting down, and there is no other");
     return undefined;
+  }
+
+  /** What is known of the live nodes; worked out anew only when they have changed. */
+  async #order(): Promise<Rendezvous> {
+    const nodes = await this.#parts.leases.nodes();
+    if (this.#rendezvous.nodes !== nodes) this.#rendezvous = new Rendezvous(nodes);
+    return this.#rendezvous;
   }
 
   async #take(uuid: string): Promise<Place> {

@@ -37,8 +37,8 @@ export type EtcdCondition = NonNullable<Transaction["compare"]>[number];
 export interface EtcdOutcome {
   readonly succeeded: boolean;
   readonly read: readonly (readonly EtcdEntry[])[];
-  /** Whether a range had more than was asked for. */
-  readonly more: boolean;
+  /** How many keys there are in each of the ranges that were read, also where fewer were asked for. */
+  readonly counts: readonly number[];
 }
 
 /** The lease is not etcd's, or not any more; nothing was done with it. */
@@ -56,10 +56,12 @@ export function get(key: string): EtcdStep {
   return { request: { case: "requestRange", value: { key: bytesOf(key) } } };
 }
 
-/** Reads every key that begins so, up to so many. The last character must not be the last of its kind. */
-export function list(prefix: string, countMax: number): EtcdStep {
+/** Reads the keys that begin so, up to so many, in their order; only those behind `after`, if it is given. The last character must not be the last of its kind. */
+export function list(prefix: string, countMax: number, after?: string): EtcdStep {
   const end = prefix.slice(0, -1) + String.fromCharCode(prefix.charCodeAt(prefix.length - 1) + 1);
-  return { request: { case: "requestRange", value: { key: bytesOf(prefix), rangeEnd: bytesOf(end), limit: BigInt(countMax) } } };
+  // The key that comes right behind another one ends with a zero more.
+  const key = after === undefined ? prefix : `${after}\0`;
+  return { request: { case: "requestRange", value: { key: bytesOf(key), rangeEnd: bytesOf(end), limit: BigInt(countMax) } } };
 }
 
 /** Deletes the key, if it is there. */
@@ -180,7 +182,7 @@ function textOf(error: unknown): string {
 
 function outcomeOf({ succeeded, responses }: TxnResponse): EtcdOutcome {
   const ranges = responses.flatMap(({ response }) => (response.case === "responseRange" ? [response.value] : []));
-  return { succeeded, read: ranges.map(({ kvs }) => kvs.map(entryOf)), more: ranges.some(({ more }) => more) };
+  return { succeeded, read: ranges.map(({ kvs }) => kvs.map(entryOf)), counts: ranges.map(({ count }) => Number(count)) };
 }
 
 function entryOf({ key, value, modRevision }: KeyValue): EtcdEntry {

@@ -13,7 +13,8 @@ import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
 import { Permits } from "../base/permits.ts";
 import type { Cancel, World } from "../base/world.ts";
-import { EtcdClient, get, list, put, remove, unchanged, UnknownLease, type EtcdEntry, type EtcdOutcome } from "./etcd-client.ts";
+import { EtcdClient, get, put, remove, unchanged, UnknownLease, type EtcdEntry, type EtcdOutcome } from "./etcd-client.ts";
+import { EtcdMembers } from "./etcd-members.ts";
 import { holderOf, LeaseKeys, nodeText, termOf, writerText } from "./lease-records.ts";
 import type { Acquisition, Holding, LeaseEvents, Leases, LiveNode } from "./leases.ts";
 import { within } from "../base/time-limit.ts";
@@ -62,7 +63,7 @@ export class EtcdLeases implements Leases {
   #cancelRound: Cancel = () => {};
   #failures = 0;
   #hasLeft = false;
-  #listed: { readonly atMs: number; readonly nodes: Promise<readonly LiveNode[]> } | undefined;
+  readonly #members: EtcdMembers;
 
   /** Nothing is sent yet. Throws `misconfigured` when an endpoint is none. */
   constructor(options: EtcdLeasesOptions) {
@@ -71,6 +72,7 @@ export class EtcdLeases implements Leases {
     this.#log = options.log;
     this.#progress = options.progress;
     this.#keys = new LeaseKeys(options.prefix ?? defaultPrefix);
+    this.#members = new EtcdMembers({ client: this.#client, keys: this.#keys, world: options.world, log: options.log });
     this.#ttlSecs = options.ttlSecs ?? limits.leaseTtlSecs;
     this.#renewMs = options.renewMs ?? limits.leaseRenewMs;
     this.#marginMs = options.marginMs ?? limits.leaseMarginMs;
@@ -131,17 +133,8 @@ export class EtcdLeases implements Leases {
     await this.#client.transact([], [remove(this.#keys.writer(uuid)), remove(this.#keys.term(uuid))]);
   }
 
-  async nodes(): Promise<readonly LiveNode[]> {
-    const nowMs = this.#world.monotonicMs();
-    if (!this.#listed || nowMs - this.#listed.atMs >= limits.coordNodesMs) {
-      const listed = { atMs: nowMs, nodes: this.#list() };
-      this.#listed = listed;
-      listed.nodes.catch(() => {
-        // Whoever waits for it hears why; the next one asks again.
-        if (this.#listed === listed) this.#listed = undefined;
-      });
-    }
-    return this.#listed.nodes;
+  nodes(): Promise<readonly LiveNode[]> {
+    return this.#members.nodes();
   }
 
   async leave(): Promise<void> {
@@ -160,12 +153,6 @@ export class EtcdLeases implements Leases {
     }
     this.#lease = undefined;
     this.#client.close();
-  }
-
-  async #list(): Promise<readonly LiveNode[]> {
-    const { read, more } = await this.#client.transact([], [list(this.#keys.nodes, limits.coordNodesMax)]);
-    if (more) throw new StoreError("corrupt", `coordination: there are more than ${limits.coordNodesMax} nodes`);
-    return read[0]!.map((entry) => this.#keys.nodeOf(entry));
   }
 
   /** This node and the lease it has. */
@@ -263,9 +250,9 @@ export class EtcdLeases implements Leases {
       const node = this.#node!;
       if (this.#lease !== lease || (this.#announced?.lease === lease && this.#announced.node === node)) return;
       try {
-        await this.#client.transact([], [put(this.#keys.node(node.id), nodeText(node), lease.id)]);
+        await this.#client.transact([], [put(this.#keys.node(node.id), nodeText(node), lease.id), put(this.#keys.announced, node.id)]);
         this.#announced = { node, lease };
-        this.#listed = undefined;
+        this.#members.changed();
       } catch (error) {
         if (!(error instanceof UnknownLease)) throw error;
         this.#lose(lease);
@@ -277,7 +264,7 @@ export class EtcdLeases implements Leases {
   #lose(lease: EtcdLease): void {
     if (this.#lease !== lease) return;
     this.#lease = undefined;
-    this.#listed = undefined;
+    this.#members.changed();
     this.#log.warn("the lease is gone, and every database with it; a new one is asked for");
     this.#events!.lost();
     if (!this.#round) this.#nextRound(0);

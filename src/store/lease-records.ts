@@ -4,7 +4,8 @@
  * Always true: what is read back here is well-formed and within its bounds, or `corrupt`: others write there too. A
  * member that nobody here knows is passed over, so that nodes of two versions can live side by side.
  *
- *   nodes/<node>    lives with the node's lease    {"address", "reachesStore"}
+ *   nodes/<node>    lives with the node's lease    {"address", "reachesStore", "sharesJobs"}; builds before say no third
+ *   announced       one for all, stays             the node that announced itself last
  *   writer/<uuid>   lives with its holder's lease  {"node", "address", "term"}
  *   term/<uuid>     stays                          the last term that was given, in decimal
  */
@@ -41,6 +42,11 @@ export class LeaseKeys {
     return this.nodes + id;
   }
 
+  /** Changes with every announcement of a node. */
+  get announced(): string {
+    return `${this.#prefix}announced`;
+  }
+
   writer(uuid: string): string {
     return `${this.#prefix}writer/${uuid}`;
   }
@@ -52,15 +58,15 @@ export class LeaseKeys {
   /** The node whose key the record is. */
   nodeOf(record: LeaseRecord): LiveNode {
     const id = record.key.slice(this.nodes.length);
-    const { address, reachesStore } = objectOf(record);
-    if (!isNodeId(id) || !isAddress(address) || typeof reachesStore !== "boolean") throw corrupt(record);
-    return { id, address: address as string, reachesStore };
+    const { address, reachesStore, sharesJobs = false } = objectOf(record);
+    if (!isNodeId(id) || !isAddress(address) || typeof reachesStore !== "boolean" || typeof sharesJobs !== "boolean") throw corrupt(record);
+    return { id, address: address as string, reachesStore, sharesJobs };
   }
 }
 
 /** The value of a node's key. */
-export function nodeText({ address, reachesStore }: LiveNode): string {
-  return JSON.stringify({ address, reachesStore });
+export function nodeText({ address, reachesStore, sharesJobs }: LiveNode): string {
+  return JSON.stringify({ address, reachesStore, sharesJobs });
 }
 
 /** The value of a writer's key. */

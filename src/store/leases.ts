@@ -15,6 +15,8 @@ export interface LiveNode {
   readonly address: string;
   /** Whether it reached object storage when it last looked. */
   readonly reachesStore: boolean;
+  /** Whether it takes its share of the jobs by shards (service/shards), as builds do that say so. */
+  readonly sharesJobs: boolean;
 }
 
 /** Who may write a database. */
@@ -68,7 +70,10 @@ export interface Leases {
   release(uuid: string, term: number): Promise<void>;
   /** Forgets a deleted database altogether. */
   forget(uuid: string): Promise<void>;
-  /** The nodes that live, in no order; this one among them while it has its lease. May be a second old. */
+  /**
+   * The nodes that live, in no order; this one among them while it has its lease. May be a second old. The same array for
+   * as long as nothing is seen to have changed, so that whoever works something out from it need not do so again.
+   */
   nodes(): Promise<readonly LiveNode[]>;
   /** Lets go of everything at once; other nodes see it at once. */
   leave(): Promise<void>;

@@ -216,10 +216,32 @@ describe.skipIf(!hasEtcd)(`leases in a real etcd${etcdNeed}`, { timeout: 60_000 
     await expect(a.leases.acquire("db")).rejects.toMatchObject({ kind: "corrupt" });
   });
 
+  test("nodes() pages through any number, asks for the list only when something has changed, and sees what an older build announces", { timeout: 120_000 }, async () => {
+    const prefix = newPrefix();
+    const a = await joined(open({ prefix }));
+    const listed = async (count: number): Promise<void> => void (await vi.waitFor(async () => expect(await a.leases.nodes()).toHaveLength(count), waiting));
+    await listed(1);
+    const older = (at: number): Promise<unknown> => etcd.call("kv/put", { key: base64(`${prefix}nodes/older-${at}`), value: base64('{"address":"http://n:1","reachesStore":true}') });
+    for (let at = 0; at < 2_500; at += 50) await Promise.all(Array.from({ length: 50 }, (_, index) => older(at + index)));
+    await listed(2_501);
+    const all = await a.leases.nodes();
+    expect(new Set(all.map(({ id }) => id)).size).toBe(2_501);
+    expect(all.filter(({ sharesJobs }) => sharesJobs)).toEqual([a.node]);
+    // Longer than a list is taken for the present one without a question.
+    await new Promise((resolve) => setTimeout(resolve, 1_100));
+    expect(await a.leases.nodes()).toBe(all);
+    await etcd.call("kv/deleterange", { key: base64(`${prefix}nodes/older-7`) });
+    await listed(2_500);
+    const b = await joined(open({ prefix }));
+    await listed(2_501);
+    await b.leases.announce({ ...b.node, reachesStore: false });
+    await vi.waitFor(async () => expect((await a.leases.nodes()).find(({ id }) => id === b.node.id)).toEqual({ ...b.node, reachesStore: false }), waiting);
+  });
+
   test("a node's key that no node writes is corrupt; what a later version adds is passed over", async () => {
     const prefix = newPrefix();
     const a = await joined(open({ prefix }));
-    const later = { id: "later", address: "https://[::1]:8443", reachesStore: false };
+    const later = { id: "later", address: "https://[::1]:8443", reachesStore: false, sharesJobs: true };
     await etcd.call("kv/put", { key: base64(`${prefix}nodes/later`), value: base64(JSON.stringify({ ...later, zone: "eu" })) });
     expect(await a.leases.nodes()).toEqual(expect.arrayContaining([a.node, later]));
     await etcd.call("kv/put", { key: base64(`${prefix}nodes/later`), value: base64('{"address":"http://n:1"}') });

@@ -74,7 +74,7 @@ export class SharedNode {
     client.renewLease = (until) => renewLease(until && leasesNeverEnd ? { monotonicMs: Infinity, wallMs: Infinity } : until);
     const leases = new SharedLeases(table, world);
     const placement = (this.#placement = new Placement({ local: client, leases, peers: this.#peers(world), world, log: silentLog, nodeId }));
-    await leases.join({ id: nodeId, address: this.name, reachesStore: true }, placement.leaseEvents);
+    await leases.join({ id: nodeId, address: this.name, reachesStore: true, sharesJobs: true }, placement.leaseEvents);
   }
 
   /** A client's call to this node. Ends with ProcessGone when the node dies first. */

@@ -19,7 +19,7 @@ let nodes = 0;
 
 /** A node that has joined; it leaves when the test ends. */
 export async function joined(leases: Leases, id = `node-${++nodes}`): Promise<LeasedNode> {
-  const node = { id, address: `http://${id}:8080`, reachesStore: true };
+  const node = { id, address: `http://${id}:8080`, reachesStore: true, sharesJobs: true };
   const told: LeasedNode["told"] = [];
   onTestFinished(() => leases.leave().catch(() => {}));
   await leases.join(node, { renewed: (until) => void told.push(until), lost: () => void told.push("lost") });

@@ -136,7 +136,7 @@ export class PlacedNodes {
     const leases = new CountedLeases(table, world);
     const peers = new DirectPeers(this);
     const placement = new Placement({ local: engine.client, leases, peers, world, log: silentLog, nodeId: id });
-    await leases.join({ id, address, reachesStore: true }, placement.leaseEvents);
+    await leases.join({ id, address, reachesStore: true, sharesJobs: true }, placement.leaseEvents);
     this.nodes.push({ id, address, placement, engine, leases, peers });
     onTestFinished(async () => {
       await placement.leave();

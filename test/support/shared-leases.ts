@@ -31,6 +31,7 @@ export class LeaseTable {
   readonly #nodes = new Map<string, { readonly node: LiveNode; readonly lease: Lease }>();
   readonly #writers = new Map<string, { readonly holder: Holder; readonly lease: Lease }>();
   readonly #terms = new Map<string, number>();
+  #listed: readonly LiveNode[] = [];
 
   constructor(world: Pick<World, "monotonicMs">, times: Partial<LeaseTimes> = {}) {
     this.#world = world;
@@ -112,8 +113,11 @@ export class LeaseTable {
     this.#terms.delete(uuid);
   }
 
+  /** The same array for as long as nothing has changed. */
   nodes(): readonly LiveNode[] {
-    return [...this.#nodes.values()].filter(({ lease }) => this.isAlive(lease)).map(({ node }) => node);
+    const nodes = [...this.#nodes.values()].filter(({ lease }) => this.isAlive(lease)).map(({ node }) => node);
+    if (nodes.length !== this.#listed.length || nodes.some((node, at) => node !== this.#listed[at])) this.#listed = nodes;
+    return this.#listed;
   }
 }
 

@@ -18,7 +18,7 @@ async function holding(countMax: number, world = realWorld()): Promise<{ held: H
   const table = new LeaseTable(world);
   const leases = new SharedLeases(table, world);
   const held = new Held({ local: client, leases, world, log: silentLog }, countMax);
-  await leases.join({ id: "a", address: "http://a", reachesStore: true }, {
+  await leases.join({ id: "a", address: "http://a", reachesStore: true, sharesJobs: true }, {
     renewed: (until) => client.renewLease(until),
     lost() {
       held.lost();

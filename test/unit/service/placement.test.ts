@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { ServiceError } from "../../../src/base/errors.ts";
 import { limits } from "../../../src/base/limits.ts";
 import { BranchHead } from "../../../src/engine/branch-head.ts";
-import { rendezvousOrder } from "../../../src/service/rendezvous.ts";
+import { Rendezvous } from "../../../src/service/rendezvous.ts";
 import type { LiveNode } from "../../../src/store/leases.ts";
 import { hastyWorld } from "../../support/hasty-world.ts";
 import { uuidOf } from "../../support/inline-engine.ts";
@@ -116,7 +116,7 @@ describe("a database has one writer", () => {
   test("a transaction that was lost is told to be, although this node has handed on a later one since", async () => {
     const { cluster, nodes: [a, b, c] } = await PlacedNodes.start("a", "b", "c");
     // The one that will not take the database over.
-    const reader = rendezvousOrder(uuid, await a.leases.nodes())[0]?.id === "b" ? c : b;
+    const reader = new Rendezvous(await a.leases.nodes()).first(uuid)?.id === "b" ? c : b;
     await cluster.put(a, uuid, "k", "old", { durable: true });
     const { txid: lost } = await cluster.put(a, uuid, "k", "lost");
     expect(await cluster.get(reader, uuid, "k", { consistency: "primary" })).toBe("lost");
@@ -230,8 +230,8 @@ describe("a node that is gone", () => {
     cluster.isolate(a);
     await Promise.all(uuids.map((each) => cluster.put(b, each, "k", "w")));
     expect(cluster.world.monotonicMs() - diedMs).toBeGreaterThanOrEqual(placedTtlMs - 200);
-    const living: LiveNode[] = [b, c].map(({ id, address }) => ({ id, address, reachesStore: true }));
-    expect(uuids.map((each) => cluster.holderOf(each))).toEqual(uuids.map((each) => rendezvousOrder(each, living)[0]!.id));
+    const living: LiveNode[] = [b, c].map(({ id, address }) => ({ id, address, reachesStore: true, sharesJobs: true }));
+    expect(uuids.map((each) => cluster.holderOf(each))).toEqual(uuids.map((each) => new Rendezvous(living).first(each)!.id));
     for (const each of uuids) expect(await cluster.get(b, each, "k", { consistency: "primary" })).toBe("w");
   });
 
@@ -338,9 +338,9 @@ describe("the jobs of a database", () => {
       const tends = await Promise.all(nodes.map(({ placement }) => placement.tends(each)));
       return nodes.filter((_, index) => tends[index]).map(({ id }) => id);
     };
-    const living = nodes.map(({ id, address }) => ({ id, address, reachesStore: true }));
-    for (let index = 400; index < 420; index++) expect(await tenders(uuidOf(index))).toEqual([rendezvousOrder(uuidOf(index), living)[0]!.id]);
-    const other = rendezvousOrder(uuid, living)[2]!.id;
+    const living = nodes.map(({ id, address }) => ({ id, address, reachesStore: true, sharesJobs: true }));
+    for (let index = 400; index < 420; index++) expect(await tenders(uuidOf(index))).toEqual([new Rendezvous(living).first(uuidOf(index))!.id]);
+    const other = living.find(({ id }) => id !== new Rendezvous(living).first(uuid)!.id)!.id;
     await cluster.put(nodes.find(({ id }) => id === other)!, uuid, "k", "v");
     expect(await tenders(uuid)).toEqual([other]);
     cluster.table.cut(other);

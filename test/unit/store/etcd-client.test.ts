@@ -85,7 +85,7 @@ describe("a call", () => {
     const sick = await serve(fails(Code.Unavailable, "etcdserver: request timed out"));
     const sound = await serve(succeeds);
     const client = clientOf([`127.0.0.1:${await freePort()}`, sick.endpoint, sound.endpoint]);
-    expect(await client.transact([], change)).toEqual({ succeeded: true, read: [], more: false });
+    expect(await client.transact([], change)).toEqual({ succeeded: true, read: [], counts: [] });
     for (const session of sick.sessions) session.destroy();
     await client.transact([], change);
     expect([sick.opened, sound.opened]).toEqual([1, 1]);
@@ -142,13 +142,13 @@ describe("a call", () => {
       router.service(KV, {
         txn(request) {
           heard = request;
-          return { succeeded: false, responses: [{ response: { case: "responseRange", value: { kvs: [{ key: Buffer.from("k"), value: Buffer.from("v"), modRevision: 7n }], more: true } } }] };
+          return { succeeded: false, responses: [{ response: { case: "responseRange", value: { kvs: [{ key: Buffer.from("k"), value: Buffer.from("v"), modRevision: 7n }], count: 3n } } }] };
         },
       }),
     );
     const client = clientOf([server.endpoint]);
     const outcome = await client.transact([unchanged("k", undefined)], [put("k", "v", 9n)], look);
-    expect(outcome).toEqual({ succeeded: false, read: [[{ key: "k", value: expect.anything(), revision: 7n }]], more: true });
+    expect(outcome).toEqual({ succeeded: false, read: [[{ key: "k", value: expect.anything(), revision: 7n }]], counts: [3] });
     await client.transact([unchanged("k", outcome.read[0]![0])], look);
     expect(heard).toMatchObject({ compare: [{ targetUnion: { case: "modRevision", value: 7n } }] });
   });
