@@ -10,6 +10,8 @@ export const clusterLimits = {
   heldMax: 50_000,
   /** How long an engine has to take a database over, or to ship what there is of it. */
   takeMs: 10_000,
+  /** How long object storage is given to say whether a database was ever written; otherwise it is taken for one that was. */
+  unwrittenLookMs: 1_000,
   /** Databases whose holder a node remembers; that of any other is looked up. */
   routesMax: 100_000,
   /** A holder that was looked up so long ago is looked up again, beside the call: one that hangs does not say that it lost the database. */

@@ -10,6 +10,8 @@ import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
 import type { World } from "../base/world.ts";
 import type { EngineClient } from "../engine/client.ts";
+import { mainBranch } from "../format/names.ts";
+import { headKey } from "../format/object-keys.ts";
 import { Placement } from "../service/placement.ts";
 import { EtcdLeases } from "../store/etcd-leases.ts";
 import type { LeaseEvents, Leases, LiveNode } from "../store/leases.ts";
@@ -55,7 +57,7 @@ export class Cluster {
     this.#progress = progress;
     this.#leases = new EtcdLeases({ endpoints, world, log, progress: () => this.#prove() });
     this.#peers = new PeerLinks({ clusterKey, world, log, hinted: (uuid) => this.placement.hinted(uuid), linkLost: () => instruments.cluster.linksLost++ });
-    this.placement = new Placement({ local: engine, leases: this.#leases, peers: instruments.peers(this.#peers), world, log, nodeId });
+    this.placement = new Placement({ local: engine, leases: this.#leases, peers: instruments.peers(this.#peers), world, log, nodeId, isUnwritten: (uuid) => isUnwritten(store, uuid) });
     this.door = new NodeDoor({ host: instruments.host(this.placement), clusterKey, world, log });
     this.#reach = new StoreReach(store, world, (isReached, silenceMs) => this.#looked(isReached, silenceMs));
   }
@@ -131,4 +133,9 @@ export class Cluster {
       if (!(error instanceof StoreError)) throw error;
     }
   }
+}
+
+/** A branch has a head from its first claim on, and every database has this branch. */
+async function isUnwritten(store: ObjectStore, uuid: string): Promise<boolean> {
+  return (await store.get(headKey(uuid, mainBranch))) === undefined;
 }

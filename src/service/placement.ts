@@ -24,7 +24,10 @@ import { Rendezvous } from "./rendezvous.ts";
 import { Routes } from "./routes.ts";
 
 /** What a placement works with. It is the only one that the engine may `tell`. */
-export type PlacementParts = HintsParts;
+export interface PlacementParts extends HintsParts {
+  /** Whether nobody ever wrote the database, as object storage has it. */
+  readonly isUnwritten: (uuid: string) => Promise<boolean>;
+}
 
 /** The node that is to run a call; without a term it is to take the database first. */
 interface Elsewhere extends Omit<Holder, "term"> {
@@ -304,13 +307,14 @@ export class Placement extends EnginePort implements PeerHost {
   async #find(uuid: string): Promise<Place | undefined> {
     const { leases, nodeId, world } = this.#parts;
     await this.#held.settled(uuid);
-    const { holder, everHeld } = await leases.holding(uuid);
+    const { holder } = await leases.holding(uuid);
     if (holder && holder.nodeId !== nodeId) return this.#routeTo(uuid, holder);
     // A lease that points here, though nothing is known of it: as after a restart, or when an engine was started anew.
-    if (this.#mayTake && (holder || !everHeld)) return this.#take(uuid);
+    if (this.#mayTake && holder) return this.#take(uuid);
     const nowMs = world.monotonicMs();
     const preferred = (await this.#order()).first(uuid, ({ id }) => (id === nodeId ? this.#mayTake : (this.#shunnedUntil.peek(id) ?? 0) <= nowMs));
-    if (preferred?.id === nodeId) return this.#take(uuid);
+    // What nobody ever wrote is taken where it is first asked for.
+    if (preferred?.id === nodeId || (this.#mayTake && (await this.#isUnwritten(uuid)))) return this.#take(uuid);
     if (preferred) return { here: false, nodeId: preferred.id, address: preferred.address, term: undefined };
     if (this.#isLeaving) throw unavailable("the node is shutting down, and there is no other");
     return undefined;
@@ -321,6 +325,17 @@ export class Placement extends EnginePort implements PeerHost {
     const nodes = await this.#parts.leases.nodes();
     if (this.#rendezvous.nodes !== nodes) this.#rendezvous = new Rendezvous(nodes);
     return this.#rendezvous;
+  }
+
+  /** A store that does not say in time leaves the database to the one who is preferred. */
+  async #isUnwritten(uuid: string): Promise<boolean> {
+    const { world, isUnwritten } = this.#parts;
+    try {
+      return await within(world, limits.unwrittenLookMs, () => isUnwritten(uuid));
+    } catch (error) {
+      if (error instanceof StoreError || error instanceof TimeUp) return false;
+      throw error;
+    }
   }
 
   async #take(uuid: string): Promise<Place> {

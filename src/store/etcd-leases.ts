@@ -4,14 +4,17 @@
  *
  * Always true: nothing is told to be certain for longer than from before a renewal was sent until its lease ends, less a
  * margin. A renewal is sent only right after disk and engine have proven that they get on: a node whose disk hangs must
- * lose its databases to one that can serve them. A database changes hands in one transaction that raises its term, so no
- * term is given twice. That a lease is gone is told only when etcd says so; while etcd says nothing, the span that was
+ * lose its databases to one that can serve them. A database changes hands in one transaction that raises the count from
+ * which its term is, so no term is given twice; that count is one for many databases, as etcd has no room for a key of
+ * each that stays. That a lease is gone is told only when etcd says so; while etcd says nothing, the span that was
  * told runs out by itself. Must not know: what holding a database means.
  */
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
 import { Permits } from "../base/permits.ts";
+import { Recent } from "../base/recent.ts";
+import { Turns } from "../base/turns.ts";
 import type { Cancel, World } from "../base/world.ts";
 import { EtcdClient, get, put, remove, unchanged, UnknownLease, type EtcdEntry, type EtcdOutcome } from "./etcd-client.ts";
 import { EtcdMembers } from "./etcd-members.ts";
@@ -53,6 +56,9 @@ export class EtcdLeases implements Leases {
   #node: LiveNode | undefined;
   #events: LeaseEvents | undefined;
   #lease: EtcdLease | undefined;
+  readonly #acquiring = new Turns();
+  /** How far the terms were counted when that was last seen, by the key that counts them. */
+  readonly #lastTerms = new Recent<string, EtcdEntry>(limits.coordTermsMax);
   /** Announcements go out one after the other, so that the last one stays. */
   readonly #announcing = new Permits(1);
   /** What was announced last, and with which lease. */
@@ -93,31 +99,38 @@ export class EtcdLeases implements Leases {
     if (this.#lease) await this.#announce(this.#lease);
   }
 
-  async acquire(uuid: string): Promise<Acquisition> {
+  acquire(uuid: string): Promise<Acquisition> {
+    // Those of one node need not get in each other's way.
+    return this.#acquiring.take(this.#keys.terms(uuid), () => this.#acquire(uuid));
+  }
+
+  async #acquire(uuid: string): Promise<Acquisition> {
     const { node, lease } = this.#standing();
-    const writerKey = this.#keys.writer(uuid);
-    const termKey = this.#keys.term(uuid);
-    // Most databases were never held: the first try finds out what stands, or takes it.
-    let writer: EtcdEntry | undefined;
-    let lastTerm: EtcdEntry | undefined;
+    const [writerKey, termsKey, oldTermKey] = [this.#keys.writer(uuid), this.#keys.terms(uuid), this.#keys.oldTerm(uuid)];
+    // Most databases are held by nobody, and were just looked up: the first try finds out what stands, or takes it.
+    let [writer, lastTerm, oldTerm]: readonly (EtcdEntry | undefined)[] = [undefined, this.#lastTerms.get(termsKey), undefined];
     for (let tries = 0; tries < limits.coordTriesMax; tries++) {
       const holder = writer && holderOf(writer);
       if (holder && holder.nodeId !== node.id) return { kind: "held", by: holder };
-      const term = Math.max(lastTerm ? termOf(lastTerm) : 0, holder?.term ?? 0) + 1;
+      const term = Math.max(0, ...[lastTerm, oldTerm].map((entry) => (entry ? termOf(entry) : 0)), holder?.term ?? 0) + 1;
       const outcome = await this.#transactUnder(lease, () => this.#client.transact(
-        [unchanged(writerKey, writer), unchanged(termKey, lastTerm)],
-        [put(writerKey, writerText({ nodeId: node.id, address: node.address, term }), lease.id), put(termKey, String(term))],
-        [get(writerKey), get(termKey)],
+        [unchanged(writerKey, writer), unchanged(termsKey, lastTerm), unchanged(oldTermKey, oldTerm)],
+        // A node of an older build begins at 1 again where this key is gone: see `docs/scale.md` why it may.
+        [put(writerKey, writerText({ nodeId: node.id, address: node.address, term }), lease.id), put(termsKey, String(term)), ...(oldTerm ? [remove(oldTermKey)] : [])],
+        [get(writerKey), get(termsKey), get(oldTermKey)],
       ));
       if (outcome.succeeded) return { kind: "acquired", term };
-      [writer, lastTerm] = firstsOf(outcome);
+      [writer, lastTerm, oldTerm] = firstsOf(outcome);
     }
     throw new StoreError("unavailable", "coordination: the database changes hands all the time");
   }
 
   async holding(uuid: string): Promise<Holding> {
-    const [writer, lastTerm] = firstsOf(await this.#client.transact([], [get(this.#keys.writer(uuid)), get(this.#keys.term(uuid))]));
-    return { holder: writer && holderOf(writer), everHeld: writer !== undefined || lastTerm !== undefined };
+    const termsKey = this.#keys.terms(uuid);
+    const [writer, lastTerm] = firstsOf(await this.#client.transact([], [get(this.#keys.writer(uuid)), get(termsKey)]));
+    // Whoever asks may take the database next.
+    if (lastTerm) this.#lastTerms.set(termsKey, lastTerm);
+    return { holder: writer && holderOf(writer) };
   }
 
   async release(uuid: string, term: number): Promise<void> {
@@ -130,7 +143,7 @@ export class EtcdLeases implements Leases {
   }
 
   async forget(uuid: string): Promise<void> {
-    await this.#client.transact([], [remove(this.#keys.writer(uuid)), remove(this.#keys.term(uuid))]);
+    await this.#client.transact([], [remove(this.#keys.writer(uuid)), remove(this.#keys.oldTerm(uuid))]);
   }
 
   nodes(): Promise<readonly LiveNode[]> {

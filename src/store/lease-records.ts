@@ -7,7 +7,8 @@
  *   nodes/<node>    lives with the node's lease    {"address", "reachesStore", "sharesJobs"}; builds before say no third
  *   announced       one for all, stays             the node that announced itself last
  *   writer/<uuid>   lives with its holder's lease  {"node", "address", "term"}
- *   term/<uuid>     stays                          the last term that was given, in decimal
+ *   terms/<digits>  4,096 of them, which stay      the last term that was given to any database whose uuid begins so
+ *   term/<uuid>     of builds before: it stayed    the last term that was given to the one database
  */
 import { utf8Of } from "../base/bytes.ts";
 import { StoreError } from "../base/errors.ts";
@@ -23,6 +24,8 @@ export interface LeaseRecord {
 
 const isNodeId = matching(/^[\w.-]{1,128}$/);
 const isAddress = matching(/^https?:\/\/[^\s/?#@]{1,256}$/);
+/** Digits of a uuid that choose the key by which terms are counted: more would leave more keys, fewer would make more nodes wait for each other. */
+const termDigits = 3;
 const termPattern = /^[1-9]\d{0,15}$/;
 
 /** The keys of one cluster. */
@@ -51,7 +54,13 @@ export class LeaseKeys {
     return `${this.#prefix}writer/${uuid}`;
   }
 
-  term(uuid: string): string {
+  /** What counts the terms of the database, and of those whose uuids begin alike. */
+  terms(uuid: string): string {
+    return `${this.#prefix}terms/${uuid.slice(0, termDigits)}`;
+  }
+
+  /** What counted them in builds before. */
+  oldTerm(uuid: string): string {
     return `${this.#prefix}term/${uuid}`;
   }
 

@@ -4,7 +4,8 @@
  *
  * Leases are for liveness: they make it unlikely that two nodes claim one branch. Safety is the head's compare-and-set
  * (engine/branch-head), whatever a lease says. Always true of an adapter: a term is given to one holder once, and every
- * later term of the database is larger, unless the coordination store has lost data.
+ * later term of the database is larger, unless the coordination store has lost data. Nothing of a database that nobody
+ * holds stays there: there are more databases than it has room for.
  */
 
 /** A node as the others see it. */
@@ -23,7 +24,7 @@ export interface LiveNode {
 export interface Holder {
   readonly nodeId: string;
   readonly address: string;
-  /** Counts the holdings of the database. */
+  /** Grows with every holding of the database, by one or more. */
   readonly term: number;
 }
 
@@ -37,8 +38,6 @@ export type Acquisition =
 export interface Holding {
   /** Undefined when nobody holds it. */
   readonly holder: Holder | undefined;
-  /** Whether anybody ever held it, as far as the coordination store remembers. */
-  readonly everHeld: boolean;
 }
 
 /** What an adapter tells its node. Called on the node's own thread. */
@@ -63,12 +62,12 @@ export interface Leases {
   join(node: LiveNode, events: LeaseEvents): Promise<void>;
   /** Announces a change of what others should know of this node. */
   announce(node: LiveNode): Promise<void>;
-  /** Takes the database, if nobody holds it or this very node does (as after its restart), under the next term. */
+  /** Takes the database, if nobody holds it or this very node does (as after its restart), under a later term. */
   acquire(uuid: string): Promise<Acquisition>;
   holding(uuid: string): Promise<Holding>;
   /** Gives the database up, if this node still holds it under the term. */
   release(uuid: string, term: number): Promise<void>;
-  /** Forgets a deleted database altogether. */
+  /** Whoever holds the deleted database holds it no more. */
   forget(uuid: string): Promise<void>;
   /**
    * The nodes that live, in no order; this one among them while it has its lease. May be a second old. The same array for

@@ -7,6 +7,8 @@ import { silentLog } from "../../src/base/log.ts";
 import type { EngineClient } from "../../src/engine/client.ts";
 import type { CallOptions, PortCall } from "../../src/engine/engine-port.ts";
 import type { Answer, Target } from "../../src/engine/protocol.ts";
+import { mainBranch } from "../../src/format/names.ts";
+import { headKey } from "../../src/format/object-keys.ts";
 import { Unreachable, type ForwardedCall, type Peers } from "../../src/service/peers.ts";
 import { Placement } from "../../src/service/placement.ts";
 import { SharedLeases, type LeaseTable } from "../support/shared-leases.ts";
@@ -54,7 +56,8 @@ export class SharedNode {
 
   async #join(client: EngineClient, world: SimWorld): Promise<void> {
     const { table, leasesNeverEnd, answered, handedOverShort } = this.#parts;
-    const { nodeId } = this.sim;
+    const { sim } = this;
+    const { nodeId } = sim;
     const run = client.run.bind(client);
     client.run = async (target, call, options) => {
       const answer = await run(target, call, options);
@@ -73,7 +76,7 @@ export class SharedNode {
     const renewLease = client.renewLease.bind(client);
     client.renewLease = (until) => renewLease(until && leasesNeverEnd ? { monotonicMs: Infinity, wallMs: Infinity } : until);
     const leases = new SharedLeases(table, world);
-    const placement = (this.#placement = new Placement({ local: client, leases, peers: this.#peers(world), world, log: silentLog, nodeId }));
+    const placement = (this.#placement = new Placement({ local: client, leases, peers: this.#peers(world), world, log: silentLog, nodeId, isUnwritten: async (uuid) => (await sim.storeOf(world).get(headKey(uuid, mainBranch))) === undefined }));
     await leases.join({ id: nodeId, address: this.name, reachesStore: true, sharesJobs: true }, placement.leaseEvents);
   }
 

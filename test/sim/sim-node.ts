@@ -12,6 +12,7 @@ import { EngineClient, type EngineLane } from "../../src/engine/client.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import type { EngineOptions, FromEngine } from "../../src/engine/protocol.ts";
 import { inlinePress } from "../../src/format/press.ts";
+import type { ObjectStore } from "../../src/store/object-store.ts";
 import type { HostileStore } from "./hostile-store.ts";
 import { outside, stream, type Scheduler } from "./scheduler.ts";
 import { SimDisk, type DiskDose } from "./sim-disk.ts";
@@ -83,6 +84,11 @@ export class SimNode {
   /** What the node writes into heads: it lies in the data directory and is lost with it. */
   get nodeId(): string {
     return `${this.name}-disk${this.#disks}`;
+  }
+
+  /** Object storage as the process of that world sees it. */
+  storeOf(world: SimWorld): ObjectStore {
+    return this.#options.store.of(world);
   }
 
   /** Starts a process on what the last one left. */

@@ -8,6 +8,7 @@ import { silentLog } from "../../src/base/log.ts";
 import { realWorld, type World } from "../../src/base/world.ts";
 import type { Answer, Target } from "../../src/engine/protocol.ts";
 import { mainBranch } from "../../src/format/names.ts";
+import { headKey } from "../../src/format/object-keys.ts";
 import { Unreachable, type ForwardedCall, type Peers } from "../../src/service/peers.ts";
 import { Placement } from "../../src/service/placement.ts";
 import type { Acquisition, Holding } from "../../src/store/leases.ts";
@@ -135,7 +136,7 @@ export class PlacedNodes {
     const engine = openInlineEngine(join(temporaryDirectory(), id), { world, store, options: { nodeId: id, coordinated: true } });
     const leases = new CountedLeases(table, world);
     const peers = new DirectPeers(this);
-    const placement = new Placement({ local: engine.client, leases, peers, world, log: silentLog, nodeId: id });
+    const placement = new Placement({ local: engine.client, leases, peers, world, log: silentLog, nodeId: id, isUnwritten: async (uuid) => (await store.get(headKey(uuid, mainBranch))) === undefined });
     await leases.join({ id, address, reachesStore: true, sharesJobs: true }, placement.leaseEvents);
     this.nodes.push({ id, address, placement, engine, leases, peers });
     onTestFinished(async () => {

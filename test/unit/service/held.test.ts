@@ -45,7 +45,7 @@ describe("the databases that a node holds", () => {
     await held.take(third);
     await held.settled(second);
     expect([first, second, third].map((uuid) => held.has(uuid))).toEqual([true, false, true]);
-    expect(table.holding(second)).toEqual({ holder: undefined, everHeld: true });
+    expect(table.holding(second)).toEqual({ holder: undefined });
     await expect(put(second)).rejects.toThrow(TurnedAway);
     await put(first);
   });

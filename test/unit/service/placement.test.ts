@@ -99,7 +99,7 @@ describe("a database has one writer", () => {
     const { cluster, nodes: [a, b] } = await PlacedNodes.start("a", "b");
     await cluster.put(a, uuid, "k", "v", { durable: true });
     await b.placement.drop(mainOf(uuid), cluster.deadline());
-    expect(cluster.table.holding(uuid)).toEqual({ holder: undefined, everHeld: false });
+    expect(cluster.table.holding(uuid)).toEqual({ holder: undefined });
     for (const node of [a, b]) expect((await refusalOf(cluster.put(node, uuid, "k", "again"))).code).toBe("database_not_found");
   });
 
