@@ -6,6 +6,7 @@ export const comments: Readonly<Record<string, string>> = {
   "palimpsest.node.v1.ExchangeRequest.calls": "Calls to be answered.",
   "palimpsest.node.v1.ExchangeRequest.follows": "Databases that the caller follows for the next 30 seconds, by their uuids: it is told when one of their heads has moved.",
   "palimpsest.node.v1.ExchangeRequest.ping": "Asks for a sign of life.",
+  "palimpsest.node.v1.ExchangeRequest.nudge": "There is an order for the receiver in object storage, which it is to look for now instead of in its time.",
   "palimpsest.node.v1.ExchangeResponse": "What a receiver sends: any of its fields, together.",
   "palimpsest.node.v1.ExchangeResponse.protocol": "As in ExchangeRequest.",
   "palimpsest.node.v1.ExchangeResponse.pieces": "Beginnings of payloads that are too large for one message.",

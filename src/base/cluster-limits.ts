@@ -29,8 +29,16 @@ export const clusterLimits = {
   /** How often a node looks whether it reaches object storage, and how long it waits for the answer. */
   storeReachMs: 3_000,
   storeReachAnswerMs: 3_000,
+  /** How often it looks while no call of a database has come for so long, and it reached object storage last. */
+  storeReachIdleMs: 60_000,
   /** A node that has not reached object storage for so long gives its databases up, if another one does reach it. */
   storeSilenceMs: 20_000,
+
+  // Who looks after what (service/shards)
+  /** How often a node looks which nodes live: those that have come or gone change whose a shard is. */
+  shardMembersMs: 10_000,
+  /** A shard in which nothing is found is looked at no more rarely than this. */
+  shardLookMsMax: 600_000,
 
   // Between nodes (server/peer-link, server/node-exchange)
   /** Calls under way to one node; further ones are shed. */

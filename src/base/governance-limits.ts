@@ -49,16 +49,24 @@ export const governanceLimits = {
   erasureReadsAtOnceMax: 16,
   /** A marker without a coupon is nobody's after this: its coupon is put within half of it, or not at all. */
   erasureMarkerMs: 600_000,
-  /** How often a node looks for unfinished erasures that another node was to look after. */
+  /** How often a node looks for unfinished erasures in its shards; ever more rarely, up to `shardLookMsMax`, while it finds none. */
   erasureTakeUpMs: 60_000,
+  /**
+   * So long the node that was asked for an erasure looks after it, and from then on the owner of its shard, which has found
+   * it by then. This is how much later an erasure completes when that node dies.
+   */
+  erasureFirstMs: 720_000,
   /** A key set that a receipt is checked against. */
   keySetBytesMax: 256 * KiB,
   /** How long the address of a key set has for its answer. */
   keySetFetchMs: 10_000,
 
   // Copies of databases on the disks of nodes (control/copy-records, service/caretaker)
-  /** How often a node looks whether its copies are to be purged, or their databases are deleted. */
+  /** How often a node looks whether its copies are to be purged, and for deleted databases in its shards; ever more rarely, up to `shardLookMsMax`, while it finds none. */
   caretakerMs: 30_000,
+  /** A deleted database that is still not gone is asked for again after the first time, and then ever later, up to the second. */
+  deletedLookMsMin: 30_000,
+  deletedLookMsMax: 3_600_000,
   /** Copies of one database, on however many nodes, that are read; an erasure of one with more does not complete. */
   copiesMax: 10_000,
   /** Purges of copies that one look carries out; the next one goes on. */
@@ -71,7 +79,14 @@ export const governanceLimits = {
   caretakerStartMs: 30_000,
 
   // What is due in databases that are not open (control/due-index, engine/due-marks, service/sweeper)
+  /** How often a node looks for what is due in its shards while there is some. */
   dueLookMs: 300_000,
+  /** While there is none, it looks soon after each full hour, as nothing is due before, and this often besides: an entry may have come late. */
+  dueIdleLookMs: 1_800_000,
+  /** Within so long after the hour, so that not all nodes look at once. */
+  dueSpreadMs: 120_000,
+  /** Between two looks of which the first has passed as many entries as it may. */
+  dueGoOnMs: 1_000,
   /** Entries that one look passes; the next one goes on behind them. */
   dueEntriesMax: 10_000,
   /** Databases that a node sweeps at once. */

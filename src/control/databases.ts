@@ -18,6 +18,7 @@ import { isUnreadable } from "../format/versions.ts";
 import type { ObjectStore, PutCondition } from "../store/object-store.ts";
 import { putImmutable, surePut } from "../store/settled-put.ts";
 import type { NameStanding } from "./access.ts";
+import { ownedPage, type OwnedShards } from "./owned-pages.ts";
 
 /** A database that exists. */
 export interface DatabaseRecord {
@@ -111,13 +112,14 @@ export class Databases {
     return found;
   }
 
-  /** Uuids of deleted databases whose objects may not all be purged yet. */
-  async deletedUuids(): Promise<string[]> {
+  /** Uuids of deleted databases whose objects may not all be purged yet, of some shards only when they are given; no marker is read of those that are not `wanted`. */
+  async deletedUuids(shards?: OwnedShards, wanted: (uuid: string) => boolean = () => true): Promise<string[]> {
     const deleted: string[] = [];
     for (let after: string | undefined; ; ) {
-      const page = await this.#store.list(purgePrefix, { after, limit: listPageSize });
+      const page = shards ? await ownedPage(this.#store, purgePrefix, purgePrefix.length, shards, after) : await this.#store.list(purgePrefix, { after, limit: listPageSize });
       for (const { key } of page.objects) {
         const uuid = key.slice(purgePrefix.length);
+        if (!wanted(uuid)) continue;
         const marker = await this.#store.get(key);
         const name = marker && utf8Of(marker.bytes);
         // The marker is written before the tombstone: a deletion that did not come to pass leaves one that means nothing.

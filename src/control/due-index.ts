@@ -10,8 +10,9 @@ import { bytesOf, utf8Of } from "../base/bytes.ts";
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { isDatabaseName } from "../format/names.ts";
-import { dueKey, duePrefix, parseDueKey, type DuePlace } from "../format/object-keys.ts";
+import { dueKey, dueKeysUntil, duePrefix, dueUuidAt, parseDueKey, type DuePlace } from "../format/object-keys.ts";
 import type { ObjectStore } from "../store/object-store.ts";
+import { ownedPage, type OwnedShards } from "./owned-pages.ts";
 
 /** Some entries that are due, oldest first. */
 export interface DuePage {
@@ -31,13 +32,13 @@ export async function putDue(store: ObjectStore, place: DuePlace, databaseName: 
   }
 }
 
-/** Entries whose hour has come, a page at a time. */
-export async function listDue(store: ObjectStore, nowMs: number, after: string | undefined): Promise<DuePage> {
-  const page = await store.list(duePrefix, { after, limit: limits.storeListMax });
+/** Entries whose hour has come, a page at a time; those of some shards only, when they are given. */
+export async function listDue(store: ObjectStore, nowMs: number, after: string | undefined, shards?: OwnedShards): Promise<DuePage> {
+  const page = shards ? await ownedPage(store, duePrefix, dueUuidAt, shards, after) : await store.list(duePrefix, { after, limit: limits.storeListMax });
   const places = page.objects.map(({ key }) => parseDueKey(key));
   const entries = places.filter((place) => place !== undefined && place.atMs <= nowMs) as DuePlace[];
-  // Keys come in the order of their hours.
-  const isLast = places.some((place) => place !== undefined && place.atMs > nowMs);
+  // Keys come in the order of their hours. Whatever the next page holds, it is not due when it begins in an hour to come.
+  const isLast = places.some((place) => place !== undefined && place.atMs > nowMs) || (page.next !== undefined && page.next > dueKeysUntil(nowMs));
   return { entries, next: isLast ? undefined : page.next };
 }
 

@@ -20,8 +20,9 @@ import type { World } from "../base/world.ts";
 import { decodeCoupon, encodeCoupon, type ErasureCoupon } from "../format/erasure-coupon.ts";
 import { erasingPrefix, erasureCouponKey, erasureCouponPrefix, erasureMarkerKey, erasureMarkerPrefix, parseErasureKey } from "../format/object-keys.ts";
 import { isUnreadable } from "../format/versions.ts";
-import type { ListedObject, ObjectStore } from "../store/object-store.ts";
+import type { ListedObject, ListPage, ObjectStore } from "../store/object-store.ts";
 import { surePut } from "../store/settled-put.ts";
+import { ownedPage, type OwnedShards } from "./owned-pages.ts";
 
 export interface ErasureCouponsOptions {
   readonly store: ObjectStore;
@@ -31,6 +32,12 @@ export interface ErasureCouponsOptions {
 
 /** Which erasure of which database. */
 export type ErasureName = Pick<ErasureCoupon, "uuid" | "id">;
+
+/** Whose unfinished coupons: those of one database, or of some shards; of all when neither is said. */
+export interface UnfinishedWhere {
+  readonly uuid?: string | undefined;
+  readonly shards?: OwnedShards | undefined;
+}
 
 /** A part of a database's coupons, newest first. */
 export interface CouponPage {
@@ -113,19 +120,17 @@ export class ErasureCoupons {
   }
 
   /**
-   * Coupons that have begun, are pending or blocked, of one database or of all, in the order of their keys and read as
-   * they are asked for; those that are not `wanted` are not read. One that cannot be read is left out and logged. Throws
-   * StoreError.
+   * Coupons that have begun, are pending or blocked, of one database, of some shards or of all, in the order of their keys
+   * and read as they are asked for; those that are not `wanted` are not read. One that cannot be read is left out and
+   * logged. Throws StoreError.
    */
-  async *unfinished(uuid?: string, wanted: (erasure: ErasureName) => Promise<boolean> = async () => true): AsyncGenerator<ErasureCoupon, void> {
-    const prefix = uuid === undefined ? erasingPrefix : erasureMarkerPrefix(uuid);
+  async *unfinished(where: UnfinishedWhere = {}, wanted: (erasure: ErasureName) => boolean = () => true): AsyncGenerator<ErasureCoupon, void> {
     for (let after: string | undefined; ; ) {
-      const page = await this.#options.store.list(prefix, { after, limit: limits.storeListMax });
-      const markers: ListedObject[] = [];
-      for (const marker of page.objects) {
-        const named = parseErasureKey(marker.key);
-        if (!named || (await wanted(named))) markers.push(marker);
-      }
+      const page = await this.#markers(where, after);
+      const markers = page.objects.filter(({ key }) => {
+        const named = parseErasureKey(key);
+        return !named || wanted(named);
+      });
       for (let at = 0; at < markers.length; at += limits.erasureReadsAtOnceMax) {
         const some = markers.slice(at, at + limits.erasureReadsAtOnceMax);
         for (const coupon of await Promise.all(some.map((marker) => this.#couponOf(marker)))) if (coupon) yield coupon;
@@ -133,6 +138,13 @@ export class ErasureCoupons {
       if (page.next === undefined) return;
       after = page.next;
     }
+  }
+
+  #markers({ uuid, shards }: UnfinishedWhere, after: string | undefined): Promise<ListPage> {
+    const { store } = this.#options;
+    if (uuid !== undefined) return store.list(erasureMarkerPrefix(uuid), { after, limit: limits.storeListMax });
+    if (shards) return ownedPage(store, erasingPrefix, erasingPrefix.length, shards, after);
+    return store.list(erasingPrefix, { after, limit: limits.storeListMax });
   }
 
   /** Removes a coupon that has only begun, and its marker: nothing was erased. Leaves any other as it is. Throws StoreError. */

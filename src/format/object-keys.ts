@@ -254,6 +254,14 @@ export function dueKey({ atMs, uuid, branchId }: DuePlace): string {
   return `${duePrefix}${dueHour(atMs)}/${uuid}/${branchId}`;
 }
 
+/** Where the uuid begins in the key of an entry of what is due: behind the hour. */
+export const dueUuidAt = duePrefix.length + "2026013117/".length;
+
+/** What sorts after every entry that is due at that time, and before all others. */
+export function dueKeysUntil(nowMs: number): string {
+  return `${duePrefix}${dueHour(Math.floor(nowMs / hourMs) * hourMs)}~`;
+}
+
 /** What the key says is due, or undefined for a foreign object. */
 export function parseDueKey(key: string): DuePlace | undefined {
   const [, hour, uuid, branchId] = dueKeyPattern.exec(key) ?? [];

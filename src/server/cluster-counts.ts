@@ -27,6 +27,7 @@ export class ClusterCounts {
     return {
       forward: (address, call) => counted(this.forwarded.out, peers.forward(address, call)),
       follow: (address, uuid) => peers.follow(address, uuid),
+      nudge: (address) => peers.nudge(address),
       close: () => peers.close(),
     };
   }
@@ -37,6 +38,7 @@ export class ClusterCounts {
       serve: (call) => counted(this.forwarded.in, host.serve(call)),
       followed: (uuid, hint) => host.followed(uuid, hint),
       hinted: (uuid) => host.hinted(uuid),
+      nudged: () => host.nudged(),
     };
   }
 }

@@ -13,6 +13,7 @@ import type { EngineClient } from "../engine/client.ts";
 import { mainBranch } from "../format/names.ts";
 import { headKey } from "../format/object-keys.ts";
 import { Placement } from "../service/placement.ts";
+import { Shards } from "../service/shards.ts";
 import { EtcdLeases } from "../store/etcd-leases.ts";
 import type { LeaseEvents, Leases, LiveNode } from "../store/leases.ts";
 import type { ObjectStore } from "../store/object-store.ts";
@@ -42,6 +43,8 @@ export class Cluster {
   readonly placement: Placement;
   /** Serves the other nodes. */
   readonly door: NodeDoor;
+  /** What this node is the one to look after. */
+  readonly shards: Shards;
   readonly #options: ClusterOptions;
   readonly #leases: Leases;
   readonly #peers: PeerLinks;
@@ -58,8 +61,15 @@ export class Cluster {
     this.#leases = new EtcdLeases({ endpoints, world, log, progress: () => this.#prove() });
     this.#peers = new PeerLinks({ clusterKey, world, log, hinted: (uuid) => this.placement.hinted(uuid), linkLost: () => instruments.cluster.linksLost++ });
     this.placement = new Placement({ local: engine, leases: this.#leases, peers: instruments.peers(this.#peers), world, log, nodeId, isUnwritten: (uuid) => isUnwritten(store, uuid) });
+    this.shards = new Shards({ world, nodeId, nodes: () => this.#leases.nodes() });
     this.door = new NodeDoor({ host: instruments.host(this.placement), clusterKey, world, log });
-    this.#reach = new StoreReach(store, world, (isReached, silenceMs) => this.#looked(isReached, silenceMs));
+    this.#reach = new StoreReach({
+      store,
+      world,
+      // What was written last is shipped by then, or the looks have found that it cannot be.
+      isNeeded: () => world.monotonicMs() - this.placement.usedMs < limits.storeReachIdleMs,
+      looked: (isReached, silenceMs) => this.#looked(isReached, silenceMs),
+    });
   }
 
   /** Nothing is sent yet. Throws when an endpoint is none. */
@@ -82,11 +92,13 @@ export class Cluster {
       renewalFailed: () => counts.renewalsFailed++,
     };
     await this.#leases.join(this.#node, events);
+    void this.shards.start();
     this.#reach.keepLooking().catch((error: unknown) => this.#options.log.error("it is not looked any more whether object storage is reached", error));
   }
 
   /** Lets go of every link: nothing is forwarded any more. */
   async disconnect(): Promise<void> {
+    await this.shards.close();
     this.#reach.close();
     await this.#peers.close();
   }

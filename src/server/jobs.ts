@@ -2,8 +2,7 @@
  * What a node does without being asked: it carries erasures on, looks after its own copies and after deleted databases,
  * and sweeps databases that nobody uses.
  *
- * Always true: of what any node could do, it does what is its own: the jobs of databases that it holds, or that nobody
- * holds and it is preferred for.
+ * Always true: of what any node could do, it does what lies in its shards, and looks there at once when they become its.
  */
 import { StoreError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
@@ -24,6 +23,7 @@ import { DueSweeps } from "../service/due-sweeps.ts";
 import { Erasures } from "../service/erasures.ts";
 import { retentionBy } from "../service/governance.ts";
 import type { ObjectStore } from "../store/object-store.ts";
+import type { Cluster } from "./cluster.ts";
 
 export interface JobsOptions {
   readonly world: World;
@@ -39,8 +39,8 @@ export interface JobsOptions {
   readonly audit: AuditLog;
   readonly nodeId: string;
   readonly gcGraceMs: number;
-  /** Whether this node is the one to do the jobs of the database; undefined where it is alone. */
-  readonly tends: ((uuid: string) => Promise<boolean>) | undefined;
+  /** The other nodes; undefined where it is alone. */
+  readonly cluster: Pick<Cluster, "placement" | "shards"> | undefined;
 }
 
 /** The node's jobs. They end before the engine does. */
@@ -48,13 +48,17 @@ export class Jobs {
   readonly erasures: Erasures;
   readonly #caretaker: Caretaker;
   readonly #sweeps: DueSweeps;
+  #isStarted = false;
 
   constructor(options: JobsOptions) {
-    const { world, log, store, engine, local, copies, databases, policies, receipts, audit, nodeId, gcGraceMs, tends } = options;
+    const { world, log, store, engine, local, copies, databases, policies, receipts, audit, nodeId, gcGraceMs, cluster } = options;
+    const others = cluster && { shards: cluster.shards, nudge: (id: string) => cluster.placement.nudge(id) };
     const coupons = new ErasureCoupons({ store, world, log });
-    this.erasures = new Erasures({ world, log, engine, coupons, receipts, audit, gcGraceMs, cluster: tends && { tends, copies } });
-    this.#caretaker = new Caretaker({ world, log, engine, databases, cluster: tends && { local, copies, nodeId, tends } });
-    this.#sweeps = new DueSweeps({ world, log, store, engine, retentionOf: (database) => retentionOf(policies, database), tends: tends ?? (async () => true) });
+    this.erasures = new Erasures({ world, log, engine, coupons, receipts, audit, gcGraceMs, cluster: others && { shards: others.shards, copies, nudge: others.nudge } });
+    this.#caretaker = new Caretaker({ world, log, engine, databases, cluster: others && { local, copies, nodeId, ...others } });
+    this.#sweeps = new DueSweeps({ world, log, store, engine, retentionOf: (database) => retentionOf(policies, database), shards: cluster?.shards });
+    cluster?.placement.whenNudged(() => this.#caretaker.hurry());
+    cluster?.shards.whenGained(() => this.#takeOver());
   }
 
   /** Before the node serves: what was ordered of it while it was down. */
@@ -64,8 +68,17 @@ export class Jobs {
 
   /** Once the node serves. */
   start(): void {
+    this.#isStarted = true;
     this.erasures.start();
     this.#sweeps.start();
+  }
+
+  /** Whoever did these jobs is gone. */
+  #takeOver(): void {
+    this.#caretaker.hurry();
+    if (!this.#isStarted) return;
+    this.erasures.takeOver();
+    this.#sweeps.takeOver();
   }
 
   async close(): Promise<void> {

@@ -106,11 +106,12 @@ export class Exchange {
     }
   }
 
-  #hear({ pieces, calls, follows, ping }: ExchangeRequest): void {
+  #hear({ pieces, calls, follows, ping, nudge }: ExchangeRequest): void {
     this.#heardMs = this.#options.world.monotonicMs();
     for (const piece of pieces) this.#inbox.add(piece);
     for (const call of calls) void this.#serve(call);
     for (const uuid of follows) this.#follow(uuid);
+    if (nudge) this.#options.host.nudged();
     if (!ping) return;
     this.#isPonging = true;
     this.#flushSoon();

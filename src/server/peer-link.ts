@@ -71,6 +71,7 @@ export class PeerLink {
   #silentSinceMs: number | undefined;
   #usedMs = 0;
   #isPinging = false;
+  #isNudging = false;
   /** Why the last try failed, and until when there is no other. */
   #failure: { readonly error: ServiceError | Unreachable; readonly untilMs: number } | undefined;
   #retryMs: number = limits.peerRetryMsMin;
@@ -118,6 +119,16 @@ export class PeerLink {
     if (untilMs === undefined && this.#follows.size >= limits.peerFollowsMax) return;
     this.#follows.set(uuid, nowMs + limits.followMs);
     this.#untold.add(uuid);
+    this.#reconnect();
+    this.#flushSoon();
+    this.#beat();
+  }
+
+  /** Has the other node look for orders now. */
+  nudge(): void {
+    this.#isNudging = true;
+    // Whatever is said has to be answered by something.
+    this.#isPinging = true;
     this.#reconnect();
     this.#flushSoon();
     this.#beat();
@@ -181,14 +192,15 @@ export class PeerLink {
   #compose(): ExchangeRequest | undefined {
     const nowMs = this.#options.world.monotonicMs();
     const { pieces, parcels } = this.#outbox.take(({ id }) => this.#pending.has(id));
-    if (pieces.length + parcels.length + this.#untold.size === 0 && !this.#isPinging) return undefined;
+    if (pieces.length + parcels.length + this.#untold.size === 0 && !this.#isPinging && !this.#isNudging) return undefined;
     for (const call of parcels) {
       const pending = this.#pending.get(call.id);
       if (pending) pending.isSent = true;
       call.budgetMs = pending ? Math.max(0, pending.deadlineMs - nowMs) : 0;
     }
-    const message = create(ExchangeRequestSchema, { pieces, calls: parcels, follows: [...this.#untold], ping: this.#isPinging });
+    const message = create(ExchangeRequestSchema, { pieces, calls: parcels, follows: [...this.#untold], ping: this.#isPinging, nudge: this.#isNudging });
     this.#untold.clear();
+    this.#isNudging = false;
     this.#isPinging = false;
     // Whatever is said, an answer is due: to a call or to the next ping.
     this.#silentSinceMs ??= nowMs;
@@ -224,6 +236,7 @@ export class PeerLink {
     this.#line = undefined;
     this.#silentSinceMs = undefined;
     this.#isPinging = false;
+    this.#isNudging = false;
     this.#inbox = new Inbox();
     this.#outbox = new Outbox();
     const failure = this.#failureOf(error);

@@ -22,6 +22,10 @@ export class PeerLinks implements Peers {
     if (!this.#isClosed) this.#linkTo(address).follow(uuid);
   }
 
+  nudge(address: string): void {
+    if (!this.#isClosed) this.#linkTo(address).nudge();
+  }
+
   async close(): Promise<void> {
     this.#isClosed = true;
     for (const link of this.#links.values()) link.close();

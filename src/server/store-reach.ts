@@ -2,7 +2,8 @@
  * Whether this node reaches object storage, looked at now and then.
  *
  * Always true: one look is under way at a time; one that is not answered in time counts as not reached, whatever comes
- * of it later. A node that has never looked counts as one that reaches it, as it could not have started otherwise.
+ * of it later. A node that has never looked counts as one that reaches it, as it could not have started otherwise. While
+ * nobody needs object storage and the last look reached it, looks are rare: a node that does nothing costs little.
  */
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
@@ -11,29 +12,35 @@ import { sleep, type World } from "../base/world.ts";
 import { signingKeyKey } from "../format/object-keys.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 
+export interface StoreReachParts {
+  readonly store: ObjectStore;
+  readonly world: World;
+  /** Whether this node has something that it would have to give up. */
+  readonly isNeeded: () => boolean;
+  /** Called after every look, with the time since the first of those in a row that did not reach the store began. */
+  readonly looked: (isReached: boolean, silenceMs: number) => void | Promise<void>;
+}
+
 export class StoreReach {
-  readonly #store: ObjectStore;
-  readonly #world: World;
-  readonly #looked: (isReached: boolean, silenceMs: number) => void | Promise<void>;
-  #reachedAtMs: number;
+  readonly #parts: StoreReachParts;
+  /** When the first look began that did not reach the store, if the last one did not. */
+  #silentSinceMs: number | undefined;
   #isClosed = false;
 
-  /** `looked` is called after every look, with the time since the last one that reached the store. */
-  constructor(store: ObjectStore, world: World, looked: (isReached: boolean, silenceMs: number) => void | Promise<void>) {
-    this.#store = store;
-    this.#world = world;
-    this.#looked = looked;
-    this.#reachedAtMs = world.monotonicMs();
+  constructor(parts: StoreReachParts) {
+    this.#parts = parts;
   }
 
   /** Looks now, and from time to time until it is closed. Rejects only by what `looked` throws. */
   async keepLooking(): Promise<void> {
+    const { world, looked } = this.#parts;
     while (!this.#isClosed) {
+      const startedMs = world.monotonicMs();
       const isReached = await this.#look();
-      if (isReached) this.#reachedAtMs = this.#world.monotonicMs();
+      this.#silentSinceMs = isReached ? undefined : (this.#silentSinceMs ?? startedMs);
       if (this.#isClosed) return;
-      await this.#looked(isReached, this.#world.monotonicMs() - this.#reachedAtMs);
-      await sleep(this.#world, limits.storeReachMs);
+      await looked(isReached, world.monotonicMs() - (this.#silentSinceMs ?? world.monotonicMs()));
+      await this.#pause();
     }
   }
 
@@ -41,10 +48,19 @@ export class StoreReach {
     this.#isClosed = true;
   }
 
+  /** Until the next look: this asks nobody, so that whoever begins to need the store has it looked at soon. */
+  async #pause(): Promise<void> {
+    const { world, isNeeded } = this.#parts;
+    const untilMs = world.monotonicMs() + limits.storeReachIdleMs;
+    do await sleep(world, limits.storeReachMs);
+    while (!this.#isClosed && this.#silentSinceMs === undefined && !isNeeded() && world.monotonicMs() < untilMs);
+  }
+
   /** A small object that may well be absent: both are answers. */
   async #look(): Promise<boolean> {
+    const { store, world } = this.#parts;
     try {
-      await within(this.#world, limits.storeReachAnswerMs, () => this.#store.get(signingKeyKey));
+      await within(world, limits.storeReachAnswerMs, () => store.get(signingKeyKey));
       return true;
     } catch (error) {
       if (error instanceof TimeUp || (error instanceof StoreError && error.kind !== "corrupt")) return false;

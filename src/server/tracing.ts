@@ -80,6 +80,7 @@ export class Tracing implements VisitSpans {
     return {
       forward: (address, call) => this.#forwarded(`forward ${nameOf(call.call)}`, SpanKind.CLIENT, call, (traced) => peers.forward(address, traced)),
       follow: (address, uuid) => peers.follow(address, uuid),
+      nudge: (address) => peers.nudge(address),
       close: () => peers.close(),
     };
   }
@@ -90,6 +91,7 @@ export class Tracing implements VisitSpans {
       serve: (call) => this.#forwarded(`serve ${nameOf(call.call)}`, SpanKind.SERVER, call, (traced) => host.serve(traced)),
       followed: (uuid, hint) => host.followed(uuid, hint),
       hinted: (uuid) => host.hinted(uuid),
+      nudged: () => host.nudged(),
     };
   }
 

@@ -1,7 +1,8 @@
 /**
  * Carries erasures on from their request to their receipt, when their time has come.
  *
- * Owns which unfinished coupons this node looks after, and when they are looked at: those of databases that it tends.
+ * Owns which unfinished coupons this node looks after, and when they are looked at: those that it was asked for, for a
+ * while, and those in its shards, which it finds by their markers. The engine call goes to whoever holds the database.
  * Always true: one look at a time per database, few at once; a receipt is signed only for what the engine has proven;
  * whatever fails is tried again. A coupon in object storage is the truth; what is held here only says when to look. So
  * two nodes that look at one database at once do no harm: the node that writes it takes their runs in turn, each finds
@@ -11,10 +12,12 @@ import { codeOf, ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
 import { Permits } from "../base/permits.ts";
+import { RisingPause, Rounds } from "../base/rounds.ts";
 import { sleep, type Cancel, type World } from "../base/world.ts";
 import type { AuditLog } from "../control/audit-log.ts";
 import type { CopyRecords } from "../control/copy-records.ts";
-import type { ErasureCoupons, ErasureName } from "../control/erasure-coupons.ts";
+import { owns, type OwnedShards } from "../control/owned-pages.ts";
+import type { ErasureCoupons, ErasureName, UnfinishedWhere } from "../control/erasure-coupons.ts";
 import type { Receipts } from "../control/receipts.ts";
 import type { EnginePort } from "../engine/engine-port.ts";
 import type { CopiesFound, ErasedCoupon, Expunged } from "../engine/protocol.ts";
@@ -38,9 +41,11 @@ export interface EraserParts {
 
 /** What erasures need of the other nodes. */
 export interface EraserCluster {
-  /** Whether this node is the one to do the jobs of the database. */
-  readonly tends: (uuid: string) => Promise<boolean>;
+  /** What this node is the one to look after. */
+  readonly shards: OwnedShards;
   readonly copies: CopyRecords;
+  /** Has the node look at once for copies that it is to purge; one that is not reached looks by itself. */
+  readonly nudge: (nodeId: string) => void;
 }
 
 /** A database with unfinished coupons. */
@@ -59,6 +64,12 @@ export class Eraser {
   /** By uuid. */
   readonly #wards = new Map<string, Ward>();
   readonly #looks = new Set<Promise<void>>();
+  /** Coupons in the wards that this node was asked for. */
+  readonly #askedHere = new Set<string>();
+  /** The search for coupons that nobody has told this node of. */
+  readonly #search: Rounds;
+  readonly #searchPause = new RisingPause(limits.erasureTakeUpMs, limits.shardLookMsMax);
+  #searchPauseMs: number = limits.erasureLookAgainMs;
   /** How many coupons are read or written at once. */
   readonly #permits = new Permits(limits.erasureReadsAtOnceMax);
   /** Carries out an erasure that was begun and not done. */
@@ -69,18 +80,25 @@ export class Eraser {
   constructor(parts: EraserParts, carryOut: (coupon: ErasureCoupon) => Promise<void>) {
     this.#parts = parts;
     this.#carryOut = carryOut;
+    this.#search = new Rounds({ world: parts.world, pauseMs: () => this.#searchPauseMs, round: () => this.#takeUp() });
   }
 
   /** Takes up what earlier runs or other nodes have left unfinished, and looks after all of it from now on. */
   start(): void {
-    void this.#takeUp();
+    void this.#search.start();
     this.#tick();
+  }
+
+  /** Shards have become this node's: what is unfinished in them is looked for now. */
+  takeOver(): void {
+    this.#search.hurry();
   }
 
   /** Begins nothing more, and waits a moment for what is under way. */
   async close(): Promise<void> {
     this.#closing = true;
     this.#cancelTick();
+    await this.#search.close(0);
     await Promise.race([Promise.all(this.#looks), sleep(this.#parts.world, limits.erasureStopMs)]);
   }
 
@@ -89,9 +107,10 @@ export class Eraser {
     return [...(this.#wards.get(uuid)?.coupons.values() ?? [])];
   }
 
-  /** Looks after the coupon from now on, as it stands. */
-  hold(coupon: ErasureCoupon): void {
+  /** Looks after the coupon from now on, as it stands; `isAskedHere` when this node was asked for the erasure. */
+  hold(coupon: ErasureCoupon, isAskedHere = false): void {
     const { world } = this.#parts;
+    if (isAskedHere) this.#askedHere.add(coupon.id);
     const ward = this.#wards.get(coupon.uuid) ?? { coupons: new Map(), nextLookMs: Infinity, looking: false, woken: false };
     this.#wards.set(coupon.uuid, ward);
     ward.coupons.set(coupon.id, coupon.status === "begun" || this.#isDue(coupon) ? coupon : { ...coupon, traces: undefined });
@@ -99,19 +118,23 @@ export class Eraser {
   }
 
   /** When the coupon is to be looked at first. One that is only begun has a caller, who is given time. */
-  #waitOf({ status, requestedAtMs, graceUntilMs }: ErasureCoupon): number {
+  #waitOf(coupon: ErasureCoupon): number {
+    const { id, status, requestedAtMs, graceUntilMs } = coupon;
     const atMs = status === "begun" ? requestedAtMs + limits.erasureBegunMs : graceUntilMs;
-    return Math.max(0, atMs - this.#parts.world.nowMs());
+    // Before that it is looked after where it was asked for.
+    const oursAtMs = this.#parts.cluster && !this.#askedHere.has(id) ? requestedAtMs + limits.erasureFirstMs : 0;
+    return Math.max(0, Math.max(atMs, oursAtMs) - this.#parts.world.nowMs());
   }
 
-  #isDue({ status, graceUntilMs }: ErasureCoupon): boolean {
-    return status !== "begun" && graceUntilMs <= this.#parts.world.nowMs();
+  #isDue(coupon: ErasureCoupon): boolean {
+    return coupon.status !== "begun" && this.#waitOf(coupon) === 0;
   }
 
   /** The coupon needs nobody any more. */
   letGo({ uuid, id }: ErasureName): void {
     const ward = this.#wards.get(uuid);
     ward?.coupons.delete(id);
+    this.#askedHere.delete(id);
     if (ward?.coupons.size === 0 && !ward.looking) this.#wards.delete(uuid);
   }
 
@@ -124,34 +147,43 @@ export class Eraser {
       this.#tick();
     } else if (this.#parts.cluster) {
       // Another node may look after them, and does not hear of this.
-      void this.#takeUp(uuid);
+      void this.#takeUpOf(uuid);
     }
   }
 
-  /** Looks for coupons that nobody has told this node of, in all databases that it tends; or in one, which was woken. */
-  async #takeUp(wokenUuid?: string): Promise<void> {
-    const { coupons, cluster, log, world } = this.#parts;
-    const tended = new Map<string, boolean>();
-    const wanted = async ({ uuid, id }: ErasureName): Promise<boolean> => {
-      if (this.#wards.get(uuid)?.coupons.has(id)) return false;
-      if (wokenUuid !== undefined || !cluster) return true;
-      if (!tended.has(uuid)) tended.set(uuid, await cluster.tends(uuid));
-      return tended.get(uuid)!;
-    };
-    let isKnown = false;
+  /** Looks for coupons that nobody has told this node of, in its shards. Where it is alone, until it knows of all: then there are no others. */
+  async #takeUp(): Promise<void> {
+    const { cluster, log } = this.#parts;
     try {
-      for await (const coupon of coupons.unfinished(wokenUuid, wanted)) if (!this.#wards.get(coupon.uuid)?.coupons.has(coupon.id)) this.hold(coupon);
-      isKnown = true;
+      const found = await this.#find({ shards: cluster?.shards });
+      this.#searchPauseMs = this.#searchPause.after(found > 0);
+      if (!cluster) void this.#search.close(0);
     } catch (error) {
+      this.#searchPauseMs = limits.erasureLookAgainMs;
       log.warn("unfinished erasures of earlier runs are not known yet; they are looked for again", { code: codeOf(error) });
     }
-    if (wokenUuid !== undefined) {
-      if (this.#wards.has(wokenUuid)) this.wake(wokenUuid);
-    } else if (!isKnown || cluster) {
-      world.after(isKnown ? limits.erasureTakeUpMs : limits.erasureLookAgainMs, () => {
-        if (!this.#closing) void this.#takeUp();
-      });
+  }
+
+  /** Looks for the coupons of a database that was woken, whosever it is. */
+  async #takeUpOf(uuid: string): Promise<void> {
+    try {
+      await this.#find({ uuid });
+    } catch (error) {
+      this.#parts.log.warn("unfinished erasures of a database that has changed could not be looked for", { uuid, code: codeOf(error) });
     }
+    if (this.#wards.has(uuid)) this.wake(uuid);
+  }
+
+  /** Looks after the unfinished coupons there that are not held yet, and gives their number. */
+  async #find(where: UnfinishedWhere): Promise<number> {
+    let found = 0;
+    const isHeld = ({ uuid, id }: ErasureName): boolean => this.#wards.get(uuid)?.coupons.has(id) ?? false;
+    for await (const coupon of this.#parts.coupons.unfinished(where, (name) => !isHeld(name))) {
+      if (isHeld(coupon)) continue;
+      this.hold(coupon);
+      found++;
+    }
+    return found;
   }
 
   /** Begins the looks that are due, and comes back. */
@@ -185,9 +217,8 @@ export class Eraser {
 
   async #look(uuid: string, ward: Ward, woken: boolean): Promise<void> {
     const { engine, cluster } = this.#parts;
-    const isTended = !cluster || (await cluster.tends(uuid));
     // Who has changed its branches here has woken it, and nobody told the node whose it is.
-    if (!isTended && !woken) return this.#leave(ward);
+    if (cluster && !owns(cluster.shards, uuid) && !woken) this.#leave(ward);
     for (const coupon of [...ward.coupons.values()]) if (coupon.status === "begun" && this.#waitOf(coupon) === 0) await this.#carryOutLate(coupon);
     // What is blocked comes last: however many such ones there are, they leave room for the others.
     const due = [...ward.coupons.values()].filter((coupon) => this.#isDue(coupon)).sort((a, b) => Number(a.status === "blocked") - Number(b.status === "blocked")).slice(0, limits.erasuresPerLookMax);
@@ -207,16 +238,21 @@ export class Eraser {
     this.#lookNext(ward, new Set(asked.map(({ id }) => id)), value);
   }
 
-  /** The database's jobs are another node's, which finds its coupons; those that somebody waits for here stay a while. */
-  #leave(ward: Ward): void {
-    for (const coupon of [...ward.coupons.values()]) if (coupon.status !== "begun" || this.#waitOf(coupon) === 0) ward.coupons.delete(coupon.id);
-    this.#lookNext(ward, new Set(), undefined);
+  /** The database is in another node's shard, which finds its coupons; those that were asked for here stay for a while. */
+  #leave({ coupons }: Ward): void {
+    const untilMs = this.#parts.world.nowMs() - limits.erasureFirstMs;
+    for (const { id, requestedAtMs } of [...coupons.values()]) {
+      if (this.#askedHere.has(id) && requestedAtMs > untilMs) continue;
+      coupons.delete(id);
+      this.#askedHere.delete(id);
+    }
   }
 
   /** Orders the copies to be purged that the coupons wait for; when none is left, what was said of copies is of no use any more. */
-  async #tellOthers(uuid: string, { copies = {} }: Expunged, ward: Ward, { copies: records }: EraserCluster): Promise<void> {
+  async #tellOthers(uuid: string, { copies = {} }: Expunged, ward: Ward, { copies: records, nudge }: EraserCluster): Promise<void> {
     const holding = new Map(Object.values(copies).flatMap((found) => found.holding.map((one) => [one.copy, one] as const)));
     await Promise.all([...holding.values()].map((one) => this.#permits.run(() => records.order({ uuid, ...one }))));
+    for (const node of new Set([...holding.values()].map((one) => one.node))) nudge(node);
     if (ward.coupons.size === 0) await records.clear(uuid);
   }
 

@@ -46,6 +46,11 @@ export class Erasures {
     this.#eraser.start();
   }
 
+  /** Shards have become this node's. */
+  takeOver(): void {
+    this.#eraser.takeOver();
+  }
+
   close(): Promise<void> {
     return this.#eraser.close();
   }
@@ -83,7 +88,7 @@ export class Erasures {
     if (!cluster) return undefined;
     const asked = keyOf({ uuid, branch }, erase);
     let found: ErasureCoupon | undefined;
-    for await (const one of coupons.unfinished(uuid)) if (one.status !== "begun" && keyOf(one, one.target) === asked) found = one;
+    for await (const one of coupons.unfinished({ uuid })) if (one.status !== "begun" && keyOf(one, one.target) === asked) found = one;
     return found;
   }
 
@@ -135,7 +140,7 @@ export class Erasures {
       traces: { key: world.randomBytes(traceKeyBytes), windows: new Uint8Array(0), windowsTotal: 0 },
     };
     await coupons.begin(coupon);
-    this.#eraser.hold(coupon);
+    this.#eraser.hold(coupon, true);
     return coupon;
   }
 

@@ -43,6 +43,8 @@ export interface Peers {
   forward(address: string, call: ForwardedCall): Promise<Answer>;
   /** Asks the node at the address to say when heads of the database have moved, for `limits.followMs` from now. */
   follow(address: string, uuid: string): void;
+  /** Has the node at the address look for orders now. It may not hear of it, and finds them in its time. */
+  nudge(address: string): void;
   /** Refuses what is under way and lets go of every link. */
   close(): Promise<void>;
 }
@@ -55,4 +57,6 @@ export interface PeerHost {
   followed(uuid: string, hint: () => void): () => void;
   /** Another node says that a head of the database has moved. */
   hinted(uuid: string): void;
+  /** Another node says that there is an order for this one in object storage. */
+  nudged(): void;
 }

@@ -48,6 +48,8 @@ export class Placement extends EnginePort implements PeerHost {
   /** How far the answers of writers went that this node has handed on, by branch: plain reads do not go back behind them. */
   readonly #shown = new Recent<string, number>(limits.routesMax);
   #rendezvous = new Rendezvous([]);
+  #usedMs = -Infinity;
+  #onNudge = (): void => {};
   #lease: LeaseSpan | undefined;
   #isLeaving = false;
 
@@ -71,6 +73,11 @@ export class Placement extends EnginePort implements PeerHost {
     return this.#lease !== undefined && world.monotonicMs() < this.#lease.monotonicMs && world.nowMs() < this.#lease.wallMs;
   }
 
+  /** When this node was last asked to do something with a database, on world.monotonicMs(). */
+  get usedMs(): number {
+    return this.#usedMs;
+  }
+
   /** How many databases this node holds. */
   get heldCount(): number {
     return this.#held.size;
@@ -78,6 +85,7 @@ export class Placement extends EnginePort implements PeerHost {
 
   async run(target: Target, call: PortCall, options: CallOptions): Promise<Answer> {
     const { uuid } = target;
+    this.#usedMs = this.#parts.world.monotonicMs();
     if (call.kind === "drop") return this.#drop(target, call, options);
     const term = this.#held.use(uuid);
     const isCopyEnough = (call.kind === "read" || call.kind === "sql-read") && options.consistency !== "primary";
@@ -94,6 +102,7 @@ export class Placement extends EnginePort implements PeerHost {
   async serve(forwarded: ForwardedCall): Promise<Answer> {
     const { target, call, term, budgetMs, minTxid, bytes, durable, consistency, caller, traceparent } = forwarded;
     const { local, world } = this.#parts;
+    this.#usedMs = world.monotonicMs();
     const options = { deadlineMs: world.monotonicMs() + budgetMs, minTxid, bytes, durable, consistency, caller, trace: traceOf(traceparent) };
     if (call.kind === "drop") {
       this.#held.forget(target.uuid);
@@ -119,19 +128,29 @@ export class Placement extends EnginePort implements PeerHost {
     this.#parts.local.hint(uuid);
   }
 
-  /** Whether this node is the one to do the jobs of the database: it holds it, or nobody does and it is the preferred one. */
-  async tends(uuid: string): Promise<boolean> {
-    if (this.#isLeaving) return false;
-    if (this.#held.has(uuid)) return true;
-    const { leases, nodeId } = this.#parts;
+  nudged(): void {
+    this.#onNudge();
+  }
+
+  /** What is done when another node says that there is an order for this one. */
+  whenNudged(look: () => void): void {
+    this.#onNudge = look;
+  }
+
+  /** Has another node look for orders now, if it lives. */
+  nudge(nodeId: string): void {
+    void this.#nudge(nodeId);
+  }
+
+  async #nudge(nodeId: string): Promise<void> {
+    const { leases, peers, log, nodeId: own } = this.#parts;
+    if (nodeId === own) return this.nudged();
     try {
-      const { holder } = await leases.holding(uuid);
-      const tender = holder?.nodeId ?? (await this.#order()).first(uuid)?.id;
-      return tender === nodeId;
+      const node = (await leases.nodes()).find(({ id }) => id === nodeId);
+      if (node) peers.nudge(node.address);
     } catch (error) {
-      // Jobs can wait until it can be told whose they are.
-      if (error instanceof StoreError) return false;
-      throw error;
+      // It looks by itself.
+      if (!(error instanceof StoreError || error instanceof Unreachable)) log.error("a node was not told of an order", error, { node: nodeId });
     }
   }
 

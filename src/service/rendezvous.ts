@@ -11,7 +11,7 @@ import { hashOf } from "../format/seal.ts";
 import type { LiveNode } from "../store/leases.ts";
 
 /** What an id or a key is weighed by: 64 bits of its SHA-256. */
-interface Seed {
+export interface Seed {
   readonly high: number;
   readonly low: number;
 }
@@ -47,14 +47,15 @@ function isBefore(node: LiveNode, weight: number, other: LiveNode, otherWeight: 
   return weight === otherWeight ? node.id > other.id : weight > otherWeight;
 }
 
-function seedOf(text: string): Seed {
+/** What is weighed for the text, which is hashed here. */
+export function seedOf(text: string): Seed {
   const digest = hashOf(bytesOf(text));
   const view = new DataView(digest.buffer, digest.byteOffset, 8);
   return { high: view.getUint32(0), low: view.getUint32(4) };
 }
 
 /** 32 bits that look random to every pair. */
-function weightOf(key: Seed, node: Seed): number {
+export function weightOf(key: Seed, node: Seed): number {
   return mixed(mixed(key.high ^ node.high) ^ key.low ^ node.low);
 }
 

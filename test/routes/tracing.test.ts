@@ -147,8 +147,9 @@ test("a forwarded call's spans hang together: the request's, the sender's, the r
     },
     followed: () => () => {},
     hinted() {},
+    nudged() {},
   };
-  const peers: Peers = { forward: (_address, call) => tracing.host(host).serve(call), follow() {}, close: async () => {} };
+  const peers: Peers = { forward: (_address, call) => tracing.host(host).serve(call), follow() {}, nudge() {}, close: async () => {} };
   const call: ForwardedCall = {
     target: { uuid: "hidden-uuid", branch: "hidden-branch" }, call: { kind: "read", command: "kv.get", input: { key: "hidden-key" } }, budgetMs: 1, minTxid: 0, bytes: 0, durable: false,
     consistency: undefined, caller: undefined, term: 1, traceparent,

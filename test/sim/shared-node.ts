@@ -120,6 +120,7 @@ export class SharedNode {
         return structuredClone(answer);
       },
       follow: () => {},
+      nudge: () => {},
       close: async () => {},
     };
   }

@@ -14,6 +14,7 @@ import type { ErasureCoupon } from "../../src/format/erasure-coupon.ts";
 import type { Answer, EngineOptions, Target } from "../../src/engine/protocol.ts";
 import { Caretaker } from "../../src/service/caretaker.ts";
 import { Erasures, type Requested } from "../../src/service/erasures.ts";
+import { shardsWhile } from "./all-shards.ts";
 import { LeasedNode } from "./leased-node.ts";
 import type { TimedEngine, VirtualTime } from "./timed-engine.ts";
 
@@ -28,8 +29,10 @@ export interface ClusterMember {
   readonly audited: AuditEntry[];
   /** What it has asked of the database's branches. */
   readonly acts: string[];
-  /** Whether it does the database's jobs. */
-  tends: boolean;
+  /** Whether the database is in a shard of its own. */
+  owns: boolean;
+  /** Nodes that it has told of orders. */
+  readonly nudged: string[];
   erase(memoryId: string, graceSecs?: number): Promise<Requested>;
   coupon(id: string): Promise<ErasureCoupon>;
   /** Ends what it does in order, as far as that is not the engine's. */
@@ -66,13 +69,17 @@ export async function member(node: LeasedNode, writer: () => TimedEngine): Promi
   const copies = new CopyRecords(store, world);
   const acts: string[] = [];
   const engine = new WriterPort(writer, acts);
+  const nudged: string[] = [];
+  const nudge = (id: string): void => void nudged.push(id);
+  const shards = shardsWhile(() => made.owns);
   const made: ClusterMember = {
     node,
-    tends: true,
+    owns: true,
+    nudged,
     audited,
     acts,
-    erasures: new Erasures({ world, log, engine, coupons, receipts, audit, gcGraceMs: 0, cluster: { tends: async () => made.tends, copies } }),
-    caretaker: new Caretaker({ world, log, engine, databases: new Databases(store, world), cluster: { local: node.client, copies, nodeId: node.name, tends: async () => made.tends } }),
+    erasures: new Erasures({ world, log, engine, coupons, receipts, audit, gcGraceMs: 0, cluster: { shards, copies, nudge } }),
+    caretaker: new Caretaker({ world, log, engine, databases: new Databases(store, world), cluster: { local: node.client, copies, nodeId: node.name, shards, nudge } }),
     erase: (memoryId, graceSecs = 0) =>
       time.of(made.erasures.request({ database: "acme--alice", target: node.at("main"), erase: { kind: "memory", memoryId }, graceSecs, options: { deadlineMs: world.monotonicMs() + 5_000 } })),
     coupon: (id) => time.of(made.erasures.get(node.uuid, id, undefined)),

@@ -55,6 +55,7 @@ export async function openPeer(answer: (call: ForwardedCall) => Answer | Promise
     },
     followed: () => () => {},
     hinted() {},
+    nudged() {},
     ...given.host,
   };
   const door = new NodeDoor({ host, clusterKey, world: given.world ?? realWorld(), log });

@@ -56,6 +56,10 @@ class DirectPeers implements Peers {
     node.placement.followed(uuid, () => this.#cluster.nodes.find((candidate) => candidate.peers === this)?.placement.hinted(uuid));
   }
 
+  nudge(address: string): void {
+    this.#cluster.reached(address).placement.nudged();
+  }
+
   async close(): Promise<void> {}
 }
 

@@ -45,7 +45,7 @@ function kept(): Kept {
   const coupons = new ErasureCoupons({ store, world: clock.world, log });
   const unfinished = async (of?: string): Promise<string[]> => {
     const ids: string[] = [];
-    for await (const { id } of coupons.unfinished(of)) ids.push(id);
+    for await (const { id } of coupons.unfinished({ uuid: of })) ids.push(id);
     return ids;
   };
   return { store, coupons, clock, logged, unfinished };

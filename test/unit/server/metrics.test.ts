@@ -171,8 +171,8 @@ test("forwarded calls are counted by what came of them, in both directions, and 
     return answer;
   };
   const followed: string[] = [];
-  const peers: Peers = { forward: serve, follow: (address, id) => void followed.push(`${address} ${id}`), close: async () => {} };
-  const host: PeerHost = { serve, followed: () => () => {}, hinted: (id) => void followed.push(id) };
+  const peers: Peers = { forward: serve, follow: (address, id) => void followed.push(`${address} ${id}`), nudge: (address) => void followed.push(`nudge ${address}`), close: async () => {} };
+  const host: PeerHost = { serve, followed: () => () => {}, hinted: (id) => void followed.push(id), nudged: () => void followed.push("nudged") };
   const counts = new ClusterCounts();
   for (const act of [() => counts.peers(peers).forward("http://a", call), () => counts.host(host).serve(call)]) {
     const seen: unknown[] = [];
@@ -183,7 +183,9 @@ test("forwarded calls are counted by what came of them, in both directions, and 
   expect(counts.forwarded).toEqual({ out: each, in: each });
   counts.peers(peers).follow("http://a", uuid);
   counts.host(host).hinted(uuid);
-  expect(followed).toEqual([`http://a ${uuid}`, uuid]);
+  counts.peers(peers).nudge("http://a");
+  counts.host(host).nudged();
+  expect(followed).toEqual([`http://a ${uuid}`, uuid, "nudge http://a", "nudged"]);
 });
 
 test("egress is counted by use, provider and outcome; what policy kept back has not left", () => {

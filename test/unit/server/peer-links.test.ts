@@ -273,6 +273,25 @@ describe("what is followed", () => {
   });
 });
 
+describe("orders", () => {
+  test("the other node is told to look for them now, though nothing else is asked of it, and the link is none that was lost", async () => {
+    let nudges = 0;
+    const peer = await openPeer(() => answered(1), { host: { nudged: () => void nudges++ } });
+    const { links, log } = openLinks({ world: hastyWorld(10) });
+    links.nudge(peer.address);
+    links.nudge(peer.address);
+    await expect.poll(() => nudges).toBe(1);
+    links.nudge(peer.address);
+    await expect.poll(() => nudges).toBe(2);
+    // Longer than a node may be silent of whom something is expected.
+    await pause((2 * limits.peerSilenceMs) / 10);
+    expect(log.said).toEqual([]);
+    await peer.listener.close();
+    links.nudge("http://127.0.0.1:1");
+    await pause(20);
+  });
+});
+
 describe("the end", () => {
   test("a node that leaves answers what is under way, takes nothing more, and no write's fate is unknown", async () => {
     const random = seeded(13);

@@ -36,7 +36,7 @@ describe("an erasure of a database that another node has a copy of", () => {
   test("waits until that node has purged it, orders it, and says so in the receipt; what the node fetches afterwards is clean", async () => {
     const { time, a, b, atA, memoryId } = await shared();
     const atB = await member(b, () => a);
-    atB.tends = false;
+    atB.owns = false;
     const { value: coupon } = await atA.erase(memoryId);
     atA.erasures.start();
     await time.pass(20_000);
@@ -135,8 +135,9 @@ describe("an erasure of a database that another node has a copy of", () => {
     await time.of(b.holding(2));
     const atB = await member(b, () => b);
     atB.erasures.start();
-    await time.pass(120_000);
+    await time.pass(limits.erasureFirstMs + 120_000);
     expect((await atB.coupon(coupon.id)).waitingFor).toBe("a copy on node a-name (a)");
+    expect(atB.nudged).toContain("a");
     const again = await member(a, () => b);
     await time.of(again.caretaker.start());
     await time.pass(120_000);
@@ -180,7 +181,7 @@ describe("an erasure of a database that another node has a copy of", () => {
     await time.pass(200_000);
     expect(await atA.coupon(coupon.id)).toMatchObject({ status: "pending", awaiting: { copies: [{ node: "b" }] } });
     const atB = await member(b, () => a);
-    atB.tends = false;
+    atB.owns = false;
     await time.of(atB.caretaker.start());
     expect(residueOnDisk(b, inFile)).toEqual([]);
     await time.pass(300_000);
@@ -203,18 +204,75 @@ describe("an erasure that two nodes look after", () => {
     await Promise.all([atA.stop(), atB.stop()]);
   });
 
-  test("is taken up by the node that does the database's jobs, though another one was asked, and let go of there", async () => {
+  test("is carried on where it was asked for, whosever shard the database is in", async () => {
     const { time, a, b, atA, memoryId } = await shared();
     const atB = await member(b, () => a);
-    atB.tends = false;
+    atB.owns = false;
     await time.of(atB.caretaker.start());
     for (const one of [atA, atB]) one.erasures.start();
     const { value: coupon } = await atB.erase(memoryId);
-    await time.pass(limits.erasureTakeUpMs + 300_000);
-    expect(atB.acts).toEqual(["erase"]);
+    await time.pass(limits.caretakerMs + 60_000);
+    expect(atB.acts).toContain("expunge");
+    expect(atA.acts).toEqual([]);
+    expect((await atA.coupon(coupon.id)).status).toBe("completed");
+    expect(atB.audited.map(({ action }) => action)).toEqual(["erasure.completed"]);
+    await Promise.all([atA.stop(), atB.stop()]);
+  });
+
+  test("completes no later than by the named bounds when the node that was asked is gone, by the owner of its shard", async () => {
+    const { time, a, b, atA, memoryId } = await shared();
+    const atB = await member(b, () => a);
+    atB.owns = false;
+    atA.erasures.start();
+    // By now the owner looks as rarely as it ever does.
+    await time.pass(4 * limits.shardLookMsMax);
+    const { value: coupon } = await atB.erase(memoryId);
+    await atB.stop();
+    await time.pass(limits.erasureFirstMs - 30_000);
+    expect(atA.acts).toEqual([]);
+    const again = await member(b, () => a);
+    again.owns = false;
+    await time.of(again.caretaker.start());
+    await time.pass(limits.shardLookMsMax + 60_000);
     expect(atA.acts).toContain("expunge");
     expect((await atA.coupon(coupon.id)).status).toBe("completed");
     expect(atA.audited.map(({ action }) => action)).toEqual(["erasure.completed"]);
+    await Promise.all([atA.stop(), again.stop()]);
+  });
+
+  test("is found at once by a node whose shard the database has become", async () => {
+    const { time, a, b, atA, memoryId } = await shared();
+    const { value: coupon } = await atA.erase(memoryId, 3_600);
+    const atB = await member(b, () => a);
+    await time.of(atB.caretaker.start());
+    atB.owns = false;
+    atB.erasures.start();
+    await time.pass(3_700_000);
+    expect(atB.acts).toEqual([]);
+    atB.owns = true;
+    atB.erasures.takeOver();
+    await time.pass(5_000);
+    expect(atB.acts).toContain("expunge");
+    expect(atB.nudged).toContain("b");
+    atB.caretaker.hurry();
+    await time.pass(10_000);
+    expect((await atB.coupon(coupon.id)).status).toBe("completed");
+    await Promise.all([atA.stop(), atB.stop()]);
+  });
+
+  test("has the other nodes look for their orders at once", async () => {
+    const { time, b, a, atA, memoryId } = await shared();
+    const atB = await member(b, () => a);
+    await time.of(atB.caretaker.start());
+    // By now it looks as rarely as it ever does.
+    await time.pass(4 * limits.shardLookMsMax);
+    const { value: coupon } = await atA.erase(memoryId);
+    atA.erasures.start();
+    await time.pass(5_000);
+    expect(atA.nudged).toContain("b");
+    atB.caretaker.hurry();
+    await time.pass(10_000);
+    expect((await atA.coupon(coupon.id)).status).toBe("completed");
     await Promise.all([atA.stop(), atB.stop()]);
   });
 
@@ -230,7 +288,7 @@ describe("an erasure that two nodes look after", () => {
   test("is looked at soon when what blocks it goes by way of a node that does not look after it", async () => {
     const { time, a, b, atA, memoryId } = await shared();
     const atB = await member(b, () => a);
-    atB.tends = false;
+    atB.owns = false;
     await time.of(atB.caretaker.start());
     await a.branch({ act: "checkpoint", name: "before" });
     const { value: coupon } = await atA.erase(memoryId);

@@ -4,6 +4,7 @@ import { limits } from "../../../src/base/limits.ts";
 import { silentLog } from "../../../src/base/log.ts";
 import type { Retention } from "../../../src/engine/protocol.ts";
 import { DueSweeps } from "../../../src/service/due-sweeps.ts";
+import { shardsWhile } from "../../support/all-shards.ts";
 import { LeasedNode, sharedTime } from "../../support/leased-node.ts";
 import { TimedEngine, VirtualTime } from "../../support/timed-engine.ts";
 
@@ -15,7 +16,7 @@ interface Sweeping {
   readonly sweeps: DueSweeps;
   retention: Retention | undefined;
   readonly asked: (string | undefined)[];
-  tends: boolean;
+  owns: boolean;
 }
 
 /** The sweeps of the node, looked for as often as it does. */
@@ -23,7 +24,7 @@ function sweepsOf(node: TimedEngine): Sweeping {
   const { world, time, client: engine } = node;
   const made: Sweeping = {
     sweeps: new DueSweeps({
-      world, log: silentLog, store: time.store, engine, tends: async () => made.tends,
+      world, log: silentLog, store: time.store, engine, shards: shardsWhile(() => made.owns),
       retentionOf: async (database) => {
         made.asked.push(database);
         return made.retention;
@@ -31,7 +32,7 @@ function sweepsOf(node: TimedEngine): Sweeping {
     }),
     retention: undefined,
     asked: [],
-    tends: true,
+    owns: true,
   };
   return made;
 }
@@ -200,7 +201,7 @@ describe("several nodes", () => {
     await b.hold(2, 1e12);
     const [one, two] = [sweepsOf(b), sweepsOf(b)];
     const idleOne = sweepsOf(a);
-    idleOne.tends = false;
+    idleOne.owns = false;
     for (const { sweeps } of [one, two, idleOne]) sweeps.start();
     await time.pass(2 * hourMs);
     expect(dueKeys(time)).toEqual([]);

@@ -38,7 +38,7 @@ async function serving(options = {}): Promise<Serving> {
       node.time.of(erasures.request({ database: "acme--alice", target, erase: { kind: "memory", memoryId }, graceSecs, options: { deadlineMs: world.monotonicMs() + 5_000 } })),
     async statuses() {
       const found: string[] = [];
-      for await (const { status } of coupons.unfinished(node.uuid)) found.push(status);
+      for await (const { status } of coupons.unfinished({ uuid: node.uuid })) found.push(status);
       return found;
     },
   };

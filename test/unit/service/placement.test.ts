@@ -331,20 +331,19 @@ describe("when leases fail", () => {
   });
 });
 
-describe("the jobs of a database", () => {
-  test("are its holder's, or, when nobody holds it, those of one node that all agree on", async () => {
-    const { cluster, nodes } = await PlacedNodes.start("a", "b", "c");
-    const tenders = async (each: string): Promise<string[]> => {
-      const tends = await Promise.all(nodes.map(({ placement }) => placement.tends(each)));
-      return nodes.filter((_, index) => tends[index]).map(({ id }) => id);
-    };
-    const living = nodes.map(({ id, address }) => ({ id, address, reachesStore: true, sharesJobs: true }));
-    for (let index = 400; index < 420; index++) expect(await tenders(uuidOf(index))).toEqual([new Rendezvous(living).first(uuidOf(index))!.id]);
-    const other = living.find(({ id }) => id !== new Rendezvous(living).first(uuid)!.id)!.id;
-    await cluster.put(nodes.find(({ id }) => id === other)!, uuid, "k", "v");
-    expect(await tenders(uuid)).toEqual([other]);
-    cluster.table.cut(other);
-    expect(await nodes.find(({ id }) => id === other)!.placement.tends(uuidOf(400))).toBe(false);
+describe("orders", () => {
+  test("are looked for at once by the node that is told of them, be it this one; one that is not reached looks by itself", async () => {
+    const { cluster, nodes: [a, b] } = await PlacedNodes.start("a", "b");
+    const looked: string[] = [];
+    for (const { id, placement } of [a, b]) placement.whenNudged(() => looked.push(id));
+    a.placement.nudge("a");
+    a.placement.nudge("b");
+    a.placement.nudge("gone");
+    await until(() => looked.length === 2);
+    cluster.unlink(b);
+    a.placement.nudge("b");
+    await pause(20);
+    expect(looked).toEqual(["a", "b"]);
   });
 });
 
