@@ -1,0 +1,360 @@
+/**
+ * A fleet of any size as one of its nodes sees it, on virtual time: the real code that finds and divides work, over object
+ * storage whose listings come from a formula and a coordination store that counts. So ten million databases take no room.
+ *
+ * Real: shards and the list of nodes, placement with its leases held, erasures, the caretaker, sweeps, the audit log's
+ * sweeps, the looks at object storage. A model: the engine, which takes its time and says that it is done; the other nodes,
+ * of which only their names are there, and what they would forward to this node, which is what it forwards to them.
+ */
+import { generateKeyPairSync } from "node:crypto";
+import { silentLog } from "../../src/base/log.ts";
+import { limits } from "../../src/base/limits.ts";
+import { AuditLog } from "../../src/control/audit-log.ts";
+import { CopyRecords } from "../../src/control/copy-records.ts";
+import { Databases } from "../../src/control/databases.ts";
+import { Receipts } from "../../src/control/receipts.ts";
+import { signingKeyOf } from "../../src/control/signing-key.ts";
+import type { EngineClient } from "../../src/engine/client.ts";
+import type { PortCall } from "../../src/engine/engine-port.ts";
+import type { Answer, Target } from "../../src/engine/protocol.ts";
+import { encodeCoupon } from "../../src/format/erasure-coupon.ts";
+import { dueKey, dueKeysUntil, parseDueKey, parseErasureKey } from "../../src/format/object-keys.ts";
+import { shardOf } from "../../src/format/shards.ts";
+import { Jobs } from "../../src/server/jobs.ts";
+import { StoreReach } from "../../src/server/store-reach.ts";
+import type { Policies } from "../../src/control/policies.ts";
+import { Placement } from "../../src/service/placement.ts";
+import { Shards } from "../../src/service/shards.ts";
+import type { EtcdClient, EtcdEntry, EtcdOutcome, EtcdStep } from "../../src/store/etcd-client.ts";
+import { EtcdMembers } from "../../src/store/etcd-members.ts";
+import { LeaseKeys, nodeText } from "../../src/store/lease-records.ts";
+import type { Acquisition, Holder, Holding, Leases, LiveNode } from "../../src/store/leases.ts";
+import { MemoryStore } from "../../src/store/memory-store.ts";
+import type { ListedObject, ListPage, ObjectStore, StoredObject } from "../../src/store/object-store.ts";
+import { Scheduler } from "../sim/scheduler.ts";
+import { SimWorld } from "../sim/sim-world.ts";
+import { sampleCoupon } from "./format-samples.ts";
+
+const hourMs = 3_600_000;
+
+export interface FleetOptions {
+  readonly nodes: number;
+  /** How many databases have something due in each hour. */
+  readonly duePerHour?: number;
+  /** Erasures that are unfinished all the time, each for a day. */
+  readonly erasures?: number;
+  /** Deleted databases of which a dead node has a copy. */
+  readonly deleted?: number;
+  /** What a cold database takes to be opened, swept and shipped. */
+  readonly sweepMs?: number;
+}
+
+/** The n-th of so many uuids, which lie as evenly as random ones do. */
+function uuidAt(index: number, count: number): string {
+  return `${Math.floor((index * 2 ** 32) / count).toString(16).padStart(8, "0")}-0000-4000-8000-${index.toString(16).padStart(12, "0")}`;
+}
+
+/** Requests of one kind. */
+export type Requests = Record<"list" | "get" | "put" | "delete" | "etcd", number>;
+
+const none = (): Requests => ({ list: 0, get: 0, put: 0, delete: 0, etcd: 0 });
+
+/** Object storage of the fleet, counted as one node asks it. */
+export class FleetStore extends MemoryStore {
+  readonly requests: Requests;
+  /** How late each entry of what is due was done with, in milliseconds. */
+  readonly sweptAfterMs: number[] = [];
+  /** How late each coupon was first read. */
+  readonly foundAfterMs: number[] = [];
+  /** Whether this node looks after the shard: what lies in the others is done by theirs. */
+  isOurs: (shard: number) => boolean = () => true;
+  readonly #options: FleetOptions;
+  readonly #world: SimWorld;
+  readonly #startMs: number;
+  readonly #done = new Set<string>();
+  readonly #found = new Set<string>();
+
+  constructor(options: FleetOptions, world: SimWorld, requests: Requests) {
+    super(world);
+    this.#options = options;
+    this.#world = world;
+    this.#startMs = world.nowMs();
+    this.requests = requests;
+  }
+
+  override get(key: string): Promise<StoredObject | undefined>;
+  override get(key: string, heldVersion: string | undefined): Promise<StoredObject | "same" | undefined>;
+  override async get(key: string, heldVersion?: string): Promise<StoredObject | "same" | undefined> {
+    this.requests.get++;
+    const coupon = key.startsWith("erasures/") ? parseErasureKey(key) : undefined;
+    if (coupon) return { bytes: this.#coupon(coupon), version: "1" };
+    if (parseDueKey(key)) return { bytes: new Uint8Array(0), version: "1" };
+    return super.get(key, heldVersion);
+  }
+
+  override async put(...given: Parameters<MemoryStore["put"]>): ReturnType<MemoryStore["put"]> {
+    this.requests.put++;
+    return super.put(...given);
+  }
+
+  override async delete(key: string): Promise<void> {
+    this.requests.delete++;
+    const due = parseDueKey(key);
+    if (!due) return super.delete(key);
+    this.#done.add(key);
+    this.sweptAfterMs.push(this.#world.nowMs() - due.atMs);
+  }
+
+  override async list(prefix: string, options: { after?: string | undefined; limit: number }): Promise<ListPage> {
+    this.requests.list++;
+    if (prefix === "due/") return this.#pageOf(this.#dueAfter(options.after ?? ""), options.limit);
+    if (prefix === "erasing/") return this.#pageOf(this.#erasingAfter(options.after ?? ""), options.limit);
+    return super.list(prefix, options);
+  }
+
+  #pageOf(keys: Iterable<string>, limit: number): ListPage {
+    const objects: ListedObject[] = [];
+    for (const key of keys) {
+      if (objects.length === limit) return { objects, next: objects.at(-1)!.key };
+      objects.push({ key, bytes: 1, modifiedAtMs: this.#world.nowMs() });
+    }
+    return { objects, next: undefined };
+  }
+
+  /** From the hour at which the fleet began: what came before is done. Entries are noted a while before they are due. */
+  *#dueAfter(after: string): Generator<string> {
+    const { duePerHour: count = 0 } = this.#options;
+    const nowMs = this.#world.nowMs();
+    if (count === 0) return;
+    for (let atMs = Math.ceil(this.#startMs / hourMs) * hourMs; atMs <= nowMs + 2 * hourMs; atMs += hourMs) {
+      if (dueKeysUntil(atMs) <= after) continue;
+      const keyOf = (index: number): string => dueKey({ atMs, uuid: uuidAt(index, count), branchId: "main" });
+      // The others are as fast as this one.
+      const isOver = nowMs > atMs + 2 * limits.dueLookMs;
+      for (let index = firstBehind(after, count, keyOf); index < count; index++) {
+        const key = keyOf(index);
+        if (!this.#done.has(key) && (!isOver || this.isOurs(shardOf(uuidAt(index, count))))) yield key;
+      }
+    }
+  }
+
+  *#erasingAfter(after: string): Generator<string> {
+    const { erasures: count = 0 } = this.#options;
+    const keyOf = (index: number): string => `erasing/${uuidAt(index, count)}/${idOf(index)}`;
+    for (let index = firstBehind(after, count, keyOf); index < count; index++) if (this.#askedAtMs(index) <= this.#world.nowMs()) yield keyOf(index);
+  }
+
+  /** One after the other over a day: what is there at the beginning was asked for in the day before, and is asked for again a day later. */
+  #askedAtMs(index: number): number {
+    const { erasures: count = 1 } = this.#options;
+    const isLater = index % 2 === 0;
+    return this.#startMs + (isLater ? 1 : -1) * ((index * 7_919) % count) * ((24 * hourMs) / count);
+  }
+
+  #coupon({ uuid, id }: { readonly uuid: string; readonly id: string }): Uint8Array {
+    const index = parseInt(uuid.slice(-12), 16);
+    const requestedAtMs = Math.round(this.#askedAtMs(index));
+    if (!this.#found.has(id) && requestedAtMs > this.#startMs) this.foundAfterMs.push(this.#world.nowMs() - requestedAtMs);
+    this.#found.add(id);
+    const coupon = { ...sampleCoupon, uuid, id, requestedAtMs, graceUntilMs: requestedAtMs + 1_000 * hourMs, status: "pending" as const };
+    return encodeCoupon(coupon, new Uint8Array(16));
+  }
+}
+
+/** An erasure's id, the same for the same one. */
+function idOf(index: number): string {
+  return `ers_01HF7YAT${String(index).padStart(18, "0")}`;
+}
+
+/** The first of so many ascending keys that sorts after the given one. */
+function firstBehind(after: string, count: number, keyOf: (index: number) => string): number {
+  let [low, high] = [0, count];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (keyOf(middle) <= after) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** What etcd would answer of the nodes. */
+class FleetEtcd {
+  readonly #requests: Requests;
+  readonly #prefix: string;
+  #entries: readonly EtcdEntry[] = [];
+  #revision = 0n;
+
+  constructor(requests: Requests, prefix: string, nodes: readonly LiveNode[]) {
+    this.#requests = requests;
+    this.#prefix = prefix;
+    this.set(nodes);
+  }
+
+  /** These live from now on. */
+  set(nodes: readonly LiveNode[]): void {
+    this.#revision++;
+    this.#entries = nodes.map((node) => ({ key: this.#prefix + node.id, value: Buffer.from(nodeText(node)), revision: this.#revision }));
+  }
+
+  async transact(_conditions: unknown, steps: readonly EtcdStep[]): Promise<EtcdOutcome> {
+    this.#requests.etcd++;
+    const read = steps.map(({ request }) => {
+      if (request?.case !== "requestRange") throw new Error("nodes are only read");
+      const { key = new Uint8Array(0), rangeEnd, limit = 0n } = request.value;
+      const from = Buffer.from(key).toString();
+      if (!rangeEnd) return [{ key: from, value: Buffer.from("x"), revision: this.#revision }];
+      return this.#entries.filter(({ key: one }) => one >= from).slice(0, Number(limit));
+    });
+    return { succeeded: true, read, counts: read.map((_, at) => (at === 0 ? 1 : this.#entries.length)) };
+  }
+}
+
+/** Leases of one node and of what the others forward to it, each call counted as the requests that it is. */
+class FleetLeases implements Leases {
+  readonly #requests: Requests;
+  readonly #members: EtcdMembers;
+  readonly #holders = new Map<string, Holder>();
+  #term = 0;
+  #node: LiveNode | undefined;
+
+  constructor(requests: Requests, members: EtcdMembers) {
+    this.#requests = requests;
+    this.#members = members;
+  }
+
+  async join(node: LiveNode): Promise<void> {
+    this.#node = node;
+  }
+
+  async announce(): Promise<void> {}
+
+  async acquire(uuid: string): Promise<Acquisition> {
+    this.#requests.etcd++;
+    const term = ++this.#term;
+    this.#holders.set(uuid, { nodeId: this.#node!.id, address: this.#node!.address, term });
+    return { kind: "acquired", term };
+  }
+
+  async holding(uuid: string): Promise<Holding> {
+    this.#requests.etcd++;
+    return { holder: this.#holders.get(uuid) };
+  }
+
+  async release(uuid: string): Promise<void> {
+    this.#requests.etcd += 2;
+    this.#holders.delete(uuid);
+  }
+
+  async forget(uuid: string): Promise<void> {
+    this.#requests.etcd++;
+    this.#holders.delete(uuid);
+  }
+
+  nodes(): Promise<readonly LiveNode[]> {
+    return this.#members.nodes();
+  }
+
+  async leave(): Promise<void> {}
+}
+
+export interface FleetNode {
+  readonly requests: Requests;
+  readonly store: FleetStore;
+  readonly shards: Shards;
+  readonly jobs: Jobs;
+  readonly etcd: FleetEtcd;
+  readonly world: SimWorld;
+  /** Calls that the engine has answered, by what they were. */
+  readonly engineCalls: Map<string, number>;
+  /** What is counted from here on. */
+  reset(): void;
+  pass(ms: number): Promise<void>;
+  close(): Promise<void>;
+}
+
+export function nodesOf(count: number): readonly LiveNode[] {
+  return Array.from({ length: count }, (_, index) => ({ id: `01HZXK${String(index).padStart(20, "0")}`, address: `http://10.0.${index >> 8}.${index & 255}:8080`, reachesStore: true, sharesJobs: true }));
+}
+
+/** One node among so many that do the same, as it comes up. */
+export async function startFleetNode(options: FleetOptions): Promise<FleetNode> {
+  const scheduler = new Scheduler(1, 0);
+  const world = new SimWorld(scheduler, 1, "node");
+  const requests = none();
+  const store = new FleetStore(options, world, requests);
+  const keys = new LeaseKeys("palimpsest/");
+  const etcd = new FleetEtcd(requests, keys.nodes, nodesOf(options.nodes));
+  const members = new EtcdMembers({ client: etcd as unknown as EtcdClient, keys, world, log: silentLog });
+  const leases = new FleetLeases(requests, members);
+  const node = nodesOf(1)[0]!;
+  const engineCalls = new Map<string, number>();
+  const local = engineOf(world, options.sweepMs ?? 300, engineCalls);
+  const peers = { forward: (_: string, call: never): Promise<Answer> => placement.serve(call), follow() {}, nudge() {}, close: async () => {} };
+  const placement: Placement = new Placement({ local, leases, peers, world, log: silentLog, nodeId: node.id, isUnwritten: async () => false });
+  const renew = (): void => void placement.leaseEvents.renewed({ monotonicMs: world.monotonicMs() + 8_000, wallMs: world.nowMs() + 8_000 });
+  await leases.join(node);
+  renew();
+  // What is renewed counts as one request each time.
+  const keepRenewing = (): void => void world.after(limits.leaseRenewMs, () => (requests.etcd++, renew(), keepRenewing()));
+  const shards = new Shards({ world, nodeId: node.id, nodes: () => leases.nodes() });
+  const isAlone = options.nodes === 1;
+  if (!isAlone) {
+    store.isOurs = (shard) => shards.has(shard);
+    keepRenewing();
+  }
+  const copies = new CopyRecords(store, world);
+  const audit = new AuditLog({ store, world, log: silentLog, node: node.id, flushMs: 60_000, policyOf: async () => ({ enabled: true, includeReads: false, retentionSecs: 86_400 }), ...(!isAlone && { tends: async (namespace: string) => shards.has(shardOf(`audit/${namespace}`)) }) });
+  const receipts = new Receipts(await signingKeyOf(generateKeyPairSync("ed25519").privateKey));
+  const jobs = new Jobs({
+    world, log: silentLog, store, engine: isAlone ? local : placement, local, copies, databases: new Databases(store, world), policies: {} as Policies, receipts, audit,
+    nodeId: node.id, gcGraceMs: 600_000, cluster: isAlone ? undefined : ({ placement, shards } as never),
+  });
+  const reach = new StoreReach({ store, world, isNeeded: () => world.monotonicMs() - placement.usedMs < limits.storeReachIdleMs, looked: () => {} });
+  const of = async <Value>(promise: Promise<Value>): Promise<Value> => {
+    let isSettled = false;
+    const end = (): void => void (isSettled = true);
+    promise.then(end, end);
+    await scheduler.run(() => isSettled, Infinity);
+    return promise;
+  };
+  await of(putDeleted(store, copies, options.deleted ?? 0));
+  await of(jobs.prepare());
+  if (!isAlone) {
+    await of(shards.start());
+    void reach.keepLooking();
+  }
+  jobs.start();
+  audit.keepSwept();
+  return {
+    requests, store, shards, jobs, etcd, world, engineCalls,
+    reset: () => void Object.assign(requests, none()),
+    pass: (ms) => of(scheduler.sleep(ms)),
+    close: async () => {
+      reach.close();
+      await of(Promise.all([jobs.close(), shards.close(), audit.close()]));
+    },
+  };
+}
+
+/** An engine that answers when the time is over that a cold database takes. */
+function engineOf(world: SimWorld, tookMs: number, calls: Map<string, number>): EngineClient {
+  const run = async (_: Target, call: PortCall): Promise<Answer> => {
+    const name = call.kind === "branch" ? call.act.act : call.kind;
+    calls.set(name, (calls.get(name) ?? 0) + 1);
+    await new Promise<void>((resolve) => void world.after(tookMs, resolve));
+    return { value: undefined, txid: 1, durableTxid: 1 };
+  };
+  const engine = {
+    run, tell() {}, renewLease() {}, hint() {}, followed() {}, hold: async () => {}, letGo: async () => {}, purgeCopies: async () => true,
+    branch: (target: Target, act: never) => run(target, { kind: "branch", act }), drop: (target: Target) => run(target, { kind: "drop" }),
+  };
+  return engine as unknown as EngineClient;
+}
+
+async function putDeleted(store: ObjectStore, copies: CopyRecords, count: number): Promise<void> {
+  for (let index = 0; index < count; index++) {
+    const uuid = uuidAt(index, count);
+    await store.put(`purges/${uuid}`, Buffer.from(`acme--${index}`), { kind: "absent" });
+    await copies.register(uuid, { node: "dead", name: "dead" });
+  }
+}
