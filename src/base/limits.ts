@@ -2,6 +2,7 @@
  * Every bound of the service, with its unit and its reason. A list, queue, loop or string without a line here is a defect.
  * Bounds that an operator may move are variables (server/config) whose defaults stand here.
  */
+import { clockLimits } from "./clock-limits.ts";
 import { clusterLimits } from "./cluster-limits.ts";
 import { coordinationLimits } from "./coordination-limits.ts";
 import { governanceLimits } from "./governance-limits.ts";
@@ -284,6 +285,8 @@ export const limits = {
   erasureBegunMs: 60_000,
   /** When an erasure is tried again that could not be completed. */
   erasureLookAgainMs: 60_000,
+  /** An erasure whose grace lasts longer is looked at in between, as the clock by which it ends may be set right. */
+  erasureWaitMsMax: 3_600_000,
   /** When it is looked whether something still blocks an erasure, when nothing has told of a change. */
   erasureBlockedLookMs: 600_000,
   /** Databases whose erasures a node carries on at once: each restores and scans a whole database. */
@@ -425,6 +428,7 @@ export const limits = {
   storePurgesAtOnceMax: 16,
 
   // Nodes of a cluster
+  ...clockLimits,
   ...coordinationLimits,
   ...clusterLimits,
 

@@ -6,6 +6,7 @@
  */
 import { randomBytes } from "node:crypto";
 import { incrementBase32, monotonicFactory, type ULIDFactory } from "ulid";
+import { TrustedTime } from "./trusted-time.ts";
 
 /** Every place where a crash is interesting: between two durable steps of one deed. */
 export const crashPoints = [
@@ -35,8 +36,12 @@ export type CrashPoint = (typeof crashPoints)[number];
 export type Cancel = () => void;
 
 export interface World {
-  /** Wall-clock time in Unix milliseconds. May jump. */
+  /** What time it is, in Unix milliseconds: the best guess (base/trusted-time). May jump. What is removed for good goes by `time.sureMs`. */
   nowMs(): number;
+  /** What the machine's clock says, right or wrong: for whoever wants to know that it was moved. */
+  wallMs(): number;
+  /** What `nowMs` comes from, and how far it can be relied upon. */
+  readonly time: TrustedTime;
   /** Milliseconds since an arbitrary start, the same for all threads of the process; never goes back. */
   monotonicMs(): number;
   /** Calls `act` once after `delayMs`. A pending timer does not keep the process alive. */
@@ -78,16 +83,22 @@ function pooledRandom(): () => number {
   };
 }
 
+/** Not performance.now(): each thread counts that from its own start. */
+function monotonicMs(): number {
+  const [seconds, nanoseconds] = process.hrtime();
+  return seconds * 1_000 + nanoseconds / 1e6;
+}
+
 /** The real clock, timers and random source. */
 export function realWorld(crashPoint: (name: CrashPoint) => void = () => {}): World {
   const nextUlid: ULIDFactory = monotonicFactory(pooledRandom());
+  const wallMs = (): number => Date.now();
+  const time = new TrustedTime(wallMs, monotonicMs);
   return {
-    nowMs: () => Date.now(),
-    // Not performance.now(): each thread counts that from its own start.
-    monotonicMs() {
-      const [seconds, nanoseconds] = process.hrtime();
-      return seconds * 1_000 + nanoseconds / 1e6;
-    },
+    nowMs: () => time.nowMs(),
+    wallMs,
+    time,
+    monotonicMs,
     after(delayMs, act) {
       const timer = setTimeout(act, delayMs);
       timer.unref();
@@ -97,7 +108,7 @@ export function realWorld(crashPoint: (name: CrashPoint) => void = () => {}): Wo
       setImmediate(act);
     },
     randomBytes: (count) => randomBytes(count),
-    ulid: () => nextUlid(Date.now()),
+    ulid: () => nextUlid(time.nowMs()),
     crashPoint,
   };
 }

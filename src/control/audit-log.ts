@@ -191,7 +191,7 @@ export class AuditLog {
       if (!(await tends(namespace))) continue;
       const retentionSecs = await this.#retentionOf(namespace);
       if (retentionSecs === undefined) continue;
-      const cutoffMs = Math.max(0, world.nowMs() - retentionSecs * 1_000);
+      const cutoffMs = Math.max(0, world.time.sureMs() - retentionSecs * 1_000);
       removed += await this.#streams.removeBefore(namespace, cutoffMs, limits.auditSweepObjectsMax - removed);
       if (this.#closed || removed === limits.auditSweepObjectsMax) break;
     }
@@ -310,7 +310,7 @@ export class AuditLog {
 
   /** Asks for policies that could not be known; one that stays so must not fill the room of the others. */
   #askAgain(): void {
-    const tooOldMs = this.#options.world.nowMs() - limits.auditUnknownMsMax;
+    const tooOldMs = this.#options.world.time.sureMs() - limits.auditUnknownMsMax;
     for (const waiting of this.#waiting) {
       if (waiting.state !== "unknown") continue;
       if (auditTimeMs(waiting) >= tooOldMs) void this.#ask(waiting);

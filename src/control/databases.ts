@@ -219,8 +219,27 @@ export class Databases {
     const asOfMs = this.#world.monotonicMs();
     const stored = await this.#store.get(nameClaimKey(name));
     const claim = stored && decodeNameClaim(stored.bytes);
+    const right = claim && this.#setRight(claim);
+    if (right !== claim) {
+      await this.#put(name, right!, { kind: "version", version: stored!.version });
+      return this.#read(name);
+    }
     this.#remember(name, claim, asOfMs);
     return { claim, version: stored?.version };
+  }
+
+  /**
+   * The claim with every time that a wrong clock has told taken for now; the same one when there is none. A deletion in the
+   * future would keep tokens that are minted after it from the name until then. One that lies less far ahead than a token
+   * lives stays: it keeps them away no longer than it had to, and no token comes back by the mistake of a clock.
+   */
+  #setRight(claim: NameClaim): NameClaim {
+    const world = this.#world;
+    const isRight = (atMs: number | undefined): boolean => atMs === undefined || atMs <= world.nowMs() + limits.tokenSecsMax * 1_000 || world.time.believable(atMs) === atMs;
+    const { createdAtMs, deletedAtMs, freedAtMs } = claim;
+    if ([createdAtMs, deletedAtMs, freedAtMs].every(isRight)) return claim;
+    const told = <Time extends number | undefined>(atMs: Time): Time | number => (isRight(atMs) ? atMs : world.nowMs());
+    return { ...claim, createdAtMs: told(createdAtMs), deletedAtMs: told(deletedAtMs), freedAtMs: told(freedAtMs) };
   }
 
   /** Whether our put is what now stands: its uuid and times make the bytes ours. */

@@ -182,7 +182,7 @@ export class ErasureCoupons {
     if (coupon === "rotten") return undefined;
     if (coupon === "missing") {
       // It may be on its way.
-      if (this.#options.world.nowMs() - modifiedAtMs > limits.erasureMarkerMs) await this.#options.store.delete(key);
+      if (this.#options.world.time.sureMs() - modifiedAtMs > limits.erasureMarkerMs) await this.#options.store.delete(key);
       return undefined;
     }
     if (coupon.status !== "completed") return coupon;

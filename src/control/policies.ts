@@ -207,7 +207,7 @@ export class Policies {
       const before = object && this.#replaceable(object.bytes, place.level);
       const next: StoredPolicy = {
         revision: (before?.revision ?? 0) + 1,
-        updatedAtMs: Math.max(world.nowMs(), before?.updatedAtMs ?? 0),
+        updatedAtMs: Math.max(world.nowMs(), world.time.believable(before?.updatedAtMs ?? 0)),
         nonce: world.randomBytes(16),
         document,
       };

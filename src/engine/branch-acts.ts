@@ -86,7 +86,7 @@ export class BranchActs {
 
   /** Removes what is due, for an entry of the index. Speaks of no state: nobody who asks has seen one. */
   async #sweep(uuid: string, branchId: string, deadlineMs: number): Promise<Answer<undefined>> {
-    const { registry, branches, parts, sweeper, upkeep, leftBehind } = this.#options;
+    const { registry, branches, parts, sweeper, upkeep, leftBehind, due } = this.#options;
     const nothing = { value: undefined, txid: 0, durableTxid: 0 };
     if ((await parts.catalogs.fresh(uuid))?.deletedAtMs !== undefined) return nothing;
     const expired = await branches.removeExpired(uuid);
@@ -94,6 +94,11 @@ export class BranchActs {
     if (expired.length > 0) leftBehind(uuid);
     const branch = (await parts.catalogs.get(uuid))?.branches.find(({ id }) => id === branchId);
     if (!branch) return nothing;
+    if (branch.ttlAtMs !== undefined) {
+      // Not surely over by the clock of this thread, or not over by any: the entry that brought us here goes.
+      due.note({ uuid, branchId, atMs: branch.ttlAtMs });
+      if (branch.ttlAtMs <= parts.world.nowMs()) return nothing;
+    }
     const database = await registry.use({ uuid, branch: branch.name }, deadlineMs);
     await sweeper.sweepDue(database);
     if (database.claimed) upkeep.trim(database.opened.head);

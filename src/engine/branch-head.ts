@@ -207,15 +207,19 @@ export class BranchHead {
       nonce: world.randomBytes(nonceBytes),
       prevHash: this.#hash ?? noHash,
       node: nodeId,
-      settledUlid: this.#settledUlid(),
+      settledUlid: this.#settledUlid(change.epoch === undefined ? this.#head.settledUlid : ""),
     };
     this.#doubt = { head, bytes: encodeHead(head) };
     await this.#settle();
   }
 
-  /** Nothing of this epoch that was named earlier is still to come. */
-  #settledUlid(): string {
+  /**
+   * Nothing of this epoch that was named earlier is still to come. Never falls behind what was given already, nor behind a
+   * name that is over: under a clock that went back, garbage with names of the future would else stay for as long.
+   */
+  #settledUlid(settled: string): string {
     let oldest = this.#options.world.ulid();
+    for (const given of [settled, this.#newestUlid]) if (oldest <= given) oldest = ulidAfter(given);
     for (const id of this.#uploading) {
       const ulid = id.slice(-oldest.length);
       if (ulid < oldest) oldest = ulid;

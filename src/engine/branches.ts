@@ -72,7 +72,7 @@ export class Branches {
       // The catalog first, then the head: what this head refers to was not condemned then, and if anything has been
       // condemned since, maybe long ago and deleted by now, the catalog has changed and this begins again.
       const catalog = await catalogs.get(uuid);
-      refuseTaken(catalog, name, world.nowMs());
+      refuseTaken(catalog, name, world.time.sureMs());
       const head = (await this.#readHead(uuid, branchId)).now;
       const history = await historyOf(this.#parts.source(uuid).store, head);
       const child = await this.#childOf(head, history, at);
@@ -111,7 +111,7 @@ export class Branches {
         announced = true;
         return undefined;
       }
-      refuseTaken(catalog, branch.name, world.nowMs());
+      refuseTaken(catalog, branch.name, world.time.sureMs());
       if (!catalog.branches.some(({ id }) => id === branch.parent?.id)) throw new ServiceError("branch_not_found", `branch ${branch.parent?.name} was deleted meanwhile`);
       if (catalog.seq !== seq) return undefined;
       assert(!catalog.condemned.some(({ key }) => needed.has(key)), "what a head refers to is not condemned");
@@ -157,10 +157,10 @@ export class Branches {
     return branch;
   }
 
-  /** Takes every branch whose time is over out of the catalog, and gives them. */
+  /** Takes every branch whose time is surely over out of the catalog, and gives them. */
   async removeExpired(uuid: string): Promise<readonly CatalogBranch[]> {
     const { catalogs, world } = this.#parts;
-    const expired = (await catalogs.get(uuid))?.branches.filter(({ ttlAtMs }) => (ttlAtMs ?? Infinity) <= world.nowMs()) ?? [];
+    const expired = (await catalogs.get(uuid))?.branches.filter(({ ttlAtMs }) => (ttlAtMs ?? Infinity) <= world.time.sureMs()) ?? [];
     for (const branch of expired) await this.#turns.take(uuid, () => this.#takeOut(uuid, branch));
     return expired;
   }
@@ -229,10 +229,10 @@ export class Branches {
   }
 }
 
-/** A name is free again once the branch that has it is gone or its time is over. */
-function refuseTaken(catalog: Catalog | undefined, name: string, nowMs: number): void {
+/** A name is free again once the branch that has it is gone, or its time is surely over: whoever takes the name ends it. */
+function refuseTaken(catalog: Catalog | undefined, name: string, sureMs: number): void {
   if (name === mainBranch) throw new ServiceError("already_exists", "the branch main always exists");
   const taken = catalog?.branches.find((branch) => branch.name === name);
-  if (taken && (taken.ttlAtMs ?? Infinity) > nowMs) throw new ServiceError("already_exists", `branch ${name} exists`);
+  if (taken && (taken.ttlAtMs ?? Infinity) > sureMs) throw new ServiceError("already_exists", `branch ${name} exists`);
   if ((catalog?.branches.length ?? 0) >= limits.branchesMax) throw invalid(`a database has at most ${limits.branchesMax} branches; delete some first`);
 }

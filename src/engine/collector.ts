@@ -130,7 +130,7 @@ export class Collector {
     const present = new Set(listed);
     const deleted = new Set<string>();
     for (const { key, atMs } of catalog.condemned) {
-      if (!present.has(key) || world.nowMs() - atMs < graceMs) continue;
+      if (!present.has(key) || world.time.sureMs() - atMs < graceMs) continue;
       if (live.has(key)) {
         notice(`the condemned object ${key} is referred to; it is kept`, uuid);
         continue;
@@ -144,11 +144,15 @@ export class Collector {
 
   /** Condemns against the catalog that was marked from: had a branch come meanwhile, this would fail and be tried later. */
   async #record(uuid: string, marked: Catalog, listed: ReadonlySet<string>, deleted: ReadonlySet<string>, garbage: readonly string[]): Promise<number> {
-    const atMs = this.#parts.world.nowMs();
+    const { world } = this.#parts;
+    const atMs = world.nowMs();
     // What a listing no longer shows is gone; what was deleted just now is looked for again next time.
-    const kept = marked.condemned.filter(({ key }) => listed.has(key) || deleted.has(key));
+    const shown = marked.condemned.filter(({ key }) => listed.has(key) || deleted.has(key));
+    // What was condemned under a clock that was ahead has its grace from now on.
+    const kept = shown.map(({ key, atMs: condemnedAtMs }): Condemned => ({ key, atMs: world.time.believable(condemnedAtMs) }));
     const added = garbage.slice(0, Math.max(0, limits.condemnedMax - kept.length)).map((key): Condemned => ({ key, atMs }));
-    if (added.length === 0 && kept.length === marked.condemned.length) return 0;
+    const isSame = kept.length === marked.condemned.length && shown.every((one, index) => one.atMs === kept[index]!.atMs);
+    if (added.length === 0 && isSame) return 0;
     let recorded = 0;
     await this.#parts.catalogs.update(uuid, (catalog) => {
       recorded = 0;

@@ -131,6 +131,11 @@ export class Database {
     return this.#expiresAtMs <= this.#world.nowMs();
   }
 
+  /** Whether the branch's time is surely over, so that its file can go. */
+  get surelyExpired(): boolean {
+    return this.#expiresAtMs <= this.#world.time.sureMs();
+  }
+
   /** Whether object storage covers everything that was committed. */
   get settled(): boolean {
     return this.#writer.covers(this.#committedTxid);

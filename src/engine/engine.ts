@@ -12,6 +12,7 @@ import type { Press } from "../format/press.ts";
 import { VectorPool, type IndexBuilder } from "../model/vector-index.ts";
 import type { Disk } from "../base/disk.ts";
 import type { ObjectStore } from "../store/object-store.ts";
+import { StoreTime } from "../store/store-time.ts";
 import { BranchActs } from "./branch-acts.ts";
 import { Branches, type BranchParts } from "./branches.ts";
 import { Catalogs } from "./catalogs.ts";
@@ -85,12 +86,14 @@ export class Engine {
   readonly #expunger: Expunger;
   readonly #due: DueMarks;
   readonly #copies: Copies;
+  readonly #storeTime: StoreTime;
   readonly #options: EngineOptions;
 
   constructor({ options, world, disk, store, press, indexBuilder, send }: EngineSurroundings) {
     this.#options = options;
     this.#world = world;
     this.#send = send;
+    this.#storeTime = new StoreTime(world, store);
     this.#vectorPool = new VectorPool({ buildIndex: indexBuilder });
     const notice = (message: string, uuid: string): void => send({ kind: "event", level: "warn", message, uuid });
     const bytesPut = (bytes: number): void => void (this.#counters.bytesPut += bytes);
@@ -390,6 +393,7 @@ export class Engine {
   /** Closes idle files and sweeps what has expired, every second; with much to close it takes every other slice of the thread. */
   #keepHouse(pauseMs: number): void {
     this.#cancelHousekeeping = this.#world.after(pauseMs, () => {
+      this.#storeTime.tick();
       const more = this.#registry.closeIdle();
       this.#sweeper.tick();
       this.#due.tick();

@@ -15,13 +15,13 @@ export interface LeaseSpan {
 }
 
 export class Holdings {
-  readonly #world: Pick<World, "nowMs" | "monotonicMs">;
+  readonly #world: Pick<World, "wallMs" | "monotonicMs">;
   readonly #alone: boolean;
   readonly #terms = new Map<string, number>();
   #until: LeaseSpan | undefined;
 
   /** `alone`: there is no coordination, so that no lease is needed. */
-  constructor(world: Pick<World, "nowMs" | "monotonicMs">, alone: boolean) {
+  constructor(world: Pick<World, "wallMs" | "monotonicMs">, alone: boolean) {
     this.#world = world;
     this.#alone = alone;
   }
@@ -51,6 +51,6 @@ export class Holdings {
   get isLive(): boolean {
     if (this.#alone) return true;
     const until = this.#until;
-    return until !== undefined && this.#world.monotonicMs() < until.monotonicMs && this.#world.nowMs() < until.wallMs;
+    return until !== undefined && this.#world.monotonicMs() < until.monotonicMs && this.#world.wallMs() < until.wallMs;
   }
 }

@@ -255,9 +255,14 @@ export function rewound(head: Head, plan: Plan, delta: SegmentRef, endedAtMs: nu
   return { refs, fromTxid: delta.firstTxid, closed: closedLine(head, head.txid, endedAtMs) };
 }
 
-/** The history without lines that neither the window, which begins at `cutoffMs`, nor a checkpoint needs. */
-export function trimmed(history: History, cutoffMs: number): History {
-  const lines = history.lines.flatMap((line): Line[] => {
+/**
+ * The history without lines that neither the window, which begins at `cutoffMs`, nor a checkpoint needs. `believable`
+ * sets right when a line ended that was closed under a clock that was ahead: it would never leave the window.
+ */
+export function trimmed(history: History, cutoffMs: number, believable: (atMs: number) => number = (atMs) => atMs): History {
+  const lines = history.lines.flatMap((ended): Line[] => {
+    const endedAtMs = believable(ended.endedAtMs);
+    const line = endedAtMs === ended.endedAtMs ? ended : { ...ended, endedAtMs };
     if (line.endedAtMs >= cutoffMs) return [line];
     const named = history.checkpoints.map(({ txid }) => txid).filter((txid) => txid >= line.fromTxid && txid <= line.toTxid);
     if (named.length === 0) return [];

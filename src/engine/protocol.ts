@@ -237,6 +237,8 @@ export interface EngineOptions {
   readonly idleCloseMs: number;
   /** Where the objects are. */
   readonly store: StoreLocation;
+  /** What the main thread holds for the time (base/trusted-time: steady), when the thread begins. */
+  readonly steadyTime?: number | undefined;
   /** What this node writes into the heads it claims; stays with the data directory. */
   readonly nodeId: string;
   /** The node's name, for people. */

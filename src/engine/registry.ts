@@ -102,6 +102,8 @@ export class Registry {
       const database = this.current(target);
       if (database) return database;
       const expired = this.#open.get(key);
+      // By a clock that may be wrong: what is not shipped yet stays on the disk.
+      if (expired && !expired.surelyExpired) throw new ServiceError("branch_not_found", `branch ${target.branch} does not exist`);
       if (expired) await this.retire(target, expired.opened.branchId);
       else await (this.#purging.get(target.uuid) ?? this.#busy.get(key) ?? this.#occupy(key, () => this.#openBranch(key, target, head)));
     }

@@ -65,7 +65,7 @@ export async function rewindBranch(parts: BranchParts, { head, path, txid, tenur
       throw new ServiceError("overloaded", `transaction ${toTxid} is held by as many objects as a branch may have: it must be packed first, or forked`, { retryAfterSecs: 30 });
     }
     await materialise(source, plan, temporary);
-    const group = renumbered(temporary, { txid, committedAtMs: Math.max(parts.world.nowMs(), head.now.committedAtMs), tenure: tenureId });
+    const group = renumbered(temporary, { txid, committedAtMs: Math.max(parts.world.nowMs(), parts.world.time.believable(head.now.committedAtMs)), tenure: tenureId });
     const bytes = await encodeSegment({ kind: "delta", uuid, branchId, epoch: head.now.epoch, groups: [group] }, source.press);
     const rawBytes = group.images.reduce((sum, image) => sum + image.bytes.length, 0);
     const delta = await putObject(source, { kind: "delta", id: newId(), firstTxid: txid, lastTxid: txid, lastAtMs: group.committedAtMs, rawBytes, bytes });

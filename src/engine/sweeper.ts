@@ -83,12 +83,12 @@ export class Sweeper {
     });
     const sweep: Sweep = { begunAtMs: world.monotonicMs(), position: {} };
     this.#sweeps.set(database, sweep);
-    if (dueAtMs <= world.nowMs()) await this.#sweep(database, sweep, limits.dueSweepTurnsMax);
+    if (dueAtMs <= world.time.sureMs()) await this.#sweep(database, sweep, limits.dueSweepTurnsMax);
     else if (dueAtMs < Infinity) due.note({ uuid, branchId, atMs: dueAtMs });
     if (head.now.history === undefined) return;
     const { lines } = await historyOf(source(uuid).store, head.now);
     // Whoever has claimed a branch trims its history.
-    if (lines.some(({ endedAtMs }) => endedAtMs < world.nowMs() - retentions.pitrMs(uuid))) await database.claimNext();
+    if (lines.some(({ endedAtMs }) => endedAtMs < world.time.sureMs() - retentions.pitrMs(uuid))) await database.claimNext();
   }
 
   /** The branch's file is about to be closed, nobody waits for anything of it. */
@@ -133,7 +133,7 @@ export class Sweeper {
 
   #turn(database: Database, sweep: Sweep): Promise<{ readonly value: WriteOutput<"sweep">; readonly txid: number }> {
     const retention = this.#options.retentions.of(database.opened.uuid);
-    const input: WriteInput<"sweep"> = { rowsMax: limits.sweepRowsMax, position: sweep.position, ...(retention && { retention }) };
+    const input: WriteInput<"sweep"> = { rowsMax: limits.sweepRowsMax, untilMs: this.#options.world.time.sureMs(), position: sweep.position, ...(retention && { retention }) };
     return new Promise((resolve, reject) => {
       const done = ({ value, txid }: { readonly value: unknown; readonly txid: number }): void => resolve({ value: value as WriteOutput<"sweep">, txid });
       database.write({ work: { kind: "write", command: "sweep", input }, bytes: 0, deadlineMs: Infinity, durable: false, settle: { done, failed: reject } });

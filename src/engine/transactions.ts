@@ -1,7 +1,8 @@
 /**
  * The transactions of one open database: our commands many in one, user SQL alone, each sealed with its transaction id.
  *
- * Owns the connection's writes, and the time that commands see, which never falls behind the newest commit. Always true:
+ * Owns the connection's writes, and the time that commands see, which does not fall behind the newest commit unless that
+ * was made under a clock that was wrong. Always true:
  * `run` either commits or throws, and has changed nothing when it throws; what comes after a commit never throws. Must not
  * know: fsync, object storage, who is answered.
  */
@@ -46,7 +47,7 @@ export class Transactions {
   /** The newest committed state, for a read; inside `run`, what the transaction has made of it. */
   view(): View {
     const { opened, vectors } = this.#options;
-    return { connection: opened.connection, nowMs: Math.max(this.#world.nowMs(), this.#committedAtMs), vectors };
+    return { connection: opened.connection, nowMs: this.#nowMs(), vectors };
   }
 
   /** Runs commands in one transaction, or one batch of user SQL in one of its own. Throws when it failed as a whole: then nothing has happened. */
@@ -73,6 +74,11 @@ export class Transactions {
   close(): void {
     this.#options.vectors.drop();
     this.#sql.close();
+  }
+
+  #nowMs(): number {
+    const nowMs = this.#world.nowMs();
+    return nowMs >= this.#committedAtMs ? nowMs : this.#world.time.believable(this.#committedAtMs);
   }
 
   #runCommands(items: readonly WriteItem[], view: View): Transaction {

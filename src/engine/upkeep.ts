@@ -15,6 +15,8 @@ import { sleep, type World } from "../base/world.ts";
 import type { Head } from "../format/head.ts";
 import { Fenced, type BranchHead } from "./branch-head.ts";
 import type { BranchParts } from "./branches.ts";
+import type { History } from "../format/history.ts";
+import type { Line } from "../format/refs.ts";
 import { changeHistory, withLine } from "./histories.ts";
 import { isLong, packDue, packed, rebaseDue, type PackRange } from "./line-length.ts";
 import { planOf, rebased, trimmed, type Plan } from "./lines.ts";
@@ -250,7 +252,7 @@ export class Upkeep {
         const next = rebased(now, images, nowMs);
         if (!next) return undefined;
         return {
-          history: withLine(trimmed(history, nowMs - parts.pitrMs(uuid)), next.closed),
+          history: withLine(this.#trimmed(history), next.closed),
           with: (latest) => {
             const line = rebased(latest, images, nowMs);
             return line && { refs: line.refs, fromTxid: line.fromTxid };
@@ -267,12 +269,21 @@ export class Upkeep {
     const { parts, leftBehind } = this.#options;
     const { uuid } = head.now;
     const done = await changeHistory(parts.source(uuid).store, head, (_, history) => {
-      const next = trimmed(history, parts.world.nowMs() - parts.pitrMs(uuid));
-      const same = next.lines.length === history.lines.length && next.lines.every((line, index) => line.refs.length === history.lines[index]!.refs.length);
+      const next = this.#trimmed(history);
+      const same = next.lines.length === history.lines.length && next.lines.every((line, index) => isSameLine(line, history.lines[index]!));
       return same ? undefined : { history: next, with: () => ({}) };
     });
     if (done) leftBehind(uuid);
   }
+  /** What has surely left the window goes. */
+  #trimmed(history: History): History {
+    const { world, pitrMs } = this.#options.parts;
+    return trimmed(history, world.time.sureMs() - pitrMs(history.uuid), (atMs) => world.time.believable(atMs));
+  }
+}
+
+function isSameLine(a: Line, b: Line): boolean {
+  return a.refs.length === b.refs.length && a.endedAtMs === b.endedAtMs;
 }
 
 /** What packing needs from its surroundings. */

@@ -22,6 +22,8 @@ import { searchVectors, upsertVector } from "./vectors.ts";
 /** What a sweep is told: how many rows of each kind it may remove, and what policy lets go of. */
 interface SweepInput {
   readonly rowsMax: number;
+  /** Only what ended by then goes, as it goes for good; by default what has ended now. */
+  readonly untilMs?: number;
   readonly retention?: MemoryRetention;
   /** What the sweep of the same open file before this one gave. */
   readonly position?: AgingPosition;
@@ -33,9 +35,10 @@ interface Swept extends Aged {
 }
 
 /** Removes what has expired or what policy lets go of, and says whether there may be more. */
-function sweep(tx: Tx, { rowsMax, retention, position = {} }: SweepInput): Swept {
+function sweep(view: Tx, { rowsMax, untilMs = view.nowMs, retention, position = {} }: SweepInput): Swept {
+  const tx = { ...view, nowMs: untilMs };
   const removed = [kvSweep(tx, { rowsMax }).removed, sweepMemories(tx, { rowsMax }).removed];
-  const aged = retention ? ageMemories(tx, retention, position, rowsMax) : { position, more: false };
+  const aged = retention ? ageMemories(tx, retention, position, rowsMax, view.nowMs) : { position, more: false };
   const more = aged.more || removed.some((rows) => rows >= rowsMax);
   return { position: aged.position, more, dueAtMs: more ? undefined : nextDue(tx, { retention, position: aged.position, isSwept: true }).dueAtMs };
 }

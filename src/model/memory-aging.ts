@@ -32,11 +32,11 @@ export interface Aged {
   readonly more: boolean;
 }
 
-/** Removes what is over the bounds, at most `rowsMax` memories for each bound. */
-export function ageMemories(tx: Tx, retention: MemoryRetention, { event, topic }: AgingPosition, rowsMax: number): Aged {
+/** Removes what is over the bounds, at most `rowsMax` memories for each bound. What is later than `latestMs` was stamped under a wrong clock. */
+export function ageMemories(tx: Tx, retention: MemoryRetention, { event, topic }: AgingPosition, rowsMax: number, latestMs: number = tx.nowMs): Aged {
   const { eventMaxAgeMs, supersededMaxAgeMs, supersededMaxCount } = retention;
   // One after the other, so that no row is removed twice.
-  const events = eventMaxAgeMs === undefined ? undefined : removeOldEvents(tx, tx.nowMs - eventMaxAgeMs, event, rowsMax);
+  const events = eventMaxAgeMs === undefined ? undefined : removeOldEvents(tx, { untilMs: tx.nowMs - eventMaxAgeMs, latestMs }, event, rowsMax);
   const removed = supersededMaxAgeMs === undefined ? 0 : removeOldSuperseded(tx, tx.nowMs - supersededMaxAgeMs, rowsMax);
   const topics = supersededMaxCount === undefined ? undefined : removeExcess(tx, supersededMaxCount, topic, rowsMax);
   const position = { ...(events?.event && { event: events.event }), ...(topics?.topic && { topic: topics.topic }) };
@@ -48,7 +48,7 @@ function remove(tx: Tx, rows: readonly { readonly row: number }[]): number {
   return rows.length;
 }
 
-function removeOldEvents(tx: Tx, untilMs: number, from: AgingPosition["event"], rowsMax: number): { readonly event: AgingPosition["event"]; readonly more: boolean } {
+function removeOldEvents(tx: Tx, { untilMs, latestMs }: { readonly untilMs: number; readonly latestMs: number }, from: AgingPosition["event"], rowsMax: number): { readonly event: AgingPosition["event"]; readonly more: boolean } {
   // The number of a memory that is gone may have been given again, with others below it.
   const stands = from && tx.connection.get("SELECT 1 FROM __service_memory WHERE row = ? AND id = ?", from.row, from.id) !== undefined;
   const passed = tx.connection.all<{ row: number; id: string; type: string; created_at: number }>(
@@ -56,13 +56,16 @@ function removeOldEvents(tx: Tx, untilMs: number, from: AgingPosition["event"], 
     stands ? from.row : 0,
     limits.sweepLooksMax,
   );
-  const young = passed.findIndex(({ created_at: createdAt }) => createdAt > untilMs);
-  const old = young < 0 ? passed : passed.slice(0, young);
+  const young = passed.findIndex(({ created_at: createdAt }) => createdAt > untilMs && createdAt <= latestMs);
+  const before = young < 0 ? passed : passed.slice(0, young);
+  // A row of the future stands in nobody's way, and is as old at least as one behind it that is old.
+  const old = before.slice(0, before.findLastIndex(({ created_at: createdAt }) => createdAt <= untilMs) + 1);
   const events = old.filter(({ type }) => type === "event").slice(0, rowsMax);
   remove(tx, events);
-  const kept = old.filter(({ row, type }) => type !== "event" && (events.length < rowsMax || row < events.at(-1)!.row));
-  const last = kept.at(-1);
-  return { event: last ? { row: last.row, id: last.id } : stands ? from : undefined, more: events.length >= rowsMax || old.length >= limits.sweepLooksMax };
+  const isFull = before.length >= limits.sweepLooksMax;
+  const left = (isFull ? before : old).filter(({ type }, index) => type !== "event" || index >= old.length);
+  const last = left.findLast(({ row }) => events.length < rowsMax || row < events.at(-1)!.row);
+  return { event: last ? { row: last.row, id: last.id } : stands ? from : undefined, more: events.length >= rowsMax || isFull };
 }
 
 /** Ids of superseders sort by the time at which they superseded; clocks that disagree may delay a removal, never hasten it. */

@@ -43,6 +43,7 @@ import { ControlService } from "../../gen/palimpsest/v1/control_pb.ts";
 import { DataService } from "../../gen/palimpsest/v1/data_pb.ts";
 import { MemoryService } from "../../gen/palimpsest/v1/memory_pb.ts";
 import { openAuthentication, operatorsOnly } from "./authentication.ts";
+import { ClockKeeper } from "./clock-keeper.ts";
 import { Cluster, type ClusterOptions } from "./cluster.ts";
 import { spillTo, type Config } from "./config.ts";
 import { claimDataFormat } from "./data-format.ts";
@@ -170,7 +171,7 @@ async function openEngine(config: Config, options: Omit<EngineOptions, "lane">, 
   const readers = guard.ok ? new Readers(config.readerThreads, readerWorker, world) : undefined;
   let cluster: Cluster | undefined;
   stack.defer(() => cluster?.leave());
-  const local = new EngineClient(config.engineThreads, (lane) => engineLane({ ...options, lane }), readers, world, log);
+  const local = new EngineClient(config.engineThreads, (lane) => engineLane({ ...options, steadyTime: world.time.steady, lane }), readers, world, log);
   stack.defer(async () => {
     for (const counters of await local.close()) log.info("engine closed", { ...counters });
   });
@@ -204,6 +205,7 @@ export async function startNode(config: Config, log: Log, given: Partial<EngineO
   const store = new MeasuredStore(await openStore(config.objectStore, world), world);
   // What the other stores promise is code of ours and tested; a server that speaks S3 may be anybody's.
   if (config.objectStore.kind === "s3") await proveStore(store, world);
+  const clock = stack.use(new ClockKeeper({ world, log, store, hasClock: config.objectStore.kind === "s3", directory }));
   const build = packageVersion();
   claimDataFormat(directory, build);
   await claimStoreFormat(store, build);
@@ -231,13 +233,13 @@ export async function startNode(config: Config, log: Log, given: Partial<EngineO
   const wires = {
     dispatch,
     // A node without its lease still answers what can be read, and sends the rest to those who have theirs.
-    isReady: () => ({ ready: joined && !draining, checks: { node: draining ? "draining" : joined ? "ok" : "starting", sql: hasSql ? "ok" : "unconfigured", ...leaseCheck() } }),
+    isReady: () => ({ ready: joined && !draining, checks: { node: draining ? "draining" : joined ? "ok" : "starting", sql: hasSql ? "ok" : "unconfigured", ...(clock.isDoubted && { clock: "doubted" }), ...leaseCheck() } }),
     world,
     log,
     dataBodyBytesMax: config.dataBodyBytesMax,
     databaseHostSuffix: config.databaseHostSuffix,
     pages: new Map([["/.well-known/jwks.json", keySetPage]]),
-    operatorPages: new Map([["/openapi.json", openapiPage()], ["/metrics", instruments.page({ engine: local, store, audit, leases: cluster?.placement })]]),
+    operatorPages: new Map([["/openapi.json", openapiPage()], ["/metrics", instruments.page({ engine: local, store, audit, leases: cluster?.placement, time: world.time })]]),
     visits: instruments.visits,
     identify: authOn ? (credential: string | undefined) => credentials.known(credential) ?? credentials.identify(credential) : undefined,
   };

@@ -7,6 +7,7 @@
  */
 import { LoopDelay } from "../base/loop-delay.ts";
 import type { Log } from "../base/log.ts";
+import type { TrustedTime } from "../base/trusted-time.ts";
 import type { World } from "../base/world.ts";
 import type { AuditLog } from "../control/audit-log.ts";
 import type { EngineClient } from "../engine/client.ts";
@@ -27,6 +28,7 @@ export interface Gauged {
   readonly engine: Pick<EngineClient, "measure">;
   readonly store: Pick<MeasuredStore, "measures">;
   readonly audit: Pick<AuditLog, "dropped">;
+  readonly time: Pick<TrustedTime, "aheadMs">;
   /** Undefined on a node without coordination. */
   readonly leases: { readonly heldCount: number; readonly isLeased: boolean } | undefined;
 }
@@ -100,7 +102,7 @@ export class Instruments {
     return { status: 200, contentType: metricsType, body: await metricsText(await this.#snapshot(gauged)) };
   }
 
-  async #snapshot({ engine, store, audit, leases }: Gauged): Promise<Snapshot> {
+  async #snapshot({ engine, store, audit, leases, time }: Gauged): Promise<Snapshot> {
     const engines = await engine.measure();
     const { user, system } = process.cpuUsage();
     const { rss, heapUsed } = process.memoryUsage();
@@ -114,6 +116,7 @@ export class Instruments {
       cluster: { forwarded, linksLost, renewalsFailed, leasesLost, leasesHeld: leases?.heldCount ?? 0, leaseLive: leases?.isLeased ?? true },
       egress: this.egress.counts,
       auditDropped: audit.dropped,
+      clockAheadMs: time.aheadMs,
       process: { cpuSecs: (user + system) / 1e6, residentBytes: rss, startedAtSecs: this.#startedAtMs / 1_000 },
     };
   }

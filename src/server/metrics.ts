@@ -27,6 +27,8 @@ export interface Snapshot {
   readonly cluster: Pick<ClusterCounts, "forwarded" | "linksLost" | "renewalsFailed" | "leasesLost"> & { readonly leasesHeld: number; readonly leaseLive: boolean };
   readonly egress: readonly Readonly<EgressCount>[];
   readonly auditDropped: number;
+  /** How far the machine's clock is ahead of the time that is trusted. */
+  readonly clockAheadMs: number;
   readonly process: { readonly cpuSecs: number; readonly residentBytes: number; readonly startedAtSecs: number };
 }
 
@@ -169,7 +171,7 @@ function clusterFamilies({ cluster }: Snapshot): readonly Family[] {
 }
 
 function nodeFamilies(snapshot: Snapshot): readonly Family[] {
-  const { egress, auditDropped, main, process } = snapshot;
+  const { egress, auditDropped, clockAheadMs, main, process } = snapshot;
   const sent = (read: (count: EgressCount) => number): readonly Sample[] => egress.map((count) => ({ labels: { use: count.use, provider: count.provider, outcome: count.outcome }, value: read(count) }));
   const threads = [["main", main] as const, ...answered(snapshot)];
   return [
@@ -177,6 +179,7 @@ function nodeFamilies(snapshot: Snapshot): readonly Family[] {
     new Family("counter", "egress_items_total", "Items that left for outside models", sent(({ items }) => items)),
     new Family("counter", "egress_bytes_total", "Bytes of text that left for outside models", sent(({ bytes }) => bytes)),
     new Family("counter", "audit_events_dropped_total", "Audit events that were lost", one(auditDropped)),
+    new Family("gauge", "clock_ahead_seconds", "How far the machine's clock is ahead of the time that is trusted; negative when it is behind", one(clockAheadMs / 1_000)),
     new Family("histogram", "loop_delay_seconds", "How late a thread came to a timer, ten times a second", threads.flatMap(([thread, { loopDelay }]) => histogram("loop_delay_seconds", { thread }, loopDelay))),
     new Family("gauge", "heap_bytes", "JavaScript heap in use", threads.map(([thread, { heapBytes }]) => ({ labels: { thread }, value: heapBytes }))),
     new Family("counter", "process_cpu_seconds_total", "Processor time of the process", one(process.cpuSecs)),

@@ -72,7 +72,7 @@ export class DueSweeps {
     this.#left = "some";
     const permits = new Permits(limits.dueSweepsAtOnceMax);
     for (let passed = 0; !this.#rounds.closing; ) {
-      const page = await listDue(store, world.nowMs(), this.#after, shards);
+      const page = await listDue(store, world.time.sureMs(), this.#after, shards);
       await Promise.all(page.entries.map((place) => permits.run(() => this.#sweep(place))));
       passed += page.entries.length;
       this.#after = page.next;

@@ -117,17 +117,37 @@ export class Eraser {
     ward.nextLookMs = Math.min(ward.nextLookMs, world.monotonicMs() + this.#waitOf(coupon));
   }
 
-  /** When the coupon is to be looked at first. One that is only begun has a caller, who is given time. */
+  /**
+   * When the coupon is to be looked at first. One that is only begun has a caller, who is given time. What is later than the
+   * longest wait is looked at for nothing before: the clock may have been set right meanwhile.
+   */
   #waitOf(coupon: ErasureCoupon): number {
-    const { id, status, requestedAtMs, graceUntilMs } = coupon;
-    const atMs = status === "begun" ? requestedAtMs + limits.erasureBegunMs : graceUntilMs;
-    // Before that it is looked after where it was asked for.
-    const oursAtMs = this.#parts.cluster && !this.#askedHere.has(id) ? requestedAtMs + limits.erasureFirstMs : 0;
-    return Math.max(0, Math.max(atMs, oursAtMs) - this.#parts.world.nowMs());
+    if (this.#isOfFuture(coupon)) return 0;
+    return Math.min(Math.max(0, this.#dueAtMs(coupon) - this.#parts.world.time.sureMs()), limits.erasureWaitMsMax);
   }
 
   #isDue(coupon: ErasureCoupon): boolean {
-    return coupon.status !== "begun" && this.#waitOf(coupon) === 0;
+    return coupon.status !== "begun" && this.#dueAtMs(coupon) <= this.#parts.world.time.sureMs();
+  }
+
+  #dueAtMs({ id, status, requestedAtMs, graceUntilMs }: ErasureCoupon): number {
+    const atMs = status === "begun" ? requestedAtMs + limits.erasureBegunMs : graceUntilMs;
+    // Before that it is looked after where it was asked for.
+    const oursAtMs = this.#parts.cluster && !this.#askedHere.has(id) ? requestedAtMs + limits.erasureFirstMs : 0;
+    return Math.max(atMs, oursAtMs);
+  }
+
+  /** Whether it was asked for under a clock that was ahead: it would wait for as long. */
+  #isOfFuture({ requestedAtMs }: ErasureCoupon): boolean {
+    return this.#parts.world.time.believable(requestedAtMs) < requestedAtMs;
+  }
+
+  /** Its grace begins now instead. */
+  async #setRight(coupon: ErasureCoupon): Promise<void> {
+    const nowMs = this.#parts.world.nowMs();
+    await this.#readably(coupon, () =>
+      this.#parts.coupons.change(coupon.uuid, coupon.id, (now) =>
+        this.#isOfFuture(now) ? { ...now, requestedAtMs: nowMs, graceUntilMs: nowMs + now.graceUntilMs - now.requestedAtMs } : undefined));
   }
 
   /** The coupon needs nobody any more. */
@@ -219,6 +239,7 @@ export class Eraser {
     const { engine, cluster } = this.#parts;
     // Who has changed its branches here has woken it, and nobody told the node whose it is.
     if (cluster && !owns(cluster.shards, uuid) && !woken) this.#leave(ward);
+    await Promise.all([...ward.coupons.values()].filter((coupon) => this.#isOfFuture(coupon)).map((coupon) => this.#permits.run(() => this.#setRight(coupon))));
     for (const coupon of [...ward.coupons.values()]) if (coupon.status === "begun" && this.#waitOf(coupon) === 0) await this.#carryOutLate(coupon);
     // What is blocked comes last: however many such ones there are, they leave room for the others.
     const due = [...ward.coupons.values()].filter((coupon) => this.#isDue(coupon)).sort((a, b) => Number(a.status === "blocked") - Number(b.status === "blocked")).slice(0, limits.erasuresPerLookMax);
@@ -270,8 +291,13 @@ export class Eraser {
   async #refresh(held: ErasureCoupon): Promise<void> {
     // Where there are other nodes, one of them may have carried it on.
     if (held.traces && !this.#parts.cluster) return;
+    await this.#readably(held, () => this.#parts.coupons.get(held.uuid, held.id));
+  }
+
+  /** Holds the coupon as `read` gives it. */
+  async #readably(held: ErasureCoupon, read: () => Promise<ErasureCoupon | undefined>): Promise<void> {
     try {
-      const coupon = await this.#parts.coupons.get(held.uuid, held.id);
+      const coupon = await read();
       if (!coupon || coupon.status === "completed") this.letGo(held);
       else this.hold(coupon);
     } catch (error) {

@@ -70,7 +70,7 @@ export class Placement extends EnginePort implements PeerHost {
   /** Whether this node's lease certainly holds now. */
   get isLeased(): boolean {
     const { world } = this.#parts;
-    return this.#lease !== undefined && world.monotonicMs() < this.#lease.monotonicMs && world.nowMs() < this.#lease.wallMs;
+    return this.#lease !== undefined && world.monotonicMs() < this.#lease.monotonicMs && world.wallMs() < this.#lease.wallMs;
   }
 
   /** When this node was last asked to do something with a database, on world.monotonicMs(). */

@@ -224,7 +224,7 @@ export class EtcdLeases implements Leases {
 
   /** Renews or takes the lease and says for how long it is certain; false when it turns out to be gone. */
   async #isRenewed(): Promise<boolean> {
-    const [monotonicMs, wallMs] = [this.#world.monotonicMs(), this.#world.nowMs()];
+    const [monotonicMs, wallMs] = [this.#world.monotonicMs(), this.#world.wallMs()];
     const { lease, ttlSecs } = await this.#extended();
     if (lease === undefined || this.#lease !== lease) return false;
     await this.#announce(lease);

@@ -6,6 +6,8 @@
  * an unknown outcome. Get, list and delete change nothing that a repeat would change again, so they are repeated after
  * lost answers too. A version is the ETag, which most servers make of the bytes alone.
  *
+ * Every answer, a refusal too, tells the server's clock, which the world is told of (base/trusted-time).
+ *
  * A 403 counts as a wrong configuration, unless its code says that credentials ran out or a clock is off: those pass.
  * (S3 says 403 of an absent key to whoever lacks s3:ListBucket, so that permission is needed.)
  */
@@ -58,6 +60,23 @@ function createClient({ endpoint, region = endpoint && regionOfOtherServers, pla
   return client;
 }
 
+/** Tells the world what the server's clock says, by every answer that comes. */
+function hearClock(client: S3Client, world: World): void {
+  world.time.awaitStore();
+  client.middlewareStack.add(
+    (next) => async (call) => {
+      const sentMs = world.monotonicMs();
+      const answer = await next(call);
+      const { headers } = answer.response as { readonly headers?: Readonly<Record<string, string>> };
+      const storeMs = Date.parse(headers?.["date"] ?? "");
+      if (!Number.isNaN(storeMs)) world.time.heard(storeMs, sentMs);
+      return answer;
+    },
+    // Next to the wire: an answer that is a refusal is none any more further up.
+    { step: "deserialize", priority: "low", name: "hearClock" },
+  );
+}
+
 /** The shared configuration file can name an endpoint too, so the address is looked at where it is certain. */
 function refusePlainHttp(client: S3Client): void {
   client.middlewareStack.add(
@@ -87,6 +106,7 @@ export class S3Store implements ObjectStore {
   /** Makes a client for the location. Nothing is sent yet. */
   static async open(location: S3Location, world: World): Promise<S3Store> {
     const client = createClient(location);
+    hearClock(client, world);
     try {
       await client.config.region();
     } catch (error) {

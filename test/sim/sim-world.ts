@@ -1,5 +1,6 @@
 /** The world of one process of a node: virtual time and seeded chance, until the process dies. */
 import { monotonicFactory, type ULIDFactory } from "ulid";
+import { TrustedTime } from "../../src/base/trusted-time.ts";
 import type { Cancel, World } from "../../src/base/world.ts";
 import { stream, type Owner, type Scheduler } from "./scheduler.ts";
 
@@ -15,6 +16,7 @@ export class SimWorld implements World, Owner {
   suspendedMs = 0;
   /** Looked at wherever the engine says that a crash is interesting; it may kill this world then and there. */
   atCrashPoint: (name: string) => void = () => {};
+  readonly time: TrustedTime;
   readonly #scheduler: Scheduler;
   readonly #random: () => number;
   readonly #nextUlid: ULIDFactory;
@@ -24,12 +26,17 @@ export class SimWorld implements World, Owner {
   constructor(scheduler: Scheduler, seed: number, name: string) {
     this.#scheduler = scheduler;
     this.name = name;
+    this.time = new TrustedTime(() => this.wallMs(), () => this.monotonicMs());
     this.#random = stream(seed, `world ${name}`);
     this.#nextUlid = monotonicFactory(this.#random);
     this.#soon = scheduler.channel(this, "soon", () => 0);
   }
 
   nowMs(): number {
+    return this.time.nowMs();
+  }
+
+  wallMs(): number {
     return Math.floor(startMs + this.#scheduler.nowMs + this.skewMs);
   }
 

@@ -30,7 +30,7 @@ export class LeasedNode extends TimedEngine {
 
   /** The lease is certain for so long, on both clocks. */
   async renew(forMs = leaseMs): Promise<void> {
-    this.client.renewLease({ monotonicMs: this.world.monotonicMs() + forMs, wallMs: this.world.nowMs() + forMs });
+    this.client.renewLease({ monotonicMs: this.world.monotonicMs() + forMs, wallMs: this.world.wallMs() + forMs });
     await this.time.pass(1);
   }
 

@@ -205,7 +205,7 @@ export class SharedLeases implements Leases {
 
   #renew(): void {
     const { ttlMs, marginMs } = this.#table.times;
-    const until = { monotonicMs: this.#world.monotonicMs() + ttlMs - marginMs, wallMs: this.#world.nowMs() + ttlMs - marginMs };
+    const until = { monotonicMs: this.#world.monotonicMs() + ttlMs - marginMs, wallMs: this.#world.wallMs() + ttlMs - marginMs };
     const node = this.#node!;
     // As from an etcd that does not answer, nothing is heard.
     if (!this.#table.isReachedBy(node.id)) return;

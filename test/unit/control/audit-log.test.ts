@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { limits } from "../../../src/base/limits.ts";
 import { silentLog, type Log } from "../../../src/base/log.ts";
+import { TrustedTime } from "../../../src/base/trusted-time.ts";
 import { realWorld, type World } from "../../../src/base/world.ts";
 import { AuditLog, type AuditEntry, type AuditPolicy } from "../../../src/control/audit-log.ts";
 import { AuditStreams } from "../../../src/control/audit-streams.ts";
@@ -41,18 +42,19 @@ function turnedWorld(startMs: number): World & { atMs: number } {
   const world = realWorld();
   const digits = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
   let ids = 0;
-  return {
+  const nowMs = (): number => turned.atMs;
+  const turned = {
     ...world,
     atMs: startMs,
-    nowMs() {
-      return this.atMs;
-    },
+    nowMs,
+    wallMs: nowMs,
     ulid() {
       let time = "";
-      for (let rest = this.atMs; time.length < 10; rest = Math.floor(rest / 32)) time = digits[rest % 32]! + time;
+      for (let rest = turned.atMs; time.length < 10; rest = Math.floor(rest / 32)) time = digits[rest % 32]! + time;
       return time + String(ids++).padStart(16, "0");
     },
   };
+  return Object.assign(turned, { time: new TrustedTime(nowMs, nowMs) });
 }
 
 /** Counts what is said, by message. */

@@ -319,4 +319,26 @@ describe("what is uploaded and not published", () => {
     const ids = [again.beginUpload(), again.beginUpload()].map((id) => id.slice(-26));
     expect(ids[0]! > settledUlid && ids[1]! > ids[0]!).toBe(true);
   });
+
+  test("F42: what was named by a clock that was ahead is settled when it is over, and what is being uploaded is not", async () => {
+    const store = new ScriptedStore();
+    const head = await read(store);
+    await head.claim(0, true);
+    await head.update(() => ({ txid: 1 }));
+    const future = "7ZZZZZZZZZ0000000000000000";
+    store.spoil(headKey(uuid, "main"), (bytes) => encodeHead({ ...decodeHead(bytes), settledUlid: future }));
+    const again = await read(store);
+    const [garbage, fresh] = [again.beginUpload(), again.beginUpload()];
+    again.endUpload(garbage);
+    await again.update(covering(2));
+    expect(stored(store).settledUlid > garbage.slice(-26)).toBe(true);
+    expect(stored(store).settledUlid <= fresh.slice(-26)).toBe(true);
+    again.endUpload(fresh);
+    await again.update(covering(3));
+    expect(stored(store).settledUlid > fresh.slice(-26)).toBe(true);
+    // A claim's own names are its own matter.
+    const next = await read(store);
+    await next.claim(3, true);
+    expect(stored(store).settledUlid < future).toBe(true);
+  });
 });

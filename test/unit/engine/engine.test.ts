@@ -2,6 +2,7 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { TrustedTime } from "../../../src/base/trusted-time.ts";
 import { realWorld, type World } from "../../../src/base/world.ts";
 import { MemoryStore } from "../../../src/store/memory-store.ts";
 import { realDisk, type Disk } from "../../../src/base/disk.ts";
@@ -41,14 +42,10 @@ class HeldDisk implements Disk {
 /** The real world with a clock that the test can move. */
 function movableWorld(): World & { skipMs: number } {
   const real = realWorld();
-  return Object.assign({ ...real, skipMs: 0 }, {
-    nowMs(this: { skipMs: number }) {
-      return real.nowMs() + this.skipMs;
-    },
-    monotonicMs(this: { skipMs: number }) {
-      return real.monotonicMs() + this.skipMs;
-    },
-  });
+  const nowMs = (): number => real.nowMs() + world.skipMs;
+  const monotonicMs = (): number => real.monotonicMs() + world.skipMs;
+  const world = { ...real, skipMs: 0, nowMs, wallMs: nowMs, monotonicMs };
+  return Object.assign(world, { time: new TrustedTime(nowMs, monotonicMs) });
 }
 
 describe("transaction ids", () => {

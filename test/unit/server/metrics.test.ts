@@ -44,7 +44,7 @@ function snapshotOf(given: Partial<Snapshot> = {}): Snapshot {
     visits: [], strays: [], calls: new Concurrency(1), engines: [],
     main: { store: new MeasuredStore(new MemoryStore(world), world).measures, loopDelay: tallyOf().counts, heapBytes: 1 },
     cluster: { forwarded: counts.forwarded, linksLost: 0, renewalsFailed: 0, leasesLost: 0, leasesHeld: 0, leaseLive: true },
-    egress: [], auditDropped: 0, process: { cpuSecs: 1, residentBytes: 2, startedAtSecs: 3 },
+    egress: [], auditDropped: 0, clockAheadMs: 0, process: { cpuSecs: 1, residentBytes: 2, startedAtSecs: 3 },
     ...given,
   };
 }

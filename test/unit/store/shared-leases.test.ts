@@ -17,6 +17,7 @@ describe("leases that tests share, in time", () => {
     const world: World = {
       ...realWorld(),
       nowMs: () => nowMs,
+      wallMs: () => nowMs,
       monotonicMs: () => nowMs,
       after(delayMs, act) {
         const timer = { atMs: nowMs + delayMs, act };
