@@ -4,25 +4,43 @@
  * Two answers. `nowMs` is the best guess, for what is written and shown: a wrong one is right again when the clock is.
  * `sureMs` is a time that has surely come, for what cannot be taken back: only what ended by then is removed for good.
  *
- * Between them stands the steady time: it goes on with the monotonic clock, which nobody sets, and follows a clock only
- * when that has told the same for an hour (`clockSteadyMs`), or when two clocks tell the same: the machine's and object
- * storage's, as its answers carry it. Where the store is a directory there is one clock only.
+ * Behind them stands the steady time. It goes on with the monotonic clock, which nobody sets, and follows a clock only to
+ * what that has told for an hour without a break (`clockSteadyMs`): the least it has told in that time when it is ahead,
+ * the most when it is behind. Two clocks that tell the same are followed at once: the machine's and object storage's, as its
+ * answers carry it. Where the store is a directory there is one clock only.
  *
- * Why this is safe: the steady time never runs faster than time does, but for what a clock tells that was wrong for an
- * hour on end (or two that were wrong alike). So a clock that is ahead for less removes nothing too early, however far
- * ahead it was. One that is behind only delays, and delays an hour at most after it was set right. What was written under
- * a clock that was ahead is known by lying ahead of all of these times: `believable` takes it for what is now.
+ * Why this is safe: the steady time is ahead of the truth only when a clock was, for an hour on end, or two were alike. So a
+ * clock that is wrong for less removes nothing too early, however far ahead it was; one that is behind only delays, and an
+ * hour or two after it was set right nothing is delayed any more. A machine that is suspended is a clock that is ahead, and
+ * one that is suspended every few minutes still has its hour. What was written under a clock that was ahead is known by lying
+ * ahead of all of these times: `believable` takes it for what is now.
  *
  * Must not know: stores, files, what is removed by time.
  */
 import { limits } from "./limits.ts";
 
+/** What a run of a node leaves to the next, and the main thread to another, in Unix milliseconds. */
+export interface TimeMemory {
+  /** When this was so, on the monotonic clock, which the threads of a process share. */
+  readonly monotonicMs: number;
+  readonly steadyMs: number;
+  readonly nowMs: number;
+  /** What the clock has told since it was not steady, and for how long. */
+  readonly toldMs: number;
+  readonly toldForMs: number;
+}
+
+/** Every time here is kept as its difference from the monotonic clock, so that it goes on by itself. */
 export class TrustedTime {
   readonly #wallMs: () => number;
   readonly #monotonicMs: () => number;
-  /** Every other time here is kept as its difference from the monotonic clock. The steady time; NaN while nobody has told one. */
+  /** NaN while nobody has told a time. */
   #steady: number;
-  /** What was told last, as it was when that began, and since when. */
+  /** Stands for the machine's clock while that is out of the bounds within which it is believed for `nowMs`. */
+  #likely: number;
+  #least = Number.NaN;
+  #most = Number.NaN;
+  /** Of what was told since `#toldSinceMs`, all of it on one side of the steady time, what is nearest to that. */
   #told: number;
   #toldSinceMs: number;
   #hasStore = false;
@@ -34,61 +52,74 @@ export class TrustedTime {
     this.#wallMs = wallMs;
     this.#monotonicMs = monotonicMs;
     this.#toldSinceMs = monotonicMs();
-    this.#told = this.#wall;
-    this.#steady = this.#told;
+    this.#told = this.#likely = this.#steady = this.#wall;
+    this.#bound();
   }
 
-  /** The time that is written and shown, in whole Unix milliseconds. Costs a look at both clocks, an addition and two comparisons. */
+  /** The time that is written and shown, in whole Unix milliseconds. Costs a look at both clocks, a subtraction and two comparisons. */
   nowMs(): number {
     const wallMs = this.#wallMs();
-    const steadyMs = this.#monotonicMs() + this.#steady;
-    const isBelieved = !(wallMs < steadyMs - limits.clockSlackMs || wallMs > steadyMs + (this.#hasStore ? limits.clockSlackMs : limits.clockJumpMsMax));
-    return isBelieved ? wallMs : Math.floor(steadyMs);
+    const monotonicMs = this.#monotonicMs();
+    const wall = wallMs - monotonicMs;
+    return wall < this.#least || wall > this.#most ? Math.floor(monotonicMs + this.#likely) : wallMs;
   }
 
   /** A time that has surely come: what ended by then may be removed for good. */
   sureMs(): number {
-    const steadyMs = this.#monotonicMs() + this.#steady;
+    const { steadyMs } = this;
     // Where there is no other clock, the machine's may be the one that was set right.
     const sureMs = this.#hasStore ? steadyMs : Math.min(steadyMs, this.#wallMs());
-    return Number.isNaN(sureMs) ? Number.NEGATIVE_INFINITY : Math.floor(sureMs);
+    return Number.isNaN(sureMs) ? Number.NEGATIVE_INFINITY : sureMs;
   }
 
   /** The time of something that has happened, or now when it lies so far ahead that a wrong clock must have told it. */
   believable(atMs: number): number {
     const nowMs = this.nowMs();
-    const latestMs = Math.max(nowMs, this.#monotonicMs() + this.#steady || nowMs) + limits.clockSlackMs;
+    const latestMs = Math.max(nowMs, this.steadyMs || nowMs) + limits.clockSlackMs;
     return atMs > latestMs ? nowMs : atMs;
   }
 
-  /** How far the machine's clock is ahead of the time that is trusted; negative when it is behind. */
+  /** How far the machine's clock is ahead of the time that is steady; negative when it is behind. */
   get aheadMs(): number {
     return this.#wall - this.#steady || 0;
   }
 
-  /** The steady time, as its difference from the monotonic clock: for another thread's `begin`. Undefined while it is not known. */
-  get steady(): number | undefined {
-    return Number.isNaN(this.#steady) ? undefined : this.#steady;
+  /** NaN while it is not known. */
+  get steadyMs(): number {
+    return Math.floor(this.#monotonicMs() + this.#steady);
   }
 
-  /** Goes on from the steady time of another thread of the process, whose monotonic clock is the same. */
-  begin(steady: number): void {
-    this.#steady = steady;
+  /** For the next run, or another thread of this one. */
+  get memory(): TimeMemory {
+    const monotonicMs = this.#monotonicMs();
+    return { monotonicMs, steadyMs: monotonicMs + this.#steady, nowMs: this.nowMs(), toldMs: monotonicMs + this.#told, toldForMs: monotonicMs - this.#toldSinceMs };
   }
 
-  /** Goes on from a time that had surely come when the node ran last. A clock that is elsewhere now has to be steady first. */
-  resume(sureMs: number): void {
-    const steady = sureMs - this.#monotonicMs();
-    if (!isSame(this.#wall, steady)) this.#steady = steady;
+  /** Goes on from where the run before has come to: as if the machine had been suspended between them. */
+  resume(memory: TimeMemory): void {
+    this.join({ ...memory, monotonicMs: this.#monotonicMs() });
+    // Nor is it worth a doubt that a node was started again.
+    if (isSame(this.#wall, this.#steady)) this.#steady = this.#wall;
+    this.look();
+  }
+
+  /** Goes by what another thread of this process goes by. */
+  join({ monotonicMs, steadyMs, nowMs, toldMs, toldForMs }: TimeMemory): void {
+    this.#steady = steadyMs - monotonicMs;
+    this.#likely = nowMs - monotonicMs;
+    this.#told = toldMs - monotonicMs;
+    this.#toldSinceMs = monotonicMs - toldForMs;
+    this.#bound();
   }
 
   /** There is a store with a clock of its own: it is gone by from now on, and nothing is sure before its first word. */
   awaitStore(): void {
     this.#hasStore = true;
     this.#steady = Number.NaN;
+    this.#bound();
   }
 
-  /** Looks at the machine's clock. Says whether the store is to be asked for its own: because that was moved, or was never told. */
+  /** Looks at the machine's clock, every second or so. Says whether the store is to be asked for its own: that was moved since, or never told. */
   look(): boolean {
     if (this.#hasStore) return !isSame(this.#wall, this.#wallAtWord);
     this.#hear(this.#wall, false);
@@ -115,11 +146,30 @@ export class TrustedTime {
 
   #hear(told: number, isCertain: boolean): void {
     const nowMs = this.#monotonicMs();
-    if (!isSame(told, this.#told)) {
+    const side = Math.sign(told - this.#steady);
+    if (isCertain || side === 0 || side !== Math.sign(this.#told - this.#steady)) {
+      if (isCertain) this.#steady = told;
       this.#told = told;
       this.#toldSinceMs = nowMs;
+    } else {
+      this.#told = side > 0 ? Math.min(told, this.#told) : Math.max(told, this.#told);
+      if (nowMs - this.#toldSinceMs >= limits.clockSteadyMs) {
+        this.#steady = this.#told;
+        this.#told = told;
+        this.#toldSinceMs = nowMs;
+      }
     }
-    if (isCertain || nowMs - this.#toldSinceMs >= limits.clockSteadyMs) this.#steady = told;
+    this.#bound();
+    if (told < this.#least || told > this.#most) return;
+    this.#likely = told;
+    this.#bound();
+  }
+
+  /** A store's clock is known to within the slack. Without one, the machine's may have slept, but not for years. */
+  #bound(): void {
+    if (this.#hasStore) this.#likely = this.#steady;
+    this.#least = this.#steady - limits.clockSlackMs;
+    this.#most = this.#hasStore ? this.#steady + limits.clockSlackMs : Math.max(this.#steady, this.#likely + limits.clockJumpMsMax);
   }
 }
 

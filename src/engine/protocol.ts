@@ -1,6 +1,7 @@
 /**
  * What crosses between the main thread and the engine threads: plain data, many calls in one message.
  */
+import type { TimeMemory } from "../base/trusted-time.ts";
 import type { RefusalData } from "../base/errors.ts";
 import type { SqlBatch } from "../model/sql.ts";
 import type { ReadKind, WriteKind } from "../model/commands.ts";
@@ -237,8 +238,8 @@ export interface EngineOptions {
   readonly idleCloseMs: number;
   /** Where the objects are. */
   readonly store: StoreLocation;
-  /** What the main thread holds for the time (base/trusted-time: steady), when the thread begins. */
-  readonly steadyTime?: number | undefined;
+  /** What the main thread knows of the time when the thread begins. */
+  readonly time?: TimeMemory | undefined;
   /** What this node writes into the heads it claims; stays with the data directory. */
   readonly nodeId: string;
   /** The node's name, for people. */

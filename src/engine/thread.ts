@@ -27,7 +27,7 @@ const send = (message: FromEngine): void => port.postMessage(message);
 const notice = (level: "info" | "warn", message: string): void => send({ kind: "event", level, message, uuid: "" });
 notice(kernelFault === undefined ? "info" : "warn", `vector kernel: ${kernelName}`);
 const store = new MeasuredStore(await openStore(options.store, world), world);
-if (options.steadyTime !== undefined) world.time.begin(options.steadyTime);
+if (options.time) world.time.join(options.time);
 const probe = new ThreadProbe(world, store);
 const engine: Engine = new Engine({
   options,

@@ -11,6 +11,7 @@ import { realDisk, writeWhole } from "../base/disk.ts";
 import { codeOf } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
+import type { TimeMemory } from "../base/trusted-time.ts";
 import type { Cancel, World } from "../base/world.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { StoreTime } from "../store/store-time.ts";
@@ -40,8 +41,8 @@ export class ClockKeeper {
     this.#path = join(options.directory, "time");
     this.#storeTime = new StoreTime(options.world, options.store);
     this.#notedAtMs = options.world.monotonicMs();
-    const notedMs = options.hasClock ? undefined : readNote(this.#path);
-    if (notedMs !== undefined) options.world.time.resume(notedMs);
+    const noted = options.hasClock ? undefined : readNote(this.#path);
+    if (noted) options.world.time.resume(noted);
     this.#tick();
   }
 
@@ -82,7 +83,7 @@ export class ClockKeeper {
     try {
       const descriptor = openSync(`${this.#path}.new`, "w", 0o600);
       try {
-        writeWhole(realDisk, descriptor, this.#path, Buffer.from(String(world.time.sureMs())), 0);
+        writeWhole(realDisk, descriptor, this.#path, Buffer.from(JSON.stringify(world.time.memory)), 0);
       } finally {
         closeSync(descriptor);
       }
@@ -94,10 +95,10 @@ export class ClockKeeper {
 }
 
 /** What the note says; undefined when there is none that says anything. */
-function readNote(path: string): number | undefined {
+function readNote(path: string): TimeMemory | undefined {
   try {
-    const text = readFileSync(path, "latin1");
-    return /^\d{12,15}$/.test(text) ? Number(text) : undefined;
+    const { monotonicMs, steadyMs, nowMs, toldMs, toldForMs } = JSON.parse(readFileSync(path, "utf8")) as TimeMemory;
+    return [monotonicMs, steadyMs, nowMs, toldMs, toldForMs].every(Number.isFinite) ? { monotonicMs, steadyMs, nowMs, toldMs, toldForMs } : undefined;
   } catch {
     // A first start, or a disk that has worse to tell elsewhere.
     return undefined;

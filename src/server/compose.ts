@@ -171,7 +171,7 @@ async function openEngine(config: Config, options: Omit<EngineOptions, "lane">, 
   const readers = guard.ok ? new Readers(config.readerThreads, readerWorker, world) : undefined;
   let cluster: Cluster | undefined;
   stack.defer(() => cluster?.leave());
-  const local = new EngineClient(config.engineThreads, (lane) => engineLane({ ...options, steadyTime: world.time.steady, lane }), readers, world, log);
+  const local = new EngineClient(config.engineThreads, (lane) => engineLane({ ...options, time: world.time.memory, lane }), readers, world, log);
   stack.defer(async () => {
     for (const counters of await local.close()) log.info("engine closed", { ...counters });
   });

@@ -11,7 +11,7 @@ export class SimWorld implements World, Owner {
   readonly name: string;
   fate: Owner["fate"] = "alive";
   /** How far this node's wall clock is off. */
-  skewMs = 0;
+  skewMs: number;
   /** How long the machine was suspended, which its monotonic clock does not see. */
   suspendedMs = 0;
   /** Looked at wherever the engine says that a crash is interesting; it may kill this world then and there. */
@@ -23,8 +23,9 @@ export class SimWorld implements World, Owner {
   /** What `soon` was given keeps its order, as it does in a loop of Node. */
   readonly #soon: (act: () => void) => void;
 
-  constructor(scheduler: Scheduler, seed: number, name: string) {
+  constructor(scheduler: Scheduler, seed: number, name: string, skewMs = 0) {
     this.#scheduler = scheduler;
+    this.skewMs = skewMs;
     this.name = name;
     this.time = new TrustedTime(() => this.wallMs(), () => this.monotonicMs());
     this.#random = stream(seed, `world ${name}`);

@@ -39,6 +39,8 @@ export interface S3Double {
   readonly location: S3Location;
   /** Every request that came, in order. */
   readonly requests: S3Request[];
+  /** How far the server's clock, which its answers tell, is ahead. */
+  clockAheadMs: number;
   /** Asked for every request. */
   fault: (request: S3Request) => Fault | undefined;
   text(key: string): string | undefined;
@@ -76,6 +78,7 @@ export async function startS3Double(options: S3DoubleOptions = {}): Promise<S3Do
   const double: S3Double = {
     location: { kind: "s3", bucket: "bucket", prefix: "some/prefix", endpoint, plainHttp: true },
     requests: [],
+    clockAheadMs: 0,
     fault: () => undefined,
     text: (key) => objects.get(`some/prefix/${key}`)?.bytes.toString(),
   };
@@ -94,7 +97,7 @@ export async function startS3Double(options: S3DoubleOptions = {}): Promise<S3Do
     const answer = typeof fault === "object" ? errorAnswer(fault.status, fault.code) : carryOut();
     if (fault === "drop answer") return void response.destroy();
     const sent = Buffer.from(answer.body ?? "");
-    response.writeHead(answer.status, { "content-length": sent.length, ...answer.headers });
+    response.writeHead(answer.status, { "content-length": sent.length, date: new Date(Date.now() + double.clockAheadMs).toUTCString(), ...answer.headers });
     if (fault !== "cut body") return void response.end(sent);
     response.write(sent.subarray(0, sent.length / 2), () => response.destroy());
   }

@@ -45,9 +45,9 @@ export class VirtualTime {
     this.store = new ScriptedStore(() => Math.floor(Date.UTC(2030, 0, 1) + this.scheduler.nowMs));
   }
 
-  /** A world of its own on this clock. */
-  world(): SimWorld {
-    return new SimWorld(this.scheduler, 1, `world${++this.#worlds}`);
+  /** A world of its own on this clock, whose wall clock is off by so much from the start. */
+  world(skewMs = 0): SimWorld {
+    return new SimWorld(this.scheduler, 1, `world${++this.#worlds}`, skewMs);
   }
 
   /** Lets time pass until the promise settles, `withinMs` of it at most. */

@@ -1,8 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { StoreError } from "../../../src/base/errors.ts";
-import { realWorld } from "../../../src/base/world.ts";
+import { realWorld, type World } from "../../../src/base/world.ts";
 import { Databases } from "../../../src/control/databases.ts";
+import { decodeNameClaim } from "../../../src/format/name-claim.ts";
 import { nameClaimKey } from "../../../src/format/object-keys.ts";
+import { SimWorld } from "../../sim/sim-world.ts";
+import { Scheduler } from "../../sim/scheduler.ts";
 import { MemoryStore } from "../../../src/store/memory-store.ts";
 import type { PutCondition, PutOutcome, StoredObject } from "../../../src/store/object-store.ts";
 
@@ -175,5 +178,33 @@ describe("databases", () => {
     const databases = new Databases(new MemoryStore(), world);
     for (const name of ["acme--alice", "acme--bob", "acmex--carol", "acme"]) await databases.ensure(name);
     expect((await databases.listProfiles("acme")).map(({ profile }) => profile)).toEqual(["alice", "bob"]);
+  });
+});
+
+describe("F42: a claim that was written under a clock that was ahead", () => {
+  const dayMs = 86_400_000;
+
+  async function deletedAt(skewMs: number) {
+    const store = new MemoryStore();
+    const node = new SimWorld(new Scheduler(1, 200), 1, "a");
+    const ahead: World = { ...realWorld(), nowMs: () => node.nowMs() + skewMs };
+    await new Databases(store, node).create("a");
+    await new Databases(store, ahead).remove("a");
+    await new Databases(store, ahead).create("a");
+    const { uuid, deletedAtMs } = await new Databases(store, node).standing("a");
+    return { uuid, aheadMs: deletedAtMs! - node.nowMs(), store };
+  }
+
+  test("keeps tokens away until now, not for years", async () => {
+    const { uuid, aheadMs, store } = await deletedAt(8 * 365 * dayMs);
+    expect(uuid).toBeDefined();
+    expect(aheadMs).toBe(0);
+    // For every node and for good.
+    const { freedAtMs, createdAtMs, deletedAtMs } = decodeNameClaim((await store.get(nameClaimKey("a")))!.bytes);
+    expect([freedAtMs, createdAtMs, deletedAtMs]).toEqual([expect.any(Number), freedAtMs, undefined]);
+  });
+
+  test("stays when it keeps them away no longer than one lives: no token comes back by a clock's mistake", async () => {
+    expect((await deletedAt(4 * dayMs)).aheadMs).toBe(4 * dayMs);
   });
 });

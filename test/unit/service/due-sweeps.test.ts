@@ -219,3 +219,24 @@ describe("several nodes", () => {
     expect(dueKeys(time)).toHaveLength(1);
   });
 });
+
+describe("F42: a clock that is ahead", () => {
+  test("uses up no entry: what is due is swept when it is", async () => {
+    const time = new VirtualTime();
+    const node = new TimedEngine(time, idle);
+    await time.of(putting(node, "passing", 2 * 86_400));
+    await time.pass(60_000);
+    const { sweeps } = sweepsOf(node);
+    const entries = dueKeys(time);
+    expect(entries).toHaveLength(1);
+    node.world.skewMs = 4 * day;
+    await time.of(sweeps.look());
+    expect(dueKeys(time)).toEqual(entries);
+    node.world.skewMs = 0;
+    await time.pass(2 * day + 2 * hourMs);
+    await time.of(sweeps.look());
+    await time.pass(60_000);
+    expect(dueKeys(time)).toEqual([]);
+    expect(await mayExpire(time)).toBe(false);
+  });
+});

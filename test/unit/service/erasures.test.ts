@@ -1,6 +1,7 @@
 /** Erasures from their request on, over a real engine on virtual time: what becomes of those that are turned away on their way. */
 import { generateKeyPairSync } from "node:crypto";
 import { describe, expect, test } from "vitest";
+import { limits } from "../../../src/base/limits.ts";
 import { silentLog } from "../../../src/base/log.ts";
 import { AuditLog } from "../../../src/control/audit-log.ts";
 import { ErasureCoupons } from "../../../src/control/erasure-coupons.ts";
@@ -95,6 +96,43 @@ describe("an erasure of a deleted database", () => {
     node.time.store.fateOf = () => "fine";
     await node.time.pass(600_000);
     expect((await node.time.of(erasures.get(node.uuid, coupon.id, undefined))).status).toBe("completed");
+    await node.time.of(erasures.close());
+  });
+});
+
+describe("F42: the grace of an erasure", () => {
+  const dayMs = 86_400_000;
+
+  test("is not cut short by a clock that is ahead for a while", async () => {
+    const { node, erasures, erase, statuses } = await serving({ gcGraceMs: 0 });
+    await erase(await node.remember("one"), 2 * 86_400);
+    erasures.start();
+    node.node.world.skewMs = 4 * dayMs;
+    await node.time.pass(120_000);
+    expect(await statuses()).toEqual(["pending"]);
+    node.node.world.skewMs = 0;
+    await node.time.pass(dayMs);
+    expect(await statuses()).toEqual(["pending"]);
+    await node.time.pass(dayMs + 2 * limits.erasureWaitMsMax);
+    expect(await statuses()).toEqual([]);
+    await node.time.of(erasures.close());
+  });
+
+  test("that began under a clock that was ahead is counted from when that was set right", async () => {
+    const { node, erasures, erase, statuses } = await serving({ gcGraceMs: 0 });
+    const secret = await node.remember("one");
+    node.node.world.skewMs = 20 * dayMs;
+    const { value } = await erase(secret, 86_400);
+    expect(value.graceUntilMs - node.node.world.wallMs()).toBeGreaterThan(dayMs - 60_000);
+    node.node.world.skewMs = 0;
+    erasures.start();
+    await node.time.pass(dayMs - 60_000);
+    expect(await statuses()).toEqual(["pending"]);
+    await node.time.pass(3 * limits.erasureWaitMsMax);
+    expect(await statuses()).toEqual([]);
+    const { requestedAtMs, graceUntilMs } = await node.time.of(erasures.get(node.uuid, value.id, undefined));
+    expect(graceUntilMs - requestedAtMs).toBe(dayMs);
+    expect(graceUntilMs).toBeLessThan(node.node.world.nowMs());
     await node.time.of(erasures.close());
   });
 });

@@ -6,6 +6,9 @@ import { limits } from "../../../src/base/limits.ts";
 import type { ObjectStore } from "../../../src/store/object-store.ts";
 import { openStore } from "../../../src/store/open-store.ts";
 import { proveStore } from "../../../src/store/probe.ts";
+import { TrustedTime } from "../../../src/base/trusted-time.ts";
+import { realWorld } from "../../../src/base/world.ts";
+import { StoreTime } from "../../../src/store/store-time.ts";
 import { hastyWorld } from "../../support/hasty-world.ts";
 import { startS3Double, type Fault, type S3Double, type S3DoubleOptions } from "../../support/s3-double.ts";
 
@@ -208,4 +211,40 @@ test("a listing asks for no more keys than a page of S3 holds", async () => {
   await store.list("", { limit: 1_000_000 });
   await store.list("", { limit: 7 });
   expect(double.requests.map(({ query }) => query.get("max-keys"))).toEqual(["1000", "7"]);
+});
+
+test.each([
+  ["an object", (store: ObjectStore): Promise<unknown> => store.put("k", Buffer.from("1"), absent)],
+  ["nothing", (store: ObjectStore): Promise<unknown> => store.get("none")],
+  ["a conflict", (store: ObjectStore): Promise<unknown> => store.put("k", Buffer.from("1"), { kind: "version", version: "none" })],
+  ["a refusal", (store: ObjectStore): Promise<unknown> => store.list("", { limit: 1 }).catch(() => {})],
+] as const)("F42: an answer that gives %s tells the server's clock, by which the node goes", async (what, ask) => {
+  const double = await startS3Double();
+  const real = realWorld();
+  const store = await openStore(double.location, real);
+  expect(real.time.sureMs()).toBe(-Infinity);
+  double.clockAheadMs = -5 * 86_400_000;
+  if (what === "a refusal") double.fault = always({ status: 403, code: "AccessDenied" });
+  await ask(store);
+  for (const toldMs of [real.nowMs(), real.time.sureMs()]) expect(Math.abs(toldMs - real.wallMs() + 5 * 86_400_000)).toBeLessThan(5_000);
+});
+
+test("F42: a clock that was moved has the server's asked for, once until that has told it", async () => {
+  const double = await startS3Double();
+  const real = realWorld();
+  let aheadMs = 0;
+  const time = new TrustedTime(() => real.wallMs() + aheadMs, () => real.monotonicMs());
+  const moved = { ...real, time };
+  const store = await openStore(double.location, moved);
+  const looks = new StoreTime(moved, store);
+  const asked = async (): Promise<number> => {
+    for (let look = 0; look < 3; look++) looks.tick();
+    await vi.waitFor(() => expect(time.look()).toBe(false));
+    return double.requests.length;
+  };
+  expect(await asked()).toBe(1);
+  expect(await asked()).toBe(1);
+  aheadMs = 4 * 86_400_000;
+  expect(await asked()).toBe(2);
+  expect(Math.abs(time.nowMs() - real.wallMs())).toBeLessThan(5_000);
 });
