@@ -4,7 +4,7 @@
  * The raw SQLite floors run the same statements as the service, in process, on the bench's own thread.
  */
 import { spawn } from "node:child_process";
-import { closeSync, fdatasyncSync, mkdirSync, mkdtempSync, openSync, writeSync } from "node:fs";
+import { closeSync, fdatasyncSync, fstatSync, mkdirSync, mkdtempSync, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { limits } from "../../src/base/limits.ts";
@@ -77,10 +77,11 @@ export class RawIngests {
   readonly #world = realWorld();
   readonly #vectors = new VectorCache();
   readonly #descriptor: number;
+  readonly path: string;
   #txid = 0;
 
   constructor(directory: string, sentences: readonly string[]) {
-    const path = join(mkdtempSync(join(directory, "raw-")), "commit.db");
+    const path = (this.path = join(mkdtempSync(join(directory, "raw-")), "commit.db"));
     this.#connection = new Connection(path, { readonly: false, pageCacheKiB: limits.pageCacheKiB });
     this.#sentences = sentences;
     createSchema(this.#connection);
@@ -94,6 +95,11 @@ export class RawIngests {
     this.#commit();
     fdatasyncSync(this.#descriptor);
     return performance.now() - startedAt;
+  }
+
+  /** Length of the log. */
+  get logBytes(): number {
+    return fstatSync(this.#descriptor).size;
   }
 
   close(): void {

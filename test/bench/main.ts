@@ -1,4 +1,4 @@
-/** `npm run bench -- [writes|lone|fsync|auth|cluster|erasure|recalls [10000 …]|vectors|memory|storage [forks|cold|shipping|durable|puts …]]`: every figure beside its floor, in the same run. */
+/** `npm run bench -- [writes|lone|tail|fsync|auth|cluster|erasure|recalls [10000 …]|vectors|memory|storage [forks|cold|shipping|durable|puts …]]`: every figure beside its floor, in the same run. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { cpus } from "node:os";
 import { join } from "node:path";
@@ -8,6 +8,7 @@ import { benchErasure } from "./erasure.ts";
 import { benchMemory } from "./memory.ts";
 import { benchRecalls } from "./recalls.ts";
 import { benchStorage } from "./storage.ts";
+import { benchTail } from "./tail.ts";
 import { benchVectors } from "./vectors.ts";
 import { benchFsync, benchLone, benchWrites } from "./writes.ts";
 
@@ -16,6 +17,7 @@ const numbers = asked.map(Number).filter((number) => number > 0);
 const benches: Record<string, (directory: string) => Promise<void>> = {
   writes: benchWrites,
   lone: benchLone,
+  tail: benchTail,
   fsync: benchFsync,
   recalls: (directory) => benchRecalls(directory, numbers),
   vectors: benchVectors,

@@ -15,13 +15,13 @@ const loneCalls = 2_000;
 /** What one ingest takes of the log, about. */
 const ingestLogBytes = 28 * 1024;
 
-function ingestRequest(profile: string, sentence: string, tag: string): Request {
+export function ingestRequest(profile: string, sentence: string, tag: string): Request {
   const memories = [{ type: "event", summary: `${sentence} ${tag}`, content: { text: sentence, tag }, session_id: "bench" }];
   return ["POST", `/v1/memory/bench/${profile}/memories`, JSON.stringify({ memories })];
 }
 
 /** Texts made before the clock runs, so that the load generator does not pay for them. */
-function sentencesOf(count: number): string[] {
+export function sentencesOf(count: number): string[] {
   const source = texts(1);
   return Array.from({ length: count }, () => source.sentence(12));
 }
