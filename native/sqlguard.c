@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 #ifdef __GLIBC__
@@ -41,7 +42,7 @@ static const struct {
 
 /* ---- The table of guards ---- */
 
-enum { HIT_NONE = 0, HIT_ASKED = 1, HIT_MEMORY = 2 };
+enum { HIT_NONE = 0, HIT_ASKED = 1, HIT_MEMORY = 2, HIT_LOG = 3 };
 
 #define BUCKETS 1024
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -126,6 +127,15 @@ static i64 residentBytes(void) {
 #endif
 }
 
+/*
+** Length of the log's file, into which a transaction that outgrows the page cache writes while it runs. By its name, which
+** is the connection's and lives as long: the file may come to be only then.
+*/
+static i64 logBytes(const Guard *g) {
+  struct stat found;
+  return stat(g->logPath, &found) == 0 ? (i64)found.st_size : 0;
+}
+
 static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
 static int watcherStarted, watcherAsleep;
 
@@ -151,6 +161,10 @@ static void *watch(void *unused) {
       if (g->baseline == 0) g->baseline = now;
       if (now - g->baseline > OWN(GROWTH_BYTES) && g->hit == HIT_NONE) {
         g->hit = HIT_MEMORY;
+        sqlite3_interrupt(g->db);
+      }
+      if (g->logBytesMax > 0 && g->hit == HIT_NONE && logBytes(g) > g->logBytesMax) {
+        g->hit = HIT_LOG;
         sqlite3_interrupt(g->db);
       }
     }
@@ -307,6 +321,17 @@ static void controlFit(sqlite3_context *ctx, int argc, sqlite3_value **argv) {
   sqlite3_result_int64(ctx, bytes);
 }
 
+/* guard_bound_log(handle, bytes): from now on what runs is stopped when the log's file is longer; seen a tick late. */
+static void controlBoundLog(sqlite3_context *ctx, int argc, sqlite3_value **argv) {
+  Guard *g = guardOf(ctx, argv[0]);
+  (void)argc;
+  if (g == 0) return;
+  pthread_mutex_lock(&mutex);
+  g->logPath = sqlite3_filename_wal(sqlite3_db_filename(g->db, "main"));
+  g->logBytesMax = sqlite3_value_int64(argv[1]);
+  pthread_mutex_unlock(&mutex);
+}
+
 /* guard_reason(handle): what the authorizer refused since guard_enter, or empty. */
 static void controlReason(sqlite3_context *ctx, int argc, sqlite3_value **argv) {
   Guard *g = guardOf(ctx, argv[0]);
@@ -441,7 +466,7 @@ int sqlite3_sqlguardcontrol_init(sqlite3 *db, char **message, const sqlite3_api_
     {"guard_configure", 2, controlConfigure}, {"guard_attached", 0, controlAttached}, {"guard_enter", 4, controlEnter},
     {"guard_leave", 1, controlLeave},         {"guard_fit", 1, controlFit},           {"guard_reason", 1, controlReason},
     {"guard_detach", 1, controlDetach},       {"guard_interrupt", 2, controlInterrupt},
-    {"guard_trim", 0, controlTrim},
+    {"guard_trim", 0, controlTrim},           {"guard_bound_log", 2, controlBoundLog},
     {"guard_deferred", 1, controlDeferred},
   };
   int i, rc = SQLITE_OK;

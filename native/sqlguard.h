@@ -33,6 +33,8 @@ struct Guard {
   int hit;    /* why it was stopped: HIT_* */
   i64 early[EARLY];
   unsigned earlyNext;
+  const char *logPath;
+  i64 logBytesMax; /* how long the log's file may be while something runs; 0 for no bound */
   i64 baseline; /* resident bytes when the watcher first saw this ticket */
   Guard *bucketNext;
   Guard *runningNext;

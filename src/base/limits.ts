@@ -194,6 +194,13 @@ export const limits = {
    * what a few groups have written over old frames (engine/log-folder), which is less than three checkpoints' worth.
    */
   walBytesMax: 512 * MiB,
+  /**
+   * Log that one transaction may write: it becomes one object, held in memory while it is put, and is read again after a crash.
+   * The largest body by default, 1000 memories of 32 KiB of random words, takes 101 MiB (measured).
+   */
+  transactionLogBytesMax: 128 * MiB,
+  /** So often, in statements, a command's log is looked at while it runs: a statement of ours writes about a document, 1 MiB at most. */
+  logLookStatements: 16,
   /** A lone write is synced on its engine thread while fsyncs are faster than this; slower ones go to the pool. */
   loneSyncMs: 1,
   /** Writers wait at most this long for the log to be shipped to its end, so that it can be folded in. */

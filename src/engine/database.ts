@@ -84,7 +84,7 @@ export class Database {
         for (const item of items) item.settle.failed(error, this.safeTxid);
       },
     });
-    this.#transactions = new Transactions({ ...options, writer: this.#writer });
+    this.#transactions = new Transactions({ ...options, writer: this.#writer, log: this.#log });
     this.#scrub = new Scrub(this.#log, world, {
       settled: () => this.settled,
       ship: () => this.hurry(),
@@ -284,7 +284,7 @@ export class Database {
     }
     if (this.#poison) return;
     this.#guarded(() => {
-      if (this.#committedTxid === txid) return this.#log.rolledBack();
+      if (this.#committedTxid === txid) return;
       const grown = this.#log.written(live.reduce((sum, { bytes }) => sum + bytes, 0));
       if (grown > 0) this.#writer.shipperOrNone?.logged(grown);
     });

@@ -15,7 +15,8 @@ import type { World } from "../base/world.ts";
 import type { Connection } from "../sqlite/connection.ts";
 import { isDiskFull } from "../sqlite/group.ts";
 import { Slack } from "../sqlite/slack.ts";
-import { frameBytes } from "../sqlite/wal-reader.ts";
+import { tooMuchWritten } from "../sqlite/guard.ts";
+import { frameBytes, headerBytes } from "../sqlite/wal-reader.ts";
 import type { Disk } from "../base/disk.ts";
 import type { CheckpointMode, WalFile } from "../sqlite/wal.ts";
 import type { Opened } from "./opening.ts";
@@ -103,6 +104,26 @@ export class LogFolder {
     this.#frames = frames;
     this.#moved = moved;
     return grown * frameBytes;
+  }
+
+  /**
+   * How long the log's file may become by the transaction that begins now. What fits over old frames does not make it
+   * longer, so that a transaction may write so much more as stands there: less than three checkpoints' worth.
+   */
+  roomEnd(): number {
+    const end = (): number => headerBytes + this.#frames * frameBytes + this.#unseenBytes + limits.transactionLogBytesMax;
+    // What transactions that wrote too much have left, while nothing can be folded in.
+    if (this.#fileBytes > end()) {
+      this.#look();
+      this.#wal.cutBehind(this.#frames);
+      this.#fileBytes = this.#wal.fileBytes();
+    }
+    return end();
+  }
+
+  /** Throws invalid_request when the open transaction has made the log's file longer than that. */
+  requireRoom(roomEnd: number): void {
+    if (this.#wal.fileBytes() > roomEnd) throw tooMuchWritten();
   }
 
   /** What was rolled back makes the file grow for nothing. */

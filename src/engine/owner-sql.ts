@@ -1,5 +1,6 @@
 /**
- * User SQL that may write, run by the owner of an open database: guarded, within its time, alone in a transaction.
+ * User SQL that may write, run by the owner of an open database: guarded, within its time and its room in the log, alone
+ * in a transaction.
  *
  * Owns the guard of the one connection that writes, which is attached when it is first needed. Must not know: queues,
  * answers, transaction ids.
@@ -36,12 +37,16 @@ export class OwnerSql {
     this.#events = events;
   }
 
-  /** Runs the batch; `seal` is called inside its transaction when it changed something. Throws what it threw: then nothing has happened. */
-  run({ batch, ticket }: TicketedSql, deadlineMs: number, seal: () => void): { readonly result: SqlStatementResult[]; readonly changed: boolean } {
+  /**
+   * Runs the batch; `seal` is called inside its transaction when it changed something. Stops it when the log's file becomes
+   * longer than `logBytesMax`. Throws what it threw: then nothing has happened.
+   */
+  run({ batch, ticket }: TicketedSql, deadlineMs: number, logBytesMax: number, seal: () => void): { readonly result: SqlStatementResult[]; readonly changed: boolean } {
     const connection = this.#connection;
     try {
       const guard = (this.#guard ??= SqlGuard.attach(connection));
       const budgetMs = Math.min(limits.sqlWriteBudgetMs, deadlineMs - this.#world.monotonicMs());
+      guard.boundLog(logBytesMax);
       this.#events.running(guard.handle, ticket, budgetMs);
       return runAlone(connection, () => writeSql(connection, guard, ticket, batch), seal);
     } finally {

@@ -2,9 +2,9 @@
  * The transactions of one open database: our commands many in one, user SQL alone, each sealed with its transaction id.
  *
  * Owns the connection's writes, and the time that commands see, which does not fall behind the newest commit unless that
- * was made under a clock that was wrong. Always true:
- * `run` either commits or throws, and has changed nothing when it throws; what comes after a commit never throws. Must not
- * know: fsync, object storage, who is answered.
+ * was made under a clock that was wrong. Always true: `run` either commits or throws, and has changed nothing when it
+ * throws; no transaction writes more log than it may; what comes after a commit never throws. Must not know: fsync,
+ * object storage, who is answered.
  */
 import { assert } from "../base/assert.ts";
 import { codeOf } from "../base/errors.ts";
@@ -14,6 +14,7 @@ import { writeState } from "../model/schema.ts";
 import type { Tx, View } from "../model/transaction.ts";
 import { runGroup, type CommandOutcome, type Deferred } from "../sqlite/group.ts";
 import type { DatabaseOptions, WriteItem } from "./database-options.ts";
+import type { LogFolder } from "./log-folder.ts";
 import { OwnerSql } from "./owner-sql.ts";
 import type { Writership } from "./writership.ts";
 
@@ -28,6 +29,8 @@ export interface Transaction {
 export type TransactionsOptions = Pick<DatabaseOptions, "opened" | "world" | "vectors" | "events"> & {
   /** Gives the transaction id and the tenure of the next commit. */
   readonly writer: Pick<Writership, "nextTxid" | "tenureId">;
+  /** Bounds how much of it one transaction writes. */
+  readonly log: Pick<LogFolder, "roomEnd" | "requireRoom" | "rolledBack">;
 };
 
 export class Transactions {
@@ -54,9 +57,17 @@ export class Transactions {
   run(items: readonly WriteItem[]): Transaction {
     const view = this.view();
     const [first] = items;
-    const transaction = first?.work.kind === "sql" ? this.#runSql(first, view) : this.#runCommands(items, view);
-    if (transaction.changed) this.#committedAtMs = view.nowMs;
-    return transaction;
+    const { log } = this.#options;
+    const roomEnd = log.roomEnd();
+    let changed = false;
+    try {
+      const transaction = first?.work.kind === "sql" ? this.#runSql(first, view, roomEnd) : this.#runCommands(items, view, roomEnd);
+      changed = transaction.changed;
+      if (changed) this.#committedAtMs = view.nowMs;
+      return transaction;
+    } finally {
+      if (!changed) log.rolledBack();
+    }
   }
 
   /** Tells the derived caches what was committed. They may be lost at any time, so a fault of theirs empties them. */
@@ -81,21 +92,24 @@ export class Transactions {
     return nowMs >= this.#committedAtMs ? nowMs : this.#world.time.believable(this.#committedAtMs);
   }
 
-  #runCommands(items: readonly WriteItem[], view: View): Transaction {
+  #runCommands(items: readonly WriteItem[], view: View, roomEnd: number): Transaction {
     const commands = items.map(({ work }) => (deferred: Deferred) => {
       assert(work.kind === "write", "user SQL has a transaction of its own");
       return runWrite(work.command, this.#tx(view, deferred), work.input);
     });
-    return runGroup(view.connection, commands, () => this.#seal(view));
+    // Commands that have room alone may have none together: the group fails then, and each is run by itself.
+    const look = (): void => this.#options.log.requireRoom(roomEnd);
+    return view.connection.watched(look, () => runGroup(view.connection, commands, () => this.#seal(view, roomEnd)));
   }
 
-  #runSql({ work, deadlineMs }: WriteItem, view: View): Transaction {
+  #runSql({ work, deadlineMs }: WriteItem, view: View, roomEnd: number): Transaction {
     assert(work.kind === "sql", "only user SQL comes here");
-    const { result, changed } = this.#sql.run(work, deadlineMs, () => this.#seal(view));
+    const { result, changed } = this.#sql.run(work, deadlineMs, roomEnd, () => this.#seal(view, roomEnd));
     return { changed, outcomes: [{ kind: "done", result, changed }], afterCommit: [] };
   }
 
-  #seal({ connection, nowMs }: View): void {
+  #seal({ connection, nowMs }: View, roomEnd: number): void {
+    this.#options.log.requireRoom(roomEnd);
     const { nextTxid, tenureId } = this.#options.writer;
     writeState(connection, { txid: nextTxid, committedAtMs: nowMs, tenure: tenureId });
   }

@@ -42,6 +42,8 @@ export interface ConnectionOptions {
 export class Connection {
   readonly raw: Database.Database;
   readonly path: string;
+  #look: (() => void) | undefined;
+  #runs = 0;
   readonly #statements = new Recent<string, Database.Statement>(limits.cachedStatementsMax);
 
   constructor(path: string, options: ConnectionOptions) {
@@ -114,8 +116,19 @@ export class Connection {
   }
 
   run(sql: string, ...params: readonly SqlParameter[]): RunResult {
+    if (this.#look && ++this.#runs % limits.logLookStatements === 0) this.#look();
     const result = this.prepared(sql).run(...params);
     return { changes: result.changes, lastInsertRowid: Number(result.lastInsertRowid) };
+  }
+
+  /** `look` is called now and then before a statement of `run`, for as long as `act` runs; what it throws, the statement throws. */
+  watched<Value>(look: () => void, act: () => Value): Value {
+    this.#look = look;
+    try {
+      return act();
+    } finally {
+      this.#look = undefined;
+    }
   }
 
   /** Runs statements that return nothing, such as DDL. Not cached. */

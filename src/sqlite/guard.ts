@@ -45,7 +45,12 @@ const nativeLimits: readonly (readonly [id: number, value: number])[] = [
 ];
 
 /** Why a statement was stopped, as guard_leave answers. */
-const hits = { none: 0, asked: 1, memory: 2 } as const;
+const hits = { none: 0, asked: 1, memory: 2, log: 3 } as const;
+
+/** The refusal of a transaction that was stopped, or is not committed, because it wrote too much. */
+export function tooMuchWritten(): ServiceError {
+  return invalid(`the transaction writes more than ${limits.transactionLogBytesMax} bytes of changed pages, the most that one may; nothing was written, do it in parts`);
+}
 
 /** better-sqlite3 takes an entry point; its types leave it out. */
 function loadLibrary(connection: Database.Database, entryPoint: string): void {
@@ -120,7 +125,7 @@ export class SqlGuard {
   /**
    * Runs `act` with the authorizer and the limits on, and off again whatever happens. The ticket is what an interrupt
    * must carry to hit it; it is positive and never used for another batch. Throws request_timeout when an interrupt
-   * stopped it, invalid_request when the memory bound did or the authorizer refused, else what `act` threw.
+   * stopped it, invalid_request when a bound of memory or log did or the authorizer refused, else what `act` threw.
    */
   guarded<T>(ticket: number, act: () => T, options: GuardOptions = {}): T {
     assert(this.#attached, "the guard is attached to its connection");
@@ -139,6 +144,7 @@ export class SqlGuard {
       const hit = left ? hits.none : leave();
       if (hit === hits.asked) throw new ServiceError("request_timeout", "the statement did not finish in its time and was stopped");
       if (hit === hits.memory) throw invalid("the statement needs more memory than one statement may use, and was stopped");
+      if (hit === hits.log) throw tooMuchWritten();
       if (sqliteCodeOf(error) === undefined) throw error;
       const reason = native.call("guard_reason(?)", this.handle) as string;
       throw reason === "" ? error : invalid(reason);
@@ -151,6 +157,11 @@ export class SqlGuard {
    */
   fit(): number {
     return control().call("guard_fit(?)", this.handle) as number;
+  }
+
+  /** From now on what runs guarded is stopped when the connection's log has a longer file; seen some 20 ms late. */
+  boundLog(bytes: number): void {
+    control().call("guard_bound_log(?, ?)", this.handle, bytes);
   }
 
   /** Whether the open transaction breaks a deferred foreign key now, so that its commit would fail. */

@@ -14,7 +14,7 @@
  * not be opened like this while a connection lives, because POSIX drops a process's locks at the first close (sqlite/slack
  * says why it may all the same).
  */
-import { closeSync, existsSync, fstatSync, fsyncSync, openSync, readFileSync, readSync, renameSync, writeFileSync } from "node:fs";
+import { closeSync, existsSync, fstatSync, fsyncSync, openSync, readFileSync, readSync, renameSync, truncateSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { assert } from "../base/assert.ts";
 import type { Disk } from "../base/disk.ts";
@@ -54,6 +54,14 @@ export class WalFile {
   fileBytes(): number {
     const descriptor = this.#open();
     return descriptor === undefined ? 0 : fstatSync(descriptor).size;
+  }
+
+  /**
+   * Cuts off what stands behind the log's first `frames` frames, which are all it holds: nobody reads that, whatever state
+   * they look at. Call between transactions.
+   */
+  cutBehind(frames: number): void {
+    truncateSync(this.#path, frames === 0 ? 0 : headerBytes + frames * frameBytes);
   }
 
   /** The page of each of the log's first `frames` frames: all that a checkpoint can write into the database file, when it has no more. */

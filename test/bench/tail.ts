@@ -9,7 +9,7 @@ import { encodeSegment } from "../../src/format/segment.ts";
 import { WalReader } from "../../src/sqlite/wal-reader.ts";
 import { FileStore } from "../../src/store/file-store.ts";
 import { putImmutable } from "../../src/store/settled-put.ts";
-import { startNodeProcess } from "../support/node-process.ts";
+import { startNodeProcess, type NodeProcess } from "../support/node-process.ts";
 import { RawIngests } from "./floors.ts";
 import { median, openClient, quantile } from "./raw-client.ts";
 import { report, type Row } from "./report.ts";
@@ -24,6 +24,14 @@ const settleMs = 1_500;
 
 const unshipped = join(import.meta.dirname, "unshipped-node.ts");
 
+interface Side {
+  readonly what: string;
+  readonly node: NodeProcess;
+  readonly client: Awaited<ReturnType<typeof openClient>>;
+  readonly rounds: number[][];
+  step: number;
+}
+
 function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
@@ -31,12 +39,12 @@ function pause(ms: number): Promise<void> {
 /** One client, two nodes in turn, a thousand calls each; quantiles of all rounds together, and of each pair of rounds. */
 async function turns(directory: string): Promise<void> {
   const sentences = sentencesOf(4_096);
-  const sides = [];
+  const sides: Side[] = [];
   for (const [what, entry] of [["shipping to the same disk", undefined], ["nothing is shipped", unshipped]] as const) {
     const node = await startNodeProcess(join(directory, `tail-${sides.length}`), {}, entry);
-    sides.push({ what, node, client: await openClient("node", node.port), rounds: [] as number[][], step: 0 });
+    sides.push({ what, node, client: await openClient("node", node.port), rounds: [], step: 0 });
   }
-  const round = async (side: (typeof sides)[number], calls: number): Promise<number[]> => {
+  const round = async (side: Side, calls: number): Promise<number[]> => {
     const times: number[] = [];
     for (let call = 0; call < calls; call++) {
       const [method, path, body] = ingestRequest("one", sentences[side.step % sentences.length]!, String(side.step++));

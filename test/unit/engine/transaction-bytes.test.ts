@@ -1,0 +1,110 @@
+/** No transaction writes more than it may, whoever asks for it; what it may is shipped and comes back byte for byte. */
+import { statSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, describe, expect, test } from "vitest";
+import { limits } from "../../../src/base/limits.ts";
+import { openInlineEngine, uuidOf, type InlineEngine } from "../../support/inline-engine.ts";
+import { temporaryDirectory } from "../../support/temporary.ts";
+import { TimedEngine, VirtualTime } from "../../support/timed-engine.ts";
+
+const MiB = 2 ** 20;
+const target = { uuid: uuidOf(1), branch: "main" };
+const other = { uuid: uuidOf(2), branch: "main" };
+/** What a bound is seen late by: a tick of the watcher at the speed of the page cache, and a busy machine. */
+const lateBytes = 96 * MiB;
+
+let open: InlineEngine | undefined;
+afterEach(async () => open?.client.close());
+
+function setup() {
+  const directory = temporaryDirectory();
+  const engine = (open = openInlineEngine(directory));
+  const { client, soon } = engine;
+  const sql = (texts: readonly string[], atomic = true) =>
+    client.run(target, { kind: "sql-write", batch: { statements: texts.map((text) => ({ text, paramsJson: undefined })), atomic, mayWrite: true } }, { ...soon(), bytes: 200 });
+  const put = (at: typeof target, key: string) => client.write(at, "kv.put", { ns: "n", key, value: Buffer.from(key) }, soon());
+  const logPath = join(directory, "db", target.uuid, "main.db-wal");
+  return { ...engine, directory, sql, put, logPath, logBytes: () => statSync(logPath).size };
+}
+
+/** Inserts about so many MiB of what cannot be compressed. */
+const insertNoise = (mib: number): string =>
+  `WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < ${mib * 8}) INSERT INTO t(b) SELECT randomblob(131072) FROM c`;
+const tooMuch = { code: "invalid_request", message: expect.stringContaining(String(limits.transactionLogBytesMax)) };
+
+describe("user SQL", () => {
+  test("two hundred bytes that would write without end are stopped within their time; nothing stays, the log is cut, others are served, memory does not grow", { timeout: 60_000 }, async () => {
+    const { sql, put, logBytes, client, soon } = setup();
+    await sql(["CREATE TABLE t (n INTEGER PRIMARY KEY, b BLOB)"]);
+    await put(other, "before");
+    await client.run(target, { kind: "sync" }, soon());
+    const rss = process.memoryUsage().rss;
+    const startedMs = performance.now();
+    let servedMs = Infinity;
+    const served = put(other, "meanwhile").then(() => (servedMs = performance.now() - startedMs));
+    const endless = sql([insertNoise(100_000)]);
+    const behind = put(other, "behind").then(() => (servedMs = performance.now() - startedMs));
+    await expect(endless).rejects.toMatchObject(tooMuch);
+    await Promise.all([served, behind]);
+    expect(servedMs).toBeLessThan(limits.sqlWriteBudgetMs);
+    expect(process.memoryUsage().rss - rss).toBeLessThan(64 * MiB);
+    expect(logBytes()).toBeLessThan(limits.transactionLogBytesMax + lateBytes);
+    // The next round finds the file far longer than its log.
+    await put(target, "after");
+    await client.run(target, { kind: "sync" }, soon());
+    await put(target, "and after that");
+    expect(logBytes()).toBeLessThan(3 * limits.walCheckpointBytes);
+    expect(await sql(["SELECT count(*) FROM t"])).toMatchObject({ value: [{ rowsJson: "[[0]]" }] });
+  });
+
+  test("what changes old pages without making the database larger is bounded too", { timeout: 120_000 }, async () => {
+    const { sql, logBytes } = setup();
+    await sql(["CREATE TABLE t (n INTEGER PRIMARY KEY, b BLOB)"]);
+    for (let part = 0; part < 4; part++) await sql([insertNoise(60)]);
+    const before = await sql(["SELECT sum(length(b)), count(*) FROM t"]);
+    await expect(sql(["UPDATE t SET b = randomblob(131072)"])).rejects.toMatchObject(tooMuch);
+    expect(await sql(["SELECT sum(length(b)), count(*) FROM t"])).toMatchObject({ value: before.value });
+    expect(logBytes()).toBeLessThan(limits.transactionLogBytesMax + limits.walBytesMax);
+  });
+
+  test("statements that have room each, but not together, are one transaction: the batch is refused, also when it is not atomic", { timeout: 60_000 }, async () => {
+    const { sql } = setup();
+    await sql(["CREATE TABLE t (n INTEGER PRIMARY KEY, b BLOB)"]);
+    for (const atomic of [true, false]) await expect(sql([insertNoise(90), insertNoise(90), "INSERT INTO t VALUES (1, 'x')"], atomic)).rejects.toMatchObject(tooMuch);
+    expect(await sql(["SELECT count(*) FROM t"])).toMatchObject({ value: [{ rowsJson: "[[0]]" }] });
+  });
+});
+
+describe("our own commands", () => {
+  test("an update of many documents is stopped while it runs, and only it: what waited with it is written", { timeout: 120_000 }, async () => {
+    const { client, soon, put, logBytes } = setup();
+    const docs = Array.from({ length: 500 }, (_, n) => JSON.stringify({ n, text: "x".repeat(60 * 1024) }));
+    const collection = "c";
+    for (let part = 0; part < 8; part++) await client.write(target, "docs.insert", { collection, docs: docs.map((doc) => doc.replace("{", `{"part":${part},`)) } as never, soon());
+    await client.run(target, { kind: "sync" }, soon());
+    const update = client.write(target, "docs.update", { collection, filter: "{}", update: '{"$set":{"a":1}}', multi: true } as never, soon());
+    const beside = put(target, "beside");
+    await expect(update).rejects.toMatchObject(tooMuch);
+    await beside;
+    expect(logBytes()).toBeLessThan(2 * limits.transactionLogBytesMax);
+    const found = await client.read(target, "docs.find", { collection, filter: '{"a":1}' } as never, soon());
+    expect(found.value).toEqual({ docs: [] });
+  });
+});
+
+test("a store that is away does not let refused transactions make the log's file ever longer", { timeout: 60_000 }, async () => {
+  const time = new VirtualTime();
+  const node = new TimedEngine(time, {});
+  await node.sql(["CREATE TABLE t (n INTEGER PRIMARY KEY, b BLOB)"]);
+  await node.sync();
+  time.store.fateOf = (verb) => (verb === "put" ? "refused" : "fine");
+  for (let round = 0; round < 6; round++) {
+    await node.put(`k${round}`);
+    await expect(node.sql([insertNoise(100_000)])).rejects.toMatchObject(tooMuch);
+  }
+  await node.put("last");
+  expect(statSync(join(node.directory, "db", node.uuid, "main.db-wal")).size).toBeLessThan(limits.transactionLogBytesMax + lateBytes);
+  time.store.fateOf = () => "fine";
+  await node.sync();
+  expect(await (await node.again(true)).keys()).toHaveLength(7);
+});
