@@ -381,6 +381,10 @@ export const limits = {
   shipLogBytes: 4 * MiB,
   /** Log that goes into one segment, unless a single group has more. */
   segmentLogBytes: 8 * MiB,
+  /** Segments of more log than this, with a single large group, are made and put one of a thread at a time: each is held in memory. */
+  segmentLogBytesUsual: 16 * MiB,
+  /** Segments of up to so much log are made on the engine thread: handing them over takes as long. */
+  segmentLogBytesHere: 128 * KiB,
   shipRetryMsMin: 100,
   shipRetryMsMax: 5_000,
   /** Branches of one thread that talk to the store at once. */

@@ -233,6 +233,7 @@ export class Dockyard {
       head: opened.head,
       source: this.#parts.source(opened.uuid),
       branchId: opened.branchId,
+      databasePath: opened.connection.path,
       log: opened.log,
       statePage: opened.statePage,
       intervalMs: () => this.#parts.shipIntervalMs(opened.uuid),

@@ -34,6 +34,7 @@ import { backlogsOf, type EngineState } from "./measures.ts";
 import { Registry } from "./registry.ts";
 import { Retentions } from "./retentions.ts";
 import { failureOf, needsOperator } from "./failures.ts";
+import { inlineMaker, type SegmentMaker } from "./segment-maker.ts";
 import type { ShippingParts } from "./shipper.ts";
 import { Sweeper } from "./sweeper.ts";
 import { Tenancy } from "./tenancy.ts";
@@ -45,6 +46,8 @@ export interface EngineSurroundings {
   readonly disk: Disk;
   readonly store: ObjectStore;
   readonly press: Press;
+  /** What makes the segments that are shipped; by default this thread does. */
+  readonly maker?: SegmentMaker;
   readonly indexBuilder: IndexBuilder | undefined;
   readonly send: (message: FromEngine) => void;
 }
@@ -89,7 +92,7 @@ export class Engine {
   readonly #storeTime: StoreTime;
   readonly #options: EngineOptions;
 
-  constructor({ options, world, disk, store, press, indexBuilder, send }: EngineSurroundings) {
+  constructor({ options, world, disk, store, press, maker = inlineMaker(press), indexBuilder, send }: EngineSurroundings) {
     this.#options = options;
     this.#world = world;
     this.#send = send;
@@ -110,7 +113,7 @@ export class Engine {
     const due = (this.#due = new DueMarks({ store, world, nameOf: (uuid) => retentions.nameOf(uuid), notice }));
     const leftBehind = (uuid: string, afterMs?: number): void => this.#chores.leftBehind(uuid, afterMs);
     this.#upkeep = new Upkeep({ parts: branchParts, scratchDirectory, isHeld, bytesPut, leftBehind, notice });
-    const shipping: ShippingParts = { world, permits: new Permits(limits.shipsAtOnceMax), bytesPut };
+    const shipping: ShippingParts = { world, permits: new Permits(limits.shipsAtOnceMax), largePermits: new Permits(1), maker, bytesPut };
     const dockyard = new Dockyard({
       engine: options, holdings, world, disk, shipping, catalogs, copies, vectorPool: this.#vectorPool, source,
       headLanded: (uuid, bytes) => {

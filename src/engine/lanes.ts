@@ -1,4 +1,4 @@
-/** Starts engine and reader threads as Node workers. */
+/** Starts engine, reader and segment threads as Node workers. */
 import { Worker } from "node:worker_threads";
 import type { EngineLane } from "./client.ts";
 import type { EngineOptions, FromEngine, ToEngine } from "./protocol.ts";
@@ -34,4 +34,9 @@ export function engineLane(options: EngineOptions): EngineLane {
 /** A thread for read-only user SQL. */
 export function readerWorker(): Worker {
   return new Worker(entry("reader-thread"), { name: "reader" });
+}
+
+/** A thread that makes segments. */
+export function segmentWorker(): Worker {
+  return new Worker(entry("segment-thread"), { name: "segments" });
 }

@@ -95,6 +95,12 @@ export function groupsBetween(head: Head, afterTxid: number, toTxid: number): nu
   return groups;
 }
 
+/** How many ids there are from `firstTxid` up to `toTxid` before the next that claims have given up. */
+export function groupsInARow({ lost }: Head, firstTxid: number, toTxid: number): number {
+  const gaps = lost.filter((range) => range.firstTxid > firstTxid).map((range) => range.firstTxid - 1);
+  return Math.min(toTxid, ...gaps) - firstTxid + 1;
+}
+
 /** How the line restores the state, or undefined when it does not hold it. */
 export function planOfLine(line: Omit<LineView, "endedAtMs">, lost: readonly TxidRange[], txid: number): Plan | undefined {
   if (txid < line.fromTxid || txid > line.toTxid) return undefined;

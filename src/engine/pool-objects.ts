@@ -131,11 +131,13 @@ export async function* fetchObjects(source: PageSource, refs: readonly SegmentRe
 export interface NewObject extends TailSegment {
   readonly kind: SegmentKind;
   readonly id: string;
+  /** Of the bytes, if it is known. */
+  readonly sha256?: Uint8Array | undefined;
 }
 
 /** Puts an object of the pool, under a name that is used once, and gives the reference to it. */
 export async function putObject({ store, uuid, press }: PageSource, { bytes, ...object }: NewObject): Promise<SegmentRef> {
-  const sha256 = await press.digest(bytes);
+  const sha256 = object.sha256 ?? (await press.digest(bytes));
   await putImmutable(store, segmentKey(uuid, object.id), bytes);
   return { ...object, cut: false, bytes: bytes.length, sha256 };
 }

@@ -7,7 +7,8 @@
  * queue, commands, other branches.
  *
  * Why the log is read here and not at each commit: committed frames never change until the log is folded in, which only
- * the owner does; reading many groups at once costs the writer's path nothing.
+ * the owner does; reading many groups at once costs the writer's path nothing, and another thread can do it
+ * (engine/segment-maker).
  */
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
@@ -15,20 +16,21 @@ import type { Permits } from "../base/permits.ts";
 import { Watermark } from "../base/watermark.ts";
 import type { Cancel, World } from "../base/world.ts";
 import type { Head, TailSegment } from "../format/head.ts";
-import { makeCanonical, pageBytes } from "../format/pages.ts";
-import { encodeSegment, framePages, type PageGroup } from "../format/segment.ts";
-import { stateOfPage, type DatabaseState } from "../model/schema.ts";
-import type { WalCommit, WalReader } from "../sqlite/wal-reader.ts";
+import type { LogPosition, WalReader } from "../sqlite/wal-reader.ts";
 import type { BranchHead, HeadChange } from "./branch-head.ts";
 import { CommitAges } from "./commit-ages.ts";
-import { groupsBetween, reaching, txidAfter } from "./lines.ts";
+import { groupsInARow, reaching, txidAfter } from "./lines.ts";
 import { joined, putObject, type NewObject, type PageSource } from "./pool-objects.ts";
+import type { MadeSegment, SegmentMaker, SegmentStart } from "./segment-maker.ts";
 
 /** What shipping needs from its surroundings; the same for every branch of a thread. */
 export interface ShippingParts {
   readonly world: World;
   /** How many branches may talk to the store at once. */
   readonly permits: Permits;
+  /** How many of them with a segment that is larger than usual. */
+  readonly largePermits: Permits;
+  readonly maker: SegmentMaker;
   readonly bytesPut: (bytes: number) => void;
 }
 
@@ -37,6 +39,7 @@ export interface ShipperOptions {
   readonly head: BranchHead;
   readonly source: PageSource;
   readonly branchId: string;
+  readonly databasePath: string;
   /** Stands behind the last group that the head covers. */
   readonly log: WalReader;
   /** The page that holds the state row. */
@@ -55,23 +58,21 @@ export interface ShipperOptions {
 }
 
 interface Batch {
-  readonly groups: readonly PageGroup[];
-  /** The last group of each claim that has groups here. */
-  readonly tenures: readonly { readonly id: Uint8Array; readonly lastTxid: number }[];
-  readonly rawBytes: number;
-  readonly logBytes: number;
-  /** Set once it is encoded, so that every try publishes the same bytes under the same name. */
-  segment: TailSegment | undefined;
+  /** Every try publishes the same bytes under the same name. */
+  readonly made: MadeSegment;
+  /** The tail that it was made for. */
+  readonly tail: readonly TailSegment[];
+  /** Where it begins in the log, and the group before. */
+  readonly from: LogPosition;
+  readonly afterTxid: number;
   object: NewObject | undefined;
-  /** The tail that both were made for. */
-  tail: readonly TailSegment[];
 }
 
 /** A segment of the tail that is made here, and what it is made of. */
 interface OwnSegment {
   readonly segment: TailSegment;
   readonly epoch: number;
-  readonly groups: readonly PageGroup[];
+  readonly start: SegmentStart;
 }
 
 export class Shipper {
@@ -183,7 +184,8 @@ export class Shipper {
     this.#cancelTimer = undefined;
     try {
       while (!this.#closed && this.#syncedTxid > this.shipped.level && this.#due()) {
-        await this.#parts.permits.run(() => this.#shipBatch());
+        const outcome = await this.#parts.permits.run(() => this.#shipBatch(limits.segmentLogBytesUsual));
+        if (outcome === "large") await this.#parts.largePermits.run(() => this.#shipBatch(Infinity));
       }
       this.#running = false;
       this.#consider();
@@ -206,90 +208,83 @@ export class Shipper {
     });
   }
 
-  async #shipBatch(): Promise<void> {
-    if (this.#closed) return;
-    const batch = (this.#batch ??= this.#take());
+  /** Ships the next groups; `large` when they have more log than `logBytesMost`. */
+  async #shipBatch(logBytesMost: number): Promise<"large" | undefined> {
+    if (this.#closed) return undefined;
     const hurried = this.#hurryTo > this.shipped.level;
-    const segment = (batch.segment ??= await this.#encode(batch, hurried));
-    const through = batch.groups.at(-1)!.txid;
-    if (batch.object === undefined && hurried && fitsTail(this.#head.now.tail, segment)) await this.#publishInline(batch, segment);
-    else await this.#publishObject(batch, segment);
-    if (this.#head.now.txid < through) return this.#beginAnew(batch);
-    if (this.#closed) return;
+    const batch = (this.#batch ??= await this.#take(hurried, logBytesMost));
+    if (this.#closed) return undefined;
+    if (!batch) return "large";
+    const through = batch.made.segment.lastTxid;
+    if (batch.object === undefined && hurried && fitsTail(this.#head.now.tail, batch.made.segment)) await this.#publishInline(batch);
+    else await this.#publishObject(batch);
+    if (this.#head.now.txid < through) {
+      this.#beginAnew(batch);
+      return undefined;
+    }
+    if (this.#closed) return undefined;
     if (this.#failures > 0) this.#options.events.notice("shipping goes on");
     this.#failures = 0;
     this.#batch = undefined;
     const isAll = through >= this.#committedTxid;
     // How much a log grows and how much its groups have of it differ a little: with nothing left there is nothing to count.
-    this.#unshippedBytes = isAll ? 0 : Math.max(0, this.#unshippedBytes - batch.logBytes);
+    this.#unshippedBytes = isAll ? 0 : Math.max(0, this.#unshippedBytes - batch.made.logBytes);
     this.#ages.covered(through);
     this.shipped.raise(through);
     this.#options.events.published();
+    return undefined;
   }
 
-  /** The tail is not the one that the batch was made for: somebody has cut or spilled it meanwhile. */
+  /** The tail is not the one that the batch was made for: somebody has cut or spilled it meanwhile. The log still holds the groups, as no head covers them. */
   #beginAnew(batch: Batch): void {
     if (batch.object) this.#head.endUpload(batch.object.id);
-    batch.object = undefined;
-    batch.segment = undefined;
+    this.#options.log.moveTo(batch.from);
+    this.#takenTxid = batch.afterTxid;
+    this.#batch = undefined;
     this.#newest = undefined;
   }
 
   /**
-   * The groups as one segment. What travels in the head takes the tail's newest groups in and replaces them: groups that
-   * follow each other are mostly the same pages, so pressed together they take a fraction of the room, and a tail holds
-   * several times as many before it must become an object.
+   * The next groups of the log, verified, canonical, and numbered by what their own pages say, as one segment; undefined
+   * when that takes more log than asked for. What travels in the head takes the tail's newest groups in and
+   * replaces them: groups that follow each other are mostly the same pages, so pressed together they take a fraction of
+   * the room, and a tail holds several times as many before it must become an object.
    */
-  async #encode(batch: Batch, hurried: boolean): Promise<TailSegment> {
-    const { source, branchId } = this.#options;
-    const { epoch, tail } = this.#head.now;
-    batch.tail = tail;
-    const newest = hurried && this.#newest?.epoch === epoch && tail.at(-1) === this.#newest.segment && follows(this.#newest, batch) ? this.#newest : undefined;
-    const groups = [...(newest?.groups ?? []), ...batch.groups];
-    const bytes = await encodeSegment({ kind: "delta", uuid: source.uuid, branchId, epoch, groups }, source.press);
-    const last = groups.at(-1)!;
-    const segment = { firstTxid: groups[0]!.txid, lastTxid: last.txid, lastAtMs: last.committedAtMs, rawBytes: (newest?.segment.rawBytes ?? 0) + batch.rawBytes, bytes };
-    this.#newest = hurried ? { segment, epoch, groups } : undefined;
-    return segment;
-  }
-
-  /** The next groups of the log, verified, canonical, and numbered by what their own pages say. */
-  #take(): Batch {
+  async #take(isTail: boolean, logBytesMost: number): Promise<Batch | undefined> {
+    const { source, branchId, databasePath, statePage, log } = this.#options;
     const { now } = this.#head;
-    const commits = this.#options.log.read(Math.min(groupsBetween(now, this.#takenTxid, this.#syncedTxid), limits.segmentGroupsMax), limits.segmentLogBytes);
-    if (commits.length === 0) throw new StoreError("corrupt", "the log does not hold what was committed");
-    const tenures = new Map<string, { readonly id: Uint8Array; readonly lastTxid: number }>();
-    let [rawBytes, logBytes] = [0, 0];
-    const groups = commits.map((commit): PageGroup => {
-      const state = this.#stateOf(commit);
-      this.#takenTxid = txidAfter(now, this.#takenTxid);
-      if (state.txid !== this.#takenTxid || state.tenure === undefined) throw new StoreError("corrupt", "a group in the log has an unexpected transaction id");
-      tenures.set(Buffer.from(state.tenure).toString("hex"), { id: state.tenure, lastTxid: state.txid });
-      for (const { page, bytes } of commit.images) makeCanonical(bytes, page);
-      rawBytes += commit.images.reduce((sum, { bytes }) => sum + bytes.length, 0);
-      logBytes += commit.logBytes;
-      return { txid: state.txid, committedAtMs: state.committedAtMs, pages: commit.pages, images: commit.images };
+    const { epoch, tail } = now;
+    const [from, afterTxid] = [log.position, this.#takenTxid];
+    const firstTxid = txidAfter(now, afterTxid);
+    const newest = this.#newest;
+    const follows = isTail && newest?.epoch === epoch && tail.at(-1) === newest.segment && newest.segment.lastTxid + 1 === firstTxid;
+    const made = await this.#parts.maker.make({
+      databasePath, statePage, uuid: source.uuid, branchId, epoch, from, firstTxid, isTail, logBytesMost,
+      groupsMax: groupsInARow(now, firstTxid, this.#syncedTxid),
+      logBytes: this.#unshippedBytes,
+      logBytesMax: limits.segmentLogBytes,
+      before: follows ? newest.start : undefined,
     });
-    return { groups, tenures: [...tenures.values()], rawBytes, logBytes, segment: undefined, object: undefined, tail: [] };
-  }
-
-  #stateOf(commit: WalCommit): DatabaseState {
-    const image = commit.images.find(({ page }) => page === this.#options.statePage);
-    if (!image) throw new StoreError("corrupt", "a group in the log lacks its state row");
-    return stateOfPage(image.bytes);
+    if (!made || this.#closed) return undefined;
+    log.moveTo(made.end);
+    this.#takenTxid = made.segment.lastTxid;
+    this.#newest = made.start && { segment: made.segment, epoch, start: made.start };
+    return { made, tail, from, afterTxid, object: undefined };
   }
 
   /** One conditional put: the groups travel in the head itself. */
-  async #publishInline(batch: Batch, added: TailSegment): Promise<void> {
+  async #publishInline(batch: Batch): Promise<void> {
+    const added = batch.made.segment;
     await this.#publish(batch, added.lastTxid, ({ tail }) => ({ tail: [...tail.filter((one) => !holds(added, one)), added] }));
   }
 
   /** The tail and the new groups become one object of the pool; then the head names it. */
-  async #publishObject(batch: Batch, added: TailSegment): Promise<void> {
+  async #publishObject(batch: Batch): Promise<void> {
     // Writes are refused long before (engine/line-length): what was committed until then waits for a pack, as for a store that is away.
     if (this.#head.now.refs.length >= limits.lineRefsShipped) throw new StoreError("unavailable", "the branch's line has no room before it is packed");
+    const { segment: added, sha256 } = batch.made;
     const segments = [...batch.tail.filter((one) => !holds(added, one)), added];
-    const object = (batch.object ??= { ...joined(segments), kind: "delta", id: this.#head.beginUpload() });
+    const object = (batch.object ??= { ...joined(segments), kind: "delta", id: this.#head.beginUpload(), sha256: segments.length === 1 ? sha256 : undefined });
     const ref = await putObject(this.#options.source, object);
     this.#parts.bytesPut(ref.bytes);
     this.#parts.world.crashPoint("segment-put");
@@ -315,12 +310,6 @@ function sameTail(tail: readonly TailSegment[], before: readonly TailSegment[]):
   return tail.length === before.length && tail.every((segment, index) => segment === before[index]);
 }
 
-/** Whether the batch can be pressed together with the segment: without a gap, and all in one frame. */
-function follows({ groups, segment }: OwnSegment, batch: Batch): boolean {
-  const pages = (segment.rawBytes + batch.rawBytes) / pageBytes;
-  return batch.groups[0]!.txid === groups.at(-1)!.txid + 1 && pages <= framePages && groups.length + batch.groups.length <= limits.segmentGroupsMax;
-}
-
 /** Durable groups are inlined while the tail stays small; beyond that it is spilled together with them. */
 function fitsTail(tail: readonly TailSegment[], segment: TailSegment): boolean {
   const kept = tail.filter((one) => !holds(segment, one));
@@ -329,14 +318,13 @@ function fitsTail(tail: readonly TailSegment[], segment: TailSegment): boolean {
 }
 
 /** What every publication changes: how far the head covers, and whose groups they are. */
-function covering(head: Head, batch: Batch): HeadChange {
-  const last = batch.groups.at(-1)!;
-  const spare = head.reservedTo - last.txid;
+function covering(head: Head, { made: { segment, pages, tenures } }: Batch): HeadChange {
+  const spare = head.reservedTo - segment.lastTxid;
   return {
-    txid: last.txid,
-    committedAtMs: last.committedAtMs,
-    pages: last.pages,
-    tenures: batch.tenures.reduce((tenures, { id, lastTxid }) => reaching(tenures, id, lastTxid), head.tenures),
-    reservedTo: spare < limits.txidReserve / 2 ? last.txid + limits.txidReserve : head.reservedTo,
+    txid: segment.lastTxid,
+    committedAtMs: segment.lastAtMs,
+    pages,
+    tenures: tenures.reduce((reached, { id, lastTxid }) => reaching(reached, id, lastTxid), head.tenures),
+    reservedTo: spare < limits.txidReserve / 2 ? segment.lastTxid + limits.txidReserve : head.reservedTo,
   };
 }

@@ -11,8 +11,10 @@ import { openStore } from "../store/open-store.ts";
 import { indexBuilder } from "./ann-builder.ts";
 import { Engine } from "./engine.ts";
 import { loneSyncDisk } from "./lone-sync.ts";
+import { segmentWorker } from "./lanes.ts";
 import { ThreadProbe } from "./measures.ts";
 import type { EngineOptions, FromEngine, ToEngine } from "./protocol.ts";
+import { ThreadedMaker } from "./threaded-maker.ts";
 
 assert(parentPort, "this file is the entry of a worker thread");
 const port = parentPort;
@@ -29,12 +31,14 @@ notice(kernelFault === undefined ? "info" : "warn", `vector kernel: ${kernelName
 const store = new MeasuredStore(await openStore(options.store, world), world);
 if (options.time) world.time.join(options.time);
 const probe = new ThreadProbe(world, store);
+const maker = new ThreadedMaker(threadedPress, segmentWorker);
 const engine: Engine = new Engine({
   options,
   world,
   disk: probe.disk(loneSyncDisk(world, () => engine.alone)),
   store,
   press: threadedPress,
+  maker,
   indexBuilder: indexBuilder(options.scratchDirectory, world, (message) => notice("warn", message)),
   send,
 });
@@ -47,6 +51,7 @@ port.on("message", (message: ToEngine) => {
       void engine.close().then(() => {
         clearScratch();
         probe.stop();
+        void maker.close();
         send({ kind: "closed", counters: engine.counters });
         port.close();
       });

@@ -80,7 +80,7 @@ export class ByteWriter {
   }
 
   /** At most `itemsMax` items, their number first. */
-  list<Item>(items: readonly Item[], itemsMax: number, write: (item: Item) => void): void {
+  list<Item>(items: Iterable<Item> & ArrayLike<Item>, itemsMax: number, write: (item: Item) => void): void {
     assert(items.length <= itemsMax, `at most ${itemsMax} items`);
     this.varint(items.length);
     for (const item of items) write(item);

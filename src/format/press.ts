@@ -21,7 +21,24 @@ export interface Press {
 /** Up to this size hashing costs less than handing it over. */
 const handedOverBytesMin = 64 * 1024;
 
-const packing: ZstdOptions = { params: { [constants.ZSTD_c_compressionLevel]: 1 } };
+const level = { [constants.ZSTD_c_compressionLevel]: 1 };
+
+/** What a frame is pressed into in one piece: the runtime goes to its pool anew for each piece of output, of 16 KiB if nobody says more. */
+function packing(raw: Uint8Array): ZstdOptions {
+  return { params: level, chunkSize: pressedBytesMax(raw.length) };
+}
+
+function unpacking(rawBytes: number): ZstdOptions {
+  return { maxOutputLength: Math.max(1, rawBytes), chunkSize: Math.max(outputBytesMin, rawBytes) };
+}
+
+/** No less is taken. */
+const outputBytesMin = 64;
+
+/** The most that so many bytes are pressed into (ZSTD_COMPRESSBOUND, simplified upwards). */
+export function pressedBytesMax(rawBytes: number): number {
+  return rawBytes + (rawBytes >>> 8) + 128;
+}
 
 function checked(raw: Uint8Array, rawBytes: number): Uint8Array {
   if (raw.length !== rawBytes) throw new StoreError("corrupt", `a compressed frame holds ${raw.length} bytes instead of ${rawBytes}`);
@@ -36,11 +53,11 @@ function broken(error: unknown): StoreError {
 export const threadedPress: Press = {
   compress: (raw) =>
     new Promise((resolve, reject) => {
-      zstdCompress(raw, packing, (error, pressed) => (error ? reject(error) : resolve(pressed)));
+      zstdCompress(raw, packing(raw), (error, pressed) => (error ? reject(error) : resolve(pressed)));
     }),
   decompress: (pressed, rawBytes) =>
     new Promise<Uint8Array>((resolve, reject) => {
-      zstdDecompress(pressed, { maxOutputLength: Math.max(1, rawBytes) }, (error, raw) => (error ? reject(broken(error)) : resolve(raw)));
+      zstdDecompress(pressed, unpacking(rawBytes), (error, raw) => (error ? reject(broken(error)) : resolve(raw)));
     }).then((raw) => checked(raw, rawBytes)),
   digest: async (bytes) => {
     if (bytes.length < handedOverBytesMin) return hashOf(bytes);
@@ -50,11 +67,11 @@ export const threadedPress: Press = {
 
 /** On the caller's thread: the same bytes at once. */
 export const inlinePress: Press = {
-  compress: async (raw) => zstdCompressSync(raw, packing),
+  compress: async (raw) => zstdCompressSync(raw, packing(raw)),
   decompress: async (pressed, rawBytes) => {
     let raw: Uint8Array;
     try {
-      raw = zstdDecompressSync(pressed, { maxOutputLength: Math.max(1, rawBytes) });
+      raw = zstdDecompressSync(pressed, unpacking(rawBytes));
     } catch (error) {
       throw broken(error);
     }

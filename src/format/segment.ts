@@ -33,7 +33,7 @@ import { limits } from "../base/limits.ts";
 import type { ByteReader, ByteWriter } from "./binary.ts";
 import { readBranchId, writeBranchId } from "./object-keys.ts";
 import { lockPage, pageBytes } from "./pages.ts";
-import type { Press } from "./press.ts";
+import { pressedBytesMax, type Press } from "./press.ts";
 import { readKind, writeKind, type SegmentKind } from "./refs.ts";
 import { decodeSealedAt, encodeSealed, type SealedFormat } from "./seal.ts";
 import { formats } from "./versions.ts";
@@ -103,42 +103,69 @@ export const framePages = 256;
 
 const format: SealedFormat = { versions: formats.segment, magic: "PLSG", bytesMax: limits.segmentIndexBytesMax };
 
-/** The whole segment as bytes. Holds the compressed bytes twice and one frame at a time before compression. */
+/** A segment before it has frames. */
+export type SegmentHeader = Omit<Segment, "groups"> & { readonly groups: readonly GroupIndex[] };
+
+/** The whole segment as bytes. Holds one frame at a time before compression. */
 export async function encodeSegment(segment: Segment, press: Press): Promise<Uint8Array> {
-  checkSegment(segment);
   const images = segment.groups.flatMap((group) => group.images);
-  const frames: Uint8Array[] = [];
-  for (let at = 0; at < images.length; at += framePages) {
-    frames.push(await press.compress(joined(images.slice(at, at + framePages))));
-  }
-  const index = encodeSealed(format, (writer) => writeIndex(writer, segment, frames));
-  return new Uint8Array(Buffer.concat([index, ...frames]));
+  const groups = segment.groups.map(({ images: own, ...group }) => ({ ...group, pageNumbers: Uint32Array.from(own, ({ page }) => page) }));
+  return encodeFrames({ ...segment, groups }, (first, count) => joined(images.slice(first, first + count)), press);
 }
 
-function checkSegment({ kind, groups }: Segment): void {
+/**
+ * The same from whoever has the images elsewhere: `rawFrame` gives, one after the other, the bytes of `count` images of the
+ * segment from number `first` on; what it gave may be used anew at its next call. Holds the compressed bytes once, and one frame.
+ */
+export async function encodeFrames(header: SegmentHeader, rawFrame: (first: number, count: number) => Uint8Array, press: Press): Promise<Uint8Array> {
+  checkHeader(header);
+  const images = header.groups.reduce((sum, { pageNumbers }) => sum + pageNumbers.length, 0);
+  const frames = Array.from({ length: Math.ceil(images / framePages) }, (_, number) => ({ rawPages: Math.min(framePages, images - number * framePages), bytes: 0, crc32: 0 }));
+  const encodeIndex = (): Uint8Array => encodeSealed(format, (writer) => writeIndex(writer, header, frames));
+  // As long as it will be: the lengths and checksums of frames have a fixed width.
+  let end = encodeIndex().length;
+  // Memory that is never written is never taken.
+  const segment = new Uint8Array(end + frames.reduce((sum, { rawPages }) => sum + pressedBytesMax(rawPages * pageBytes), 0));
+  for (const [number, frame] of frames.entries()) {
+    const raw = rawFrame(number * framePages, frame.rawPages);
+    assert(raw.length === frame.rawPages * pageBytes, "a frame is whole page images");
+    const pressed = await press.compress(raw);
+    segment.set(pressed, end);
+    frame.bytes = pressed.length;
+    frame.crc32 = crc32(pressed);
+    end += pressed.length;
+  }
+  segment.set(encodeIndex());
+  // What stays in a head for long is given no more room than it needs.
+  return frames.length <= 1 ? segment.slice(0, end) : segment.subarray(0, end);
+}
+
+function checkHeader({ kind, groups }: SegmentHeader): void {
   assert(groups.length >= 1 && (kind === "delta" || groups.length === 1), "an image is of one state");
   let images = 0;
-  for (const [index, group] of groups.entries()) {
-    assert(group.txid === groups[0]!.txid + index, "the groups of a segment follow each other");
-    assert(group.pages <= limits.databasePagesMax, "a database has fewer than 2^25 pages");
+  for (const [index, { txid, pages, pageNumbers }] of groups.entries()) {
+    assert(txid === groups[0]!.txid + index, "the groups of a segment follow each other");
+    assert(pages <= limits.databasePagesMax, "a database has fewer than 2^25 pages");
     let last = 0;
-    for (const { page, bytes } of group.images) {
-      assert(page > last && page <= group.pages && page !== lockPage, "page numbers rise, within the database");
-      assert(bytes.length === pageBytes, "a page image is one whole page");
+    for (const page of pageNumbers) {
+      assert(page > last && page <= pages && page !== lockPage, "page numbers rise, within the database");
       last = page;
     }
-    images += group.images.length;
+    images += pageNumbers.length;
   }
   assert(images <= limits.segmentPagesMax, "a segment has a bounded number of images");
 }
 
 function joined(images: readonly PageImage[]): Uint8Array {
   const raw = new Uint8Array(images.length * pageBytes);
-  for (const [index, { bytes }] of images.entries()) raw.set(bytes, index * pageBytes);
+  for (const [index, { bytes }] of images.entries()) {
+    assert(bytes.length === pageBytes, "a page image is one whole page");
+    raw.set(bytes, index * pageBytes);
+  }
   return raw;
 }
 
-function writeIndex(writer: ByteWriter, segment: Segment, frames: readonly Uint8Array[]): void {
+function writeIndex(writer: ByteWriter, segment: SegmentHeader, frames: readonly { readonly bytes: number; readonly crc32: number }[]): void {
   writeKind(writer, segment.kind);
   writer.uuid(segment.uuid);
   writeBranchId(writer, segment.branchId);
@@ -148,14 +175,14 @@ function writeIndex(writer: ByteWriter, segment: Segment, frames: readonly Uint8
     writer.varint(group.committedAtMs);
     writer.varint(group.pages);
     let last = 0;
-    writer.list(group.images, limits.segmentPagesMax, ({ page }) => {
+    writer.list(group.pageNumbers, limits.segmentPagesMax, (page) => {
       writer.varint(page - last);
       last = page;
     });
   });
   for (const frame of frames) {
-    writer.u32(frame.length);
-    writer.u32(crc32(frame));
+    writer.u32(frame.bytes);
+    writer.u32(frame.crc32);
   }
 }
 

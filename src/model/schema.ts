@@ -6,18 +6,14 @@
  */
 import { assert } from "../base/assert.ts";
 import { StoreError } from "../base/errors.ts";
-import { formats, requireVersion } from "../format/versions.ts";
 import type { Connection } from "../sqlite/connection.ts";
-import { onlyRowOf, type StoredValue } from "../sqlite/record.ts";
+import { isCount, schemaFormat, stateOf, tenureBytes, type DatabaseState } from "./database-state.ts";
 import { docsSchema } from "./docs.ts";
 import { kvSchema } from "./kv.ts";
 import { memorySchema } from "./memory-schema.ts";
 import { vectorsSchema } from "./vectors.ts";
 
-/** Of new files. Raised when a table changes; a newer file than the program knows is refused, never guessed at. */
-export const schemaFormat = Math.max(...formats.database.writes);
-
-const tenureBytes = 16;
+export { schemaFormat, stateOfPage, type DatabaseState } from "./database-state.ts";
 
 /** One row that never outgrows its page: the root page of the table is all of it, for as long as the file lives. */
 const stateSchema = `
@@ -34,27 +30,6 @@ const stateSchema = `
 /** Creates every reserved table in an empty database, at transaction id 0. */
 export function createSchema(connection: Connection): void {
   connection.exec(`BEGIN; ${stateSchema} ${memorySchema} ${kvSchema} ${docsSchema} ${vectorsSchema} COMMIT;`);
-}
-
-export interface DatabaseState {
-  readonly txid: number;
-  /** Unix ms of the last commit; commit times never go back, whatever the clock does. */
-  readonly committedAtMs: number;
-  /** The claim of the branch under which the commit was made, 16 bytes; undefined until a writer has claimed it. */
-  readonly tenure: Uint8Array | undefined;
-}
-
-function isCount(value: unknown): value is number {
-  return Number.isSafeInteger(value) && (value as number) >= 0;
-}
-
-/** The row as a state, however it was read. */
-function stateOf(format: StoredValue, txid: StoredValue, committedAtMs: StoredValue, tenure: StoredValue): DatabaseState {
-  requireVersion(formats.database, format);
-  if (!isCount(txid) || !isCount(committedAtMs)) throw new StoreError("corrupt", "the state row has no transaction id or no time");
-  if (tenure === null) return { txid, committedAtMs, tenure: undefined };
-  if (!(tenure instanceof Uint8Array) || tenure.length !== tenureBytes) throw new StoreError("corrupt", "the state row has no sound tenure");
-  return { txid, committedAtMs, tenure: new Uint8Array(tenure) };
 }
 
 /** Where the database stands. Throws StoreError("corrupt") when the file is not one of ours, NewerFormat when it is too new. */
@@ -80,12 +55,4 @@ export function stateRootPage(connection: Connection): number {
   const row = connection.get<{ rootpage: number }>("SELECT rootpage FROM sqlite_schema WHERE type = 'table' AND name = '__service_state'");
   if (row === undefined) throw new StoreError("corrupt", "the database file has no state table");
   return row.rootpage;
-}
-
-/** The state in an image of that page: what `readState` says of the database as it was then. Throws StoreError("corrupt"). */
-export function stateOfPage(page: Uint8Array): DatabaseState {
-  const { rowid, values } = onlyRowOf(page);
-  const [id, format, txid, committedAtMs, tenure, ...more] = values;
-  if (rowid !== 1 || id !== null || tenure === undefined || more.length > 0) throw new StoreError("corrupt", "the page does not hold the state row");
-  return stateOf(format!, txid!, committedAtMs!, tenure);
 }

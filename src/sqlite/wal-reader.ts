@@ -21,6 +21,10 @@
  * only once a commit was read behind it: before that SQLite may write another one. SQLite pads no commit here, because
  * the fsync of commits is ours (sqlite/wal).
  *
+ * Any thread may read: committed frames never change until the log is folded in and written over, which only its owner
+ * does, and only when nobody needs it any more (engine/shipper). What the owner appends meanwhile lies behind the commits
+ * that are asked for, or does not verify yet. No lock of SQLite's is on the log, so that a descriptor more or less is free.
+ *
  * Must not know: what the pages hold, who ships them, when a checkpoint is due.
  */
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
@@ -35,12 +39,25 @@ const magicLittle = 0x377f0682;
 const magicBig = 0x377f0683;
 const walVersion = 3_007_000;
 const wordBytes = 4;
+const firstLoadFrames = 16;
 const hostIsBigEndian = new Uint8Array(Uint16Array.of(1).buffer)[0] === 0;
 
 /** A page as a commit wrote it, slack and all. */
 export interface LoggedPage {
   readonly page: number;
   readonly bytes: Uint8Array;
+}
+
+/** Where in the log a commit's pages are. */
+export interface LoggedCommit {
+  /** Database size in pages after the commit. */
+  readonly pages: number;
+  /** The pages it wrote, ascending. */
+  readonly pageNumbers: Uint32Array;
+  /** For each of them where its last image begins, from the start of the log. */
+  readonly offsets: Float64Array;
+  /** Bytes of log that it took. */
+  readonly logBytes: number;
 }
 
 /** What one commit wrote. */
@@ -61,7 +78,7 @@ export class WalChanged extends Error {
 /** A place at the end of a commit, or at the start of a log. */
 interface Place {
   /** The log's whole header: its sequence number and salts tell one log from the next. */
-  readonly header: Buffer;
+  readonly header: Uint8Array;
   readonly offset: number;
   /** The running checksum up to here. */
   readonly sums: readonly [number, number];
@@ -69,6 +86,13 @@ interface Place {
 
 /** What the log may be at the next read: the one of the last read, one begun anew, or either. */
 type Expected = "same" | "fresh" | "either";
+
+/** Where a reader stands, as plain data: another one, in whatever thread, can go on from there. */
+export interface LogPosition {
+  /** The end of the last commit that was read; undefined before the first one. */
+  readonly place: Place | undefined;
+  readonly expected: Expected;
+}
 
 /**
  * Where frames are read to, in whole frames. One for all readers of a thread: no call leaves anything in it, and no two
@@ -107,12 +131,16 @@ const addSwappedWords: AddWords = (words, from, to, sums) => {
   sums[1] = second;
 };
 
-function addWordsOf(header: Buffer): AddWords {
-  return (header.readUInt32BE(0) === magicBig) === hostIsBigEndian ? addWords : addSwappedWords;
+function bufferOf({ buffer, byteOffset, length }: Uint8Array): Buffer {
+  return Buffer.from(buffer, byteOffset, length);
+}
+
+function addWordsOf(header: Uint8Array): AddWords {
+  return (bufferOf(header).readUInt32BE(0) === magicBig) === hostIsBigEndian ? addWords : addSwappedWords;
 }
 
 /** The words of a whole header, in the host's order. */
-function wordsOf(header: Buffer): Int32Array {
+function wordsOf(header: Uint8Array): Int32Array {
   return new Int32Array(new Uint8Array(header).buffer);
 }
 
@@ -127,10 +155,17 @@ function startOf(header: Buffer): Place | undefined {
   return { header, offset: headerBytes, sums: [sums[0], sums[1]] };
 }
 
+/** A commit, and the place behind it. */
+interface Step {
+  readonly commit: LoggedCommit;
+  readonly end: Place;
+}
+
 /** Steps from a place over valid frames, committed or not, a chunk at a time. */
 class FrameWalk {
   readonly #descriptor: number;
-  readonly #header: Buffer;
+  readonly #header: Uint8Array;
+  readonly #salts: readonly [number, number];
   readonly #addWords: AddWords;
   readonly #sums: Int32Array;
   /** Where in the file the next frame begins. */
@@ -138,10 +173,14 @@ class FrameWalk {
   /** Where in the chunk it begins, and how much of the chunk is whole frames. */
   #next = 0;
   #loaded = 0;
+  /** How much is read next: little at first, as behind a few small commits there may be a megabyte of old frames. */
+  #loadBytes = firstLoadFrames * frameBytes;
 
   constructor(descriptor: number, start: Place) {
     this.#descriptor = descriptor;
     this.#header = start.header;
+    const header = bufferOf(start.header);
+    this.#salts = [header.readUInt32BE(16), header.readUInt32BE(20)];
     this.#addWords = addWordsOf(start.header);
     this.#sums = Int32Array.from(start.sums);
     this.#offset = start.offset;
@@ -152,7 +191,7 @@ class FrameWalk {
     if (this.#next === this.#loaded) this.#load();
     if (this.#loaded === 0) return false;
     const at = this.#next;
-    if (chunk.readUInt32BE(at + 8) !== this.#header.readUInt32BE(16) || chunk.readUInt32BE(at + 12) !== this.#header.readUInt32BE(20)) return false;
+    if (chunk.readUInt32BE(at + 8) !== this.#salts[0] || chunk.readUInt32BE(at + 12) !== this.#salts[1]) return false;
     const word = at / wordBytes;
     this.#addWords(chunkWords, word, word + 2, this.#sums);
     this.#addWords(chunkWords, word + frameHeaderBytes / wordBytes, word + frameBytes / wordBytes, this.#sums);
@@ -177,14 +216,14 @@ class FrameWalk {
     return { header: this.#header, offset: this.#offset, sums: [this.#sums[0]!, this.#sums[1]!] };
   }
 
-  /** The frame's image, in the bytes given or in new ones. */
-  copyPage(into: Uint8Array = new Uint8Array(pageBytes)): Uint8Array {
-    into.set(chunk.subarray(this.#next - pageBytes, this.#next));
-    return into;
+  /** Where in the file the frame's image begins. */
+  get imageOffset(): number {
+    return this.#offset - pageBytes;
   }
 
   #load(): void {
-    const bytes = readSync(this.#descriptor, chunk, 0, chunk.length, this.#offset);
+    const bytes = readSync(this.#descriptor, chunk, 0, this.#loadBytes, this.#offset);
+    this.#loadBytes = Math.min(4 * this.#loadBytes, chunk.length);
     this.#next = 0;
     this.#loaded = bytes - (bytes % frameBytes);
   }
@@ -194,12 +233,23 @@ export class WalReader {
   readonly #path: string;
   #closed = false;
   #descriptor: number | undefined;
-  /** The end of the last commit that was read; undefined before the first one. */
   #place: Place | undefined;
   #expected: Expected = "same";
 
-  constructor(databasePath: string) {
+  constructor(databasePath: string, from?: LogPosition) {
     this.#path = `${databasePath}-wal`;
+    if (from) this.moveTo(from);
+  }
+
+  /** Where this one stands. */
+  get position(): LogPosition {
+    return { place: this.#place, expected: this.#expected };
+  }
+
+  /** Goes to where another reader of the same log stands, or this one stood. */
+  moveTo({ place, expected }: LogPosition): void {
+    this.#place = place;
+    this.#expected = expected;
   }
 
   /** Where the next read begins: bytes from the start of the log. */
@@ -210,14 +260,16 @@ export class WalReader {
   /**
    * The next whole commits, at most `commitsMax`, stopping after the one that reaches `bytesMax` of log; at least one if
    * there is one. Advances. Looks no further than it must: what a rolled-back transaction left costs nothing to a caller
-   * who asks for as many commits as there are. Throws WalChanged.
+   * who asks for as many commits as there are. `longer`: what is asked for has more than `walkMax` bytes of log, and
+   * nothing was advanced. Holds a few words for each page, whatever the commits' size. Throws WalChanged.
    */
-  read(commitsMax: number, bytesMax: number): WalCommit[] {
+  survey(commitsMax: number, bytesMax: number, walkMax = Infinity): LoggedCommit[] | "longer" {
     assert(commitsMax >= 1, "a read is for at least one commit");
-    const commits: WalCommit[] = [];
+    const commits: LoggedCommit[] = [];
     let logBytes = 0;
     let end: Place | undefined;
-    for (const step of this.#steps(true)) {
+    for (const step of this.#steps(true, walkMax)) {
+      if (step === "longer") return step;
       commits.push(step.commit);
       end = step.end;
       logBytes += step.commit.logBytes;
@@ -227,13 +279,38 @@ export class WalReader {
     return commits;
   }
 
+  /** Reads the image at an offset that `survey` gave. As committed frames do not change, it is the one that was verified then. */
+  readImage(offset: number, into: Uint8Array): void {
+    const descriptor = this.#open();
+    if (descriptor === undefined || readSync(descriptor, into, 0, pageBytes, offset) !== pageBytes) throw new WalChanged("the log is shorter than what was read of it");
+  }
+
+  /** Throws WalChanged unless the log is still the one that was read: what is read of it afterwards was its own. */
+  requireSame(): void {
+    this.#start();
+  }
+
+  /** The same as `survey`, with the images. */
+  read(commitsMax: number, bytesMax: number): WalCommit[] {
+    const commits = this.survey(commitsMax, bytesMax);
+    assert(commits !== "longer", "without a bound nothing is beyond it");
+    return commits.map(({ pages, pageNumbers, offsets, logBytes }) => {
+      const images = Array.from(pageNumbers, (page, at): LoggedPage => {
+        const bytes = new Uint8Array(pageBytes);
+        this.readImage(offsets[at]!, bytes);
+        return { page, bytes };
+      });
+      return { pages, images, logBytes };
+    });
+  }
+
   /** Goes past `commits` whole commits, verifying them. Throws WalChanged, and goes nowhere, when there are fewer. */
   skip(commits: number): void {
     if (commits === 0) return;
     let left = commits;
-    for (const { end } of this.#steps(false)) {
-      if (--left > 0) continue;
-      return this.#advance(end);
+    for (const step of this.#steps(false)) {
+      if (step === "longer" || --left > 0) continue;
+      return this.#advance(step.end);
     }
     throw new WalChanged(`the log ends ${left} commits too early`);
   }
@@ -273,24 +350,26 @@ export class WalReader {
   }
 
   /**
-   * Every whole commit from the place on, each with the place behind it; images only when they are wanted. An open or
-   * rolled-back transaction's frames are read and dropped, as no commit frame follows.
+   * Every whole commit from the place on, each with the place behind it; its pages only when they are wanted. An open or
+   * rolled-back transaction's frames are read and dropped, as no commit frame follows. `longer` and then nothing more when
+   * the walk goes over more than `walkMax` bytes.
    */
-  *#steps(withImages: boolean): Generator<{ readonly commit: WalCommit; readonly end: Place }> {
+  *#steps(withPages: boolean, walkMax = Infinity): Generator<Step | "longer"> {
     const start = this.#start();
     if (start === undefined) return;
     const frames = new FrameWalk(this.#descriptor!, start);
-    let images = new Map<number, Uint8Array>();
+    let offsets = new Map<number, number>();
     let from = start.offset;
     while (frames.next()) {
       const { page, pages } = frames;
-      if (withImages && page !== lockPage) images.set(page, frames.copyPage(images.get(page)));
+      if (frames.imageOffset + pageBytes - start.offset > walkMax) return yield "longer";
+      if (withPages && page !== lockPage) offsets.set(page, frames.imageOffset);
       if (pages === 0) continue;
       const end = frames.place;
       // Pages beyond the size were cut off by this very commit.
-      const kept = [...images].filter(([number]) => number <= pages).toSorted(([a], [b]) => a - b);
-      yield { commit: { pages, images: kept.map(([number, bytes]) => ({ page: number, bytes })), logBytes: end.offset - from }, end };
-      images = new Map();
+      const pageNumbers = Uint32Array.from(offsets.keys()).filter((number) => number <= pages).sort();
+      yield { commit: { pages, pageNumbers, offsets: Float64Array.from(pageNumbers, (number) => offsets.get(number)!), logBytes: end.offset - from }, end };
+      offsets = new Map();
       from = end.offset;
     }
   }

@@ -1,0 +1,106 @@
+/**
+ * Makes segments on a thread of their own, for one engine thread; small ones on the engine thread itself.
+ *
+ * Why: reading, compressing and hashing what a busy second has written takes tens of milliseconds, for which every
+ * client of the thread would wait. What a small write has logged takes less than the hand-over, and its client waits.
+ *
+ * Always true: every order settles once; a thread that is lost fails the orders that it had, to be tried again, and is
+ * replaced at the next one. One order at a time, in turn. The thread is started when it is first needed.
+ */
+import type { Worker } from "node:worker_threads";
+import { StoreError, type StoreErrorKind } from "../base/errors.ts";
+import { limits } from "../base/limits.ts";
+import type { Press } from "../format/press.ts";
+import { WalChanged } from "../sqlite/wal-reader.ts";
+import { makeSegment, type MadeSegment, type SegmentMaker, type SegmentOrder } from "./segment-maker.ts";
+
+/** To the thread. */
+export interface OrderMessage {
+  readonly id: number;
+  readonly order: SegmentOrder;
+}
+
+/** What was thrown, as plain data. */
+export interface MakingFault {
+  /** Of a StoreError. */
+  readonly storeKind: StoreErrorKind | undefined;
+  readonly isChanged: boolean;
+  readonly code: string;
+  readonly message: string;
+}
+
+/** From the thread. */
+export interface MadeMessage {
+  readonly id: number;
+  readonly made: MadeSegment | undefined;
+  readonly fault?: MakingFault;
+}
+
+interface Waiting {
+  readonly resolve: (made: MadeSegment | undefined) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+export class ThreadedMaker implements SegmentMaker {
+  readonly #spawn: () => Worker;
+  readonly #press: Press;
+  readonly #waiting = new Map<number, Waiting>();
+  #worker: Worker | undefined;
+  #nextId = 1;
+
+  /** `press` is for what is made here; `spawn` starts the thread. */
+  constructor(press: Press, spawn: () => Worker) {
+    this.#press = press;
+    this.#spawn = spawn;
+  }
+
+  async make(order: SegmentOrder): Promise<MadeSegment | undefined> {
+    const most = limits.segmentLogBytesHere;
+    if (order.logBytes <= most) {
+      const made = await makeSegment({ ...order, logBytesMost: Math.min(most, order.logBytesMost) }, this.#press);
+      if (made) return made;
+    }
+    return new Promise((resolve, reject) => {
+      const id = this.#nextId++;
+      this.#waiting.set(id, { resolve, reject });
+      (this.#worker ??= this.#start()).postMessage({ id, order } satisfies OrderMessage);
+    });
+  }
+
+  /** Ends the thread. Nobody may wait for a segment any more. */
+  async close(): Promise<void> {
+    await this.#worker?.terminate();
+  }
+
+  #start(): Worker {
+    const worker = this.#spawn();
+    // The engine thread ends when it has nothing else to do.
+    worker.unref();
+    let fault: unknown;
+    worker.on("message", (message: MadeMessage) => this.#hear(message));
+    worker.on("error", (error) => (fault = error));
+    worker.on("exit", () => {
+      if (this.#worker === worker) this.#lost(fault);
+    });
+    return worker;
+  }
+
+  #hear({ id, made, fault }: MadeMessage): void {
+    const waiting = this.#waiting.get(id);
+    this.#waiting.delete(id);
+    if (fault) waiting?.reject(errorOf(fault));
+    else waiting?.resolve(made);
+  }
+
+  #lost(fault: unknown): void {
+    this.#worker = undefined;
+    const all = [...this.#waiting.values()];
+    this.#waiting.clear();
+    for (const { reject } of all) reject(new StoreError("unavailable", "the thread that makes segments was lost", { cause: fault }));
+  }
+}
+
+function errorOf({ storeKind, isChanged, code, message }: MakingFault): Error {
+  if (storeKind) return new StoreError(storeKind, message);
+  return isChanged ? new WalChanged(message) : Object.assign(new Error(message), { code });
+}

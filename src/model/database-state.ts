@@ -1,0 +1,44 @@
+/**
+ * How far a database has come, as its one state row says: read by SQL (model/schema) or from the image of its page.
+ *
+ * Always true: what is handed out is a state of this build's format. Must not know: tables, connections; whoever has only
+ * pages, on a thread without any data model, reads it from here.
+ */
+import { StoreError } from "../base/errors.ts";
+import { formats, requireVersion } from "../format/versions.ts";
+import { onlyRowOf, type StoredValue } from "../sqlite/record.ts";
+
+/** Of new files. Raised when a table changes; a newer file than the program knows is refused, never guessed at. */
+export const schemaFormat = Math.max(...formats.database.writes);
+
+/** Length of a claim's id. */
+export const tenureBytes = 16;
+
+export interface DatabaseState {
+  readonly txid: number;
+  /** Unix ms of the last commit; commit times never go back, whatever the clock does. */
+  readonly committedAtMs: number;
+  /** The claim of the branch under which the commit was made, 16 bytes; undefined until a writer has claimed it. */
+  readonly tenure: Uint8Array | undefined;
+}
+
+export function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}
+
+/** The row as a state, however it was read. */
+export function stateOf(format: StoredValue, txid: StoredValue, committedAtMs: StoredValue, tenure: StoredValue): DatabaseState {
+  requireVersion(formats.database, format);
+  if (!isCount(txid) || !isCount(committedAtMs)) throw new StoreError("corrupt", "the state row has no transaction id or no time");
+  if (tenure === null) return { txid, committedAtMs, tenure: undefined };
+  if (!(tenure instanceof Uint8Array) || tenure.length !== tenureBytes) throw new StoreError("corrupt", "the state row has no sound tenure");
+  return { txid, committedAtMs, tenure: new Uint8Array(tenure) };
+}
+
+/** The state in an image of that page: what `readState` says of the database as it was then. Throws StoreError("corrupt"). */
+export function stateOfPage(page: Uint8Array): DatabaseState {
+  const { rowid, values } = onlyRowOf(page);
+  const [id, format, txid, committedAtMs, tenure, ...more] = values;
+  if (rowid !== 1 || id !== null || tenure === undefined || more.length > 0) throw new StoreError("corrupt", "the page does not hold the state row");
+  return stateOf(format!, txid!, committedAtMs!, tenure);
+}

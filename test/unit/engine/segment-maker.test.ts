@@ -1,0 +1,170 @@
+/** Segments made from a log: the same whoever makes them, in memory that does not grow with the transaction. */
+import { closeSync, openSync, truncateSync, writeSync } from "node:fs";
+import { Worker } from "node:worker_threads";
+import { expect, onTestFinished, test } from "vitest";
+import { StoreError } from "../../../src/base/errors.ts";
+import { limits } from "../../../src/base/limits.ts";
+import { inlineMaker, type SegmentMaker, type SegmentOrder } from "../../../src/engine/segment-maker.ts";
+import { segmentWorker } from "../../../src/engine/lanes.ts";
+import { ThreadedMaker } from "../../../src/engine/threaded-maker.ts";
+import { makeCanonical, pageBytes } from "../../../src/format/pages.ts";
+import { inlinePress, threadedPress } from "../../../src/format/press.ts";
+import { decodeSegments, framePages, readSegmentIndexes } from "../../../src/format/segment.ts";
+import { hashOf } from "../../../src/format/seal.ts";
+import { stateRootPage, writeState } from "../../../src/model/schema.ts";
+import type { Connection } from "../../../src/sqlite/connection.ts";
+import { runAlone } from "../../../src/sqlite/group.ts";
+import { WalChanged, WalReader } from "../../../src/sqlite/wal-reader.ts";
+import { logPath, newDatabase, openConnection, put } from "../../support/wal-log.ts";
+
+const MiB = 2 ** 20;
+const uuid = "00000000-0000-4000-8000-000000000001";
+const tenure = new Uint8Array(16).fill(7);
+
+function setup() {
+  const { path } = newDatabase();
+  const connection = openConnection(path);
+  onTestFinished(() => connection.close());
+  let txid = 0;
+  const commit = (act: (connection: Connection) => void): void => void runAlone(connection, () => act(connection), () => writeState(connection, { txid: ++txid, committedAtMs: txid * 10, tenure }));
+  const orderOf = (given: Partial<SegmentOrder> = {}): SegmentOrder => ({
+    databasePath: path, from: { place: undefined, expected: "same" }, logBytes: Infinity, firstTxid: 1, groupsMax: txid, logBytesMax: Infinity, logBytesMost: Infinity,
+    statePage: stateRootPage(connection), uuid, branchId: "main", epoch: 3, before: undefined, isTail: false, ...given,
+  });
+  return { path, connection, commit, orderOf };
+}
+
+function threaded(spawn = segmentWorker): ThreadedMaker {
+  const maker = new ThreadedMaker(inlinePress, spawn);
+  onTestFinished(() => maker.close());
+  return maker;
+}
+
+/** Bytes that nothing presses, without a copy of them on this side. */
+const noise = (connection: Connection, key: number, bytes: number): void => void connection.run(`INSERT OR REPLACE INTO t (k, v) VALUES (?, randomblob(${bytes}))`, key);
+
+test("here and on a thread the same segments come out, what they hold is what the log holds, and each goes on where the last one ended", async () => {
+  const { path, commit, orderOf } = setup();
+  for (let n = 0; n < 30; n++) commit((connection) => put(connection, n % 7, Buffer.alloc(3_000 * (n % 5) + 10, n)));
+  commit((connection) => noise(connection, 100, 3 * MiB));
+  const reader = new WalReader(path);
+  const logged = reader.read(1_000, Infinity);
+  reader.close();
+  const makers: SegmentMaker[] = [inlineMaker(inlinePress), inlineMaker(threadedPress), threaded()];
+  const runs = await Promise.all(makers.map(async (maker) => {
+    const all = [];
+    for (let next = orderOf({ groupsMax: 10 }); next.firstTxid <= 31; ) {
+      const made = (await maker.make(next))!;
+      all.push(made);
+      next = orderOf({ groupsMax: 10, from: made.end, firstTxid: made.segment.lastTxid + 1 });
+    }
+    return all;
+  }));
+  expect(runs[2]!.map(({ segment, sha256 }) => [hashOf(segment.bytes), sha256])).toEqual(runs[0]!.map(({ sha256 }) => [sha256, sha256]));
+  for (const run of runs) expect(run.map(({ segment }) => [segment.firstTxid, segment.lastTxid, segment.lastAtMs])).toEqual([[1, 10, 100], [11, 20, 200], [21, 30, 300], [31, 31, 310]]);
+  for (const { images } of logged) for (const { page, bytes } of images) makeCanonical(bytes, page);
+  for (const run of runs) {
+    const groups = (await Promise.all(run.map(({ segment }) => decodeSegments(segment.bytes, inlinePress)))).flat().flatMap((segment) => segment.groups);
+    const hashed = (images: readonly { readonly page: number; readonly bytes: Uint8Array }[]) => images.map(({ page, bytes }) => [page, hashOf(bytes)]);
+    expect(groups.map(({ images }) => hashed(images))).toEqual(logged.map(({ images }) => hashed(images)));
+  }
+  expect(runs[2]!.every(({ tenures, pages }, at) => Buffer.compare(tenures[0]!.id, tenure) === 0 && tenures[0]!.lastTxid === runs[2]![at]!.segment.lastTxid && pages > 0)).toBe(true);
+});
+
+test("a tail's segment takes the one before in while all is one frame, and then begins anew", async () => {
+  const { commit, orderOf } = setup();
+  const maker = threaded();
+  for (let n = 1; n <= 4; n++) commit((connection) => put(connection, n, Buffer.alloc(10, n)));
+  const first = (await maker.make(orderOf({ groupsMax: 2, isTail: true, logBytes: 0 })))!;
+  const second = (await maker.make(orderOf({ groupsMax: 2, isTail: true, from: first.end, firstTxid: 3, before: first.start, logBytes: 0 })))!;
+  const whole = (await inlineMaker(inlinePress).make(orderOf({ groupsMax: 4, isTail: true })))!;
+  expect([second.segment, second.sha256]).toEqual([whole.segment, undefined]);
+  expect(second.start!.images.length).toBe(second.segment.rawBytes);
+  commit((connection) => noise(connection, 9, framePages * pageBytes));
+  const large = (await maker.make(orderOf({ groupsMax: 1, isTail: true, from: second.end, firstTxid: 5, before: second.start })))!;
+  expect([large.segment.firstTxid, large.segment.lastTxid, large.start]).toEqual([5, 5, undefined]);
+});
+
+test("what is larger than asked for is not made, and nothing small is cut in two for being made here", async () => {
+  const { commit, orderOf } = setup();
+  for (let n = 0; n < 40; n++) commit((connection) => noise(connection, n, 10_000));
+  const maker = threaded();
+  expect(await maker.make(orderOf({ logBytesMost: 300_000 }))).toBeUndefined();
+  // It was thought to be small.
+  const made = await maker.make(orderOf({ logBytes: 0 }));
+  expect(made!.segment.lastTxid).toBe(40);
+  expect(made!.logBytes).toBeGreaterThan(limits.segmentLogBytesHere);
+});
+
+test("a log that is another one, ends too early or skips an id is refused alike", async () => {
+  const { connection, commit, orderOf } = setup();
+  for (let n = 0; n < 20; n++) commit((own) => noise(own, n, 20_000));
+  const refusals = async (order: SegmentOrder): Promise<unknown[]> =>
+    Promise.all([inlineMaker(inlinePress), threaded()].map((maker) => maker.make(order).then(() => "made", (error: unknown) => [(error as Error).constructor.name, (error as Error).message])));
+  const corrupt = [StoreError.name, "a group in the log has an unexpected transaction id"];
+  expect(await refusals(orderOf({ firstTxid: 2 }))).toEqual([corrupt, corrupt]);
+  const { end } = (await inlineMaker(inlinePress).make(orderOf({ groupsMax: 10 })))!;
+  const none = [StoreError.name, "the log does not hold what was committed"];
+  expect(await refusals(orderOf({ from: { ...end, place: { ...end.place!, sums: [1, 2] } }, firstTxid: 11 }))).toEqual([none, none]);
+  connection.raw.pragma("wal_checkpoint(TRUNCATE)");
+  const changed = [WalChanged.name, "the log was cut or begun anew"];
+  expect(await refusals(orderOf({ from: end, firstTxid: 11 }))).toEqual([changed, changed]);
+});
+
+test("a log that is exchanged while it is read is noticed", async () => {
+  const { path, commit, orderOf } = setup();
+  commit((connection) => noise(connection, 1, 2 * MiB));
+  const press = {
+    ...inlinePress,
+    compress: (raw: Uint8Array) => {
+      const descriptor = openSync(logPath(path), "r+");
+      writeSync(descriptor, Buffer.alloc(16, 1), 0, 16, 16);
+      closeSync(descriptor);
+      return inlinePress.compress(raw);
+    },
+  };
+  await expect(inlineMaker(press).make(orderOf())).rejects.toThrow(WalChanged);
+  truncateSync(logPath(path), 0);
+});
+
+test("a thread that is lost fails its orders as a store that is away would, and another one takes the next", async () => {
+  const { commit, orderOf } = setup();
+  commit((connection) => noise(connection, 1, 8 * MiB));
+  const workers: Worker[] = [];
+  const maker = threaded(() => {
+    const worker = segmentWorker();
+    workers.push(worker);
+    return worker;
+  });
+  const lost = [maker.make(orderOf()), maker.make(orderOf())];
+  void workers[0]!.terminate();
+  for (const order of lost) await expect(order).rejects.toMatchObject({ kind: "unavailable" });
+  expect((await maker.make(orderOf()))!.segment.lastTxid).toBe(1);
+  expect(workers).toHaveLength(2);
+});
+
+test("a transaction of 300 MiB, as an older build could leave one, costs its compressed bytes once", { timeout: 120_000 }, async () => {
+  const { commit, orderOf } = setup();
+  const rows = 300;
+  // A tenth of it is noise: what is pressed is about 30 MiB.
+  commit((connection) => {
+    for (let n = 0; n < rows; n++) connection.run("INSERT INTO t (k, v) VALUES (?, CAST(randomblob(100000) || zeroblob(948000) AS BLOB))", n);
+  });
+  await inlineMaker(inlinePress).make(orderOf({ logBytesMost: 1 }));
+  globalThis.gc?.();
+  const before = process.memoryUsage().rss;
+  let most = before;
+  const press = {
+    ...inlinePress,
+    compress: (raw: Uint8Array) => {
+      most = Math.max(most, process.memoryUsage().rss);
+      return inlinePress.compress(raw);
+    },
+  };
+  const made = (await inlineMaker(press).make(orderOf()))!;
+  expect(made.segment.rawBytes).toBeGreaterThan(rows * MiB);
+  const pressed = made.segment.bytes.length;
+  expect(pressed).toBeLessThan(0.2 * made.segment.rawBytes);
+  expect(most - before).toBeLessThan(pressed + 100 * MiB);
+  expect(readSegmentIndexes(made.segment.bytes)[0]!.groups[0]!.pageNumbers.length * pageBytes).toBe(made.segment.rawBytes);
+});
