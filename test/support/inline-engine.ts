@@ -7,6 +7,7 @@ import { realWorld, type World } from "../../src/base/world.ts";
 import { EngineClient, type EngineLane } from "../../src/engine/client.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import type { EngineOptions, FromEngine } from "../../src/engine/protocol.ts";
+import type { SegmentMaker } from "../../src/engine/segment-maker.ts";
 import { MemoryStore } from "../../src/store/memory-store.ts";
 import type { ObjectStore } from "../../src/store/object-store.ts";
 import { threadedPress } from "../../src/format/press.ts";
@@ -49,7 +50,7 @@ export function inlineOptions(directory: string, given: Partial<EngineOptions> =
 }
 
 /** Given no store, an engine gets an empty one in memory, which is gone with it. */
-export function openInlineEngine(directory: string, given: { disk?: Disk; world?: World; store?: ObjectStore; options?: Partial<EngineOptions> } = {}): InlineEngine {
+export function openInlineEngine(directory: string, given: { disk?: Disk; world?: World; store?: ObjectStore; maker?: SegmentMaker; options?: Partial<EngineOptions> } = {}): InlineEngine {
   const world = given.world ?? realWorld();
   const options = inlineOptions(directory, given.options);
   const store = given.store ?? new MemoryStore(world);
@@ -65,6 +66,7 @@ export function openInlineEngine(directory: string, given: { disk?: Disk; world?
         disk: given.disk ?? realDisk,
         store,
         press: threadedPress,
+        ...(given.maker && { maker: given.maker }),
         indexBuilder: undefined,
         // Cloned as a thread would clone it, so that nothing but plain data can pass.
         send: (message) => listener(structuredClone(message)),

@@ -1,8 +1,22 @@
 /** No transaction writes more than it may, whoever asks for it; what it may is shipped and comes back byte for byte. */
-import { statSync } from "node:fs";
+import { readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, onTestFinished, test } from "vitest";
+import { realDisk } from "../../../src/base/disk.ts";
 import { limits } from "../../../src/base/limits.ts";
+import { realWorld } from "../../../src/base/world.ts";
+import { segmentWorker } from "../../../src/engine/lanes.ts";
+import type { SegmentMaker } from "../../../src/engine/segment-maker.ts";
+import { ThreadedMaker } from "../../../src/engine/threaded-maker.ts";
+import { makeCanonical, pageBytes } from "../../../src/format/pages.ts";
+import { threadedPress } from "../../../src/format/press.ts";
+import { hashOf } from "../../../src/format/seal.ts";
+import { readState, writeState } from "../../../src/model/schema.ts";
+import { Connection } from "../../../src/sqlite/connection.ts";
+import { runAlone } from "../../../src/sqlite/group.ts";
+import { WalFile } from "../../../src/sqlite/wal.ts";
+import { MemoryStore } from "../../../src/store/memory-store.ts";
+import type { ObjectStore } from "../../../src/store/object-store.ts";
 import { openInlineEngine, uuidOf, type InlineEngine } from "../../support/inline-engine.ts";
 import { temporaryDirectory } from "../../support/temporary.ts";
 import { TimedEngine, VirtualTime } from "../../support/timed-engine.ts";
@@ -16,15 +30,15 @@ const lateBytes = 96 * MiB;
 let open: InlineEngine | undefined;
 afterEach(async () => open?.client.close());
 
-function setup() {
-  const directory = temporaryDirectory();
-  const engine = (open = openInlineEngine(directory));
+function setup(given: { directory?: string; store?: ObjectStore; maker?: SegmentMaker } = {}) {
+  const directory = given.directory ?? temporaryDirectory();
+  const engine = (open = openInlineEngine(directory, given));
   const { client, soon } = engine;
   const sql = (texts: readonly string[], atomic = true) =>
     client.run(target, { kind: "sql-write", batch: { statements: texts.map((text) => ({ text, paramsJson: undefined })), atomic, mayWrite: true } }, { ...soon(), bytes: 200 });
   const put = (at: typeof target, key: string) => client.write(at, "kv.put", { ns: "n", key, value: Buffer.from(key) }, soon());
-  const logPath = join(directory, "db", target.uuid, "main.db-wal");
-  return { ...engine, directory, sql, put, logPath, logBytes: () => statSync(logPath).size };
+  const databasePath = join(directory, "db", target.uuid, "main.db");
+  return { ...engine, sql, put, databasePath, logBytes: () => statSync(`${databasePath}-wal`).size };
 }
 
 /** Inserts about so many MiB of what cannot be compressed. */
@@ -107,4 +121,66 @@ test("a store that is away does not let refused transactions make the log's file
   time.store.fateOf = () => "fine";
   await node.sync();
   expect(await (await node.again(true)).keys()).toHaveLength(7);
+});
+
+describe("what a transaction may write", () => {
+  /** The database's pages, without what no cell owns. */
+  function pagesOf(path: string): string {
+    const file = readFileSync(path);
+    for (let at = 0; at < file.length; at += pageBytes) makeCanonical(file.subarray(at, at + pageBytes), at / pageBytes + 1);
+    return Buffer.from(hashOf(file)).toString("hex");
+  }
+
+  test("sixty MiB in one are shipped on the segments' thread and come back byte for byte", { timeout: 120_000 }, async () => {
+    const maker = new ThreadedMaker(threadedPress, segmentWorker);
+    onTestFinished(() => maker.close());
+    const directory = temporaryDirectory();
+    const store = new MemoryStore(realWorld());
+    const { client, soon, sql, databasePath } = setup({ directory, store, maker });
+    await sql(["CREATE TABLE t (n INTEGER PRIMARY KEY, b BLOB)"]);
+    await sql([insertNoise(60)]);
+    await client.run(target, { kind: "sync" }, soon());
+    await client.close();
+    const before = pagesOf(databasePath);
+    rmSync(join(directory, "db"), { recursive: true });
+    const again = setup({ directory, store });
+    expect(await again.sql(["SELECT count(*), sum(length(b)) FROM t"])).toMatchObject({ value: [{ rowsJson: `[[480,${480 * 131_072}]]` }] });
+    await again.client.close();
+    open = undefined;
+    expect(pagesOf(again.databasePath)).toBe(before);
+  });
+
+  test("a log with a transaction that is larger than one may be now, as an older build could leave it, is shipped when it is found, without holding its pages", { timeout: 180_000 }, async () => {
+    const directory = temporaryDirectory();
+    const store = new MemoryStore(realWorld());
+    const first = setup({ directory, store });
+    await first.sql(["CREATE TABLE t (n INTEGER PRIMARY KEY, b BLOB)"]);
+    await first.client.run(target, { kind: "sync" }, first.soon());
+    const { databasePath } = first;
+    await first.client.close();
+    // As the engine would: in the same tenure, the next transaction id.
+    const connection = new Connection(databasePath, { readonly: false, pageCacheKiB: limits.pageCacheKiB });
+    const { txid, tenure, committedAtMs } = readState(connection);
+    const mib = 300;
+    // One part in ten is noise.
+    runAlone(connection, () => connection.run(`WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < ${mib}) INSERT INTO t(b) SELECT CAST(randomblob(100000) || zeroblob(948576) AS BLOB) FROM c`), () => writeState(connection, { txid: txid + 1, committedAtMs, tenure }));
+    new WalFile(databasePath, realDisk).closeKeeping(connection);
+    expect(statSync(`${databasePath}-wal`).size).toBeGreaterThan(mib * MiB);
+    const maker = new ThreadedMaker(threadedPress, segmentWorker);
+    onTestFinished(() => maker.close());
+    const rss = process.memoryUsage().rss;
+    let most = rss;
+    const looking = setInterval(() => (most = Math.max(most, process.memoryUsage().rss)), 5);
+    const again = setup({ directory, store, maker });
+    await again.client.run(target, { kind: "sync" }, again.soon());
+    await again.put(target, "k");
+    clearInterval(looking);
+    await again.client.run(target, { kind: "sync" }, again.soon());
+    // What is pressed is a tenth, and the store of the test keeps a copy; a thread more takes some 40 MiB.
+    expect(most - rss).toBeLessThan(0.7 * mib * MiB);
+    await again.client.close();
+    rmSync(join(directory, "db"), { recursive: true });
+    const restored = setup({ directory, store });
+    expect(await restored.sql(["SELECT count(*) FROM t"])).toMatchObject({ value: [{ rowsJson: `[[${mib}]]` }] });
+  });
 });
