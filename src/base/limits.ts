@@ -9,6 +9,7 @@ import { governanceLimits } from "./governance-limits.ts";
 import { modelLimits } from "./model-limits.ts";
 import { operationsLimits } from "./operations-limits.ts";
 import { upkeepLimits } from "./upkeep-limits.ts";
+import { rescueLimits } from "./rescue-limits.ts";
 
 const KiB = 1024;
 const MiB = 1024 * KiB;
@@ -442,6 +443,9 @@ export const limits = {
   ...clockLimits,
   ...coordinationLimits,
   ...clusterLimits,
+
+  // Tools for the worst day
+  ...rescueLimits,
 
   // Search for residue (engine/residue)
   /** Shorter texts are found wherever one looks. */

@@ -79,7 +79,7 @@ export function reaching(tenures: readonly Tenure[], id: Uint8Array, txid: numbe
 }
 
 /** The id of the group that follows the one of `txid`: what claims have given up is passed over. */
-export function txidAfter({ lost }: Head, txid: number): number {
+export function txidAfter({ lost }: Pick<Head, "lost">, txid: number): number {
   let next = txid + 1;
   for (;;) {
     const gap = lost.find((range) => within(range, next));

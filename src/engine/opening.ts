@@ -64,7 +64,7 @@ export interface Opened {
 }
 
 /** What a local file is to its branch's history. */
-type Standing =
+export type Standing =
   /** The state of the head. */
   | "current"
   /** An earlier point of the head's own line. */
@@ -77,7 +77,7 @@ type Standing =
   | "orphaned";
 
 /** Judges a file by its own state row. Pure. */
-function standingOf(head: Head, state: DatabaseState, nodeId: string): Standing {
+export function standingOf(head: Head, state: DatabaseState, nodeId: string): Standing {
   const { txid, tenure } = state;
   const index = head.tenures.findIndex(({ id }) => tenure !== undefined && Buffer.compare(id, tenure) === 0);
   // Before its first claim a branch has no tenure: what a fork inherits is in the head's table. The empty file of another

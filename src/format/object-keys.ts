@@ -21,6 +21,7 @@
  * | `forgotten/<node>`       | a node that never comes back                        | control/copy-records  |
  * | `format.json`            | the version of all of this                          | store/store-format    |
  * | `due/<hour>/<uuid>/<branch>` | a branch with something that has expired by then | control/due-index    |
+ * | `backup`                 | that this is a backup, or is being restored from one | format/backup-manifest |
  *
  * Always true: the objects of `seg/` and `hist/` never change; their id says who wrote them, and no id is given twice.
  */
@@ -85,9 +86,15 @@ export function databaseNameOfClaimKey(key: string): string | undefined {
   return key.slice(nameClaimPrefix.length, -".json".length);
 }
 
+/** The folder of all databases' objects. */
+export const databasesPrefix = "db/";
+
+/** What a backup says of itself. A store that has it is no store of a node. */
+export const backupManifestKey = "backup";
+
 /** The folder of everything that a database consists of. */
 export function databasePrefix(uuid: string): string {
-  return `db/${uuid}/`;
+  return `${databasesPrefix}${uuid}/`;
 }
 
 /** What a branch consists of now. */

@@ -12,6 +12,7 @@ import { adminCommands } from "./admin-commands.ts";
 import { flagOf, readConfig, settings, settingsMarkdown, type Config, type Environment } from "./config.ts";
 import { startNode } from "./compose.ts";
 import { packageVersion } from "./package-version.ts";
+import { doctorCommand } from "./doctor-command.ts";
 import { restore, restoreCommand, type RestoreFlags } from "./restore-command.ts";
 import { forgetNodeCommand } from "./forget-node-command.ts";
 import { scanCommand } from "./scan-command.ts";
@@ -45,6 +46,7 @@ export async function runCommandLine(around: Surroundings): Promise<number> {
   );
   program.addCommand(verifyCommand(around, (exitCode) => (code = exitCode)).copyInheritedSettings(program));
   program.addCommand(scanCommand(around, (exitCode) => (code = exitCode)).copyInheritedSettings(program));
+  program.addCommand(doctorCommand(around, (exitCode) => (code = exitCode)).copyInheritedSettings(program));
   program.addCommand(forgetNodeCommand(around, (exitCode) => (code = exitCode)).copyInheritedSettings(program));
   for (const command of adminCommands(around, (exitCode) => (code = exitCode))) program.addCommand(inheriting(command, program));
   program

@@ -100,6 +100,11 @@ export class FileStore implements ObjectStore {
     return new FileStore(root, world);
   }
 
+  /** The directory as it is, for whoever only reads: nothing is made in it. */
+  static at(root: string, world: World): FileStore {
+    return new FileStore(root, world);
+  }
+
   get(key: string): Promise<StoredObject | undefined>;
   get(key: string, heldVersion: ObjectVersion | undefined): Promise<StoredObject | "same" | undefined>;
   async get(key: string, heldVersion?: ObjectVersion): Promise<StoredObject | "same" | undefined> {
@@ -174,6 +179,8 @@ export class FileStore implements ObjectStore {
     for (const key of keys) {
       const isFolder = key.endsWith("/");
       if (!key.startsWith(prefix) && !(isFolder && prefix.startsWith(key))) continue;
+      // A folder that lies wholly before the place is not gone through again for every page.
+      if (isFolder && after !== undefined && !after.startsWith(key) && Buffer.compare(Buffer.from(key), Buffer.from(after)) < 0) continue;
       if (isFolder) yield* this.#keys(key, prefix, after);
       else if (after === undefined || Buffer.compare(Buffer.from(key), Buffer.from(after)) > 0) yield key;
     }

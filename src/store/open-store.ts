@@ -7,6 +7,7 @@ import type { World } from "../base/world.ts";
 import { FileStore } from "./file-store.ts";
 import { MemoryStore } from "./memory-store.ts";
 import type { ObjectStore } from "./object-store.ts";
+import { ReadOnlyStore } from "./read-only-store.ts";
 
 /** A bucket, or a folder of one, on a server that speaks S3. Credentials are no part of it: the client finds its own. */
 export interface S3Location {
@@ -41,4 +42,9 @@ export async function openStore(location: StoreLocation, world: World): Promise<
       return S3Store.open(location, world);
     }
   }
+}
+
+/** Opens the store for whoever only reads it: nothing is made, not even a directory, and every attempt to write is a bug. */
+export async function openStoreToRead(location: StoreLocation, world: World): Promise<ObjectStore> {
+  return new ReadOnlyStore(location.kind === "file" ? FileStore.at(resolve(location.directory), world) : await openStore(location, world));
 }

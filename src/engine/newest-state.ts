@@ -1,0 +1,25 @@
+/**
+ * Proof that the newest state of a branch can be had from objects alone: it is restored, checked by SQLite and thrown away.
+ */
+import { StoreError } from "../base/errors.ts";
+import type { Head } from "../format/head.ts";
+import { readState, type DatabaseState } from "../model/schema.ts";
+import { planOf, type Plan } from "./lines.ts";
+import { inRestored, withRestored, type StatePlace } from "./restored-state.ts";
+
+/** Restores and checks the head's state. Throws StoreError("corrupt") when that cannot be done. */
+export async function checkNewest(place: StatePlace, head: Head): Promise<DatabaseState> {
+  const plan = planOf(head, undefined, head.txid);
+  if (!plan) throw new StoreError("corrupt", "a head does not say how its own state is restored");
+  return checkState(place, plan);
+}
+
+/** The same for any state that a plan restores. */
+export async function checkState(place: StatePlace, plan: Plan): Promise<DatabaseState> {
+  return withRestored(place, plan, async (path) => inRestored(path, true, (connection) => {
+    if (connection.raw.pragma("quick_check(1)", { simple: true }) !== "ok") throw new StoreError("corrupt", "SQLite finds the restored state unsound");
+    const state = readState(connection);
+    if (state.txid !== plan.txid) throw new StoreError("corrupt", `the restored state ${plan.txid} says of itself that it is ${state.txid}`);
+    return state;
+  }));
+}

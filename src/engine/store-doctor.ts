@@ -1,0 +1,268 @@
+/**
+ * The look at a whole store: what is there, what fits together, what is missing.
+ *
+ * Always true: it only reads. Everything outside of databases is listed once, each database is looked at alone; in memory
+ * are the names and identities of databases, and findings. Must not know: local files, who reads the findings.
+ */
+import { StoreError } from "../base/errors.ts";
+import { limits } from "../base/limits.ts";
+import type { World } from "../base/world.ts";
+import { decodeBackupManifest } from "../format/backup-manifest.ts";
+import { isUuid } from "../format/binary.ts";
+import { decodeCoupon, type ErasureCoupon } from "../format/erasure-coupon.ts";
+import { decodeNameClaim } from "../format/name-claim.ts";
+import {
+  auditPrefix, backupManifestKey, copyPrefix, databaseNameOfClaimKey, databasePrefix, databasesPrefix, duePrefix, erasingPrefix, erasureCouponKey, nameClaimKey,
+  nameClaimPrefix, namespaceOfPolicyKey, parseAuditKey, parseCopyKey, parseCopyOrderKey, parseDueKey, parseErasureKey, policyPrefix, publicKeyPrefix, purgePrefix, signingKeyKey,
+} from "../format/object-keys.ts";
+import { decodePolicy } from "../format/policy.ts";
+import { behindFolder, foldersUnder, listed } from "../store/listing.ts";
+import type { ObjectStore } from "../store/object-store.ts";
+import type { Findings, FindingPlace } from "./findings.ts";
+import { emptyTally, inventoryOf, lookAt, refsOf, tallied, type BranchInventory, type DatabaseInventory, type Looked } from "./inventory.ts";
+import { checkNewest } from "./newest-state.ts";
+import type { PageSource } from "./pool-objects.ts";
+
+export interface StoreDoctorParts {
+  readonly store: ObjectStore;
+  readonly world: World;
+  readonly source: (uuid: string) => PageSource;
+  /** Where newest states are restored when everything is read and proven; undefined for a look at names and lengths. */
+  readonly scratchDirectory: string | undefined;
+  readonly findings: Findings;
+}
+
+/** Which databases are looked at: one, or all. */
+export type DoctorScope = { readonly kind: "all" } | { readonly kind: "name"; readonly name: string } | { readonly kind: "uuid"; readonly uuid: string };
+
+/** What was looked at. */
+export interface StoreLook {
+  databases: number;
+  branches: number;
+  objects: number;
+  bytes: number;
+  /** Objects that were read and proven. */
+  proven: number;
+  /** Newest states that were restored. */
+  restored: number;
+  /** The one database, when one was asked for by its name. */
+  only?: string | undefined;
+}
+
+/** What the store says of databases outside of their own folders. */
+interface Traces {
+  /** Name by uuid, of claims that hold. */
+  readonly claims: Map<string, string>;
+  /** Deleted databases whose objects are to be removed. */
+  readonly purges: Set<string>;
+  /** Databases of which something else says that they were written. */
+  readonly written: Set<string>;
+}
+
+export class StoreDoctor {
+  readonly #parts: StoreDoctorParts;
+  readonly look: StoreLook = { databases: 0, branches: 0, objects: 0, bytes: 0, proven: 0, restored: 0 };
+  readonly #traces: Traces = { claims: new Map(), purges: new Set(), written: new Set() };
+
+  constructor(parts: StoreDoctorParts) {
+    this.#parts = parts;
+  }
+
+  /** Looks at what the scope asks for. Throws StoreError when the store does not answer. */
+  async examine(scope: DoctorScope): Promise<void> {
+    if (scope.kind === "all") return this.#examineAll();
+    if (scope.kind === "uuid") return this.#examineDatabase(scope.uuid, undefined, true);
+    const uuid = await this.#claim(scope.name);
+    this.look.only = uuid;
+    if (uuid !== undefined) await this.#examineDatabase(uuid, scope.name, true);
+  }
+
+  async #examineAll(): Promise<void> {
+    await this.#walk();
+    const seen = new Set<string>();
+    for await (const { name, isFolder } of foldersUnder(this.#parts.store, databasesPrefix)) {
+      if (!isFolder || !isUuid(name)) this.#parts.findings.add("foreign", { key: databasesPrefix + name }, "an object that belongs to no database");
+      else if (seen.size >= limits.inventoryDatabasesMax) return this.#parts.findings.add("not_all", {}, `there are more than ${limits.inventoryDatabasesMax} databases`);
+      else {
+        seen.add(name);
+        await this.#examineDatabase(name, this.#traces.claims.get(name), false);
+      }
+    }
+    for (const [uuid, database] of this.#traces.claims) if (!seen.has(uuid)) this.#unwritten(uuid, database);
+  }
+
+  /** Everything that lies outside of databases. */
+  async #walk(): Promise<void> {
+    const { store, findings } = this.#parts;
+    const foreign = emptyTally();
+    for await (const { key, bytes } of this.#outside()) if (!(await this.#known(key))) tallied(foreign, key, bytes);
+    if (foreign.count > 0) findings.add("foreign", { key: foreign.keys[0] }, `${foreign.count} objects of ${foreign.bytes} bytes: ${foreign.keys.join(", ")}`);
+    await this.#erasures(store);
+  }
+
+  async *#outside(): ReturnType<typeof listed> {
+    const { store } = this.#parts;
+    for await (const object of listed(store, "")) {
+      // The databases' own objects, which may be millions, are looked at one database at a time.
+      if (object.key.startsWith(databasesPrefix)) return yield* listed(store, "", behindFolder(databasesPrefix));
+      yield object;
+    }
+  }
+
+  /** Whether the key is one of ours; looks at what may be looked at alone. */
+  async #known(key: string): Promise<boolean> {
+    if (key === backupManifestKey) return this.#backup();
+    if (key.startsWith(nameClaimPrefix)) {
+      const name = databaseNameOfClaimKey(key);
+      if (name !== undefined) await this.#claim(name);
+      return name !== undefined;
+    }
+    if (key.startsWith(policyPrefix)) return this.#policy(key);
+    if (key.startsWith(purgePrefix)) return this.#noted(this.#traces.purges, key.slice(purgePrefix.length));
+    if (key.startsWith(duePrefix)) return this.#noted(this.#traces.written, parseDueKey(key)?.uuid);
+    if (key.startsWith(erasingPrefix) || key.startsWith("erasures/")) return this.#noted(this.#traces.written, parseErasureKey(key)?.uuid);
+    if (key.startsWith(auditPrefix)) return parseAuditKey(key) !== undefined;
+    if (key.startsWith(copyPrefix)) return parseCopyKey(key) !== undefined;
+    return parseCopyOrderKey(key) !== undefined || key.startsWith("forgotten/") || key.startsWith(publicKeyPrefix) || key === signingKeyKey;
+  }
+
+  #noted(set: Set<string>, uuid: string | undefined): boolean {
+    if (uuid !== undefined && set.size < limits.inventoryDatabasesMax) set.add(uuid);
+    return uuid !== undefined;
+  }
+
+  async #backup(): Promise<boolean> {
+    const { store, findings } = this.#parts;
+    const looked = await lookAt(store, backupManifestKey, decodeBackupManifest);
+    if (looked.kind === "unreadable") findings.add("backup_incomplete", { key: backupManifestKey }, looked.why);
+    if (looked.kind !== "sound") return true;
+    const { state, from, done, startedAtMs } = looked.value;
+    if (state === "complete") findings.add("backup_complete", { key: backupManifestKey }, `a backup of ${from}, completed ${new Date(done!.completedAtMs).toISOString()}`);
+    else findings.add("backup_incomplete", { key: backupManifestKey }, `${state === "copying" ? "a backup" : "a restore"} from ${from}, begun ${new Date(startedAtMs).toISOString()} and not completed`);
+    return true;
+  }
+
+  /** Reads the claim of a name; gives the database that has the name. */
+  async #claim(name: string): Promise<string | undefined> {
+    const { store, findings } = this.#parts;
+    const key = nameClaimKey(name);
+    const looked = await lookAt(store, key, decodeNameClaim);
+    if (looked.kind === "unreadable") findings.add(looked.isNewer ? "format_newer" : "claim_unreadable", { database: name, key }, looked.why);
+    if (looked.kind === "missing") throw new StoreError("misconfigured", `there is no claim of the name ${name}; give --uuid`);
+    if (looked.kind !== "sound" || looked.value.deletedAtMs !== undefined) return undefined;
+    const { uuid } = looked.value;
+    const other = this.#traces.claims.get(uuid);
+    if (other !== undefined) findings.add("claim_twice", { uuid, database: name, key }, `the database is also called ${other}`);
+    else if (this.#traces.claims.size < limits.inventoryDatabasesMax) this.#traces.claims.set(uuid, name);
+    return uuid;
+  }
+
+  async #policy(key: string): Promise<boolean> {
+    const { store, findings } = this.#parts;
+    const looked = await lookAt(store, key, (bytes) => decodePolicy(bytes, namespaceOfPolicyKey(key) === undefined ? "profile" : "namespace"));
+    if (looked.kind === "unreadable") findings.add("policy_unreadable", { key }, looked.why);
+    return true;
+  }
+
+  async #erasures(store: ObjectStore): Promise<void> {
+    for await (const { key } of listed(store, erasingPrefix)) {
+      const named = parseErasureKey(key);
+      if (!named) continue;
+      const looked = await lookAt(store, erasureCouponKey(named.uuid, named.id), decodeCoupon);
+      const place = { uuid: named.uuid, key: erasureCouponKey(named.uuid, named.id) };
+      if (looked.kind === "unreadable") this.#parts.findings.add("coupon_unreadable", place, looked.why);
+      // A marker without a coupon is one that is on its way, or that a crash has left: nodes tell the two apart.
+      if (looked.kind === "sound") this.#erasure(looked.value, { ...place, database: looked.value.database });
+    }
+  }
+
+  #erasure({ id, status, graceUntilMs, waitingFor }: ErasureCoupon, place: FindingPlace): void {
+    const { world, findings } = this.#parts;
+    if (status === "completed") return;
+    if (status === "blocked") return findings.add("erasure_blocked", place, `the erasure ${id} is blocked`);
+    const isLate = world.nowMs() > graceUntilMs + limits.erasureLateMs;
+    findings.add(isLate ? "erasure_late" : "erasure_unfinished", place, `the erasure ${id} is ${status}${waitingFor === undefined ? "" : `: ${waitingFor}`}`);
+  }
+
+  #unwritten(uuid: string, database: string): void {
+    const place = { uuid, database, key: databasePrefix(uuid) };
+    const isLost = this.#traces.written.has(uuid) && !this.#traces.purges.has(uuid);
+    this.#parts.findings.add(isLost ? "database_lost" : "claim_unwritten", place, "there is no object of the database");
+  }
+
+  async #examineDatabase(uuid: string, name: string | undefined, alone: boolean): Promise<void> {
+    const { scratchDirectory, source, findings } = this.#parts;
+    const inventory = await inventoryOf(source(uuid), scratchDirectory !== undefined);
+    this.look.databases++;
+    this.look.branches += inventory.branches.filter(({ listed: branch }) => branch !== undefined).length;
+    this.look.objects += inventory.objects;
+    this.look.bytes += inventory.bytes;
+    this.look.proven += inventory.proven;
+    const place = { uuid, database: name };
+    if (inventory.objects === 0) return this.#unwritten(uuid, name ?? uuid);
+    if (this.#isDeleted(inventory, name)) return findings.add("database_deleted", place, `${inventory.objects} objects of ${inventory.bytes} bytes are left`);
+    if (name === undefined && !alone) findings.add("database_unclaimed", place, `no name leads to this database of ${inventory.objects} objects and ${inventory.bytes} bytes`);
+    if (name !== undefined && this.#traces.purges.has(uuid)) findings.add("purge_unneeded", place, "the database has its name still");
+    reportCatalog(findings, inventory, place);
+    for (const branch of inventory.branches) {
+      reportBranch(findings, inventory, branch, place);
+      await this.#restore(branch, inventory, place);
+    }
+    reportTallies(findings, inventory, place);
+  }
+
+  #isDeleted({ catalog, uuid }: DatabaseInventory, name: string | undefined): boolean {
+    return (catalog.kind === "sound" && catalog.value.deletedAtMs !== undefined) || (name === undefined && this.#traces.purges.has(uuid));
+  }
+
+  /** Restores the newest state of a branch of which nothing is known to be missing. */
+  async #restore(branch: BranchInventory, { uuid, faults }: DatabaseInventory, place: FindingPlace): Promise<void> {
+    const { scratchDirectory, source, world, findings } = this.#parts;
+    if (scratchDirectory === undefined || branch.head.kind !== "sound" || branch.listed === undefined) return;
+    const head = branch.head.value;
+    if (head.refs.length === 0 || head.refs.some(({ id }) => faults.has(`seg/${id}`))) return;
+    try {
+      await checkNewest({ source: source(uuid), world, scratchDirectory }, head);
+      this.look.restored++;
+    } catch (error) {
+      if (!(error instanceof StoreError) || error.kind !== "corrupt") throw error;
+      findings.add("state_unsound", { ...place, branch: branch.listed.name }, error.message);
+    }
+  }
+}
+
+function reportCatalog(findings: Findings, { catalog, uuid }: DatabaseInventory, place: FindingPlace): void {
+  const key = `${databasePrefix(uuid)}catalog`;
+  if (catalog.kind === "missing") findings.add("catalog_missing", { ...place, key }, "the catalog is missing");
+  else if (catalog.kind === "unreadable") findings.add(catalog.isNewer ? "format_newer" : "catalog_unreadable", { ...place, key }, catalog.why);
+}
+
+/** What is wrong with one branch. */
+function reportBranch(findings: Findings, { faults, catalog, uuid }: DatabaseInventory, { id, listed: named, head, history, gaps }: BranchInventory, outer: FindingPlace): void {
+  const place: FindingPlace = { ...outer, branch: named?.name ?? id };
+  const key = `${databasePrefix(uuid)}head/${id}`;
+  if (named === undefined && catalog.kind === "sound") return findings.add("head_unlisted", { ...place, key }, "the catalog does not list the branch of this head");
+  if (head.kind === "missing") return findings.add("head_missing", { ...place, key }, "the head is missing");
+  if (head.kind === "unreadable") return findings.add(head.isNewer ? "format_newer" : "head_unreadable", { ...place, key }, head.why);
+  reportHistory(findings, history, head.value.history?.id, { ...place, key: `${databasePrefix(uuid)}hist/${head.value.history?.id}` });
+  for (const { firstTxid, lastTxid } of gaps) findings.add("line_gap", { ...place, key }, `the head names no object for transaction ids ${firstTxid} to ${lastTxid}`);
+  const own = new Map(refsOf(head.value, history).map((ref) => [ref.id, ref]));
+  const present = new Set(head.value.refs.map((ref) => ref.id));
+  for (const [ref, { firstTxid, lastTxid }] of own) {
+    const fault = faults.get(`seg/${ref}`);
+    if (!fault) continue;
+    const what = `object ${ref} (transaction ids ${firstTxid} to ${lastTxid}, ${present.has(ref) ? "of the newest state's line" : "of the past"}) ${fault.kind === "rotten" ? "is not what was written" : fault.why}`;
+    findings.add(fault.kind === "missing" ? "object_missing" : "object_rotten", { ...place, key: `${databasePrefix(uuid)}seg/${ref}` }, what);
+  }
+}
+
+function reportHistory(findings: Findings, history: Looked<unknown> | undefined, id: string | undefined, place: FindingPlace): void {
+  if (history?.kind === "missing") findings.add("history_missing", place, `the history object ${id} is missing`);
+  if (history?.kind === "unreadable") findings.add(history.isNewer ? "format_newer" : "history_unreadable", place, `the history object ${id}: ${history.why}`);
+}
+
+function reportTallies(findings: Findings, { unreferenced, condemned, foreign, uuid }: DatabaseInventory, place: FindingPlace): void {
+  if (unreferenced.count > 0) findings.add("unreferenced", place, `nothing refers to ${unreferenced.count} objects of ${unreferenced.bytes} bytes: ${unreferenced.keys.join(", ")}`);
+  if (condemned > 0) findings.add("condemned", place, `${condemned} objects wait for their deletion`);
+  if (foreign.count > 0) findings.add("foreign", { ...place, key: databasePrefix(uuid) + foreign.keys[0] }, `${foreign.count} objects of ${foreign.bytes} bytes: ${foreign.keys.join(", ")}`);
+}

@@ -1,0 +1,41 @@
+/**
+ * A store that is only read: what stands between a tool that must change nothing and a slip of the tool.
+ *
+ * Always true: nothing that changes an object passes. Must not know: which store is behind it.
+ */
+import { assert } from "../base/assert.ts";
+import type { ListPage, ObjectStore, ObjectVersion, PutOutcome, StoredObject, VersionPurge } from "./object-store.ts";
+
+export class ReadOnlyStore implements ObjectStore {
+  readonly #store: ObjectStore;
+
+  constructor(store: ObjectStore) {
+    this.#store = store;
+  }
+
+  get(key: string): Promise<StoredObject | undefined>;
+  get(key: string, heldVersion: ObjectVersion | undefined): Promise<StoredObject | "same" | undefined>;
+  get(key: string, heldVersion?: ObjectVersion): Promise<StoredObject | "same" | undefined> {
+    return this.#store.get(key, heldVersion);
+  }
+
+  list(prefix: string, options: { readonly after?: string | undefined; readonly limit: number }): Promise<ListPage> {
+    return this.#store.list(prefix, options);
+  }
+
+  async put(): Promise<PutOutcome> {
+    return refused();
+  }
+
+  async delete(): Promise<void> {
+    refused();
+  }
+
+  async purgeVersions(): Promise<VersionPurge> {
+    return refused();
+  }
+}
+
+function refused(): never {
+  assert(false, "whoever opens a store to read it changes nothing");
+}
