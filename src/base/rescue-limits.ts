@@ -18,6 +18,8 @@ export const rescueLimits = {
   backupRoundsMax: 16,
   /** Objects that are copied at once; each may be a full pack. */
   backupCopiesAtOnceMax: 4,
+  /** Databases that are copied at once; their objects share the places above. */
+  backupDatabasesAtOnceMax: 8,
   backupManifestBytesMax: 64 * 1024,
   /** Databases that one backup of some of them may name. */
   backupScopeMax: 100,

@@ -203,12 +203,8 @@ export class StoreDoctor {
     if (this.#isDeleted(inventory, name)) return findings.add("database_deleted", place, `${inventory.objects} objects of ${inventory.bytes} bytes are left`);
     if (name === undefined && !alone) findings.add("database_unclaimed", place, `no name leads to this database of ${inventory.objects} objects and ${inventory.bytes} bytes`);
     if (name !== undefined && this.#traces.purges.has(uuid)) findings.add("purge_unneeded", place, "the database has its name still");
-    reportCatalog(findings, inventory, place);
-    for (const branch of inventory.branches) {
-      reportBranch(findings, inventory, branch, place);
-      await this.#restore(branch, inventory, place);
-    }
-    reportTallies(findings, inventory, place);
+    reportDatabase(findings, inventory, place);
+    for (const branch of inventory.branches) await this.#restore(branch, inventory, place);
   }
 
   #isDeleted({ catalog, uuid }: DatabaseInventory, name: string | undefined): boolean {
@@ -229,6 +225,13 @@ export class StoreDoctor {
       findings.add("state_unsound", { ...place, branch: branch.listed.name }, error.message);
     }
   }
+}
+
+/** What is wrong with a database, as far as names, lengths and what was read tell. */
+export function reportDatabase(findings: Findings, inventory: DatabaseInventory, place: FindingPlace): void {
+  reportCatalog(findings, inventory, place);
+  for (const branch of inventory.branches) reportBranch(findings, inventory, branch, place);
+  reportTallies(findings, inventory, place);
 }
 
 function reportCatalog(findings: Findings, { catalog, uuid }: DatabaseInventory, place: FindingPlace): void {

@@ -13,7 +13,8 @@ import { flagOf, readConfig, settings, settingsMarkdown, type Config, type Envir
 import { startNode } from "./compose.ts";
 import { packageVersion } from "./package-version.ts";
 import { doctorCommand } from "./doctor-command.ts";
-import { restore, restoreCommand, type RestoreFlags } from "./restore-command.ts";
+import { backupCommand, restoreFleet } from "./copy-command.ts";
+import { restore, restoreCommand, type RestoreAllFlags, type RestoreFlags } from "./restore-command.ts";
 import { forgetNodeCommand } from "./forget-node-command.ts";
 import { scanCommand } from "./scan-command.ts";
 import { startRefusals, startWarnings } from "./start-checks.ts";
@@ -40,12 +41,13 @@ export async function runCommandLine(around: Surroundings): Promise<number> {
     }).copyInheritedSettings(program),
   );
   program.addCommand(
-    restoreCommand().action(async (flags: RestoreFlags) => {
-      code = await restoreUntilSignal(around, flags);
+    restoreCommand().action(async (flags: RestoreFlags & RestoreAllFlags) => {
+      code = flags.all ? await restoreFleet(around, flags) : await restoreUntilSignal(around, flags);
     }).copyInheritedSettings(program),
   );
   program.addCommand(verifyCommand(around, (exitCode) => (code = exitCode)).copyInheritedSettings(program));
   program.addCommand(scanCommand(around, (exitCode) => (code = exitCode)).copyInheritedSettings(program));
+  program.addCommand(backupCommand(around, (exitCode) => (code = exitCode)).copyInheritedSettings(program));
   program.addCommand(doctorCommand(around, (exitCode) => (code = exitCode)).copyInheritedSettings(program));
   program.addCommand(forgetNodeCommand(around, (exitCode) => (code = exitCode)).copyInheritedSettings(program));
   for (const command of adminCommands(around, (exitCode) => (code = exitCode))) program.addCommand(inheriting(command, program));

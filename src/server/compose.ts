@@ -17,6 +17,7 @@ import { Databases } from "../control/databases.ts";
 import { CopyRecords } from "../control/copy-records.ts";
 import { owns } from "../control/owned-pages.ts";
 import { Policies } from "../control/policies.ts";
+import { refuseBackup } from "../engine/backup.ts";
 import { EngineClient } from "../engine/client.ts";
 import { engineLane, readerWorker } from "../engine/lanes.ts";
 import type { EngineOptions } from "../engine/protocol.ts";
@@ -203,6 +204,7 @@ export async function startNode(config: Config, log: Log, given: Partial<EngineO
   const lock = lockDirectory(directory);
   stack.defer(() => lock.release());
   const store = new MeasuredStore(await openStore(config.objectStore, world), world);
+  await refuseBackup(store);
   // What the other stores promise is code of ours and tested; a server that speaks S3 may be anybody's.
   if (config.objectStore.kind === "s3") await proveStore(store, world);
   const clock = stack.use(new ClockKeeper({ world, log, store, hasClock: config.objectStore.kind === "s3", directory }));

@@ -18,11 +18,12 @@ import { decodeCatalog } from "../format/catalog.ts";
 import { decodeHead, type Head } from "../format/head.ts";
 import { decodeNameClaim } from "../format/name-claim.ts";
 import { isDatabaseName, mainBranch } from "../format/names.ts";
+import type { BackupProof } from "../format/backup-manifest.ts";
 import { catalogKey, headKey, nameClaimKey } from "../format/object-keys.ts";
 import { threadedPress } from "../format/press.ts";
 import { realDisk } from "../base/disk.ts";
 import type { ObjectStore } from "../store/object-store.ts";
-import { openStore, type StoreLocation } from "../store/open-store.ts";
+import { openStoreToRead, type StoreLocation } from "../store/open-store.ts";
 import { requireStoreFormat } from "../store/store-format.ts";
 import type { Environment } from "./config.ts";
 import { storeLocationOf } from "./store-location.ts";
@@ -35,7 +36,17 @@ export interface RestoreFlags {
   readonly branch: string;
   /** A checkpoint's name or a transaction id; the branch's newest state when absent. */
   readonly at?: string;
-  readonly out: string;
+  readonly out?: string;
+}
+
+/** What it is told when a whole fleet is restored. */
+export interface RestoreAllFlags {
+  readonly all?: true;
+  readonly objectStore?: string;
+  readonly to?: string;
+  readonly force?: true;
+  readonly verify?: BackupProof;
+  readonly erasuresFrom?: string;
 }
 
 /** Where the command's words go, and what ends it early. */
@@ -54,13 +65,23 @@ const progressSteps = 10;
 /** The command with its flags, without its action. */
 export function restoreCommand(): Command {
   return new Command("restore")
-    .description("rebuild a database as a plain SQLite file from object storage alone")
+    .description("rebuild a database as a plain SQLite file from object storage alone, or a whole fleet from a backup")
     .addOption(new Option("--object-store <url>", "where the objects are (default: SERVICE_OBJECT_STORE)"))
     .addOption(new Option("--database <name>", "name of the database; a profile's is namespace--profile").conflicts("uuid"))
     .addOption(new Option("--uuid <uuid>", "identity of the database, also after its deletion"))
     .addOption(new Option("--branch <name>", "branch").default(mainBranch))
     .addOption(new Option("--at <point>", "checkpoint or transaction id (default: the newest state)"))
-    .addOption(new Option("--out <file>", "file to write; it must not exist").makeOptionMandatory());
+    .addOption(new Option("--out <file>", "file to write; it must not exist"))
+    .addOption(new Option("--all", "a whole fleet, from a backup that --object-store names").conflicts(["database", "uuid", "at", "out"]))
+    .addOption(new Option("--to <url>", "with --all: the empty store to fill").conflicts(["database", "uuid", "at", "out"]))
+    .addOption(verifyOption("with --all: "))
+    .addOption(new Option("--erasures-from <url>", "with --all: a store of the fleet as it was later, whose erasures the backup lacks are told"))
+    .addOption(new Option("--force", "with --all: also from a copy that is no complete backup"));
+}
+
+/** How much of what was copied is restored to prove it. */
+export function verifyOption(before = ""): Option {
+  return new Option("--verify <how>", `${before}which newest states are restored to prove the copy: sample, or restore for all of them and the SHA-256 of every object`).choices(["sample", "restore"]);
 }
 
 /** Restores the file and says so; answers the exit code. */
@@ -71,7 +92,7 @@ export async function restore(around: RestoreSurroundings, flags: RestoreFlags):
     return 2;
   }
   try {
-    around.stdout.write(`${await restoreFrom(await openStore(location, realWorld()), around, flags)}\n`);
+    around.stdout.write(`${await restoreFrom(await openStoreToRead(location, realWorld()), around, flags)}\n`);
     return 0;
   } catch (error) {
     const known = error instanceof ServiceError || error instanceof StoreError || around.signal.aborted;
@@ -86,6 +107,7 @@ function locationOf(env: Environment, flags: RestoreFlags): StoreLocation | stri
   if ((flags.database === undefined) === (flags.uuid === undefined)) return "give --database or --uuid";
   if (flags.database !== undefined && !isDatabaseName(flags.database)) return "--database is no name of a database";
   if (flags.uuid !== undefined && !isUuid(flags.uuid)) return "--uuid must be a lower-case UUID";
+  if (flags.out === undefined) return "give --out, the file to write";
   if (existsSync(flags.out)) return `${flags.out} exists; the restored file must be a new one`;
   if (!existsSync(dirname(resolve(flags.out)))) return `there is no directory ${dirname(resolve(flags.out))}`;
   const url = flags.objectStore ?? env["SERVICE_OBJECT_STORE"];
@@ -102,7 +124,7 @@ async function restoreFrom(store: ObjectStore, around: RestoreSurroundings, flag
   const uuid = flags.uuid ?? (await uuidOf(store, flags.database!));
   const head = await headOf(store, uuid, flags.branch);
   const plan = await planTo(store, head, flags.at);
-  const out = resolve(flags.out);
+  const out = resolve(flags.out!);
   const { pages } = await materialise({ store, uuid, press: threadedPress, disk: realDisk }, plan, out, { signal: around.signal, progress: progressTo(around.stderr) });
   leaveLogMode(out);
   return `restored ${flags.database ?? uuid}@${flags.branch} at transaction id ${plan.txid}: ${pages} pages, ${statSync(out).size} bytes in ${flags.out}`;
