@@ -14,6 +14,7 @@ import { startNode } from "./compose.ts";
 import { packageVersion } from "./package-version.ts";
 import { doctorCommand } from "./doctor-command.ts";
 import { backupCommand, restoreFleet } from "./copy-command.ts";
+import { repairCommand } from "./repair-command.ts";
 import { restore, restoreCommand, type RestoreAllFlags, type RestoreFlags } from "./restore-command.ts";
 import { forgetNodeCommand } from "./forget-node-command.ts";
 import { scanCommand } from "./scan-command.ts";
@@ -49,6 +50,7 @@ export async function runCommandLine(around: Surroundings): Promise<number> {
   program.addCommand(scanCommand(around, (exitCode) => (code = exitCode)).copyInheritedSettings(program));
   program.addCommand(backupCommand(around, (exitCode) => (code = exitCode)).copyInheritedSettings(program));
   program.addCommand(doctorCommand(around, (exitCode) => (code = exitCode)).copyInheritedSettings(program));
+  program.addCommand(repairCommand(around, (exitCode) => (code = exitCode)).copyInheritedSettings(program));
   program.addCommand(forgetNodeCommand(around, (exitCode) => (code = exitCode)).copyInheritedSettings(program));
   for (const command of adminCommands(around, (exitCode) => (code = exitCode))) program.addCommand(inheriting(command, program));
   program

@@ -163,6 +163,20 @@ export class FileStore implements ObjectStore {
     return { versioned: true, removed, uploadsAborted: await this.#removeTemporaries(), locked: 0 };
   }
 
+  /** What superseded versions still hold, newest first. */
+  async olderVersions(key: string): Promise<readonly StoredObject[]> {
+    const directory = this.#directory(key);
+    const older: StoredObject[] = [];
+    for (const version of (await this.#versions(directory)).slice(0, -1).reverse()) {
+      const bytes = await readFile(join(directory, String(version))).catch((error: unknown) => {
+        if (isMissing(error)) return undefined;
+        throw fault("reading", error);
+      });
+      if (bytes?.[0] === dataMark[0]) older.push({ bytes: bytes!.subarray(dataMark.length), version: String(version) });
+    }
+    return older;
+  }
+
   /** Keys below `folder` in ascending order, those of deleted objects too. */
   async *#keys(folder: string, prefix: string, after: string | undefined): AsyncGenerator<string> {
     let names: string[];

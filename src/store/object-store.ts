@@ -76,4 +76,9 @@ export interface ObjectStore {
    * to be after an error: "unavailable" may have removed some; "misconfigured" names the permission or setting it needs.
    */
   purgeVersions(prefix: string): Promise<VersionPurge>;
+  /**
+   * What the store still keeps of the object as it was before, newest first, at most `olderVersionsMax` of it; nothing
+   * where it keeps nothing. An adapter without it keeps nothing.
+   */
+  olderVersions?(key: string): Promise<readonly StoredObject[]>;
 }

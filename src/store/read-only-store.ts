@@ -23,6 +23,10 @@ export class ReadOnlyStore implements ObjectStore {
     return this.#store.list(prefix, options);
   }
 
+  async olderVersions(key: string): Promise<readonly StoredObject[]> {
+    return (await this.#store.olderVersions?.(key)) ?? [];
+  }
+
   async put(): Promise<PutOutcome> {
     return refused();
   }

@@ -157,9 +157,16 @@ export class S3Store implements ObjectStore {
   }
 
   async purgeVersions(prefix: string): Promise<VersionPurge> {
-    const versions = new S3Versions(this.#bucket, this.#world, (verb, command, expected) =>
+    return this.#versions().purge(this.#prefix + prefix);
+  }
+
+  async olderVersions(key: string): Promise<readonly StoredObject[]> {
+    return this.#versions().older(this.#prefix + key);
+  }
+
+  #versions(): S3Versions {
+    return new S3Versions(this.#bucket, this.#world, (verb, command, expected) =>
       this.#repeated(verb, 0, ({ abortSignal }) => command(this.#client, abortSignal), expected));
-    return versions.purge(this.#prefix + prefix);
   }
 
   #pageOf({ Contents = [], IsTruncated }: ListObjectsV2CommandOutput): ListPage {

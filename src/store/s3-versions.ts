@@ -9,15 +9,15 @@
  * wrongly configured, and said to be so: an erasure must not be proven on a guess.
  */
 import {
-  AbortMultipartUploadCommand, DeleteObjectCommand, GetBucketVersioningCommand, GetObjectLegalHoldCommand, GetObjectRetentionCommand,
+  AbortMultipartUploadCommand, DeleteObjectCommand, GetBucketVersioningCommand, GetObjectCommand, GetObjectLegalHoldCommand, GetObjectRetentionCommand,
   ListMultipartUploadsCommand, ListObjectVersionsCommand,
 } from "@aws-sdk/client-s3";
-import type { DeleteMarkerEntry, GetObjectLegalHoldCommandOutput, GetObjectRetentionCommandOutput, ListMultipartUploadsCommandOutput, S3Client } from "@aws-sdk/client-s3";
+import type { DeleteMarkerEntry, GetObjectLegalHoldCommandOutput, GetObjectRetentionCommandOutput, ListMultipartUploadsCommandOutput, ListObjectVersionsCommandOutput, S3Client } from "@aws-sdk/client-s3";
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { Permits } from "../base/permits.ts";
 import type { World } from "../base/world.ts";
-import type { VersionPurge } from "./object-store.ts";
+import type { StoredObject, VersionPurge } from "./object-store.ts";
 import type { S3FailureKind } from "./s3-failure.ts";
 
 /** Sends a request as often as its verb may be repeated; `expected` holds answers that come as errors. Throws StoreError. */
@@ -67,6 +67,32 @@ export class S3Versions {
     return { versioned: true, uploadsAborted, ...(await this.#removeVersions(prefix, Status === "Enabled")) };
   }
 
+  /** What is kept of one object as it was before, newest first. */
+  async older(key: string): Promise<readonly StoredObject[]> {
+    const older: StoredObject[] = [];
+    const none: VersionPage = { versions: [], next: undefined };
+    for (let from: Place | undefined, isFirst = true; isFirst || from; isFirst = false) {
+      const { versions, next } = await this.#page(key, from, none);
+      for (const version of versions.filter((one) => one.key === key && !one.isCurrent && !one.isMarker)) {
+        if (older.length === limits.olderVersionsMax) return older;
+        const kept = await this.#read(version);
+        if (kept) older.push(kept);
+      }
+      // Longer keys with the same beginning come behind it.
+      from = next?.key === key ? next : undefined;
+    }
+    return older;
+  }
+
+  async #read({ key, id }: Version): Promise<StoredObject | undefined> {
+    const version = { Bucket: this.#bucket, Key: key, VersionId: id };
+    const command = async (client: S3Client, abortSignal: AbortSignal): Promise<StoredObject> => {
+      const { Body } = await client.send(new GetObjectCommand(version), { abortSignal });
+      return { bytes: await Body!.transformToByteArray(), version: id };
+    };
+    return this.#send<StoredObject | undefined>("get", command, { absent: undefined });
+  }
+
   async #removeVersions(prefix: string, isEnabled: boolean): Promise<{ removed: number; locked: number }> {
     const count = { removed: 0, locked: 0, unsafe: 0 };
     /** Keys that keep something older. */
@@ -96,10 +122,13 @@ export class S3Versions {
     return { removed: count.removed, locked: count.locked };
   }
 
-  async #page(prefix: string, from: Place | undefined): Promise<VersionPage> {
+  /** `none` is what a server answers that has never heard of versions, where that is an answer. */
+  async #page(prefix: string, from: Place | undefined, none?: VersionPage): Promise<VersionPage> {
     const input = { Bucket: this.#bucket, Prefix: prefix, KeyMarker: from?.key, VersionIdMarker: from?.id };
-    const { Versions = [], DeleteMarkers = [], IsTruncated, NextKeyMarker, NextVersionIdMarker } = await this.#send(
-      "list", (client, abortSignal) => client.send(new ListObjectVersionsCommand(input), { abortSignal }), {});
+    const answer = await this.#send<ListObjectVersionsCommandOutput | undefined>(
+      "list", (client, abortSignal) => client.send(new ListObjectVersionsCommand(input), { abortSignal }), none ? { unsupported: undefined } : {});
+    if (answer === undefined) return none!;
+    const { Versions = [], DeleteMarkers = [], IsTruncated, NextKeyMarker, NextVersionIdMarker } = answer;
     if (IsTruncated && NextKeyMarker === undefined) throw unclear("a listing of versions goes on but does not say where");
     return {
       versions: [...Versions.map((version) => versionOf(version, false)), ...DeleteMarkers.map((marker) => versionOf(marker, true))],
