@@ -11,6 +11,7 @@ import { decodeBackupManifest, encodeBackupManifest, type BackupManifest, type B
 import { backupManifestKey } from "../format/object-keys.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { surePut } from "../store/settled-put.ts";
+import { requireStoreFormat } from "../store/store-format.ts";
 import { proveCopy, type CopyProofParts, type Proven } from "./copy-proof.ts";
 import { isEmptyStore, StoreCopy, type LeftOut, type StoreCopyCounts, type StoreCopyParts } from "./store-copy.ts";
 
@@ -42,6 +43,7 @@ export interface BackupOutcome {
 /** Makes the backup, or brings it up to date. Throws StoreError: "misconfigured" for a place that no backup may be made in. */
 export async function makeBackup(parts: BackupParts, order: BackupOrder): Promise<BackupOutcome> {
   const { from, to, press, notice, world, proof } = parts;
+  await requireStoreFormat(from);
   await refuseSource(from);
   const manifest = await begin(parts, order);
   const copy = new StoreCopy({ from, to, press, notice, withSigningKey: order.withSigningKey, headFor: (_, bytes) => bytes });

@@ -48,7 +48,7 @@ export interface DiskLook {
   isRunning: boolean;
 }
 
-const ownNames = ["db", "quarantine", "scratch", "objects", "node-id", "node.lock.db", "node.lock.db-journal", "signing-key.pem"];
+const ownNames = ["db", "quarantine", "scratch", "objects", "node-id", "node.lock.db", "node.lock.db-journal", "signing-key.pem", "format.json"];
 const besideFile = /\.db(?:-wal|-shm|\.restored|\.patching)$/;
 
 /** Looks at the directory. Throws StoreError when the store does not answer. */

@@ -14,6 +14,7 @@ import { decodeHead, hashOf, type Head, type TxidRange } from "../format/head.ts
 import { decodeHistory, type History } from "../format/history.ts";
 import { catalogKey, databasePrefix, headKey, isBranchId, parsePoolId } from "../format/object-keys.ts";
 import type { SegmentRef } from "../format/refs.ts";
+import { NewerFormat } from "../format/versions.ts";
 import { listed } from "../store/listing.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { sameBytes } from "../store/settled-put.ts";
@@ -124,7 +125,7 @@ export async function lookAt<Value>(store: ObjectStore, key: string, decode: (by
     return { kind: "sound", value: decode(stored.bytes), ...stored };
   } catch (error) {
     if (!(error instanceof StoreError)) throw error;
-    return { kind: "unreadable", why: error.message, isNewer: /format version \d/.test(error.message), version: stored.version };
+    return { kind: "unreadable", why: error.message, isNewer: error instanceof NewerFormat, version: stored.version };
   }
 }
 

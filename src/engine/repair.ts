@@ -17,6 +17,7 @@ import { hashOf } from "../format/seal.ts";
 import { listed } from "../store/listing.ts";
 import type { ObjectStore, PutCondition } from "../store/object-store.ts";
 import { surePut } from "../store/settled-put.ts";
+import { requireStoreFormat } from "../store/store-format.ts";
 import { proposeHead, type ProposedHead } from "./head-repair.ts";
 import { inventoryOf, lookAt, type BranchInventory, type DatabaseInventory, type Looked } from "./inventory.ts";
 import { checkNewest } from "./newest-state.ts";
@@ -62,6 +63,7 @@ const digestDigits = 16;
 /** What would mend the database. Throws StoreError: "misconfigured" for one that must be left alone. */
 export async function planRepair({ place }: RepairParts, { branch, name }: RepairOrder): Promise<RepairPlan> {
   const { store, uuid } = place.source;
+  await requireStoreFormat(store);
   if (await store.get(purgeKey(uuid))) throw new StoreError("misconfigured", "the database was deleted: what is left of it is being removed");
   const inventory = await inventoryOf(place.source, true);
   refuseNewer(inventory);

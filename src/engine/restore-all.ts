@@ -12,6 +12,7 @@ import type { World } from "../base/world.ts";
 import type { BackupProof } from "../format/backup-manifest.ts";
 import { encodeHead, hashOf, type Head } from "../format/head.ts";
 import { backupManifestKey } from "../format/object-keys.ts";
+import { requireStoreFormat } from "../store/store-format.ts";
 import { readManifest, removeRotten, replaceManifest, type StandingManifest } from "./backup.ts";
 import { proveCopy, type CopyProofParts, type Proven } from "./copy-proof.ts";
 import { isEmptyStore, StoreCopy, type LeftOut, type StoreCopyCounts, type StoreCopyParts } from "./store-copy.ts";
@@ -45,6 +46,7 @@ const nonceBytes = 16;
 /** Fills the store. Throws StoreError: "misconfigured" for a backup or a place that must not be used so. */
 export async function restoreAll(parts: RestoreAllParts, { fromName, verify, force }: RestoreAllOrder): Promise<RestoreAllOutcome> {
   const { from, to, press, notice, world, proof } = parts;
+  await requireStoreFormat(from);
   const backup = (await readManifest(from))?.value;
   if (!backup && !force) throw new StoreError("misconfigured", "this is no backup that palimpsest has made: a plain copy of a store that was in use may not fit together; doctor --deep tells, and --force restores it all the same");
   if (backup && backup.state !== "complete" && !force) throw new StoreError("misconfigured", "the backup was not completed: complete it, or restore what there is with --force");

@@ -15,7 +15,7 @@ import { decodeCoupon } from "../format/erasure-coupon.ts";
 import { decodeNameClaim, type NameClaim } from "../format/name-claim.ts";
 import {
   auditPrefix, backupManifestKey, copyPrefix, databaseNameOfClaimKey, databasePrefix, databasesPrefix, duePrefix, erasingPrefix, erasureCouponPrefix, erasureMarkerKey, nameClaimKey, nameClaimPrefix,
-  parseErasureKey, policyPrefix, publicKeyPrefix, purgeKey, purgePrefix, signingKeyKey,
+  parseErasureKey, policyPrefix, publicKeyPrefix, purgeKey, purgePrefix, signingKeyKey, storeFormatKey,
 } from "../format/object-keys.ts";
 import type { Head } from "../format/head.ts";
 import type { Press } from "../format/press.ts";
@@ -82,6 +82,7 @@ export class StoreCopy {
   /** Copies the databases of these names, or the whole fleet. Throws StoreError when a store does not answer. */
   async run(names: readonly string[] | undefined): Promise<void> {
     if (names === undefined) return this.#runAll();
+    await this.#format();
     for (const name of names) {
       const claim = await this.#claimOf(nameClaimKey(name));
       if (!claim || claim.value.deletedAtMs !== undefined) throw new StoreError("misconfigured", `there is no database ${name}`);
@@ -93,6 +94,7 @@ export class StoreCopy {
   }
 
   async #runAll(): Promise<void> {
+    await this.#format();
     await this.#erasures("erasures/");
     await this.#settleErasures();
     await atOnce(paired(this.#parts.from, this.#parts.to, nameClaimPrefix), limits.backupDatabasesAtOnceMax, (pair) => this.#name(pair));
@@ -101,6 +103,12 @@ export class StoreCopy {
     for (const prefix of comparedPrefixes) await this.#global(prefix, false);
     await this.#keys();
     await this.#prune();
+  }
+
+  /** What the store says of its layout; one of the first layout may say nothing. */
+  async #format(): Promise<void> {
+    const stored = await this.#parts.from.get(storeFormatKey);
+    if (stored) await putSame(this.#parts.to, storeFormatKey, stored.bytes);
   }
 
   async #name({ key, from }: Pairing): Promise<void> {
@@ -241,8 +249,9 @@ async function atOnce<Item>(items: AsyncIterable<Item>, count: number, act: (ite
   if (failures.length > 0) throw failures[0];
 }
 
-/** Whether the store holds nothing at all, or nothing but what a backup says of itself. */
+/** Whether the store holds nothing but what it says of itself. */
 export async function isEmptyStore(store: ObjectStore): Promise<boolean> {
-  const { objects } = await store.list("", { limit: 2 });
-  return objects.every(({ key }) => key === backupManifestKey);
+  const ofItself = [backupManifestKey, storeFormatKey];
+  const { objects } = await store.list("", { limit: ofItself.length + 1 });
+  return objects.every(({ key }) => ofItself.includes(key));
 }

@@ -13,11 +13,12 @@ import { decodeCoupon, type ErasureCoupon } from "../format/erasure-coupon.ts";
 import { decodeNameClaim } from "../format/name-claim.ts";
 import {
   auditPrefix, backupManifestKey, copyPrefix, databaseNameOfClaimKey, databasePrefix, databasesPrefix, duePrefix, erasingPrefix, erasureCouponKey, nameClaimKey,
-  nameClaimPrefix, namespaceOfPolicyKey, parseAuditKey, parseCopyKey, parseCopyOrderKey, parseDueKey, parseErasureKey, policyPrefix, publicKeyPrefix, purgePrefix, signingKeyKey,
+  nameClaimPrefix, namespaceOfPolicyKey, parseAuditKey, parseCopyKey, parseCopyOrderKey, parseDueKey, parseErasureKey, policyPrefix, publicKeyPrefix, purgePrefix, signingKeyKey, storeFormatKey,
 } from "../format/object-keys.ts";
 import { decodePolicy } from "../format/policy.ts";
 import { behindFolder, foldersUnder, listed } from "../store/listing.ts";
 import type { ObjectStore } from "../store/object-store.ts";
+import { requireStoreFormat } from "../store/store-format.ts";
 import type { Findings, FindingPlace } from "./findings.ts";
 import { emptyTally, inventoryOf, lookAt, refsOf, tallied, type BranchInventory, type DatabaseInventory, type Looked } from "./inventory.ts";
 import { checkNewest } from "./newest-state.ts";
@@ -70,6 +71,7 @@ export class StoreDoctor {
 
   /** Looks at what the scope asks for. Throws StoreError when the store does not answer. */
   async examine(scope: DoctorScope): Promise<void> {
+    await requireStoreFormat(this.#parts.store);
     if (scope.kind === "all") return this.#examineAll();
     if (scope.kind === "uuid") return this.#examineDatabase(scope.uuid, undefined, true);
     const uuid = await this.#claim(scope.name);
@@ -123,7 +125,7 @@ export class StoreDoctor {
     if (key.startsWith(erasingPrefix) || key.startsWith("erasures/")) return this.#noted(this.#traces.written, parseErasureKey(key)?.uuid);
     if (key.startsWith(auditPrefix)) return parseAuditKey(key) !== undefined;
     if (key.startsWith(copyPrefix)) return parseCopyKey(key) !== undefined;
-    return parseCopyOrderKey(key) !== undefined || key.startsWith("forgotten/") || key.startsWith(publicKeyPrefix) || key === signingKeyKey;
+    return parseCopyOrderKey(key) !== undefined || key.startsWith("forgotten/") || key.startsWith(publicKeyPrefix) || key === signingKeyKey || key === storeFormatKey;
   }
 
   #noted(set: Set<string>, uuid: string | undefined): boolean {

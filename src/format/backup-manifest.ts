@@ -18,8 +18,9 @@
 import { bytesOf, utf8Of } from "../base/bytes.ts";
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import { isCount, isText, isTimeMs, listOf, maybe, oneOf, shapeOf, textThat } from "./json-shape.ts";
+import { isCount, isObject, isText, isTimeMs, listOf, maybe, oneOf, shapeOf, textThat } from "./json-shape.ts";
 import { isUlid } from "./object-keys.ts";
+import { formats, requireVersion } from "./versions.ts";
 
 /** What was restored to prove a backup: the newest states of some branches, or of all. */
 export type BackupProof = "sample" | "restore";
@@ -64,10 +65,8 @@ interface ManifestFields {
   readonly verified?: BackupProof | undefined;
 }
 
-const formatVersion = 1;
-
 const isManifest = shapeOf({
-  v: oneOf(formatVersion),
+  v: oneOf(...formats.backup.reads),
   id: textThat(isUlid),
   state: oneOf("copying", "complete", "restoring"),
   from: isText,
@@ -84,14 +83,15 @@ const isManifest = shapeOf({
 
 export function encodeBackupManifest({ id, state, from, scope, startedAtMs, signingKey, done }: BackupManifest): Uint8Array {
   const counts = done && { completed_at: done.completedAtMs, databases: done.databases, branches: done.branches, objects: done.objects, bytes: done.bytes, verified: done.verified };
-  const fields: ManifestFields = { v: formatVersion, id, state, from, scope, started_at: startedAtMs, signing_key: signingKey, ...counts };
+  const fields: ManifestFields = { v: 1, id, state, from, scope, started_at: startedAtMs, signing_key: signingKey, ...counts };
   return bytesOf(JSON.stringify(fields));
 }
 
-/** Throws StoreError("corrupt") for anything but a manifest of a version that we know. */
+/** Throws StoreError("corrupt") for anything but a manifest, NewerFormat for one of a newer build. */
 export function decodeBackupManifest(bytes: Uint8Array): BackupManifest {
   const value = bytes.length <= limits.backupManifestBytesMax ? jsonOf(bytes) : undefined;
-  if (!isManifest(value)) throw new StoreError("corrupt", "what a backup says of itself has an unknown form or version");
+  if (isObject(value)) requireVersion(formats.backup, value["v"]);
+  if (!isManifest(value)) throw new StoreError("corrupt", "what a backup says of itself has an unknown form");
   const { id, state, from, scope, started_at: startedAtMs, signing_key: signingKey, completed_at: completedAtMs, databases, branches, objects, bytes: size, verified } = value as ManifestFields;
   const isDone = completedAtMs !== undefined && databases !== undefined && branches !== undefined && objects !== undefined && size !== undefined && verified !== undefined;
   if (state === "complete" && !isDone) throw new StoreError("corrupt", "a backup calls itself complete and does not say what it holds");

@@ -35,6 +35,7 @@ export const formats = {
   receipt: { what: "the receipt of an erasure", where: "in its coupon", told: "member `v` of its payload, and the domain that is signed", writes: [1, 2], reads: [1, 2] },
   copyRecord: { what: "the record of a node's copy", where: "copies/<uuid>/<node>/<copy>", told: json, writes: [1], reads: [1] },
   publicKey: { what: "a public key", where: "keys/public/<kid>", told: json, writes: [1], reads: [1] },
+  backup: { what: "what a backup says of itself", where: "backup", told: json, writes: [1], reads: [1] },
   // Objects of one word, and the signing key in PEM, say no version of their own: that of the whole store stands for them.
   store: { what: "an object store", where: "format.json", told: "member `layout`", writes: [1], reads: [1] },
   dataDirectory: { what: "a data directory", where: "format.json of SERVICE_DATA_DIR", told: "member `layout`", writes: [1], reads: [1] },

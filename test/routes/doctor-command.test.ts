@@ -1,9 +1,9 @@
 /** `palimpsest doctor`: what it finds in a store and a data directory, and that it leaves both as they are. */
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { describe, expect, test } from "vitest";
-import { diagnosed, fingerprint, fleetIn, keysUnder, loseObject, objectFile, palimpsest, rotObject, rows, smallFleet, sql, troubles, type Fleet } from "../support/rescue.ts";
+import { ageObject, diagnosed, fingerprint, fleetIn, keysUnder, loseObject, objectFile, palimpsest, rotObject, rows, smallFleet, sql, troubles, type Fleet } from "../support/rescue.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
 
 /** A copy of the fleet to break. */
@@ -160,10 +160,7 @@ describe("palimpsest doctor", () => {
     const fleet = await smallFleet();
     const uuid = fleet.uuidOf("one");
     const newer = copyOf(fleet);
-    const head = objectFile(newer.objects, `db/${uuid}/head/main`);
-    const bytes = readFileSync(head);
-    bytes[5] = 200;
-    writeFileSync(head, bytes);
+    ageObject(newer.objects, `db/${uuid}/head/main`);
     mkdirSync(join(newer.objects, "strange~"));
     writeFileSync(join(newer.objects, "strange~", "1"), "\u0001x");
     const found = await diagnosed("--object-store", newer.url);

@@ -3,7 +3,7 @@ import { cpSync, existsSync, readdirSync, rmSync, utimesSync, writeFileSync } fr
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { Service } from "../support/service.ts";
-import { diagnosed, fingerprint, fleetIn, keysUnder, loseObject, objectFile, palimpsest, rotObject, rows, smallFleet, sql, troubles, versionsOf, type Fleet, type Run } from "../support/rescue.ts";
+import { ageObject, diagnosed, fingerprint, fleetIn, keysUnder, loseObject, objectFile, palimpsest, rotObject, rows, smallFleet, sql, troubles, versionsOf, type Fleet, type Run } from "../support/rescue.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
 
 async function started(fleet: Fleet): Promise<Service> {
@@ -218,7 +218,7 @@ describe("palimpsest repair", () => {
     expect((await repair(broken, "--uuid", uuid, "--apply", plan)).code).toBe(0);
 
     const newer = copyOf(fleet);
-    writeFileSync(objectFile(newer.objects, `db/${uuid}/head/main`), Buffer.concat([Buffer.from("\u0001PLHD"), Buffer.from([200]), Buffer.alloc(40)]));
+    ageObject(newer.objects, `db/${uuid}/head/main`);
     expect((await repair(newer, "--uuid", uuid)).error).toContain("a newer build has written");
     const service = await fleet.start();
     expect((await service.call("DELETE", "/v1/databases/one")).status).toBeLessThan(300);
