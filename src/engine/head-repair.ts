@@ -146,7 +146,9 @@ async function cutTo({ place: { source } }: HeadRepairParts, { head, history }: 
   const point = await pointOf(source, head, plan);
   const own = { branchId: head.branchId, nonce: head.nonce, node: head.node, ...point };
   const cut = await forkedHead(head, history, txid, own, source.press);
-  return cut && { ...cut, epoch: head.epoch, seq: head.seq, reservedTo: head.reservedTo, fromTxid: plan.fromTxid, floorTxid: head.floorTxid, history: head.history, settledUlid: head.settledUlid };
+  // The claims stay known, and what they gave up: the node that has more on its disk must be told apart from a stranger.
+  const tenures = head.tenures.map((tenure) => ({ ...tenure, lastTxid: Math.max(tenure.firstTxid - 1, Math.min(tenure.lastTxid, txid)) }));
+  return cut && { ...cut, epoch: head.epoch, seq: head.seq, reservedTo: head.reservedTo, fromTxid: plan.fromTxid, floorTxid: head.floorTxid, history: head.history, tenures, lost: head.lost };
 }
 
 /** What the same claim has put behind the head, as far as it goes on without a doubt. */
@@ -181,6 +183,7 @@ async function proposed({ pool }: HeadRepairParts, { head: before, history, hash
   const known = Math.max(before.reservedTo, before.txid, ...pool.entries.filter(({ branchId }) => branchId === before.branchId).map(({ ref }) => ref.lastTxid));
   const past = keptPast(history, isThere);
   const loses: string[] = [];
+  if (state.txid === 0 && before.txid > 0) loses.push("EVERYTHING that was ever written on the branch, as far as object storage goes: it begins empty");
   if (state.txid < before.txid) loses.push(`transaction ids ${state.txid + 1} to ${before.txid}${isNewest ? `, unless the disk of the node ${before.node} has them: it ships them when it starts` : ""}`);
   if (!isNewest) loses.push(`whatever was written after transaction id ${state.txid} and is in no object of the pool; among it may be durable writes that stood in the lost head alone`);
   if (before.history && past !== "all") loses.push(`the past before this line${named(history)}: it can be gone back to no more`);
@@ -229,6 +232,7 @@ async function fromPool(parts: HeadRepairParts, { id, listed }: BranchInventory)
   if (typeof state === "string") return state;
   const head: Head = { ...bare, tenures: state.tenure ? [{ epoch: epoch - 1, id: state.tenure, firstTxid: image.lastTxid, lastTxid: last.lastTxid }] : [] };
   const loses = [
+    ...(last.lastTxid === 0 ? ["EVERYTHING that was ever written on the branch: no object of the pool holds a transaction of it, and it begins empty"] : []),
     "the whole past of the branch and its checkpoints",
     `whatever was written after transaction id ${last.lastTxid} and is in no object of the pool; among it may be durable writes that stood in the lost head alone`,
     ...unlaid(own, { firstTxid: last.lastTxid + 1, lastTxid: lastKnown }),

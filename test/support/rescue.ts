@@ -143,8 +143,8 @@ export function fleetIn(directory: string): Fleet {
 }
 
 /** A stopped node with the databases `one` and `two`, each a table of three numbers; `one` has a branch `side` and a checkpoint. */
-export async function smallFleet(): Promise<Fleet> {
-  const fleet = fleetIn(temporaryDirectory());
+export async function smallFleet(directory = temporaryDirectory()): Promise<Fleet> {
+  const fleet = fleetIn(directory);
   const service = await fleet.start();
   for (const name of ["one", "two"]) {
     expect((await service.call("POST", "/v1/databases", { name })).status).toBe(201);
