@@ -14,6 +14,7 @@ import { encodeHead, hashOf, type Head } from "../format/head.ts";
 import type { History } from "../format/history.ts";
 import { headKey } from "../format/object-keys.ts";
 import type { SegmentRef, TxidRange } from "../format/refs.ts";
+import { olderVersionsOf } from "../store/object-store.ts";
 import type { DatabaseState } from "../model/schema.ts";
 import { historyOf } from "./histories.ts";
 import { ownHead, type BranchInventory } from "./inventory.ts";
@@ -70,7 +71,7 @@ export async function proposeHead(parts: HeadRepairParts, branch: BranchInventor
 async function baseOf({ place: { source } }: HeadRepairParts, { id, head }: BranchInventory): Promise<Base | undefined> {
   if (head.kind === "sound") return { head: head.value, history: await pastOf(source.store, head.value), hash: hashOf(head.bytes) };
   const older: Base[] = [];
-  for (const { bytes } of (await source.store.olderVersions?.(headKey(source.uuid, id))) ?? []) {
+  for (const { bytes } of await olderVersionsOf(source.store, headKey(source.uuid, id))) {
     const value = readable(() => ownHead(bytes, source.uuid, id));
     if (value) older.push({ head: value, history: await pastOf(source.store, value), hash: hashOf(bytes) });
   }

@@ -15,7 +15,7 @@ import { mainBranch } from "../format/names.ts";
 import { catalogKey, databaseNameOfClaimKey, headKey, nameClaimKey, nameClaimPrefix, purgeKey, ulidTimeMs } from "../format/object-keys.ts";
 import { hashOf } from "../format/seal.ts";
 import { listed } from "../store/listing.ts";
-import type { ObjectStore, PutCondition } from "../store/object-store.ts";
+import { olderVersionsOf, type ObjectStore, type PutCondition } from "../store/object-store.ts";
 import { surePut } from "../store/settled-put.ts";
 import { requireStoreFormat } from "../store/store-format.ts";
 import { proposeHead, type ProposedHead } from "./head-repair.ts";
@@ -143,7 +143,7 @@ function headAction(uuid: string, { id, head }: BranchInventory, label: string, 
 /** The newest older version of the catalog that can be read, where the store keeps some. */
 async function olderCatalog(store: ObjectStore, uuid: string): Promise<Catalog | undefined> {
   const found: Catalog[] = [];
-  for (const { bytes } of (await store.olderVersions?.(catalogKey(uuid))) ?? []) {
+  for (const { bytes } of await olderVersionsOf(store, catalogKey(uuid))) {
     try {
       const catalog = decodeCatalog(bytes);
       if (catalog.uuid === uuid) found.push(catalog);

@@ -16,7 +16,7 @@ import { link, mkdir, open, readdir, readFile, rename, stat, unlink } from "node
 import { dirname, join } from "node:path";
 import { StoreError } from "../base/errors.ts";
 import type { World } from "../base/world.ts";
-import type { ListedObject, ListPage, ObjectStore, ObjectVersion, PutCondition, PutOutcome, StoredObject, VersionPurge } from "./object-store.ts";
+import type { KeepingStore, ListedObject, ListPage, ObjectVersion, PutCondition, PutOutcome, StoredObject, VersionPurge } from "./object-store.ts";
 
 /** Superseded versions that stay, so that a reader who has just listed still finds what it saw. */
 const versionsKept = 16;
@@ -80,7 +80,7 @@ export async function syncDirectory(path: string): Promise<void> {
   }
 }
 
-export class FileStore implements ObjectStore {
+export class FileStore implements KeepingStore {
   readonly #root: string;
   readonly #world: World;
 

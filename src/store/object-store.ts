@@ -76,9 +76,15 @@ export interface ObjectStore {
    * to be after an error: "unavailable" may have removed some; "misconfigured" names the permission or setting it needs.
    */
   purgeVersions(prefix: string): Promise<VersionPurge>;
-  /**
-   * What the store still keeps of the object as it was before, newest first, at most `olderVersionsMax` of it; nothing
-   * where it keeps nothing. An adapter without it keeps nothing.
-   */
-  olderVersions?(key: string): Promise<readonly StoredObject[]>;
+}
+
+/** A store that keeps for a while what was replaced or deleted. */
+export interface KeepingStore extends ObjectStore {
+  /** What is still kept of the object as it was before, newest first, at most `olderVersionsMax` of it. */
+  olderVersions(key: string): Promise<readonly StoredObject[]>;
+}
+
+/** The same of any store; nothing where nothing is kept. */
+export async function olderVersionsOf(store: ObjectStore, key: string): Promise<readonly StoredObject[]> {
+  return "olderVersions" in store ? (store as KeepingStore).olderVersions(key) : [];
 }

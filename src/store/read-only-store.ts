@@ -4,9 +4,9 @@
  * Always true: nothing that changes an object passes. Must not know: which store is behind it.
  */
 import { assert } from "../base/assert.ts";
-import type { ListPage, ObjectStore, ObjectVersion, PutOutcome, StoredObject, VersionPurge } from "./object-store.ts";
+import { olderVersionsOf, type KeepingStore, type ListPage, type ObjectStore, type ObjectVersion, type PutOutcome, type StoredObject, type VersionPurge } from "./object-store.ts";
 
-export class ReadOnlyStore implements ObjectStore {
+export class ReadOnlyStore implements KeepingStore {
   readonly #store: ObjectStore;
 
   constructor(store: ObjectStore) {
@@ -24,7 +24,7 @@ export class ReadOnlyStore implements ObjectStore {
   }
 
   async olderVersions(key: string): Promise<readonly StoredObject[]> {
-    return (await this.#store.olderVersions?.(key)) ?? [];
+    return olderVersionsOf(this.#store, key);
   }
 
   async put(): Promise<PutOutcome> {

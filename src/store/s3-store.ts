@@ -16,7 +16,7 @@ import type { ListObjectsV2CommandOutput } from "@aws-sdk/client-s3";
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { sleep, type World } from "../base/world.ts";
-import type { ListPage, ObjectStore, ObjectVersion, PutCondition, PutOutcome, StoredObject, VersionPurge } from "./object-store.ts";
+import type { KeepingStore, ListPage, ObjectVersion, PutCondition, PutOutcome, StoredObject, VersionPurge } from "./object-store.ts";
 import type { S3Location } from "./open-store.ts";
 import { s3FailureOf, type S3FailureKind } from "./s3-failure.ts";
 import { S3Versions } from "./s3-versions.ts";
@@ -90,7 +90,7 @@ function refusePlainHttp(client: S3Client): void {
   );
 }
 
-export class S3Store implements ObjectStore {
+export class S3Store implements KeepingStore {
   readonly #client: S3Client;
   readonly #world: World;
   readonly #bucket: string;
