@@ -16,7 +16,7 @@ export const clockLimits = {
   clockJumpMsMax: 30 * 86_400_000,
   /** How often a node looks whether its clock was moved. */
   clockLookMs: 1_000,
-  /** An operator is told of a clock that is off by more than this: a node that was down for less is no news. */
+  /** A node that was down for no longer than this goes by its clock at once, and an operator hears nothing of less. */
   clockToldMs: 3_600_000,
   /** How often a node notes what time it is: the next start knows then how far its clock was moved meanwhile. */
   clockNoteMs: 300_000,

@@ -64,12 +64,12 @@ export class TrustedTime {
     return wall < this.#least || wall > this.#most ? Math.floor(monotonicMs + this.#likely) : wallMs;
   }
 
-  /** A time that has surely come: what ended by then may be removed for good. */
+  /** A time that has surely come: what ended by then may be removed for good. 0 while no time is known. */
   sureMs(): number {
     const { steadyMs } = this;
     // Where there is no other clock, the machine's may be the one that was set right.
     const sureMs = this.#hasStore ? steadyMs : Math.min(steadyMs, this.#wallMs());
-    return Number.isNaN(sureMs) ? Number.NEGATIVE_INFINITY : sureMs;
+    return Number.isNaN(sureMs) ? 0 : sureMs;
   }
 
   /** The time of something that has happened, or now when it lies so far ahead that a wrong clock must have told it. */
@@ -98,8 +98,8 @@ export class TrustedTime {
   /** Goes on from where the run before has come to: as if the machine had been suspended between them. */
   resume(memory: TimeMemory): void {
     this.join({ ...memory, monotonicMs: this.#monotonicMs() });
-    // Nor is it worth a doubt that a node was started again.
-    if (isSame(this.#wall, this.#steady)) this.#steady = this.#wall;
+    // That a node was started again is no reason to doubt its clock.
+    if (Math.abs(this.#wall - this.#steady) <= limits.clockToldMs) this.#steady = this.#wall;
     this.look();
   }
 

@@ -69,7 +69,8 @@ function hearClock(client: S3Client, world: World): void {
       const answer = await next(call);
       const { headers } = answer.response as { readonly headers?: Readonly<Record<string, string>> };
       const storeMs = Date.parse(headers?.["date"] ?? "");
-      if (!Number.isNaN(storeMs)) world.time.heard(storeMs, sentMs);
+      // With an age it is what somebody in between has kept.
+      if (!Number.isNaN(storeMs) && headers?.["age"] === undefined) world.time.heard(storeMs, sentMs);
       return answer;
     },
     // Next to the wire: an answer that is a refusal is none any more further up.
