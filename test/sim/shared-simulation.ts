@@ -18,7 +18,7 @@ import { HostileStore, type StoreBugs, type StoreDose } from "./hostile-store.ts
 import { Scheduler, stream } from "./scheduler.ts";
 import { SharedNode } from "./shared-node.ts";
 import { soundDisk } from "./sim-disk.ts";
-import { ProcessGone, SimNode, type Crash } from "./sim-node.ts";
+import { ProcessGone, SimNode, turnedClock, type Crash } from "./sim-node.ts";
 import { lastLines, type Outcome } from "./simulation.ts";
 import { StoreAudit } from "./store-audit.ts";
 import { Trial } from "./trial.ts";
@@ -232,8 +232,7 @@ class SharedSimulation {
     }
     if (draw < 0.7) {
       note("clock jumps");
-      world.skewMs += (this.#random() - 0.5) * 3_600_000;
-      return;
+      return node.sim.turnClock(turnedClock(this.#random, world.skewMs, 3_600_000));
     }
     if (draw < 0.85) {
       note("cut off from the leases");

@@ -4,6 +4,7 @@
  *
  * A process that dies leaves its files open; its copy is what the next process gets, so that neither disturbs the other.
  */
+import type { TimeMemory } from "../../src/base/trusted-time.ts";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { silentLog } from "../../src/base/log.ts";
@@ -60,6 +61,10 @@ export class SimNode {
   #disks = 1;
   /** What the last process left, and the disk that knows it. */
   #left: { readonly dataDirectory: string; readonly disk: SimDisk } | undefined;
+  /** How far the machine's clock is off, whichever process asks it. */
+  #skewMs = 0;
+  /** What the last process knew of the time; it lies in the data directory. */
+  #time: TimeMemory | undefined;
   /** Asked at every crash point of a running process. */
   atCrashPoint: (name: string) => void = () => {};
 
@@ -91,11 +96,18 @@ export class SimNode {
     return this.#options.store.of(world);
   }
 
+  /** Turns the machine's clock, for the process that runs and those that come. */
+  turnClock(skewMs: number): void {
+    this.#skewMs = skewMs;
+    if (this.world) this.world.skewMs = skewMs;
+  }
+
   /** Starts a process on what the last one left. */
   start(): void {
     const { scheduler, seed, directory, disk: dose, diskLies } = this.#options;
     const name = `${this.name}${++this.#starts}`;
-    const world = new SimWorld(scheduler, seed, name);
+    const world = new SimWorld(scheduler, seed, name, this.#skewMs);
+    if (this.#time) world.time.resume(this.#time);
     world.atCrashPoint = (point) => this.atCrashPoint(point);
     const disk = new SimDisk(scheduler, world, seed, dose, diskLies);
     const dataDirectory = join(directory, name);
@@ -158,6 +170,7 @@ export class SimNode {
     const { scheduler, seed, directory, disk: dose, diskLies } = this.#options;
     this.#process = undefined;
     scheduler.note(process.world.name, `dies: ${kind}`);
+    this.#time = kind === "loss" ? undefined : process.world.time.memory;
     process.world.kill();
     if (kind === "loss") {
       this.#disks++;
@@ -183,6 +196,7 @@ export class SimNode {
     await Promise.race([process.client.close(), process.gone.promise]);
     if (this.#process !== process) return;
     this.#process = undefined;
+    this.#time = process.world.time.memory;
     process.world.kill();
     process.gone.reject(new ProcessGone());
     this.#left = process;
@@ -210,3 +224,13 @@ const engineDefaults = {
   unshippedBytesMax: 64 * 1024 * 1024,
   logCheckpointBytes: 256 * 1024,
 };
+
+const dayMs = 86_400_000;
+
+/** A clock that is moved a little, set right, or wrong by days or years. */
+export function turnedClock(random: () => number, skewMs: number, littleMs: number): number {
+  const draw = random();
+  if (draw < 0.5) return skewMs + (random() - 0.5) * littleMs;
+  if (draw < 0.7) return 0;
+  return [4, -4, 8 * 365, -8 * 365][Math.floor(random() * 4)]! * dayMs;
+}

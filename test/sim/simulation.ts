@@ -11,7 +11,7 @@ import { Clients } from "./clients.ts";
 import { HostileStore, type StoreBugs, type StoreDose } from "./hostile-store.ts";
 import { Scheduler, stream } from "./scheduler.ts";
 import { soundDisk, type DiskDose } from "./sim-disk.ts";
-import { ProcessGone, SimNode, type Crash } from "./sim-node.ts";
+import { ProcessGone, SimNode, turnedClock, type Crash } from "./sim-node.ts";
 import { StoreAudit, type Claim } from "./store-audit.ts";
 import { Trial } from "./trial.ts";
 
@@ -159,10 +159,7 @@ class Simulation {
     if (draw < 0.3) return this.#crash("kill");
     if (draw < 0.55) return this.#crash("power");
     if (draw < 0.65) return this.#crash("loss");
-    if (draw < 0.75) {
-      world.skewMs += (this.#random() - 0.5) * 7_200_000;
-      return;
-    }
+    if (draw < 0.75) return this.#node.turnClock(turnedClock(this.#random, world.skewMs, 7_200_000));
     if (draw < 0.85) {
       this.#scheduler.note(world.name, "paused");
       world.pause();
