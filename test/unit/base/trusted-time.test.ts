@@ -59,7 +59,7 @@ class Clocks {
   }
 }
 
-describe("one clock", () => {
+describe("F42: one clock", () => {
   test("it is gone by as long as it goes on", () => {
     const clocks = new Clocks().pass(3 * dayMs);
     expect(clocks.off).toEqual({ now: 0, sure: 0 });
@@ -163,7 +163,7 @@ describe("one clock", () => {
   });
 });
 
-describe("two clocks", () => {
+describe("F42: two clocks", () => {
   function withStore(wallAheadMs = 0): Clocks {
     const clocks = new Clocks(wallAheadMs);
     clocks.time.awaitStore();
@@ -246,7 +246,7 @@ describe("two clocks", () => {
   });
 });
 
-test("what was written under a clock that was ahead is taken for now, and what was not stays", () => {
+test("F42: what was written under a clock that was ahead is taken for now, and what was not stays", () => {
   const clocks = new Clocks().pass(hourMs);
   const { trueMs, time } = clocks;
   expect(time.believable(trueMs - yearMs)).toBe(trueMs - yearMs);

@@ -8,6 +8,7 @@ import { AuditStreams } from "../../../src/control/audit-streams.ts";
 import { auditTimeMs, brokenLinks, firstLink, type AuditEvent } from "../../../src/format/audit-event.ts";
 import { dayOf, parseAuditKey } from "../../../src/format/object-keys.ts";
 import { hastyWorld } from "../../support/hasty-world.ts";
+import { setWorld } from "../../support/set-world.ts";
 import { ScriptedStore } from "../../support/scripted-store.ts";
 
 const dayMs = 86_400_000;
@@ -334,6 +335,16 @@ test("audit-07: a sweep removes only whole days before what the policy keeps, of
   expect(days()).toEqual([["03", "04", "05"], ["05"], ["01", "02", "03", "04", "05"]]);
   expect(await audit.sweep()).toBe(0);
   expect(dayOf(world.atMs)).toBe("2026-01-05");
+});
+
+test("F42: a sweep under a clock that has come to be ahead removes nothing", async () => {
+  const clock = setWorld(Date.UTC(2026, 0, 1, 12));
+  const { audit, store } = open({ world: clock.world, policies: { acme: { ...on, retentionSecs: dayMs / 1_000 } } });
+  audit.record(ingest(1));
+  await audit.flush();
+  clock.aheadMs = 4 * dayMs;
+  expect(await audit.sweep()).toBe(0);
+  expect(store.keys("audit/")).toHaveLength(1);
 });
 
 test("a sweep removes nothing of a namespace that is another node's to sweep", async () => {

@@ -32,7 +32,7 @@ const receiptOf = (coupon: ErasureCoupon): ErasureReceipt => ({ payload: receipt
 interface Kept {
   readonly store: ScriptedStore;
   readonly coupons: ErasureCoupons;
-  readonly clock: { now: number };
+  readonly clock: { now: number; aheadMs: number };
   readonly logged: string[];
   unfinished(uuid?: string): Promise<string[]>;
 }
@@ -200,6 +200,15 @@ describe("what a failure leaves behind", () => {
     clock.now += 1;
     expect(await unfinished(uuid)).toEqual([]);
     expect(store.keys()).toEqual([]);
+  });
+
+  test("F42: nor is it removed by a node whose clock has come to be ahead", async () => {
+    const { coupons, store, clock, unfinished } = kept();
+    store.fateOf = (verb, key) => (verb === "put" && key.startsWith("erasures/") ? "refused" : "fine");
+    await expect(coupons.begin(begunOf(1))).rejects.toThrow(faultOf("unavailable"));
+    clock.aheadMs = 4 * 86_400_000;
+    expect(await unfinished()).toEqual([]);
+    expect(store.keys("erasing/")).toHaveLength(1);
   });
 
   test("an erasure that took so long to note that its marker may be gone does not begin", async () => {

@@ -43,7 +43,7 @@ function puttingFor(node: TimedEngine, key: string, ttlSecs: number): Promise<un
 const wrongClocks = [["file", 4 * dayMs], ["file", 8 * yearMs], ["file", -8 * yearMs], ["s3", 4 * dayMs], ["s3", 8 * yearMs], ["s3", -8 * yearMs]] as const;
 
 describe("the time of commits", () => {
-  test.each(wrongClocks)("T5: on %s, a clock that is off by %d ms once: times are right afterwards, transaction ids go on", async (store, skewMs) => {
+  test.each(wrongClocks)("F42: on %s, a clock that is off by %d ms once: times are right afterwards, transaction ids go on", async (store, skewMs) => {
     const time = new VirtualTime();
     const node = nodeOn(store, time);
     const txids = [await putAndSync(node, "k1")];
@@ -69,7 +69,7 @@ describe("the time of commits", () => {
     expect(await node.keys()).toContain("k4");
   });
 
-  test("after a restart, and when the file says a time that has not come", async () => {
+  test("F42: after a restart, and when the file says a time that has not come", async () => {
     const time = new VirtualTime();
     let node = new TimedEngine(time, { nodeId: "a" });
     await putAndSync(node, "k1");
@@ -84,7 +84,7 @@ describe("the time of commits", () => {
     expect(Math.abs(time.head(node.uuid).committedAtMs - trueMs(time))).toBeLessThan(10_000);
   });
 
-  test("steps of seconds, and a node that takes over from one whose clock is a little ahead: time does not go back", async () => {
+  test("F42: steps of seconds, and a node that takes over from one whose clock is a little ahead: time does not go back", async () => {
     const time = new VirtualTime();
     let node = new TimedEngine(time, { nodeId: "a" });
     node.world.skewMs = 20_000;
@@ -97,7 +97,7 @@ describe("the time of commits", () => {
 });
 
 describe("garbage", () => {
-  test.each([["file", 4 * dayMs], ["file", 8 * yearMs], ["s3", 8 * yearMs]] as const)("T6: on %s, what was condemned under a clock that was ahead by %d ms goes after its grace", async (store, skewMs) => {
+  test.each([["file", 4 * dayMs], ["file", 8 * yearMs], ["s3", 8 * yearMs]] as const)("F42: on %s, what was condemned under a clock that was ahead by %d ms goes after its grace", async (store, skewMs) => {
     const time = new VirtualTime();
     const node = nodeOn(store, time, { gcGraceMs: 60_000 });
     for (let n = 0; n < 20; n++) {
@@ -114,7 +114,7 @@ describe("garbage", () => {
     expect(time.catalog(node.uuid).condemned.filter(({ atMs }) => atMs > trueMs(time) + limits.clockSlackMs)).toEqual([]);
   });
 
-  test("nothing goes before its grace because the clock has come to be ahead", async () => {
+  test("F42: nothing goes before its grace because the clock has come to be ahead", async () => {
     const time = new VirtualTime();
     const node = new TimedEngine(time, { nodeId: "a", idleCloseMs: 1e12, gcGraceMs: hourMs });
     for (let n = 0; n < 20; n++) {
@@ -132,7 +132,7 @@ describe("garbage", () => {
     expect(time.catalog(node.uuid).condemned.every(({ key }) => present.has(databasePrefix(node.uuid) + key))).toBe(true);
   });
 
-  test.each([8 * yearMs, -8 * yearMs])("names of another time (%d ms): a takeover takes no fresh object for garbage, and leaves none behind", async (skewMs) => {
+  test.each([8 * yearMs, -8 * yearMs])("F42: names of another time (%d ms): a takeover takes no fresh object for garbage, and leaves none behind", async (skewMs) => {
     const time = new VirtualTime();
     const audit = time.store.audit();
     audit.mayJump = true;
@@ -172,7 +172,7 @@ describe("garbage", () => {
 });
 
 describe("what ends by a time", () => {
-  test.each([["file", 4 * dayMs], ["file", 8 * yearMs], ["s3", 4 * dayMs]] as const)("T7: on %s, a clock that is ahead by %d ms for two minutes ends no branch, trims no history, sweeps no row", async (store, skewMs) => {
+  test.each([["file", 4 * dayMs], ["file", 8 * yearMs], ["s3", 4 * dayMs]] as const)("F42: on %s, a clock that is ahead by %d ms for two minutes ends no branch, trims no history, sweeps no row", async (store, skewMs) => {
     const time = new VirtualTime();
     const node = nodeOn(store, time, { gcGraceMs: 60_000, pitrMs: dayMs });
     await node.put("k1");
@@ -212,7 +212,7 @@ describe("what ends by a time", () => {
     expect(await node.keys()).toEqual(["k1", "k2"]);
   });
 
-  test("a clock that is ahead when a node starts, and stays so: the store's is gone by", async () => {
+  test("F42: a clock that is ahead when a node starts, and stays so: the store's is gone by", async () => {
     const time = new VirtualTime();
     const node = nodeOn("s3", time, { gcGraceMs: 60_000, pitrMs: dayMs }, 4 * dayMs);
     await node.put("k1");
@@ -226,7 +226,7 @@ describe("what ends by a time", () => {
     expect((await node.branch({ act: "list" })).branches).toHaveLength(1);
   });
 
-  test("a line that was closed under a clock that was ahead leaves the window, counted from when that was set right", async () => {
+  test("F42: a line that was closed under a clock that was ahead leaves the window, counted from when that was set right", async () => {
     const time = new VirtualTime();
     const node = new TimedEngine(time, { nodeId: "a", idleCloseMs: 1e12, gcGraceMs: 60_000, pitrMs: dayMs });
     await putAndSync(node, "k1");
@@ -247,7 +247,7 @@ describe("what ends by a time", () => {
     expect(time.history(node.uuid).lines.map(({ fromTxid }) => fromTxid)).not.toContain(1);
   });
 
-  test("an entry of what is due is not used up by a clock that is ahead", async () => {
+  test("F42: an entry of what is due is not used up by a clock that is ahead", async () => {
     const time = new VirtualTime();
     const node = new TimedEngine(time, { nodeId: "a", gcGraceMs: 60_000, idleCloseMs: 30_000 });
     await node.put("k1");
