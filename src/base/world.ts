@@ -12,6 +12,7 @@ import { TrustedTime } from "./trusted-time.ts";
 export const crashPoints = [
   "committed",
   "synced",
+  "answered",
   "folded",
   "claimed",
   "image-put",

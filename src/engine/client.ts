@@ -264,6 +264,7 @@ export class EngineClient extends EnginePort {
           this.#pending.delete(answer.id);
           pending?.resolve(answer);
         }
+        this.#world.crashPoint("answered");
         return;
       case "running": {
         const { handle, ticket } = message;

@@ -1,6 +1,8 @@
 /** What a power loss leaves: every acknowledged write, whole groups only, and a file that is sound. */
+import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { realWorld } from "../../src/base/world.ts";
 import { Connection } from "../../src/sqlite/connection.ts";
 import { openInlineEngine } from "../support/inline-engine.ts";
 import { MemoryStore } from "../../src/store/memory-store.ts";
@@ -25,9 +27,16 @@ interface Loss {
 async function run(seed: number, syncs: boolean, losses: number): Promise<Loss> {
   const random = seeded(seed);
   const directory = temporaryDirectory();
-  const disk = new PowerDisk(syncs);
+  const live = join(directory, "live");
+  // Whoever prepares a data directory sees to it that its folders are on the disk.
+  for (const name of ["db", "scratch"]) mkdirSync(join(live, name), { recursive: true });
+  const disk = new PowerDisk(live, syncs);
   const store = new MemoryStore();
-  const { client, soon } = openInlineEngine(join(directory, "live"), { disk, store, options: { logCheckpointBytes: 64 * 1024 } });
+  let answered = (): void => {};
+  const world = realWorld((point) => {
+    if (point === "answered") answered();
+  });
+  const { client, soon } = openInlineEngine(live, { disk, world, store, options: { logCheckpointBytes: 64 * 1024 } });
   const acknowledged = new Map<string, number>();
   const result: Loss = { lost: 0, interrupted: 0, overwriting: 0 };
   let writing = true;
@@ -47,18 +56,25 @@ async function run(seed: number, syncs: boolean, losses: number): Promise<Loss> 
   };
   const writers = Array.from({ length: 8 }, writer);
   for (let loss = 0; loss < losses; loss++) {
-    for (let turns = Math.floor(random() * 40); turns >= 0; turns--) await new Promise((resolve) => setImmediate(resolve));
+    for (let turns = Math.floor(random() * 40); turns >= 0; turns--) await turn();
+    // Every other time right after an answer has left: one that left too early is not on the disk then.
+    if (loss % 2 === 1) await new Promise<void>((resolve) => (answered = resolve)).then(turn);
     const known = new Map(acknowledged);
     if (unanswered > 0) result.interrupted++;
-    const after = join(directory, "after");
-    disk.lose(join(directory, "live"), after, random);
+    const after = join(directory, `after${loss}`);
+    disk.lose(after, random);
     result.lost += await inspect(after, await copyOf(store), known);
   }
   writing = false;
   await Promise.all(writers);
   await client.close();
   result.overwriting = disk.overwriting;
+  disk.close();
   return result;
+}
+
+function turn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
 }
 
 /** What object storage holds now: the node that comes after a loss must not fence the one that goes on. */

@@ -281,7 +281,8 @@ export class Clients {
     try {
       const answer = await node.call((client, world) => act(client, { uuid: branch.database.uuid, branch: branch.name }, { deadlineMs: world.monotonicMs() + budgetMs, ...rest }));
       note(`done ${answer.txid} ${answer.durableTxid ?? 0}`);
-      const isTrusted = beganAlone && this.#options.isAlone() && node === this.#options.node() && node.incarnation === incarnation;
+      // An answer may be the last thing that a process ever did.
+      const isTrusted = beganAlone && this.#options.isAlone() && node === this.#options.node() && node.up && node.incarnation === incarnation;
       return { ...answer, isTrusted };
     } catch (error) {
       if (error instanceof Violation) throw error;

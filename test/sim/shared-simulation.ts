@@ -99,6 +99,7 @@ class SharedSimulation {
     await this.#trial.run(() => this.#story(), storyMsMax, () => {
       for (const node of this.#nodes.values()) node.crash("loss");
     });
+    for (const node of this.#nodes.values()) node.sim.dispose();
     rmSync(this.#directory, { recursive: true, force: true });
     const { traceHash, steps, nowMs, lines } = this.#scheduler;
     return { seed: this.#seed, failure: this.#trial.failure, traceHash, steps, virtualMs: nowMs, crashes: this.#crashes, lines, counts: { ...this.#counts, ...this.#store.counts } };

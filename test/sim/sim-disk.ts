@@ -1,130 +1,101 @@
 /**
- * The disk under one process of a node: fsyncs take their time and may fail, and power may go.
+ * The disk under one process of a node: it takes its time, it may be full, it may fail, and power may go.
  *
- * Always true: it knows how far each file was synced, because the engine syncs through it; what SQLite syncs by itself
- * (a log's header and entry, everything around a checkpoint) is taken as synced. `carry` copies a data directory as the
- * disk may hold it after the process was killed, or after the power went: what was synced is there; a log beyond that is
- * cut, zeroed in blocks, or there by luck; a file that was never synced is torn; a name that was never synced is gone.
+ * What is asked of a Disk passes through here, what SQLite does by itself through the VFS for tests; both draw their
+ * faults from the seed. What the folder below has of it when the power goes, its ledger says (support/disk-ledger).
  */
-import { copyFileSync, fstatSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
-import { headerBytes } from "../../src/sqlite/wal-reader.ts";
+import { fstatSync } from "node:fs";
 import { realDisk, type Disk } from "../../src/base/disk.ts";
-import { extentOf, generationOf } from "../support/log-extent.ts";
+import type { DiskLedger } from "../support/disk-ledger.ts";
+import { faultVfs, type VfsFault } from "../support/fault-vfs.ts";
 import { stream, type Scheduler } from "./scheduler.ts";
 import type { SimWorld } from "./sim-world.ts";
 
+/** How much of each fault; chances are per operation, 0 to 1. */
 export interface DiskDose {
   readonly fsyncMsMax: number;
   /** Chance that an fsync takes up to two seconds. */
   readonly slow: number;
   /** Chance that an fsync fails; what it was to sync is then lost for this file, whatever a later fsync says. */
   readonly failing: number;
+  /** Chance that a write finds the disk full, with some of it written or none. */
+  readonly full: number;
+  /** Chance that a write fails. */
+  readonly writeFails: number;
+  /** Chance that a read fails. */
+  readonly readFails: number;
 }
 
-export const soundDisk: DiskDose = { fsyncMsMax: 2, slow: 0, failing: 0 };
+export const soundDisk: DiskDose = { fsyncMsMax: 2, slow: 0, failing: 0, full: 0, writeFails: 0, readFails: 0 };
 
-const sectorBytes = 512;
 const slowMsMax = 2_000;
 
+/** What the disk says when it fails: nothing but a simulated fault may end in it. */
+const simulated = "simulated";
+
 export class SimDisk implements Disk {
-  readonly write = realDisk.write;
+  readonly ledger: DiskLedger;
   readonly #scheduler: Scheduler;
   readonly #world: SimWorld;
   readonly #random: () => number;
   readonly #dose: () => DiskDose;
   /** Planted bug: success is claimed and nothing is synced. */
   readonly #lies: boolean;
-  /** How many bytes of a log are synced, by its salts: a log that is proven anew is a copy with the same ones. */
-  readonly #logs = new Map<string, number>();
-  /** Files that were synced, by inode, as they are renamed. */
-  readonly #files = new Set<number>();
-  /** Logs of which an fsync has failed: the kernel counts the lost pages as clean. */
-  readonly #holed = new Map<number, string>();
-  /** Names of each directory that a sync of it has seen. */
-  readonly #names = new Map<string, ReadonlySet<string>>();
 
-  constructor(scheduler: Scheduler, world: SimWorld, seed: number, dose: () => DiskDose, lies: boolean) {
+  constructor(ledger: DiskLedger, scheduler: Scheduler, world: SimWorld, seed: number, dose: () => DiskDose, lies: boolean) {
+    this.ledger = ledger;
     this.#scheduler = scheduler;
     this.#world = world;
     this.#random = stream(seed, `disk ${world.name}`);
     this.#dose = dose;
     this.#lies = lies;
+    ledger.onRead = () => {
+      const { readFails } = dose();
+      if (readFails > 0 && this.#random() < readFails) throw this.#failure("EIO", "a read fails");
+    };
+    this.takeDose();
   }
 
-  fdatasync(descriptor: number, path: string): Promise<void> {
+  /** Lets SQLite's own operations fail as the dose says now. */
+  takeDose(): void {
+    const { failing, full, writeFails, readFails } = this.#dose();
+    const chances: Readonly<Record<VfsFault, number>> = { readFails, writeFull: full / 2, writeShort: full / 2, writeFails, cutFails: writeFails, syncFails: failing };
+    for (const [fault, chance] of Object.entries(chances)) faultVfs().chance(this.ledger.vfsFolder, fault as VfsFault, chance);
+  }
+
+  write(descriptor: number, path: string, bytes: Uint8Array, position: number): number {
+    const { full, writeFails } = this.#dose();
+    if (writeFails > 0 && this.#random() < writeFails) throw this.#failure("EIO", "a write fails");
+    if (full === 0 || this.#random() >= full) return realDisk.write(descriptor, path, bytes, position);
+    const taken = Math.floor(this.#random() * bytes.length);
+    if (taken === 0 || this.#random() < 0.5) throw this.#failure("ENOSPC", "the disk is full");
+    this.#scheduler.note(this.#world.name, "the disk takes a part");
+    return realDisk.write(descriptor, path, bytes.subarray(0, taken), position);
+  }
+
+  fdatasync(descriptor: number, _path: string): Promise<void> {
     const { ino } = fstatSync(descriptor);
-    const log = path.endsWith("-wal") ? readFileSync(path) : undefined;
-    const generation = log && generationOf(log);
-    const end = log ? extentOf(log) : 0;
+    const mark = this.ledger.mark();
     const fails = this.#random() < this.#dose().failing;
     return this.#takesTime(fails ? "fsync fails" : "fsync", () => {
       if (fails) {
-        if (generation !== undefined) this.#holed.set(ino, generation);
-        throw Object.assign(new Error("simulated: fsync failed"), { code: "EIO" });
+        this.ledger.syncFailed(ino, mark);
+        throw this.#failure("EIO", "an fsync fails");
       }
-      if (this.#lies) return;
-      if (generation === undefined) this.#files.add(ino);
-      else if (this.#holed.get(ino) !== generation) this.#logs.set(generation, Math.max(end, this.#logs.get(generation) ?? 0));
+      if (!this.#lies) this.ledger.synced(ino, mark);
     });
   }
 
   syncDirectory(path: string): Promise<void> {
-    const names = new Set(readdirSync(path));
+    const mark = this.ledger.mark();
     return this.#takesTime("fsync of a directory", () => {
-      // Two of them may be under way, and the one that began first may end last.
-      if (!this.#lies) this.#names.set(path, new Set([...(this.#names.get(path) ?? []), ...names]));
+      if (!this.#lies) this.ledger.folderSynced(path, mark);
     });
   }
 
-  /** What stands in the directory now is on disk: whoever prepared it has seen to that. */
-  trust(path: string): void {
-    this.#names.set(path, new Set(readdirSync(path)));
-  }
-
-  /** Copies `from`, which this disk served, to `to`, which `next` will serve. */
-  carry(from: string, to: string, next: SimDisk, powerLost: boolean): void {
-    mkdirSync(to, { recursive: true });
-    const synced = this.#names.get(from);
-    if (synced && !powerLost) next.#names.set(to, synced);
-    for (const entry of readdirSync(from, { withFileTypes: true }).toSorted((a, b) => (a.name < b.name ? -1 : 1))) {
-      const [source, copy] = [join(from, entry.name), join(to, entry.name)];
-      const isSafe = entry.name.endsWith("-wal") || synced?.has(entry.name);
-      if (powerLost && !isSafe && this.#random() < 0.5) continue;
-      if (entry.isDirectory()) this.carry(source, copy, next, powerLost);
-      else if (!(powerLost && entry.name.endsWith("-shm") && this.#random() < 0.5)) this.#carryFile(source, copy, next, powerLost);
-    }
-    // What is there after a power loss has been read from the disk.
-    if (powerLost) next.trust(to);
-  }
-
-  #carryFile(source: string, copy: string, next: SimDisk, powerLost: boolean): void {
-    copyFileSync(source, copy);
-    const was = statSync(source).ino;
-    const is = statSync(copy).ino;
-    if (source.endsWith("-wal")) {
-      const bytes = readFileSync(copy);
-      const generation = generationOf(bytes);
-      const synced = this.#logs.get(generation);
-      // SQLite itself syncs the header of a new log; nothing beyond it is certain until we sync.
-      if (powerLost) this.#tearFrom(copy, synced ?? Math.min(bytes.length, headerBytes));
-      if (powerLost) next.#logs.set(generation, extentOf(readFileSync(copy)));
-      else if (synced !== undefined) next.#logs.set(generation, synced);
-    } else if (powerLost && source.endsWith(".tmp") && !this.#files.has(was)) {
-      this.#tearFrom(copy, 0);
-    }
-    if (powerLost || this.#files.has(was)) next.#files.add(is);
-    const holed = this.#holed.get(was);
-    if (holed !== undefined && !powerLost) next.#holed.set(is, holed);
-  }
-
-  #tearFrom(path: string, safe: number): void {
-    const bytes = readFileSync(path);
-    const fate = this.#random();
-    let end = bytes.length;
-    if (fate < 0.4) end = safe + Math.floor(this.#random() * (bytes.length - safe + 1));
-    else if (fate < 0.8) for (let at = safe; at < bytes.length; at += sectorBytes) if (this.#random() < 0.5) bytes.fill(0, at, Math.min(at + sectorBytes, bytes.length));
-    writeFileSync(path, bytes.subarray(0, end));
+  #failure(code: string, what: string): Error {
+    this.#scheduler.note(this.#world.name, what);
+    return Object.assign(new Error(`${simulated}: ${what}`), { code });
   }
 
   #takesTime(what: string, act: () => void): Promise<void> {

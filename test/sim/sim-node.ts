@@ -14,6 +14,7 @@ import { Engine } from "../../src/engine/engine.ts";
 import type { EngineOptions, FromEngine } from "../../src/engine/protocol.ts";
 import { inlinePress } from "../../src/format/press.ts";
 import type { ObjectStore } from "../../src/store/object-store.ts";
+import { DiskLedger } from "../support/disk-ledger.ts";
 import type { HostileStore } from "./hostile-store.ts";
 import { outside, stream, type Scheduler } from "./scheduler.ts";
 import { SimDisk, type DiskDose } from "./sim-disk.ts";
@@ -35,7 +36,7 @@ export interface SimNodeOptions {
   readonly store: HostileStore;
   /** Where the node may make its data directories. */
   readonly directory: string;
-  /** Asked at every fsync. */
+  /** Asked at every operation of ours; SQLite's own take what it says when a process starts, or when `takeDose` is called. */
   readonly disk: () => DiskDose;
   readonly diskLies: boolean;
   readonly engine: Partial<EngineOptions>;
@@ -44,7 +45,6 @@ export interface SimNodeOptions {
 interface Process {
   readonly world: SimWorld;
   readonly disk: SimDisk;
-  readonly dataDirectory: string;
   readonly client: EngineClient;
   readonly engine: Engine;
   readonly gone: PromiseWithResolvers<never>;
@@ -59,8 +59,10 @@ export class SimNode {
   #starts = 0;
   /** Data directories that this node has had, one after the other. */
   #disks = 1;
-  /** What the last process left, and the disk that knows it. */
-  #left: { readonly dataDirectory: string; readonly disk: SimDisk } | undefined;
+  /** What the last process left. */
+  #left: DiskLedger | undefined;
+  /** Of every data directory there was. */
+  readonly #ledgers: DiskLedger[] = [];
   /** How far the machine's clock is off, whichever process asks it. */
   #skewMs = 0;
   /** What the last process knew of the time; it lies in the data directory. */
@@ -104,30 +106,50 @@ export class SimNode {
 
   /** Starts a process on what the last one left. */
   start(): void {
-    const { scheduler, seed, directory, disk: dose, diskLies } = this.#options;
+    const { scheduler, seed, disk: dose, diskLies } = this.#options;
     const name = `${this.name}${++this.#starts}`;
     const world = new SimWorld(scheduler, seed, name, this.#skewMs);
     if (this.#time) world.time.resume(this.#time);
     world.atCrashPoint = (point) => this.atCrashPoint(point);
-    const disk = new SimDisk(scheduler, world, seed, dose, diskLies);
-    const dataDirectory = join(directory, name);
-    if (this.#left) this.#left.disk.carry(this.#left.dataDirectory, dataDirectory, disk, false);
+    const ledger = this.#left ?? this.#ledger(name);
+    const disk = new SimDisk(ledger, scheduler, world, seed, dose, diskLies);
     const gone = Promise.withResolvers<never>();
     gone.promise.catch(() => {});
     scheduler.note(name, "starts");
-    this.#process = { world, disk, dataDirectory, gone, ...this.#open(world, disk, dataDirectory) };
+    this.#process = { world, disk, gone, ...this.#open(world, disk) };
     this.#left = undefined;
   }
 
-  #open(world: SimWorld, disk: SimDisk, dataDirectory: string): { client: EngineClient; engine: Engine } {
+  /** Makes a data directory. */
+  #ledger(name: string): DiskLedger {
+    const root = join(this.#options.directory, name);
+    mkdirSync(root, { recursive: true });
+    const ledger = new DiskLedger(root, this.#options.seed);
+    this.#ledgers.push(ledger);
+    return ledger;
+  }
+
+  /** Lets SQLite's own operations fail as the dose says now. */
+  takeDose(): void {
+    this.#process?.disk.takeDose();
+  }
+
+  /** Nothing that this node has ever done is watched any more. */
+  dispose(): void {
+    for (const ledger of this.#ledgers) ledger.close();
+  }
+
+  #open(world: SimWorld, disk: SimDisk): { client: EngineClient; engine: Engine } {
     const { scheduler, seed, store, engine: given } = this.#options;
     const { nodeId } = this;
     const random = stream(seed, `lane ${world.name}`);
     const toEngine = scheduler.channel(world, "call", () => random() * hopMsMax);
     const toClient = scheduler.channel(world, "answer", () => random() * hopMsMax);
-    const [databasesDirectory, scratchDirectory] = [join(dataDirectory, "db"), join(dataDirectory, "scratch")];
+    const { root } = disk.ledger;
+    const [databasesDirectory, scratchDirectory] = [join(root, "db"), join(root, "scratch")];
     for (const path of [databasesDirectory, scratchDirectory]) mkdirSync(path, { recursive: true });
-    disk.trust(dataDirectory);
+    // Whoever prepares a data directory sees to that.
+    disk.ledger.folderSynced(root, disk.ledger.mark());
     let engine: Engine | undefined;
     const spawn = (): EngineLane => {
       let hear: ((message: FromEngine) => void) | undefined;
@@ -167,7 +189,7 @@ export class SimNode {
   crash(kind: Crash): void {
     const process = this.#process;
     if (!process) return;
-    const { scheduler, seed, directory, disk: dose, diskLies } = this.#options;
+    const { scheduler, seed } = this.#options;
     this.#process = undefined;
     scheduler.note(process.world.name, `dies: ${kind}`);
     this.#time = kind === "loss" ? undefined : process.world.time.memory;
@@ -177,10 +199,9 @@ export class SimNode {
     } else {
       // The copy is made now: what the dying code still does before it yields must not be found.
       const name = `${process.world.name}-left`;
-      const disk = new SimDisk(scheduler, new SimWorld(scheduler, seed, name), seed, dose, diskLies);
-      const dataDirectory = join(directory, name);
-      process.disk.carry(process.dataDirectory, dataDirectory, disk, kind === "power");
-      this.#left = { dataDirectory, disk };
+      if (kind === "power") process.disk.ledger.lose(join(this.#options.directory, name), stream(seed, name));
+      this.#left = this.#ledger(name);
+      if (kind === "kill") process.disk.ledger.move(this.#left);
     }
     scheduler.at(0, outside, "bury", () => {
       process.gone.reject(new ProcessGone());
@@ -199,7 +220,7 @@ export class SimNode {
     this.#time = process.world.time.memory;
     process.world.kill();
     process.gone.reject(new ProcessGone());
-    this.#left = process;
+    this.#left = process.disk.ledger;
     this.#options.scheduler.note(process.world.name, "stopped");
   }
 

@@ -23,6 +23,8 @@ export interface Plot {
   readonly faults: number;
   /** Chance of a crash at each place that the engine calls interesting, and after each request that the store applied. */
   readonly crashAtPoint: number;
+  /** Chance that the power goes just as an answer has left. */
+  readonly crashAtAnswer: number;
   /** Chance that a fault is another node's taking over. */
   readonly takeovers: number;
   readonly store: StoreDose;
@@ -59,18 +61,20 @@ export function plotOf(seed: number): Plot {
   const random = stream(seed, "plot");
   const some = (chance: number, most: number): number => (random() < chance ? random() * most : 0);
   const small = random() < 0.5;
+  const crashAtAnswer = stream(seed, "answers");
   return {
     databases: 1 + Math.floor(random() * 3),
     clientsPerDatabase: 1 + Math.floor(random() * 3),
     callsPerClient: 40 + Math.floor(random() * 60),
     faults: 2 + Math.floor(random() * 8),
     crashAtPoint: some(0.5, 0.004),
+    crashAtAnswer: crashAtAnswer() < 0.6 ? crashAtAnswer() * 0.02 : 0,
     takeovers: some(0.4, 0.5),
     store: {
       latencyMsMax: 5 + random() * 95, slow: some(0.3, 0.05), requestLost: some(0.5, 0.05), answerLost: some(0.5, 0.05), late: some(0.5, 0.05), refused: some(0.5, 0.1),
       damagedGet: some(0.2, 0.05), staleList: some(0.3, 0.3), rot: some(0.08, 0.2),
     },
-    disk: { fsyncMsMax: 0.2 + random() * 5, slow: some(0.3, 0.02), failing: some(0.2, 0.01) },
+    disk: { ...soundDisk, fsyncMsMax: 0.2 + random() * 5, slow: some(0.3, 0.02), failing: some(0.2, 0.01) },
     engine: { hotHandlesMax: random() < 0.3 ? 2 : 100, idleCloseMs: random() < 0.3 ? 500 : 30_000, logCheckpointBytes: small ? 64 * 1024 : 1024 * 1024, gcGraceMs: small ? 20_000 : 600_000, pitrMs: small ? 30_000 : 86_400_000 },
   };
 }
@@ -113,10 +117,11 @@ class Simulation {
       mayBeCorrupt: () => !this.#calm || this.#store.rotten.size > 0,
     });
     this.#databases = Array.from({ length: plot.databases }, (_, index) => new DatabaseModel(`00000000-0000-4000-8000-${String(index + 1).padStart(12, "0")}`));
-    const maybeCrash = (node: SimNode): void => {
-      if (node === this.#node && !this.#calm && this.#random() < plot.crashAtPoint) this.#crash(this.#random() < 0.5 ? "kill" : "power");
+    const maybeCrash = (node: SimNode, point = ""): void => {
+      const chance = point === "answered" ? plot.crashAtAnswer : plot.crashAtPoint;
+      if (node === this.#node && !this.#calm && this.#random() < chance) this.#crash(point === "answered" || this.#random() < 0.5 ? "power" : "kill");
     };
-    for (const node of this.#nodes) node.atCrashPoint = () => maybeCrash(node);
+    for (const node of this.#nodes) node.atCrashPoint = (point) => maybeCrash(node, point);
     this.#store.atApplied = (world) => {
       if (world === this.#node.world) maybeCrash(this.#node);
     };
@@ -126,6 +131,7 @@ class Simulation {
     await this.#trial.run(() => this.#story(), storyMsMax, () => {
       for (const node of this.#nodes) node.crash("loss");
     });
+    for (const node of this.#nodes) node.dispose();
     rmSync(this.#directory, { recursive: true, force: true });
     const { traceHash, steps, nowMs, lines } = this.#scheduler;
     return { seed: this.#seed, failure: this.#trial.failure, traceHash, steps, virtualMs: nowMs, crashes: this.#crashes, counts: { ...this.#clients.counts, ...this.#store.counts }, lines };

@@ -110,6 +110,7 @@ class Story {
       for (const node of this.#nodes) node.crash("loss");
       await this.#scheduler.run(() => false, this.#scheduler.nowMs + 0.1);
       process.off("unhandledRejection", unhandled);
+      for (const node of this.#nodes) node.dispose();
       rmSync(this.#directory, { recursive: true, force: true });
     }
     return { failure: this.#failure, reached: this.#reached, crashes: this.#crashes, lines: this.#scheduler.lines.slice(-lastLines) };
