@@ -360,11 +360,17 @@ export class Registry {
     }
   }
 
-  /** Closes the handle, and remembers how far the branch was served. */
+  /** Closes the handle, and remembers how far the branch was served. A disk that fails meanwhile is no reason for anybody else to wait: the handle is gone, and whoever opens the file next finds what it holds. */
   #shut(database: Database): void {
-    this.#options.dockyard.places.note(database.opened.head.now);
-    this.#options.events.closing(database);
-    database.close();
+    const { dockyard, events } = this.#options;
+    const { head, uuid } = database.opened;
+    dockyard.places.note(head.now);
+    events.closing(database);
+    try {
+      database.close();
+    } catch (error) {
+      events.notice("warn", `a file did not close in order (${codeOf(error)})`, uuid);
+    }
   }
 
   /** The keys of the database under which something is open, or is about to be. */

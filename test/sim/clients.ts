@@ -24,6 +24,8 @@ export interface ClientsOptions {
   readonly isLost: (branch: BranchModel, txid: number) => boolean;
   /** Whether faults that tell of damaged objects are to be expected. */
   readonly mayBeCorrupt: () => boolean;
+  /** Whether faults of the disk are to be expected. */
+  readonly mayFail: () => boolean;
 }
 
 /** What is known of a call that did not succeed. */
@@ -33,6 +35,8 @@ type Failure = "nothing happened" | "unknown" | "gone";
 type Heard<Value = unknown> = Answer<Value> & { readonly isTrusted: boolean };
 
 const kinds: readonly Kind[] = ["kv", "sql", "memory", "docs"];
+/** How a disk that fails, or is full, shows while a file is opened or restored. */
+const diskFailure = /simulated: (?:an? |the disk )|SqliteError: (?:disk I\/O error|database or disk is full)/;
 const listedMax = 1_000;
 const callBudgetMs = 20_000;
 /** Changes of branches have time for everything, so that an unknown outcome means a crash or a refusal. */
@@ -295,7 +299,7 @@ export class Clients {
     if (error instanceof ProcessGone) return "unknown";
     if (!(error instanceof ServiceError)) {
       const told = error instanceof Error ? (error.stack ?? error.message) : String(error);
-      if (told.includes("simulated: fsync failed")) return "unknown";
+      if (this.#options.mayFail() && diskFailure.test(told)) return "unknown";
       if (told.includes("StoreError") && this.#options.mayBeCorrupt()) return "unknown";
       throw new Violation(`${branch.label}: ${what} ended in a fault: ${told}`);
     }

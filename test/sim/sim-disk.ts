@@ -41,6 +41,10 @@ export class SimDisk implements Disk {
   readonly #dose: () => DiskDose;
   /** Planted bug: success is claimed and nothing is synced. */
   readonly #lies: boolean;
+  /** An engine starts on a sound disk: one that cannot even make its empty database is started again until it can. */
+  #isHurt = false;
+  /** Called after an fsync of ours has failed. */
+  failed: () => void = () => {};
 
   constructor(ledger: DiskLedger, scheduler: Scheduler, world: SimWorld, seed: number, dose: () => DiskDose, lies: boolean) {
     this.ledger = ledger;
@@ -49,22 +53,30 @@ export class SimDisk implements Disk {
     this.#random = stream(seed, `disk ${world.name}`);
     this.#dose = dose;
     this.#lies = lies;
+    this.#takeDose(soundDisk);
     ledger.onRead = () => {
-      const { readFails } = dose();
+      const { readFails } = this.#now;
       if (readFails > 0 && this.#random() < readFails) throw this.#failure("EIO", "a read fails");
     };
-    this.takeDose();
   }
 
-  /** Lets SQLite's own operations fail as the dose says now. */
+  /** From here on operations fail as the dose says now. */
   takeDose(): void {
-    const { failing, full, writeFails, readFails } = this.#dose();
+    this.#isHurt = true;
+    this.#takeDose(this.#dose());
+  }
+
+  get #now(): DiskDose {
+    return this.#isHurt ? this.#dose() : soundDisk;
+  }
+
+  #takeDose({ failing, full, writeFails, readFails }: DiskDose): void {
     const chances: Readonly<Record<VfsFault, number>> = { readFails, writeFull: full / 2, writeShort: full / 2, writeFails, cutFails: writeFails, syncFails: failing };
     for (const [fault, chance] of Object.entries(chances)) faultVfs().chance(this.ledger.vfsFolder, fault as VfsFault, chance);
   }
 
   write(descriptor: number, path: string, bytes: Uint8Array, position: number): number {
-    const { full, writeFails } = this.#dose();
+    const { full, writeFails } = this.#now;
     if (writeFails > 0 && this.#random() < writeFails) throw this.#failure("EIO", "a write fails");
     if (full === 0 || this.#random() >= full) return realDisk.write(descriptor, path, bytes, position);
     const taken = Math.floor(this.#random() * bytes.length);
@@ -80,6 +92,7 @@ export class SimDisk implements Disk {
     return this.#takesTime(fails ? "fsync fails" : "fsync", () => {
       if (fails) {
         this.ledger.syncFailed(ino, mark);
+        this.failed();
         throw this.#failure("EIO", "an fsync fails");
       }
       if (!this.#lies) this.ledger.synced(ino, mark);

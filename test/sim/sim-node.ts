@@ -6,7 +6,7 @@
  */
 import type { TimeMemory } from "../../src/base/trusted-time.ts";
 import { mkdirSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { silentLog } from "../../src/base/log.ts";
 import { limits } from "../../src/base/limits.ts";
 import { EngineClient, type EngineLane } from "../../src/engine/client.ts";
@@ -20,8 +20,8 @@ import { outside, stream, type Scheduler } from "./scheduler.ts";
 import { SimDisk, type DiskDose } from "./sim-disk.ts";
 import { SimWorld } from "./sim-world.ts";
 
-/** How a process ends: killed, with the power, or with its disk. */
-export type Crash = "kill" | "power" | "loss";
+/** How a process ends: killed, with the power, with its disk, or with its disk put back to its last snapshot. */
+export type Crash = "kill" | "power" | "loss" | "rollback";
 
 /** The process that a call was made to is no more; whether the call had an effect is not known. */
 export class ProcessGone extends Error {
@@ -39,6 +39,8 @@ export interface SimNodeOptions {
   /** Asked at every operation of ours; SQLite's own take what it says when a process starts, or when `takeDose` is called. */
   readonly disk: () => DiskDose;
   readonly diskLies: boolean;
+  /** Called after an fsync has failed. */
+  readonly diskFailed?: (node: SimNode) => void;
   readonly engine: Partial<EngineOptions>;
 }
 
@@ -61,6 +63,8 @@ export class SimNode {
   #disks = 1;
   /** What the last process left. */
   #left: DiskLedger | undefined;
+  #snapshot: string | undefined;
+  #snapshots = 0;
   /** Of every data directory there was. */
   readonly #ledgers: DiskLedger[] = [];
   /** How far the machine's clock is off, whichever process asks it. */
@@ -113,10 +117,12 @@ export class SimNode {
     world.atCrashPoint = (point) => this.atCrashPoint(point);
     const ledger = this.#left ?? this.#ledger(name);
     const disk = new SimDisk(ledger, scheduler, world, seed, dose, diskLies);
+    disk.failed = () => this.#options.diskFailed?.(this);
     const gone = Promise.withResolvers<never>();
     gone.promise.catch(() => {});
     scheduler.note(name, "starts");
     this.#process = { world, disk, gone, ...this.#open(world, disk) };
+    disk.takeDose();
     this.#left = undefined;
   }
 
@@ -127,6 +133,14 @@ export class SimNode {
     const ledger = new DiskLedger(root, this.#options.seed);
     this.#ledgers.push(ledger);
     return ledger;
+  }
+
+  /** Keeps the running process's disk as it is now, for a `rollback`. */
+  snapshot(): void {
+    const { ledger } = this.#process!.disk;
+    const path = `${ledger.root}-snapshot${this.#snapshots++}`;
+    ledger.copy(path);
+    this.#snapshot = path;
   }
 
   /** Lets SQLite's own operations fail as the dose says now. */
@@ -196,6 +210,8 @@ export class SimNode {
     process.world.kill();
     if (kind === "loss") {
       this.#disks++;
+    } else if (kind === "rollback") {
+      this.#left = this.#ledger(basename(this.#snapshot!));
     } else {
       // The copy is made now: what the dying code still does before it yields must not be found.
       const name = `${process.world.name}-left`;

@@ -9,7 +9,7 @@ import type { EngineOptions } from "../../src/engine/protocol.ts";
 import { BranchModel, DatabaseModel, Violation, type Kind } from "./branch-model.ts";
 import { Clients } from "./clients.ts";
 import { HostileStore, type StoreBugs, type StoreDose } from "./hostile-store.ts";
-import { Scheduler, stream } from "./scheduler.ts";
+import { outside, Scheduler, stream } from "./scheduler.ts";
 import { soundDisk, type DiskDose } from "./sim-disk.ts";
 import { ProcessGone, SimNode, turnedClock, type Crash } from "./sim-node.ts";
 import { StoreAudit, type Claim } from "./store-audit.ts";
@@ -27,6 +27,10 @@ export interface Plot {
   readonly crashAtAnswer: number;
   /** Chance that a fault is another node's taking over. */
   readonly takeovers: number;
+  /** Chance that a fault is a disk that goes back to an earlier state. */
+  readonly rollbacks: number;
+  /** Chance that the power goes soon after an fsync has failed. */
+  readonly powerAfterFailure: number;
   readonly store: StoreDose;
   readonly disk: DiskDose;
   readonly engine: Partial<EngineOptions>;
@@ -62,6 +66,9 @@ export function plotOf(seed: number): Plot {
   const some = (chance: number, most: number): number => (random() < chance ? random() * most : 0);
   const small = random() < 0.5;
   const crashAtAnswer = stream(seed, "answers");
+  const more = stream(seed, "disk plot");
+  const isFailing = more() < 0.2;
+  const hurt = more() < 0.25 ? { full: more() * 0.01, writeFails: more() * 0.003, readFails: more() * 0.002 } : {};
   return {
     databases: 1 + Math.floor(random() * 3),
     clientsPerDatabase: 1 + Math.floor(random() * 3),
@@ -70,11 +77,13 @@ export function plotOf(seed: number): Plot {
     crashAtPoint: some(0.5, 0.004),
     crashAtAnswer: crashAtAnswer() < 0.6 ? crashAtAnswer() * 0.02 : 0,
     takeovers: some(0.4, 0.5),
+    rollbacks: more() < 0.3 ? 0.4 : 0,
+    powerAfterFailure: isFailing ? 0.7 : 0.1,
     store: {
       latencyMsMax: 5 + random() * 95, slow: some(0.3, 0.05), requestLost: some(0.5, 0.05), answerLost: some(0.5, 0.05), late: some(0.5, 0.05), refused: some(0.5, 0.1),
       damagedGet: some(0.2, 0.05), staleList: some(0.3, 0.3), rot: some(0.08, 0.2),
     },
-    disk: { ...soundDisk, fsyncMsMax: 0.2 + random() * 5, slow: some(0.3, 0.02), failing: some(0.2, 0.01) },
+    disk: { ...soundDisk, fsyncMsMax: 0.2 + random() * 5, slow: some(0.3, 0.02), failing: some(0.2, 0.01) + (isFailing ? 0.03 : 0), ...hurt },
     engine: { hotHandlesMax: random() < 0.3 ? 2 : 100, idleCloseMs: random() < 0.3 ? 500 : 30_000, logCheckpointBytes: small ? 64 * 1024 : 1024 * 1024, gcGraceMs: small ? 20_000 : 600_000, pitrMs: small ? 30_000 : 86_400_000 },
   };
 }
@@ -104,7 +113,7 @@ class Simulation {
     this.#trial = new Trial(this.#scheduler);
     this.#audit = new StoreAudit(() => this.#store, (uuid, branch, claim) => this.#claimed(uuid, branch, claim));
     this.#store = new HostileStore(this.#scheduler, seed, plot.store, bugs, (key, before, after) => this.#audit.changed(key, before, after));
-    const nodeOptions = { scheduler: this.#scheduler, seed, store: this.#store, directory: this.#directory, disk: () => (this.#calm ? soundDisk : plot.disk), diskLies: bugs.diskLies ?? false, engine: plot.engine };
+    const nodeOptions = { scheduler: this.#scheduler, seed, store: this.#store, directory: this.#directory, disk: () => (this.#calm ? soundDisk : plot.disk), diskLies: bugs.diskLies ?? false, diskFailed: (node: SimNode) => this.#diskFailed(node), engine: plot.engine };
     this.#nodes = [new SimNode("a", nodeOptions), new SimNode("b", nodeOptions)];
     this.#node = this.#nodes[0]!;
     this.#clients = new Clients({
@@ -114,6 +123,7 @@ class Simulation {
       random: stream(seed, "clients"),
       coveredTxid: (branch) => this.#audit.coveredTxid(branch),
       isLost: (branch, txid) => this.#audit.isLost(branch, txid),
+      mayFail: () => !this.#calm,
       mayBeCorrupt: () => !this.#calm || this.#store.rotten.size > 0,
     });
     this.#databases = Array.from({ length: plot.databases }, (_, index) => new DatabaseModel(`00000000-0000-4000-8000-${String(index + 1).padStart(12, "0")}`));
@@ -162,6 +172,7 @@ class Simulation {
     const draw = this.#random();
     const world = this.#node.world!;
     if (this.#random() < this.#plot.takeovers) return this.#takeover();
+    if (this.#random() < this.#plot.rollbacks) return this.#rollback();
     if (draw < 0.3) return this.#crash("kill");
     if (draw < 0.55) return this.#crash("power");
     if (draw < 0.65) return this.#crash("loss");
@@ -176,6 +187,29 @@ class Simulation {
     if (draw < 0.93) return this.#store.storm(this.#random() * 300_000);
     await this.#stopInOrder();
     if (!this.#node.up) await this.#restart();
+  }
+
+  /** The disk goes back to a snapshot, which the head shows when it has moved on since. */
+  async #rollback(): Promise<void> {
+    const node = this.#node;
+    const { incarnation } = node;
+    node.snapshot();
+    const held = this.#databases.flatMap(({ branches }) => [...branches.values()]).map((branch) => ({ branch, toTxid: branch.givenTxid }));
+    await this.#scheduler.sleep(2_000 + this.#random() * 5_000);
+    // What is answered now is covered by nothing but this disk.
+    this.#store.storm(2_000);
+    await this.#scheduler.sleep(this.#random() * 2_000);
+    if (node !== this.#node || !node.up || node.incarnation !== incarnation) return;
+    const isSeen = held.every(({ branch, toTxid }) => (this.#audit.coveredTxid(branch) ?? 0) > toTxid);
+    this.#crash(isSeen ? "rollback" : "kill");
+  }
+
+  #diskFailed(node: SimNode): void {
+    if (node !== this.#node || this.#calm || this.#random() >= this.#plot.powerAfterFailure) return;
+    const { incarnation } = node;
+    this.#scheduler.at(this.#random() * 3_000, outside, "power after a failure", () => {
+      if (node === this.#node && !this.#calm && node.incarnation === incarnation) this.#crash("power");
+    });
   }
 
   async #stopInOrder(): Promise<void> {
@@ -193,7 +227,7 @@ class Simulation {
     this.#crashes++;
     this.#clients.shut();
     this.#node.crash(kind);
-    if (kind === "loss") this.#eachBranch((branch) => branch.nodeLost());
+    if (kind === "loss" || kind === "rollback") this.#eachBranch((branch) => branch.nodeLost());
   }
 
   /** Another node takes over while this one does not know it, or does not believe it. */
@@ -243,6 +277,7 @@ class Simulation {
   /** The faults stop; everything must come to rest, and everything that was answered must be there. */
   async #ending(): Promise<void> {
     this.#calm = true;
+    for (const node of this.#nodes) node.takeDose();
     this.#scheduler.note("-", "the faults stop");
     this.#store.calmDown();
     if (!this.#node.up) await this.#restart();

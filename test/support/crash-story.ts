@@ -91,6 +91,7 @@ class Story {
       coveredTxid: (branch) => this.#audit.coveredTxid(branch),
       isLost: (branch, txid) => this.#audit.isLost(branch, txid),
       mayBeCorrupt: () => false,
+      mayFail: () => false,
     });
   }
 

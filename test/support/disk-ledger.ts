@@ -166,6 +166,12 @@ export class DiskLedger {
     this.#copy(table, to, (path, ino) => (path.endsWith("-shm") && random() < 0.5 ? undefined : this.#afterLoss(ino, real.readFileSync(contentOf(ino)), random)));
   }
 
+  /** Copies everything to `to` as it is. */
+  copy(to: string): void {
+    drain();
+    this.#copy(this.#files(), to, (path) => real.readFileSync(path));
+  }
+
   /** Copies everything to another ledger's empty folder as it is: what was not synced is not synced there either. */
   move(next: DiskLedger): void {
     drain();

@@ -90,7 +90,7 @@ typedef struct {
   Folder *folder;
   i64 ino;
   char *name;
-  int unsyncedName; /* the unix VFS syncs the folder at the first sync of a log that it has made */
+  int unsyncedName; /* the unix VFS syncs the folder at the first sync of a log that it might have made */
   sqlite3_file *real;
 } File;
 
@@ -227,7 +227,7 @@ static int vfsOpen(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int f
   folder->files++;
   f->ino = stat(name, &stat_) == 0 ? (i64)stat_.st_ino : 0;
   if (isNew) note(folder, NAMED, f->ino, 0, 0, name, (i64)strlen(name));
-  f->unsyncedName = isNew && (flags & SQLITE_OPEN_WAL) != 0;
+  f->unsyncedName = (flags & SQLITE_OPEN_WAL) != 0 && (flags & SQLITE_OPEN_CREATE) != 0;
   return SQLITE_OK;
 }
 

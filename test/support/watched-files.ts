@@ -9,8 +9,15 @@ import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { dirname } from "node:path";
 
+/** node:fs as it was. */
+const untouched = { ...fs };
+
 /** node:fs as it is without anybody watching. */
-export const real = { ...fs };
+export const real = {
+  ...untouched,
+  readFileSync: (path: string): Buffer => inside(() => untouched.readFileSync(path)),
+  writeFileSync: (path: fs.PathOrFileDescriptor, data: string | NodeJS.ArrayBufferView, options?: fs.WriteFileOptions): void => inside(() => untouched.writeFileSync(path, data, options)),
+};
 
 /** Who is told; each call comes before the deed. */
 export interface FileWatcher {
@@ -135,13 +142,13 @@ function patchFiles(): void {
   };
   (fs as { readFileSync: unknown }).readFileSync = (path: string, options?: undefined): unknown => {
     watcherOf(path)?.onRead(path);
-    return inside(() => real.readFileSync(path, options));
+    return inside(() => untouched.readFileSync(path, options));
   };
   replace("writeFileSync", (path, data, options) => {
     const watcher = watcherOf(path);
     if (!watcher) return real.writeFileSync(path, data, options);
     tellOfOpening(watcher, path as string, "w");
-    inside(() => real.writeFileSync(path, data, options));
+    real.writeFileSync(path, data, options);
     const { ino, size } = real.statSync(path as string);
     if ((options as { flush?: boolean } | undefined)?.flush !== true) watcher.wrote(ino, 0, size, 0, Buffer.alloc(0));
   });

@@ -1,0 +1,45 @@
+/** The faults that an audit planted and no suite saw. */
+import type { Mutant } from "./mutants.ts";
+
+export const audited: readonly Mutant[] = [
+  {
+    name: "restored-file-not-synced",
+    why: "A node answers from a file that a loss of power tears; its next start serves or ships garbage.",
+    file: "engine/restore.ts",
+    find: "      await source.disk.fdatasync(descriptor, temporary);\n",
+    replace: "",
+    suites: [{ seeds: 40 }],
+  },
+  {
+    name: "prove-log-does-nothing",
+    why: "After a failed fsync the kernel takes lost pages for clean: the next fsync succeeds without them, and answers are lost.",
+    file: "sqlite/wal.ts",
+    find: "  if (!existsSync(path)) return;\n  const copy",
+    replace: "  if (existsSync(path)) return;\n  const copy",
+    suites: [{ seeds: 40 }],
+  },
+  {
+    name: "no-marker-on-roll-forward",
+    why: "A node that was rolled forward believes that it knows all it ever acknowledged, and gives lost transaction ids again.",
+    file: "engine/opening.ts",
+    find: '  writeFileSync(restoredMarker(path), "");\n  await rollForward',
+    replace: "  await rollForward",
+    suites: [{ seeds: 40 }],
+  },
+  {
+    name: "answer-before-sync",
+    why: "A loss of power takes back what was answered.",
+    file: "engine/answers.ts",
+    find: "    if (this.#synced.reached(txid)) return act();\n    this.#unsynced++;",
+    replace: "    if (txid >= 0) return act();\n    this.#unsynced++;",
+    suites: [{ seeds: 40 }],
+  },
+  {
+    name: "answer-before-sync-power",
+    why: "The same, seen by the test of power losses.",
+    file: "engine/answers.ts",
+    find: "    if (this.#synced.reached(txid)) return act();\n    this.#unsynced++;",
+    replace: "    if (txid >= 0) return act();\n    this.#unsynced++;",
+    suites: [{ file: "test/crash/power-loss.test.ts", named: "F20: no" }],
+  },
+];

@@ -1,0 +1,4 @@
+/** Faults in the engine. */
+import type { Mutant } from "./mutants.ts";
+
+export const engineMutants: readonly Mutant[] = [];

@@ -1,0 +1,128 @@
+/**
+ * `npm run mutants [-- --only NAME ...] [--jobs N]`: plants each fault in a private copy of the tree, runs the suites that
+ * should see it, and says which test did. All of them together write docs/mutants.md; one that survives fails the run.
+ */
+import { spawn } from "node:child_process";
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { parseArgs } from "node:util";
+import { mutants, type Mutant, type Suite } from "./mutants.ts";
+
+const root = resolve(import.meta.dirname, "../..");
+const suiteMsMax = 20 * 60_000;
+
+/** What a suite says of a tree: which test fails first, or undefined. */
+type Verdict = string | undefined;
+
+interface Outcome {
+  readonly mutant: Mutant;
+  readonly caughtBy: Verdict;
+  readonly secs: number;
+}
+
+/** The faulty text; throws when the mutant does not fit the tree any more. */
+function planted({ name, file, find, replace }: Mutant): string {
+  const text = readFileSync(join(root, "src", file), "utf8");
+  const times = text.split(find).length - 1;
+  if (times !== 1) throw new Error(`the mutant ${name} is stale: its text stands ${times} times in src/${file}`);
+  return text.replace(find, () => replace);
+}
+
+/** A copy of the tree, to be broken. */
+function copyOfTree(): string {
+  const copy = mkdtempSync(join(tmpdir(), "palimpsest-mutant-"));
+  for (const name of ["src", "gen", "test", "native", "proto", "package.json", "package-lock.json", "tsconfig.json", "vitest.config.ts", "README.md"]) {
+    if (existsSync(join(root, name))) cpSync(join(root, name), join(copy, name), { recursive: true });
+  }
+  symlinkSync(join(root, "node_modules"), join(copy, "node_modules"));
+  return copy;
+}
+
+function run(tree: string, command: string, args: readonly string[]): Promise<{ readonly code: number | null; readonly output: string }> {
+  return new Promise((done, failed) => {
+    const child = spawn(command, args, { cwd: tree, stdio: ["ignore", "pipe", "pipe"], env: { ...process.env, PATH: `${join(root, "node_modules/.bin")}:${process.env["PATH"] ?? ""}` } });
+    let output = "";
+    for (const stream of [child.stdout, child.stderr]) stream.on("data", (bytes: Buffer) => (output += bytes.toString()));
+    const timer = setTimeout(() => child.kill("SIGKILL"), suiteMsMax);
+    child.on("error", failed);
+    child.on("close", (code) => {
+      clearTimeout(timer);
+      done({ code, output });
+    });
+  });
+}
+
+async function look(tree: string, suite: Suite): Promise<Verdict> {
+  if ("seeds" in suite) {
+    const { code, output } = await run(tree, process.execPath, ["test/sim/main.ts", "--seeds", String(suite.seeds), ...(suite.shared ? ["--shared"] : [])]);
+    if (code === 0) return undefined;
+    const seed = /^seed (\d+): FAILED/m.exec(output)?.[1];
+    if (seed === undefined) throw new Error(`the simulator did not run: ${output.slice(-2_000)}`);
+    const what = /^(?:Violation|[A-Z]\w*Error\b).*$/m.exec(output)?.[0] ?? "";
+    return `simulator${suite.shared ? " of several nodes" : ""}, seed ${seed}: ${what.replace(/^Violation: \w+@[^:]+: /, "").replaceAll("|", "/").slice(0, 120)}`;
+  }
+  const report = join(tree, "report.json");
+  rmSync(report, { force: true });
+  const { output } = await run(tree, process.execPath, [join(tree, "node_modules/vitest/vitest.mjs"), "run", suite.file, "--bail=1", "--reporter=json", `--outputFile=${report}`, ...(suite.named === undefined ? [] : ["-t", suite.named])]);
+  if (!existsSync(report)) throw new Error(`${suite.file} did not run: ${output.slice(-2_000)}`);
+  const { testResults, numPassedTests } = JSON.parse(readFileSync(report, "utf8")) as { numPassedTests: number; testResults: { status: string; assertionResults: { status: string; fullName: string }[] }[] };
+  const failed = testResults.flatMap(({ assertionResults }) => assertionResults).find(({ status }) => status === "failed");
+  if (failed) return `${suite.file}: ${failed.fullName.replaceAll("|", "/")}`;
+  if (testResults.some(({ status }) => status === "failed")) return `${suite.file}: it cannot be run`;
+  if (numPassedTests === 0) throw new Error(`${suite.file} has no test ${suite.named ?? ""}`);
+  return undefined;
+}
+
+async function judge(tree: string, mutant: Mutant): Promise<Outcome> {
+  const path = join(tree, "src", mutant.file);
+  const sound = readFileSync(path, "utf8");
+  const beganMs = performance.now();
+  let caughtBy: Verdict;
+  writeFileSync(path, planted(mutant));
+  try {
+    for (const suite of mutant.suites) if ((caughtBy = await look(tree, suite)) !== undefined) break;
+  } finally {
+    writeFileSync(path, sound);
+  }
+  const secs = (performance.now() - beganMs) / 1_000;
+  console.log(`${caughtBy === undefined ? "SURVIVED" : "caught"} ${mutant.name} (${secs.toFixed(1)} s)${caughtBy === undefined ? "" : `: ${caughtBy}`}`);
+  return { mutant, caughtBy, secs };
+}
+
+function table(outcomes: readonly Outcome[]): string {
+  const rows = outcomes.map(({ mutant, caughtBy, secs }) => `| ${mutant.name} | \`src/${mutant.file}\` | ${mutant.why} | ${caughtBy ?? "**survived**"} | ${secs.toFixed(0)} |`);
+  return [
+    "# Planted faults",
+    "",
+    "Each row is a fault that was planted in a copy of the tree, and the first test that saw it. This file is written by",
+    "`npm run mutants`, which runs outside the gate; `test/mutants/` has the faults. A fault that survives is a missing test.",
+    "",
+    "| fault | where | why it matters | first test that sees it | seconds |",
+    "|---|---|---|---|---|",
+    ...rows,
+    "",
+  ].join("\n");
+}
+
+const { values } = parseArgs({ options: { only: { type: "string", multiple: true }, jobs: { type: "string" } } });
+const chosen = values.only ? mutants.filter(({ name }) => values.only!.some((only) => name.includes(only))) : mutants;
+if (chosen.length === 0) throw new Error("there is no such mutant");
+for (const mutant of mutants) planted(mutant);
+const waiting = [...chosen];
+const outcomes = new Map<Mutant, Outcome>();
+await Promise.all(
+  Array.from({ length: Number(values.jobs ?? 1) }, async () => {
+    const tree = copyOfTree();
+    try {
+      for (let mutant = waiting.shift(); mutant; mutant = waiting.shift()) outcomes.set(mutant, await judge(tree, mutant));
+    } finally {
+      rmSync(tree, { recursive: true, force: true });
+    }
+  }),
+);
+const judged = chosen.map((mutant) => outcomes.get(mutant)!);
+if (!values.only) writeFileSync(join(root, "docs/mutants.md"), table(judged));
+const survived = judged.filter(({ caughtBy }) => caughtBy === undefined).length;
+console.log(`${judged.length - survived} of ${judged.length} planted faults are seen`);
+if (survived > 0) process.exitCode = 1;
