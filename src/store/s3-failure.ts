@@ -42,6 +42,9 @@ const notImplemented = 501;
 /** Faults of a connection that was never made, so that nothing was sent. */
 const unsentCodes = new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH"]);
 
+/** Faults of a connection while an answer was being read: its status came, and not why. */
+const cutCodes = new Set(["ECONNRESET", "EPIPE", "ETIMEDOUT", "ERR_STREAM_PREMATURE_CLOSE"]);
+
 /** The parts of the client's errors that are read here. */
 interface ClientError {
   readonly name?: unknown;
@@ -65,6 +68,8 @@ function kindOf(code: string, status: number | undefined): S3FailureKind {
   if (status === 404 && absentCodes.has(code)) return "absent";
   if (passingStatuses.has(status)) return "busy";
   if (status === notImplemented) return "unsupported";
+  // A refusal that did not say why before the line broke: a repeat hears the reason, which may be that there is no such object.
+  if (status >= 300 && status < 500 && cutCodes.has(code)) return "busy";
   if (status >= 300 && status < 500) return "refused";
   return "lost";
 }

@@ -1,4 +1,61 @@
 /** Faults in what stands below the engine: SQLite's files, formats, stores. */
 import type { Mutant } from "./mutants.ts";
 
-export const storageMutants: readonly Mutant[] = [];
+export const storageMutants: readonly Mutant[] = [
+  {
+    name: "short-write-ignored",
+    why: "A full disk takes a part of a file, and the rest is zeros.",
+    file: "base/disk.ts",
+    find: "    done += written;\n",
+    replace: "    done = bytes.length;\n",
+    suites: [{ seeds: 40 }],
+  },
+  {
+    name: "new-folder-not-synced",
+    why: "A loss of power takes a new database's folder, with all that was answered from it.",
+    file: "engine/files.ts",
+    find: "  await disk.syncDirectory(dirname(directory));\n",
+    replace: "",
+    suites: [{ seeds: 40 }],
+  },
+  {
+    name: "restored-name-not-synced",
+    why: "A restored file's name goes with the power.",
+    file: "engine/opening.ts",
+    find: "  await parts.disk.syncDirectory(dirname(path));\n  // The database's own folder may be new too.\n",
+    replace: "",
+    suites: [{ seeds: 40 }],
+  },
+  {
+    name: "rolled-forward-not-synced",
+    why: "A file that was rolled forward is torn by a loss of power, and nothing says so.",
+    file: "engine/restore.ts",
+    find: "    await source.disk.fdatasync(descriptor, path);\n    rmSync(marker);\n",
+    replace: "    rmSync(marker);\n",
+    suites: [{ seeds: 40 }],
+  },
+  {
+    name: "log-reader-ignores-checksums",
+    why: "A torn or rolled-back frame is shipped as if it had been committed.",
+    file: "sqlite/wal-reader.ts",
+    find: "    if (chunk.readInt32BE(at + 16) !== this.#sums[0] || chunk.readInt32BE(at + 20) !== this.#sums[1]) return false;\n",
+    replace: "",
+    suites: [{ file: "test/unit/sqlite/wal-reader.test.ts" }],
+  },
+  {
+    name: "seal-ignores-checksum",
+    why: "A head with a flipped bit is believed.",
+    file: "format/seal.ts",
+    find: "  prefix.require(sound, \"its checksum is wrong\");\n",
+    replace: "",
+    suites: [{ file: "test/unit/format/seal.test.ts" }, { file: "test/unit/format/head.test.ts" }],
+  },
+  {
+    name: "slack-left-in-the-file",
+    why: "Deleted rows stay readable in the unused bytes of pages.",
+    file: "sqlite/slack.ts",
+    find: "      if (page.equals(before)) continue;\n      zeroed++;\n",
+    replace: "      if (page.length > 0) continue;\n      zeroed++;\n",
+    suites: [{ file: "test/unit/sqlite/slack.test.ts" }],
+  },
+];

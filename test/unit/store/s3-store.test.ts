@@ -9,6 +9,7 @@ import { proveStore } from "../../../src/store/probe.ts";
 import { TrustedTime } from "../../../src/base/trusted-time.ts";
 import { realWorld } from "../../../src/base/world.ts";
 import { StoreTime } from "../../../src/store/store-time.ts";
+import { s3FailureOf } from "../../../src/store/s3-failure.ts";
 import { hastyWorld } from "../../support/hasty-world.ts";
 import { startS3Double, type Fault, type S3Double, type S3DoubleOptions } from "../../support/s3-double.ts";
 
@@ -137,6 +138,10 @@ test("F35: a body that ends early is read again, and never handed out", async ()
 test("F34: a server that sends no ETag is refused", async () => {
   const { store } = await faulty({ hidesETags: true });
   await expect(proveStore(store, world)).rejects.toMatchObject({ kind: "misconfigured", message: expect.stringContaining("no ETag") });
+});
+
+test.each([403, 404])("a refusal %i whose reason is cut off is asked again, and not taken for a wrong configuration", async (status) => {
+  expect(s3FailureOf(Object.assign(new Error("aborted"), { code: "ECONNRESET", $metadata: { httpStatusCode: status } }))).toEqual({ kind: "busy", name: `ECONNRESET, ${status}` });
 });
 
 test.each([[403, "AccessDenied"], [403, "InvalidAccessKeyId"], [404, "NoSuchBucket"], [301, "PermanentRedirect"], [501, "NotImplemented"]])("%i %s is a wrong configuration, asked once", async (status, code) => {
