@@ -7,6 +7,7 @@
 import { createHash } from "node:crypto";
 import { StoreError } from "../../src/base/errors.ts";
 import type { ListPage, ObjectStore, PutCondition, PutOutcome, StoredObject, VersionPurge } from "../../src/store/object-store.ts";
+import { Violation } from "./branch-model.ts";
 import { outside, stream, type Scheduler } from "./scheduler.ts";
 import type { SimWorld } from "./sim-world.ts";
 
@@ -47,6 +48,8 @@ interface Stored extends StoredObject {
 }
 
 const poolObject = /^db\/[^/]+\/(?:seg|hist)\//;
+const replaceable = /^db\/[^/]+\/(?:head\/|catalog$)/;
+const olderMax = 20;
 const noVersions: VersionPurge = { versioned: false, removed: 0, uploadsAborted: 0, locked: 0 };
 const slowMsMax = 4_000;
 const lateMsMax = 30_000;
@@ -58,6 +61,10 @@ export class HostileStore {
   readonly #scheduler: Scheduler;
   readonly #random: () => number;
   readonly #objects = new Map<string, Stored>();
+  /** What heads and catalogs were before, oldest first. */
+  readonly #older = new Map<string, Stored[]>();
+  /** What was meddled with, as it was. */
+  readonly #meddled = new Map<string, Stored>();
   readonly #bugs: StoreBugs;
   readonly #watch: StoreWatcher;
   #stormUntilMs = 0;
@@ -107,6 +114,32 @@ export class HostileStore {
   read(key: string): Stored | undefined {
     const found = this.#objects.get(key);
     return found && { ...found, bytes: new Uint8Array(found.bytes) };
+  }
+
+  /** The object is gone, rotten, or as it was some changes ago, whoever did that; nobody is told. Says whether it could be. */
+  meddle(key: string, how: "deleted" | "rotten" | "rolled back", changes = 1): boolean {
+    const found = this.#objects.get(key);
+    const older = this.#older.get(key)?.at(-changes);
+    if (!found || (how === "rolled back" && !older)) return false;
+    this.#meddled.set(key, found);
+    this.#scheduler.note("-", `${key} is ${how}`);
+    if (how === "deleted") this.#objects.delete(key);
+    else if (how === "rolled back") this.#objects.set(key, older!);
+    else {
+      const bytes = new Uint8Array(found.bytes);
+      bytes[Math.floor(this.#random() * bytes.length)]! ^= 1;
+      this.#objects.set(key, { ...found, bytes, version: `${found.version}-rotten` });
+    }
+    return true;
+  }
+
+  /** Everything that was meddled with stands there again as it was. */
+  putBack(): void {
+    for (const [key, was] of this.#meddled) {
+      this.#scheduler.note("-", `${key} is put back`);
+      this.#objects.set(key, was);
+    }
+    this.#meddled.clear();
   }
 
   keys(): IterableIterator<string> {
@@ -173,6 +206,9 @@ export class HostileStore {
     // As on S3: the version is a hash of the content.
     const version = createHash("md5").update(bytes).digest("hex");
     if (this.#random() < (this.#bugs.lies ?? 0)) return { kind: "stored", version };
+    // Whoever stands on what somebody has put in its place makes a second history.
+    if (this.#meddled.has(key)) throw new Violation(`${key} was changed while it was not what it had been`);
+    if (before && replaceable.test(key)) this.#older.set(key, [...(this.#older.get(key) ?? []).slice(-olderMax), before]);
     this.#objects.set(key, { bytes, version, modifiedAtMs: this.#nowMs() });
     this.#watch(key, before?.bytes, bytes);
     if (poolObject.test(key) && this.#random() < this.dose.rot) this.#scheduler.at(this.#random() * rotMsMax, outside, `rot ${key}`, () => this.#rot(key));

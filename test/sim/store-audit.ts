@@ -110,6 +110,12 @@ export class StoreAudit {
     return true;
   }
 
+  /** Every object that a head or a history of the database names, as they stand now. */
+  named(uuid: string): ReadonlySet<string> {
+    const heads = (this.#catalog(uuid)?.branches ?? []).flatMap(({ id }) => this.#store().read(headKey(uuid, id)) ?? []);
+    return new Set(heads.flatMap(({ bytes }) => this.#namedBy(uuid, decodeHead(bytes)).map(({ key }) => key)));
+  }
+
   #headChanged(uuid: string, key: string, before: Uint8Array | undefined, after: Uint8Array | undefined): void {
     this.heads++;
     const id = key.slice(headKey(uuid, "").length);
