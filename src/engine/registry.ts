@@ -360,16 +360,15 @@ export class Registry {
     }
   }
 
-  /** Closes the handle, and remembers how far the branch was served. A disk that fails meanwhile is no reason for anybody else to wait: the handle is gone, and whoever opens the file next finds what it holds. */
+  /** Closes the handle, and remembers how far the branch was served. */
   #shut(database: Database): void {
-    const { dockyard, events } = this.#options;
-    const { head, uuid } = database.opened;
-    dockyard.places.note(head.now);
-    events.closing(database);
+    this.#options.dockyard.places.note(database.opened.head.now);
+    this.#options.events.closing(database);
     try {
       database.close();
     } catch (error) {
-      events.notice("warn", `a file did not close in order (${codeOf(error)})`, uuid);
+      // The handle is gone all the same, and whoever opens the file next finds what it holds.
+      this.#options.events.notice("warn", `a file did not close in order (${codeOf(error)})`, database.opened.uuid);
     }
   }
 

@@ -59,8 +59,8 @@ class LossStory {
     this.#random = stream(seed, "losses");
     const scheduler = (this.#scheduler = new Scheduler(seed, linesMax));
     this.#trial = new Trial(scheduler);
-    this.#audit = new StoreAudit(() => this.#store, (_uuid, _name, { lost }) => {
-      if (lost) this.#main.lost(lost.firstTxid, lost.lastTxid);
+    this.#audit = new StoreAudit(() => this.#store, (_uuid, name, { lost }) => {
+      if (lost) this.#database.branches.get(name)?.lost(lost.firstTxid, lost.lastTxid);
     });
     this.#store = new HostileStore(scheduler, seed, { ...noFaults, latencyMsMax: 40 }, {}, (key, before, after) => this.#changed(key, before, after));
     this.#node = new SimNode("a", { scheduler, seed, store: this.#store, directory: this.#directory, disk: () => soundDisk, diskLies: false, engine });
@@ -126,7 +126,7 @@ class LossStory {
     if (fate) {
       this.#crashes++;
       this.#node.crash(fate);
-      if (fate === "loss") this.#main.nodeLost();
+      if (fate === "loss") for (const branch of this.#database.branches.values()) branch.nodeLost();
       await this.#scheduler.sleep(this.#random() * 2_000);
       this.#node.start();
     }
@@ -135,6 +135,12 @@ class LossStory {
     for (let act = 0; act < 4; act++) await this.#act(500);
     this.#store.putBack();
     this.#named = undefined;
+    // A thread believes the catalog that it has read for as long as nobody changes it: a branch that it lacked comes back
+    // with the next process.
+    if (object === "catalog" && how === "rolled back") {
+      this.#node.crash("kill");
+      this.#node.start();
+    }
   }
 
   /** Everything works again, without a restart, and everything that was answered is there. */
