@@ -314,11 +314,13 @@ export class Engine {
   }
 
   /**
-   * Refuses a transaction id that this branch has never given. Among several nodes another one may have given it, having
-   * taken the database without this one's knowing: the head tells, and then the call is that node's.
+   * Refuses a transaction id that this branch has never given, or that was lost. Among several nodes another one may have
+   * given it without this one's knowing, who has taken the database since or has not yet heard that he has lost it: the
+   * head tells, and then the call is that node's. Only what the holder has claimed himself, or an old head calls lost, is sure.
    */
   async #refuseSurely(id: number, refusal: ServiceError, database: Database): Promise<void> {
-    const isOurs = !this.#options.coordinated || refusal.code !== "invalid_request";
+    const isKnownLost = refusal.code !== "invalid_request" && (database.claimed || this.#holdings.termOf(database.opened.uuid) === undefined);
+    const isOurs = !this.#options.coordinated || isKnownLost;
     try {
       if (!isOurs) await database.prove();
       this.#fail(id, refusal, database.safeTxid);

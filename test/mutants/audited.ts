@@ -35,8 +35,8 @@ export const audited: readonly Mutant[] = [
     suites: [{ seeds: 40 }],
   },
   {
-    name: "answer-before-sync-power",
-    why: "The same, seen by the test of power losses.",
+    name: "answer-before-sync-power-loss",
+    why: "The same, for the test of power losses by itself.",
     file: "engine/answers.ts",
     find: "    if (this.#synced.reached(txid)) return act();\n    this.#unsynced++;",
     replace: "    if (txid >= 0) return act();\n    this.#unsynced++;",

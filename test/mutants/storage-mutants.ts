@@ -19,14 +19,6 @@ export const storageMutants: readonly Mutant[] = [
     suites: [{ seeds: 40 }],
   },
   {
-    name: "restored-name-not-synced",
-    why: "A restored file's name goes with the power.",
-    file: "engine/opening.ts",
-    find: "  await parts.disk.syncDirectory(dirname(path));\n  // The database's own folder may be new too.\n",
-    replace: "",
-    suites: [{ seeds: 40 }],
-  },
-  {
     name: "rolled-forward-not-synced",
     why: "A file that was rolled forward is torn by a loss of power, and nothing says so.",
     file: "engine/restore.ts",
@@ -57,5 +49,21 @@ export const storageMutants: readonly Mutant[] = [
     find: "      if (page.equals(before)) continue;\n      zeroed++;\n",
     replace: "      if (page.length > 0) continue;\n      zeroed++;\n",
     suites: [{ file: "test/unit/sqlite/slack.test.ts" }],
+  },
+  {
+    name: "own-put-taken-for-anothers",
+    why: "A put whose answer was lost has landed, and its writer takes it for somebody else's and gives the branch up.",
+    file: "store/settled-put.ts",
+    find: "  if (current && sameBytes(current.bytes, bytes)) return { kind: \"landed\", version: current.version };\n",
+    replace: "",
+    suites: [{ file: "test/unit/store/settled-put.test.ts" }, { seeds: 40 }],
+  },
+  {
+    name: "cut-refusal-is-final",
+    why: "A refusal whose reason was cut off is reported as a wrong configuration, for which nobody asks again.",
+    file: "store/s3-failure.ts",
+    find: "  if (status >= 300 && status < 500 && cutCodes.has(code)) return \"busy\";\n",
+    replace: "",
+    suites: [{ file: "test/unit/store/s3-store.test.ts" }],
   },
 ];

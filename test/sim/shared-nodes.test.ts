@@ -24,7 +24,7 @@ test(`seeds 1 to ${seeds}: durable answers survive, standard ones are lost only 
     for (const [what, count] of Object.entries(outcome.counts)) counts[what] = (counts[what] ?? 0) + count;
   }
   // A run in which nothing went wrong, or nothing went right, shows nothing.
-  const met = ["write done", "read done", "write unavailable", "crash", "paused", "suspended", "clock jumps", "cut off from the leases", "lease revoked", "leases lost", "stopped", "standard lost"];
+  const met = ["write done", "read done", "copy done", "write unavailable", "crash", "paused", "suspended", "clock jumps", "cut off from the leases", "lease revoked", "leases lost", "stopped", "standard lost"];
   expect(met.filter((what) => !counts[what])).toEqual([]);
 });
 

@@ -4,7 +4,8 @@
  *
  * What must hold: no durable answer is lost; a standard one only when something befell a node around that time; no
  * standard answer leaves a node that another one could have replaced; a primary read sees what was answered before it;
- * and the heads in object storage form one chain (test/sim/store-audit).
+ * a read of whatever copy shows a state of the one history, as new as was asked for and never older than what this
+ * process has shown to be durable; and the heads in object storage form one chain (test/sim/store-audit).
  */
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -33,6 +34,15 @@ interface Acknowledged {
   readonly uuid: string;
   readonly atMs: number;
   readonly isDurable: boolean;
+  readonly txid: number;
+}
+
+/** What a read of any copy showed. */
+interface Shown {
+  readonly uuid: string;
+  readonly by: string;
+  readonly txid: number;
+  readonly keys: ReadonlySet<string>;
 }
 
 interface Seen {
@@ -61,6 +71,10 @@ class SharedSimulation {
   readonly #uuids: readonly string[];
   readonly #acknowledged: Acknowledged[] = [];
   readonly #seen: Seen[] = [];
+  readonly #shown: Shown[] = [];
+  /** How far each process has said that object storage covers each database. */
+  readonly #durableTo = new Map<string, number>();
+  readonly #copies: () => number;
   /** When something befell a node, the store or the leases, from and to. */
   readonly #mishaps: { readonly fromMs: number; toMs: number }[] = [];
   readonly #counts: Record<string, number> = {};
@@ -75,6 +89,7 @@ class SharedSimulation {
     const random = (this.#random = stream(seed, "shared story"));
     this.#scheduler = new Scheduler(seed, linesMax);
     this.#trial = new Trial(this.#scheduler);
+    this.#copies = stream(seed, "reads of copies");
     const scheduler = this.#scheduler;
     this.#audit = new StoreAudit(() => this.#store, () => {});
     this.#audit.mayJump = true;
@@ -136,6 +151,8 @@ class SharedSimulation {
       if (!node) continue;
       if (this.#random() < 0.3) await this.#read(node, uuid);
       else await this.#write(node, uuid, this.#random() < 0.3);
+      const other = this.#anyUp(this.#copies);
+      if (other && this.#copies() < 0.4) await this.#readCopy(other, uuid);
     }
   }
 
@@ -144,7 +161,7 @@ class SharedSimulation {
     const call: PortCall = { kind: "write", command: "kv.put", input: { ns: "n", key, value: Buffer.from(key) } };
     const answer = await this.#ask(`write${durable ? " durably" : ""} ${key}`, node, uuid, call, { durable });
     if (!answer) return false;
-    this.#acknowledged.push({ key, uuid, atMs: this.#scheduler.nowMs, isDurable: durable || answer.durableTxid >= answer.txid });
+    this.#acknowledged.push({ key, uuid, atMs: this.#scheduler.nowMs, isDurable: durable || answer.durableTxid >= answer.txid, txid: answer.txid });
     return true;
   }
 
@@ -159,7 +176,24 @@ class SharedSimulation {
     return keys;
   }
 
-  async #ask(what: string, node: SharedNode, uuid: string, call: PortCall, given: { readonly durable?: boolean; readonly consistency?: "primary" }): Promise<Answer | undefined> {
+  /** Reads wherever the node likes, half of the time at least the newest state that is durable. */
+  async #readCopy(node: SharedNode, uuid: string): Promise<void> {
+    const process = `${node.name}${node.sim.incarnation}`;
+    const floor = this.#durableTo.get(`${process} ${uuid}`) ?? 0;
+    const durable = this.#acknowledged.filter((one) => one.uuid === uuid && one.isDurable).map(({ txid }) => txid);
+    const minTxid = this.#copies() < 0.5 ? Math.max(0, ...durable) : 0;
+    const consistency = this.#copies() < 0.3 ? { consistency: "cached" as const } : {};
+    const answer = await this.#ask("copy", node, uuid, { kind: "read", command: "kv.list", input: { ns: "n", limit: 1_000 } }, { ...consistency, minTxid });
+    if (!answer) return;
+    const { txid, durableTxid } = answer;
+    if (txid < minTxid) throw new Violation(`${process} was asked for ${minTxid} and shows ${txid}`);
+    if (txid < floor) throw new Violation(`${process} shows ${txid} after it had shown that ${floor} is durable`);
+    const key = `${process} ${uuid}`;
+    this.#durableTo.set(key, Math.max(this.#durableTo.get(key) ?? 0, Math.min(txid, durableTxid)));
+    this.#shown.push({ uuid, by: process, txid, keys: new Set((answer.value as { keys: readonly string[] }).keys) });
+  }
+
+  async #ask(what: string, node: SharedNode, uuid: string, call: PortCall, given: { readonly durable?: boolean; readonly consistency?: "primary" | "cached"; readonly minTxid?: number }): Promise<Answer | undefined> {
     const end = (how: string): void => {
       const verb = `${what.split(" ")[0]} ${how.split(" ")[0]}`;
       this.#counts[verb] = (this.#counts[verb] ?? 0) + 1;
@@ -258,9 +292,9 @@ class SharedSimulation {
     node.start();
   }
 
-  #anyUp(): SharedNode | undefined {
+  #anyUp(random = this.#random): SharedNode | undefined {
     const up = [...this.#nodes.values()].filter(({ sim }) => sim.up && sim.world?.fate === "alive");
-    return up[Math.floor(this.#random() * up.length)];
+    return up[Math.floor(random() * up.length)];
   }
 
   /** Once everything is at rest: what was answered is there, and every read saw a state of the one history. */
@@ -277,6 +311,10 @@ class SharedSimulation {
       // What a node had not shipped when it went down is shipped when it comes back, unless somebody has claimed the branch.
       const missed = this.#acknowledged.find((one) => one.uuid === uuid && one.atMs < seen.begunAtMs && keys.has(one.key) && !seen.keys.has(one.key) && !this.#isExcused(one.atMs));
       if (missed) throw new Violation(`a primary read at ${seen.begunAtMs.toFixed(0)} did not see ${missed.key}, which was answered at ${missed.atMs.toFixed(0)} and is there`);
+    }
+    for (const shown of this.#shown.filter((one) => one.uuid === uuid)) {
+      const wrong = this.#acknowledged.find((one) => one.uuid === uuid && keys.has(one.key) && one.txid <= shown.txid !== shown.keys.has(one.key));
+      if (wrong) throw new Violation(`${shown.by} showed a state ${shown.txid} ${shown.keys.has(wrong.key) ? "with" : "without"} ${wrong.key}, which is of ${wrong.txid}`);
     }
     this.#audit.whole(uuid);
   }

@@ -135,6 +135,16 @@ export class SimNode {
     return ledger;
   }
 
+  /** The running process's data directory. */
+  get directory(): string | undefined {
+    return this.#process?.disk.ledger.root;
+  }
+
+  /** Copies it to `to` as a loss of power now would leave it; the process goes on. */
+  lose(to: string, random: () => number): void {
+    this.#process!.disk.ledger.lose(to, random);
+  }
+
   /** Keeps the running process's disk as it is now, for a `rollback`. */
   snapshot(): void {
     const { ledger } = this.#process!.disk;

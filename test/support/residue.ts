@@ -44,7 +44,8 @@ function masked(part: string): string {
 export function residueIn(bytes: Buffer, secrets: Secrets): number {
   const { words, vectors } = partsOf(secrets);
   const plain = bytes.toString("latin1");
-  const wide = [bytes.toString("utf16le"), bytes.subarray(1).toString("utf16le")];
+  // Whole characters only: Node writes beyond its own memory when it decodes an odd number of bytes that are not aligned.
+  const wide = [bytes, bytes.subarray(1)].map((from) => from.subarray(0, from.length & ~1).toString("utf16le"));
   let hits = 0;
   for (const text of [plain, ...wide]) for (let at = 0; at + partChars <= text.length; at++) if (words.has(text.slice(at, at + partChars))) hits++;
   if (vectors.size === 0) return hits;
