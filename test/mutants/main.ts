@@ -1,6 +1,6 @@
 /**
  * `npm run mutants [-- --only NAME ...] [--jobs N]`: plants each fault in a private copy of the tree, runs the suites that
- * should see it, and says which test did. All of them together write docs/mutants.md; one that survives fails the run.
+ * should see it, and says which test did. What was found goes into docs/mutants.md; a fault that survives fails the run.
  */
 import { spawn } from "node:child_process";
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
@@ -90,8 +90,28 @@ async function judge(tree: string, mutant: Mutant): Promise<Outcome> {
   return { mutant, caughtBy, secs };
 }
 
-function table(outcomes: readonly Outcome[]): string {
-  const rows = outcomes.map(({ mutant, caughtBy, secs }) => `| ${mutant.name} | \`src/${mutant.file}\` | ${mutant.why} | ${caughtBy ?? "**survived**"} | ${secs.toFixed(0)} |`);
+const document = join(root, "docs/mutants.md");
+
+/** The rows that the document has, by their mutants. */
+function rowsBefore(): ReadonlyMap<string, string> {
+  if (!existsSync(document)) return new Map();
+  return new Map(readFileSync(document, "utf8").split("\n").flatMap((line) => {
+    const name = /^\| (\S+) \| `src\//.exec(line)?.[1];
+    return name === undefined ? [] : [[name, line] as const];
+  }));
+}
+
+function rowOf({ mutant, caughtBy, secs }: Outcome): string {
+  return `| ${mutant.name} | \`src/${mutant.file}\` | ${mutant.why} | ${caughtBy ?? "**survived**"} | ${secs.toFixed(0)} |`;
+}
+
+/** Those that were not judged now keep the row that they had. */
+function table(outcomes: ReadonlyMap<Mutant, Outcome>): string {
+  const before = rowsBefore();
+  const rows = mutants.flatMap((mutant) => {
+    const outcome = outcomes.get(mutant);
+    return outcome ? [rowOf(outcome)] : (before.get(mutant.name) ?? []);
+  });
   return [
     "# Planted faults",
     "",
@@ -122,7 +142,7 @@ await Promise.all(
   }),
 );
 const judged = chosen.map((mutant) => outcomes.get(mutant)!);
-if (!values.only) writeFileSync(join(root, "docs/mutants.md"), table(judged));
+writeFileSync(document, table(outcomes));
 const survived = judged.filter(({ caughtBy }) => caughtBy === undefined).length;
 console.log(`${judged.length - survived} of ${judged.length} planted faults are seen`);
 if (survived > 0) process.exitCode = 1;
