@@ -87,7 +87,7 @@ export class Shards implements OwnedShards {
   }
 }
 
-/** Who owns each shard. What changes with the nodes is worked out anew, and nothing else: four million weights take 50 ms. */
+/** Who owns each shard. What changes with the nodes is worked out anew, and nothing else: four million weights take a tenth of a second. */
 export class ShardOwners {
   readonly #seeds: readonly Seed[] = Array.from({ length: shardsCount }, (_, shard) => seedOf(`shard ${shardText(shard)}`));
   readonly #owners = new Array<string | undefined>(shardsCount).fill(undefined);

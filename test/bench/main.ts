@@ -1,4 +1,4 @@
-/** `npm run bench -- [writes|lone|tail|fsync|auth|cluster|erasure|recalls [10000 …]|vectors|memory|storage [forks|cold|shipping|durable|puts …]]`: every figure beside its floor, in the same run. */
+/** `npm run bench -- [writes|lone|tail|fsync|auth|cluster|erasure|recalls [10000 …]|vectors|memory|scale|storage [forks|cold|shipping|durable|puts …]]`: every figure beside its floor, in the same run. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { cpus } from "node:os";
 import { join } from "node:path";
@@ -7,6 +7,7 @@ import { benchCluster } from "./cluster.ts";
 import { benchErasure } from "./erasure.ts";
 import { benchMemory } from "./memory.ts";
 import { benchRecalls } from "./recalls.ts";
+import { benchScale } from "./scale.ts";
 import { benchStorage } from "./storage.ts";
 import { benchTail } from "./tail.ts";
 import { benchVectors } from "./vectors.ts";
@@ -25,6 +26,7 @@ const benches: Record<string, (directory: string) => Promise<void>> = {
   auth: benchAuth,
   cluster: benchCluster,
   erasure: benchErasure,
+  scale: benchScale,
   storage: (directory) => benchStorage(directory, asked),
 };
 console.log(`Node ${process.version}, ${cpus().length} cores (${cpus()[0]?.model ?? "unknown"}); load and servers share them`);

@@ -19,7 +19,7 @@ import type { PortCall } from "../../src/engine/engine-port.ts";
 import type { Answer, Target } from "../../src/engine/protocol.ts";
 import { encodeCoupon } from "../../src/format/erasure-coupon.ts";
 import { dueKey, dueKeysUntil, parseDueKey, parseErasureKey } from "../../src/format/object-keys.ts";
-import { shardOf } from "../../src/format/shards.ts";
+import { shardOf, shardsCount } from "../../src/format/shards.ts";
 import { Jobs } from "../../src/server/jobs.ts";
 import { StoreReach } from "../../src/server/store-reach.ts";
 import type { Policies } from "../../src/control/policies.ts";
@@ -49,9 +49,9 @@ export interface FleetOptions {
   readonly sweepMs?: number;
 }
 
-/** The n-th of so many uuids, which lie as evenly as random ones do. */
-function uuidAt(index: number, count: number): string {
-  return `${Math.floor((index * 2 ** 32) / count).toString(16).padStart(8, "0")}-0000-4000-8000-${index.toString(16).padStart(12, "0")}`;
+/** The n-th of so many uuids, which lie as evenly as random ones do; `which` makes others of them. */
+function uuidAt(index: number, count: number, which = 0): string {
+  return `${Math.floor((index * 2 ** 32) / count).toString(16).padStart(8, "0")}-${which.toString(16).padStart(4, "0")}-4000-8000-${index.toString(16).padStart(12, "0")}`;
 }
 
 /** Requests of one kind. */
@@ -72,6 +72,8 @@ export class FleetStore extends MemoryStore {
   readonly #world: SimWorld;
   readonly #startMs: number;
   readonly #done = new Set<string>();
+  /** How many entries of each hour are done with. */
+  readonly #doneOf = new Map<number, number>();
   readonly #found = new Set<string>();
 
   constructor(options: FleetOptions, world: SimWorld, requests: Requests) {
@@ -102,6 +104,7 @@ export class FleetStore extends MemoryStore {
     const due = parseDueKey(key);
     if (!due) return super.delete(key);
     this.#done.add(key);
+    this.#doneOf.set(due.atMs, (this.#doneOf.get(due.atMs) ?? 0) + 1);
     this.sweptAfterMs.push(this.#world.nowMs() - due.atMs);
   }
 
@@ -128,14 +131,24 @@ export class FleetStore extends MemoryStore {
     if (count === 0) return;
     for (let atMs = Math.ceil(this.#startMs / hourMs) * hourMs; atMs <= nowMs + 2 * hourMs; atMs += hourMs) {
       if (dueKeysUntil(atMs) <= after) continue;
-      const keyOf = (index: number): string => dueKey({ atMs, uuid: uuidAt(index, count), branchId: "main" });
+      const prefix = dueKey({ atMs, uuid: "", branchId: "" }).slice(0, -1);
+      const keyOf = (index: number): string => `${prefix}${uuidAt(index, count, (atMs / hourMs) % 24)}/main`;
       // The others are as fast as this one.
       const isOver = nowMs > atMs + 2 * limits.dueLookMs;
+      if (isOver && (this.#doneOf.get(atMs) ?? 0) >= this.#ownCount(count)) continue;
       for (let index = firstBehind(after, count, keyOf); index < count; index++) {
+        if (isOver && !this.isOurs(Math.floor((index * shardsCount) / count))) continue;
         const key = keyOf(index);
-        if (!this.#done.has(key) && (!isOver || this.isOurs(shardOf(uuidAt(index, count))))) yield key;
+        if (!this.#done.has(key)) yield key;
       }
     }
+  }
+
+  /** How many of so many uuids are in this node's shards. */
+  #ownCount(count: number): number {
+    let own = 0;
+    for (let index = 0; index < count; index++) if (this.isOurs(Math.floor((index * shardsCount) / count))) own++;
+    return own;
   }
 
   *#erasingAfter(after: string): Generator<string> {
