@@ -1,13 +1,15 @@
 /** One suite over every adapter of the object-store port; S3's on a real server is in test/live. */
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { realWorld } from "../../src/base/world.ts";
 import { FileStore } from "../../src/store/file-store.ts";
+import { realFileSystem, type FileSystem } from "../../src/store/file-system.ts";
 import { MemoryStore } from "../../src/store/memory-store.ts";
 import type { ObjectStore, PutCondition, PutOutcome } from "../../src/store/object-store.ts";
 import { openStore } from "../../src/store/open-store.ts";
 import { proveStore } from "../../src/store/probe.ts";
+import { FaultyFiles } from "../support/faulty-files.ts";
 import { racePuts } from "../support/put-racer.ts";
 import { startS3Double } from "../support/s3-double.ts";
 import { describeStore } from "../support/store-suite.ts";
@@ -15,7 +17,10 @@ import { temporaryDirectory } from "../support/temporary.ts";
 
 describeStore("mem://", async () => new MemoryStore());
 describeStore("file://", async () => FileStore.open(join(temporaryDirectory(), "objects"), realWorld()));
+describeStore("file:// on a file system in memory", async () => FileStore.open("/objects", realWorld(), new FaultyFiles({ nowMs: () => Date.now() })));
 describeStore("s3://", async () => openStore((await startS3Double()).location, realWorld()));
+
+const versionOf = (outcome: PutOutcome): string => (outcome.kind === "stored" ? outcome.version : "");
 
 test("file://: several processes count to 200 on one key and no step is lost or taken twice", async () => {
   const { wins, unknown } = await racePuts({ kind: "file", directory: join(temporaryDirectory(), "objects") }, 4, 200);
@@ -30,7 +35,6 @@ describe("file://: what is gone is gone from the disk", () => {
     readdirSync(directory, { recursive: true, withFileTypes: true })
       .filter((entry) => entry.isFile() && readFileSync(join(entry.parentPath, entry.name)).includes(text))
       .map((entry) => join(entry.parentPath, entry.name));
-  const versionOf = (outcome: PutOutcome): string => (outcome.kind === "stored" ? outcome.version : "");
 
   test("F91: a delete empties what it deletes, a purge what was replaced and what a crash left behind", async () => {
     const directory = join(temporaryDirectory(), "objects");
@@ -78,15 +82,114 @@ describe("file://: what is gone is gone from the disk", () => {
     expect((await store.get("k"))!.bytes.toString()).toBe(String(wins));
   });
 
-  test("a purge leaves the names of what it empties, so that a writer that slept cannot take one anew and believe it has won", async () => {
+  test("a purge removes what was replaced wholly, and the version that stands keeps its number", async () => {
     const directory = join(temporaryDirectory(), "objects");
     const store = await FileStore.open(directory, realWorld());
     let version = versionOf(await store.put("k", Buffer.from("0"), { kind: "absent" }));
     for (let round = 1; round < 4; round++) version = versionOf(await store.put("k", Buffer.from(String(round)), { kind: "version", version }));
     await store.purgeVersions("");
-    expect(readdirSync(join(directory, "k~")).toSorted()).toEqual(["1", "2", "3", "4"]);
+    expect(readdirSync(join(directory, "k~"))).toEqual([version]);
+    expect(await store.put("k", Buffer.from("4"), { kind: "version", version })).toMatchObject({ kind: "stored" });
+  });
+
+  test("a delete leaves no file, no directory and no empty folder, however often keys are used again", async () => {
+    const directory = join(temporaryDirectory(), "objects");
+    const store = await FileStore.open(directory, realWorld());
+    await store.put("db/u/head/main", Buffer.from("head"), { kind: "absent" });
+    const before = readdirSync(directory, { recursive: true }).toSorted();
+    for (let round = 0; round < 100; round++) {
+      const first = versionOf(await store.put(`db/u/seg/${round}`, Buffer.from("1"), { kind: "absent" }));
+      await store.put("erasing/u/e", Buffer.from("1"), { kind: "absent" });
+      await store.put(`db/u/seg/${round}`, Buffer.from("2"), { kind: "version", version: first });
+      await store.delete(`db/u/seg/${round}`);
+      await store.delete("erasing/u/e");
+    }
+    expect(readdirSync(directory, { recursive: true }).toSorted()).toEqual(before);
+  });
+});
+
+describe("file://: a directory of an earlier build", () => {
+  /** As earlier builds left it: versions from 1 on, emptied ones under their names, tombstones. */
+  function earlier(directory: string, key: string, files: Record<string, Uint8Array>): void {
+    mkdirSync(join(directory, `${key}~`), { recursive: true });
+    for (const [name, bytes] of Object.entries(files)) writeFileSync(join(directory, `${key}~`, name), bytes);
+  }
+  const data = (text: string): Buffer => Buffer.concat([Buffer.from([1]), Buffer.from(text)]);
+  const [purged, tombstone] = [Buffer.from([2]), Buffer.alloc(0)];
+
+  test("is read and written as it is, and by its build again", async () => {
+    const directory = join(temporaryDirectory(), "objects");
+    earlier(directory, "head", { 7: purged, 8: data("older"), 9: data("newest") });
+    earlier(directory, "gone", { 1: purged, 2: tombstone });
+    const store = await FileStore.open(directory, realWorld());
+    expect(await store.get("head")).toEqual({ bytes: Buffer.from("newest"), version: "9" });
+    expect(await store.put("head", Buffer.from("next"), { kind: "version", version: "9" })).toEqual({ kind: "stored", version: "10" });
+    expect(await store.put("gone", Buffer.from("again"), { kind: "absent" })).toEqual({ kind: "stored", version: "3" });
+    await store.put("new", Buffer.from("new"), { kind: "absent" });
+    // What it does: the highest number of the directory is the object, behind one byte.
+    for (const [key, text] of [["head", "next"], ["gone", "again"], ["new", "new"]] as const) {
+      const names = readdirSync(join(directory, `${key}~`));
+      const newest = Math.max(...names.map(Number));
+      expect(Number.isSafeInteger(newest)).toBe(true);
+      expect(readFileSync(join(directory, `${key}~`, String(newest)))).toEqual(data(text));
+    }
+  });
+
+  test("what was deleted goes with the listings, and a listing after 3,000 deletes costs as if they had never been", { timeout: 60_000 }, async () => {
+    const directory = join(temporaryDirectory(), "objects");
+    for (let index = 0; index < 3_000; index++) earlier(directory, `db/u/seg/${index}`, { 1: purged, 2: tombstone });
+    earlier(directory, "db/u/head/main", { 1: data("head") });
+    const files = new CountedFiles();
+    const store = await FileStore.open(directory, realWorld(), files);
+    for (let listings = 0; listings < Math.ceil(3_000 / 32); listings++) expect((await store.list("db/", { limit: 1_000 })).objects).toHaveLength(1);
+    await store.list("db/", { limit: 1_000 });
+    expect(readdirSync(directory, { recursive: true }).filter((name) => !String(name).startsWith("."))).toEqual(["db", "db/u", "db/u/head", "db/u/head/main~", "db/u/head/main~/1"]);
+    files.steps = 0;
+    await store.list("db/", { limit: 1_000 });
+    expect(files.steps).toBeLessThan(10);
+  });
+});
+
+/** The machine's file system; counts the reads of directories and of what is known of files. */
+class CountedFiles implements FileSystem {
+  steps = 0;
+  readonly create = realFileSystem.create;
+  readonly read = realFileSystem.read;
+  readonly link = realFileSystem.link;
+  readonly rename = realFileSystem.rename;
+  readonly unlink = realFileSystem.unlink;
+  readonly mkdir = realFileSystem.mkdir;
+  readonly rmdir = realFileSystem.rmdir;
+  readonly syncDirectory = realFileSystem.syncDirectory;
+
+  readdir(path: string): Promise<string[]> {
+    this.steps++;
+    return realFileSystem.readdir(path);
+  }
+
+  stat(path: string): ReturnType<FileSystem["stat"]> {
+    this.steps++;
+    return realFileSystem.stat(path);
+  }
+}
+
+describe("file://: older versions, for tools", () => {
+  test("come newest first, without what was purged or deleted", async () => {
+    const directory = join(temporaryDirectory(), "objects");
+    const store = await FileStore.open(directory, realWorld());
+    expect(await store.olderVersions("k")).toEqual([]);
+    let version = versionOf(await store.put("k", Buffer.from("0"), { kind: "absent" }));
+    for (let round = 1; round < 30; round++) version = versionOf(await store.put("k", Buffer.from(String(round)), { kind: "version", version }));
+    const older = await store.olderVersions("k");
+    expect(older.map(({ bytes }) => Number(bytes.toString()))).toEqual(Array.from({ length: 15 }, (_, index) => 28 - index));
+    expect(older[0]!.modifiedAtMs).toBeGreaterThan(Date.now() - 60_000);
+    // What its reader cannot use is there as it is, and so is what it superseded.
+    writeFileSync(join(directory, "k~", version), Buffer.from([1, 50]));
+    expect((await store.olderVersions("k"))[0]!.bytes.toString()).toBe("28");
+    await store.purgeVersions("");
+    expect(await store.olderVersions("k")).toEqual([]);
     await store.delete("k");
-    expect(readdirSync(join(directory, "k~")).toSorted()).toEqual(["1", "2", "3", "4", "5"]);
+    expect(await store.olderVersions("k")).toEqual([]);
   });
 });
 

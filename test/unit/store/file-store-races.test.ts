@@ -1,0 +1,157 @@
+/**
+ * Several processes on one file store, their steps in every order that chance gives, with some that sleep between two of
+ * them: whatever they are told could have been told by one store that does one thing after another.
+ */
+import { describe, expect, test } from "vitest";
+import { StoreError } from "../../../src/base/errors.ts";
+import { FileStore } from "../../../src/store/file-store.ts";
+import type { PutCondition } from "../../../src/store/object-store.ts";
+import { FaultyFiles, inTurns } from "../../support/faulty-files.ts";
+import { seeded } from "../../support/random.ts";
+import { isLinearizable, type KeyCall } from "../../support/register-history.ts";
+import { storyRoot, storyWorld } from "../../support/store-story.ts";
+
+const key = "db/u/k";
+
+/** Gives one client after another its turn, as chance has it; now and then one of them sleeps for long. */
+class Turns {
+  readonly #random: () => number;
+  /** A client may wait for several steps at once. */
+  readonly #waiting: { readonly client: string; readonly resolve: () => void }[] = [];
+  #asleep: string | undefined;
+  #left = 0;
+
+  constructor(random: () => number) {
+    this.#random = random;
+  }
+
+  of(client: string): () => Promise<void> {
+    return () => new Promise((resolve) => void this.#waiting.push({ client, resolve }));
+  }
+
+  async run(clients: Promise<unknown>): Promise<void> {
+    let isOver = false;
+    void clients.then(() => (isOver = true), () => (isOver = true));
+    while (!isOver) {
+      await new Promise((resolve) => setImmediate(resolve));
+      if (this.#left-- <= 0) {
+        this.#asleep = this.#random() < 0.5 ? this.#waiting[Math.floor(this.#random() * this.#waiting.length)]?.client : undefined;
+        this.#left = Math.floor(this.#random() ** 2 * 400);
+      }
+      const awake = this.#waiting.filter(({ client }) => client !== this.#asleep);
+      if (awake.length === 0) {
+        this.#left = 0;
+        continue;
+      }
+      const next = awake[Math.floor(this.#random() * awake.length)]!;
+      this.#waiting.splice(this.#waiting.indexOf(next), 1);
+      next.resolve();
+    }
+    await clients;
+  }
+}
+
+interface Race {
+  readonly calls: readonly KeyCall[];
+  readonly files: FaultyFiles;
+}
+
+/** Lets clients do so many things each; `weights` says how likely each thing is. */
+async function race(seed: number, clients: number, acts: number, weights: { readonly put: number; readonly delete: number; readonly purge: number }): Promise<Race> {
+  const random = seeded(seed);
+  const files = new FaultyFiles();
+  const turns = new Turns(random);
+  const calls: KeyCall[] = [];
+  const valueOf = new Map<string, string>();
+  let clock = 0;
+  let values = 0;
+  const learn = (version: string, value: string): void => {
+    expect(valueOf.get(version) ?? value, "a version is of one value").toBe(value);
+    valueOf.set(version, value);
+  };
+  const client = async (index: number): Promise<void> => {
+    const name = `c${index}`;
+    const store = await FileStore.open(storyRoot, storyWorld(seed * 10 + index), inTurns(files, turns.of(name)));
+    let held: string | undefined;
+    const note = (start: number, act: KeyCall["act"], isOpen = false): void => void calls.push({ client: name, start, end: isOpen ? Infinity : ++clock, act });
+    const look = async (): Promise<void> => {
+      const start = ++clock;
+      const found = await store.get(key);
+      if (found) learn(found.version, found.bytes.toString());
+      held = found?.version;
+      note(start, { kind: "get", found: found?.bytes.toString() });
+    };
+    const put = async (): Promise<void> => {
+      const [value, over, start] = [`v${++values}`, held === undefined ? undefined : valueOf.get(held), ++clock];
+      const condition: PutCondition = held === undefined ? { kind: "absent" } : { kind: "version", version: held };
+      try {
+        const outcome = await store.put(key, Buffer.from(value), condition);
+        if (outcome.kind === "stored") learn(outcome.version, value);
+        if (outcome.kind === "stored") held = outcome.version;
+        note(start, { kind: "put", value, over, outcome: outcome.kind });
+        if (outcome.kind === "conflict") await look();
+      } catch (error) {
+        if (kindOf(error) === "unknown_outcome") note(start, { kind: "put", value, over, outcome: "unknown" }, true);
+        await look();
+      }
+    };
+    for (let act = 0; act < acts; act++) {
+      const draw = random();
+      if (draw < weights.put) await put();
+      else if (draw < weights.put + weights.delete) {
+        const start = ++clock;
+        await store.delete(key).then(() => note(start, { kind: "delete", outcome: "done" }), (error: unknown) => (kindOf(error), note(start, { kind: "delete", outcome: "unknown" }, true)));
+      } else if (draw < weights.put + weights.delete + weights.purge) await store.purgeVersions("");
+      else if (draw > 0.95) await store.list("", { limit: 10 });
+      else await look();
+    }
+  };
+  await turns.run(Promise.all(Array.from({ length: clients }, (_, index) => client(index))));
+  const store = await FileStore.open(storyRoot, storyWorld(seed), files);
+  const start = ++clock;
+  calls.push({ client: "last", start, end: ++clock, act: { kind: "get", found: (await store.get(key))?.bytes.toString() } });
+  await store.delete(key);
+  return { calls: calls.toSorted((a, b) => a.start - b.start), files };
+}
+
+function kindOf(error: unknown): string {
+  if (!(error instanceof StoreError)) throw error;
+  expect(["unknown_outcome", "unavailable"]).toContain(error.kind);
+  return error.kind;
+}
+
+describe("processes that race for one key", { timeout: 60_000 }, () => {
+  test.each([
+    ["put, delete and purge", 3, 7, { put: 0.5, delete: 0.25, purge: 0.05 }, 1_500],
+    ["put so often that old versions go", 3, 40, { put: 0.9, delete: 0.01, purge: 0 }, 60],
+    ["put and purge", 3, 12, { put: 0.6, delete: 0.05, purge: 0.25 }, 300],
+  ])("%s: all that they are told can be explained, and nothing is left at the end", async (_, clients, acts, weights, seeds) => {
+    const found: number[] = [];
+    let stored = 0;
+    for (let seed = 1; seed <= seeds; seed++) {
+      const { calls, files } = await race(seed, clients, acts, weights);
+      stored += calls.filter(({ act }) => act.kind === "put" && act.outcome === "stored").length;
+      if (!isLinearizable(calls)) found.push(seed);
+      expect(files.paths().files, `seed ${seed}`).toEqual([]);
+    }
+    expect(found).toEqual([]);
+    expect(stored).toBeGreaterThan(seeds);
+  });
+});
+
+describe("the search for an explanation", () => {
+  const call = (start: number, end: number, act: KeyCall["act"]): KeyCall => ({ client: "c", start, end, act });
+  const put = (value: string, over: string | undefined, outcome: "stored" | "conflict" | "unknown" = "stored"): KeyCall["act"] => ({ kind: "put", value, over, outcome });
+
+  test("finds none for two winners, a write that came back, and one that was lost", () => {
+    expect(isLinearizable([call(1, 4, put("a", undefined)), call(2, 3, put("b", undefined))])).toBe(false);
+    expect(isLinearizable([call(1, 2, put("a", undefined)), call(3, 4, { kind: "delete", outcome: "done" }), call(5, 6, { kind: "get", found: "a" })])).toBe(false);
+    expect(isLinearizable([call(1, 2, put("a", undefined)), call(3, 4, { kind: "get", found: undefined })])).toBe(false);
+  });
+
+  test("finds one where calls overlap or their outcome is unknown", () => {
+    expect(isLinearizable([call(1, 4, put("a", undefined)), call(2, 3, { kind: "get", found: undefined })])).toBe(true);
+    expect(isLinearizable([call(1, Infinity, put("a", undefined, "unknown")), call(2, 3, { kind: "get", found: undefined }), call(4, 5, { kind: "get", found: "a" })])).toBe(true);
+    expect(isLinearizable([call(1, Infinity, put("a", undefined, "unknown")), call(2, 3, { kind: "get", found: undefined })])).toBe(true);
+  });
+});
