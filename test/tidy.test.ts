@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { maskSource } from "./support/source-mask.ts";
 import {
-  badFileName, breachesOfFloors, findingsOfFiles, findingsOfSources, floors, functionsOf, importsOf, longFile, longFunctions, missingHeader, packagesOfFloor, reservedNamesUsed, scan,
+  badFileName, breachesOfFloors, findingsOfFiles, findingsOfSources, floors, functionsOf, ignoredCounts, importsOf, longFile, longFunctions, missingHeader, packagesOfFloor, reservedNamesUsed, scan,
   swallowedErrors, unfinishedBusiness, unreferencedFiles, threadsOf, threadsWithFixedEnding, type Finding, type ScannedFile, type SourceFile,
 } from "./support/tidy-rules.ts";
 
@@ -137,6 +137,29 @@ describe("the rules find what they are for", () => {
   test("headers, also below a shebang", () => {
     expect(missingHeader(file("model/kv.ts", "import a;"))).toHaveLength(1);
     expect(missingHeader(file("server/main.ts", "#!/usr/bin/env node\n/** Owns. */"))).toEqual([]);
+  });
+
+  test.each(["writeSync(descriptor, bytes);", "fs.writeFileSync(path, text);", "await appendFile(path, text);", "createWriteStream(path);", "await handle.writev(parts);"])("writes of files: %s", (text) => {
+    expect(reservedNamesUsed(file("engine/files.ts", text))).toEqual([{ path: "engine/files.ts", line: 1, message: expect.stringContaining("base/disk") }]);
+    expect(reservedNamesUsed(file("base/disk.ts", text))).toEqual([]);
+  });
+
+  test.each([
+    "writeSync(descriptor, bytes, 0, 5, 0);", "if (a) { fs.writeSync(descriptor, bytes); }", "await handle.write(bytes);", "await this.#file.write(bytes, 0, 1, 0);", "try { await handle.writev([...parts]); } finally { b(); }",
+    "void handle.write(bytes);", "const a = 1;\n  await handle\n    .write(bytes);", "each(() => handle.writev(parts), () => { handle.writev(parts); });",
+  ])("counts that nobody looks at: %s", (text) => {
+    expect(ignoredCounts(file("store/file-system.ts", `import { open } from "node:fs/promises";\n${text}`))).toHaveLength(1);
+  });
+
+  test.each([
+    "const { bytesWritten } = await handle.write(bytes);", "done += writeSync(descriptor, bytes, 0, 5, 0);", "return handle.writev(parts);", "write: (bytes) => writeSync(descriptor, bytes),",
+    "stdout.write(text);", "around.stderr.write(text);", "written = (await handle.writev(parts)).bytesWritten;",
+  ])("counts that somebody looks at: %s", (text) => {
+    expect(ignoredCounts(file("store/file-system.ts", `import { open } from "node:fs/promises";\n${text}`))).toEqual([]);
+  });
+
+  test("counts of what is no file are free", () => {
+    expect(ignoredCounts(file("service/call.ts", "await engine.write(target);"))).toEqual([]);
   });
 
   test("swallowed errors", () => {

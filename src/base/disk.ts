@@ -4,8 +4,9 @@
  * Why a door: a disk may be full, write only a part of what it is given, fail, hang, or lose what was not synced. Tests and
  * the simulator stand behind it and do all of that. SQLite's own writes pass through its VFS, not through here.
  */
-import { constants, fdatasync, writeSync } from "node:fs";
+import { closeSync, constants, fdatasync, openSync, renameSync, rmSync, writeSync } from "node:fs";
 import { open } from "node:fs/promises";
+import { dirname } from "node:path";
 import { StoreError } from "./errors.ts";
 
 /** What is asked of a disk. */
@@ -29,6 +30,36 @@ export function writeWhole(disk: Disk, descriptor: number, path: string, bytes: 
     if (written <= 0) throw new StoreError("unavailable", "the disk takes no more bytes of a file");
     done += written;
   }
+}
+
+/**
+ * Puts a small file in its place, readable by the node's own user only: it stands there whole and durable when this
+ * resolves, and what stood there before, or nothing, when it rejects. One writer of a path at a time.
+ */
+export async function placeFile(disk: Disk, path: string, bytes: Uint8Array): Promise<void> {
+  const temporary = `${path}.new`;
+  // What a crash left there may have another mode, which writing into it would keep.
+  rmSync(temporary, { force: true });
+  try {
+    const descriptor = openSync(temporary, "wx", 0o600);
+    try {
+      writeWhole(disk, descriptor, temporary, bytes, 0);
+      await disk.fdatasync(descriptor, temporary);
+    } finally {
+      closeSync(descriptor);
+    }
+    renameSync(temporary, path);
+  } catch (error) {
+    // On a full disk what was begun would take the room that is missing.
+    rmSync(temporary, { force: true });
+    throw error;
+  }
+  await disk.syncDirectory(dirname(path));
+}
+
+/** Makes an empty file that says something by being there; whoever syncs its directory makes it durable. */
+export function markFile(path: string): void {
+  closeSync(openSync(path, "a", 0o600));
 }
 
 /** The machine's disk. */

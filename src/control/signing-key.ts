@@ -37,7 +37,7 @@ export interface KeySources {
   /** Base64 of PKCS#8, already known to be an Ed25519 key (`SERVICE_AUTH_KEY`). */
   readonly given: string | undefined;
   /** The local file, PEM text of PKCS#8. */
-  readonly file: { read(): string | undefined; write(pem: string): void };
+  readonly file: { read(): string | undefined; write(pem: string): Promise<void> };
   readonly store: ObjectStore;
   /** Whether object storage keeps a key (`SERVICE_PERSIST_AUTH_KEY`). */
   readonly persist: boolean;
@@ -72,7 +72,7 @@ export async function loadSigningKey(sources: KeySources): Promise<LoadedKey> {
     const own = await signingKeyOf(fresh);
     return { key: kept, from: kept.kid === own.kid ? "generated" : "object storage", differsFromKept: false };
   }
-  file.write(pem);
+  await file.write(pem);
   return { key: await signingKeyOf(fresh), from: "generated", differsFromKept: false };
 }
 

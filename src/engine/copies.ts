@@ -6,8 +6,9 @@
  * (`registerCopies`). A node that is alone registers nothing: there is nobody who would have to ask. Must not know: what
  * is in the files, who has a copy purged.
  */
-import { existsSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { placeFile, realDisk } from "../base/disk.ts";
 import { limits } from "../base/limits.ts";
 import { Permits } from "../base/permits.ts";
 import { Recent } from "../base/recent.ts";
@@ -91,7 +92,7 @@ export async function registerCopies({ records, owner, databasesDirectory }: Omi
   const permits = new Permits(limits.copyReadsAtOnceMax);
   // One that was registered by a start that did not come to its end is registered twice, and purged twice.
   await Promise.all(foldersOf(databasesDirectory).map((uuid) => permits.run(() => records.register(uuid, owner))));
-  writeFileSync(marker, "", { flush: true });
+  await placeFile(realDisk, marker, new Uint8Array());
 }
 
 /** The node is alone: from now on its disk may have copies that are not registered. */

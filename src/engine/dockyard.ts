@@ -20,6 +20,7 @@ import type { Copies } from "./copies.ts";
 import { Database } from "./database.ts";
 import type { DatabaseEvents } from "./database-options.ts";
 import { TurnedAway } from "./engine-port.ts";
+import { proveLog } from "../sqlite/wal.ts";
 import { branchPath, databaseUuids, emptyDatabase, removeDatabase, removeLeftovers } from "./files.ts";
 import { HeadPlaces } from "./head-places.ts";
 import type { Holdings } from "./holdings.ts";
@@ -119,6 +120,11 @@ export class Dockyard {
       opened.connection.close();
       throw error;
     }
+  }
+
+  /** Proves the log of a handle that was given up after a fault of the disk (sqlite/wal). */
+  prove(database: Database): Promise<void> {
+    return proveLog(database.path, this.#parts.disk);
   }
 
   /** A handle was given up: what was held of its branch is not certain any more. */

@@ -5,7 +5,7 @@
  * which tenures there were and how far each came. Always true: a file is used as it is, rolled forward, or set aside and
  * restored; it is never shipped from unless this node holds the branch's newest tenure. Must not know: queues, commits.
  */
-import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, renameSync, rmSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
@@ -15,7 +15,7 @@ import type { Press } from "../format/press.ts";
 import { readState, stateRootPage, type DatabaseState } from "../model/schema.ts";
 import { Connection } from "../sqlite/connection.ts";
 import { WalReader } from "../sqlite/wal-reader.ts";
-import type { Disk } from "../base/disk.ts";
+import { markFile, type Disk } from "../base/disk.ts";
 import { WalFile } from "../sqlite/wal.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { BranchHead } from "./branch-head.ts";
@@ -164,6 +164,7 @@ async function openAt(parts: OpeningParts, path: string, head: BranchHead, uuid:
 async function openUnwritten(parts: OpeningParts, path: string, head: BranchHead, uuid: string, branchId: string, isListed: boolean): Promise<Found> {
   const lost = (): StoreError => new StoreError("corrupt", "the branch's head is missing from object storage; it must be put back, or the database deleted");
   if (isListed) throw lost();
+  if (isCutFirstFile(path, parts.empty)) setAside(parts, path, uuid, branchId, 0);
   if (!existsSync(path)) await createFile(path, parts.empty, parts.disk, parts.world);
   const connection = openConnection(path);
   try {
@@ -174,6 +175,25 @@ async function openUnwritten(parts: OpeningParts, path: string, head: BranchHead
   } catch (error) {
     connection.close();
     throw error;
+  }
+}
+
+/**
+ * Whether a file is what a full disk has left of a first one under an earlier build: of fewer bytes than an empty database
+ * has, and no database that can be read. Nothing was ever written into such a file.
+ */
+function isCutFirstFile(path: string, empty: Uint8Array): boolean {
+  if (!existsSync(path) || statSync(path).size >= empty.length) return false;
+  let connection: Connection | undefined;
+  try {
+    connection = openConnection(path);
+    readState(connection);
+    return connection.raw.pragma("quick_check", { simple: true }) !== "ok";
+  } catch (error) {
+    if (!isBroken(error)) throw error;
+    return true;
+  } finally {
+    connection?.close();
   }
 }
 
@@ -270,7 +290,7 @@ function openedCurrent(parts: OpeningParts, path: string, head: BranchHead, uuid
 async function rollFileForward(parts: OpeningParts, path: string, head: Head, uuid: string, fromTxid: number): Promise<void> {
   const plan = planOf(head, undefined, head.txid);
   if (!plan) throw new StoreError("corrupt", "a head does not say how its own state is restored");
-  writeFileSync(restoredMarker(path), "");
+  markFile(restoredMarker(path));
   await rollForward({ store: parts.store, uuid, press: parts.press, disk: parts.disk }, plan, fromTxid, path);
   parts.world.crashPoint("patched");
 }
@@ -282,7 +302,7 @@ async function restoreFile(parts: OpeningParts, path: string, head: Head, uuid: 
   const temporary = `${path}.${parts.world.ulid()}.tmp`;
   await materialise({ store: parts.store, uuid, press: parts.press, disk: parts.disk }, plan, temporary);
   removeFile(path);
-  writeFileSync(restoredMarker(path), "");
+  markFile(restoredMarker(path));
   parts.world.crashPoint("restored");
   renameSync(temporary, path);
   await parts.disk.syncDirectory(dirname(path));

@@ -11,7 +11,6 @@ import { limits } from "../base/limits.ts";
 import { Recent } from "../base/recent.ts";
 import { sleep, type World } from "../base/world.ts";
 import { releaseFreedMemory } from "../sqlite/guard.ts";
-import { proveLog } from "../sqlite/wal.ts";
 import { Fenced, type BranchHead } from "./branch-head.ts";
 import type { Catalogs } from "./catalogs.ts";
 import type { Database } from "./database.ts";
@@ -472,8 +471,8 @@ export class Registry {
   }
 
   async #abandon(database: Database, target: Target): Promise<void> {
-    const { world, events } = this.#options;
-    this.#options.dockyard.places.note(database.opened.head.now);
+    const { world, events, dockyard } = this.#options;
+    dockyard.places.note(database.opened.head.now);
     while (database.inUse) await sleep(world, lookAgainMs);
     try {
       database.abandon();
@@ -482,7 +481,7 @@ export class Registry {
     }
     for (let pauseMs = lookAgainMs; !this.#closing; pauseMs = Math.min(pauseMs * 2, proofPauseMsMax)) {
       try {
-        return proveLog(database.path);
+        return await dockyard.prove(database);
       } catch (fault) {
         events.notice("warn", `the log could not be proven (${codeOf(fault)}); trying again`, target.uuid);
         await sleep(world, pauseMs);

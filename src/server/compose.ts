@@ -4,10 +4,12 @@
  * Owns the order of start and of stop: lock, store, engine, service, wires; and back. A part that fails to start stops
  * those before it.
  */
-import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { totalmem } from "node:os";
 import { join, resolve } from "node:path";
 import { isSelfHosted } from "../ai/hosts.ts";
+import { bytesOf } from "../base/bytes.ts";
+import { placeFile, realDisk } from "../base/disk.ts";
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
@@ -75,20 +77,14 @@ function descriptorsMax(): number {
 }
 
 /** The node's identity, made once per data directory: heads say who claimed them, and a copy of a disk is told by it. */
-function nodeIdentity(directory: string, world: World): string {
+async function nodeIdentity(directory: string, world: World): Promise<string> {
   const path = join(directory, "node-id");
-  if (!existsSync(path)) {
-    // Whole or not at all, and kept: a node that forgets its name does not know its own writes again.
-    writeFileSync(`${path}.new`, world.ulid(), { mode: 0o600, flush: true });
-    renameSync(`${path}.new`, path);
-    const folder = openSync(directory, "r");
-    fsyncSync(folder);
-    closeSync(folder);
-  }
+  // Whole or not at all, and kept: a node that forgets its name does not know its own writes again.
+  if (!existsSync(path)) await placeFile(realDisk, path, bytesOf(world.ulid()));
   return readFileSync(path, "utf8").trim();
 }
 
-function engineOptions(config: Config, directory: string, world: World, log: Log): Omit<EngineOptions, "lane"> {
+async function engineOptions(config: Config, directory: string, world: World, log: Log): Promise<Omit<EngineOptions, "lane">> {
   const scratchDirectory = join(directory, "scratch");
   // What a crash left there is of no use to anybody and may hold somebody's rows.
   rmSync(scratchDirectory, { recursive: true, force: true });
@@ -105,7 +101,7 @@ function engineOptions(config: Config, directory: string, world: World, log: Log
     writeQueueDepth: config.writeQueueDepth,
     idleCloseMs: config.idleCloseSecs * 1_000,
     store: config.objectStore,
-    nodeId: nodeIdentity(directory, world),
+    nodeId: await nodeIdentity(directory, world),
     nodeName: config.nodeId,
     coordinated: config.coordination !== undefined,
     shipping: true,
@@ -209,10 +205,10 @@ export async function startNode(config: Config, log: Log, given: Partial<EngineO
   if (config.objectStore.kind === "s3") await proveStore(store, world);
   const clock = stack.use(new ClockKeeper({ world, log, store, hasClock: config.objectStore.kind === "s3", directory }));
   const build = packageVersion();
-  claimDataFormat(directory, build);
+  await claimDataFormat(directory, build);
   await claimStoreFormat(store, build);
   const { tokens, credentials, receipts, clusterKey, keySetPage } = await openAuthentication(config, directory, store, world, log);
-  const options = { ...engineOptions(config, directory, world, log), ...given };
+  const options = { ...(await engineOptions(config, directory, world, log)), ...given };
   const copies = new CopyRecords(store, world);
   await admitNode(copies, { node: options.nodeId, name: config.nodeId }, options.databasesDirectory, !options.coordinated);
   const instruments = await Instruments.open({ config, world, log, nodeId: options.nodeId });

@@ -4,23 +4,21 @@
  * Always true: a node serves from a directory only when it reads and writes its layout; a directory without the file is of
  * layout 1, as builds before it left none.
  */
-import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { bytesOf } from "../base/bytes.ts";
+import { placeFile, realDisk } from "../base/disk.ts";
 import { StoreError } from "../base/errors.ts";
 import { formats, requireVersion } from "../format/versions.ts";
 
 const fileName = "format.json";
 
 /** Refuses a directory whose layout this build does not read, and writes the file into one that has none. `build` names this build for people. */
-export function claimDataFormat(directory: string, build: string): void {
+export async function claimDataFormat(directory: string, build: string): Promise<void> {
   const path = join(directory, fileName);
   if (existsSync(path)) return requireVersion(formats.dataDirectory, layoutIn(path));
   const text = JSON.stringify({ v: 1, layout: Math.max(...formats.dataDirectory.writes), written_by: build });
-  writeFileSync(`${path}.new`, text, { mode: 0o600, flush: true });
-  renameSync(`${path}.new`, path);
-  const folder = openSync(directory, "r");
-  fsyncSync(folder);
-  closeSync(folder);
+  await placeFile(realDisk, path, bytesOf(text));
 }
 
 function layoutIn(path: string): unknown {

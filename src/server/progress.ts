@@ -6,6 +6,7 @@
  */
 import { open, type FileHandle } from "node:fs/promises";
 import { join } from "node:path";
+import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { World } from "../base/world.ts";
 import type { EngineClient } from "../engine/client.ts";
@@ -34,7 +35,8 @@ export class Progress {
   }
 
   async #write(): Promise<void> {
-    await this.#file.write(Uint8Array.of(this.#turn++ % 256), 0, 1, 0);
+    const { bytesWritten } = await this.#file.write(Uint8Array.of(this.#turn++ % 256), 0, 1, 0);
+    if (bytesWritten !== 1) throw new StoreError("unavailable", "the disk takes no byte");
     await this.#file.datasync();
   }
 

@@ -5,7 +5,7 @@
  * file appears whole, proven and synced, or not at all. What was erased or given up stays so: no state below a branch's
  * floor is restored. Exit codes as of the command line: 0 restored, 1 not restored, 2 a wrong command line.
  */
-import { closeSync, existsSync, fsyncSync, openSync, statSync, writeSync } from "node:fs";
+import { closeSync, existsSync, openSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { Command, Option } from "commander";
 import { ServiceError, StoreError } from "../base/errors.ts";
@@ -21,7 +21,7 @@ import { isDatabaseName, mainBranch } from "../format/names.ts";
 import type { BackupProof } from "../format/backup-manifest.ts";
 import { catalogKey, headKey, nameClaimKey } from "../format/object-keys.ts";
 import { threadedPress } from "../format/press.ts";
-import { realDisk } from "../base/disk.ts";
+import { realDisk, writeWhole } from "../base/disk.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { openStoreToRead, type StoreLocation } from "../store/open-store.ts";
 import { requireStoreFormat } from "../store/store-format.ts";
@@ -126,7 +126,7 @@ async function restoreFrom(store: ObjectStore, around: RestoreSurroundings, flag
   const plan = await planTo(store, head, flags.at);
   const out = resolve(flags.out!);
   const { pages } = await materialise({ store, uuid, press: threadedPress, disk: realDisk }, plan, out, { signal: around.signal, progress: progressTo(around.stderr) });
-  leaveLogMode(out);
+  await leaveLogMode(out);
   return `restored ${flags.database ?? uuid}@${flags.branch} at transaction id ${plan.txid}: ${pages} pages, ${statSync(out).size} bytes in ${flags.out}`;
 }
 
@@ -174,11 +174,11 @@ function progressTo(stderr: RestoreSurroundings["stderr"]): (done: { readonly by
 }
 
 /** Makes the file one that any SQLite opens alone, without a log beside it. */
-function leaveLogMode(path: string): void {
+async function leaveLogMode(path: string): Promise<void> {
   const descriptor = openSync(path, "r+");
   try {
-    writeSync(descriptor, withRollbackJournal, 0, withRollbackJournal.length, journalModeAt);
-    fsyncSync(descriptor);
+    writeWhole(realDisk, descriptor, path, withRollbackJournal, journalModeAt);
+    await realDisk.fdatasync(descriptor, path);
   } finally {
     closeSync(descriptor);
   }

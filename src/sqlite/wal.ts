@@ -14,10 +14,9 @@
  * not be opened like this while a connection lives, because POSIX drops a process's locks at the first close (sqlite/slack
  * says why it may all the same).
  */
-import { closeSync, existsSync, fstatSync, fsyncSync, openSync, readFileSync, readSync, renameSync, truncateSync, writeFileSync } from "node:fs";
-import { dirname } from "node:path";
+import { closeSync, existsSync, fstatSync, openSync, readFileSync, readSync, truncateSync } from "node:fs";
 import { assert } from "../base/assert.ts";
-import type { Disk } from "../base/disk.ts";
+import { placeFile, type Disk } from "../base/disk.ts";
 import { Connection } from "./connection.ts";
 import { frameBytes, headerBytes } from "./wal-reader.ts";
 
@@ -140,16 +139,7 @@ export class WalFile {
  * truth. Nothing is cut: a checkpoint may have folded in any frame, and the log may hold what an earlier process
  * acknowledged. Frames that the disk has really lost fail their checksums, and the log ends there. May be tried again.
  */
-export function proveLog(databasePath: string): void {
+export async function proveLog(databasePath: string, disk: Disk): Promise<void> {
   const path = `${databasePath}-wal`;
-  if (!existsSync(path)) return;
-  const copy = `${path}.new`;
-  writeFileSync(copy, readFileSync(path), { flush: true });
-  renameSync(copy, path);
-  const directory = openSync(dirname(path), "r");
-  try {
-    fsyncSync(directory);
-  } finally {
-    closeSync(directory);
-  }
+  if (existsSync(path)) await placeFile(disk, path, readFileSync(path));
 }

@@ -1,10 +1,12 @@
 /** The failure matrix of the local side: what can befall a branch's file, the room that a node has, and the head it follows. */
-import { closeSync, cpSync, openSync, readdirSync, rmSync, statSync, writeSync } from "node:fs";
-import { join } from "node:path";
+import { closeSync, cpSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync, writeSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { createFile, emptyDatabase } from "../../src/engine/files.ts";
 import { headKey } from "../../src/format/object-keys.ts";
 import { pageBytes } from "../../src/format/pages.ts";
 import { realDisk, type Disk } from "../../src/base/disk.ts";
+import { realWorld } from "../../src/base/world.ts";
 import { MemoryStore } from "../../src/store/memory-store.ts";
 import { openInlineEngine, uuidOf } from "../support/inline-engine.ts";
 import { allowAll, fileOf, keysInStore, keysOf, kill, meddle, putAll, reborn, refusePuts, start, withUnshipped } from "../support/mortal-node.ts";
@@ -95,6 +97,39 @@ describe("the file", () => {
     expect(synced).toContain(`${folder} with ${target.uuid}`);
     expect(synced.some((entry) => entry.startsWith(`${join(folder, target.uuid)} with main.db,`))).toBe(true);
     await next.client.close();
+  });
+
+  test("F17: a first file that an earlier build left cut on a full disk is set aside, and the database is made anew", async () => {
+    const time = new VirtualTime();
+    const node = start(time);
+    const empty = emptyDatabase(temporaryDirectory(), realWorld());
+    mkdirSync(dirname(fileOf(node)), { recursive: true });
+    writeFileSync(fileOf(node), empty.subarray(0, 61_440));
+    await putAll(node, keysOf(1, 3));
+    expect(await node.keys()).toEqual(keysOf(1, 3));
+    expect(readFileSync(join(node.directory, "quarantine", node.uuid, readdirSync(join(node.directory, "quarantine", node.uuid))[0]!))).toEqual(Buffer.from(empty.subarray(0, 61_440)));
+    expect(node.notices.join("\n")).toContain("set aside under quarantine/");
+  });
+
+  test("F17: a first file is written whole however little the disk takes at a time, and not at all when it is full", async () => {
+    const directory = temporaryDirectory();
+    const path = join(directory, "db", uuidOf(1), "main.db");
+    const empty = emptyDatabase(temporaryDirectory(), realWorld());
+    let room = 61_440;
+    const small: Disk = {
+      ...realDisk,
+      write: (descriptor, name, bytes, position) => {
+        if (room === 0) throw Object.assign(new Error("no room"), { code: "ENOSPC" });
+        const written = realDisk.write(descriptor, name, bytes.subarray(0, Math.min(room, 10_000)), position);
+        room -= written;
+        return written;
+      },
+    };
+    await expect(createFile(path, empty, small, realWorld())).rejects.toMatchObject({ code: "ENOSPC" });
+    expect(readdirSync(dirname(path))).toEqual([]);
+    room = Infinity;
+    await createFile(path, empty, small, realWorld());
+    expect(readFileSync(path)).toEqual(Buffer.from(empty));
   });
 
   test("a file that is no database is set aside, and the state comes from object storage", async () => {

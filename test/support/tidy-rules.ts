@@ -50,7 +50,7 @@ export const packagesOfFile: Readonly<Record<string, readonly string[]>> = {
   // The one door to chance.
   "base/world.ts": ["node:crypto"],
   // The one door to the disk for what we write ourselves.
-  "base/disk.ts": ["node:fs", "node:fs/promises"],
+  "base/disk.ts": ["node:fs", "node:fs/promises", "node:path"],
 };
 
 /** Floors that speak the generated messages. */
@@ -67,6 +67,9 @@ interface ReservedName {
 const world = ["base/world.ts"];
 const takeTime = "take the time from World, View or Tx";
 const takeTimer = "use World.after, World.soon or sleep";
+/** Where files are written: there the counts are looked at, and what is written is synced. */
+const disks = ["base/disk.ts", "store/file-system.ts"];
+const throughDisk = "write through base/disk (writeWhole, placeFile, markFile), which leaves nothing half written and unsynced";
 const takeChance = "use World.randomBytes or World.ulid";
 
 export const reservedNames: readonly ReservedName[] = [
@@ -83,6 +86,8 @@ export const reservedNames: readonly ReservedName[] = [
   { pattern: /\bprocess\s*\.\s*env\b/g, name: "process.env", allowedIn: ["server/config.ts", "server/main.ts"], remedy: "add a row to the table in server/config.ts and hand the value down" },
   { pattern: /\bprocess\s*\.\s*argv\b/g, name: "process.argv", allowedIn: ["server/main.ts"], remedy: "add a setting to server/config.ts: its flag comes with it" },
   { pattern: /(?<![.\w])console\s*\./g, name: "console", allowedIn: [], remedy: "use the Log that is handed in" },
+  { pattern: /\b(?:write|writev|writeFile|appendFile|pwrite|pwritev)Sync\b/g, name: "a write of node:fs", allowedIn: disks, remedy: throughDisk },
+  { pattern: /\b(?:writev|writeFile|appendFile|createWriteStream|pwrite)\s*\(/g, name: "a write of node:fs", allowedIn: disks, remedy: throughDisk },
   { pattern: /\bexport\s+default\b/g, name: "export default", allowedIn: [], remedy: "export by name, so that one thing has one name" },
 ];
 
@@ -98,7 +103,7 @@ export function scan(file: SourceFile): ScannedFile {
 /** Everything wrong with the sources of the service. `entries` are what nobody needs to import. */
 export function findingsOfSources(sources: readonly SourceFile[], entries: readonly string[]): readonly Finding[] {
   const scanned = sources.map(scan);
-  const rules = [breachesOfFloors, reservedNamesUsed, threadsWithFixedEnding, longFunctions, swallowedErrors, missingHeader];
+  const rules = [breachesOfFloors, reservedNamesUsed, threadsWithFixedEnding, longFunctions, swallowedErrors, ignoredCounts, missingHeader];
   return [...findingsOfFiles(scanned), ...scanned.flatMap((file) => rules.flatMap((rule) => rule(file))), ...unreferencedFiles(scanned, entries)];
 }
 
@@ -219,6 +224,21 @@ export function swallowedErrors(file: ScannedFile): readonly Finding[] {
   return [...file.code.matchAll(/\bcatch\s*(?:\([^)]*\)\s*)?\{(\s*)\}/g)]
     .filter((match) => file.comments.slice(match.index, match.index + match[0].length).trim() === "")
     .map((match) => finding(file, match.index, "swallows an error; handle it, or say in the block why it may be forgotten"));
+}
+
+const modulesOfFiles = ["node:fs", "node:fs/promises"];
+
+/**
+ * Writes of files whose count nobody looks at: a full disk takes a part of the bytes and says so by the count alone. A
+ * statement that is nothing but the call drops it; streams tell by other means, and their `write` is not awaited.
+ */
+export function ignoredCounts(file: ScannedFile): readonly Finding[] {
+  if (!importsOf(file).some(({ specifier }) => modulesOfFiles.includes(specifier))) return [];
+  const receiver = "(?:[\\w$#?!()[\\]]+\\s*\\.\\s*)*";
+  const dropped = new RegExp(`(?<=^|[;{}]|\\belse|\\))\\s*(?:(?:await|void)\\s+${receiver}(?:write|writev|pwrite|pwritev)|${receiver}(?:(?:write|writev)Sync|writev|pwritev?))\\s*\\(`, "g");
+  return [...file.code.matchAll(dropped)].map((match) =>
+    finding(file, match.index + match[0].search(/\S/), "ignores how much a write has taken; take the count, or write through base/disk"),
+  );
 }
 
 export function unreferencedFiles(scanned: readonly ScannedFile[], entries: readonly string[]): readonly Finding[] {

@@ -35,7 +35,7 @@ describe("precedence", () => {
   test("a given key wins over the file and object storage, and touches neither", async () => {
     const [given, local, kept] = [fresh(), fresh(), fresh()];
     const from = sources({ given: given.base64, persist: true });
-    from.file.write(local.pem);
+    await from.file.write(local.pem);
     await from.store.put(signingKeyKey, bytesOf(kept.pem), absent);
     expect(await loadSigningKey(from)).toMatchObject({ from: "variable", key: { kid: await kidOf(given.pem) } });
     expect(from.file.read()).toBe(local.pem);
@@ -45,13 +45,13 @@ describe("precedence", () => {
   test("the file wins over object storage, and the node knows that they differ", async () => {
     const [local, kept] = [fresh(), fresh()];
     const from = sources({ persist: true });
-    from.file.write(local.pem);
+    await from.file.write(local.pem);
     expect(await loadSigningKey(from)).toMatchObject({ from: "file", differsFromKept: false, key: { kid: await kidOf(local.pem) } });
     // It was offered to nodes that have no file of their own.
     expect(await loadSigningKey(sources({ persist: true, store: from.store }))).toMatchObject({ from: "object storage", key: { kid: await kidOf(local.pem) } });
     const other = sources({ persist: true });
     await other.store.put(signingKeyKey, bytesOf(kept.pem), absent);
-    other.file.write(local.pem);
+    await other.file.write(local.pem);
     expect(await loadSigningKey(other)).toMatchObject({ from: "file", differsFromKept: true, key: { kid: await kidOf(local.pem) } });
   });
 

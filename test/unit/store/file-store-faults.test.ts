@@ -150,6 +150,24 @@ describe("a put that landed though its directory could not be synced", () => {
     expect((await after.get("a/k"))!.bytes.toString()).toBe("2");
   });
 
+  test("by a process that died is made durable before what it superseded is purged", async () => {
+    for (let seed = 1; seed <= 30; seed++) {
+      const files = new FaultyFiles();
+      const store = await FileStore.open(storyRoot, storyWorld(), files);
+      await settle(store, "old");
+      const { version } = (await store.get("a/k"))!;
+      files.options = { fate: (_, name, path) => (name === "syncDirectory" && path.endsWith("k~") ? { fails: "EIO" } : "fine") };
+      await expect(store.put("a/k", Buffer.from("new"), { kind: "version", version })).rejects.toMatchObject({ kind: "unknown_outcome" });
+      let removed = 0;
+      files.options = { fate: (_, name, path) => (name === "unlink" && path.includes("k~") && ++removed === 1 ? "cut after" : "fine") };
+      await expect(store.purgeVersions("")).rejects.toMatchObject({ kind: "unavailable" });
+      files.options = {};
+      const random = seeded(seed);
+      const after = await FileStore.open(storyRoot, storyWorld(), files.lose({ name: () => random() < 0.5, data: () => "none" }));
+      expect((await after.get("a/k"))!.bytes.toString()).toBe("new");
+    }
+  });
+
   async function settle(store: FileStore, text: string): ReturnType<typeof settledPut> {
     const current = await store.get("a/k");
     return settledPut(store, "a/k", Buffer.from(text), current ? { kind: "version", version: current.version } : absent);
