@@ -95,10 +95,13 @@ export type StoreErrorKind =
 export class StoreError extends Error {
   override readonly name = "StoreError";
   readonly kind: StoreErrorKind;
+  /** What is wrong with the outside, in a few words that a client may be told too: "the disk is full". */
+  readonly reason: string | undefined;
 
-  constructor(kind: StoreErrorKind, message: string, options?: { cause?: unknown }) {
+  constructor(kind: StoreErrorKind, message: string, options?: { cause?: unknown; reason?: string | undefined }) {
     super(message, options);
     this.kind = kind;
+    this.reason = options?.reason;
   }
 }
 

@@ -19,10 +19,12 @@ export function needsOperator(error: unknown): error is StoreError {
 
 function refusalOfFault(error: unknown): RefusalData | undefined {
   if (error instanceof StoreError) {
+    const { reason } = error;
     // What cannot be read as it was written is never taken for an empty database: an operator must look. Such messages
     // name objects and transaction ids, never content.
     if (needsOperator(error)) return { code: "unavailable", message: `stored data cannot be used: ${error.message}`, detail: { retryAfterSecs: 60 } };
-    return { code: "unavailable", message: "storage did not answer", detail: { retryAfterSecs: 1 } };
+    const why = reason === undefined ? "" : `: ${reason}`;
+    return { code: "unavailable", message: `storage did not answer${why}`, detail: { retryAfterSecs: 1 } };
   }
   if (codeOf(error).startsWith("SQLITE_BUSY")) {
     return { code: "unavailable", message: "the database's file is held by another handle for a moment", detail: { retryAfterSecs: 1 } };

@@ -198,7 +198,7 @@ export class Shipper {
   /** A store that does not answer is asked again, ever more rarely; everything else ends the handle. */
   #failed(error: unknown): void {
     if (!(error instanceof StoreError) || error.kind === "corrupt") return this.#options.events.failed(error);
-    if (this.#failures++ === 0) this.#options.events.notice(`shipping failed (${error.kind}); trying again`);
+    if (this.#failures++ === 0) this.#options.events.notice(`shipping failed (${error.reason ?? error.kind}); trying again`);
     this.#options.events.stalled();
     const pauseMs = Math.min(limits.shipRetryMsMin * 2 ** Math.min(this.#failures, 20), limits.shipRetryMsMax);
     const jitter = 0.5 + this.#parts.world.randomBytes(1)[0]! / 512;

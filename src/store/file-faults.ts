@@ -35,14 +35,16 @@ export function isCertain(error: unknown): boolean {
 export function fault(what: string, error: unknown): StoreError {
   if (error instanceof StoreError) return error;
   const code = codeOfFault(error);
-  return new StoreError("unavailable", `file store: ${what} failed: ${words[code] ?? "the file system refused it"} (${code})`, { cause: error });
+  const reason = words[code];
+  return new StoreError("unavailable", `file store: ${what} failed: ${reason ?? "the file system refused it"} (${code})`, { cause: error, reason });
 }
 
 /** The fault of a put that may have been carried out. */
 export function doubt(error: unknown): StoreError {
   const code = codeOfFault(error);
-  const why = words[code] === undefined ? "" : `: ${words[code]} (${code})`;
-  return new StoreError("unknown_outcome", `file store: the put was written but is not settled${why}; read the object back`, { cause: error });
+  const reason = words[code];
+  const why = reason === undefined ? "" : `: ${reason} (${code})`;
+  return new StoreError("unknown_outcome", `file store: the put was written but is not settled${why}; read the object back`, { cause: error, reason });
 }
 
 /** Awaits all of them, so that nothing is under way any more when one has failed. */
