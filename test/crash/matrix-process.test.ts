@@ -93,6 +93,15 @@ describe("a full disk", () => {
     expect(seen["restored"]).toEqual(seen["last"]);
     expect(seen["refused"]!.length).toBeGreaterThan(0);
   });
+
+  test.skipIf(!canMount && !inGate)("F17: object storage on it holds every durable write whole that was acknowledged while it was filled, for a node that has nothing else", { timeout: 3 * minuteMs }, () => {
+    const disk = temporaryDirectory();
+    const told = execFileSync("unshare", [...onSmallDisk, disk, process.execPath, support("full-disk-node.ts"), disk, "2", "1"], { encoding: "utf8" });
+    const { acknowledged, durable, refused } = JSON.parse(told) as Record<string, number>;
+    expect(acknowledged).toBeGreaterThan(20);
+    expect(durable).toBeGreaterThan(20);
+    expect(refused).toBeGreaterThan(10);
+  });
 });
 
 test("F27: an engine thread that is lost in the middle of its groups answers none of them, and everything acknowledged is there again", { timeout: minuteMs }, async () => {

@@ -1,11 +1,11 @@
 /**
- * `npm run soak -- [--minutes 10] [--outage-minutes 0] [--cluster-minutes 0] [--kills 0] [--seed 1]`: a real node on a real S3 server (PALIMPSEST_S3_SERVER)
+ * `npm run soak -- [--minutes 10] [--outage-minutes 0] [--cluster-minutes 0] [--kills 0] [--disk] [--seed 1]`: a real node on a real S3 server (PALIMPSEST_S3_SERVER)
  * under steady writes, with random outages of the store and kills of the node, with and without its disk. Prints every
  * ten seconds what the node holds; at the end everything drains and is proven, once more after the loss of the disk.
  *
  * With `--outage-minutes` it is one long outage instead, after a minute of peace; with `--cluster-minutes` it is three
  * nodes and a real etcd, with trouble of every kind; with `--kills 1000` so many rounds of kill -9 on one disk, no server
- * needed.
+ * needed; with `--disk` it is a disk that fills up, turns read-only, fails and is slow (30 minutes when none are given).
  */
 import assert from "node:assert/strict";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
@@ -19,10 +19,11 @@ import { startNodeProcess, type NodeProcess } from "../support/node-process.ts";
 import { seeded } from "../support/random.ts";
 import { startS3Server } from "../support/s3-server.ts";
 import { soakCluster } from "./cluster.ts";
+import { soakDisk } from "./disk.ts";
 import { soakKills } from "./kills.ts";
 
-const { values } = parseArgs({ options: { minutes: { type: "string", default: "10" }, "outage-minutes": { type: "string", default: "0" }, "cluster-minutes": { type: "string", default: "0" }, kills: { type: "string", default: "0" }, seed: { type: "string", default: "1" } } });
-const durationMs = Number(values.minutes) * 60_000;
+const { values } = parseArgs({ options: { minutes: { type: "string" }, disk: { type: "boolean", default: false }, "outage-minutes": { type: "string", default: "0" }, "cluster-minutes": { type: "string", default: "0" }, kills: { type: "string", default: "0" }, seed: { type: "string", default: "1" } } });
+const durationMs = Number(values.minutes ?? (values.disk ? 30 : 10)) * 60_000;
 const outageMs = Number(values["outage-minutes"]) * 60_000;
 const random = seeded(Number(values.seed));
 if (Number(values["cluster-minutes"]) > 0) {
@@ -31,6 +32,10 @@ if (Number(values["cluster-minutes"]) > 0) {
 }
 if (Number(values.kills) > 0) {
   await soakKills(Number(values.kills), Number(values.seed));
+  process.exit();
+}
+if (values.disk) {
+  await soakDisk(durationMs, Number(values.seed));
   process.exit();
 }
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
