@@ -96,7 +96,7 @@ describe("a full disk", () => {
 
   test.skipIf(!canMount && !inGate)("F17: object storage on it holds every durable write whole that was acknowledged while it was filled, for a node that has nothing else", { timeout: 3 * minuteMs }, () => {
     const disk = temporaryDirectory();
-    const told = execFileSync("unshare", [...onSmallDisk, disk, process.execPath, support("full-disk-node.ts"), disk, "2", "1"], { encoding: "utf8" });
+    const told = execFileSync("unshare", [...onSmallDisk, disk, process.execPath, support("full-disk-node.ts"), disk, "8", "1"], { encoding: "utf8" });
     const { acknowledged, durable, refused } = JSON.parse(told) as Record<string, number>;
     expect(acknowledged).toBeGreaterThan(20);
     expect(durable).toBeGreaterThan(20);
