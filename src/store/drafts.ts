@@ -5,7 +5,7 @@
  * writers (`revoke`). One that has two names has its link behind it and is not linked again: it stays as the mark of a
  * version that is not known to be durable, until whoever knows better takes it. Must not know: versions, what is in them.
  */
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { join } from "node:path";
 import type { World } from "../base/world.ts";
 import { fault, isMissing } from "./file-faults.ts";
@@ -18,10 +18,12 @@ const newDirectory = ".new";
 export interface Temporary {
   readonly path: string;
   readonly draft: Draft;
+  /** Lets go of it once, however often it is asked; the first one decides whether its file stays. Never rejects. */
+  end(keepsFile: boolean): Promise<unknown>;
 }
 
 function prefixOf(key: string): string {
-  return `${createHash("sha256").update(key).digest("hex").slice(0, 16)}-`;
+  return `${hash("sha256", key, "hex").slice(0, 16)}-`;
 }
 
 /** The names in a directory; none when it is not there. */
@@ -62,15 +64,13 @@ export class Drafts {
   async begin(key: string): Promise<Temporary> {
     const path = join(this.#temporaries, prefixOf(key) + this.#world.ulid());
     try {
-      return { path, draft: await this.#files.create(path) };
+      const draft = await this.#files.create(path);
+      let ended: Promise<unknown> | undefined;
+      // What stays behind when this fails is garbage under a name that is never used again, and goes at a later start.
+      return { path, draft, end: (keepsFile) => (ended ??= Promise.allSettled([draft.close(), ...(keepsFile ? [] : [this.#files.unlink(path)])])) };
     } catch (error) {
       throw fault("writing", error);
     }
-  }
-
-  /** Lets go of a temporary. What stays behind when this fails is garbage under a name that is never used again, and goes at a later start. */
-  async end({ path, draft }: Temporary, keepsFile: boolean): Promise<void> {
-    await Promise.allSettled([draft.close(), ...(keepsFile ? [] : [this.#files.unlink(path)])]);
   }
 
   /** A path for a directory in the making. */

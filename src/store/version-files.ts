@@ -172,12 +172,13 @@ export class VersionFiles {
       throw told;
     } finally {
       // In doubt the version is to keep its second name.
-      await this.#drafts.end(temporary, isInDoubt);
+      await temporary.end(isInDoubt);
     }
   }
 
   /** Writes the next version of a key that has some. */
-  async #append(place: Place, { path, draft }: Temporary, parts: readonly Uint8Array[], versions: readonly number[]): Promise<Try> {
+  async #append(place: Place, temporary: Temporary, parts: readonly Uint8Array[], versions: readonly number[]): Promise<Try> {
+    const { path, draft } = temporary;
     const version = versions.at(-1)! + 1;
     // Whoever added the second version has synced what the directory lies in. Of the first one's writer that is not known.
     await allDone([writeDraft(draft, parts), ...(versions.length > 1 ? [] : [this.#folders.sync(dirname(place.directory))])]);
@@ -187,16 +188,16 @@ export class VersionFiles {
       if (isTaken(error)) return { kind: "conflict" };
       throw isCertain(error) ? error : doubt(error);
     }
-    return this.#settle(place, version);
+    return this.#settle(place, temporary, version);
   }
 
   /** After the link: the version may be seen by others, so nothing from here on may be called a failure of the put. */
-  async #settle(place: Place, version: number): Promise<PutOutcome> {
+  async #settle(place: Place, temporary: Temporary, version: number): Promise<PutOutcome> {
     try {
-      await this.#files.syncDirectory(place.directory);
-      const versions = await this.list(place);
+      // What is looked for after the link does not wait for the fsync of it; what it supersedes does, to go.
+      const [versions] = await Promise.all([this.list(place), this.#files.syncDirectory(place.directory)]);
       if (versions.includes(version) && versions.at(-1)! < version + versionsKept) {
-        await this.#removeOld(place, versions, version);
+        await Promise.all([this.#removeOld(place, versions, version), temporary.end(false)]);
         return { kind: "stored", version: String(version) };
       }
     } catch (error) {
