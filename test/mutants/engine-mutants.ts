@@ -22,7 +22,7 @@ export const engineMutants: readonly Mutant[] = [
     name: "collector-skips-grace",
     why: "An object is deleted while a paused collector or fork may still come to name it.",
     file: "engine/collector.ts",
-    find: "      if (!present.has(key) || world.nowMs() - atMs < graceMs) continue;\n",
+    find: "      if (!present.has(key) || world.time.sureMs() - atMs < graceMs) continue;\n",
     replace: "      if (!present.has(key)) continue;\n",
     suites: [{ file: "test/unit/engine/collector.test.ts" }],
   },
@@ -84,10 +84,10 @@ export const engineMutants: readonly Mutant[] = [
   },
   {
     name: "pack-drops-a-group",
-    why: "A pack that leaves out its newest object: history with a hole.",
+    why: "A pack that leaves out one of its objects: history with a hole.",
     file: "engine/packing.ts",
-    find: "parts.push({ ...ref, bytes });\n",
-    replace: "parts.push({ ...ref, bytes });\n  if (parts.length > 2) parts.splice(1, 1);\n",
+    find: "  return putObject(source, { ...joined(parts), kind: \"delta\", id });\n",
+    replace: "  if (parts.length > 2) parts.splice(1, 1);\n  return putObject(source, { ...joined(parts), kind: \"delta\", id });\n",
     suites: [{ file: "test/unit/engine/packing.test.ts" }],
   },
   {
@@ -137,5 +137,13 @@ export const engineMutants: readonly Mutant[] = [
     find: "      this.#options.events.notice(\"warn\", `a file did not close in order (${codeOf(error)})`, database.opened.uuid);\n",
     replace: "      throw error;\n",
     suites: [{ file: "test/unit/engine/close-faults.test.ts" }],
+  },
+  {
+    name: "scrubbed-file-not-synced",
+    why: "An erasure is called complete, and a loss of power brings what was erased back.",
+    file: "engine/scrub.ts",
+    find: "    await this.#log.sync();\n",
+    replace: "",
+    suites: [{ file: "test/sim/erasing.test.ts" }],
   },
 ];

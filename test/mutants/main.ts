@@ -21,12 +21,9 @@ interface Outcome {
   readonly secs: number;
 }
 
-/** The faulty text; throws when the mutant does not fit the tree any more. */
-function planted({ name, file, find, replace }: Mutant): string {
-  const text = readFileSync(join(root, "src", file), "utf8");
-  const times = text.split(find).length - 1;
-  if (times !== 1) throw new Error(`the mutant ${name} is stale: its text stands ${times} times in src/${file}`);
-  return text.replace(find, () => replace);
+/** How often the mutant's text stands in the tree; it fits only where that is once. */
+function timesOf({ file, find }: Mutant): number {
+  return readFileSync(join(root, "src", file), "utf8").split(find).length - 1;
 }
 
 /** A copy of the tree, to be broken. */
@@ -79,7 +76,7 @@ async function judge(tree: string, mutant: Mutant): Promise<Outcome> {
   const sound = readFileSync(path, "utf8");
   const beganMs = performance.now();
   let caughtBy: Verdict;
-  writeFileSync(path, planted(mutant));
+  writeFileSync(path, sound.replace(mutant.find, () => mutant.replace));
   try {
     for (const suite of mutant.suites) if ((caughtBy = await look(tree, suite)) !== undefined) break;
   } finally {
@@ -128,7 +125,8 @@ function table(outcomes: ReadonlyMap<Mutant, Outcome>): string {
 const { values } = parseArgs({ options: { only: { type: "string", multiple: true }, jobs: { type: "string" } } });
 const chosen = values.only ? mutants.filter(({ name }) => values.only!.some((only) => name.includes(only))) : mutants;
 if (chosen.length === 0) throw new Error("there is no such mutant");
-for (const mutant of mutants) planted(mutant);
+const stale = mutants.filter((mutant) => timesOf(mutant) !== 1);
+if (stale.length > 0) throw new Error(`these faults do not fit the tree any more: ${stale.map((mutant) => `${mutant.name} (${timesOf(mutant)} times in src/${mutant.file})`).join(", ")}`);
 const waiting = [...chosen];
 const outcomes = new Map<Mutant, Outcome>();
 await Promise.all(
