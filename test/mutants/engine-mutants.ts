@@ -54,7 +54,7 @@ export const engineMutants: readonly Mutant[] = [
     name: "tenure-last-txid-not-raised",
     why: "A node does not know its own shipped file again and sets it aside.",
     file: "engine/shipper.ts",
-    find: "    tenures: batch.tenures.reduce((tenures, { id, lastTxid }) => reaching(tenures, id, lastTxid), head.tenures),\n",
+    find: "    tenures: tenures.reduce((reached, { id, lastTxid }) => reaching(reached, id, lastTxid), head.tenures),\n",
     replace: "    tenures: head.tenures,\n",
     suites: [{ seeds: 40 }],
   },
