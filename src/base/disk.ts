@@ -22,6 +22,25 @@ export interface Disk {
   syncDirectory(path: string): Promise<void>;
 }
 
+/** What is wrong with a disk, by the codes of the system and of SQLite, in words that may reach a client and an operator. */
+const faults: readonly (readonly [code: string, words: string])[] = [
+  ["ENOSPC", "the disk is full"],
+  ["EDQUOT", "the disk's quota is used up"],
+  ["EROFS", "the disk is read-only"],
+  ["EIO", "the disk is failing"],
+  ["EMFILE", "this process has too many files open"],
+  ["ENFILE", "this machine has too many files open"],
+  ["SQLITE_FULL", "the disk is full"],
+  ["SQLITE_READONLY", "the disk is read-only"],
+  ["SQLITE_IOERR", "the disk is failing"],
+];
+
+/** What the error says of the disk; undefined when it is about something else. */
+export function diskFaultOf(error: unknown): string | undefined {
+  const code = (error as { code?: unknown } | null)?.code;
+  return typeof code === "string" ? faults.find(([start]) => code === start || code.startsWith(`${start}_`))?.[1] : undefined;
+}
+
 /** Writes all the bytes at the position, or throws. */
 export function writeWhole(disk: Disk, descriptor: number, path: string, bytes: Uint8Array, position: number): void {
   for (let done = 0; done < bytes.length; ) {

@@ -1,4 +1,5 @@
 /** From whatever was thrown to what may cross the thread: a refusal for the client, a call turned away, or a fault for the log. */
+import { diskFaultOf } from "../base/disk.ts";
 import { codeOf, refusalOf, StoreError, type RefusalData } from "../base/errors.ts";
 import { TurnedAway } from "./engine-port.ts";
 import type { EngineAnswer } from "./protocol.ts";
@@ -26,6 +27,8 @@ function refusalOfFault(error: unknown): RefusalData | undefined {
     const why = reason === undefined ? "" : `: ${reason}`;
     return { code: "unavailable", message: `storage did not answer${why}`, detail: { retryAfterSecs: 1 } };
   }
+  const fault = diskFaultOf(error);
+  if (fault !== undefined) return { code: "unavailable", message: `the node's storage failed: ${fault}`, detail: { retryAfterSecs: 30 } };
   if (codeOf(error).startsWith("SQLITE_BUSY")) {
     return { code: "unavailable", message: "the database's file is held by another handle for a moment", detail: { retryAfterSecs: 1 } };
   }

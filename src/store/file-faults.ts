@@ -1,4 +1,5 @@
 /** What the codes of a file system's errors mean to the file store, and in which words they reach an operator. */
+import { diskFaultOf } from "../base/disk.ts";
 import { StoreError } from "../base/errors.ts";
 
 export function codeOfFault(error: unknown): string {
@@ -15,17 +16,8 @@ export function isTaken(error: unknown): boolean {
   return ["EEXIST", "ENOTEMPTY"].includes(codeOfFault(error));
 }
 
-const words: Readonly<Record<string, string>> = {
-  ENOSPC: "the disk is full",
-  EDQUOT: "the disk's quota is used up",
-  EROFS: "the disk is read-only",
-  EIO: "the disk is failing",
-  EMFILE: "this process has too many files open",
-  ENFILE: "this machine has too many files open",
-};
-
 /** After these a link or a rename was not carried out; after any other one it may have been, though its answer was a failure. */
-const certain = new Set([...Object.keys(words).filter((code) => code !== "EIO"), "EACCES", "EPERM", "EMLINK", "EXDEV", "ENAMETOOLONG", "ENOENT", "ENOTDIR"]);
+const certain = new Set(["ENOSPC", "EDQUOT", "EROFS", "EMFILE", "ENFILE", "EACCES", "EPERM", "EMLINK", "EXDEV", "ENAMETOOLONG", "ENOENT", "ENOTDIR"]);
 
 export function isCertain(error: unknown): boolean {
   return certain.has(codeOfFault(error));
@@ -35,14 +27,14 @@ export function isCertain(error: unknown): boolean {
 export function fault(what: string, error: unknown): StoreError {
   if (error instanceof StoreError) return error;
   const code = codeOfFault(error);
-  const reason = words[code];
+  const reason = diskFaultOf(error);
   return new StoreError("unavailable", `file store: ${what} failed: ${reason ?? "the file system refused it"} (${code})`, { cause: error, reason });
 }
 
 /** The fault of a put that may have been carried out. */
 export function doubt(error: unknown): StoreError {
   const code = codeOfFault(error);
-  const reason = words[code];
+  const reason = diskFaultOf(error);
   const why = reason === undefined ? "" : `: ${reason} (${code})`;
   return new StoreError("unknown_outcome", `file store: the put was written but is not settled${why}; read the object back`, { cause: error, reason });
 }
