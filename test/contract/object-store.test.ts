@@ -1,5 +1,5 @@
 /** One suite over every adapter of the object-store port; S3's on a real server is in test/live. */
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { linkSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { realWorld } from "../../src/base/world.ts";
@@ -133,6 +133,22 @@ describe("file://: a directory of an earlier build", () => {
       expect(Number.isSafeInteger(newest)).toBe(true);
       expect(readFileSync(join(directory, `${key}~`, String(newest)))).toEqual(data(text));
     }
+  });
+
+  test("is as it was when somebody has only read it", async () => {
+    const directory = join(temporaryDirectory(), "objects");
+    earlier(directory, "db/u/head/main", { 8: data("older"), 9: data("newest") });
+    earlier(directory, "db/u/seg/1", { 1: purged, 2: tombstone });
+    mkdirSync(join(directory, ".tmp"));
+    // The mark of a put that its writer did not see to its end.
+    linkSync(join(directory, "db/u/head/main~", "9"), join(directory, ".tmp", "mark"));
+    const before = readdirSync(directory, { recursive: true });
+    const store = FileStore.at(directory, realWorld());
+    expect((await store.list("", { limit: 10 })).objects.map(({ key }) => key)).toEqual(["db/u/head/main"]);
+    expect((await store.get("db/u/head/main"))!.bytes.toString()).toBe("newest");
+    expect((await store.olderVersions("db/u/head/main")).map(({ bytes }) => bytes.toString())).toEqual(["older"]);
+    await expect(store.put("k", Buffer.from("1"), { kind: "absent" })).rejects.toMatchObject({ kind: "unavailable" });
+    expect(readdirSync(directory, { recursive: true })).toEqual(before);
   });
 
   test("what was deleted goes with the listings, and a listing after 3,000 deletes costs as if they had never been", { timeout: 60_000 }, async () => {
