@@ -363,6 +363,8 @@ export const limits = {
   packBytesMax: 64 * MiB,
   /** Deltas below this never ask for a new base image, however small the database. */
   rebaseBytesMin: 4 * MiB,
+  /** Deltas that hold so many times what the database does ask for a new base image however little room they take. */
+  rebaseTimesMax: 4,
   /** Page images in one object of a base image: 64 MiB before compression. More where there would be more than `imageRefsMax` objects. */
   imageObjectPages: 16_384,
   /** A new base image of up to this size is checked by SQLite too, on the engine's thread: about 20 ms. */

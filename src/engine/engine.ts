@@ -103,7 +103,7 @@ export class Engine {
     const catalogs = (this.#catalogs = new Catalogs(store, world));
     const holdings = (this.#holdings = new Holdings(world, !options.coordinated));
     const isHeld = (uuid: string): boolean => holdings.termOf(uuid) !== undefined;
-    const source: BranchParts["source"] = (uuid) => ({ store, uuid, press, disk });
+    const source: BranchParts["source"] = (uuid) => ({ store, uuid, press, disk, maker });
     const retentions = (this.#retentions = new Retentions(options.pitrMs));
     const branchParts: BranchParts = { catalogs, world, nodeId: options.nodeId, pitrMs: (uuid) => retentions.pitrMs(uuid), source };
     const branches = (this.#branches = new Branches(branchParts));

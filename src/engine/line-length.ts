@@ -115,13 +115,22 @@ export function packed(refs: readonly SegmentRef[], inputs: readonly SegmentRef[
 }
 
 /**
- * The state of which a new base image is due, if one is: when the deltas hold as much as the database, so that images
- * cost no more than the deltas did, or when the line has many objects that cannot be packed.
+ * The state of which a new base image is due, if one is: when the deltas hold as much as the database and have taken as
+ * much room as its images do, so that images cost no more than the deltas did; when they hold several times as much, so that
+ * a restore looks through no more; or when the line has many objects that cannot be packed. Deltas take less room than images of as
+ * many pages: one segment has the same pages again and again.
  */
 export function rebaseDue(head: Head): number | undefined {
   const deltas = head.refs.filter(({ kind }) => kind === "delta");
-  const rawBytes = deltas.reduce((sum, ref) => sum + ref.rawBytes, 0);
-  const due = rawBytes >= Math.max(head.pages * pageBytes, limits.rebaseBytesMin) || head.refs.length > limits.lineRefsPressing;
+  const images = head.refs.filter(({ kind }) => kind === "image");
+  const rawBytes = sumOf(deltas, "rawBytes");
+  const databaseBytes = head.pages * pageBytes;
+  const isWorthIt = sumOf(deltas, "bytes") >= sumOf(images, "bytes") || rawBytes >= limits.rebaseTimesMax * databaseBytes;
+  const due = (rawBytes >= Math.max(databaseBytes, limits.rebaseBytesMin) && isWorthIt) || head.refs.length > limits.lineRefsPressing;
   const newest = deltas.findLast(({ cut }) => !cut);
   return due && newest !== undefined && newest.lastTxid >= head.fromTxid ? newest.lastTxid : undefined;
+}
+
+function sumOf(refs: readonly SegmentRef[], what: "bytes" | "rawBytes"): number {
+  return refs.reduce((sum, ref) => sum + ref[what], 0);
 }

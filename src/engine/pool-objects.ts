@@ -14,6 +14,7 @@ import type { Press } from "../format/press.ts";
 import type { SegmentKind, SegmentRef } from "../format/refs.ts";
 import { readSegmentIndexes, type SegmentIndex } from "../format/segment.ts";
 import type { Disk } from "../base/disk.ts";
+import type { SegmentMaker } from "./segment-maker.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { putImmutable, sameBytes } from "../store/settled-put.ts";
 
@@ -23,6 +24,8 @@ export interface PageSource {
   readonly uuid: string;
   readonly press: Press;
   readonly disk: Disk;
+  /** What makes segments; by default the caller's thread does. */
+  readonly maker?: SegmentMaker;
 }
 
 /** Bytes of segments, and what they say. */

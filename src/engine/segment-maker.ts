@@ -18,6 +18,8 @@ import type { Press } from "../format/press.ts";
 import { encodeFrames, framePages, type GroupIndex } from "../format/segment.ts";
 import { stateOfPage, type DatabaseState } from "../model/database-state.ts";
 import { WalReader, type LoggedCommit, type LogPosition } from "../sqlite/wal-reader.ts";
+import { makeImage, stateOfFile, type ImageOrder, type MadeImage } from "./image-maker.ts";
+import type { PageSource } from "./pool-objects.ts";
 
 /** Groups that another segment has already, and their images in a row, a frame at most. */
 export interface SegmentStart {
@@ -68,13 +70,26 @@ export interface MadeSegment {
 
 /** Makes segments, on whatever thread. */
 export interface SegmentMaker {
-  /** Undefined when it would be larger than asked for. Throws StoreError, or WalChanged. */
+  /** From a log. Undefined when it would be larger than asked for. Throws StoreError, or WalChanged. */
   make(order: SegmentOrder): Promise<MadeSegment | undefined>;
+  /** From a database file at rest. */
+  image(order: ImageOrder): Promise<MadeImage>;
+  /** What a database file at rest says of itself; with `check`, once SQLite has found nothing wrong with it. */
+  state(path: string, check: boolean): Promise<DatabaseState>;
 }
 
 /** On the caller's thread. */
 export function inlineMaker(press: Press): SegmentMaker {
-  return { make: (order) => makeSegment(order, press) };
+  return {
+    make: (order) => makeSegment(order, press),
+    image: (order) => makeImage(order, press),
+    state: async (path, check) => stateOfFile(path, check),
+  };
+}
+
+/** What makes the segments of a database that come from there. */
+export function makerOf({ maker, press }: PageSource): SegmentMaker {
+  return maker ?? inlineMaker(press);
 }
 
 /** As SegmentMaker. */

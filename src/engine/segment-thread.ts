@@ -1,11 +1,11 @@
-/** Entry of a thread that makes segments from logs, one at a time, for one engine thread. */
+/** Entry of a thread that makes segments, of logs and of files, one at a time, for one engine thread. */
 import { parentPort } from "node:worker_threads";
 import { assert } from "../base/assert.ts";
 import { codeOf, StoreError } from "../base/errors.ts";
 import { inlinePress } from "../format/press.ts";
 import { WalChanged } from "../sqlite/wal-reader.ts";
-import { makeSegment } from "./segment-maker.ts";
-import type { MadeMessage, MakingFault, OrderMessage } from "./threaded-maker.ts";
+import { inlineMaker } from "./segment-maker.ts";
+import type { Made, MadeMessage, MakingFault, Order, OrderMessage } from "./threaded-maker.ts";
 
 assert(parentPort, "this file is the entry of a worker thread");
 const port = parentPort;
@@ -15,11 +15,28 @@ function faultOf(error: unknown): MakingFault {
   return { storeKind, isChanged: error instanceof WalChanged, code: codeOf(error), message: error instanceof Error ? error.message : String(error) };
 }
 
+// Nothing else happens on this thread, so the press is its own.
+const maker = inlineMaker(inlinePress);
+
+/** What comes of an order, and which memory of it is the receiver's alone from then on. */
+async function make(order: Order): Promise<{ readonly made: Made; readonly given: readonly Uint8Array[] }> {
+  switch (order.kind) {
+    case "segment": {
+      const made = await maker.make(order.order);
+      return { made, given: made ? [made.segment.bytes, ...(made.start ? [made.start.images] : [])] : [] };
+    }
+    case "image": {
+      const made = await maker.image(order.order);
+      return { made, given: [made.bytes] };
+    }
+    case "state":
+      return { made: await maker.state(order.path, order.check), given: [] };
+  }
+}
+
 async function run({ id, order }: OrderMessage): Promise<void> {
   try {
-    // Nothing else happens on this thread, so the press is its own.
-    const made = await makeSegment(order, inlinePress);
-    const given = made ? [made.segment.bytes, ...(made.start ? [made.start.images] : [])] : [];
+    const { made, given } = await make(order);
     port.postMessage({ id, made } satisfies MadeMessage, given.map(({ buffer }) => buffer as ArrayBuffer));
   } catch (error) {
     port.postMessage({ id, made: undefined, fault: faultOf(error) } satisfies MadeMessage);

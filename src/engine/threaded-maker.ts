@@ -1,8 +1,8 @@
 /**
  * Makes segments on a thread of their own, for one engine thread; small ones on the engine thread itself.
  *
- * Why: reading, compressing and hashing what a busy second has written takes tens of milliseconds, for which every
- * client of the thread would wait. What a small write has logged takes less than the hand-over, and its client waits.
+ * Why: reading, compressing and hashing what a busy second has written takes tens of milliseconds, and so does a base image
+ * of a few megabytes; every client of the thread would wait. What a small write has logged takes less than the hand-over, and its client waits.
  *
  * Always true: every order settles once; a thread that is lost fails the orders that it had, to be tried again, and is
  * replaced at the next one. One order at a time, in turn. The thread is started when it is first needed.
@@ -11,13 +11,24 @@ import type { Worker } from "node:worker_threads";
 import { StoreError, type StoreErrorKind } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Press } from "../format/press.ts";
+import type { DatabaseState } from "../model/database-state.ts";
 import { WalChanged } from "../sqlite/wal-reader.ts";
+import type { ImageOrder, MadeImage } from "./image-maker.ts";
 import { makeSegment, type MadeSegment, type SegmentMaker, type SegmentOrder } from "./segment-maker.ts";
+
+/** What is asked of the thread. */
+export type Order =
+  | { readonly kind: "segment"; readonly order: SegmentOrder }
+  | { readonly kind: "image"; readonly order: ImageOrder }
+  | { readonly kind: "state"; readonly path: string; readonly check: boolean };
+
+/** What comes of it. */
+export type Made = MadeSegment | MadeImage | DatabaseState | undefined;
 
 /** To the thread. */
 export interface OrderMessage {
   readonly id: number;
-  readonly order: SegmentOrder;
+  readonly order: Order;
 }
 
 /** What was thrown, as plain data. */
@@ -32,12 +43,12 @@ export interface MakingFault {
 /** From the thread. */
 export interface MadeMessage {
   readonly id: number;
-  readonly made: MadeSegment | undefined;
+  readonly made: Made;
   readonly fault?: MakingFault;
 }
 
 interface Waiting {
-  readonly resolve: (made: MadeSegment | undefined) => void;
+  readonly resolve: (made: Made) => void;
   readonly reject: (error: unknown) => void;
 }
 
@@ -60,16 +71,28 @@ export class ThreadedMaker implements SegmentMaker {
       const made = await makeSegment({ ...order, logBytesMost: Math.min(most, order.logBytesMost) }, this.#press);
       if (made) return made;
     }
-    return new Promise((resolve, reject) => {
-      const id = this.#nextId++;
-      this.#waiting.set(id, { resolve, reject });
-      (this.#worker ??= this.#start()).postMessage({ id, order } satisfies OrderMessage);
-    });
+    return (await this.#ask({ kind: "segment", order })) as MadeSegment | undefined;
+  }
+
+  async image(order: ImageOrder): Promise<MadeImage> {
+    return (await this.#ask({ kind: "image", order })) as MadeImage;
+  }
+
+  async state(path: string, check: boolean): Promise<DatabaseState> {
+    return (await this.#ask({ kind: "state", path, check })) as DatabaseState;
   }
 
   /** Ends the thread. Nobody may wait for a segment any more. */
   async close(): Promise<void> {
     await this.#worker?.terminate();
+  }
+
+  #ask(order: Order): Promise<Made> {
+    return new Promise((resolve, reject) => {
+      const id = this.#nextId++;
+      this.#waiting.set(id, { resolve, reject });
+      (this.#worker ??= this.#start()).postMessage({ id, order } satisfies OrderMessage);
+    });
   }
 
   #start(): Worker {

@@ -115,7 +115,8 @@ export async function encodeSegment(segment: Segment, press: Press): Promise<Uin
 
 /**
  * The same from whoever has the images elsewhere: `rawFrame` gives, one after the other, the bytes of `count` images of the
- * segment from number `first` on; what it gave may be used anew at its next call. Holds the compressed bytes once, and one frame.
+ * segment from number `first` on; what it gave may be used anew at its next call. Holds one frame and the
+ * compressed bytes, once or in half of the images' room.
  */
 export async function encodeFrames(header: SegmentHeader, rawFrame: (first: number, count: number) => Uint8Array, press: Press): Promise<Uint8Array> {
   checkHeader(header);
@@ -136,8 +137,8 @@ export async function encodeFrames(header: SegmentHeader, rawFrame: (first: numb
     end += pressed.length;
   }
   segment.set(encodeIndex());
-  // What stays in a head for long is given no more room than it needs.
-  return frames.length <= 1 ? segment.slice(0, end) : segment.subarray(0, end);
+  // What was pressed well is copied, and its room goes: the collector counts all of it, and comes the more often.
+  return 2 * end < segment.length || frames.length <= 1 ? segment.slice(0, end) : segment.subarray(0, end);
 }
 
 function checkHeader({ kind, groups }: SegmentHeader): void {

@@ -1,11 +1,12 @@
 /**
  * How far a database has come, as its one state row says: read by SQL (model/schema) or from the image of its page.
  *
- * Always true: what is handed out is a state of this build's format. Must not know: tables, connections; whoever has only
- * pages, on a thread without any data model, reads it from here.
+ * Always true: what is handed out is a state of this build's format. Must not know: the data models' tables, so that a
+ * thread without any data model can read it.
  */
 import { StoreError } from "../base/errors.ts";
 import { formats, requireVersion } from "../format/versions.ts";
+import type { Connection } from "../sqlite/connection.ts";
 import { onlyRowOf, type StoredValue } from "../sqlite/record.ts";
 
 /** Of new files. Raised when a table changes; a newer file than the program knows is refused, never guessed at. */
@@ -27,12 +28,21 @@ export function isCount(value: unknown): value is number {
 }
 
 /** The row as a state, however it was read. */
-export function stateOf(format: StoredValue, txid: StoredValue, committedAtMs: StoredValue, tenure: StoredValue): DatabaseState {
+function stateOf(format: StoredValue, txid: StoredValue, committedAtMs: StoredValue, tenure: StoredValue): DatabaseState {
   requireVersion(formats.database, format);
   if (!isCount(txid) || !isCount(committedAtMs)) throw new StoreError("corrupt", "the state row has no transaction id or no time");
   if (tenure === null) return { txid, committedAtMs, tenure: undefined };
   if (!(tenure instanceof Uint8Array) || tenure.length !== tenureBytes) throw new StoreError("corrupt", "the state row has no sound tenure");
   return { txid, committedAtMs, tenure: new Uint8Array(tenure) };
+}
+
+/** Where the database stands. Throws StoreError("corrupt") when the file is not one of ours, NewerFormat when it is too new. */
+export function readState(connection: Connection): DatabaseState {
+  const row = connection.get<{ format: number; txid: number; committed_at: number; tenure: Uint8Array | null }>(
+    "SELECT format, txid, committed_at, tenure FROM __service_state WHERE id = 1",
+  );
+  if (row === undefined) throw new StoreError("corrupt", "the database file has no state row");
+  return stateOf(row.format, row.txid, row.committed_at, row.tenure);
 }
 
 /** The state in an image of that page: what `readState` says of the database as it was then. Throws StoreError("corrupt"). */

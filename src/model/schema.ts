@@ -7,13 +7,13 @@
 import { assert } from "../base/assert.ts";
 import { StoreError } from "../base/errors.ts";
 import type { Connection } from "../sqlite/connection.ts";
-import { isCount, schemaFormat, stateOf, tenureBytes, type DatabaseState } from "./database-state.ts";
+import { isCount, schemaFormat, tenureBytes, type DatabaseState } from "./database-state.ts";
 import { docsSchema } from "./docs.ts";
 import { kvSchema } from "./kv.ts";
 import { memorySchema } from "./memory-schema.ts";
 import { vectorsSchema } from "./vectors.ts";
 
-export { schemaFormat, stateOfPage, type DatabaseState } from "./database-state.ts";
+export { readState, schemaFormat, stateOfPage, type DatabaseState } from "./database-state.ts";
 
 /** One row that never outgrows its page: the root page of the table is all of it, for as long as the file lives. */
 const stateSchema = `
@@ -30,15 +30,6 @@ const stateSchema = `
 /** Creates every reserved table in an empty database, at transaction id 0. */
 export function createSchema(connection: Connection): void {
   connection.exec(`BEGIN; ${stateSchema} ${memorySchema} ${kvSchema} ${docsSchema} ${vectorsSchema} COMMIT;`);
-}
-
-/** Where the database stands. Throws StoreError("corrupt") when the file is not one of ours, NewerFormat when it is too new. */
-export function readState(connection: Connection): DatabaseState {
-  const row = connection.get<{ format: number; txid: number; committed_at: number; tenure: Uint8Array | null }>(
-    "SELECT format, txid, committed_at, tenure FROM __service_state WHERE id = 1",
-  );
-  if (row === undefined) throw new StoreError("corrupt", "the database file has no state row");
-  return stateOf(row.format, row.txid, row.committed_at, row.tenure);
 }
 
 /** Records the group's transaction id inside the group's own transaction. */

@@ -274,6 +274,13 @@ describe("rebaseDue", () => {
     expect(rebaseDue(headOf(refs.slice(0, 2), { pages: 10 }))).toBeUndefined();
   });
 
+  it("waits until the deltas have taken as much room as the images do, or hold four times what the database does", () => {
+    const line = (bytes: number, rawBytes: number) => [image(1, { bytes: 1_000 * KiB }), delta(2, 9, { bytes, rawBytes })];
+    expect(rebaseDue(headOf(line(999 * KiB, 8_000 * KiB), { pages: 1_000 }))).toBeUndefined();
+    expect(rebaseDue(headOf(line(1_000 * KiB, 8_000 * KiB), { pages: 1_000 }))).toBe(9);
+    expect(rebaseDue(headOf(line(999 * KiB, 16_000 * KiB), { pages: 1_000 }))).toBe(9);
+  });
+
   it("comes early when there are too many objects", () => {
     const refs = [image(1), ...Array.from({ length: 800 }, (_, at) => delta(at + 2, at + 2))];
     expect(rebaseDue(headOf(refs, { pages: 1_000_000 }))).toBe(801);

@@ -1,5 +1,5 @@
 /** Segments made from a log: the same whoever makes them, in memory that does not grow with the transaction. */
-import { closeSync, openSync, truncateSync, writeSync } from "node:fs";
+import { closeSync, openSync, readFileSync, truncateSync, writeFileSync, writeSync } from "node:fs";
 import { Worker } from "node:worker_threads";
 import { expect, onTestFinished, test } from "vitest";
 import { StoreError } from "../../../src/base/errors.ts";
@@ -125,6 +125,31 @@ test("a log that is exchanged while it is read is noticed", async () => {
   };
   await expect(inlineMaker(press).make(orderOf())).rejects.toThrow(WalChanged);
   truncateSync(logPath(path), 0);
+});
+
+test("a file's images and what it says of itself are the same, here and on a thread; a file that is none is refused alike", async () => {
+  const { path, connection, commit } = setup();
+  for (let n = 0; n < 40; n++) commit((own) => noise(own, n, 30_000));
+  connection.raw.pragma("wal_checkpoint(TRUNCATE)");
+  const file = readFileSync(path);
+  const pages = file.length / pageBytes;
+  const order = { path, from: 3, to: pages - 2, pages, txid: 40, committedAtMs: 400, uuid, branchId: "main", epoch: 1 };
+  const [here, there] = await Promise.all([inlineMaker(inlinePress), threaded()].map(async (maker) => ({ image: await maker.image(order), state: await maker.state(path, true) })));
+  expect([there!.image, there!.state]).toEqual([here!.image, here!.state]);
+  expect(there!.state).toMatchObject({ txid: 40, committedAtMs: 400 });
+  const [segment] = await decodeSegments(there!.image.bytes, inlinePress);
+  expect(segment!.groups[0]!.images.map(({ page }) => page)).toEqual(Array.from({ length: pages - 4 }, (_, at) => at + 3));
+  for (const { page, bytes } of segment!.groups[0]!.images) {
+    const own = new Uint8Array(file.subarray((page - 1) * pageBytes, page * pageBytes));
+    makeCanonical(own, page);
+    expect(Buffer.compare(bytes, own)).toBe(0);
+  }
+  const broken = `${path}.broken`;
+  writeFileSync(broken, Buffer.alloc(pageBytes, 1));
+  for (const maker of [inlineMaker(inlinePress), threaded()]) {
+    await expect(maker.state(broken, true)).rejects.toMatchObject({ kind: "corrupt" });
+    await expect(maker.image({ ...order, path: broken, from: 1, to: 4 })).rejects.toMatchObject({ kind: "corrupt" });
+  }
 });
 
 test("a thread that is lost fails its orders as a store that is away would, and another one takes the next", async () => {
