@@ -123,11 +123,17 @@ export class Databases {
         const marker = await this.#store.get(key);
         const name = marker && utf8Of(marker.bytes);
         // The marker is written before the tombstone: a deletion that did not come to pass leaves one that means nothing.
-        if (name && (await this.find(name))?.uuid !== uuid) deleted.push(uuid);
+        if (name && (await this.#isTakenFrom(name, uuid))) deleted.push(uuid);
       }
       if (page.next === undefined) return deleted;
       after = page.next;
     }
+  }
+
+  /** Whether the name is not the database's any more. A name without a claim tells nothing: a tombstone stays for ever. */
+  async #isTakenFrom(name: string, uuid: string): Promise<boolean> {
+    const claim = await this.#claimOf(name);
+    return claim !== undefined && recordOf(name, claim)?.uuid !== uuid;
   }
 
   /** Turns the claim into a tombstone and gives what it held. Throws database_not_found. */

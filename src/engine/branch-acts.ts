@@ -8,6 +8,7 @@ import type { Database } from "./database.ts";
 import type { Branches, BranchParts } from "./branches.ts";
 import { Fenced } from "./branch-head.ts";
 import { laneOf, type Answer, type BranchAct, type BranchResults, type EngineOptions, type Target } from "./protocol.ts";
+import { lostCatalog } from "./lost.ts";
 import type { Registry } from "./registry.ts";
 import { rewindBranch } from "./rewind.ts";
 import { shipped } from "./shipped.ts";
@@ -25,6 +26,8 @@ export interface BranchActsOptions {
   readonly due: DueMarks;
   /** Objects of the database have lost their last reference, or may have after so long. */
   readonly leftBehind: (uuid: string, afterMs?: number) => void;
+  /** Something an operator should know; never content. */
+  readonly notice: (message: string, uuid: string) => void;
 }
 
 export class BranchActs {
@@ -88,7 +91,10 @@ export class BranchActs {
   async #sweep(uuid: string, branchId: string, deadlineMs: number): Promise<Answer<undefined>> {
     const { registry, branches, parts, sweeper, upkeep, leftBehind, due } = this.#options;
     const nothing = { value: undefined, txid: 0, durableTxid: 0 };
-    if ((await parts.catalogs.fresh(uuid))?.deletedAtMs !== undefined) return nothing;
+    const catalog = await parts.catalogs.fresh(uuid);
+    if (catalog?.deletedAtMs !== undefined) return nothing;
+    // What is due stays noted: only a database of which nothing is left has nothing to remove.
+    if (!catalog && (await parts.catalogs.hasRemains(uuid))) throw lostCatalog(uuid);
     const expired = await branches.removeExpired(uuid);
     for (const { id, name } of expired) await registry.retire({ uuid, branch: name }, id);
     if (expired.length > 0) leftBehind(uuid);
@@ -125,8 +131,9 @@ export class BranchActs {
       try {
         await this.#openById(uuid, branchId);
       } catch (error) {
-        // A branch that is gone has nothing to ship; one whose data cannot be used was told to the operator when it was opened.
+        // A branch that is gone has nothing to ship; for one whose data cannot be used waiting does not help.
         again ||= error instanceof StoreError && !needsOperator(error);
+        if (needsOperator(error)) this.#options.notice(`a log of an earlier run could not be shipped: ${error.message}`, uuid);
       }
     }
     return again;

@@ -15,6 +15,7 @@ import { NewerFormat } from "../format/versions.ts";
 import type { ObjectStore, PutCondition } from "../store/object-store.ts";
 import { sameBytes, settledPut } from "../store/settled-put.ts";
 import { withLost } from "./lines.ts";
+import { brokenHead } from "./lost.ts";
 
 const nonceBytes = 16;
 const noHash = new Uint8Array(32);
@@ -82,7 +83,7 @@ export class BranchHead {
   static async read(options: BranchHeadOptions): Promise<BranchHead> {
     const found = await options.store.get(headKey(options.uuid, options.branchId));
     if (!found) return new BranchHead(options, undefined);
-    const head = decodeHead(found.bytes);
+    const head = decodeStored(options, found.bytes);
     if (head.uuid !== options.uuid || head.branchId !== options.branchId) throw new StoreError("corrupt", "a head stands under another branch's name");
     return new BranchHead(options, { head, bytes: found.bytes, version: found.version });
   }
@@ -252,6 +253,16 @@ export class BranchHead {
     const isClaim = standing === undefined || standing === "newer" || (standing.node !== this.#options.nodeId && standing.epoch > this.#head.epoch);
     this.#fenced = new Fenced(isClaim);
     throw this.#fenced;
+  }
+}
+
+/** The head in the bytes that object storage has for the branch. Throws a StoreError that says which head is none. */
+export function decodeStored({ uuid, branchId }: Pick<Head, "uuid" | "branchId">, bytes: Uint8Array): Head {
+  try {
+    return decodeHead(bytes);
+  } catch (error) {
+    if (error instanceof StoreError && error.kind === "corrupt") throw brokenHead(uuid, branchId, error);
+    throw error;
   }
 }
 

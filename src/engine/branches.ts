@@ -21,6 +21,7 @@ import { BranchHead, Fenced, type BranchHeadOptions } from "./branch-head.ts";
 import { bareMain, type Catalogs } from "./catalogs.ts";
 import { changeHistory, historyOf, refuseCheckpoint } from "./histories.ts";
 import { forkedHead, isRestorable, planOf, referenced, type Plan } from "./lines.ts";
+import { lostCatalog, lostHead } from "./lost.ts";
 import { overtake } from "./overtaking.ts";
 import type { PageSource } from "./pool-objects.ts";
 import type { BranchRecord, BranchResults } from "./protocol.ts";
@@ -73,6 +74,8 @@ export class Branches {
       // condemned since, maybe long ago and deleted by now, the catalog has changed and this begins again.
       const catalog = await catalogs.get(uuid);
       refuseTaken(catalog, name, world.time.sureMs());
+      // Whoever forks has claimed the parent, which made the catalog.
+      if (!catalog) throw lostCatalog(uuid);
       const head = (await this.#readHead(uuid, branchId)).now;
       const history = await historyOf(this.#parts.source(uuid).store, head);
       const child = await this.#childOf(head, history, at);
@@ -81,7 +84,7 @@ export class Branches {
       const branch: CatalogBranch = {
         name, id: child.branchId, createdAtMs: nowMs, ttlAtMs, parent: { name: parentName, id: head.branchId, forkTxid: child.txid },
       };
-      if (await this.#announce(uuid, catalog?.seq ?? 0, branch, child)) return { branch: name, parent: parentName, forkTxid: child.txid, ttlAtMs };
+      if (await this.#announce(uuid, catalog.seq, branch, child)) return { branch: name, parent: parentName, forkTxid: child.txid, ttlAtMs };
     }
     throw new ServiceError("unavailable", "what the fork refers to is being collected; try again", { retryAfterSecs: 1 });
   }
@@ -136,12 +139,15 @@ export class Branches {
 
   async #record(uuid: string, branch: CatalogBranch, openTxid: number | undefined): Promise<BranchRecord> {
     const { name, parent, createdAtMs, ttlAtMs } = branch;
-    const txid = openTxid ?? (await this.#readHead(uuid, branch.id)).now.txid;
+    const txid = openTxid ?? (branch === bareMain ? 0 : (await this.#readHead(uuid, branch.id)).now.txid);
     return { name, parent: parent?.name, forkTxid: parent?.forkTxid, txid, createdAtMs, ttlAtMs };
   }
 
-  #readHead(uuid: string, branchId: string): Promise<BranchHead> {
-    return BranchHead.read(this.#headOptions(uuid, branchId));
+  /** The head of a branch that has one. */
+  async #readHead(uuid: string, branchId: string): Promise<BranchHead> {
+    const head = await BranchHead.read(this.#headOptions(uuid, branchId));
+    if (!head.exists) throw lostHead(uuid, branchId);
+    return head;
   }
 
   #headOptions(uuid: string, branchId: string): BranchHeadOptions {

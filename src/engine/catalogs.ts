@@ -10,7 +10,7 @@ import { Recent } from "../base/recent.ts";
 import type { World } from "../base/world.ts";
 import { decodeCatalog, encodeCatalog, type Catalog, type CatalogBranch } from "../format/catalog.ts";
 import { mainBranch } from "../format/names.ts";
-import { catalogKey } from "../format/object-keys.ts";
+import { catalogKey, databasePrefix } from "../format/object-keys.ts";
 import type { ObjectStore, PutCondition } from "../store/object-store.ts";
 import { surePut } from "../store/settled-put.ts";
 
@@ -52,6 +52,11 @@ export class Catalogs {
     const found = catalog?.branches.find((branch) => branch.name === name) ?? (name === mainBranch ? bareMain : undefined);
     if (found && (found.ttlAtMs ?? Infinity) > this.#world.nowMs()) return found;
     throw new ServiceError("branch_not_found", `branch ${name} does not exist`);
+  }
+
+  /** Whether object storage has anything of a database without a catalog. */
+  async hasRemains(uuid: string): Promise<boolean> {
+    return (await this.#store.list(databasePrefix(uuid), { limit: 1 })).objects.length > 0;
   }
 
   /** Makes the catalog exist: from now on a missing head is a fault, not a new database. */

@@ -10,6 +10,7 @@ import { codeOf } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { World } from "../base/world.ts";
 import type { Collector } from "./collector.ts";
+import { needsOperator } from "./failures.ts";
 
 export interface ChoresOptions {
   readonly world: World;
@@ -103,7 +104,7 @@ export class Chores {
       this.collections++;
       if (again) this.#plan("collect", uuid, Math.max(graceMs, limits.collectAfterMs));
     } catch (error) {
-      notice(`${chore === "purge" ? "a deleted database could not be purged" : "garbage could not be collected"} (${codeOf(error)}); trying again`, uuid);
+      notice(`${chore === "purge" ? "a deleted database could not be purged" : "garbage could not be collected"} (${needsOperator(error) ? error.message : codeOf(error)}); trying again`, uuid);
       this.#plan(chore, uuid, Math.max(graceMs, limits.collectAfterMs));
     }
   }

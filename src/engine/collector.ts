@@ -1,23 +1,34 @@
 /**
  * Reclaims what no branch of a database refers to any more.
  *
- * The protocol (why a paused collector can do no harm): list first, then mark from the catalog and every head and
+ * The protocol (why a paused collector can do no harm): read the catalog, then list, then mark from every head and
  * history; what is listed and unmarked, and can no longer be published by anybody, is *condemned* by a compare-and-set
  * of the very catalog that was read; a condemned key is never referred to again, as a fork checks the catalog it changes;
  * after the grace, and another mark, it is deleted. Data objects of a branch's present epoch are left alone unless the
  * head says that nothing named so early is still to come.
+ *
+ * Always true: only what was read tells what is garbage, never that something could not be read. A branch of the catalog
+ * whose head or history is missing or cannot be decoded ends the round with that error before anything is condemned or
+ * deleted, for as long as it is so: its objects are all there is to rebuild it from. A head that no branch of the catalog
+ * names is a fork in the making, or what is left of a deleted branch. It is condemned, and that is safe however old the
+ * catalog and however incomplete the listing: a branch that was announced since has changed the catalog, so that the
+ * compare-and-set fails; one that is announced later meets the condemned key and begins again under another id. A listing
+ * only proposes: a key that it leaves out is condemned later, one that is gone already is deleted once more.
  */
 import { assert } from "../base/assert.ts";
+import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { World } from "../base/world.ts";
 import type { CopyRecords } from "../control/copy-records.ts";
 import type { Catalog, Condemned } from "../format/catalog.ts";
-import { decodeHead, type Head } from "../format/head.ts";
+import type { Head } from "../format/head.ts";
 import { catalogKey, databasePrefix, headKey, parsePoolId, purgeKey } from "../format/object-keys.ts";
 import type { ObjectStore } from "../store/object-store.ts";
+import { decodeStored } from "./branch-head.ts";
 import type { Catalogs } from "./catalogs.ts";
 import { historyOf } from "./histories.ts";
 import { referenced } from "./lines.ts";
+import { lostHead } from "./lost.ts";
 
 export interface CollectorParts {
   readonly store: ObjectStore;
@@ -63,7 +74,8 @@ export class Collector {
     const catalog = await catalogs.fresh(uuid);
     if (!catalog || catalog.deletedAtMs !== undefined) return { condemned: 0, deleted: 0, again: false };
     const listed = await this.list(uuid);
-    const marks = await this.#mark(catalog);
+    const marks = await this.#markAll(catalog);
+    if (!marks) return { condemned: 0, deleted: 0, again: true };
     const deleted = await this.#deleteDue(uuid, catalog, listed, marks);
     const known = new Set(catalog.condemned.map(({ key }) => key));
     const candidates = listed.filter((key) => !marks.live.has(key) && !known.has(key));
@@ -72,12 +84,13 @@ export class Collector {
     return { condemned, deleted: deleted.size, again: condemned > 0 || candidates.length > garbage.length || catalog.condemned.length > 0 };
   }
 
-  /** Looks without changing anything; undefined when there is no catalog. */
+  /** Looks without changing anything; undefined when there is no catalog, or it is changed just now. Throws StoreError. */
   async survey(uuid: string): Promise<Survey | undefined> {
     const catalog = await this.#parts.catalogs.fresh(uuid);
     if (!catalog) return undefined;
     const listed = await this.list(uuid);
-    const marks = await this.#mark(catalog);
+    const marks = await this.#markAll(catalog);
+    if (!marks) return undefined;
     const strays = listed.filter((key) => !marks.live.has(key) && !isGarbage(key, marks.heads));
     const writers = strays.flatMap((key) => parsePoolId(key.slice(key.indexOf("/") + 1))?.branchId ?? []);
     return { catalog, listed, ...marks, unsettled: new Set(writers) };
@@ -109,6 +122,19 @@ export class Collector {
     }
   }
 
+  /** The marks; undefined when a branch was deleted while they were read. Throws StoreError when one cannot be read. */
+  async #markAll(catalog: Catalog): Promise<Marks | undefined> {
+    try {
+      return await this.#mark(catalog);
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error;
+      // What a branch had goes after it was deleted, maybe long after this catalog was read.
+      const now = await this.#parts.catalogs.fresh(catalog.uuid);
+      if (now && now.seq === catalog.seq) throw error;
+      return undefined;
+    }
+  }
+
   /** Everything that the branches of this catalog refer to, from heads read after the listing. */
   async #mark(catalog: Catalog): Promise<Marks> {
     const { store } = this.#parts;
@@ -117,8 +143,8 @@ export class Collector {
     for (const { id } of catalog.branches) {
       live.add(`head/${id}`);
       const stored = await store.get(headKey(catalog.uuid, id));
-      if (!stored) continue;
-      const head = decodeHead(stored.bytes);
+      if (!stored) throw lostHead(catalog.uuid, id);
+      const head = decodeStored({ uuid: catalog.uuid, branchId: id }, stored.bytes);
       heads.set(id, head);
       for (const key of referenced(head, await historyOf(store, head))) live.add(key);
     }

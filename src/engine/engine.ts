@@ -19,6 +19,7 @@ import { Catalogs } from "./catalogs.ts";
 import { Chores } from "./chores.ts";
 import { Collector } from "./collector.ts";
 import { CopyRecords } from "../control/copy-records.ts";
+import { wasDeleted } from "../control/deletions.ts";
 import { Copies } from "./copies.ts";
 import type { Database } from "./database.ts";
 import { Dockyard } from "./dockyard.ts";
@@ -103,6 +104,7 @@ export class Engine {
     const catalogs = (this.#catalogs = new Catalogs(store, world));
     const holdings = (this.#holdings = new Holdings(world, !options.coordinated));
     const isHeld = (uuid: string): boolean => holdings.termOf(uuid) !== undefined;
+    const isDeleted = async (uuid: string): Promise<boolean> => this.#registry.wasDropped(uuid) || wasDeleted(store, uuid);
     const source: BranchParts["source"] = (uuid) => ({ store, uuid, press, disk, maker });
     const retentions = (this.#retentions = new Retentions(options.pitrMs));
     const branchParts: BranchParts = { catalogs, world, nodeId: options.nodeId, pitrMs: (uuid) => retentions.pitrMs(uuid), source };
@@ -132,8 +134,7 @@ export class Engine {
     this.#registry = new Registry({
       engine: options,
       world,
-      catalogs,
-      dockyard,
+      catalogs, dockyard, isDeleted,
       events: {
         running: (handle, ticket, budgetMs) => send({ kind: "running", handle, ticket, budgetMs }),
         stopped: (ticket) => send({ kind: "stopped", ticket }),
@@ -154,10 +155,10 @@ export class Engine {
     const collector = new Collector({ store, world, catalogs, records, graceMs: options.gcGraceMs, notice });
     const expunger = (this.#expunger = new Expunger({
       registry: this.#registry, parts: branchParts, upkeep: this.#upkeep, collector, records, copies, databasesDirectory, scratchDirectory, bytesPut, leftBehind, notice,
-      removeExpired: (uuid) => this.#acts.removeExpired(uuid),
+      removeExpired: (uuid) => this.#acts.removeExpired(uuid), isDeleted,
     }));
     const sweeper = (this.#sweeper = new Sweeper({ world, registry: this.#registry, retentions, due, source, isHeld, notice }));
-    this.#acts = new BranchActs({ registry: this.#registry, branches, parts: branchParts, upkeep: this.#upkeep, expunger, sweeper, due, leftBehind });
+    this.#acts = new BranchActs({ registry: this.#registry, branches, parts: branchParts, upkeep: this.#upkeep, expunger, sweeper, due, leftBehind, notice });
     this.#chores = new Chores({ world, collector, graceMs: options.gcGraceMs, groom: (uuid) => this.#acts.groom(uuid), isOurs: isHeld, notice });
     this.#keepHouse(housekeepingMs);
     if (options.shipping) this.#recover(options);

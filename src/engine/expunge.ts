@@ -28,6 +28,7 @@ import type { Database } from "./database.ts";
 import { Prover, type StoreEvidence } from "./evidence.ts";
 import { countFiles, removeUnused } from "./files.ts";
 import { historyOf } from "./histories.ts";
+import { lostCatalog } from "./lost.ts";
 import { KnownStates } from "./known-states.ts";
 import { writeImages } from "./packing.ts";
 import type { ErasedCoupon, Expunged } from "./protocol.ts";
@@ -49,6 +50,8 @@ export interface ExpungerOptions {
   readonly scratchDirectory: string;
   /** Ends branches whose time is over. */
   readonly removeExpired: (uuid: string) => Promise<void>;
+  /** Whether the database, which has no catalog, was deleted. */
+  readonly isDeleted: (uuid: string) => Promise<boolean>;
   readonly bytesPut: (bytes: number) => void;
   readonly leftBehind: (uuid: string, afterMs?: number) => void;
   /** Something an operator should know; never content. */
@@ -96,6 +99,7 @@ export class Expunger {
   async #run(uuid: string, coupons: readonly ErasedCoupon[], deadlineMs: number): Promise<Expunged> {
     for (let race = 0; race < racesMax; race++) {
       const catalog = await this.#options.parts.catalogs.fresh(uuid);
+      if (!catalog && !(await this.#options.isDeleted(uuid))) throw lostCatalog(uuid);
       if (!catalog || catalog.deletedAtMs !== undefined) return this.#ofDeleted(uuid, coupons);
       await this.#options.removeExpired(uuid);
       const branches = (await this.#options.parts.catalogs.get(uuid))?.branches ?? [];

@@ -20,6 +20,7 @@ import { Permits } from "../base/permits.ts";
 import { Recent } from "../base/recent.ts";
 import { TimeUp, within } from "../base/time-limit.ts";
 import { sleep, type Cancel, type World } from "../base/world.ts";
+import { wasDeleted } from "../control/deletions.ts";
 import { decodeHead, type Head } from "../format/head.ts";
 import { headKey } from "../format/object-keys.ts";
 import type { ObjectStore, ObjectVersion } from "../store/object-store.ts";
@@ -28,6 +29,7 @@ import type { Consistency } from "./engine-port.ts";
 import { needsOperator } from "./failures.ts";
 import { isNewer } from "./head-places.ts";
 import type { Holdings } from "./holdings.ts";
+import { lostCatalog, lostHead } from "./lost.ts";
 import type { ReplicaMeasures } from "./measures.ts";
 import type { Target } from "./protocol.ts";
 import type { Registry } from "./registry.ts";
@@ -303,7 +305,7 @@ export class Following {
   }
 
   async #lookNow(followed: Followed): Promise<void> {
-    const { registry, world, holdings } = this.#options;
+    const { registry, world, holdings, store } = this.#options;
     const { uuid, branches } = followed;
     followed.hinted = false;
     if (holdings.termOf(uuid) !== undefined) return;
@@ -316,8 +318,13 @@ export class Following {
       this.#followed.delete(uuid);
       return this.#aside(uuid, registry.drop(uuid));
     }
-    const found = await Promise.all([...branches.values()].map((branch) => this.#lookAt(followed, branch)));
-    followed.purged = wasListed && !catalog && found.length > 0 && !found.includes(true);
+    const found = await Promise.all([...branches.values()].map(async (branch) => ({ branch, isThere: await this.#lookAt(followed, branch) })));
+    const lost = found.find(({ isThere }) => !isThere);
+    followed.purged = false;
+    if (!lost || !(catalog ?? wasListed)) return;
+    // That all is gone does not say that it was deleted.
+    followed.purged = !catalog && (await this.#permits.run(() => wasDeleted(store, uuid)));
+    if (!followed.purged) throw catalog ? lostHead(uuid, (await registry.catalogs.branch(uuid, lost.branch.target.branch)).id) : lostCatalog(uuid);
   }
 
   /** Looks at the branch's head, and has the copy exchanged when it is older. Says whether the head is there. */

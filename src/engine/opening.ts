@@ -22,6 +22,7 @@ import { BranchHead } from "./branch-head.ts";
 import { isNewer, type HeadPlaces } from "./head-places.ts";
 import { groupsBetween, planOf } from "./lines.ts";
 import { branchPath, createFile } from "./files.ts";
+import { lostHead } from "./lost.ts";
 import { RottenObject } from "./pool-objects.ts";
 import { isPatching, materialise, rollForward } from "./restore.ts";
 
@@ -147,6 +148,7 @@ async function readHead(parts: OpeningParts, uuid: string, branchId: string): Pr
   for (let attempt = 1; ; attempt++) {
     const head = await BranchHead.read({ store, world, nodeId, uuid, branchId, landed: headLanded });
     if (!places.isPast(head.now)) return head;
+    if (attempt >= limits.pastHeadLooksMax && !head.exists) throw lostHead(uuid, branchId);
     if (attempt >= limits.pastHeadLooksMax) throw new StoreError("unavailable", "object storage gives an older head of the branch than it gave before");
     await sleep(world, limits.pastHeadPauseMs);
   }
@@ -162,14 +164,13 @@ async function openAt(parts: OpeningParts, path: string, head: BranchHead, uuid:
 
 /** A branch without a head: a new one, or one that an earlier build kept on disk alone. */
 async function openUnwritten(parts: OpeningParts, path: string, head: BranchHead, uuid: string, branchId: string, isListed: boolean): Promise<Found> {
-  const lost = (): StoreError => new StoreError("corrupt", "the branch's head is missing from object storage; it must be put back, or the database deleted");
-  if (isListed) throw lost();
+  if (isListed) throw lostHead(uuid, branchId);
   if (isCutFirstFile(path, parts.empty)) setAside(parts, path, uuid, branchId, 0);
   if (!existsSync(path)) await createFile(path, parts.empty, parts.disk, parts.world);
   const connection = openConnection(path);
   try {
     const state = readState(connection);
-    if (state.tenure !== undefined) throw lost();
+    if (state.tenure !== undefined) throw lostHead(uuid, branchId);
     foldIn(connection);
     return { uuid, branchId, connection, state, head, log: new WalReader(path), statePage: stateRootPage(connection), knowsAll: true, logIsLost: false };
   } catch (error) {

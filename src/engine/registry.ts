@@ -10,6 +10,7 @@ import { codeOf, ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { Recent } from "../base/recent.ts";
 import { sleep, type World } from "../base/world.ts";
+import { mainBranch } from "../format/names.ts";
 import { releaseFreedMemory } from "../sqlite/guard.ts";
 import { Fenced, type BranchHead } from "./branch-head.ts";
 import type { Catalogs } from "./catalogs.ts";
@@ -18,6 +19,7 @@ import type { DatabaseEvents } from "./database-options.ts";
 import type { Dockyard } from "./dockyard.ts";
 import { TurnedAway } from "./engine-port.ts";
 import { branchesWithLogs } from "./files.ts";
+import { lostCatalog } from "./lost.ts";
 import type { EngineOptions, Target } from "./protocol.ts";
 import { isPatching } from "./restore.ts";
 
@@ -25,6 +27,8 @@ export interface RegistryOptions {
   readonly engine: Pick<EngineOptions, "hotHandlesMax" | "idleCloseMs" | "databasesDirectory">;
   readonly world: World;
   readonly catalogs: Catalogs;
+  /** Whether the database, which has no catalog, was deleted. */
+  readonly isDeleted: (uuid: string) => Promise<boolean>;
   /** Makes open databases. */
   readonly dockyard: Dockyard;
   readonly events: Omit<DatabaseEvents, "poisoned" | "notice"> & {
@@ -71,6 +75,11 @@ export class Registry {
   /** The catalogs by which names of branches are resolved. */
   get catalogs(): Catalogs {
     return this.#options.catalogs;
+  }
+
+  /** Whether the database was deleted by way of this thread. */
+  wasDropped(uuid: string): boolean {
+    return this.#dropped.has(uuid);
   }
 
   /** What is open of that name, whether or not its time is over; this is no use of it. */
@@ -391,13 +400,16 @@ export class Registry {
     await dockyard.removeDatabase(uuid);
   }
 
-  /** Opens the database's branches whose logs hold something: their files may be all there is of it. */
+  /** Opens the database's branches whose logs hold something: their files may be all there is of it. Throws StoreError when nobody can tell which branches there are. */
   async #openLogs(uuid: string): Promise<void> {
-    const { engine, catalogs, world } = this.#options;
+    const { engine, catalogs, world, isDeleted } = this.#options;
     const catalog = await catalogs.fresh(uuid);
-    for (const { branchId } of branchesWithLogs(engine.databasesDirectory, [uuid])) {
-      const branch = catalog?.branches.find(({ id }) => id === branchId)?.name;
-      if (branch !== undefined && catalog?.deletedAtMs === undefined) await this.use({ uuid, branch }, world.monotonicMs() + limits.lastShipMs, "newest");
+    const logs = branchesWithLogs(engine.databasesDirectory, [uuid]);
+    if (logs.length === 0 || catalog?.deletedAtMs !== undefined || (!catalog && (await isDeleted(uuid)))) return;
+    for (const { branchId } of logs) {
+      if (!catalog && branchId !== mainBranch) throw lostCatalog(uuid);
+      const branch = catalog ? catalog.branches.find(({ id }) => id === branchId)?.name : mainBranch;
+      if (branch !== undefined) await this.use({ uuid, branch }, world.monotonicMs() + limits.lastShipMs, "newest");
     }
   }
 

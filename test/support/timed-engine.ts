@@ -13,7 +13,8 @@ import type { CallOptions } from "../../src/engine/engine-port.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import type { BranchAct, EngineOptions, FromEngine, Target } from "../../src/engine/protocol.ts";
 import type { Answer } from "../../src/engine/protocol.ts";
-import { catalogKey, headKey, historyKey } from "../../src/format/object-keys.ts";
+import { encodeNameClaim } from "../../src/format/name-claim.ts";
+import { catalogKey, headKey, historyKey, nameClaimKey, purgeKey } from "../../src/format/object-keys.ts";
 import { decodeCatalog, type Catalog } from "../../src/format/catalog.ts";
 import { decodeHead, type Head } from "../../src/format/head.ts";
 import { decodeHistory, type History } from "../../src/format/history.ts";
@@ -63,6 +64,13 @@ export class VirtualTime {
   /** Lets so much time pass. */
   async pass(ms: number): Promise<void> {
     await this.of(this.scheduler.sleep(ms), ms + 1);
+  }
+
+  /** What a deletion leaves beside the database's objects, for as long as somebody may ask: the marker, and its name's tombstone. */
+  async noteDeletion(uuid: string, name = "n--p"): Promise<void> {
+    const claim = { uuid, createdAtMs: 1, deletedAtMs: 2 };
+    await this.store.calm.put(purgeKey(uuid), Buffer.from(name), { kind: "absent" });
+    await this.store.calm.put(nameClaimKey(name), encodeNameClaim(claim), { kind: "absent" });
   }
 
   head(uuid: string, branchId = "main"): Head {

@@ -3,9 +3,10 @@ import { StoreError } from "../../../src/base/errors.ts";
 import { realWorld, type World } from "../../../src/base/world.ts";
 import { Databases } from "../../../src/control/databases.ts";
 import { decodeNameClaim } from "../../../src/format/name-claim.ts";
-import { nameClaimKey } from "../../../src/format/object-keys.ts";
+import { nameClaimKey, purgeKey } from "../../../src/format/object-keys.ts";
 import { SimWorld } from "../../sim/sim-world.ts";
 import { Scheduler } from "../../sim/scheduler.ts";
+import { wasDeleted } from "../../../src/control/deletions.ts";
 import { MemoryStore } from "../../../src/store/memory-store.ts";
 import type { PutCondition, PutOutcome, StoredObject } from "../../../src/store/object-store.ts";
 
@@ -32,6 +33,22 @@ class FailingStore extends MemoryStore {
 }
 
 describe("databases", () => {
+  test("a database is taken for deleted by its tombstone or its name's next holder, never because its claim is missing", async () => {
+    const store = new MemoryStore();
+    const databases = new Databases(store, world);
+    const [kept, gone, again] = [await databases.create("kept"), await databases.create("gone"), await databases.create("again")];
+    await databases.remove("gone");
+    await databases.remove("again");
+    await databases.create("again");
+    // A deletion that did not come to pass leaves a marker; and then the claim is lost.
+    await store.put(purgeKey(kept.uuid), Buffer.from("kept"), { kind: "absent" });
+    const known = async (): Promise<unknown> => ({ listed: (await new Databases(store, world).deletedUuids()).toSorted(), each: await Promise.all([kept, gone, again].map(({ uuid }) => wasDeleted(store, uuid))) });
+    const expected = { listed: [gone.uuid, again.uuid].toSorted(), each: [false, true, true] };
+    expect(await known()).toEqual(expected);
+    await store.delete(nameClaimKey("kept"));
+    expect(await known()).toEqual(expected);
+  });
+
   test("core-02: a name is claimed once; the list shows every database", async () => {
     const databases = new Databases(new MemoryStore(), world);
     const a = await databases.create("a");

@@ -219,6 +219,8 @@ describe("branches", () => {
     await replica.list();
     replica.engine.receive([{ ...pin, target: replica.at("main") }]);
     await time.pass(limits.followIdleMs * 3);
+    // The replica has not said that its copy is purged, so the marker stays.
+    await time.noteDeletion(writer.uuid);
     await time.of(writer.client.drop(writer.at("main"), writer.soon()));
     await time.pass(10_000);
     expect(time.store.keys(`db/${writer.uuid}/`)).toEqual([]);
