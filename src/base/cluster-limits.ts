@@ -95,4 +95,9 @@ export const clusterLimits = {
   /** How often, and after which pause, a head is asked for that turns out older than the one before. */
   pastHeadLooksMax: 5,
   pastHeadPauseMs: 50,
+  /** How often what was seen of a branch is noted on disk while it is written, and of how many branches of a thread in one second: 0.1 ms each. */
+  seenNotedMs: 30_000,
+  seenNotedPerTickMax: 256,
+  /** Claims of a branch of which is noted how far they were shipped: twice what a head lists. */
+  seenClaimsMax: 32,
 } as const;

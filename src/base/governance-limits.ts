@@ -61,6 +61,15 @@ export const governanceLimits = {
   /** How long the address of a key set has for its answer. */
   keySetFetchMs: 10_000,
 
+  // Deleted databases (engine/collector)
+  /**
+   * An object may come to a deleted database so many graces after the last one was removed: an hour, as the grace is by
+   * default. It is looked for half way and at the end, and the erasures of the database are complete then.
+   */
+  lateGraces: 6,
+  /** Deleted databases of which a thread remembers since when it has found nothing. */
+  purgesRememberedMax: 100_000,
+
   // Copies of databases on the disks of nodes (control/copy-records, service/caretaker)
   /** How often a node looks whether its copies are to be purged, and for deleted databases in its shards; ever more rarely, up to `shardLookMsMax`, while it finds none. */
   caretakerMs: 30_000,

@@ -34,4 +34,10 @@ export const rescueLimits = {
    * thousand times a second needs two years for as many.
    */
   txidsSkipped: 2 ** 40,
+  /**
+   * How far a head's epoch and a catalog's number skip ahead when nobody knows what the lost one had: a node that has seen
+   * that one refuses what is older (engine/head-places).
+   */
+  epochsSkipped: 2 ** 20,
+  catalogsSkipped: 2 ** 32,
 } as const;

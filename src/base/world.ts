@@ -26,6 +26,7 @@ export const crashPoints = [
   "rewind-landed",
   "restored",
   "patched",
+  "set-aside",
   "condemned",
   "collected",
 ] as const;

@@ -7,6 +7,7 @@ import { branchesWithLogs } from "./files.ts";
 import type { Database } from "./database.ts";
 import type { Branches, BranchParts } from "./branches.ts";
 import { Fenced } from "./branch-head.ts";
+import { nameOfBranch } from "./catalogs.ts";
 import { laneOf, type Answer, type BranchAct, type BranchResults, type EngineOptions, type Target } from "./protocol.ts";
 import { lostCatalog } from "./lost.ts";
 import type { Registry } from "./registry.ts";
@@ -141,8 +142,7 @@ export class BranchActs {
 
   async #openById(uuid: string, branchId: string): Promise<void> {
     const catalog = await this.#options.parts.catalogs.get(uuid);
-    // A crash right after the first claim leaves a branch that no catalog names yet.
-    const name = catalog ? catalog.branches.find(({ id }) => id === branchId)?.name : branchId;
+    const name = nameOfBranch(catalog, uuid, branchId);
     if (name !== undefined && catalog?.deletedAtMs === undefined) await this.#options.registry.use({ uuid, branch: name }, Infinity);
   }
 

@@ -14,6 +14,7 @@ import { headKey, poolId } from "../format/object-keys.ts";
 import { NewerFormat } from "../format/versions.ts";
 import type { ObjectStore, PutCondition } from "../store/object-store.ts";
 import { sameBytes, settledPut } from "../store/settled-put.ts";
+import { isNewer } from "./head-places.ts";
 import { withLost } from "./lines.ts";
 import { brokenHead } from "./lost.ts";
 
@@ -24,10 +25,14 @@ const noHash = new Uint8Array(32);
 export class Fenced extends ServiceError {
   /** Whether it is another node's claim, and not a head of our own or one that was there before ours was read anew. */
   readonly byOther: boolean;
+  /** Whether no newer head stands there: it was lost, or put back to an older one. */
+  readonly isGone: boolean;
 
-  constructor(byOther = true) {
-    super("unavailable", "another node has claimed this branch; whether this write survives is not known", { retryAfterSecs: 1 });
+  constructor(byOther = true, isGone = false) {
+    const why = isGone ? "the branch's head is not in object storage as this node has put it there" : "another node has claimed this branch";
+    super("unavailable", `${why}; whether this write survives is not known`, { retryAfterSecs: 1 });
     this.byOther = byOther;
+    this.isGone = isGone;
   }
 }
 
@@ -251,7 +256,7 @@ export class BranchHead {
     // A body that was damaged on its way here is no proof that another writer's stands there; one of a newer build is.
     const standing = bytes && decodeInDoubt(bytes);
     const isClaim = standing === undefined || standing === "newer" || (standing.node !== this.#options.nodeId && standing.epoch > this.#head.epoch);
-    this.#fenced = new Fenced(isClaim);
+    this.#fenced = new Fenced(isClaim, standing === undefined || (standing !== "newer" && isNewer(this.#head, standing)));
     throw this.#fenced;
   }
 }

@@ -18,7 +18,7 @@ import { headKey } from "../format/object-keys.ts";
 import type { NamedCheckpoint } from "../format/refs.ts";
 import { putImmutable } from "../store/settled-put.ts";
 import { BranchHead, Fenced, type BranchHeadOptions } from "./branch-head.ts";
-import { bareMain, type Catalogs } from "./catalogs.ts";
+import { bareMain, isWritten, type Catalogs } from "./catalogs.ts";
 import { changeHistory, historyOf, refuseCheckpoint } from "./histories.ts";
 import { forkedHead, isRestorable, planOf, referenced, type Plan } from "./lines.ts";
 import { lostCatalog, lostHead } from "./lost.ts";
@@ -75,7 +75,7 @@ export class Branches {
       const catalog = await catalogs.get(uuid);
       refuseTaken(catalog, name, world.time.sureMs());
       // Whoever forks has claimed the parent, which made the catalog.
-      if (!catalog) throw lostCatalog(uuid);
+      if (!isWritten(catalog)) throw lostCatalog(uuid);
       const head = (await this.#readHead(uuid, branchId)).now;
       const history = await historyOf(this.#parts.source(uuid).store, head);
       const child = await this.#childOf(head, history, at);
@@ -127,8 +127,10 @@ export class Branches {
 
   /** Every branch that exists now, `main` first. `openTxid` gives what an open branch stands at. */
   async list(uuid: string, openTxid: (branch: CatalogBranch) => number | undefined): Promise<BranchResults["list"]> {
-    const catalog = await this.#parts.catalogs.get(uuid);
-    const live = (catalog?.branches ?? [bareMain]).filter(({ ttlAtMs }) => (ttlAtMs ?? Infinity) > this.#parts.world.nowMs());
+    const { catalogs } = this.#parts;
+    await catalogs.requireNoRemains(uuid);
+    const catalog = await catalogs.get(uuid);
+    const live = (isWritten(catalog) ? catalog.branches : [bareMain]).filter(({ ttlAtMs }) => (ttlAtMs ?? Infinity) > this.#parts.world.nowMs());
     const branches: BranchRecord[] = [];
     for (let from = 0; from < live.length; from += limits.restoreFetchesMax) {
       const some = live.slice(from, from + limits.restoreFetchesMax);

@@ -2,21 +2,41 @@
  * The catalogs of the databases whose branches this thread has touched: read once, changed by compare-and-set.
  *
  * Always true: a change is made to the newest catalog there is, or not at all; whoever loses a race reads again and
- * decides again. A database that was never written has no catalog and one branch, `main`.
+ * decides again. A database that was never written has no catalog, or one of number 0, and one branch, `main`.
+ *
+ * How a database comes into being, so that no crash and no failed put leaves it half known: its folder is found empty,
+ * a catalog of number 0 is put (`begin`), then the first image and the head, which makes the claim, then the catalog of
+ * number 1 (`ensure`), and only then the first write is acknowledged. So a folder that holds anything belongs to a
+ * catalog; a head without one was left by an older build, and is given one while it is the only head; any other absence
+ * is a loss, which is told and never taken for a new database: then `main`, whose name and id are known, is served
+ * from its head, and every other name is refused.
  */
 import { ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { Recent } from "../base/recent.ts";
-import type { World } from "../base/world.ts";
+import { sleep, type World } from "../base/world.ts";
 import { decodeCatalog, encodeCatalog, type Catalog, type CatalogBranch } from "../format/catalog.ts";
 import { mainBranch } from "../format/names.ts";
-import { catalogKey, databasePrefix } from "../format/object-keys.ts";
+import { catalogKey, databasePrefix, headKey } from "../format/object-keys.ts";
 import type { ObjectStore, PutCondition } from "../store/object-store.ts";
 import { surePut } from "../store/settled-put.ts";
+import type { HeadPlaces } from "./head-places.ts";
+import { lostCatalog, wentBack } from "./lost.ts";
 
 interface Held {
   readonly catalog: Catalog | undefined;
   readonly condition: PutCondition;
+  /** Without a catalog: the folder was listed, and nothing lies in it. */
+  isBare?: boolean;
+}
+
+/** What this node has seen of catalogs. */
+export interface CatalogMemory {
+  readonly places: Pick<HeadPlaces, "catalogSeq" | "noteCatalog" | "acceptCatalog">;
+  /** Whether an operator accepts that the database's objects were put back to an older state. */
+  readonly acceptsRollback: (uuid: string) => boolean;
+  /** Something an operator should know; never content. */
+  readonly notice: (message: string, uuid: string) => void;
 }
 
 const racesMax = 64;
@@ -25,14 +45,28 @@ const nonceBytes = 16;
 /** What `main` is before anybody has written it; it is as old as its database, which the name's claim knows. */
 export const bareMain: CatalogBranch = { name: mainBranch, id: mainBranch, createdAtMs: 0, parent: undefined, ttlAtMs: undefined };
 
+/** Whether the catalog is of a database that has been written: then its branches have heads. */
+export function isWritten(catalog: Catalog | undefined): catalog is Catalog {
+  return catalog !== undefined && catalog.seq > 0;
+}
+
+/** What the branch of this id is called; undefined when it was deleted. Throws StoreError when there is no catalog to tell. */
+export function nameOfBranch(catalog: Catalog | undefined, uuid: string, branchId: string): string | undefined {
+  if (catalog) return catalog.branches.find(({ id }) => id === branchId)?.name;
+  if (branchId !== mainBranch) throw lostCatalog(uuid);
+  return mainBranch;
+}
+
 export class Catalogs {
   readonly #store: ObjectStore;
   readonly #world: World;
+  readonly #memory: CatalogMemory | undefined;
   readonly #held = new Recent<string, Held>(limits.catalogsHeldMax);
 
-  constructor(store: ObjectStore, world: World) {
+  constructor(store: ObjectStore, world: World, memory?: CatalogMemory) {
     this.#store = store;
     this.#world = world;
+    this.#memory = memory;
   }
 
   /** The catalog as this thread last knew it, from the store the first time; undefined when there is none. */
@@ -50,19 +84,53 @@ export class Catalogs {
     const catalog = await this.get(uuid);
     if (catalog?.deletedAtMs !== undefined) throw new ServiceError("database_not_found", "the database was deleted");
     const found = catalog?.branches.find((branch) => branch.name === name) ?? (name === mainBranch ? bareMain : undefined);
+    if (!found) await this.requireNoRemains(uuid);
     if (found && (found.ttlAtMs ?? Infinity) > this.#world.nowMs()) return found;
     throw new ServiceError("branch_not_found", `branch ${name} does not exist`);
   }
 
-  /** Whether object storage has anything of a database without a catalog. */
+  /** Throws StoreError when the database has no catalog, but other objects. */
+  async requireNoRemains(uuid: string): Promise<void> {
+    const held = this.#held.get(uuid) ?? (await this.#read(uuid));
+    if (held.catalog || held.isBare) return;
+    // It may have been put since it was looked for.
+    if ((await this.hasRemains(uuid)) && !(await this.fresh(uuid))) throw lostCatalog(uuid);
+    held.isBare = true;
+  }
+
+  /** Whether object storage has anything of the database. */
   async hasRemains(uuid: string): Promise<boolean> {
     return (await this.#store.list(databasePrefix(uuid), { limit: 1 })).objects.length > 0;
   }
 
-  /** Makes the catalog exist: from now on a missing head is a fault, not a new database. */
+  /** Begins the database, whose folder was found empty when it was opened: from now on what lies there is known to be its own. */
+  async begin(uuid: string): Promise<void> {
+    const { catalog, condition } = this.#held.get(uuid) ?? (await this.#read(uuid));
+    if (catalog) return;
+    // Whoever else has begun it meanwhile has done the same.
+    await this.#replace(uuid, { ...this.#unwritten(uuid), nonce: this.#world.randomBytes(nonceBytes) }, condition);
+  }
+
+  /** Makes the catalog say that the database has been written, once its first head is there: from now on a missing head is a fault. Throws StoreError when the catalog was lost. */
   async ensure(uuid: string): Promise<void> {
-    if (await this.get(uuid)) return;
-    await this.update(uuid, (catalog) => (catalog.seq === 0 ? {} : undefined));
+    const catalog = (await this.get(uuid)) ?? (await this.fresh(uuid));
+    if (catalog?.deletedAtMs !== undefined) throw new ServiceError("database_not_found", "the database was deleted");
+    if (isWritten(catalog)) return;
+    if (!catalog) await this.mend(uuid);
+    else await this.update(uuid, ({ seq }) => (seq === 0 ? {} : undefined));
+  }
+
+  /**
+   * Makes the catalog of a database that was found without one, and has nothing but `main`: any other head is of a branch
+   * whose name is lost. Throws StoreError when it cannot be told what stood in the catalog.
+   */
+  async mend(uuid: string): Promise<void> {
+    const { objects } = await this.#store.list(headKey(uuid, ""), { limit: 2 });
+    // What was known is not forgotten because it is not there any more.
+    const isLoneMain = objects.length === 1 && objects[0]!.key === headKey(uuid, mainBranch);
+    const wasKnown = isWritten(this.#held.peek(uuid)?.catalog) || (this.#memory?.places.catalogSeq(uuid) ?? 0) > 0;
+    if (!isLoneMain || wasKnown) throw lostCatalog(uuid);
+    await this.update(uuid, ({ seq }) => (seq === 0 ? {} : undefined));
   }
 
   /** Changes the catalog by what `change` gives for the newest one; undefined changes nothing. `change` may throw a refusal. */
@@ -84,6 +152,7 @@ export class Catalogs {
     this.#held.delete(uuid);
     this.#world.crashPoint("catalog-put");
     const outcome = await surePut(this.#store, catalogKey(uuid), bytes, condition);
+    if (outcome.kind === "landed") this.#memory?.places.noteCatalog(uuid, catalog.seq);
     if (outcome.kind === "landed") this.#hold(uuid, { catalog, condition: { kind: "version", version: outcome.version } });
     return outcome.kind === "landed";
   }
@@ -94,14 +163,37 @@ export class Catalogs {
   }
 
   async #read(uuid: string): Promise<Held> {
+    for (let attempt = 1; ; attempt++) {
+      const read = await this.#readOnce(uuid);
+      const { catalog } = read;
+      const seenSeq = this.#memory?.places.catalogSeq(uuid) ?? 0;
+      if (!catalog || catalog.seq >= seenSeq) {
+        if (catalog) this.#memory?.places.noteCatalog(uuid, catalog.seq);
+        this.#hold(uuid, read);
+        return read;
+      }
+      // It may come from a cache that lags.
+      if (attempt >= limits.pastHeadLooksMax) return this.#acceptOlder(read, catalog, seenSeq);
+      await sleep(this.#world, limits.pastHeadPauseMs);
+    }
+  }
+
+  /** The catalog was put back to an older state. Throws StoreError unless an operator accepts that. */
+  #acceptOlder(read: Held, { uuid, seq }: Catalog, seenSeq: number): Held {
+    if (!this.#memory?.acceptsRollback(uuid)) throw wentBack(uuid, catalogKey(uuid), `number ${seq}`, `number ${seenSeq}`);
+    this.#memory.notice("the catalog in object storage is older than this node has seen, and is accepted as it is", uuid);
+    this.#memory.places.acceptCatalog(uuid, seq);
+    this.#held.set(uuid, read);
+    return read;
+  }
+
+  async #readOnce(uuid: string): Promise<Held> {
     const held = this.#held.peek(uuid);
     const stored = await this.#store.get(catalogKey(uuid), held?.condition.kind === "version" ? held.condition.version : undefined);
     if (stored === "same") return held!;
     const catalog = stored && decodeCatalog(stored.bytes);
     if (catalog && catalog.uuid !== uuid) throw new StoreError("corrupt", "a catalog stands under another database's name");
-    const read: Held = { catalog, condition: stored ? { kind: "version", version: stored.version } : { kind: "absent" } };
-    this.#hold(uuid, read);
-    return read;
+    return { catalog, condition: stored ? { kind: "version", version: stored.version } : { kind: "absent" } };
   }
 
   #hold(uuid: string, held: Held): void {

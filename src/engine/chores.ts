@@ -9,6 +9,7 @@
 import { codeOf } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { World } from "../base/world.ts";
+import type { Alarms } from "./alarms.ts";
 import type { Collector } from "./collector.ts";
 import { needsOperator } from "./failures.ts";
 
@@ -21,6 +22,7 @@ export interface ChoresOptions {
   /** Whether this node looks after the database now; when another one does, so does it collect. */
   readonly isOurs: (uuid: string) => boolean;
   readonly notice: (message: string, uuid: string) => void;
+  readonly alarms: Alarms;
   /** Chores of each kind that are remembered. */
   readonly most?: number;
 }
@@ -92,18 +94,21 @@ export class Chores {
   }
 
   async #run(chore: Chore, uuid: string): Promise<void> {
-    const { collector, groom, isOurs, graceMs, notice } = this.#options;
+    const { collector, groom, isOurs, graceMs, alarms, notice } = this.#options;
     try {
       if (chore === "purge") {
-        if (!(await collector.purge(uuid))) this.#plan("purge", uuid, Math.max(graceMs, limits.collectAfterMs));
+        const againMs = await collector.purge(uuid);
+        if (againMs !== undefined) this.#plan("purge", uuid, againMs);
         return;
       }
       if (!isOurs(uuid)) return;
       await groom(uuid);
       const { again } = await collector.collect(uuid);
+      alarms.clear(uuid, "collection");
       this.collections++;
       if (again) this.#plan("collect", uuid, Math.max(graceMs, limits.collectAfterMs));
     } catch (error) {
+      alarms.note(uuid, "collection", error);
       notice(`${chore === "purge" ? "a deleted database could not be purged" : "garbage could not be collected"} (${needsOperator(error) ? error.message : codeOf(error)}); trying again`, uuid);
       this.#plan(chore, uuid, Math.max(graceMs, limits.collectAfterMs));
     }

@@ -11,6 +11,7 @@ import type { Cancel, World } from "../base/world.ts";
 import { mainBranch } from "../format/names.ts";
 import type { SqlBatch, SqlOutcome } from "../model/sql.ts";
 import { interrupt } from "../sqlite/guard.ts";
+import { noAlarms, type AlarmCounts } from "./alarms.ts";
 import { EnginePort, TurnedAway, type CallOptions, type PortCall } from "./engine-port.ts";
 import type { LeaseSpan } from "./holdings.ts";
 import type { EngineMeasures } from "./measures.ts";
@@ -61,6 +62,8 @@ export class EngineClient extends EnginePort {
   /** Lanes whose engine was lost and is not started again yet, by how long the next start waits. */
   readonly #down = new Set<number>();
   readonly #restartPauseMs: number[];
+  /** What an operator must look at, by lane. */
+  readonly #alarms: AlarmCounts[] = [];
   #nextId = 1;
   #lease: LeaseSpan | undefined;
   #told: ((message: Told) => void) | undefined;
@@ -139,6 +142,11 @@ export class EngineClient extends EnginePort {
     for (const [index, lane] of this.#lanes.entries()) if (!this.#down.has(index)) lane.send({ kind: "lease", until });
   }
 
+  /** What an operator must look at, as the engine threads have said last. */
+  get alarms(): AlarmCounts {
+    return this.#alarms.reduce((sum, { quarantined, lost, wentBack }) => ({ quarantined: sum.quarantined + quarantined, lost: sum.lost + lost, wentBack: sum.wentBack + wentBack }), noAlarms);
+  }
+
   /** What each engine thread measures of itself; undefined for one that does not answer soon. */
   measure(): Promise<readonly (EngineMeasures | undefined)[]> {
     return Promise.all(this.#lanes.map((_, index) => this.#measureLane(index)));
@@ -210,6 +218,8 @@ export class EngineClient extends EnginePort {
   }
 
   #start(index: number): EngineLane {
+    // What one before it has met, the new thread meets again.
+    this.#alarms[index] = noAlarms;
     const lane = this.#spawn(index);
     lane.listen((message) => this.#hear(index, message), (error) => this.#lost(index, error));
     return lane;
@@ -281,6 +291,9 @@ export class EngineClient extends EnginePort {
       case "fenced":
       case "shipped":
         return this.#told?.(message);
+      case "alarms":
+        this.#alarms[lane] = message.counts;
+        return;
       case "measured":
         return this.#measuring.get(message.id)?.(message.measures);
       case "closed":

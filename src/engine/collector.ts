@@ -18,6 +18,7 @@
 import { assert } from "../base/assert.ts";
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
+import { Recent } from "../base/recent.ts";
 import type { World } from "../base/world.ts";
 import type { CopyRecords } from "../control/copy-records.ts";
 import type { Catalog, Condemned } from "../format/catalog.ts";
@@ -25,10 +26,11 @@ import type { Head } from "../format/head.ts";
 import { catalogKey, databasePrefix, headKey, parsePoolId, purgeKey } from "../format/object-keys.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { decodeStored } from "./branch-head.ts";
-import type { Catalogs } from "./catalogs.ts";
+import { isWritten, type Catalogs } from "./catalogs.ts";
+import type { HeadPlaces } from "./head-places.ts";
 import { historyOf } from "./histories.ts";
 import { referenced } from "./lines.ts";
-import { lostHead } from "./lost.ts";
+import { lostHead, wentBack } from "./lost.ts";
 
 export interface CollectorParts {
   readonly store: ObjectStore;
@@ -36,6 +38,8 @@ export interface CollectorParts {
   readonly catalogs: Catalogs;
   /** What nodes have on their disks. */
   readonly records: CopyRecords;
+  /** What this node has seen of each branch. */
+  readonly places: Pick<HeadPlaces, "isPast" | "newest">;
   readonly graceMs: number;
   /** Something an operator should know; never content. */
   readonly notice: (message: string, uuid: string) => void;
@@ -63,6 +67,8 @@ export interface Survey extends Marks {
 
 export class Collector {
   readonly #parts: CollectorParts;
+  /** Since when nothing was found of each deleted database. One that is forgotten is looked for anew. */
+  readonly #emptySinceMs = new Recent<string, number>(limits.purgesRememberedMax);
 
   constructor(parts: CollectorParts) {
     this.#parts = parts;
@@ -72,7 +78,8 @@ export class Collector {
   async collect(uuid: string): Promise<Collected> {
     const { catalogs } = this.#parts;
     const catalog = await catalogs.fresh(uuid);
-    if (!catalog || catalog.deletedAtMs !== undefined) return { condemned: 0, deleted: 0, again: false };
+    if (!catalog) await catalogs.requireNoRemains(uuid);
+    if (!isWritten(catalog) || catalog.deletedAtMs !== undefined) return { condemned: 0, deleted: 0, again: false };
     const listed = await this.list(uuid);
     const marks = await this.#markAll(catalog);
     if (!marks) return { condemned: 0, deleted: 0, again: true };
@@ -97,17 +104,43 @@ export class Collector {
   }
 
   /**
-   * Deletes every object of a database that was deleted long enough ago, its catalog last. The marker stays for as long as
-   * a node may have a copy, which is told of the deletion by it; says whether that is over.
+   * Deletes every object of a database that was deleted long enough ago, its catalog last. A put that its writer has
+   * given up may land after that: it is looked for twice more, and what came is deleted. The marker stays until then, and
+   * for as long as a node may have a copy, which is told of the deletion by it. Gives when to look again, in ms from now;
+   * undefined when all of it is over.
    */
-  async purge(uuid: string): Promise<boolean> {
-    const { store } = this.#parts;
+  async purge(uuid: string): Promise<number | undefined> {
+    const { store, records, graceMs } = this.#parts;
     const own = catalogKey(uuid).slice(databasePrefix(uuid).length);
-    for (const key of await this.list(uuid)) if (key !== own) await store.delete(databasePrefix(uuid) + key);
+    const listed = await this.list(uuid);
+    for (const key of listed) if (key !== own) await store.delete(databasePrefix(uuid) + key);
+    if (listed.length > 0) this.#emptySinceMs.delete(uuid);
     await store.delete(catalogKey(uuid));
-    if (!(await this.#parts.records.end(uuid))) return false;
+    if (!this.#isQuiet(uuid)) return Math.max(this.#lateMs / 2, 1);
+    if (!(await records.end(uuid))) return Math.max(graceMs, limits.collectAfterMs);
     await store.delete(purgeKey(uuid));
-    return true;
+    return undefined;
+  }
+
+  /** Whether nothing of a deleted database was found, now and for so long that nothing comes any more. */
+  async isGone(uuid: string): Promise<boolean> {
+    const { objects } = await this.#parts.store.list(databasePrefix(uuid), { limit: 1 });
+    if (objects.length === 0) return this.#isQuiet(uuid);
+    this.#emptySinceMs.delete(uuid);
+    return false;
+  }
+
+  /** How late an object may come. */
+  get #lateMs(): number {
+    return this.#parts.graceMs * limits.lateGraces;
+  }
+
+  /** Nothing was found just now: whether that has been so for long enough. */
+  #isQuiet(uuid: string): boolean {
+    const nowMs = this.#parts.world.monotonicMs();
+    const sinceMs = this.#emptySinceMs.get(uuid) ?? nowMs;
+    this.#emptySinceMs.set(uuid, sinceMs);
+    return nowMs - sinceMs >= this.#lateMs;
   }
 
   /** Keys below the database's folder. */
@@ -137,7 +170,7 @@ export class Collector {
 
   /** Everything that the branches of this catalog refer to, from heads read after the listing. */
   async #mark(catalog: Catalog): Promise<Marks> {
-    const { store } = this.#parts;
+    const { store, places } = this.#parts;
     const live = new Set(["catalog"]);
     const heads = new Map<string, Head>();
     for (const { id } of catalog.branches) {
@@ -145,6 +178,9 @@ export class Collector {
       const stored = await store.get(headKey(catalog.uuid, id));
       if (!stored) throw lostHead(catalog.uuid, id);
       const head = decodeStored({ uuid: catalog.uuid, branchId: id }, stored.bytes);
+      // Older than what was here before, it may not name what is live.
+      const seen = places.isPast(head) ? places.newest(catalog.uuid, id) : undefined;
+      if (seen) throw wentBack(catalog.uuid, headKey(catalog.uuid, id), `epoch ${head.epoch}, number ${head.seq}`, `epoch ${seen.epoch}, number ${seen.seq}`);
       heads.set(id, head);
       for (const key of referenced(head, await historyOf(store, head))) live.add(key);
     }

@@ -6,6 +6,7 @@
  */
 import { copyFileSync, existsSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { realDisk } from "../base/disk.ts";
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { World } from "../base/world.ts";
@@ -15,10 +16,12 @@ import { forgottenNodeKey, headKey, isBranchId, isNodeId } from "../format/objec
 import type { ObjectStore } from "../store/object-store.ts";
 import { readFileState, type FileState } from "./file-state.ts";
 import type { FindingPlace, Findings } from "./findings.ts";
+import { HeadPlaces } from "./head-places.ts";
 import { lookAt, ownHead, type Looked } from "./inventory.ts";
 import { groupsBetween } from "./lines.ts";
-import { standingOf } from "./opening.ts";
+import { listQuarantine, type Quarantined } from "./quarantine.ts";
 import { inRestored } from "./restored-state.ts";
+import { standingOf } from "./standing.ts";
 
 export interface DiskDoctorParts {
   /** The data directory. */
@@ -48,8 +51,8 @@ export interface DiskLook {
   isRunning: boolean;
 }
 
-const ownNames = ["db", "quarantine", "scratch", "objects", "node-id", "node.lock.db", "node.lock.db-journal", "signing-key.pem", "format.json"];
-const besideFile = /\.db(?:-wal|-shm|\.restored|\.patching)$/;
+const ownNames = ["db", "quarantine", "seen", "scratch", "objects", "node-id", "node.lock.db", "node.lock.db-journal", "signing-key.pem", "format.json"];
+const besideFile = /\.db(?:-wal|-shm|\.restored|\.patching|\.next)$/;
 
 /** Looks at the directory. Throws StoreError when the store does not answer. */
 export async function examineDisk(parts: DiskDoctorParts): Promise<DiskLook> {
@@ -63,7 +66,7 @@ export async function examineDisk(parts: DiskDoctorParts): Promise<DiskLook> {
     if (isUuid(folder)) await lookAtDatabase(parts, folder, look);
     else findings.add("directory_foreign", { key: join("db", folder) }, "a folder of no database");
   }
-  for (const folder of namesIn(join(directory, "quarantine"))) if (uuid === undefined || folder === uuid) quarantined(parts, folder, look);
+  for (const aside of listQuarantine(directory)) if (uuid === undefined || aside.uuid === uuid) quarantined(parts, aside, look);
   return look;
 }
 
@@ -152,14 +155,20 @@ function stateIn({ findings }: DiskDoctorParts, path: string, place: FindingPlac
 }
 
 /** What the file is to its branch's head. */
-async function judge({ findings }: DiskDoctorParts, place: FindingPlace, { state }: FileState, head: Head, look: DiskLook): Promise<void> {
-  const standing = standingOf(head, state, look.node);
+async function judge({ directory, findings, world }: DiskDoctorParts, place: FindingPlace, { state }: FileState, head: Head, look: DiskLook): Promise<void> {
+  const { uuid, branchId, epoch, seq } = head;
+  // It only reads while nothing is noted.
+  const places = new HeadPlaces({ directory: join(directory, "seen"), disk: realDisk, world, notice: () => {} });
+  if (places.isPast(head)) findings.add("head_older", place, `the head has epoch ${epoch}, number ${seq}; this node has seen epoch ${places.newest(uuid, branchId)?.epoch}, number ${places.newest(uuid, branchId)?.seq}`);
+  const standing = standingOf(head, state, look.node, (tenure) => places.shippedTo(uuid, branchId, tenure));
   look.standings[standing] = (look.standings[standing] ?? 0) + 1;
   const at = `the file stands at transaction id ${state.txid}, the head at ${head.txid}`;
   if (standing === "ahead") findings.add(look.isRunning ? "node_running" : "file_ahead", place, `${at}: ${countOf(head, state.txid)} on this disk only`);
   else if (standing === "orphaned") findings.add("file_orphaned", place, `${at}, under a claim that has ended`);
+  else if (standing === "beyond") findings.add("head_older", place, `${at}, under a claim that the head does not know or beyond what it has reserved`);
+  else if (standing === "stale") findings.add("file_stale", place, `${at}; object storage has all that is in it, or had it`);
   else if (standing === "behind") findings.add("file_behind", place, at);
-  else if (standing !== "current") findings.add("file_unknown", place, `${at}, on a line or under a claim that the head does not know`);
+  else if (standing !== "current") findings.add("file_unknown", place, `${at}, under a claim that the head lists no more`);
 }
 
 /** How many transactions lie between the head and the id, in words. Ids may have been skipped in great numbers, which are not counted one by one. */
@@ -186,8 +195,8 @@ function checkCopy({ scratchDirectory, findings, world }: DiskDoctorParts, path:
 }
 
 /** What was set aside of one database. */
-function quarantined({ directory, findings }: DiskDoctorParts, uuid: string, look: DiskLook): void {
-  const files = namesIn(join(directory, "quarantine", uuid)).filter((name) => name.endsWith(".db"));
-  look.quarantined += files.length;
-  for (const name of files) findings.add("quarantine", { uuid, key: join("quarantine", uuid, name) }, "a file was set aside");
+function quarantined({ findings }: DiskDoctorParts, { uuid, name, manifest }: Quarantined, look: DiskLook): void {
+  look.quarantined++;
+  const place = { uuid, branch: manifest?.branchId, key: join("quarantine", uuid, `${name}.db`) };
+  findings.add("quarantine", place, manifest ? `a file was set aside at ${new Date(manifest.atMs).toISOString()}: ${manifest.why}` : "a file was set aside");
 }

@@ -6,30 +6,33 @@
  * node must not take back by itself, or the two would duel for ever). Always true: with coordination a branch is claimed
  * only while the database is held, and from another node only while the lease is certain.
  */
-import { join } from "node:path";
 import { ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { Recent } from "../base/recent.ts";
 import { sleep, type World } from "../base/world.ts";
+import type { CatalogBranch } from "../format/catalog.ts";
 import type { Tenure } from "../format/head.ts";
 import { VectorCache, type VectorPool } from "../model/vector-index.ts";
 import type { Disk } from "../base/disk.ts";
 import { BranchHead, Fenced } from "./branch-head.ts";
-import type { Catalogs } from "./catalogs.ts";
+import { isWritten, nameOfBranch, type Catalogs } from "./catalogs.ts";
+import { LostObject } from "./lost.ts";
 import type { Copies } from "./copies.ts";
 import { Database } from "./database.ts";
 import type { DatabaseEvents } from "./database-options.ts";
 import { TurnedAway } from "./engine-port.ts";
 import { proveLog } from "../sqlite/wal.ts";
-import { branchPath, databaseUuids, emptyDatabase, removeDatabase, removeLeftovers } from "./files.ts";
-import { HeadPlaces } from "./head-places.ts";
+import type { Alarms } from "./alarms.ts";
+import { branchesWithLogs, branchPath, databaseUuids, emptyDatabase, quarantineDirectory, removeDatabase, removeFile, removeLeftovers } from "./files.ts";
+import type { HeadPlaces } from "./head-places.ts";
 import type { Holdings } from "./holdings.ts";
-import { openBranch, removeFile, type Opened } from "./opening.ts";
+import { openBranch, type Opened } from "./opening.ts";
 import { overtake } from "./overtaking.ts";
 import type { PageSource } from "./pool-objects.ts";
 import { laneOf, type EngineOptions, type Target } from "./protocol.ts";
+import { Quarantine } from "./quarantine.ts";
 import { Shipper, type ShippingParts } from "./shipper.ts";
-import { shipDifference, takeTenure } from "./tenure.ts";
+import { recordTenure, shipDifference, takeTenure } from "./tenure.ts";
 
 export interface DockyardParts {
   readonly engine: EngineOptions;
@@ -38,6 +41,10 @@ export interface DockyardParts {
   readonly disk: Disk;
   readonly shipping: ShippingParts;
   readonly catalogs: Catalogs;
+  readonly places: HeadPlaces;
+  readonly alarms: Alarms;
+  /** Whether the database, which has no catalog, was deleted. */
+  readonly isDeleted: (uuid: string) => Promise<boolean>;
   /** What this node has on its disk. */
   readonly copies: Copies;
   readonly vectorPool: VectorPool;
@@ -57,8 +64,10 @@ export interface DockyardParts {
 export class Dockyard {
   readonly #parts: DockyardParts;
   readonly #empty: Uint8Array;
-  /** From which heads this thread has served. */
-  readonly places = new HeadPlaces();
+  /** What this node has seen of each branch. */
+  readonly places: HeadPlaces;
+  /** What was set aside of this thread's databases. */
+  readonly quarantine: Quarantine;
   /** Claimed heads of branches, by file. */
   readonly #held = new Recent<string, BranchHead>(limits.headsHeldMax);
   /**
@@ -75,9 +84,12 @@ export class Dockyard {
 
   constructor(parts: DockyardParts) {
     this.#parts = parts;
+    this.places = parts.places;
     const { databasesDirectory, lane, lanes, scratchDirectory } = parts.engine;
+    const isOurs = (uuid: string): boolean => laneOf(uuid, lanes) === lane;
     // Before anything is opened: what looks like a leftover is one.
-    for (const uuid of databaseUuids(databasesDirectory)) if (laneOf(uuid, lanes) === lane) removeLeftovers(databasesDirectory, uuid);
+    for (const uuid of databaseUuids(databasesDirectory).filter(isOurs)) removeLeftovers(databasesDirectory, uuid);
+    this.quarantine = new Quarantine({ databasesDirectory, disk: parts.disk, world: parts.world, isOurs, changed: (count) => parts.alarms.setAside(count) });
     this.#empty = emptyDatabase(scratchDirectory, parts.world);
   }
 
@@ -86,19 +98,28 @@ export class Dockyard {
    * was claimed here. Throws branch_not_found.
    */
   async open(target: Target, events: DatabaseEvents, at?: BranchHead | "newest"): Promise<Database> {
-    const { catalogs, engine, world, disk } = this.#parts;
+    const { catalogs, alarms } = this.#parts;
     const { uuid } = target;
-    const branch = await catalogs.branch(uuid, target.branch);
+    const branch = await alarms.watch(uuid, "catalog", () => catalogs.branch(uuid, target.branch));
+    return alarms.watch(uuid, branch.id, () => this.#open(uuid, branch, events, at));
+  }
+
+  async #open(uuid: string, branch: CatalogBranch, events: DatabaseEvents, at: BranchHead | "newest" | undefined): Promise<Database> {
+    const { catalogs, engine, world, disk } = this.#parts;
     const key = `${uuid}/${branch.id}`;
     const source = this.#parts.source(uuid);
     const catalog = await catalogs.get(uuid);
     // Branches whose time is over must not stay because the node was started anew meanwhile.
     if (catalog?.branches.some(({ ttlAtMs }) => ttlAtMs !== undefined)) this.#parts.mayCollect(uuid);
-    const opening = { world, disk, store: source.store, press: source.press, databasesDirectory: engine.databasesDirectory, nodeId: engine.nodeId, empty: this.#empty, notice: events.notice, headLanded: (bytes: number) => this.#parts.headLanded(uuid, bytes), places: this.places };
+    const opening = {
+      world, disk, store: source.store, press: source.press, databasesDirectory: engine.databasesDirectory, nodeId: engine.nodeId, empty: this.#empty, notice: events.notice,
+      headLanded: (bytes: number) => this.#parts.headLanded(uuid, bytes), places: this.places, quarantine: this.quarantine, acceptsRollback: acceptsRollback(engine, uuid), hasRemains: () => catalogs.hasRemains(uuid),
+    };
     const claimed = at === "newest" ? undefined : this.#held.get(key);
     const head = at instanceof BranchHead && at.now.branchId === branch.id ? at : claimed;
-    const found = await this.#parts.copies.making(uuid, (registered) => openBranch({ ...opening, registered }, uuid, branch.id, head, catalog !== undefined));
+    const found = await this.#parts.copies.making(uuid, (registered) => openBranch({ ...opening, registered }, uuid, branch.id, head, catalog && isWritten(catalog)));
     const opened: Opened = { ...found, knowsAll: found.knowsAll && found.state.txid >= (this.#answered.peek(key) ?? this.#answeredByForgotten) };
+    if (!isWritten(catalog) && opened.head.exists) await this.#mendCatalog(uuid, events);
     let database: Database | undefined;
     const shipper = engine.shipping ? this.#shipper(opened, events, () => database!) : undefined;
     try {
@@ -109,7 +130,7 @@ export class Dockyard {
         disk,
         vectors: new VectorCache(this.#parts.vectorPool),
         writeQueueDepth: engine.writeQueueDepth,
-        writership: { shipper, holdings: this.#parts.holdings, claim: () => this.#claim(key, opened), unshippedMsMax: engine.unshippedMsMax, unshippedBytesMax: engine.unshippedBytesMax },
+        writership: { shipper, holdings: this.#parts.holdings, claim: () => this.#claim(key, opened, events.notice), unshippedMsMax: engine.unshippedMsMax, unshippedBytesMax: engine.unshippedBytesMax },
         expiresAtMs: branch.ttlAtMs ?? Infinity,
         logCheckpointBytes: engine.logCheckpointBytes,
         events,
@@ -127,12 +148,38 @@ export class Dockyard {
     return proveLog(database.path, this.#parts.disk);
   }
 
+  /** Gives a database that an older build has left without a catalog its own; whoever claims a branch tries again. */
+  async #mendCatalog(uuid: string, { notice }: DatabaseEvents): Promise<void> {
+    const { holdings, engine, catalogs } = this.#parts;
+    if (!engine.shipping || holdings.termOf(uuid) === undefined) return;
+    try {
+      await catalogs.ensure(uuid);
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error;
+      if (error instanceof LostObject) this.#catalogLost(uuid, error, notice);
+      else notice("a database without a catalog could not be given one yet");
+    }
+  }
+
+  /** What there is of `main` is in its head, which stands: it is served on. */
+  #catalogLost(uuid: string, error: LostObject, notice: DatabaseEvents["notice"]): void {
+    notice(error.message);
+    this.#parts.alarms.note(uuid, "catalog", error);
+  }
+
+  /** What the handle served from is remembered, also by the next process. */
+  noteSeen({ opened: { head, uuid, branchId } }: Database): void {
+    if (!head.exists) return;
+    this.places.note(head.now);
+    this.places.save(uuid, branchId);
+  }
+
   /** A handle was given up: what was held of its branch is not certain any more. */
   forget(database: Database, error: unknown): void {
     const { uuid, branchId, head } = database.opened;
     const key = `${uuid}/${branchId}`;
     this.#held.delete(key);
-    if (error instanceof Fenced && head.tenure && !this.#parts.engine.coordinated) this.#lost.set(key, true);
+    if (error instanceof Fenced && head.tenure && !error.isGone && !this.#parts.engine.coordinated) this.#lost.set(key, true);
     if (error instanceof Fenced && error.byOther) this.#parts.fenced(uuid);
     this.#answered.set(key, Math.max(database.safeTxid, this.#answered.peek(key) ?? 0));
   }
@@ -168,18 +215,37 @@ export class Dockyard {
     await Promise.race([Promise.all(givings), sleep(world, Math.max(0, untilMs - world.monotonicMs()))]);
   }
 
+  /** Names of the database's branches whose logs hold something here. Throws StoreError when nobody can tell what they are called. */
+  async namesWithLogs(uuid: string): Promise<string[]> {
+    const { engine, catalogs, isDeleted } = this.#parts;
+    const catalog = await catalogs.fresh(uuid);
+    const logs = branchesWithLogs(engine.databasesDirectory, [uuid]);
+    if (logs.length === 0 || (catalog ? catalog.deletedAtMs !== undefined : await isDeleted(uuid))) return [];
+    return logs.flatMap(({ branchId }) => nameOfBranch(catalog, uuid, branchId) ?? []);
+  }
+
   /** Removes a deleted branch's file, which is closed. */
   removeBranch(uuid: string, branchId: string): void {
     this.#held.delete(`${uuid}/${branchId}`);
+    this.places.forget(uuid, branchId);
+    this.#parts.alarms.clear(uuid, branchId);
     removeFile(branchPath(this.#parts.engine.databasesDirectory, uuid, branchId));
   }
 
-  /** Removes a deleted database's files. */
-  async removeDatabase(uuid: string): Promise<void> {
+  /** Removes this node's copy of the database, with what was set aside. What it has seen of it in object storage is no copy, and stays. */
+  async removeCopy(uuid: string): Promise<void> {
     const { engine, disk } = this.#parts;
     this.forgetHeads(uuid);
     await removeDatabase(engine.databasesDirectory, uuid, disk);
-    await removeDatabase(join(engine.databasesDirectory, "..", "quarantine"), uuid, disk);
+    await removeDatabase(quarantineDirectory(engine.databasesDirectory), uuid, disk);
+    this.quarantine.recount(uuid);
+  }
+
+  /** Removes what this node has of a deleted database. */
+  async removeDatabase(uuid: string): Promise<void> {
+    await this.removeCopy(uuid);
+    this.places.forget(uuid);
+    this.#parts.alarms.clear(uuid);
   }
 
   #tenureParts(uuid: string): Parameters<typeof takeTenure>[0] {
@@ -187,27 +253,37 @@ export class Dockyard {
     return { source: this.#parts.source(uuid), catalogs, world, bytesPut: shipping.bytesPut };
   }
 
-  async #claim(key: string, opened: Opened): Promise<Tenure> {
+  async #claim(key: string, opened: Opened, notice: DatabaseEvents["notice"]): Promise<Tenure> {
     if (this.#lost.get(key)) {
       throw new ServiceError("unavailable", "another node has claimed this branch; this one does not write it again until it is started anew", { retryAfterSecs: 30 });
     }
-    const { holdings, engine } = this.#parts;
+    const { holdings } = this.#parts;
     const { head, uuid } = opened;
     const term = holdings.termOf(uuid);
     if (term === undefined) throw new TurnedAway("unheld");
-    if (head.tenure) return head.tenure;
+    if (head.tenure && this.#held.peek(key) === head) return head.tenure;
+    const tenure = head.tenure ?? (await this.#claimAnew(opened, term));
+    this.#parts.alarms.clear(uuid, "catalog");
+    await recordTenure(this.#tenureParts(uuid), opened, (error) => this.#catalogLost(uuid, error, notice));
+    this.places.note(head.now);
+    this.places.save(uuid, head.now.branchId);
+    this.#answered.delete(key);
+    this.#held.set(key, head);
+    this.#parts.mayCollect(uuid);
+    this.#parts.moved(head);
+    return tenure;
+  }
+
+  async #claimAnew(opened: Opened, term: number): Promise<Tenure> {
+    const { holdings, engine } = this.#parts;
+    const { head } = opened;
     // Whoever holds the database meanwhile acknowledges what is on its own disk alone, once it has claimed the branch: it
     // must not lose that to a lease that has run out. What stands under our own name, nobody has claimed since.
     if (!holdings.isLive && head.exists && head.now.node !== engine.nodeId) {
       throw new ServiceError("unavailable", "this node's lease is not certain now, and another node may write this branch; nothing was written", { retryAfterSecs: 1 });
     }
     if (await this.#isDeletedByOther(opened)) throw new Fenced(false);
-    const tenure = await this.#takeTenure(opened, term);
-    this.#answered.delete(key);
-    this.#held.set(key, head);
-    this.#parts.mayCollect(uuid);
-    this.#parts.moved(head);
-    return tenure;
+    return this.#takeTenure(opened, term);
   }
 
   /** Whether the branch's last writer, another node, has deleted it: its name may be another branch's by now. */
@@ -245,6 +321,7 @@ export class Dockyard {
       intervalMs: () => this.#parts.shipIntervalMs(opened.uuid),
       events: {
         published: () => {
+          this.places.note(opened.head.now);
           database().shippingMoved();
           this.#parts.moved(opened.head);
         },
@@ -254,6 +331,11 @@ export class Dockyard {
       },
     });
   }
+}
+
+/** Whether an operator has said that the database's object storage is to be believed, however old. */
+export function acceptsRollback({ acceptRollback = [] }: EngineOptions, uuid: string): boolean {
+  return acceptRollback.includes("all") || acceptRollback.includes(uuid);
 }
 
 async function giveBack(head: BranchHead): Promise<void> {

@@ -3,6 +3,7 @@
  *
  * Runs in a worker thread (engine/thread) or inline on the caller's thread in a simulation. Must not know which.
  */
+import { join } from "node:path";
 import { codeOf, ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { Permits } from "../base/permits.ts";
@@ -13,6 +14,7 @@ import { VectorPool, type IndexBuilder } from "../model/vector-index.ts";
 import type { Disk } from "../base/disk.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { StoreTime } from "../store/store-time.ts";
+import { Alarms } from "./alarms.ts";
 import { BranchActs } from "./branch-acts.ts";
 import { Branches, type BranchParts } from "./branches.ts";
 import { Catalogs } from "./catalogs.ts";
@@ -22,7 +24,7 @@ import { CopyRecords } from "../control/copy-records.ts";
 import { wasDeleted } from "../control/deletions.ts";
 import { Copies } from "./copies.ts";
 import type { Database } from "./database.ts";
-import { Dockyard } from "./dockyard.ts";
+import { acceptsRollback, Dockyard } from "./dockyard.ts";
 import { DueMarks } from "./due-marks.ts";
 import { Fenced, type BranchHead } from "./branch-head.ts";
 import { TurnedAway } from "./engine-port.ts";
@@ -30,9 +32,10 @@ import type { EngineAnswer, EngineCall, EngineCounters, EngineOptions, FromEngin
 import { Expunger } from "./expunge.ts";
 import { countFiles } from "./files.ts";
 import { Following } from "./following.ts";
+import { HeadPlaces } from "./head-places.ts";
 import { Holdings } from "./holdings.ts";
 import { backlogsOf, type EngineState } from "./measures.ts";
-import { Registry } from "./registry.ts";
+import { Registry, type RegistryOptions } from "./registry.ts";
 import { Retentions } from "./retentions.ts";
 import { failureOf, needsOperator } from "./failures.ts";
 import { inlineMaker, type SegmentMaker } from "./segment-maker.ts";
@@ -92,6 +95,9 @@ export class Engine {
   readonly #copies: Copies;
   readonly #storeTime: StoreTime;
   readonly #options: EngineOptions;
+  readonly #places: HeadPlaces;
+  readonly #alarms: Alarms;
+  readonly #dockyard: Dockyard;
 
   constructor({ options, world, disk, store, press, maker = inlineMaker(press), indexBuilder, send }: EngineSurroundings) {
     this.#options = options;
@@ -101,7 +107,9 @@ export class Engine {
     this.#vectorPool = new VectorPool({ buildIndex: indexBuilder });
     const notice = (message: string, uuid: string): void => send({ kind: "event", level: "warn", message, uuid });
     const bytesPut = (bytes: number): void => void (this.#counters.bytesPut += bytes);
-    const catalogs = (this.#catalogs = new Catalogs(store, world));
+    const alarms = (this.#alarms = new Alarms((counts) => send({ kind: "alarms", counts })));
+    const places = (this.#places = new HeadPlaces({ directory: join(options.databasesDirectory, "..", "seen"), disk, world, notice }));
+    const catalogs = (this.#catalogs = new Catalogs(store, world, { places, acceptsRollback: (uuid) => acceptsRollback(options, uuid), notice }));
     const holdings = (this.#holdings = new Holdings(world, !options.coordinated));
     const isHeld = (uuid: string): boolean => holdings.termOf(uuid) !== undefined;
     const isDeleted = async (uuid: string): Promise<boolean> => this.#registry.wasDropped(uuid) || wasDeleted(store, uuid);
@@ -116,8 +124,8 @@ export class Engine {
     const leftBehind = (uuid: string, afterMs?: number): void => this.#chores.leftBehind(uuid, afterMs);
     this.#upkeep = new Upkeep({ parts: branchParts, scratchDirectory, isHeld, bytesPut, leftBehind, notice });
     const shipping: ShippingParts = { world, permits: new Permits(limits.shipsAtOnceMax), largePermits: new Permits(1), maker, bytesPut };
-    const dockyard = new Dockyard({
-      engine: options, holdings, world, disk, shipping, catalogs, copies, vectorPool: this.#vectorPool, source,
+    const dockyard = (this.#dockyard = new Dockyard({
+      engine: options, holdings, world, disk, shipping, catalogs, places, alarms, isDeleted, copies, vectorPool: this.#vectorPool, source,
       headLanded: (uuid, bytes) => {
         this.#counters.headPuts++;
         bytesPut(bytes);
@@ -130,38 +138,48 @@ export class Engine {
       shipIntervalMs: (uuid) => (this.#followed.has(uuid) ? limits.shipIntervalFollowedMs : limits.shipIntervalMs),
       moved: (head) => this.#upkeep.consider(head),
       mayCollect: leftBehind,
-    });
+    }));
     this.#registry = new Registry({
       engine: options,
       world,
-      catalogs, dockyard, isDeleted,
-      events: {
-        running: (handle, ticket, budgetMs) => send({ kind: "running", handle, ticket, budgetMs }),
-        stopped: (ticket) => send({ kind: "stopped", ticket }),
-        committed: (writes) => {
-          this.#counters.groups++;
-          this.#counters.writes += writes;
-        },
-        synced: () => this.#counters.fsyncs++,
-        opened: ({ opened }) => {
-          if (options.shipping) this.#upkeep.consider(opened.head);
-        },
-        closing: (database) => this.#sweeper.closing(database),
-        notice: (level, message, uuid) => send({ kind: "event", level, message, uuid }),
-      },
+      catalogs, dockyard,
+      events: this.#databaseEvents(),
     });
     this.#tenancy = new Tenancy({ holdings, registry: this.#registry, dockyard, upkeep: this.#upkeep, world, notice });
-    this.#following = new Following({ registry: this.#registry, holdings, world, store, notice });
-    const collector = new Collector({ store, world, catalogs, records, graceMs: options.gcGraceMs, notice });
+    this.#following = new Following({ registry: this.#registry, holdings, world, store, alarms, notice });
+    const collector = new Collector({ store, world, catalogs, records, places, graceMs: options.gcGraceMs, notice });
     const expunger = (this.#expunger = new Expunger({
       registry: this.#registry, parts: branchParts, upkeep: this.#upkeep, collector, records, copies, databasesDirectory, scratchDirectory, bytesPut, leftBehind, notice,
-      removeExpired: (uuid) => this.#acts.removeExpired(uuid), isDeleted,
+      removeExpired: (uuid) => this.#acts.removeExpired(uuid), isDeleted, quarantine: dockyard.quarantine,
     }));
     const sweeper = (this.#sweeper = new Sweeper({ world, registry: this.#registry, retentions, due, source, isHeld, notice }));
     this.#acts = new BranchActs({ registry: this.#registry, branches, parts: branchParts, upkeep: this.#upkeep, expunger, sweeper, due, leftBehind, notice });
-    this.#chores = new Chores({ world, collector, graceMs: options.gcGraceMs, groom: (uuid) => this.#acts.groom(uuid), isOurs: isHeld, notice });
+    this.#chores = new Chores({ world, collector, graceMs: options.gcGraceMs, groom: (uuid) => this.#acts.groom(uuid), isOurs: isHeld, alarms, notice });
     this.#keepHouse(housekeepingMs);
     if (options.shipping) this.#recover(options);
+  }
+
+  #databaseEvents(): RegistryOptions["events"] {
+    const send = this.#send;
+    return {
+      running: (handle, ticket, budgetMs) => send({ kind: "running", handle, ticket, budgetMs }),
+      stopped: (ticket) => send({ kind: "stopped", ticket }),
+      committed: (writes) => {
+        this.#counters.groups++;
+        this.#counters.writes += writes;
+      },
+      synced: () => this.#counters.fsyncs++,
+      opened: ({ opened }) => {
+        if (this.#options.shipping) this.#upkeep.consider(opened.head);
+      },
+      closing: (database) => this.#sweeper.closing(database),
+      notice: (level, message, uuid) => send({ kind: "event", level, message, uuid }),
+    };
+  }
+
+  /** What this node has seen of each branch in object storage. */
+  get places(): HeadPlaces {
+    return this.#places;
   }
 
   /** Takes a message of the main thread, but for those that are the thread's own. */
@@ -191,6 +209,7 @@ export class Engine {
 
   /** What the engine has done and holds now, for operators. */
   get state(): EngineState {
+    this.#dockyard.quarantine.recount();
     return {
       counters: this.counters,
       backlogs: backlogsOf(this.#registry.databases()),
@@ -201,6 +220,7 @@ export class Engine {
       collections: this.#chores.collections,
       replicas: this.#following.measures,
       vectorBytes: this.#vectorPool.bytes,
+      alarms: this.#alarms.counts,
     };
   }
 
@@ -223,6 +243,7 @@ export class Engine {
     await this.#upkeep.close();
     await this.#registry.closeAll();
     await this.#due.close();
+    this.#places.close();
     // A build that was abandoned has then deleted its files.
     await this.#vectorPool.idle();
     this.#flush();
@@ -403,6 +424,7 @@ export class Engine {
       const more = this.#registry.closeIdle();
       this.#sweeper.tick();
       this.#due.tick();
+      this.#places.tick();
       this.#chores.tick();
       this.#upkeep.tick(() => this.#heads());
       if (!this.#closing) this.#keepHouse(more ? limits.housekeepingBudgetMs : housekeepingMs);

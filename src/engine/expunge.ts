@@ -26,12 +26,12 @@ import { cleanObjects, cutBranch, isCut, type CuttingParts } from "./cutting.ts"
 import { planCuts, type CutPlan, type ShippedBranch } from "./cut-plan.ts";
 import type { Database } from "./database.ts";
 import { Prover, type StoreEvidence } from "./evidence.ts";
-import { countFiles, removeUnused } from "./files.ts";
+import { countFiles, removeUnused, type UnusedFiles } from "./files.ts";
 import { historyOf } from "./histories.ts";
-import { lostCatalog } from "./lost.ts";
 import { KnownStates } from "./known-states.ts";
 import { writeImages } from "./packing.ts";
 import type { ErasedCoupon, Expunged } from "./protocol.ts";
+import type { Quarantine } from "./quarantine.ts";
 import type { Registry } from "./registry.ts";
 import { withRestored, type StatePlace } from "./restored-state.ts";
 import { shipped } from "./shipped.ts";
@@ -48,6 +48,7 @@ export interface ExpungerOptions {
   readonly copies: Copies;
   readonly databasesDirectory: string;
   readonly scratchDirectory: string;
+  readonly quarantine: Pick<Quarantine, "recount">;
   /** Ends branches whose time is over. */
   readonly removeExpired: (uuid: string) => Promise<void>;
   /** Whether the database, which has no catalog, was deleted. */
@@ -98,9 +99,10 @@ export class Expunger {
 
   async #run(uuid: string, coupons: readonly ErasedCoupon[], deadlineMs: number): Promise<Expunged> {
     for (let race = 0; race < racesMax; race++) {
-      const catalog = await this.#options.parts.catalogs.fresh(uuid);
-      if (!catalog && !(await this.#options.isDeleted(uuid))) throw lostCatalog(uuid);
-      if (!catalog || catalog.deletedAtMs !== undefined) return this.#ofDeleted(uuid, coupons);
+      const { catalogs } = this.#options.parts;
+      const catalog = await catalogs.fresh(uuid);
+      if (catalog ? catalog.deletedAtMs !== undefined : await this.#options.isDeleted(uuid)) return this.#ofDeleted(uuid, coupons, catalog !== undefined);
+      if (!catalog) await catalogs.mend(uuid);
       await this.#options.removeExpired(uuid);
       const branches = (await this.#options.parts.catalogs.get(uuid))?.branches ?? [];
       const look = async (): Promise<{ readonly standing: readonly StandingBranch[]; readonly plan: CutPlan }> => {
@@ -208,18 +210,27 @@ export class Expunger {
 
   /** Cleans the open files and removes the others; undefined when one cannot be removed yet. */
   async #scrub(uuid: string, standing: readonly StandingBranch[], deadlineMs: number): Promise<Omit<ErasureEvidence["local"][number], "node"> | undefined> {
-    const { registry, parts, databasesDirectory } = this.#options;
+    const { registry, parts } = this.#options;
     const untilMs = Math.min(deadlineMs, parts.world.monotonicMs() + limits.scrubWaitMs);
     const ids = new Set(standing.map(({ id }) => id));
     await registry.retireOthers(uuid, ids);
     return registry.between(uuid, async (open) => {
-      const { removed, unshipped, directories } = removeUnused(databasesDirectory, uuid, new Set(open.map(({ path }) => path)), ids);
+      const { removed, unshipped, directories } = this.#removeUnused(uuid, new Set(open.map(({ path }) => path)), ids);
       if (unshipped > 0) return undefined;
       // All in this very step, as that holds them open: one that closed before its turn would be neither removed nor cleaned.
       await Promise.all(open.map((database) => database.scrub(untilMs)));
       for (const directory of directories) await parts.source(uuid).disk.syncDirectory(directory);
       return { files_scrubbed: open.length, files_removed: removed };
     });
+  }
+
+  /** As removeUnused; what had been set aside does not go without a word. */
+  #removeUnused(uuid: string, open: ReadonlySet<string>, branchIds: ReadonlySet<string>): UnusedFiles {
+    const { databasesDirectory, quarantine, notice } = this.#options;
+    const outcome = removeUnused(databasesDirectory, uuid, open, branchIds);
+    quarantine.recount(uuid);
+    if (outcome.setAside > 0) notice(`${outcome.setAside} files that had been set aside are removed, as an erasure demands`, uuid);
+    return outcome;
   }
 
   /** Whether the branches are still the same ones: what was forked meanwhile has not been looked at. */
@@ -229,18 +240,21 @@ export class Expunger {
   }
 
   /** A deleted database has nothing to cut: its erasures are complete when all of it is gone. */
-  async #ofDeleted(uuid: string, coupons: readonly ErasedCoupon[]): Promise<Expunged> {
-    const { registry, parts, databasesDirectory, copies } = this.#options;
+  async #ofDeleted(uuid: string, coupons: readonly ErasedCoupon[], hasCatalog: boolean): Promise<Expunged> {
+    const { registry, parts, copies, collector } = this.#options;
     const { store } = parts.source(uuid);
     // Nothing can be undone any more, whatever graces still run.
     const plan = { blocked: {}, ready: coupons, waiting: [] };
     const verdict = await this.#judgeCopies(uuid, [], coupons);
     const { objects } = await store.list(databasePrefix(uuid), { limit: 1 });
+    // The catalog goes last: what is found without it has come after all was removed.
+    if (objects.length > 0 && !hasCatalog) await collector.purge(uuid);
     if (objects.length > 0) return answer(plan, "the deleted database's objects are being removed", undefined, verdict);
+    if (!(await collector.isGone(uuid))) return answer(plan, "objects of the deleted database that may come late", undefined, verdict);
     const versions = await store.purgeVersions(databasePrefix(uuid));
     if (versions.locked > 0) return answer(plan, "versions of objects that the store's object lock keeps", undefined, verdict);
     if (verdict.free.length === 0) return answer(plan, undefined, undefined, verdict);
-    const { removed } = await registry.between(uuid, async (open) => removeUnused(databasesDirectory, uuid, new Set(open.map(({ path }) => path)), new Set()));
+    const { removed } = await registry.between(uuid, async (open) => this.#removeUnused(uuid, new Set(open.map(({ path }) => path)), new Set()));
     await registry.drop(uuid);
     await copies.purged(uuid, removed);
     const nothing: StoreEvidence = {

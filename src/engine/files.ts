@@ -11,6 +11,11 @@ import { createSchema } from "../model/schema.ts";
 import { Connection } from "../sqlite/connection.ts";
 import { writeWhole, type Disk } from "../base/disk.ts";
 
+/** Stands beside a file that was restored and not written since (engine/opening). */
+export const restoredMark = ".restored";
+/** A whole file that is to take the place of the branch's. */
+const nextMark = ".next";
+
 /** A folder for one database, holding one file per branch. */
 export function databaseDirectory(databasesDirectory: string, uuid: string): string {
   return join(databasesDirectory, uuid);
@@ -60,6 +65,8 @@ export async function createFile(path: string, empty: Uint8Array, disk: Disk, wo
   const directory = dirname(path);
   mkdirSync(directory, { recursive: true });
   const temporary = `${path}.${world.ulid()}.tmp`;
+  // A log that is left of a file that was removed would be taken for the new file's.
+  removeFile(path);
   try {
     const descriptor = openSync(temporary, "wx", 0o600);
     try {
@@ -76,6 +83,37 @@ export async function createFile(path: string, empty: Uint8Array, disk: Disk, wo
   }
   await disk.syncDirectory(directory);
   await disk.syncDirectory(dirname(directory));
+}
+
+/** What stands beside a branch's file: its log, SQLite's index of that, and marks of ours. */
+const besides = ["-wal", "-shm", restoredMark, ".patching", nextMark];
+
+/**
+ * Removes a branch's file and everything that stands beside it; the file first, so that what a crash leaves is nothing
+ * that anybody would open. Whoever makes a file in its place removes the rest before.
+ */
+export function removeFile(path: string): void {
+  for (const suffix of ["", ...besides]) rmSync(`${path}${suffix}`, { force: true });
+}
+
+/**
+ * Puts the file at `temporary`, which is whole, synced and has no log, in the place of a branch's closed file, durably. A
+ * crash between any two steps leaves the old file with its log, or the new one, which `finishReplacement` puts in its place.
+ */
+export async function replaceFile(temporary: string, path: string, disk: Disk): Promise<void> {
+  renameSync(temporary, `${path}${nextMark}`);
+  await disk.syncDirectory(dirname(path));
+  finishReplacement(path);
+  await disk.syncDirectory(dirname(path));
+}
+
+/** Ends what `replaceFile` has begun, if it has. Call before the file is looked at. */
+export function finishReplacement(path: string): void {
+  const next = `${path}${nextMark}`;
+  if (!existsSync(next)) return;
+  // The old file's log must never stand beside the new file.
+  for (const suffix of ["", "-wal", "-shm", ".patching"]) rmSync(`${path}${suffix}`, { force: true });
+  renameSync(next, path);
 }
 
 /** Removes a deleted database's files. */
@@ -96,11 +134,13 @@ export function branchesWithLogs(databasesDirectory: string, uuids: readonly str
 }
 
 /** The names of a branch's file and of what stands beside it. */
-const branchFile = /^(.+)\.db(?:-wal|-shm|\.restored|\.patching)?$/;
+const branchFile = /^(.+)\.db(?:-wal|-shm|\.restored|\.patching|\.next)?$/;
 
 /** What a removal of unused copies came to. */
 export interface UnusedFiles {
   readonly removed: number;
+  /** Of these, files that had been set aside, with their manifests. */
+  readonly setAside: number;
   /** Branches whose closed file has a log: it may hold what object storage does not. */
   readonly unshipped: number;
   /** Folders from which something went. */
@@ -127,7 +167,7 @@ export function removeUnused(databasesDirectory: string, uuid: string, open: Rea
   const setAside = namesIn(aside).length;
   rmSync(aside, { recursive: true, force: true });
   const directories = [...(unused.length > 0 ? [directory] : []), ...(setAside > 0 ? [dirname(aside)] : [])];
-  return { removed: unused.length + setAside, unshipped: unshipped.size, directories };
+  return { removed: unused.length + setAside, setAside, unshipped: unshipped.size, directories };
 }
 
 /** Every database of which this disk has anything, set aside or not. */
@@ -146,6 +186,6 @@ function namesIn(directory: string): string[] {
 }
 
 /** Where files lie that belong to no history, for an operator to look at. */
-function quarantineDirectory(databasesDirectory: string): string {
+export function quarantineDirectory(databasesDirectory: string): string {
   return join(dirname(databasesDirectory), "quarantine");
 }

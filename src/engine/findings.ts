@@ -60,6 +60,8 @@ export const findingKinds = {
   file_ahead: { severity: "warning", means: "only this disk has these transactions", todo: "start the node on this directory and store: it ships them; keep the directory until then" },
   file_orphaned: { severity: "warning", means: "another node has claimed the branch since; what the file has beyond object storage is in no history", todo: "the node sets it aside when it opens the branch; sqlite3 reads it (docs/disasters.md)" },
   file_unknown: { severity: "warning", means: "the head does not know the claim that wrote it", todo: "keep the file until you know what it holds beyond object storage; sqlite3 reads it (docs/disasters.md)" },
+  file_stale: { severity: "note", means: "it is of a line that the branch has left, and is replaced on its next use", todo: nothing },
+  head_older: { severity: "critical", means: "object storage was put back to an older state than this node has seen: the node refuses the branch", todo: "put the newer state back; or start the node with --accept-rollback {uuid}, which sets the file aside and goes on from the older state" },
   file_unheaded: { severity: "critical", means: "the file holds a branch of which object storage has no readable head", todo: `keep the file: it may hold all there is; then ${repairIt}` },
   file_unreadable: { severity: "warning", means: "it is no database that can be read", todo: "the node sets it aside and restores the branch; look at the disk" },
   file_patching: { severity: "note", means: "a roll forward was cut short; the branch is restored on its next use", todo: nothing },

@@ -24,12 +24,14 @@ import { wasDeleted } from "../control/deletions.ts";
 import { decodeHead, type Head } from "../format/head.ts";
 import { headKey } from "../format/object-keys.ts";
 import type { ObjectStore, ObjectVersion } from "../store/object-store.ts";
+import { isWritten } from "./catalogs.ts";
+import type { Alarms } from "./alarms.ts";
 import type { Database } from "./database.ts";
 import type { Consistency } from "./engine-port.ts";
 import { needsOperator } from "./failures.ts";
-import { isNewer } from "./head-places.ts";
+import { isNewer, type HeadPlace } from "./head-places.ts";
 import type { Holdings } from "./holdings.ts";
-import { lostCatalog, lostHead } from "./lost.ts";
+import { lostCatalog, lostHead, wentBack } from "./lost.ts";
 import type { ReplicaMeasures } from "./measures.ts";
 import type { Target } from "./protocol.ts";
 import type { Registry } from "./registry.ts";
@@ -39,6 +41,7 @@ export interface FollowingOptions {
   readonly holdings: Holdings;
   readonly world: World;
   readonly store: ObjectStore;
+  readonly alarms: Alarms;
   /** Something an operator should know; never content. */
   notice(message: string, uuid: string): void;
 }
@@ -66,6 +69,8 @@ interface FollowedBranch {
   /** Exchanges that have failed since one succeeded, and when the next one may begin. */
   hindered: number;
   retryAtMs: number;
+  /** Looks in a row that found an older head than was seen before. */
+  olderLooks: number;
 }
 
 /** A database that is read here and written elsewhere. */
@@ -176,7 +181,7 @@ export class Following {
     const { branches, readAtMs } = followed;
     let branch = branches.get(target.branch);
     if (!branch) {
-      branch = { target: { uuid: target.uuid, branch: target.branch }, readAtMs, lookedAtMs: -Infinity, newest: undefined, refreshing: undefined, hindered: 0, retryAtMs: -Infinity };
+      branch = { target: { uuid: target.uuid, branch: target.branch }, readAtMs, lookedAtMs: -Infinity, newest: undefined, refreshing: undefined, hindered: 0, retryAtMs: -Infinity, olderLooks: 0 };
       branches.set(target.branch, branch);
     }
     branch.readAtMs = readAtMs;
@@ -284,9 +289,13 @@ export class Following {
     followed.looking ??= this.#rested(followed)
       .then(() => this.#lookNow(followed))
       .then(
-        () => void (followed.failures = 0),
+        () => {
+          followed.failures = 0;
+          this.#options.alarms.clear(followed.uuid, "following");
+        },
         (error: unknown) => {
           followed.failures++;
+          this.#options.alarms.note(followed.uuid, "following", error);
           throw error;
         },
       )
@@ -311,7 +320,7 @@ export class Following {
     if (holdings.termOf(uuid) !== undefined) return;
     const nowMs = world.monotonicMs();
     for (const [name, branch] of branches) if (nowMs - branch.readAtMs >= limits.followIdleMs) branches.delete(name);
-    const wasListed = (await registry.catalogs.get(uuid)) !== undefined;
+    const wasWritten = isWritten(await registry.catalogs.get(uuid));
     const catalog = await this.#permits.run(() => registry.catalogs.fresh(uuid));
     followed.catalogAtMs = nowMs;
     if (catalog?.deletedAtMs !== undefined) {
@@ -321,7 +330,7 @@ export class Following {
     const found = await Promise.all([...branches.values()].map(async (branch) => ({ branch, isThere: await this.#lookAt(followed, branch) })));
     const lost = found.find(({ isThere }) => !isThere);
     followed.purged = false;
-    if (!lost || !(catalog ?? wasListed)) return;
+    if (!lost || !(catalog ? isWritten(catalog) : wasWritten)) return;
     // That all is gone does not say that it was deleted.
     followed.purged = !catalog && (await this.#permits.run(() => wasDeleted(store, uuid)));
     if (!followed.purged) throw catalog ? lostHead(uuid, (await registry.catalogs.branch(uuid, lost.branch.target.branch)).id) : lostCatalog(uuid);
@@ -341,14 +350,22 @@ export class Following {
     if (!found) return false;
     if (found !== "same") {
       const head = decodeHead(found.bytes);
-      // From a cache that lags: what was seen was newer. What was served is compared below.
-      if (known && isNewer(known, head)) return true;
+      const served = open?.opened.branchId === branchId ? open.opened.head.now : undefined;
+      const newest = known && served && isNewer(known, served) ? known : (served ?? known);
+      if (newest && isNewer(newest, head)) return this.#isOlder(branch, newest, head);
+      branch.olderLooks = 0;
       const { uuid, epoch, seq, txid, reservedTo } = head;
       branch.newest = { uuid, branchId, epoch, seq, txid, reservedTo, version: found.version };
     }
     branch.lookedAtMs = nowMs;
     if (holdings.termOf(target.uuid) === undefined) this.#consider(branch);
     return true;
+  }
+
+  /** Object storage gives an older head than was seen or served: from a cache that lags, or it was put back, if that goes on. The copy is kept. */
+  #isOlder(branch: FollowedBranch, seen: HeadPlace, { uuid, branchId, epoch, seq }: Head): true {
+    if (++branch.olderLooks < limits.pastHeadLooksMax) return true;
+    throw wentBack(uuid, headKey(uuid, branchId), `epoch ${epoch}, number ${seq}`, `epoch ${seen.epoch}, number ${seen.seq}`);
   }
 
   /** The id of the branch as the catalog has it now; undefined when there is none any more. */

@@ -180,7 +180,7 @@ function extension(head: Head, more: readonly SegmentRef[], own: readonly PoolEn
 
 /** The base's successor, and what is lost by it. */
 async function proposed({ pool }: HeadRepairParts, { head: before, history, hash }: Base, state: Head, isNewest: boolean, isThere: (ref: SegmentRef) => boolean): Promise<ProposedHead> {
-  const epoch = Math.max(before.epoch, pool.epochs.get(before.branchId) ?? 0) + 1;
+  const epoch = Math.max(before.epoch, pool.epochs.get(before.branchId) ?? 0) + (isNewest ? 1 : limits.epochsSkipped);
   const known = Math.max(before.reservedTo, before.txid, ...pool.entries.filter(({ branchId }) => branchId === before.branchId).map(({ ref }) => ref.lastTxid));
   const past = keptPast(history, isThere);
   const loses: string[] = [];
@@ -223,7 +223,7 @@ async function fromPool(parts: HeadRepairParts, { id, listed }: BranchInventory)
   const last = refs.at(-1)!;
   const pages = usable.find(({ ref }) => ref.id === last.id)?.pages ?? imagePages;
   const lastKnown = Math.max(...own.map(({ ref }) => ref.lastTxid), last.lastTxid);
-  const epoch = (pool.epochs.get(id) ?? 0) + 1;
+  const epoch = (pool.epochs.get(id) ?? 0) + limits.epochsSkipped;
   const hash = hashOf(Buffer.from(`${place.source.uuid}/${id}/${last.lastTxid}`));
   const bare: Head = {
     uuid: place.source.uuid, branchId: id, epoch, seq: 1, nonce: hash.subarray(0, nonceBytes), prevHash: new Uint8Array(hash.length), node: repairer, tenures: [], lost: [],

@@ -28,3 +28,22 @@ export function brokenHead(uuid: string, branchId: string, { kind, message }: St
 export function lostCatalog(uuid: string): LostObject {
   return new LostObject(`the database's catalog is missing from object storage (${catalogKey(uuid)}), and with it which branches there are: it must be put back or rebuilt; until then only main is served, and nothing of the database is collected`);
 }
+
+/** Object storage gives an older state than this node has seen. */
+export class StoreWentBack extends StoreError {
+  constructor(what: string) {
+    super("corrupt", what);
+  }
+}
+
+/** `place`: the epoch and number of what object storage has; `seen`: of what this node has seen, if that is how it is known. */
+export function wentBack(uuid: string, key: string, place: string, seen: string): StoreWentBack {
+  return new StoreWentBack(`object storage was put back to an older state than this node has seen of ${key} (${place}, seen: ${seen}): put the newer state back, or accept its loss with --accept-rollback ${uuid}`);
+}
+
+/** A head that can be read and does not say what it must. Nothing is wrong with the local file for it. */
+export class UnusableHead extends StoreError {
+  constructor(what: string) {
+    super("corrupt", what);
+  }
+}

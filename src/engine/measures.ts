@@ -9,6 +9,7 @@ import { shortBoundsMs, Tally, type TallyCounts } from "../base/tally.ts";
 import type { World } from "../base/world.ts";
 import type { Disk } from "../base/disk.ts";
 import type { MeasuredStore, StoreMeasures } from "../store/measured-store.ts";
+import type { AlarmCounts } from "./alarms.ts";
 import type { EngineCounters } from "./protocol.ts";
 import type { Backlog } from "./writership.ts";
 
@@ -54,6 +55,7 @@ export interface EngineState {
   readonly collections: number;
   readonly replicas: ReplicaMeasures;
   readonly vectorBytes: number;
+  readonly alarms: AlarmCounts;
 }
 
 /** The same with what only the thread around it knows. */

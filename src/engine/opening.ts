@@ -2,15 +2,18 @@
  * From a branch's name to an open file that is provably a point of its history.
  *
  * A local file is a cache: its own pages say which tenure wrote it and how far (`__service_state`), and the head says
- * which tenures there were and how far each came. Always true: a file is used as it is, rolled forward, or set aside and
- * restored; it is never shipped from unless this node holds the branch's newest tenure. Must not know: queues, commits.
+ * which tenures there were and how far each came (engine/standing). Always true: a file is used as it is, rolled forward,
+ * replaced by the head's state, or set aside (engine/quarantine); it is never shipped from unless this node holds the
+ * branch's newest tenure. A head that is older than one this node has seen is refused, and nothing is touched for it,
+ * unless an operator accepts it; then what is newer here is set aside first. Must not know: queues, commits.
  */
-import { existsSync, mkdirSync, renameSync, rmSync, statSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { existsSync, mkdirSync, rmSync, statSync } from "node:fs";
+import { dirname } from "node:path";
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { sleep, type World } from "../base/world.ts";
 import type { Head } from "../format/head.ts";
+import { headKey } from "../format/object-keys.ts";
 import type { Press } from "../format/press.ts";
 import { readState, stateRootPage, type DatabaseState } from "../model/schema.ts";
 import { Connection } from "../sqlite/connection.ts";
@@ -21,10 +24,12 @@ import type { ObjectStore } from "../store/object-store.ts";
 import { BranchHead } from "./branch-head.ts";
 import { isNewer, type HeadPlaces } from "./head-places.ts";
 import { groupsBetween, planOf } from "./lines.ts";
-import { branchPath, createFile } from "./files.ts";
-import { lostHead } from "./lost.ts";
+import { branchPath, createFile, finishReplacement, removeFile, replaceFile, restoredMark } from "./files.ts";
+import { lostHead, StoreWentBack, UnusableHead, wentBack } from "./lost.ts";
 import { RottenObject } from "./pool-objects.ts";
+import type { Quarantine } from "./quarantine.ts";
 import { isPatching, materialise, rollForward } from "./restore.ts";
+import { isOwn, standingOf } from "./standing.ts";
 
 export interface OpeningParts {
   readonly world: World;
@@ -40,8 +45,13 @@ export interface OpeningParts {
   /** Something an operator should know; never content. */
   readonly notice: (message: string) => void;
   readonly headLanded: (bytes: number) => void;
-  /** From which heads this thread has served. */
+  /** What this node has seen of each branch. */
   readonly places: HeadPlaces;
+  readonly quarantine: Quarantine;
+  /** Whether an operator accepts that object storage was put back, and loses what was newer. */
+  readonly acceptsRollback: boolean;
+  /** Whether object storage has anything of the database. */
+  readonly hasRemains: () => Promise<boolean>;
 }
 
 /** A branch's file, open, with what is known of its place in history. */
@@ -64,45 +74,12 @@ export interface Opened {
   readonly slackUnknown: boolean;
 }
 
-/** What a local file is to its branch's history. */
-export type Standing =
-  /** The state of the head. */
-  | "current"
-  /** An earlier point of the head's own line. */
-  | "behind"
-  /** Beyond the head, by groups that this node committed and has not shipped. */
-  | "ahead"
-  /** A point of a line that is no longer the head's, or of an old claim: of no use. */
-  | "stale"
-  /** Beyond what its claim has shipped, and the claim is not ours any more: never to be shipped. */
-  | "orphaned";
-
-/** Judges a file by its own state row. Pure. */
-export function standingOf(head: Head, state: DatabaseState, nodeId: string): Standing {
-  const { txid, tenure } = state;
-  const index = head.tenures.findIndex(({ id }) => tenure !== undefined && Buffer.compare(id, tenure) === 0);
-  // Before its first claim a branch has no tenure: what a fork inherits is in the head's table. The empty file of another
-  // node, which may be of another build, is not the image that this line begins with.
-  if (index < 0) return tenure === undefined && txid === 0 && head.fromTxid === 0 && head.node === nodeId ? (head.txid === 0 ? "current" : "behind") : "stale";
-  if (txid > head.tenures[index]!.lastTxid && txid > head.txid) return isOwn(head, state, nodeId) ? "ahead" : "orphaned";
-  if (txid > head.tenures[index]!.lastTxid) return "orphaned";
-  if (txid < head.fromTxid) return "stale";
-  return txid === head.txid ? "current" : "behind";
-}
-
 /**
- * Whether this node wrote the file's state, and whatever it has claimed since began right behind that state: a node that
- * dies between a claim and the first commit under it finds a file of the claim before. Another node's claim would have
- * left a gap behind what it could not know.
+ * Stands beside a file that was restored and not written since: its node may have acknowledged more than it has, under
+ * transaction ids that must not be given again.
  */
-function isOwn(head: Head, { txid, tenure }: DatabaseState, nodeId: string): boolean {
-  const index = head.tenures.findIndex(({ id }) => tenure !== undefined && Buffer.compare(id, tenure) === 0);
-  return head.node === nodeId && index >= 0 && head.tenures.slice(index + 1).every(({ firstTxid }) => firstTxid === txid + 1);
-}
-
-/** Stands beside a file that was restored and not written since: its node may have acknowledged more than it has. */
 function restoredMarker(path: string): string {
-  return `${path}.restored`;
+  return `${path}${restoredMark}`;
 }
 
 /** The file's node has claimed the branch: from now on nothing it acknowledges can be missing from the file. */
@@ -110,9 +87,15 @@ export function forgetRestored(path: string): void {
   rmSync(restoredMarker(path), { force: true });
 }
 
-/** Opens a branch's file, creating, rolling forward or restoring it as its history demands. `held` is a head that this thread already owns. */
-export async function openBranch(parts: OpeningParts, uuid: string, branchId: string, held: BranchHead | undefined, isListed: boolean): Promise<Opened> {
+/**
+ * Opens a branch's file, creating, rolling forward or restoring it as its history demands. `held` is a head that this
+ * thread already owns. `isListed`: whether the catalog says that the branch has a head; undefined when there is no catalog.
+ */
+export async function openBranch(parts: OpeningParts, uuid: string, branchId: string, held: BranchHead | undefined, isListed: boolean | undefined): Promise<Opened> {
   const path = branchPath(parts.databasesDirectory, uuid, branchId);
+  // What a crash has cut short is finished before anything looks at the file.
+  await parts.quarantine.settle(uuid, branchId);
+  finishReplacement(path);
   // Before anything opens the file: a close in order takes the log away, even an empty one, after the slack is gone.
   const logWasLeft = existsSync(`${path}-wal`);
   const opened = await openFile(parts, path, uuid, branchId, held, isListed);
@@ -123,49 +106,74 @@ export async function openBranch(parts: OpeningParts, uuid: string, branchId: st
 /** What opening the file itself tells; whether its slack is known only its folder could tell, before. */
 type Found = Omit<Opened, "slackUnknown" | "historyId">;
 
-async function openFile(parts: OpeningParts, path: string, uuid: string, branchId: string, held: BranchHead | undefined, isListed: boolean): Promise<Found> {
-  let head = held ?? (await readHead(parts, uuid, branchId));
+/** A head, and whether it is older than one that this node has seen, which an operator accepts. */
+interface ReadHead {
+  readonly head: BranchHead;
+  readonly isOlder: boolean;
+}
+
+async function openFile(parts: OpeningParts, path: string, uuid: string, branchId: string, held: BranchHead | undefined, isListed: boolean | undefined): Promise<Found> {
+  let read: ReadHead = held ? { head: held, isOlder: false } : await readHead(parts, uuid, branchId);
   // Before the first file: its registration, and then a head that was read after it.
-  if (!existsSync(path) && (await parts.registered) && head.exists && !head.tenure) head = await readHead(parts, uuid, branchId);
+  if (!existsSync(path) && (await parts.registered) && read.head.exists && !read.head.tenure) read = await readHead(parts, uuid, branchId);
   for (let attempt = 1; ; attempt++) {
     try {
-      const found = await openAt(parts, path, head, uuid, branchId, isListed);
-      parts.places.note(head.now);
+      const found = await openAt(parts, path, read, uuid, branchId, isListed);
+      if (read.head.exists) noteSeen(parts, read, found.state);
       return found;
     } catch (error) {
       // What an older head refers to may have been packed and collected since it was read.
       if (held || !(error instanceof RottenObject) || attempt >= limits.headsTriedMax) throw error;
       const newest = await readHead(parts, uuid, branchId);
-      if (!isNewer(newest.now, head.now)) throw error;
-      head = newest;
+      if (!isNewer(newest.head.now, read.head.now)) throw error;
+      read = newest;
     }
   }
 }
 
-/** The newest head. One that is older than what was served from comes from a cache that lags, and is asked for again. */
-async function readHead(parts: OpeningParts, uuid: string, branchId: string): Promise<BranchHead> {
-  const { store, world, nodeId, headLanded, places } = parts;
+/** From now on this node serves from the head; what the file has that the head covers was shipped. */
+function noteSeen({ places }: OpeningParts, { head: { now }, isOlder }: ReadHead, state: DatabaseState): void {
+  const covered = state.txid <= now.txid ? state : undefined;
+  if (isOlder) return places.accept(now, covered);
+  places.note(now, covered);
+  places.save(now.uuid, now.branchId);
+}
+
+/** The newest head. One that is older than what was served from may come from a cache that lags, and is asked for again before it is refused, or accepted. */
+async function readHead(parts: OpeningParts, uuid: string, branchId: string): Promise<ReadHead> {
+  const { store, world, nodeId, headLanded, places, acceptsRollback } = parts;
   for (let attempt = 1; ; attempt++) {
     const head = await BranchHead.read({ store, world, nodeId, uuid, branchId, landed: headLanded });
-    if (!places.isPast(head.now)) return head;
-    if (attempt >= limits.pastHeadLooksMax && !head.exists) throw lostHead(uuid, branchId);
-    if (attempt >= limits.pastHeadLooksMax) throw new StoreError("unavailable", "object storage gives an older head of the branch than it gave before");
+    if (!places.isPast(head.now)) return { head, isOlder: false };
+    if (attempt >= limits.pastHeadLooksMax) {
+      if (!head.exists) throw lostHead(uuid, branchId);
+      if (acceptsRollback) return { head, isOlder: true };
+      throw olderThanSeen(parts, head.now);
+    }
     await sleep(world, limits.pastHeadPauseMs);
   }
 }
 
-async function openAt(parts: OpeningParts, path: string, head: BranchHead, uuid: string, branchId: string, isListed: boolean): Promise<Found> {
+function olderThanSeen({ places }: OpeningParts, { uuid, branchId, epoch, seq, txid, reservedTo }: Head, state?: DatabaseState): StoreWentBack {
+  const newest = places.newest(uuid, branchId);
+  const seen = state ? `transaction ${state.txid} in the local file, where the head has ${txid} and has reserved up to ${reservedTo}` : `epoch ${newest?.epoch}, number ${newest?.seq}`;
+  return wentBack(uuid, headKey(uuid, branchId), `epoch ${epoch}, number ${seq}`, seen);
+}
+
+async function openAt(parts: OpeningParts, path: string, { head, isOlder }: ReadHead, uuid: string, branchId: string, isListed: boolean | undefined): Promise<Found> {
   if (!head.exists) return openUnwritten(parts, path, head, uuid, branchId, isListed);
-  const found = existsSync(path) ? await openFound(parts, path, head, uuid, branchId) : undefined;
+  if (isOlder) parts.notice(`object storage is older than this node has seen of branch ${branchId}, and is accepted as it is; what is newer here is set aside`);
+  const found = existsSync(path) ? await openFound(parts, path, head, isOlder) : undefined;
   if (found) return found;
   await restoreFile(parts, path, head.now, uuid);
   return openedCurrent(parts, path, head, uuid, branchId);
 }
 
 /** A branch without a head: a new one, or one that an earlier build kept on disk alone. */
-async function openUnwritten(parts: OpeningParts, path: string, head: BranchHead, uuid: string, branchId: string, isListed: boolean): Promise<Found> {
-  if (isListed) throw lostHead(uuid, branchId);
-  if (isCutFirstFile(path, parts.empty)) setAside(parts, path, uuid, branchId, 0);
+async function openUnwritten(parts: OpeningParts, path: string, head: BranchHead, uuid: string, branchId: string, isListed: boolean | undefined): Promise<Found> {
+  // Neither a catalog nor a head, but something: it was written, whatever this node knows of it.
+  if (isListed || (isListed === undefined && (await parts.hasRemains()))) throw lostHead(uuid, branchId);
+  if (isCutFirstFile(path, parts.empty)) await setAside(parts, head.now, undefined, "a full disk had cut it when it was made, and nothing was ever written into it");
   if (!existsSync(path)) await createFile(path, parts.empty, parts.disk, parts.world);
   const connection = openConnection(path);
   try {
@@ -199,8 +207,9 @@ function isCutFirstFile(path: string, empty: Uint8Array): boolean {
 }
 
 /** The local file when it is of use; undefined when the state must be restored, whatever still lies there. */
-async function openFound(parts: OpeningParts, path: string, head: BranchHead, uuid: string, branchId: string): Promise<Found | undefined> {
+async function openFound(parts: OpeningParts, path: string, head: BranchHead, isOlder: boolean): Promise<Found | undefined> {
   if (isPatching(path)) {
+    // It was of the head's own line before it became a mixture.
     removeFile(path);
     return undefined;
   }
@@ -208,41 +217,64 @@ async function openFound(parts: OpeningParts, path: string, head: BranchHead, uu
   try {
     connection = openConnection(path);
     const state = readState(connection);
-    const standing = standingOf(head.now, state, parts.nodeId);
-    switch (standing) {
-      case "current":
-      case "ahead":
-        return openedAt(parts, path, connection, state, head, uuid, branchId);
-      case "behind":
-        foldIn(connection);
-        letGo(parts, connection);
-        connection = undefined;
-        await rollFileForward(parts, path, head.now, uuid, state.txid);
-        return openedCurrent(parts, path, head, uuid, branchId);
-      case "stale":
-        // It stays until the state that takes its place is there: object storage may fall silent meanwhile.
-        connection.close();
-        return undefined;
-      case "orphaned":
-        connection.close();
-        setAside(parts, path, uuid, branchId, state.txid);
-        return undefined;
-    }
+    const used = await useAsItStands(parts, path, connection, state, head, isOlder);
+    if (used && "connection" in used) return used;
+    connection.close();
+    if (used) await setAside(parts, head.now, state, used.why);
+    return undefined;
   } catch (error) {
-    if (connection) letGo(parts, connection);
+    // Where the log was let go of, the connection is closed already.
+    if (connection?.raw.open) letGo(parts, connection);
     if (!isBroken(error)) throw error;
-    parts.notice("a local file was not a database that could be read; it is restored from object storage");
-    setAside(parts, path, uuid, branchId, 0);
+    await setAside(parts, head.now, undefined, "it was not a database that could be read");
     return undefined;
   }
+}
+
+/** The file opened as what it is to the branch's history, or why it must be set aside; undefined when it is of no use. */
+async function useAsItStands(parts: OpeningParts, path: string, connection: Connection, state: DatabaseState, head: BranchHead, isOlder: boolean): Promise<Found | { readonly why: string } | undefined> {
+  const { now } = head;
+  const { uuid, branchId } = now;
+  // What was shipped to a history that is given up is not in object storage.
+  const shippedTo = (tenure: Uint8Array): number | undefined => (isOlder ? undefined : parts.places.shippedTo(uuid, branchId, tenure));
+  switch (standingOf(now, state, parts.nodeId, shippedTo)) {
+    case "current":
+      return openedAt(parts, path, connection, state, head, uuid, branchId);
+    case "ahead":
+      return isOlder ? { why: acceptedAsOlder } : openedAt(parts, path, connection, state, head, uuid, branchId);
+    case "behind":
+      foldIn(connection);
+      letGo(parts, connection);
+      await rollFileForward(parts, path, now, uuid, state.txid);
+      return openedCurrent(parts, path, head, uuid, branchId);
+    case "stale":
+      // It stays until the state that takes its place is there: object storage may fall silent meanwhile.
+      return undefined;
+    case "orphaned":
+      return { why: "another node claimed the branch before all of it had reached object storage" };
+    case "unknown":
+      return { why: "nothing tells any more whether all of it had reached object storage before others claimed the branch" };
+    case "beyond":
+      if (!parts.acceptsRollback) throw olderThanSeen(parts, now, state);
+      return { why: acceptedAsOlder };
+  }
+}
+
+const acceptedAsOlder = "object storage was put back to before it, which was accepted";
+
+/** Keeps what must not be used and may hold somebody's acknowledged writes: an operator looks at it, or an erasure purges it. */
+async function setAside(parts: OpeningParts, head: Head, state: DatabaseState | undefined, why: string): Promise<void> {
+  const where = await parts.quarantine.setAside(head.uuid, head.branchId, state, head, why);
+  parts.notice(`the local file of branch ${head.branchId} was set aside under ${where}: ${why}`);
 }
 
 /** Whether the file itself is of no use, as opposed to a disk or store that does not answer. */
 function isBroken(error: unknown): boolean {
   const code = (error as { code?: unknown } | null)?.code;
   if (typeof code === "string") return code.startsWith("SQLITE_CORRUPT") || code.startsWith("SQLITE_NOTADB") || code === "SQLITE_ERROR";
-  // An object that is missing or rotten says nothing of the file, which stays as it is, or is known to be a mixture.
-  return error instanceof StoreError && error.kind === "corrupt" && !(error instanceof RottenObject);
+  // What is missing, rotten or older in object storage says nothing of the file, which stays as it is, or is known to be a mixture.
+  const isOfStore = error instanceof RottenObject || error instanceof UnusableHead || error instanceof StoreWentBack;
+  return error instanceof StoreError && error.kind === "corrupt" && !isOfStore;
 }
 
 function openConnection(path: string): Connection {
@@ -290,40 +322,28 @@ function openedCurrent(parts: OpeningParts, path: string, head: BranchHead, uuid
 
 async function rollFileForward(parts: OpeningParts, path: string, head: Head, uuid: string, fromTxid: number): Promise<void> {
   const plan = planOf(head, undefined, head.txid);
-  if (!plan) throw new StoreError("corrupt", "a head does not say how its own state is restored");
-  markFile(restoredMarker(path));
+  if (!plan) throw new UnusableHead("a head does not say how its own state is restored");
+  await markRestored(parts, path);
   await rollForward({ store: parts.store, uuid, press: parts.press, disk: parts.disk }, plan, fromTxid, path);
   parts.world.crashPoint("patched");
 }
 
 async function restoreFile(parts: OpeningParts, path: string, head: Head, uuid: string): Promise<void> {
   const plan = planOf(head, undefined, head.txid);
-  if (!plan) throw new StoreError("corrupt", "a head does not say how its own state is restored");
+  if (!plan) throw new UnusableHead("a head does not say how its own state is restored");
   mkdirSync(dirname(path), { recursive: true });
   const temporary = `${path}.${parts.world.ulid()}.tmp`;
   await materialise({ store: parts.store, uuid, press: parts.press, disk: parts.disk }, plan, temporary);
-  removeFile(path);
-  markFile(restoredMarker(path));
+  await markRestored(parts, path);
   parts.world.crashPoint("restored");
-  renameSync(temporary, path);
-  await parts.disk.syncDirectory(dirname(path));
+  await replaceFile(temporary, path, parts.disk);
   // The database's own folder may be new too.
   await parts.disk.syncDirectory(dirname(dirname(path)));
 }
 
-const besides = ["", "-wal", "-shm", ".restored", ".patching"];
-
-/** Removes a branch's file and everything that stands beside it. */
-export function removeFile(path: string): void {
-  for (const suffix of besides) rmSync(`${path}${suffix}`, { force: true });
-}
-
-/** Keeps what must not be used and may hold somebody's acknowledged writes: an operator looks at it, or an erasure purges it. */
-function setAside(parts: OpeningParts, path: string, uuid: string, branchId: string, txid: number): void {
-  const folder = join(dirname(parts.databasesDirectory), "quarantine", uuid);
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
-  const name = `${branchId}-${txid}-${parts.world.ulid()}.db`;
-  for (const suffix of ["", "-wal"]) if (existsSync(`${path}${suffix}`)) renameSync(`${path}${suffix}`, join(folder, `${name}${suffix}`));
-  removeFile(path);
-  parts.notice("a local file that does not belong to its branch's history was set aside under quarantine/");
+/** The marker is on disk before the state that needs it: a file that came back without it would give lost transaction ids again. */
+async function markRestored({ disk }: OpeningParts, path: string): Promise<void> {
+  if (existsSync(restoredMarker(path))) return;
+  markFile(restoredMarker(path));
+  await disk.syncDirectory(dirname(path));
 }

@@ -10,6 +10,7 @@ import type { AwaitedCopies, ErasureBlockers, ErasureEvidence, ErasurePoint, Era
 import type { NamedCheckpoint } from "../format/refs.ts";
 import type { StoreLocation } from "../store/open-store.ts";
 import type { Consistency, TurnedAwayReason } from "./engine-port.ts";
+import type { AlarmCounts } from "./alarms.ts";
 import type { LeaseSpan } from "./holdings.ts";
 import type { EngineMeasures } from "./measures.ts";
 
@@ -208,6 +209,8 @@ export type FromEngine =
   | { readonly kind: "fenced"; readonly uuid: string; readonly term: number }
   /** A head of a branch that this node writes has landed, of a database that other nodes follow. */
   | { readonly kind: "shipped"; readonly uuid: string }
+  /** What an operator must look at has changed. */
+  | { readonly kind: "alarms"; readonly counts: AlarmCounts }
   | { readonly kind: "measured"; readonly id: number; readonly measures: EngineMeasures }
   | { readonly kind: "closed"; readonly counters: EngineCounters };
 
@@ -254,6 +257,8 @@ export interface EngineOptions {
   readonly unshippedBytesMax: number;
   /** The log is folded in when it has this many bytes. */
   readonly logCheckpointBytes: number;
+  /** Databases, by uuid, or `all`, whose object storage is believed although it is older than what this node has seen. */
+  readonly acceptRollback?: readonly string[] | undefined;
 }
 
 /** Main to reader thread. */

@@ -10,7 +10,6 @@ import { codeOf, ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { Recent } from "../base/recent.ts";
 import { sleep, type World } from "../base/world.ts";
-import { mainBranch } from "../format/names.ts";
 import { releaseFreedMemory } from "../sqlite/guard.ts";
 import { Fenced, type BranchHead } from "./branch-head.ts";
 import type { Catalogs } from "./catalogs.ts";
@@ -18,8 +17,6 @@ import type { Database } from "./database.ts";
 import type { DatabaseEvents } from "./database-options.ts";
 import type { Dockyard } from "./dockyard.ts";
 import { TurnedAway } from "./engine-port.ts";
-import { branchesWithLogs } from "./files.ts";
-import { lostCatalog } from "./lost.ts";
 import type { EngineOptions, Target } from "./protocol.ts";
 import { isPatching } from "./restore.ts";
 
@@ -27,8 +24,6 @@ export interface RegistryOptions {
   readonly engine: Pick<EngineOptions, "hotHandlesMax" | "idleCloseMs" | "databasesDirectory">;
   readonly world: World;
   readonly catalogs: Catalogs;
-  /** Whether the database, which has no catalog, was deleted. */
-  readonly isDeleted: (uuid: string) => Promise<boolean>;
   /** Makes open databases. */
   readonly dockyard: Dockyard;
   readonly events: Omit<DatabaseEvents, "poisoned" | "notice"> & {
@@ -370,7 +365,7 @@ export class Registry {
 
   /** Closes the handle, and remembers how far the branch was served. */
   #shut(database: Database): void {
-    this.#options.dockyard.places.note(database.opened.head.now);
+    this.#options.dockyard.noteSeen(database);
     this.#options.events.closing(database);
     try {
       database.close();
@@ -397,20 +392,13 @@ export class Registry {
       }
       await this.#close(key, async () => {});
     }
-    await dockyard.removeDatabase(uuid);
+    await dockyard.removeCopy(uuid);
   }
 
-  /** Opens the database's branches whose logs hold something: their files may be all there is of it. Throws StoreError when nobody can tell which branches there are. */
+  /** Opens the database's branches whose logs hold something: their files may be all there is of it. */
   async #openLogs(uuid: string): Promise<void> {
-    const { engine, catalogs, world, isDeleted } = this.#options;
-    const catalog = await catalogs.fresh(uuid);
-    const logs = branchesWithLogs(engine.databasesDirectory, [uuid]);
-    if (logs.length === 0 || catalog?.deletedAtMs !== undefined || (!catalog && (await isDeleted(uuid)))) return;
-    for (const { branchId } of logs) {
-      if (!catalog && branchId !== mainBranch) throw lostCatalog(uuid);
-      const branch = catalog ? catalog.branches.find(({ id }) => id === branchId)?.name : mainBranch;
-      if (branch !== undefined) await this.use({ uuid, branch }, world.monotonicMs() + limits.lastShipMs, "newest");
-    }
+    const { dockyard, world } = this.#options;
+    for (const branch of await dockyard.namesWithLogs(uuid)) await this.use({ uuid, branch }, world.monotonicMs() + limits.lastShipMs, "newest");
   }
 
   async #settled(database: Database, deadlineMs: number): Promise<void> {
@@ -484,7 +472,7 @@ export class Registry {
 
   async #abandon(database: Database, target: Target): Promise<void> {
     const { world, events, dockyard } = this.#options;
-    dockyard.places.note(database.opened.head.now);
+    dockyard.noteSeen(database);
     while (database.inUse) await sleep(world, lookAgainMs);
     try {
       database.abandon();

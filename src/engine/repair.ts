@@ -163,7 +163,7 @@ function catalogAction(inventory: DatabaseInventory, older: Catalog | undefined,
   const unnamed = [...present].filter((id) => id !== mainBranch && hasHead(id) && !kept.some((branch) => branch.id === id));
   const main = kept.find(({ id }) => id === mainBranch) ?? { name: mainBranch, id: mainBranch, createdAtMs: createdAtMs(inventory), parent: undefined, ttlAtMs: undefined };
   const branches = [main, ...kept.filter(({ id }) => id !== mainBranch), ...unnamed.map((id) => recovered(inventory, id))].sort((a, b) => compareBranchNames(a.name, b.name));
-  const seq = (older?.seq ?? 0) + 1;
+  const seq = (older?.seq ?? 0) + limits.catalogsSkipped;
   const nonce = hashOf(Buffer.from(`${uuid} ${seq} ${branches.map(({ id }) => id).join(" ")}`)).subarray(0, nonceBytes);
   // Nothing is condemned by a catalog that is new: what is garbage will be found to be again.
   const catalog: Catalog = { uuid, seq, nonce, createdAtMs: older?.createdAtMs ?? createdAtMs(inventory), branches, condemned: [], deletedAtMs: undefined };

@@ -21,10 +21,10 @@ import { readState, writeState, type DatabaseState } from "../model/schema.ts";
 import { Connection } from "../sqlite/connection.ts";
 import { WalReader } from "../sqlite/wal-reader.ts";
 import type { BranchHead } from "./branch-head.ts";
+import { removeFile } from "./files.ts";
 import { planTo, type BranchParts } from "./branches.ts";
 import { changeHistory, historyOf, withLine } from "./histories.ts";
 import { planOf, reaching, rewound, type Plan } from "./lines.ts";
-import { removeFile } from "./opening.ts";
 import { joined, putObject, type PageSource } from "./pool-objects.ts";
 import { materialise } from "./restore.ts";
 

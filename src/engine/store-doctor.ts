@@ -19,6 +19,7 @@ import { decodePolicy } from "../format/policy.ts";
 import { behindFolder, foldersUnder, listed } from "../store/listing.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { requireStoreFormat } from "../store/store-format.ts";
+import { isWritten } from "./catalogs.ts";
 import type { Findings, FindingPlace } from "./findings.ts";
 import { emptyTally, inventoryOf, lookAt, refsOf, tallied, type BranchInventory, type DatabaseInventory, type Looked } from "./inventory.ts";
 import { checkNewest } from "./newest-state.ts";
@@ -247,6 +248,8 @@ function reportBranch(findings: Findings, { faults, catalog, uuid }: DatabaseInv
   const place: FindingPlace = { ...outer, branch: named?.name ?? id };
   const key = `${databasePrefix(uuid)}head/${id}`;
   if (named === undefined && catalog.kind === "sound") return findings.add("head_unlisted", { ...place, key }, "the catalog does not list the branch of this head");
+  const isBegun = catalog.kind === "sound" && !isWritten(catalog.value);
+  if (head.kind === "missing" && isBegun) return findings.add("claim_unwritten", { ...place, key }, "its first write was begun and has not come to be");
   if (head.kind === "missing") return findings.add("head_missing", { ...place, key }, "the head is missing");
   if (head.kind === "unreadable") return findings.add(head.isNewer ? "format_newer" : "head_unreadable", { ...place, key }, head.why);
   reportHistory(findings, history, head.value.history?.id, { ...place, key: `${databasePrefix(uuid)}hist/${head.value.history?.id}` });

@@ -2,8 +2,9 @@
  * How this node becomes the writer of an open branch, and how what its log lost reaches object storage all the same.
  *
  * Plan, act, record: what a new branch begins with is uploaded, then one compare-and-set of the head makes the claim,
- * then the catalog says that the branch exists. A crash between any two leaves objects that nobody refers to, or a claim
- * that the next one replaces.
+ * then the catalog says that the branch exists (engine/catalogs says in which order a database begins). A crash between
+ * any two leaves objects that nobody refers to, or a claim that the next one replaces; a failure between them is made
+ * good by whoever claims next, before any write is acknowledged.
  */
 import { closeSync, fstatSync, openSync, readSync, rmSync } from "node:fs";
 import { StoreError } from "../base/errors.ts";
@@ -17,6 +18,7 @@ import type { HeadChange } from "./branch-head.ts";
 import type { Catalogs } from "./catalogs.ts";
 import { packDue } from "./line-length.ts";
 import { planOf, reaching, withLost } from "./lines.ts";
+import { LostObject } from "./lost.ts";
 import { forgetRestored, type Opened } from "./opening.ts";
 import { uploadImages } from "./packing.ts";
 import { joined, putObject, type PageSource } from "./pool-objects.ts";
@@ -30,15 +32,24 @@ export interface TenureParts {
   readonly bytesPut: (bytes: number) => void;
 }
 
-/** Claims the branch for this node, under its lease's term. The claim has landed when this resolves. */
+/** Claims the branch for this node, under its lease's term. The claim has landed when this resolves; nothing may be written under it before it is recorded. */
 export async function takeTenure(parts: TenureParts, opened: Opened, term: number): Promise<Tenure> {
-  const { head, uuid, state, connection } = opened;
+  const { head, uuid, state } = opened;
+  if (!head.exists) await parts.catalogs.begin(uuid);
   const first = head.exists ? {} : await firstState(parts, opened);
-  const tenure = await head.claim(state.txid, opened.knowsAll, first, term);
-  await parts.catalogs.ensure(uuid);
+  return head.claim(state.txid, opened.knowsAll, first, term);
+}
+
+/** Makes a claim that has landed known to the catalog and to the disk. What fails here is done again by the next who asks for the claim. */
+export async function recordTenure(parts: TenureParts, { uuid, connection }: Opened, lost: (error: LostObject) => void): Promise<void> {
+  try {
+    await parts.catalogs.ensure(uuid);
+  } catch (error) {
+    if (!(error instanceof LostObject)) throw error;
+    lost(error);
+  }
   forgetRestored(connection.path);
   parts.world.crashPoint("claimed");
-  return tenure;
 }
 
 /** The image of a file that no head covers yet. Its log was folded in when it was opened, and nothing commits before the claim. */

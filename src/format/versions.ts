@@ -39,6 +39,8 @@ export const formats = {
   // Objects of one word, and the signing key in PEM, say no version of their own: that of the whole store stands for them.
   store: { what: "an object store", where: "format.json", told: "member `layout`", writes: [1], reads: [1] },
   dataDirectory: { what: "a data directory", where: "format.json of SERVICE_DATA_DIR", told: "member `layout`", writes: [1], reads: [1] },
+  seen: { what: "what a node has seen of a branch", where: "seen/<uuid>/<branch> of SERVICE_DATA_DIR", told: json, writes: [1], reads: [1] },
+  setAside: { what: "the manifest of what was set aside", where: "quarantine/<uuid>/<name>.json of SERVICE_DATA_DIR", told: json, writes: [1], reads: [1] },
   database: { what: "a database file", where: "<data>/db/<uuid>/<branch>.db, and in segments", told: "column `format` of `__service_state`", writes: [1], reads: [1] },
 } as const satisfies Record<string, FormatVersions>;
 

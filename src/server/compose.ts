@@ -51,6 +51,7 @@ import { Cluster, type ClusterOptions } from "./cluster.ts";
 import { spillTo, type Config } from "./config.ts";
 import { claimDataFormat } from "./data-format.ts";
 import { createDoors, type Doors } from "./doors.ts";
+import { checksOf } from "./health.ts";
 import { Instruments } from "./instruments.ts";
 import { admitNode, Jobs } from "./jobs.ts";
 import { openapiDocument } from "./openapi.ts";
@@ -110,6 +111,7 @@ async function engineOptions(config: Config, directory: string, world: World, lo
     unshippedMsMax: config.unshippedSecsMax * 1_000,
     unshippedBytesMax: config.unshippedBytesMax,
     logCheckpointBytes: limits.walCheckpointBytes,
+    acceptRollback: config.acceptRollback,
   };
 }
 
@@ -231,7 +233,7 @@ export async function startNode(config: Config, log: Log, given: Partial<EngineO
   const wires = {
     dispatch,
     // A node without its lease still answers what can be read, and sends the rest to those who have theirs.
-    isReady: () => ({ ready: joined && !draining, checks: { node: draining ? "draining" : joined ? "ok" : "starting", sql: hasSql ? "ok" : "unconfigured", ...(clock.isDoubted && { clock: "doubted" }), ...leaseCheck() } }),
+    isReady: () => ({ ready: joined && !draining, checks: { node: draining ? "draining" : joined ? "ok" : "starting", sql: hasSql ? "ok" : "unconfigured", ...(clock.isDoubted && { clock: "doubted" }), ...leaseCheck(), ...checksOf(local.alarms) } }),
     world,
     log,
     dataBodyBytesMax: config.dataBodyBytesMax,

@@ -7,7 +7,7 @@
  */
 import { limits } from "../base/limits.ts";
 import type { StoreLocation } from "../store/open-store.ts";
-import { baseAddress, endpoint, hostSuffix, integer, oneOf, origin, path, secret, signingKey, storeUrl, toggle, trueOrFalse, word, wordList } from "./setting-kinds.ts";
+import { baseAddress, endpoint, hostSuffix, integer, oneOf, origin, path, secret, signingKey, storeUrl, toggle, trueOrFalse, uuidsOrAll, word, wordList } from "./setting-kinds.ts";
 import type { Kind } from "./setting-kinds.ts";
 import { readTracing, type TracingSettings } from "./tracing-settings.ts";
 
@@ -104,6 +104,7 @@ export const settings = {
   assistantModel: absent("SERVICE_ASSISTANT_MODEL", word, "model of ask", "chosen by the node"),
   assistantBaseAddress: absent("SERVICE_ASSISTANT_BASE_URL", baseAddress, "base address of the model of ask, such as a server of your own that speaks the same protocol", "provider default"),
   extractBaseAddress: absent("SERVICE_EXTRACT_BASE_URL", baseAddress, "base address of the model of extract", "provider default"),
+  acceptRollback: absent("SERVICE_ACCEPT_ROLLBACK", uuidsOrAll, "**dangerous**: comma-separated uuids of databases, or `all`, whose object storage was put back to an older state that is to be believed; what is newer on this node is set aside under `quarantine/`"),
 } as const;
 
 type ValueOf<Row> = Row extends Setting<infer Value, infer Fallback> ? (Fallback extends string ? Value : Value | undefined) : never;

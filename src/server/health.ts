@@ -8,7 +8,17 @@ import { Code, ConnectError, type ConnectRouter } from "@connectrpc/connect";
 import { Health as HealthService, HealthCheckResponse_ServingStatus as Status } from "../../gen/grpc/health/v1/health_pb.ts";
 import { limits } from "../base/limits.ts";
 import type { World } from "../base/world.ts";
+import type { AlarmCounts } from "../engine/alarms.ts";
 import type { Page } from "./rest.ts";
+
+/** What an operator must look at, as checks of its own: in words, and without making the node unready, as it serves all else. */
+export function checksOf({ quarantined, lost, wentBack }: AlarmCounts): Readonly<Record<string, string>> {
+  return {
+    ...(quarantined > 0 && { quarantine: `${quarantined} set aside under quarantine/ in the data directory` }),
+    ...(lost > 0 && { storage_lost: `${lost} without head or catalog in object storage` }),
+    ...(wentBack > 0 && { storage_put_back: `${wentBack} older in object storage than this node has seen` }),
+  };
+}
 
 /** What a node says of itself: each check by name, in words. */
 export interface Readiness {

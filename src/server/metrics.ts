@@ -125,6 +125,9 @@ const engineRows: readonly EngineRow[] = [
   ["gauge", "replicas_open", "Open copies of branches that another node writes", ({ replicas }) => replicas.open],
   ["gauge", "replica_lag_txids_max", "Transactions by which the copy that lags most is behind the head that was last seen", ({ replicas }) => replicas.lagTxidsMax],
   ["gauge", "replica_looked_seconds_max", "Time since the copy that was looked after least recently was compared with its head", ({ replicas }) => replicas.lookedMsMax / 1_000],
+  ["gauge", "quarantined_files", "Files of branches that were set aside under quarantine/", ({ alarms }) => alarms.quarantined],
+  ["gauge", "storage_lost", "Branches and databases of which object storage has lost the head or the catalog, as far as they were used", ({ alarms }) => alarms.lost],
+  ["gauge", "storage_put_back", "Branches and databases that object storage has in an older state than this node has seen, as far as they were used", ({ alarms }) => alarms.wentBack],
   ["gauge", "vector_cache_bytes", "Vectors and their indexes that are held in memory", ({ vectorBytes }) => vectorBytes],
 ];
 

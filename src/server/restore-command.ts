@@ -10,8 +10,10 @@ import { dirname, resolve } from "node:path";
 import { Command, Option } from "commander";
 import { ServiceError, StoreError } from "../base/errors.ts";
 import { realWorld } from "../base/world.ts";
+import { isWritten } from "../engine/catalogs.ts";
 import { historyOf } from "../engine/histories.ts";
 import { planOf, type Plan } from "../engine/lines.ts";
+import { lostCatalog } from "../engine/lost.ts";
 import { materialise } from "../engine/restore.ts";
 import { isUuid } from "../format/binary.ts";
 import { decodeCatalog } from "../format/catalog.ts";
@@ -19,7 +21,7 @@ import { decodeHead, type Head } from "../format/head.ts";
 import { decodeNameClaim } from "../format/name-claim.ts";
 import { isDatabaseName, mainBranch } from "../format/names.ts";
 import type { BackupProof } from "../format/backup-manifest.ts";
-import { catalogKey, headKey, nameClaimKey } from "../format/object-keys.ts";
+import { catalogKey, databasePrefix, headKey, nameClaimKey } from "../format/object-keys.ts";
 import { threadedPress } from "../format/press.ts";
 import { realDisk, writeWhole } from "../base/disk.ts";
 import type { ObjectStore } from "../store/object-store.ts";
@@ -140,15 +142,27 @@ async function uuidOf(store: ObjectStore, name: string): Promise<string> {
 }
 
 async function headOf(store: ObjectStore, uuid: string, branchName: string): Promise<Head> {
-  const stored = await store.get(catalogKey(uuid));
-  if (!stored) throw notFound(`object storage holds nothing of database ${uuid}`);
-  const branch = decodeCatalog(stored.bytes).branches.find(({ name }) => name === branchName);
-  if (!branch) throw notFound(`the database has no branch ${branchName}`);
-  const head = await store.get(headKey(uuid, branch.id));
-  if (!head) throw new StoreError("corrupt", `the head of branch ${branchName} is missing`);
+  const branchId = await branchIdOf(store, uuid, branchName);
+  const head = await store.get(headKey(uuid, branchId));
+  if (!head) throw new StoreError("corrupt", `the head of branch ${branchName} is missing (${headKey(uuid, branchId)})`);
   const decoded = decodeHead(head.bytes);
-  if (decoded.uuid !== uuid || decoded.branchId !== branch.id) throw new StoreError("corrupt", `the head of branch ${branchName} is another branch's`);
+  if (decoded.uuid !== uuid || decoded.branchId !== branchId) throw new StoreError("corrupt", `the head of branch ${branchName} is another branch's`);
   return decoded;
+}
+
+/** The id of the branch; without a catalog only that of `main` is known. */
+async function branchIdOf(store: ObjectStore, uuid: string, branchName: string): Promise<string> {
+  const stored = await store.get(catalogKey(uuid));
+  if (stored) {
+    const catalog = decodeCatalog(stored.bytes);
+    const branch = isWritten(catalog) ? catalog.branches.find(({ name }) => name === branchName) : undefined;
+    if (branch) return branch.id;
+    throw notFound(isWritten(catalog) ? `the database has no branch ${branchName}` : `database ${uuid} was never written`);
+  }
+  const { objects } = await store.list(databasePrefix(uuid), { limit: 1 });
+  if (objects.length === 0) throw notFound(`object storage holds nothing of database ${uuid}`);
+  if (branchName !== mainBranch) throw lostCatalog(uuid);
+  return mainBranch;
 }
 
 /** How to restore the point: a checkpoint's name, else a transaction id, else the newest state. */

@@ -5,6 +5,7 @@
  */
 import { createPrivateKey } from "node:crypto";
 import { limits } from "../base/limits.ts";
+import { isUuid } from "../format/binary.ts";
 import type { StoreLocation } from "../store/open-store.ts";
 
 /** How one kind of variable is read. */
@@ -87,6 +88,15 @@ export const wordList: Kind<readonly string[]> = {
   parse(text) {
     const words = text.split(",").map((part) => part.trim());
     return words.every((part) => word.parse(part) !== undefined) ? words : undefined;
+  },
+};
+
+/** Databases by identity, or all of them. */
+export const uuidsOrAll: Kind<readonly string[]> = {
+  allowed: "all, or comma-separated lower-case UUIDs of databases",
+  parse(text) {
+    const words = wordList.parse(text);
+    return words?.every((one) => one === "all" || isUuid(one)) ? words : undefined;
   },
 };
 

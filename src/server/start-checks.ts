@@ -42,6 +42,7 @@ export function startWarnings(config: Config): readonly string[] {
     warnings.push("credentials reach this node in the clear unless something in front of it ends TLS: set SERVICE_TLS_CERT and SERVICE_TLS_KEY");
   }
   if (config.objectStore.kind === "memory") warnings.push("SERVICE_OBJECT_STORE=mem:// forgets everything when the node stops (tests only)");
+  if (config.acceptRollback !== undefined) warnings.push("SERVICE_ACCEPT_ROLLBACK is set: an older state of object storage is believed, and what is newer on this node is set aside; unset it once the databases are open again");
   return [...warnings, ...clusterWarnings(config), ...modelWarnings(config)];
 }
 

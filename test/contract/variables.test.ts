@@ -56,6 +56,7 @@ const added: typeof specified = [
   ["SERVICE_ASSISTANT_MODEL", "chosen by the node", "assistantModel", undefined],
   ["SERVICE_ASSISTANT_BASE_URL", "provider default", "assistantBaseAddress", undefined],
   ["SERVICE_EXTRACT_BASE_URL", "provider default", "extractBaseAddress", undefined],
+  ["SERVICE_ACCEPT_ROLLBACK", "unset", "acceptRollback", undefined],
 ];
 
 test.each([...specified, ...added])("%s: default %s", (variable, written, field, value) => {

@@ -3,6 +3,7 @@ import { closeSync, cpSync, mkdirSync, openSync, readdirSync, readFileSync, rmSy
 import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { createFile, emptyDatabase } from "../../src/engine/files.ts";
+import { listQuarantine } from "../../src/engine/quarantine.ts";
 import { headKey } from "../../src/format/object-keys.ts";
 import { pageBytes } from "../../src/format/pages.ts";
 import { realDisk, type Disk } from "../../src/base/disk.ts";
@@ -142,7 +143,7 @@ describe("the file", () => {
     closeSync(descriptor);
     const next = start(time, {}, node.directory);
     expect(await next.keys()).toEqual(keysOf(1, 3));
-    expect(readdirSync(join(node.directory, "quarantine", node.uuid))).toHaveLength(1);
+    expect(listQuarantine(node.directory)).toMatchObject([{ uuid: node.uuid, manifest: { branchId: "main", why: expect.stringContaining("not a database") } }]);
   });
 });
 
@@ -225,16 +226,23 @@ describe("the head", () => {
     const old = time.store.read(key)!.bytes;
     await putAll(node, keysOf(4, 6));
     await node.sync();
+    const newest = time.store.read(key)!.bytes;
     time.store.spoil(key, () => old);
     await expect(node.put("k7", "main", { durable: true })).rejects.toMatchObject({ code: "unavailable" });
     expect(node.notices.join("\n")).toMatch(/claimed the branch|older/);
     await time.pass(10_000);
     expect(time.store.read(key)!.bytes).toEqual(old);
     await expect(node.put("k8", "main", { durable: true })).rejects.toMatchObject({ code: "unavailable" });
-    // Started anew, the node sees that its file is ahead of the head that it was the last to write, and ships that.
+    // Started anew, the node remembers that it has seen a newer one: it refuses, and its file stays as it is.
     const next = reborn(node, time);
+    await expect(next.keys()).rejects.toMatchObject({ code: "unavailable", message: expect.stringContaining("put back") });
+    await expect(next.put("k9")).rejects.toMatchObject({ code: "unavailable" });
+    expect(next.notices.join("\n")).toContain("--accept-rollback");
+    expect(listQuarantine(next.directory)).toEqual([]);
+    // With the newest one put in its place again, all is there, also what was never shipped.
+    time.store.spoil(key, () => newest);
     expect(await next.keys()).toEqual(expect.arrayContaining(keysOf(1, 6)));
-    await next.sync();
-    expect(await keysInStore(time)).toEqual(expect.arrayContaining(keysOf(1, 6)));
+    await next.put("k10", "main", { durable: true });
+    expect(await keysInStore(time)).toEqual(expect.arrayContaining([...keysOf(1, 6), "k10"]));
   });
 });

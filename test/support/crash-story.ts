@@ -2,7 +2,7 @@
  * A node that does one of everything and dies at a chosen crash point, and the look at what it left.
  *
  * Owns the story: two databases, every data model, standard and durable writes, sync, fork, checkpoint, rewind, deletion
- * of a branch, packs, a new base image, collection, another node in between. It runs on the simulation's virtual time
+ * of a branch, packs, a new base image, collection, another node in between, in order and not. It runs on the simulation's virtual time
  * (test/sim), so that one seed is one order of events and the n-th time a point is reached is always the same moment.
  * At that moment the process is gone: its timers and promises never settle, and its directory is copied as it is.
  */
@@ -122,6 +122,7 @@ class Story {
     try {
       await this.#together(this.#databases.map((database) => this.#work(database)));
       await this.#handOver();
+      await this.#overtake();
       this.#recovering = true;
       if (!this.#plan) await this.#lookAtAll();
     } catch (error) {
@@ -187,6 +188,26 @@ class Story {
       to.start();
       for (const { branches } of this.#databases) await this.#burst(branches.get("main")!, 4);
     }
+  }
+
+  /** A node dies with what it has not shipped, another one writes on, and the first finds that its file is nobody's any more. */
+  async #overtake(): Promise<void> {
+    const [first, other] = this.#nodes as [SimNode, SimNode];
+    const mains = this.#databases.map(({ branches }) => branches.get("main")!);
+    for (const main of mains) await this.#write(main, 0, false);
+    first.crash("kill");
+    // To whoever goes on without it, what only its disk has is lost.
+    for (const main of mains) main.nodeLost();
+    this.#node = other;
+    other.start();
+    for (const main of mains) await this.#burst(main, 2);
+    await this.#must(async () => {
+      await other.stop();
+      return true;
+    });
+    this.#node = first;
+    first.start();
+    for (const main of mains) await this.#burst(main, 2);
   }
 
   /** Two clients write at once; the first write of each is durable. */

@@ -356,7 +356,7 @@ describe("cost", () => {
     const collect = async (): Promise<number> => {
       const before = time.store.count("get") + time.store.count("list") + time.store.count("put");
       const records = new CopyRecords(time.store, node.world);
-      await time.of(new Collector({ store: time.store, world: node.world, catalogs: new Catalogs(time.store, node.world), records, graceMs: 60_000, notice: () => {} }).collect(node.uuid));
+      await time.of(new Collector({ store: time.store, world: node.world, catalogs: new Catalogs(time.store, node.world), places: { isPast: () => false, newest: () => undefined }, records, graceMs: 60_000, notice: () => {} }).collect(node.uuid));
       return time.store.count("get") + time.store.count("list") + time.store.count("put") - before;
     };
     const costs: number[] = [];

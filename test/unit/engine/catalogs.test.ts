@@ -15,6 +15,12 @@ const stored = (store: ScriptedStore): Catalog => decodeCatalog(store.read(catal
 const kindOf = (promise: Promise<unknown>): Promise<string> =>
   promise.then(() => "done", (error: unknown) => (error instanceof StoreError ? error.kind : error instanceof ServiceError ? error.code : String(error)));
 
+/** A catalog as a first claim leaves it. */
+async function made(catalogs: Catalogs): Promise<void> {
+  await catalogs.begin(uuid);
+  await catalogs.ensure(uuid);
+}
+
 function branchOf(name: string, ttlAtMs?: number): CatalogBranch {
   return { name, id: world.ulid(), createdAtMs: 1, parent: { name: "main", id: "main", forkTxid: 0 }, ttlAtMs };
 }
@@ -35,7 +41,7 @@ describe("catalogs", () => {
   test("are read once and then known; fresh reads again", async () => {
     const store = new ScriptedStore();
     const catalogs = new Catalogs(store, world);
-    await catalogs.ensure(uuid);
+    await made(catalogs);
     const before = store.count("get");
     for (let n = 0; n < 5; n++) await catalogs.branch(uuid, "main");
     expect(store.count("get")).toBe(before);
@@ -46,9 +52,9 @@ describe("catalogs", () => {
     expect(await kindOf(catalogs.branch(uuid, "x"))).toBe("done");
   });
 
-  test("ensure makes one once, however many ask", async () => {
+  test("begun and made by however many at once, are one", async () => {
     const store = new ScriptedStore();
-    await Promise.all(Array.from({ length: 4 }, () => new Catalogs(store, world).ensure(uuid)));
+    await Promise.all(Array.from({ length: 4 }, () => made(new Catalogs(store, world))));
     expect(stored(store).seq).toBe(1);
   });
 
@@ -64,7 +70,7 @@ describe("catalogs", () => {
   test("a change may refuse, and then nothing is put", async () => {
     const store = new ScriptedStore();
     const catalogs = new Catalogs(store, world);
-    await catalogs.ensure(uuid);
+    await made(catalogs);
     expect(await kindOf(catalogs.update(uuid, () => { throw new ServiceError("already_exists", "taken"); }))).toBe("already_exists");
     expect(stored(store).seq).toBe(1);
   });
@@ -87,7 +93,7 @@ describe("catalogs", () => {
 
   test("a catalog under another database's name is corrupt", async () => {
     const store = new ScriptedStore();
-    await new Catalogs(store, world).ensure(uuid);
+    await made(new Catalogs(store, world));
     await store.calm.put(catalogKey(uuidOf(2)), store.read(catalogKey(uuid))!.bytes, { kind: "absent" });
     expect(await kindOf(new Catalogs(store, world).get(uuidOf(2)))).toBe("corrupt");
   });

@@ -9,6 +9,7 @@ import { catalogKey, databasePrefix, poolId, purgeKey, segmentKey } from "../../
 import type { ObjectStore } from "../../../src/store/object-store.ts";
 import { putImmutable } from "../../../src/store/settled-put.ts";
 import { seeded } from "../../support/random.ts";
+import { ErasingNode } from "../../support/erasing-node.ts";
 import { noise, TimedEngine, VirtualTime } from "../../support/timed-engine.ts";
 
 const graceMs = 60_000;
@@ -19,7 +20,7 @@ function setup(options = {}): { time: VirtualTime; node: TimedEngine; collect: (
   time.store.audit();
   const node = new TimedEngine(time, { gcGraceMs: 1e12, idleCloseMs: 1e12, ...options });
   const world = time.world();
-  const collector = (store: ObjectStore = time.store): Collector => new Collector({ store, world, catalogs: new Catalogs(store, world), records: new CopyRecords(store, world), graceMs, notice: (message) => node.notices.push(message) });
+  const collector = (store: ObjectStore = time.store): Collector => new Collector({ store, world, catalogs: new Catalogs(store, world), records: new CopyRecords(store, world), places: node.engine.places, graceMs, notice: (message) => node.notices.push(message) });
   return { time, node, collector, collect: () => time.of(collector().collect(node.uuid)) };
 }
 
@@ -328,6 +329,8 @@ describe("a deleted database", () => {
     expect(time.store.keys(databasePrefix(node.uuid)).length).toBeGreaterThan(2);
     await time.pass(20_000);
     expect(time.store.keys(databasePrefix(node.uuid))).toEqual([]);
+    expect(time.store.read(purgeKey(node.uuid))).toBeDefined();
+    await time.pass(limits.lateGraces * 5_000);
     expect(time.store.read(purgeKey(node.uuid))).toBeUndefined();
     await expect(node.put("much later")).rejects.toMatchObject({ code: "database_not_found" });
     expect(time.store.keys(databasePrefix(node.uuid))).toEqual([]);
@@ -348,9 +351,69 @@ describe("a deleted database", () => {
       else expect(stop).toBeGreaterThan(1);
     }
     time.store.fateOf = () => "fine";
-    await time.of(collector().purge(node.uuid));
+    const last = collector();
+    expect(await time.of(last.purge(node.uuid))).toBe((limits.lateGraces * graceMs) / 2);
+    expect(time.store.keys(databasePrefix(node.uuid))).toEqual([]);
+    expect(time.store.read(purgeKey(node.uuid))).toBeDefined();
+    await time.pass(limits.lateGraces * graceMs);
+    expect(await time.of(last.purge(node.uuid))).toBeUndefined();
+    expect(time.store.read(purgeKey(node.uuid))).toBeUndefined();
+  });
+
+  test.each(["seg", "head", "catalog"])("that gets an object late, under %s/, is purged of that too, and its marker stays until then", async (folder) => {
+    const time = new VirtualTime();
+    const node = new TimedEngine(time, { gcGraceMs: 60_000, idleCloseMs: 1e12 });
+    const wake = Promise.withResolvers<void>();
+    const late = (verb: string, key: string): boolean => verb === "put" && key.includes(`/${folder}`);
+    if (folder === "seg") {
+      await node.put("k1");
+      await node.sync();
+    }
+    time.store.fateOf = (verb, key) => (late(verb, key) ? { late: wake.promise } : "fine");
+    // The first put of a head or a catalog lands where there is none; that of an object always does.
+    node.putting("secret").catch(() => {});
+    await time.pass(1_500);
+    time.store.fateOf = () => "fine";
+    node.kill();
+    await time.noteDeletion(node.uuid);
+    const other = new TimedEngine(time, { nodeId: "b", gcGraceMs: 60_000 });
+    await time.of(other.client.drop(other.at("main"), other.soon()));
+    await time.pass(300_000);
+    expect(time.store.keys(databasePrefix(node.uuid))).toEqual([]);
+    wake.resolve();
+    await time.pass(1_000);
+    expect(time.store.keys(databasePrefix(node.uuid))).not.toEqual([]);
+    expect(time.store.read(purgeKey(node.uuid))).toBeDefined();
+    await time.pass(900_000);
     expect(time.store.keys(databasePrefix(node.uuid))).toEqual([]);
     expect(time.store.read(purgeKey(node.uuid))).toBeUndefined();
+  });
+
+  test("whose erasures are asked about is not said to be gone while an object may come late, and what comes is removed", async () => {
+    const node = new ErasingNode({ gcGraceMs: 60_000 });
+    const secret = await node.remember("the zyxwvutsecret of it");
+    const coupon = await node.erase(secret);
+    const wake = Promise.withResolvers<void>();
+    node.time.store.fateOf = (verb, key) => (verb === "put" && key.includes("/seg/") ? { late: wake.promise } : "fine");
+    await node.time.of(node.node.putting("late", "main", {}, noise(100_000)));
+    await node.time.pass(1_500);
+    node.time.store.fateOf = () => "fine";
+    node.node.kill();
+    await node.time.noteDeletion(node.uuid);
+    // The marker of an unfinished erasure keeps that of the deletion.
+    await node.time.store.calm.put(`erasing/${node.uuid}/${coupon.id}`, Buffer.from(""), { kind: "absent" });
+    node.restart();
+    await node.time.of(node.node.client.drop(node.node.at("main"), node.node.soon()));
+    await node.time.pass(130_000);
+    expect(await node.expunge(coupon)).toMatchObject({ clean: [], waitingFor: "objects of the deleted database that may come late" });
+    wake.resolve();
+    await node.time.pass(1);
+    expect(await node.expunge(coupon)).toMatchObject({ clean: [], waitingFor: "the deleted database's objects are being removed" });
+    expect(node.time.store.keys(databasePrefix(node.uuid))).toEqual([]);
+    await node.time.pass(limits.lateGraces * 60_000 - 1_000);
+    expect(await node.expunge(coupon)).toMatchObject({ clean: [] });
+    await node.time.pass(2_000);
+    expect(await node.expunge(coupon)).toMatchObject({ clean: [coupon.id] });
   });
 });
 

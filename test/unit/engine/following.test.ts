@@ -317,6 +317,6 @@ describe("a cache that lags", () => {
     replica.seen.forget();
     expect(await replica.list()).toEqual(["first", "second"]);
     expect(replica.seen.of("seg")).toEqual([]);
-    expect(readdirSync(replica.directory).toSorted()).toEqual(["db", "scratch"]);
+    expect(readdirSync(replica.directory).toSorted()).toEqual(["db", "scratch", "seen"]);
   });
 });

@@ -62,6 +62,8 @@ describe("values", () => {
     ["SERVICE_EMBED_BASE_URL", "http://localhost:11434/v1/", "embedBaseAddress", "http://localhost:11434/v1"],
     ["SERVICE_DB_HOST_SUFFIX", "DB.Example.com", "databaseHostSuffix", "db.example.com"],
     ["SERVICE_REQUEST_TIMEOUT", "86400", "requestTimeoutSecs", 86_400],
+    ["SERVICE_ACCEPT_ROLLBACK", "all", "acceptRollback", ["all"]],
+    ["SERVICE_ACCEPT_ROLLBACK", "00000000-0000-4000-8000-000000000001, 00000000-0000-4000-8000-000000000002", "acceptRollback", ["00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"]],
   ] as const)("%s=%s is read", (variable, text, field, value) => {
     expect(configOf({ [variable]: text })[field]).toEqual(value);
   });

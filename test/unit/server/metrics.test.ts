@@ -34,7 +34,7 @@ function engineMeasures(): EngineMeasures {
     backlogs: { databases: 1, writes: 6, writesMax: 4, txids: 3, bytes: 2048, ms: 1_500 },
     packs: 1, rebases: 2, upkeepOwed: 4, lineRefsMax: 17, collections: 3,
     replicas: { open: 2, lagTxidsMax: 9, lookedMsMax: 2_500 },
-    vectorBytes: 4_096, syncs: tallyOf(0.05, 3, 5_000).counts, store: store.measures, loopDelay: tallyOf(1).counts, heapBytes: 10,
+    vectorBytes: 4_096, alarms: { quarantined: 4, lost: 2, wentBack: 1 }, syncs: tallyOf(0.05, 3, 5_000).counts, store: store.measures, loopDelay: tallyOf(1).counts, heapBytes: 10,
   };
 }
 

@@ -1,8 +1,6 @@
 /** Deleted databases: their owner asks for each at its own pace, orders the copies of others, and nobody else asks at all. */
 import { expect, test } from "vitest";
-import { bytesOf } from "../../../src/base/bytes.ts";
 import { limits } from "../../../src/base/limits.ts";
-import { purgeKey } from "../../../src/format/object-keys.ts";
 import { finds, member, openNode, remember, residueOnDisk } from "../../support/erasing-cluster.ts";
 import { sharedTime } from "../../support/leased-node.ts";
 
@@ -17,7 +15,7 @@ test("a deleted database of which a node that is down has a copy is asked for ev
   b.kill();
   const [atA, atC] = [await member(a, () => a), await member(c, () => a)];
   atC.owns = false;
-  await time.store.calm.put(purgeKey(a.uuid), bytesOf("acme--alice"), { kind: "absent" });
+  await time.noteDeletion(a.uuid, "acme--alice");
   const asked = { get: 0, list: 0 };
   time.store.fateOf = (verb, key) => {
     if (key.startsWith("purges/") && (verb === "get" || verb === "list")) asked[verb]++;
@@ -52,7 +50,7 @@ test("a node that is told of an order looks at once, however rarely it looked be
   atB.owns = false;
   await time.of(atB.caretaker.start());
   await time.pass(hourMs);
-  await time.store.calm.put(purgeKey(a.uuid), bytesOf("acme--alice"), { kind: "absent" });
+  await time.noteDeletion(a.uuid, "acme--alice");
   await time.of(atA.caretaker.start());
   expect(atA.nudged).toEqual(["b"]);
   expect(residueOnDisk(b, inFile).length).toBeGreaterThan(0);
