@@ -3,6 +3,7 @@ import { readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, onTestFinished, test } from "vitest";
 import { realDisk } from "../../../src/base/disk.ts";
+import { StoreError } from "../../../src/base/errors.ts";
 import { limits } from "../../../src/base/limits.ts";
 import { realWorld } from "../../../src/base/world.ts";
 import { segmentWorker } from "../../../src/engine/lanes.ts";
@@ -152,12 +153,23 @@ describe("what a transaction may write", () => {
 
   test("a log with a transaction that is larger than one may be now, as an older build could leave it, is shipped when it is found, without holding its pages", { timeout: 180_000 }, async () => {
     const directory = temporaryDirectory();
-    const store = new MemoryStore(realWorld());
+    const memory = new MemoryStore(realWorld());
+    let isAway = false;
+    const store: ObjectStore = {
+      get: (key) => memory.get(key),
+      put: (...given) => (isAway ? Promise.reject(new StoreError("unavailable", "away")) : memory.put(...given)),
+      delete: (key) => memory.delete(key),
+      list: (...given) => memory.list(...given),
+      purgeVersions: () => memory.purgeVersions(),
+    };
     const first = setup({ directory, store });
     await first.sql(["CREATE TABLE t (n INTEGER PRIMARY KEY, b BLOB)"]);
     await first.client.run(target, { kind: "sync" }, first.soon());
     const { databasePath } = first;
+    // What it has reserved stays reserved, as after a crash.
+    isAway = true;
     await first.client.close();
+    isAway = false;
     // As the engine would: in the same tenure, the next transaction id.
     const connection = new Connection(databasePath, { readonly: false, pageCacheKiB: limits.pageCacheKiB });
     const { txid, tenure, committedAtMs } = readState(connection);
