@@ -9,6 +9,8 @@
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { limits } from "../../src/base/limits.ts";
+import { decodeCatalog } from "../../src/format/catalog.ts";
 import { catalogKey, headKey } from "../../src/format/object-keys.ts";
 import { DatabaseModel, Violation, type BranchModel, type Kind } from "./branch-model.ts";
 import { Clients } from "./clients.ts";
@@ -115,12 +117,17 @@ class LossStory {
   async #meddle(): Promise<void> {
     const { object, how } = this.#meddling;
     const { uuid } = this.#database;
+    // What a node has seen it notes every so often, and not so that it outlives a loss of power.
+    const rests = how !== "rotten" && !(how === "deleted" && object === "head");
+    if (rests) await this.#scheduler.sleep(limits.seenNotedMs + 2_000);
     const named = this.#audit.named(uuid);
     const key = object === "head" ? headKey(uuid, "main") : catalogKey(uuid);
+    // A first catalog says no more than that there is a database, which its head says too: it is made again.
+    if (object === "catalog" && decodeCatalog(this.#store.read(key)!.bytes).seq <= 1) return;
     if (!this.#store.meddle(key, how, 1 + Math.floor(this.#random() * 4))) return;
     this.#named = named;
     this.#counts[`${object} ${how}`] = (this.#counts[`${object} ${how}`] ?? 0) + 1;
-    const fates: readonly (Crash | undefined)[] = how === "rolled back" ? [undefined, "kill", "power"] : [undefined, "kill", "power", "loss"];
+    const fates: readonly (Crash | undefined)[] = rests ? [undefined, "kill"] : [undefined, "kill", "power", "loss"];
     const fate = fates[Math.floor(this.#random() * fates.length)];
     for (let act = 0; act < 4; act++) await this.#act(500);
     if (fate) {
@@ -137,7 +144,7 @@ class LossStory {
     this.#named = undefined;
     // A thread believes the catalog that it has read for as long as nobody changes it: a branch that it lacked comes back
     // with the next process.
-    if (object === "catalog" && how === "rolled back") {
+    if (object === "catalog" && rests) {
       this.#node.crash("kill");
       this.#node.start();
     }
