@@ -98,6 +98,8 @@ export const clusterLimits = {
   /** How often what was seen of a branch is noted on disk while it is written, and of how many branches of a thread in one second: 0.1 ms each. */
   seenNotedMs: 30_000,
   seenNotedPerTickMax: 256,
+  /** And how many of these a second are synced: commits wait for the same disk. */
+  seenSyncedPerTickMax: 4,
   /** Claims of a branch of which is noted how far they were shipped: twice what a head lists. */
   seenClaimsMax: 32,
 } as const;

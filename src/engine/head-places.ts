@@ -4,13 +4,13 @@
  *
  * Always true: what was noted only rises, so that whoever reads here twice never sees the branch go back, whatever a
  * cache before object storage gives, and a storage that was put back to an older state is found out, also after a
- * restart. It is kept under `seen/` in the data directory, one small file for each branch, whole or not at all and not
- * synced: what a loss of power takes from it makes this node less suspicious, never wrong. Nothing is written for a
- * write: a branch is noted when it is opened, claimed and closed, and every `seenNotedMs` between. Forgotten only when
+ * restart. It is kept under `seen/` in the data directory, one small file for each branch, whole or not at all, and synced
+ * a moment later, a few at a time: what a loss of power takes from it makes this node less suspicious, never wrong. Nothing
+ * is written for a write: a branch is noted when it is opened, claimed and closed, and every `seenNotedMs` between. Forgotten only when
  * the branch is deleted, or an operator accepts the older state. Must not know: files of databases, handles.
  */
 import { closeSync, existsSync, mkdirSync, openSync, readFileSync, renameSync, rmSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { codeOf, StoreError } from "../base/errors.ts";
 import { writeWhole, type Disk } from "../base/disk.ts";
 import { limits } from "../base/limits.ts";
@@ -55,6 +55,9 @@ export class HeadPlaces {
   readonly #seen: Recent<string, Seen>;
   /** Of those, what is not saved yet. */
   readonly #unsaved = new Set<string>();
+  /** Files that were saved and are not synced yet. */
+  readonly #unsynced = new Set<string>();
+  #syncing: Promise<void> | undefined;
   #isTold = false;
 
   constructor(options: HeadPlacesOptions) {
@@ -90,14 +93,14 @@ export class HeadPlaces {
     return seen && claimsOf(seen).get(hex(tenure));
   }
 
-  /** The number of the newest catalog that was seen; 0 when none was that says more than that there is a database. */
+  /** The number of the newest catalog that was seen; 0 when none was, or none of a database that had been written. */
   catalogSeq(uuid: string): number {
     return this.#of(`${uuid}/${catalogName}`)?.seq ?? 0;
   }
 
-  /** A catalog of this number was seen. The first one says nothing that is not known without it. */
+  /** A catalog of this number was seen. */
   noteCatalog(uuid: string, seq: number): void {
-    if (seq > 1 && seq > this.catalogSeq(uuid)) this.#set(`${uuid}/${catalogName}`, { epoch: 0, seq, tenures: [], claims: new Map(), isSaved: false, savedAtMs: -Infinity });
+    if (seq > this.catalogSeq(uuid)) this.#set(`${uuid}/${catalogName}`, { epoch: 0, seq, tenures: [], claims: new Map(), isSaved: false, savedAtMs: -Infinity });
   }
 
   /** Object storage is believed from now on, older than what was seen as it is: an operator has said so. */
@@ -120,8 +123,9 @@ export class HeadPlaces {
     if (seen) this.#save(key, seen);
   }
 
-  /** Keeps what has changed a while ago, some of it at a time. */
+  /** Keeps what has changed a while ago, and syncs what was kept, some of it at a time. */
   tick(): void {
+    if (this.#unsynced.size > 0) this.#syncing ??= this.#syncSome().finally(() => (this.#syncing = undefined));
     const dueMs = this.#options.world.monotonicMs() - limits.seenNotedMs;
     let left = limits.seenNotedPerTickMax;
     for (const key of this.#unsaved) {
@@ -189,12 +193,38 @@ export class HeadPlaces {
         closeSync(descriptor);
       }
       renameSync(temporary, path);
+      this.#unsynced.add(path);
       seen.isSaved = true;
       seen.savedAtMs = world.monotonicMs();
       this.#isTold = false;
     } catch (error) {
       rmSync(temporary, { force: true });
       if (!this.#isTold) notice(`what was seen of object storage could not be noted (${codeOf(error)})`, key.slice(0, key.indexOf("/")));
+      this.#isTold = true;
+    }
+  }
+
+  async #syncSome(): Promise<void> {
+    const { disk, directory, notice } = this.#options;
+    if (directory === undefined) return;
+    // The folders of the first ones are new themselves.
+    const folders = new Set([dirname(directory), directory]);
+    try {
+      for (const path of [...this.#unsynced].slice(0, limits.seenSyncedPerTickMax)) {
+        this.#unsynced.delete(path);
+        // Its branch was deleted meanwhile.
+        if (!existsSync(path)) continue;
+        folders.add(dirname(path));
+        const descriptor = openSync(path, "r");
+        try {
+          await disk.fdatasync(descriptor, path);
+        } finally {
+          closeSync(descriptor);
+        }
+      }
+      for (const folder of folders) if (existsSync(folder)) await disk.syncDirectory(folder);
+    } catch (error) {
+      if (!this.#isTold) notice(`what was seen of object storage could not be synced (${codeOf(error)})`, "");
       this.#isTold = true;
     }
   }

@@ -114,7 +114,7 @@ describe("palimpsest doctor", () => {
     // The bucket was put back: what the file is now, its head does not know.
     const back = await diagnosed("--data-dir", fleet.directory, "--object-store", `file://${older}`, "--uuid", uuid);
     expect(back.code).toBe(1);
-    expect(troubles(back).some((kind) => ["file_unknown", "file_ahead", "file_orphaned"].includes(kind))).toBe(true);
+    expect(troubles(back).some((kind) => ["head_older", "file_unknown", "file_ahead", "file_orphaned"].includes(kind))).toBe(true);
 
     // Nothing of the database in the store.
     const empty = join(temporaryDirectory(), "objects");
