@@ -43,8 +43,8 @@ class Scene {
   }
 
   /** A node on the directory; its address is what the document calls BASE. */
-  async start(directory = this.fleet.directory): Promise<NodeProcess> {
-    const node = await startNodeProcess(directory);
+  async start(directory = this.fleet.directory, variables: Record<string, string> = {}): Promise<NodeProcess> {
+    const node = await startNodeProcess(directory, variables);
     onTestFinished(() => node.end("SIGKILL"));
     this.variables["BASE"] = `http://127.0.0.1:${node.port}`;
     return node;
@@ -119,7 +119,7 @@ const stories: Readonly<Record<string, (scene: Scene) => Promise<void>>> = {
     const rescued = join(scene.folder, "rescued");
     const node = await scene.start(rescued);
     expect(await numbers(node)).toEqual([1, 2, 3]);
-    expect(node.log()).toContain("restored from object storage");
+    expect(node.log()).toContain("was set aside under quarantine/");
   },
   "Objects of the bucket were deleted": async (scene) => {
     for (const key of keysUnder(scene.fleet.objects, `db/${scene.uuid}/seg/`)) loseObject(scene.fleet.objects, key);
@@ -197,10 +197,17 @@ const stories: Readonly<Record<string, (scene: Scene) => Promise<void>>> = {
     await scene.follow();
     const found = troubles(await diagnosed("--data-dir", scene.fleet.directory, "--object-store", scene.fleet.url));
     expect(found.length).toBeGreaterThan(0);
-    for (const kind of found) expect(["file_unknown", "file_orphaned", "file_ahead"]).toContain(kind);
+    for (const kind of found) expect(["head_older", "file_unknown", "file_orphaned", "file_ahead"]).toContain(kind);
     const file = new Database(join(scene.folder, "kept", "db", scene.uuid, "main.db"));
     expect(file.prepare("SELECT n FROM t ORDER BY n").pluck().all()).toEqual([1, 2, 3, 5, 6]);
     file.close();
+    await refusesOneOnly(scene, "object storage was put back to an older state than this node has seen");
+    const accepting = await scene.start(scene.fleet.directory, { SERVICE_ACCEPT_ROLLBACK: scene.uuid });
+    expect(await numbers(accepting)).toEqual([1, 2, 3]);
+    expect((await accepting.call("GET", "/health/ready")).json).toMatchObject({ ready: true, checks: { quarantine: expect.stringContaining("1") as unknown } });
+    await accepting.end("SIGTERM");
+    expect(readdirSync(join(scene.fleet.directory, "quarantine", scene.uuid)).filter((name) => name.endsWith(".json"))).toHaveLength(1);
+    await serves(scene, [1, 2, 3]);
   },
   "Two nodes ran on one store without coordination": async (scene) => {
     const first = await scene.start();
