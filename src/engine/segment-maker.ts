@@ -24,6 +24,7 @@ import type { PageSource } from "./pool-objects.ts";
 /** Groups that another segment has already, and their images in a row, a frame at most. */
 export interface SegmentStart {
   readonly groups: readonly GroupIndex[];
+  /** There may be room behind them, which the next segment alone may fill. */
   readonly images: Uint8Array;
 }
 
@@ -111,10 +112,10 @@ async function segmentOf(order: SegmentOrder, log: WalReader, commits: readonly 
   const own = commits.map(({ pages, pageNumbers }, at): GroupIndex => ({ txid: states[at]!.txid, committedAtMs: states[at]!.committedAtMs, pages, pageNumbers }));
   const before = order.before && fits(order.before, own) ? order.before : undefined;
   const groups = [...(before?.groups ?? []), ...own];
-  const images = new Images(log, commits, before?.images ?? new Uint8Array(0));
-  // What is kept is not read over.
+  const given = before?.images ?? new Uint8Array(0);
+  const images = new Images(log, commits, given);
   const isKept = isTail && images.count <= framePages;
-  const room = new Uint8Array(Math.min(images.count, framePages) * pageBytes);
+  const room = isKept ? roomAfter(given, images.count * pageBytes) : new Uint8Array(Math.min(images.count, framePages) * pageBytes);
   const bytes = await encodeFrames({ kind: "delta", uuid, branchId, epoch, groups }, (first, count) => images.read(first, room.subarray(0, count * pageBytes)), press);
   log.requireSame();
   const last = groups.at(-1)!;
@@ -127,6 +128,12 @@ async function segmentOf(order: SegmentOrder, log: WalReader, commits: readonly 
     sha256: isTail ? undefined : await press.digest(bytes),
     start: isKept ? { groups, images: room } : undefined,
   };
+}
+
+/** Room for so many bytes that begins with the given ones: where they are if there is room behind them, or else with as much again. */
+function roomAfter({ buffer, byteOffset, length }: Uint8Array, bytes: number): Uint8Array {
+  if (length > 0 && byteOffset + bytes <= buffer.byteLength) return new Uint8Array(buffer, byteOffset, bytes);
+  return new Uint8Array(Math.min(2 * bytes, framePages * pageBytes)).subarray(0, bytes);
 }
 
 /** The images of a segment by their numbers: those that were given, then those of the log. */
@@ -150,7 +157,7 @@ class Images {
   /** Fills `into` with canonical images, from number `first` on. */
   read(first: number, into: Uint8Array): Uint8Array {
     const given = this.#given.subarray(first * pageBytes, first * pageBytes + into.length);
-    into.set(given);
+    if (into.buffer !== given.buffer) into.set(given);
     for (let at = given.length; at < into.length; at += pageBytes) {
       const image = into.subarray(at, at + pageBytes);
       const number = first + (at - this.#given.length) / pageBytes;

@@ -23,9 +23,11 @@ const handedOverBytesMin = 64 * 1024;
 
 const level = { [constants.ZSTD_c_compressionLevel]: 1 };
 
-/** What a frame is pressed into in one piece: the runtime goes to its pool anew for each piece of output, of 16 KiB if nobody says more. */
+/** The runtime goes to its pool anew for each piece of output, of 16 KiB if nobody says more. A frame of rows is pressed into one of these. */
+const pieceBytes = 128 * 1024;
+
 function packing(raw: Uint8Array): ZstdOptions {
-  return { params: level, chunkSize: pressedBytesMax(raw.length) };
+  return { params: level, chunkSize: Math.min(pieceBytes, pressedBytesMax(raw.length)) };
 }
 
 function unpacking(rawBytes: number): ZstdOptions {

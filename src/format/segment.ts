@@ -123,22 +123,31 @@ export async function encodeFrames(header: SegmentHeader, rawFrame: (first: numb
   const images = header.groups.reduce((sum, { pageNumbers }) => sum + pageNumbers.length, 0);
   const frames = Array.from({ length: Math.ceil(images / framePages) }, (_, number) => ({ rawPages: Math.min(framePages, images - number * framePages), bytes: 0, crc32: 0 }));
   const encodeIndex = (): Uint8Array => encodeSealed(format, (writer) => writeIndex(writer, header, frames));
+  const pressFrame = async (number: number): Promise<Uint8Array> => {
+    const frame = frames[number]!;
+    const raw = rawFrame(number * framePages, frame.rawPages);
+    assert(raw.length === frame.rawPages * pageBytes, "a frame is whole page images");
+    const pressed = await press.compress(raw);
+    frame.bytes = pressed.length;
+    frame.crc32 = crc32(pressed);
+    return pressed;
+  };
+  if (frames.length <= 1) {
+    const pressed = frames.length === 1 ? [await pressFrame(0)] : [];
+    return new Uint8Array(Buffer.concat([encodeIndex(), ...pressed]));
+  }
   // As long as it will be: the lengths and checksums of frames have a fixed width.
   let end = encodeIndex().length;
   // Memory that is never written is never taken.
   const segment = new Uint8Array(end + frames.reduce((sum, { rawPages }) => sum + pressedBytesMax(rawPages * pageBytes), 0));
-  for (const [number, frame] of frames.entries()) {
-    const raw = rawFrame(number * framePages, frame.rawPages);
-    assert(raw.length === frame.rawPages * pageBytes, "a frame is whole page images");
-    const pressed = await press.compress(raw);
+  for (const number of frames.keys()) {
+    const pressed = await pressFrame(number);
     segment.set(pressed, end);
-    frame.bytes = pressed.length;
-    frame.crc32 = crc32(pressed);
     end += pressed.length;
   }
   segment.set(encodeIndex());
   // What was pressed well is copied, and its room goes: the collector counts all of it, and comes the more often.
-  return 2 * end < segment.length || frames.length <= 1 ? segment.slice(0, end) : segment.subarray(0, end);
+  return 2 * end < segment.length ? segment.slice(0, end) : segment.subarray(0, end);
 }
 
 function checkHeader({ kind, groups }: SegmentHeader): void {
