@@ -91,8 +91,14 @@ export class FileStore implements KeepingStore {
 
   async put(key: string, bytes: Uint8Array, condition: PutCondition): Promise<PutOutcome> {
     const place = this.#placeOf(key);
-    const mayAdd = async (versions: readonly number[]): Promise<boolean | "again"> =>
-      condition.kind === "absent" ? this.#versions.isDead(place, versions) : versions.length > 0 && condition.version === String(versions.at(-1));
+    const mayAdd = async (versions: readonly number[]): Promise<boolean | "again"> => {
+      if (condition.kind === "version") return versions.length > 0 && condition.version === String(versions.at(-1));
+      const isDead = await this.#versions.isDead(place, versions);
+      if (isDead !== true || versions.length === 0) return isDead;
+      // Nobody links behind a tombstone: what it ended goes first.
+      await this.#versions.bury(place, versions);
+      return "again";
+    };
     for (let tries = 0; tries < triesMax; tries++) {
       const outcome = await this.#versions.tryPut(place, bytes, mayAdd);
       if (outcome.kind !== "again") return outcome;

@@ -7,7 +7,8 @@
  * - A replacement link(2)s its file onto the next number. Link fails when the name exists: one of the racing writers wins.
  * - The first version comes as a directory that holds it: rename(2) fails when the key has a directory that is not
  *   empty. Its number is one that no earlier life of the key had, so that nobody takes a new object for an older one.
- * - A delete links a tombstone and then removes the directory, and the folders above it that are empty.
+ * - A delete links a tombstone and then removes the directory, and the folders above it that are empty. Nobody links
+ *   behind a tombstone: whoever comes across one removes what it ended, and begins with a first version.
  *
  * The sleeping writer has looked, and links when the world has moved on: its number may be free again. Two rules keep it
  * from believing that it has won, and from bringing back what was deleted:
@@ -15,8 +16,9 @@
  *   others are as far ahead, or its own name gone, reports the outcome as unknown. It is never read: the highest wins.
  * - Whoever removes any other name first links or finds what supersedes it, and then takes away the temporaries of that
  *   key. A writer makes its temporary before it looks. If it looked before the superseding version was linked, its
- *   temporary was there to be taken, its link fails, and it looks again; if it looked later, it has seen that version and
- *   links behind it. Neither needs a clock, and it holds across processes.
+ *   temporary was there to be taken, its link fails, and it looks again; if it looked later, it has seen that version, and
+ *   links behind it, or not at all when it is a tombstone. So no link is left to come when a name is free again, nor when
+ *   the directory is empty and another one may take its place. This needs no clock, and holds across processes.
  *
  * Power: a version's temporary is unlinked only after the entries above the version were synced. A version that has two
  * names is therefore not known to be durable, whoever wrote it and however that ended; who reads it syncs the entries
@@ -63,11 +65,14 @@ interface Survey {
 /** What is in a version file. */
 export type VersionContent = "gone" | "tombstone" | "purged" | { readonly bytes: Buffer; readonly facts: FileFacts };
 
-/** A number for the first version of a life of a key: later lives have higher ones, and the same one as good as never. */
+/**
+ * A number for the first version of a life of a key. The millisecond decides, in which no life ends and another begins, so
+ * that later lives have higher numbers; chance stands in for a clock that was put back. Exact in a number until 2109.
+ */
 function firstVersion(world: World): number {
-  const [a, b, c] = world.randomBytes(3);
-  const chance = ((a! & 0x0f) << 16) | (b! << 8) | c!;
-  return (Math.floor(world.nowMs() / 1_000) % 2 ** 32) * 2 ** 20 + chance + 1;
+  const [a, b] = world.randomBytes(2);
+  const chance = ((a! & 0x07) << 8) | b!;
+  return (Math.floor(world.nowMs()) % 2 ** 42) * 2 ** 11 + chance + 1;
 }
 
 export class VersionFiles {
