@@ -195,7 +195,7 @@ describe("palimpsest backup and restore --all", () => {
     expect(existsSync(join(keys.objects, "keys", "signing~"))).toBe(true);
   });
 
-  test("a node with its old disk sets aside what the restored fleet does not know, and gives no transaction id twice", async () => {
+  test("a node that saw more refuses the restored fleet until told to believe it, and then gives no transaction id twice", async () => {
     const fleet = await smallFleet();
     const to = place();
     await backup(fleet, to.url);
@@ -207,7 +207,12 @@ describe("palimpsest backup and restore --all", () => {
     const head = decodeHead(readFileSync(objectFile(fleet.objects, `db/${fleet.uuidOf("one")}/head/main`)).subarray(1));
     expect(head.node).toBe("palimpsest-restore");
     rmSync(join(fleet.directory, "db"), { recursive: true });
-    const again = await started(fleet);
+    const wary = await fleet.start();
+    const refused = await wary.call("POST", "/v1/db/one/sql", { stmts: [{ q: "SELECT 1" }] });
+    expect(refused.status).toBe(503);
+    expect(refused.text).toContain("--accept-rollback");
+    await wary.close();
+    const again = await started(fleet, { SERVICE_ACCEPT_ROLLBACK: "all" });
     expect(await rows(again, "one")).toEqual([1, 2, 3]);
     expect(await sql(again, "one", "INSERT INTO t VALUES (5)")).toBeGreaterThan(later);
     expect((await again.call("POST", "/v1/db/one/sql", { stmts: [{ q: "SELECT 1" }] }, { "service-min-txid": String(later) })).status).toBe(409);

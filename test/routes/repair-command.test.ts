@@ -1,9 +1,9 @@
 /** `palimpsest repair`: what it mends, what it says is lost, and that it does nothing but the plan that was looked at. */
-import { cpSync, existsSync, readdirSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, readdirSync, rmSync, utimesSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { Service } from "../support/service.ts";
-import { ageObject, diagnosed, fingerprint, fleetIn, keysUnder, loseObject, objectFile, palimpsest, rotObject, rows, smallFleet, sql, troubles, versionsOf, type Fleet, type Run } from "../support/rescue.ts";
+import { ageObject, diagnosed, fingerprint, fleetIn, keysUnder, loseObject, objectFile, overlayObject, palimpsest, rotObject, rows, smallFleet, sql, troubles, type Fleet, type Run } from "../support/rescue.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
 
 async function started(fleet: Fleet): Promise<Service> {
@@ -66,7 +66,7 @@ describe("palimpsest repair", () => {
     const head = `db/${uuid}/head/main`;
     // Three heads are gone: what they said of the pool has to be found out from it.
     for (let n = 0; n < 3; n++) loseNewest(broken.objects, head);
-    writeFileSync(join(versionsOf(broken.objects, head), "99"), "\u0001PLHD");
+    overlayObject(broken.objects, head, "PLHD");
     expect(troubles(await diagnosed("--object-store", broken.url))).toContain("head_unreadable");
     const { plan, done } = await mended(broken, "--database", "one");
     expect(plan).toContain("gives branch main a new head: an older version of the head");
@@ -178,7 +178,7 @@ describe("palimpsest repair", () => {
     const fleet = await smallFleet();
     const uuid = fleet.uuidOf("one");
     const older = copyOf(fleet);
-    writeFileSync(join(versionsOf(older.objects, `db/${uuid}/catalog`), "99"), "\u0001x");
+    overlayObject(older.objects, `db/${uuid}/catalog`, "x");
     expect((await mended(older, "--uuid", uuid)).plan).toContain("puts an older version of the catalog back");
     expect(await rows(await started(older), "one@side")).toEqual([1, 2, 3, 4]);
 

@@ -66,15 +66,22 @@ export function fingerprint(directory: string): string {
 }
 
 /** The place of a key in a store in a directory. */
-export function versionsOf(objects: string, key: string): string {
+function versionsOf(objects: string, key: string): string {
   return join(objects, `${key}~`);
+}
+
+function newestVersion(objects: string, key: string): number {
+  return Math.max(...readdirSync(versionsOf(objects, key)).map(Number));
 }
 
 /** The file that is the object now. */
 export function objectFile(objects: string, key: string): string {
-  const folder = versionsOf(objects, key);
-  const newest = readdirSync(folder).map(Number).sort((a, b) => b - a)[0]!;
-  return join(folder, String(newest));
+  return join(versionsOf(objects, key), String(newestVersion(objects, key)));
+}
+
+/** Puts a version above all others of an object, as the file store lays one down: a byte for what it is, then the object. */
+export function overlayObject(objects: string, key: string, bytes: string): void {
+  writeFileSync(join(versionsOf(objects, key), String(newestVersion(objects, key) + 1)), `\u0001${bytes}`);
 }
 
 /** Keys below a folder of a store in a directory. */
