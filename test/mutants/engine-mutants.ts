@@ -102,8 +102,8 @@ export const engineMutants: readonly Mutant[] = [
     name: "follower-goes-back",
     why: "Whoever reads twice from a copy sees the branch go back.",
     file: "engine/head-places.ts",
-    find: "    return served !== undefined && isNewer(served, { epoch, seq });\n",
-    replace: "    return served !== undefined && epoch < 0;\n",
+    find: "    return seen !== undefined && isNewer(seen, { epoch, seq });\n",
+    replace: "    return seen !== undefined && epoch < 0;\n",
     suites: [{ file: "test/unit/engine/following-faults.test.ts" }, { file: "test/unit/engine/following.test.ts" }],
   },
   {

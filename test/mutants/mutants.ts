@@ -4,6 +4,7 @@
  */
 import { audited } from "./audited.ts";
 import { engineMutants } from "./engine-mutants.ts";
+import { fileStoreMutants } from "./file-store-mutants.ts";
 import { storageMutants } from "./storage-mutants.ts";
 
 /** A run of the simulator, or a test file, all of it or the tests of a name. */
@@ -21,4 +22,4 @@ export interface Mutant {
   readonly suites: readonly Suite[];
 }
 
-export const mutants: readonly Mutant[] = [...audited, ...engineMutants, ...storageMutants];
+export const mutants: readonly Mutant[] = [...audited, ...engineMutants, ...storageMutants, ...fileStoreMutants];
