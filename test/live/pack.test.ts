@@ -32,7 +32,8 @@ async function serve(folder: string): Promise<number> {
   const port = await freePort();
   const child = spawn("npx", ["--no-install", "palimpsest", "serve", "--listen", `127.0.0.1:${port}`], { cwd: folder, env, detached: true, stdio: ["ignore", "pipe", "pipe"] });
   const { promise: ended, resolve: onEnd } = Promise.withResolvers<void>();
-  child.once("exit", () => onEnd());
+  // The pipes close when the last of the two has ended, which is what still writes to the folder.
+  child.once("close", () => onEnd());
   onTestFinished(async () => {
     // npx starts the command in a child of its own: the signal goes to both.
     if (child.exitCode === null) process.kill(-child.pid!, "SIGTERM");
