@@ -1,10 +1,11 @@
-/** `npm run bench -- [writes|lone|tail|fsync|auth|cluster|erasure|recalls [10000 …]|vectors|memory|scale|storage [forks|cold|shipping|durable|puts …]]`: every figure beside its floor, in the same run. */
+/** `npm run bench -- [writes|lone|tail|fsync|auth|cluster|erasure|fairness|recalls [10000 …]|vectors|memory|scale|storage [forks|cold|shipping|durable|puts …]]`: every figure beside its floor, in the same run. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { cpus } from "node:os";
 import { join } from "node:path";
 import { benchAuth } from "./auth.ts";
 import { benchCluster } from "./cluster.ts";
 import { benchErasure } from "./erasure.ts";
+import { benchFairness } from "./fairness.ts";
 import { benchMemory } from "./memory.ts";
 import { benchRecalls } from "./recalls.ts";
 import { benchScale } from "./scale.ts";
@@ -26,6 +27,7 @@ const benches: Record<string, (directory: string) => Promise<void>> = {
   auth: benchAuth,
   cluster: benchCluster,
   erasure: benchErasure,
+  fairness: benchFairness,
   scale: benchScale,
   storage: (directory) => benchStorage(directory, asked),
 };

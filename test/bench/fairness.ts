@@ -1,0 +1,154 @@
+/** What one tenant at full load, with the worst that he may ask for, costs another one's calls. */
+import { join } from "node:path";
+import { startNodeProcess, type NodeProcess } from "../support/node-process.ts";
+import { openClient, quantile, type Request } from "./raw-client.ts";
+import { report, type Row } from "./report.ts";
+import { ingestRequest, sentencesOf } from "./writes.ts";
+
+/** Connections of the hostile tenant, and the databases that he spreads them over. */
+const hostileClients = 8;
+const hostileDatabases = 4;
+const victimCalls = 150;
+/** The hostile load has its effect by then. */
+const leadMs = 2_000;
+const hostileDocs = 10_000;
+const hostileMemories = 2_000;
+
+const endlessRead = "WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s) SELECT count(*) FROM s";
+const longWrite = "INSERT INTO burden WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 20000000) SELECT hex(n) FROM s WHERE n % 100000 = 0";
+
+const databaseOf = (client: number): string => `hostile--p${client % hostileDatabases}`;
+
+/** A filter with so many conditions that each needs a look into an array. */
+function wideFilter(conditions: number): object {
+  return { $or: Array.from({ length: conditions }, (_, n) => ({ [`tags.${n % 7}.name`]: { $eq: `none ${n}` } })) };
+}
+
+/** What the hostile tenant sends, again and again. */
+interface Hostility {
+  readonly what: string;
+  next(client: number, step: number): Request;
+}
+
+function hostilities(sentences: readonly string[]): readonly Hostility[] {
+  const sentence = (n: number): string => sentences[n % sentences.length]!;
+  const sql = (client: number, q: string): Request => ["POST", `/v1/db/${databaseOf(client)}/sql`, JSON.stringify({ stmts: [{ q }] })];
+  const find = JSON.stringify({ filter: wideFilter(400), limit: 10 });
+  const filter = wideFilter(400);
+  return [
+    { what: "SQL writes", next: (client) => sql(client, longWrite) },
+    { what: "SQL reads", next: (client) => sql(client, endlessRead) },
+    { what: "wide filters of documents", next: (client) => ["POST", `/v1/db/${databaseOf(client)}/docs/d/find`, find] },
+    {
+      what: "ingests of 1,000 memories",
+      next: (client, step) => {
+        const memories = Array.from({ length: 1_000 }, (_, n) => ({ type: "event", summary: `${sentence(n)} ${step} ${client}`, content: { text: sentence(n + step) } }));
+        return ["POST", `/v1/memory/hostile/p${client % hostileDatabases}/memories`, JSON.stringify({ memories })];
+      },
+    },
+    {
+      what: "recalls with hundreds of conditions",
+      next: (client, step) => ["POST", `/v1/memory/hostile/p${client % hostileDatabases}/recall`, JSON.stringify({ query: sentence(step), k: 1_000, filter })],
+    },
+  ];
+}
+
+const victims: readonly { readonly what: string; readonly next: (step: number, sentences: readonly string[]) => Request }[] = [
+  { what: "key-value put", next: (step) => ["PUT", `/v1/db/victim--p/kv/n/k${step % 100}`, `${step}`, "text/plain"] },
+  { what: "key-value get", next: () => ["GET", "/v1/db/victim--p/kv/n/k0"] },
+  { what: "ingest of one memory", next: (step, sentences) => ingestRequest("victim", sentences[step % sentences.length]!, String(step)) },
+  { what: "recall", next: (step, sentences) => ["POST", "/v1/memory/bench/victim/recall", JSON.stringify({ query: sentences[step % sentences.length] })] },
+];
+
+/** Fills what the hostile tenant will ask of. */
+async function prepare(node: NodeProcess, sentences: readonly string[]): Promise<void> {
+  const expect = async (method: string, path: string, body: unknown): Promise<void> => {
+    const { status, text } = await node.call(method, path, body);
+    if (status >= 300) throw new Error(`status ${status}: ${text}`);
+  };
+  for (let client = 0; client < hostileDatabases; client++) {
+    for (let from = 0; from < hostileMemories; from += 500) {
+      const memories = Array.from({ length: 500 }, (_, n) => ({ type: "event", summary: `${sentences[(from + n) % sentences.length]} ${from + n}`, content: null, metadata: { tags: [{ name: `tag ${n}` }] } }));
+      await expect("POST", `/v1/memory/hostile/p${client}/memories`, { memories });
+    }
+    await expect("POST", `/v1/db/${databaseOf(client)}/sql`, { stmts: [{ q: "CREATE TABLE burden (v)" }] });
+    for (let from = 0; from < hostileDocs; from += 1_000) {
+      const documents = Array.from({ length: 1_000 }, (_, n) => ({ n: from + n, tags: Array.from({ length: 8 }, (_tag, at) => ({ name: `tag ${at}` })) }));
+      await expect("POST", `/v1/db/${databaseOf(client)}/docs/d/insert`, { docs: documents });
+    }
+  }
+  await expect("POST", "/v1/memory/victim/p/memories", { memories: [{ type: "fact", summary: "I am here", content: null }] });
+}
+
+interface Times {
+  /** Sorted, of each kind of call. */
+  readonly ms: readonly number[][];
+  readonly refused: number;
+}
+
+/** The victim's calls, one after the other, of all kinds in turn. */
+async function victimTimes(node: NodeProcess, sentences: readonly string[], first: number): Promise<Times> {
+  const client = await openClient("node", node.port);
+  const ms = victims.map((): number[] => []);
+  let refused = 0;
+  for (let step = first; step < first + victimCalls; step++) {
+    for (const [kind, { next }] of victims.entries()) {
+      const sentAt = performance.now();
+      const { status } = await client.send(...next(step, sentences));
+      if (status >= 300) refused++;
+      ms[kind]!.push(performance.now() - sentAt);
+    }
+  }
+  client.close();
+  return { ms: ms.map((times) => times.sort((a, b) => a - b)), refused };
+}
+
+/** The hostile tenant's connections, each sending one call after the other until `end` is called. */
+async function begin(node: NodeProcess, { next }: Hostility): Promise<{ end(): Promise<{ answered: number; refused: number }> }> {
+  let ended = false;
+  const counts = { answered: 0, refused: 0 };
+  const clients = await Promise.all(Array.from({ length: hostileClients }, () => openClient("node", node.port)));
+  const running = clients.map(async (connection, client) => {
+    for (let step = 0; !ended; step++) {
+      const { status } = await connection.send(...next(client, step)).catch(() => ({ status: 0 }));
+      if (status >= 200 && status < 300) counts.answered++;
+      else counts.refused++;
+    }
+    connection.close();
+  });
+  return {
+    end: async () => {
+      ended = true;
+      await Promise.all(running);
+      return counts;
+    },
+  };
+}
+
+/** The promise that the bench measures: at most three times the p99 alone, and 50 ms. */
+const mostOf = (aloneMs: number): number => 3 * aloneMs + 50;
+
+export async function benchFairness(directory: string): Promise<void> {
+  const sentences = sentencesOf(4_096);
+  for (const hostility of hostilities(sentences)) {
+    const node = await startNodeProcess(join(directory, hostility.what.replaceAll(/\W/g, "-")));
+    await prepare(node, sentences);
+    await victimTimes(node, sentences, 0);
+    const alone = await victimTimes(node, sentences, victimCalls);
+    const load = await begin(node, hostility);
+    await new Promise((resolve) => setTimeout(resolve, leadMs));
+    const beside = await victimTimes(node, sentences, 2 * victimCalls);
+    const { answered, refused } = await load.end();
+    await node.end("SIGTERM");
+    const rows = victims.flatMap(({ what }, kind): Row[] => {
+      const [one, other] = [alone.ms[kind]!, beside.ms[kind]!];
+      const most = mostOf(quantile(one, 0.99));
+      const note = `${quantile(other, 0.99) <= most ? "within" : "BEYOND"} ${most.toFixed(0)} ms; longest ${other.at(-1)!.toFixed(0)} ms`;
+      return [
+        { what: `${what}, alone`, p50Ms: quantile(one, 0.5), p99Ms: quantile(one, 0.99) },
+        { what: `${what}, beside ${hostility.what}`, p50Ms: quantile(other, 0.5), p99Ms: quantile(other, 0.99), note },
+      ];
+    });
+    report(`${hostility.what}: ${hostileClients} connections, ${answered} calls answered and ${refused} refused; ${beside.refused} of the victim's refused`, rows);
+  }
+}
