@@ -10,9 +10,11 @@ import type { World } from "../base/world.ts";
 import { pageBytes } from "../format/pages.ts";
 import { framePages } from "../format/segment.ts";
 import { TraceSearch, windowBytes } from "../format/traces.ts";
+import type { DatabaseState } from "../model/database-state.ts";
 import { vectorWindows } from "../model/erasure-traces.ts";
 import { Connection } from "../sqlite/connection.ts";
 import { scratchFile } from "./files.ts";
+import { stateOfFile } from "./image-maker.ts";
 import type { Plan } from "./lines.ts";
 import type { PageSource } from "./pool-objects.ts";
 import type { ErasedCoupon } from "./protocol.ts";
@@ -61,6 +63,11 @@ export function windowsOfVectors(connection: Connection, search: TraceSearch): R
   const windows = new Set<string>();
   for (const window of vectorWindows({ connection })) search.search(window, () => windows.add(windowAt(window, 0)));
   return windows;
+}
+
+/** What the restored file says of itself; with `check`, once nothing was found wrong with it. It is read where segments are made, or in turns. */
+export function stateOfRestored({ source, world }: StatePlace, path: string, check: boolean): Promise<DatabaseState> {
+  return source.maker ? source.maker.state(path, check) : stateOfFile(path, check, () => turnEnd(world));
 }
 
 /** Opens a restored file for as long as `act` runs. Throws StoreError("corrupt") for one that SQLite cannot use. */
