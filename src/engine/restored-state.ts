@@ -86,17 +86,21 @@ export function inRestored<Value>(path: string, readonly: boolean, act: (connect
 }
 
 /**
- * Ids of the erasures whose data the state still holds: their memories, or bytes of what was erased. A vector that the
- * state holds as live content is not erased data: somebody said the same again.
+ * The erasures, by their ids, whose data the state still holds: their memories, or bytes of what was erased and nothing
+ * else of it. A vector that the state holds as live content is not erased data: somebody said the same again.
  */
-export async function holdersIn(place: StatePlace, plan: Plan, coupons: readonly ErasedCoupon[]): Promise<ReadonlySet<string>> {
+export async function holdersIn(place: StatePlace, plan: Plan, coupons: readonly ErasedCoupon[]): Promise<ReadonlyMap<string, "memories" | "bytes">> {
   const search = new TraceSearch(coupons.map(({ traces }) => traces));
   return withRestored(place, plan, async (path) => {
-    const held = new Set(inRestored(path, true, (connection) => coupons.filter((coupon) => holdsMemories(connection, [coupon])).map(({ id }) => id)));
+    const holding = inRestored(path, true, (connection) => coupons.filter((coupon) => holdsMemories(connection, [coupon])));
+    const held = new Map<string, "memories" | "bytes">(holding.map(({ id }) => [id, "memories"]));
     const found = await windowsOfFile(place.world, path, search);
     if (found.size === 0) return held;
     const live = inRestored(path, true, (connection) => windowsOfVectors(connection, search));
-    for (const [window, sets] of found) if (!live.has(window)) for (const set of sets) held.add(coupons[set]!.id);
+    for (const [window, sets] of found) {
+      if (live.has(window)) continue;
+      for (const set of sets) if (!held.has(coupons[set]!.id)) held.set(coupons[set]!.id, "bytes");
+    }
     return held;
   });
 }

@@ -344,12 +344,13 @@ export class Eraser {
   }
 
   /** Writes down what the engine found of the coupon. */
-  async #settle(coupon: ErasureCoupon, { blocked, waitingFor, evidence, copies }: Expunged, clean: ReadonlySet<string>): Promise<void> {
+  async #settle(coupon: ErasureCoupon, { blocked, reasons, waitingFor, evidence, copies }: Expunged, clean: ReadonlySet<string>): Promise<void> {
     const { coupons } = this.#parts;
     const blockedBy = blocked[coupon.id];
     const ofCopies = copies?.[coupon.id];
     if (clean.has(coupon.id) && evidence) return this.#complete(coupon, withCopies(evidence, ofCopies));
-    const found = { blockedBy, waitingFor: blockedBy || coupon.traces === undefined ? undefined : waitingFor, awaiting: blockedBy ? undefined : ofCopies?.awaiting };
+    const pendingFor = coupon.traces === undefined ? undefined : waitingFor;
+    const found = { blockedBy, waitingFor: blockedBy ? reasons?.[coupon.id] : pendingFor, awaiting: blockedBy ? undefined : ofCopies?.awaiting };
     if (JSON.stringify(found) === JSON.stringify({ blockedBy: coupon.blockedBy, waitingFor: coupon.waitingFor, awaiting: coupon.awaiting })) return;
     const next = await coupons.change(coupon.uuid, coupon.id, (now) => ({ ...now, status: blockedBy ? "blocked" : "pending", ...found }));
     if (next.status === "completed") this.letGo(coupon);

@@ -237,6 +237,32 @@ describe("what blocks an erasure", () => {
     expect(await node.holds(old, "side")).toBe(true);
   });
 
+  test("a branch that has its bytes in another value, or cannot be read, with that as the reason", async () => {
+    const node = new ErasingNode();
+    const secret = await node.remember("the zyxwvutsecret of it");
+    await node.node.branch({ act: "fork", name: "side" });
+    await node.forget(secret, "side");
+    await node.time.of(node.node.putting("copied", "side", {}, `${secret}fact and more`));
+    const coupon = await node.erase(secret);
+    const { blocked, reasons } = await node.expunge(coupon);
+    expect(blocked).toEqual({ [coupon.id]: { checkpoints: [], branches: ["side"] } });
+    expect(reasons![coupon.id]).toMatch(/^branch side: its state \d+ has the bytes of what was erased in something else that is stored there$/);
+    await node.time.of(node.node.putting("copied", "side", {}, "something else"));
+    expect((await node.complete(coupon)).clean).toEqual([coupon.id]);
+
+    const other = await node.remember("the zyxwvutother one");
+    await node.node.branch({ act: "fork", name: "late" });
+    await node.forget(other, "late");
+    await node.fill(3, "late");
+    const { key, bytes } = await node.objectWith("zyxwvutother");
+    node.time.store.spoil(key, (whole) => whole.map((byte, at) => (at === whole.length - 1 ? byte ^ 1 : byte)));
+    const second = await node.erase(other);
+    const unread = await node.expunge(second);
+    expect(Object.keys(unread.blocked)).toEqual([second.id]);
+    expect(unread.reasons![second.id]).toMatch(/its state \d+ cannot be restored: object \S+ .* is not what was written$/);
+    node.time.store.spoil(key, () => bytes);
+  });
+
   test("a checkpoint of another branch only while its state has it", async () => {
     const node = new ErasingNode();
     const secret = await node.remember("the zyxwvutsecret of it");

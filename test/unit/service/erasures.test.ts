@@ -110,6 +110,24 @@ describe("an erasure whose attempts fail", () => {
     await node.time.of(erasures.close());
   });
 
+  test("says of a branch that blocks it without having it as live content what the branch has of it", async () => {
+    const served = await serving({ gcGraceMs: 0 });
+    const { node, erasures, erase } = served;
+    const secret = await node.remember("the zyxwvutsecret of it");
+    await node.node.branch({ act: "fork", name: "side" });
+    await node.forget(secret, "side");
+    await node.time.of(node.node.putting("copied", "side", {}, `${secret}fact and more`));
+    const { value: coupon } = await erase(secret);
+    erasures.start();
+    await node.time.pass(20_000);
+    const blocked = await node.time.of(erasures.get(node.uuid, coupon.id, undefined));
+    expect(blocked).toMatchObject({ status: "blocked", blockedBy: { checkpoints: [], branches: ["side"] }, waitingFor: expect.stringMatching(/^branch side: its state \d+ has the bytes/) });
+    await node.time.of(node.node.putting("copied", "side", {}, "something else"));
+    await node.time.pass(limits.erasureBlockedLookMs + 60_000);
+    expect((await node.time.of(erasures.get(node.uuid, coupon.id, undefined))).status).toBe("completed");
+    await node.time.of(erasures.close());
+  });
+
   test("says that there are more copies on record than can be looked through", async () => {
     const served = await serving({ gcGraceMs: 0 });
     const { node, erasures, erase } = served;
