@@ -41,6 +41,8 @@ export const governanceLimits = {
   erasureCouponBytesMax: 4 * MiB,
   /** Checkpoints, and branches, that a blocked coupon names; further ones are named when these are gone. */
   erasureBlockersMax: 1_000,
+  /** Of the failure that a coupon tells. */
+  erasureReasonCharsMax: 500,
   /** Entries of one list of a receipt's evidence: a few states of every branch. */
   erasureEvidenceEntriesMax: 10_000,
   /** Coupons in one part of a list, all together, unless a single one has more. */

@@ -303,7 +303,7 @@ export const limits = {
   erasuresPerLookMax: 10_000,
   /** Erasures in one answer, newest first. */
   erasuresListMax: 1_000,
-  /** A state that proves an erasure is checked by SQLite too up to this size, on the engine's thread: about 0.2 s. */
+  /** A state that proves an erasure is checked too up to this size, on the thread that makes segments: about 0.2 s; its tables are looked through on the engine's. */
   checkedStateBytesMax: 64 * MiB,
   /** States that are remembered to be free of erased data; more are looked into again. */
   knownStatesMax: 10_000,
@@ -367,7 +367,7 @@ export const limits = {
   rebaseTimesMax: 4,
   /** Page images in one object of a base image: 64 MiB before compression. More where there would be more than `imageRefsMax` objects. */
   imageObjectPages: 16_384,
-  /** A new base image of up to this size is checked by SQLite too, on the engine's thread: about 20 ms. */
+  /** A new base image of up to this size is checked too, on the thread that makes segments: about 20 ms. */
   checkedImageBytesMax: 8 * MiB,
   /** Objects of one restore that are fetched ahead, and their bytes together unless a single one has more. */
   restoreFetchesMax: 8,

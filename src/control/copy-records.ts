@@ -28,6 +28,13 @@ export interface CopyOwner {
   readonly name: string;
 }
 
+/** On which nodes' disks the copies are, for people; undefined for none. */
+export function copiesInWords(copies: readonly CopyOwner[]): string | undefined {
+  const nodes = new Map(copies.map(({ node, name }) => [node, name === node || name === "" ? node : `${name} (${node})`]));
+  const [first] = nodes.values();
+  return first === undefined ? undefined : `a copy on node ${first}${nodes.size === 1 ? "" : ` and on ${nodes.size - 1} more`}`;
+}
+
 export class CopyRecords {
   readonly #store: ObjectStore;
   readonly #world: World;
@@ -48,7 +55,9 @@ export class CopyRecords {
   async list(uuid: string): Promise<CopyRecord[]> {
     const found: CopyRecord[] = [];
     for await (const places of this.#places(copiesPrefix(uuid))) {
-      if (found.length + places.length > limits.copiesMax) throw new StoreError("misconfigured", "a database has more copies than can be looked through");
+      if (found.length + places.length > limits.copiesMax) {
+        throw new StoreError("misconfigured", `a database has more than ${limits.copiesMax} copies on record, the most that can be looked through: remove those of nodes that are gone below ${copiesPrefix(uuid)}; receipts name such nodes as unattested`);
+      }
       for (const read of await this.#atOnce(places, (place) => this.#read(place))) if (read) found.push(read.record);
     }
     return found;
@@ -78,17 +87,20 @@ export class CopyRecords {
     await this.#clear(uuid, ({ purged }) => purged !== undefined);
   }
 
-  /** As clear, for a database that is deleted: what is known of nodes that never come back goes too. Says whether all is gone. */
-  async end(uuid: string): Promise<boolean> {
+  /**
+   * As clear, for a database that is deleted: what is known of nodes that never come back goes too. Gives what stands in the
+   * way, in words; undefined when all is gone.
+   */
+  async end(uuid: string): Promise<string | undefined> {
     return this.#clear(uuid, (record) => !isStanding(record));
   }
 
-  async #clear(uuid: string, isOver: (record: CopyRecord) => boolean): Promise<boolean> {
+  async #clear(uuid: string, isOver: (record: CopyRecord) => boolean): Promise<string | undefined> {
     const records = await this.list(uuid);
     const { objects } = await this.#store.list(erasureMarkerPrefix(uuid), { limit: 1 });
-    if (objects.length > 0) return false;
+    if (objects.length > 0) return "an erasure that is not completed";
     await this.#atOnce(records.filter(isOver), (record) => this.#store.delete(copyKey(record)));
-    return records.every(isOver);
+    return copiesInWords(records.filter((record) => !isOver(record)));
   }
 
   /** Has the copy's node purge it when it looks next, or starts again. */

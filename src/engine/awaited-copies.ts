@@ -7,6 +7,7 @@
  * id of its own: a node that purges and copies again does not have the counted one any more. This node's own copies do
  * not count, as the run that proves an erasure cleans them itself.
  */
+import { copiesInWords } from "../control/copy-records.ts";
 import { isStanding, type CopyRecord } from "../format/copy-record.ts";
 import type { AwaitedCopies, ErasureEvidence } from "../format/erasure-coupon.ts";
 import { ulidTimeMs } from "../format/object-keys.ts";
@@ -34,16 +35,16 @@ export function judgeCopies(records: readonly CopyRecord[], nodeId: string, bran
   const byId = new Map(records.map((record) => [record.copy, record]));
   const found: Record<string, CopiesFound> = {};
   const free: ErasedCoupon[] = [];
-  const holding = new Map<string, string>();
+  const holding: CopyRecord[] = [];
   for (const coupon of coupons) {
     const forgotten = records.filter((record) => mayHaveHad(record, coupon)).map(({ node }) => node);
     const awaiting = coupon.awaiting ?? (isShared || forgotten.length > 0 ? counted : undefined);
     const held = (awaiting?.copies ?? []).flatMap(({ node, copy }) => (node === nodeId ? [] : (byId.get(copy) ?? []))).filter(isStanding);
     if (awaiting) found[coupon.id] = { awaiting, holding: held.map(({ node, copy }) => ({ node, copy })), ...toldBy(awaiting, byId, nodeId, forgotten) };
-    for (const { node, name } of held) holding.set(node, name === node || name === "" ? node : `${name} (${node})`);
+    holding.push(...held);
     if (held.length === 0) free.push(coupon);
   }
-  return { found: Object.keys(found).length === 0 ? undefined : found, free, waitingFor: holding.size === 0 ? undefined : inWords([...holding.values()]) };
+  return { found: Object.keys(found).length === 0 ? undefined : found, free, waitingFor: copiesInWords(holding) };
 }
 
 /** Whether the node that never came back can have had what was erased: it was forgotten after some of it was taken in. */
@@ -63,8 +64,4 @@ function toldBy(awaiting: AwaitedCopies, byId: ReadonlyMap<string, CopyRecord>, 
   }
   const purged: ErasureEvidence["local"] = [...removed].map(([node, files]) => ({ node, files_scrubbed: 0, files_removed: files }));
   return { purged, unattested: [...unattested] };
-}
-
-function inWords([first, ...others]: readonly string[]): string {
-  return `a copy on node ${first}${others.length === 0 ? "" : ` and on ${others.length} more`}`;
 }

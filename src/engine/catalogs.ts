@@ -20,6 +20,7 @@ import { mainBranch } from "../format/names.ts";
 import { catalogKey, databasePrefix, headKey } from "../format/object-keys.ts";
 import type { ObjectStore, PutCondition } from "../store/object-store.ts";
 import { surePut } from "../store/settled-put.ts";
+import type { Alarms } from "./alarms.ts";
 import type { HeadPlaces } from "./head-places.ts";
 import { lostCatalog, wentBack } from "./lost.ts";
 
@@ -35,6 +36,8 @@ export interface CatalogMemory {
   readonly places: Pick<HeadPlaces, "catalogSeq" | "noteCatalog" | "acceptCatalog">;
   /** Whether an operator accepts that the database's objects were put back to an older state. */
   readonly acceptsRollback: (uuid: string) => boolean;
+  /** Told of a catalog that is older than one that was seen, however it was come across, and when it is that no more. */
+  readonly alarms: Pick<Alarms, "note" | "clear">;
   /** Something an operator should know; never content. */
   readonly notice: (message: string, uuid: string) => void;
 }
@@ -169,6 +172,7 @@ export class Catalogs {
       const seenSeq = this.#memory?.places.catalogSeq(uuid) ?? 0;
       if (!catalog || catalog.seq >= seenSeq) {
         if (catalog) this.#memory?.places.noteCatalog(uuid, catalog.seq);
+        if (catalog) this.#memory?.alarms.clear(uuid, "catalog");
         this.#hold(uuid, read);
         return read;
       }
@@ -180,7 +184,11 @@ export class Catalogs {
 
   /** The catalog was put back to an older state. Throws StoreError unless an operator accepts that. */
   #acceptOlder(read: Held, { uuid, seq }: Catalog, seenSeq: number): Held {
-    if (!this.#memory?.acceptsRollback(uuid)) throw wentBack(uuid, catalogKey(uuid), `number ${seq}`, `number ${seenSeq}`);
+    if (!this.#memory?.acceptsRollback(uuid)) {
+      const error = wentBack(uuid, catalogKey(uuid), `number ${seq}`, `number ${seenSeq}`);
+      this.#memory?.alarms.note(uuid, "catalog", error);
+      throw error;
+    }
     this.#memory.notice("the catalog in object storage is older than this node has seen, and is accepted as it is", uuid);
     this.#memory.places.acceptCatalog(uuid, seq);
     this.#held.set(uuid, read);

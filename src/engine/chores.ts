@@ -38,6 +38,8 @@ interface Due {
 export class Chores {
   readonly #options: ChoresOptions;
   readonly #due: Readonly<Record<Chore, Map<string, Due>>> = { collect: new Map(), purge: new Map() };
+  /** How long each purge that does not come to its end was left alone the last time, and why; what is purged is `#due` as well. */
+  readonly #pauses = new Map<string, { readonly pauseMs: number; readonly why: string }>();
   #running: Promise<void> | undefined;
   /** Rounds of collection that were done. */
   collections = 0;
@@ -97,8 +99,10 @@ export class Chores {
     const { collector, groom, isOurs, graceMs, alarms, notice } = this.#options;
     try {
       if (chore === "purge") {
-        const againMs = await collector.purge(uuid);
-        if (againMs !== undefined) this.#plan("purge", uuid, againMs);
+        const again = await collector.purge(uuid);
+        if (typeof again === "string") return this.#purgeLater(uuid, `a deleted database is kept in mind until its copies are gone; it waits for ${again}`);
+        this.#pauses.delete(uuid);
+        if (again !== undefined) this.#plan("purge", uuid, again);
         return;
       }
       if (!isOurs(uuid)) return;
@@ -109,8 +113,21 @@ export class Chores {
       if (again) this.#plan("collect", uuid, Math.max(graceMs, limits.collectAfterMs));
     } catch (error) {
       alarms.note(uuid, "collection", error);
-      notice(`${chore === "purge" ? "a deleted database could not be purged" : "garbage could not be collected"} (${needsOperator(error) ? error.message : codeOf(error)}); trying again`, uuid);
+      const why = needsOperator(error) ? error.message : codeOf(error);
+      if (chore === "purge") return this.#purgeLater(uuid, `a deleted database could not be purged (${why}); trying again`);
+      notice(`garbage could not be collected (${why}); trying again`, uuid);
       this.#plan(chore, uuid, Math.max(graceMs, limits.collectAfterMs));
     }
+  }
+
+  /** Ever more rarely: a node that is down may never come back. Said once, and again when the reason is another one. */
+  #purgeLater(uuid: string, why: string): void {
+    const { graceMs, notice } = this.#options;
+    const before = this.#pauses.get(uuid);
+    const leastMs = Math.max(graceMs, limits.collectAfterMs);
+    const pauseMs = before ? Math.max(leastMs, Math.min(2 * before.pauseMs, limits.purgeAgainMsMax)) : leastMs;
+    this.#pauses.set(uuid, { pauseMs, why });
+    if (before?.why !== why) notice(why, uuid);
+    this.#plan("purge", uuid, pauseMs);
   }
 }

@@ -106,20 +106,20 @@ export class Collector {
   /**
    * Deletes every object of a database that was deleted long enough ago, its catalog last. A put that its writer has
    * given up may land after that: it is looked for twice more, and what came is deleted. The marker stays until then, and
-   * for as long as a node may have a copy, which is told of the deletion by it. Gives when to look again, in ms from now;
-   * undefined when all of it is over.
+   * for as long as a node may have a copy, which is told of the deletion by it. Gives when to look again, in ms from now, or
+   * what that waits for, in words; undefined when all of it is over.
    */
-  async purge(uuid: string): Promise<number | undefined> {
-    const { store, records, graceMs } = this.#parts;
+  async purge(uuid: string): Promise<number | string | undefined> {
+    const { store, records } = this.#parts;
     const own = catalogKey(uuid).slice(databasePrefix(uuid).length);
     const listed = await this.list(uuid);
     for (const key of listed) if (key !== own) await store.delete(databasePrefix(uuid) + key);
     if (listed.length > 0) this.#emptySinceMs.delete(uuid);
     await store.delete(catalogKey(uuid));
     if (!this.#isQuiet(uuid)) return Math.max(this.#lateMs / 2, 1);
-    if (!(await records.end(uuid))) return Math.max(graceMs, limits.collectAfterMs);
-    await store.delete(purgeKey(uuid));
-    return undefined;
+    const waitsFor = await records.end(uuid);
+    if (waitsFor === undefined) await store.delete(purgeKey(uuid));
+    return waitsFor;
   }
 
   /** Whether nothing of a deleted database was found, now and for so long that nothing comes any more. */

@@ -24,6 +24,8 @@ export interface ShippedBranch {
 export interface CutPlan {
   /** By id, of the erasures that something blocks. */
   readonly blocked: Readonly<Record<string, ErasureBlockers>>;
+  /** By id, of those that something else than live content blocks: what it is, in words. */
+  readonly reasons: Readonly<Record<string, string>>;
   /** Erasures that can be completed: due, and nothing blocks them. */
   readonly ready: readonly ErasedCoupon[];
   /** Due and not blocked, but another erasure's grace protects what would go with them. */
@@ -54,7 +56,7 @@ export async function planCuts(parts: CutPlanParts, branches: readonly CatalogBr
     const beginnings = new Map<string, Beginnings>();
     for (const branch of standing) beginnings.set(branch.id, await beginningsOf(parts, branches, branch, ready, blockers));
     // What turned out to be blocked is left out, and less is to be cut then.
-    if (!ready.some((coupon) => blockers.has(coupon))) return { blocked: blockers.all, ready, waiting, beginnings };
+    if (!ready.some((coupon) => blockers.has(coupon))) return { blocked: blockers.all, reasons: blockers.reasons, ready, waiting, beginnings };
   }
 }
 
@@ -73,7 +75,7 @@ async function beginningsOf(parts: CutPlanParts, branches: readonly CatalogBranc
     const isHeads = index === lines.length - 1;
     const first = firstStateFrom(past.head, line, Math.min(cut, past.head.txid));
     assert(first !== undefined || !isHeads, "the line of a head has the head's own state");
-    const holders = first === undefined ? new Set<string>() : await parts.known.holders(parts.place, past, first, coupons);
+    const holders = first === undefined ? new Map<string, string | undefined>() : await parts.known.holders(parts.place, past, first, coupons);
     beginnings.push(first === undefined || holders.size === 0 ? first : await beginningAbove(parts, branch, { ...line, fromTxid: first }, isHeads, coupons.filter((coupon) => holders.has(coupon.id)), blockers));
   }
   return beginnings;
@@ -85,28 +87,40 @@ async function beginningAbove({ place, known }: CutPlanParts, { name, past }: Sh
   for (const checkpoint of named) {
     const holders = await known.holders(place, past, checkpoint.txid, coupons);
     if (holders.size === 0) return checkpoint.txid;
-    for (const coupon of coupons) if (holders.has(coupon.id)) blockers.addCheckpoint(coupon, `${name}/${checkpoint.name}`);
+    for (const coupon of coupons) if (holders.has(coupon.id)) blockers.addCheckpoint(coupon, `${name}/${checkpoint.name}`, holders.get(coupon.id));
   }
   if (!isHeads) return undefined;
   const holders = await known.holders(place, past, past.head.txid, coupons);
-  for (const coupon of coupons) if (holders.has(coupon.id)) blockers.addBranch(coupon, name);
+  for (const coupon of coupons) if (holders.has(coupon.id)) blockers.addBranch(coupon, name, holders.get(coupon.id));
   return past.head.txid;
 }
 
 /** What was found to keep the data of each erasure. */
 class Blockers {
   readonly #found = new Map<string, { readonly checkpoints: Set<string>; readonly branches: Set<string> }>();
+  /** The first for each. */
+  readonly #reasons = new Map<string, string>();
 
   has({ id }: ErasedCoupon): boolean {
     return this.#found.has(id);
   }
 
-  addBranch(coupon: ErasedCoupon, name: string): void {
+  addBranch(coupon: ErasedCoupon, name: string, why?: string): void {
     this.#of(coupon).branches.add(name);
+    this.#say(coupon, `branch ${name}`, why);
   }
 
-  addCheckpoint(coupon: ErasedCoupon, name: string): void {
+  addCheckpoint(coupon: ErasedCoupon, name: string, why?: string): void {
     this.#of(coupon).checkpoints.add(name);
+    this.#say(coupon, `checkpoint ${name}`, why);
+  }
+
+  get reasons(): Record<string, string> {
+    return Object.fromEntries(this.#reasons);
+  }
+
+  #say({ id }: ErasedCoupon, where: string, why: string | undefined): void {
+    if (why !== undefined && !this.#reasons.has(id)) this.#reasons.set(id, `${where}: ${why}`);
   }
 
   get all(): Record<string, ErasureBlockers> {

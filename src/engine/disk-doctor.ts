@@ -2,7 +2,7 @@
  * The look at a node's data directory: what each file is to its branch's head, and what else lies there.
  *
  * Always true: it only reads, takes no lock and opens no file with SQLite, which would put others beside it. Files that
- * are checked by SQLite are copied away first. Must not know: how a head is read, who reads the findings.
+ * are checked are copied away first. Must not know: how a head is read, who reads the findings.
  */
 import { copyFileSync, existsSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -19,8 +19,9 @@ import type { FindingPlace, Findings } from "./findings.ts";
 import { HeadPlaces } from "./head-places.ts";
 import { lookAt, ownHead, type Looked } from "./inventory.ts";
 import { groupsBetween } from "./lines.ts";
+import { stateOfFile } from "./image-maker.ts";
 import { listQuarantine, type Quarantined } from "./quarantine.ts";
-import { inRestored } from "./restored-state.ts";
+import { inRestored, turnEnd } from "./restored-state.ts";
 import { standingOf } from "./standing.ts";
 
 export interface DiskDoctorParts {
@@ -29,7 +30,7 @@ export interface DiskDoctorParts {
   /** What its node's heads are in; undefined when only the directory is looked at. */
   readonly store: ObjectStore | undefined;
   readonly world: World;
-  /** Where copies are checked by SQLite; undefined for a look without that. */
+  /** Where copies are checked; undefined for a look without that. */
   readonly scratchDirectory: string | undefined;
   readonly findings: Findings;
   /** Which database is looked at; all when undefined. */
@@ -132,7 +133,7 @@ async function lookAtFile(parts: DiskDoctorParts, uuid: string, branchId: string
   const read = stateIn(parts, path, place);
   if (!read) return;
   look.bytes += read.bytes;
-  checkCopy(parts, path, place, look);
+  await checkCopy(parts, path, place, look);
   if (!store) return;
   if (head.kind !== "sound") {
     const isEmpty = head.kind === "missing" && read.state.txid === 0 && read.state.tenure === undefined;
@@ -178,14 +179,15 @@ function countOf(head: Head, txid: number): string {
   return count === 1 ? "1 transaction is" : `${count} transactions are`;
 }
 
-/** Has SQLite check a copy of the file and its log. A node that runs would change one while the other is copied. */
-function checkCopy({ scratchDirectory, findings, world }: DiskDoctorParts, path: string, place: FindingPlace, look: DiskLook): void {
+/** Checks a copy of the file and its log. A node that runs would change one while the other is copied. */
+async function checkCopy({ scratchDirectory, findings, world }: DiskDoctorParts, path: string, place: FindingPlace, look: DiskLook): Promise<void> {
   if (scratchDirectory === undefined || look.isRunning) return;
   const copy = join(scratchDirectory, `copy-${world.ulid()}.db`);
   try {
     for (const suffix of ["", "-wal"]) if (existsSync(path + suffix)) copyFileSync(path + suffix, copy + suffix);
-    const found = inRestored(copy, false, (connection) => connection.raw.pragma("quick_check(1)", { simple: true }));
-    if (found !== "ok") findings.add("file_unreadable", place, "SQLite finds the file unsound");
+    // The log goes into the file, as the check looks at the file alone.
+    inRestored(copy, false, (connection) => connection.raw.pragma("wal_checkpoint(TRUNCATE)"));
+    await stateOfFile(copy, true, () => turnEnd(world));
   } catch (error) {
     if (!(error instanceof StoreError)) throw error;
     findings.add("file_unreadable", place, error.message);

@@ -109,7 +109,7 @@ export class Engine {
     const bytesPut = (bytes: number): void => void (this.#counters.bytesPut += bytes);
     const alarms = (this.#alarms = new Alarms((counts) => send({ kind: "alarms", counts })));
     const places = (this.#places = new HeadPlaces({ directory: join(options.databasesDirectory, "..", "seen"), disk, world, notice }));
-    const catalogs = (this.#catalogs = new Catalogs(store, world, { places, acceptsRollback: (uuid) => acceptsRollback(options, uuid), notice }));
+    const catalogs = (this.#catalogs = new Catalogs(store, world, { places, acceptsRollback: (uuid) => acceptsRollback(options, uuid), alarms, notice }));
     const holdings = (this.#holdings = new Holdings(world, !options.coordinated));
     const isHeld = (uuid: string): boolean => holdings.termOf(uuid) !== undefined;
     const isDeleted = async (uuid: string): Promise<boolean> => this.#registry.wasDropped(uuid) || wasDeleted(store, uuid);

@@ -2,7 +2,7 @@
  * Looks for erased data in everything that a database has in object storage, and in states restored from it.
  *
  * Always true: what it calls proven was listed and read completely just now; every page was searched as it is at rest,
- * and has nothing in its unused space; restored states up to `checkedStateBytesMax` were checked by SQLite too. Finding
+ * and has nothing in its unused space; restored states up to `checkedStateBytesMax` were checked too (sqlite/soundness). Finding
  * something is an answer, not a failure; what cannot be read is one. It changes nothing. Must not know: what a coupon is
  * for, how history was cut.
  */
@@ -17,13 +17,12 @@ import { decodeFrame, readSegmentIndexes, type SegmentIndex } from "../format/se
 import { TraceSearch } from "../format/traces.ts";
 import { strayMetadata } from "../model/memory-metadata.ts";
 import { strayTurnText } from "../model/turn-text.ts";
-import { readState } from "../model/schema.ts";
 import type { Connection } from "../sqlite/connection.ts";
 import type { Collector, Survey } from "./collector.ts";
 import { restoringLines, type Past } from "./cutting.ts";
 import { planOf } from "./lines.ts";
 import type { ErasedCoupon } from "./protocol.ts";
-import { holdsMemories, inRestored, turnEnd, windowAt, windowsOfVectors, withRestored, type StatePlace } from "./restored-state.ts";
+import { holdsMemories, inRestored, stateOfRestored, turnEnd, windowAt, windowsOfVectors, withRestored, type StatePlace } from "./restored-state.ts";
 
 /** What is looked at in object storage. */
 export type StoreEvidence = Omit<ErasureEvidence, "store" | "local">;
@@ -121,11 +120,13 @@ export class Prover {
     const plan = planOf(past.head, past.history, txid);
     if (!plan) throw new StoreError("corrupt", `transaction id ${txid} of a branch should be restorable and is not`);
     return withRestored(this.#place, plan, async (path, pages) => {
+      const isChecked = pages * pageBytes <= limits.checkedStateBytesMax;
+      const state = await stateOfRestored(this.#place, path, isChecked);
       const what = inRestored(path, false, (connection) => {
-        if (readState(connection).txid !== txid) throw new StoreError("corrupt", `the restored state ${txid} says of itself that it is another`);
+        if (state.txid !== txid) throw new StoreError("corrupt", `the restored state ${txid} says of itself that it is another`);
         if (search) for (const window of windowsOfVectors(connection, search)) isLive.add(window);
         if (holdsMemories(connection, coupons)) return "an erased memory in the state";
-        return pages * pageBytes <= limits.checkedStateBytesMax ? leftoverIn(connection) : undefined;
+        return isChecked ? leftoverIn(connection) : undefined;
       });
       return what === undefined ? pages : { what };
     });
@@ -150,9 +151,8 @@ function isOurs(key: string): boolean {
   return key === "catalog" || ((folder === "seg" || folder === "hist") && parsePoolId(id ?? "") !== undefined);
 }
 
-/** What SQLite or a pass over the tables finds in a sound state that should not be there. */
+/** What a pass over the tables finds in a sound state that should not be there. */
 function leftoverIn(connection: Connection): string | undefined {
-  if (connection.raw.pragma("quick_check(1)", { simple: true }) !== "ok") throw new StoreError("corrupt", "SQLite finds a restored state unsound");
   // Compares the index with the texts, both ways: a word without its text would be a leftover.
   connection.exec("INSERT INTO __service_memory_text (__service_memory_text) VALUES ('integrity-check')");
   const strays = {

@@ -269,13 +269,14 @@ function withSurroundings(evidence: StoreEvidence, store: { versioned: boolean; 
   return { ...evidence, store: { versioned: store.versioned, versions_removed: store.removed, uploads_aborted: store.uploadsAborted }, local: [local] };
 }
 
-function answer(plan: Pick<CutPlan, "blocked" | "ready" | "waiting">, holdUp: string | undefined, evidence: ErasureEvidence | undefined, verdict?: CopyVerdict): Expunged {
+function answer(plan: Pick<CutPlan, "blocked" | "ready" | "waiting"> & Partial<Pick<CutPlan, "reasons">>, holdUp: string | undefined, evidence: ErasureEvidence | undefined, verdict?: CopyVerdict): Expunged {
   const clean = evidence ? (verdict?.free ?? plan.ready).map(({ id }) => id) : [];
   const blocked: Record<string, ErasureBlockers> = plan.blocked;
   // What copies hold up is the same for all, and over when it is: so it is said first.
   const waitingFor = verdict?.waitingFor ?? holdUp;
   const mayChangeSoon = waitingFor !== undefined;
-  return { blocked, clean, evidence, mayChangeSoon, copies: verdict?.found, waitingFor: waitingFor ?? (plan.waiting.length > 0 ? "another erasure's grace" : undefined) };
+  const reasons = Object.keys(plan.reasons ?? {}).length === 0 ? undefined : plan.reasons;
+  return { blocked, ...(reasons && { reasons }), clean, evidence, mayChangeSoon, copies: verdict?.found, waitingFor: waitingFor ?? (plan.waiting.length > 0 ? "another erasure's grace" : undefined) };
 }
 
 /** Ids of the objects that the cuts leave as they are. */

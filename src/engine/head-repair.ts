@@ -3,7 +3,7 @@
  *
  * Three ways, each tried where the one before gives nothing: the head that is there, with what is missing put together
  * from other objects of the pool, else cut before it; an older version of the head that the store has kept, carried on as
- * far as the pool goes on without a doubt; the pool alone. Always true: what is proposed is restored and checked by SQLite
+ * far as the pool goes on without a doubt; the pool alone. Always true: what is proposed is restored and checked
  * first; its epoch is above all that are known, and it skips transaction ids as nobody knows which were given; what is
  * lost by it is said. Nothing is written here, and the same store gives the same proposal. Must not know: who writes it.
  */

@@ -13,6 +13,8 @@ import type { Press } from "../format/press.ts";
 import { encodeFrames, framePages } from "../format/segment.ts";
 import { readState, type DatabaseState } from "../model/database-state.ts";
 import { Connection } from "../sqlite/connection.ts";
+import { sqliteCodeOf } from "../sqlite/guard.ts";
+import { checkFile } from "../sqlite/soundness.ts";
 
 /** Which pages of which file are to be one object. */
 export interface ImageOrder {
@@ -72,19 +74,21 @@ function readWhole(descriptor: number, into: Uint8Array, position: number): void
   }
 }
 
-/** The state row of a database file; with `check`, once SQLite has found nothing wrong with the file. */
-export function stateOfFile(path: string, check: boolean): DatabaseState {
+/**
+ * The state row of a database file; with `check`, once nothing was found wrong with the file (sqlite/soundness), for which
+ * `pause` is waited for now and then.
+ */
+export async function stateOfFile(path: string, check: boolean, pause?: () => Promise<void>): Promise<DatabaseState> {
   try {
+    if (check) for (const _turn of checkFile(path)) await pause?.();
     const connection = new Connection(path, { readonly: true, pageCacheKiB: limits.pageCacheKiB });
     try {
-      const found = check ? connection.raw.pragma("quick_check(1)", { simple: true }) : "ok";
-      if (found !== "ok") throw new StoreError("corrupt", "SQLite finds the restored state unsound");
       return readState(connection);
     } finally {
       connection.close();
     }
   } catch (error) {
-    if (error instanceof StoreError) throw error;
+    if (sqliteCodeOf(error) === undefined) throw error;
     throw new StoreError("corrupt", "SQLite cannot read the restored state", { cause: error });
   }
 }

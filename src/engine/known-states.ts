@@ -15,22 +15,23 @@ export class KnownStates {
   readonly #clean = new Map<string, Set<string>>();
 
   /**
-   * Ids of the erasures whose data the state holds, or may hold: one that cannot be restored because an object is rotten
-   * cannot be shown to be free of it.
+   * The erasures, by their ids, whose data the state holds, or may hold: one that cannot be restored because an object is
+   * rotten cannot be shown to be free of it. In words why that is so; undefined for live content, which whoever looks finds.
    */
-  async holders(place: StatePlace, past: Past, txid: number, coupons: readonly ErasedCoupon[]): Promise<ReadonlySet<string>> {
+  async holders(place: StatePlace, past: Past, txid: number, coupons: readonly ErasedCoupon[]): Promise<ReadonlyMap<string, string | undefined>> {
     const key = `${place.source.uuid}/${past.head.branchId}/${txid}`;
     const clean = this.#clean.get(key);
     const asked = coupons.filter(({ id }) => !clean?.has(id));
-    if (asked.length === 0) return new Set();
+    if (asked.length === 0) return new Map();
+    const all = (why: string): ReadonlyMap<string, string> => new Map(asked.map(({ id }) => [id, why]));
     const plan = planOf(past.head, past.history, txid);
-    if (!plan) return new Set(asked.map(({ id }) => id));
+    if (!plan) return all(`its state ${txid} cannot be restored`);
     try {
       const holders = await holdersIn(place, plan, asked);
       this.#note(key, asked.filter(({ id }) => !holders.has(id)));
-      return holders;
+      return new Map([...holders].map(([id, how]) => [id, how === "memories" ? undefined : `its state ${txid} has the bytes of what was erased in something else that is stored there`]));
     } catch (error) {
-      if (error instanceof RottenObject) return new Set(asked.map(({ id }) => id));
+      if (error instanceof RottenObject) return all(`its state ${txid} cannot be restored: ${error.message}`);
       throw error;
     }
   }

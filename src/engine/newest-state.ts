@@ -1,11 +1,11 @@
 /**
- * Proof that the newest state of a branch can be had from objects alone: it is restored, checked by SQLite and thrown away.
+ * Proof that the newest state of a branch can be had from objects alone: it is restored, checked and thrown away.
  */
 import { StoreError } from "../base/errors.ts";
 import type { Head } from "../format/head.ts";
-import { readState, type DatabaseState } from "../model/schema.ts";
+import type { DatabaseState } from "../model/schema.ts";
 import { planOf, type Plan } from "./lines.ts";
-import { inRestored, withRestored, type StatePlace } from "./restored-state.ts";
+import { stateOfRestored, withRestored, type StatePlace } from "./restored-state.ts";
 
 /** Restores and checks the head's state. Throws StoreError("corrupt") when that cannot be done. */
 export async function checkNewest(place: StatePlace, head: Head): Promise<DatabaseState> {
@@ -16,10 +16,9 @@ export async function checkNewest(place: StatePlace, head: Head): Promise<Databa
 
 /** The same for any state that a plan restores. */
 export async function checkState(place: StatePlace, plan: Plan): Promise<DatabaseState> {
-  return withRestored(place, plan, async (path) => inRestored(path, true, (connection) => {
-    if (connection.raw.pragma("quick_check(1)", { simple: true }) !== "ok") throw new StoreError("corrupt", "SQLite finds the restored state unsound");
-    const state = readState(connection);
+  return withRestored(place, plan, async (path) => {
+    const state = await stateOfRestored(place, path, true);
     if (state.txid !== plan.txid) throw new StoreError("corrupt", `the restored state ${plan.txid} says of itself that it is ${state.txid}`);
     return state;
-  }));
+  });
 }

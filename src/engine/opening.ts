@@ -19,6 +19,7 @@ import { readState, stateRootPage, type DatabaseState } from "../model/schema.ts
 import { Connection } from "../sqlite/connection.ts";
 import { WalReader } from "../sqlite/wal-reader.ts";
 import { markFile, type Disk } from "../base/disk.ts";
+import { checkReserved } from "../sqlite/soundness.ts";
 import { WalFile } from "../sqlite/wal.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { BranchHead } from "./branch-head.ts";
@@ -197,7 +198,9 @@ function isCutFirstFile(path: string, empty: Uint8Array): boolean {
   try {
     connection = openConnection(path);
     readState(connection);
-    return connection.raw.pragma("quick_check", { simple: true }) !== "ok";
+    // It has these tables and nothing else, and what is missing of it is missing of one of them.
+    for (const _table of checkReserved(connection));
+    return false;
   } catch (error) {
     if (!isBroken(error)) throw error;
     return true;

@@ -100,6 +100,8 @@ export interface ErasedCoupon {
 export interface Expunged {
   /** For each coupon, by its id, what keeps its data; nothing for one that nothing keeps. */
   readonly blocked: Readonly<Record<string, ErasureBlockers>>;
+  /** For the blocked coupons, by their ids, that something else than live content keeps from their end: what it is, in words for their reader. */
+  readonly reasons?: Readonly<Record<string, string>> | undefined;
   /** Ids of the due coupons that nothing blocks and whose data is provably gone. */
   readonly clean: readonly string[];
   /** Why the other due and unblocked coupons are not clean yet, in words for the coupon's reader; undefined when there are none. */

@@ -10,9 +10,11 @@ import type { World } from "../base/world.ts";
 import { pageBytes } from "../format/pages.ts";
 import { framePages } from "../format/segment.ts";
 import { TraceSearch, windowBytes } from "../format/traces.ts";
+import type { DatabaseState } from "../model/database-state.ts";
 import { vectorWindows } from "../model/erasure-traces.ts";
 import { Connection } from "../sqlite/connection.ts";
 import { scratchFile } from "./files.ts";
+import { stateOfFile } from "./image-maker.ts";
 import type { Plan } from "./lines.ts";
 import type { PageSource } from "./pool-objects.ts";
 import type { ErasedCoupon } from "./protocol.ts";
@@ -63,6 +65,11 @@ export function windowsOfVectors(connection: Connection, search: TraceSearch): R
   return windows;
 }
 
+/** What the restored file says of itself; with `check`, once nothing was found wrong with it. It is read where segments are made, or in turns. */
+export function stateOfRestored({ source, world }: StatePlace, path: string, check: boolean): Promise<DatabaseState> {
+  return source.maker ? source.maker.state(path, check) : stateOfFile(path, check, () => turnEnd(world));
+}
+
 /** Opens a restored file for as long as `act` runs. Throws StoreError("corrupt") for one that SQLite cannot use. */
 export function inRestored<Value>(path: string, readonly: boolean, act: (connection: Connection) => Value): Value {
   try {
@@ -79,17 +86,21 @@ export function inRestored<Value>(path: string, readonly: boolean, act: (connect
 }
 
 /**
- * Ids of the erasures whose data the state still holds: their memories, or bytes of what was erased. A vector that the
- * state holds as live content is not erased data: somebody said the same again.
+ * The erasures, by their ids, whose data the state still holds: their memories, or bytes of what was erased and nothing
+ * else of it. A vector that the state holds as live content is not erased data: somebody said the same again.
  */
-export async function holdersIn(place: StatePlace, plan: Plan, coupons: readonly ErasedCoupon[]): Promise<ReadonlySet<string>> {
+export async function holdersIn(place: StatePlace, plan: Plan, coupons: readonly ErasedCoupon[]): Promise<ReadonlyMap<string, "memories" | "bytes">> {
   const search = new TraceSearch(coupons.map(({ traces }) => traces));
   return withRestored(place, plan, async (path) => {
-    const held = new Set(inRestored(path, true, (connection) => coupons.filter((coupon) => holdsMemories(connection, [coupon])).map(({ id }) => id)));
+    const holding = inRestored(path, true, (connection) => coupons.filter((coupon) => holdsMemories(connection, [coupon])));
+    const held = new Map<string, "memories" | "bytes">(holding.map(({ id }) => [id, "memories"]));
     const found = await windowsOfFile(place.world, path, search);
     if (found.size === 0) return held;
     const live = inRestored(path, true, (connection) => windowsOfVectors(connection, search));
-    for (const [window, sets] of found) if (!live.has(window)) for (const set of sets) held.add(coupons[set]!.id);
+    for (const [window, sets] of found) {
+      if (live.has(window)) continue;
+      for (const set of sets) if (!held.has(coupons[set]!.id)) held.set(coupons[set]!.id, "bytes");
+    }
     return held;
   });
 }

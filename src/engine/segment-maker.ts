@@ -75,7 +75,7 @@ export interface SegmentMaker {
   make(order: SegmentOrder): Promise<MadeSegment | undefined>;
   /** From a database file at rest. */
   image(order: ImageOrder): Promise<MadeImage>;
-  /** What a database file at rest says of itself; with `check`, once SQLite has found nothing wrong with it. */
+  /** What a database file at rest says of itself; with `check`, once nothing was found wrong with it (sqlite/soundness). */
   state(path: string, check: boolean): Promise<DatabaseState>;
 }
 
@@ -84,7 +84,7 @@ export function inlineMaker(press: Press): SegmentMaker {
   return {
     make: (order) => makeSegment(order, press),
     image: (order) => makeImage(order, press),
-    state: async (path, check) => stateOfFile(path, check),
+    state: (path, check) => stateOfFile(path, check),
   };
 }
 

@@ -85,8 +85,8 @@ export class ErasedWindows {
     const start = Buffer.concat([bytesOf(id), bytesOf(type)]);
     assert(start.length >= windowBytes, "an id and a type fill a window");
     this.#rows.push(start.subarray(0, windowBytes));
-    // Its entry in the index of ids, without the length of the header, which others have before other things.
-    this.#addStart(recordOf(text(bytesOf(id)), integer(row)).subarray(1), this.#more);
+    // Its entry in the index of ids, by its end: what it has superseded stands in an index under the same id, and differs by the row only.
+    this.#more.push(recordOf(text(bytesOf(id)), integer(row)).subarray(-windowBytes));
     const metadata = metadataStart(this.#view, row);
     if (metadata) this.#addStart(metadata, this.#rows);
     this.#addVector("memory", row);

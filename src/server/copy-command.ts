@@ -16,11 +16,12 @@ import { realWorld, type World } from "../base/world.ts";
 import { makeBackup, type BackupOutcome } from "../engine/backup.ts";
 import { restoreAll, type RestoreAllOutcome } from "../engine/restore-all.ts";
 import type { BackupProof } from "../format/backup-manifest.ts";
-import { decodeCoupon } from "../format/erasure-coupon.ts";
+import { decodeCoupon, type ErasureCoupon } from "../format/erasure-coupon.ts";
 import { targetFields } from "../format/erasure-receipt.ts";
 import { isDatabaseName, profileOfDatabaseName } from "../format/names.ts";
 import { erasureCouponKey, parseErasureKey } from "../format/object-keys.ts";
 import { threadedPress } from "../format/press.ts";
+import { isUnreadable } from "../format/versions.ts";
 import { listed } from "../store/listing.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { openStore, openStoreToRead } from "../store/open-store.ts";
@@ -126,16 +127,25 @@ function wholeness(way: Way, { asOfMs }: RestoreAllOutcome): string {
 }
 
 /** Erasures of which the restored fleet knows nothing, each as the call that asks for it again. */
-async function tellErasures({ stdout }: CopySurroundings, later: ObjectStore, restored: ObjectStore): Promise<void> {
+async function tellErasures({ stdout, stderr }: CopySurroundings, later: ObjectStore, restored: ObjectStore): Promise<void> {
   for await (const { key } of listed(later, "erasures/")) {
     const named = parseErasureKey(key);
     const stored = named && (await later.get(key));
     if (!stored || (await restored.get(erasureCouponKey(named.uuid, named.id)))) continue;
-    const { database, target, branch } = decodeCoupon(stored.bytes);
-    const profile = profileOfDatabaseName(database);
-    const path = profile ? `/v1/memory/${profile.namespace}/${profile.profile}` : `/v1/db/${database}/memory`;
-    stdout.write(`erase again, on branch ${branch}: POST ${path}/erasures ${JSON.stringify(targetFields(target))}\n`);
+    try {
+      stdout.write(`erase again, ${callOf(decodeCoupon(stored.bytes))}\n`);
+    } catch (error) {
+      // The later store may be broken: what can be read of it is told all the same.
+      if (!isUnreadable(error)) throw error;
+      stderr.write(`palimpsest: an erasure that the backup lacks cannot be told: ${key}: ${error.message}\n`);
+    }
   }
+}
+
+function callOf({ database, target, branch }: ErasureCoupon): string {
+  const profile = profileOfDatabaseName(database);
+  const path = profile ? `/v1/memory/${profile.namespace}/${profile.profile}` : `/v1/db/${database}/memory`;
+  return `on branch ${branch}: POST ${path}/erasures ${JSON.stringify(targetFields(target))}`;
 }
 
 /** From where to where, or what is wrong with the command line. */

@@ -236,7 +236,7 @@ export class Eraser {
   }
 
   async #look(uuid: string, ward: Ward, woken: boolean): Promise<void> {
-    const { engine, cluster } = this.#parts;
+    const { cluster } = this.#parts;
     // Who has changed its branches here has woken it, and nobody told the node whose it is.
     if (cluster && !owns(cluster.shards, uuid) && !woken) this.#leave(ward);
     await Promise.all([...ward.coupons.values()].filter((coupon) => this.#isOfFuture(coupon)).map((coupon) => this.#permits.run(() => this.#setRight(coupon))));
@@ -251,12 +251,32 @@ export class Eraser {
       return { id, memoryIds, points, traces: traces ?? noTraces, isDue: traces !== undefined, ...(awaiting && { awaiting }) };
     });
     if (asked.length === 0) return this.#lookNext(ward, new Set(), undefined);
-    // It restores, rewrites and scans a whole database: nobody waits for it.
-    const { value } = await engine.branch({ uuid, branch: mainBranch }, { act: "expunge", coupons: asked }, { deadlineMs: Infinity });
+    const value = await this.#expunge(uuid, asked, ward);
     const clean = new Set(value.clean);
     await Promise.all(coupons.map((coupon) => this.#permits.run(() => this.#settle(coupon, value, clean))));
     if (cluster) await this.#tellOthers(uuid, value, ward, cluster);
     this.#lookNext(ward, new Set(asked.map(({ id }) => id)), value);
+  }
+
+  /** It restores, rewrites and scans a whole database: nobody waits for it. What keeps it from its end is told by the coupons that are due. */
+  async #expunge(uuid: string, asked: readonly ErasedCoupon[], ward: Ward): Promise<Expunged> {
+    try {
+      return (await this.#parts.engine.branch({ uuid, branch: mainBranch }, { act: "expunge", coupons: asked }, { deadlineMs: Infinity })).value;
+    } catch (error) {
+      const waitingFor = failureInWords(error);
+      const due = asked.flatMap(({ id, isDue }) => (isDue ? (ward.coupons.get(id) ?? []) : []));
+      // Where that cannot be written down either, object storage is away: what failed is thrown and logged all the same.
+      await Promise.allSettled(due.map((coupon) => this.#permits.run(() => this.#sayWhy(coupon, waitingFor, ward))));
+      throw error;
+    }
+  }
+
+  async #sayWhy(coupon: ErasureCoupon, waitingFor: string, { coupons }: Ward): Promise<void> {
+    if (coupon.waitingFor === waitingFor) return;
+    const next = await this.#parts.coupons.change(coupon.uuid, coupon.id, (now) => ({ ...now, waitingFor }));
+    // When it is looked at next does not change by this.
+    if (next.status === "completed") this.letGo(coupon);
+    else coupons.set(coupon.id, next);
   }
 
   /** The database is in another node's shard, which finds its coupons; those that were asked for here stay for a while. */
@@ -324,12 +344,13 @@ export class Eraser {
   }
 
   /** Writes down what the engine found of the coupon. */
-  async #settle(coupon: ErasureCoupon, { blocked, waitingFor, evidence, copies }: Expunged, clean: ReadonlySet<string>): Promise<void> {
+  async #settle(coupon: ErasureCoupon, { blocked, reasons, waitingFor, evidence, copies }: Expunged, clean: ReadonlySet<string>): Promise<void> {
     const { coupons } = this.#parts;
     const blockedBy = blocked[coupon.id];
     const ofCopies = copies?.[coupon.id];
     if (clean.has(coupon.id) && evidence) return this.#complete(coupon, withCopies(evidence, ofCopies));
-    const found = { blockedBy, waitingFor: blockedBy || coupon.traces === undefined ? undefined : waitingFor, awaiting: blockedBy ? undefined : ofCopies?.awaiting };
+    const pendingFor = coupon.traces === undefined ? undefined : waitingFor;
+    const found = { blockedBy, waitingFor: blockedBy ? reasons?.[coupon.id] : pendingFor, awaiting: blockedBy ? undefined : ofCopies?.awaiting };
     if (JSON.stringify(found) === JSON.stringify({ blockedBy: coupon.blockedBy, waitingFor: coupon.waitingFor, awaiting: coupon.awaiting })) return;
     const next = await coupons.change(coupon.uuid, coupon.id, (now) => ({ ...now, status: blockedBy ? "blocked" : "pending", ...found }));
     if (next.status === "completed") this.letGo(coupon);
@@ -361,6 +382,12 @@ export class Eraser {
       }
     }
   }
+}
+
+/** Why an attempt came to nothing, for the coupon's reader. Refusals and faults of storage name objects and transaction ids, never content. */
+function failureInWords(error: unknown): string {
+  const isTold = error instanceof ServiceError || error instanceof StoreError;
+  return `the last attempt failed: ${isTold ? error.message.slice(0, limits.erasureReasonCharsMax) : "the node met a fault, which its log tells"}`;
 }
 
 const noTraces = { key: new Uint8Array(32), windows: new Uint8Array(0), windowsTotal: 0 };

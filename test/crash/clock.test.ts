@@ -6,7 +6,7 @@ import { temporaryDirectory } from "../support/temporary.ts";
 
 const day = 86_400;
 
-test("F42: a node that starts four days ahead removes nothing, says so, and is itself again when its clock is right", { timeout: 60_000 }, async () => {
+test("F42: a node that starts four days ahead removes nothing, says so, and is itself again when its clock is right", { timeout: 300_000 }, async () => {
   const directory = temporaryDirectory();
   const told: string[] = [];
   async function at<Value>(aheadSecs: number, act: (node: NodeProcess) => Promise<Value>): Promise<Value> {

@@ -38,12 +38,12 @@ async function expectSurvival(seed: number, plan: CrashPlan): Promise<void> {
 describe.each(seeds)("the story of seed %i", (seed) => {
   let reached: ReadonlyMap<CrashPoint, number> = new Map();
 
-  test("it passes every crash point there is", { timeout: minuteMs }, async () => {
+  test("it passes every crash point there is", { timeout: 5 * minuteMs }, async () => {
     reached = await reachedIn(seed);
     expect(crashPoints.filter((point) => !reached.has(point))).toEqual([]);
   });
 
-  test.each(named)("%swhoever dies at `%s` leaves every acknowledged write, and object storage holds every durable one", { timeout: isLong ? 60 * minuteMs : minuteMs }, async (_, point) => {
+  test.each(named)("%swhoever dies at `%s` leaves every acknowledged write, and object storage holds every durable one", { timeout: isLong ? 60 * minuteMs : 5 * minuteMs }, async (_, point) => {
     const random = seeded(seed * 1_000 + crashPoints.indexOf(point));
     for (const nth of occurrences(reached.get(point) ?? 1, random)) {
       // With the power goes what was answered too early.
@@ -51,7 +51,7 @@ describe.each(seeds)("the story of seed %i", (seed) => {
     }
   });
 
-  test("it dies again in the middle of coming back", { timeout: isLong ? 60 * minuteMs : minuteMs }, async () => {
+  test("it dies again in the middle of coming back", { timeout: isLong ? 60 * minuteMs : 5 * minuteMs }, async () => {
     const random = seeded(seed);
     let twice = 0;
     for (let round = 0; round < (isLong ? 200 : 10); round++) {
@@ -67,12 +67,12 @@ describe.each(seeds)("the story of seed %i", (seed) => {
 });
 
 describe("planted faults are seen", () => {
-  test("a disk that claims to sync and does not", { timeout: minuteMs }, async () => {
+  test("a disk that claims to sync and does not", { timeout: 5 * minuteMs }, async () => {
     const ends = await Promise.all([1, 2, 3].map((seed) => playStory(seed, { point: "head-put", nth: 12, fate: "power" }, { diskLies: true })));
     expect(ends.map(({ failure }) => failure?.name)).toContain("Violation");
   });
 
-  test("a store that acknowledges a put and drops it", { timeout: minuteMs }, async () => {
+  test("a store that acknowledges a put and drops it", { timeout: 5 * minuteMs }, async () => {
     const { failure } = await playStory(1, { point: "synced", nth: 60, fate: "loss" }, { lies: 0.1 });
     expect(failure).toBeDefined();
   });

@@ -25,7 +25,7 @@ function logBytes(directory: string): number {
   return Math.max(0, ...logs.map((name) => statSync(join(directory, name)).size));
 }
 
-test("F01: a kill in the middle of a transaction leaves nothing of it, though its pages were in the log", { timeout: 2 * minuteMs }, async () => {
+test("F01: a kill in the middle of a transaction leaves nothing of it, though its pages were in the log", { timeout: 5 * minuteMs }, async () => {
   const directory = join(temporaryDirectory(), "data");
   let node = await startNodeProcess(directory);
   await node.call("POST", "/v1/databases", { name: "d" });
@@ -48,7 +48,7 @@ test("F01: a kill in the middle of a transaction leaves nothing of it, though it
   await node.end("SIGTERM");
 });
 
-test.each(["exit", "drained"])("F12: a process that ends by itself (%s) with open files loses nothing that it acknowledged", { timeout: minuteMs }, async (how) => {
+test.each(["exit", "drained"])("F12: a process that ends by itself (%s) with open files loses nothing that it acknowledged", { timeout: 5 * minuteMs }, async (how) => {
   const [directory, stored] = [temporaryDirectory(), temporaryDirectory()];
   const told = execFileSync(process.execPath, [support("exiting-engine.ts"), directory, stored, how], { encoding: "utf8" });
   const acknowledged = JSON.parse(told) as string[];
@@ -69,7 +69,7 @@ describe("a full disk", () => {
   const onSmallDisk = ["-rm", "sh", "-c", 'mount -t tmpfs -o size=24m tmpfs "$1" && shift && exec "$@"', "sh"];
   const canMount = spawnSync("unshare", [...onSmallDisk, "/mnt", "true"]).status === 0;
 
-  test.skipIf(!canMount && !inGate)("F17, F18: what does not fit is refused and did not happen; with the store away too, nothing acknowledged is lost", { timeout: 2 * minuteMs }, () => {
+  test.skipIf(!canMount && !inGate)("F17, F18: what does not fit is refused and did not happen; with the store away too, nothing acknowledged is lost", { timeout: 5 * minuteMs }, () => {
     const [disk, elsewhere] = [temporaryDirectory(), temporaryDirectory()];
     const told = execFileSync("unshare", [...onSmallDisk, disk, process.execPath, support("full-disk.ts"), disk, elsewhere], { encoding: "utf8" });
     const seen = JSON.parse(told) as Record<string, string[]> & { integrity: string };
@@ -104,7 +104,7 @@ describe("a full disk", () => {
   });
 });
 
-test("F27: an engine thread that is lost in the middle of its groups answers none of them, and everything acknowledged is there again", { timeout: minuteMs }, async () => {
+test("F27: an engine thread that is lost in the middle of its groups answers none of them, and everything acknowledged is there again", { timeout: 5 * minuteMs }, async () => {
   const [directory, stored] = [temporaryDirectory(), temporaryDirectory()];
   const options = inlineOptions(directory, { store: { kind: "file", directory: stored } });
   for (const path of [options.databasesDirectory, options.scratchDirectory]) mkdirSync(path, { recursive: true });
@@ -215,7 +215,7 @@ describe("F44: the file store", () => {
     }
   });
 
-  test("under kills at any moment has the head before or the head after, never none and never a part", { timeout: minuteMs }, async () => {
+  test("under kills at any moment has the head before or the head after, never none and never a part", { timeout: 5 * minuteMs }, async () => {
     const directory = temporaryDirectory();
     const script = join(temporaryDirectory(), "putter.ts");
     writeFileSync(

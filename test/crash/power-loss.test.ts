@@ -106,7 +106,7 @@ async function inspect(directory: string, store: ObjectStore, known: ReadonlyMap
   return lost;
 }
 
-test("F20: no acknowledged write is lost and no state is torn (seeds 1 to 3)", { timeout: 120_000 }, async () => {
+test("F20: no acknowledged write is lost and no state is torn (seeds 1 to 3)", { timeout: 600_000 }, async () => {
   for (const seed of [1, 2, 3]) {
     const { lost, interrupted, overwriting } = await run(seed, true, 25);
     expect(lost, `seed ${seed}`).toBe(0);
@@ -115,7 +115,7 @@ test("F20: no acknowledged write is lost and no state is torn (seeds 1 to 3)", {
   }
 });
 
-test("F20, negative control: with the fdatasync taken out, the same test sees losses", { timeout: 120_000 }, async () => {
+test("F20, negative control: with the fdatasync taken out, the same test sees losses", { timeout: 600_000 }, async () => {
   const { lost } = await run(1, false, 25);
   expect(lost).toBeGreaterThan(0);
 });

@@ -4,7 +4,8 @@ import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { decodeBackupManifest } from "../../src/format/backup-manifest.ts";
 import { decodeHead } from "../../src/format/head.ts";
-import type { Service } from "../support/service.ts";
+import { ErasingProfile } from "../support/erasing-profile.ts";
+import { ok, type Service } from "../support/service.ts";
 import { diagnosed, fingerprint, fleetIn, keysUnder, loseObject, objectFile, palimpsest, rotObject, rows, smallFleet, sql, troubles, type Fleet, type Run } from "../support/rescue.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
 
@@ -193,6 +194,39 @@ describe("palimpsest backup and restore --all", () => {
     expect(existsSync(join(plain.objects, "keys", "signing~"))).toBe(false);
     await backup(fleet, keys.url, "--with-signing-key");
     expect(existsSync(join(keys.objects, "keys", "signing~"))).toBe(true);
+  });
+
+  test("--erasures-from names what was erased after the backup, as the call that erases it again, and nothing that the backup knows", async () => {
+    const fleet = fleetIn(temporaryDirectory());
+    const service = await started(fleet, { SERVICE_GC_GRACE_SECS: "0" });
+    const alice = new ErasingProfile(service.wire("rest"), "acme");
+    await alice.policy({ erasure: { grace_secs: 0 } });
+    const [early, late, rotten, kept] = await alice.add(...["early", "late", "rotten", "kept"].map((summary) => ({ summary, topic_key: `about ${summary}` })));
+    await alice.until((await alice.erased({ memory_id: early })).erasure_id, "completed");
+    const to = place();
+    expect((await backup(fleet, to.url)).code).toBe(0);
+    await ok(alice.database.fork("side"));
+    await alice.erased({ topic_key: "about late", type: "fact" });
+    const { erasure_id: id } = await alice.at("side").erased({ memory_id: rotten });
+    await service.close();
+    rotObject(fleet.objects, `erasures/${fleet.uuidOf(alice.database.name)}/${id}`);
+
+    const nowhere = await restoreAll(to.url, place().url, "--erasures-from", "ftp://later");
+    expect(nowhere).toMatchObject({ code: 2, error: expect.stringContaining("--erasures-from: ") });
+    const restored = fleetIn(temporaryDirectory());
+    const done = await restoreAll(to.url, restored.url, "--erasures-from", fleet.url);
+    expect(done.code, done.error).toBe(0);
+    const told = done.out.split("\n").filter((line) => line.startsWith("erase again"));
+    expect(told).toEqual([`erase again, on branch main: POST /v1/memory/acme/${alice.profile}/erasures {"topic_key":"about late","type":"fact"}`]);
+    expect(done.error).toContain(`an erasure that the backup lacks cannot be told: erasures/${fleet.uuidOf(alice.database.name)}/${id}: `);
+    // The call is what it says.
+    const again = await started(restored);
+    const [, path, body] = /: POST (\S+) (.*)$/.exec(told[0]!)!;
+    const answer = await again.call("POST", path!, JSON.parse(body!));
+    expect(answer.json).toMatchObject({ memory_ids: [late] });
+    const back = new ErasingProfile(again.wire("rest"), "acme", alice.profile);
+    const codes = await Promise.all([early, late, rotten, kept].map(async (id) => (await back.call("MemoryService.GetMemory", { id })).code));
+    expect(codes).toEqual(["not_found", "not_found", "ok", "ok"]);
   });
 
   test("a node that saw more refuses the restored fleet until told to believe it, and then gives no transaction id twice", async () => {

@@ -71,12 +71,16 @@ class ErasureStory {
     const word = canary(this.#random);
     const kept = canary(this.#random);
     const keptId = await this.#remember(kept, "main");
+    // What the secret supersedes: it names it for as long as it is there.
+    await this.#remember("what was said before", "main", "topic");
     await this.#fill("main", 3);
     // The clean branch was forked before, the other one after the secret was said.
     await this.#branch("main", { act: "fork", name: "clean" });
-    const secretId = await this.#remember(word, "main");
+    const secretId = await this.#remember(word, "main", "topic");
     await this.#fill("main", 2 + Math.floor(this.#random() * 4));
     await this.#branch("main", { act: "fork", name: "side" });
+    await this.#branch("main", { act: "fork", name: "named" });
+    await this.#patiently((client, options) => client.write({ uuid, branch: "named" }, "memory.forget", { id: secretId }, options), "forget");
     if (this.#random() < 0.5) await this.#branch("main", { act: "checkpoint", name: "with" });
     await this.#fill("side", 2);
     const coupon = await this.#erase(secretId);
@@ -87,7 +91,7 @@ class ErasureStory {
     this.#calm = true;
     this.#node.takeDose();
     this.#store.calmDown();
-    for (const branch of ["main", "clean", "side"]) {
+    for (const branch of ["main", "clean", "side", "named"]) {
       if ((await this.#held(secretId, branch)) > 0) throw new Violation(`${branch} holds the erased memory`);
       if ((await this.#held(keptId, branch)) === 0) throw new Violation(`${branch} does not hold the memory that was not erased`);
     }
@@ -98,8 +102,8 @@ class ErasureStory {
     await this.#looksClean(word);
   }
 
-  async #remember(summary: string, branch: string): Promise<string> {
-    const { value } = await this.#patiently((client, options) => client.write({ uuid, branch }, "memory.ingest", { memories: [{ type: "fact", summary, content: JSON.stringify({ said: summary.repeat(40) }) }] }, { ...options, durable: true }));
+  async #remember(summary: string, branch: string, topicKey?: string): Promise<string> {
+    const { value } = await this.#patiently((client, options) => client.write({ uuid, branch }, "memory.ingest", { memories: [{ type: "fact", summary, ...(topicKey !== undefined && { topicKey }), content: JSON.stringify({ said: summary.repeat(40) }) }] }, { ...options, durable: true }));
     return value.results[0]!.id;
   }
 

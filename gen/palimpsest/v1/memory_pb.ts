@@ -1872,7 +1872,8 @@ export type ErasureCoupon = Message<"palimpsest.v1.ErasureCoupon"> & {
 
   /**
    * Why an erasure whose grace is over is not completed yet, in words for people, such as that old objects wait to be
-   * collected or that the grace of an earlier erasure is not over; on pending coupons only.
+   * collected, that the grace of an earlier erasure is not over, or what the last attempt failed of; on blocked coupons
+   * where what is named does not simply hold the data as live content.
    *
    * @generated from field: optional string waiting_for = 13;
    */
@@ -1900,7 +1901,7 @@ export type ErasureBlockers = Message<"palimpsest.v1.ErasureBlockers"> & {
   checkpoints: string[];
 
   /**
-   * Branches that hold the data as live content.
+   * Branches that hold the data as live content, or of which that cannot be ruled out: `waiting_for` says so then.
    *
    * @generated from field: repeated string branches = 2;
    */

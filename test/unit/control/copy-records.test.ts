@@ -61,13 +61,13 @@ describe("copies", () => {
     await store.put(marker, Uint8Array.of(1), { kind: "absent" });
     await records.clear(uuid);
     expect(await records.list(uuid)).toHaveLength(2);
-    expect(await records.end(uuid)).toBe(false);
+    expect(await records.end(uuid)).toBe("an erasure that is not completed");
     await store.delete(marker);
     await records.clear(uuid);
     expect((await records.list(uuid)).map(({ copy }) => copy)).toEqual([standing]);
-    expect(await records.end(uuid)).toBe(false);
+    expect(await records.end(uuid)).toMatch(`a copy on node ${b.name} (${b.node})`);
     await records.purged(uuid, b.node, 1, undefined);
-    expect(await records.end(uuid)).toBe(true);
+    expect(await records.end(uuid)).toBeUndefined();
     expect(store.keys("copies/")).toEqual([]);
   });
 

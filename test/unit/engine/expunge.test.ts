@@ -221,6 +221,48 @@ describe("what blocks an erasure", () => {
     expect(Math.min(...(await node.states("side")).keys())).toBe(coupon.txid);
   });
 
+  test("not a branch on which it was forgotten that still has what it superseded, by whose index it is named, nor that state's objects", async () => {
+    const node = new ErasingNode();
+    // SQLite writes the rows 0 and 1 down in another way than all others.
+    await node.remember("the first row");
+    const old = await node.remember("the theme is dark", "main", { topicKey: "theme" });
+    const secret = await node.remember("the zyxwvutsecret of it", "main", { topicKey: "theme" });
+    await node.node.branch({ act: "fork", name: "side" });
+    await node.forget(secret, "side");
+    await node.fill(2, "side");
+    const coupon = await node.erase(secret);
+    const done = await node.complete(coupon);
+    expect(done).toMatchObject({ blocked: {}, clean: [coupon.id] });
+    expect(await node.residue("zyxwvutsecret")).toEqual([]);
+    expect(await node.holds(old, "side")).toBe(true);
+  });
+
+  test("a branch that has its bytes in another value, or cannot be read, with that as the reason", async () => {
+    const node = new ErasingNode();
+    const secret = await node.remember("the zyxwvutsecret of it");
+    await node.node.branch({ act: "fork", name: "side" });
+    await node.forget(secret, "side");
+    await node.time.of(node.node.putting("copied", "side", {}, `${secret}fact and more`));
+    const coupon = await node.erase(secret);
+    const { blocked, reasons } = await node.expunge(coupon);
+    expect(blocked).toEqual({ [coupon.id]: { checkpoints: [], branches: ["side"] } });
+    expect(reasons![coupon.id]).toMatch(/^branch side: its state \d+ has the bytes of what was erased in something else that is stored there$/);
+    await node.time.of(node.node.putting("copied", "side", {}, "something else"));
+    expect((await node.complete(coupon)).clean).toEqual([coupon.id]);
+
+    const other = await node.remember("the zyxwvutother one");
+    await node.node.branch({ act: "fork", name: "late" });
+    await node.forget(other, "late");
+    await node.fill(3, "late");
+    const { key, bytes } = await node.objectWith("zyxwvutother");
+    node.time.store.spoil(key, (whole) => whole.map((byte, at) => (at === whole.length - 1 ? byte ^ 1 : byte)));
+    const second = await node.erase(other);
+    const unread = await node.expunge(second);
+    expect(Object.keys(unread.blocked)).toEqual([second.id]);
+    expect(unread.reasons![second.id]).toMatch(/its state \d+ cannot be restored: object \S+ .* is not what was written$/);
+    node.time.store.spoil(key, () => bytes);
+  });
+
   test("a checkpoint of another branch only while its state has it", async () => {
     const node = new ErasingNode();
     const secret = await node.remember("the zyxwvutsecret of it");
@@ -367,6 +409,8 @@ describe("random lives", () => {
       expect(waitingFor).toBeUndefined();
       expect([...clean, ...Object.keys(blocked)].sort(), `seed ${seed}`).toEqual(coupons.map(({ coupon }) => coupon.id).sort());
       cleaned += clean.length;
+      // A branch that is named has it: whoever erases it there is not told that there is nothing.
+      for (const { coupon } of coupons) for (const branch of blocked[coupon.id]?.branches ?? []) expect(await node.holds(coupon.memoryIds[0]!, branch), `seed ${seed}, ${branch}`).toBe(true);
       for (const { coupon, token } of coupons) if (clean.includes(coupon.id)) expect(await node.residue(token), `seed ${seed}, ${token}`).toEqual([]);
       for (const branch of branches) {
         const after = await node.states(branch);

@@ -214,6 +214,23 @@ describe("object storage that was put back to an older state", () => {
     expect(listQuarantine(node.directory)).toEqual([]);
   });
 
+  test("F40: is told of by the node that takes the database over, though nobody opens it, until the newer state is back", async () => {
+    const time = sharedTime();
+    const node = new LeasedNode(time, "a");
+    await node.hold(1, 1e9);
+    await node.put("k1", "main", { durable: true });
+    const older = snapshot(time);
+    await node.branch({ act: "fork", name: "dev" });
+    await node.letGo();
+    const newest = snapshot(time);
+    older();
+    await expect(node.hold(2, 1e9)).rejects.toMatchObject({ code: "unavailable", message: expect.stringContaining("put back") });
+    expect(node.client.alarms).toEqual({ quarantined: 0, lost: 0, wentBack: 1 });
+    newest();
+    await node.hold(3, 1e9);
+    expect(node.client.alarms.wentBack).toBe(0);
+  });
+
   test("F40: is not followed by a replica that has seen more, nor after its restart", async () => {
     const time = sharedTime();
     const [writer, replica] = [new LeasedNode(time, "writer"), new LeasedNode(time, "replica")];

@@ -7,7 +7,8 @@ import { AuditLog } from "../../../src/control/audit-log.ts";
 import { ErasureCoupons } from "../../../src/control/erasure-coupons.ts";
 import { Receipts } from "../../../src/control/receipts.ts";
 import { signingKeyOf } from "../../../src/control/signing-key.ts";
-import { erasureCouponKey } from "../../../src/format/object-keys.ts";
+import { encodeCopyRecord } from "../../../src/format/copy-record.ts";
+import { copyKey, erasureCouponKey } from "../../../src/format/object-keys.ts";
 import { Connection } from "../../../src/sqlite/connection.ts";
 import { Erasures, type Requested } from "../../../src/service/erasures.ts";
 import { ErasingNode } from "../../support/erasing-node.ts";
@@ -77,6 +78,67 @@ describe("an erasure whose coupon cannot be read any more", () => {
     await node.time.pass(300_000);
     expect(await statuses()).toEqual([]);
     expect((await node.time.of(erasures.get(node.uuid, other.value.id, undefined))).status).toBe("completed");
+    await node.time.of(erasures.close());
+  });
+});
+
+describe("an erasure whose attempts fail", () => {
+  const waitingFor = async ({ node, erasures }: Serving, id: string): Promise<string | undefined> => (await node.time.of(erasures.get(node.uuid, id, undefined))).waitingFor;
+
+  test("says what its last attempt failed of, whatever it waited for before, and completes once that is over", async () => {
+    const served = await serving({ gcGraceMs: 100_000 });
+    const { node, erasures, erase } = served;
+    const secret = await node.remember("the zyxwvutsecret of it");
+    await node.fill(3);
+    const { value: coupon } = await erase(secret);
+    erasures.start();
+    await node.time.pass(20_000);
+    expect(await waitingFor(served, coupon.id)).toBe("the collection of old objects");
+    node.time.store.fateOf = (verb, key) => (verb === "list" && key.startsWith("db/") ? "refused" : "fine");
+    await node.time.pass(180_000);
+    expect(await waitingFor(served, coupon.id)).toMatch(/^the last attempt failed: storage did not answer/);
+    const [key] = node.time.store.keys(`db/${node.uuid}/seg/`).slice(-1);
+    const { bytes } = node.time.store.read(key!)!;
+    node.time.store.fateOf = () => "fine";
+    node.time.store.spoil(key!, (whole) => whole.map((byte, at) => (at === whole.length - 1 ? byte ^ 1 : byte)));
+    await node.time.pass(180_000);
+    expect(await waitingFor(served, coupon.id)).toMatch(/^the last attempt failed: stored data cannot be used: a segment's frame has a wrong checksum$/);
+    node.time.store.spoil(key!, () => bytes);
+    await node.time.pass(1_200_000);
+    const done = await node.time.of(erasures.get(node.uuid, coupon.id, undefined));
+    expect(done).toMatchObject({ status: "completed", waitingFor: undefined });
+    await node.time.of(erasures.close());
+  });
+
+  test("says of a branch that blocks it without having it as live content what the branch has of it", async () => {
+    const served = await serving({ gcGraceMs: 0 });
+    const { node, erasures, erase } = served;
+    const secret = await node.remember("the zyxwvutsecret of it");
+    await node.node.branch({ act: "fork", name: "side" });
+    await node.forget(secret, "side");
+    await node.time.of(node.node.putting("copied", "side", {}, `${secret}fact and more`));
+    const { value: coupon } = await erase(secret);
+    erasures.start();
+    await node.time.pass(20_000);
+    const blocked = await node.time.of(erasures.get(node.uuid, coupon.id, undefined));
+    expect(blocked).toMatchObject({ status: "blocked", blockedBy: { checkpoints: [], branches: ["side"] }, waitingFor: expect.stringMatching(/^branch side: its state \d+ has the bytes/) });
+    await node.time.of(node.node.putting("copied", "side", {}, "something else"));
+    await node.time.pass(limits.erasureBlockedLookMs + 60_000);
+    expect((await node.time.of(erasures.get(node.uuid, coupon.id, undefined))).status).toBe("completed");
+    await node.time.of(erasures.close());
+  });
+
+  test("says that there are more copies on record than can be looked through", async () => {
+    const served = await serving({ gcGraceMs: 0 });
+    const { node, erasures, erase } = served;
+    const { value: coupon } = await erase(await node.remember("the zyxwvutsecret of it"));
+    for (let count = 0; count <= limits.copiesMax; count++) {
+      const record = { uuid: node.uuid, node: "01HF7YAT000000000000000001", name: "away", copy: node.node.world.ulid(), createdAtMs: 0, purged: undefined };
+      await node.time.store.calm.put(copyKey(record), encodeCopyRecord(record), { kind: "absent" });
+    }
+    erasures.start();
+    await node.time.pass(120_000);
+    expect(await waitingFor(served, coupon.id)).toContain(`more than ${limits.copiesMax} copies on record`);
     await node.time.of(erasures.close());
   });
 });

@@ -215,6 +215,37 @@ test("a put that sleeps where it found a deleted object does not take the place 
   expect((await next.get(key))!.bytes.toString()).toBe("next");
 });
 
+test("a put that others supersede and purge before it has looked for itself is in doubt, and stood there", async () => {
+  const files = new FaultyFiles({ nowMs: () => 1_800_000_000_000 });
+  const open = (seed: number, over: Partial<FileSystem> = {}): Promise<FileStore> => FileStore.open(storyRoot, storyWorld(seed), { ...bound(files), ...over });
+  const others = await open(1);
+  const first = await others.put(key, Buffer.from("first"), { kind: "absent" });
+  const [looking, looked] = [gate(), gate()];
+  let hasLinked = false;
+  const slow = await open(2, {
+    link: async (file, name) => {
+      await files.link(file, name);
+      hasLinked = true;
+    },
+    readdir: async (path) => {
+      if (hasLinked && path.includes("k~")) {
+        looking.open();
+        await looked.passed;
+      }
+      return files.readdir(path);
+    },
+  });
+  const putting = slow.put(key, Buffer.from("slow"), { kind: "version", version: first.kind === "stored" ? first.version : "" }).catch(kindOf);
+  await looking.passed;
+  const stood = (await others.get(key))!;
+  expect(stood.bytes.toString()).toBe("slow");
+  expect(await others.put(key, Buffer.from("next"), { kind: "version", version: stood.version })).toMatchObject({ kind: "stored" });
+  expect((await others.purgeVersions("")).removed).toBe(2);
+  looked.open();
+  expect(await putting).toBe("unknown_outcome");
+  expect((await others.get(key))!.bytes.toString()).toBe("next");
+});
+
 function gate(): { readonly passed: Promise<void>; readonly open: () => void } {
   const { promise, resolve } = Promise.withResolvers<void>();
   return { passed: promise, open: resolve };

@@ -10,10 +10,10 @@ import { TrustedTime } from "../../../src/base/trusted-time.ts";
 import { realWorld } from "../../../src/base/world.ts";
 import { StoreTime } from "../../../src/store/store-time.ts";
 import { s3FailureOf } from "../../../src/store/s3-failure.ts";
-import { hastyWorld } from "../../support/hasty-world.ts";
 import { startS3Double, type Fault, type S3Double, type S3DoubleOptions } from "../../support/s3-double.ts";
+import { toldWorld } from "../../support/told-world.ts";
 
-const world = hastyWorld(50);
+const { world, timeUp } = toldWorld(limits.storeAnswerMs);
 const absent = { kind: "absent" } as const;
 const text = async (store: ObjectStore, key: string): Promise<string | undefined> => {
   const found = await store.get(key);
@@ -29,6 +29,17 @@ async function faulty(options?: S3DoubleOptions): Promise<{ double: S3Double; st
 function firstly(times: number, method: string, fault: Fault): S3Double["fault"] {
   let left = times;
   return (request) => (request.method === method && left-- > 0 ? fault : undefined);
+}
+
+/** There is no answer, and its time is up as soon as the request has come. */
+function silence(held: (land: () => void) => void = () => {}): Fault {
+  return {
+    kind: "silence",
+    held: (land) => {
+      held(land);
+      timeUp();
+    },
+  };
 }
 
 const always = (fault: Fault): S3Double["fault"] => () => fault;
@@ -58,7 +69,7 @@ test("F31: a replacement that lands long after its time was up changes nothing o
   const first = await store.put("head", Buffer.from("nonce 1"), absent);
   const condition = { kind: "version", version: first.kind === "stored" ? first.version : "" } as const;
   const landings: (() => void)[] = [];
-  double.fault = firstly(1, "PUT", { kind: "silence", held: (land) => landings.push(land) });
+  double.fault = firstly(1, "PUT", silence((land) => landings.push(land)));
   await expect(store.put("head", Buffer.from("nonce 2"), condition)).rejects.toMatchObject({ kind: "unknown_outcome", message: expect.stringContaining("Timeout") });
   expect(double.text("head")).toBe("nonce 1");
   expect((await store.put("head", Buffer.from("nonce 3"), condition)).kind).toBe("stored");
@@ -70,7 +81,7 @@ test("F31: a replacement that lands long after its time was up changes nothing o
 test("F31: a replacement that lands before ours makes ours a conflict", async () => {
   const { double, store } = await faulty();
   const landings: (() => void)[] = [];
-  double.fault = firstly(1, "PUT", { kind: "silence", held: (land) => landings.push(land) });
+  double.fault = firstly(1, "PUT", silence((land) => landings.push(land)));
   await expect(store.put("head", Buffer.from("nonce 1"), absent)).rejects.toMatchObject({ kind: "unknown_outcome" });
   for (const land of landings) land();
   expect(await store.put("head", Buffer.from("nonce 2"), absent)).toEqual({ kind: "conflict" });
@@ -119,7 +130,7 @@ test("F33: get, list and delete are repeated through a storm of 503, within boun
 
 test("a get that is never answered is given up in time", async () => {
   const { double, store } = await faulty();
-  double.fault = always({ kind: "silence", held: () => {} });
+  double.fault = always(silence());
   await expect(store.get("k")).rejects.toMatchObject({ kind: "unavailable", message: expect.stringContaining("Timeout") });
   expect(double.requests.length).toBeGreaterThan(1);
   expect(double.requests.length).toBeLessThan(limits.storeAttemptsMax);
