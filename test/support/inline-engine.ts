@@ -73,7 +73,7 @@ export function openInlineEngine(directory: string, given: { disk?: Disk; world?
       });
     },
     send(message) {
-      if (message.kind === "measure") return;
+      if (message.kind === "measure" || message.kind === "sql-ran") return;
       if (message.kind !== "close") setImmediate(() => engine!.hear(structuredClone(message)));
       else void engine!.close().then(() => hear!({ kind: "closed", counters: engine!.counters }));
     },
