@@ -9,7 +9,7 @@ import { assert } from "../base/assert.ts";
 import { codeOf, ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { realWorld } from "../base/world.ts";
-import { readState } from "../model/schema.ts";
+import { readState } from "../model/database-state.ts";
 import { readSql } from "../model/sql.ts";
 import { Connection } from "../sqlite/connection.ts";
 import { joinDirectory } from "../sqlite/directory-lock.ts";

@@ -73,6 +73,9 @@ interface Place {
   cancelStart: Cancel;
 }
 
+/** Processes that are ready beyond those that are wanted now, once user SQL is used at all. */
+const spares = 1;
+
 /** The longest time of a timer. */
 const timerMsMax = 2 ** 31 - 1;
 
@@ -202,10 +205,17 @@ export class SqlPool {
       if (!waiting) break;
       this.#begin(place, waiting);
     }
-    const starting = this.#places.filter(({ process, isReady }) => process && !isReady).length;
-    const wanted = (["reads", "writes"] as const).reduce((sum, kind) => sum + Math.min(this.#queues[kind].length, this.#options.places[kind] - this.#runningOf(kind).length), 0);
-    if (wanted > starting && this.#closing !== "all") this.#startOne();
+    this.#startWanted();
     this.#makeRoom();
+  }
+
+  /** Whoever may begin has a process, and one is ready for who comes next: a process takes long to start. */
+  #startWanted(): void {
+    const mayBegin = (kind: keyof SqlPlaces): number => Math.min(this.#queues[kind].length, this.#options.places[kind] - this.#runningOf(kind).length);
+    const wanted = mayBegin("reads") + mayBegin("writes") + spares;
+    for (let idle = this.#places.filter(({ process, running }) => process && !running).length; idle < wanted && this.#closing !== "all"; idle++) {
+      if (!this.#startOne()) return;
+    }
   }
 
   #free(): Place | undefined {
@@ -283,13 +293,15 @@ export class SqlPool {
     if (running) this.#stop(running);
   }
 
-  #startOne(): void {
+  /** Says no when every place has a process, or pauses. */
+  #startOne(): boolean {
     const place = this.#places.find(({ process, isPaused }) => !process && !isPaused);
-    if (!place) return;
+    if (!place) return false;
     const process = this.#options.start();
     Object.assign(place, { process, isReady: false, startedMs: this.#world.monotonicMs() });
     place.cancelStart = this.#world.after(limits.sqlStartMsMax, () => process.kill());
     process.listen((message) => this.#hear(place, message), (how) => this.#lost(place, how));
+    return true;
   }
 
   #hear(place: Place, message: FromSqlProcess): void {

@@ -6,8 +6,7 @@
  */
 import type { ErrorCode } from "../base/errors.ts";
 import { realDisk } from "../base/disk.ts";
-import type { DatabaseState } from "../model/database-state.ts";
-import { writeState } from "../model/schema.ts";
+import { writeState, type DatabaseState } from "../model/database-state.ts";
 import { writeSql, type SqlBatch, type SqlStatementResult } from "../model/sql.ts";
 import type { Connection } from "../sqlite/connection.ts";
 import { runAlone } from "../sqlite/group.ts";

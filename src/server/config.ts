@@ -182,8 +182,8 @@ export function spillTo(directory: string): void {
   process.env["SQLITE_TMPDIR"] = directory;
 }
 
-/** What a process that runs user SQL may know of the node's environment: where the loader finds its libraries, and the zone of local times. */
-const passedOn = ["LD_LIBRARY_PATH", "LD_PRELOAD", "TZ"];
+/** What a process that runs user SQL may know of the node's environment: where libraries and compiled sources are, and the zone of local times. */
+const passedOn = ["LD_LIBRARY_PATH", "LD_PRELOAD", "NODE_COMPILE_CACHE", "TZ"];
 
 /** The whole environment of such a process, which spills where the node does. */
 export function sqlEnvironment(scratchDirectory: string): Readonly<Record<string, string>> {
