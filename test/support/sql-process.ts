@@ -43,6 +43,12 @@ export class ProcessUnderTest {
     return this.#process!.pid!;
   }
 
+  /** The number of the process, which is started when there is none. */
+  async pidStarted(): Promise<number> {
+    if (!this.#process) await this.start();
+    return this.pid;
+  }
+
   async start(): Promise<void> {
     const process = (this.#process = sqlProcess({ directory: this.directory, environment: { SQLITE_TMPDIR: this.directory } }));
     const ended = Promise.withResolvers<string>();

@@ -2,11 +2,13 @@
  * A process that writes for a database is killed at any moment, in the middle of its commit too: what it wrote is there
  * as a whole or not at all, the engine says which, and a crash right then would say the same.
  */
-import { copyFileSync, existsSync, mkdirSync, rmSync } from "node:fs";
+import { appendFileSync, copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { readState } from "../../../src/model/schema.ts";
+import { runSqlWrite, type SqlWriteCall, type SqlWriter } from "../../../src/engine/sql-write.ts";
 import { Connection } from "../../../src/sqlite/connection.ts";
+import { SqlGuard } from "../../../src/sqlite/guard.ts";
 import { openInlineEngine, uuidOf } from "../../support/inline-engine.ts";
 import { MortalSql } from "../../support/mortal-sql.ts";
 import { seeded } from "../../support/random.ts";
@@ -85,4 +87,44 @@ test(`a writing process that is killed leaves its batch whole or not at all (${r
   expect(counts.killed).toBeGreaterThan(rounds / 3);
   await engine.client.close();
   expect(afterCrash(sql.path, scratch)).toMatchObject({ rows: there, check: "ok" });
+});
+
+/** The frames of a whole commit under the next transaction id, as they would follow in the log of the file: made on a copy of both. */
+function nextCommit(call: SqlWriteCall, folder: string): Buffer {
+  mkdirSync(folder, { recursive: true });
+  const copy = join(folder, "copy.db");
+  for (const suffix of ["", "-wal"]) copyFileSync(call.path + suffix, copy + suffix);
+  const before = statSync(`${copy}-wal`).size;
+  const connection = new Connection(copy, { readonly: false, pageCacheKiB: 2_048 });
+  runSqlWrite(connection, SqlGuard.attach(connection), { ...call, path: copy });
+  const frames = readFileSync(`${copy}-wal`).subarray(before);
+  connection.close();
+  return frames;
+}
+
+test("a whole commit that the log's index has not come to know is taken off the disk before anybody is told that it did not happen", async () => {
+  const directory = temporaryDirectory();
+  let path = "";
+  let cutShort = false;
+  const mortal = new MortalSql(directory, 1);
+  onTestFinished(() => mortal.close());
+  const sql: SqlWriter = {
+    async run(call) {
+      path = call.path;
+      if (!cutShort) return mortal.run(call);
+      appendFileSync(`${path}-wal`, nextCommit(call, join(directory, "next")));
+      return { kind: "lost", code: "request_timeout", message: "killed by a test" };
+    },
+  };
+  const engine = openInlineEngine(directory, { sql });
+  const write = (text: string): Promise<unknown> => engine.client.sqlWrite(target, { statements: [{ text, paramsJson: undefined }], atomic: true, mayWrite: true }, engine.soon());
+  await write("CREATE TABLE t (id INTEGER PRIMARY KEY, token INTEGER)");
+  const { txid } = afterCrash(path, join(directory, "crash"));
+  cutShort = true;
+  await expect(write("INSERT INTO t (token) VALUES (1)")).rejects.toMatchObject({ message: expect.stringContaining("nothing was written") });
+  expect(afterCrash(path, join(directory, "crash"))).toMatchObject({ txid, rows: new Map() });
+  cutShort = false;
+  await write("INSERT INTO t (token) VALUES (2)");
+  expect(afterCrash(path, join(directory, "crash"))).toEqual({ txid: txid + 1, rows: new Map([[2, 1]]), check: "ok" });
+  await engine.client.close();
 });
