@@ -31,6 +31,27 @@ const values: readonly unknown[] = [
   { $base64: Buffer.alloc(300_000, 0x41).toString("base64") }, { $base64: "" }, { $base64: Buffer.from("ffffffff".repeat(1_000), "hex").toString("base64") },
 ];
 
+const jsonValues = values.filter((value) => typeof value === "string" && /^[[{]/.test(value));
+/** Arguments that belong together, by functions: the product of two lengths, or a search that begins anew at every place. */
+const crafted: readonly (readonly [names: RegExp, args: readonly unknown[]])[] = [
+  [/^(?:l|r)?trim$|^unhex$/, ["a".repeat(100_000), `${"b".repeat(15_000)}a`]],
+  [/^(?:instr|replace)$/, [`${"a".repeat(60_000)}`, `${"a".repeat(20_000)}b`, "x".repeat(50_000)]],
+  [/^(?:like|glob)$/, [`${long("%a_", 498)}b`, long("a", 3_000_000), "!"]],
+  [/patch/, [values.find((value) => typeof value === "string" && value.startsWith('{"k0"')), values.find((value) => typeof value === "string" && value.startsWith('{"k0"'))]],
+];
+/** Functions that there are only as windows. */
+const onlyWindows = new Set(["row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lag", "lead", "first_value", "last_value", "nth_value"]);
+
+/** What a function is given: what it can take, more often than not. */
+function argsOf(name: string, count: number, random: () => number): readonly unknown[] {
+  const pick = (from: readonly unknown[]): unknown => from[Math.floor(random() * from.length)];
+  const together = crafted.find(([names]) => names.test(name))?.[1];
+  if (together && random() < 0.5) return together.slice(0, count);
+  const picked = Array.from({ length: count }, () => pick(values));
+  if (/json|^->/.test(name) && count > 0 && random() < 0.8) picked[0] = pick(jsonValues);
+  return picked;
+}
+
 interface Found {
   readonly name: string;
   readonly type: string;
@@ -64,26 +85,27 @@ function shapesOf({ name, type }: Found, count: number): readonly (readonly [str
       ["rows", `${rows} SELECT count(length(${call(count > 0 ? "n || " : "")})) FROM c`],
     ];
   }
+  const window: readonly [string, string] = ["window", `${rows} SELECT count(x) FROM (SELECT length(${quoted}(${args(organ)}) OVER (ORDER BY n % 1000, n ROWS BETWEEN 5000 PRECEDING AND 5000 FOLLOWING)) AS x FROM c${keep})`];
+  if (onlyWindows.has(name)) return [window];
   return [
     ["aggregate", `${rows} SELECT length(${quoted}(${args(organ)})) FROM c${keep}`],
     ["aggregates", `${rows} SELECT ${Array.from({ length: 12 }, (_, at) => `length(${quoted}(${args(count > 0 ? `(${organ}) + ${at}` : "")}))`).join(", ")} FROM c${keep}`],
     ["long", `${rows} SELECT length(${quoted}(${args("?1 || n")})) FROM c${keep}`],
-    ["window", `${rows} SELECT count(x) FROM (SELECT length(${quoted}(${args(organ)}) OVER (ORDER BY n % 1000, n ROWS BETWEEN 5000 PRECEDING AND 5000 FOLLOWING)) AS x FROM c${keep})`],
+    window,
   ];
 }
 
 function* casesOf(functions: readonly Found[], random: () => number): Generator<Case> {
-  const pick = (): unknown => values[Math.floor(random() * values.length)];
   for (;;) {
     const found = functions[Math.floor(random() * functions.length)]!;
     const count = found.narg >= 0 ? found.narg : 1 + Math.floor(random() * 4);
-    for (const [shape, text] of shapesOf(found, count)) yield { what: `${found.name}/${count} ${shape}`, text, params: Array.from({ length: count }, pick) };
+    for (const [shape, text] of shapesOf(found, count)) yield { what: `${found.name}/${count} ${shape}`, text, params: argsOf(found.name, count, random) };
     const operator = operators[Math.floor(random() * operators.length)]!;
     const source = sources[Math.floor(random() * sources.length)]!;
     for (const [what, text] of [
       [operator, `SELECT ${Array.from({ length: 40 }, (_, at) => `length(${operator.replace("?1", `(?1 || ${at})`)})`).join(", ")}`],
       [source, `SELECT count(*), max(length(${source.startsWith("json") ? "value" : "name"})) FROM ${source}${source.startsWith("json") ? " AS a, json_each('[1,2,3]')" : ""}`.replace("length(value)", "length(a.value)")],
-    ] as const) yield { what, text, params: Array.from({ length: Math.max(0, ...[...text.matchAll(/\?(\d)/g)].map(([, number]) => Number(number))) }, pick) };
+    ] as const) yield { what, text, params: argsOf(/LIKE|GLOB/.test(what) ? what.slice(3, 7).toLowerCase() : what.includes("json") || what.includes("->") ? "json" : what, Math.max(0, ...[...text.matchAll(/\?(\d)/g)].map(([, number]) => Number(number))), random) };
   }
 }
 
@@ -116,7 +138,7 @@ async function callable(process: ProcessUnderTest): Promise<readonly Found[]> {
   const found: Found[] = [];
   for (const one of listed) {
     const reply = await process.run("read", [[`SELECT "${one.name}"(${Array.from({ length: Math.max(one.narg, 0) }, () => "NULL").join(", ")})${one.type === "w" ? " OVER ()" : ""}`]]);
-    if (!/not an allowed function/.test(reply.refusal?.message ?? "")) found.push(one);
+    if (!/not an allowed function|is not allowed/.test(reply.refusal?.message ?? "")) found.push(one);
   }
   return found;
 }
@@ -130,7 +152,6 @@ test(`no function makes a statement outlive its time or its quotas (seed ${seed}
   const counts = { answered: 0, refused: 0, timedOut: 0, killed: 0 };
   let most = 0;
   let ran = 0;
-  const slow: string[] = [];
   for (const { what, text, params } of casesOf(functions, seeded(seed))) {
     if (performance.now() - startedMs > forMs) break;
     const kind = ran++ % 2 === 0 ? "read" : "write";
@@ -140,10 +161,12 @@ test(`no function makes a statement outlive its time or its quotas (seed ${seed}
       for (; lasts; await sleep(20)) spill = Math.max(spill, spillOf(pid));
     })(await process.pidStarted());
     const statement = kind === "read" ? text : `INSERT INTO t SELECT count(*) FROM (${text})`;
-    const reply: Reply = await process.run(kind, [[statement, ...params]], budgetMs);
+    let reply: Reply = await process.run(kind, [[statement, ...params]], budgetMs);
+    // A machine that stands still for a moment makes one late, and not the same one again.
+    if (reply.ms > budgetMs + graceMs) reply = await process.run(kind, [[statement, ...params]], budgetMs);
     lasts = false;
     await watch;
-    if (reply.ms > budgetMs + graceMs) slow.push(`${what} as a ${kind}: ${Math.round(reply.ms)} ms`);
+    expect(reply.ms, `${what} as a ${kind}`).toBeLessThan(budgetMs + graceMs);
     expect(spill, what).toBeLessThanOrEqual(limits.sqlSpillBytesMax);
     counts[reply.ended ? "killed" : reply.rows ? "answered" : reply.refusal!.code === "request_timeout" ? "timedOut" : "refused"]++;
     if (reply.refusal) expect(["invalid_request", "request_timeout"], `${what}: ${reply.refusal.message}`).toContain(reply.refusal.code);
@@ -156,8 +179,6 @@ test(`no function makes a statement outlive its time or its quotas (seed ${seed}
   }
   if (isLong) globalThis.process.stderr.write(`${ran} statements of ${functions.length} functions: ${JSON.stringify(counts)}, ${Math.round(most / MiB)} MiB\n`);
   expect(ran).toBeGreaterThan(30);
-  // A machine that stands still for a moment makes one late; a function that cannot be stopped makes many.
-  expect(slow.length, slow.join("; ")).toBeLessThanOrEqual(Math.floor(ran / 50));
   expect(most).toBeLessThan(limits.sqlProcessBytesMax + 256 * MiB);
   expect(process.owner.raw.pragma("quick_check", { simple: true })).toBe("ok");
 });

@@ -1,4 +1,5 @@
 /** Processes that run writing batches and are killed by a script: a writer for an inline engine, with the next process started ahead. */
+import { ServiceError } from "../../src/base/errors.ts";
 import { lockDirectory } from "../../src/sqlite/directory-lock.ts";
 import type { SqlProcess } from "../../src/engine/sql-process.ts";
 import { sqlProcess } from "../../src/engine/lanes.ts";
@@ -59,7 +60,8 @@ export class MortalSql implements SqlWriter {
     }
     if (end.kind !== "wrote") throw new Error("a write is answered as one");
     if (end.reply.kind === "done") return end.reply;
-    return { kind: "failed", error: new Error(end.reply.kind === "fault" ? end.reply.fault.message : end.reply.message) };
+    if (end.reply.kind === "fault") return { kind: "failed", error: Object.assign(new Error(end.reply.fault.message), { code: end.reply.fault.code }) };
+    return { kind: "failed", error: new ServiceError(end.reply.code, end.reply.message) };
   }
 
   async close(): Promise<void> {

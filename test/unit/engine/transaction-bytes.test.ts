@@ -19,6 +19,7 @@ import { WalFile } from "../../../src/sqlite/wal.ts";
 import { MemoryStore } from "../../../src/store/memory-store.ts";
 import type { ObjectStore } from "../../../src/store/object-store.ts";
 import { openInlineEngine, uuidOf, type InlineEngine } from "../../support/inline-engine.ts";
+import { MortalSql } from "../../support/mortal-sql.ts";
 import { temporaryDirectory } from "../../support/temporary.ts";
 import { TimedEngine, VirtualTime } from "../../support/timed-engine.ts";
 
@@ -33,7 +34,10 @@ afterEach(async () => open?.client.close());
 
 function setup(given: { directory?: string; store?: ObjectStore; maker?: SegmentMaker } = {}) {
   const directory = given.directory ?? temporaryDirectory();
-  const engine = (open = openInlineEngine(directory, given));
+  // As a node runs it: user SQL in a process of its own.
+  const processes = new MortalSql(directory, 1);
+  onTestFinished(() => processes.close());
+  const engine = (open = openInlineEngine(directory, { sql: processes, ...given }));
   const { client, soon } = engine;
   const sql = (texts: readonly string[], atomic = true) =>
     client.run(target, { kind: "sql-write", batch: { statements: texts.map((text) => ({ text, paramsJson: undefined })), atomic, mayWrite: true } }, { ...soon(), bytes: 200 });
