@@ -1,4 +1,6 @@
 /** Processes that run writing batches and are killed by a script: a writer for an inline engine, with the next process started ahead. */
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { ServiceError } from "../../src/base/errors.ts";
 import { lockDirectory } from "../../src/sqlite/directory-lock.ts";
 import type { SqlProcess } from "../../src/engine/sql-process.ts";
@@ -27,8 +29,8 @@ export class MortalSql implements SqlWriter {
 
   constructor(directory: string, ahead = 2) {
     this.#directory = directory;
-    // As a node does: it makes the file in which processes are seen.
-    lockDirectory(directory).release();
+    // As a node does at its start: it makes the file in which processes are seen.
+    if (!existsSync(join(directory, "processes.lock.db"))) lockDirectory(directory).release();
     for (let count = 0; count < ahead; count++) this.#ahead.push(this.#start());
   }
 
