@@ -13,6 +13,7 @@ import { fileURLToPath } from "node:url";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const output = join(here, "build", "sqlguard.so");
+const sources = ["sqlguard.c", "authorizer.c", "rows.c", "process.c"];
 
 /** Why it could not be built, or undefined. */
 function build() {
@@ -27,7 +28,7 @@ function build() {
   // A running process may have the old library mapped: replace the file, never write into it.
   const fresh = `${output}.${process.pid}`;
   const [command, ...given] = (process.env.CC || "cc").split(" ").filter((part) => part !== "");
-  const flags = ["-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-Wall", "-pthread", "-I", header, "-o", fresh, join(here, "sqlguard.c"), join(here, "authorizer.c")];
+  const flags = ["-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-Wall", "-pthread", "-I", header, "-o", fresh, ...sources.map((name) => join(here, name))];
   const compiled = spawnSync(command, [...given, ...flags], { encoding: "utf8" });
   if (compiled.error) return `the C compiler ${command} could not be run (${compiled.error.code})`;
   if (compiled.status !== 0) {

@@ -42,14 +42,14 @@ static const struct {
 
 /* ---- The table of guards ---- */
 
-enum { HIT_NONE = 0, HIT_ASKED = 1, HIT_MEMORY = 2, HIT_LOG = 3 };
-
 #define BUCKETS 1024
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static Guard *buckets[BUCKETS];
 static Guard *running;
 static i64 handleNext = 1;
 static __thread i64 handleLast; /* the handle that this thread attached last */
+static i64 early[EARLY];          /* tickets whose interrupt came before they began, on whatever connection */
+static unsigned earlyNext;
 
 /* The mutex is held. */
 static Guard *find(i64 handle) {
@@ -205,7 +205,7 @@ static void controlConfigure(sqlite3_context *ctx, int argc, sqlite3_value **arg
   (void)argc;
   pthread_mutex_lock(&mutex);
   if (id >= 0 && id < SQLITE_LIMITS) sqliteLimits[id] = (int)value;
-  else if (id >= VALUE_BYTES && id <= NAMES_CHECKED) OWN(id) = value;
+  else if (id >= VALUE_BYTES && id <= PROCESS_BYTES) OWN(id) = value;
   else sqlite3_result_error(ctx, "no such limit", -1);
   pthread_mutex_unlock(&mutex);
 }
@@ -224,7 +224,7 @@ static void controlAttached(sqlite3_context *ctx, int argc, sqlite3_value **argv
 #define COPYING_STEPS (0x00000001u | 0x00000200u | 0x00001000u | 0x00800000u)
 
 /*
-** guard_enter(handle, ticket, internal, plain): authorizer and limits on; `plain` plans without the steps above.
+** guard_enter(handle, ticket, internal, plain, defines): authorizer and limits on; `plain` plans without the steps above.
 ** The pin is a statement that stays active meanwhile: SQLite forgets an interrupt when a statement starts while none
 ** is active, so without it an interrupt between two steps would be lost. It reads no table and so holds no lock.
 */
@@ -250,6 +250,7 @@ static void controlEnter(sqlite3_context *ctx, int argc, sqlite3_value **argv) {
   g->namesChecked = 0;
   g->reason[0] = 0;
   g->internal = sqlite3_value_int(argv[2]);
+  g->defines = sqlite3_value_int(argv[4]);
   sqlite3_test_control(SQLITE_TESTCTRL_GETOPT, g->db, &g->savedOptimizations);
   if (sqlite3_value_int(argv[3])) sqlite3_test_control(SQLITE_TESTCTRL_OPTIMIZATIONS, g->db, g->savedOptimizations | COPYING_STEPS);
   pthread_mutex_lock(&mutex);
@@ -257,7 +258,7 @@ static void controlEnter(sqlite3_context *ctx, int argc, sqlite3_value **argv) {
   g->hit = HIT_NONE;
   g->baseline = 0;
   for (i = 0; i < EARLY; i++) {
-    if (g->early[i] == ticket) g->hit = HIT_ASKED;
+    if (g->early[i] == ticket || early[i] == ticket) g->hit = HIT_ASKED;
   }
   if (g->hit) sqlite3_interrupt(g->db);
   g->runningNext = running;
@@ -275,7 +276,9 @@ static void controlLeave(sqlite3_context *ctx, int argc, sqlite3_value **argv) {
   (void)argc;
   if (g == 0) return;
   g->on = 0;
-  g->internal = 0;
+  g->internal = g->defines = 0;
+  if (g->stmt) sqlite3_reset(g->stmt);
+  g->stmt = 0;
   pthread_mutex_lock(&mutex);
   hit = g->hit;
   g->ticket = 0;
@@ -318,7 +321,28 @@ static void controlFit(sqlite3_context *ctx, int argc, sqlite3_value **argv) {
   if (bytes < OWN(VALUE_BYTES_FLOOR)) bytes = OWN(VALUE_BYTES_FLOOR);
   if (bytes < text) bytes = text;
   sqlite3_limit(g->db, SQLITE_LIMIT_LENGTH, (int)bytes);
+  g->stmt = stmt;
   sqlite3_result_int64(ctx, bytes);
+}
+
+/* guard_step(handle, bytesMax): the next row of the statement that was fitted. */
+static void controlStep(sqlite3_context *ctx, int argc, sqlite3_value **argv) {
+  Guard *g = guardOf(ctx, argv[0]);
+  (void)argc;
+  if (g) guardStep(ctx, g, sqlite3_value_int64(argv[1]));
+}
+
+/* guard_column(index): a value of the row that this thread has stepped to last, null at the end. */
+static void controlColumn(sqlite3_context *ctx, int argc, sqlite3_value **argv) {
+  (void)argc;
+  guardColumn(ctx, sqlite3_value_int(argv[0]));
+}
+
+/* guard_serve(fd): this process runs user SQL and nothing else from now on. */
+static void controlServe(sqlite3_context *ctx, int argc, sqlite3_value **argv) {
+  const char *wrong = guardServe(sqlite3_value_int(argv[0]));
+  (void)argc;
+  if (wrong) sqlite3_result_error(ctx, wrong, -1);
 }
 
 /* guard_bound_log(handle, bytes): from now on what runs is stopped when the log's file is longer; seen a tick late. */
@@ -393,6 +417,44 @@ static void controlInterrupt(sqlite3_context *ctx, int argc, sqlite3_value **arg
   sqlite3_result_int(ctx, result);
 }
 
+/* ---- For a process that runs user SQL and nothing else ---- */
+
+/* The mutex is held. */
+static void stop(Guard *g, int hit) {
+  if (g->hit == HIT_NONE) g->hit = hit;
+  sqlite3_interrupt(g->db);
+}
+
+void guardInterrupt(i64 ticket) {
+  Guard *g;
+  pthread_mutex_lock(&mutex);
+  for (g = running; g && g->ticket != ticket; g = g->runningNext) {}
+  if (g) stop(g, HIT_ASKED);
+  else early[earlyNext++ % EARLY] = ticket;
+  pthread_mutex_unlock(&mutex);
+}
+
+void guardStopAll(int hit) {
+  Guard *g;
+  pthread_mutex_lock(&mutex);
+  for (g = running; g; g = g->runningNext) stop(g, hit);
+  pthread_mutex_unlock(&mutex);
+}
+
+/* Outside of a statement the commit writes: its bound was looked at before. */
+int guardLogMayReach(i64 bytes) {
+  Guard *g;
+  int may = 1;
+  pthread_mutex_lock(&mutex);
+  for (g = running; g; g = g->runningNext) {
+    if (g->logBytesMax == 0 || bytes <= g->logBytesMax) continue;
+    stop(g, HIT_LOG);
+    may = 0;
+  }
+  pthread_mutex_unlock(&mutex);
+  return may;
+}
+
 /* ---- Entry points ---- */
 
 static void freeGuard(void *arg) {
@@ -463,11 +525,12 @@ int sqlite3_sqlguardcontrol_init(sqlite3 *db, char **message, const sqlite3_api_
     int args;
     void (*call)(sqlite3_context *, int, sqlite3_value **);
   } controls[] = {
-    {"guard_configure", 2, controlConfigure}, {"guard_attached", 0, controlAttached}, {"guard_enter", 4, controlEnter},
+    {"guard_configure", 2, controlConfigure}, {"guard_attached", 0, controlAttached}, {"guard_enter", 5, controlEnter},
     {"guard_leave", 1, controlLeave},         {"guard_fit", 1, controlFit},           {"guard_reason", 1, controlReason},
     {"guard_detach", 1, controlDetach},       {"guard_interrupt", 2, controlInterrupt},
     {"guard_trim", 0, controlTrim},           {"guard_bound_log", 2, controlBoundLog},
-    {"guard_deferred", 1, controlDeferred},
+    {"guard_deferred", 1, controlDeferred},   {"guard_step", 2, controlStep},         {"guard_column", 1, controlColumn},
+    {"guard_serve", 1, controlServe},
   };
   int i, rc = SQLITE_OK;
   (void)message;

@@ -1,4 +1,4 @@
-/* What the two files of the SQL guard share: its bounds, and the state of one guarded connection. */
+/* What the files of the SQL guard share: its bounds, and the state of one guarded connection. */
 #ifndef SQLGUARD_H
 #define SQLGUARD_H
 #include "sqlite3ext.h"
@@ -7,12 +7,15 @@ typedef sqlite3_int64 i64;
 
 /* Bounds come from base/limits.ts through the control connection (guard_configure), so that no number lives here. */
 #define SQLITE_LIMITS 15 /* ids 0 to 14 are SQLite's own SQLITE_LIMIT_* */
-enum { VALUE_BYTES = 100, STATEMENT_BYTES, VALUE_BYTES_FLOOR, GROWTH_BYTES, WORK_PRODUCT, NAMES_CHECKED };
-#define OWN_LIMITS (NAMES_CHECKED - VALUE_BYTES + 1)
+enum { VALUE_BYTES = 100, STATEMENT_BYTES, VALUE_BYTES_FLOOR, GROWTH_BYTES, WORK_PRODUCT, NAMES_CHECKED, SPILL_BYTES, PROCESS_BYTES };
+#define OWN_LIMITS (PROCESS_BYTES - VALUE_BYTES + 1)
 extern i64 guardLimits[OWN_LIMITS];
 #define OWN(id) guardLimits[(id) - VALUE_BYTES]
 
 typedef struct Guard Guard;
+
+/* Why a statement was stopped. */
+enum { HIT_NONE = 0, HIT_ASKED = 1, HIT_MEMORY = 2, HIT_LOG = 3, HIT_SPILL = 4, HIT_DISK = 5 };
 
 /* A built-in function whose cost is the product of two lengths: run on a private connection, after a look at both. */
 typedef struct {
@@ -41,11 +44,13 @@ struct Guard {
   /* Of the connection's own thread: */
   int on;
   int internal; /* a whole-database check: SQLite itself reads the reserved tables */
+  int defines;  /* ALTER or DROP: SQLite itself keeps its own tables in step */
   i64 lastTicket;
   i64 namesChecked;
   int savedLimits[SQLITE_LIMITS];
   unsigned savedOptimizations;
   sqlite3_stmt *pin;
+  sqlite3_stmt *stmt; /* the user's statement, from guard_fit on */
   sqlite3 *scratch; /* runs the bounded functions */
   Bounded bounded[BOUNDED_COUNT];
   char reason[256];
@@ -53,5 +58,17 @@ struct Guard {
 
 /* The callback for sqlite3_set_authorizer; its first argument is the connection's Guard. */
 int guardAuthorize(void *guard, int code, const char *a, const char *b, const char *schema, const char *via);
+
+/* rows.c */
+void guardStep(sqlite3_context *ctx, Guard *g, i64 bytesMax);
+void guardColumn(sqlite3_context *ctx, int column);
+
+/* process.c: what is wrong, or null. Once, before any connection that runs user SQL is opened. */
+const char *guardServe(int fd);
+
+/* sqlguard.c, for process.c: stops whatever runs under a ticket, now or once it begins; stops what runs now; asks for room in the log. */
+void guardInterrupt(i64 ticket);
+void guardStopAll(int hit);
+int guardLogMayReach(i64 bytes);
 
 #endif

@@ -188,7 +188,7 @@ describe("references", () => {
   test("a thread's module must be found in the build too", () => {
     const named = (text: string): string[] => threadsOf(file("engine/client.ts", text)).map(({ path }) => path);
     expect(named(url)).toContain("engine/thread.ts");
-    expect(named(`${threads}new Worker(entry("reader-thread"));`)).toContain("engine/reader-thread.ts");
+    expect(named(`${threads}new Worker(entry("segment-thread"));`)).toContain("engine/segment-thread.ts");
     expect(named('new Worker(entry("thread"));')).toEqual([]);
     expect(threadsWithFixedEnding(file("engine/client.ts", url))).toEqual([]);
     expect(threadsWithFixedEnding(file("engine/client.ts", `${threads}import { a } from "./database.ts";`))).toEqual([]);

@@ -10,6 +10,7 @@ import { modelLimits } from "./model-limits.ts";
 import { operationsLimits } from "./operations-limits.ts";
 import { upkeepLimits } from "./upkeep-limits.ts";
 import { rescueLimits } from "./rescue-limits.ts";
+import { sqlLimits } from "./sql-limits.ts";
 
 const KiB = 1024;
 const MiB = 1024 * KiB;
@@ -123,44 +124,7 @@ export const limits = {
   vectorFilterOwnersMax: 1000,
   collectionsMax: 1000,
 
-  // SQL
-  sqlStatementsMax: 256,
-  sqlTextBytesMax: 1 * MiB,
-  sqlParamsMax: 32_766,
-  sqlRowsMax: 10_000,
-  sqlResultBytesMax: 16 * MiB,
-  /** One value in user SQL: above the largest document, low enough that a row of several fits in memory. */
-  sqlValueBytesMax: 4 * MiB,
-  /** Never less than this for one value, however large the statement. */
-  sqlValueBytesFloor: 128 * KiB,
-  /** All registers of one statement together, each holding the longest value it may: larger statements get shorter values. */
-  sqlStatementBytesMax: 1024 * MiB,
-  /** Growth of the process while one statement runs, after which it is stopped: accumulating aggregates know no bound. */
-  sqlGrowthBytesMax: 1024 * MiB,
-  /** Product of the argument lengths of functions whose cost it is (replace, instr, trim): about a second. */
-  sqlWorkProductMax: 2 ** 31,
-  /** Names looked up while one statement is prepared: views of views grow exponentially. */
-  sqlNamesMax: 200_000,
-  /** Names a planner may end up with when subqueries are copied into the query around them, as a power of two. */
-  sqlCopiedNamesBits: 20,
-  /** Tokens that a statement's result columns make when each use of an alias or number copies its column: 0.2 s, 100 MB. */
-  sqlAliasTokensMax: 2 ** 21,
-  /** Text of views and triggers that is weighed; with more of it, subqueries are not copied at all. */
-  sqlWeighedBytesMax: 1 * MiB,
-  sqlColumnsMax: 1000,
-  sqlExpressionDepthMax: 500,
-  sqlCompoundMax: 250,
-  sqlProgramOpsMax: 1_000_000,
-  sqlFunctionArgsMax: 100,
-  /** LIKE and GLOB cost the product of pattern and text. */
-  sqlLikePatternBytesMax: 500,
-  sqlTriggerDepthMax: 100,
-  /** SQLite's message in an answer, in characters: it may quote the statement. */
-  sqlMessageCharsMax: 300,
-  /** Mutating user SQL holds the database's writer, so its own budget is short. */
-  sqlWriteBudgetMs: 5_000,
-  /** Page cache and sorter memory of one statement, before it spills to the private scratch directory. */
-  sqlCacheKiB: 8 * 1024,
+  ...sqlLimits,
 
   // Engine
   groupCommandsMax: 64,
@@ -170,10 +134,6 @@ export const limits = {
   writeQueueBytesMax: 128 * MiB,
   /** Answers of one database that wait for an fsync; further reads are shed. As many again may wait for object storage; further durable writes are shed. */
   parkedAnswersMax: 2048,
-  /** User SQL reads that wait for a reader thread, per node. */
-  sqlReadQueueMax: 1024,
-  /** A read that has run for so long leaves one reader thread to those that have not. */
-  sqlSliceMs: 100,
   cachedStatementsMax: 128,
   cachedStatementCharsMax: 16 * KiB,
   hotHandlesDefault: 50_000,

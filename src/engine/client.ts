@@ -1,22 +1,22 @@
 /**
  * This process's own engine: calls to databases, wherever their thread is.
  *
- * Owns the engine threads and reader threads of a node. Always true: every call settles once, by its answer, its
+ * Owns the engine threads of a node, and hands user SQL to the pool of its processes. Always true: every call settles once, by its answer, its
  * deadline, or the loss of its thread; calls of one turn of the loop share one message.
  */
 import { ServiceError, errorOfRefusal } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
-import type { Cancel, World } from "../base/world.ts";
+import type { World } from "../base/world.ts";
 import { mainBranch } from "../format/names.ts";
 import type { SqlBatch, SqlOutcome } from "../model/sql.ts";
-import { interrupt } from "../sqlite/guard.ts";
 import { noAlarms, type AlarmCounts } from "./alarms.ts";
 import { EnginePort, TurnedAway, type CallOptions, type PortCall } from "./engine-port.ts";
 import type { LeaseSpan } from "./holdings.ts";
 import type { EngineMeasures } from "./measures.ts";
+import type { SqlWriteReply } from "./sql-messages.ts";
 import { laneOf, type Answer, type EngineAnswer, type EngineCall, type EngineCounters, type FromEngine, type Pinned, type Target, type ToEngine, type Work } from "./protocol.ts";
-import type { Readers } from "./readers.ts";
+import type { SqlPool } from "./sql-pool.ts";
 
 /** What carries messages to one engine and back. */
 export interface EngineLane {
@@ -50,12 +50,11 @@ const deadlineCheckMs = 50;
 export class EngineClient extends EnginePort {
   readonly #lanes: EngineLane[];
   readonly #spawn: (lane: number) => EngineLane;
-  readonly #readers: Readers | undefined;
+  readonly #sql: SqlPool | undefined;
   readonly #world: World;
   readonly #log: Log;
   readonly #pending = new Map<number, Pending>();
   readonly #outgoing: EngineCall[][];
-  readonly #interrupts = new Map<number, Cancel>();
   /** Who waits for what a thread measures. */
   readonly #measuring = new Map<number, (measures: EngineMeasures) => void>();
   readonly #closed: PromiseWithResolvers<EngineCounters>[];
@@ -72,10 +71,10 @@ export class EngineClient extends EnginePort {
   #checking = false;
 
   /** `spawn` starts the engine of one lane; it is called again for an engine that was lost. */
-  constructor(threads: number, spawn: (lane: number) => EngineLane, readers: Readers | undefined, world: World, log: Log) {
+  constructor(threads: number, spawn: (lane: number) => EngineLane, sql: SqlPool | undefined, world: World, log: Log) {
     super();
     this.#spawn = spawn;
-    this.#readers = readers;
+    this.#sql = sql;
     this.#world = world;
     this.#log = log;
     this.#lanes = Array.from({ length: threads }, (_, index) => this.#start(index));
@@ -181,12 +180,12 @@ export class EngineClient extends EnginePort {
 
   /** Outlives its caller where it must: whoever has pinned a file unpins it, however late. */
   async #pinnedRead(target: Target, batch: SqlBatch, options: CallOptions, pin: Pin): Promise<Answer<SqlOutcome>> {
-    if (!this.#readers) throw new ServiceError("unconfigured", "this node runs no reader threads, which SQL needs");
+    if (!this.#sql) throw noProcesses();
     const pinned = (await this.#call(target, { kind: "pin" }, { ...options, deadlineMs: Infinity })) as Answer<Pinned>;
     let seenTxid = (pin.seenTxid = pinned.txid);
     try {
       const { deadlineMs, signal } = options;
-      const answer = await this.#readers.run({ uuid: target.uuid, path: pinned.value.path, batch, ticket: this.#nextId++, deadlineMs, signal });
+      const answer = await this.#sql.read(target.uuid, { path: pinned.value.path, batch, ticket: this.#nextId++ }, deadlineMs, signal);
       seenTxid = Math.max(seenTxid, answer.txid ?? 0);
       const value = this.#valueOf({ ...answer, txid: seenTxid }) as SqlOutcome;
       return { value, txid: seenTxid, durableTxid: pinned.durableTxid };
@@ -207,14 +206,16 @@ export class EngineClient extends EnginePort {
   /** Lets every engine answer what it owes and close its files. */
   async close(): Promise<EngineCounters[]> {
     this.#closing = true;
-    // Readers first: what they hold open is let go of, and the engines can close it.
-    await this.#readers?.close();
+    // Readers first: what they hold open is let go of, and the engines can close it. What writes is answered before.
+    await this.#sql?.closeReads();
     this.#flush();
     for (const [index, lane] of this.#lanes.entries()) {
       if (this.#down.has(index)) this.#closed[index]!.resolve(noCounters);
       else lane.send({ kind: "close" });
     }
-    return Promise.all(this.#closed.map(({ promise }) => promise));
+    const counters = await Promise.all(this.#closed.map(({ promise }) => promise));
+    await this.#sql?.close();
+    return counters;
   }
 
   #start(index: number): EngineLane {
@@ -276,15 +277,8 @@ export class EngineClient extends EnginePort {
         }
         this.#world.crashPoint("answered");
         return;
-      case "running": {
-        const { handle, ticket } = message;
-        this.#interrupts.set(ticket, this.#world.after(Math.max(0, message.budgetMs), () => interrupt(handle, ticket)));
-        return;
-      }
-      case "stopped":
-        this.#interrupts.get(message.ticket)?.();
-        this.#interrupts.delete(message.ticket);
-        return;
+      case "sql-run":
+        return void this.#runSql(lane, message);
       case "event":
         this.#log[message.level](message.message, { uuid: message.uuid });
         return;
@@ -309,19 +303,29 @@ export class EngineClient extends EnginePort {
       this.#pending.delete(id);
       pending.reject(new ServiceError("unavailable", "the engine thread was lost; whether a write happened is not known", { retryAfterSecs: 1 }));
     }
-    for (const cancel of this.#interrupts.values()) cancel();
-    this.#interrupts.clear();
     if (this.#closing) return this.#closed[lane]!.resolve(noCounters);
     // An engine that cannot start must not be started in a tight loop.
     const pauseMs = this.#restartPauseMs[lane]!;
     this.#restartPauseMs[lane] = Math.min(pauseMs * 2, restartPauseMsMax);
     this.#down.add(lane);
-    this.#world.after(pauseMs, () => {
+    // What still writes a file for the lost thread must be gone before another one opens it.
+    const ended = this.#sql?.endWrites(lane);
+    this.#world.after(pauseMs, async () => {
+      await ended;
       if (this.#closing) return;
       this.#down.delete(lane);
       this.#lanes[lane] = this.#start(lane);
       if (this.#lease) this.#lanes[lane]!.send({ kind: "lease", until: this.#lease });
     });
+  }
+
+  /** Has a process run what an engine thread asks for, and tells it. */
+  async #runSql(index: number, { call, uuid, leftMs }: Extract<FromEngine, { kind: "sql-run" }>): Promise<void> {
+    const lane = this.#lanes[index]!;
+    const { code, message } = noProcesses();
+    const reply: SqlWriteReply = this.#sql ? await this.#sql.write(uuid, index, call, leftMs) : { kind: "refused", code, message };
+    // A thread that was started since has not asked.
+    if (this.#lanes[index] === lane && !this.#down.has(index)) lane.send({ kind: "sql-ran", ticket: call.ticket, reply });
   }
 
   #checkDeadlines(): void {
@@ -338,6 +342,10 @@ export class EngineClient extends EnginePort {
       if (this.#pending.size > 0) this.#checkDeadlines();
     });
   }
+}
+
+function noProcesses(): ServiceError {
+  return new ServiceError("unconfigured", "this node runs no processes for SQL, which it needs");
 }
 
 function outOfTime(txid?: number): ServiceError {

@@ -4,8 +4,8 @@ import type { WriteKind } from "../model/commands.ts";
 import type { VectorCache } from "../model/vector-index.ts";
 import type { Disk } from "../base/disk.ts";
 import type { Opened } from "./opening.ts";
-import type { SqlEvents, TicketedSql } from "./owner-sql.ts";
 import type { Settle } from "./protocol.ts";
+import type { SqlWriter, TicketedSql } from "./sql-write.ts";
 import type { WritershipOptions } from "./writership.ts";
 
 /** A write on its way through the queue. */
@@ -21,7 +21,7 @@ export interface WriteItem {
 }
 
 /** What a database tells whoever holds it. */
-export interface DatabaseEvents extends SqlEvents {
+export interface DatabaseEvents {
   committed(writes: number): void;
   synced(): void;
   /** Storage failed; the handle must be given up and rebuilt. */
@@ -40,5 +40,7 @@ export interface DatabaseOptions {
   /** When the branch ceases to exist, Unix ms. */
   readonly expiresAtMs: number;
   readonly logCheckpointBytes: number;
+  /** What runs user SQL that writes; without one, the connection itself does. */
+  readonly sql?: SqlWriter | undefined;
   readonly events: DatabaseEvents;
 }

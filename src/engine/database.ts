@@ -13,7 +13,7 @@ import { codeOf, ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { Watermark } from "../base/watermark.ts";
 import type { World } from "../base/world.ts";
-import { runRead, type ReadKind } from "../model/commands.ts";
+import type { ReadKind } from "../model/commands.ts";
 import { isDiskFull, isFatal } from "../sqlite/group.ts";
 import { WalFile } from "../sqlite/wal.ts";
 import { Answers } from "./answers.ts";
@@ -27,7 +27,7 @@ import type { Opened } from "./opening.ts";
 import type { Settle } from "./protocol.ts";
 import { closed, lossBy, noRoom, notShipping, refusalBy, storageFailed } from "./refusals.ts";
 import { Scrub } from "./scrub.ts";
-import { Transactions, type Transaction } from "./transactions.ts";
+import { Transactions, UnknownOutcome, type Transaction } from "./transactions.ts";
 import { Writership, type Backlog } from "./writership.ts";
 
 export class Database {
@@ -48,6 +48,8 @@ export class Database {
   readonly #scrub: Scrub;
   #committedTxid: number;
   #pins = 0;
+  /** Whether a batch of user SQL is under way, in a process of its own. Then nothing else is written, folded in or closed. */
+  #runsSql = false;
   #poison: { readonly error: unknown } | undefined;
   lastUsedMs: number;
 
@@ -86,7 +88,7 @@ export class Database {
     });
     this.#transactions = new Transactions({ ...options, writer: this.#writer, log: this.#log });
     this.#scrub = new Scrub(this.#log, world, {
-      settled: () => this.settled,
+      settled: () => this.settled && !this.#runsSql,
       ship: () => this.hurry(),
       wake: () => this.#queue.wake(),
       failure: () => this.#poison && lossBy(this.#poison.error),
@@ -173,13 +175,9 @@ export class Database {
     const txid = this.#committedTxid;
     if (this.#answers.unsynced >= limits.parkedAnswersMax) return settle.failed(this.#overloaded("too many answers wait for the disk"), this.safeTxid);
     if (isPrimary && !this.#writer.isSole && this.#answers.unshipped >= limits.parkedAnswersMax) return settle.failed(this.#overloaded("too many answers wait for object storage"), this.safeTxid);
-    let value: unknown;
-    try {
-      value = runRead(command, this.#transactions.view(), input);
-    } catch (error) {
-      return this.#answers.afterRead(txid, isPrimary, () => settle.failed(error, txid), settle);
-    }
-    this.#answers.afterRead(txid, isPrimary, () => settle.done({ value, txid }), settle);
+    const { read, seenTxid } = this.#runsSql ? this.#transactions.readSeeing(command, input) : { read: this.#transactions.readNow(command, input), seenTxid: txid };
+    const answer = (): void => (read.kind === "done" ? settle.done({ value: read.result, txid: seenTxid }) : settle.failed(read.error, seenTxid));
+    this.#answers.afterRead(seenTxid, isPrimary, answer, settle);
   }
 
   /** Makes object storage cover everything soon. */
@@ -206,7 +204,7 @@ export class Database {
     this.#claim().then(done, (error: unknown) => settle.failed(error, this.safeTxid));
   }
 
-  /** Keeps the handle open while another thread reads the file. */
+  /** Keeps the handle open while another process reads the file. */
   pin(): void {
     this.lastUsedMs = this.#world.monotonicMs();
     this.#pins++;
@@ -238,9 +236,9 @@ export class Database {
     this.#answers.afterRead(seenTxid, isPrimary, () => settle.done({ value: undefined, txid: seenTxid }), settle);
   }
 
-  /** Whether another thread reads the file, or an fsync of the log is under way. */
+  /** Whether another process reads or writes the file, or an fsync of the log is under way. */
   get inUse(): boolean {
-    return this.#pins > 0 || this.#sync.running;
+    return this.#pins > 0 || this.#runsSql || this.#sync.running;
   }
 
   /** Folds the log in and closes; what object storage does not cover yet stays in the log. Call when idle. */
@@ -264,31 +262,58 @@ export class Database {
   }
 
   /** One round of the loop: our own commands in one group, each batch of user SQL alone, in the order they came. */
-  #commitRound(items: readonly WriteItem[]): void {
-    const nowMs = this.#world.monotonicMs();
+  #commitRound(items: readonly WriteItem[]): void | Promise<void> {
     const txid = this.#committedTxid;
     this.#drain.begin(items.length);
-    const live = items.filter((item) => item.deadlineMs > nowMs);
-    for (const item of items) {
-      if (item.deadlineMs <= nowMs) item.settle.failed(new ServiceError("request_timeout", "the request's time was over before its write began"), this.safeTxid);
+    const over = (): void => {
+      if (this.#poison) return;
+      this.#guarded(() => {
+        if (this.#committedTxid === txid) return;
+        const grown = this.#log.written(items.reduce((sum, { bytes }) => sum + bytes, 0));
+        if (grown > 0) this.#writer.shipperOrNone?.logged(grown);
+      });
+      this.#foldIfDue();
+    };
+    if (items.some(({ work }) => work.kind === "sql")) return this.#commitMixed(items).then(over);
+    this.#commitLive(items);
+    over();
+  }
+
+  async #commitMixed(items: readonly WriteItem[]): Promise<void> {
+    for (let from = 0, to = 1; from < items.length; from = to++) {
+      while (items[from]!.work.kind === "write" && items[to]?.work.kind === "write") to++;
+      if (items[from]!.work.kind === "sql") await this.#commitSql(items[from]!);
+      else this.#commitLive(items.slice(from, to));
     }
-    for (let from = 0; from < live.length; ) {
-      if (this.#poison) {
-        this.#refuse([live[from++]!]);
-        continue;
-      }
-      let to = from + 1;
-      while (live[from]!.work.kind === "write" && live[to]?.work.kind === "write") to++;
-      this.#commit(live.slice(from, to));
-      from = to;
-    }
-    if (this.#poison) return;
-    this.#guarded(() => {
-      if (this.#committedTxid === txid) return;
-      const grown = this.#log.written(live.reduce((sum, { bytes }) => sum + bytes, 0));
-      if (grown > 0) this.#writer.shipperOrNone?.logged(grown);
-    });
-    this.#foldIfDue();
+  }
+
+  /** Those of the items that may begin now; the others are answered. What a round has waited for may have taken the lease away. */
+  #live(items: readonly WriteItem[]): readonly WriteItem[] {
+    const nowMs = this.#world.monotonicMs();
+    const late = (item: WriteItem): boolean => item.deadlineMs <= nowMs;
+    for (const item of items.filter(late)) item.settle.failed(new ServiceError("request_timeout", "the request's time was over before its write began"), this.safeTxid);
+    const live = items.filter((item) => !late(item));
+    if (!this.#poison && this.#writer.isHeld) return live;
+    if (this.#poison) this.#refuse(live);
+    else for (const item of live) item.settle.failed(new TurnedAway("unheld"), this.safeTxid);
+    return [];
+  }
+
+  #commitLive(items: readonly WriteItem[]): void {
+    const live = this.#live(items);
+    if (live.length > 0) this.#commit(live);
+  }
+
+  /** Has a batch of user SQL run by its process; settles it when that has answered or is gone. */
+  async #commitSql(item: WriteItem): Promise<void> {
+    if (this.#live([item]).length === 0) return;
+    this.#runsSql = true;
+    const outcome = await this.#transactions.runSql(item).then((transaction) => ({ transaction }), (error: unknown) => ({ error }));
+    this.#runsSql = false;
+    if ("error" in outcome && outcome.error instanceof UnknownOutcome) this.giveUp(outcome.error.cause);
+    if (this.#poison) item.settle.failed(lossBy(this.#poison.error), this.safeTxid);
+    else if ("error" in outcome) this.#groupFailed(outcome.error, [item]);
+    else this.#settleAll([item], outcome.transaction);
   }
 
   /** Turns away every write that has not begun: another node may have the database. */
@@ -354,7 +379,7 @@ export class Database {
 
   /** Folds the log in when it is due; while it holds what is not shipped, writers wait for the shipper a moment at most. */
   #foldIfDue(): void {
-    if (!this.#log.due) return;
+    if (this.#runsSql || !this.#log.due) return;
     if (!this.settled) {
       const { shipper } = this.#writer;
       if (!shipper.failing && this.#log.hold(() => this.#queue.wake())) shipper.hurry(this.#committedTxid);
@@ -387,6 +412,11 @@ export class Database {
       }
       return;
     }
+    this.#settleAll(items, transaction);
+  }
+
+  /** Notes the commit, if there was one, and answers those whose transaction it was. */
+  #settleAll(items: readonly WriteItem[], transaction: Transaction): void {
     if (transaction.changed && !this.#committed(items)) return;
     this.#transactions.follow(transaction);
     const txid = this.#committedTxid;

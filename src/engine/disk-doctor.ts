@@ -52,7 +52,7 @@ export interface DiskLook {
   isRunning: boolean;
 }
 
-const ownNames = ["db", "quarantine", "seen", "scratch", "objects", "node-id", "node.lock.db", "node.lock.db-journal", "signing-key.pem", "format.json"];
+const ownNames = ["db", "quarantine", "seen", "scratch", "objects", "node-id", "node.lock.db", "node.lock.db-journal", "processes.lock.db", "processes.lock.db-journal", "signing-key.pem", "format.json"];
 const besideFile = /\.db(?:-wal|-shm|\.restored|\.patching|\.next)$/;
 
 /** Looks at the directory. Throws StoreError when the store does not answer. */

@@ -32,6 +32,7 @@ import type { PageSource } from "./pool-objects.ts";
 import { laneOf, type EngineOptions, type Target } from "./protocol.ts";
 import { Quarantine } from "./quarantine.ts";
 import { Shipper, type ShippingParts } from "./shipper.ts";
+import type { SqlWriter } from "./sql-write.ts";
 import { recordTenure, shipDifference, takeTenure } from "./tenure.ts";
 
 export interface DockyardParts {
@@ -49,6 +50,8 @@ export interface DockyardParts {
   readonly copies: Copies;
   readonly vectorPool: VectorPool;
   readonly source: (uuid: string) => PageSource;
+  /** What runs user SQL that writes; without one, the thread itself. */
+  readonly sql: SqlWriter | undefined;
   /** A head of the database, of so many bytes, has landed. */
   readonly headLanded: (uuid: string, bytes: number) => void;
   /** Another node's claim of a branch was met where this node's was to stand. */
@@ -133,6 +136,7 @@ export class Dockyard {
         writership: { shipper, holdings: this.#parts.holdings, claim: () => this.#claim(key, opened, events.notice), unshippedMsMax: engine.unshippedMsMax, unshippedBytesMax: engine.unshippedBytesMax },
         expiresAtMs: branch.ttlAtMs ?? Infinity,
         logCheckpointBytes: engine.logCheckpointBytes,
+        sql: this.#parts.sql,
         events,
       });
       return database;

@@ -64,12 +64,12 @@ export abstract class EnginePort {
     return (await this.run(target, { kind: "read", command, input }, options)) as Answer<ReadOutput<Kind>>;
   }
 
-  /** Runs user SQL that may write, alone in a transaction on the owner of the file. */
+  /** Runs user SQL that may write, alone in a transaction, in a process of its own while the owner of the file writes nothing else. */
   async sqlWrite(target: Target, batch: SqlBatch, options: CallOptions): Promise<Answer<SqlStatementResult[]>> {
     return (await this.run(target, { kind: "sql-write", batch }, options)) as Answer<SqlStatementResult[]>;
   }
 
-  /** Runs user SQL that only reads on a reader thread; `writes` when a statement turns out to write. */
+  /** Runs user SQL that only reads in a process of its own; `writes` when a statement turns out to write. */
   async sqlRead(target: Target, batch: SqlBatch, options: CallOptions): Promise<Answer<SqlOutcome>> {
     return (await this.run(target, { kind: "sql-read", batch }, options)) as Answer<SqlOutcome>;
   }

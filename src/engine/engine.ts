@@ -40,6 +40,7 @@ import { Retentions } from "./retentions.ts";
 import { failureOf, needsOperator } from "./failures.ts";
 import { inlineMaker, type SegmentMaker } from "./segment-maker.ts";
 import type { ShippingParts } from "./shipper.ts";
+import type { SqlWriter } from "./sql-write.ts";
 import { Sweeper } from "./sweeper.ts";
 import { Tenancy } from "./tenancy.ts";
 import { Upkeep } from "./upkeep.ts";
@@ -53,12 +54,14 @@ export interface EngineSurroundings {
   /** What makes the segments that are shipped; by default this thread does. */
   readonly maker?: SegmentMaker;
   readonly indexBuilder: IndexBuilder | undefined;
+  /** What runs user SQL that writes; by default this thread does, which a node must never do. */
+  readonly sql?: SqlWriter | undefined;
   readonly send: (message: FromEngine) => void;
 }
 
 const housekeepingMs = 1_000;
 
-/** A database that is held open for a reader thread. */
+/** A database that is held open for a process that reads it. */
 interface Pin {
   readonly database: Database;
   /** Whether the reader is to be answered as by the branch's writer. */
@@ -80,7 +83,7 @@ export class Engine {
   readonly #chores: Chores;
   readonly #acts: BranchActs;
   readonly #counters = { groups: 0, writes: 0, fsyncs: 0, headPuts: 0, bytesPut: 0 };
-  /** Databases held open for reader threads, by the token that ends the pin: it must reach that very handle. */
+  /** Databases held open for processes that read them, by the token that ends the pin: it must reach that very handle. */
   readonly #pins = new Map<number, Pin>();
   #answers: EngineAnswer[] = [];
   #underWay = 0;
@@ -99,7 +102,7 @@ export class Engine {
   readonly #alarms: Alarms;
   readonly #dockyard: Dockyard;
 
-  constructor({ options, world, disk, store, press, maker = inlineMaker(press), indexBuilder, send }: EngineSurroundings) {
+  constructor({ options, world, disk, store, press, maker = inlineMaker(press), indexBuilder, sql, send }: EngineSurroundings) {
     this.#options = options;
     this.#world = world;
     this.#send = send;
@@ -125,7 +128,7 @@ export class Engine {
     this.#upkeep = new Upkeep({ parts: branchParts, scratchDirectory, isHeld, bytesPut, leftBehind, notice });
     const shipping: ShippingParts = { world, permits: new Permits(limits.shipsAtOnceMax), largePermits: new Permits(1), maker, bytesPut };
     const dockyard = (this.#dockyard = new Dockyard({
-      engine: options, holdings, world, disk, shipping, catalogs, places, alarms, isDeleted, copies, vectorPool: this.#vectorPool, source,
+      engine: options, holdings, world, disk, shipping, catalogs, places, alarms, isDeleted, copies, vectorPool: this.#vectorPool, source, sql,
       headLanded: (uuid, bytes) => {
         this.#counters.headPuts++;
         bytesPut(bytes);
@@ -162,8 +165,6 @@ export class Engine {
   #databaseEvents(): RegistryOptions["events"] {
     const send = this.#send;
     return {
-      running: (handle, ticket, budgetMs) => send({ kind: "running", handle, ticket, budgetMs }),
-      stopped: (ticket) => send({ kind: "stopped", ticket }),
       committed: (writes) => {
         this.#counters.groups++;
         this.#counters.writes += writes;
@@ -183,7 +184,7 @@ export class Engine {
   }
 
   /** Takes a message of the main thread, but for those that are the thread's own. */
-  hear(message: Exclude<ToEngine, { kind: "close" | "measure" }>): void {
+  hear(message: Exclude<ToEngine, { kind: "close" | "measure" | "sql-ran" }>): void {
     switch (message.kind) {
       case "calls":
         return this.receive(message.calls);

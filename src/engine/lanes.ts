@@ -1,9 +1,11 @@
-/** Starts engine, reader and segment threads as Node workers. */
+/** Starts engine and segment threads as Node workers, and the processes that run user SQL. */
+import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import type { EngineLane } from "./client.ts";
 import type { EngineOptions, FromEngine, ToEngine } from "./protocol.ts";
+import { startSqlProcess, type SqlProcess, type SqlProcessOptions } from "./sql-process.ts";
 
-/** The worker's file beside this one: a source in development, JavaScript in the published package. */
+/** The file of a worker or process beside this one: a source in development, JavaScript in the published package. */
 function entry(name: string): URL {
   return new URL(`./${name}.${import.meta.url.endsWith(".ts") ? "ts" : "js"}`, import.meta.url);
 }
@@ -31,9 +33,9 @@ export function engineLane(options: EngineOptions): EngineLane {
   };
 }
 
-/** A thread for read-only user SQL. */
-export function readerWorker(): Worker {
-  return new Worker(entry("reader-thread"), { name: "reader" });
+/** A process for user SQL. */
+export function sqlProcess(options: Omit<SqlProcessOptions, "entry">): SqlProcess {
+  return startSqlProcess({ ...options, entry: fileURLToPath(entry("sql-child")) });
 }
 
 /** A thread that makes segments. */

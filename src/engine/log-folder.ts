@@ -10,6 +10,7 @@
  * A fold leaves the log's old frames where they are, to be written over (sqlite/wal says why); it cuts them off when they
  * take too much room, when what was deleted must go, and at the close.
  */
+import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { World } from "../base/world.ts";
 import type { Connection } from "../sqlite/connection.ts";
@@ -124,6 +125,20 @@ export class LogFolder {
   /** Throws invalid_request when the open transaction has made the log's file longer than that. */
   requireRoom(roomEnd: number): void {
     if (this.#wal.fileBytes() > roomEnd) throw tooMuchWritten();
+  }
+
+  /**
+   * Takes what a transaction that was cut short has left behind the log's end off the disk: read again after a crash it
+   * could be taken for a commit. Call between transactions. Throws what storage threw, and when the log's index says what
+   * cannot be, which the next to open the file makes anew.
+   */
+  async cutLoose(): Promise<void> {
+    this.#look();
+    // A process that was killed in the few instructions in which it begins the log anew.
+    if (this.#moved > this.#frames) throw new StoreError("corrupt", "the index of a log was left half made by a process that was killed");
+    this.#wal.cutBehind(this.#frames);
+    this.#fileBytes = this.#wal.fileBytes();
+    await this.#wal.sync();
   }
 
   /** What was rolled back makes the file grow for nothing. */

@@ -281,7 +281,7 @@ function isBroken(error: unknown): boolean {
 }
 
 function openConnection(path: string): Connection {
-  return new Connection(path, { readonly: false, pageCacheKiB: limits.pageCacheKiB });
+  return new Connection(path, { readonly: false, pageCacheKiB: limits.pageCacheKiB, busyMs: limits.engineBusyMs });
 }
 
 /** Moves the log into the file, so that a fresh one begins with the next write. */

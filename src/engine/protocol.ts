@@ -13,6 +13,8 @@ import type { Consistency, TurnedAwayReason } from "./engine-port.ts";
 import type { AlarmCounts } from "./alarms.ts";
 import type { LeaseSpan } from "./holdings.ts";
 import type { EngineMeasures } from "./measures.ts";
+import type { SqlWriteReply } from "./sql-messages.ts";
+import type { SqlWriteCall } from "./sql-write.ts";
 
 /** An answer together with the state it speaks of. */
 export interface Answer<Value = unknown> {
@@ -45,9 +47,9 @@ export interface Target {
 export type Work =
   | { readonly kind: "write"; readonly command: WriteKind; readonly input: unknown; readonly bytes: number }
   | { readonly kind: "read"; readonly command: ReadKind; readonly input: unknown }
-  /** User SQL that may write: alone in a transaction, interruptible by `ticket`. */
+  /** User SQL that may write: alone in a transaction, named by its ticket to whoever runs and stops it. */
   | { readonly kind: "sql"; readonly batch: SqlBatch; readonly ticket: number; readonly bytes: number }
-  /** Holds the file open for a reader thread; answered with a Pinned, ended by `unpin`. */
+  /** Holds the file open for a process that reads it; answered with a Pinned, ended by `unpin`. */
   | { readonly kind: "pin" }
   /** Ends a pin; answered once the state that the reader saw cannot be lost. */
   | { readonly kind: "unpin"; readonly token: number; readonly seenTxid: number }
@@ -196,6 +198,8 @@ export type ToEngine =
   | { readonly kind: "followed"; readonly uuid: string; readonly isFollowed: boolean }
   /** A newer head of one of the database's branches is said to have landed. */
   | { readonly kind: "hint"; readonly uuid: string }
+  /** What became of a batch of user SQL that was to be run. */
+  | { readonly kind: "sql-ran"; readonly ticket: number; readonly reply: SqlWriteReply }
   /** Asks what the thread measures of itself. */
   | { readonly kind: "measure"; readonly id: number }
   | { readonly kind: "close" };
@@ -203,9 +207,8 @@ export type ToEngine =
 /** Engine thread to main. */
 export type FromEngine =
   | { readonly kind: "answers"; readonly answers: readonly EngineAnswer[] }
-  /** User SQL is about to run on the owner; interrupt (handle, ticket) when `budgetMs` is over. */
-  | { readonly kind: "running"; readonly handle: number; readonly ticket: number; readonly budgetMs: number }
-  | { readonly kind: "stopped"; readonly ticket: number }
+  /** A batch of user SQL that writes is to be run by a process, while the database's other writes wait; answered with `sql-ran`. */
+  | { readonly kind: "sql-run"; readonly call: SqlWriteCall; readonly uuid: string; readonly leftMs: number }
   | { readonly kind: "event"; readonly level: "info" | "warn"; readonly message: string; readonly uuid: string }
   /** Another node's claim stands in a branch's head: whoever believes that this node holds the database is wrong. */
   | { readonly kind: "fenced"; readonly uuid: string; readonly term: number }
@@ -262,19 +265,6 @@ export interface EngineOptions {
   /** Databases, by uuid, or `all`, whose object storage is believed although it is older than what this node has seen. */
   readonly acceptRollback?: readonly string[] | undefined;
 }
-
-/** Main to reader thread. */
-export interface ReaderCall {
-  readonly id: number;
-  readonly path: string;
-  readonly batch: SqlBatch;
-  readonly ticket: number;
-}
-
-/** Reader thread to main. */
-export type FromReader =
-  | { readonly kind: "running"; readonly handle: number; readonly ticket: number }
-  | { readonly kind: "answer"; readonly answer: EngineAnswer };
 
 /** Which thread owns the database: FNV-1a over its uuid. */
 export function laneOf(uuid: string, lanes: number): number {

@@ -14,6 +14,7 @@ import { loneSyncDisk } from "./lone-sync.ts";
 import { segmentWorker } from "./lanes.ts";
 import { ThreadProbe } from "./measures.ts";
 import type { EngineOptions, FromEngine, ToEngine } from "./protocol.ts";
+import { RemoteSql } from "./remote-sql.ts";
 import { ThreadedMaker } from "./threaded-maker.ts";
 
 assert(parentPort, "this file is the entry of a worker thread");
@@ -32,6 +33,7 @@ const store = new MeasuredStore(await openStore(options.store, world), world);
 if (options.time) world.time.join(options.time);
 const probe = new ThreadProbe(world, store);
 const maker = new ThreadedMaker(threadedPress, segmentWorker);
+const sql = new RemoteSql(send);
 const engine: Engine = new Engine({
   options,
   world,
@@ -39,12 +41,15 @@ const engine: Engine = new Engine({
   store,
   press: threadedPress,
   maker,
+  sql,
   indexBuilder: indexBuilder(options.scratchDirectory, world, (message) => notice("warn", message)),
   send,
 });
 
 port.on("message", (message: ToEngine) => {
   switch (message.kind) {
+    case "sql-ran":
+      return sql.ran(message.ticket, message.reply);
     case "measure":
       return send({ kind: "measured", id: message.id, measures: probe.measures(engine.state) });
     case "close":

@@ -1,21 +1,25 @@
 /**
  * The transactions of one open database: our commands many in one, user SQL alone, each sealed with its transaction id.
  *
- * Owns the connection's writes, and the time that commands see, which does not fall behind the newest commit unless that
+ * User SQL runs in a process of its own, on a connection of its own, while nothing else is written here. Whether it was
+ * committed is read from the state row when it is over, never taken from whoever ran it, who may have been killed.
+ *
+ * Owns the database's writes, and the time that commands see, which does not fall behind the newest commit unless that
  * was made under a clock that was wrong. Always true: `run` either commits or throws, and has changed nothing when it
  * throws; no transaction writes more log than it may; what comes after a commit never throws. Must not know: fsync,
  * object storage, who is answered.
  */
 import { assert } from "../base/assert.ts";
-import { codeOf } from "../base/errors.ts";
-import type { World } from "../base/world.ts";
-import { runWrite } from "../model/commands.ts";
-import { writeState } from "../model/schema.ts";
+import { codeOf, ServiceError } from "../base/errors.ts";
+import { limits } from "../base/limits.ts";
+import { sleep, type World } from "../base/world.ts";
+import { runRead, runWrite, type ReadKind } from "../model/commands.ts";
+import { readState, writeState, type DatabaseState } from "../model/schema.ts";
 import type { Tx, View } from "../model/transaction.ts";
 import { runGroup, type CommandOutcome, type Deferred } from "../sqlite/group.ts";
 import type { DatabaseOptions, WriteItem } from "./database-options.ts";
 import type { LogFolder } from "./log-folder.ts";
-import { OwnerSql } from "./owner-sql.ts";
+import { InlineSql, type SqlWriteEnd, type SqlWriter } from "./sql-write.ts";
 import type { Writership } from "./writership.ts";
 
 /** A transaction that is over; one that changed nothing has left nothing. */
@@ -26,25 +30,42 @@ export interface Transaction {
   readonly afterCommit: readonly (() => void)[];
 }
 
-export type TransactionsOptions = Pick<DatabaseOptions, "opened" | "world" | "vectors" | "events"> & {
+export type TransactionsOptions = Pick<DatabaseOptions, "opened" | "world" | "vectors" | "events" | "sql"> & {
   /** Gives the transaction id and the tenure of the next commit. */
   readonly writer: Pick<Writership, "nextTxid" | "tenureId">;
   /** Bounds how much of it one transaction writes. */
-  readonly log: Pick<LogFolder, "roomEnd" | "requireRoom" | "rolledBack">;
+  readonly log: Pick<LogFolder, "roomEnd" | "requireRoom" | "rolledBack" | "cutLoose">;
 };
+
+/** Whether a transaction was committed cannot be told, so that nobody may go on from this handle. */
+export class UnknownOutcome extends Error {
+  constructor(cause: unknown) {
+    super("the outcome of a transaction is unknown", { cause });
+  }
+}
+
+function outcomeOf(read: () => unknown): CommandOutcome<unknown> {
+  try {
+    return { kind: "done", result: read(), changed: false };
+  } catch (error) {
+    return { kind: "failed", error };
+  }
+}
 
 export class Transactions {
   readonly #options: TransactionsOptions;
   readonly #world: World;
-  readonly #sql: OwnerSql;
+  readonly #sql: SqlWriter;
+  readonly #inline: InlineSql | undefined;
   #committedAtMs: number;
 
   constructor(options: TransactionsOptions) {
-    const { opened, world, events } = options;
+    const { opened, world } = options;
     this.#options = options;
     this.#world = world;
     this.#committedAtMs = opened.state.committedAtMs;
-    this.#sql = new OwnerSql(opened.connection, world, events);
+    this.#inline = options.sql ? undefined : new InlineSql(opened.connection);
+    this.#sql = options.sql ?? this.#inline!;
   }
 
   /** The newest committed state, for a read; inside `run`, what the transaction has made of it. */
@@ -53,15 +74,31 @@ export class Transactions {
     return { connection: opened.connection, nowMs: this.#nowMs(), vectors };
   }
 
-  /** Runs commands in one transaction, or one batch of user SQL in one of its own. Throws when it failed as a whole: then nothing has happened. */
+  /** A read while user SQL may commit at any moment: with the transaction id of the very state that it saw. */
+  readSeeing(command: ReadKind, input: unknown): { readonly seenTxid: number; readonly read: CommandOutcome<unknown> } {
+    const { connection } = this.#options.opened;
+    connection.run("BEGIN");
+    try {
+      const { txid: seenTxid } = readState(connection);
+      return { seenTxid, read: outcomeOf(() => runRead(command, this.view(), input)) };
+    } finally {
+      connection.run("ROLLBACK");
+    }
+  }
+
+  /** A read when nobody else can commit: of the newest commit that is noted. */
+  readNow(command: ReadKind, input: unknown): CommandOutcome<unknown> {
+    return outcomeOf(() => runRead(command, this.view(), input));
+  }
+
+  /** Runs commands in one transaction. Throws when it failed as a whole: then nothing has happened. */
   run(items: readonly WriteItem[]): Transaction {
     const view = this.view();
-    const [first] = items;
     const { log } = this.#options;
     const roomEnd = log.roomEnd();
     let changed = false;
     try {
-      const transaction = first?.work.kind === "sql" ? this.#runSql(first, view, roomEnd) : this.#runCommands(items, view, roomEnd);
+      const transaction = this.#runCommands(items, view, roomEnd);
       changed = transaction.changed;
       if (changed) this.#committedAtMs = view.nowMs;
       return transaction;
@@ -84,7 +121,7 @@ export class Transactions {
   /** Lets go of the connection; call before it is closed. */
   close(): void {
     this.#options.vectors.drop();
-    this.#sql.close();
+    this.#inline?.close();
   }
 
   #nowMs(): number {
@@ -102,10 +139,59 @@ export class Transactions {
     return view.connection.watched(look, () => runGroup(view.connection, commands, () => this.#seal(view, roomEnd)));
   }
 
-  #runSql({ work, deadlineMs }: WriteItem, view: View, roomEnd: number): Transaction {
+  /**
+   * Runs one batch of user SQL in a transaction of its own; nothing else may be written meanwhile. Rejects when nothing of
+   * it has happened, and with UnknownOutcome when that cannot be told.
+   */
+  async runSql({ work, deadlineMs }: WriteItem): Promise<Transaction> {
     assert(work.kind === "sql", "only user SQL comes here");
-    const { result, changed } = this.#sql.run(work, deadlineMs, roomEnd, () => this.#seal(view, roomEnd));
-    return { changed, outcomes: [{ kind: "done", result, changed }], afterCommit: [] };
+    const { opened: { connection, uuid }, log, writer } = this.#options;
+    const { batch, ticket } = work;
+    const seal: DatabaseState = { txid: writer.nextTxid, committedAtMs: this.#nowMs(), tenure: writer.tenureId };
+    const call = { path: connection.path, batch, ticket, seal, logBytesMax: log.roomEnd() };
+    const end = await this.#sql.run(call, uuid, deadlineMs - this.#world.monotonicMs());
+    // Its definitions expire prepared statements; ours are few and quickly made again.
+    connection.forgetStatements();
+    const changed = await this.#wasCommitted(seal, end.kind === "lost");
+    if (changed) this.#committedAtMs = seal.committedAtMs;
+    return this.#outcomeOf(end, changed, seal.txid);
+  }
+
+  /** Whether the transaction with that seal stands; if not, nothing of it is left. `isCut`: whoever ran it is gone. */
+  async #wasCommitted(seal: DatabaseState, isCut: boolean): Promise<boolean> {
+    try {
+      const { txid } = await this.#stateNow();
+      assert(txid <= seal.txid, "nobody else commits while a batch of user SQL runs");
+      if (txid === seal.txid) return true;
+      if (isCut) await this.#options.log.cutLoose();
+      this.#options.log.rolledBack();
+      return false;
+    } catch (error) {
+      throw new UnknownOutcome(error);
+    }
+  }
+
+  #outcomeOf(end: SqlWriteEnd, changed: boolean, txid: number): Transaction {
+    const outcome = (one: CommandOutcome<unknown>): Transaction => ({ changed, outcomes: [one], afterCommit: [] });
+    if (end.kind === "done") return outcome({ kind: "done", result: end.results, changed });
+    if (end.kind === "failed") {
+      if (!changed) throw end.error;
+      return outcome({ kind: "failed", error: end.error });
+    }
+    if (!changed) throw new ServiceError(end.code, `${end.message}; nothing was written`);
+    return outcome({ kind: "failed", error: new ServiceError("request_timeout", `the batch was written, as transaction ${txid}, but its results were lost: its process ended before it could answer`) });
+  }
+
+  /** Where the database stands. A process that was killed may have left the log's index to be made anew, which another one may be about. */
+  async #stateNow(): Promise<DatabaseState> {
+    for (let look = 1; ; look++) {
+      try {
+        return readState(this.#options.opened.connection);
+      } catch (error) {
+        if (!codeOf(error).startsWith("SQLITE_BUSY") || look >= limits.sqlStateLooksMax) throw error;
+        await sleep(this.#world, limits.sqlStatePauseMs);
+      }
+    }
   }
 
   #seal({ connection, nowMs }: View, roomEnd: number): void {

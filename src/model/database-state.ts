@@ -1,9 +1,10 @@
 /**
- * How far a database has come, as its one state row says: read by SQL (model/schema) or from the image of its page.
+ * How far a database has come, as its one state row says: read and written by SQL, or read from the image of its page.
  *
  * Always true: what is handed out is a state of this build's format. Must not know: the data models' tables, so that a
  * thread without any data model can read it.
  */
+import { assert } from "../base/assert.ts";
 import { StoreError } from "../base/errors.ts";
 import { formats, requireVersion } from "../format/versions.ts";
 import type { Connection } from "../sqlite/connection.ts";
@@ -23,7 +24,7 @@ export interface DatabaseState {
   readonly tenure: Uint8Array | undefined;
 }
 
-export function isCount(value: unknown): value is number {
+function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 
@@ -43,6 +44,15 @@ export function readState(connection: Connection): DatabaseState {
   );
   if (row === undefined) throw new StoreError("corrupt", "the database file has no state row");
   return stateOf(row.format, row.txid, row.committed_at, row.tenure);
+}
+
+/** Records the group's transaction id inside the group's own transaction. */
+export function writeState(connection: Connection, state: DatabaseState): void {
+  assert(isCount(state.txid) && isCount(state.committedAtMs), "a state is a count of commits and a time");
+  connection.run(
+    "UPDATE __service_state SET txid = ?, committed_at = ?, tenure = ? WHERE id = 1",
+    state.txid, state.committedAtMs, state.tenure ?? null,
+  );
 }
 
 /** The state in an image of that page: what `readState` says of the database as it was then. Throws StoreError("corrupt"). */

@@ -4,16 +4,15 @@
  * Each data model owns its DDL; this file owns the one row that says how far the database has come. The transaction id
  * lives in the pages, so that whoever has the file knows its position without any side file.
  */
-import { assert } from "../base/assert.ts";
 import { StoreError } from "../base/errors.ts";
 import type { Connection } from "../sqlite/connection.ts";
-import { isCount, schemaFormat, tenureBytes, type DatabaseState } from "./database-state.ts";
+import { schemaFormat, tenureBytes } from "./database-state.ts";
 import { docsSchema } from "./docs.ts";
 import { kvSchema } from "./kv.ts";
 import { memorySchema } from "./memory-schema.ts";
 import { vectorsSchema } from "./vectors.ts";
 
-export { readState, schemaFormat, stateOfPage, type DatabaseState } from "./database-state.ts";
+export { readState, schemaFormat, stateOfPage, writeState, type DatabaseState } from "./database-state.ts";
 
 /** One row that never outgrows its page: the root page of the table is all of it, for as long as the file lives. */
 const stateSchema = `
@@ -30,15 +29,6 @@ const stateSchema = `
 /** Creates every reserved table in an empty database, at transaction id 0. */
 export function createSchema(connection: Connection): void {
   connection.exec(`BEGIN; ${stateSchema} ${memorySchema} ${kvSchema} ${docsSchema} ${vectorsSchema} COMMIT;`);
-}
-
-/** Records the group's transaction id inside the group's own transaction. */
-export function writeState(connection: Connection, state: DatabaseState): void {
-  assert(isCount(state.txid) && isCount(state.committedAtMs), "a state is a count of commits and a time");
-  connection.run(
-    "UPDATE __service_state SET txid = ?, committed_at = ?, tenure = ? WHERE id = 1",
-    state.txid, state.committedAtMs, state.tenure ?? null,
-  );
 }
 
 /** The page that holds the state row, the same for the life of the file: every commit has an image of it. */

@@ -15,7 +15,7 @@ import { isFatal } from "../sqlite/group.ts";
 import { analyseUserSql } from "../sqlite/sql-rules.ts";
 import { parametersOf } from "../sqlite/sql-tokens.ts";
 import { copiesTooMuch } from "../sqlite/sql-weight.ts";
-import { bindParams, jsonOfValue, parseParams, type BoundParams } from "./sql-values.ts";
+import { bindParams, jsonOfValue, parseParams } from "./sql-values.ts";
 
 export { reservedPrefix } from "../sqlite/sql-rules.ts";
 
@@ -57,6 +57,9 @@ interface Run {
   lastInsertRowid: number | string;
 }
 
+/** What the guard counts for each value of a row beside its text or blob. */
+const valueWordBytes = 8;
+
 /** Thrown on a read-only connection by a statement that would write: the way out of the guarded part, never an answer. */
 class WriteFound extends Error {}
 
@@ -66,17 +69,23 @@ function newRun(connection: Connection, guard: SqlGuard, ticket: number, batch: 
   return { connection, guard, ticket, batch, bytesLeft: limits.sqlResultBytesMax, lastInsertRowid: 0 };
 }
 
-/** The rows as JSON text, taken one at a time and within the batch's bound. */
-function rowsOf(run: Run, statement: ReturnType<Connection["raw"]["prepare"]>, params: BoundParams): string {
+function tooLarge(): ServiceError {
+  return invalid(`the batch's results are larger than ${limits.sqlResultBytesMax} bytes`);
+}
+
+/** The rows of the statement that was fitted as JSON text, taken one at a time and within the batch's bound; a row is measured before it is converted. */
+function rowsOf(run: Run, columns: number): string {
   const rows: string[] = [];
-  for (const row of statement.raw(true).safeIntegers(true).iterate(...params) as Iterable<readonly unknown[]>) {
+  for (;;) {
+    const row = run.guard.nextRow(columns, run.bytesLeft + columns * valueWordBytes);
+    if (row === undefined) return `[${rows.join(",")}]`;
+    if (row === "too-large") throw tooLarge();
     if (rows.length === limits.sqlRowsMax) throw invalid(`the result has more than ${limits.sqlRowsMax} rows; add a LIMIT`);
     const text = `[${row.map(jsonOfValue).join(",")}]`;
     run.bytesLeft -= Buffer.byteLength(text) + 1;
-    if (run.bytesLeft < 0) throw invalid(`the batch's results are larger than ${limits.sqlResultBytesMax} bytes`);
+    if (run.bytesLeft < 0) throw tooLarge();
     rows.push(text);
   }
-  return `[${rows.join(",")}]`;
 }
 
 /** What the connection counted last; its text is used nowhere else, so that the mode set here stays with it. */
@@ -89,7 +98,7 @@ function counted(connection: Connection): { readonly changes: number; readonly r
 /** Prepares and runs one statement. `onWrite` is asked when SQLite says that it may write, before it runs. */
 function runStatement(run: Run, { text, paramsJson }: SqlStatement, onWrite: () => void): SqlStatementResult {
   const { connection, guard, ticket } = run;
-  const { tokens, wholeDatabase, changesRows } = analyseUserSql(text);
+  const { tokens, wholeDatabase, changesRows, defines } = analyseUserSql(text);
   const params = bindParams(parametersOf(tokens), parseParams(paramsJson));
   const { writes, columns, rowsJson, changes } = guard.guarded(
     ticket,
@@ -99,10 +108,11 @@ function runStatement(run: Run, { text, paramsJson }: SqlStatement, onWrite: () 
       guard.fit();
       const writes = !statement.readonly;
       if (!statement.reader) return { writes, columns: [], rowsJson: "[]", changes: statement.run(...params).changes };
-      const columns = statement.columns().map(({ name }) => name);
-      return { writes, columns, rowsJson: rowsOf(run, statement, params), changes: undefined };
+      statement.bind(...params);
+      const rowsJson = rowsOf(run, statement.columns().length);
+      return { writes, columns: statement.columns().map(({ name }) => name), rowsJson, changes: undefined };
     },
-    { wholeDatabase, plain: copiesTooMuch(connection, tokens) },
+    { wholeDatabase, defines, plain: copiesTooMuch(connection, tokens) },
   );
   // SQLite counts what a definition or a virtual table's creation does inside; nobody asked for that.
   if (!writes || !changesRows) return { columns, rowsJson, rowsAffected: 0, lastInsertRowid: run.lastInsertRowid };
@@ -120,7 +130,7 @@ const userCodes = new Map([
 ]);
 
 /** The error as the client sees it; one that is not the statement's own is passed on as it is. */
-function refusalFor(error: unknown, index: number): unknown {
+function refusalFor({ connection, guard }: Run, error: unknown, index: number): unknown {
   const code = sqliteCodeOf(error);
   const position = `statement ${index}`;
   if (error instanceof ServiceError) {
@@ -129,6 +139,8 @@ function refusalFor(error: unknown, index: number): unknown {
   }
   const known = code === undefined ? undefined : userCodes.get(code);
   if (known !== undefined) return invalid(`${position}: ${known}`);
+  // A table that counts its rows up has come to the largest number.
+  if (code === "SQLITE_FULL" && guard.tellsDiskFull && !connection.isNearlyFull) return invalid(`${position}: a table has no row number left for another row`);
   if (isFatal(error)) return error;
   // RangeError and TypeError are better-sqlite3's own refusals of a text or a parameter.
   if (code === undefined && !(error instanceof RangeError || error instanceof TypeError)) return error;
@@ -169,7 +181,7 @@ export function readSql(connection: Connection, guard: SqlGuard, ticket: number,
         if (!batch.mayWrite) throw forbidden(index);
         return { kind: "writes" };
       }
-      const refusal = refusalFor(error, index);
+      const refusal = refusalFor(run, error, index);
       if (batch.atomic || !isOwn(refusal)) throw refusal;
       results.push(failed(run, refusal));
     }
@@ -205,7 +217,7 @@ export function writeSql(connection: Connection, guard: SqlGuard, ticket: number
     try {
       return batch.atomic ? act() : inSavepoint(connection, act);
     } catch (error) {
-      const refusal = refusalFor(error, index);
+      const refusal = refusalFor(run, error, index);
       if (batch.atomic || !isOwn(refusal) || !connection.inTransaction) throw refusal;
       return failed(run, refusal);
     }

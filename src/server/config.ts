@@ -100,7 +100,7 @@ export const settings = {
   idleCloseSecs: given("SERVICE_IDLE_CLOSE_SECS", timerSecs, limits.idleCloseMs / 1000, "seconds after which an unused database is closed"),
   logLevel: given("SERVICE_LOG_LEVEL", oneOf("debug", "info", "warn", "error", "silent"), "info", "least level that is logged"),
   engineThreads: given("SERVICE_ENGINE_THREADS", threads, "{cores-1}", "threads that own databases; at least 1"),
-  readerThreads: given("SERVICE_READER_THREADS", threads, limits.readerThreadsDefault, "threads for long reads"),
+  readerThreads: given("SERVICE_READER_THREADS", threads, limits.readerThreadsDefault, "processes for SQL that reads"),
   assistantModel: absent("SERVICE_ASSISTANT_MODEL", word, "model of ask", "chosen by the node"),
   assistantBaseAddress: absent("SERVICE_ASSISTANT_BASE_URL", baseAddress, "base address of the model of ask, such as a server of your own that speaks the same protocol", "provider default"),
   extractBaseAddress: absent("SERVICE_EXTRACT_BASE_URL", baseAddress, "base address of the model of extract", "provider default"),
@@ -180,6 +180,15 @@ function withStandardVariables(location: StoreLocation, environment: Environment
  */
 export function spillTo(directory: string): void {
   process.env["SQLITE_TMPDIR"] = directory;
+}
+
+/** What a process that runs user SQL may know of the node's environment: where libraries and compiled sources are, and the zone of local times. */
+const passedOn = ["LD_LIBRARY_PATH", "LD_PRELOAD", "NODE_COMPILE_CACHE", "TZ"];
+
+/** The whole environment of such a process, which spills where the node does. */
+export function sqlEnvironment(scratchDirectory: string): Readonly<Record<string, string>> {
+  const passed = passedOn.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]]));
+  return { ...Object.fromEntries(passed), SQLITE_TMPDIR: scratchDirectory };
 }
 
 const shownCharsMax = 80;

@@ -1,5 +1,5 @@
 /**
- * User SQL: the guard first, then a reader thread when nothing seems to write, then the owner.
+ * User SQL: the guard first, then a process that reads when nothing seems to write, then one that writes for the owner.
  */
 import { create } from "@bufbuild/protobuf";
 import { SqlResultSchema, type ExecuteSqlRequest, type SqlResult } from "../../gen/palimpsest/v1/data_pb.ts";

@@ -37,18 +37,21 @@ export interface ConnectionOptions {
   readonly readonly: boolean;
   /** KiB of page cache for this handle. */
   readonly pageCacheKiB: number;
+  /** How long it waits for a lock that another connection holds; a checkpoint never does (sqlite/wal). Not at all by default. */
+  readonly busyMs?: number;
 }
 
 export class Connection {
   readonly raw: Database.Database;
   readonly path: string;
+  readonly #busyMs: number;
   #look: (() => void) | undefined;
   #runs = 0;
   readonly #statements = new Recent<string, Database.Statement>(limits.cachedStatementsMax);
 
   constructor(path: string, options: ConnectionOptions) {
     this.path = path;
-    this.raw = new Database(path, { readonly: options.readonly, timeout: 0 });
+    this.raw = new Database(path, { readonly: options.readonly, timeout: (this.#busyMs = options.busyMs ?? 0) });
     try {
       this.#configure(options);
     } catch (error) {
@@ -128,6 +131,17 @@ export class Connection {
       return act();
     } finally {
       this.#look = undefined;
+    }
+  }
+
+  /** Runs `act` with no patience for locks of other connections. */
+  withoutWaiting<Value>(act: () => Value): Value {
+    if (this.#busyMs === 0) return act();
+    this.raw.pragma("busy_timeout = 0");
+    try {
+      return act();
+    } finally {
+      this.raw.pragma(`busy_timeout = ${this.#busyMs}`);
     }
   }
 

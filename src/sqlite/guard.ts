@@ -12,6 +12,7 @@ import { assert } from "../base/assert.ts";
 import { invalid, ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { packageRoot } from "../base/package-root.ts";
+import { Recent } from "../base/recent.ts";
 import type { Connection } from "./connection.ts";
 
 export { checkUserSql, looksReadOnly } from "./sql-rules.ts";
@@ -42,14 +43,38 @@ const nativeLimits: readonly (readonly [id: number, value: number])[] = [
   [103, limits.sqlGrowthBytesMax],
   [104, limits.sqlWorkProductMax],
   [105, limits.sqlNamesMax],
+  [106, limits.sqlSpillBytesMax],
+  [107, limits.sqlProcessBytesMax],
 ];
 
 /** Why a statement was stopped, as guard_leave answers. */
-const hits = { none: 0, asked: 1, memory: 2, log: 3 } as const;
+const hits = { none: 0, asked: 1, memory: 2, log: 3, spill: 4, disk: 5 } as const;
 
 /** The refusal of a transaction that was stopped, or is not committed, because it wrote too much. */
 export function tooMuchWritten(): ServiceError {
   return invalid(`the transaction writes more than ${limits.transactionLogBytesMax} bytes of changed pages, the most that one may; nothing was written, do it in parts`);
+}
+
+/** The disk had no room for what a statement wrote, as opposed to a database, or a table, that is as large as it may be. */
+export class DiskFull extends Error {
+  readonly code = "SQLITE_FULL";
+}
+
+function stoppedBy(hit: unknown): Error | undefined {
+  switch (hit) {
+    case hits.asked:
+      return new ServiceError("request_timeout", "the statement did not finish in its time and was stopped");
+    case hits.memory:
+      return invalid("the statement needs more memory than one statement may use, and was stopped");
+    case hits.log:
+      return tooMuchWritten();
+    case hits.spill:
+      return invalid(`the statement sorts or gathers more than ${limits.sqlSpillBytesMax} bytes of temporary data, the most that one may; narrow it down, or add an index`);
+    case hits.disk:
+      return new DiskFull("the disk is full");
+    default:
+      return undefined;
+  }
 }
 
 /** better-sqlite3 takes an entry point; its types leave it out. */
@@ -61,6 +86,8 @@ function loadLibrary(connection: Database.Database, entryPoint: string): void {
 class Control {
   readonly #statements = new Map<string, Database.Statement>();
   readonly #connection: Database.Database;
+  /** Statements that step to a row and give its columns, by how many there are. */
+  readonly #steps = new Recent<number, Database.Statement>(limits.cachedStatementsMax);
 
   constructor() {
     this.#connection = new Database(":memory:");
@@ -73,9 +100,32 @@ class Control {
     if (!statement) this.#statements.set(expression, (statement = this.#connection.prepare(`SELECT ${expression}`).pluck()));
     return statement.get(...args);
   }
+
+  /** The next row of the guard's statement, or what became of it as guard_step says. */
+  step(handle: number, columns: number, bytesMax: number): readonly unknown[] {
+    let statement = this.#steps.get(columns);
+    if (!statement) {
+      const values = Array.from({ length: columns }, (_, index) => `, guard_column(${index})`).join("");
+      statement = this.#connection.prepare(`SELECT guard_step(?, ?)${values}`).raw(true).safeIntegers(true);
+      this.#steps.set(columns, statement);
+    }
+    return statement.get(handle, bytesMax) as readonly unknown[];
+  }
 }
 
 let threadControl: Control | undefined;
+/** Whether this process counts the bytes of its files, so that a disk that is full is told from a table that is. */
+let countsFiles = false;
+
+/**
+ * From now on this process runs user SQL and nothing else: it ends when its parent does, temporary files and memory are
+ * bounded, and interrupts come as tickets of eight bytes through the descriptor, whose end is the parent's. Before any
+ * connection that runs user SQL is opened.
+ */
+export function serveUserSql(descriptor: number): void {
+  control().call("guard_serve(?)", descriptor);
+  countsFiles = true;
+}
 
 function control(): Control {
   return (threadControl ??= new Control());
@@ -91,6 +141,8 @@ export interface GuardOptions {
   readonly wholeDatabase?: boolean;
   /** Plan without copying subqueries into the query around them (sqlite/sql-weight says when). */
   readonly plain?: boolean;
+  /** The statement drops or alters: SQLite itself keeps its own tables in step. */
+  readonly defines?: boolean;
 }
 
 export class SqlGuard {
@@ -130,7 +182,7 @@ export class SqlGuard {
   guarded<T>(ticket: number, act: () => T, options: GuardOptions = {}): T {
     assert(this.#attached, "the guard is attached to its connection");
     const native = control();
-    native.call("guard_enter(?, ?, ?, ?)", this.handle, ticket, options.wholeDatabase ? 1 : 0, options.plain ? 1 : 0);
+    native.call("guard_enter(?, ?, ?, ?, ?)", this.handle, ticket, options.wholeDatabase ? 1 : 0, options.plain ? 1 : 0, options.defines ? 1 : 0);
     let left = false;
     const leave = (): unknown => {
       left = true;
@@ -142,9 +194,8 @@ export class SqlGuard {
       return result;
     } catch (error) {
       const hit = left ? hits.none : leave();
-      if (hit === hits.asked) throw new ServiceError("request_timeout", "the statement did not finish in its time and was stopped");
-      if (hit === hits.memory) throw invalid("the statement needs more memory than one statement may use, and was stopped");
-      if (hit === hits.log) throw tooMuchWritten();
+      const stopped = stoppedBy(hit);
+      if (stopped) throw stopped;
       if (sqliteCodeOf(error) === undefined) throw error;
       const reason = native.call("guard_reason(?)", this.handle) as string;
       throw reason === "" ? error : invalid(reason);
@@ -157,6 +208,21 @@ export class SqlGuard {
    */
   fit(): number {
     return control().call("guard_fit(?)", this.handle) as number;
+  }
+
+  /**
+   * Inside `guarded`, after `fit`: the next row of that statement, to which its parameters are bound, or undefined at its
+   * end. `too-large`: SQLite holds more than `bytesMax` bytes of the row, and nothing of it was converted.
+   */
+  nextRow(columns: number, bytesMax: number): readonly unknown[] | "too-large" | undefined {
+    const [outcome, ...values] = control().step(this.handle, columns, bytesMax);
+    if (outcome === 0n) return undefined;
+    return outcome === 1n ? values : "too-large";
+  }
+
+  /** Whether SQLITE_FULL means, of itself, that something other than the disk is full. */
+  get tellsDiskFull(): boolean {
+    return countsFiles;
   }
 
   /** From now on what runs guarded is stopped when the connection's log has a longer file; seen some 20 ms late. */

@@ -20,6 +20,8 @@ export interface CheckedSql {
   readonly wholeDatabase: boolean;
   /** It may change rows: not a definition, not an explanation. */
   readonly changesRows: boolean;
+  /** It drops or alters something. */
+  readonly defines: boolean;
 }
 
 const heads = new Set(["SELECT", "VALUES", "WITH", "INSERT", "REPLACE", "UPDATE", "DELETE", "CREATE", "DROP", "ALTER", "PRAGMA"]);
@@ -196,7 +198,7 @@ export function analyseUserSql(sql: string): CheckedSql {
   checkSemicolons(tokens, trigger);
   if (keyword.text === "PRAGMA") ({ wholeDatabase } = checkPragma(tokens, head));
   if (keyword.text === "ALTER") checkRename(tokens);
-  return { tokens, wholeDatabase, changesRows: head === 0 && !definitionHeads.has(keyword.text) };
+  return { tokens, wholeDatabase, changesRows: head === 0 && !definitionHeads.has(keyword.text), defines: keyword.text === "DROP" || keyword.text === "ALTER" };
 }
 
 /** Our own SQL uses these as table functions; the authorizer watches their creation but is not told a new name. */

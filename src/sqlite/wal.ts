@@ -92,7 +92,7 @@ export class WalFile {
    */
   checkpoint(connection: Connection, mode: CheckpointMode): boolean {
     assert(!connection.inTransaction, "a checkpoint runs between transactions");
-    const [row] = connection.raw.pragma(`wal_checkpoint(${mode})`) as { busy: number; log: number; checkpointed: number }[];
+    const [row] = connection.withoutWaiting(() => connection.raw.pragma(`wal_checkpoint(${mode})`)) as { busy: number; log: number; checkpointed: number }[];
     if (row?.busy !== 0) return false;
     assert(row.log === row.checkpointed, "a checkpoint that nobody stood in the way of moves the whole log");
     assert(mode === "restart" || this.fileBytes() === 0, "a truncating checkpoint leaves no log");

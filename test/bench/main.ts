@@ -1,4 +1,4 @@
-/** `npm run bench -- [writes|lone|tail|fsync|auth|cluster|erasure|fairness|recalls [10000 …]|vectors|memory|scale|storage [forks|cold|shipping|durable|puts …]]`: every figure beside its floor, in the same run. */
+/** `npm run bench -- [writes|lone|tail|fsync|sql|auth|cluster|erasure|fairness|recalls [10000 …]|vectors|memory|scale|storage [forks|cold|shipping|durable|puts …]]`: every figure beside its floor, in the same run. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { cpus } from "node:os";
 import { join } from "node:path";
@@ -9,6 +9,7 @@ import { benchFairness } from "./fairness.ts";
 import { benchMemory } from "./memory.ts";
 import { benchRecalls } from "./recalls.ts";
 import { benchScale } from "./scale.ts";
+import { benchSql } from "./sql.ts";
 import { benchStorage } from "./storage.ts";
 import { benchTail } from "./tail.ts";
 import { benchVectors } from "./vectors.ts";
@@ -21,6 +22,7 @@ const benches: Record<string, (directory: string) => Promise<void>> = {
   lone: benchLone,
   tail: benchTail,
   fsync: benchFsync,
+  sql: benchSql,
   recalls: (directory) => benchRecalls(directory, numbers),
   vectors: benchVectors,
   memory: benchMemory,

@@ -113,7 +113,7 @@ function timedNode(directory: string): TimedNode {
       engine = new Engine({ options, world, disk: soundDisk, store, press: inlinePress, indexBuilder: undefined, send: listener });
     },
     send(message) {
-      if (message.kind === "measure") return;
+      if (message.kind === "measure" || message.kind === "sql-ran") return;
       if (message.kind !== "close") world.soon(() => engine!.hear(message));
       else void engine!.close().then(() => hear!({ kind: "closed", counters: engine!.counters }));
     },

@@ -198,7 +198,7 @@ export class SimNode {
         send(message) {
           const copy = structuredClone(message);
           toEngine(() => {
-            if (copy.kind === "measure") return;
+            if (copy.kind === "measure" || copy.kind === "sql-ran") return;
             if (copy.kind !== "close") engine!.hear(copy);
             else void engine!.close().then(() => send({ kind: "closed", counters: engine!.counters }));
           });

@@ -8,6 +8,7 @@ import { EngineClient, type EngineLane } from "../../src/engine/client.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import type { EngineOptions, FromEngine } from "../../src/engine/protocol.ts";
 import type { SegmentMaker } from "../../src/engine/segment-maker.ts";
+import type { SqlWriter } from "../../src/engine/sql-write.ts";
 import { MemoryStore } from "../../src/store/memory-store.ts";
 import type { ObjectStore } from "../../src/store/object-store.ts";
 import { threadedPress } from "../../src/format/press.ts";
@@ -50,7 +51,7 @@ export function inlineOptions(directory: string, given: Partial<EngineOptions> =
 }
 
 /** Given no store, an engine gets an empty one in memory, which is gone with it. */
-export function openInlineEngine(directory: string, given: { disk?: Disk; world?: World; store?: ObjectStore; maker?: SegmentMaker; options?: Partial<EngineOptions> } = {}): InlineEngine {
+export function openInlineEngine(directory: string, given: { disk?: Disk; world?: World; store?: ObjectStore; maker?: SegmentMaker; sql?: SqlWriter; options?: Partial<EngineOptions> } = {}): InlineEngine {
   const world = given.world ?? realWorld();
   const options = inlineOptions(directory, given.options);
   const store = given.store ?? new MemoryStore(world);
@@ -67,13 +68,14 @@ export function openInlineEngine(directory: string, given: { disk?: Disk; world?
         store,
         press: threadedPress,
         ...(given.maker && { maker: given.maker }),
+        ...(given.sql && { sql: given.sql }),
         indexBuilder: undefined,
         // Cloned as a thread would clone it, so that nothing but plain data can pass.
         send: (message) => listener(structuredClone(message)),
       });
     },
     send(message) {
-      if (message.kind === "measure") return;
+      if (message.kind === "measure" || message.kind === "sql-ran") return;
       if (message.kind !== "close") setImmediate(() => engine!.hear(structuredClone(message)));
       else void engine!.close().then(() => hear!({ kind: "closed", counters: engine!.counters }));
     },

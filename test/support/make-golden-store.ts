@@ -139,7 +139,7 @@ async function makeGoldenStore(entry: string): Promise<void> {
   const second = await startNodeProcess(folder, variables, entry);
   for (let n = 0; n < 5; n++) await ask(second, "PUT", `${database}/kv/n/unshipped${n}`, "on this disk only", text);
   await second.end("SIGKILL");
-  const archive = packFolder(folder, (path) => path.startsWith("scratch") || path.startsWith("node.lock.db") || path.endsWith("-shm"));
+  const archive = packFolder(folder, (path) => path.startsWith("scratch") || /^(?:node|processes)\.lock\.db/.test(path) || path.endsWith("-shm"));
   const third = await startNodeProcess(folder, variables, entry);
   const answers: GoldenAnswer[] = [];
   for (const { path, body } of reads) {

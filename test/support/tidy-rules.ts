@@ -51,6 +51,10 @@ export const packagesOfFile: Readonly<Record<string, readonly string[]>> = {
   "base/world.ts": ["node:crypto"],
   // The one door to the disk for what we write ourselves.
   "base/disk.ts": ["node:fs", "node:fs/promises", "node:path"],
+  // The one place where processes are started: those that run user SQL, and their messages.
+  "engine/sql-process.ts": ["node:child_process", "node:stream"],
+  "engine/sql-frames.ts": ["node:v8"],
+  "engine/lanes.ts": ["node:url"],
 };
 
 /** Floors that speak the generated messages. */
@@ -69,6 +73,8 @@ const takeTime = "take the time from World, View or Tx";
 const takeTimer = "use World.after, World.soon or sleep";
 /** Where files are written: there the counts are looked at, and what is written is synced. */
 const disks = ["base/disk.ts", "store/file-system.ts"];
+/** A pipe is no file: nothing of it stays. */
+const pipes = ["engine/sql-channel.ts"];
 const throughDisk = "write through base/disk (writeWhole, placeFile, markFile), which leaves nothing half written and unsynced";
 const takeChance = "use World.randomBytes or World.ulid";
 
@@ -86,7 +92,7 @@ export const reservedNames: readonly ReservedName[] = [
   { pattern: /\bprocess\s*\.\s*env\b/g, name: "process.env", allowedIn: ["server/config.ts", "server/main.ts"], remedy: "add a row to the table in server/config.ts and hand the value down" },
   { pattern: /\bprocess\s*\.\s*argv\b/g, name: "process.argv", allowedIn: ["server/main.ts"], remedy: "add a setting to server/config.ts: its flag comes with it" },
   { pattern: /(?<![.\w])console\s*\./g, name: "console", allowedIn: [], remedy: "use the Log that is handed in" },
-  { pattern: /\b(?:write|writev|writeFile|appendFile|pwrite|pwritev)Sync\b/g, name: "a write of node:fs", allowedIn: disks, remedy: throughDisk },
+  { pattern: /\b(?:write|writev|writeFile|appendFile|pwrite|pwritev)Sync\b/g, name: "a write of node:fs", allowedIn: [...disks, ...pipes], remedy: throughDisk },
   { pattern: /\b(?:writev|writeFile|appendFile|createWriteStream|pwrite)\s*\(/g, name: "a write of node:fs", allowedIn: disks, remedy: throughDisk },
   { pattern: /\bexport\s+default\b/g, name: "export default", allowedIn: [], remedy: "export by name, so that one thing has one name" },
 ];

@@ -141,7 +141,7 @@ export class TimedEngine {
       },
       send: (message) => {
         const copy = structuredClone(message);
-        if (copy.kind === "measure") return;
+        if (copy.kind === "measure" || copy.kind === "sql-ran") return;
         if (copy.kind !== "close") this.world.soon(() => this.#engine!.hear(copy));
         else void this.#engine!.close().then(() => hear!({ kind: "closed", counters: this.#engine!.counters }));
       },

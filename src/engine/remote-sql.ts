@@ -1,0 +1,47 @@
+/** Writing batches of user SQL as an engine thread has them run: by a process, asked for through the main thread. */
+import { assert } from "../base/assert.ts";
+import { ServiceError } from "../base/errors.ts";
+import type { FromEngine } from "./protocol.ts";
+import type { SqlFault, SqlWriteReply } from "./sql-messages.ts";
+import type { SqlWriteCall, SqlWriteEnd, SqlWriter } from "./sql-write.ts";
+
+/** A fault of the process as it would be if the thread had met it itself: its code says whether storage failed. */
+function errorOf({ message, stack, code }: SqlFault): Error {
+  return Object.assign(new Error(message), { stack, code });
+}
+
+function endOf(reply: SqlWriteReply): SqlWriteEnd {
+  switch (reply.kind) {
+    case "refused":
+      return { kind: "failed", error: new ServiceError(reply.code, reply.message) };
+    case "fault":
+      return { kind: "failed", error: errorOf(reply.fault) };
+    default:
+      return reply;
+  }
+}
+
+export class RemoteSql implements SqlWriter {
+  readonly #send: (message: FromEngine) => void;
+  /** Who waits, by ticket. */
+  readonly #waiting = new Map<number, (end: SqlWriteEnd) => void>();
+
+  constructor(send: (message: FromEngine) => void) {
+    this.#send = send;
+  }
+
+  run(call: SqlWriteCall, uuid: string, leftMs: number): Promise<SqlWriteEnd> {
+    return new Promise((resolve) => {
+      this.#waiting.set(call.ticket, resolve);
+      this.#send({ kind: "sql-run", call, uuid, leftMs });
+    });
+  }
+
+  /** The main thread says what became of a batch. */
+  ran(ticket: number, reply: SqlWriteReply): void {
+    const resolve = this.#waiting.get(ticket);
+    assert(resolve, "a batch is answered once");
+    this.#waiting.delete(ticket);
+    resolve(endOf(reply));
+  }
+}
