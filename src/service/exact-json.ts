@@ -51,6 +51,7 @@ interface ExactMessage extends Message {
 interface JsonSlot {
   readonly kind: JsonKind;
   readonly name: string;
+  readonly localName: string;
   /** One accessor pair per field, shared by all messages, so that they keep one hidden class. */
   readonly property: PropertyDescriptor;
 }
@@ -87,6 +88,14 @@ export function jsonText(message: Message, field: string): string | undefined {
   const json = jsonOfLocal(kind, local, name);
   if (inspectJson(json, limits.jsonDepthMax) === "too_deep") throw tooDeep(name);
   return JSON.stringify(json);
+}
+
+/** Keeps the message's own fields of any JSON as their texts from now on. @throws ServiceError as `jsonText` does. */
+export function keepTexts(message: Message): void {
+  for (const { localName } of slotsOf(message.$typeName).values()) {
+    const text = jsonText(message, localName);
+    if (text !== undefined) setJson(message, localName, text);
+  }
 }
 
 /** What a look at parsed JSON may find. */
@@ -156,9 +165,15 @@ function isHeld(value: number, source: string): boolean {
 
 const slots = new Map<string, ReadonlyMap<string, JsonSlot>>();
 
-function slotOf(typeName: string, field: string): JsonSlot {
+const noSlots: ReadonlyMap<string, JsonSlot> = new Map();
+
+function slotsOf(typeName: string): ReadonlyMap<string, JsonSlot> {
   if (slots.size === 0) for (const service of publicServices) for (const method of service.methods) addTypes(method.input, method.output);
-  const slot = slots.get(typeName)?.get(field);
+  return slots.get(typeName) ?? noSlots;
+}
+
+function slotOf(typeName: string, field: string): JsonSlot {
+  const slot = slotsOf(typeName).get(field);
   assert(slot !== undefined, `${typeName} has no field of any JSON named ${field}`);
   return slot;
 }
@@ -181,6 +196,7 @@ function makeSlot(field: DescField, kind: JsonKind): JsonSlot {
   return {
     kind,
     name,
+    localName,
     property: {
       enumerable: true,
       configurable: true,
