@@ -48,7 +48,7 @@ export const wireLimits = {
   /** Names of members beyond this are no field's. */
   memberNameBytesMax: 1 * KiB,
   /** Larger ones are looked through this much at a time. */
-  scanBytes: 2 * MiB,
+  scanBytes: 512 * KiB,
   /** And decoded in pieces of about so many bytes and so much work, unless a single element has more. */
   pieceBytes: 256 * KiB,
   pieceWork: 200_000,
@@ -61,4 +61,6 @@ export const wireLimits = {
   listElementsMax: 10_000,
   /** Values of a text that is read for every digit, which takes ten times as long: 30 ms. */
   exactValuesMax: 50_000,
+  /** Memories of one ingest are checked so much at a time. */
+  checkedAtOnceBytes: 64 * KiB,
 } as const;

@@ -10,9 +10,9 @@ import { assert } from "../base/assert.ts";
 import { utf8Of } from "../base/bytes.ts";
 import { invalid } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import type { World } from "../base/world.ts";
-import { jsonKindOf, jsonText, keepTexts, parseExact, setJson } from "../service/exact-json.ts";
-import { cutJson, type CutList, type Piece, turn } from "./json-cut.ts";
+import { turn, type World } from "../base/world.ts";
+import { jsonElements, jsonKindOf, keepTexts, parseExact, setJsonElements } from "../service/exact-json.ts";
+import { cutJson, type CutList, type Piece } from "./json-cut.ts";
 import type { BodyDecoder } from "./json-decoder.ts";
 import { cutMessage, malformed } from "./proto-cut.ts";
 
@@ -55,7 +55,7 @@ async function addList(message: Message, bytes: Buffer, { name, pieces }: CutLis
     if (reader.add(message, elements, piece.first, texts)) continue;
     await turn(world);
     checkExactWork(text, `${name}[${piece.first}]`);
-    reader.add(message, parse(text, parseExact) as unknown[], piece.first, texts);
+    reader.add(message, parse(text, parseExact) as unknown[], piece.first, texts, true);
   }
   reader.end(message, texts);
 }
@@ -151,10 +151,10 @@ function keeperOf(field: DescField, message: Message): Keeper | undefined {
   return {
     keep: () => {
       if (properties[name]!.length === 0) return;
-      texts.push(jsonText(message, name)!.slice(1, -1));
+      texts.push(...jsonElements(message, name));
       properties[name] = [];
     },
-    end: () => setJson(message, name, `[${texts.join(",")}]`),
+    end: () => setJsonElements(message, name, texts),
   };
 }
 

@@ -10,7 +10,7 @@
  */
 import { invalid, type ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import type { World } from "../base/world.ts";
+import { turn, type World } from "../base/world.ts";
 import { printableName } from "./json-scalars.ts";
 
 /** Some elements of a list that follow each other; `start` and `end` in the body's bytes, commas between them included. */
@@ -32,11 +32,6 @@ export interface CutList {
 export interface JsonCut {
   readonly lists: readonly CutList[];
   readonly frame: Buffer;
-}
-
-/** Gives the other events of the loop their turn. */
-export function turn(world: Pick<World, "soon">): Promise<void> {
-  return new Promise((resolve) => world.soon(resolve));
 }
 
 /**

@@ -13,7 +13,7 @@ import { field_behavior, FieldBehavior } from "../../gen/google/api/field_behavi
 import { json as jsonOption } from "../../gen/palimpsest/v1/options_pb.ts";
 import { assert } from "../base/assert.ts";
 import { limits } from "../base/limits.ts";
-import { inspectJson, type JsonKind, jsonKindOf, setJson } from "../service/exact-json.ts";
+import { inspectJson, type JsonKind, jsonKindOf, setJson, setJsonElements } from "../service/exact-json.ts";
 import { compileProtoScalar, compileScalar, floatMax, isObject, Misfit, numberOrText, type Reading, type ReadValue } from "./json-scalars.ts";
 
 /** How JSON writes a message: as the specification does, or as protobuf does. */
@@ -39,11 +39,11 @@ export interface BodyDecoder {
 export interface ListReader {
   /**
    * Adds the elements, of which the first has the index `from`, to the field of `message`; `texts` is where a list of any
-   * JSON is gathered until `end`.
-   * @returns false when digits were lost in parsing, and nothing was added.
+   * JSON is gathered until `end`; `isExact` says that no digit was lost in parsing.
+   * @returns false when digits may have been lost, and nothing was added.
    * @throws ServiceError `invalid_request` that names the place.
    */
-  add(message: Message, json: readonly unknown[], from: number, texts: string[]): boolean;
+  add(message: Message, json: readonly unknown[], from: number, texts: string[], isExact?: boolean): boolean;
   /** The list is complete. */
   end(message: Message, texts: readonly string[]): void;
 }
@@ -91,20 +91,19 @@ function compileList(field: DescField, name: string, dialect: JsonDialect): List
       }
     });
   return {
-    add(message, json, from, texts) {
-      let text = "";
+    add(message, json, from, texts, isExact = false) {
       let list: unknown[] = [];
-      const isExact = act(from, (reading) => {
-        if (kind) text = jsonTextOf(kind, json, reading);
+      const isWhole = act(from, (reading) => {
+        if (kind) checkJson(kind, json, reading);
         else list = read!(json, reading) as unknown[];
       });
-      if (!isExact) return false;
-      if (kind) texts.push(text.slice(1, -1));
+      if (!isWhole && !isExact) return false;
+      if (kind) for (const element of json) texts.push(JSON.stringify(element));
       else for (const item of list) ((message as Properties)[field.localName] as unknown[]).push(item);
       return true;
     },
     end(message, texts) {
-      if (kind) setJson(message, field.localName, `[${texts.join(",")}]`);
+      if (kind) setJsonElements(message, field.localName, texts);
     },
   };
 }
@@ -164,16 +163,18 @@ const jsonShapes: Readonly<Record<JsonKind, { readonly what: string; readonly fi
 };
 
 function compileJson(name: string, kind: JsonKind): ReadField {
-  return (message, json, reading) => setJson(message, name, jsonTextOf(kind, json, reading));
+  return (message, json, reading) => {
+    checkJson(kind, json, reading);
+    setJson(message, name, JSON.stringify(json));
+  };
 }
 
-function jsonTextOf(kind: JsonKind, json: unknown, reading: Reading): string {
+function checkJson(kind: JsonKind, json: unknown, reading: Reading): void {
   const { what, fits } = jsonShapes[kind];
   if (!fits(json)) throw new Misfit(`must be ${what}`);
   const finding = inspectJson(json, limits.jsonDepthMax);
   if (finding === "too_deep") throw new Misfit(`is nested deeper than ${limits.jsonDepthMax} levels`);
   if (finding === "large_number") reading.isInexact = true;
-  return JSON.stringify(json);
 }
 
 function compileValue(field: DescField, dialect: JsonDialect): ReadValue {

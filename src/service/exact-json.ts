@@ -37,7 +37,9 @@ export function jsonKindOf(field: DescField): JsonKind | undefined {
 const textsKey = Symbol("exact JSON");
 
 interface ExactField {
-  text: string;
+  readonly text: string;
+  /** The texts of a list's elements, where they were made one by one. */
+  readonly elements?: readonly string[];
   /** The proto form, once somebody has read it. */
   local: unknown;
 }
@@ -61,6 +63,22 @@ interface JsonSlot {
  * made on first reading and not to be changed. `field` is the property's name. The text must be JSON of the field's kind.
  */
 export function setJson(message: Message, field: string, text: string): void {
+  carry(message, field, { text, local: undefined });
+}
+
+/** The same for a list, by the texts of its elements. */
+export function setJsonElements(message: Message, field: string, elements: readonly string[]): void {
+  carry(message, field, {
+    // Joined when somebody asks: whoever takes the elements one by one does not.
+    get text(): string {
+      return `[${elements.join(",")}]`;
+    },
+    elements,
+    local: undefined,
+  });
+}
+
+function carry(message: Message, field: string, value: ExactField): void {
   const exact = message as ExactMessage;
   const slot = slotOf(message.$typeName, field);
   let texts = exact[textsKey];
@@ -69,7 +87,7 @@ export function setJson(message: Message, field: string, text: string): void {
     // Not enumerable: a spread of the message copies the proto forms and leaves the texts behind, together or not at all.
     Object.defineProperty(exact, textsKey, { value: texts, enumerable: false });
   }
-  texts[field] = { text, local: undefined };
+  texts[field] = value;
   Object.defineProperty(exact, field, slot.property);
 }
 
@@ -82,12 +100,28 @@ export function jsonText(message: Message, field: string): string | undefined {
   const exact = message as ExactMessage;
   const carried = exact[textsKey]?.[field];
   if (carried !== undefined) return carried.text;
-  const { kind, name } = slotOf(message.$typeName, field);
+  const json = jsonOf(exact, field);
+  return json === undefined ? undefined : JSON.stringify(json);
+}
+
+/** The texts of a list's elements, as `jsonText` would give each; of a large body they are there already. @throws as `jsonText` does. */
+export function jsonElements(message: Message, field: string): readonly string[] {
+  const exact = message as ExactMessage;
+  const carried = exact[textsKey]?.[field];
+  if (carried?.elements !== undefined) return carried.elements;
+  if (carried === undefined) return ((jsonOf(exact, field) ?? []) as unknown[]).map((element) => JSON.stringify(element));
+  const plain: unknown = JSON.parse(carried.text);
+  const elements = (inspectJson(plain, limits.jsonDepthMax + 1) === "plain" ? plain : parseExact(carried.text)) as unknown[];
+  return elements.map((element) => JSON.stringify(element));
+}
+
+function jsonOf(exact: ExactMessage, field: string): JsonValue | undefined {
+  const { kind, name } = slotOf(exact.$typeName, field);
   const local = exact[field];
   if (local === undefined) return undefined;
   const json = jsonOfLocal(kind, local, name);
   if (inspectJson(json, limits.jsonDepthMax) === "too_deep") throw tooDeep(name);
-  return JSON.stringify(json);
+  return json;
 }
 
 /** Keeps the message's own fields of any JSON as their texts from now on. @throws ServiceError as `jsonText` does. */
