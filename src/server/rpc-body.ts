@@ -149,8 +149,19 @@ export class RpcReader {
   }
 }
 
-/** The time that the client waits, as it says it; undefined where it does not, or not as its protocol has it. */
-export function timeoutOf({ timeoutHeader }: RpcForm, request: WireRequest): string | undefined {
+/** The time that the client waits, as it says it; undefined where it does not, not as its protocol has it, or longer than a timer can. */
+export function timeoutOf(form: RpcForm, request: WireRequest): string | undefined {
+  const text = timeoutTextOf(form, request);
+  if (text === undefined) return undefined;
+  const unitMs = unitsMs[text.at(-1)!] ?? 1;
+  return Number.parseInt(text) * unitMs <= timerMsMax ? text : undefined;
+}
+
+/** gRPC's units of time. Connect has none, and means milliseconds. */
+const unitsMs: Readonly<Record<string, number>> = { H: 3_600_000, M: 60_000, S: 1_000, m: 1, u: 1e-3, n: 1e-6 };
+const timerMsMax = 2 ** 31 - 1;
+
+function timeoutTextOf({ timeoutHeader }: RpcForm, request: WireRequest): string | undefined {
   const text = request.headers[timeoutHeader];
   const pattern = timeoutHeader === "grpc-timeout" ? /^\d{1,8}[HMSmun]$/ : /^\d{1,10}$/;
   return typeof text === "string" && pattern.test(text) ? text : undefined;
@@ -158,7 +169,7 @@ export function timeoutOf({ timeoutHeader }: RpcForm, request: WireRequest): str
 
 function checkTimeout(form: RpcForm, request: WireRequest): void {
   const { timeoutHeader } = form;
-  if (request.headers[timeoutHeader] === undefined || timeoutOf(form, request) !== undefined) return;
+  if (request.headers[timeoutHeader] === undefined || timeoutTextOf(form, request) !== undefined) return;
   throw invalid(`${timeoutHeader} must be ${timeoutHeader === "grpc-timeout" ? "up to 8 digits and one of H, M, S, m, u, n" : "milliseconds, up to 10 digits"}`);
 }
 
