@@ -156,7 +156,7 @@ class PortListener implements Listener {
           handshakeTimeout: this.#times.preambleTimeoutMs,
         })
       : http.createServer(common);
-    server.on("request", (request, response) => {
+    const serve = (request: http.IncomingMessage, response: http.ServerResponse): void => {
       this.#responses.add(response);
       if (this.#closing) response.setHeader("connection", "close");
       response.once("close", () => {
@@ -164,6 +164,11 @@ class PortListener implements Listener {
         if (this.#closing) server.closeIdleConnections();
       });
       this.#options.onRequest(request, response);
+    };
+    server.on("request", serve);
+    server.on("checkContinue", (request, response) => {
+      continueWhenRead(request, response);
+      serve(request, response);
     });
     server.on("clientError", refuseMalformed);
     return server;
@@ -183,6 +188,10 @@ class PortListener implements Listener {
     // A session that fails is closed by Node; its peer broke the protocol or left, which is no fault of ours.
     server.on("sessionError", () => {});
     server.on("request", (request, response) => this.#serveHttp2(request, response));
+    server.on("checkContinue", (request, response) => {
+      continueWhenRead(request, response);
+      this.#serveHttp2(request, response);
+    });
     return server;
   }
 
@@ -322,6 +331,16 @@ class PortListener implements Listener {
     await stopped;
     cancel();
   }
+}
+
+/** Tells a client that waits with its body to send it, once somebody wants to read it: a refusal spares it the sending. */
+function continueWhenRead(request: WireRequest, response: WireResponse): void {
+  const look = (event: string | symbol): void => {
+    if (event !== "data" && event !== "readable") return;
+    request.off("newListener", look);
+    if (!response.headersSent) (response as http.ServerResponse).writeContinue();
+  };
+  request.on("newListener", look);
 }
 
 /** What Node's parser refuses before there is a request: its status and our words for it; anything else is a 400. */

@@ -3,9 +3,10 @@
  * node's time nor its memory is his.
  */
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
+import * as http from "node:http";
 import * as net from "node:net";
 import { expect, test } from "vitest";
-import { guardedVariables } from "../support/credentials.ts";
+import { bearer, guardedVariables, platformKey } from "../support/credentials.ts";
 import { calm, calmMs, envelope, openSession, sendHttp2, sendRaw, weighedNode, type RawAnswer } from "../support/weighed-node.ts";
 
 const MiB = 1 << 20;
@@ -111,4 +112,31 @@ test("a stranger's body that drips is cut off, on both HTTP versions", async () 
     clearInterval(drip);
   }
   expect(performance.now() - from).toBeLessThan(10_000);
+});
+
+test("a client that waits with its body is told to send it when it may call, and spared it when not", async () => {
+  const { node, address } = await weighedNode(guardedVariables);
+  const ask = async (credential: string | undefined): Promise<readonly [number, boolean]> =>
+    new Promise((resolve, reject) => {
+      let isContinued = false;
+      const outgoing = http.request({ host: "127.0.0.1", port: node.port, path: "/v1/databases", method: "POST", agent: false, headers: { ...bearer(credential), "content-type": "application/json", expect: "100-continue", "content-length": 15 } });
+      outgoing.on("continue", () => {
+        isContinued = true;
+        outgoing.end('{"name":"waits"}'.slice(0, 15));
+      });
+      outgoing.on("response", (response) => {
+        resolve([response.statusCode!, isContinued]);
+        outgoing.destroy();
+      });
+      outgoing.on("error", reject);
+      outgoing.flushHeaders();
+    });
+  expect(await ask(undefined)).toEqual([401, false]);
+  expect(await ask(platformKey)).toEqual([400, true]);
+  expect(await ask("garbage")).toEqual([401, false]);
+  const stream = openSession(address).request({ ":method": "POST", ":path": ingest, "content-type": "application/json", expect: "100-continue" });
+  let isContinued = false;
+  stream.on("continue", () => (isContinued = true));
+  const status = await new Promise((resolve) => stream.once("response", (head) => resolve(head[":status"])));
+  expect([status, isContinued]).toEqual([401, false]);
 });
