@@ -29,6 +29,7 @@ import { refusalFor } from "./failure.ts";
 import type { RequestHandler, WireRequest, WireResponse } from "./listener.ts";
 import { hostDatabaseOf } from "./rest-router.ts";
 import { RpcReader, type RpcRequest, timeoutOf } from "./rpc-body.ts";
+import { settleAnswer } from "./rpc-answer.ts";
 import { connectErrorOf, connectForms, isMethodPath, refuseRequest, rpcFormOf, rpcTypes } from "./rpc-form.ts";
 import type { VisitProtocol, Visits } from "./visits.ts";
 
@@ -138,6 +139,7 @@ function routeOf(endpoint: Endpoint, options: ConnectOptions): Route {
     const visit = options.visits.begin(endpoint, passing.form.protocol as VisitProtocol, passing.request.headers["traceparent"] as string | undefined);
     try {
       const result = await options.dispatch(callOf(endpoint, reader, passing, context, options, visit.trace));
+      await settleAnswer(result.message, options.world);
       for (const [name, value] of result.headers) context.responseHeader.append(name, value);
       visit.end("ok");
       return result.message;
