@@ -9,6 +9,7 @@ import { governanceLimits } from "./governance-limits.ts";
 import { modelLimits } from "./model-limits.ts";
 import { operationsLimits } from "./operations-limits.ts";
 import { upkeepLimits } from "./upkeep-limits.ts";
+import { wireLimits } from "./wire-limits.ts";
 import { rescueLimits } from "./rescue-limits.ts";
 import { sqlLimits } from "./sql-limits.ts";
 
@@ -189,31 +190,14 @@ export const limits = {
   branchTtlSecsMax: 10 * 365 * 86_400,
 
   // Wires
-  controlBodyBytesMax: 1 * MiB,
-  dataBodyBytesDefault: 32 * MiB,
+  ...wireLimits,
   concurrencyDefault: 1024,
   /** Callers whose control rate is remembered. */
   rateBucketsMax: 10_000,
   requestTimeoutSecsDefault: 30,
-  /** A connection that has not said which protocol it speaks is closed after this. */
-  preambleTimeoutMs: 5_000,
-  headerBytesMax: 32 * KiB,
-  /** All request bodies that are being read, together; more are shed. */
-  bodiesBytesMax: 1024 * MiB,
-  /** How much of a refused body is read and thrown away before its connection is cut. */
-  discardedBytesMax: 64 * MiB,
   retryAfterSecsMin: 1,
   /** How often a health watch looks whether the answer has changed. */
   healthWatchMs: 1_000,
-  /** A request's headers must have come by then. */
-  headersTimeoutMs: 15_000,
-  /** A request's body must have come by then: the largest body over a slow line. */
-  requestReceiveMs: 120_000,
-  /** A connection without a request is closed after this; longer than common load balancers keep theirs. */
-  idleConnectionMs: 75_000,
-  http2StreamsMax: 256,
-  http2WindowBytes: 1 * MiB,
-  http2SessionMemoryMiB: 64,
   drainMs: 10_000,
 
   // Variables of a node (server/config): defaults and outer bounds that have no other home

@@ -65,6 +65,11 @@ export function sleep(world: World, delayMs: number): Promise<void> {
   });
 }
 
+/** Gives the other events of the loop their turn: between the pieces of work that would hold them up as a whole. */
+export function turn(world: Pick<World, "soon">): Promise<void> {
+  return new Promise((resolve) => world.soon(resolve));
+}
+
 /** The ULID that sorts right after the given one. */
 export function ulidAfter(ulid: string): string {
   return incrementBase32(ulid);

@@ -56,11 +56,17 @@ function supersedes(type: string): boolean {
 
 /** Refuses the whole batch when one memory breaks a rule; the message names it and its field. Reads nothing. */
 export function checkMemories(memories: readonly MemoryInput[]): void {
-  if (memories.length > limits.ingestItemsMax) throw invalid(`memories has ${memories.length} items; at most ${limits.ingestItemsMax} are allowed`);
+  checkMemoryCount(memories.length);
   memories.forEach((memory, at) => checkMemory(`memories[${at}]`, memory));
 }
 
-function checkMemory(name: string, memory: MemoryInput): void {
+/** Refuses more memories than one ingest may have: before each of them is looked at. */
+export function checkMemoryCount(count: number): void {
+  if (count > limits.ingestItemsMax) throw invalid(`memories has ${count} items; at most ${limits.ingestItemsMax} are allowed`);
+}
+
+/** Refuses one memory of an ingest that could not be taken; `name` is its place. */
+export function checkMemory(name: string, memory: MemoryInput): void {
   const { type, summary, topicKey, keywords, embedding, sessionId, source, ttlSecs, metadata } = memory;
   if (!memoryTypes.includes(type as MemoryType)) throw invalid(`${name}.type must be one of ${memoryTypes.join(", ")}`);
   checkText(`${name}.summary`, summary, limits.summaryBytesMax);

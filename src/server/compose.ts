@@ -47,18 +47,19 @@ import { ControlService } from "../../gen/palimpsest/v1/control_pb.ts";
 import { DataService } from "../../gen/palimpsest/v1/data_pb.ts";
 import { MemoryService } from "../../gen/palimpsest/v1/memory_pb.ts";
 import { openAuthentication, operatorsOnly } from "./authentication.ts";
+import { BodyRoom } from "./body.ts";
 import { ClockKeeper } from "./clock-keeper.ts";
 import { Cluster, type ClusterOptions } from "./cluster.ts";
 import { spillTo, sqlEnvironment, type Config } from "./config.ts";
 import { claimDataFormat } from "./data-format.ts";
-import { createDoors, type Doors } from "./doors.ts";
+import { createDoors, type Doors, type DoorsOptions } from "./doors.ts";
 import { checksOf } from "./health.ts";
 import { Instruments } from "./instruments.ts";
 import { admitNode, Jobs } from "./jobs.ts";
 import { openapiDocument } from "./openapi.ts";
 import { packageVersion } from "./package-version.ts";
 import type { Page } from "./rest.ts";
-import { createListener, type TlsFiles } from "./listener.ts";
+import { createListener, type ListenerRoom, type TlsFiles } from "./listener.ts";
 import type { Endpoint } from "./setting-kinds.ts";
 
 /** A node that serves. */
@@ -241,6 +242,7 @@ export async function startNode(config: Config, log: Log, given: Partial<EngineO
     log,
     dataBodyBytesMax: config.dataBodyBytesMax,
     databaseHostSuffix: config.databaseHostSuffix,
+    ...openTo(config),
     pages: new Map([["/.well-known/jwks.json", keySetPage]]),
     operatorPages: new Map([["/openapi.json", openapiPage()], ["/metrics", instruments.page({ engine: local, store, audit, leases: cluster?.placement, time: world.time })]]),
     visits: instruments.visits,
@@ -267,10 +269,16 @@ export async function startNode(config: Config, log: Log, given: Partial<EngineO
   };
 }
 
+/** By which names and from which pages the node is called, and the room for what is sent to it, on all its ports. */
+function openTo({ advertise, listen: { host }, adminListen, allowedOrigins = [] }: Config): Pick<DoorsOptions, "hostNames" | "allowedOrigins" | "room"> {
+  // What the node was told to be reached by is no stranger's name.
+  return { hostNames: [new URL(advertise).hostname, host, ...(adminListen ? [adminListen.host] : [])], allowedOrigins, room: new BodyRoom() };
+}
+
 /** Opens one port; the stack closes it. Gives its address as it is listening. */
 async function listen(config: Config, endpoint: Endpoint, onRequest: Doors, { world, log }: { readonly world: World; readonly log: Log }, stack: AsyncDisposableStack): Promise<string> {
   const tls = tlsOf(config);
-  const listener = createListener({ ...endpoint, tls, onRequest, world, log });
+  const listener = createListener({ ...endpoint, tls, onRequest, world, log, room: connectionsAllowed(descriptorsMax()) });
   stack.defer(() => listener.close());
   const { address, port, family } = await listener.listen();
   return `${tls ? "https" : "http"}://${family === "IPv6" ? `[${address}]` : address}:${port}`;
@@ -286,6 +294,12 @@ function tlsOf(config: Config): TlsFiles | undefined {
   const { tlsCertificatePath, tlsKeyPath } = config;
   if (tlsCertificatePath === undefined || tlsKeyPath === undefined) return undefined;
   return { cert: readFileSync(tlsCertificatePath), key: readFileSync(tlsKeyPath) };
+}
+
+/** Connections of one port: what open databases leave of the descriptors, but for a part that is the store's. */
+function connectionsAllowed(descriptorsMax: number): ListenerRoom {
+  const connectionsMax = Math.max(16, Math.min(limits.connectionsMax, Math.floor(descriptorsMax * 0.15)));
+  return { connectionsMax, connectionsPerAddressMax: Math.ceil(connectionsMax * limits.connectionsShareMax) };
 }
 
 /** Handles a thread may hold: five descriptors each (file, log, its index, and the log again for our fsync and our reading) with a fifth left for sockets and the store, and memory's share. */

@@ -7,7 +7,7 @@
  */
 import { limits } from "../base/limits.ts";
 import type { StoreLocation } from "../store/open-store.ts";
-import { baseAddress, endpoint, hostSuffix, integer, oneOf, origin, path, secret, signingKey, storeUrl, toggle, trueOrFalse, uuidsOrAll, word, wordList } from "./setting-kinds.ts";
+import { baseAddress, endpoint, hostSuffix, integer, oneOf, origin, originList, path, secret, signingKey, storeUrl, toggle, trueOrFalse, uuidsOrAll, word, wordList } from "./setting-kinds.ts";
 import type { Kind } from "./setting-kinds.ts";
 import { readTracing, type TracingSettings } from "./tracing-settings.ts";
 
@@ -91,6 +91,7 @@ export const settings = {
   embedBaseAddress: absent("SERVICE_EMBED_BASE_URL", baseAddress, "base address of the embedder, such as a server of your own; without a path it means `/v1`", "provider default"),
   embedSelfHostedHosts: absent("SERVICE_EMBED_SELF_HOSTED_HOSTS", wordList, "comma-separated hosts that count as self-hosted for `ai_egress.embed`"),
   databaseHostSuffix: given("SERVICE_DB_HOST_SUFFIX", hostSuffix, "localhost", "a Host header of `{db}.` and this suffix addresses one database"),
+  allowedOrigins: absent("SERVICE_ALLOWED_ORIGINS", originList, "comma-separated origins, such as `http://localhost:3000`, whose pages in a browser may call the node and read its answers; `*` for all", "none"),
   tlsCertificatePath: absent("SERVICE_TLS_CERT", path, "PEM file of the certificate chain; with it the port speaks TLS"),
   tlsKeyPath: absent("SERVICE_TLS_KEY", path, "PEM file of the certificate's private key"),
   adminListen: absent("SERVICE_ADMIN_LISTEN", endpoint, "second listen address, for operators: readiness, metrics, reflection"),

@@ -5,19 +5,23 @@ import type { DescService } from "@bufbuild/protobuf";
 import type { HandlerContext } from "@connectrpc/connect";
 import { file_google_rpc_error_details } from "../../gen/google/rpc/error_details_pb.ts";
 import { Health as HealthService } from "../../gen/grpc/health/v1/health_pb.ts";
+import type { ServiceError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { World } from "../base/world.ts";
 import type { Dispatch } from "../service/call.ts";
 import { endpoints as allEndpoints, type Endpoint, publicServices } from "../service/methods.ts";
 import { Callers, type Identify } from "./callers.ts";
-import { connectErrorOf, createConnect } from "./connect.ts";
+import { BodyRoom, Discards } from "./body.ts";
+import { createConnect } from "./connect.ts";
 import { bearerOf } from "./exchange.ts";
 import { refusalFor } from "./failure.ts";
+import { Gate } from "./gate.ts";
 import { Health, type Readiness } from "./health.ts";
-import type { RequestHandler } from "./listener.ts";
+import type { RequestHandler, WireRequest, WireResponse } from "./listener.ts";
 import type { NodeDoor } from "./node-door.ts";
 import { addReflection } from "./reflection.ts";
 import { createRest, type Page } from "./rest.ts";
+import { connectErrorOf, refuseRequest } from "./rpc-form.ts";
 import { Visits } from "./visits.ts";
 
 export interface DoorsOptions {
@@ -36,6 +40,12 @@ export interface DoorsOptions {
   readonly dataBodyBytesMax: number;
   /** `{db}.{databaseHostSuffix}` is the address of one database (`SERVICE_DB_HOST_SUFFIX`). */
   readonly databaseHostSuffix: string;
+  /** Further names that this node is asked by; a node without authentication answers to no others (server/gate). */
+  readonly hostNames?: readonly string[];
+  /** Origins whose pages may call (`SERVICE_ALLOWED_ORIGINS`). */
+  readonly allowedOrigins?: readonly string[];
+  /** The room of all bodies, where several doors share it. */
+  readonly room?: BodyRoom;
   /** Pages for everyone beside `/health`, by path. */
   readonly pages?: ReadonlyMap<string, Page>;
   /** Pages for whom `admitOperator` lets in, beside `/health/ready`, by path. */
@@ -57,7 +67,8 @@ export interface Doors extends RequestHandler {
 /** Makes all doors. */
 export function createDoors(options: DoorsOptions): Doors {
   const { dispatch, world, log, dataBodyBytesMax, databaseHostSuffix } = options;
-  const { endpoints = allEndpoints, identify, nodeDoor, visits = new Visits({ world, log }) } = options;
+  const { endpoints = allEndpoints, identify, nodeDoor, visits = new Visits({ world, log }), room = new BodyRoom() } = options;
+  const gate = new Gate({ hasAuthentication: identify !== undefined, databaseHostSuffix, hostNames: options.hostNames ?? [], allowedOrigins: options.allowedOrigins ?? [] });
   const callers = identify && new Callers(identify, world);
   const admitOperator = options.admitOperator ?? (() => {});
   const listed: readonly DescService[] = [...publicServices, HealthService];
@@ -71,28 +82,36 @@ export function createDoors(options: DoorsOptions): Doors {
       throw connectErrorOf(refusalFor(error, "reflection", world, log));
     }
   };
-  const onRequest = createConnect({
-    endpoints,
-    dispatch,
-    callers,
+  const discards = new Discards(world);
+  const shared = { endpoints, dispatch, callers, room, discards, dataBodyBytesMax, databaseHostSuffix, visits, world, log };
+  const onCall = createConnect({
+    ...shared,
     addServices: (router) => {
       health.addTo(router);
       addReflection(router, { services: listed, files: [file_google_rpc_error_details], admit, draining: health.draining });
       nodeDoor?.addTo(router);
     },
-    fallback: createRest({ endpoints, dispatch, pages, callers, dataBodyBytesMax, databaseHostSuffix, visits, world, log }),
-    refusalOf: (request) => nodeDoor?.refusalOf(request),
-    dataBodyBytesMax,
-    databaseHostSuffix,
-    visits,
-    world,
-    log,
+    fallback: createRest({ ...shared, pages }),
   });
+  const onRequest: RequestHandler = (request, response) => {
+    // Other nodes call by whatever name they know, and show the cluster's key.
+    const refusal = nodeDoor?.owns(request) ? nodeDoor.refusalOf(request) : gate.refusalOf(request);
+    if (refusal) return refuseUnread(refusal, request, response, discards);
+    if (!gate.admitPage(request, response)) onCall(request, response);
+  };
   const drain = (): void => {
     health.drain();
     nodeDoor?.drain();
   };
   return Object.assign(onRequest, { drain });
+}
+
+/** Refuses a request of which nothing is read but what is thrown away. */
+function refuseUnread(refusal: ServiceError, request: WireRequest, response: WireResponse, discards: Discards): void {
+  response.once("finish", () => {
+    if (!request.complete) discards.take(request);
+  });
+  refuseRequest(refusal, request, response);
 }
 
 /** The page, for whom `admit` lets in. */

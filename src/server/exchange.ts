@@ -41,3 +41,12 @@ export function send(response: WireResponse, status: number, headers: ResponseHe
   // A length may be told without its body, which is what HEAD is for: Node leaves the body out by itself.
   out.end(body);
 }
+
+/** Aborted when the connection or stream ends before the answer was given. */
+export function goneSignal(response: WireResponse): AbortSignal {
+  const controller = new AbortController();
+  const abort = (): void => void (response.writableEnded || controller.abort());
+  if ("stream" in response ? response.stream.destroyed : response.destroyed) abort();
+  response.once("close", abort);
+  return controller.signal;
+}

@@ -44,6 +44,13 @@ export interface ListenerTimes {
   readonly drainMs: number;
 }
 
+/** How many connections may be open at once; a test sets fewer. */
+export interface ListenerRoom {
+  readonly connectionsMax: number;
+  /** Of them, from one address. */
+  readonly connectionsPerAddressMax: number;
+}
+
 export interface ListenerOptions {
   readonly host: string;
   /** 0 takes any free port. */
@@ -53,6 +60,8 @@ export interface ListenerOptions {
   readonly world: World;
   readonly log: Log;
   readonly times?: Partial<ListenerTimes>;
+  /** Absent, as many as limits.connectionsMax. */
+  readonly room?: ListenerRoom | undefined;
 }
 
 export interface Listener {
@@ -77,10 +86,14 @@ class PortListener implements Listener {
   readonly #serveHttp1: (socket: Socket) => void;
   /** Every open connection, whoever owns it. */
   readonly #sockets = new Set<Socket>();
+  /** Open connections by the address that they come from. */
+  readonly #addresses = new Map<string, number>();
   readonly #undecided = new Set<Socket>();
   readonly #sessions = new Set<http2.ServerHttp2Session>();
   /** HTTP/1.1 responses under way, so that a drain can ask their clients to let the connection go. */
   readonly #responses = new Set<http.ServerResponse>();
+  readonly #room: ListenerRoom;
+  #toldFullMs = -Infinity;
   #closing: Promise<void> | undefined;
 
   constructor(options: ListenerOptions) {
@@ -93,6 +106,7 @@ class PortListener implements Listener {
       drainMs: limits.drainMs,
       ...options.times,
     };
+    this.#room = options.room ?? { connectionsMax: limits.connectionsMax, connectionsPerAddressMax: limits.connectionsMax * limits.connectionsShareMax };
     this.#http1 = this.#createHttp1();
     this.#http2 = this.#createHttp2();
     // Under TLS Node gives the decrypted socket in an event of its own name.
@@ -102,10 +116,7 @@ class PortListener implements Listener {
     this.#serveHttp1 = serve as (socket: Socket) => void;
     this.#http1.removeAllListeners(accepted);
     // Also before and under TLS, so that a handshake that never ends cannot outlive a drain.
-    this.#http1.on("connection", (socket: Socket) => {
-      this.#sockets.add(socket);
-      socket.once("close", () => this.#sockets.delete(socket));
-    });
+    this.#http1.prependListener("connection", (socket: Socket) => this.#admit(socket));
     this.#http1.on(accepted, (socket: Socket) => this.#decide(socket));
   }
 
@@ -145,7 +156,7 @@ class PortListener implements Listener {
           handshakeTimeout: this.#times.preambleTimeoutMs,
         })
       : http.createServer(common);
-    server.on("request", (request, response) => {
+    const serve = (request: http.IncomingMessage, response: http.ServerResponse): void => {
       this.#responses.add(response);
       if (this.#closing) response.setHeader("connection", "close");
       response.once("close", () => {
@@ -153,6 +164,11 @@ class PortListener implements Listener {
         if (this.#closing) server.closeIdleConnections();
       });
       this.#options.onRequest(request, response);
+    };
+    server.on("request", serve);
+    server.on("checkContinue", (request, response) => {
+      continueWhenRead(request, response);
+      serve(request, response);
     });
     server.on("clientError", refuseMalformed);
     return server;
@@ -172,7 +188,40 @@ class PortListener implements Listener {
     // A session that fails is closed by Node; its peer broke the protocol or left, which is no fault of ours.
     server.on("sessionError", () => {});
     server.on("request", (request, response) => this.#serveHttp2(request, response));
+    server.on("checkContinue", (request, response) => {
+      continueWhenRead(request, response);
+      this.#serveHttp2(request, response);
+    });
     return server;
+  }
+
+  /** Takes a connection in, or drops it: one too many costs all others theirs, once the process has no descriptors left. */
+  #admit(socket: Socket): void {
+    const address = socket.remoteAddress ?? "";
+    const sameAddress = this.#addresses.get(address) ?? 0;
+    const { connectionsMax, connectionsPerAddressMax } = this.#room;
+    if (this.#sockets.size >= connectionsMax || sameAddress >= connectionsPerAddressMax) {
+      this.#tellFull();
+      socket.destroy();
+      return;
+    }
+    this.#sockets.add(socket);
+    this.#addresses.set(address, sameAddress + 1);
+    socket.once("close", () => {
+      this.#sockets.delete(socket);
+      const left = this.#addresses.get(address)! - 1;
+      if (left === 0) this.#addresses.delete(address);
+      else this.#addresses.set(address, left);
+    });
+  }
+
+  /** Says that connections are dropped, once in a while. */
+  #tellFull(): void {
+    const { world, log } = this.#options;
+    const nowMs = world.monotonicMs();
+    if (nowMs < this.#toldFullMs + limits.connectionsToldMs) return;
+    this.#toldFullMs = nowMs;
+    log.warn("connections are dropped: there are too many, in all or from one address", { open: this.#sockets.size, ...this.#room });
   }
 
   /** Looks at the first bytes as they come, and gives the connection to the server that speaks its protocol. */
@@ -225,18 +274,34 @@ class PortListener implements Listener {
     // The setting widens the windows of streams only, and the connection's own of 64 KiB stands before them all.
     session.setLocalWindowSize(limits.http2WindowBytes);
     let streams = 0;
+    let isUsed = false;
+    const { world } = this.#options;
+    let idleFromMs = world.monotonicMs();
     session.on("stream", (stream) => {
       streams++;
-      stream.once("close", () => streams--);
+      isUsed = true;
+      stream.once("close", () => {
+        streams--;
+        idleFromMs = world.monotonicMs();
+      });
     });
-    // Only a session with nothing open is idle: a health watch may be silent for hours.
-    session.setTimeout(this.#times.idleConnectionMs, () => {
-      if (streams > 0) return;
+    // Only a session with nothing open is idle: a health watch may be silent for hours. What else a peer may send does not
+    // count, or pings would keep a connection for ever; one that has asked for nothing yet has as long as for its headers.
+    const look = (): void => {
+      const idleMs = isUsed ? this.#times.idleConnectionMs : this.#times.headersTimeoutMs;
+      const leftMs = streams > 0 ? idleMs : idleFromMs + idleMs - world.monotonicMs();
+      if (leftMs > 0) return void (cancel = world.after(Math.max(leftMs, 1), look));
       session.close();
       // A session that has closed waits for its peer to hang up, and some never do (tried).
-      this.#options.world.after(this.#times.drainMs, () => socket.destroy());
+      cancel = world.after(isUsed ? this.#times.drainMs : 0, () => socket.destroy());
+    };
+    let cancel = world.after(this.#times.headersTimeoutMs, look);
+    session.once("close", () => {
+      cancel();
+      // The socket may be left, half open, by a session that has ended.
+      world.after(this.#times.drainMs, () => socket.destroy());
+      this.#sessions.delete(session);
     });
-    session.once("close", () => this.#sessions.delete(session));
   }
 
   #serveHttp2(request: http2.Http2ServerRequest, response: http2.Http2ServerResponse): void {
@@ -266,6 +331,16 @@ class PortListener implements Listener {
     await stopped;
     cancel();
   }
+}
+
+/** Tells a client that waits with its body to send it, once somebody wants to read it: a refusal spares it the sending. */
+function continueWhenRead(request: WireRequest, response: WireResponse): void {
+  const look = (event: string | symbol): void => {
+    if (event !== "data" && event !== "readable") return;
+    request.off("newListener", look);
+    if (!response.headersSent) (response as http.ServerResponse).writeContinue();
+  };
+  request.on("newListener", look);
 }
 
 /** What Node's parser refuses before there is a request: its status and our words for it; anything else is a 400. */

@@ -11,7 +11,7 @@ import { type ExchangeRequest, type ExchangeResponse, NodeService } from "../../
 import { ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { callHeaderNames } from "../service/call.ts";
-import { connectErrorOf } from "./connect.ts";
+import { connectErrorOf } from "./rpc-form.ts";
 import { refusalFor } from "./failure.ts";
 import type { WireRequest } from "./listener.ts";
 import { Exchange, type ExchangeOptions } from "./node-exchange.ts";
@@ -34,9 +34,13 @@ export class NodeDoor {
     this.#keyDigest = digestOf(options.clusterKey);
   }
 
-  /** Why a request must not come in: it is for this service and has not the key. Asked of every request, on every wire. */
-  refusalOf({ url, headers }: WireRequest): ServiceError | undefined {
-    if (!url?.startsWith(pathStart)) return undefined;
+  /** Whether a request is for this service. */
+  owns({ url }: WireRequest): boolean {
+    return url?.startsWith(pathStart) ?? false;
+  }
+
+  /** Why a request for this service must not come in: it has not the key. Asked of every one, on every wire. */
+  refusalOf({ headers }: WireRequest): ServiceError | undefined {
     const given = headers[callHeaderNames.internal];
     return this.#refusalOf(typeof given === "string" ? given : undefined);
   }

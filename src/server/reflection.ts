@@ -38,19 +38,19 @@ export interface ReflectionOptions {
 export function addReflection(router: ConnectRouter, options: ReflectionOptions): void {
   const services = [...options.services, ServerReflection, ServerReflectionAlpha];
   const catalog = new Catalog(services, options.files);
-  const answer = (requests: AsyncIterable<Request>, context: HandlerContext): AsyncIterable<Response> =>
-    answerAll(requests, context, catalog, options);
-  router.service(ServerReflection, { serverReflectionInfo: answer });
-  router.service(ServerReflectionAlpha, { serverReflectionInfo: answer as never });
+  const answer = (requests: AsyncIterable<Request>): AsyncIterable<Response> =>
+    answerAll(requests, catalog, options);
+  // Asked before anything of the stream is read.
+  const gated = { requestGate: options.admit };
+  router.service(ServerReflection, { serverReflectionInfo: answer }, gated);
+  router.service(ServerReflectionAlpha, { serverReflectionInfo: answer as never }, gated);
 }
 
 async function* answerAll(
   requests: AsyncIterable<Request>,
-  context: HandlerContext,
   catalog: Catalog,
-  { admit, draining }: ReflectionOptions,
+  { draining }: ReflectionOptions,
 ): AsyncGenerator<Response> {
-  await admit(context);
   const sent = new Set<DescFile>();
   for await (const request of untilAborted(requests, draining)) {
     yield {

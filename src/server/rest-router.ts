@@ -9,7 +9,7 @@ import type { DescField, Message } from "@bufbuild/protobuf";
 import { assert } from "../base/assert.ts";
 import { invalid, ServiceError } from "../base/errors.ts";
 import type { Endpoint, PathSegment } from "../service/methods.ts";
-import { compileParameter, printableName, type ReadParameter } from "./rest-decoder.ts";
+import { compileParameter, printableName, type ReadParameter } from "./json-scalars.ts";
 
 /** The endpoint that a request means, and the texts of its path's fields in order. */
 export interface Match<Route> {
@@ -65,10 +65,30 @@ export class Router<Route> {
       // A slash at the very end opens one more segment, which is empty.
       if (slash === path.length - 1) place = undefined;
     }
-    if (place === undefined || place.routes.size === 0) throw new ServiceError("not_found", "no such route");
+    if (place === undefined || place.routes.size === 0) throw new ServiceError("not_found", `no such route${this.#hintFor(path)}`);
     const route = place.routes.get(method);
     if (route !== undefined) return { route, values };
     throw methodNotAllowed([...place.routes.keys()]);
+  }
+
+  /** What may have been meant by a path that is no route. */
+  #hintFor(path: string): string {
+    if (path === "/") return ": this is the service's own address, and its routes begin with /v1; /openapi.json lists them";
+    if (path.endsWith("/")) return ": a path has no / at its end";
+    if (path.includes("//")) return ": a part of the path is empty";
+    return this.#passesName(path.slice(1).split("/")) ? ": a / within a name is written %2F" : "; /openapi.json lists those that there are";
+  }
+
+  /** Whether the path goes on where a name ends a route. */
+  #passesName(segments: readonly string[]): boolean {
+    let place: Place<Route> | undefined = this.#root;
+    for (const segment of segments) {
+      const isName: boolean = place.field !== undefined;
+      place = place.field ?? place.literals.get(segment);
+      if (place === undefined) return false;
+      if (isName && place.routes.size > 0) return true;
+    }
+    return false;
   }
 }
 

@@ -7,20 +7,19 @@
 import { create, type Message } from "@bufbuild/protobuf";
 import { type HttpBody, HttpBodySchema } from "../../gen/google/api/httpbody_pb.ts";
 import { assert } from "../base/assert.ts";
-import { utf8Of } from "../base/bytes.ts";
-import { invalid, ServiceError } from "../base/errors.ts";
+import { ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
 import type { World } from "../base/world.ts";
-import { type Call, callHeadersOf, type CallResult, type Dispatch } from "../service/call.ts";
-import { parseExact } from "../service/exact-json.ts";
+import { type Call, callHeadersOf, type CallResult, ClientGone, type Dispatch } from "../service/call.ts";
 import { BodyCap, type Endpoint, type PathSegment } from "../service/methods.ts";
+import { type BodyRoom, type Discards, readBody } from "./body.ts";
+import { decodeJson, type JsonForm } from "./body-decoder.ts";
 import type { Callers } from "./callers.ts";
-import { credentialOf, hostOf, type ResponseHeaders, send, sendRefusal } from "./exchange.ts";
+import { credentialOf, goneSignal, hostOf, type ResponseHeaders, send, sendRefusal } from "./exchange.ts";
 import { refusalFor } from "./failure.ts";
+import { compileBody } from "./json-decoder.ts";
 import type { RequestHandler, WireRequest, WireResponse } from "./listener.ts";
-import { BodyRoom, ClientGone, discardBody, readBody } from "./rest-body.ts";
-import { type BodyDecoder, compileBody } from "./rest-decoder.ts";
 import { compileWriter, type WriteMessage } from "./rest-encoder.ts";
 import { hostDatabaseOf, type Match, methodNotAllowed, QueryReader, Router } from "./rest-router.ts";
 import type { Visit, Visits } from "./visits.ts";
@@ -45,6 +44,10 @@ export interface RestOptions {
   readonly pages: ReadonlyMap<string, Page>;
   /** Tells who makes a request, or refuses him before his body is read; absent where authentication is off. */
   readonly callers?: Callers | undefined;
+  /** The room of all bodies, whatever wire they come by. */
+  readonly room: BodyRoom;
+  /** Takes what is left of refused requests. */
+  readonly discards: Discards;
   /** The cap of bodies that carry data; the others have limits.controlBodyBytesMax. */
   readonly dataBodyBytesMax: number;
   /** `{db}.{databaseHostSuffix}` is the address of one database. */
@@ -68,9 +71,8 @@ interface Route {
   readonly write: WriteMessage | undefined;
 }
 
-interface JsonBody {
+interface JsonBody extends JsonForm {
   readonly kind: "json";
-  readonly decoder: BodyDecoder;
 }
 
 interface RawBody {
@@ -90,7 +92,6 @@ class Rest {
   readonly #options: RestOptions;
   readonly #routes = new Router<Route>();
   readonly #hostRoutes = new Router<Route>();
-  readonly #room = new BodyRoom();
 
   constructor(options: RestOptions) {
     this.#options = options;
@@ -117,11 +118,11 @@ class Rest {
       const router = hostDatabase === undefined ? this.#routes : this.#hostRoutes;
       const match = router.match(request.method ?? "", path);
       visit = visits.begin(match.route.endpoint, "rest", request.headers["traceparent"] as string | undefined);
-      // Asked before a body is read, so that a stranger's takes no memory; the pipeline refuses him.
-      const caller = this.#options.callers?.of(request);
-      const isStranger = caller instanceof Promise && (await isRejected(caller));
-      const message = await this.#readMessage(match, mark < 0 ? "" : url.slice(mark + 1), hostDatabase, isStranger ? undefined : request);
-      const result = await this.#options.dispatch(callOf({ endpoint: match.route.endpoint, message, hostDatabase, caller, trace: visit.trace }, request, response));
+      const query = mark < 0 ? "" : url.slice(mark + 1);
+      const { callers, dispatch } = this.#options;
+      const rest = query === "" && match.route.body === undefined ? undefined : { isAddressed: true, receive: () => this.#receive(match, query, hostDatabase, request) };
+      const known = { endpoint: match.route.endpoint, message: messageOf(match, hostDatabase), rest, hostDatabase, trace: visit.trace };
+      const result = await dispatch(callOf(known, callers, request, response));
       sendResult(match.route, result, response);
       visit.end("ok");
     } catch (error) {
@@ -130,7 +131,7 @@ class Rest {
       if (visit) visit.end(refusal);
       else visits.strayed(refusal);
       sendRefusal(refusal, response);
-      if (!request.complete) discardBody(request);
+      if (!request.complete) this.#options.discards.take(request);
     }
   }
 
@@ -154,52 +155,42 @@ class Rest {
     };
   }
 
-  async #readMessage(match: Match<Route>, query: string, hostDatabase: string | undefined, request: WireRequest | undefined): Promise<Message> {
-    const { route } = match;
+  /** The whole message. The query is judged before a body is read. */
+  async #receive(match: Match<Route>, query: string, hostDatabase: string | undefined, request: WireRequest): Promise<Message> {
+    const { room, world } = this.#options;
+    const { body, bodyBytesMax, query: reader } = match.route;
     const make = (): Properties => {
-      const message = create(route.endpoint.method.input) as Properties;
-      for (let i = 0; i < route.pathFields.length; i++) message[route.pathFields[i]!] = match.values[i];
-      if (route.hostField !== undefined) message[route.hostField] = hostDatabase;
-      if (query !== "") route.query.read(message, query);
+      const message = messageOf(match, hostDatabase);
+      if (query !== "") reader.read(message, query);
       return message;
     };
-    // The path and the query are judged before a body is read.
     const message = make();
-    const { body } = route;
-    if (body === undefined || request === undefined) return message;
+    if (body === undefined) return message;
     if (body.kind === "raw") {
-      const data = await readBody(request, route.bodyBytesMax, this.#room);
-      message[body.field] = create(HttpBodySchema, { contentType: request.headers["content-type"] ?? "", data });
+      using held = await readBody(request, bodyBytesMax, room);
+      message[body.field] = create(HttpBodySchema, { contentType: request.headers["content-type"] ?? "", data: held.bytes });
       return message;
     }
     requireJsonType(request);
-    const bytes = await readBody(request, route.bodyBytesMax, this.#room);
-    if (bytes.length > 0 && request.headers["content-type"] === undefined) throw unsupportedType();
-    const text = bytes.length === 0 ? "{}" : utf8Of(bytes);
-    if (text === undefined) throw invalid("the body is not UTF-8");
-    if (body.decoder.decode(message, parse(text, JSON.parse))) return message;
-    const exact = make();
-    body.decoder.decode(exact, parse(text, parseExact));
-    return exact;
+    using held = await readBody(request, bodyBytesMax, room);
+    if (held.bytes.length > 0 && request.headers["content-type"] === undefined) throw unsupportedType();
+    return await decodeJson(held.bytes, body, make, world);
   }
+}
+
+/** The message as far as the path tells it, and at a database's own address the Host. */
+function messageOf({ route, values }: Match<Route>, hostDatabase: string | undefined): Properties {
+  const message = create(route.endpoint.method.input) as Properties;
+  for (let i = 0; i < route.pathFields.length; i++) message[route.pathFields[i]!] = values[i];
+  if (route.hostField !== undefined) message[route.hostField] = hostDatabase;
+  return message;
 }
 
 function compileRequestBody(endpoint: Endpoint, bodyField: string, bodyFields: Endpoint["bodyFields"]): JsonBody | RawBody {
-  if (bodyField === "*") return { kind: "json", decoder: compileBody(bodyFields) };
+  if (bodyField === "*") return { kind: "json", decoder: compileBody(bodyFields), frameBytesMax: limits.elementBytesMax };
   const [field] = bodyFields;
   assert(field?.message?.typeName === HttpBodySchema.typeName, `the body field of ${endpoint.name} is raw bytes`);
   return { kind: "raw", field: field.localName };
-}
-
-function parse(text: string, parser: (text: string) => unknown): unknown {
-  try {
-    return parser(text);
-  } catch (error) {
-    assert(error instanceof SyntaxError, "a parser of JSON throws SyntaxErrors only");
-    // The parser's own words quote the body; the position says as much and quotes nothing.
-    const position = /at position (\d+)/.exec(error.message)?.[1];
-    throw invalid(`the body is not JSON${position === undefined ? "" : `: it goes wrong at character ${position}`}`);
-  }
 }
 
 /** Why so strict: a browser's form can send every other type across sites, and a node without auth would obey it. */
@@ -217,10 +208,14 @@ function unsupportedType(): ServiceError {
   return new ServiceError("invalid_request", "content-type must be application/json in UTF-8", { httpStatus: 415 });
 }
 
-function callOf(known: Pick<Call, "endpoint" | "message" | "hostDatabase" | "caller" | "trace">, request: WireRequest, response: WireResponse): Call {
+function callOf(known: Pick<Call, "endpoint" | "message" | "rest" | "hostDatabase" | "trace">, callers: Callers | undefined, request: WireRequest, response: WireResponse): Call {
   let signal: AbortSignal | undefined;
   return {
     ...known,
+    // Asked where its refusal is waited for: what goes wrong before must not leave it behind, unheard.
+    get caller(): Call["caller"] {
+      return callers?.of(request);
+    },
     // Nobody asks for it where the caller is known.
     get credential(): string | undefined {
       return credentialOf(request);
@@ -234,24 +229,6 @@ function callOf(known: Pick<Call, "endpoint" | "message" | "hostDatabase" | "cal
       return signal;
     },
   };
-}
-
-async function isRejected(promise: Promise<unknown>): Promise<boolean> {
-  try {
-    await promise;
-    return false;
-  } catch {
-    return true;
-  }
-}
-
-/** Aborted when the connection or stream ends before the answer was given. */
-function goneSignal(response: WireResponse): AbortSignal {
-  const controller = new AbortController();
-  const abort = (): void => void (response.writableEnded || controller.abort());
-  if ("stream" in response ? response.stream.destroyed : response.destroyed) abort();
-  response.once("close", abort);
-  return controller.signal;
 }
 
 function sendResult({ endpoint, write }: Route, result: CallResult, response: WireResponse): void {

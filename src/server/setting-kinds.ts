@@ -135,6 +135,15 @@ export const baseAddress: Kind<string> = {
   parse: (text) => webAddress(text)?.href.replace(/\/+$/, ""),
 };
 
+/** Comma-separated origins of pages, as browsers write them, or `*` for all. */
+export const originList: Kind<readonly string[]> = {
+  allowed: "*, or comma-separated origins such as http://localhost:3000",
+  parse(text) {
+    const origins = text.split(",").map((part) => (part.trim() === "*" ? "*" : origin.parse(part.trim())));
+    return origins.every((one) => one !== undefined) ? origins : undefined;
+  },
+};
+
 /** An object store's URL; what an S3 client is told by standard variables is still missing. */
 export const storeUrl: Kind<StoreLocation> = {
   allowed: "file://path, s3://bucket or s3://bucket/prefix, or mem://",

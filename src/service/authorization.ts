@@ -74,6 +74,24 @@ export class Authorization {
     refuse(rule, identity, { ...target, standing });
     return standing.uuid;
   }
+
+  /**
+   * The same for a request that cannot be read: by what it is known to be about, or, where that cannot be told, by what the
+   * credential is for, so that who may make no such call at all hears that.
+   */
+  checkUnread(endpoint: Endpoint, address: Message | undefined, identity: Identity): void {
+    const known = this.#rules.get(endpoint);
+    if (known === undefined) throw new Error(`${endpoint.name} is not in the endpoint table`);
+    refuse(known.rule, identity, address === undefined ? ownTarget(identity, known.rule) : known.targetOf(address));
+  }
+}
+
+/** What the credential itself is for. */
+function ownTarget(identity: Identity, rule: AccessRule): AccessTarget {
+  if (identity.kind !== "token" || rule.credential === "platform") return { kind: "node" };
+  if (identity.database !== undefined && rule.credential === "database") return { kind: "database", name: identity.database.name };
+  if (identity.namespace === undefined) return { kind: "node" };
+  return rule.credential === "database" ? { kind: "database", name: profileDatabaseName(identity.namespace, "any") } : { kind: "namespace", namespace: identity.namespace };
 }
 
 function refuse(rule: AccessRule, identity: Identity, target: AccessTarget): void {

@@ -4,6 +4,7 @@
  * Always true: no wire reaches a handler but through a Dispatch. Nothing here knows HTTP or gRPC.
  */
 import type { Message } from "@bufbuild/protobuf";
+import type { ServiceError } from "../base/errors.ts";
 import type { Trace } from "../base/trace.ts";
 import type { Identity } from "../control/identity.ts";
 import type { Endpoint } from "./methods.ts";
@@ -37,14 +38,24 @@ export function callHeadersOf(valueOf: (name: string) => string | undefined): Ca
   };
 }
 
+/** The part of a request that nobody looks at before it is known who makes it. */
+export interface RestOfCall {
+  /** Whether the message says without it what the call is about. */
+  readonly isAddressed: boolean;
+  /**
+   * Reads it and gives the whole message. To be called once.
+   * @throws ServiceError, or Unread where it may be known what the call is about all the same; ClientGone.
+   */
+  receive(): Promise<Message>;
+}
+
 export interface Call {
   readonly endpoint: Endpoint;
-  /** The request, of the type `endpoint.method.input`; path and query are folded in. */
-  readonly message: Message;
-  /**
-   * Who bears the credential, where the wire asked before it read the body; when it rejects, the body was not read and
-   * the message holds the fields of path and query only.
-   */
+  /** The request, of the type `endpoint.method.input`: what is known of it while there is a rest, and then whole. */
+  message: Message;
+  /** What of the request has not been read yet; absent where `message` is whole. */
+  readonly rest?: RestOfCall | undefined;
+  /** Who bears the credential, where the wire has asked already. */
   readonly caller?: Identity | Promise<Identity> | undefined;
   /** The bearer token as received, without `Bearer `. */
   readonly credential: string | undefined;
@@ -58,6 +69,25 @@ export interface Call {
   readonly trace?: Trace | undefined;
   /** Aborted when the client goes away. */
   readonly signal: AbortSignal | undefined;
+}
+
+/** The client went away before its request was whole: there is nobody to answer, and nothing to tell of. */
+export class ClientGone extends Error {
+  override readonly name = "ClientGone";
+}
+
+/** The refusal of a request that cannot be read, and what it is about nevertheless: whoever may not do that hears so first. */
+export class Unread extends Error {
+  override readonly name = "Unread";
+  readonly refusal: ServiceError;
+  /** Holds the fields that say what the request is about; undefined where they cannot be told. */
+  readonly address: Message | undefined;
+
+  constructor(refusal: ServiceError, address: Message | undefined) {
+    super(refusal.message);
+    this.refusal = refusal;
+    this.address = address;
+  }
 }
 
 export interface CallResult {

@@ -35,13 +35,14 @@ export interface Context {
   admitted: boolean;
   /** Throws forbidden unless the caller may do on this call's database what needs the scope. For what a path does not tell. */
   readonly demand: (scope: ScopeName) => Promise<unknown>;
-  /** On world.monotonicMs(): nobody waits for the answer after this. */
-  readonly deadlineMs: number;
+  // What the headers ask for is judged once the caller is admitted; until then it is the node's own.
+  /** On world.monotonicMs(): nobody waits for the answer after this. Begins when the request has come whole. */
+  deadlineMs: number;
   /** The least transaction id that the answer may speak of; 0 when the caller does not mind. */
-  readonly minTxid: number;
+  minTxid: number;
   /** Whether a write is answered only when object storage covers it: the caller or the node wants it so. */
-  readonly durable: boolean;
-  readonly consistency: "primary" | "cached" | undefined;
+  durable: boolean;
+  consistency: "primary" | "cached" | undefined;
   /** Set by whoever learns it; becomes the `Service-Txid` header. */
   txid: number | undefined;
   /** How far object storage covers the branch; known from the same answer, and becomes `Service-Durable-Txid`. */

@@ -1,9 +1,8 @@
 /** Small translations that several services share. */
-import { create, type Message } from "@bufbuild/protobuf";
+import { create } from "@bufbuild/protobuf";
 import { TurnSchema, type Turn, type Vector } from "../../gen/palimpsest/v1/data_pb.ts";
 import type { TurnRecord } from "../model/transcript.ts";
-import { limits } from "../base/limits.ts";
-import { inspectJson, jsonText, parseExact, setJson } from "./exact-json.ts";
+import { setJson } from "./exact-json.ts";
 
 /** The object without its undefined fields, which exact optional types demand. */
 export function present<Fields extends object>(fields: Fields): { [Key in keyof Fields]?: Exclude<Fields[Key], undefined> } {
@@ -27,12 +26,4 @@ export function turnMessage(turn: TurnRecord): Turn {
   });
   setJson(message, "content", turn.content);
   return message;
-}
-
-/** The exact JSON text of each element of a repeated field of any JSON. */
-export function jsonTexts(message: Message, field: string): string[] {
-  const text = jsonText(message, field) ?? "[]";
-  const plain: unknown = JSON.parse(text);
-  const elements = (inspectJson(plain, limits.jsonDepthMax + 1) === "plain" ? plain : parseExact(text)) as unknown[];
-  return elements.map((element) => JSON.stringify(element));
 }

@@ -6,8 +6,8 @@ import { limits } from "../base/limits.ts";
 import { checkCollectionName, checkKvKey, checkSessionId, checkText, parseDatabaseSpec, profileOfDatabaseName } from "../format/names.ts";
 import { checkEmbedding } from "../model/vectors.ts";
 import { engineOptions, seen, type NodeParts, type ServiceHandlers } from "./context.ts";
-import { embeddingOf, jsonTexts, present, turnMessage } from "./data-messages.ts";
-import { jsonText, setJson } from "./exact-json.ts";
+import { embeddingOf, present, turnMessage } from "./data-messages.ts";
+import { jsonElements, jsonText, setJson } from "./exact-json.ts";
 import { executeSql } from "./sql-service.ts";
 import { databaseTarget } from "./targets.ts";
 
@@ -92,7 +92,7 @@ function kvHandlers(node: NodeParts): Pick<DataHandlers, "listKeys" | "getValue"
 function documentHandlers(node: NodeParts): Pick<DataHandlers, "insertDocs" | "findDocs" | "updateDocs" | "deleteDocs" | "createDocIndex"> {
   return {
     async insertDocs(request, context) {
-      const docs = jsonTexts(request, "docs");
+      const docs = jsonElements(request, "docs");
       if (docs.length === 0 || docs.length > limits.docsInsertMax) throw invalid(`docs must hold 1 to ${limits.docsInsertMax} documents`);
       const collection = checkCollectionName("collection", request.coll);
       const target = await databaseTarget(node, context, request.db);

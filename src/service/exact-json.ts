@@ -37,7 +37,9 @@ export function jsonKindOf(field: DescField): JsonKind | undefined {
 const textsKey = Symbol("exact JSON");
 
 interface ExactField {
-  text: string;
+  readonly text: string;
+  /** The texts of a list's elements, where they were made one by one. */
+  readonly elements?: readonly string[];
   /** The proto form, once somebody has read it. */
   local: unknown;
 }
@@ -51,6 +53,7 @@ interface ExactMessage extends Message {
 interface JsonSlot {
   readonly kind: JsonKind;
   readonly name: string;
+  readonly localName: string;
   /** One accessor pair per field, shared by all messages, so that they keep one hidden class. */
   readonly property: PropertyDescriptor;
 }
@@ -60,6 +63,22 @@ interface JsonSlot {
  * made on first reading and not to be changed. `field` is the property's name. The text must be JSON of the field's kind.
  */
 export function setJson(message: Message, field: string, text: string): void {
+  carry(message, field, { text, local: undefined });
+}
+
+/** The same for a list, by the texts of its elements. */
+export function setJsonElements(message: Message, field: string, elements: readonly string[]): void {
+  carry(message, field, {
+    // Joined when somebody asks: whoever takes the elements one by one does not.
+    get text(): string {
+      return `[${elements.join(",")}]`;
+    },
+    elements,
+    local: undefined,
+  });
+}
+
+function carry(message: Message, field: string, value: ExactField): void {
   const exact = message as ExactMessage;
   const slot = slotOf(message.$typeName, field);
   let texts = exact[textsKey];
@@ -68,7 +87,7 @@ export function setJson(message: Message, field: string, text: string): void {
     // Not enumerable: a spread of the message copies the proto forms and leaves the texts behind, together or not at all.
     Object.defineProperty(exact, textsKey, { value: texts, enumerable: false });
   }
-  texts[field] = { text, local: undefined };
+  texts[field] = value;
   Object.defineProperty(exact, field, slot.property);
 }
 
@@ -81,12 +100,61 @@ export function jsonText(message: Message, field: string): string | undefined {
   const exact = message as ExactMessage;
   const carried = exact[textsKey]?.[field];
   if (carried !== undefined) return carried.text;
-  const { kind, name } = slotOf(message.$typeName, field);
+  const json = jsonOf(exact, field);
+  return json === undefined ? undefined : JSON.stringify(json);
+}
+
+/** The texts of a list's elements, as `jsonText` would give each; of a large body they are there already. @throws as `jsonText` does. */
+export function jsonElements(message: Message, field: string): readonly string[] {
+  const exact = message as ExactMessage;
+  const carried = exact[textsKey]?.[field];
+  if (carried?.elements !== undefined) return carried.elements;
+  if (carried === undefined) return ((jsonOf(exact, field) ?? []) as unknown[]).map((element) => JSON.stringify(element));
+  const plain: unknown = JSON.parse(carried.text);
+  const elements = (inspectJson(plain, limits.jsonDepthMax + 1) === "plain" ? plain : parseExact(carried.text)) as unknown[];
+  return elements.map((element) => JSON.stringify(element));
+}
+
+function jsonOf(exact: ExactMessage, field: string): JsonValue | undefined {
+  const { kind, name } = slotOf(exact.$typeName, field);
   const local = exact[field];
   if (local === undefined) return undefined;
   const json = jsonOfLocal(kind, local, name);
   if (inspectJson(json, limits.jsonDepthMax) === "too_deep") throw tooDeep(name);
-  return JSON.stringify(json);
+  return json;
+}
+
+/** Keeps the message's own fields of any JSON as their texts from now on. @throws ServiceError as `jsonText` does. */
+export function keepTexts(message: Message): void {
+  for (const { localName } of slotsOf(message.$typeName).values()) {
+    const text = jsonText(message, localName);
+    if (text !== undefined) setJson(message, localName, text);
+  }
+}
+
+/** A field of any JSON that a message carries as its text. */
+export interface CarriedJson {
+  readonly text: string;
+  /** Makes the proto form, which is otherwise made when somebody reads the field. */
+  settle(): void;
+}
+
+/** The fields of any JSON that are carried as texts by the message, and by the messages that it holds. */
+export function* carriedJson(message: Message): Generator<CarriedJson> {
+  const exact = message as ExactMessage;
+  for (const { localName } of slotsOf(message.$typeName).values()) {
+    const carried = exact[textsKey]?.[localName];
+    if (carried !== undefined) yield { text: carried.text, settle: () => void exact[localName] };
+  }
+  for (const name of Object.keys(exact)) {
+    if (exact[textsKey]?.[name] !== undefined) continue;
+    const value = exact[name];
+    for (const held of Array.isArray(value) ? (value as unknown[]) : [value]) {
+      if (typeof held !== "object" || held === null || !("$typeName" in held)) break;
+      // Those of google.protobuf hold JSON and carry none.
+      if (slotsOf((held as Message).$typeName) !== noSlots) yield* carriedJson(held as Message);
+    }
+  }
 }
 
 /** What a look at parsed JSON may find. */
@@ -156,9 +224,15 @@ function isHeld(value: number, source: string): boolean {
 
 const slots = new Map<string, ReadonlyMap<string, JsonSlot>>();
 
-function slotOf(typeName: string, field: string): JsonSlot {
+const noSlots: ReadonlyMap<string, JsonSlot> = new Map();
+
+function slotsOf(typeName: string): ReadonlyMap<string, JsonSlot> {
   if (slots.size === 0) for (const service of publicServices) for (const method of service.methods) addTypes(method.input, method.output);
-  const slot = slots.get(typeName)?.get(field);
+  return slots.get(typeName) ?? noSlots;
+}
+
+function slotOf(typeName: string, field: string): JsonSlot {
+  const slot = slotsOf(typeName).get(field);
   assert(slot !== undefined, `${typeName} has no field of any JSON named ${field}`);
   return slot;
 }
@@ -181,6 +255,7 @@ function makeSlot(field: DescField, kind: JsonKind): JsonSlot {
   return {
     kind,
     name,
+    localName,
     property: {
       enumerable: true,
       configurable: true,
@@ -198,7 +273,9 @@ function makeSlot(field: DescField, kind: JsonKind): JsonSlot {
 }
 
 function localOfText(kind: JsonKind, text: string): unknown {
-  const json = JSON.parse(text, (_key, value: unknown) => presentable(value)) as JsonValue;
+  // Asking for every value takes ten times as long, and most texts have nothing that would have to change.
+  const isPresentable = text.isWellFormed() && !/\\u[dD]|[eE]\+?\d{3}|\d{300}/.test(text);
+  const json = (isPresentable ? JSON.parse(text) : JSON.parse(text, (_key, value: unknown) => presentable(value))) as JsonValue;
   switch (kind) {
     case "value":
       return fromJson(ValueSchema, json);

@@ -5,7 +5,9 @@
  */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { IngestItemSchema } from "../../gen/palimpsest/v1/memory_pb.ts";
-import { checkMemories, type MemoryInput } from "../model/memory.ts";
+import { limits } from "../base/limits.ts";
+import { turn } from "../base/world.ts";
+import { checkMemory, checkMemoryCount, type MemoryInput } from "../model/memory.ts";
 import type { Target } from "../engine/protocol.ts";
 import { engineOptions, seen, type Context, type NodeParts } from "./context.ts";
 import { present } from "./data-messages.ts";
@@ -21,13 +23,27 @@ export interface Ingested {
 
 /** Ingests all or none; the profile is created when it does not exist. */
 export async function ingestInto(node: NodeParts, context: Context, address: ProfileAddress, memories: readonly MemoryInput[]): Promise<Ingested> {
-  checkMemories(memories);
+  await checkAll(node, memories);
   const target = await ensureProfileTarget(node, context, address);
   try {
     return await ingestAt(node, context, address, target, memories);
   } catch (error) {
     if (!(await wasDeletedElsewhere(node, address, target, error))) throw error;
     return ingestAt(node, context, address, await ensureProfileTarget(node, context, address), memories);
+  }
+}
+
+/** What `checkMemories` does, but that a large batch is looked at in pieces: each content is parsed for it. */
+async function checkAll({ world }: NodeParts, memories: readonly MemoryInput[]): Promise<void> {
+  checkMemoryCount(memories.length);
+  let bytes = 0;
+  for (let at = 0; at < memories.length; at++) {
+    bytes += inputBytes([memories[at]!]);
+    if (bytes > limits.checkedAtOnceBytes) {
+      await turn(world);
+      bytes = 0;
+    }
+    checkMemory(`memories[${at}]`, memories[at]!);
   }
 }
 

@@ -1,8 +1,10 @@
 /**
  * The one way in: every call of every wire passes here, in this order.
  *
- * deadline, headers, who, may (which database, scope, coverage, revocation), room (control rate, concurrency), handler,
- * stamp. A wire cannot reach a handler but through `dispatch`, so what is checked here is checked on all of them.
+ * deadline, who, may (which database, scope, coverage, revocation), headers, the rest of the request, room (control rate,
+ * concurrency), handler, stamp. Where only the rest of the request says what the call is about, it is read once it is known
+ * who calls, and whoever may not hears that before he hears what is wrong with it: 401, 403, 413, 400, on every wire.
+ * A wire cannot reach a handler but through `dispatch`, so what is checked here is checked on all of them.
  */
 import { create, type Message } from "@bufbuild/protobuf";
 import { type ErrorCode, invalid, ServiceError, StoreError } from "../base/errors.ts";
@@ -10,7 +12,7 @@ import type { World } from "../base/world.ts";
 import { anonymous } from "../control/identity.ts";
 import { Rate, type Concurrency } from "./admission.ts";
 import type { Authorization } from "./authorization.ts";
-import type { Call, CallResult, Dispatch } from "./call.ts";
+import { type Call, type CallResult, ClientGone, type Dispatch, type RestOfCall, Unread } from "./call.ts";
 import type { Context, HandlerTable } from "./context.ts";
 
 export interface PipelineOptions {
@@ -41,11 +43,14 @@ export function createPipeline(options: PipelineOptions): Dispatch {
   const { authorization, audit, concurrency } = options;
 
   async function answer(call: Call, context: Context): Promise<CallResult> {
-    if (authorization) {
-      context.identity = await (call.caller ?? authorization.identify(call.credential));
-      context.judgedUuid = await authorization.check(call, context.identity);
-    }
+    if (authorization) context.identity = await (call.caller ?? authorization.identify(call.credential));
+    const isAddressed = call.rest === undefined || call.rest.isAddressed;
+    if (authorization && isAddressed) context.judgedUuid = await authorization.check(call, context.identity);
+    if (call.rest) call.message = await receive(call, call.rest, context);
+    if (authorization && !isAddressed) context.judgedUuid = await authorization.check(call, context.identity);
     context.admitted = true;
+    readHeaders(call, context);
+    context.deadlineMs = Math.min(options.world.monotonicMs() + options.requestTimeoutMs, call.deadlineMs ?? Infinity);
     if (call.endpoint.rule.control) rate.take(callerOf(context));
     const place = concurrency.enter();
     if (place) await place;
@@ -56,6 +61,17 @@ export function createPipeline(options: PipelineOptions): Dispatch {
     }
   }
 
+  /** Reads the rest of the request. What is wrong with it is told to those only who may do what it is about. */
+  async function receive({ endpoint }: Call, rest: RestOfCall, context: Context): Promise<Message> {
+    try {
+      return await rest.receive();
+    } catch (error) {
+      if (!(error instanceof Unread)) throw error;
+      if (authorization && !rest.isAddressed) authorization.checkUnread(endpoint, error.address, context.identity);
+      throw error.refusal;
+    }
+  }
+
   return async (call) => {
     const context = openContext(call, options);
     try {
@@ -63,7 +79,7 @@ export function createPipeline(options: PipelineOptions): Dispatch {
       audit?.(context, { outcome: "ok", message: result.message });
       return result;
     } catch (error) {
-      audit?.(context, failureOf(error));
+      if (!(error instanceof ClientGone)) audit?.(context, failureOf(error));
       throw error;
     }
   };
@@ -110,20 +126,20 @@ function stamped(error: unknown, context: Context): unknown {
 }
 
 function openContext(call: Call, options: PipelineOptions): Context {
-  const nodeDeadlineMs = options.world.monotonicMs() + options.requestTimeoutMs;
   const context: Context = {
     call,
     identity: anonymous,
     judgedUuid: undefined,
     admitted: false,
     demand: async (scope) => options.authorization?.check(call, context.identity, scope),
-    deadlineMs: Math.min(nodeDeadlineMs, call.deadlineMs ?? Infinity),
-    minTxid: minTxidOf(call.headers.minTxid),
+    deadlineMs: 0,
+    minTxid: 0,
+    consistency: undefined,
+    durable: options.durability === "durable",
     txid: undefined,
     durableTxid: undefined,
     erasureId: undefined,
     egress: undefined,
-    ...checkedHeaders(call, options.durability),
   };
   return context;
 }
@@ -135,13 +151,16 @@ function minTxidOf(text: string | undefined): number {
   return txid;
 }
 
-function checkedHeaders(call: Call, nodeDurability: "standard" | "durable"): Pick<Context, "consistency" | "durable"> {
-  const { consistency, durability } = call.headers;
+/** Judges what the headers ask for, and notes it. */
+function readHeaders(call: Call, context: Context): void {
+  const { minTxid, consistency, durability } = call.headers;
+  context.minTxid = minTxidOf(minTxid);
   if (consistency !== undefined && consistency !== "primary" && consistency !== "cached") {
     throw invalid("Service-Consistency must be primary or cached");
   }
   if (durability !== undefined && durability !== "standard" && durability !== "durable") {
     throw invalid("Service-Durability must be standard or durable");
   }
-  return { consistency, durable: durability === "durable" || nodeDurability === "durable" };
+  context.consistency = consistency;
+  context.durable ||= durability === "durable";
 }

@@ -18,10 +18,11 @@ import { realWorld } from "../../src/base/world.ts";
 import { silentLog } from "../../src/base/log.ts";
 import { createDoors } from "../../src/server/doors.ts";
 import { createListener, type Listener } from "../../src/server/listener.ts";
-import { compileBody } from "../../src/server/rest-decoder.ts";
+import { compileBody } from "../../src/server/json-decoder.ts";
 import { compileWriter } from "../../src/server/rest-encoder.ts";
 import { jsonKindOf, parseExact, rawNumberOf } from "../../src/service/exact-json.ts";
 import { type Endpoint, endpoints, pathTemplate } from "../../src/service/methods.ts";
+import { received } from "../support/echo-node.ts";
 
 const text = fc.string({ unit: "binary", maxLength: 12 });
 const number = fc.oneof(fc.integer(), fc.double({ noDefaultInfinity: true, noNaN: true }).map((value) => value + 0));
@@ -183,7 +184,10 @@ describe("through a socket", () => {
     const world = realWorld();
     const log = { ...silentLog, error: (_message: string, error: unknown) => void faults.push(error) };
     const doors = createDoors({
-      dispatch: (call) => Promise.resolve({ message: create(call.endpoint.method.output), headers: [] }),
+      dispatch: async (call) => {
+        await received(call);
+        return { message: create(call.endpoint.method.output), headers: [] };
+      },
       isReady: () => ({ ready: true, checks: {} }),
       world,
       log,

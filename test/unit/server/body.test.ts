@@ -3,13 +3,17 @@ import * as http from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { ServiceError } from "../../../src/base/errors.ts";
-import { BodyRoom, ClientGone, readBody } from "../../../src/server/rest-body.ts";
+import { BodyRoom, readBody } from "../../../src/server/body.ts";
+import { ClientGone } from "../../../src/service/call.ts";
 
 /** A server that reads bodies into one room and answers with what came of each. */
 async function openReader(room: BodyRoom, outcomes: unknown[]): Promise<number> {
   const server = http.createServer((request, response) => {
     readBody(request, 1000, room).then(
-      (body) => response.end(String(body.length)),
+      (body) => {
+        response.end(String(body.bytes.length));
+        body[Symbol.dispose]();
+      },
       (error: unknown) => {
         outcomes.push(error);
         response.end(error instanceof ServiceError ? error.code : "gone");

@@ -1,0 +1,38 @@
+/**
+ * Large answers on the wires whose messages hold any JSON as google.protobuf.Value: made ready piece by piece, as the
+ * library encodes a message at once.
+ *
+ * Always true: what the library is handed takes it some hundred milliseconds at most; an answer of more values is refused,
+ * and can be had over REST, where such fields are their texts. Must not know what an answer means.
+ */
+import type { Message } from "@bufbuild/protobuf";
+import { invalid } from "../base/errors.ts";
+import { limits } from "../base/limits.ts";
+import { turn, type World } from "../base/world.ts";
+import { carriedJson } from "../service/exact-json.ts";
+
+/** @throws ServiceError `invalid_request` when the answer holds more than can be encoded at once. */
+export async function settleAnswer(message: Message, world: Pick<World, "soon">): Promise<void> {
+  let values = 0;
+  let chars = 0;
+  for (const { text, settle } of carriedJson(message)) {
+    chars += text.length;
+    // Almost all answers are small, and made when the library reads them.
+    if (chars <= limits.encodedAtOnceChars) continue;
+    values += valuesOf(text, limits.encodedValuesMax - values);
+    if (values > limits.encodedValuesMax) {
+      throw invalid(`the answer holds more than ${limits.encodedValuesMax} values of any JSON, which these wires cannot carry in one: ask for less at once, or over REST`);
+    }
+    await turn(world);
+    settle();
+  }
+}
+
+/** How many values a text of JSON has at most; no more than one beyond `max` are counted. */
+function valuesOf(text: string, max: number): number {
+  let values = 1;
+  for (const sign of [",", "[", "{"]) {
+    for (let at = text.indexOf(sign); at >= 0 && values <= max; at = text.indexOf(sign, at + 1)) values++;
+  }
+  return values;
+}
