@@ -14,8 +14,8 @@ export const wireLimits = {
   /** How much of a refused body is read and thrown away before its connection is cut, and for how long. */
   discardedBytesMax: 64 * MiB,
   discardMs: 5_000,
-  /** From so many of them a chunk of up to 64 KiB is read in so many milliseconds: 100 MiB in a second. */
-  discardsPerTick: 16,
+  /** From so many of them a chunk of up to 64 KiB is read in so many milliseconds: 25 MiB in a second. */
+  discardsPerTick: 4,
   discardTickMs: 10,
   /** JSON shrinks by 10 to 50 times, repeated text by 200 times; gzip could do 1,000. Up to the first size nobody asks. */
   inflatedTimesMax: 256,

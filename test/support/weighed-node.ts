@@ -11,7 +11,7 @@ import { temporaryDirectory } from "./temporary.ts";
 /** What was seen while something went on. */
 export interface Strain<Value> {
   readonly value: Value;
-  /** The longest that `/health` took, in milliseconds, less the longest that an idle server took meanwhile. */
+  /** The longest that `/health` took, in milliseconds, less the longest that an idle server took, as if the node had a processor to itself. */
   readonly healthMs: number;
   /** What the process came to hold more than before, at most, in MiB. */
   readonly grownMiB: number;
@@ -31,6 +31,11 @@ export async function weighedNode(variables: Record<string, string>): Promise<We
   const node = await startNodeProcess(temporaryDirectory(), { SERVICE_CONTROL_RATE: "100000", SERVICE_LOG_LEVEL: "warn", ...variables });
   onTestFinished(() => node.end("SIGKILL"));
   const residentMiB = (): number => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${node.child.pid!}/status`, "utf8"))![1]) / 1024;
+  /** How long the node's main thread has run, and has waited for a processor, in milliseconds. */
+  const scheduled = (): readonly [number, number] => {
+    const [ran, waited] = readFileSync(`/proc/${node.child.pid!}/task/${node.child.pid!}/schedstat`, "utf8").split(" ").map(Number) as [number, number];
+    return [ran / 1e6, waited / 1e6];
+  };
   // In a thread of its own, so that what weighs on this one does not count.
   const prober = new Worker(probes, { eval: true, workerData: { port: node.port, everyMs: probeEveryMs } });
   onTestFinished(() => void prober.terminate());
@@ -47,11 +52,16 @@ export async function weighedNode(variables: Record<string, string>): Promise<We
       await new Promise((resolve) => setTimeout(resolve, 300));
       await tell("begin");
       const before = residentMiB();
+      const [ranBefore, waitedBefore] = scheduled();
       let most = before;
       const watch = setInterval(() => (most = Math.max(most, residentMiB())), probeEveryMs);
       try {
         const value = await act();
-        return { value, healthMs: await tell("end"), grownMiB: most - before };
+        const healthMs = await tell("end");
+        const [ran, waited] = scheduled();
+        // What the node's thread does in a millisecond takes it longer by what it must wait for a processor.
+        const slowness = (ran - ranBefore + waited - waitedBefore) / Math.max(ran - ranBefore, 1);
+        return { value, healthMs: healthMs / slowness, grownMiB: most - before };
       } finally {
         clearInterval(watch);
       }
