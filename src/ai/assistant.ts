@@ -174,9 +174,11 @@ export class Assistant {
     });
   }
 
-  #refusal({ reason, status, retryAfterMs = 0 }: Failure, attempts: number): ServiceError {
+  #refusal({ reason, status, passing, retryAfterMs = 0 }: Failure, attempts: number): ServiceError {
     const { provider, model, endpointHost } = this.identity;
     this.#log.warn("a call of a model failed", { provider, model, endpointHost, reason, status, attempts });
+    // A model that refuses, or writes what is no answer, would be paid again for the same.
+    if (!passing) return new ServiceError("unavailable", reason, { isLasting: true });
     return new ServiceError("unavailable", reason, { retryAfterSecs: Math.max(limits.retryAfterSecsMin, Math.ceil(retryAfterMs / 1_000)) });
   }
 }

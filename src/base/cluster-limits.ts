@@ -29,6 +29,8 @@ export const clusterLimits = {
   /** How often a node looks whether it reaches object storage, and how long it waits for the answer. */
   storeReachMs: 3_000,
   storeReachAnswerMs: 3_000,
+  /** So long the answer of a look holds for those who ask for the node's health. */
+  storeHealthCacheMs: 2_000,
   /** How often it looks while no call of a database has come for so long, and it reached object storage last. */
   storeReachIdleMs: 60_000,
   /** A node that has not reached object storage for so long gives its databases up, if another one does reach it. */

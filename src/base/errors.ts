@@ -36,6 +36,8 @@ export type ErrorCode = keyof typeof errorCodes;
 export interface ServiceErrorDetail {
   /** Whole seconds after which a retry is expected to succeed; sent as `Retry-After` and RetryInfo. */
   readonly retryAfterSecs?: number;
+  /** Asking again would give the same, and may cost the same: there is no time after which to try. */
+  readonly isLasting?: true;
   /** Overrides the table's HTTP status where HTTP itself demands another (405, 415); the code stays. */
   readonly httpStatus?: number;
   /** Extra response headers that HTTP demands with the status, such as `Allow`. */

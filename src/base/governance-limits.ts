@@ -23,6 +23,29 @@ export const governanceLimits = {
   /** Streams whose chain a node remembers; that of another is looked up in object storage. */
   auditStreamsHeldMax: 10_000,
   auditRequestsAtOnceMax: 16,
+  /** So long a reader waits for this node's own events to be stored. */
+  auditReadFlushMs: 1_000,
+
+  // Revoked tokens (control/revocations)
+  /** Each is remembered by every node, about 200 bytes. */
+  revocationsMax: 10_000,
+  /** What is known is read again when it is this old, beside the call that finds it so. */
+  revocationsReadMs: 5_000,
+  /** What is older than this is waited for, so long at most. */
+  revocationsStaleMs: 10_000,
+  revocationsPatienceMs: 1_000,
+  /** Of those that are over, so many go with each reading. */
+  revocationsRemovedMax: 50,
+  revocationsFullRetrySecs: 3_600,
+
+  // Names of nodes (control/node-names)
+  /** Of a longer name so much is kept: it stands in a key. */
+  nodeNameCharsMax: 128,
+  /** Names are for people, and change when a node starts. */
+  nodeNamesCacheMs: 10_000,
+  /** Data directories that a store remembers the names of, a key each; of more, the names of the first ones are known. */
+  nodeNamesListedMax: 10_000,
+  namesakesToldMax: 10,
   /** How long a stopping node tries to store what is left. */
   auditDrainMs: 5_000,
   auditRetryMs: 500,

@@ -115,6 +115,16 @@ export const limits = {
   vectorIdBytesMax: 256,
   vectorSearchDefault: 10,
   vectorSearchMax: 1000,
+  /** Vectors that one call stores or deletes. */
+  vectorBatchMax: 1_000,
+  vectorListDefault: 100,
+  vectorListMax: 1_000,
+  /** Of ids and metadata on a page, unless a single vector has more. */
+  vectorListBytesMax: 2 * MiB,
+  /** Vectors that one deletion by a filter looks at. */
+  vectorDeleteLooksMax: 20_000,
+  /** Directions that a search by dot product or Euclidean distance looks at before it settles for the best of them. */
+  vectorMetricLooksMax: 50_000,
   /** Up to this many vectors a scan is exact; above, hnswlib narrows and the scan re-scores. */
   exactVectorsMax: 20_000,
   /** All in-memory matrices of one engine thread together; the least recently used go first. */
@@ -220,12 +230,16 @@ export const limits = {
   settingTimerSecsMax: 86_400,
   settingTextCharsMax: 4_096,
   settingWordCharsMax: 1_024,
+  /** A shorter platform key is warned of: 16 random characters of base64 are 96 bits. */
+  platformKeyCharsWise: 16,
   settingBytesMax: Number.MAX_SAFE_INTEGER,
   /** The least duration a policy may set, and so the least ceiling above it. */
   policySecsMin: 60,
 
   // Governance (format/policy, control/policies)
   policyBytesMax: 32 * KiB,
+  /** Unknown fields of a policy that an answer warns of. */
+  policyWarningsMax: 20,
   policyDepthMax: 8,
   /** Policies of namespaces and profiles that a node remembers, their known fields only; the least recently used go first. */
   policiesCachedMax: 100_000,
@@ -408,6 +422,8 @@ export const limits = {
   tokenSecsMax: 30 * 86_400,
   /** How far the clocks of nodes may differ without a token being taken for expired or not yet good. */
   tokenLeewayMs: 5_000,
+  /** Signing keys of before whose tokens are still taken; of more, the newest. */
+  retiredKeysMax: 16,
   /** Verified tokens that a node remembers until they expire; any other is verified again. */
   tokensRememberedMax: 10_000,
   /** A credential in logs and audit: 64 bits tell credentials apart and give none away. */

@@ -19,6 +19,8 @@ export interface AccessRule {
 export interface NameStanding {
   readonly uuid: string | undefined;
   readonly deletedAtMs: number | undefined;
+  /** The number of that deletion in its namespace; undefined when it has none. */
+  readonly deletion?: number | undefined;
 }
 
 /** What a call is about. */
@@ -88,12 +90,15 @@ function coverageRefusal({ database, namespace }: TokenIdentity, target: AccessT
 
 /**
  * A per-database token is for the database it was minted for, and for no later one of the name; a namespace token may
- * still read what came after a deletion, and writes there only when it was minted after it. A token's time is in whole
- * seconds and of the clock of the node that minted it, so one from about the time of the deletion counts as older.
+ * still read what came after a deletion, and writes there only when it was minted after it. Which came first, their
+ * numbers tell (control/deletion-counts). Where one of them has none, times do: a token's time is in whole seconds and of
+ * the clock of the node that minted it, so one from about the time of the deletion counts as older.
  */
-function isRevoked(identity: TokenIdentity, scope: ScopeName | undefined, { uuid, deletedAtMs }: NameStanding): boolean {
+function isRevoked(identity: TokenIdentity, scope: ScopeName | undefined, { uuid, deletedAtMs, deletion }: NameStanding): boolean {
   if (identity.database !== undefined) return uuid === undefined ? changes(scope) : uuid !== identity.database.uuid;
-  return changes(scope) && deletedAtMs !== undefined && identity.issuedAtMs <= deletedAtMs + limits.revocationSkewMs;
+  if (!changes(scope) || deletedAtMs === undefined) return false;
+  if (deletion !== undefined && identity.deletions !== undefined) return identity.deletions < deletion;
+  return identity.issuedAtMs <= deletedAtMs + limits.revocationSkewMs;
 }
 
 function changes(scope: ScopeName | undefined): boolean {

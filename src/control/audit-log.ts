@@ -15,8 +15,9 @@ import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
 import { Permits } from "../base/permits.ts";
 import { Rounds } from "../base/rounds.ts";
+import { TimeUp, within } from "../base/time-limit.ts";
 import { sleep, type Cancel, type World } from "../base/world.ts";
-import { auditTimeMs, type AuditAction, type AuditActor, type AuditEgress, type AuditOutcome } from "../format/audit-event.ts";
+import { auditTimeMs, dataActions, type AuditAction, type AuditActor, type AuditEgress, type AuditGrant, type AuditOutcome } from "../format/audit-event.ts";
 import { isUlid } from "../format/object-keys.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { AuditChains, type LooseEvent } from "./audit-chains.ts";
@@ -28,6 +29,8 @@ export interface AuditPolicy {
   readonly enabled: boolean;
   /** Also record reads. */
   readonly includeReads: boolean;
+  /** Also record writes of SQL, documents, keys, vectors and turns. */
+  readonly includeData?: boolean | undefined;
   /** Undefined: events are kept for good. */
   readonly retentionSecs: number | undefined;
 }
@@ -46,6 +49,7 @@ export interface AuditEntry {
   readonly identity: Identity | { readonly kind: "internal" };
   readonly egress?: AuditEgress | undefined;
   readonly errorCode?: string | undefined;
+  readonly grant?: AuditGrant | undefined;
 }
 
 export interface AuditLogOptions {
@@ -76,7 +80,7 @@ interface Gap extends AuditEntry {
   count: number;
 }
 
-const reads: ReadonlySet<AuditAction> = new Set(["memory.recall", "memory.get", "memory.ask"]);
+const reads: ReadonlySet<AuditAction> = new Set(["memory.recall", "memory.list", "memory.get", "memory.ask"]);
 
 function actorOf(identity: AuditEntry["identity"]): AuditActor {
   if (identity.kind === "anonymous" || identity.kind === "internal") return { kind: identity.kind };
@@ -168,11 +172,26 @@ export class AuditLog {
     return this.#flushingNext;
   }
 
-  /** A page of a namespace's stream; empty and complete when the policy has none. Refuses a cursor that is none. */
+  /**
+   * A page of a namespace's stream, with what this node has recorded so far unless the store takes long; empty and complete
+   * when the policy has none. Refuses a cursor that is none.
+   */
   async read(namespace: string, query: AuditQuery): Promise<AuditPage> {
     const { enabled } = await this.#options.policyOf(namespace);
     if (!enabled) return { events: [], nextCursor: undefined, complete: true };
+    await this.#flushFor(namespace);
     return this.#streams.read(namespace, query);
+  }
+
+  async #flushFor(namespace: string): Promise<void> {
+    const isOwed = this.#waiting.values().some(({ entry }) => entry.namespace === namespace) || this.#chains.unfinished.includes(namespace);
+    if (!isOwed) return;
+    try {
+      await within(this.#options.world, limits.auditReadFlushMs, () => this.flush());
+    } catch (error) {
+      // The reader has what is stored; the rest is tried again as ever.
+      if (!(error instanceof TimeUp)) throw error;
+    }
   }
 
   /** Removes what is older than its policy allows, now and every hour. */
@@ -255,8 +274,8 @@ export class AuditLog {
 
   async #isWanted(waiting: Waiting): Promise<boolean> {
     const { namespace, action, outcome } = waiting.entry;
-    const { enabled, includeReads } = await this.#options.policyOf(namespace);
-    if (enabled) return includeReads || outcome === "denied" || !reads.has(action);
+    const { enabled, includeReads, includeData } = await this.#options.policyOf(namespace);
+    if (enabled) return outcome === "denied" || ((includeReads || !reads.has(action)) && (includeData === true || !dataActions.has(action)));
     // The change that switches a stream off is its last event.
     if (action !== "policy.update") return false;
     if (this.#chains.has(namespace) || (await this.#streams.hasBegun(namespace))) return true;

@@ -10,6 +10,7 @@ import { limits } from "../base/limits.ts";
 import { Recent } from "../base/recent.ts";
 import type { World } from "../base/world.ts";
 import type { PlatformIdentity, TokenIdentity } from "./identity.ts";
+import type { Revocations } from "./revocations.ts";
 import type { SigningKey } from "./signing-key.ts";
 import type { Tokens } from "./tokens.ts";
 
@@ -20,6 +21,8 @@ export interface CredentialsOptions {
   /** Undefined where authentication is off: then no credential is the platform's. */
   readonly platformKey: string | undefined;
   readonly world: World;
+  /** Tokens that are refused before they expire; absent where nobody asks. */
+  readonly revocations?: Pick<Revocations, "has" | "isFresh" | "refresh"> | undefined;
 }
 
 /** The key of the calls between nodes where none is set: the same on every node that has the signing key. */
@@ -28,8 +31,9 @@ export function derivedClusterKey(signingKey: SigningKey): string {
 }
 
 /** The refusal of a call without a good credential. */
-export function unauthorized(reason: "missing" | "invalid" | "expired"): ServiceError {
+export function unauthorized(reason: "missing" | "invalid" | "expired" | "revoked"): ServiceError {
   const messages = {
+    revoked: "the token was revoked",
     missing: "this call needs a credential: Authorization: Bearer",
     invalid: "the credential is not valid",
     expired: "the token has expired",
@@ -58,18 +62,30 @@ export class Credentials {
 
   /** Who bears the credential. Throws unauthorized when there is none or it is not good. */
   async identify(credential: string | undefined): Promise<PlatformIdentity | TokenIdentity> {
-    return this.known(credential) ?? this.#verify(credential);
+    return this.known(credential) ?? this.#unrevoked(await this.#verify(credential));
+  }
+
+  async #unrevoked(identity: PlatformIdentity | TokenIdentity): Promise<PlatformIdentity | TokenIdentity> {
+    const { revocations } = this.#options;
+    if (!revocations || identity.kind !== "token") return identity;
+    if (!revocations.isFresh) await revocations.refresh();
+    if (revocations.has(identity)) throw unauthorized("revoked");
+    return identity;
   }
 
   /** The bearer of a token that was verified before and is still good; undefined when that must be found out. */
   known(credential: string | undefined): TokenIdentity | undefined {
     const identity = credential === undefined ? undefined : this.#verified.get(digestOf(credential));
-    return identity && isCurrent(identity, this.#options.world.nowMs()) ? identity : undefined;
+    if (!identity || !isCurrent(identity, this.#options.world.nowMs())) return undefined;
+    const { revocations } = this.#options;
+    return !revocations || (revocations.isFresh && !revocations.has(identity)) ? identity : undefined;
   }
 
   async #verify(credential: string | undefined): Promise<PlatformIdentity | TokenIdentity> {
     if (credential === undefined) throw unauthorized("missing");
     const digest = digestOf(credential);
+    const remembered = this.#verified.get(digest);
+    if (remembered && isCurrent(remembered, this.#options.world.nowMs())) return remembered;
     // What is still remembered and not good any more has expired.
     if (this.#verified.delete(digest)) throw unauthorized("expired");
     // Digests have one length and say nothing of their origin, so the comparison takes the same time for every guess.

@@ -18,6 +18,7 @@ import { isUnreadable } from "../format/versions.ts";
 import type { ObjectStore, PutCondition } from "../store/object-store.ts";
 import { putImmutable, surePut } from "../store/settled-put.ts";
 import type { NameStanding } from "./access.ts";
+import { DeletionCounts } from "./deletion-counts.ts";
 import { ownedPage, type OwnedShards } from "./owned-pages.ts";
 
 /** A database that exists. */
@@ -57,6 +58,7 @@ function recordOf(name: string, claim: NameClaim | undefined): DatabaseRecord | 
 export class Databases {
   readonly #store: ObjectStore;
   readonly #world: World;
+  readonly #deletions: DeletionCounts;
   /** In the order in which they were read: each is read again every few seconds while it is in use. */
   readonly #cache = new Recent<string, Cached>(limits.claimsCachedMax);
   /** Claims that are being read again, by name, each with what its callers get. */
@@ -65,6 +67,7 @@ export class Databases {
   constructor(store: ObjectStore, world: World) {
     this.#store = store;
     this.#world = world;
+    this.#deletions = new DeletionCounts(store, world);
   }
 
   /** Claims the name. Throws already_exists when a database holds it. */
@@ -91,8 +94,19 @@ export class Databases {
   async standing(name: string): Promise<NameStanding> {
     const claim = await this.#claimOf(name);
     if (claim === undefined) return { uuid: undefined, deletedAtMs: undefined };
-    if (claim.deletedAtMs !== undefined) return { uuid: undefined, deletedAtMs: claim.deletedAtMs };
-    return { uuid: claim.uuid, deletedAtMs: claim.freedAtMs };
+    const { deletion } = claim;
+    if (claim.deletedAtMs !== undefined) return { uuid: undefined, deletedAtMs: claim.deletedAtMs, deletion };
+    return { uuid: claim.uuid, deletedAtMs: claim.freedAtMs, deletion };
+  }
+
+  /** The number of the newest deletion in a namespace, for a token of it; undefined when object storage does not tell: then times judge. */
+  async deletionsOf(namespace: string): Promise<number | undefined> {
+    try {
+      return await this.#deletions.of(namespace);
+    } catch (error) {
+      if (error instanceof StoreError) return undefined;
+      throw error;
+    }
   }
 
   /** The uuid of the database that has the name, or of the deleted one that had it last; undefined when nobody ever had it. */
@@ -146,7 +160,9 @@ export class Databases {
       }
       // Whatever happens after the tombstone, this tells that there are objects to purge.
       await putImmutable(this.#store, purgeKey(record.uuid), bytesOf(name));
-      const tombstone = { ...claim, deletedAtMs: Math.max(this.#world.nowMs(), claim.createdAtMs) };
+      const namespace = profileOfDatabaseName(name)?.namespace;
+      const deletion = namespace === undefined ? undefined : await this.#deletions.next(namespace);
+      const tombstone = { ...claim, deletedAtMs: Math.max(this.#world.nowMs(), claim.createdAtMs), deletion };
       if (await this.#put(name, tombstone, { kind: "version", version })) return record;
     }
     throw new StoreError("unavailable", "a database name changed too often to be deleted");
@@ -210,7 +226,7 @@ export class Databases {
       if (existing !== undefined) return { record: existing, created: false };
       // A new life starts after the tombstone, so that tokens of the old one stay older than it.
       const createdAtMs = Math.max(this.#world.nowMs(), (claim?.deletedAtMs ?? 0) + 1);
-      const fresh: NameClaim = { uuid: newUuid(this.#world), createdAtMs, deletedAtMs: undefined, freedAtMs: claim?.deletedAtMs };
+      const fresh: NameClaim = { uuid: newUuid(this.#world), createdAtMs, deletedAtMs: undefined, freedAtMs: claim?.deletedAtMs, deletion: claim?.deletion };
       const condition: PutCondition = version === undefined ? { kind: "absent" } : { kind: "version", version };
       if (await this.#put(name, fresh, condition)) {
         const record = recordOf(name, fresh);

@@ -21,7 +21,7 @@ export interface EffectivePolicy {
   /** Counted from when the memory was superseded. */
   readonly supersededMaxAgeSecs: number | undefined;
   readonly egress: { readonly extract: Egress; readonly ask: Egress; readonly embed: Egress };
-  readonly audit: { readonly enabled: boolean; readonly includeReads: boolean; readonly retentionSecs: number | undefined };
+  readonly audit: { readonly enabled: boolean; readonly includeReads: boolean; readonly includeData: boolean; readonly retentionSecs: number | undefined };
   readonly erasureGraceSecs: number;
   readonly purgeOnForget: boolean;
   /** The same by dotted paths, as clients are shown it. */
@@ -41,6 +41,7 @@ const defaults = {
   "ai_egress.embed": "allow",
   "audit.enabled": false,
   "audit.include_reads": false,
+  "audit.include_data": false,
   "erasure.grace_secs": limits.erasureGraceSecsDefault,
   "erasure.purge_on_forget": false,
 } as const satisfies PolicyValues;
@@ -59,7 +60,7 @@ export function effectivePolicy(nodePitrSecs: number, namespace: PolicyValues | 
     eventMaxAgeSecs: values["memory.event_max_age_secs"],
     supersededMaxAgeSecs: values["memory.superseded_max_age_secs"],
     egress: { extract: values["ai_egress.extract"], ask: values["ai_egress.ask"], embed: values["ai_egress.embed"] },
-    audit: { enabled: values["audit.enabled"], includeReads: values["audit.include_reads"], retentionSecs: values["audit.retention_secs"] },
+    audit: { enabled: values["audit.enabled"], includeReads: values["audit.include_reads"], includeData: values["audit.include_data"], retentionSecs: values["audit.retention_secs"] },
     erasureGraceSecs: values["erasure.grace_secs"],
     purgeOnForget: values["erasure.purge_on_forget"],
     values,

@@ -26,10 +26,14 @@ export interface TokenIdentity {
   /** 16 hex digits of a keyed hash of the credential, for audit and rate buckets. */
   readonly hash: string;
   readonly scope: ScopeName;
+  /** The token's id. */
+  readonly jti?: string;
   /** The one database that a per-database token is for: the name alone does not do, as names are used again. */
   readonly database: { readonly name: string; readonly uuid: string } | undefined;
   /** The namespace whose profiles a namespace token is for. */
   readonly namespace: string | undefined;
+  /** The number of the namespace's newest deletion when a namespace token was minted; undefined when it does not say. */
+  readonly deletions?: number | undefined;
   readonly issuedAtMs: number;
   readonly expiresAtMs: number;
 }

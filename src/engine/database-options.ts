@@ -1,6 +1,7 @@
 /** What an open database is made of, what it is given to write, and whom it tells. */
 import type { World } from "../base/world.ts";
 import type { WriteKind } from "../model/commands.ts";
+import type { MemoryRetention } from "../model/retention.ts";
 import type { VectorCache } from "../model/vector-index.ts";
 import type { Disk } from "../base/disk.ts";
 import type { Opened } from "./opening.ts";
@@ -40,6 +41,8 @@ export interface DatabaseOptions {
   /** When the branch ceases to exist, Unix ms. */
   readonly expiresAtMs: number;
   readonly logCheckpointBytes: number;
+  /** What policy says now of how long memories are kept, as far as this node knows. */
+  readonly retention: () => MemoryRetention | undefined;
   /** What runs user SQL that writes; without one, the connection itself does. */
   readonly sql?: SqlWriter | undefined;
   readonly events: DatabaseEvents;

@@ -13,7 +13,7 @@ import { codeOf, ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { Watermark } from "../base/watermark.ts";
 import type { World } from "../base/world.ts";
-import type { ReadKind } from "../model/commands.ts";
+import { runRead, type ReadInput, type ReadKind, type ReadOutput } from "../model/commands.ts";
 import { isDiskFull, isFatal } from "../sqlite/group.ts";
 import { WalFile } from "../sqlite/wal.ts";
 import { Answers } from "./answers.ts";
@@ -178,6 +178,11 @@ export class Database {
     const { read, seenTxid } = this.#runsSql ? this.#transactions.readSeeing(command, input) : { read: this.#transactions.readNow(command, input), seenTxid: txid };
     const answer = (): void => (read.kind === "done" ? settle.done({ value: read.result, txid: seenTxid }) : settle.failed(read.error, seenTxid));
     this.#answers.afterRead(seenTxid, isPrimary, answer, settle);
+  }
+
+  /** Looks at the newest committed state for a chore of the node, which nobody is told of: that is no use of the database. */
+  look<Kind extends ReadKind>(command: Kind, input: ReadInput<Kind>): ReadOutput<Kind> {
+    return runRead(command, this.#transactions.view(), input) as ReadOutput<Kind>;
   }
 
   /** Makes object storage cover everything soon. */

@@ -12,6 +12,7 @@ import { Recent } from "../base/recent.ts";
 import { sleep, type World } from "../base/world.ts";
 import type { CatalogBranch } from "../format/catalog.ts";
 import type { Tenure } from "../format/head.ts";
+import type { MemoryRetention } from "../model/retention.ts";
 import { VectorCache, type VectorPool } from "../model/vector-index.ts";
 import type { Disk } from "../base/disk.ts";
 import { BranchHead, Fenced } from "./branch-head.ts";
@@ -49,6 +50,8 @@ export interface DockyardParts {
   /** What this node has on its disk. */
   readonly copies: Copies;
   readonly vectorPool: VectorPool;
+  /** What policy says of how long the database keeps its memories. */
+  readonly retentionOf: (uuid: string) => MemoryRetention | undefined;
   readonly source: (uuid: string) => PageSource;
   /** What runs user SQL that writes; without one, the thread itself. */
   readonly sql: SqlWriter | undefined;
@@ -136,6 +139,7 @@ export class Dockyard {
         writership: { shipper, holdings: this.#parts.holdings, claim: () => this.#claim(key, opened, events.notice), unshippedMsMax: engine.unshippedMsMax, unshippedBytesMax: engine.unshippedBytesMax },
         expiresAtMs: branch.ttlAtMs ?? Infinity,
         logCheckpointBytes: engine.logCheckpointBytes,
+        retention: () => this.#parts.retentionOf(uuid),
         sql: this.#parts.sql,
         events,
       });

@@ -128,7 +128,7 @@ export class Engine {
     this.#upkeep = new Upkeep({ parts: branchParts, scratchDirectory, isHeld, bytesPut, leftBehind, notice });
     const shipping: ShippingParts = { world, permits: new Permits(limits.shipsAtOnceMax), largePermits: new Permits(1), maker, bytesPut };
     const dockyard = (this.#dockyard = new Dockyard({
-      engine: options, holdings, world, disk, shipping, catalogs, places, alarms, isDeleted, copies, vectorPool: this.#vectorPool, source, sql,
+      engine: options, holdings, world, disk, shipping, catalogs, places, alarms, isDeleted, copies, vectorPool: this.#vectorPool, source, sql, retentionOf: (uuid) => retentions.of(uuid),
       headLanded: (uuid, bytes) => {
         this.#counters.headPuts++;
         bytesPut(bytes);

@@ -5,7 +5,7 @@ import type { TimeMemory } from "../base/trusted-time.ts";
 import type { RefusalData } from "../base/errors.ts";
 import type { SqlBatch } from "../model/sql.ts";
 import type { ReadKind, WriteKind } from "../model/commands.ts";
-import type { MemoryRetention } from "../model/memory-aging.ts";
+import type { MemoryRetention } from "../model/retention.ts";
 import type { AwaitedCopies, ErasureBlockers, ErasureEvidence, ErasurePoint, ErasureTarget, Traces } from "../format/erasure-coupon.ts";
 import type { NamedCheckpoint } from "../format/refs.ts";
 import type { StoreLocation } from "../store/open-store.ts";

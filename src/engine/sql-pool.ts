@@ -52,8 +52,6 @@ interface Waiting {
 
 interface Running {
   readonly waiting: Waiting;
-  /** Of this very run: a process remembers the tickets of interrupts that came between two statements. */
-  readonly ticket: number;
   /** Stopped to make room; it waits again and then starts from its beginning, which a read may. */
   preempted: boolean;
   /** Interrupted, and killed when that is not heard in time. */
@@ -81,7 +79,7 @@ const spares = 1;
 /** The longest time of a timer. */
 const timerMsMax = 2 ** 31 - 1;
 
-const tooLate = (): ServiceError => new ServiceError("request_timeout", "the statement did not finish in the request's time and was stopped");
+const tooLate = (): ServiceError => new ServiceError("request_timeout", `the statement did not finish in its time and was stopped: a batch that may write has ${limits.sqlWriteBudgetMs / 1_000} s, one that only reads the request's own time`);
 const stopped = (): ServiceError => new ServiceError("unavailable", "the node is shutting down", { retryAfterSecs: 1 });
 
 /** Why a process that nobody has killed may have ended under a batch. */
@@ -105,7 +103,6 @@ export class SqlPool {
   /** Who waits for the end of a process. */
   readonly #ends = new Map<SqlProcess, (() => void)[]>();
   #closing: keyof SqlPlaces | "all" | undefined;
-  #runs = 0;
 
   constructor(options: SqlPoolOptions) {
     this.#options = options;
@@ -245,18 +242,17 @@ export class SqlPool {
 
   #begin(place: Place, waiting: Waiting): void {
     const { kind, call } = waiting.job;
-    const ticket = ++this.#runs;
-    const running: Running = { waiting, ticket, preempted: false, stopping: false, killed: false, cancels: [] };
+    const running: Running = { waiting, preempted: false, stopping: false, killed: false, cancels: [] };
     place.running = running;
     if (kind === "reads") {
       running.cancels.push(this.#world.after(limits.sqlSliceMs, () => {
         waiting.long = true;
         this.#makeRoom();
       }));
-      place.process!.send({ kind: "read", ...(call as SqlReadCall), ticket });
+      place.process!.send({ kind: "read", ...(call as SqlReadCall) });
     } else {
       running.cancels.push(this.#world.after(limits.sqlWriteBudgetMs, () => this.#late(waiting)));
-      place.process!.send({ kind: "write", ...(call as SqlWriteCall), ticket });
+      place.process!.send({ kind: "write", ...(call as SqlWriteCall) });
     }
   }
 
@@ -276,7 +272,7 @@ export class SqlPool {
     const place = this.#places.find((one) => one.running === running);
     if (!place || running.stopping) return;
     running.stopping = true;
-    place.process!.interrupt(running.ticket);
+    place.process!.interrupt(running.waiting.job.call.ticket);
     running.cancels.push(this.#world.after(limits.sqlKillGraceMs, () => {
       running.killed = true;
       place.process!.kill();

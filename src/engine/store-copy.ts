@@ -14,7 +14,7 @@ import { isUuid } from "../format/binary.ts";
 import { decodeCoupon } from "../format/erasure-coupon.ts";
 import { decodeNameClaim, type NameClaim } from "../format/name-claim.ts";
 import {
-  auditPrefix, backupManifestKey, copyPrefix, databaseNameOfClaimKey, databasePrefix, databasesPrefix, duePrefix, erasingPrefix, erasureCouponPrefix, erasureMarkerKey, nameClaimKey, nameClaimPrefix,
+  auditPrefix, backupManifestKey, copyPrefix, databaseNameOfClaimKey, deletionCountPrefix, databasePrefix, databasesPrefix, duePrefix, erasingPrefix, erasureCouponPrefix, erasureMarkerKey, nameClaimKey, nameClaimPrefix, nodesPrefix, revocationPrefix,
   parseErasureKey, policyPrefix, publicKeyPrefix, purgeKey, purgePrefix, signingKeyKey, storeFormatKey,
 } from "../format/object-keys.ts";
 import type { Head } from "../format/head.ts";
@@ -61,9 +61,9 @@ export interface LeftOut {
 }
 
 /** Objects that never change, or only by growing longer: equal lengths are equal objects. */
-const grownPrefixes = [auditPrefix, publicKeyPrefix, copyPrefix, "orders/", "forgotten/", duePrefix, purgePrefix];
+const grownPrefixes = [auditPrefix, publicKeyPrefix, copyPrefix, "orders/", "forgotten/", nodesPrefix, revocationPrefix, duePrefix, purgePrefix];
 /** Where every object is compared byte by byte. */
-const comparedPrefixes = [policyPrefix];
+const comparedPrefixes = [policyPrefix, deletionCountPrefix];
 
 export class StoreCopy {
   readonly #parts: StoreCopyParts;

@@ -11,9 +11,10 @@ import { decodeBackupManifest } from "../format/backup-manifest.ts";
 import { isUuid } from "../format/binary.ts";
 import { decodeCoupon, type ErasureCoupon } from "../format/erasure-coupon.ts";
 import { decodeNameClaim } from "../format/name-claim.ts";
+import { isNamePart } from "../format/names.ts";
 import {
-  auditPrefix, backupManifestKey, copyPrefix, databaseNameOfClaimKey, databasePrefix, databasesPrefix, duePrefix, erasingPrefix, erasureCouponKey, nameClaimKey,
-  nameClaimPrefix, namespaceOfPolicyKey, parseAuditKey, parseCopyKey, parseCopyOrderKey, parseDueKey, parseErasureKey, policyPrefix, publicKeyPrefix, purgePrefix, signingKeyKey, storeFormatKey,
+  auditPrefix, backupManifestKey, copyPrefix, databaseNameOfClaimKey, databasePrefix, databasesPrefix, deletionCountPrefix, duePrefix, erasingPrefix, erasureCouponKey, nameClaimKey,
+  nameClaimPrefix, namespaceOfPolicyKey, nodesPrefix, parseAuditKey, parseCopyKey, parseCopyOrderKey, parseDueKey, parseErasureKey, parseNodeNameKey, parseRevocationKey, policyPrefix, publicKeyPrefix, purgePrefix, revocationPrefix, signingKeyKey, storeFormatKey,
 } from "../format/object-keys.ts";
 import { decodePolicy } from "../format/policy.ts";
 import { behindFolder, foldersUnder, listed } from "../store/listing.ts";
@@ -126,6 +127,9 @@ export class StoreDoctor {
     if (key.startsWith(erasingPrefix) || key.startsWith("erasures/")) return this.#noted(this.#traces.written, parseErasureKey(key)?.uuid);
     if (key.startsWith(auditPrefix)) return parseAuditKey(key) !== undefined;
     if (key.startsWith(copyPrefix)) return parseCopyKey(key) !== undefined;
+    if (key.startsWith(deletionCountPrefix)) return isNamePart(key.slice(deletionCountPrefix.length));
+    if (key.startsWith(revocationPrefix)) return parseRevocationKey(key) !== undefined;
+    if (key.startsWith(nodesPrefix)) return parseNodeNameKey(key) !== undefined;
     return parseCopyOrderKey(key) !== undefined || key.startsWith("forgotten/") || key.startsWith(publicKeyPrefix) || key === signingKeyKey || key === storeFormatKey;
   }
 

@@ -3,14 +3,15 @@
  * somebody does when they are not open any more.
  *
  * Always true: a sweep is a write like any other, except that it sheds nobody's and makes no database look used; it
- * touches none that another node has, and claims a branch only for an entry of the index that was right. When a branch
- * that was written closes, what will be due of it stands in the index, from its last sweep or from a look at its rows.
+ * touches none that another node has, and claims a branch that nobody writes only when a look has found something to
+ * remove. When a branch closes that was written, or whose policy lets go of memories by their age, what will be due of it
+ * stands in the index, from its last sweep or from a look at its rows.
  * Must not know: what expires.
  */
 import { refusalOf } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { World } from "../base/world.ts";
-import type { ReadInput, ReadOutput, WriteInput, WriteOutput } from "../model/commands.ts";
+import type { ReadInput, WriteInput, WriteOutput } from "../model/commands.ts";
 import type { Database } from "./database.ts";
 import type { DueMarks } from "./due-marks.ts";
 import { TurnedAway } from "./engine-port.ts";
@@ -36,8 +37,9 @@ interface Sweep {
   readonly begunAtMs: number;
   /** Where the next one goes on. */
   position: WriteOutput<"sweep">["position"];
-  /** The state of which it was through. */
+  /** The state of which it was through, and the retention by which it was. */
   sweptTxid?: number | undefined;
+  sweptBy?: string | undefined;
 }
 
 export class Sweeper {
@@ -59,13 +61,19 @@ export class Sweeper {
     const { world, registry, isHeld } = this.#options;
     const nowMs = world.monotonicMs();
     let begun = 0;
+    let looked = 0;
     for (const database of registry.databases()) {
-      // What nobody has written here needs no sweep.
-      if (!database.claimed || database.expired || !isHeld(database.opened.uuid)) continue;
+      if (database.expired || database.poisoned || !isHeld(database.opened.uuid)) continue;
       const last = this.#sweeps.get(database);
       if (nowMs - (last?.begunAtMs ?? -Infinity) < limits.sweepIntervalMs) continue;
+      // Databases that are only read may be many: those that are written do not wait for them.
+      if (!database.claimed && looked >= limits.sweepsPerTickMax) continue;
       const sweep: Sweep = { begunAtMs: nowMs, position: last?.position ?? {} };
       this.#sweeps.set(database, sweep);
+      if (!database.claimed) {
+        looked++;
+        if (!this.#findsDue(database, sweep)) continue;
+      }
       this.#sweep(database, sweep, Infinity).catch((error: unknown) => {
         // Whoever has the database now sweeps it.
         if (!(error instanceof TurnedAway)) this.#options.notice(`a sweep of expired rows failed (${refusalOf(error)?.code ?? "fault"})`, "");
@@ -74,13 +82,29 @@ export class Sweeper {
     }
   }
 
+  /** Whether there is something to remove now from a branch that is only read. Passes a bounded number of rows; the next look goes on there. */
+  #findsDue(database: Database, sweep: Sweep): boolean {
+    try {
+      // Of topics that have too many, the look below tells.
+      const { dueAtMs = Infinity } = database.look("due", { ...this.#question(database), isSwept: true });
+      if (dueAtMs <= this.#options.world.time.sureMs()) return true;
+      const countMax = this.#options.retentions.of(database.opened.uuid)?.supersededMaxCount;
+      if (countMax === undefined) return false;
+      const { found, topic } = database.look("excess", { countMax, ...(sweep.position.topic && { topic: sweep.position.topic }) });
+      const { event } = sweep.position;
+      if (!found) sweep.position = { ...(event && { event }), ...(topic && { topic }) };
+      return found;
+    } catch (error) {
+      this.#options.notice(`it could not be told what is due in a database (${refusalOf(error)?.code ?? "fault"})`, database.opened.uuid);
+      return false;
+    }
+  }
+
   /** Removes what is due of a branch that was opened for it, and notes what will be. Claims it only when something is. */
   async sweepDue(database: Database): Promise<void> {
     const { world, due, retentions, source } = this.#options;
     const { uuid, branchId, head } = database.opened;
-    const { dueAtMs = Infinity } = await new Promise<ReadOutput<"due">>((resolve, reject) => {
-      database.read("due", this.#question(database), { done: ({ value }) => resolve(value as ReadOutput<"due">), failed: reject });
-    });
+    const { dueAtMs = Infinity } = database.look("due", this.#question(database));
     const sweep: Sweep = { begunAtMs: world.monotonicMs(), position: {} };
     this.#sweeps.set(database, sweep);
     if (dueAtMs <= world.time.sureMs()) await this.#sweep(database, sweep, limits.dueSweepTurnsMax);
@@ -94,31 +118,37 @@ export class Sweeper {
   /** The branch's file is about to be closed, nobody waits for anything of it. */
   closing(database: Database): void {
     const { uuid, branchId, head, historyId } = database.opened;
-    const { due, world, retentions } = this.#options;
-    if (!database.claimed || database.poisoned || database.expired) return;
+    const { due, world, retentions, isHeld } = this.#options;
+    if (database.poisoned || database.expired) return;
+    // Whoever wrote a branch last has noted what there is, but not what a policy lets go of that has come since.
+    const { eventMaxAgeMs, supersededMaxAgeMs } = retentions.of(uuid) ?? {};
+    if (!database.claimed && (!isHeld(uuid) || (eventMaxAgeMs ?? supersededMaxAgeMs) === undefined)) return;
     // Every state that the branch has let go of by now has left the window by then, or a checkpoint keeps it.
     const { history } = head.now;
-    if (history !== undefined && history.id !== historyId) due.note({ uuid, branchId, atMs: world.nowMs() + retentions.pitrMs(uuid) });
+    if (database.claimed && history !== undefined && history.id !== historyId) due.note({ uuid, branchId, atMs: world.nowMs() + retentions.pitrMs(uuid) });
     const question = this.#question(database);
     // The last sweep has noted what there is.
     if (question.isSwept) return;
-    database.read("due", question, {
-      done: ({ value }) => {
-        const { dueAtMs } = value as ReadOutput<"due">;
-        if (dueAtMs !== undefined) due.note({ uuid, branchId, atMs: dueAtMs });
-      },
-      failed: (error) => this.#options.notice(`it could not be told what will be due in a database (${refusalOf(error)?.code ?? "fault"})`, uuid),
-    });
+    try {
+      // Of a branch that was only read, the looks of its time tell which topics have too many.
+      const { dueAtMs } = database.look("due", { ...question, isSwept: !database.claimed });
+      if (dueAtMs !== undefined) due.note({ uuid, branchId, atMs: dueAtMs });
+    } catch (error) {
+      this.#options.notice(`it could not be told what will be due in a database (${refusalOf(error)?.code ?? "fault"})`, uuid);
+    }
   }
 
   #question(database: Database): ReadInput<"due"> {
     const sweep = this.#sweeps.get(database);
-    return { retention: this.#options.retentions.of(database.opened.uuid), position: sweep?.position, isSwept: sweep?.sweptTxid === database.safeTxid };
+    const retention = this.#options.retentions.of(database.opened.uuid);
+    const isSame = sweep?.sweptBy === JSON.stringify(retention);
+    return { retention, position: sweep?.position, isSwept: isSame && sweep?.sweptTxid === database.safeTxid };
   }
 
   /** Sweeps until nothing is left to remove now, `turnsMax` turns at most. */
   async #sweep(database: Database, sweep: Sweep, turnsMax: number): Promise<void> {
     const { uuid, branchId } = database.opened;
+    sweep.sweptBy = JSON.stringify(this.#options.retentions.of(uuid));
     for (let turn = 1; ; turn++) {
       const { value, txid } = await this.#turn(database, sweep);
       sweep.position = value.position;

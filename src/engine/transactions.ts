@@ -30,7 +30,7 @@ export interface Transaction {
   readonly afterCommit: readonly (() => void)[];
 }
 
-export type TransactionsOptions = Pick<DatabaseOptions, "opened" | "world" | "vectors" | "events" | "sql"> & {
+export type TransactionsOptions = Pick<DatabaseOptions, "opened" | "world" | "vectors" | "events" | "sql" | "retention"> & {
   /** Gives the transaction id and the tenure of the next commit. */
   readonly writer: Pick<Writership, "nextTxid" | "tenureId">;
   /** Bounds how much of it one transaction writes. */
@@ -70,8 +70,8 @@ export class Transactions {
 
   /** The newest committed state, for a read; inside `run`, what the transaction has made of it. */
   view(): View {
-    const { opened, vectors } = this.#options;
-    return { connection: opened.connection, nowMs: this.#nowMs(), vectors };
+    const { opened, vectors, retention } = this.#options;
+    return { connection: opened.connection, nowMs: this.#nowMs(), vectors, retention: retention() };
   }
 
   /** A read while user SQL may commit at any moment: with the transaction id of the very state that it saw. */

@@ -6,7 +6,7 @@
  *
  * | member    | content                                                                                       |
  * |-----------|-----------------------------------------------------------------------------------------------|
- * | v         | 1                                                                                             |
+ * | v         | 2 where the action or a member is marked 2, else 1                                            |
  * | id        | ULID                                                                                          |
  * | ts        | when it happened, Unix ms: the time of the id                                                 |
  * | node      | ULID, the identity of the node that recorded it                                               |
@@ -21,6 +21,7 @@
  * | actor?    | {kind, token_hash?, scope?, claim_db?, claim_ns?, iat?}                                       |
  * | egress?   | {provider, model, endpoint_host, self_hosted, input_items, input_bytes, output_items, duration_ms} |
  * | error?    | the code of a refusal                                                                         |
+ * | grant? 2  | {jti, scope?, expires_in?, db?, ns?}: the token that was minted or revoked                    |
  * | prev      | SHA-256, in hexadecimal, of the line of the event before, of the same node in this stream; 64 zeros in its first |
  *
  * Always true: an event has one spelling, so that what was read gives the hash of what was written. No member can hold
@@ -51,12 +52,38 @@ export const auditActions = [
   "db.delete",
   "erasure.requested",
   "erasure.completed",
+  "token.revoke",
+  "branch.create",
+  "branch.delete",
+  "branch.rewind",
+  "branch.checkpoint",
+  "branch.checkpoint_delete",
+  "sql.write",
+  "kv.put",
+  "kv.delete",
+  "docs.insert",
+  "docs.update",
+  "docs.delete",
+  "docs.index",
+  "vectors.upsert",
+  "vectors.delete",
+  "turns.append",
   // Events of this stream that the node could not keep; told by the node itself.
   "audit.dropped",
 ] as const;
 
 /** What was done. */
 export type AuditAction = (typeof auditActions)[number];
+
+/** Actions on the stores of a database, which a policy may leave out. */
+export const dataActions: ReadonlySet<AuditAction> = new Set([
+  "sql.write", "kv.put", "kv.delete", "docs.insert", "docs.update", "docs.delete", "docs.index", "vectors.upsert", "vectors.delete", "turns.append",
+]);
+
+/** Actions that only version 2 knows. */
+const laterActions: ReadonlySet<AuditAction> = new Set([
+  ...dataActions, "token.revoke", "branch.create", "branch.delete", "branch.rewind", "branch.checkpoint", "branch.checkpoint_delete",
+]);
 
 export const auditOutcomes = ["ok", "denied", "error"] as const;
 
@@ -89,6 +116,16 @@ export interface AuditEgress {
   readonly durationMs: number;
 }
 
+/** A token that was minted or revoked, told by its claims. */
+export interface AuditGrant {
+  readonly jti: string;
+  readonly scope?: string | undefined;
+  readonly expiresInSecs?: number | undefined;
+  /** The database or the namespace that it covers. */
+  readonly database?: string | undefined;
+  readonly namespace?: string | undefined;
+}
+
 /** One thing that happened in a namespace. */
 export interface AuditEvent {
   readonly id: string;
@@ -104,6 +141,7 @@ export interface AuditEvent {
   readonly actor?: AuditActor | undefined;
   readonly egress?: AuditEgress | undefined;
   readonly errorCode?: string | undefined;
+  readonly grant?: AuditGrant | undefined;
   readonly prev: string;
 }
 
@@ -131,11 +169,17 @@ export function isAuditResource(text: string): boolean {
   return isRecordId(text) || isDatabaseName(text);
 }
 
+/** The least version that can hold the event. */
+export function auditVersionOf({ action, grant }: Pick<AuditEvent, "action" | "grant">): 1 | 2 {
+  const [plain, later] = formats.auditEvent.writes;
+  return grant !== undefined || laterActions.has(action) ? later : plain;
+}
+
 /** The event as a line, without its line feed. */
 export function encodeAuditEvent(event: AuditEvent): string {
-  const { actor, egress } = event;
+  const { actor, egress, grant } = event;
   return JSON.stringify({
-    v: formats.auditEvent.writes[0],
+    v: auditVersionOf(event),
     id: event.id,
     ts: auditTimeMs(event),
     node: event.node,
@@ -159,6 +203,7 @@ export function encodeAuditEvent(event: AuditEvent): string {
       duration_ms: egress.durationMs,
     },
     error: event.errorCode,
+    grant: grant && { jti: grant.jti, scope: grant.scope, expires_in: grant.expiresInSecs, db: grant.database, ns: grant.namespace },
     prev: event.prev,
   });
 }
@@ -203,6 +248,7 @@ export function decodeAuditEvent(line: string): AuditEvent {
     actor: actorOf(members["actor"]),
     egress: egressOf(members["egress"]),
     errorCode: members["error"],
+    grant: grantOf(members["grant"]),
     prev: members["prev"],
   };
   if (!isEvent(event) || encodeAuditEvent(event) !== line) throw new StoreError("corrupt", "an audit event has an unknown form");
@@ -222,6 +268,11 @@ function membersOf(line: string): Readonly<Record<string, unknown>> {
 function actorOf(value: unknown): object | undefined {
   if (!isObject(value)) return undefined;
   return { kind: value["kind"], tokenHash: value["token_hash"], scope: value["scope"], claimDb: value["claim_db"], claimNs: value["claim_ns"], iatSecs: value["iat"] };
+}
+
+function grantOf(value: unknown): object | undefined {
+  if (!isObject(value)) return undefined;
+  return { jti: value["jti"], scope: value["scope"], expiresInSecs: value["expires_in"], database: value["db"], namespace: value["ns"] };
 }
 
 function egressOf(value: unknown): object | undefined {
@@ -245,6 +296,14 @@ const isActor = shapeOf({
   claimDb: maybe(textThat(isDatabaseName)),
   claimNs: maybe(textThat(isNamePart)),
   iatSecs: maybe(isCount),
+});
+
+const isGrant = shapeOf({
+  jti: textThat(isUlid),
+  scope: maybe(oneOf("read", "write", "admin")),
+  expiresInSecs: maybe(isCount),
+  database: maybe(textThat(isDatabaseName)),
+  namespace: maybe(textThat(isNamePart)),
 });
 
 const isConfigured = matching(configuredPattern);
@@ -274,6 +333,7 @@ const hasEventShape = shapeOf({
   actor: maybe(isActor),
   egress: maybe(isEgress),
   errorCode: maybe(oneOf(...Object.keys(errorCodes))),
+  grant: maybe(isGrant),
   prev: matching(hashPattern),
 });
 

@@ -77,9 +77,16 @@ export function isBranchName(text: string): boolean {
 }
 
 /** Refuses a branch name that breaks the rule of isBranchName. */
-export function checkBranchName(text: string): string {
+export function checkBranchName(text: string, field = "branch"): string {
   if (isBranchName(text)) return text;
-  throw invalid(`branch must be 1 to ${limits.nameCharsMax} characters of letters, digits, ., _ and -, and not start with .`);
+  throw invalid(`${field} must be 1 to ${limits.nameCharsMax} characters of letters, digits, ., _ and -, and not start with .`);
+}
+
+/** Refuses a name for a new checkpoint that breaks the rule of branches, or that could be taken for a transaction id. */
+export function checkNewCheckpointName(text: string): string {
+  checkBranchName(text, "name");
+  if (/^\d+$/.test(text)) throw invalid("name must hold something besides digits: a rewind takes digits for a transaction id");
+  return text;
 }
 
 /** Reads `name[@branch]`; the branch is `main` when none is given. */

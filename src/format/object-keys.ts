@@ -18,7 +18,10 @@
  * | `erasing/<uuid>/<id>`    | an erasure that is not complete                     | control/erasure-coupons |
  * | `copies/<uuid>/<node>/<copy>` | a node's local copy of a database              | format/copy-record    |
  * | `orders/<node>/<uuid>/<copy>` | the order to purge a copy                      | control/copy-records  |
+ * | `deletions/<ns>`         | the number of a namespace's newest deletion         | control/deletion-counts |
+ * | `revoked/<time>/<jti>/<db or ns>/<name>` | a revoked token, until when it can matter | control/revocations |
  * | `forgotten/<node>`       | a node that never comes back                        | control/copy-records  |
+ * | `nodes/<node>/<name>`    | the name that a node goes by, base64url in the key  | control/node-names    |
  * | `format.json`            | the version of all of this                          | store/store-format    |
  * | `due/<hour>/<uuid>/<branch>` | a branch with something that has expired by then | control/due-index    |
  * | `backup`                 | that this is a backup, or is being restored from one | format/backup-manifest |
@@ -151,6 +154,53 @@ export const copyPrefix = "copies/";
 /** The folder of nodes that never come back. */
 const forgottenPrefix = "forgotten/";
 
+/** The folder of the numbers of deletions. */
+export const deletionCountPrefix = "deletions/";
+
+/** The number of the newest deletion of a database in a namespace. */
+export function deletionCountKey(namespace: string): string {
+  return `${deletionCountPrefix}${namespace}`;
+}
+
+/** The folder of revoked tokens. */
+export const revocationPrefix = "revoked/";
+
+/** Whose tokens a revocation is for: a database's own, or a namespace's with those of its profiles. */
+export interface RevocationSubject {
+  readonly kind: "db" | "ns";
+  readonly name: string;
+}
+
+/** A revoked token. */
+export interface Revocation {
+  /** In Unix seconds: no token that it can be of is good after this. */
+  readonly expiresAtSecs: number;
+  /** The token's id, a ULID. */
+  readonly jti: string;
+  readonly subject: RevocationSubject;
+}
+
+/** The sign that a token is revoked. Keys sort by the time at which they cease to matter. */
+export function revocationKey({ expiresAtSecs, jti, subject }: Revocation): string {
+  assert(isUlid(jti), "a token's id is a ULID");
+  return `${revocationsAfter(expiresAtSecs)}${jti}/${subject.kind}/${subject.name}`;
+}
+
+/** What sorts before every revocation that matters at this time, and after the others. */
+export function revocationsAfter(atSecs: number): string {
+  return `${revocationPrefix}${String(atSecs).padStart(12, "0")}/`;
+}
+
+/** What the key revokes, or undefined for a foreign object. */
+export function parseRevocationKey(key: string): Revocation | undefined {
+  const [, digits, jti, kind, name] = revocationKeyPattern.exec(key) ?? [];
+  if (digits === undefined || jti === undefined || kind === undefined || name === undefined) return undefined;
+  return { expiresAtSecs: Number(digits), jti, subject: { kind: kind as RevocationSubject["kind"], name } };
+}
+
+/** The folder of the names that nodes go by. */
+export const nodesPrefix = "nodes/";
+
 /** The folder of what is due. */
 export const duePrefix = "due/";
 
@@ -187,6 +237,8 @@ const nodePattern = new RegExp(`^${nodeText}$`);
 const copyKeyPattern = new RegExp(`^${copyPrefix}(${uuidText})/(${nodeText})/(${ulid})$`);
 const orderKeyPattern = new RegExp(`^orders/(${nodeText})/(${uuidText})/(${ulid})$`);
 const dueKeyPattern = new RegExp(`^${duePrefix}(\\d{10})/(${uuidText})/(${mainBranch}|${ulid})$`);
+const revocationKeyPattern = new RegExp(`^${revocationPrefix}(\\d{12})/(${ulid})/(db|ns)/([a-z0-9_-]{1,200})$`);
+const nodeNameKeyPattern = new RegExp(`^${nodesPrefix}(${nodeText})/([A-Za-z0-9_-]{1,256})$`);
 const hourMs = 3_600_000;
 
 /** Whether the text can be a node's identity. */
@@ -241,6 +293,18 @@ export function parseCopyOrderKey(key: string): CopyPlace | undefined {
 export function forgottenNodeKey(node: string): string {
   assert(isNodeId(node), "a node's identity is safe in a key");
   return `${forgottenPrefix}${node}`;
+}
+
+/** The sign that a node goes by a name, of which so much is kept as a key can hold. */
+export function nodeNameKey(node: string, name: string): string {
+  assert(isNodeId(node), "a node's identity is safe in a key");
+  return `${nodesPrefix}${node}/${Buffer.from(name.slice(0, limits.nodeNameCharsMax)).toString("base64url")}`;
+}
+
+/** Which node goes by which name, or undefined for a foreign object. */
+export function parseNodeNameKey(key: string): { readonly node: string; readonly name: string } | undefined {
+  const [, node, encoded] = nodeNameKeyPattern.exec(key) ?? [];
+  return node === undefined || encoded === undefined ? undefined : { node, name: Buffer.from(encoded, "base64url").toString() };
 }
 
 /** A branch of which something is due. */

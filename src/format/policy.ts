@@ -20,6 +20,7 @@
  */
 import { bytesOf, utf8Length, utf8Of } from "../base/bytes.ts";
 import { invalid, StoreError } from "../base/errors.ts";
+import { nearestOf } from "../base/near-words.ts";
 import { limits } from "../base/limits.ts";
 import { formats, requireVersion } from "./versions.ts";
 
@@ -37,7 +38,7 @@ type CapPath =
   | "audit.retention_secs"
   | "erasure.grace_secs";
 type EgressPath = "ai_egress.extract" | "ai_egress.ask" | "ai_egress.embed";
-type FlagPath = "audit.enabled" | "audit.include_reads" | "erasure.purge_on_forget";
+type FlagPath = "audit.enabled" | "audit.include_reads" | "audit.include_data" | "erasure.purge_on_forget";
 export type PolicyPath = CapPath | EgressPath | FlagPath;
 
 /** The known fields of a policy by their dotted paths; what is absent is not said. */
@@ -94,6 +95,7 @@ const fieldRules: Readonly<Record<PolicyPath, FieldRule>> = {
   "ai_egress.embed": egress,
   "audit.enabled": flag(true),
   "audit.include_reads": flag(true),
+  "audit.include_data": flag(true),
   "audit.retention_secs": secs(true),
   "erasure.grace_secs": cap(" of seconds", 0),
   "erasure.purge_on_forget": flag(),
@@ -124,6 +126,26 @@ export function readPolicy(document: PolicyDocument, level: PolicyLevel): Policy
   }
   if (problems.length > 0) throw invalid(`the policy is not valid: ${problems.join("; ")}`);
   return values;
+}
+
+/**
+ * What a document says that nothing here knows, by dotted paths, with the known field that may have been meant. It is kept
+ * and given back, and enforces nothing.
+ */
+export function unknownFields(document: PolicyDocument): readonly string[] {
+  const unknown = Object.entries(document).flatMap(([group, fields]) => {
+    if (!groups.includes(group)) return [group];
+    return isObject(fields) ? Object.keys(fields).map((field) => `${group}.${field}`).filter((path) => !paths.includes(path as PolicyPath)) : [];
+  });
+  return unknown.slice(0, limits.policyWarningsMax).map((path) => {
+    const meant = nearestOf(path, path.includes(".") ? paths : groups);
+    return `${printable(path)} is not known to this node, and enforces nothing${meant === undefined ? "" : `; did you mean ${meant}?`}`;
+  });
+}
+
+/** A name that somebody wrote, made fit for a message. */
+function printable(name: string): string {
+  return /^[\w.-]{1,64}$/.test(name) ? name : JSON.stringify(name.slice(0, 64).toWellFormed());
 }
 
 /** How many levels of arrays and objects a value has; a scalar has none. */

@@ -30,7 +30,7 @@ export const formats = {
   segment: { what: "a segment", where: "db/<uuid>/seg/<id>", told: sealed, writes: [1], reads: [1] },
   nameClaim: { what: "a database name claim", where: "names/<database>.json", told: json, writes: [1], reads: [1] },
   policy: { what: "a policy", where: "policies/<ns>/…", told: json, writes: [1], reads: [1] },
-  auditEvent: { what: "an audit event", where: "audit/<ns>/<day>/<id>", told: `${json} of each line`, writes: [1], reads: [1] },
+  auditEvent: { what: "an audit event", where: "audit/<ns>/<day>/<id>", told: `${json} of each line`, writes: [1, 2], reads: [1, 2] },
   coupon: { what: "the coupon of an erasure", where: "erasures/<uuid>/<id>", told: json, writes: [1, 2], reads: [1, 2] },
   receipt: { what: "the receipt of an erasure", where: "in its coupon", told: "member `v` of its payload, and the domain that is signed", writes: [1, 2], reads: [1, 2] },
   copyRecord: { what: "the record of a node's copy", where: "copies/<uuid>/<node>/<copy>", told: json, writes: [1], reads: [1] },

@@ -11,13 +11,14 @@ import { kvDelete, kvGet, kvList, kvPut, kvSweep } from "./kv.ts";
 import { fillIn, spaceStates, unembedded } from "./embedding.ts";
 import { forget, getMemory, ingest, sweepMemories } from "./memory.ts";
 import { forgetMemories, listMemories } from "./memory-list.ts";
-import { ageMemories, type Aged, type AgingPosition, type MemoryRetention } from "./memory-aging.ts";
+import { ageMemories, findExcess, type Aged, type AgingPosition } from "./memory-aging.ts";
 import { retire } from "./memory-vectors.ts";
 import { recall } from "./recall.ts";
 import { endSession, listSessions } from "./sessions.ts";
 import { appendTurn, lastTurns, searchTurns } from "./transcript.ts";
+import type { MemoryRetention } from "./retention.ts";
 import type { Tx, View } from "./transaction.ts";
-import { searchVectors, upsertVector } from "./vectors.ts";
+import { getVector, listVectors, removeVector, removeVectors, searchVectors, upsertVector, upsertVectors } from "./vector-collections.ts";
 
 /** What a sweep is told: how many rows of each kind it may remove, and what policy lets go of. */
 interface SweepInput {
@@ -60,6 +61,9 @@ export const writeCommands = {
   "docs.delete": deleteDocs,
   "docs.index": createDocIndex,
   "vector.upsert": upsertVector,
+  "vector.upsert_many": upsertVectors,
+  "vector.delete": removeVector,
+  "vector.delete_many": removeVectors,
   sweep,
 } as const;
 
@@ -77,7 +81,10 @@ export const readCommands = {
   "kv.list": kvList,
   "docs.find": findDocs,
   "vector.search": searchVectors,
+  "vector.get": getVector,
+  "vector.list": listVectors,
   due: nextDue,
+  excess: findExcess,
 } as const;
 
 type Command<Context> = (context: Context, input: never) => unknown;

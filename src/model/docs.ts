@@ -111,7 +111,7 @@ export function findDocs(
   const sort = checkSort(input.sort ?? []);
   const limit = input.limit ?? limits.docsDefault;
   const skip = input.skip ?? 0;
-  if (!Number.isInteger(limit) || limit < 1) throw invalid(`limit must be an integer from 1 to ${limits.docsMax}`);
+  if (!Number.isInteger(limit) || limit < 1) throw invalid(`limit must be a whole number from 1; at most ${limits.docsMax} documents are given`);
   if (!Number.isInteger(skip) || skip < 0 || skip > limits.docSkipMax) throw invalid(`skip must be an integer from 0 to ${limits.docSkipMax}`);
   const collection = findCollection(view, input.collection);
   if (!collection) return { docs: [] };

@@ -6,7 +6,8 @@
  * sweeps, where times are noted.
  */
 import { limits } from "../base/limits.ts";
-import type { AgingPosition, MemoryRetention } from "./memory-aging.ts";
+import type { AgingPosition } from "./memory-aging.ts";
+import type { MemoryRetention } from "./retention.ts";
 import type { View } from "./transaction.ts";
 
 /** What is known of the database beside its rows. */

@@ -105,7 +105,7 @@ export function kvList(
   const prefix = input.prefix ?? "";
   if (!isWellFormed(prefix) || utf8Length(prefix) > limits.kvKeyBytesMax) throw invalid(`prefix must be at most ${limits.kvKeyBytesMax} bytes of valid UTF-8 text`);
   const limit = input.limit ?? limits.kvListDefault;
-  if (!Number.isInteger(limit) || limit < 1) throw invalid(`limit must be an integer from 1 to ${limits.kvListMax}`);
+  if (!Number.isInteger(limit) || limit < 1) throw invalid(`limit must be a whole number from 1; at most ${limits.kvListMax} keys are on a page`);
   const end = prefixEnd(prefix);
   const page = Math.min(limit, limits.kvListMax);
   // One lower bound, not two: SQLite would enter the index at the first and filter by the other.

@@ -7,16 +7,8 @@
  */
 import { limits } from "../base/limits.ts";
 import { removeMemories } from "./memory-removal.ts";
-import type { Tx } from "./transaction.ts";
-
-/** How long a database keeps memories; what is undefined has no bound. */
-export interface MemoryRetention {
-  readonly eventMaxAgeMs?: number;
-  /** Counted from when a memory was superseded. */
-  readonly supersededMaxAgeMs?: number;
-  /** Superseded memories that each topic of a type keeps. */
-  readonly supersededMaxCount?: number;
-}
+import type { MemoryRetention } from "./retention.ts";
+import type { Tx, View } from "./transaction.ts";
 
 /** Where the next turn on the same file goes on. Good for as long as the file is open, under any bounds. */
 export interface AgingPosition {
@@ -77,18 +69,42 @@ function removeOldSuperseded(tx: Tx, untilMs: number, rowsMax: number): number {
   return remove(tx, first.filter(({ superseded_at: supersededAt }) => supersededAt <= untilMs));
 }
 
-/** Looks at the topics after `from`, at most `rowsMax` of them. The active memory of a topic is its newest, and of the others the oldest go. */
-function removeExcess(tx: Tx, countMax: number, from: AgingPosition["topic"], rowsMax: number): Pick<AgingPosition, "topic"> {
-  const topics = tx.connection.all<{ topic_key: string; type: string; members: number; newest: number }>(
-    `SELECT topic_key, type, count(*) AS members, max(row) AS newest FROM __service_memory
+/**
+ * Looks, without removing anything, whether one of the topics after `topic` has more superseded memories than it may. One
+ * look passes a bounded number of topics; `topic` of the answer is where the next one goes on, absent at the end.
+ */
+export function findExcess(view: View, { countMax, topic: from }: { readonly countMax: number } & Pick<AgingPosition, "topic">): { readonly found: boolean } & Pick<AgingPosition, "topic"> {
+  const topics = topicsAfter(view, from, limits.sweepLooksMax);
+  const isOver = ({ topicKey, type, members }: Topic): boolean =>
+    members > countMax && view.connection.get<{ n: number }>("SELECT count(*) AS n FROM __service_memory WHERE topic_key = ? AND type = ? AND superseded_by IS NOT NULL", topicKey, type)!.n > countMax;
+  if (topics.some(isOver)) return { found: true };
+  const last = topics.at(-1);
+  return { found: false, ...(last && topics.length >= limits.sweepLooksMax && { topic: { topicKey: last.topicKey, type: last.type } }) };
+}
+
+interface Topic {
+  readonly topicKey: string;
+  readonly type: string;
+  readonly members: number;
+  readonly newest: number;
+}
+
+function topicsAfter({ connection }: View, from: AgingPosition["topic"], most: number): readonly Topic[] {
+  return connection.all<Topic>(
+    `SELECT topic_key AS topicKey, type, count(*) AS members, max(row) AS newest FROM __service_memory
      WHERE topic_key IS NOT NULL AND (topic_key, type) > (?, ?) GROUP BY topic_key, type ORDER BY topic_key, type LIMIT ?`,
     from?.topicKey ?? "",
     from?.type ?? "",
-    rowsMax,
+    most,
   );
+}
+
+/** Looks at the topics after `from`, at most `rowsMax` of them. The active memory of a topic is its newest, and of the others the oldest go. */
+function removeExcess(tx: Tx, countMax: number, from: AgingPosition["topic"], rowsMax: number): Pick<AgingPosition, "topic"> {
+  const topics = topicsAfter(tx, from, rowsMax);
   let removed = 0;
   let passed = from;
-  for (const { topic_key: topicKey, type, members, newest } of topics) {
+  for (const { topicKey, type, members, newest } of topics) {
     if (members > countMax) {
       const active = tx.connection.get<{ n: number }>("SELECT superseded_by IS NULL AS n FROM __service_memory WHERE row = ?", newest)!.n;
       const excess = Math.min(members - active - countMax, rowsMax - removed);

@@ -2,7 +2,7 @@
  * Typed memories: taking them in, giving one back, forgetting one.
  *
  * Always true: an ingest is recallable when it commits, and the same ingest again changes nothing; a topic has at most
- * one active memory of a type; what has expired is invisible from that instant on, whether or not a sweep has come by.
+ * one active memory of a type; what has expired is invisible from that instant on (model/memory-presence), whether or not a sweep has come by.
  * Must not know: who embeds, policies beyond the numbers handed in, how a recall ranks.
  */
 import { invalid } from "../base/errors.ts";
@@ -13,6 +13,7 @@ import { fingerprint } from "./fingerprint.ts";
 import { indexMemory } from "./keyword.ts";
 import { loadMemories, memoryTypes, type MemoryRecord, type MemoryType } from "./memory-record.ts";
 import { putMetadata, readMetadata } from "./memory-metadata.ts";
+import { presence } from "./memory-presence.ts";
 import { removeMemories } from "./memory-removal.ts";
 import { embed, type Embedded, type Maker } from "./memory-vectors.ts";
 import { ensureSession, touchSession } from "./session-row.ts";
@@ -47,6 +48,8 @@ export interface IngestResult {
   superseded: string[];
   /** Absent when no vector came, or when a duplicate had one already. */
   embedding?: Embedded;
+  /** When it expires, in Unix milliseconds; on tasks only. A duplicate changes no lifetime. */
+  expiresAt?: number;
 }
 
 /** Whether a new memory of this type takes the place of the one before it on its topic. */
@@ -100,26 +103,25 @@ export function ingest(tx: Tx, input: { readonly memories: readonly MemoryInput[
 function ingestOne(tx: Tx, memory: MemoryInput, taskTtlMaxSecs: number): IngestResult {
   const content = readContent("content", memory.content);
   const identity = fingerprint({ ...memory, topicKey: memory.topicKey, sessionId: memory.sessionId, content: content.value });
-  const same = tx.connection.get<{ row: number; id: string; expires_at: number | null }>(
-    "SELECT row, id, expires_at FROM __service_memory WHERE fingerprint = ? AND superseded_by IS NULL",
+  const present = presence(tx, { superseded: false });
+  const same = tx.connection.get<{ row: number; id: string; expiresAt: number | null; present: number }>(
+    `SELECT m.row, m.id, m.expires_at AS expiresAt, ${present.sql} AS present FROM __service_memory AS m WHERE m.fingerprint = ? AND m.superseded_by IS NULL`,
+    ...present.params,
     identity,
   );
-  if (same && !hasExpired(tx, same.expires_at)) return acknowledge(tx, same, memory);
-  // Removed here and now: what has expired must neither answer for the new memory nor stand in its way.
+  if (same?.present) return acknowledge(tx, same, memory);
+  // Removed here and now: what is not there any more must neither answer for the new memory nor stand in its way.
   if (same) removeMemories(tx, [same.row]);
 
   const id = `mem_${tx.newId()}`;
   const superseded = memory.topicKey === undefined ? [] : supersede(tx, memory.type, memory.topicKey, id);
-  const row = insert(tx, { id, memory, identity, content: content.text, expiresAt: expiryOf(tx, memory, taskTtlMaxSecs) });
+  const expiresAt = expiryOf(tx, memory, taskTtlMaxSecs);
+  const row = insert(tx, { id, memory, identity, content: content.text, expiresAt });
   indexMemory(tx, row, { topicKey: memory.topicKey, keywords: memory.keywords, summary: memory.summary, content: content.value, source: memory.source, createdAt: tx.nowMs });
   if (memory.metadata !== undefined) putMetadata(tx, { row, id }, readMetadata("metadata", memory.metadata));
   addProvenance(tx, row, memory);
   if (memory.sessionId !== undefined) touchSession(tx, memory.sessionId);
-  return withEmbedding({ id, status: "created", superseded }, tx, row, memory);
-}
-
-function hasExpired(view: View, expiresAt: number | null): boolean {
-  return expiresAt !== null && expiresAt <= view.nowMs;
+  return withEmbedding({ id, status: "created", superseded, ...(expiresAt !== null && { expiresAt }) }, tx, row, memory);
 }
 
 function expiryOf(tx: Tx, memory: MemoryInput, taskTtlMaxSecs: number): number | null {
@@ -128,10 +130,11 @@ function expiryOf(tx: Tx, memory: MemoryInput, taskTtlMaxSecs: number): number |
 }
 
 /** A duplicate: nothing of the memory changes; only what was not known before is added, so that saying it twice costs nothing. */
-function acknowledge(tx: Tx, same: { readonly row: number; readonly id: string }, memory: MemoryInput): IngestResult {
+function acknowledge(tx: Tx, same: { readonly row: number; readonly id: string; readonly expiresAt: number | null }, memory: MemoryInput): IngestResult {
   const isNews = addProvenance(tx, same.row, memory);
   if (memory.sessionId !== undefined) (isNews ? touchSession : ensureSession)(tx, memory.sessionId);
-  return withEmbedding({ id: same.id, status: "duplicate", superseded: [] }, tx, same.row, memory);
+  const { id, row, expiresAt } = same;
+  return withEmbedding({ id, status: "duplicate", superseded: [], ...(expiresAt !== null && { expiresAt }) }, tx, row, memory);
 }
 
 function withEmbedding(result: IngestResult, tx: Tx, row: number, memory: MemoryInput): IngestResult {
@@ -185,15 +188,16 @@ function insert(tx: Tx, { id, memory, identity, content, expiresAt }: NewMemory)
 
 /** The row of a memory that is there to be seen. */
 function findRow(view: View, id: string): number | undefined {
-  const found = view.connection.get<{ row: number; expires_at: number | null }>("SELECT row, expires_at FROM __service_memory WHERE id = ?", id);
-  return found && !hasExpired(view, found.expires_at) ? found.row : undefined;
+  const present = presence(view, { superseded: true });
+  return view.connection.get<{ row: number }>(`SELECT m.row FROM __service_memory AS m WHERE m.id = ? AND ${present.sql}`, id, ...present.params)?.row;
 }
 
 /** The memory with what it superseded itself, oldest first, or undefined when there is none or it has expired. */
 export function getMemory(view: View, input: { readonly id: string }): MemoryRecord | undefined {
   const row = findRow(view, input.id);
   if (row === undefined) return undefined;
-  const superseded = view.connection.all<{ id: string }>("SELECT id FROM __service_memory WHERE superseded_by = ? ORDER BY row", input.id);
+  const present = presence(view, { superseded: true });
+  const superseded = view.connection.all<{ id: string }>(`SELECT m.id FROM __service_memory AS m WHERE m.superseded_by = ? AND ${present.sql} ORDER BY m.row`, input.id, ...present.params);
   return { ...loadMemories(view, [row])[0]!, supersedes: superseded.map(({ id }) => id) };
 }
 

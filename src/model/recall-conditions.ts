@@ -4,6 +4,7 @@ import { limits } from "../base/limits.ts";
 import { checkText } from "../format/names.ts";
 import type { SqlParameter } from "../sqlite/connection.ts";
 import { checkFilter, metadataCondition } from "./memory-metadata.ts";
+import { presence } from "./memory-presence.ts";
 import { memoryTypes, type MemoryType } from "./memory-record.ts";
 import type { View } from "./transaction.ts";
 
@@ -41,9 +42,9 @@ export interface Conditions {
  * session and source: whoever said it as a duplicate has ingested it as well. Both together must hold of one saying.
  */
 export function conditionsOf(view: View, filters: Filters): Conditions {
-  const all = ["(m.expires_at IS NULL OR m.expires_at > ?)"];
-  const params: SqlParameter[] = [view.nowMs];
-  if (!filters.includeSuperseded) all.push("m.superseded_by IS NULL");
+  const present = presence(view, { superseded: filters.includeSuperseded ?? false });
+  const all = [present.sql];
+  const params: SqlParameter[] = [...present.params];
   const common = all.length;
   if (filters.types) {
     const types = [...new Set(filters.types)];

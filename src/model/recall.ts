@@ -12,7 +12,7 @@ import { checkText } from "../format/names.ts";
 import { checkAnswerBytes } from "./content.ts";
 import { searchKeywords, type KeywordAnswer } from "./keyword.ts";
 import { loadMemories, type MemoryRecord } from "./memory-record.ts";
-import { isForeign, makerOf, memorySpace } from "./memory-vectors.ts";
+import { isForeign, makerOf, memorySpace, type Embedded } from "./memory-vectors.ts";
 import { admitted, checkFilters, conditionsOf, type Conditions, type Filters } from "./recall-conditions.ts";
 import type { View } from "./transaction.ts";
 import type { TurnRecord } from "./transcript.ts";
@@ -92,20 +92,24 @@ interface Candidate {
 }
 
 /** Finds memories, the most relevant first, and turns of the transcript when asked to. The input has passed `checkRecall`. */
-export function recall(view: View, input: RecallInput): { memories: MemoryRecord[]; turns: TurnRecord[] } {
+export function recall(view: View, input: RecallInput): { memories: MemoryRecord[]; turns: TurnRecord[]; embedding?: Skipped } {
   const k = Math.min(input.k ?? limits.recallDefault, limits.recallMax);
   const want = Math.max(limits.recallPoolMin, 4 * k);
   const conditions = conditionsOf(view, input);
   const words = isBlank(input.query) ? undefined : searchKeywords(view, { query: input.query!, conditions, want, coverageMin: input.minScore?.keyword });
-  const answers = [topicChannel(view, input, conditions, want), keywordChannel(words), vectorChannel(view, input, conditions, want)];
+  const near = vectorChannel(view, input, conditions, want);
+  const answers = [topicChannel(view, input, conditions, want), keywordChannel(words), near];
   const chosen = choose(view, fuse(answers), k);
   const memories = loadMemories(view, chosen.map(({ row }) => row)).map((record, at) => {
     const candidate = chosen[at]!;
     const found = { ...record, score: candidate.score, channels: candidate.found.map(({ channel }) => channel) };
     return input.explain ? { ...found, explain: explain(candidate, words) } : found;
   });
-  return { memories, turns: recallTurns(view, input, k) };
+  return { memories, turns: recallTurns(view, input, k), ...(near.skipped && { embedding: near.skipped }) };
 }
+
+/** Why a vector was not looked for. */
+type Skipped = Exclude<Embedded, "stored">;
 
 /** Every memory of exactly this topic: active ones first and equal among themselves, then the superseded. */
 function topicChannel(view: View, input: RecallInput, conditions: Conditions, want: number): ChannelAnswer {
@@ -127,10 +131,12 @@ function keywordChannel(words: KeywordAnswer | undefined): ChannelAnswer {
 }
 
 /** A vector of another dimension or another model than the stored ones can be near to none of them: then the channel is silent. */
-function vectorChannel(view: View, input: RecallInput, conditions: Conditions, want: number): ChannelAnswer {
+function vectorChannel(view: View, input: RecallInput, conditions: Conditions, want: number): ChannelAnswer & { readonly skipped?: Skipped } {
   const space = input.embedding && memorySpace(view);
-  if (!space || space.dimension !== input.embedding!.length) return { channel: "vector", hits: [], approximate: false };
-  if (input.embeddedBy !== undefined && isForeign(view, space, input.embeddedBy)) return { channel: "vector", hits: [], approximate: false };
+  const none = { channel: "vector", hits: [], approximate: false } as const;
+  if (!space) return none;
+  if (space.dimension !== input.embedding!.length) return { ...none, skipped: "skipped_dimension" };
+  if (input.embeddedBy !== undefined && isForeign(view, space, input.embeddedBy)) return { ...none, skipped: "skipped_model" };
   const { hits, exact } = nearest(view, space, input.embedding!, want, (rows) => admitted(view, conditions, rows));
   const floor = input.minScore?.vector ?? makerOf(view, space)?.floor ?? vectorFloor;
   const near = hits.filter(({ similarity }) => similarity >= floor).map(({ owner, similarity }) => ({ row: owner, score: similarity, grade: 0 }));

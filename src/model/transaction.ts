@@ -5,6 +5,7 @@
  * no chance of its own, and the same commands give the same pages.
  */
 import type { Connection } from "../sqlite/connection.ts";
+import type { MemoryRetention } from "./retention.ts";
 import type { VectorCache } from "./vector-index.ts";
 
 /** A read: everything it sees belongs to one committed state. */
@@ -14,6 +15,8 @@ export interface View {
   readonly nowMs: number;
   /** Derived matrices of the database's vectors; may be empty at any time, never wrong. */
   readonly vectors: VectorCache;
+  /** What policy lets go of, which is invisible; undefined where none says so. */
+  readonly retention?: MemoryRetention | undefined;
 }
 
 /** A write inside the savepoint of one command. */

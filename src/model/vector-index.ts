@@ -49,7 +49,7 @@ export function storedForm(vector: Float32Array): Uint8Array {
 }
 
 /** The vector of a stored form. */
-function vectorOfStored(row: VectorRow, dimension: number): Float32Array {
+export function vectorOfStored(row: VectorRow, dimension: number): Float32Array {
   assert(row.embedding.byteLength === dimension * Float32Array.BYTES_PER_ELEMENT, "a stored vector has its space's dimension");
   const bytes = new Uint8Array(row.embedding);
   if (!littleEndian) Buffer.from(bytes.buffer).swap32();

@@ -1,5 +1,5 @@
 /**
- * Vectors in ordinary rows: named spaces of one dimension each, and the public collections on top of them.
+ * Vectors in ordinary rows: named spaces of one dimension each. The public collections stand on them (model/vector-collections).
  *
  * Always true: a stored vector is finite, of length 1 and of its space's dimension, so every search is a plain inner
  * product; a space's dimension never changes. Spaces are rows of a registry, not tables, so that names differing only
@@ -8,7 +8,6 @@
 import { assert } from "../base/assert.ts";
 import { invalid } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import { checkCollectionName, checkText } from "../format/names.ts";
 import type { Connection } from "../sqlite/connection.ts";
 import type { Tx, View } from "./transaction.ts";
 import { storedForm, streamNearest, type Nearest, type RowSource, type VectorRow, type VectorSpace } from "./vector-index.ts";
@@ -132,55 +131,4 @@ export function checkEmbedding(field: string, embedding: Float32Array): void {
   }
   if (!embedding.every(Number.isFinite)) throw invalid(`${field} must hold finite 32-bit floating-point numbers only`);
   if (embedding.every((value) => value === 0)) throw invalid(`${field} must not be all zeros: it has no direction`);
-}
-
-function checkDimension(field: string, embedding: Float32Array, collection: string, space: VectorSpace): void {
-  if (embedding.length === space.dimension) return;
-  throw invalid(`${field} has ${embedding.length} numbers, but collection ${collection} has dimension ${space.dimension}, fixed by its first vector`);
-}
-
-function openCollection(tx: Tx, collection: string, dimension: number): VectorSpace {
-  const found = findSpace(tx, "collection", collection);
-  if (found) return found;
-  const { n } = tx.connection.get<{ n: number }>("SELECT count(*) AS n FROM __service_vector_space WHERE kind = 'collection'")!;
-  if (n >= limits.collectionsMax) throw invalid(`collection would be one too many: a database has at most ${limits.collectionsMax} vector collections`);
-  return openSpace(tx, "collection", collection, dimension);
-}
-
-/** Stores a collection's vector under a client's id, in place of any before it. Refuses a dimension that is not the collection's. */
-export function upsertVector(tx: Tx, input: { readonly collection: string; readonly id: string; readonly embedding: Float32Array }): Record<string, never> {
-  checkCollectionName("collection", input.collection);
-  checkText("id", input.id, limits.vectorIdBytesMax);
-  checkEmbedding("embedding", input.embedding);
-  const space = openCollection(tx, input.collection, input.embedding.length);
-  checkDimension("embedding", input.embedding, input.collection, space);
-  const found = tx.connection.get<{ owner: number }>("SELECT owner FROM __service_vector_item WHERE space = ? AND id = ?", space.space, input.id);
-  const owner = found?.owner ?? tx.connection.run("INSERT INTO __service_vector_item (space, id) VALUES (?, ?)", space.space, input.id).lastInsertRowid;
-  putVector(tx, space, owner, input.embedding);
-  return {};
-}
-
-/**
- * The ids nearest to a vector with their cosine distances, 0 (same direction) to 2, nearest first. An unknown
- * collection has none. `k` above the limit is cut to it.
- */
-export function searchVectors(
-  view: View,
-  input: { readonly collection: string; readonly vector: Float32Array; readonly k?: number },
-): { readonly hits: readonly { readonly id: string; readonly distance: number }[] } {
-  checkCollectionName("collection", input.collection);
-  checkEmbedding("vector", input.vector);
-  const k = input.k ?? limits.vectorSearchDefault;
-  if (!Number.isInteger(k) || k < 1) throw invalid(`k must be an integer from 1 to ${limits.vectorSearchMax}`);
-  const space = findSpace(view, "collection", input.collection);
-  if (!space) return { hits: [] };
-  checkDimension("vector", input.vector, input.collection, space);
-  const found = nearest(view, space, input.vector, Math.min(k, limits.vectorSearchMax));
-  return { hits: found.hits.map((hit) => ({ id: itemId(view, hit.owner), distance: 1 - hit.similarity })) };
-}
-
-function itemId(view: View, owner: number): string {
-  const item = view.connection.get<{ id: string }>("SELECT id FROM __service_vector_item WHERE owner = ?", owner);
-  assert(item, "every vector of a collection belongs to an item");
-  return item.id;
 }

@@ -10,6 +10,7 @@ import type { World } from "../base/world.ts";
 import { Credentials, derivedClusterKey } from "../control/credentials.ts";
 import { KeySet } from "../control/key-set.ts";
 import { Receipts } from "../control/receipts.ts";
+import { Revocations } from "../control/revocations.ts";
 import { loadSigningKey } from "../control/signing-key.ts";
 import { Tokens } from "../control/tokens.ts";
 import type { ObjectStore } from "../store/object-store.ts";
@@ -20,6 +21,7 @@ import type { Page } from "./rest.ts";
 /** The parts that have to do with credentials. */
 export interface Authentication {
   readonly tokens: Tokens;
+  readonly revocations: Revocations;
   readonly credentials: Credentials;
   readonly receipts: Receipts;
   /** Of the calls between nodes; never the platform key. */
@@ -30,24 +32,26 @@ export interface Authentication {
 
 /** Loads or makes the signing key and builds what depends on it. Rejects with a message for the operator. */
 export async function openAuthentication(config: Config, directory: string, store: ObjectStore, world: World, log: Log): Promise<Authentication> {
-  const { key: signingKey, from, differsFromKept } = await loadSigningKey({
+  const { key: signingKey, from, differsFromKept, retired } = await loadSigningKey({
     given: config.signingKey,
     file: keyFile(directory),
     store,
     persist: config.persistSigningKey,
   });
-  log.info("signing key", { kid: signingKey.kid, from });
+  log.info("signing key", { kid: signingKey.kid, from, retired: retired.length });
   if (differsFromKept) log.warn("the local signing key is not the one in object storage: nodes without a local one reject this node's tokens", { kid: signingKey.kid });
   const clusterKey = config.clusterKey ?? derivedClusterKey(signingKey);
   if (clusterKey === config.platformKey) throw new Error("SERVICE_PLATFORM_KEY is the key that the cluster key is derived to: set another platform key");
   const keySet = new KeySet(store, world, signingKey.listed);
   // What was signed today must be checkable in years; a store that is down now gets the key at the next start.
   await keySet.publish().catch((error: unknown) => log.error("the public key was not added to the known keys", error));
-  const tokens = new Tokens(signingKey, world);
+  const tokens = new Tokens(signingKey, world, retired);
+  const revocations = new Revocations({ store, world, log });
+  if (config.auth === "on") await revocations.refresh();
   const keySetPage: Page = {
     answer: async () => ({ status: 200, contentType: "application/json", body: JSON.stringify({ keys: await keySet.keys() }) }),
   };
-  return { tokens, credentials: new Credentials({ tokens, signingKey, platformKey: config.platformKey, world }), receipts: new Receipts(signingKey), clusterKey, keySetPage };
+  return { tokens, revocations, credentials: new Credentials({ tokens, signingKey, platformKey: config.platformKey, world, revocations }), receipts: new Receipts(signingKey), clusterKey, keySetPage };
 }
 
 /** Lets the bearer of the platform key pass, and nobody else. */

@@ -17,6 +17,7 @@ import { backupCommand, restoreFleet } from "./copy-command.ts";
 import { repairCommand } from "./repair-command.ts";
 import { restore, restoreCommand, type RestoreAllFlags, type RestoreFlags } from "./restore-command.ts";
 import { forgetNodeCommand } from "./forget-node-command.ts";
+import { keyCommand } from "./key-command.ts";
 import { scanCommand } from "./scan-command.ts";
 import { startRefusals, startWarnings } from "./start-checks.ts";
 import { verifyCommand } from "./verify-command.ts";
@@ -52,6 +53,7 @@ export async function runCommandLine(around: Surroundings): Promise<number> {
   program.addCommand(doctorCommand(around, (exitCode) => (code = exitCode)).copyInheritedSettings(program));
   program.addCommand(repairCommand(around, (exitCode) => (code = exitCode)).copyInheritedSettings(program));
   program.addCommand(forgetNodeCommand(around, (exitCode) => (code = exitCode)).copyInheritedSettings(program));
+  program.addCommand(inheriting(keyCommand(around, (exitCode) => (code = exitCode)), program));
   for (const command of adminCommands(around, (exitCode) => (code = exitCode))) program.addCommand(inheriting(command, program));
   program
     .command("variables")
@@ -125,7 +127,7 @@ async function runNode(around: Surroundings, config: Config, log: Log): Promise<
   const stop = firstSignal(around);
   try {
     const node = await startNode(config, log);
-    around.stdout.write(`palimpsest ${packageVersion()}: ${config.nodeId}, data in ${config.dataDirectory}, auth ${config.auth}\n`);
+    around.stdout.write(`palimpsest ${packageVersion()}: ${config.nodeId} (${node.nodeId}), data in ${config.dataDirectory}, auth ${config.auth}\n`);
     around.stdout.write(`listening on ${node.address}\n`);
     const signal = await stop.received;
     around.stdout.write(`${signal}: finishing what is under way; a second signal exits at once\n`);

@@ -18,6 +18,9 @@ import { AuditLog, type AuditLogOptions, type AuditPolicy } from "../control/aud
 import { Databases } from "../control/databases.ts";
 import { CopyRecords } from "../control/copy-records.ts";
 import { owns } from "../control/owned-pages.ts";
+import type { Credentials } from "../control/credentials.ts";
+import type { Revocations } from "../control/revocations.ts";
+import { NodeNames } from "../control/node-names.ts";
 import { Policies } from "../control/policies.ts";
 import { refuseBackup } from "../engine/backup.ts";
 import { EngineClient } from "../engine/client.ts";
@@ -39,6 +42,7 @@ import { createPipeline } from "../service/pipeline.ts";
 import { lockDirectory } from "../sqlite/directory-lock.ts";
 import { SqlGuard } from "../sqlite/guard.ts";
 import { MeasuredStore } from "../store/measured-store.ts";
+import type { ObjectStore } from "../store/object-store.ts";
 import { openStore } from "../store/open-store.ts";
 import { proveStore } from "../store/probe.ts";
 import { claimStoreFormat } from "../store/store-format.ts";
@@ -53,19 +57,25 @@ import { Cluster, type ClusterOptions } from "./cluster.ts";
 import { spillTo, sqlEnvironment, type Config } from "./config.ts";
 import { claimDataFormat } from "./data-format.ts";
 import { createDoors, type Doors, type DoorsOptions } from "./doors.ts";
-import { checksOf } from "./health.ts";
 import { Instruments } from "./instruments.ts";
 import { admitNode, Jobs } from "./jobs.ts";
+import { NodeReadiness } from "./node-readiness.ts";
 import { openapiDocument } from "./openapi.ts";
 import { packageVersion } from "./package-version.ts";
 import type { Page } from "./rest.ts";
 import { createListener, type ListenerRoom, type TlsFiles } from "./listener.ts";
 import type { Endpoint } from "./setting-kinds.ts";
+import { StoreHealth } from "./store-health.ts";
+
+/** What a node is called that nobody has named. */
+const defaultNodeName = /^node-\d+$/;
 
 /** A node that serves. */
 export interface RunningNode {
   /** `http://host:port` as it is listening. */
   readonly address: string;
+  /** Its identity, which its data directory keeps. */
+  readonly nodeId: string;
   /** The same of the operators' own port, where there is one. */
   readonly adminAddress: string | undefined;
   /** Finishes what runs, closes every file, lets go of the data directory. */
@@ -191,6 +201,8 @@ function dispatchOf(config: Config, node: NodeParts, instruments: Instruments, a
     requestTimeoutMs: config.requestTimeoutSecs * 1_000,
     concurrency: instruments.concurrency,
     controlPerSecond: config.controlRate,
+    callerPerSecond: config.credentialRate,
+    callerConcurrency: config.credentialConcurrency,
     durability: config.durability,
     authorization,
     audit: (context, result) => auditCall(node, context, result),
@@ -213,10 +225,11 @@ export async function startNode(config: Config, log: Log, given: Partial<EngineO
   const build = packageVersion();
   await claimDataFormat(directory, build);
   await claimStoreFormat(store, build);
-  const { tokens, credentials, receipts, clusterKey, keySetPage } = await openAuthentication(config, directory, store, world, log);
+  const { tokens, revocations, credentials, receipts, clusterKey, keySetPage } = await openAuthentication(config, directory, store, world, log);
   const options = { ...(await engineOptions(config, directory, world, log)), ...given };
   const copies = new CopyRecords(store, world);
   await admitNode(copies, { node: options.nodeId, name: config.nodeId }, options.databasesDirectory, !options.coordinated);
+  const names = await nameNode({ store, world, log }, options.nodeId, config.nodeId);
   const instruments = await Instruments.open({ config, world, log, nodeId: options.nodeId });
   stack.defer(() => instruments.close());
   const { local, cluster, hasSql } = await openEngine(config, options, { directory, store, clusterKey, instruments, world, log }, stack);
@@ -228,44 +241,66 @@ export async function startNode(config: Config, log: Log, given: Partial<EngineO
   stack.defer(() => jobs.close());
   await jobs.prepare();
   const embedding = await embeddingOf(config, { world, log, engine, policies, audit }, stack);
-  const node: NodeParts = { world, databases, engine, tokens, policies, audit, erasures: jobs.erasures, embedding, assistants: await assistantsOf(config, world, log) };
+  const node: NodeParts = { world, databases, engine, tokens, revocations, names, policies, audit, erasures: jobs.erasures, embedding, assistants: await assistantsOf(config, world, log) };
   const authOn = config.auth === "on";
   const dispatch = dispatchOf(config, node, instruments, authOn ? new Authorization(credentials, databases) : undefined);
-  let draining = false;
-  let joined = cluster === undefined;
-  const leaseCheck = (): Record<string, string> => (cluster ? { lease: cluster.placement.isLeased ? "ok" : "lapsed" } : {});
+  const storeHealth = new StoreHealth({ store, world, durability: config.durability, unshippedMsMax: options.unshippedMsMax });
+  const readiness = new NodeReadiness({ storeHealth, hasSql, clock, engine: local, leases: cluster?.placement });
   const wires = {
     dispatch,
-    // A node without its lease still answers what can be read, and sends the rest to those who have theirs.
-    isReady: () => ({ ready: joined && !draining, checks: { node: draining ? "draining" : joined ? "ok" : "starting", sql: hasSql ? "ok" : "unconfigured", ...(clock.isDoubted && { clock: "doubted" }), ...leaseCheck(), ...checksOf(local.alarms) } }),
+    isReady: () => readiness.now,
+    look: () => storeHealth.look(),
     world,
     log,
     dataBodyBytesMax: config.dataBodyBytesMax,
-    databaseHostSuffix: config.databaseHostSuffix,
-    ...openTo(config),
+    databaseHostSuffix: config.databaseHostSuffix, ...openTo(config),
     pages: new Map([["/.well-known/jwks.json", keySetPage]]),
     operatorPages: new Map([["/openapi.json", openapiPage()], ["/metrics", instruments.page({ engine: local, store, audit, leases: cluster?.placement, time: world.time })]]),
     visits: instruments.visits,
-    identify: authOn ? (credential: string | undefined) => credentials.known(credential) ?? credentials.identify(credential) : undefined,
+    ...(authOn && askingCallers(credentials, revocations)),
   };
   const doors = [createDoors({ ...wires, admitOperator: authOn ? operatorsOnly(credentials) : undefined, nodeDoor: cluster?.door }), createDoors(wires)] as const;
   const address = await listen(config, config.listen, doors[0], wires, stack);
   const adminAddress = config.adminListen && (await listen(config, config.adminListen, doors[1], wires, stack));
   // Who listens on a free port tells the others which one he got.
   await cluster?.join(new URL(config.advertise).port === "0" ? address : config.advertise);
-  joined = true;
+  readiness.joined = true;
   jobs.start();
   const parts = stack.move();
   return {
     address,
+    nodeId: options.nodeId,
     adminAddress,
     close: async () => {
-      draining = true;
+      readiness.draining = true;
       for (const door of doors) door.drain();
       // Other nodes go on with its databases while this one still answers its clients.
       await cluster?.placement.handOver();
       await parts.disposeAsync();
     },
+  };
+}
+
+/** Writes down which name the node goes by, and tells of another identity that has it: the old disk of this one, or a node that lives. */
+async function nameNode({ store, world, log }: { readonly store: ObjectStore; readonly world: World; readonly log: Log }, node: string, name: string): Promise<NodeNames> {
+  const names = new NodeNames(store, world);
+  log.info("node", { node, name });
+  try {
+    await names.announce(node, name);
+    const others = defaultNodeName.test(name) ? [] : (await names.named(name)).filter((other) => other !== node);
+    if (others.length > 0) log.warn("another identity goes by this node's name: a node whose disk was lost, or one that lives and needs another name", { name, others: others.slice(0, limits.namesakesToldMax).join(" ") });
+  } catch (error) {
+    if (!(error instanceof StoreError)) throw error;
+    log.warn("the node's name was not written down: audit and receipts show its identity alone", { reason: error.kind });
+  }
+  return names;
+}
+
+/** Who is asked for a credential, and asked again when one was revoked. */
+function askingCallers(credentials: Credentials, revocations: Revocations): Pick<DoorsOptions, "identify" | "isRevoked"> {
+  return {
+    identify: (credential) => credentials.known(credential) ?? credentials.identify(credential),
+    isRevoked: (identity) => !revocations.isFresh || revocations.has(identity),
   };
 }
 

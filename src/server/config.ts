@@ -6,6 +6,7 @@
  * setting does beyond its one line of meaning.
  */
 import { limits } from "../base/limits.ts";
+import { nearestOf } from "../base/near-words.ts";
 import type { StoreLocation } from "../store/open-store.ts";
 import { baseAddress, endpoint, hostSuffix, integer, oneOf, origin, originList, path, secret, signingKey, storeUrl, toggle, trueOrFalse, uuidsOrAll, word, wordList } from "./setting-kinds.ts";
 import type { Kind } from "./setting-kinds.ts";
@@ -105,6 +106,8 @@ export const settings = {
   assistantModel: absent("SERVICE_ASSISTANT_MODEL", word, "model of ask", "chosen by the node"),
   assistantBaseAddress: absent("SERVICE_ASSISTANT_BASE_URL", baseAddress, "base address of the model of ask, such as a server of your own that speaks the same protocol", "provider default"),
   extractBaseAddress: absent("SERVICE_EXTRACT_BASE_URL", baseAddress, "base address of the model of extract", "provider default"),
+  credentialRate: absent("SERVICE_CREDENTIAL_RATE", count, "calls of the data plane per second of one credential (of one address with authentication off), with a burst of twice that; over it, 429", "no bound"),
+  credentialConcurrency: absent("SERVICE_CREDENTIAL_CONCURRENCY", count, "calls of one credential under way at once; over it, 429", "no bound"),
   acceptRollback: absent("SERVICE_ACCEPT_ROLLBACK", uuidsOrAll, "**dangerous**: comma-separated uuids of databases, or `all`, whose object storage was put back to an older state that is to be believed; what is newer on this node is set aside under `quarantine/`"),
 } as const;
 
@@ -145,9 +148,13 @@ export function readConfig(environment: Environment, host: Host): Reading {
   const location = values["objectStore"] as StoreLocation | undefined;
   if (location) values["objectStore"] = Object.freeze(withStandardVariables(location, environment, problems));
   const known = new Set(Object.values<AnySetting>(settings).map((setting) => setting.variable));
-  const warnings = Object.keys(environment)
-    .filter((variable) => variable.startsWith("SERVICE_") && !known.has(variable))
-    .map((variable) => `${variable} is not a variable of this node and is ignored`);
+  const unknown = Object.keys(environment).filter((variable) => variable.startsWith("SERVICE_") && !known.has(variable));
+  // A slip in SERVICE_AUTH would leave a node open; what is near no variable may be meant for another program.
+  for (const variable of unknown) {
+    const meant = nearestOf(variable, [...known]);
+    if (meant !== undefined) problems.push(`${variable} is not a variable of this node; did you mean ${meant}? Rename it or unset it`);
+  }
+  const warnings = unknown.map((variable) => `${variable} is not a variable of this node and is ignored`);
   values["tracing"] = readTracing(environment, problems, warnings);
   if (problems.length > 0) return { problems, warnings };
   return { config: Object.freeze(values) as Config, warnings };

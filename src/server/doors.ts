@@ -5,18 +5,20 @@ import type { DescService } from "@bufbuild/protobuf";
 import type { HandlerContext } from "@connectrpc/connect";
 import { file_google_rpc_error_details } from "../../gen/google/rpc/error_details_pb.ts";
 import { Health as HealthService } from "../../gen/grpc/health/v1/health_pb.ts";
+import type { ServiceError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { World } from "../base/world.ts";
+import type { TokenIdentity } from "../control/identity.ts";
 import type { Dispatch } from "../service/call.ts";
 import { endpoints as allEndpoints, type Endpoint, publicServices } from "../service/methods.ts";
 import { Callers, type Identify } from "./callers.ts";
 import { BodyRoom, Discards } from "./body.ts";
 import { createConnect } from "./connect.ts";
-import { bearerOf, sendRefusal } from "./exchange.ts";
+import { bearerOf } from "./exchange.ts";
 import { refusalFor } from "./failure.ts";
 import { Gate } from "./gate.ts";
 import { Health, type Readiness } from "./health.ts";
-import type { RequestHandler } from "./listener.ts";
+import type { RequestHandler, WireRequest, WireResponse } from "./listener.ts";
 import type { NodeDoor } from "./node-door.ts";
 import { addReflection } from "./reflection.ts";
 import { createRest, type Page } from "./rest.ts";
@@ -26,6 +28,8 @@ import { Visits } from "./visits.ts";
 export interface DoorsOptions {
   readonly dispatch: Dispatch;
   readonly isReady: () => Readiness;
+  /** Finds out what `isReady` tells of, where that takes asking others. */
+  readonly look?: (() => Promise<void>) | undefined;
   /**
    * Lets the bearer of a token see readiness and reflection, or throws a ServiceError; asked at every request.
    * Absent, as on a node without authentication or on the operators' own port, everybody may.
@@ -33,6 +37,8 @@ export interface DoorsOptions {
   readonly admitOperator?: ((credential: string | undefined) => void | Promise<void>) | undefined;
   /** Tells who bears a credential, or refuses him before a body is read for him; absent where authentication is off. */
   readonly identify?: Identify | undefined;
+  /** Whether a token that was good is to be asked about again before it expires. */
+  readonly isRevoked?: ((identity: TokenIdentity) => boolean) | undefined;
   readonly world: World;
   readonly log: Log;
   /** The cap of bodies that carry data (`SERVICE_MAX_BODY_BYTES`). */
@@ -66,12 +72,12 @@ export interface Doors extends RequestHandler {
 /** Makes all doors. */
 export function createDoors(options: DoorsOptions): Doors {
   const { dispatch, world, log, dataBodyBytesMax, databaseHostSuffix } = options;
-  const { endpoints = allEndpoints, identify, nodeDoor, visits = new Visits({ world, log }), room = new BodyRoom() } = options;
+  const { endpoints = allEndpoints, identify, isRevoked, nodeDoor, visits = new Visits({ world, log }), room = new BodyRoom() } = options;
   const gate = new Gate({ hasAuthentication: identify !== undefined, databaseHostSuffix, hostNames: options.hostNames ?? [], allowedOrigins: options.allowedOrigins ?? [] });
-  const callers = identify && new Callers(identify, world);
+  const callers = identify && new Callers(identify, world, isRevoked);
   const admitOperator = options.admitOperator ?? (() => {});
   const listed: readonly DescService[] = [...publicServices, HealthService];
-  const health = new Health({ isReady: options.isReady, services: listed.map((service) => service.typeName), world });
+  const health = new Health({ isReady: options.isReady, look: options.look, services: listed.map((service) => service.typeName), world });
   const guarded = [...(options.operatorPages ?? [])].map(([path, page]): [string, Page] => [path, onlyFor(admitOperator, page)]);
   const pages = new Map([...health.pages(admitOperator), ...(options.pages ?? []), ...guarded]);
   const admit = async (context: HandlerContext): Promise<void> => {
@@ -93,13 +99,9 @@ export function createDoors(options: DoorsOptions): Doors {
     fallback: createRest({ ...shared, pages }),
   });
   const onRequest: RequestHandler = (request, response) => {
-    // Other nodes call by whatever name they know, and show the cluster's key; whoever has none is told in plain HTTP.
-    const isNode = nodeDoor?.owns(request) ?? false;
-    const refusal = isNode ? nodeDoor!.refusalOf(request) : gate.refusalOf(request);
-    if (refusal) {
-      response.once("finish", () => request.complete || discards.take(request));
-      return isNode ? sendRefusal(refusal, response) : refuseRequest(refusal, request, response);
-    }
+    // Other nodes call by whatever name they know, and show the cluster's key.
+    const refusal = nodeDoor?.owns(request) ? nodeDoor.refusalOf(request) : gate.refusalOf(request);
+    if (refusal) return refuseUnread(refusal, request, response, discards);
     if (!gate.admitPage(request, response)) onCall(request, response);
   };
   const drain = (): void => {
@@ -107,6 +109,14 @@ export function createDoors(options: DoorsOptions): Doors {
     nodeDoor?.drain();
   };
   return Object.assign(onRequest, { drain });
+}
+
+/** Refuses a request of which nothing is read but what is thrown away. */
+function refuseUnread(refusal: ServiceError, request: WireRequest, response: WireResponse, discards: Discards): void {
+  response.once("finish", () => {
+    if (!request.complete) discards.take(request);
+  });
+  refuseRequest(refusal, request, response);
 }
 
 /** The page, for whom `admit` lets in. */

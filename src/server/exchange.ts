@@ -28,7 +28,12 @@ export function sendRefusal(refusal: ServiceError, response: WireResponse): void
   const headers: ResponseHeaders = { "content-type": "application/json" };
   for (const [name, value] of refusalHeaders(refusal)) headers[name] = value;
   const status = refusal.detail.httpStatus ?? errorCodes[refusal.code].http;
-  send(response, status, headers, JSON.stringify({ error: refusal.message, code: refusal.code }));
+  send(response, status, headers, jsonLine(JSON.stringify({ error: refusal.message, code: refusal.code })));
+}
+
+/** A JSON text as a line, which is how a terminal wants it; to a parser it is the same. */
+export function jsonLine(text: string): string {
+  return `${text}\n`;
 }
 
 /** Answers, unless that has been done or nobody is there any more. */

@@ -27,7 +27,8 @@ export function refusalFor(error: unknown, where: string, world: World, log: Log
 
 /** The seconds of `Retry-After`, on refusals that a retry can help; undefined on all others. */
 export function retryAfterSecsOf(refusal: ServiceError): number | undefined {
-  const { retryAfterSecs } = refusal.detail;
+  const { retryAfterSecs, isLasting } = refusal.detail;
+  if (isLasting) return undefined;
   const isExpected = refusal.code === "overloaded" || refusal.code === "unavailable";
   if (retryAfterSecs === undefined && !isExpected) return undefined;
   return Math.max(limits.retryAfterSecsMin, Math.ceil(retryAfterSecs ?? 0));

@@ -28,6 +28,8 @@ export interface Readiness {
 
 export interface HealthOptions {
   readonly isReady: () => Readiness;
+  /** Finds out what `isReady` tells of, where that takes asking others. Never rejects for what they do. */
+  readonly look?: (() => Promise<void>) | undefined;
   /** Full names of the services that have a state of their own in grpc.health.v1; all have the node's. */
   readonly services: readonly string[];
   readonly world: World;
@@ -68,6 +70,7 @@ export class Health {
     const ready: Page = {
       answer: async (credential) => {
         await admit(credential);
+        await this.#options.look?.();
         const readiness = this.readiness();
         return { status: readiness.ready ? 200 : 503, contentType: "application/json", body: JSON.stringify(readiness) };
       },
@@ -78,11 +81,13 @@ export class Health {
   /** Adds grpc.health.v1.Health, which needs no credential. */
   addTo(router: ConnectRouter): void {
     router.service(HealthService, {
-      check: ({ service }) => {
+      check: async ({ service }) => {
+        await this.#options.look?.();
         if (!this.#names.has(service)) throw new ConnectError("no such service", Code.NotFound);
         return { status: this.#status() };
       },
-      list: () => {
+      list: async () => {
+        await this.#options.look?.();
         const status = this.#status();
         return { statuses: Object.fromEntries([...this.#names].map((name) => [name, { status }])) };
       },
@@ -97,6 +102,7 @@ export class Health {
   async *#watch(service: string, gone: AbortSignal): AsyncGenerator<{ status: Status }> {
     let told: Status | undefined;
     while (!gone.aborted) {
+      await this.#options.look?.();
       const status = this.#names.has(service) ? this.#status() : Status.SERVICE_UNKNOWN;
       if (status !== told) yield { status };
       told = status;

@@ -19,6 +19,7 @@ import { ClusterCounts } from "./cluster-counts.ts";
 import type { Config } from "./config.ts";
 import { EgressCounts } from "./egress-counts.ts";
 import type { Snapshot } from "./metrics.ts";
+import { packageVersion } from "./package-version.ts";
 import type { Page, PageContent } from "./rest.ts";
 import type { Tracing } from "./tracing.ts";
 import { Visits } from "./visits.ts";
@@ -34,7 +35,7 @@ export interface Gauged {
 }
 
 export interface InstrumentsOptions {
-  readonly config: Pick<Config, "tracing" | "concurrencyMax">;
+  readonly config: Pick<Config, "tracing" | "concurrencyMax" | "nodeId">;
   readonly world: World;
   readonly log: Log;
   readonly nodeId: string;
@@ -51,9 +52,11 @@ export class Instruments {
   readonly #tracing: Tracing | undefined;
   readonly #loopDelay: LoopDelay;
   readonly #startedAtMs: number;
+  readonly #node: Snapshot["node"];
 
-  private constructor({ config, world, log }: InstrumentsOptions, tracing: Tracing | undefined) {
+  private constructor({ config, world, log, nodeId }: InstrumentsOptions, tracing: Tracing | undefined) {
     this.#tracing = tracing;
+    this.#node = { id: nodeId, name: config.nodeId, version: packageVersion() };
     this.visits = new Visits({ world, log, spans: tracing });
     this.concurrency = new Concurrency(config.concurrencyMax);
     this.#loopDelay = new LoopDelay(world);
@@ -65,7 +68,7 @@ export class Instruments {
     if (!config.tracing) return new Instruments(options, undefined);
     // Its packages take half a second to load, which no other node should spend.
     const { Tracing } = await import("./tracing.ts");
-    return new Instruments(options, new Tracing({ settings: config.tracing, world, log, nodeId }));
+    return new Instruments(options, new Tracing({ settings: config.tracing, world, log, nodeId, nodeName: config.nodeId }));
   }
 
   /** The engine, with a span for each call of a request where spans are wanted. */
@@ -108,6 +111,7 @@ export class Instruments {
     const { rss, heapUsed } = process.memoryUsage();
     const { forwarded, linksLost, renewalsFailed, leasesLost } = this.cluster;
     return {
+      node: this.#node,
       visits: this.visits.counts,
       strays: this.visits.strays,
       calls: this.concurrency,

@@ -1,7 +1,7 @@
 /**
  * `/metrics`: what a node has counted, in the text form that Prometheus reads.
  *
- * Always true: labels take their values from fixed lists (endpoints, codes, outcomes, threads), so that no client can add
+ * Always true: labels take their values from fixed lists (endpoints, codes, outcomes, threads, the node's own name), so that no client can add
  * to them, and none names a database, a namespace or a credential; counters begin anew with the thread that counts them.
  * Must not know: where anything is counted.
  */
@@ -15,6 +15,8 @@ import type { VisitCounts } from "./visits.ts";
 
 /** Everything that a node has counted. */
 export interface Snapshot {
+  /** The node's identity, its name for people, and its build. */
+  readonly node: { readonly id: string; readonly name: string; readonly version: string };
   readonly visits: readonly VisitCounts[];
   /** Refusals of requests that were for no endpoint, by code. */
   readonly strays: readonly (readonly [code: string, count: number])[];
@@ -174,10 +176,11 @@ function clusterFamilies({ cluster }: Snapshot): readonly Family[] {
 }
 
 function nodeFamilies(snapshot: Snapshot): readonly Family[] {
-  const { egress, auditDropped, clockAheadMs, main, process } = snapshot;
+  const { node, egress, auditDropped, clockAheadMs, main, process } = snapshot;
   const sent = (read: (count: EgressCount) => number): readonly Sample[] => egress.map((count) => ({ labels: { use: count.use, provider: count.provider, outcome: count.outcome }, value: read(count) }));
   const threads = [["main", main] as const, ...answered(snapshot)];
   return [
+    new Family("gauge", "node_info", "1; the node's identity (node), its name (SERVICE_NODE_ID) and its build", [{ labels: { node: node.id, name: node.name, version: node.version }, value: 1 }]),
     new Family("counter", "egress_requests_total", "Texts for outside models, by use (embed, ask, extract), provider and outcome (ok, denied, error)", sent(({ requests }) => requests)),
     new Family("counter", "egress_items_total", "Items that left for outside models", sent(({ items }) => items)),
     new Family("counter", "egress_bytes_total", "Bytes of text that left for outside models", sent(({ bytes }) => bytes)),

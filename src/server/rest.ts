@@ -16,7 +16,7 @@ import { BodyCap, type Endpoint, type PathSegment } from "../service/methods.ts"
 import { type BodyRoom, type Discards, readBody } from "./body.ts";
 import { decodeJson, type JsonForm } from "./body-decoder.ts";
 import type { Callers } from "./callers.ts";
-import { credentialOf, goneSignal, hostOf, type ResponseHeaders, send, sendRefusal } from "./exchange.ts";
+import { credentialOf, goneSignal, hostOf, jsonLine, type ResponseHeaders, send, sendRefusal } from "./exchange.ts";
 import { refusalFor } from "./failure.ts";
 import { compileBody } from "./json-decoder.ts";
 import type { RequestHandler, WireRequest, WireResponse } from "./listener.ts";
@@ -138,7 +138,8 @@ class Rest {
   async #servePage(page: Page, request: WireRequest, response: WireResponse): Promise<void> {
     if (request.method !== "GET" && request.method !== "HEAD") throw methodNotAllowed(["GET", "HEAD"]);
     const { status, contentType, body } = await page.answer(credentialOf(request));
-    send(response, status, { "content-type": contentType, "x-content-type-options": "nosniff" }, body);
+    const text = contentType === "application/json" && typeof body === "string" ? jsonLine(body) : body;
+    send(response, status, { "content-type": contentType, "x-content-type-options": "nosniff" }, text);
   }
 
   #compile(endpoint: Endpoint, segments: readonly PathSegment[]): Route {
@@ -238,7 +239,7 @@ function sendResult({ endpoint, write }: Route, result: CallResult, response: Wi
   if (status === 204) return send(response, status, headers, undefined);
   if (write !== undefined) {
     headers["content-type"] = "application/json";
-    return send(response, status, headers, write(result.message));
+    return send(response, status, headers, jsonLine(write(result.message)));
   }
   const { contentType, data } = result.message as HttpBody;
   headers["content-type"] = contentType || "application/octet-stream";

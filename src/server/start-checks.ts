@@ -4,6 +4,7 @@
  * Pure functions of a Config whose single values are already known to be good: these are the combinations.
  */
 import { hostOf, isSelfHosted } from "../ai/hosts.ts";
+import { limits } from "../base/limits.ts";
 import type { Config } from "./config.ts";
 
 /** Every reason not to start (spec: Authentication, rules 2, 3 and 7), each with its remedy; empty when there is none. */
@@ -16,7 +17,9 @@ export function startRefusals(config: Config): readonly string[] {
     refusals.push("SERVICE_CLUSTER_KEY must differ from SERVICE_PLATFORM_KEY");
   }
   if (config.coordination === undefined && !config.singleNode && looksMultiNode(config)) {
-    const why = config.auth === "on" ? "SERVICE_AUTH is on" : "SERVICE_ADVERTISE is not a loopback address";
+    const followsListen = new URL(config.advertise).hostname === config.listen.host;
+    const open = followsListen ? "SERVICE_LISTEN is not a loopback address (and SERVICE_ADVERTISE, which is not set, follows it)" : "SERVICE_ADVERTISE is not a loopback address";
+    const why = config.auth === "on" ? "SERVICE_AUTH is on" : open;
     refusals.push(`${why}, so there may be other nodes: set SERVICE_COORD, or SERVICE_SINGLE_NODE=1 when this is the only one`);
   }
   if ((config.tlsCertificatePath === undefined) !== (config.tlsKeyPath === undefined)) {
@@ -34,6 +37,9 @@ export function startRefusals(config: Config): readonly string[] {
 /** What an operator should know about a node that does start. */
 export function startWarnings(config: Config): readonly string[] {
   const warnings: string[] = [];
+  if (config.platformKey !== undefined && config.platformKey.length < limits.platformKeyCharsWise) {
+    warnings.push(`SERVICE_PLATFORM_KEY has fewer than ${limits.platformKeyCharsWise} characters: whoever guesses it may mint every token; take one of openssl rand -base64 32`);
+  }
   if (config.auth === "off") {
     const reach = isLoopback(config.listen.host) ? "" : ", and the listen address is open to the network";
     warnings.push(`SERVICE_AUTH is off: every call is allowed without a credential (development only)${reach}`);

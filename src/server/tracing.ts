@@ -29,8 +29,9 @@ export interface TracingOptions {
   readonly settings: TracingSettings;
   readonly world: World;
   readonly log: Log;
-  /** The node's identity. */
+  /** The node's identity, and its name for people. */
   readonly nodeId: string;
+  readonly nodeName: string;
 }
 
 const serviceNameDefault = "palimpsest";
@@ -42,10 +43,10 @@ export class Tracing implements VisitSpans {
 
   constructor(options: TracingOptions) {
     this.#options = options;
-    const { settings, world, nodeId } = options;
+    const { settings, world, nodeId, nodeName } = options;
     const exporter = new ToldExporter(new OTLPTraceExporter({ url: settings.address }), options.log);
     // What the operator says of the service comes after what we say, and the variable for its name alone comes last.
-    const resource = resourceFromAttributes({ "service.name": serviceNameDefault, "service.instance.id": nodeId })
+    const resource = resourceFromAttributes({ "service.name": serviceNameDefault, "service.instance.id": nodeId, "palimpsest.node.name": nodeName })
       .merge(detectResources({ detectors: [envDetector] }))
       .merge(resourceFromAttributes(settings.serviceName === undefined ? {} : { "service.name": settings.serviceName }));
     this.#provider = new TracerProvider({

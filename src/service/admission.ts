@@ -1,5 +1,5 @@
 /**
- * Who may come in now: the node's concurrency cap and the control rate.
+ * Who may come in now: the node's concurrency cap, the control rate, and what one credential may take of the rest.
  *
  * Always true: at most `concurrency` calls are under way and as many again wait; whoever is turned away is told when
  * to come back. Buckets are kept for as many callers as `limits.rateBucketsMax`, the idle ones forgotten first.
@@ -53,15 +53,43 @@ interface Bucket {
   filledAtMs: number;
 }
 
+/** So many calls of one caller at once, and no more: what is beyond is turned away, so that it takes no place of others. */
+export class Shares {
+  readonly #max: number;
+  readonly #running = new Map<string, number>();
+
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  /** Enters or throws overloaded. Every entry is ended by one `leave`. */
+  enter(caller: string): void {
+    const running = this.#running.get(caller) ?? 0;
+    if (running >= this.#max) {
+      throw new ServiceError("overloaded", `more than ${this.#max} requests of this credential are under way on this node`, { retryAfterSecs: limits.retryAfterSecsMin });
+    }
+    this.#running.set(caller, running + 1);
+  }
+
+  leave(caller: string): void {
+    const running = this.#running.get(caller)! - 1;
+    if (running === 0) this.#running.delete(caller);
+    else this.#running.set(caller, running);
+  }
+}
+
 /** A token bucket per caller: `perSecond` sustained, twice that at once. */
 export class Rate {
   readonly #perSecond: number;
   readonly #world: World;
+  /** What is counted, for the refusal. */
+  readonly #what: string;
   readonly #buckets = new Recent<string, Bucket>(limits.rateBucketsMax);
 
-  constructor(perSecond: number, world: World) {
+  constructor(perSecond: number, world: World, what = "control requests") {
     this.#perSecond = perSecond;
     this.#world = world;
+    this.#what = what;
   }
 
   /** Takes one token or throws overloaded with the seconds until there is one. */
@@ -74,7 +102,7 @@ export class Rate {
     this.#buckets.set(caller, bucket);
     if (bucket.tokens < 1) {
       const retryAfterSecs = Math.max(1, Math.ceil((1 - bucket.tokens) / this.#perSecond));
-      throw new ServiceError("overloaded", `more than ${this.#perSecond} control requests a second`, { retryAfterSecs });
+      throw new ServiceError("overloaded", `more than ${this.#perSecond} ${this.#what} a second`, { retryAfterSecs });
     }
     bucket.tokens--;
   }

@@ -3,7 +3,7 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { AuditEventSchema, ControlService } from "../../gen/palimpsest/v1/control_pb.ts";
 import { invalid } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import { auditOutcomes, auditTimeMs, type AuditEvent, type AuditOutcome } from "../format/audit-event.ts";
+import { auditOutcomes, auditTimeMs, auditVersionOf, type AuditEvent, type AuditOutcome } from "../format/audit-event.ts";
 import { checkNamePart } from "../format/names.ts";
 import type { NodeParts, ServiceHandlers } from "./context.ts";
 import { present } from "./data-messages.ts";
@@ -31,14 +31,14 @@ function actionOf(text: string | undefined): string | undefined {
 }
 
 function limitOf(value: number = limits.auditPageDefault): number {
-  if (value >= 1 && value <= limits.auditPageMax) return value;
-  throw invalid(`limit must be 1 to ${limits.auditPageMax}`);
+  if (value >= 1) return Math.min(value, limits.auditPageMax);
+  throw invalid(`limit must be a whole number from 1; at most ${limits.auditPageMax} events are on a page`);
 }
 
 function messageOf(event: AuditEvent): MessageInitShape<typeof AuditEventSchema> {
-  const { actor, egress } = event;
+  const { actor, egress, grant } = event;
   return {
-    v: 1,
+    v: auditVersionOf(event),
     id: event.id,
     ts: BigInt(auditTimeMs(event)),
     node: event.node,
@@ -58,11 +58,12 @@ function messageOf(event: AuditEvent): MessageInitShape<typeof AuditEventSchema>
       },
       egress: egress && { ...egress, inputBytes: BigInt(egress.inputBytes), durationMs: BigInt(egress.durationMs) },
       error: event.errorCode,
+      grant: grant && { jti: grant.jti, ...present({ scope: grant.scope, expiresIn: grant.expiresInSecs, db: grant.database, ns: grant.namespace }) },
     }),
   };
 }
 
-export function auditHandlers({ audit, world }: NodeParts): Pick<ServiceHandlers<typeof ControlService>, "readAudit"> {
+export function auditHandlers({ audit, names, world }: NodeParts): Pick<ServiceHandlers<typeof ControlService>, "readAudit"> {
   return {
     async readAudit(request) {
       const namespace = checkNamePart("namespace", request.ns);
@@ -79,7 +80,8 @@ export function auditHandlers({ audit, world }: NodeParts): Pick<ServiceHandlers
         limit: limitOf(request.limit),
         cursor,
       });
-      return { events: events.map(messageOf), complete, ...present({ nextCursor }) };
+      const nodes = await names.of(events.map(({ node }) => node));
+      return { events: events.map(messageOf), complete, ...present({ nextCursor, nodes: Object.keys(nodes).length === 0 ? undefined : nodes }) };
     },
   };
 }

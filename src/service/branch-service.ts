@@ -7,7 +7,7 @@
 import type { BranchService } from "../../gen/palimpsest/v1/branch_pb.ts";
 import { invalid } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import { checkBranchName, mainBranch, parseDatabaseSpec } from "../format/names.ts";
+import { checkBranchName, checkNewCheckpointName, mainBranch, parseDatabaseSpec } from "../format/names.ts";
 import { engineOptions, seen, type NodeParts, type ServiceHandlers } from "./context.ts";
 import { present } from "./data-messages.ts";
 import { databaseTarget } from "./targets.ts";
@@ -32,7 +32,7 @@ function checkState(field: string, text: string): string {
 function lifeHandlers(node: NodeParts): Pick<BranchHandlers, "createBranch" | "listBranches" | "deleteBranch"> {
   return {
     async createBranch(request, context) {
-      const name = checkBranchName(request.name);
+      const name = checkBranchName(request.name, "name");
       const at = request.at === undefined ? undefined : checkState("at", request.at);
       const act = { act: "fork", name, ...present({ at, ttlSecs: checkTtl(request.ttl) }) } as const;
       const target = await databaseTarget(node, context, request.db, request.from);
@@ -73,7 +73,7 @@ function lifeHandlers(node: NodeParts): Pick<BranchHandlers, "createBranch" | "l
 function historyHandlers(node: NodeParts): Pick<BranchHandlers, "createCheckpoint" | "listCheckpoints" | "deleteCheckpoint" | "rewindBranch"> {
   return {
     async createCheckpoint(request, context) {
-      const name = checkBranchName(request.name);
+      const name = checkNewCheckpointName(request.name);
       const target = await databaseTarget(node, context, request.db, request.branch);
       const answer = await node.engine.branch(target, { act: "checkpoint", name }, engineOptions(context));
       // A write may have come in behind the checkpoint: header and body both speak of the state that was named.
@@ -88,7 +88,7 @@ function historyHandlers(node: NodeParts): Pick<BranchHandlers, "createCheckpoin
     },
 
     async deleteCheckpoint(request, context) {
-      const name = checkBranchName(request.name);
+      const name = checkBranchName(request.name, "name");
       const target = await databaseTarget(node, context, request.db, request.branch);
       seen(context, await node.engine.branch(target, { act: "forget-checkpoint", name }, engineOptions(context)));
       node.erasures.wake(target.uuid);

@@ -8,7 +8,9 @@ import type { World } from "../base/world.ts";
 import type { AuditLog } from "../control/audit-log.ts";
 import type { Databases } from "../control/databases.ts";
 import type { Identity, ScopeName } from "../control/identity.ts";
+import type { NodeNames } from "../control/node-names.ts";
 import type { Policies } from "../control/policies.ts";
+import type { Revocations } from "../control/revocations.ts";
 import type { Tokens } from "../control/tokens.ts";
 import type { CallerTold, CallOptions, EnginePort } from "../engine/engine-port.ts";
 import type { Answer } from "../engine/protocol.ts";
@@ -51,6 +53,8 @@ export interface Context {
   erasureId: string | undefined;
   /** Set by a call that asks a model, when policy has refused it or it is over; undefined while nothing has left the node. */
   egress: EgressTold | undefined;
+  /** Set by a call that may change its database or not, once it is known that it would. */
+  mutates: boolean;
 }
 
 /** What a model that writes is used for, under the names that policy gives them. */
@@ -64,6 +68,8 @@ export interface NodeParts {
   readonly databases: Databases;
   readonly engine: EnginePort;
   readonly tokens: Tokens;
+  readonly revocations: Revocations;
+  readonly names: NodeNames;
   readonly policies: Policies;
   readonly audit: AuditLog;
   readonly erasures: Erasures;

@@ -4,6 +4,7 @@ import { limits } from "../base/limits.ts";
 import type { DatabaseRecord } from "../control/databases.ts";
 import { scopeNamed, scopeOrder, type ScopeName } from "../control/identity.ts";
 import { checkNamePart, checkNewDatabaseName, mainBranch, parseDatabaseSpec, profileOfDatabaseName } from "../format/names.ts";
+import { isUlid } from "../format/object-keys.ts";
 import type { ControlService } from "../../gen/palimpsest/v1/control_pb.ts";
 import { auditHandlers } from "./audit-service.ts";
 import { engineOptions, type NodeParts, type ServiceHandlers } from "./context.ts";
@@ -20,12 +21,17 @@ function checkScope(text: string): ScopeName {
   return scope;
 }
 
+function checkTokenId(text: string): string {
+  if (isUlid(text)) return text;
+  throw invalid("jti must be the id of a token, its claim jti: 26 characters");
+}
+
 function checkLifetime(expiresIn: number = limits.tokenSecsDefault): number {
   if (expiresIn >= 1 && expiresIn <= limits.tokenSecsMax) return expiresIn;
   throw invalid(`expires_in must be 1 to ${limits.tokenSecsMax} seconds`);
 }
 
-function tokenHandlers(node: NodeParts): Pick<ServiceHandlers<typeof ControlService>, "mintDatabaseToken" | "mintNamespaceToken"> {
+function tokenHandlers(node: NodeParts): Pick<ServiceHandlers<typeof ControlService>, "mintDatabaseToken" | "mintNamespaceToken" | "revokeDatabaseToken" | "revokeNamespaceToken"> {
   return {
     async mintDatabaseToken(request, context) {
       const { name, branch } = parseDatabaseSpec(request.db);
@@ -36,13 +42,24 @@ function tokenHandlers(node: NodeParts): Pick<ServiceHandlers<typeof ControlServ
       // must say which database it is for. A plain database is created by its own call.
       const record = await (profileOfDatabaseName(name) ? node.databases.ensure(name) : node.databases.require(name));
       checkJudged(context, record);
-      return { token: await node.tokens.mint({ database: { name, uuid: record.uuid } }, scope, expiresIn), expiresIn };
+      return { ...(await node.tokens.grant({ database: { name, uuid: record.uuid } }, scope, expiresIn)), expiresIn };
     },
     async mintNamespaceToken(request) {
       const namespace = checkNamePart("namespace", request.ns);
       const scope = checkScope(request.scope);
       const expiresIn = checkLifetime(request.expiresIn);
-      return { token: await node.tokens.mint({ namespace }, scope, expiresIn), expiresIn };
+      const deletions = await node.databases.deletionsOf(namespace);
+      return { ...(await node.tokens.grant({ namespace, deletions }, scope, expiresIn)), expiresIn };
+    },
+    async revokeDatabaseToken(request) {
+      const { name, branch } = parseDatabaseSpec(request.db);
+      if (branch !== undefined) throw invalid("a token is for a database, named without @branch, and covers all its branches");
+      await node.revocations.revoke({ kind: "db", name }, checkTokenId(request.jti));
+      return {};
+    },
+    async revokeNamespaceToken(request) {
+      await node.revocations.revoke({ kind: "ns", name: checkNamePart("namespace", request.ns) }, checkTokenId(request.jti));
+      return {};
     },
   };
 }

@@ -1,6 +1,7 @@
 /** Small translations that several services share. */
 import { create } from "@bufbuild/protobuf";
 import { TurnSchema, type Turn, type Vector } from "../../gen/palimpsest/v1/data_pb.ts";
+import { checkEmbedding } from "../model/vectors.ts";
 import type { TurnRecord } from "../model/transcript.ts";
 import { setJson } from "./exact-json.ts";
 
@@ -14,6 +15,13 @@ export function present<Fields extends object>(fields: Fields): { [Key in keyof 
 /** The embedding of a message field; what it may hold is checked by the model. */
 export function embeddingOf(vector: Vector | undefined): Float32Array | undefined {
   return vector && Float32Array.from(vector.values);
+}
+
+/** The embedding of a message field that must be there; refuses one that no space could hold. */
+export function requiredVector(field: string, vector: Vector | undefined): Float32Array {
+  const embedding = embeddingOf(vector) ?? new Float32Array(0);
+  checkEmbedding(field, embedding);
+  return embedding;
 }
 
 export function turnMessage(turn: TurnRecord): Turn {

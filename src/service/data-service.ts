@@ -1,23 +1,17 @@
 /** The stores of a database over the wires: transcript, SQL, key-value, documents, vectors. */
 import { create } from "@bufbuild/protobuf";
-import { FindDocsResponseSchema, type DataService, type Vector } from "../../gen/palimpsest/v1/data_pb.ts";
+import { FindDocsResponseSchema, type DataService } from "../../gen/palimpsest/v1/data_pb.ts";
 import { invalid, ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { checkCollectionName, checkKvKey, checkSessionId, checkText, parseDatabaseSpec, profileOfDatabaseName } from "../format/names.ts";
-import { checkEmbedding } from "../model/vectors.ts";
 import { engineOptions, seen, type NodeParts, type ServiceHandlers } from "./context.ts";
-import { embeddingOf, present, turnMessage } from "./data-messages.ts";
+import { present, requiredVector, turnMessage } from "./data-messages.ts";
 import { jsonElements, jsonText, setJson } from "./exact-json.ts";
 import { executeSql } from "./sql-service.ts";
 import { databaseTarget } from "./targets.ts";
+import { vectorHandlers } from "./vector-service.ts";
 
 type DataHandlers = ServiceHandlers<typeof DataService>;
-
-function requiredVector(field: string, vector: Vector | undefined): Float32Array {
-  const embedding = embeddingOf(vector) ?? new Float32Array(0);
-  checkEmbedding(field, embedding);
-  return embedding;
-}
 
 function transcriptHandlers(node: NodeParts): Pick<DataHandlers, "appendTurn" | "listTurns" | "searchTurns"> {
   return {
@@ -128,25 +122,6 @@ function documentHandlers(node: NodeParts): Pick<DataHandlers, "insertDocs" | "f
       const target = await databaseTarget(node, context, request.db);
       const { value, txid } = seen(context, await node.engine.write(target, "docs.index", input, engineOptions(context)));
       return { ...value, txid };
-    },
-  };
-}
-
-function vectorHandlers(node: NodeParts): Pick<DataHandlers, "upsertVector" | "searchVectors"> {
-  return {
-    async upsertVector(request, context) {
-      const collection = checkCollectionName("collection", request.coll);
-      const embedding = requiredVector("embedding", request.embedding);
-      const target = await databaseTarget(node, context, request.db);
-      const { txid } = seen(context, await node.engine.write(target, "vector.upsert", { collection, id: request.id, embedding }, engineOptions(context, embedding.byteLength)));
-      return { txid };
-    },
-    async searchVectors(request, context) {
-      const collection = checkCollectionName("collection", request.coll);
-      const vector = requiredVector("vector", request.vector);
-      const target = await databaseTarget(node, context, request.db);
-      const { value, txid } = seen(context, await node.engine.read(target, "vector.search", { collection, vector, k: request.k ?? limits.vectorSearchDefault }, engineOptions(context)));
-      return { hits: value.hits.map(({ id, distance }) => ({ id, distance })), txid };
     },
   };
 }

@@ -43,8 +43,27 @@ function targetMessage(target: ErasureTarget): MessageInitShape<typeof ErasureTa
   }
 }
 
+/** The nodes that a receipt tells of, by their identities. */
+function nodesOf({ receipt }: ErasureCoupon): readonly string[] {
+  if (!receipt) return [];
+  const { local, unattested = [] } = receipt.payload.evidence;
+  return [...local.map(({ node }) => node), ...unattested];
+}
+
+/** The coupons for the wire, with the names of the nodes. */
+async function couponMessages({ names }: NodeParts, coupons: readonly ErasureCoupon[]): Promise<MessageInitShape<typeof ErasureCouponSchema>[]> {
+  const known = await names.of(coupons.flatMap(nodesOf));
+  return coupons.map((coupon) => couponMessage(coupon, known));
+}
+
+/** The names of these nodes; undefined when none is known. */
+function namesOf(nodes: readonly string[], names: Readonly<Record<string, string>>): JsonObject | undefined {
+  const known = nodes.flatMap((id) => (names[id] === undefined ? [] : [[id, names[id]] as const]));
+  return known.length === 0 ? undefined : Object.fromEntries(known);
+}
+
 /** What the coupon says, for the wire. */
-function couponMessage(coupon: ErasureCoupon): MessageInitShape<typeof ErasureCouponSchema> {
+function couponMessage(coupon: ErasureCoupon, names: Readonly<Record<string, string>>): MessageInitShape<typeof ErasureCouponSchema> {
   const { target, blockedBy, completedAtMs, receipt, waitingFor } = coupon;
   return create(ErasureCouponSchema, {
     id: coupon.id,
@@ -55,6 +74,7 @@ function couponMessage(coupon: ErasureCoupon): MessageInitShape<typeof ErasureCo
     graceUntil: BigInt(coupon.graceUntilMs),
     erasedTxid: Object.fromEntries(Object.entries(erasedTxids(coupon.points)).map(([branch, txid]) => [branch, BigInt(txid)])),
     ...present({
+      nodes: namesOf(nodesOf(coupon), names),
       blockedBy: blockedBy && { checkpoints: [...blockedBy.checkpoints], branches: [...blockedBy.branches] },
       completedAt: completedAtMs === undefined ? undefined : BigInt(completedAtMs),
       receipt: receipt && { ...receipt, payload: receipt.payload as unknown as JsonObject },
@@ -109,12 +129,12 @@ export function erasureHandlers(node: NodeParts): ErasureHandlers {
     async createErasure(message, context) {
       const erase = targetOf(message);
       const { value, txid } = await request(node, context, message, erase, await policyOfProfile(node, message));
-      return { ...couponMessage(value), erasureId: value.id, txid: BigInt(txid) };
+      return { ...(await couponMessages(node, [value]))[0], erasureId: value.id, txid: BigInt(txid) };
     },
 
     async listErasures(message, context) {
       const { uuid, branch } = await placeOf(node, context, message);
-      return { erasures: uuid === undefined ? [] : (await node.erasures.list(uuid, branch)).map(couponMessage) };
+      return { erasures: uuid === undefined ? [] : await couponMessages(node, await node.erasures.list(uuid, branch)) };
     },
 
     async getErasure(message, context) {
@@ -122,7 +142,7 @@ export function erasureHandlers(node: NodeParts): ErasureHandlers {
       if (uuid === undefined) throw new ServiceError("database_not_found", `profile ${message.ns}/${message.profile} does not exist`);
       // It becomes part of a key in object storage, which is no place for text that somebody thought of.
       if (!isErasureId(message.id)) throw new ServiceError("not_found", "no erasure has this id");
-      return couponMessage(await node.erasures.get(uuid, message.id, branch));
+      return (await couponMessages(node, [await node.erasures.get(uuid, message.id, branch)]))[0]!;
     },
   };
 }

@@ -54,5 +54,5 @@ async function ingestAt(node: NodeParts, context: Context, address: ProfileAddre
   const input = { memories: prepared?.input ?? memories, ...present({ taskTtlMaxSecs }) };
   const { value, txid } = seen(context, await node.engine.write(target, "memory.ingest", input, engineOptions(context, inputBytes(input.memories))));
   prepared?.written();
-  return { results: value.results.map(({ embedding, ...item }) => ({ ...item, ...present({ embedding: embedding === "stored" ? undefined : embedding }) })), txid };
+  return { results: value.results.map(({ embedding, expiresAt, ...item }) => ({ ...item, ...present({ embedding: embedding === "stored" ? undefined : embedding, expiresAt: expiresAt === undefined ? undefined : BigInt(expiresAt) }) })), txid };
 }

@@ -1,16 +1,19 @@
 /** Memories as messages and as what the model layer takes: one translation for every call that carries them. */
 import { create } from "@bufbuild/protobuf";
 import { MemoryInputSchema, MemorySchema, type Memory, type MemoryInput as MemoryInputMessage } from "../../gen/palimpsest/v1/memory_pb.ts";
+import { invalid } from "../base/errors.ts";
 import type { MemoryInput, MemoryRecord } from "../model/memory.ts";
 import { embeddingOf, present } from "./data-messages.ts";
 import { jsonText, setJson } from "./exact-json.ts";
 
-/** What the model layer takes in of a message; it is not checked yet. */
-export function inputOf(message: MemoryInputMessage): MemoryInput {
+/** What the model layer takes in of a message, which stands at the place; but for its content it is not checked yet. */
+export function inputOf(place: string, message: MemoryInputMessage): MemoryInput {
+  const content = jsonText(message, "content");
+  if (content === undefined) throw invalid(`${place}.content is required: any JSON; null is a value`);
   return {
     type: message.type,
     summary: message.summary,
-    content: jsonText(message, "content") ?? "null",
+    content,
     ...present({
       topicKey: message.topicKey,
       keywords: message.keywords,

@@ -28,7 +28,7 @@ function recordHandlers(node: NodeParts): Pick<MemoryHandlers, "listProfiles" | 
 
     async ingest(request, context) {
       if (request.memories.length === 0) throw invalid("memories must hold at least one memory");
-      return ingestInto(node, context, request, request.memories.map(inputOf));
+      return ingestInto(node, context, request, request.memories.map((memory, at) => inputOf(`memories[${at}]`, memory)));
     },
 
     async getMemory(request, context) {

@@ -10,7 +10,7 @@ import { create, type Message } from "@bufbuild/protobuf";
 import { type ErrorCode, invalid, ServiceError, StoreError } from "../base/errors.ts";
 import type { World } from "../base/world.ts";
 import { anonymous } from "../control/identity.ts";
-import { Rate, type Concurrency } from "./admission.ts";
+import { Rate, Shares, type Concurrency } from "./admission.ts";
 import type { Authorization } from "./authorization.ts";
 import { type Call, type CallResult, ClientGone, type Dispatch, type RestOfCall, Unread } from "./call.ts";
 import type { Context, HandlerTable } from "./context.ts";
@@ -22,6 +22,9 @@ export interface PipelineOptions {
   /** The places that calls take while they run. */
   readonly concurrency: Concurrency;
   readonly controlPerSecond: number;
+  /** What one credential, or one address where authentication is off, may take of this node beside the control plane; absent: no bound. */
+  readonly callerPerSecond?: number | undefined;
+  readonly callerConcurrency?: number | undefined;
   /** What a write waits for before it is answered; a call can ask for more, never for less. */
   readonly durability: "standard" | "durable";
   /** Absent on a node without authentication: everybody may do everything. */
@@ -40,7 +43,9 @@ const erasureIdHeader = "Service-Erasure-Id";
 /** Builds the pipeline over a table of handlers. */
 export function createPipeline(options: PipelineOptions): Dispatch {
   const rate = new Rate(options.controlPerSecond, options.world);
-  const { authorization, audit, concurrency } = options;
+  const { authorization, audit, concurrency, callerPerSecond, callerConcurrency } = options;
+  const callerRate = callerPerSecond === undefined ? undefined : new Rate(callerPerSecond, options.world, "requests of this credential");
+  const shares = callerConcurrency === undefined ? undefined : new Shares(callerConcurrency);
 
   async function answer(call: Call, context: Context): Promise<CallResult> {
     if (authorization) context.identity = await (call.caller ?? authorization.identify(call.credential));
@@ -52,6 +57,18 @@ export function createPipeline(options: PipelineOptions): Dispatch {
     readHeaders(call, context);
     context.deadlineMs = Math.min(options.world.monotonicMs() + options.requestTimeoutMs, call.deadlineMs ?? Infinity);
     if (call.endpoint.rule.control) rate.take(callerOf(context));
+    else callerRate?.take(callerOf(context));
+    if (!shares) return placed(call, context);
+    const caller = callerOf(context);
+    shares.enter(caller);
+    try {
+      return await placed(call, context);
+    } finally {
+      shares.leave(caller);
+    }
+  }
+
+  async function placed(call: Call, context: Context): Promise<CallResult> {
     const place = concurrency.enter();
     if (place) await place;
     try {
@@ -140,6 +157,7 @@ function openContext(call: Call, options: PipelineOptions): Context {
     durableTxid: undefined,
     erasureId: undefined,
     egress: undefined,
+    mutates: false,
   };
   return context;
 }

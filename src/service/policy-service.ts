@@ -2,7 +2,7 @@
 import { invalid, ServiceError } from "../base/errors.ts";
 import type { ProfilePolicy } from "../control/policies.ts";
 import { checkNamePart } from "../format/names.ts";
-import { parsePolicy, type PolicyDocument, type PolicyLevel, type StoredPolicy } from "../format/policy.ts";
+import { parsePolicy, unknownFields, type PolicyDocument, type PolicyLevel, type StoredPolicy } from "../format/policy.ts";
 import type { JsonObject, Message, MessageInitShape } from "@bufbuild/protobuf";
 import type { ControlService, NamespacePolicySchema } from "../../gen/palimpsest/v1/control_pb.ts";
 import type { MemoryService, ProfilePolicySchema } from "../../gen/palimpsest/v1/memory_pb.ts";
@@ -17,12 +17,24 @@ function documentOf(request: Message, level: PolicyLevel): PolicyDocument | unde
   return parsePolicy(text, level);
 }
 
-function namespaceMessage(namespace: string, { revision, updatedAtMs, document }: StoredPolicy): MessageInitShape<typeof NamespacePolicySchema> {
-  return { namespace, revision: BigInt(revision), updatedAt: BigInt(updatedAtMs), ...present({ policy: document as JsonObject | undefined }) };
+interface Warnings {
+  readonly warnings?: { readonly values: string[] };
 }
 
-function profileMessage(namespace: string, profile: string, { stored, effective }: ProfilePolicy): MessageInitShape<typeof ProfilePolicySchema> {
+/** What whoever sets the policy should know of it. */
+function warningsOf(document: PolicyDocument | undefined): Warnings {
+  const warnings = document ? unknownFields(document) : [];
+  return warnings.length === 0 ? {} : { warnings: { values: [...warnings] } };
+}
+
+/** `warnings` stands in the answer to a change only. */
+function namespaceMessage(namespace: string, { revision, updatedAtMs, document }: StoredPolicy, warnings: Warnings = {}): MessageInitShape<typeof NamespacePolicySchema> {
+  return { ...warnings, namespace, revision: BigInt(revision), updatedAt: BigInt(updatedAtMs), ...present({ policy: document as JsonObject | undefined }) };
+}
+
+function profileMessage(namespace: string, profile: string, { stored, effective }: ProfilePolicy, warnings: Warnings = {}): MessageInitShape<typeof ProfilePolicySchema> {
   return {
+    ...warnings,
     namespace,
     profile,
     effective: effective.values as JsonObject,
@@ -42,7 +54,8 @@ export function namespacePolicyHandlers(node: NodeParts): Pick<ServiceHandlers<t
 
     async putNamespacePolicy(request) {
       const namespace = checkNamePart("namespace", request.ns);
-      return namespaceMessage(namespace, await node.policies.putNamespace(namespace, documentOf(request, "namespace")));
+      const document = documentOf(request, "namespace");
+      return namespaceMessage(namespace, await node.policies.putNamespace(namespace, document), warningsOf(document));
     },
   };
 }
@@ -58,7 +71,8 @@ export function profilePolicyHandlers(node: NodeParts): Pick<ServiceHandlers<typ
     async putProfilePolicy(request) {
       const namespace = checkNamePart("namespace", request.ns);
       const profile = checkNamePart("profile", request.profile);
-      return profileMessage(namespace, profile, await node.policies.putProfile(namespace, profile, documentOf(request, "profile")));
+      const document = documentOf(request, "profile");
+      return profileMessage(namespace, profile, await node.policies.putProfile(namespace, profile, document), warningsOf(document));
     },
   };
 }

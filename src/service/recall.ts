@@ -17,6 +17,8 @@ import { findProfileTarget, type ProfileAddress } from "./targets.ts";
 export interface Recalled {
   readonly memories: readonly MemoryRecord[];
   readonly turns: readonly TurnRecord[];
+  /** Why the vector was not looked for. */
+  readonly embedding?: string;
   readonly txid: bigint;
 }
 
@@ -51,8 +53,8 @@ export function recallHandlers(node: NodeParts): Pick<ServiceHandlers<typeof Mem
           minScore: request.minScore && present({ keyword: request.minScore.keyword, vector: request.minScore.vector }),
         }),
       };
-      const { memories, turns, txid } = await recallFrom(node, context, request, input);
-      return { memories: memories.map(memoryMessage), turns: turns.map(turnMessage), txid };
+      const { memories, turns, embedding, txid } = await recallFrom(node, context, request, input);
+      return { memories: memories.map(memoryMessage), turns: turns.map(turnMessage), txid, ...present({ embedding }) };
     },
   };
 }

@@ -50,6 +50,7 @@ export async function executeSql(node: NodeParts, request: ExecuteSqlRequest, co
     const { value, txid } = seen(context, await node.engine.sqlRead(target, batch, { ...options, ...present({ signal: context.call.signal }) }));
     if (value.kind === "done") return { results: value.results.map(resultMessage), txid };
   }
+  context.mutates = true;
   await context.demand("write");
   const { value, txid } = seen(context, await node.engine.sqlWrite(target, batch, options));
   return { results: value.map(resultMessage), txid };

@@ -13,7 +13,7 @@ import type { Context, NodeParts } from "./context.ts";
 import { retentionOf } from "./governance.ts";
 
 function branchOf(said: readonly (string | undefined)[]): string {
-  const branches = new Set(said.filter((branch) => branch !== undefined).map(checkBranchName));
+  const branches = new Set(said.filter((branch) => branch !== undefined).map((branch) => checkBranchName(branch)));
   if (branches.size > 1) throw invalid("the branch is given more than once, with different values");
   return branches.values().next().value ?? mainBranch;
 }

@@ -63,7 +63,7 @@ export class DiskFull extends Error {
 function stoppedBy(hit: unknown): Error | undefined {
   switch (hit) {
     case hits.asked:
-      return new ServiceError("request_timeout", "the statement did not finish in its time and was stopped");
+      return new ServiceError("request_timeout", `the statement did not finish in its time and was stopped: a batch that may write has ${limits.sqlWriteBudgetMs / 1_000} s, one that only reads the request's own time`);
     case hits.memory:
       return invalid("the statement needs more memory than one statement may use, and was stopped");
     case hits.log:

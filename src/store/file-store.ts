@@ -12,6 +12,7 @@ import type { World } from "../base/world.ts";
 import { fault, isMissing } from "./file-faults.ts";
 import { readingOnly, realFileSystem, type FileSystem } from "./file-system.ts";
 import type { KeepingStore, ListedObject, ListPage, ObjectVersion, PutCondition, PutOutcome, StoredObject, VersionPurge } from "./object-store.ts";
+import { StoreRoot } from "./store-root.ts";
 import { VersionFiles, type Place } from "./version-files.ts";
 
 /** How often a put begins anew because others remove what it has begun: each time they have got on. */
@@ -51,9 +52,11 @@ export class FileStore implements KeepingStore {
   readonly #root: string;
   readonly #files: FileSystem;
   readonly #versions: VersionFiles;
+  readonly #home: StoreRoot;
 
-  private constructor(root: string, files: FileSystem, versions: VersionFiles) {
+  private constructor(root: string, files: FileSystem, versions: VersionFiles, home: StoreRoot) {
     this.#root = root;
+    this.#home = home;
     this.#files = files;
     this.#versions = versions;
   }
@@ -61,14 +64,18 @@ export class FileStore implements KeepingStore {
   /** Opens the directory, creating it when it is not there. */
   static async open(root: string, world: World, files: FileSystem = realFileSystem): Promise<FileStore> {
     const versions = new VersionFiles(root, world, files);
-    await told("opening", () => versions.open());
-    return new FileStore(root, files, versions);
+    const home = new StoreRoot(root, files);
+    await told("opening", async () => {
+      await versions.open();
+      await home.open();
+    });
+    return new FileStore(root, files, versions, home);
   }
 
   /** The directory as it is, for whoever only reads: nothing is made in it, and nothing removed. */
   static at(root: string, world: World): FileStore {
     const files = readingOnly(realFileSystem);
-    return new FileStore(root, files, new VersionFiles(root, world, files));
+    return new FileStore(root, files, new VersionFiles(root, world, files), new StoreRoot(root, files));
   }
 
   get(key: string): Promise<StoredObject | undefined>;
@@ -79,7 +86,7 @@ export class FileStore implements KeepingStore {
       // A version that is gone or purged when it is read was superseded after it was listed: look again.
       for (;;) {
         const newest = (await this.#versions.list(place)).at(-1);
-        if (newest === undefined) return undefined;
+        if (newest === undefined) return void (await this.#home.require());
         // The version of a tombstone is nobody's.
         if (String(newest) === heldVersion) return "same";
         const content = await this.#versions.read(place, newest);
@@ -99,6 +106,8 @@ export class FileStore implements KeepingStore {
       await this.#versions.bury(place, versions);
       return "again";
     };
+    // What is not there would be made, and a version that is not there would be lost to another.
+    await this.#home.require();
     for (let tries = 0; tries < triesMax; tries++) {
       const outcome = await this.#versions.tryPut(place, bytes, mayAdd);
       if (outcome.kind !== "again") return outcome;
@@ -125,6 +134,7 @@ export class FileStore implements KeepingStore {
     const dead: string[] = [];
     let next: string | undefined;
     await told("listing", async () => {
+      await this.#home.require();
       for await (const key of this.#keys(folderOf(prefix), prefix, options.after)) {
         const object = await this.#liveObject(key);
         if (object === undefined) {

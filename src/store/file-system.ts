@@ -18,6 +18,8 @@ export interface FileFacts {
   readonly modifiedAtMs: number;
   /** Tells it from every other one, also from a later one that has its name, as far as the file system can. */
   readonly identity: string;
+  /** Where it lies on its file system: the same for as long as it is there, whatever is done to it. */
+  readonly place: string;
 }
 
 /** A file that is being written. */
@@ -78,7 +80,7 @@ function after(parts: readonly Uint8Array[], count: number): readonly Uint8Array
 
 function factsOf({ size, nlink, mtimeMs, dev, ino, birthtimeMs }: Stats): FileFacts {
   // A number is given again when what had it is gone; the time of birth then differs.
-  return { bytes: size, links: nlink, modifiedAtMs: Math.floor(mtimeMs), identity: `${dev}-${ino}-${birthtimeMs}` };
+  return { bytes: size, links: nlink, modifiedAtMs: Math.floor(mtimeMs), identity: `${dev}-${ino}-${birthtimeMs}`, place: `${dev}-${ino}` };
 }
 
 /** What is known of an open file is in memory: asking on the spot costs far less than handing it to a thread. */

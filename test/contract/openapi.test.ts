@@ -86,7 +86,7 @@ describe("the OpenAPI document", () => {
     const ingest = operationOf("MemoryService.Ingest");
     expect(ingest.requestBody?.content["application/json"]?.schema.$ref).toBe("#/components/schemas/IngestRequest");
     expect(Object.keys(schemas.IngestRequest?.properties ?? {})).toEqual(["memories"]);
-    expect(schemas.MemoryInput?.required).toEqual(["type", "summary"]);
+    expect(schemas.MemoryInput?.required).toEqual(["type", "summary", "content"]);
     expect(schemas.MemoryInput?.properties.ttl).toMatchObject({ type: "integer", default: 86400 });
     expect(schemas.RecallRequest?.properties.embedding).toMatchObject({ type: "array", items: { type: "number" } });
     expect(schemas.FindDocsRequest?.properties.sort).toMatchObject({ type: "object", additionalProperties: { type: "integer" } });

@@ -84,6 +84,7 @@ describe("the rules of methods", () => {
       "DataService.PutValue",
       "DataService.UpdateDocs",
       "DataService.UpsertVector",
+      "DataService.UpsertVectors",
       "MemoryService.Extract",
       "MemoryService.Ingest",
     ]);

@@ -57,6 +57,8 @@ const added: typeof specified = [
   ["SERVICE_ASSISTANT_MODEL", "chosen by the node", "assistantModel", undefined],
   ["SERVICE_ASSISTANT_BASE_URL", "provider default", "assistantBaseAddress", undefined],
   ["SERVICE_EXTRACT_BASE_URL", "provider default", "extractBaseAddress", undefined],
+  ["SERVICE_CREDENTIAL_RATE", "no bound", "credentialRate", undefined],
+  ["SERVICE_CREDENTIAL_CONCURRENCY", "no bound", "credentialConcurrency", undefined],
   ["SERVICE_ACCEPT_ROLLBACK", "unset", "acceptRollback", undefined],
 ];
 

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { verifyReceipt } from "../../src/control/receipts.ts";
 import { signingKeyOf } from "../../src/control/signing-key.ts";
-import { decodeAuditObject, encodeAuditEvent, encodeAuditObject } from "../../src/format/audit-event.ts";
+import { decodeAuditEvent, decodeAuditObject, encodeAuditEvent, encodeAuditObject } from "../../src/format/audit-event.ts";
 import { decodeCatalog, encodeCatalog } from "../../src/format/catalog.ts";
 import { decodeCopyRecord, encodeCopyRecord } from "../../src/format/copy-record.ts";
 import { decodeCoupon } from "../../src/format/erasure-coupon.ts";
@@ -12,7 +12,7 @@ import { decodeHead, encodeHead } from "../../src/format/head.ts";
 import { decodeHistory, encodeHistory } from "../../src/format/history.ts";
 import { inlinePress } from "../../src/format/press.ts";
 import { decodeSegments } from "../../src/format/segment.ts";
-import { sampleAuditEvents, sampleAwaitingCoupon, sampleCatalog, sampleCopy, sampleCoupon, sampleDelta, sampleHead, sampleHistory, sampleImage, sampleReceiptPayload, sampleSigningKey, sampleUnattestedPayload } from "../support/format-samples.ts";
+import { sampleAuditEvents, sampleLaterAuditEvents, sampleAwaitingCoupon, sampleCatalog, sampleCopy, sampleCoupon, sampleDelta, sampleHead, sampleHistory, sampleImage, sampleReceiptPayload, sampleSigningKey, sampleUnattestedPayload } from "../support/format-samples.ts";
 import { goldenCoupon, goldenFormatPath, goldenReceipt } from "../support/make-golden.ts";
 
 const golden = (name: string, version = 1): Uint8Array => new Uint8Array(readFileSync(goldenFormatPath(name, version)));
@@ -27,6 +27,14 @@ test.each([
 ])("the %s of format 1 is read as it was meant, and written byte for byte as it was", (name, sample, decode, encode) => {
   expect(decode()).toEqual(sample);
   expect(encode(), "the format has changed: raise its version, keep reading the old one, add a golden file").toEqual(golden(name));
+});
+
+test("events of version 2 are read and written as they were; the version of an event is the least that can hold it", () => {
+  expect(decodeAuditObject(golden("audit", 2))).toEqual(sampleLaterAuditEvents);
+  expect(encodeAuditObject(sampleLaterAuditEvents.map(encodeAuditEvent))).toEqual(golden("audit", 2));
+  const [plain, later] = [encodeAuditEvent(sampleAuditEvents[0]!), encodeAuditEvent(sampleLaterAuditEvents[0]!)];
+  expect(() => decodeAuditEvent(plain.replace('"v":1', '"v":2'))).toThrow(/unknown form/);
+  expect(() => decodeAuditEvent(later.replace('"v":2', '"v":1'))).toThrow(/unknown form/);
 });
 
 test("a coupon that waits for copies of nodes is of format 2, and is read and written as it was", () => {

@@ -224,7 +224,7 @@ describe.each(wireNames)("when the model fails, over %s", (wire) => {
     await asker.ingest({ summary: "the harbour is SECRET" });
     assisted().server.say(reply);
     const refused = await asker.ask("Where is the harbour? SECRET");
-    expect(refused).toMatchObject({ code: "unavailable", message: expect.stringContaining(words), txid: 1, retryAfterSecs: words === "no room" ? 60 : 1 });
+    expect(refused).toMatchObject({ code: "unavailable", message: expect.stringContaining(words), txid: 1, retryAfterSecs: words === "no room" ? 60 : undefined });
     expect(refused.message).not.toMatch(/SECRET|harbour|key-of/);
   });
 

@@ -132,6 +132,14 @@ test("branching-03: rewinds, checkpoints and what follows them survive the loss 
   expect(await after.integrity()).toBe("ok");
 });
 
+onBoth("over %s a checkpoint's name is called a name, and cannot be taken for a transaction id", async (name) => {
+  const db = await database(name);
+  await db.add(1);
+  for (const [bad, words] of [["3", "digits"], ["a b", "^name must be"], [".x", "^name must be"]] as const) {
+    expect(await db.checkpoint(bad)).toMatchObject({ code: "invalid_request", message: expect.stringMatching(words) as unknown });
+  }
+});
+
 onBoth("branching-03 over %s: a checkpoint is listed, is not given twice for two states, and can be deleted", async (name) => {
   const db = await database(name);
   const first = await db.add(1);

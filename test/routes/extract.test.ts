@@ -72,7 +72,7 @@ onBoth("memory-18 over %s: a dry run proposes and writes nothing; then memories 
   expect(dry.body).not.toHaveProperty("txid");
   expect(await reader.profiles()).toEqual([]);
   const first = await ok(reader.extract(talk, carried));
-  expect(first.body).toEqual({ results: inputs.map(() => ({ id: expect.stringMatching(/^mem_/), status: "created", superseded: [] })), txid: 1, turns: 3, empty_turns: 1 });
+  expect(first.body).toEqual({ results: inputs.map(({ type }) => ({ id: expect.stringMatching(/^mem_/), status: "created", superseded: [], ...(type === "task" && { expires_at: expect.any(Number) }) })), txid: 1, turns: 3, empty_turns: 1 });
   const again = await ok(reader.extract(talk, carried));
   expect(again.body.results).toEqual(first.body.results.map((result: object) => ({ ...result, status: "duplicate" })));
   expect(again.txid).toBe(1);

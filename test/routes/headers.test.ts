@@ -98,7 +98,7 @@ onBoth("over %s Service-Durability is standard or durable; a durable write is an
     writes++;
     if (reply.code === "ok") expect(reply.durableTxid, method).toBeGreaterThanOrEqual(reply.txid!);
   }
-  expect(writes).toBe(14);
+  expect(writes).toBe(17);
 });
 
 onBoth("over %s Service-Branch names the branch on every route, and must agree with every other place that does", async (name) => {

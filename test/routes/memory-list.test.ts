@@ -178,7 +178,7 @@ onBoth("forgetting many over %s", (name) => {
 
   test("and lists are told in the audit stream, in numbers only", async () => {
     const profile = new Profile(name, { ns: `told-${name}`, profile: "p" });
-    await ok(profile.wire.call("ControlService.PutNamespacePolicy", { ns: profile.at.ns, policy: { audit: { enabled: true } } }));
+    await ok(profile.wire.call("ControlService.PutNamespacePolicy", { ns: profile.at.ns, policy: { audit: { enabled: true, include_reads: true } } }));
     await profile.add({ summary: "ZEBRA one", metadata: { secret: "ZEBRA" } }, { summary: "ZEBRA two", metadata: { secret: "ZEBRA" } });
     await ok(profile.list({ filter: '{"secret":"ZEBRA"}' }));
     await ok(profile.forget({ filter: { secret: "ZEBRA" } }));
@@ -194,7 +194,7 @@ onBoth("forgetting many over %s", (name) => {
 
 test("over REST, the numbers of metadata keep every digit, and are found by it", async () => {
   const path = "/v1/memory/acme/digits";
-  const memory = '{"type":"event","summary":"exact","metadata":{"id":9007199254740993}}';
+  const memory = '{"type":"event","summary":"exact","content":null,"metadata":{"id":9007199254740993}}';
   expect((await service().call("POST", `${path}/memories`, `{"memories":[${memory}]}`, { "content-type": "application/json" })).status).toBe(201);
   const filter = encodeURIComponent('{"id":9007199254740993}');
   expect((await service().call("GET", `${path}/memories?filter=${filter}`)).text).toContain('"metadata":{"id":9007199254740993}');

@@ -359,9 +359,12 @@ onBoth("memory-30 over %s: a blank summary, an empty or non-finite vector and a 
   }
 });
 
-onBoth("over %s a missing content is null, and what an item of the batch could not know is absent", async (name) => {
+onBoth("over %s a missing content is refused by name, null is one, and what an item of the batch could not know is absent", async (name) => {
   const profile = new Profile(name);
-  const [item] = await profile.add({ type: "fact", summary: "bare" });
+  const missing = await profile.ingest({ type: "fact", summary: "whole", content: 0 }, { type: "fact", summary: "bare" });
+  expect(missing).toMatchObject({ code: "invalid_request", message: expect.stringContaining("memories[1].content is required") as unknown });
+  expect(await profile.found({ query: "whole bare" })).toEqual([]);
+  const [item] = await profile.add({ type: "fact", summary: "bare", content: null });
   expect(item).toEqual({ id: item!.id, status: "created", superseded: [] });
   const { body } = await ok(profile.get(item!.id));
   expect(body.content).toBeNull();

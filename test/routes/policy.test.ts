@@ -63,8 +63,10 @@ onBoth("governance-01 over %s: a namespace has no policy, then one, then another
   expect(await ns.get()).toMatchObject({ code: "not_found", message: expect.stringContaining(ns.name) });
   const policy = { retention: { pitr_secs: 3600 }, ai_egress: { ask: "deny" }, team: { cost_centre: 7, tags: ["a", null] } };
   const first = await ok(ns.put(policy));
-  expect(first.body).toEqual({ namespace: ns.name, revision: 1, updated_at: expect.any(Number), policy });
-  expect((await ok(ns.get())).body).toEqual(first.body);
+  const { warnings, ...stored } = first.body;
+  expect(stored).toEqual({ namespace: ns.name, revision: 1, updated_at: expect.any(Number), policy });
+  expect(warnings).toEqual(["team is not known to this node, and enforces nothing"]);
+  expect((await ok(ns.get())).body).toEqual(stored);
   const second = await ok(ns.put({ memory: { task_ttl_max_secs: 600 } }));
   expect(second.body).toMatchObject({ revision: 2, policy: { memory: { task_ttl_max_secs: 600 } } });
   expect(second.body.policy).not.toHaveProperty("retention");
@@ -100,6 +102,7 @@ onBoth("governance-02 over %s: a profile's view folds the node's ceilings in, wh
       "ai_egress.embed": "allow",
       "audit.enabled": false,
       "audit.include_reads": false,
+      "audit.include_data": false,
       "erasure.grace_secs": 86_400,
       "erasure.purge_on_forget": false,
     },

@@ -1,12 +1,12 @@
 /** Hostile SQL through the wires: it ends when its time is over, and meanwhile everybody else is served. */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import { expect, test } from "vitest";
-import { ok, useService } from "../support/service.ts";
+import { expect, onTestFinished, test } from "vitest";
+import { ok, startService, useService } from "../support/service.ts";
 import { type Reply, type Wire, wireNames } from "../support/wires.ts";
 
 const MiB = 1024 * 1024;
-const timeoutSecs = 4;
+const timeoutSecs = 2;
 const service = useService({ SERVICE_REQUEST_TIMEOUT: String(timeoutSecs) });
 
 const endless = "WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c)";
@@ -95,6 +95,14 @@ test("hostile statements of two databases at once leave key-value and recall to 
     expect(rounds).toBeGreaterThan(5);
   }
   await useEverything(one, 0, [one.db, one.other, two.db]);
+});
+
+test("a write that takes too long is told how long it may take", async () => {
+  const patient = await startService();
+  onTestFinished(() => patient.close());
+  const db = await patient.database();
+  const { status, json } = await patient.call("POST", `/v1/db/${db}/sql`, { stmts: [{ q: "CREATE TABLE t (n)" }, { q: "INSERT INTO t WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT count(*) FROM c" }] });
+  expect([status, json.error]).toEqual([408, expect.stringContaining("a batch that may write has 5 s")]);
 });
 
 test("a hostile write ends in request_timeout within its own short budget and leaves nothing", async () => {

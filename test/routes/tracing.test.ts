@@ -103,7 +103,7 @@ test("no content, credential, name or key ever stands in what a collector gets",
 async function stopWith(collector: TraceCollector): Promise<{ readonly said: readonly string[]; readonly tookMs: number }> {
   const said: string[] = [];
   const world = realWorld();
-  const tracing = new Tracing({ settings: settingsOf(collector), world, log: { ...silentLog, warn: (message) => said.push(message) }, nodeId: "n" });
+  const tracing = new Tracing({ settings: settingsOf(collector), world, log: { ...silentLog, warn: (message) => said.push(message) }, nodeId: "n", nodeName: "n1" });
   for (let number = 0; number < limits.tracesSentMax * 2; number++) tracing.begin(endpoints[0]!, "rest", undefined).end("ok", undefined);
   const startMs = world.monotonicMs();
   await tracing.close();
@@ -138,7 +138,7 @@ test("nothing is sent where nobody asks for it", async () => {
 
 test("a forwarded call's spans hang together: the request's, the sender's, the receiver's", async () => {
   const collector = await startCollector();
-  const tracing = new Tracing({ settings: settingsOf(collector), world: realWorld(), log: silentLog, nodeId: "n" });
+  const tracing = new Tracing({ settings: settingsOf(collector), world: realWorld(), log: silentLog, nodeId: "n", nodeName: "n1" });
   const received: ForwardedCall[] = [];
   const host: PeerHost = {
     serve: async (call) => {

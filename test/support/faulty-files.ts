@@ -324,7 +324,7 @@ function attempt(act: () => unknown): void {
 
 function factsOf(node: Node): FileFacts {
   const [bytes, links] = node.kind === "file" ? [node.bytes.length, node.links] : [0, 1];
-  return { bytes, links, modifiedAtMs: node.modifiedAtMs, identity: String(node.id) };
+  return { bytes, links, modifiedAtMs: node.modifiedAtMs, identity: String(node.id), place: String(node.id) };
 }
 
 function survivor(node: FileNode, loss: Loss): Buffer {

@@ -115,6 +115,22 @@ export const sampleAuditEvents: readonly AuditEvent[] = [
   },
 ];
 
+/** What version 2 of an event came for: a token that was minted, one that was revoked, and a rewind. */
+export const sampleLaterAuditEvents: readonly AuditEvent[] = [
+  {
+    id: "01HF7YAT000000000000000004", node: "01HF7YAT00000000000000000N", namespace: "acme", profile: "alice", action: "token.mint", resource: "acme--alice", outcome: "ok",
+    actor: { kind: "platform", tokenHash: "0123456789abcdef" }, grant: { jti: "01HF7YAT00000000000000000J", scope: "write", expiresInSecs: 3_600, database: "acme--alice" }, prev: "ef".repeat(32),
+  },
+  {
+    id: "01HF7YAT000000000000000005", node: "01HF7YAT00000000000000000N", namespace: "acme", action: "token.revoke", outcome: "ok",
+    actor: { kind: "platform", tokenHash: "0123456789abcdef" }, grant: { jti: "01HF7YAT00000000000000000K", namespace: "acme" }, prev: "ab".repeat(32),
+  },
+  {
+    id: "01HF7YAT000000000000000006", node: "01HF7YAT00000000000000000N", namespace: "acme", profile: "alice", branch: "main", action: "branch.rewind", outcome: "ok", txid: 9,
+    actor: { kind: "anonymous" }, prev: "cd".repeat(32),
+  },
+];
+
 /** A private key that everybody knows: the first one of RFC 8032, section 7.1. */
 export const sampleSigningKey = createPrivateKey({
   key: Buffer.from("302e020100300506032b6570042204209d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60", "hex"),

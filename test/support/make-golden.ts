@@ -23,7 +23,7 @@ import type { Tx } from "../../src/model/transaction.ts";
 import { VectorCache } from "../../src/model/vector-index.ts";
 import { Connection } from "../../src/sqlite/connection.ts";
 import { runGroup } from "../../src/sqlite/group.ts";
-import { countingBytes, sampleAuditEvents, sampleAwaitingCoupon, sampleCatalog, sampleCopy, sampleCoupon, sampleDelta, sampleHead, sampleHistory, sampleImage, sampleReceiptPayload, sampleSigningKey, sampleUnattestedPayload } from "./format-samples.ts";
+import { countingBytes, sampleAuditEvents, sampleLaterAuditEvents, sampleAwaitingCoupon, sampleCatalog, sampleCopy, sampleCoupon, sampleDelta, sampleHead, sampleHistory, sampleImage, sampleReceiptPayload, sampleSigningKey, sampleUnattestedPayload } from "./format-samples.ts";
 
 export const goldenPath = join(import.meta.dirname, "../golden/database-v1.db");
 /** When the first commit was made; each further one is a second later. */
@@ -121,6 +121,7 @@ export async function writeGoldenFormats(): Promise<void> {
   writeFileSync(goldenFormatPath("history"), encodeHistory(sampleHistory));
   writeFileSync(goldenFormatPath("catalog"), encodeCatalog(sampleCatalog));
   writeFileSync(goldenFormatPath("audit"), encodeAuditObject(sampleAuditEvents.map(encodeAuditEvent)));
+  writeFileSync(goldenFormatPath("audit", 2), encodeAuditObject(sampleLaterAuditEvents.map(encodeAuditEvent)));
   writeFileSync(goldenFormatPath("coupon"), goldenCoupon());
   writeFileSync(goldenFormatPath("coupon", 2), goldenCoupon(sampleAwaitingCoupon));
   writeFileSync(goldenFormatPath("receipt"), await goldenReceipt());

@@ -26,6 +26,8 @@ function controlSamples(db: string, { ns }: Profile): [string, Request][] {
     ["ControlService.DeleteDatabase", { db: "sample" }],
     ["ControlService.MintDatabaseToken", { db, scope: "read", expires_in: 60 }],
     ["ControlService.MintNamespaceToken", { ns, scope: "read", expires_in: 60 }],
+    ["ControlService.RevokeDatabaseToken", { db, jti: "01HF7YAT00000000000000000J" }],
+    ["ControlService.RevokeNamespaceToken", { ns, jti: "01HF7YAT00000000000000000J" }],
     ["ControlService.GetNamespacePolicy", { ns }],
     ["ControlService.PutNamespacePolicy", { ns, policy: {} }],
     ["ControlService.ReadAudit", { ns }],
@@ -72,8 +74,13 @@ function dataSamples(db: string): [string, Request][] {
     ["DataService.UpdateDocs", { ...docs, filter: {}, update: { $set: { a: 2 } }, multi: false }],
     ["DataService.DeleteDocs", { ...docs, filter: {}, multi: false }],
     ["DataService.CreateDocIndex", { ...docs, path: "a" }],
-    ["DataService.UpsertVector", { ...docs, id: "v", embedding: [1, 2] }],
-    ["DataService.SearchVectors", { ...docs, vector: [1, 2], k: 5 }],
+    ["DataService.UpsertVector", { ...docs, id: "v", embedding: [1, 2], metadata: { a: 1 } }],
+    ["DataService.UpsertVectors", { ...docs, vectors: [{ id: "v", embedding: [1, 2], metadata: { a: 1 } }] }],
+    ["DataService.ListVectors", { ...docs }],
+    ["DataService.GetVector", { ...docs, id: "v" }],
+    ["DataService.DeleteVector", { ...docs, id: "v" }],
+    ["DataService.DeleteVectors", { ...docs, filter: { a: 1 } }],
+    ["DataService.SearchVectors", { ...docs, vector: [1, 2], k: 5, filter: { a: 1 }, metric: "cosine" }],
   ];
 }
 

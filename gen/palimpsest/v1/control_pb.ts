@@ -8,6 +8,8 @@ import { file_google_api_annotations } from "../../google/api/annotations_pb.ts"
 import { file_google_api_field_behavior } from "../../google/api/field_behavior_pb.ts";
 import type { Value } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_struct } from "@bufbuild/protobuf/wkt";
+import type { StringList } from "./memory_pb.ts";
+import { file_palimpsest_v1_memory } from "./memory_pb.ts";
 import { file_palimpsest_v1_options } from "./options_pb.ts";
 import type { JsonObject, Message } from "@bufbuild/protobuf";
 
@@ -15,7 +17,7 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file palimpsest/v1/control.proto.
  */
 export const file_palimpsest_v1_control: GenFile = /*@__PURE__*/
-  fileDesc("ChtwYWxpbXBzZXN0L3YxL2NvbnRyb2wucHJvdG8SDXBhbGltcHNlc3QudjEiPgoMRGF0YWJhc2VJbmZvEgwKBG5hbWUYASABKAkSDAoEdXVpZBgCIAEoCRISCgpjcmVhdGVkX2F0GAMgASgDIioKFUNyZWF0ZURhdGFiYXNlUmVxdWVzdBIRCgRuYW1lGAEgASgJQgPgQQIiFgoUTGlzdERhdGFiYXNlc1JlcXVlc3QiRwoVTGlzdERhdGFiYXNlc1Jlc3BvbnNlEi4KCWRhdGFiYXNlcxgBIAMoCzIbLnBhbGltcHNlc3QudjEuRGF0YWJhc2VJbmZvIigKFURlbGV0ZURhdGFiYXNlUmVxdWVzdBIPCgJkYhgBIAEoCUID4EECIhgKFkRlbGV0ZURhdGFiYXNlUmVzcG9uc2UicAoYTWludERhdGFiYXNlVG9rZW5SZXF1ZXN0Eg8KAmRiGAEgASgJQgPgQQISEgoFc2NvcGUYAiABKAlCA+BBAhIgCgpleHBpcmVzX2luGAMgASgNQgeyuxgDMJAcSACIAQFCDQoLX2V4cGlyZXNfaW4icQoZTWludE5hbWVzcGFjZVRva2VuUmVxdWVzdBIPCgJucxgBIAEoCUID4EECEhIKBXNjb3BlGAIgASgJQgPgQQISIAoKZXhwaXJlc19pbhgDIAEoDUIHsrsYAzCQHEgAiAEBQg0KC19leHBpcmVzX2luIjIKDVRva2VuUmVzcG9uc2USDQoFdG9rZW4YASABKAkSEgoKZXhwaXJlc19pbhgCIAEoDSIsChlHZXROYW1lc3BhY2VQb2xpY3lSZXF1ZXN0Eg8KAm5zGAEgASgJQgPgQQIiWQoZUHV0TmFtZXNwYWNlUG9saWN5UmVxdWVzdBIPCgJucxgBIAEoCUID4EECEisKBnBvbGljeRgCIAEoCzIWLmdvb2dsZS5wcm90b2J1Zi5WYWx1ZUID4EECIosBCg9OYW1lc3BhY2VQb2xpY3kSEQoJbmFtZXNwYWNlGAEgASgJEhAKCHJldmlzaW9uGAIgASgDEhIKCnVwZGF0ZWRfYXQYAyABKAMSNAoGcG9saWN5GAQgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdEIGsrsYAggBSACIAQFCCQoHX3BvbGljeSKBAgoQUmVhZEF1ZGl0UmVxdWVzdBIPCgJucxgBIAEoCUID4EECEhEKBGZyb20YAiABKANIAIgBARIPCgJ0bxgDIAEoA0gBiAEBEhMKBmFjdGlvbhgEIAEoCUgCiAEBEhQKB3Byb2ZpbGUYBSABKAlIA4gBARIUCgdvdXRjb21lGAYgASgJSASIAQESGgoFbGltaXQYByABKA1CBrK7GAIwZEgFiAEBEhMKBmN1cnNvchgIIAEoCUgGiAEBQgcKBV9mcm9tQgUKA190b0IJCgdfYWN0aW9uQgoKCF9wcm9maWxlQgoKCF9vdXRjb21lQggKBl9saW1pdEIJCgdfY3Vyc29yIoIBChFSZWFkQXVkaXRSZXNwb25zZRIpCgZldmVudHMYASADKAsyGS5wYWxpbXBzZXN0LnYxLkF1ZGl0RXZlbnQSIAoLbmV4dF9jdXJzb3IYAiABKAlCBrK7GAIIAUgAiAEBEhAKCGNvbXBsZXRlGAMgASgIQg4KDF9uZXh0X2N1cnNvciKrAwoKQXVkaXRFdmVudBIJCgF2GAEgASgNEgoKAmlkGAIgASgJEgoKAnRzGAMgASgDEgwKBG5vZGUYBCABKAkSCgoCbnMYBSABKAkSFAoHcHJvZmlsZRgGIAEoCUgAiAEBEhMKBmJyYW5jaBgHIAEoCUgBiAEBEg4KBmFjdGlvbhgIIAEoCRIVCghyZXNvdXJjZRgJIAEoCUgCiAEBEg8KB291dGNvbWUYCiABKAkSEQoEdHhpZBgLIAEoA0gDiAEBEhIKBWNvdW50GAwgASgNSASIAQESLQoFYWN0b3IYDSABKAsyGS5wYWxpbXBzZXN0LnYxLkF1ZGl0QWN0b3JIBYgBARIvCgZlZ3Jlc3MYDiABKAsyGi5wYWxpbXBzZXN0LnYxLkF1ZGl0RWdyZXNzSAaIAQESEgoFZXJyb3IYDyABKAlIB4gBARIMCgRwcmV2GBAgASgJQgoKCF9wcm9maWxlQgkKB19icmFuY2hCCwoJX3Jlc291cmNlQgcKBV90eGlkQggKBl9jb3VudEIICgZfYWN0b3JCCQoHX2VncmVzc0IICgZfZXJyb3IiwgEKCkF1ZGl0QWN0b3ISDAoEa2luZBgBIAEoCRIXCgp0b2tlbl9oYXNoGAIgASgJSACIAQESEgoFc2NvcGUYAyABKAlIAYgBARIVCghjbGFpbV9kYhgEIAEoCUgCiAEBEhUKCGNsYWltX25zGAUgASgJSAOIAQESEAoDaWF0GAYgASgDSASIAQFCDQoLX3Rva2VuX2hhc2hCCAoGX3Njb3BlQgsKCV9jbGFpbV9kYkILCglfY2xhaW1fbnNCBgoEX2lhdCKvAQoLQXVkaXRFZ3Jlc3MSEAoIcHJvdmlkZXIYASABKAkSDQoFbW9kZWwYAiABKAkSFQoNZW5kcG9pbnRfaG9zdBgDIAEoCRITCgtzZWxmX2hvc3RlZBgEIAEoCBITCgtpbnB1dF9pdGVtcxgFIAEoDRITCgtpbnB1dF9ieXRlcxgGIAEoAxIUCgxvdXRwdXRfaXRlbXMYByABKA0SEwoLZHVyYXRpb25fbXMYCCABKAMy+QgKDkNvbnRyb2xTZXJ2aWNlEogBCg5DcmVhdGVEYXRhYmFzZRIkLnBhbGltcHNlc3QudjEuQ3JlYXRlRGF0YWJhc2VSZXF1ZXN0GhsucGFsaW1wc2VzdC52MS5EYXRhYmFzZUluZm8iM6q7GBcIAhjJATABOg5hbHJlYWR5X2V4aXN0c4LT5JMCEjoBKiINL3YxL2RhdGFiYXNlcxJ/Cg1MaXN0RGF0YWJhc2VzEiMucGFsaW1wc2VzdC52MS5MaXN0RGF0YWJhc2VzUmVxdWVzdBokLnBhbGltcHNlc3QudjEuTGlzdERhdGFiYXNlc1Jlc3BvbnNlIiOQAgGquxgHCAIYyAEwAYLT5JMCDxINL3YxL2RhdGFiYXNlcxKEAQoORGVsZXRlRGF0YWJhc2USJC5wYWxpbXBzZXN0LnYxLkRlbGV0ZURhdGFiYXNlUmVxdWVzdBolLnBhbGltcHNlc3QudjEuRGVsZXRlRGF0YWJhc2VSZXNwb25zZSIlqrsYBwgCGMwBMAGC0+STAhQqEi92MS9kYXRhYmFzZXMve2RifRKNAQoRTWludERhdGFiYXNlVG9rZW4SJy5wYWxpbXBzZXN0LnYxLk1pbnREYXRhYmFzZVRva2VuUmVxdWVzdBocLnBhbGltcHNlc3QudjEuVG9rZW5SZXNwb25zZSIxqrsYCQgFEAMYyAEwAYLT5JMCHjoBKiIZL3YxL2RhdGFiYXNlcy97ZGJ9L3Rva2VucxKOAQoSTWludE5hbWVzcGFjZVRva2VuEigucGFsaW1wc2VzdC52MS5NaW50TmFtZXNwYWNlVG9rZW5SZXF1ZXN0GhwucGFsaW1wc2VzdC52MS5Ub2tlblJlc3BvbnNlIjCquxgHCAIYyAEwAYLT5JMCHzoBKiIaL3YxL25hbWVzcGFjZXMve25zfS90b2tlbnMSmwEKEkdldE5hbWVzcGFjZVBvbGljeRIoLnBhbGltcHNlc3QudjEuR2V0TmFtZXNwYWNlUG9saWN5UmVxdWVzdBoeLnBhbGltcHNlc3QudjEuTmFtZXNwYWNlUG9saWN5IjuQAgGquxgSCAIYyAEwAToJbm90X2ZvdW5kgtPkkwIcEhovdjEvbmFtZXNwYWNlcy97bnN9L3BvbGljeRKQAQoSUHV0TmFtZXNwYWNlUG9saWN5EigucGFsaW1wc2VzdC52MS5QdXROYW1lc3BhY2VQb2xpY3lSZXF1ZXN0Gh4ucGFsaW1wc2VzdC52MS5OYW1lc3BhY2VQb2xpY3kiMKq7GAcIAhjIATABgtPkkwIfOgEqGhovdjEvbmFtZXNwYWNlcy97bnN9L3BvbGljeRKBAQoJUmVhZEF1ZGl0Eh8ucGFsaW1wc2VzdC52MS5SZWFkQXVkaXRSZXF1ZXN0GiAucGFsaW1wc2VzdC52MS5SZWFkQXVkaXRSZXNwb25zZSIxkAIBqrsYCQgFEAMYyAEwAYLT5JMCGxIZL3YxL25hbWVzcGFjZXMve25zfS9hdWRpdGIGcHJvdG8z", [file_google_api_annotations, file_google_api_field_behavior, file_google_protobuf_struct, file_palimpsest_v1_options]);
+  fileDesc("ChtwYWxpbXBzZXN0L3YxL2NvbnRyb2wucHJvdG8SDXBhbGltcHNlc3QudjEiPgoMRGF0YWJhc2VJbmZvEgwKBG5hbWUYASABKAkSDAoEdXVpZBgCIAEoCRISCgpjcmVhdGVkX2F0GAMgASgDIioKFUNyZWF0ZURhdGFiYXNlUmVxdWVzdBIRCgRuYW1lGAEgASgJQgPgQQIiFgoUTGlzdERhdGFiYXNlc1JlcXVlc3QiRwoVTGlzdERhdGFiYXNlc1Jlc3BvbnNlEi4KCWRhdGFiYXNlcxgBIAMoCzIbLnBhbGltcHNlc3QudjEuRGF0YWJhc2VJbmZvIigKFURlbGV0ZURhdGFiYXNlUmVxdWVzdBIPCgJkYhgBIAEoCUID4EECIhgKFkRlbGV0ZURhdGFiYXNlUmVzcG9uc2UicAoYTWludERhdGFiYXNlVG9rZW5SZXF1ZXN0Eg8KAmRiGAEgASgJQgPgQQISEgoFc2NvcGUYAiABKAlCA+BBAhIgCgpleHBpcmVzX2luGAMgASgNQgeyuxgDMJAcSACIAQFCDQoLX2V4cGlyZXNfaW4icQoZTWludE5hbWVzcGFjZVRva2VuUmVxdWVzdBIPCgJucxgBIAEoCUID4EECEhIKBXNjb3BlGAIgASgJQgPgQQISIAoKZXhwaXJlc19pbhgDIAEoDUIHsrsYAzCQHEgAiAEBQg0KC19leHBpcmVzX2luIj8KDVRva2VuUmVzcG9uc2USDQoFdG9rZW4YASABKAkSEgoKZXhwaXJlc19pbhgCIAEoDRILCgNqdGkYAyABKAkiPwoaUmV2b2tlRGF0YWJhc2VUb2tlblJlcXVlc3QSDwoCZGIYASABKAlCA+BBAhIQCgNqdGkYAiABKAlCA+BBAiIdChtSZXZva2VEYXRhYmFzZVRva2VuUmVzcG9uc2UiQAobUmV2b2tlTmFtZXNwYWNlVG9rZW5SZXF1ZXN0Eg8KAm5zGAEgASgJQgPgQQISEAoDanRpGAIgASgJQgPgQQIiHgocUmV2b2tlTmFtZXNwYWNlVG9rZW5SZXNwb25zZSIsChlHZXROYW1lc3BhY2VQb2xpY3lSZXF1ZXN0Eg8KAm5zGAEgASgJQgPgQQIiWQoZUHV0TmFtZXNwYWNlUG9saWN5UmVxdWVzdBIPCgJucxgBIAEoCUID4EECEisKBnBvbGljeRgCIAEoCzIWLmdvb2dsZS5wcm90b2J1Zi5WYWx1ZUID4EECItIBCg9OYW1lc3BhY2VQb2xpY3kSEQoJbmFtZXNwYWNlGAEgASgJEhAKCHJldmlzaW9uGAIgASgDEhIKCnVwZGF0ZWRfYXQYAyABKAMSNAoGcG9saWN5GAQgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdEIGsrsYAggBSACIAQESOAoId2FybmluZ3MYBSABKAsyGS5wYWxpbXBzZXN0LnYxLlN0cmluZ0xpc3RCBrK7GAIQAUgBiAEBQgkKB19wb2xpY3lCCwoJX3dhcm5pbmdzIoECChBSZWFkQXVkaXRSZXF1ZXN0Eg8KAm5zGAEgASgJQgPgQQISEQoEZnJvbRgCIAEoA0gAiAEBEg8KAnRvGAMgASgDSAGIAQESEwoGYWN0aW9uGAQgASgJSAKIAQESFAoHcHJvZmlsZRgFIAEoCUgDiAEBEhQKB291dGNvbWUYBiABKAlIBIgBARIaCgVsaW1pdBgHIAEoDUIGsrsYAjBkSAWIAQESEwoGY3Vyc29yGAggASgJSAaIAQFCBwoFX2Zyb21CBQoDX3RvQgkKB19hY3Rpb25CCgoIX3Byb2ZpbGVCCgoIX291dGNvbWVCCAoGX2xpbWl0QgkKB19jdXJzb3IiuQEKEVJlYWRBdWRpdFJlc3BvbnNlEikKBmV2ZW50cxgBIAMoCzIZLnBhbGltcHNlc3QudjEuQXVkaXRFdmVudBIgCgtuZXh0X2N1cnNvchgCIAEoCUIGsrsYAggBSACIAQESEAoIY29tcGxldGUYAyABKAgSKwoFbm9kZXMYBCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0SAGIAQFCDgoMX25leHRfY3Vyc29yQggKBl9ub2RlcyLkAwoKQXVkaXRFdmVudBIJCgF2GAEgASgNEgoKAmlkGAIgASgJEgoKAnRzGAMgASgDEgwKBG5vZGUYBCABKAkSCgoCbnMYBSABKAkSFAoHcHJvZmlsZRgGIAEoCUgAiAEBEhMKBmJyYW5jaBgHIAEoCUgBiAEBEg4KBmFjdGlvbhgIIAEoCRIVCghyZXNvdXJjZRgJIAEoCUgCiAEBEg8KB291dGNvbWUYCiABKAkSEQoEdHhpZBgLIAEoA0gDiAEBEhIKBWNvdW50GAwgASgNSASIAQESLQoFYWN0b3IYDSABKAsyGS5wYWxpbXBzZXN0LnYxLkF1ZGl0QWN0b3JIBYgBARIvCgZlZ3Jlc3MYDiABKAsyGi5wYWxpbXBzZXN0LnYxLkF1ZGl0RWdyZXNzSAaIAQESEgoFZXJyb3IYDyABKAlIB4gBARItCgVncmFudBgRIAEoCzIZLnBhbGltcHNlc3QudjEuQXVkaXRHcmFudEgIiAEBEgwKBHByZXYYECABKAlCCgoIX3Byb2ZpbGVCCQoHX2JyYW5jaEILCglfcmVzb3VyY2VCBwoFX3R4aWRCCAoGX2NvdW50QggKBl9hY3RvckIJCgdfZWdyZXNzQggKBl9lcnJvckIICgZfZ3JhbnQijwEKCkF1ZGl0R3JhbnQSCwoDanRpGAEgASgJEhIKBXNjb3BlGAIgASgJSACIAQESFwoKZXhwaXJlc19pbhgDIAEoDUgBiAEBEg8KAmRiGAQgASgJSAKIAQESDwoCbnMYBSABKAlIA4gBAUIICgZfc2NvcGVCDQoLX2V4cGlyZXNfaW5CBQoDX2RiQgUKA19ucyLCAQoKQXVkaXRBY3RvchIMCgRraW5kGAEgASgJEhcKCnRva2VuX2hhc2gYAiABKAlIAIgBARISCgVzY29wZRgDIAEoCUgBiAEBEhUKCGNsYWltX2RiGAQgASgJSAKIAQESFQoIY2xhaW1fbnMYBSABKAlIA4gBARIQCgNpYXQYBiABKANIBIgBAUINCgtfdG9rZW5faGFzaEIICgZfc2NvcGVCCwoJX2NsYWltX2RiQgsKCV9jbGFpbV9uc0IGCgRfaWF0Iq8BCgtBdWRpdEVncmVzcxIQCghwcm92aWRlchgBIAEoCRINCgVtb2RlbBgCIAEoCRIVCg1lbmRwb2ludF9ob3N0GAMgASgJEhMKC3NlbGZfaG9zdGVkGAQgASgIEhMKC2lucHV0X2l0ZW1zGAUgASgNEhMKC2lucHV0X2J5dGVzGAYgASgDEhQKDG91dHB1dF9pdGVtcxgHIAEoDRITCgtkdXJhdGlvbl9tcxgIIAEoAzLLCwoOQ29udHJvbFNlcnZpY2USiAEKDkNyZWF0ZURhdGFiYXNlEiQucGFsaW1wc2VzdC52MS5DcmVhdGVEYXRhYmFzZVJlcXVlc3QaGy5wYWxpbXBzZXN0LnYxLkRhdGFiYXNlSW5mbyIzqrsYFwgCGMkBMAE6DmFscmVhZHlfZXhpc3RzgtPkkwISOgEqIg0vdjEvZGF0YWJhc2VzEn8KDUxpc3REYXRhYmFzZXMSIy5wYWxpbXBzZXN0LnYxLkxpc3REYXRhYmFzZXNSZXF1ZXN0GiQucGFsaW1wc2VzdC52MS5MaXN0RGF0YWJhc2VzUmVzcG9uc2UiI5ACAaq7GAcIAhjIATABgtPkkwIPEg0vdjEvZGF0YWJhc2VzEoQBCg5EZWxldGVEYXRhYmFzZRIkLnBhbGltcHNlc3QudjEuRGVsZXRlRGF0YWJhc2VSZXF1ZXN0GiUucGFsaW1wc2VzdC52MS5EZWxldGVEYXRhYmFzZVJlc3BvbnNlIiWquxgHCAIYzAEwAYLT5JMCFCoSL3YxL2RhdGFiYXNlcy97ZGJ9Eo0BChFNaW50RGF0YWJhc2VUb2tlbhInLnBhbGltcHNlc3QudjEuTWludERhdGFiYXNlVG9rZW5SZXF1ZXN0GhwucGFsaW1wc2VzdC52MS5Ub2tlblJlc3BvbnNlIjGquxgJCAUQAxjIATABgtPkkwIeOgEqIhkvdjEvZGF0YWJhc2VzL3tkYn0vdG9rZW5zEo4BChJNaW50TmFtZXNwYWNlVG9rZW4SKC5wYWxpbXBzZXN0LnYxLk1pbnROYW1lc3BhY2VUb2tlblJlcXVlc3QaHC5wYWxpbXBzZXN0LnYxLlRva2VuUmVzcG9uc2UiMKq7GAcIAhjIATABgtPkkwIfOgEqIhovdjEvbmFtZXNwYWNlcy97bnN9L3Rva2VucxKlAQoTUmV2b2tlRGF0YWJhc2VUb2tlbhIpLnBhbGltcHNlc3QudjEuUmV2b2tlRGF0YWJhc2VUb2tlblJlcXVlc3QaKi5wYWxpbXBzZXN0LnYxLlJldm9rZURhdGFiYXNlVG9rZW5SZXNwb25zZSI3kAICqrsYCQgFEAMYzAEwAYLT5JMCISofL3YxL2RhdGFiYXNlcy97ZGJ9L3Rva2Vucy97anRpfRKnAQoUUmV2b2tlTmFtZXNwYWNlVG9rZW4SKi5wYWxpbXBzZXN0LnYxLlJldm9rZU5hbWVzcGFjZVRva2VuUmVxdWVzdBorLnBhbGltcHNlc3QudjEuUmV2b2tlTmFtZXNwYWNlVG9rZW5SZXNwb25zZSI2kAICqrsYBwgCGMwBMAGC0+STAiIqIC92MS9uYW1lc3BhY2VzL3tuc30vdG9rZW5zL3tqdGl9EpsBChJHZXROYW1lc3BhY2VQb2xpY3kSKC5wYWxpbXBzZXN0LnYxLkdldE5hbWVzcGFjZVBvbGljeVJlcXVlc3QaHi5wYWxpbXBzZXN0LnYxLk5hbWVzcGFjZVBvbGljeSI7kAIBqrsYEggCGMgBMAE6CW5vdF9mb3VuZILT5JMCHBIaL3YxL25hbWVzcGFjZXMve25zfS9wb2xpY3kSkAEKElB1dE5hbWVzcGFjZVBvbGljeRIoLnBhbGltcHNlc3QudjEuUHV0TmFtZXNwYWNlUG9saWN5UmVxdWVzdBoeLnBhbGltcHNlc3QudjEuTmFtZXNwYWNlUG9saWN5IjCquxgHCAIYyAEwAYLT5JMCHzoBKhoaL3YxL25hbWVzcGFjZXMve25zfS9wb2xpY3kSgQEKCVJlYWRBdWRpdBIfLnBhbGltcHNlc3QudjEuUmVhZEF1ZGl0UmVxdWVzdBogLnBhbGltcHNlc3QudjEuUmVhZEF1ZGl0UmVzcG9uc2UiMZACAaq7GAkIBRADGMgBMAGC0+STAhsSGS92MS9uYW1lc3BhY2VzL3tuc30vYXVkaXRiBnByb3RvMw", [file_google_api_annotations, file_google_api_field_behavior, file_google_protobuf_struct, file_palimpsest_v1_memory, file_palimpsest_v1_options]);
 
 /**
  * A database.
@@ -234,6 +236,13 @@ export type TokenResponse = Message<"palimpsest.v1.TokenResponse"> & {
    * @generated from field: uint32 expires_in = 2;
    */
   expiresIn: number;
+
+  /**
+   * Its id, the claim `jti`, by which it can be revoked.
+   *
+   * @generated from field: string jti = 3;
+   */
+  jti: string;
 };
 
 /**
@@ -242,6 +251,92 @@ export type TokenResponse = Message<"palimpsest.v1.TokenResponse"> & {
  */
 export const TokenResponseSchema: GenMessage<TokenResponse> = /*@__PURE__*/
   messageDesc(file_palimpsest_v1_control, 8);
+
+/**
+ * What ControlService.RevokeDatabaseToken takes.
+ *
+ * @generated from message palimpsest.v1.RevokeDatabaseTokenRequest
+ */
+export type RevokeDatabaseTokenRequest = Message<"palimpsest.v1.RevokeDatabaseTokenRequest"> & {
+  /**
+   * The database's name, without a branch.
+   *
+   * @generated from field: string db = 1;
+   */
+  db: string;
+
+  /**
+   * The token's id, its claim `jti`.
+   *
+   * @generated from field: string jti = 2;
+   */
+  jti: string;
+};
+
+/**
+ * Describes the message palimpsest.v1.RevokeDatabaseTokenRequest.
+ * Use `create(RevokeDatabaseTokenRequestSchema)` to create a new message.
+ */
+export const RevokeDatabaseTokenRequestSchema: GenMessage<RevokeDatabaseTokenRequest> = /*@__PURE__*/
+  messageDesc(file_palimpsest_v1_control, 9);
+
+/**
+ * What ControlService.RevokeDatabaseToken gives: nothing.
+ *
+ * @generated from message palimpsest.v1.RevokeDatabaseTokenResponse
+ */
+export type RevokeDatabaseTokenResponse = Message<"palimpsest.v1.RevokeDatabaseTokenResponse"> & {
+};
+
+/**
+ * Describes the message palimpsest.v1.RevokeDatabaseTokenResponse.
+ * Use `create(RevokeDatabaseTokenResponseSchema)` to create a new message.
+ */
+export const RevokeDatabaseTokenResponseSchema: GenMessage<RevokeDatabaseTokenResponse> = /*@__PURE__*/
+  messageDesc(file_palimpsest_v1_control, 10);
+
+/**
+ * What ControlService.RevokeNamespaceToken takes.
+ *
+ * @generated from message palimpsest.v1.RevokeNamespaceTokenRequest
+ */
+export type RevokeNamespaceTokenRequest = Message<"palimpsest.v1.RevokeNamespaceTokenRequest"> & {
+  /**
+   * The namespace.
+   *
+   * @generated from field: string ns = 1;
+   */
+  ns: string;
+
+  /**
+   * The token's id, its claim `jti`.
+   *
+   * @generated from field: string jti = 2;
+   */
+  jti: string;
+};
+
+/**
+ * Describes the message palimpsest.v1.RevokeNamespaceTokenRequest.
+ * Use `create(RevokeNamespaceTokenRequestSchema)` to create a new message.
+ */
+export const RevokeNamespaceTokenRequestSchema: GenMessage<RevokeNamespaceTokenRequest> = /*@__PURE__*/
+  messageDesc(file_palimpsest_v1_control, 11);
+
+/**
+ * What ControlService.RevokeNamespaceToken gives: nothing.
+ *
+ * @generated from message palimpsest.v1.RevokeNamespaceTokenResponse
+ */
+export type RevokeNamespaceTokenResponse = Message<"palimpsest.v1.RevokeNamespaceTokenResponse"> & {
+};
+
+/**
+ * Describes the message palimpsest.v1.RevokeNamespaceTokenResponse.
+ * Use `create(RevokeNamespaceTokenResponseSchema)` to create a new message.
+ */
+export const RevokeNamespaceTokenResponseSchema: GenMessage<RevokeNamespaceTokenResponse> = /*@__PURE__*/
+  messageDesc(file_palimpsest_v1_control, 12);
 
 /**
  * What ControlService.GetNamespacePolicy takes.
@@ -262,7 +357,7 @@ export type GetNamespacePolicyRequest = Message<"palimpsest.v1.GetNamespacePolic
  * Use `create(GetNamespacePolicyRequestSchema)` to create a new message.
  */
 export const GetNamespacePolicyRequestSchema: GenMessage<GetNamespacePolicyRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_control, 9);
+  messageDesc(file_palimpsest_v1_control, 13);
 
 /**
  * What ControlService.PutNamespacePolicy takes.
@@ -281,7 +376,8 @@ export type PutNamespacePolicyRequest = Message<"palimpsest.v1.PutNamespacePolic
    * The whole policy document, or null to clear it. Fields: `retention.pitr_secs`, `retention.pitr_snapshot_secs`,
    * `memory.task_ttl_max_secs`, `memory.event_max_age_secs`, `memory.superseded_max_age_secs`,
    * `memory.superseded_max_count`, `ai_egress.extract`, `ai_egress.ask` and `ai_egress.embed` (each `allow`,
-   * `self_hosted_only` or `deny`), `audit.enabled`, `audit.include_reads`, `audit.retention_secs`, `erasure.grace_secs`,
+   * `self_hosted_only` or `deny`), `audit.enabled`, `audit.include_reads`, `audit.include_data` (writes of SQL, documents,
+   * keys, vectors and turns too), `audit.retention_secs`, `erasure.grace_secs`,
    * `erasure.purge_on_forget`. Durations are seconds, at least 60 (`erasure.grace_secs` may be 0); counts are at least 1.
    * Unknown fields are kept and given back; unknown values are refused.
    *
@@ -295,7 +391,7 @@ export type PutNamespacePolicyRequest = Message<"palimpsest.v1.PutNamespacePolic
  * Use `create(PutNamespacePolicyRequestSchema)` to create a new message.
  */
 export const PutNamespacePolicyRequestSchema: GenMessage<PutNamespacePolicyRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_control, 10);
+  messageDesc(file_palimpsest_v1_control, 14);
 
 /**
  * The policy of a namespace.
@@ -330,6 +426,14 @@ export type NamespacePolicy = Message<"palimpsest.v1.NamespacePolicy"> & {
    * @generated from field: optional google.protobuf.Struct policy = 4;
    */
   policy?: JsonObject | undefined;
+
+  /**
+   * What the document says that means nothing to this node: fields that it does not know, and so does not enforce. In the
+   * answer to a change only, and absent when there is nothing.
+   *
+   * @generated from field: optional palimpsest.v1.StringList warnings = 5;
+   */
+  warnings?: StringList | undefined;
 };
 
 /**
@@ -337,7 +441,7 @@ export type NamespacePolicy = Message<"palimpsest.v1.NamespacePolicy"> & {
  * Use `create(NamespacePolicySchema)` to create a new message.
  */
 export const NamespacePolicySchema: GenMessage<NamespacePolicy> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_control, 11);
+  messageDesc(file_palimpsest_v1_control, 15);
 
 /**
  * What ControlService.ReadAudit takes.
@@ -388,7 +492,7 @@ export type ReadAuditRequest = Message<"palimpsest.v1.ReadAuditRequest"> & {
   outcome?: string | undefined;
 
   /**
-   * Events on a page, at most 1000.
+   * Events on a page, at most 1000; more are given as 1000.
    *
    * @generated from field: optional uint32 limit = 7;
    */
@@ -407,7 +511,7 @@ export type ReadAuditRequest = Message<"palimpsest.v1.ReadAuditRequest"> & {
  * Use `create(ReadAuditRequestSchema)` to create a new message.
  */
 export const ReadAuditRequestSchema: GenMessage<ReadAuditRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_control, 12);
+  messageDesc(file_palimpsest_v1_control, 16);
 
 /**
  * What ControlService.ReadAudit gives.
@@ -430,11 +534,19 @@ export type ReadAuditResponse = Message<"palimpsest.v1.ReadAuditResponse"> & {
   nextCursor?: string | undefined;
 
   /**
-   * Whether the page holds every matching event of its window that has been flushed.
+   * Whether the page holds every matching event of its window that has been flushed. The node that answers flushes its own
+   * events first; those of other nodes come within their `SERVICE_AUDIT_FLUSH_MS`.
    *
    * @generated from field: bool complete = 3;
    */
   complete: boolean;
+
+  /**
+   * The names (`SERVICE_NODE_ID`) of the nodes that recorded these events, by their identities, as far as they are known.
+   *
+   * @generated from field: optional google.protobuf.Struct nodes = 4;
+   */
+  nodes?: JsonObject | undefined;
 };
 
 /**
@@ -442,7 +554,7 @@ export type ReadAuditResponse = Message<"palimpsest.v1.ReadAuditResponse"> & {
  * Use `create(ReadAuditResponseSchema)` to create a new message.
  */
 export const ReadAuditResponseSchema: GenMessage<ReadAuditResponse> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_control, 13);
+  messageDesc(file_palimpsest_v1_control, 17);
 
 /**
  * One thing that happened in a namespace: metadata, never content.
@@ -472,7 +584,7 @@ export type AuditEvent = Message<"palimpsest.v1.AuditEvent"> & {
   ts: bigint;
 
   /**
-   * The node that recorded it.
+   * The identity of the node that recorded it: a ULID that is made with its data directory.
    *
    * @generated from field: string node = 4;
    */
@@ -502,7 +614,10 @@ export type AuditEvent = Message<"palimpsest.v1.AuditEvent"> & {
   /**
    * What was done: `memory.ingest`, `memory.extract`, `memory.forget`, `memory.session_end`, `memory.recall`,
    * `memory.get`, `memory.ask`, `ai.extract`, `ai.ask`, `ai.embed`, `token.mint`, `policy.update`, `db.delete`,
-   * `erasure.requested`, `erasure.completed`, or `audit.dropped` where events are missing.
+   * `erasure.requested`, `erasure.completed`, `memory.list`, `token.revoke`, `branch.create`, `branch.delete`,
+   * `branch.rewind`, `branch.checkpoint`, `branch.checkpoint_delete`; with `audit.include_data` also `sql.write`, `kv.put`,
+   * `kv.delete`, `docs.insert`, `docs.update`, `docs.delete`, `docs.index`, `vectors.upsert`, `vectors.delete` and
+   * `turns.append`; or `audit.dropped` where events are missing.
    *
    * @generated from field: string action = 8;
    */
@@ -559,7 +674,15 @@ export type AuditEvent = Message<"palimpsest.v1.AuditEvent"> & {
   error?: string | undefined;
 
   /**
-   * Hash of the event before on the same node, so that a removed event shows.
+   * The token that was minted or revoked; on `token.mint` and `token.revoke` only.
+   *
+   * @generated from field: optional palimpsest.v1.AuditGrant grant = 17;
+   */
+  grant?: AuditGrant | undefined;
+
+  /**
+   * Of the event before of the same node in this stream, the SHA-256 in hexadecimal of its JSON as REST gives it, so that a
+   * removed event shows; 64 zeros in a node's first (docs/verifying.md).
    *
    * @generated from field: string prev = 16;
    */
@@ -571,7 +694,56 @@ export type AuditEvent = Message<"palimpsest.v1.AuditEvent"> & {
  * Use `create(AuditEventSchema)` to create a new message.
  */
 export const AuditEventSchema: GenMessage<AuditEvent> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_control, 14);
+  messageDesc(file_palimpsest_v1_control, 18);
+
+/**
+ * A token, told by its claims and never by itself.
+ *
+ * @generated from message palimpsest.v1.AuditGrant
+ */
+export type AuditGrant = Message<"palimpsest.v1.AuditGrant"> & {
+  /**
+   * The token's id, its claim `jti`.
+   *
+   * @generated from field: string jti = 1;
+   */
+  jti: string;
+
+  /**
+   * Its scope; on `token.mint` only.
+   *
+   * @generated from field: optional string scope = 2;
+   */
+  scope?: string | undefined;
+
+  /**
+   * Its lifetime in seconds; on `token.mint` only.
+   *
+   * @generated from field: optional uint32 expires_in = 3;
+   */
+  expiresIn?: number | undefined;
+
+  /**
+   * The database that it covers, or
+   *
+   * @generated from field: optional string db = 4;
+   */
+  db?: string | undefined;
+
+  /**
+   * the namespace that it covers.
+   *
+   * @generated from field: optional string ns = 5;
+   */
+  ns?: string | undefined;
+};
+
+/**
+ * Describes the message palimpsest.v1.AuditGrant.
+ * Use `create(AuditGrantSchema)` to create a new message.
+ */
+export const AuditGrantSchema: GenMessage<AuditGrant> = /*@__PURE__*/
+  messageDesc(file_palimpsest_v1_control, 19);
 
 /**
  * Who acted, told by the credential and never by the credential itself.
@@ -627,7 +799,7 @@ export type AuditActor = Message<"palimpsest.v1.AuditActor"> & {
  * Use `create(AuditActorSchema)` to create a new message.
  */
 export const AuditActorSchema: GenMessage<AuditActor> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_control, 15);
+  messageDesc(file_palimpsest_v1_control, 20);
 
 /**
  * What left for an outside model, in sizes.
@@ -697,7 +869,7 @@ export type AuditEgress = Message<"palimpsest.v1.AuditEgress"> & {
  * Use `create(AuditEgressSchema)` to create a new message.
  */
 export const AuditEgressSchema: GenMessage<AuditEgress> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_control, 16);
+  messageDesc(file_palimpsest_v1_control, 21);
 
 /**
  * The control plane: databases, tokens, namespace policies and the audit stream.
@@ -761,6 +933,27 @@ export const ControlService: GenService<{
     methodKind: "unary";
     input: typeof MintNamespaceTokenRequestSchema;
     output: typeof TokenResponseSchema;
+  },
+  /**
+   * Revokes one token of a database by its id: from then on it is `unauthorized` (401) here, and within some seconds on the
+   * other nodes. Nothing tells whether there is such a token; a namespace token is revoked by RevokeNamespaceToken.
+   *
+   * @generated from rpc palimpsest.v1.ControlService.RevokeDatabaseToken
+   */
+  revokeDatabaseToken: {
+    methodKind: "unary";
+    input: typeof RevokeDatabaseTokenRequestSchema;
+    output: typeof RevokeDatabaseTokenResponseSchema;
+  },
+  /**
+   * Revokes one token of a namespace, or of one of its profiles, by its id.
+   *
+   * @generated from rpc palimpsest.v1.ControlService.RevokeNamespaceToken
+   */
+  revokeNamespaceToken: {
+    methodKind: "unary";
+    input: typeof RevokeNamespaceTokenRequestSchema;
+    output: typeof RevokeNamespaceTokenResponseSchema;
   },
   /**
    * Gives the policy of a namespace; `not_found` (404) where none was ever set.

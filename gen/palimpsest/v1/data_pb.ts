@@ -17,7 +17,7 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file palimpsest/v1/data.proto.
  */
 export const file_palimpsest_v1_data: GenFile = /*@__PURE__*/
-  fileDesc("ChhwYWxpbXBzZXN0L3YxL2RhdGEucHJvdG8SDXBhbGltcHNlc3QudjEiGAoGVmVjdG9yEg4KBnZhbHVlcxgBIAMoAiKWAQoEVHVybhISCgpzZXNzaW9uX2lkGAEgASgJEgsKA3NlcRgCIAEoAxIMCgRyb2xlGAMgASgJEicKB2NvbnRlbnQYBCABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWUSEgoKY3JlYXRlZF9hdBgFIAEoAxIVCghkaXN0YW5jZRgGIAEoAUgAiAEBQgsKCV9kaXN0YW5jZSLAAQoRQXBwZW5kVHVyblJlcXVlc3QSDwoCZGIYASABKAlCA+BBAhIUCgdzZXNzaW9uGAIgASgJQgPgQQISEQoEcm9sZRgDIAEoCUID4EECEiwKB2NvbnRlbnQYBCABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWVCA+BBAhI1CgllbWJlZGRpbmcYBSABKAsyFS5wYWxpbXBzZXN0LnYxLlZlY3RvckIGsrsYAhABSACIAQFCDAoKX2VtYmVkZGluZyJVChJBcHBlbmRUdXJuUmVzcG9uc2USCwoDc2VxGAEgASgDEgwKBHR4aWQYAiABKAMSFgoJZW1iZWRkaW5nGAMgASgJSACIAQFCDAoKX2VtYmVkZGluZyJdChBMaXN0VHVybnNSZXF1ZXN0Eg8KAmRiGAEgASgJQgPgQQISFAoHc2Vzc2lvbhgCIAEoCUID4EECEhkKBGxhc3QYAyABKA1CBrK7GAIwFEgAiAEBQgcKBV9sYXN0IkUKEUxpc3RUdXJuc1Jlc3BvbnNlEiIKBXR1cm5zGAEgAygLMhMucGFsaW1wc2VzdC52MS5UdXJuEgwKBHR4aWQYAiABKAMiiwEKElNlYXJjaFR1cm5zUmVxdWVzdBIPCgJkYhgBIAEoCUID4EECEhQKB3Nlc3Npb24YAiABKAlCA+BBAhIwCgZ2ZWN0b3IYAyABKAsyFS5wYWxpbXBzZXN0LnYxLlZlY3RvckIJ4EECsrsYAhABEhYKAWsYBCABKA1CBrK7GAIwBUgAiAEBQgQKAl9rIkcKE1NlYXJjaFR1cm5zUmVzcG9uc2USIgoFdHVybnMYASADKAsyEy5wYWxpbXBzZXN0LnYxLlR1cm4SDAoEdHhpZBgCIAEoAyJWCgxTcWxTdGF0ZW1lbnQSDgoBcRgBIAEoCUID4EECEisKBnBhcmFtcxgCIAEoCzIWLmdvb2dsZS5wcm90b2J1Zi5WYWx1ZUgAiAEBQgkKB19wYXJhbXMibwoRRXhlY3V0ZVNxbFJlcXVlc3QSDwoCZGIYASABKAlCA+BBAhIvCgVzdG10cxgCIAMoCzIbLnBhbGltcHNlc3QudjEuU3FsU3RhdGVtZW50QgPgQQISEAoDdHhuGAMgASgISACIAQFCBgoEX3R4biJNChJFeGVjdXRlU3FsUmVzcG9uc2USKQoHcmVzdWx0cxgBIAMoCzIYLnBhbGltcHNlc3QudjEuU3FsUmVzdWx0EgwKBHR4aWQYAiABKAMirwEKCVNxbFJlc3VsdBIPCgdjb2x1bW5zGAEgAygJEigKBHJvd3MYAiADKAsyGi5nb29nbGUucHJvdG9idWYuTGlzdFZhbHVlEhUKDXJvd3NfYWZmZWN0ZWQYAyABKAMSGQoRbGFzdF9pbnNlcnRfcm93aWQYBCABKAMSKwoFZXJyb3IYBSABKAsyFy5wYWxpbXBzZXN0LnYxLlNxbEVycm9ySACIAQFCCAoGX2Vycm9yIikKCFNxbEVycm9yEgwKBGNvZGUYASABKAkSDwoHbWVzc2FnZRgCIAEoCSIeCgtTeW5jUmVxdWVzdBIPCgJkYhgBIAEoCUID4EECIhwKDFN5bmNSZXNwb25zZRIMCgR0eGlkGAEgASgDIpkBCg9MaXN0S2V5c1JlcXVlc3QSDwoCZGIYASABKAlCA+BBAhIPCgJucxgCIAEoCUID4EECEhMKBnByZWZpeBgDIAEoCUgAiAEBEhoKBWxpbWl0GAQgASgNQgayuxgCMGRIAYgBARITCgZjdXJzb3IYBSABKAlIAogBAUIJCgdfcHJlZml4QggKBl9saW1pdEIJCgdfY3Vyc29yImAKEExpc3RLZXlzUmVzcG9uc2USDAoEa2V5cxgBIAMoCRIgCgtuZXh0X2N1cnNvchgCIAEoCUIGsrsYAggBSACIAQESDAoEdHhpZBgDIAEoA0IOCgxfbmV4dF9jdXJzb3IibwoPR2V0VmFsdWVSZXF1ZXN0Eg8KAmRiGAEgASgJQgPgQQISDwoCbnMYAiABKAlCA+BBAhIQCgNrZXkYAyABKAlCA+BBAhIYCgtjb25zaXN0ZW5jeRgEIAEoCUgAiAEBQg4KDF9jb25zaXN0ZW5jeSKJAQoPUHV0VmFsdWVSZXF1ZXN0Eg8KAmRiGAEgASgJQgPgQQISDwoCbnMYAiABKAlCA+BBAhIQCgNrZXkYAyABKAlCA+BBAhIoCgV2YWx1ZRgEIAEoCzIULmdvb2dsZS5hcGkuSHR0cEJvZHlCA+BBAhIQCgN0dGwYBSABKA1IAIgBAUIGCgRfdHRsIiAKEFB1dFZhbHVlUmVzcG9uc2USDAoEdHhpZBgBIAEoAyJIChJEZWxldGVWYWx1ZVJlcXVlc3QSDwoCZGIYASABKAlCA+BBAhIPCgJucxgCIAEoCUID4EECEhAKA2tleRgDIAEoCUID4EECIiMKE0RlbGV0ZVZhbHVlUmVzcG9uc2USDAoEdHhpZBgBIAEoAyJjChFJbnNlcnREb2NzUmVxdWVzdBIPCgJkYhgBIAEoCUID4EECEhEKBGNvbGwYAiABKAlCA+BBAhIqCgRkb2NzGAMgAygLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdEID4EECIi8KEkluc2VydERvY3NSZXNwb25zZRILCgNpZHMYASADKAkSDAoEdHhpZBgCIAEoAyIqCgdTb3J0S2V5EgwKBHBhdGgYASABKAkSEQoJZGlyZWN0aW9uGAIgASgFIuYBCg9GaW5kRG9jc1JlcXVlc3QSDwoCZGIYASABKAlCA+BBAhIRCgRjb2xsGAIgASgJQgPgQQISLAoGZmlsdGVyGAMgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdEgAiAEBEiwKBHNvcnQYBCADKAsyFi5wYWxpbXBzZXN0LnYxLlNvcnRLZXlCBrK7GAIYARIaCgVsaW1pdBgFIAEoDUIGsrsYAjBkSAGIAQESGQoEc2tpcBgGIAEoDUIGsrsYAjAASAKIAQFCCQoHX2ZpbHRlckIICgZfbGltaXRCBwoFX3NraXAiRwoQRmluZERvY3NSZXNwb25zZRIlCgRkb2NzGAEgAygLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIMCgR0eGlkGAIgASgDIqIBChFVcGRhdGVEb2NzUmVxdWVzdBIPCgJkYhgBIAEoCUID4EECEhEKBGNvbGwYAiABKAlCA+BBAhIsCgZmaWx0ZXIYAyABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0QgPgQQISLAoGdXBkYXRlGAQgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdEID4EECEg0KBW11bHRpGAUgASgIIkUKElVwZGF0ZURvY3NSZXNwb25zZRIPCgdtYXRjaGVkGAEgASgNEhAKCG1vZGlmaWVkGAIgASgNEgwKBHR4aWQYAyABKAMidAoRRGVsZXRlRG9jc1JlcXVlc3QSDwoCZGIYASABKAlCA+BBAhIRCgRjb2xsGAIgASgJQgPgQQISLAoGZmlsdGVyGAMgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdEID4EECEg0KBW11bHRpGAQgASgIIjMKEkRlbGV0ZURvY3NSZXNwb25zZRIPCgdkZWxldGVkGAEgASgNEgwKBHR4aWQYAiABKAMiTgoVQ3JlYXRlRG9jSW5kZXhSZXF1ZXN0Eg8KAmRiGAEgASgJQgPgQQISEQoEY29sbBgCIAEoCUID4EECEhEKBHBhdGgYAyABKAlCA+BBAiI3ChZDcmVhdGVEb2NJbmRleFJlc3BvbnNlEg8KB2luZGV4ZWQYASABKAkSDAoEdHhpZBgCIAEoAyJ/ChNVcHNlcnRWZWN0b3JSZXF1ZXN0Eg8KAmRiGAEgASgJQgPgQQISEQoEY29sbBgCIAEoCUID4EECEg8KAmlkGAMgASgJQgPgQQISMwoJZW1iZWRkaW5nGAQgASgLMhUucGFsaW1wc2VzdC52MS5WZWN0b3JCCeBBArK7GAIQASIkChRVcHNlcnRWZWN0b3JSZXNwb25zZRIMCgR0eGlkGAEgASgDIooBChRTZWFyY2hWZWN0b3JzUmVxdWVzdBIPCgJkYhgBIAEoCUID4EECEhEKBGNvbGwYAiABKAlCA+BBAhIwCgZ2ZWN0b3IYAyABKAsyFS5wYWxpbXBzZXN0LnYxLlZlY3RvckIJ4EECsrsYAhABEhYKAWsYBCABKA1CBrK7GAIwCkgAiAEBQgQKAl9rIikKCVZlY3RvckhpdBIKCgJpZBgBIAEoCRIQCghkaXN0YW5jZRgCIAEoASJNChVTZWFyY2hWZWN0b3JzUmVzcG9uc2USJgoEaGl0cxgBIAMoCzIYLnBhbGltcHNlc3QudjEuVmVjdG9ySGl0EgwKBHR4aWQYAiABKAMy0hEKC0RhdGFTZXJ2aWNlEo8BCgpBcHBlbmRUdXJuEiAucGFsaW1wc2VzdC52MS5BcHBlbmRUdXJuUmVxdWVzdBohLnBhbGltcHNlc3QudjEuQXBwZW5kVHVyblJlc3BvbnNlIjyquxgLCAQQAhjIASABKAGC0+STAic6ASoiIi92MS9kYi97ZGJ9L21lbW9yeS97c2Vzc2lvbn0vdHVybnMSigEKCUxpc3RUdXJucxIfLnBhbGltcHNlc3QudjEuTGlzdFR1cm5zUmVxdWVzdBogLnBhbGltcHNlc3QudjEuTGlzdFR1cm5zUmVzcG9uc2UiOpACAaq7GAkIBBABGMgBIAGC0+STAiQSIi92MS9kYi97ZGJ9L21lbW9yeS97c2Vzc2lvbn0vdHVybnMSlAEKC1NlYXJjaFR1cm5zEiEucGFsaW1wc2VzdC52MS5TZWFyY2hUdXJuc1JlcXVlc3QaIi5wYWxpbXBzZXN0LnYxLlNlYXJjaFR1cm5zUmVzcG9uc2UiPpACAaq7GAkIBBABGMgBIAGC0+STAig6ASoiIy92MS9kYi97ZGJ9L21lbW9yeS97c2Vzc2lvbn0vc2VhcmNoEooBCgpFeGVjdXRlU3FsEiAucGFsaW1wc2VzdC52MS5FeGVjdXRlU3FsUmVxdWVzdBohLnBhbGltcHNlc3QudjEuRXhlY3V0ZVNxbFJlc3BvbnNlIjequxgZCAQQARjIASABKAE6DHVuY29uZmlndXJlZILT5JMCFDoBKiIPL3YxL2RiL3tkYn0vc3FsEmkKBFN5bmMSGi5wYWxpbXBzZXN0LnYxLlN5bmNSZXF1ZXN0GhsucGFsaW1wc2VzdC52MS5TeW5jUmVzcG9uc2UiKKq7GAkIBBACGMgBIAGC0+STAhU6ASoiEC92MS9kYi97ZGJ9L3N5bmMSeAoITGlzdEtleXMSHi5wYWxpbXBzZXN0LnYxLkxpc3RLZXlzUmVxdWVzdBofLnBhbGltcHNlc3QudjEuTGlzdEtleXNSZXNwb25zZSIrkAIBqrsYCQgEEAEYyAEgAYLT5JMCFRITL3YxL2RiL3tkYn0va3Yve25zfRJ+CghHZXRWYWx1ZRIeLnBhbGltcHNlc3QudjEuR2V0VmFsdWVSZXF1ZXN0GhQuZ29vZ2xlLmFwaS5IdHRwQm9keSI8kAIBqrsYFAgEEAEYyAEgAToJbm90X2ZvdW5kgtPkkwIbEhkvdjEvZGIve2RifS9rdi97bnN9L3trZXl9EocBCghQdXRWYWx1ZRIeLnBhbGltcHNlc3QudjEuUHV0VmFsdWVSZXF1ZXN0Gh8ucGFsaW1wc2VzdC52MS5QdXRWYWx1ZVJlc3BvbnNlIjqQAgKquxgLCAQQAhjIASABKAGC0+STAiI6BXZhbHVlGhkvdjEvZGIve2RifS9rdi97bnN9L3trZXl9EocBCgtEZWxldGVWYWx1ZRIhLnBhbGltcHNlc3QudjEuRGVsZXRlVmFsdWVSZXF1ZXN0GiIucGFsaW1wc2VzdC52MS5EZWxldGVWYWx1ZVJlc3BvbnNlIjGQAgKquxgJCAQQAhjMASABgtPkkwIbKhkvdjEvZGIve2RifS9rdi97bnN9L3trZXl9EpsBCgpJbnNlcnREb2NzEiAucGFsaW1wc2VzdC52MS5JbnNlcnREb2NzUmVxdWVzdBohLnBhbGltcHNlc3QudjEuSW5zZXJ0RG9jc1Jlc3BvbnNlIkiquxgbCAQQAhjIASABKAE6DmFscmVhZHlfZXhpc3RzgtPkkwIjOgEqIh4vdjEvZGIve2RifS9kb2NzL3tjb2xsfS9pbnNlcnQShAEKCEZpbmREb2NzEh4ucGFsaW1wc2VzdC52MS5GaW5kRG9jc1JlcXVlc3QaHy5wYWxpbXBzZXN0LnYxLkZpbmREb2NzUmVzcG9uc2UiN5ACAaq7GAkIBBABGMgBIAGC0+STAiE6ASoiHC92MS9kYi97ZGJ9L2RvY3Mve2NvbGx9L2ZpbmQSiwEKClVwZGF0ZURvY3MSIC5wYWxpbXBzZXN0LnYxLlVwZGF0ZURvY3NSZXF1ZXN0GiEucGFsaW1wc2VzdC52MS5VcGRhdGVEb2NzUmVzcG9uc2UiOKq7GAsIBBACGMgBIAEoAYLT5JMCIzoBKiIeL3YxL2RiL3tkYn0vZG9jcy97Y29sbH0vdXBkYXRlEokBCgpEZWxldGVEb2NzEiAucGFsaW1wc2VzdC52MS5EZWxldGVEb2NzUmVxdWVzdBohLnBhbGltcHNlc3QudjEuRGVsZXRlRG9jc1Jlc3BvbnNlIjaquxgJCAQQAhjIASABgtPkkwIjOgEqIh4vdjEvZGIve2RifS9kb2NzL3tjb2xsfS9kZWxldGUSmQEKDkNyZWF0ZURvY0luZGV4EiQucGFsaW1wc2VzdC52MS5DcmVhdGVEb2NJbmRleFJlcXVlc3QaJS5wYWxpbXBzZXN0LnYxLkNyZWF0ZURvY0luZGV4UmVzcG9uc2UiOpACAqq7GAkIBBACGMgBIAGC0+STAiQ6ASoiHy92MS9kYi97ZGJ9L2RvY3Mve2NvbGx9L2luZGV4ZXMSkAEKDFVwc2VydFZlY3RvchIiLnBhbGltcHNlc3QudjEuVXBzZXJ0VmVjdG9yUmVxdWVzdBojLnBhbGltcHNlc3QudjEuVXBzZXJ0VmVjdG9yUmVzcG9uc2UiN5ACAqq7GAsIBBACGMgBIAEoAYLT5JMCHzoBKiIaL3YxL2RiL3tkYn0vdmVjdG9ycy97Y29sbH0SmAEKDVNlYXJjaFZlY3RvcnMSIy5wYWxpbXBzZXN0LnYxLlNlYXJjaFZlY3RvcnNSZXF1ZXN0GiQucGFsaW1wc2VzdC52MS5TZWFyY2hWZWN0b3JzUmVzcG9uc2UiPJACAaq7GAkIBBABGMgBIAGC0+STAiY6ASoiIS92MS9kYi97ZGJ9L3ZlY3RvcnMve2NvbGx9L3NlYXJjaGIGcHJvdG8z", [file_google_api_annotations, file_google_api_field_behavior, file_google_api_httpbody, file_google_protobuf_struct, file_palimpsest_v1_options]);
+  fileDesc("ChhwYWxpbXBzZXN0L3YxL2RhdGEucHJvdG8SDXBhbGltcHNlc3QudjEiGAoGVmVjdG9yEg4KBnZhbHVlcxgBIAMoAiKWAQoEVHVybhISCgpzZXNzaW9uX2lkGAEgASgJEgsKA3NlcRgCIAEoAxIMCgRyb2xlGAMgASgJEicKB2NvbnRlbnQYBCABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWUSEgoKY3JlYXRlZF9hdBgFIAEoAxIVCghkaXN0YW5jZRgGIAEoAUgAiAEBQgsKCV9kaXN0YW5jZSLAAQoRQXBwZW5kVHVyblJlcXVlc3QSDwoCZGIYASABKAlCA+BBAhIUCgdzZXNzaW9uGAIgASgJQgPgQQISEQoEcm9sZRgDIAEoCUID4EECEiwKB2NvbnRlbnQYBCABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWVCA+BBAhI1CgllbWJlZGRpbmcYBSABKAsyFS5wYWxpbXBzZXN0LnYxLlZlY3RvckIGsrsYAhABSACIAQFCDAoKX2VtYmVkZGluZyJVChJBcHBlbmRUdXJuUmVzcG9uc2USCwoDc2VxGAEgASgDEgwKBHR4aWQYAiABKAMSFgoJZW1iZWRkaW5nGAMgASgJSACIAQFCDAoKX2VtYmVkZGluZyJdChBMaXN0VHVybnNSZXF1ZXN0Eg8KAmRiGAEgASgJQgPgQQISFAoHc2Vzc2lvbhgCIAEoCUID4EECEhkKBGxhc3QYAyABKA1CBrK7GAIwFEgAiAEBQgcKBV9sYXN0IkUKEUxpc3RUdXJuc1Jlc3BvbnNlEiIKBXR1cm5zGAEgAygLMhMucGFsaW1wc2VzdC52MS5UdXJuEgwKBHR4aWQYAiABKAMiiwEKElNlYXJjaFR1cm5zUmVxdWVzdBIPCgJkYhgBIAEoCUID4EECEhQKB3Nlc3Npb24YAiABKAlCA+BBAhIwCgZ2ZWN0b3IYAyABKAsyFS5wYWxpbXBzZXN0LnYxLlZlY3RvckIJ4EECsrsYAhABEhYKAWsYBCABKA1CBrK7GAIwBUgAiAEBQgQKAl9rIkcKE1NlYXJjaFR1cm5zUmVzcG9uc2USIgoFdHVybnMYASADKAsyEy5wYWxpbXBzZXN0LnYxLlR1cm4SDAoEdHhpZBgCIAEoAyJWCgxTcWxTdGF0ZW1lbnQSDgoBcRgBIAEoCUID4EECEisKBnBhcmFtcxgCIAEoCzIWLmdvb2dsZS5wcm90b2J1Zi5WYWx1ZUgAiAEBQgkKB19wYXJhbXMibwoRRXhlY3V0ZVNxbFJlcXVlc3QSDwoCZGIYASABKAlCA+BBAhIvCgVzdG10cxgCIAMoCzIbLnBhbGltcHNlc3QudjEuU3FsU3RhdGVtZW50QgPgQQISEAoDdHhuGAMgASgISACIAQFCBgoEX3R4biJNChJFeGVjdXRlU3FsUmVzcG9uc2USKQoHcmVzdWx0cxgBIAMoCzIYLnBhbGltcHNlc3QudjEuU3FsUmVzdWx0EgwKBHR4aWQYAiABKAMirwEKCVNxbFJlc3VsdBIPCgdjb2x1bW5zGAEgAygJEigKBHJvd3MYAiADKAsyGi5nb29nbGUucHJvdG9idWYuTGlzdFZhbHVlEhUKDXJvd3NfYWZmZWN0ZWQYAyABKAMSGQoRbGFzdF9pbnNlcnRfcm93aWQYBCABKAMSKwoFZXJyb3IYBSABKAsyFy5wYWxpbXBzZXN0LnYxLlNxbEVycm9ySACIAQFCCAoGX2Vycm9yIikKCFNxbEVycm9yEgwKBGNvZGUYASABKAkSDwoHbWVzc2FnZRgCIAEoCSIeCgtTeW5jUmVxdWVzdBIPCgJkYhgBIAEoCUID4EECIhwKDFN5bmNSZXNwb25zZRIMCgR0eGlkGAEgASgDIpkBCg9MaXN0S2V5c1JlcXVlc3QSDwoCZGIYASABKAlCA+BBAhIPCgJucxgCIAEoCUID4EECEhMKBnByZWZpeBgDIAEoCUgAiAEBEhoKBWxpbWl0GAQgASgNQgayuxgCMGRIAYgBARITCgZjdXJzb3IYBSABKAlIAogBAUIJCgdfcHJlZml4QggKBl9saW1pdEIJCgdfY3Vyc29yImAKEExpc3RLZXlzUmVzcG9uc2USDAoEa2V5cxgBIAMoCRIgCgtuZXh0X2N1cnNvchgCIAEoCUIGsrsYAggBSACIAQESDAoEdHhpZBgDIAEoA0IOCgxfbmV4dF9jdXJzb3IibwoPR2V0VmFsdWVSZXF1ZXN0Eg8KAmRiGAEgASgJQgPgQQISDwoCbnMYAiABKAlCA+BBAhIQCgNrZXkYAyABKAlCA+BBAhIYCgtjb25zaXN0ZW5jeRgEIAEoCUgAiAEBQg4KDF9jb25zaXN0ZW5jeSKJAQoPUHV0VmFsdWVSZXF1ZXN0Eg8KAmRiGAEgASgJQgPgQQISDwoCbnMYAiABKAlCA+BBAhIQCgNrZXkYAyABKAlCA+BBAhIoCgV2YWx1ZRgEIAEoCzIULmdvb2dsZS5hcGkuSHR0cEJvZHlCA+BBAhIQCgN0dGwYBSABKA1IAIgBAUIGCgRfdHRsIiAKEFB1dFZhbHVlUmVzcG9uc2USDAoEdHhpZBgBIAEoAyJIChJEZWxldGVWYWx1ZVJlcXVlc3QSDwoCZGIYASABKAlCA+BBAhIPCgJucxgCIAEoCUID4EECEhAKA2tleRgDIAEoCUID4EECIiMKE0RlbGV0ZVZhbHVlUmVzcG9uc2USDAoEdHhpZBgBIAEoAyJjChFJbnNlcnREb2NzUmVxdWVzdBIPCgJkYhgBIAEoCUID4EECEhEKBGNvbGwYAiABKAlCA+BBAhIqCgRkb2NzGAMgAygLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdEID4EECIi8KEkluc2VydERvY3NSZXNwb25zZRILCgNpZHMYASADKAkSDAoEdHhpZBgCIAEoAyIqCgdTb3J0S2V5EgwKBHBhdGgYASABKAkSEQoJZGlyZWN0aW9uGAIgASgFIuYBCg9GaW5kRG9jc1JlcXVlc3QSDwoCZGIYASABKAlCA+BBAhIRCgRjb2xsGAIgASgJQgPgQQISLAoGZmlsdGVyGAMgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdEgAiAEBEiwKBHNvcnQYBCADKAsyFi5wYWxpbXBzZXN0LnYxLlNvcnRLZXlCBrK7GAIYARIaCgVsaW1pdBgFIAEoDUIGsrsYAjBkSAGIAQESGQoEc2tpcBgGIAEoDUIGsrsYAjAASAKIAQFCCQoHX2ZpbHRlckIICgZfbGltaXRCBwoFX3NraXAiRwoQRmluZERvY3NSZXNwb25zZRIlCgRkb2NzGAEgAygLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIMCgR0eGlkGAIgASgDIqIBChFVcGRhdGVEb2NzUmVxdWVzdBIPCgJkYhgBIAEoCUID4EECEhEKBGNvbGwYAiABKAlCA+BBAhIsCgZmaWx0ZXIYAyABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0QgPgQQISLAoGdXBkYXRlGAQgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdEID4EECEg0KBW11bHRpGAUgASgIIkUKElVwZGF0ZURvY3NSZXNwb25zZRIPCgdtYXRjaGVkGAEgASgNEhAKCG1vZGlmaWVkGAIgASgNEgwKBHR4aWQYAyABKAMidAoRRGVsZXRlRG9jc1JlcXVlc3QSDwoCZGIYASABKAlCA+BBAhIRCgRjb2xsGAIgASgJQgPgQQISLAoGZmlsdGVyGAMgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdEID4EECEg0KBW11bHRpGAQgASgIIjMKEkRlbGV0ZURvY3NSZXNwb25zZRIPCgdkZWxldGVkGAEgASgNEgwKBHR4aWQYAiABKAMiTgoVQ3JlYXRlRG9jSW5kZXhSZXF1ZXN0Eg8KAmRiGAEgASgJQgPgQQISEQoEY29sbBgCIAEoCUID4EECEhEKBHBhdGgYAyABKAlCA+BBAiI3ChZDcmVhdGVEb2NJbmRleFJlc3BvbnNlEg8KB2luZGV4ZWQYASABKAkSDAoEdHhpZBgCIAEoAyK8AQoTVXBzZXJ0VmVjdG9yUmVxdWVzdBIPCgJkYhgBIAEoCUID4EECEhEKBGNvbGwYAiABKAlCA+BBAhIPCgJpZBgDIAEoCUID4EECEjMKCWVtYmVkZGluZxgEIAEoCzIVLnBhbGltcHNlc3QudjEuVmVjdG9yQgngQQKyuxgCEAESLgoIbWV0YWRhdGEYBSABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0SACIAQFCCwoJX21ldGFkYXRhIpABCgtWZWN0b3JJbnB1dBIPCgJpZBgBIAEoCUID4EECEjMKCWVtYmVkZGluZxgCIAEoCzIVLnBhbGltcHNlc3QudjEuVmVjdG9yQgngQQKyuxgCEAESLgoIbWV0YWRhdGEYAyABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0SACIAQFCCwoJX21ldGFkYXRhImwKFFVwc2VydFZlY3RvcnNSZXF1ZXN0Eg8KAmRiGAEgASgJQgPgQQISEQoEY29sbBgCIAEoCUID4EECEjAKB3ZlY3RvcnMYAyADKAsyGi5wYWxpbXBzZXN0LnYxLlZlY3RvcklucHV0QgPgQQIiNwoVVXBzZXJ0VmVjdG9yc1Jlc3BvbnNlEhAKCHVwc2VydGVkGAEgASgNEgwKBHR4aWQYAiABKAMifgoSTGlzdFZlY3RvcnNSZXF1ZXN0Eg8KAmRiGAEgASgJQgPgQQISEQoEY29sbBgCIAEoCUID4EECEhoKBWxpbWl0GAMgASgNQgayuxgCMGRIAIgBARITCgZjdXJzb3IYBCABKAlIAYgBAUIICgZfbGltaXRCCQoHX2N1cnNvciJVCgpWZWN0b3JJdGVtEgoKAmlkGAEgASgJEi4KCG1ldGFkYXRhGAIgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdEgAiAEBQgsKCV9tZXRhZGF0YSKBAQoTTGlzdFZlY3RvcnNSZXNwb25zZRIqCgd2ZWN0b3JzGAEgAygLMhkucGFsaW1wc2VzdC52MS5WZWN0b3JJdGVtEiAKC25leHRfY3Vyc29yGAIgASgJQgayuxgCCAFIAIgBARIMCgR0eGlkGAMgASgDQg4KDF9uZXh0X2N1cnNvciJHChBHZXRWZWN0b3JSZXF1ZXN0Eg8KAmRiGAEgASgJQgPgQQISEQoEY29sbBgCIAEoCUID4EECEg8KAmlkGAMgASgJQgPgQQIinAEKEUdldFZlY3RvclJlc3BvbnNlEgoKAmlkGAEgASgJEjAKCWVtYmVkZGluZxgCIAEoCzIVLnBhbGltcHNlc3QudjEuVmVjdG9yQgayuxgCEAESLgoIbWV0YWRhdGEYAyABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0SACIAQESDAoEdHhpZBgEIAEoA0ILCglfbWV0YWRhdGEiSgoTRGVsZXRlVmVjdG9yUmVxdWVzdBIPCgJkYhgBIAEoCUID4EECEhEKBGNvbGwYAiABKAlCA+BBAhIPCgJpZBgDIAEoCUID4EECIiQKFERlbGV0ZVZlY3RvclJlc3BvbnNlEgwKBHR4aWQYASABKAMioAEKFERlbGV0ZVZlY3RvcnNSZXF1ZXN0Eg8KAmRiGAEgASgJQgPgQQISEQoEY29sbBgCIAEoCUID4EECEgsKA2lkcxgDIAMoCRIsCgZmaWx0ZXIYBCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0SACIAQESEwoGY3Vyc29yGAUgASgJSAGIAQFCCQoHX2ZpbHRlckIJCgdfY3Vyc29yImgKFURlbGV0ZVZlY3RvcnNSZXNwb25zZRIPCgdkZWxldGVkGAEgASgNEiAKC25leHRfY3Vyc29yGAIgASgJQgayuxgCCAFIAIgBARIMCgR0eGlkGAMgASgDQg4KDF9uZXh0X2N1cnNvciIkChRVcHNlcnRWZWN0b3JSZXNwb25zZRIMCgR0eGlkGAEgASgDIuMBChRTZWFyY2hWZWN0b3JzUmVxdWVzdBIPCgJkYhgBIAEoCUID4EECEhEKBGNvbGwYAiABKAlCA+BBAhIwCgZ2ZWN0b3IYAyABKAsyFS5wYWxpbXBzZXN0LnYxLlZlY3RvckIJ4EECsrsYAhABEhYKAWsYBCABKA1CBrK7GAIwCkgAiAEBEiwKBmZpbHRlchgFIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3RIAYgBARITCgZtZXRyaWMYBiABKAlIAogBAUIECgJfa0IJCgdfZmlsdGVyQgkKB19tZXRyaWMiZgoJVmVjdG9ySGl0EgoKAmlkGAEgASgJEhAKCGRpc3RhbmNlGAIgASgBEi4KCG1ldGFkYXRhGAMgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdEgAiAEBQgsKCV9tZXRhZGF0YSJNChVTZWFyY2hWZWN0b3JzUmVzcG9uc2USJgoEaGl0cxgBIAMoCzIYLnBhbGltcHNlc3QudjEuVmVjdG9ySGl0EgwKBHR4aWQYAiABKAMyyBcKC0RhdGFTZXJ2aWNlEo8BCgpBcHBlbmRUdXJuEiAucGFsaW1wc2VzdC52MS5BcHBlbmRUdXJuUmVxdWVzdBohLnBhbGltcHNlc3QudjEuQXBwZW5kVHVyblJlc3BvbnNlIjyquxgLCAQQAhjIASABKAGC0+STAic6ASoiIi92MS9kYi97ZGJ9L21lbW9yeS97c2Vzc2lvbn0vdHVybnMSigEKCUxpc3RUdXJucxIfLnBhbGltcHNlc3QudjEuTGlzdFR1cm5zUmVxdWVzdBogLnBhbGltcHNlc3QudjEuTGlzdFR1cm5zUmVzcG9uc2UiOpACAaq7GAkIBBABGMgBIAGC0+STAiQSIi92MS9kYi97ZGJ9L21lbW9yeS97c2Vzc2lvbn0vdHVybnMSlAEKC1NlYXJjaFR1cm5zEiEucGFsaW1wc2VzdC52MS5TZWFyY2hUdXJuc1JlcXVlc3QaIi5wYWxpbXBzZXN0LnYxLlNlYXJjaFR1cm5zUmVzcG9uc2UiPpACAaq7GAkIBBABGMgBIAGC0+STAig6ASoiIy92MS9kYi97ZGJ9L21lbW9yeS97c2Vzc2lvbn0vc2VhcmNoEooBCgpFeGVjdXRlU3FsEiAucGFsaW1wc2VzdC52MS5FeGVjdXRlU3FsUmVxdWVzdBohLnBhbGltcHNlc3QudjEuRXhlY3V0ZVNxbFJlc3BvbnNlIjequxgZCAQQARjIASABKAE6DHVuY29uZmlndXJlZILT5JMCFDoBKiIPL3YxL2RiL3tkYn0vc3FsEmkKBFN5bmMSGi5wYWxpbXBzZXN0LnYxLlN5bmNSZXF1ZXN0GhsucGFsaW1wc2VzdC52MS5TeW5jUmVzcG9uc2UiKKq7GAkIBBACGMgBIAGC0+STAhU6ASoiEC92MS9kYi97ZGJ9L3N5bmMSeAoITGlzdEtleXMSHi5wYWxpbXBzZXN0LnYxLkxpc3RLZXlzUmVxdWVzdBofLnBhbGltcHNlc3QudjEuTGlzdEtleXNSZXNwb25zZSIrkAIBqrsYCQgEEAEYyAEgAYLT5JMCFRITL3YxL2RiL3tkYn0va3Yve25zfRJ+CghHZXRWYWx1ZRIeLnBhbGltcHNlc3QudjEuR2V0VmFsdWVSZXF1ZXN0GhQuZ29vZ2xlLmFwaS5IdHRwQm9keSI8kAIBqrsYFAgEEAEYyAEgAToJbm90X2ZvdW5kgtPkkwIbEhkvdjEvZGIve2RifS9rdi97bnN9L3trZXl9EocBCghQdXRWYWx1ZRIeLnBhbGltcHNlc3QudjEuUHV0VmFsdWVSZXF1ZXN0Gh8ucGFsaW1wc2VzdC52MS5QdXRWYWx1ZVJlc3BvbnNlIjqQAgKquxgLCAQQAhjIASABKAGC0+STAiI6BXZhbHVlGhkvdjEvZGIve2RifS9rdi97bnN9L3trZXl9EocBCgtEZWxldGVWYWx1ZRIhLnBhbGltcHNlc3QudjEuRGVsZXRlVmFsdWVSZXF1ZXN0GiIucGFsaW1wc2VzdC52MS5EZWxldGVWYWx1ZVJlc3BvbnNlIjGQAgKquxgJCAQQAhjMASABgtPkkwIbKhkvdjEvZGIve2RifS9rdi97bnN9L3trZXl9EpsBCgpJbnNlcnREb2NzEiAucGFsaW1wc2VzdC52MS5JbnNlcnREb2NzUmVxdWVzdBohLnBhbGltcHNlc3QudjEuSW5zZXJ0RG9jc1Jlc3BvbnNlIkiquxgbCAQQAhjIASABKAE6DmFscmVhZHlfZXhpc3RzgtPkkwIjOgEqIh4vdjEvZGIve2RifS9kb2NzL3tjb2xsfS9pbnNlcnQShAEKCEZpbmREb2NzEh4ucGFsaW1wc2VzdC52MS5GaW5kRG9jc1JlcXVlc3QaHy5wYWxpbXBzZXN0LnYxLkZpbmREb2NzUmVzcG9uc2UiN5ACAaq7GAkIBBABGMgBIAGC0+STAiE6ASoiHC92MS9kYi97ZGJ9L2RvY3Mve2NvbGx9L2ZpbmQSiwEKClVwZGF0ZURvY3MSIC5wYWxpbXBzZXN0LnYxLlVwZGF0ZURvY3NSZXF1ZXN0GiEucGFsaW1wc2VzdC52MS5VcGRhdGVEb2NzUmVzcG9uc2UiOKq7GAsIBBACGMgBIAEoAYLT5JMCIzoBKiIeL3YxL2RiL3tkYn0vZG9jcy97Y29sbH0vdXBkYXRlEokBCgpEZWxldGVEb2NzEiAucGFsaW1wc2VzdC52MS5EZWxldGVEb2NzUmVxdWVzdBohLnBhbGltcHNlc3QudjEuRGVsZXRlRG9jc1Jlc3BvbnNlIjaquxgJCAQQAhjIASABgtPkkwIjOgEqIh4vdjEvZGIve2RifS9kb2NzL3tjb2xsfS9kZWxldGUSmQEKDkNyZWF0ZURvY0luZGV4EiQucGFsaW1wc2VzdC52MS5DcmVhdGVEb2NJbmRleFJlcXVlc3QaJS5wYWxpbXBzZXN0LnYxLkNyZWF0ZURvY0luZGV4UmVzcG9uc2UiOpACAqq7GAkIBBACGMgBIAGC0+STAiQ6ASoiHy92MS9kYi97ZGJ9L2RvY3Mve2NvbGx9L2luZGV4ZXMSkAEKDFVwc2VydFZlY3RvchIiLnBhbGltcHNlc3QudjEuVXBzZXJ0VmVjdG9yUmVxdWVzdBojLnBhbGltcHNlc3QudjEuVXBzZXJ0VmVjdG9yUmVzcG9uc2UiN5ACAqq7GAsIBBACGMgBIAEoAYLT5JMCHzoBKiIaL3YxL2RiL3tkYn0vdmVjdG9ycy97Y29sbH0SmQEKDVVwc2VydFZlY3RvcnMSIy5wYWxpbXBzZXN0LnYxLlVwc2VydFZlY3RvcnNSZXF1ZXN0GiQucGFsaW1wc2VzdC52MS5VcHNlcnRWZWN0b3JzUmVzcG9uc2UiPZACAqq7GAsIBBACGMgBIAEoAYLT5JMCJToBKiIgL3YxL2RiL3tkYn0vdmVjdG9ycy97Y29sbH0vYmF0Y2gSiAEKC0xpc3RWZWN0b3JzEiEucGFsaW1wc2VzdC52MS5MaXN0VmVjdG9yc1JlcXVlc3QaIi5wYWxpbXBzZXN0LnYxLkxpc3RWZWN0b3JzUmVzcG9uc2UiMpACAaq7GAkIBBABGMgBIAGC0+STAhwSGi92MS9kYi97ZGJ9L3ZlY3RvcnMve2NvbGx9EpgBCglHZXRWZWN0b3ISHy5wYWxpbXBzZXN0LnYxLkdldFZlY3RvclJlcXVlc3QaIC5wYWxpbXBzZXN0LnYxLkdldFZlY3RvclJlc3BvbnNlIkiQAgGquxgUCAQQARjIASABOglub3RfZm91bmSC0+STAicSJS92MS9kYi97ZGJ9L3ZlY3RvcnMve2NvbGx9L2l0ZW1zL3tpZH0SlgEKDERlbGV0ZVZlY3RvchIiLnBhbGltcHNlc3QudjEuRGVsZXRlVmVjdG9yUmVxdWVzdBojLnBhbGltcHNlc3QudjEuRGVsZXRlVmVjdG9yUmVzcG9uc2UiPZACAqq7GAkIBBACGMwBIAGC0+STAicqJS92MS9kYi97ZGJ9L3ZlY3RvcnMve2NvbGx9L2l0ZW1zL3tpZH0SmAEKDURlbGV0ZVZlY3RvcnMSIy5wYWxpbXBzZXN0LnYxLkRlbGV0ZVZlY3RvcnNSZXF1ZXN0GiQucGFsaW1wc2VzdC52MS5EZWxldGVWZWN0b3JzUmVzcG9uc2UiPJACAqq7GAkIBBACGMgBIAGC0+STAiY6ASoiIS92MS9kYi97ZGJ9L3ZlY3RvcnMve2NvbGx9L2RlbGV0ZRKYAQoNU2VhcmNoVmVjdG9ycxIjLnBhbGltcHNlc3QudjEuU2VhcmNoVmVjdG9yc1JlcXVlc3QaJC5wYWxpbXBzZXN0LnYxLlNlYXJjaFZlY3RvcnNSZXNwb25zZSI8kAIBqrsYCQgEEAEYyAEgAYLT5JMCJjoBKiIhL3YxL2RiL3tkYn0vdmVjdG9ycy97Y29sbH0vc2VhcmNoYgZwcm90bzM", [file_google_api_annotations, file_google_api_field_behavior, file_google_api_httpbody, file_google_protobuf_struct, file_palimpsest_v1_options]);
 
 /**
  * A vector of 1 to 4096 finite numbers, not all zero. A message of its own so that an absent vector and an empty one,
@@ -1206,6 +1206,14 @@ export type UpsertVectorRequest = Message<"palimpsest.v1.UpsertVectorRequest"> &
    * @generated from field: palimpsest.v1.Vector embedding = 4;
    */
   embedding?: Vector | undefined;
+
+  /**
+   * What else is to be known of it, for filters: an object of any JSON, at most 16 KiB, no field name at its top beginning
+   * with `$`. Absent: none, also where the vector before it had some.
+   *
+   * @generated from field: optional google.protobuf.Struct metadata = 5;
+   */
+  metadata?: JsonObject | undefined;
 };
 
 /**
@@ -1214,6 +1222,427 @@ export type UpsertVectorRequest = Message<"palimpsest.v1.UpsertVectorRequest"> &
  */
 export const UpsertVectorRequestSchema: GenMessage<UpsertVectorRequest> = /*@__PURE__*/
   messageDesc(file_palimpsest_v1_data, 33);
+
+/**
+ * A vector to be stored.
+ *
+ * @generated from message palimpsest.v1.VectorInput
+ */
+export type VectorInput = Message<"palimpsest.v1.VectorInput"> & {
+  /**
+   * Its id, at most 256 bytes.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * Its numbers.
+   *
+   * @generated from field: palimpsest.v1.Vector embedding = 2;
+   */
+  embedding?: Vector | undefined;
+
+  /**
+   * Its metadata, as of UpsertVector.
+   *
+   * @generated from field: optional google.protobuf.Struct metadata = 3;
+   */
+  metadata?: JsonObject | undefined;
+};
+
+/**
+ * Describes the message palimpsest.v1.VectorInput.
+ * Use `create(VectorInputSchema)` to create a new message.
+ */
+export const VectorInputSchema: GenMessage<VectorInput> = /*@__PURE__*/
+  messageDesc(file_palimpsest_v1_data, 34);
+
+/**
+ * What DataService.UpsertVectors takes.
+ *
+ * @generated from message palimpsest.v1.UpsertVectorsRequest
+ */
+export type UpsertVectorsRequest = Message<"palimpsest.v1.UpsertVectorsRequest"> & {
+  /**
+   * The database, `name[@branch]`.
+   *
+   * @generated from field: string db = 1;
+   */
+  db: string;
+
+  /**
+   * The collection.
+   *
+   * @generated from field: string coll = 2;
+   */
+  coll: string;
+
+  /**
+   * The vectors, 1 to 1000. One that is not valid fails them all; of two with one id the later stays.
+   *
+   * @generated from field: repeated palimpsest.v1.VectorInput vectors = 3;
+   */
+  vectors: VectorInput[];
+};
+
+/**
+ * Describes the message palimpsest.v1.UpsertVectorsRequest.
+ * Use `create(UpsertVectorsRequestSchema)` to create a new message.
+ */
+export const UpsertVectorsRequestSchema: GenMessage<UpsertVectorsRequest> = /*@__PURE__*/
+  messageDesc(file_palimpsest_v1_data, 35);
+
+/**
+ * What DataService.UpsertVectors gives.
+ *
+ * @generated from message palimpsest.v1.UpsertVectorsResponse
+ */
+export type UpsertVectorsResponse = Message<"palimpsest.v1.UpsertVectorsResponse"> & {
+  /**
+   * How many vectors were given.
+   *
+   * @generated from field: uint32 upserted = 1;
+   */
+  upserted: number;
+
+  /**
+   * The database's transaction id after the write.
+   *
+   * @generated from field: int64 txid = 2;
+   */
+  txid: bigint;
+};
+
+/**
+ * Describes the message palimpsest.v1.UpsertVectorsResponse.
+ * Use `create(UpsertVectorsResponseSchema)` to create a new message.
+ */
+export const UpsertVectorsResponseSchema: GenMessage<UpsertVectorsResponse> = /*@__PURE__*/
+  messageDesc(file_palimpsest_v1_data, 36);
+
+/**
+ * What DataService.ListVectors takes.
+ *
+ * @generated from message palimpsest.v1.ListVectorsRequest
+ */
+export type ListVectorsRequest = Message<"palimpsest.v1.ListVectorsRequest"> & {
+  /**
+   * The database, `name[@branch]`.
+   *
+   * @generated from field: string db = 1;
+   */
+  db: string;
+
+  /**
+   * The collection.
+   *
+   * @generated from field: string coll = 2;
+   */
+  coll: string;
+
+  /**
+   * Vectors on a page, at most 1000; more are given as 1000.
+   *
+   * @generated from field: optional uint32 limit = 3;
+   */
+  limit?: number | undefined;
+
+  /**
+   * `next_cursor` of the page before.
+   *
+   * @generated from field: optional string cursor = 4;
+   */
+  cursor?: string | undefined;
+};
+
+/**
+ * Describes the message palimpsest.v1.ListVectorsRequest.
+ * Use `create(ListVectorsRequestSchema)` to create a new message.
+ */
+export const ListVectorsRequestSchema: GenMessage<ListVectorsRequest> = /*@__PURE__*/
+  messageDesc(file_palimpsest_v1_data, 37);
+
+/**
+ * A vector of a list.
+ *
+ * @generated from message palimpsest.v1.VectorItem
+ */
+export type VectorItem = Message<"palimpsest.v1.VectorItem"> & {
+  /**
+   * Its id.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * The metadata that it was stored with; absent when there was none.
+   *
+   * @generated from field: optional google.protobuf.Struct metadata = 2;
+   */
+  metadata?: JsonObject | undefined;
+};
+
+/**
+ * Describes the message palimpsest.v1.VectorItem.
+ * Use `create(VectorItemSchema)` to create a new message.
+ */
+export const VectorItemSchema: GenMessage<VectorItem> = /*@__PURE__*/
+  messageDesc(file_palimpsest_v1_data, 38);
+
+/**
+ * What DataService.ListVectors gives.
+ *
+ * @generated from message palimpsest.v1.ListVectorsResponse
+ */
+export type ListVectorsResponse = Message<"palimpsest.v1.ListVectorsResponse"> & {
+  /**
+   * The vectors, by id in the order of its bytes.
+   *
+   * @generated from field: repeated palimpsest.v1.VectorItem vectors = 1;
+   */
+  vectors: VectorItem[];
+
+  /**
+   * Where the next page begins; null on the last page.
+   *
+   * @generated from field: optional string next_cursor = 2;
+   */
+  nextCursor?: string | undefined;
+
+  /**
+   * The transaction id of the state that was read.
+   *
+   * @generated from field: int64 txid = 3;
+   */
+  txid: bigint;
+};
+
+/**
+ * Describes the message palimpsest.v1.ListVectorsResponse.
+ * Use `create(ListVectorsResponseSchema)` to create a new message.
+ */
+export const ListVectorsResponseSchema: GenMessage<ListVectorsResponse> = /*@__PURE__*/
+  messageDesc(file_palimpsest_v1_data, 39);
+
+/**
+ * What DataService.GetVector takes.
+ *
+ * @generated from message palimpsest.v1.GetVectorRequest
+ */
+export type GetVectorRequest = Message<"palimpsest.v1.GetVectorRequest"> & {
+  /**
+   * The database, `name[@branch]`.
+   *
+   * @generated from field: string db = 1;
+   */
+  db: string;
+
+  /**
+   * The collection.
+   *
+   * @generated from field: string coll = 2;
+   */
+  coll: string;
+
+  /**
+   * The vector's id.
+   *
+   * @generated from field: string id = 3;
+   */
+  id: string;
+};
+
+/**
+ * Describes the message palimpsest.v1.GetVectorRequest.
+ * Use `create(GetVectorRequestSchema)` to create a new message.
+ */
+export const GetVectorRequestSchema: GenMessage<GetVectorRequest> = /*@__PURE__*/
+  messageDesc(file_palimpsest_v1_data, 40);
+
+/**
+ * What DataService.GetVector gives.
+ *
+ * @generated from message palimpsest.v1.GetVectorResponse
+ */
+export type GetVectorResponse = Message<"palimpsest.v1.GetVectorResponse"> & {
+  /**
+   * Its id.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * Its numbers, to within the rounding of 32-bit floats: direction and length are kept apart.
+   *
+   * @generated from field: palimpsest.v1.Vector embedding = 2;
+   */
+  embedding?: Vector | undefined;
+
+  /**
+   * The metadata that it was stored with; absent when there was none.
+   *
+   * @generated from field: optional google.protobuf.Struct metadata = 3;
+   */
+  metadata?: JsonObject | undefined;
+
+  /**
+   * The transaction id of the state that was read.
+   *
+   * @generated from field: int64 txid = 4;
+   */
+  txid: bigint;
+};
+
+/**
+ * Describes the message palimpsest.v1.GetVectorResponse.
+ * Use `create(GetVectorResponseSchema)` to create a new message.
+ */
+export const GetVectorResponseSchema: GenMessage<GetVectorResponse> = /*@__PURE__*/
+  messageDesc(file_palimpsest_v1_data, 41);
+
+/**
+ * What DataService.DeleteVector takes.
+ *
+ * @generated from message palimpsest.v1.DeleteVectorRequest
+ */
+export type DeleteVectorRequest = Message<"palimpsest.v1.DeleteVectorRequest"> & {
+  /**
+   * The database, `name[@branch]`.
+   *
+   * @generated from field: string db = 1;
+   */
+  db: string;
+
+  /**
+   * The collection.
+   *
+   * @generated from field: string coll = 2;
+   */
+  coll: string;
+
+  /**
+   * The vector's id.
+   *
+   * @generated from field: string id = 3;
+   */
+  id: string;
+};
+
+/**
+ * Describes the message palimpsest.v1.DeleteVectorRequest.
+ * Use `create(DeleteVectorRequestSchema)` to create a new message.
+ */
+export const DeleteVectorRequestSchema: GenMessage<DeleteVectorRequest> = /*@__PURE__*/
+  messageDesc(file_palimpsest_v1_data, 42);
+
+/**
+ * What DataService.DeleteVector gives.
+ *
+ * @generated from message palimpsest.v1.DeleteVectorResponse
+ */
+export type DeleteVectorResponse = Message<"palimpsest.v1.DeleteVectorResponse"> & {
+  /**
+   * The database's transaction id after the delete.
+   *
+   * @generated from field: int64 txid = 1;
+   */
+  txid: bigint;
+};
+
+/**
+ * Describes the message palimpsest.v1.DeleteVectorResponse.
+ * Use `create(DeleteVectorResponseSchema)` to create a new message.
+ */
+export const DeleteVectorResponseSchema: GenMessage<DeleteVectorResponse> = /*@__PURE__*/
+  messageDesc(file_palimpsest_v1_data, 43);
+
+/**
+ * What DataService.DeleteVectors takes: either `ids` or `filter`.
+ *
+ * @generated from message palimpsest.v1.DeleteVectorsRequest
+ */
+export type DeleteVectorsRequest = Message<"palimpsest.v1.DeleteVectorsRequest"> & {
+  /**
+   * The database, `name[@branch]`.
+   *
+   * @generated from field: string db = 1;
+   */
+  db: string;
+
+  /**
+   * The collection.
+   *
+   * @generated from field: string coll = 2;
+   */
+  coll: string;
+
+  /**
+   * Ids of the vectors, at most 1000.
+   *
+   * @generated from field: repeated string ids = 3;
+   */
+  ids: string[];
+
+  /**
+   * A filter over metadata in the language of DataService.FindDocs; one that holds of nothing but a vector without
+   * metadata deletes those, `{}` all.
+   *
+   * @generated from field: optional google.protobuf.Struct filter = 4;
+   */
+  filter?: JsonObject | undefined;
+
+  /**
+   * `next_cursor` of the call before, with the same filter.
+   *
+   * @generated from field: optional string cursor = 5;
+   */
+  cursor?: string | undefined;
+};
+
+/**
+ * Describes the message palimpsest.v1.DeleteVectorsRequest.
+ * Use `create(DeleteVectorsRequestSchema)` to create a new message.
+ */
+export const DeleteVectorsRequestSchema: GenMessage<DeleteVectorsRequest> = /*@__PURE__*/
+  messageDesc(file_palimpsest_v1_data, 44);
+
+/**
+ * What DataService.DeleteVectors gives.
+ *
+ * @generated from message palimpsest.v1.DeleteVectorsResponse
+ */
+export type DeleteVectorsResponse = Message<"palimpsest.v1.DeleteVectorsResponse"> & {
+  /**
+   * How many vectors were deleted.
+   *
+   * @generated from field: uint32 deleted = 1;
+   */
+  deleted: number;
+
+  /**
+   * Where to go on; null when no more vectors meet the filter. A call may delete few or none and have more before it.
+   *
+   * @generated from field: optional string next_cursor = 2;
+   */
+  nextCursor?: string | undefined;
+
+  /**
+   * The database's transaction id after the delete.
+   *
+   * @generated from field: int64 txid = 3;
+   */
+  txid: bigint;
+};
+
+/**
+ * Describes the message palimpsest.v1.DeleteVectorsResponse.
+ * Use `create(DeleteVectorsResponseSchema)` to create a new message.
+ */
+export const DeleteVectorsResponseSchema: GenMessage<DeleteVectorsResponse> = /*@__PURE__*/
+  messageDesc(file_palimpsest_v1_data, 45);
 
 /**
  * What DataService.UpsertVector gives.
@@ -1234,7 +1663,7 @@ export type UpsertVectorResponse = Message<"palimpsest.v1.UpsertVectorResponse">
  * Use `create(UpsertVectorResponseSchema)` to create a new message.
  */
 export const UpsertVectorResponseSchema: GenMessage<UpsertVectorResponse> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 34);
+  messageDesc(file_palimpsest_v1_data, 46);
 
 /**
  * What DataService.SearchVectors takes.
@@ -1269,6 +1698,21 @@ export type SearchVectorsRequest = Message<"palimpsest.v1.SearchVectorsRequest">
    * @generated from field: optional uint32 k = 4;
    */
   k?: number | undefined;
+
+  /**
+   * Only vectors whose metadata meets this filter, in the language of DataService.FindDocs; a vector without metadata
+   * counts as `{}`. It narrows before the nearest are chosen, so it never starves an answer.
+   *
+   * @generated from field: optional google.protobuf.Struct filter = 5;
+   */
+  filter?: JsonObject | undefined;
+
+  /**
+   * `cosine` (the default), `dot` or `euclid`. The lengths of vectors that were stored before these metrics came count as 1.
+   *
+   * @generated from field: optional string metric = 6;
+   */
+  metric?: string | undefined;
 };
 
 /**
@@ -1276,7 +1720,7 @@ export type SearchVectorsRequest = Message<"palimpsest.v1.SearchVectorsRequest">
  * Use `create(SearchVectorsRequestSchema)` to create a new message.
  */
 export const SearchVectorsRequestSchema: GenMessage<SearchVectorsRequest> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 35);
+  messageDesc(file_palimpsest_v1_data, 47);
 
 /**
  * One vector found.
@@ -1292,11 +1736,19 @@ export type VectorHit = Message<"palimpsest.v1.VectorHit"> & {
   id: string;
 
   /**
-   * Its cosine distance: 0 is the same direction, 2 the opposite.
+   * How far it is: by `cosine` from 0, the same direction, to 2, the opposite; by `euclid` the Euclidean distance; by `dot`
+   * the negative of the inner product, so that less is nearer throughout.
    *
    * @generated from field: double distance = 2;
    */
   distance: number;
+
+  /**
+   * The metadata that it was stored with; absent when there was none.
+   *
+   * @generated from field: optional google.protobuf.Struct metadata = 3;
+   */
+  metadata?: JsonObject | undefined;
 };
 
 /**
@@ -1304,7 +1756,7 @@ export type VectorHit = Message<"palimpsest.v1.VectorHit"> & {
  * Use `create(VectorHitSchema)` to create a new message.
  */
 export const VectorHitSchema: GenMessage<VectorHit> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 36);
+  messageDesc(file_palimpsest_v1_data, 48);
 
 /**
  * What DataService.SearchVectors gives.
@@ -1332,7 +1784,7 @@ export type SearchVectorsResponse = Message<"palimpsest.v1.SearchVectorsResponse
  * Use `create(SearchVectorsResponseSchema)` to create a new message.
  */
 export const SearchVectorsResponseSchema: GenMessage<SearchVectorsResponse> = /*@__PURE__*/
-  messageDesc(file_palimpsest_v1_data, 37);
+  messageDesc(file_palimpsest_v1_data, 49);
 
 /**
  * The multi-model store that every database is, each profile's included: transcripts, SQL, key-value, documents and
@@ -1499,7 +1951,57 @@ export const DataService: GenService<{
     output: typeof UpsertVectorResponseSchema;
   },
   /**
-   * Finds the vectors nearest to a vector by cosine distance, nearest first. An unknown collection has none.
+   * Stores many vectors of a collection, all or none, each as UpsertVector does.
+   *
+   * @generated from rpc palimpsest.v1.DataService.UpsertVectors
+   */
+  upsertVectors: {
+    methodKind: "unary";
+    input: typeof UpsertVectorsRequestSchema;
+    output: typeof UpsertVectorsResponseSchema;
+  },
+  /**
+   * Lists the vectors of a collection by id, without their numbers. An unknown collection has none.
+   *
+   * @generated from rpc palimpsest.v1.DataService.ListVectors
+   */
+  listVectors: {
+    methodKind: "unary";
+    input: typeof ListVectorsRequestSchema;
+    output: typeof ListVectorsResponseSchema;
+  },
+  /**
+   * Gives a vector by its id.
+   *
+   * @generated from rpc palimpsest.v1.DataService.GetVector
+   */
+  getVector: {
+    methodKind: "unary";
+    input: typeof GetVectorRequestSchema;
+    output: typeof GetVectorResponseSchema;
+  },
+  /**
+   * Deletes a vector. One that is not there is no error.
+   *
+   * @generated from rpc palimpsest.v1.DataService.DeleteVector
+   */
+  deleteVector: {
+    methodKind: "unary";
+    input: typeof DeleteVectorRequestSchema;
+    output: typeof DeleteVectorResponseSchema;
+  },
+  /**
+   * Deletes the vectors of these ids, or those whose metadata meets a filter, at most 1000 in one call.
+   *
+   * @generated from rpc palimpsest.v1.DataService.DeleteVectors
+   */
+  deleteVectors: {
+    methodKind: "unary";
+    input: typeof DeleteVectorsRequestSchema;
+    output: typeof DeleteVectorsResponseSchema;
+  },
+  /**
+   * Finds the vectors nearest to a vector, nearest first. An unknown collection has none.
    *
    * @generated from rpc palimpsest.v1.DataService.SearchVectors
    */

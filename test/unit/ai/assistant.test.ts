@@ -114,7 +114,7 @@ describe("failures", () => {
     ["a refused request", { status: 400 }, /refused the request \(status 400\)/],
   ] as const)("%s is unavailable, is not tried again, and quotes nothing", async (_, reply, message) => {
     const tried = await bench([reply, fine]);
-    expect(await refusal(tried)).toMatchObject({ code: "unavailable", message: expect.stringMatching(message) });
+    expect(await refusal(tried)).toMatchObject({ code: "unavailable", message: expect.stringMatching(message), detail: { isLasting: true } });
     expect(tried.server.requests).toHaveLength(1);
     expect(tried.logged).toHaveLength(1);
   });

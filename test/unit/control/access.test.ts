@@ -1,7 +1,7 @@
 /** Who may do what: every endpoint of the proto files, by every kind of credential, on every kind of target. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { asksStanding, decide, namespaceCovers, type AccessRule, type AccessTarget } from "../../../src/control/access.ts";
+import { asksStanding, decide, namespaceCovers, type AccessRule, type AccessTarget, type NameStanding } from "../../../src/control/access.ts";
 import { anonymous, type Identity, scopeIncludes, type ScopeName } from "../../../src/control/identity.ts";
 import { accessRuleOf } from "../../../src/service/authorization.ts";
 import { endpoints, type Endpoint } from "../../../src/service/methods.ts";
@@ -79,7 +79,7 @@ test("every rule is of a kind that the table knows", () => {
 
 describe("revocation", () => {
   const rules = scopes.map((scope): AccessRule => ({ credential: "database", scope }));
-  const decisions = (identity: Identity, standing: { uuid: string | undefined; deletedAtMs: number | undefined }): string[] =>
+  const decisions = (identity: Identity, standing: NameStanding): string[] =>
     rules.map((rule) => decide({ rule, identity, target: { kind: "database", name: "acme--alice", standing } }).kind);
   const admin = (claims: Bearer): Identity => tokenOf("admin", claims);
 
@@ -101,6 +101,20 @@ describe("revocation", () => {
     expect(at(deletedAtMs + 2_001)).toEqual(["allow", "allow", "allow"]);
     expect(decisions(admin({ namespace: "acme" }), { uuid: "u2", deletedAtMs: undefined })).toEqual(["allow", "allow", "allow"]);
     expect(decisions(admin({ namespace: "acme" }), { uuid: undefined, deletedAtMs })).toEqual(["allow", "forbidden", "forbidden"]);
+  });
+
+  test("auth-17: where the deletion and the token have numbers, no clock has a say", () => {
+    const at = (deletions: number | undefined, issuedAtMs: number): string[] => {
+      const identity = { ...admin({ namespace: "acme", issuedAtMs }), ...(deletions !== undefined && { deletions }) } as Identity;
+      return decisions(identity, { uuid: "u2", deletedAtMs, deletion: 7 });
+    };
+    for (const issuedAtMs of [0, deletedAtMs, 10 ** 9]) {
+      expect(at(6, issuedAtMs)).toEqual(["allow", "forbidden", "forbidden"]);
+      expect(at(7, issuedAtMs)).toEqual(["allow", "allow", "allow"]);
+    }
+    // One from before tokens had numbers is judged by its time.
+    expect(at(undefined, deletedAtMs)).toEqual(["allow", "forbidden", "forbidden"]);
+    expect(at(undefined, deletedAtMs + 2_001)).toEqual(["allow", "allow", "allow"]);
   });
 
   test("the message says why and what to do", () => {

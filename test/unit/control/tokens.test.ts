@@ -57,7 +57,7 @@ describe("a minted token", () => {
     const publicKey = createPublicKey({ key: { ...key.listed }, format: "jwk" });
     expect((await jwtVerify(token, publicKey, { currentDate: new Date(startMs) })).payload).toMatchObject({ ns: "acme" });
     expect(await credentials.identify(token)).toEqual({
-      kind: "token", hash: expect.stringMatching(/^[0-9a-f]{16}$/), scope: "write", namespace: "acme", database: undefined, issuedAtMs: startMs, expiresAtMs: startMs + 60_000,
+      kind: "token", hash: expect.stringMatching(/^[0-9a-f]{16}$/), scope: "write", namespace: "acme", database: undefined, jti: expect.any(String), issuedAtMs: startMs, expiresAtMs: startMs + 60_000,
     });
     const other = await credentials.identify(await tokens.mint({ database: { name: "plain", uuid: "u" } }, "read", 60));
     expect(other).toMatchObject({ database: { name: "plain", uuid: "u" }, namespace: undefined, scope: "read" });

@@ -47,6 +47,10 @@ class Governed {
     return value.memories.map(({ summary }) => summary).sort();
   }
 
+  async txid(): Promise<number> {
+    return (await this.node.time.of(this.node.client.read(this.#target, "kv.list", { ns: "n" }, this.node.soon()))).txid;
+  }
+
   sync(): Promise<unknown> {
     return this.node.time.of(this.node.client.sync(this.#target, this.node.soon()));
   }
@@ -166,6 +170,54 @@ describe("a sweep", () => {
     for (let n = 6; n <= 9; n++) await database.ingest({ summary: `v${n}`, topicKey: "t" });
     await time.pass(sweepMs);
     expect(await database.left()).toHaveLength(8);
+  });
+
+  test("reaches what is only read, under a policy that came after the last write, and removes it from the rows", async () => {
+    const { time, node } = setup({ idleCloseMs: 20_000 });
+    const databases = [{ pitrMs: minute, supersededMaxCount: 1 }, { pitrMs: minute, eventMaxAgeMs: minute }, { pitrMs: minute, supersededMaxAgeMs: minute }].map((retention, at) => ({ retention, governed: new Governed(node, at + 1) }));
+    for (const { governed } of databases) {
+      await governed.ingest({ summary: "an event", type: "event" });
+      for (const summary of ["v1", "v2", "v3", "v4"]) await governed.ingest({ summary, topicKey: "t" });
+    }
+    // Idle: the files are closed, and who opens them next writes nothing.
+    await time.pass(2 * minute);
+    const before = await Promise.all(databases.map(({ governed }) => governed.txid()));
+    for (const { retention, governed } of databases) governed.retention = retention;
+    for (let reads = 0; reads < 12; reads++) {
+      for (const { governed } of databases) await governed.left();
+      await time.pass(8_000);
+    }
+    for (const { governed } of databases) governed.retention = {} as Retention;
+    expect(await Promise.all(databases.map(({ governed }) => governed.left()))).toEqual([["v3", "v4"], ["v1", "v2", "v3", "v4"], ["v4"]]);
+    expect(await Promise.all(databases.map(({ governed }) => governed.events()))).toEqual([["an event"], [], ["an event"]]);
+    // One sweep each, and no more of them once there is nothing left to remove.
+    expect(await Promise.all(databases.map(({ governed }) => governed.txid()))).toEqual(before.map((txid) => txid + 1));
+  });
+
+  test("leaves what is only read and has nothing to remove to whoever writes it: no claim, no transaction id", async () => {
+    const { time, node } = setup({ idleCloseMs: 20_000 });
+    const governed = new Governed(node, 1, { pitrMs: minute, supersededMaxCount: 3, eventMaxAgeMs: 60 * minute, supersededMaxAgeMs: 60 * minute });
+    for (const summary of ["v1", "v2", "v3", "v4"]) await governed.ingest({ summary, topicKey: "t" });
+    await time.pass(2 * minute);
+    const [before, puts] = [await governed.txid(), node.engine.counters.headPuts];
+    for (let reads = 0; reads < 12; reads++) {
+      await governed.left();
+      await time.pass(8_000);
+    }
+    expect([await governed.txid(), node.engine.counters.headPuts]).toEqual([before, puts]);
+  });
+
+  test("notes what a policy lets go of later when a database that was only read closes", async () => {
+    const { time, node } = setup({ idleCloseMs: 20_000 });
+    const governed = new Governed(node, 1);
+    await governed.ingest({ summary: "an event", type: "event" });
+    await time.pass(2 * minute);
+    const due = (): Promise<string[]> => time.store.list("due/", { limit: 100 }).then(({ objects }) => objects.map(({ key }) => key));
+    const before = await due();
+    governed.retention = { pitrMs: minute, eventMaxAgeMs: 180 * minute };
+    await governed.events();
+    await time.pass(2 * minute);
+    expect((await due()).filter((key) => !before.includes(key))).toHaveLength(1);
   });
 
   test("goes on until all that is over the bounds has gone, however much it is", async () => {

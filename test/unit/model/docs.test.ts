@@ -200,7 +200,7 @@ describe("pages and order", () => {
   });
 
   test.each([
-    [{ limit: 0 }, "limit must be an integer from 1 to 1000"],
+    [{ limit: 0 }, "limit must be a whole number from 1; at most 1000 documents are given"],
     [{ limit: 1.5 }, "limit must be"],
     [{ skip: -1 }, "skip must be an integer from 0 to 1000000"],
     [{ skip: 1_000_001 }, "skip must be"],

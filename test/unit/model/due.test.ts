@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { runWrite } from "../../../src/model/commands.ts";
 import { nextDue, type DueQuestion } from "../../../src/model/due.ts";
 import { kvPut, kvSchema } from "../../../src/model/kv.ts";
-import type { MemoryRetention } from "../../../src/model/memory-aging.ts";
+import type { MemoryRetention } from "../../../src/model/retention.ts";
 import { ingest, type MemoryInput } from "../../../src/model/memory.ts";
 import { memorySchema } from "../../../src/model/memory-schema.ts";
 import { vectorsSchema } from "../../../src/model/vectors.ts";

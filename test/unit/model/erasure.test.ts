@@ -10,7 +10,8 @@ import { memorySchema } from "../../../src/model/memory-schema.ts";
 import { recall } from "../../../src/model/recall.ts";
 import { listSessions } from "../../../src/model/sessions.ts";
 import { appendTurn, lastTurns, searchTurns } from "../../../src/model/transcript.ts";
-import { searchVectors, upsertVector, vectorsSchema } from "../../../src/model/vectors.ts";
+import { vectorsSchema } from "../../../src/model/vectors.ts";
+import { searchVectors, upsertVector } from "../../../src/model/vector-collections.ts";
 import { ModelDatabase } from "../../support/model-database.ts";
 
 let database: ModelDatabase;

@@ -1,7 +1,8 @@
 /** What policy lets go of, held against the same rules said in a few lines over plain records. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { limits } from "../../../src/base/limits.ts";
-import { ageMemories, type AgingPosition, type MemoryRetention } from "../../../src/model/memory-aging.ts";
+import { ageMemories, type AgingPosition } from "../../../src/model/memory-aging.ts";
+import type { MemoryRetention } from "../../../src/model/retention.ts";
 import { forget, ingest, type MemoryInput } from "../../../src/model/memory.ts";
 import { memorySchema } from "../../../src/model/memory-schema.ts";
 import { recall } from "../../../src/model/recall.ts";

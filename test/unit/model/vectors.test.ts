@@ -3,7 +3,8 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { limits } from "../../../src/base/limits.ts";
 import type { Tx } from "../../../src/model/transaction.ts";
 import { VectorCache, VectorPool } from "../../../src/model/vector-index.ts";
-import { checkEmbedding, deleteVector, findSpace, hasVector, nearest, openSpace, putVector, searchVectors, upsertVector, vectorsSchema, type VectorSpace } from "../../../src/model/vectors.ts";
+import { checkEmbedding, deleteVector, findSpace, hasVector, nearest, openSpace, putVector, vectorsSchema, type VectorSpace } from "../../../src/model/vectors.ts";
+import { searchVectors, upsertVector } from "../../../src/model/vector-collections.ts";
 import { ModelDatabase } from "../../support/model-database.ts";
 import { oracleNearest } from "../../support/nearest-oracle.ts";
 
@@ -243,7 +244,7 @@ describe("collections", () => {
   });
 
   test.each([0, -1, 1.5, Number.NaN])("k %d is refused", (k) => {
-    expect(() => search(vector(1, 0), k)).toThrow(/^k must be an integer from 1 to 1000/);
+    expect(() => search(vector(1, 0), k)).toThrow(/^k must be a whole number from 1; at most 1000/);
   });
 
   test("names outside the rule are refused", () => {

@@ -118,7 +118,14 @@ describe("values", () => {
   });
 
   test("unknown variables of our prefix are warned about, others are not", () => {
-    expect(readConfig({ SERVICE_LISTN: "x", OTHER: "y" }, host).warnings).toEqual(["SERVICE_LISTN is not a variable of this node and is ignored"]);
+    expect(readConfig({ SERVICE_HOST: "x", OTHER: "y" }, host).warnings).toEqual(["SERVICE_HOST is not a variable of this node and is ignored"]);
+  });
+
+  test("a slip in a variable's name is refused, and the one that was meant is named", () => {
+    expect(problemsOf({ SERVICE_LISTN: "x" })).toEqual([expect.stringContaining("did you mean SERVICE_LISTEN?")]);
+    expect(problemsOf({ SERVICE_AUHT: "on" })).toEqual([expect.stringContaining("did you mean SERVICE_AUTH?")]);
+    // What an orchestrator tells of a service that is called `service` is near none of ours.
+    for (const variable of ["SERVICE_SERVICE_HOST", "SERVICE_PORT", "SERVICE_PORT_8080_TCP_ADDR", "SERVICE_NAME", "SERVICE_SERVICE_PORT"]) expect(problemsOf({ [variable]: "x" }), variable).toEqual([]);
   });
 
   test("any text at all is read or refused, never thrown on", () => {
@@ -163,7 +170,7 @@ describe("standard variables of S3 clients", () => {
 });
 
 describe("start refusals", () => {
-  const keys = { SERVICE_PLATFORM_KEY: "platform", SERVICE_CLUSTER_KEY: "cluster" };
+  const keys = { SERVICE_PLATFORM_KEY: "a platform key of a test".replaceAll(" ", "-"), SERVICE_CLUSTER_KEY: "cluster" };
 
   test("a default node starts", () => {
     expect(startRefusals(configOf({}))).toEqual([]);
@@ -173,6 +180,12 @@ describe("start refusals", () => {
     const auth = { SERVICE_AUTH: "on", SERVICE_SINGLE_NODE: "1" };
     expect(startRefusals(configOf(auth))).toEqual([expect.stringContaining("SERVICE_PLATFORM_KEY")]);
     expect(startRefusals(configOf({ ...auth, ...keys }))).toEqual([]);
+  });
+
+  test("a platform key that can be guessed is warned of; one address is named by the variable that gave it", () => {
+    expect(startWarnings(configOf({ SERVICE_PLATFORM_KEY: "x", SERVICE_AUTH: "on" }))).toEqual([expect.stringMatching(/SERVICE_PLATFORM_KEY has fewer than 16 characters/)]);
+    expect(startRefusals(configOf({ SERVICE_LISTEN: "0.0.0.0:8080" }))).toEqual([expect.stringMatching(/^SERVICE_LISTEN is not a loopback address/)]);
+    expect(startRefusals(configOf({ SERVICE_ADVERTISE: "http://10.0.0.5:8080" }))).toEqual([expect.stringMatching(/^SERVICE_ADVERTISE is not a loopback address/)]);
   });
 
   test("auth-21: equal cluster and platform keys", () => {

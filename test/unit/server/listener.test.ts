@@ -226,8 +226,8 @@ describe("close", () => {
     const [response] = (await once(request, "response")) as [http.IncomingMessage];
     expect(response.statusCode).toBe(200);
     expect(response.headers.connection).toBe("close");
-    expect(await textOf(response)).toBe('{"databases":[]}');
-    expect(await textOf(stream)).toBe('{"databases":[]}');
+    expect(await textOf(response)).toBe('{"databases":[]}\n');
+    expect(await textOf(stream)).toBe('{"databases":[]}\n');
     await closing;
     agent.destroy();
   });

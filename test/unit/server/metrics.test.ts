@@ -41,6 +41,7 @@ function engineMeasures(): EngineMeasures {
 function snapshotOf(given: Partial<Snapshot> = {}): Snapshot {
   const counts = new ClusterCounts();
   return {
+    node: { id: "01HF7YAT00000000000000000N", name: "db-1", version: "0.0.0" },
     visits: [], strays: [], calls: new Concurrency(1), engines: [],
     main: { store: new MeasuredStore(new MemoryStore(world), world).measures, loopDelay: tallyOf().counts, heapBytes: 1 },
     cluster: { forwarded: counts.forwarded, linksLost: 0, renewalsFailed: 0, leasesLost: 0, leasesHeld: 0, leaseLive: true },
@@ -209,5 +210,5 @@ test("labels have the values that stand in our own lists", async () => {
   const samples = families.get("palimpsest_requests_total")!.samples;
   expect(samples).toHaveLength(endpoints.length * Object.keys(errorCodes).length);
   const labels = new Set([...families.values()].flatMap((family) => family.samples.flatMap((sample) => Object.keys(sample.labels))));
-  expect([...labels].toSorted()).toEqual(["code", "direction", "endpoint", "le", "operation", "outcome", "thread", "wire"]);
+  expect([...labels].toSorted()).toEqual(["code", "direction", "endpoint", "le", "name", "node", "operation", "outcome", "thread", "version", "wire"]);
 });
