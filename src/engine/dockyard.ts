@@ -26,7 +26,7 @@ import type { Alarms } from "./alarms.ts";
 import { branchesWithLogs, branchPath, databaseUuids, emptyDatabase, quarantineDirectory, removeDatabase, removeFile, removeLeftovers } from "./files.ts";
 import type { HeadPlaces } from "./head-places.ts";
 import type { Holdings } from "./holdings.ts";
-import { openBranch, type Opened } from "./opening.ts";
+import { forgetRestored, openBranch, type Opened } from "./opening.ts";
 import { overtake } from "./overtaking.ts";
 import type { PageSource } from "./pool-objects.ts";
 import { laneOf, type EngineOptions, type Target } from "./protocol.ts";
@@ -261,7 +261,11 @@ export class Dockyard {
     const { head, uuid } = opened;
     const term = holdings.termOf(uuid);
     if (term === undefined) throw new TurnedAway("unheld");
-    if (head.tenure && this.#held.peek(key) === head) return head.tenure;
+    if (head.tenure && this.#held.peek(key) === head) {
+      // Restored under a claim that this thread has: what is acknowledged from now on is in the file.
+      forgetRestored(opened.connection.path);
+      return head.tenure;
+    }
     const tenure = head.tenure ?? (await this.#claimAnew(opened, term));
     this.#parts.alarms.clear(uuid, "catalog");
     await recordTenure(this.#tenureParts(uuid), opened, (error) => this.#catalogLost(uuid, error, notice));
