@@ -98,8 +98,10 @@ export class Dockyard {
    * was claimed here. Throws branch_not_found.
    */
   async open(target: Target, events: DatabaseEvents, at?: BranchHead | "newest"): Promise<Database> {
-    const { catalogs, alarms } = this.#parts;
+    const { catalogs, alarms, holdings } = this.#parts;
     const { uuid } = target;
+    // Another node may hold the database, and have changed its branches.
+    if (holdings.termOf(uuid) !== undefined && !holdings.isLive) await catalogs.fresh(uuid);
     const branch = await alarms.watch(uuid, "catalog", () => catalogs.branch(uuid, target.branch));
     return alarms.watch(uuid, branch.id, () => this.#open(uuid, branch, events, at));
   }
