@@ -8,6 +8,7 @@ import type { Database } from "./database.ts";
 import type { Branches, BranchParts } from "./branches.ts";
 import { Fenced } from "./branch-head.ts";
 import { nameOfBranch } from "./catalogs.ts";
+import { TurnedAway } from "./engine-port.ts";
 import { laneOf, type Answer, type BranchAct, type BranchResults, type EngineOptions, type Target } from "./protocol.ts";
 import { lostCatalog } from "./lost.ts";
 import type { Registry } from "./registry.ts";
@@ -51,6 +52,7 @@ export class BranchActs {
 
   async #act(database: Database, target: Target, act: Exclude<BranchAct, { act: "delete" | "rewind" | "expunge" | "sweep" }>, minTxid: number, deadlineMs: number): Promise<Answer<BranchResults[BranchAct["act"]]>> {
     const { branches, parts } = this.#options;
+    await this.#prove(database);
     const refusal = database.refusalOfMinTxid(minTxid);
     if (refusal) throw refusal;
     switch (act.act) {
@@ -146,6 +148,17 @@ export class BranchActs {
     if (name !== undefined && catalog?.deletedAtMs === undefined) await this.#options.registry.use({ uuid, branch: name }, Infinity);
   }
 
+  /** What this node knows of the branch's past, another one may have changed, unless the lease or object storage says otherwise. */
+  async #prove(database: Database): Promise<void> {
+    if (this.#options.parts.isCertain(database.opened.uuid)) return;
+    try {
+      await database.prove();
+    } catch (error) {
+      // Nothing has happened.
+      throw error instanceof Fenced ? new TurnedAway("unheld") : error;
+    }
+  }
+
   #openTxid(uuid: string, branchId: string, name: string): number | undefined {
     const database = this.#options.registry.current({ uuid, branch: name });
     return database?.opened.branchId === branchId ? database.safeTxid : undefined;
@@ -164,6 +177,7 @@ export class BranchActs {
     const { registry, parts } = this.#options;
     return registry.exclusively(target, deadlineMs, (database) =>
       telling(database, async () => {
+        await this.#prove(database);
         if (!database.opened.head.exists) throw new ServiceError("not_found", "the branch has no past to go back to");
         const { txid, tenureId } = await database.claimNext();
         const { rewoundTo, exchange } = await rewindBranch(parts, { head: database.opened.head, path: database.path, txid, tenureId, to });

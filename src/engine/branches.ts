@@ -3,6 +3,7 @@
  *
  * Each is a pure transition of a head and the catalog, so its cost is the length of a list, never the size of the data.
  * Always true: a branch exists from the moment the catalog names it; whatever its head refers to is then not condemned.
+ * Branches come and go only where no other node can hold the database: its holder believes the catalog that it has.
  * Rewinding, which also exchanges the open file, is in engine/rewind.
  */
 import { assert } from "../base/assert.ts";
@@ -33,6 +34,8 @@ export interface BranchParts {
   readonly nodeId: string;
   /** The point-in-time window of a database. */
   readonly pitrMs: (uuid: string) => number;
+  /** Whether no other node can hold the database now. */
+  readonly isCertain: (uuid: string) => boolean;
   /** Page data of one database. */
   readonly source: (uuid: string) => PageSource;
 }
@@ -69,6 +72,7 @@ export class Branches {
   async #fork(parent: BranchHead, parentName: string, name: string, at: string | undefined, ttlSecs: number | undefined): Promise<BranchResults["fork"]> {
     const { catalogs, world } = this.#parts;
     const { uuid, branchId } = parent.now;
+    this.#requireCertain(uuid);
     for (let race = 0; race < forkRacesMax; race++) {
       // The catalog first, then the head: what this head refers to was not condemned then, and if anything has been
       // condemned since, maybe long ago and deleted by now, the catalog has changed and this begins again.
@@ -114,6 +118,7 @@ export class Branches {
         announced = true;
         return undefined;
       }
+      this.#requireCertain(uuid);
       refuseTaken(catalog, branch.name, world.time.sureMs());
       if (!catalog.branches.some(({ id }) => id === branch.parent?.id)) throw new ServiceError("branch_not_found", `branch ${branch.parent?.name} was deleted meanwhile`);
       if (catalog.seq !== seq) return undefined;
@@ -127,9 +132,9 @@ export class Branches {
 
   /** Every branch that exists now, `main` first. `openTxid` gives what an open branch stands at. */
   async list(uuid: string, openTxid: (branch: CatalogBranch) => number | undefined): Promise<BranchResults["list"]> {
-    const { catalogs } = this.#parts;
+    const { catalogs, isCertain } = this.#parts;
     await catalogs.requireNoRemains(uuid);
-    const catalog = await catalogs.get(uuid);
+    const catalog = await (isCertain(uuid) ? catalogs.get(uuid) : catalogs.fresh(uuid));
     const live = (isWritten(catalog) ? catalog.branches : [bareMain]).filter(({ ttlAtMs }) => (ttlAtMs ?? Infinity) > this.#parts.world.nowMs());
     const branches: BranchRecord[] = [];
     for (let from = 0; from < live.length; from += limits.restoreFetchesMax) {
@@ -160,6 +165,7 @@ export class Branches {
   /** Takes the branch out of the catalog, then fences whoever may still write it. Throws branch_not_found. */
   async remove(uuid: string, name: string): Promise<CatalogBranch> {
     if (name === mainBranch) throw invalid("the branch main cannot be deleted");
+    this.#requireCertain(uuid);
     const branch = await this.#parts.catalogs.branch(uuid, name);
     await this.#turns.take(uuid, () => this.#takeOut(uuid, branch));
     return branch;
@@ -176,6 +182,7 @@ export class Branches {
   /** The catalog first: had the fence come first and the rest failed, the branch would live on without its writer. */
   async #takeOut(uuid: string, branch: CatalogBranch): Promise<void> {
     await this.#parts.catalogs.update(uuid, (catalog) => {
+      this.#requireCertain(uuid);
       const others = catalog.branches.filter(({ id }) => id !== branch.id);
       return others.length === catalog.branches.length ? undefined : { branches: others };
     });
@@ -185,6 +192,12 @@ export class Branches {
       // The branch is gone all the same, and with its head, which the collector takes, every writer's last chance.
       if (!(error instanceof StoreError) && !(error instanceof Fenced)) throw error;
     }
+  }
+
+  /** Asked before each change: another node may have taken the database since the last one. A change that is on its way then comes too late (engine/tenancy). */
+  #requireCertain(uuid: string): void {
+    if (this.#parts.isCertain(uuid)) return;
+    throw new ServiceError("unavailable", "this node's lease is not certain now, and another node may hold the database; no branch was changed", { retryAfterSecs: 1 });
   }
 
   /** Fences whoever writes any branch of the database, which is deleted. One that cannot be reached ends with its head, which is purged. */

@@ -136,6 +136,14 @@ export class Catalogs {
     await this.update(uuid, ({ seq }) => (seq === 0 ? {} : undefined));
   }
 
+  /**
+   * Replaces the catalog of a written database by the same one: from now on no change lands that somebody has sent before.
+   * Who holds a database alone changes its branches, so that what he knows of them then stays true.
+   */
+  async confirm(uuid: string): Promise<void> {
+    await this.update(uuid, ({ seq, deletedAtMs }) => (seq > 0 && deletedAtMs === undefined ? {} : undefined));
+  }
+
   /** Changes the catalog by what `change` gives for the newest one; undefined changes nothing. `change` may throw a refusal. */
   async update(uuid: string, change: (catalog: Catalog) => Partial<Omit<Catalog, "uuid" | "seq" | "nonce">> | undefined): Promise<Catalog> {
     for (let race = 0; race < racesMax; race++) {

@@ -205,7 +205,8 @@ export class Database {
     const txid = this.#committedTxid;
     const done = (): void => settle.done({ value: undefined, txid });
     // A branch that nobody has written has no head: its claim is what makes it exist in object storage.
-    if (this.#opened.head.exists) return this.#answers.afterShip(txid, done, settle);
+    // What another node may hold that has taken the database, only its writer can say.
+    if (this.#opened.head.exists) return this.#answers.afterShip(txid, () => this.#answers.asWriter(txid, done, settle), settle);
     this.#claim().then(done, (error: unknown) => settle.failed(error, this.safeTxid));
   }
 

@@ -27,7 +27,7 @@ import type { Alarms } from "./alarms.ts";
 import { branchesWithLogs, branchPath, databaseUuids, emptyDatabase, quarantineDirectory, removeDatabase, removeFile, removeLeftovers } from "./files.ts";
 import type { HeadPlaces } from "./head-places.ts";
 import type { Holdings } from "./holdings.ts";
-import { openBranch, type Opened } from "./opening.ts";
+import { forgetRestored, openBranch, type Opened } from "./opening.ts";
 import { overtake } from "./overtaking.ts";
 import type { PageSource } from "./pool-objects.ts";
 import { laneOf, type EngineOptions, type Target } from "./protocol.ts";
@@ -104,8 +104,10 @@ export class Dockyard {
    * was claimed here. Throws branch_not_found.
    */
   async open(target: Target, events: DatabaseEvents, at?: BranchHead | "newest"): Promise<Database> {
-    const { catalogs, alarms } = this.#parts;
+    const { catalogs, alarms, holdings } = this.#parts;
     const { uuid } = target;
+    // Another node may hold the database, and have changed its branches.
+    if (holdings.termOf(uuid) !== undefined && !holdings.isLive) await catalogs.fresh(uuid);
     const branch = await alarms.watch(uuid, "catalog", () => catalogs.branch(uuid, target.branch));
     return alarms.watch(uuid, branch.id, () => this.#open(uuid, branch, events, at));
   }
@@ -269,7 +271,11 @@ export class Dockyard {
     const { head, uuid } = opened;
     const term = holdings.termOf(uuid);
     if (term === undefined) throw new TurnedAway("unheld");
-    if (head.tenure && this.#held.peek(key) === head) return head.tenure;
+    if (head.tenure && this.#held.peek(key) === head) {
+      // Restored under a claim that this thread has: what is acknowledged from now on is in the file.
+      forgetRestored(opened.connection.path);
+      return head.tenure;
+    }
     const tenure = head.tenure ?? (await this.#claimAnew(opened, term));
     this.#parts.alarms.clear(uuid, "catalog");
     await recordTenure(this.#tenureParts(uuid), opened, (error) => this.#catalogLost(uuid, error, notice));

@@ -118,7 +118,8 @@ export class Engine {
     const isDeleted = async (uuid: string): Promise<boolean> => this.#registry.wasDropped(uuid) || wasDeleted(store, uuid);
     const source: BranchParts["source"] = (uuid) => ({ store, uuid, press, disk, maker });
     const retentions = (this.#retentions = new Retentions(options.pitrMs));
-    const branchParts: BranchParts = { catalogs, world, nodeId: options.nodeId, pitrMs: (uuid) => retentions.pitrMs(uuid), source };
+    const isCertain = (uuid: string): boolean => isHeld(uuid) && holdings.isLive;
+    const branchParts: BranchParts = { catalogs, world, nodeId: options.nodeId, pitrMs: (uuid) => retentions.pitrMs(uuid), isCertain, source };
     const branches = (this.#branches = new Branches(branchParts));
     const { databasesDirectory, scratchDirectory, coordinated } = options;
     const records = new CopyRecords(store, world);

@@ -47,7 +47,7 @@ function linesOf(head: Head, history: History | undefined): readonly LineView[] 
   return [current, ...past.reverse()];
 }
 
-function within(range: TxidRange, txid: number): boolean {
+export function within(range: TxidRange, txid: number): boolean {
   return range.firstTxid <= txid && txid <= range.lastTxid;
 }
 

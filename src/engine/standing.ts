@@ -14,6 +14,7 @@
  */
 import type { Head } from "../format/head.ts";
 import type { DatabaseState } from "../model/schema.ts";
+import { txidAfter, within } from "./lines.ts";
 
 export type Standing =
   /** The state of the head. */
@@ -40,7 +41,7 @@ export function standingOf(head: Head, state: DatabaseState, nodeId: string, shi
   if (txid > head.reservedTo && txid > head.txid) return "beyond";
   const claim = claimOf(head, tenure);
   if (claim === undefined) return ofUnlistedClaim(head, txid, shippedTo(tenure));
-  if (txid > claim.lastTxid) return txid > head.txid && isOwn(head, state, nodeId) ? "ahead" : "orphaned";
+  if (txid > claim.lastTxid) return txid > head.txid && isNewest(head, state, nodeId) ? "ahead" : "orphaned";
   if (txid < head.fromTxid) return "stale";
   return txid === head.txid ? "current" : "behind";
 }
@@ -68,9 +69,24 @@ function ofUnlistedClaim(head: Head, txid: number, shippedTo: number | undefined
  * dies between a claim and the first commit under it finds a file of the claim before. Another node's claim would have
  * left a gap behind what it could not know.
  */
-export function isOwn(head: Head, { txid, tenure }: DatabaseState, nodeId: string): boolean {
+export function isOwn(head: Head, state: DatabaseState, nodeId: string): boolean {
+  return head.node === nodeId && (claimsSince(head, state)?.every(({ firstTxid }) => firstTxid === state.txid + 1) ?? false);
+}
+
+/**
+ * Whether nobody can have more than this node's file: the claims since gave up nothing of it, at most what would follow
+ * it. A node claims like that when its file may lack what it acknowledged, and may die before the file is shipped.
+ */
+function isNewest(head: Head, state: DatabaseState, nodeId: string): boolean {
+  if (head.node !== nodeId || head.lost.some((range) => within(range, state.txid))) return false;
+  const nextTxid = txidAfter(head, state.txid);
+  return claimsSince(head, state)?.every(({ firstTxid }) => firstTxid <= nextTxid) ?? false;
+}
+
+/** The claims after the one that wrote the state; undefined when the head does not list that. */
+function claimsSince(head: Head, { tenure }: DatabaseState): Head["tenures"] | undefined {
   const claim = tenure && claimOf(head, tenure);
-  return head.node === nodeId && claim !== undefined && head.tenures.slice(head.tenures.indexOf(claim) + 1).every(({ firstTxid }) => firstTxid === txid + 1);
+  return claim && head.tenures.slice(head.tenures.indexOf(claim) + 1);
 }
 
 function claimOf({ tenures }: Head, id: Uint8Array): Head["tenures"][number] | undefined {

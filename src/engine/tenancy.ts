@@ -1,10 +1,10 @@
 /**
  * Takes databases over and hands them over: what comes before the first write under a lease, and after the last one.
  *
- * Always true: a database counts as held only once whatever is open of it is at its newest heads, and no claim that was
- * on its way can land on one of this node's any more; it is handed over only when object storage has all of it and
- * nothing is written under its old claims. The turns of one database come one after the other. Must not know: which
- * node should hold what, what is asked of a database.
+ * Always true: a database counts as held only once whatever is open of it is at its newest heads, no claim that was on
+ * its way can land on one of this node's any more, nor any change of its branches that another holder has sent; it is
+ * handed over only when object storage has all of it and nothing is written under its old claims. The turns of one
+ * database come one after the other. Must not know: which node should hold what, what is asked of a database.
  */
 import { ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
@@ -79,6 +79,7 @@ export class Tenancy {
     this.forfeit(uuid);
     const losses = this.#losses;
     await registry.freshen(uuid);
+    await registry.catalogs.confirm(uuid);
     for (const database of this.#openOf(uuid)) if (database.claimed) await this.#confirm(database);
     if (losses !== this.#losses) throw new TurnedAway("unheld");
     holdings.hold(uuid, term);

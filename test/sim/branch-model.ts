@@ -2,11 +2,16 @@
  * What a branch should hold at each transaction id, as far as its clients can know.
  *
  * A branch's txids only grow. An era begins where a txid starts from another state than the one before it: at a rewind,
- * at a fork, or where a node was lost with what it had not shipped. Every write is a change with a token of its own, and
- * a txid once its answer is known; until then it has a range of possible ones. What may be true in several ways (whether
- * a rewind happened, and when) is kept as several timelines; each observation ends those that it contradicts, and when
- * none is left, the service has done something that no history explains.
+ * at a fork, or where a claim gave up what its node could not know. Every write is a change with a token of its own, and
+ * a txid once its answer is known; until then it has a range of possible ones, which each observation narrows.
+ *
+ * When a branch was forked, rewound or deleted is taken from object storage at the instant it lands there, whatever its
+ * client is told and when: one order for all nodes. What lands must have been asked for, and what was refused must not
+ * land. What was seen must be explained by that order; when it cannot be, the service has broken a promise.
  */
+import type { BranchAct } from "../../src/engine/protocol.ts";
+import type { CatalogBranch } from "../../src/format/catalog.ts";
+import { mainBranch } from "../../src/format/names.ts";
 
 /** A run of txids of one branch whose changes count. */
 interface Span {
@@ -23,8 +28,6 @@ interface Era {
   readonly base: readonly Span[];
 }
 
-type Timeline = readonly Era[];
-
 /** Where a token lives. */
 export type Kind = "kv" | "sql" | "memory" | "docs";
 
@@ -38,6 +41,8 @@ export interface Change {
   greatest: number;
   /** Whether object storage is known to cover it. */
   durable: boolean;
+  /** When it was answered, in virtual time. */
+  answeredAtMs: number;
   /** What a memory's ingest called it. */
   id?: string;
 }
@@ -49,58 +54,179 @@ export class Violation extends Error {
   override readonly name = "Violation";
 }
 
+interface Tally {
+  landed: number;
+  done: number;
+  /** Under way, or of unknown outcome: each may land once. */
+  open: number;
+}
+
+/** Acts that clients have asked for, beside those that landed in object storage: neither may be without the other. */
+export class Asks {
+  readonly #tallies = new Map<string, Tally>();
+
+  begin(deed: string): void {
+    this.#of(deed).open++;
+  }
+
+  landed(deed: string): void {
+    this.#of(deed).landed++;
+    this.#check(deed, "has landed, and nobody asked for it, or it was refused");
+  }
+
+  /** Answered; one whose outcome is not known stays open. */
+  done(deed: string): void {
+    const tally = this.#of(deed);
+    tally.open--;
+    tally.done++;
+    this.#check(deed, "was answered, and has not landed");
+  }
+
+  refused(deed: string): void {
+    this.#of(deed).open--;
+    this.#check(deed, "was refused, and has landed");
+  }
+
+  #of(deed: string): Tally {
+    const tally = this.#tallies.get(deed) ?? { landed: 0, done: 0, open: 0 };
+    this.#tallies.set(deed, tally);
+    return tally;
+  }
+
+  #check(deed: string, what: string): void {
+    const { landed, done, open } = this.#of(deed);
+    if (landed < done || landed > done + open) throw new Violation(`"${deed}" ${what}`);
+  }
+}
+
 /** One database: every token ever written into any of its branches. */
 export class DatabaseModel {
   readonly uuid: string;
+  /** Tells its tokens from those of every other one. */
+  readonly label: string;
   readonly changes = new Map<string, Change[]>();
+  /** Those that stand, by name. */
   readonly branches = new Map<string, BranchModel>();
+  readonly asks = new Asks();
+  /** When it was deleted, in virtual time. */
+  goneAtMs: number | undefined;
+  /** Also those that are gone. */
+  readonly #byId = new Map<string, BranchModel>();
   #tokens = 0;
 
-  constructor(uuid: string) {
+  constructor(uuid: string, label = uuid.slice(-2)) {
     this.uuid = uuid;
-    this.branches.set("main", new BranchModel(this, "main", [{ fromTxid: 0, base: [] }]));
+    this.label = label;
+    const main = new BranchModel(this, mainBranch, mainBranch, { fromTxid: 0, base: [] });
+    main.isKnown = true;
+    this.#add(main);
   }
 
   newToken(): string {
-    return `${this.uuid.slice(-2)}-${String(this.#tokens++).padStart(6, "0")}`;
+    return `${this.label}-${String(this.#tokens++).padStart(6, "0")}`;
   }
+
+  /** Whatever became of it. */
+  branch(id: string): BranchModel | undefined {
+    return this.#byId.get(id);
+  }
+
+  /** Every branch that ever had the name. */
+  named(name: string): BranchModel[] {
+    return [...this.#byId.values()].filter((branch) => branch.name === name);
+  }
+
+  /** Those that are gone too. */
+  everyBranch(): IterableIterator<BranchModel> {
+    return this.#byId.values();
+  }
+
+  /** A branch came into being. */
+  forked({ name, id, parent, ttlAtMs }: Pick<CatalogBranch, "name" | "id" | "parent" | "ttlAtMs">, nowMs: number): BranchModel {
+    this.asks.landed(`fork ${name}`);
+    const from = this.#byId.get(parent!.id);
+    if (!from) throw new Violation(`the branch ${name} was forked from ${parent!.id}, which there never was`);
+    const child = from.forked(name, id, parent!.forkTxid);
+    child.bornAtMs = nowMs;
+    child.ttlAtMs = ttlAtMs;
+    // Clocks jump: it may end at any moment, with whatever was written into it.
+    if (ttlAtMs !== undefined) child.mayLose = true;
+    this.#add(child);
+    return child;
+  }
+
+  /** A branch is no more. A burner ends by itself. */
+  deleted(id: string, nowMs: number): void {
+    const branch = this.#byId.get(id)!;
+    if (branch.ttlAtMs === undefined) this.asks.landed(`delete ${branch.name}`);
+    branch.goneAtMs = nowMs;
+    // Nothing is shipped of it any more.
+    branch.mayLose = true;
+    if (this.branches.get(branch.name) === branch) this.branches.delete(branch.name);
+  }
+
+  #add(branch: BranchModel): void {
+    this.#byId.set(branch.id, branch);
+    this.branches.set(branch.name, branch);
+  }
+}
+
+/** What an act comes to in object storage; undefined for one that moves no branch. */
+export function deedOf(branch: BranchModel, act: BranchAct): string | undefined {
+  switch (act.act) {
+    case "fork":
+      return `fork ${act.name}`;
+    case "rewind":
+      return rewindDeed(branch, branch.checkpoints.get(act.to) ?? Number(act.to));
+    case "delete":
+      // A burner may just have ended by itself.
+      return branch.ttlAtMs === undefined ? `delete ${act.name}` : undefined;
+    default:
+      return undefined;
+  }
+}
+
+function rewindDeed({ id, name }: BranchModel, toTxid: number): string {
+  return `rewind ${name} (${id}) to ${toTxid}`;
 }
 
 export class BranchModel {
   readonly database: DatabaseModel;
   readonly name: string;
-  #timelines: Timeline[];
+  readonly id: string;
+  readonly forkTxid: number;
+  readonly #eras: Era[];
   /** The greatest txid that any answer ever gave: every later write is above it. */
   givenTxid = 0;
   /** The greatest txid that the service may not fall behind: less than was given after a node was lost. */
   seenTxid = 0;
   /** How far object storage is known to cover. */
   durableTxid = 0;
-  /** Of named checkpoints. */
+  /** Transaction ids that claims have given up, after the branch was deleted or before. */
+  readonly gaps: { readonly firstTxid: number; readonly lastTxid: number; readonly isOver: boolean }[] = [];
+  /** Of named checkpoints that certainly stand. */
   readonly checkpoints = new Map<string, number>();
-  /** Set while a change of the branch itself has an unknown outcome. */
-  doubtful = false;
-  /** Changes of the branch itself that were asked for, and how many of them are over. */
-  readonly changes = { begun: 0, over: 0 };
   /** Set while what object storage did not cover may be lost: a node is gone, or two of them contend. */
   mayLose = false;
+  /** Whether a process that serves it must know of it: a fork that nobody answered may have landed behind its back. */
+  isKnown = false;
   ttlAtMs: number | undefined;
+  /** When it came to be, when it was deleted, and when its deletion was answered, in virtual time. */
+  bornAtMs = 0;
+  goneAtMs: number | undefined;
+  deletedAtMs: number | undefined;
 
-  constructor(database: DatabaseModel, name: string, timeline: Timeline) {
+  constructor(database: DatabaseModel, name: string, id: string, era: Era) {
     this.database = database;
     this.name = name;
-    this.#timelines = [timeline];
-    this.givenTxid = this.seenTxid = this.durableTxid = timeline[0]!.fromTxid;
-  }
-
-  /** Whether there is one explanation only. */
-  get certain(): boolean {
-    return this.#timelines.length === 1;
+    this.id = id;
+    this.#eras = [era];
+    this.forkTxid = this.givenTxid = this.seenTxid = this.durableTxid = era.fromTxid;
   }
 
   /** A write is about to be sent, to a node that may have been superseded without knowing it when it is a `stray`. */
   begin(token: string, kind: Kind, removes: boolean, stray: boolean): Change {
-    const change: Change = { branch: this, token, kind, removes, least: stray ? 1 : this.givenTxid + 1, greatest: Infinity, durable: false };
+    const change: Change = { branch: this, token, kind, removes, least: stray ? 1 : this.givenTxid + 1, greatest: Infinity, durable: false, answeredAtMs: Infinity };
     const changes = this.database.changes.get(token) ?? [];
     changes.push(change);
     this.database.changes.set(token, changes);
@@ -108,9 +234,11 @@ export class BranchModel {
   }
 
   /** The write was answered. */
-  acknowledged(change: Change, txid: number, durable: boolean): void {
+  acknowledged(change: Change, txid: number, durable: boolean, nowMs: number): void {
     if (txid < change.least) throw new Violation(`${this.label}: a write got txid ${txid}, but txid ${change.least - 1} was given before it was sent`);
+    if (durable && this.isLost(txid)) throw new Violation(`${this.label}: txid ${txid} is durable, but a claim has given it up`);
     change.least = change.greatest = txid;
+    change.answeredAtMs = nowMs;
     if (durable) change.durable = true;
     this.givenTxid = Math.max(this.givenTxid, txid);
   }
@@ -130,17 +258,10 @@ export class BranchModel {
 
   /** The branch went back to the state at `toTxid` by the transaction `txid`. */
   rewound(toTxid: number, txid: number): void {
-    this.#timelines = this.#timelines.map((timeline) => [...timeline, { fromTxid: txid, base: spansAt(timeline, this, toTxid) }]);
-    this.saw(txid, txid);
-  }
-
-  /**
-   * A rewind may have happened, by a txid somewhere above `afterTxid`. What was answered meanwhile may lie before it or
-   * after it.
-   */
-  maybeRewound(toTxid: number, afterTxid: number): void {
-    const at = [afterTxid, ...this.#knownTxids().filter((txid) => txid > afterTxid)].map((txid) => txid + 0.5);
-    this.#timelines = this.#timelines.flatMap((timeline) => [timeline, ...at.map((fromTxid) => [...timeline, { fromTxid, base: spansAt(timeline, this, toTxid) }])]);
+    this.database.asks.landed(rewindDeed(this, toTxid));
+    this.#eras.push({ fromTxid: txid, base: this.#spansAt(toTxid) });
+    this.givenTxid = Math.max(this.givenTxid, txid);
+    this.durableTxid = Math.max(this.durableTxid, txid);
   }
 
   /** The node was lost with everything that object storage did not cover, or another one takes its place. */
@@ -151,59 +272,78 @@ export class BranchModel {
 
   /** A claim has declared these transaction ids lost: the branch goes on above them from the state below them. */
   lost(firstTxid: number, lastTxid: number): void {
-    const alive = spansAt(this.#timelines[0]!, this, Infinity).filter(({ branch }) => branch === this);
+    const alive = this.#spansAt(Infinity).filter(({ branch }) => branch === this);
     const acknowledged = this.#knownTxids().filter((txid) => txid >= firstTxid && txid <= lastTxid && alive.some(({ after, to }) => txid > after && txid <= to));
     if (firstTxid <= this.durableTxid) throw new Violation(`${this.label}: a claim gives up txids from ${firstTxid} on, but ${this.durableTxid} is durable`);
     if (acknowledged.length > 0 && !this.mayLose) throw new Violation(`${this.label}: a claim gives up txids ${firstTxid} to ${lastTxid}, of which ${acknowledged.join(", ")} were answered, and no node was lost`);
-    this.#timelines = this.#timelines.map((timeline) => [...timeline, { fromTxid: lastTxid, base: spansAt(timeline, this, firstTxid - 1) }]);
+    this.#eras.push({ fromTxid: lastTxid, base: this.#spansAt(firstTxid - 1) });
+    this.gaps.push({ firstTxid, lastTxid, isOver: this.goneAtMs !== undefined });
+  }
+
+  /** Whether a claim has given the transaction id up. */
+  isLost(txid: number): boolean {
+    return this.gaps.some(({ firstTxid, lastTxid }) => txid >= firstTxid && txid <= lastTxid);
   }
 
   /** A new branch with the state at `txid`. */
-  forked(name: string, txid: number): BranchModel {
-    const child = new BranchModel(this.database, name, [{ fromTxid: txid, base: [] }]);
-    child.#timelines = this.#timelines.map((timeline) => [{ fromTxid: txid, base: spansAt(timeline, this, txid) }]);
+  forked(name: string, id: string, txid: number): BranchModel {
+    const child = new BranchModel(this.database, name, id, { fromTxid: txid, base: this.#spansAt(txid) });
     child.mayLose = this.mayLose;
     return child;
   }
 
   /**
-   * The tokens of these kinds that were found at `txid`. Throws a Violation when no timeline explains them; learns when
-   * writes of unknown outcome happened. `among` limits it to the tokens that were looked for.
+   * The tokens of these kinds that were found at `txid`. Throws a Violation when that is not what the branch held; learns
+   * when writes of unknown outcome happened. `among` limits it to the tokens that were looked for.
    */
   observed(txid: number, kinds: readonly Kind[], found: ReadonlySet<string>, among?: ReadonlySet<string>): void {
-    for (const token of found) if (!this.database.changes.has(token)) throw new Violation(`${this.label} at ${txid}: the token ${token} was never written`);
-    const complaints: string[] = [];
-    const left = this.#timelines.filter((timeline) => {
-      const complaint = this.#complaintOf(spansAt(timeline, this, txid), kinds, found, among);
-      if (complaint) complaints.push(complaint);
-      return !complaint;
-    });
-    if (left.length === 0) throw new Violation(`${this.label} at txid ${txid} (given ${this.givenTxid}, durable ${this.durableTxid}): ${[...new Set(complaints)].slice(0, 3).join("; ")}`);
-    this.#timelines = left;
-    if (left.length === 1) this.#learn(spansAt(left[0]!, this, txid), txid, kinds, found, among);
+    const complaint = this.complaint(txid, kinds, found, among);
+    if (complaint) throw new Violation(complaint);
+    this.#learn(this.#spansAt(txid), txid, kinds, found, among);
   }
 
-  /** A txid at which what the branch held is known, for restores and rewinds; undefined when there is none yet. */
-  pastTxid(random: () => number): number | undefined {
-    const spans = spansAt(this.#timelines[0]!, this, Infinity);
-    const known = this.#knownTxids().filter((txid) => spans.some((span) => span.branch === this && txid > span.after && txid <= span.to));
+  /** Why the tokens that were found are not what the branch held at `txid`. */
+  complaint(txid: number, kinds: readonly Kind[], found: ReadonlySet<string>, among?: ReadonlySet<string>): string | undefined {
+    const stray = [...found].find((token) => !this.database.changes.has(token));
+    if (stray !== undefined) return `${this.label} at ${txid}: the token ${stray} was never written`;
+    if (txid < this.forkTxid) return `${this.label} spoke of txid ${txid}, which is before its beginning at ${this.forkTxid}`;
+    const why = this.#complaintOf(this.#spansAt(txid), kinds, found, among);
+    return why && `${this.label} at txid ${txid} (given ${this.givenTxid}, durable ${this.durableTxid}): ${why}`;
+  }
+
+  /** A txid at which what the branch held is known, of its present line or of any, for restores, forks and rewinds; undefined when there is none yet. */
+  pastTxid(random: () => number, ofAnyLine = false): number | undefined {
+    const spans = this.#spansAt(Infinity);
+    const isOfLine = (txid: number): boolean => spans.some((span) => span.branch === this && txid > span.after && txid <= span.to);
+    const known = this.#knownTxids().filter((txid) => (ofAnyLine ? !this.isLost(txid) : isOfLine(txid)));
     return known.length === 0 ? undefined : known[Math.floor(random() * known.length)];
   }
 
   /** Tokens that certainly are there at the newest txid that was given. */
   present(kind: Kind): Change[] {
-    const spans = spansAt(this.#timelines[0]!, this, Infinity);
+    const spans = this.#spansAt(Infinity);
     return [...this.database.changes.values()].filter((changes) => changes[0]!.kind === kind && verdictOf(changes, spans) === "yes").map((changes) => changes[0]!);
   }
 
+  /** Writes of this branch that were answered, with their transaction ids. */
+  *answered(): Generator<Change> {
+    for (const changes of this.database.changes.values()) for (const change of changes) if (change.branch === this && change.answeredAtMs < Infinity) yield change;
+  }
+
   get label(): string {
-    return `${this.database.uuid.slice(-4)}@${this.name}`;
+    return `${this.database.label}@${this.name}${this.goneAtMs === undefined ? "" : " (deleted)"}`;
   }
 
   #knownTxids(): number[] {
     const txids = new Set<number>();
     for (const changes of this.database.changes.values()) for (const { branch, least, greatest } of changes) if (branch === this && least === greatest) txids.add(least);
     return [...txids].toSorted((a, b) => a - b);
+  }
+
+  #spansAt(txid: number): readonly Span[] {
+    const era = this.#eras.findLast(({ fromTxid }) => fromTxid <= txid);
+    if (!era) throw new Violation(`${this.label} spoke of txid ${txid}, which is before its beginning at ${this.forkTxid}`);
+    return [...era.base, { branch: this, after: era.fromTxid, to: txid }];
   }
 
   #complaintOf(spans: readonly Span[], kinds: readonly Kind[], found: ReadonlySet<string>, among: ReadonlySet<string> | undefined): string | undefined {
@@ -238,12 +378,6 @@ export class BranchModel {
       }
     }
   }
-}
-
-function spansAt(timeline: Timeline, branch: BranchModel, txid: number): readonly Span[] {
-  const era = timeline.findLast(({ fromTxid }) => fromTxid <= txid);
-  if (!era) throw new Violation(`${branch.label} spoke of txid ${txid}, which is before its beginning at ${timeline[0]!.fromTxid}`);
-  return [...era.base, { branch, after: era.fromTxid, to: txid }];
 }
 
 /** Whether a change has happened in a state. */

@@ -4,10 +4,10 @@
  */
 import { ServiceError } from "../../src/base/errors.ts";
 import type { EngineClient } from "../../src/engine/client.ts";
-import type { CallOptions } from "../../src/engine/engine-port.ts";
+import type { CallOptions, EnginePort } from "../../src/engine/engine-port.ts";
 import type { Answer } from "../../src/engine/protocol.ts";
 import type { BranchAct, BranchResults, Target } from "../../src/engine/protocol.ts";
-import { BranchModel, Violation, type Change, type DatabaseModel, type Kind } from "./branch-model.ts";
+import { BranchModel, deedOf, Violation, type Change, type DatabaseModel, type Kind } from "./branch-model.ts";
 import type { Scheduler } from "./scheduler.ts";
 import { ProcessGone, type SimNode } from "./sim-node.ts";
 
@@ -29,10 +29,16 @@ export interface ClientsOptions {
 }
 
 /** What is known of a call that did not succeed. */
-type Failure = "nothing happened" | "unknown" | "gone";
+type Failure = "nothing happened" | "refused" | "unknown" | "gone";
 
 /** An answer, and whether it came from the only node that there was all the while. */
 type Heard<Value = unknown> = Answer<Value> & { readonly isTrusted: boolean };
+
+/** An earlier state, and what it is called. */
+interface Past {
+  readonly named: string;
+  readonly txid: number;
+}
 
 const kinds: readonly Kind[] = ["kv", "sql", "memory", "docs"];
 /** How a disk that fails, or is full, shows while a file is opened or restored. */
@@ -79,8 +85,7 @@ export class Clients {
   }
 
   async #one(database: DatabaseModel): Promise<void> {
-    const all = [...database.branches.values()].filter((branch) => !branch.doubtful);
-    if (all.length === 0) return;
+    const all = [...database.branches.values()];
     const branch = all[Math.floor(this.#draw(all.length))]!;
     const choice = this.#draw(100);
     if (choice < 50) return void (await this.write(branch, kinds[Math.floor(this.#draw(kinds.length))]!, this.#draw(1) < 0.3));
@@ -102,7 +107,7 @@ export class Clients {
   /** Removes a token of the key-value or document kind that is there. */
   async #remove(branch: BranchModel): Promise<void> {
     const kind = this.#draw(1) < 0.5 ? "kv" : "docs";
-    const tokens = branch.certain ? branch.present(kind).filter(({ token }) => branch.database.changes.get(token)!.length === 1) : [];
+    const tokens = branch.present(kind).filter(({ token }) => branch.database.changes.get(token)!.length === 1);
     if (tokens.length === 0) return;
     const { token } = tokens[Math.floor(this.#draw(tokens.length))]!;
     const change = branch.begin(token, kind, true, !this.#options.isAlone());
@@ -125,7 +130,7 @@ export class Clients {
       branch.refused(change);
       return true;
     }
-    branch.acknowledged(change, answer.txid, durable || (answer.durableTxid ?? 0) >= answer.txid);
+    branch.acknowledged(change, answer.txid, durable || (answer.durableTxid ?? 0) >= answer.txid, this.#options.scheduler.nowMs);
     if (answer.isTrusted) branch.saw(answer.txid, Math.max(durable ? answer.txid : 0, answer.durableTxid ?? 0));
     return true;
   }
@@ -134,7 +139,7 @@ export class Clients {
   async read(branch: BranchModel, kind: Kind): Promise<boolean> {
     if (kind === "memory") return this.#readMemories(branch);
     const { seenTxid } = branch;
-    const minTxid = this.#draw(1) < 0.5 ? { minTxid: branch.certain && this.#options.isAlone() ? seenTxid : 0 } : {};
+    const minTxid = this.#draw(1) < 0.5 ? { minTxid: this.#options.isAlone() ? seenTxid : 0 } : {};
     const answer = await this.#ask(`read ${kind}`, branch, (client, target, options) => list(client, target, options, kind), minTxid);
     if (typeof answer === "string") return answer === "nothing happened";
     this.#observed(branch, answer, seenTxid, kind, new Set(answer.value), undefined);
@@ -156,12 +161,12 @@ export class Clients {
   }
 
   async sync(branch: BranchModel): Promise<boolean> {
-    const { seenTxid, certain } = branch;
+    const { seenTxid } = branch;
     const answer = await this.#ask("sync", branch, (client, target, options) => client.sync(target, options));
     if (typeof answer === "string") return false;
     if (!answer.isTrusted) return true;
-    if (certain) this.#covered(branch, { ...answer, txid: seenTxid }, true);
-    branch.saw(answer.txid, Math.max(certain ? seenTxid : 0, answer.durableTxid));
+    this.#covered(branch, { ...answer, txid: seenTxid }, true);
+    branch.saw(answer.txid, Math.max(seenTxid, answer.durableTxid));
     return true;
   }
 
@@ -169,91 +174,85 @@ export class Clients {
     if (choice < 92) return this.#fork(branch);
     if (choice < 94) return this.#checkpoint(branch);
     if (choice < 96) return this.#rewind(branch);
+    if (choice < 97) return this.#forget(branch);
     if (choice < 98) return this.#list(branch.database);
     return this.#delete(branch);
   }
 
   async #fork(parent: BranchModel): Promise<void> {
     const { database } = parent;
-    if (database.branches.size >= branchesMax || !parent.certain) return;
+    if (database.branches.size >= branchesMax) return;
     // Names are used again: a deleted branch must not shine through.
     const name = `b${Math.floor(this.#draw(6))}`;
     if (database.branches.has(name)) return;
-    const past = this.#draw(1) < 0.4 ? parent.pastTxid(this.#options.random) : undefined;
+    const at = this.#draw(1) < 0.4 ? this.#past(parent) : undefined;
     const ttlSecs = this.#draw(1) < 0.2 ? 1 + Math.floor(this.#draw(60)) : undefined;
     const { seenTxid } = parent;
-    const answer = await this.#branch(parent, { act: "fork", name, at: past === undefined ? undefined : String(past), ttlSecs });
-    if (typeof answer === "string") {
-      if (answer === "unknown") await this.#list(database);
-      return;
-    }
-    const { forkTxid, ttlAtMs } = answer.value;
-    if (past === undefined ? forkTxid < seenTxid : forkTxid !== past) throw new Violation(`${parent.label}: asked to fork at ${past ?? `${seenTxid} or later`}, it forked at ${forkTxid}`);
-    const child = parent.forked(name, forkTxid);
-    child.ttlAtMs = ttlAtMs;
-    // Clocks jump: it may end at any moment, with whatever was written into it.
-    if (ttlAtMs !== undefined) child.mayLose = true;
-    database.branches.set(name, child);
+    const answer = await this.branch(parent, { act: "fork", name, at: at?.named, ttlSecs });
+    if (at && answer === "refused") this.#stands(parent, at);
+    if (typeof answer === "string") return;
+    const { forkTxid } = answer.value;
+    if (at === undefined ? forkTxid < seenTxid : forkTxid !== at.txid) throw new Violation(`${parent.label}: asked to fork at ${at?.txid ?? `${seenTxid} or later`}, it forked at ${forkTxid}`);
+    const child = database.branches.get(name);
+    if (!child) return;
+    child.isKnown = true;
     await this.read(child, "kv");
   }
 
   async #checkpoint(branch: BranchModel): Promise<void> {
     const name = `c${Math.floor(this.#draw(20))}`;
     const { seenTxid } = branch;
-    const answer = await this.#branch(branch, { act: "checkpoint", name });
+    const answer = await this.branch(branch, { act: "checkpoint", name });
     if (typeof answer === "string") return;
     if (answer.value.txid < seenTxid) throw new Violation(`${branch.label}: a checkpoint at ${answer.value.txid} misses what was answered at ${seenTxid}`);
     branch.checkpoints.set(name, answer.value.txid);
     branch.saw(answer.value.txid, answer.value.txid);
   }
 
+  async #forget(branch: BranchModel): Promise<void> {
+    const [checkpoint] = branch.checkpoints.keys();
+    if (checkpoint === undefined) return;
+    branch.checkpoints.delete(checkpoint);
+    await this.branch(branch, { act: "forget-checkpoint", name: checkpoint });
+  }
+
   async #rewind(branch: BranchModel): Promise<void> {
-    if (!branch.certain) return;
-    const [checkpoint] = [...branch.checkpoints.entries()];
-    const past = branch.pastTxid(this.#options.random);
-    const to = checkpoint && this.#draw(1) < 0.5 ? checkpoint[0] : past === undefined ? undefined : String(past);
-    const toTxid = to === checkpoint?.[0] ? checkpoint?.[1] : past;
-    if (to === undefined || toTxid === undefined) return;
-    const { seenTxid } = branch;
-    branch.doubtful = true;
-    branch.changes.begun++;
-    try {
-      const answer = await this.#branch(branch, { act: "rewind", to });
-      if (answer === "unknown") branch.maybeRewound(toTxid, seenTxid);
-      if (typeof answer === "string") return;
-      if (answer.value.rewoundTo !== toTxid) throw new Violation(`${branch.label}: asked to rewind to ${toTxid}, it rewound to ${answer.value.rewoundTo}`);
-      branch.rewound(toTxid, answer.txid);
-    } finally {
-      branch.doubtful = false;
-      branch.changes.over++;
-    }
+    const to = this.#past(branch);
+    if (!to) return;
+    const answer = await this.branch(branch, { act: "rewind", to: to.named });
+    if (answer === "refused") this.#stands(branch, to);
+    if (typeof answer === "string") return;
+    if (answer.value.rewoundTo !== to.txid) throw new Violation(`${branch.label}: asked to rewind to ${to.txid}, it rewound to ${answer.value.rewoundTo}`);
+    if (answer.isTrusted) branch.saw(answer.txid, answer.txid);
     await this.read(branch, "kv");
   }
 
-  async #delete(branch: BranchModel): Promise<void> {
-    if (branch.name === "main") return;
-    branch.doubtful = true;
-    branch.changes.begun++;
-    const answer = await this.#branch(branch, { act: "delete", name: branch.name });
-    branch.changes.over++;
-    if (answer === "unknown") return this.#list(branch.database);
-    if (answer !== "nothing happened") branch.database.branches.delete(branch.name);
+  /** A checkpoint or an earlier transaction id, sometimes of a line that was left. */
+  #past(branch: BranchModel): Past | undefined {
+    const checkpoints = [...branch.checkpoints];
+    const [named, txid] = checkpoints[Math.floor(this.#draw(checkpoints.length))] ?? [];
+    if (named !== undefined && this.#draw(1) < 0.5) return { named, txid: txid! };
+    const past = branch.pastTxid(this.#options.random, this.#draw(1) < 0.3);
+    return past === undefined ? undefined : { named: String(past), txid: past };
   }
 
-  /** Brings the model's branches into line with what the service says there is, where their fate was unknown. */
+  /** An earlier state may have left the window, one that has a name never does. */
+  #stands(branch: BranchModel, { named, txid }: Past): void {
+    if (branch.checkpoints.get(named) === txid && branch.goneAtMs === undefined) throw new Violation(`${branch.label}: the checkpoint ${named} of ${txid} is refused`);
+  }
+
+  async #delete(branch: BranchModel): Promise<void> {
+    if (branch.name !== "main") await this.branch(branch, { act: "delete", name: branch.name });
+  }
+
+  /** Holds what the service says there is against what there was all the while. */
   async #list(database: DatabaseModel): Promise<void> {
-    const main = database.branches.get("main")!;
-    // What a list says of a change that is under way is nothing: it may have looked before it.
-    const before = new Map([...database.branches.values()].map((branch) => [branch, branch.changes.over]));
-    const answer = await this.#branch(main, { act: "list" });
+    const before = new Set(database.branches.values());
+    const answer = await this.branch(database.branches.get("main")!, { act: "list" });
     if (typeof answer === "string" || !answer.isTrusted) return;
-    const listed = new Map(answer.value.branches.map((record) => [record.name, record]));
-    for (const [branch, over] of before) {
-      if (database.branches.get(branch.name) !== branch) continue;
-      if (listed.has(branch.name)) branch.doubtful &&= branch.changes.begun > over;
-      else if (branch.doubtful || this.#hasEnded(branch)) database.branches.delete(branch.name);
-      else throw new Violation(`${branch.label} is not listed any more`);
-    }
+    const listed = new Set(answer.value.branches.map(({ name }) => name));
+    for (const branch of before) if (branch.isKnown && branch.goneAtMs === undefined && !this.#hasEnded(branch) && !listed.has(branch.name)) throw new Violation(`${branch.label} is not listed any more`);
+    for (const name of listed) if (![...before].some((branch) => branch.name === name) && !database.branches.has(name)) throw new Violation(`${database.label}@${name} is listed, and there was none`);
   }
 
   /** Whether a burner's time is over by any clock. */
@@ -261,8 +260,14 @@ export class Clients {
     return branch.ttlAtMs !== undefined;
   }
 
-  async #branch<Act extends BranchAct>(branch: BranchModel, act: Act): Promise<Heard<BranchResults[Act["act"]]> | Failure> {
-    return this.#ask(`${act.act} ${JSON.stringify(act)}`, branch, (client, target, options) => client.branch(target, act, options), { budgetMs: branchBudgetMs });
+  /** Changes branches; what comes of it in object storage must be what was asked for. */
+  async branch<Act extends BranchAct>(branch: BranchModel, act: Act): Promise<Heard<BranchResults[Act["act"]]> | Failure> {
+    const { asks } = branch.database;
+    const deed = deedOf(branch, act);
+    if (deed !== undefined) asks.begin(deed);
+    const answer = await this.#ask(`${act.act} ${JSON.stringify(act)}`, branch, (client, target, options) => client.branch(target, act, options), { budgetMs: branchBudgetMs });
+    if (deed !== undefined && answer !== "unknown") asks[typeof answer === "string" ? "refused" : "done"](deed);
+    return answer;
   }
 
   /** Makes a call and sorts out how it ended; a fault of the engine itself is a Violation. */
@@ -313,24 +318,25 @@ export class Clients {
         // Its file is gone with its time. A clock that goes back brings it back, as object storage has it.
         if (this.#hasEnded(branch)) branch.nodeLost();
         // Nodes that contend may have read the catalog before it changed.
-        if (isStray || !this.#options.isAlone() || branch.database.branches.get(branch.name) !== branch || branch.doubtful || this.#hasEnded(branch)) return "gone";
+        if (isStray || !this.#options.isAlone() || !branch.isKnown || branch.goneAtMs !== undefined || this.#hasEnded(branch)) return "gone";
         break;
       case "invalid_request":
         if (what === "read sql" && error.message.includes("no such table")) return "nothing happened";
         break;
       case "conflict":
-        if (branch.ttlAtMs !== undefined || !/^(?:write|remove|read|sync)/.test(what)) return "nothing happened";
+        if (branch.ttlAtMs !== undefined) return "nothing happened";
+        if (!/^(?:write|remove|read|sync)/.test(what)) return "refused";
         break;
       case "already_exists":
       case "not_found":
-        if (!/^(?:write|remove|read|sync)/.test(what)) return "nothing happened";
+        if (!/^(?:write|remove|read|sync)/.test(what)) return "refused";
     }
     throw new Violation(`${branch.label}: ${what} was refused with ${error.code}: ${error.message}`);
   }
 
   #observed(branch: BranchModel, answer: Heard, seenTxid: number, kind: Kind, found: ReadonlySet<string>, among: ReadonlySet<string> | undefined): void {
     if (!answer.isTrusted) return;
-    if (answer.txid < seenTxid && branch.certain) throw new Violation(`${branch.label}: a read answered at ${answer.txid} after ${seenTxid} had been seen`);
+    if (answer.txid < seenTxid) throw new Violation(`${branch.label}: a read answered at ${answer.txid} after ${seenTxid} had been seen`);
     this.#covered(branch, answer, false);
     branch.observed(answer.txid, [kind], found, among);
     branch.saw(answer.txid, answer.durableTxid ?? 0);
@@ -368,7 +374,8 @@ export function bodyOf(token: string): Buffer {
   return Buffer.alloc(length, `${token} `);
 }
 
-async function put(client: EngineClient, target: Target, options: CallOptions, kind: Kind, token: string, change: Change): Promise<Answer> {
+/** Writes a token. */
+export async function put(client: EnginePort, target: Target, options: CallOptions, kind: Kind, token: string, change: Change): Promise<Answer> {
   switch (kind) {
     case "kv":
       return client.write(target, "kv.put", { ns: "sim", key: token, value: bodyOf(token) }, options);
@@ -395,7 +402,8 @@ async function put(client: EngineClient, target: Target, options: CallOptions, k
   }
 }
 
-async function list(client: EngineClient, target: Target, options: CallOptions, kind: Exclude<Kind, "memory">): Promise<Answer<string[]>> {
+/** Every token of a kind. */
+export async function list(client: EnginePort, target: Target, options: CallOptions, kind: Exclude<Kind, "memory">): Promise<Answer<string[]>> {
   switch (kind) {
     case "kv": {
       const answer = await client.read(target, "kv.list", { ns: "sim", limit: listedMax }, options);

@@ -48,7 +48,7 @@ class ErasureStory {
     const random = (this.#random = stream(seed, "erasures"));
     const scheduler = (this.#scheduler = new Scheduler(seed, linesMax));
     this.#trial = new Trial(scheduler);
-    this.#audit = new StoreAudit(() => this.#store, () => {});
+    this.#audit = new StoreAudit(() => this.#store);
     const dose = { ...noFaults, latencyMsMax: 40, requestLost: random() * 0.02, answerLost: random() * 0.02, late: random() * 0.02, refused: random() * 0.03 };
     this.#store = new HostileStore(scheduler, seed, dose, {}, (key, before, after) => this.#audit.changed(key, before, after));
     const hurt: DiskDose = { ...soundDisk, failing: random() < 0.3 ? 0.005 : 0, full: random() < 0.3 ? 0.002 : 0 };

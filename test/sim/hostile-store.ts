@@ -4,9 +4,9 @@
  * Always true: under every fault the objects themselves change only by compare-and-set, and an answer never lies about
  * what was applied, unless a planted bug says otherwise. Requests that were sent outlive their sender.
  */
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { StoreError } from "../../src/base/errors.ts";
-import type { ListPage, ObjectStore, PutCondition, PutOutcome, StoredObject, VersionPurge } from "../../src/store/object-store.ts";
+import type { ListPage, ObjectStore, ObjectVersion, PutCondition, PutOutcome, StoredObject, VersionPurge } from "../../src/store/object-store.ts";
 import { Violation } from "./branch-model.ts";
 import { outside, stream, type Scheduler } from "./scheduler.ts";
 import type { SimWorld } from "./sim-world.ts";
@@ -87,7 +87,8 @@ export class HostileStore {
   /** The store as one process reaches it. */
   of(world: SimWorld): ObjectStore {
     return {
-      get: (key) => this.#request(world, "get", key, () => this.#damaged(this.read(key))),
+      // An answer of "same" has no body that could be damaged.
+      get: ((key: string, heldVersion?: ObjectVersion) => this.#request(world, "get", key, () => (heldVersion !== undefined && this.peek(key)?.version === heldVersion ? "same" : this.#damaged(this.read(key))))) as ObjectStore["get"],
       put: (key, bytes, condition) => {
         // A copy: the caller may use its buffer again at once. (A Buffer's own slice would share it.)
         const body = new Uint8Array(bytes);
@@ -110,7 +111,12 @@ export class HostileStore {
     };
   }
 
-  /** The object as it lies there. */
+  /** The object as it lies there, not to be changed. */
+  peek(key: string): Stored | undefined {
+    return this.#objects.get(key);
+  }
+
+  /** A copy of the object as it lies there. */
   read(key: string): Stored | undefined {
     const found = this.#objects.get(key);
     return found && { ...found, bytes: new Uint8Array(found.bytes) };
@@ -166,16 +172,16 @@ export class HostileStore {
     const thereMs = this.#latencyMs();
     return new Promise((resolve, reject) => {
       const answer = (afterMs: number, act: () => void): void => void this.#scheduler.at(afterMs, world, `answer ${label}`, act);
-      const doubt = new StoreError(verb === "put" ? "unknown_outcome" : "unavailable", `simulated: ${fate}`);
+      const doubt = (): StoreError => new StoreError(verb === "put" ? "unknown_outcome" : "unavailable", `simulated: ${fate}`);
       if (fate === "refused") return answer(thereMs, () => reject(new StoreError("unavailable", "simulated: 503")));
-      if (fate === "requestLost") return answer(thereMs + this.#latencyMs() * 10, () => reject(doubt));
+      if (fate === "requestLost") return answer(thereMs + this.#latencyMs() * 10, () => reject(doubt()));
       const lateMs = fate === "late" ? this.#random() * lateMsMax : 0;
-      if (fate === "late") answer(thereMs + this.#latencyMs(), () => reject(doubt));
+      if (fate === "late") answer(thereMs + this.#latencyMs(), () => reject(doubt()));
       this.#scheduler.at(thereMs + lateMs, outside, `apply ${label} of ${world.name}`, () => {
         const result = apply();
         if (verb === "put") this.#scheduler.note("-", (result as PutOutcome).kind);
         this.atApplied(world);
-        if (fate === "answerLost") answer(this.#latencyMs() * 10, () => reject(doubt));
+        if (fate === "answerLost") answer(this.#latencyMs() * 10, () => reject(doubt()));
         else if (fate === "fine") answer(this.#latencyMs(), () => resolve(result));
       });
     });
@@ -204,7 +210,7 @@ export class HostileStore {
     const { ignoresConditions } = this.#bugs;
     if (!holds && (ignoresConditions === undefined || (ignoresConditions === "of heads" && !key.includes("/head/")))) return { kind: "conflict" };
     // As on S3: the version is a hash of the content.
-    const version = createHash("md5").update(bytes).digest("hex");
+    const version = hash("md5", bytes);
     if (this.#random() < (this.#bugs.lies ?? 0)) return { kind: "stored", version };
     // Whoever stands on what somebody has put in its place makes a second history.
     if (this.#meddled.has(key)) throw new Violation(`${key} was changed while it was not what it had been`);

@@ -61,8 +61,13 @@ class LossStory {
     this.#random = stream(seed, "losses");
     const scheduler = (this.#scheduler = new Scheduler(seed, linesMax));
     this.#trial = new Trial(scheduler);
-    this.#audit = new StoreAudit(() => this.#store, (_uuid, name, { lost }) => {
-      if (lost) this.#database.branches.get(name)?.lost(lost.firstTxid, lost.lastTxid);
+    this.#audit = new StoreAudit(() => this.#store, {
+      claimed: (_uuid, id, { lost }) => {
+        if (lost) this.#database.branch(id)?.lost(lost.firstTxid, lost.lastTxid);
+      },
+      rewound: (_uuid, id, toTxid, txid) => this.#database.branch(id)!.rewound(toTxid, txid),
+      forked: (_uuid, branch) => this.#database.forked(branch, scheduler.nowMs),
+      deleted: (_uuid, id) => this.#database.deleted(id, scheduler.nowMs),
     });
     this.#store = new HostileStore(scheduler, seed, { ...noFaults, latencyMsMax: 40 }, {}, (key, before, after) => this.#changed(key, before, after));
     this.#node = new SimNode("a", { scheduler, seed, store: this.#store, directory: this.#directory, disk: () => soundDisk, diskLies: false, engine });

@@ -1,16 +1,21 @@
 /**
- * A simulated node among others: the engine behind the real placement, with leases that the simulation keeps, and peers
- * that take a call from one simulated process to another.
+ * A simulated node among others: the engine behind the real placement, with leases that the simulation keeps, peers that
+ * take a call from one simulated process to another, names of databases, and the job that looks after deleted ones.
  */
 import { ServiceError } from "../../src/base/errors.ts";
+import { limits } from "../../src/base/limits.ts";
 import { silentLog } from "../../src/base/log.ts";
+import { CopyRecords } from "../../src/control/copy-records.ts";
+import { Databases } from "../../src/control/databases.ts";
 import type { EngineClient } from "../../src/engine/client.ts";
-import type { CallOptions, PortCall } from "../../src/engine/engine-port.ts";
+import type { PortCall } from "../../src/engine/engine-port.ts";
 import type { Answer, Target } from "../../src/engine/protocol.ts";
 import { mainBranch } from "../../src/format/names.ts";
 import { headKey } from "../../src/format/object-keys.ts";
+import { Caretaker } from "../../src/service/caretaker.ts";
 import { Unreachable, type ForwardedCall, type Peers } from "../../src/service/peers.ts";
 import { Placement } from "../../src/service/placement.ts";
+import { shardsWhile } from "../support/all-shards.ts";
 import { SharedLeases, type LeaseTable } from "../support/shared-leases.ts";
 import { outside, type Owner, type Scheduler } from "./scheduler.ts";
 import { ProcessGone, SimNode, type Crash } from "./sim-node.ts";
@@ -26,8 +31,23 @@ export interface SharedNodeParts {
   readonly answered: (node: SharedNode, target: Target, call: PortCall, answer: Answer) => void;
   /** A database could not be shipped in time when it was to be handed over. */
   readonly handedOverShort: () => void;
+  /** Whether nodes tell those that read a database that its heads have moved. */
+  readonly hints: boolean;
   /** A planted bug: the engines take their leases to last for ever. */
   readonly leasesNeverEnd: boolean;
+}
+
+/** What clients find in a running process. */
+export interface Doors {
+  readonly placement: Placement;
+  readonly databases: Databases;
+  readonly world: SimWorld;
+}
+
+interface Process extends Doors {
+  readonly caretaker: Caretaker;
+  /** Ends of what other nodes follow here, by who follows what. */
+  readonly followers: Map<string, () => void>;
 }
 
 const hopMsMax = 5;
@@ -35,7 +55,7 @@ const hopMsMax = 5;
 export class SharedNode {
   readonly sim: SimNode;
   readonly #parts: SharedNodeParts;
-  #placement: Placement | undefined;
+  #process: Process | undefined;
   /** When the process went on after it was stopped. */
   resumedAtMs = -Infinity;
 
@@ -54,18 +74,37 @@ export class SharedNode {
     this.sim.call((client, world) => this.#join(client, world)).catch(() => {});
   }
 
-  async #join(client: EngineClient, world: SimWorld): Promise<void> {
-    const { table, leasesNeverEnd, answered, handedOverShort } = this.#parts;
+  async #join(local: EngineClient, world: SimWorld): Promise<void> {
+    const { table, leasesNeverEnd } = this.#parts;
     const { sim } = this;
     const { nodeId } = sim;
-    const run = client.run.bind(client);
-    client.run = async (target, call, options) => {
+    this.#overhear(local);
+    const renewLease = local.renewLease.bind(local);
+    local.renewLease = (until) => renewLease(until && leasesNeverEnd ? { monotonicMs: Infinity, wallMs: Infinity } : until);
+    const store = sim.storeOf(world);
+    const leases = new SharedLeases(table, world);
+    const placement = new Placement({ local, leases, peers: this.#peers(world), world, log: silentLog, nodeId, isUnwritten: async (uuid) => (await store.get(headKey(uuid, mainBranch))) === undefined });
+    const databases = new Databases(store, world);
+    // Every node takes up every deletion: what two of them do must do no harm.
+    const cluster = { local, copies: new CopyRecords(store, world), nodeId, shards: shardsWhile(() => true), nudge: (id: string) => placement.nudge(id) };
+    const caretaker = new Caretaker({ world, log: silentLog, engine: placement, databases, cluster });
+    placement.whenNudged(() => caretaker.hurry());
+    this.#process = { placement, databases, caretaker, world, followers: new Map() };
+    await leases.join({ id: nodeId, address: this.name, reachesStore: true, sharesJobs: true }, placement.leaseEvents);
+    await caretaker.start();
+  }
+
+  /** Tells the simulation what the engine answers, and what it could not hand over. */
+  #overhear(local: EngineClient): void {
+    const { answered, handedOverShort } = this.#parts;
+    const run = local.run.bind(local);
+    local.run = async (target, call, options) => {
       const answer = await run(target, call, options);
       answered(this, target, call, answer);
       return answer;
     };
-    const letGo = client.letGo.bind(client);
-    client.letGo = async (uuid, options) => {
+    const letGo = local.letGo.bind(local);
+    local.letGo = async (uuid, options) => {
       try {
         await letGo(uuid, options);
       } catch (error) {
@@ -73,29 +112,24 @@ export class SharedNode {
         throw error;
       }
     };
-    const renewLease = client.renewLease.bind(client);
-    client.renewLease = (until) => renewLease(until && leasesNeverEnd ? { monotonicMs: Infinity, wallMs: Infinity } : until);
-    const leases = new SharedLeases(table, world);
-    const placement = (this.#placement = new Placement({ local: client, leases, peers: this.#peers(world), world, log: silentLog, nodeId, isUnwritten: async (uuid) => (await sim.storeOf(world).get(headKey(uuid, mainBranch))) === undefined }));
-    await leases.join({ id: nodeId, address: this.name, reachesStore: true, sharesJobs: true }, placement.leaseEvents);
   }
 
   /** A client's call to this node. Ends with ProcessGone when the node dies first. */
-  run(target: Target, call: PortCall, options: (world: SimWorld) => CallOptions): Promise<Answer> {
-    return this.sim.call((_, world) => this.#placement!.run(target, call, options(world)));
+  call<Value>(act: (doors: Doors) => Promise<Value>): Promise<Value> {
+    return this.sim.call(() => act(this.#process!));
   }
 
   crash(kind: Crash): void {
-    this.#placement = undefined;
+    this.#process = undefined;
     this.sim.crash(kind);
   }
 
   /** Hands everything over and ends the process in order. */
   async stop(): Promise<void> {
-    const placement = this.#placement!;
-    await this.sim.call(() => placement.handOver().then(() => placement.leave()));
+    const { placement, caretaker } = this.#process!;
+    await this.sim.call(() => caretaker.close().then(() => placement.handOver()).then(() => placement.leave()));
     await this.sim.stop();
-    this.#placement = undefined;
+    this.#process = undefined;
   }
 
   #hop(owner: Owner): Promise<void> {
@@ -110,7 +144,7 @@ export class SharedNode {
       forward: async (address, call) => {
         await this.#hop(outside);
         const peer = this.#parts.nodes.get(address);
-        if (!peer || !peer.#placement) throw new Unreachable();
+        if (!peer || !peer.#process) throw new Unreachable();
         const answer = await peer.#serve(structuredClone(call)).catch(async (error: unknown) => {
           await this.#hop(world);
           if (error instanceof ProcessGone) throw new ServiceError("unavailable", "the node went away; whether the write happened is not known");
@@ -119,15 +153,44 @@ export class SharedNode {
         await this.#hop(world);
         return structuredClone(answer);
       },
-      follow: () => {},
-      nudge: () => {},
+      follow: (address, uuid) => {
+        if (this.#parts.hints) void this.#follow(address, uuid, world);
+      },
+      nudge: (address) => void this.#reach(address, (peer) => peer.placement.nudged()),
       close: async () => {},
     };
   }
 
+  /** Does something at another process, a hop away, if there is one; a message that may be lost. */
+  async #reach(address: string, act: (peer: Process) => void): Promise<void> {
+    await this.#hop(outside);
+    const node = this.#parts.nodes.get(address);
+    const peer = node && node.#process;
+    if (!peer) return;
+    await this.#hop(peer.world);
+    act(peer);
+  }
+
+  #follow(address: string, uuid: string, world: SimWorld): Promise<void> {
+    const { scheduler, nodes } = this.#parts;
+    const hint = async (): Promise<void> => {
+      await nodes.get(address)!.#hop(outside);
+      await this.#hop(world);
+      this.#process?.placement.hinted(uuid);
+    };
+    return this.#reach(address, ({ placement, followers, world: peer }) => {
+      const key = `${this.name} ${uuid}`;
+      const before = followers.get(key);
+      const end = placement.followed(uuid, () => void hint());
+      before?.();
+      followers.set(key, end);
+      scheduler.at(limits.followMs, peer, "follow ends", end);
+    });
+  }
+
   #serve(call: ForwardedCall): Promise<Answer> {
-    const placement = this.#placement!;
-    return this.sim.call(async (_, world) => {
+    const { placement, world } = this.#process!;
+    return this.sim.call(async () => {
       await this.#hop(world);
       return placement.serve(call);
     });

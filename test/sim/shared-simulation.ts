@@ -1,25 +1,30 @@
 /**
- * One run of several nodes that share databases: clients write unique keys through any of them while processes stop,
- * machines sleep, clocks jump, nodes die or lose sight of the coordination store, all from one seed.
+ * One run of several nodes that share databases: clients write unique keys through any of them, fork, rewind and delete
+ * branches, delete databases and take their names anew, while processes stop, machines sleep, clocks jump, nodes die or
+ * lose sight of the coordination store, all from one seed.
  *
  * What must hold: no durable answer is lost; a standard one only when something befell a node around that time; no
  * standard answer leaves a node that another one could have replaced; a primary read sees what was answered before it;
- * a read of whatever copy shows a state of the one history, as new as was asked for and never older than what this
- * process has shown to be durable; and the heads in object storage form one chain (test/sim/store-audit).
+ * a read of whatever copy shows a state of the branch's one history, as new as was asked for and never older than what
+ * this process has shown to be durable; what is deleted stays deleted, and what takes its name shows nothing of it; and
+ * the heads in object storage form one chain (test/sim/store-audit).
  */
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { ServiceError } from "../../src/base/errors.ts";
 import type { Answer, Target } from "../../src/engine/protocol.ts";
 import type { PortCall } from "../../src/engine/engine-port.ts";
+import { CopyRecords } from "../../src/control/copy-records.ts";
+import { databasePrefix, purgeKey } from "../../src/format/object-keys.ts";
 import { LeaseTable } from "../support/shared-leases.ts";
-import { Violation } from "./branch-model.ts";
+import { Violation, type BranchModel, type Change, type DatabaseModel } from "./branch-model.ts";
 import { HostileStore, type StoreBugs, type StoreDose } from "./hostile-store.ts";
+import { NamesModel } from "./names-model.ts";
 import { Scheduler, stream } from "./scheduler.ts";
+import { isGone, SharedClients, type ActsDose } from "./shared-clients.ts";
 import { SharedNode } from "./shared-node.ts";
 import { soundDisk } from "./sim-disk.ts";
-import { ProcessGone, SimNode, turnedClock, type Crash } from "./sim-node.ts";
+import { SimNode, turnedClock, type Crash } from "./sim-node.ts";
 import { lastLines, type Outcome } from "./simulation.ts";
 import { StoreAudit } from "./store-audit.ts";
 import { Trial } from "./trial.ts";
@@ -29,35 +34,23 @@ export interface SharedBugs extends StoreBugs {
   readonly leasesNeverEnd?: boolean;
 }
 
-interface Acknowledged {
-  readonly key: string;
-  readonly uuid: string;
-  readonly atMs: number;
-  readonly isDurable: boolean;
-  readonly txid: number;
-}
-
-/** What a read of any copy showed. */
-interface Shown {
-  readonly uuid: string;
-  readonly by: string;
-  readonly txid: number;
-  readonly keys: ReadonlySet<string>;
-}
-
-interface Seen {
-  readonly uuid: string;
-  readonly begunAtMs: number;
-  readonly keys: ReadonlySet<string>;
-}
-
 const nodesCount = 3;
+const names = ["x", "y"];
+const clientsPerName = 2;
 const callsPerClient = 100;
-const callBudgetMs = 20_000;
 /** A standard write is shipped within this of its answer, unless the store is very slow: what was answered longer before a mishap survives it. */
 const shippedWithinMs = 60_000;
-const storyMsMax = 3_600_000;
+const storyMsMax = 7_200_000;
 const quietMs = 30_000;
+/** By then everything of a deleted database is gone: it goes after a grace, and what comes late within six more. */
+const purgedWithinMs = 1_800_000;
+
+/** What clients of a seed do besides reading and writing: most have some of everything, some have much of one thing. */
+function actsOf(seed: number): ActsDose {
+  const random = stream(seed, "acts");
+  const some = (chance: number, most: number): number => (random() < chance ? random() * most : 0);
+  return { fork: some(0.8, 0.06), rewind: some(0.7, 0.05), checkpoint: some(0.6, 0.04), deletion: some(0.6, 0.04), drop: some(0.4, 0.015) };
+}
 
 class SharedSimulation {
   readonly #seed: number;
@@ -68,38 +61,45 @@ class SharedSimulation {
   readonly #audit: StoreAudit;
   readonly #table: LeaseTable;
   readonly #nodes = new Map<string, SharedNode>();
-  readonly #uuids: readonly string[];
-  readonly #acknowledged: Acknowledged[] = [];
-  readonly #seen: Seen[] = [];
-  readonly #shown: Shown[] = [];
-  /** How far each process has said that object storage covers each database. */
-  readonly #durableTo = new Map<string, number>();
-  readonly #copies: () => number;
+  readonly #names: NamesModel;
+  readonly #clients: SharedClients;
   /** When something befell a node, the store or the leases, from and to. */
   readonly #mishaps: { readonly fromMs: number; toMs: number }[] = [];
   readonly #counts: Record<string, number> = {};
   #crashes = 0;
+  /** Nodes that will never come back. */
+  readonly #lostDisks: string[] = [];
   /** Until when leases may be held by two, as the coordination store has failed. */
   #leasesFailedUntilMs = -Infinity;
   readonly #trial: Trial;
-  #keys = 0;
 
   constructor(seed: number, bugs: SharedBugs, linesMax: number) {
     this.#seed = seed;
     const random = (this.#random = stream(seed, "shared story"));
-    this.#scheduler = new Scheduler(seed, linesMax);
-    this.#trial = new Trial(this.#scheduler);
-    this.#copies = stream(seed, "reads of copies");
-    const scheduler = this.#scheduler;
-    this.#audit = new StoreAudit(() => this.#store, () => {});
+    const scheduler = (this.#scheduler = new Scheduler(seed, linesMax));
+    this.#trial = new Trial(scheduler);
+    this.#names = new NamesModel(() => scheduler.nowMs);
+    const database = (uuid: string): DatabaseModel => this.#names.database(uuid)!;
+    this.#audit = new StoreAudit(() => this.#store, {
+      claimed: (uuid, id, { lost }) => {
+        if (lost) database(uuid).branch(id)?.lost(lost.firstTxid, lost.lastTxid);
+      },
+      rewound: (uuid, id, toTxid, txid) => database(uuid).branch(id)!.rewound(toTxid, txid),
+      forked: (uuid, branch) => database(uuid).forked(branch, scheduler.nowMs),
+      deleted: (uuid, id) => database(uuid).deleted(id, scheduler.nowMs),
+    });
     this.#audit.mayJump = true;
     const dose: StoreDose = { latencyMsMax: 5 + random() * 60, slow: this.#isMild ? 0 : 0.01, requestLost: random() * 0.03, answerLost: random() * 0.03, late: random() * 0.03, refused: random() * 0.05, damagedGet: 0, staleList: 0, rot: 0 };
-    this.#store = new HostileStore(scheduler, seed, dose, bugs, (key, before, after) => this.#audit.changed(key, before, after));
+    this.#store = new HostileStore(scheduler, seed, dose, bugs, (key, before, after) => {
+      this.#names.changed(key, before, after);
+      this.#audit.changed(key, before, after);
+    });
     this.#table = new LeaseTable({ monotonicMs: () => scheduler.nowMs });
-    this.#uuids = Array.from({ length: 2 }, (_, index) => `00000000-0000-4000-8000-${String(index + 1).padStart(12, "0")}`);
-    const nodeOptions = { scheduler, seed, store: this.#store, directory: this.#directory, disk: () => ({ ...soundDisk, fsyncMsMax: 3 }), diskLies: false, engine: { coordinated: true } };
+    this.#clients = new SharedClients({ scheduler, random: stream(seed, "shared clients"), up: () => this.#up(), names: this.#names, dose: actsOf(seed), areLeasesBroken: () => scheduler.nowMs < this.#leasesFailedUntilMs });
+    const engine = { coordinated: true, gcGraceMs: stream(seed, "grace")() < 0.5 ? 20_000 : 60_000 };
+    const nodeOptions = { scheduler, seed, store: this.#store, directory: this.#directory, disk: () => ({ ...soundDisk, fsyncMsMax: 3 }), diskLies: false, engine };
     const parts = {
-      scheduler, table: this.#table, random: stream(seed, "hops"), nodes: this.#nodes, leasesNeverEnd: bugs.leasesNeverEnd ?? false,
+      scheduler, table: this.#table, random: stream(seed, "hops"), nodes: this.#nodes, hints: stream(seed, "hints")() < 0.3, leasesNeverEnd: bugs.leasesNeverEnd ?? false,
       // Object storage did not answer for longer than a node that stops can wait.
       handedOverShort: () => void this.#mishaps.push({ fromMs: scheduler.nowMs, toMs: scheduler.nowMs }),
       answered: (node: SharedNode, target: Target, call: PortCall, answer: Answer) => this.#answered(node, target, call, answer),
@@ -117,17 +117,17 @@ class SharedSimulation {
     for (const node of this.#nodes.values()) node.sim.dispose();
     rmSync(this.#directory, { recursive: true, force: true });
     const { traceHash, steps, nowMs, lines } = this.#scheduler;
-    return { seed: this.#seed, failure: this.#trial.failure, traceHash, steps, virtualMs: nowMs, crashes: this.#crashes, lines, counts: { ...this.#counts, ...this.#store.counts } };
+    return { seed: this.#seed, failure: this.#trial.failure, traceHash, steps, virtualMs: nowMs, crashes: this.#crashes, lines, counts: { ...this.#clients.counts, ...this.#counts, ...this.#store.counts } };
   }
 
   async #story(): Promise<void> {
     for (const node of this.#nodes.values()) node.start();
     await this.#scheduler.sleep(100);
     let acting = 0;
-    for (const uuid of this.#uuids) {
-      for (let client = 0; client < 2; client++) {
+    for (const name of names) {
+      for (let client = 0; client < clientsPerName; client++) {
         acting++;
-        this.#client(uuid).then(
+        this.#clients.act(name, callsPerClient).then(
           () => acting--,
           this.#trial.fail,
         );
@@ -137,81 +137,12 @@ class SharedSimulation {
       await this.#scheduler.sleep(this.#random() * 15_000);
       if (acting > 0) await this.#mishap();
     }
+    this.#scheduler.note("-", "the faults stop");
     this.#store.calmDown();
     await this.#scheduler.sleep(quietMs);
     for (const node of this.#nodes.values()) if (!node.sim.up) node.start();
     await this.#scheduler.sleep(quietMs);
-    for (const uuid of this.#uuids) await this.#lastLook(uuid);
-  }
-
-  async #client(uuid: string): Promise<void> {
-    for (let call = 0; call < callsPerClient; call++) {
-      await this.#scheduler.sleep(this.#random() * 3_000);
-      const node = this.#anyUp();
-      if (!node) continue;
-      if (this.#random() < 0.3) await this.#read(node, uuid);
-      else await this.#write(node, uuid, this.#random() < 0.3);
-      const other = this.#anyUp(this.#copies);
-      if (other && this.#copies() < 0.4) await this.#readCopy(other, uuid);
-    }
-  }
-
-  async #write(node: SharedNode, uuid: string, durable: boolean): Promise<boolean> {
-    const key = `k${String(this.#keys++).padStart(5, "0")}`;
-    const call: PortCall = { kind: "write", command: "kv.put", input: { ns: "n", key, value: Buffer.from(key) } };
-    const answer = await this.#ask(`write${durable ? " durably" : ""} ${key}`, node, uuid, call, { durable });
-    if (!answer) return false;
-    this.#acknowledged.push({ key, uuid, atMs: this.#scheduler.nowMs, isDurable: durable || answer.durableTxid >= answer.txid, txid: answer.txid });
-    return true;
-  }
-
-  async #read(node: SharedNode, uuid: string): Promise<ReadonlySet<string> | undefined> {
-    const begunAtMs = this.#scheduler.nowMs;
-    const answer = await this.#ask("read", node, uuid, { kind: "read", command: "kv.list", input: { ns: "n", limit: 1_000 } }, { consistency: "primary" });
-    if (!answer) return undefined;
-    const keys = new Set((answer.value as { keys: readonly string[] }).keys);
-    this.#seen.push({ uuid, begunAtMs, keys });
-    const missing = this.#acknowledged.find((one) => one.uuid === uuid && one.isDurable && one.atMs < begunAtMs && !keys.has(one.key));
-    if (missing) throw new Violation(`a primary read at ${node.name} misses ${missing.key}, which was durable before`);
-    return keys;
-  }
-
-  /** Reads wherever the node likes, half of the time at least the newest state that is durable. */
-  async #readCopy(node: SharedNode, uuid: string): Promise<void> {
-    const process = `${node.name}${node.sim.incarnation}`;
-    const floor = this.#durableTo.get(`${process} ${uuid}`) ?? 0;
-    const durable = this.#acknowledged.filter((one) => one.uuid === uuid && one.isDurable).map(({ txid }) => txid);
-    const minTxid = this.#copies() < 0.5 ? Math.max(0, ...durable) : 0;
-    const consistency = this.#copies() < 0.3 ? { consistency: "cached" as const } : {};
-    const answer = await this.#ask("copy", node, uuid, { kind: "read", command: "kv.list", input: { ns: "n", limit: 1_000 } }, { ...consistency, minTxid });
-    if (!answer) return;
-    const { txid, durableTxid } = answer;
-    if (txid < minTxid) throw new Violation(`${process} was asked for ${minTxid} and shows ${txid}`);
-    // A cached read asks for no more than what was looked after within half a minute, and one that names a transaction id for that one.
-    const isPlain = !("consistency" in consistency) && minTxid === 0;
-    if (isPlain && txid < floor) throw new Violation(`${process} shows ${txid} after it had shown that ${floor} is durable`);
-    const key = `${process} ${uuid}`;
-    this.#durableTo.set(key, Math.max(this.#durableTo.get(key) ?? 0, Math.min(txid, durableTxid)));
-    this.#shown.push({ uuid, by: process, txid, keys: new Set((answer.value as { keys: readonly string[] }).keys) });
-  }
-
-  async #ask(what: string, node: SharedNode, uuid: string, call: PortCall, given: { readonly durable?: boolean; readonly consistency?: "primary" | "cached"; readonly minTxid?: number }): Promise<Answer | undefined> {
-    const end = (how: string): void => {
-      const verb = `${what.split(" ")[0]} ${how.split(" ")[0]}`;
-      this.#counts[verb] = (this.#counts[verb] ?? 0) + 1;
-      this.#scheduler.note("client", `${uuid.slice(-2)} at ${node.name}: ${what}: ${how}`);
-    };
-    try {
-      const answer = await node.run({ uuid, branch: "main" }, call, (world) => ({ deadlineMs: world.monotonicMs() + callBudgetMs, ...given }));
-      end(`done ${answer.txid} ${answer.durableTxid}`);
-      return answer;
-    } catch (error) {
-      if (error instanceof Violation) throw error;
-      if (error instanceof ProcessGone) end("gone");
-      else if (error instanceof ServiceError && ["unavailable", "request_timeout", "overloaded"].includes(error.code)) end(`${error.code} ${error.message}`);
-      else throw new Violation(`${what} at ${node.name} ended in ${error instanceof Error ? error.stack : String(error)}`);
-      return undefined;
-    }
+    await this.#ending();
   }
 
   /** What a node answers as done on its own disk alone it must hold alone, whatever it believes. */
@@ -253,6 +184,7 @@ class SharedSimulation {
       const crash: Crash = draw < 0.18 ? "kill" : draw < 0.24 ? "power" : "loss";
       note("crash");
       this.#crashes++;
+      if (crash === "loss") this.#lostDisks.push(nodeId);
       node.crash(crash);
       return this.#scheduler.sleep(this.#random() * 30_000).then(() => node.start());
     }
@@ -294,31 +226,83 @@ class SharedSimulation {
     node.start();
   }
 
-  #anyUp(random = this.#random): SharedNode | undefined {
-    const up = [...this.#nodes.values()].filter(({ sim }) => sim.up && sim.world?.fate === "alive");
-    return up[Math.floor(random() * up.length)];
+  #up(): readonly SharedNode[] {
+    return [...this.#nodes.values()].filter(({ sim }) => sim.up && sim.world?.fate === "alive");
   }
 
-  /** Once everything is at rest: what was answered is there, and every read saw a state of the one history. */
-  async #lastLook(uuid: string): Promise<void> {
-    const keys = await this.#patiently(() => this.#read(this.#anyUp()!, uuid));
-    await this.#patiently(async () => (await this.#write(this.#anyUp()!, uuid, true)) || undefined);
-    for (const { key, atMs, isDurable } of this.#acknowledged.filter((one) => one.uuid === uuid)) {
-      if (keys.has(key) || atMs > this.#scheduler.nowMs - quietMs) continue;
-      if (isDurable) throw new Violation(`${key} was durable and is lost`);
-      this.#counts["standard lost"] = (this.#counts["standard lost"] ?? 0) + 1;
-      if (!this.#isExcused(atMs)) throw new Violation(`${key} was answered at ${atMs.toFixed(0)} and is lost, though nothing befell anybody around that time`);
+  /** Once everything is at rest: every node agrees about what there is, and what was answered is there. */
+  async #ending(): Promise<void> {
+    this.#clients.isCalm = true;
+    for (const name of names) {
+      for (const node of this.#nodes.values()) await this.#patiently(() => this.#clients.find(node, name));
     }
-    for (const seen of this.#seen.filter((one) => one.uuid === uuid)) {
-      // What a node had not shipped when it went down is shipped when it comes back, unless somebody has claimed the branch.
-      const missed = this.#acknowledged.find((one) => one.uuid === uuid && one.atMs < seen.begunAtMs && keys.has(one.key) && !seen.keys.has(one.key) && !this.#isExcused(one.atMs));
-      if (missed) throw new Violation(`a primary read at ${seen.begunAtMs.toFixed(0)} did not see ${missed.key}, which was answered at ${missed.atMs.toFixed(0)} and is there`);
+    for (const database of this.#names.all()) {
+      if (database.goneAtMs === undefined) await this.#lookAt(database);
+      this.#account(database);
     }
-    for (const shown of this.#shown.filter((one) => one.uuid === uuid)) {
-      const wrong = this.#acknowledged.find((one) => one.uuid === uuid && keys.has(one.key) && one.txid <= shown.txid !== shown.keys.has(one.key));
-      if (wrong) throw new Violation(`${shown.by} showed a state ${shown.txid} ${shown.keys.has(wrong.key) ? "with" : "without"} ${wrong.key}, which is of ${wrong.txid}`);
+    this.#accountForReads();
+    const dropped = [...this.#names.all()].filter(({ goneAtMs }) => goneAtMs !== undefined);
+    for (const { uuid } of dropped) await this.#isPurged(uuid);
+  }
+
+  async #lookAt(database: DatabaseModel): Promise<void> {
+    const clients = this.#clients;
+    for (const branch of database.branches.values()) {
+      await this.#patiently(() => answered(clients.read(clients.anyUp()!, branch, "primary", true, "kv")));
+      await this.#patiently(async () => (await clients.write(clients.anyUp()!, branch, true)) || undefined);
+      for (const node of this.#nodes.values()) for (const kind of ["kv", "docs"] as const) await this.#patiently(() => answered(clients.read(node, branch, "plain", true, kind)));
+      await this.#audit.restores(branch, this.#directory);
+      const past = branch.pastTxid(this.#random, true);
+      if (past !== undefined) await this.#audit.restores(branch, this.#directory, past);
     }
-    this.#audit.whole(uuid);
+    const gone = new Set([...database.everyBranch()].map(({ name }) => name).filter((name) => !database.branches.has(name)));
+    for (const name of gone) {
+      const last = database.named(name).at(-1)!;
+      for (const node of this.#nodes.values()) {
+        for (const consistency of ["primary", "plain", "cached"] as const) await this.#patiently(async () => ((await clients.read(node, last, consistency)) === "gone" ? true : undefined));
+      }
+    }
+    this.#audit.whole(database.uuid);
+  }
+
+  /** What claims have given up of what was answered must be the doing of a mishap. */
+  #account(database: DatabaseModel): void {
+    for (const branch of database.everyBranch()) {
+      for (const { token, least: txid, answeredAtMs } of branch.answered()) {
+        const gap = branch.gaps.find(({ firstTxid, lastTxid }) => txid >= firstTxid && txid <= lastTxid);
+        if (!gap || gap.isOver || database.goneAtMs !== undefined) continue;
+        this.#counts["standard lost"] = (this.#counts["standard lost"] ?? 0) + 1;
+        if (!this.#isExcused(answeredAtMs)) throw new Violation(`${branch.label}: ${token} was answered at ${answeredAtMs.toFixed(0)} and is lost, though nothing befell anybody around that time`);
+      }
+    }
+  }
+
+  /** Whoever asked the writer was shown everything that was answered before; a node that went down may ship more when it comes back. */
+  #accountForReads(): void {
+    const back = this.#clients.wentBack.find(({ atMs }) => !this.#isExcused(atMs));
+    if (back) throw new Violation(`${back.what}, though nothing befell anybody around that time`);
+    const answered = new Map<BranchModel, readonly Change[]>();
+    for (const { branch, begunAtMs, txid } of this.#clients.seen) {
+      if (!answered.has(branch)) answered.set(branch, this.#lasting(branch));
+      const missed = answered.get(branch)!.find((one) => one.answeredAtMs < begunAtMs && one.least > txid);
+      if (missed) throw new Violation(`${branch.label}: whoever asked at ${begunAtMs.toFixed(0)} was shown ${txid} without ${missed.token} of ${missed.least}, which was answered at ${missed.answeredAtMs.toFixed(0)} and was not lost`);
+    }
+  }
+
+  #lasting(branch: BranchModel): readonly Change[] {
+    return isGone(branch) ? [] : [...branch.answered()].filter(({ least, answeredAtMs }) => !branch.isLost(least) && !this.#isExcused(answeredAtMs));
+  }
+
+  /** Nothing is left of a deleted database, neither in object storage nor on a node's disk, once an operator has said which disks are destroyed. */
+  async #isPurged(uuid: string): Promise<void> {
+    const { world } = this.#up()[0]!.sim;
+    for (const nodeId of this.#lostDisks) await new CopyRecords(this.#store.calm, world!).forget(nodeId);
+    const isLeft = (): string | undefined => [...this.#store.keys()].find((key) => key.startsWith(databasePrefix(uuid)) || key === purgeKey(uuid));
+    const untilMs = this.#scheduler.nowMs + purgedWithinMs;
+    while (isLeft() !== undefined && this.#scheduler.nowMs < untilMs) await this.#scheduler.sleep(quietMs);
+    const left = isLeft();
+    if (left !== undefined) throw new Violation(`${left} is left of a database that was deleted`);
+    for (const { name, sim } of this.#nodes.values()) if (existsSync(join(sim.directory!, "db", uuid))) throw new Violation(`${name} has files of ${uuid}, which was deleted`);
   }
 
   /** Whether something befell a node before a standard write of this time was surely shipped. */
@@ -334,6 +318,10 @@ class SharedSimulation {
     }
     throw new Violation("a minute after everything was at rest there is no answer yet");
   }
+}
+
+async function answered(reading: Promise<Answer<string[]> | string>): Promise<true | undefined> {
+  return typeof (await reading) === "string" ? undefined : true;
 }
 
 /** Runs a seed. */

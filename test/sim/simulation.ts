@@ -111,7 +111,12 @@ class Simulation {
     this.#random = stream(seed, "story");
     this.#scheduler = new Scheduler(seed, linesMax);
     this.#trial = new Trial(this.#scheduler);
-    this.#audit = new StoreAudit(() => this.#store, (uuid, branch, claim) => this.#claimed(uuid, branch, claim));
+    this.#audit = new StoreAudit(() => this.#store, {
+      claimed: (uuid, id, claim) => this.#claimed(uuid, id, claim),
+      rewound: (uuid, id, toTxid, txid) => this.#database(uuid).branch(id)!.rewound(toTxid, txid),
+      forked: (uuid, branch) => this.#database(uuid).forked(branch, this.#scheduler.nowMs),
+      deleted: (uuid, id) => this.#database(uuid).deleted(id, this.#scheduler.nowMs),
+    });
     this.#store = new HostileStore(this.#scheduler, seed, plot.store, bugs, (key, before, after) => this.#audit.changed(key, before, after));
     const nodeOptions = { scheduler: this.#scheduler, seed, store: this.#store, directory: this.#directory, disk: () => (this.#calm ? soundDisk : plot.disk), diskLies: bugs.diskLies ?? false, diskFailed: (node: SimNode) => this.#diskFailed(node), engine: plot.engine };
     this.#nodes = [new SimNode("a", nodeOptions), new SimNode("b", nodeOptions)];
@@ -255,12 +260,16 @@ class Simulation {
     this.#crash("kill");
   }
 
-  #claimed(uuid: string, name: string, { node, lost }: Claim): void {
-    const branch = this.#databases.find((database) => database.uuid === uuid)?.branches.get(name);
-    this.#scheduler.note("-", `${node} claims ${name} of ${uuid}${lost ? `, ${lost.firstTxid} to ${lost.lastTxid} are lost` : ""}`);
+  #claimed(uuid: string, id: string, { node, lost }: Claim): void {
+    const branch = this.#database(uuid).branch(id);
+    this.#scheduler.note("-", `${node} claims ${id} of ${uuid}${lost ? `, ${lost.firstTxid} to ${lost.lastTxid} are lost` : ""}`);
     if (!branch) return;
     if (lost) branch.lost(lost.firstTxid, lost.lastTxid);
     if (branch.ttlAtMs === undefined && node === this.#node.nodeId && this.#nodes.every((other) => other === this.#node || !other.up)) branch.mayLose = false;
+  }
+
+  #database(uuid: string): DatabaseModel {
+    return this.#databases.find((database) => database.uuid === uuid)!;
   }
 
   #eachBranch(act: (branch: BranchModel) => void): void {
@@ -270,6 +279,8 @@ class Simulation {
   async #restart(): Promise<void> {
     // Whoever was in the middle of a call learns first that it is lost.
     while (this.#clients.underWay > 0) await this.#scheduler.sleep(1);
+    // A new process reads the catalog.
+    this.#eachBranch((branch) => (branch.isKnown = true));
     this.#node.start();
     this.#clients.open();
   }
@@ -321,13 +332,13 @@ class Simulation {
       await this.#audit.restores(branch, this.#directory);
       for (let look = 0; look < 3; look++) {
         const txid = branch.pastTxid(this.#random);
-        if (txid !== undefined && branch.certain) await this.#audit.restores(branch, this.#directory, txid);
+        if (txid !== undefined) await this.#audit.restores(branch, this.#directory, txid);
       }
     }
   }
 
   #branches(): BranchModel[] {
-    return this.#databases.flatMap((database) => [...database.branches.values()]).filter((branch) => !branch.doubtful && branch.ttlAtMs === undefined);
+    return this.#databases.flatMap((database) => [...database.branches.values()]).filter((branch) => branch.isKnown && branch.ttlAtMs === undefined);
   }
 
   async #within(what: string, act: Promise<void>): Promise<void> {

@@ -7,7 +7,7 @@
 import { rmSync } from "node:fs";
 import { planOf } from "../../src/engine/lines.ts";
 import { materialise } from "../../src/engine/restore.ts";
-import { decodeCatalog, type Catalog } from "../../src/format/catalog.ts";
+import { decodeCatalog, type Catalog, type CatalogBranch } from "../../src/format/catalog.ts";
 import { decodeHead, hashOf, type Head, type TxidRange } from "../../src/format/head.ts";
 import { decodeHistory, type History } from "../../src/format/history.ts";
 import { catalogKey, databasePrefix, headKey, historyKey } from "../../src/format/object-keys.ts";
@@ -16,8 +16,8 @@ import { runRead } from "../../src/model/commands.ts";
 import { readState } from "../../src/model/schema.ts";
 import { VectorCache } from "../../src/model/vector-index.ts";
 import { Connection } from "../../src/sqlite/connection.ts";
+import type { ObjectStore, StoredObject } from "../../src/store/object-store.ts";
 import { BranchModel, Violation, type Kind } from "./branch-model.ts";
-import type { HostileStore } from "./hostile-store.ts";
 import { soundDisk } from "../support/sound-disk.ts";
 
 const uuidPattern = /^db\/([^/]+)\/(.+)$/;
@@ -36,19 +36,51 @@ export interface Claim {
   readonly lost: TxidRange | undefined;
 }
 
+/** A store whose objects can be looked at behind everybody's back. */
+export interface AuditedStore {
+  /** The object as it lies there, not to be changed. */
+  peek(key: string): StoredObject | undefined;
+  /** Keys of objects that were spoilt. */
+  readonly rotten: ReadonlySet<string>;
+  /** The store without any fault. */
+  readonly calm: ObjectStore;
+}
+
+/** Told of what lands, by the ids of branches. */
+export interface StoreWatch {
+  claimed?(uuid: string, branchId: string, claim: Claim): void;
+  /** The branch went back to the state at `toTxid` by the transaction `txid`. */
+  rewound?(uuid: string, branchId: string, toTxid: number, txid: number): void;
+  forked?(uuid: string, branch: CatalogBranch): void;
+  deleted?(uuid: string, branchId: string): void;
+}
+
+/** What was decoded of bytes that never change. */
+const decodings = new WeakMap<Uint8Array, unknown>();
+
+function once<Value>(bytes: Uint8Array, decode: (bytes: Uint8Array) => Value): Value {
+  const known = decodings.get(bytes);
+  if (known !== undefined) return known as Value;
+  const value = decode(bytes);
+  decodings.set(bytes, value);
+  return value;
+}
+
 export class StoreAudit {
-  readonly #store: () => HostileStore;
-  readonly #claimed: (uuid: string, branch: string, claim: Claim) => void;
+  readonly #store: () => AuditedStore;
+  readonly #watch: StoreWatch;
   /** Objects that were found to be what a reference says; they never change. */
   readonly #whole = new Set<string>();
+  /** Databases that were deleted: what still comes of them names what may be gone, and goes too. */
+  readonly #ended = new Set<string>();
   /** Heads that landed. */
   heads = 0;
   /** Whether epochs may leave some out: they do where leases count them too. */
   mayJump = false;
 
-  constructor(store: () => HostileStore, claimed: (uuid: string, branch: string, claim: Claim) => void) {
+  constructor(store: () => AuditedStore, watch: StoreWatch = {}) {
     this.#store = store;
-    this.#claimed = claimed;
+    this.#watch = watch;
   }
 
   /** Throws a Violation when the change breaks a rule. */
@@ -72,23 +104,19 @@ export class StoreAudit {
     return this.headOf(branch)?.lost.some(({ firstTxid, lastTxid }) => txid >= firstTxid && txid <= lastTxid) ?? false;
   }
 
-  headOf(branch: BranchModel): Head | undefined {
-    const { uuid } = branch.database;
-    const catalog = this.#catalog(uuid);
-    const id = catalog ? catalog.branches.find(({ name }) => name === branch.name)?.id : "main";
-    const found = id === undefined ? undefined : this.#store().read(headKey(uuid, id));
-    return found && decodeHead(found.bytes);
+  headOf({ database, id }: BranchModel): Head | undefined {
+    return this.#head(database.uuid, id);
   }
 
   /** Checks every branch of a database once more. */
   whole(uuid: string): void {
     const catalog = this.#catalog(uuid);
     for (const { id } of catalog?.branches ?? []) {
-      const found = this.#store().read(headKey(uuid, id));
+      const head = this.#head(uuid, id);
       // Number 0: the first claim was begun and has not landed.
-      if (!found && catalog?.seq === 0) continue;
-      if (!found) throw new Violation(`the branch ${id} is in the catalog and has no head`);
-      this.#namesWhole(uuid, decodeHead(found.bytes));
+      if (!head && catalog?.seq === 0) continue;
+      if (!head) throw new Violation(`the branch ${id} is in the catalog and has no head`);
+      this.#namesWhole(uuid, head);
     }
   }
 
@@ -114,8 +142,8 @@ export class StoreAudit {
 
   /** Every object that a head or a history of the database names, as they stand now. */
   named(uuid: string): ReadonlySet<string> {
-    const heads = (this.#catalog(uuid)?.branches ?? []).flatMap(({ id }) => this.#store().read(headKey(uuid, id)) ?? []);
-    return new Set(heads.flatMap(({ bytes }) => this.#namedBy(uuid, decodeHead(bytes)).map(({ key }) => key)));
+    const heads = (this.#catalog(uuid)?.branches ?? []).flatMap(({ id }) => this.#head(uuid, id) ?? []);
+    return new Set(heads.flatMap((head) => this.#namedBy(uuid, head).map(({ key }) => key)));
   }
 
   #headChanged(uuid: string, key: string, before: Uint8Array | undefined, after: Uint8Array | undefined): void {
@@ -125,8 +153,8 @@ export class StoreAudit {
       if (this.#catalog(uuid)?.deletedAtMs === undefined && this.#catalog(uuid)?.branches.some((branch) => branch.id === id)) throw new Violation(`the head of ${id} was deleted, but its branch is in the catalog`);
       return;
     }
-    const head = decodeHead(after);
-    const was = before && decodeHead(before);
+    const head = once(after, decodeHead);
+    const was = before && once(before, decodeHead);
     const breaks = (what: string): never => {
       throw new Violation(`head ${id} seq ${head.seq} of ${uuid}: ${what}`);
     };
@@ -148,14 +176,15 @@ export class StoreAudit {
       if (head.epoch === was.epoch && head.node !== was.node) breaks(`two nodes, ${was.node} and ${head.node}, write in one epoch`);
     }
     if (head.txid > head.reservedTo && head.epoch > 0) breaks(`txid ${head.txid} is above the reserved ${head.reservedTo}`);
-    this.#namesWhole(uuid, head);
+    if (!this.#ended.has(uuid)) this.#namesWhole(uuid, head);
     if (head.epoch > (was?.epoch ?? 0)) {
       // What a claim gives up ends right below its own first transaction id; it may have been joined to an earlier gap.
       const gapEnd = (head.tenures.at(-1)?.firstTxid ?? 1) - 1;
       const covers = ({ firstTxid, lastTxid }: TxidRange): boolean => firstTxid <= gapEnd && lastTxid >= gapEnd;
-      const name = this.#catalog(uuid)?.branches.find((branch) => branch.id === id)?.name ?? id;
-      this.#claimed(uuid, name, { node: head.node, lost: was?.lost.some(covers) ? undefined : head.lost.find(covers) });
+      this.#watch.claimed?.(uuid, id, { node: head.node, lost: was?.lost.some(covers) ? undefined : head.lost.find(covers) });
     }
+    // A line that begins above all that there was, with the objects of the state that it goes back to and one more.
+    if (was && head.fromTxid > was.txid) this.#watch.rewound?.(uuid, id, head.refs.at(-2)?.lastTxid ?? breaks("begins a line with nothing before it"), head.fromTxid);
   }
 
   #namesWhole(uuid: string, head: Head): void {
@@ -178,7 +207,7 @@ export class StoreAudit {
   }
 
   #isWhole({ key, bytes, sha256 }: Promised, at: string): void {
-    const found = this.#store().read(key);
+    const found = this.#store().peek(key);
     if (!found) throw new Violation(`${at}, which is not there`);
     const promised = `${key} ${Buffer.from(sha256).toString("hex")}`;
     if (this.#whole.has(promised) || this.#store().rotten.has(key)) return;
@@ -188,22 +217,31 @@ export class StoreAudit {
 
   #catalogChanged(uuid: string, before: Uint8Array | undefined, after: Uint8Array | undefined): void {
     if (after === undefined) return;
-    const catalog = decodeCatalog(after);
-    const was = before && decodeCatalog(before);
+    const catalog = once(after, decodeCatalog);
+    const was = before && once(before, decodeCatalog);
     if (was && catalog.seq !== was.seq + 1) throw new Violation(`the catalog's seq ${catalog.seq} follows ${was.seq}`);
     if (was?.deletedAtMs !== undefined && catalog.deletedAtMs === undefined) throw new Violation(`the deleted database ${uuid} came back`);
+    if (catalog.deletedAtMs !== undefined) this.#ended.add(uuid);
     const condemned = new Set(catalog.condemned.map(({ key }) => key));
     for (const { id, name } of catalog.branches) {
-      const found = this.#store().read(headKey(uuid, id));
-      if (!found) {
-        if (name === "main") continue;
+      const head = this.#head(uuid, id);
+      if (!head) {
+        if (name === "main" || this.#ended.has(uuid)) continue;
         throw new Violation(`the catalog names the branch ${name}, which has no head`);
       }
-      for (const { key } of this.#namedBy(uuid, decodeHead(found.bytes))) {
+      for (const { key } of this.#namedBy(uuid, head)) {
         const short = key.slice(databasePrefix(uuid).length);
         if (condemned.has(short)) throw new Violation(`the catalog condemns ${short}, which the branch ${name} names`);
       }
     }
+    this.#tellOfBranches(uuid, was?.branches ?? [], catalog.branches);
+  }
+
+  #tellOfBranches(uuid: string, before: readonly CatalogBranch[], after: readonly CatalogBranch[]): void {
+    const [old, now] = [new Set(before.map(({ id }) => id)), new Set(after.map(({ id }) => id))];
+    // A name that is used again was free before.
+    for (const { id } of before) if (!now.has(id)) this.#watch.deleted?.(uuid, id);
+    for (const branch of after) if (!old.has(branch.id) && branch.parent) this.#watch.forked?.(uuid, branch);
   }
 
   #deleted(uuid: string, name: string): void {
@@ -211,22 +249,27 @@ export class StoreAudit {
     if (!catalog || catalog.deletedAtMs !== undefined) return;
     if (!catalog.condemned.some(({ key }) => key === name)) throw new Violation(`${name} of ${uuid} was deleted without having been condemned`);
     for (const { id } of catalog.branches) {
-      const found = this.#store().read(headKey(uuid, id));
-      if (found && this.#namedBy(uuid, decodeHead(found.bytes)).some(({ key }) => key === databasePrefix(uuid) + name)) throw new Violation(`${name} of ${uuid} was deleted, but the branch ${id} names it`);
+      const head = this.#head(uuid, id);
+      if (head && this.#namedBy(uuid, head).some(({ key }) => key === databasePrefix(uuid) + name)) throw new Violation(`${name} of ${uuid} was deleted, but the branch ${id} names it`);
     }
   }
 
   #catalog(uuid: string): Catalog | undefined {
-    const found = this.#store().read(catalogKey(uuid));
-    return found && decodeCatalog(found.bytes);
+    const found = this.#store().peek(catalogKey(uuid));
+    return found && once(found.bytes, decodeCatalog);
+  }
+
+  #head(uuid: string, branchId: string): Head | undefined {
+    const found = this.#store().peek(headKey(uuid, branchId));
+    return found && once(found.bytes, decodeHead);
   }
 
   #history(head: Head): History | undefined {
     if (!head.history) return undefined;
     const key = historyKey(head.uuid, head.history.id);
-    const found = this.#store().read(key);
+    const found = this.#store().peek(key);
     if (!found) throw new Violation(`head ${head.branchId} seq ${head.seq} names the history ${head.history.id}, which is not there`);
-    return this.#store().rotten.has(key) ? undefined : decodeHistory(found.bytes);
+    return this.#store().rotten.has(key) ? undefined : once(found.bytes, decodeHistory);
   }
 }
 

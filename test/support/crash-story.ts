@@ -12,13 +12,13 @@ import { join } from "node:path";
 import type { CrashPoint } from "../../src/base/world.ts";
 import type { Answer } from "../../src/engine/protocol.ts";
 import type { BranchAct, BranchResults } from "../../src/engine/protocol.ts";
-import { BranchModel, DatabaseModel, Violation, type Kind } from "../sim/branch-model.ts";
+import { BranchModel, DatabaseModel, deedOf, Violation, type Kind } from "../sim/branch-model.ts";
 import { Clients } from "../sim/clients.ts";
 import { HostileStore, noFaults, type StoreBugs } from "../sim/hostile-store.ts";
 import { Scheduler, stream } from "../sim/scheduler.ts";
 import { soundDisk } from "../sim/sim-disk.ts";
 import { SimNode, type Crash } from "../sim/sim-node.ts";
-import { StoreAudit, type Claim } from "../sim/store-audit.ts";
+import { StoreAudit } from "../sim/store-audit.ts";
 import { uuidOf } from "./inline-engine.ts";
 
 /** When and how the node dies. */
@@ -77,7 +77,14 @@ class Story {
     this.#plan = plan;
     this.#random = stream(seed, "story");
     this.#scheduler = new Scheduler(seed, lastLines);
-    this.#audit = new StoreAudit(() => this.#store, (uuid, branch, claim) => this.#claimed(uuid, branch, claim));
+    this.#audit = new StoreAudit(() => this.#store, {
+      claimed: (uuid, id, { lost }) => {
+        if (lost) this.#database(uuid).branch(id)?.lost(lost.firstTxid, lost.lastTxid);
+      },
+      rewound: (uuid, id, toTxid, txid) => this.#database(uuid).branch(id)!.rewound(toTxid, txid),
+      forked: (uuid, branch) => this.#database(uuid).forked(branch, this.#scheduler.nowMs),
+      deleted: (uuid, id) => this.#database(uuid).deleted(id, this.#scheduler.nowMs),
+    });
     this.#store = new HostileStore(this.#scheduler, seed, noFaults, bugs, (key, before, after) => this.#audit.changed(key, before, after));
     const options = { scheduler: this.#scheduler, seed, store: this.#store, directory: this.#directory, disk: () => soundDisk, diskLies: bugs.diskLies ?? false, engine: engineOptions };
     this.#nodes = [new SimNode("a", options), new SimNode("b", options)];
@@ -239,40 +246,28 @@ class Story {
   }
 
   async #fork(parent: BranchModel, name: string, at?: string): Promise<BranchModel> {
-    const { value } = await this.#branch(parent, { act: "fork", name, at });
-    return this.#hasForked(parent, name, value.forkTxid);
-  }
-
-  #hasForked(parent: BranchModel, name: string, forkTxid: number): BranchModel {
-    const child = parent.forked(name, forkTxid);
-    parent.database.branches.set(name, child);
-    return child;
+    await this.#branch(parent, { act: "fork", name, at });
+    return parent.database.branches.get(name)!;
   }
 
   async #rewind(branch: BranchModel, name: string): Promise<void> {
-    const toTxid = branch.checkpoints.get(name)!;
-    const { seenTxid } = branch;
-    try {
-      const { txid } = await this.#branch(branch, { act: "rewind", to: name });
-      branch.rewound(toTxid, txid);
-    } catch (error) {
-      if (error instanceof Interrupted) branch.maybeRewound(toTxid, seenTxid);
-      throw error;
-    }
+    await this.#branch(branch, { act: "rewind", to: name });
   }
 
   async #delete(branch: BranchModel): Promise<void> {
-    branch.doubtful = true;
     await this.#branch(branch.database.branches.get("main")!, { act: "delete", name: branch.name });
-    branch.database.branches.delete(branch.name);
   }
 
   async #branch<Act extends BranchAct>(branch: BranchModel, act: Act): Promise<Answer<BranchResults[Act["act"]]>> {
     let answer: Answer<BranchResults[Act["act"]]> | undefined;
+    const { asks } = branch.database;
+    const deed = deedOf(branch, act);
     await this.#must(async () => {
+      if (deed !== undefined) asks.begin(deed);
       answer = await this.#node.call((client, world) => client.branch(this.#target(branch), act, { deadlineMs: world.monotonicMs() + callBudgetMs }));
       return true;
     });
+    if (deed !== undefined) asks.done(deed);
     return answer!;
   }
 
@@ -314,21 +309,13 @@ class Story {
     }
   }
 
-  /** Every branch that was acknowledged is listed, and nothing is listed that nobody asked for. */
+  /** Every branch is listed that came into being and was not deleted, and no other. */
   async #lookAtBranches(database: DatabaseModel): Promise<void> {
     const main = database.branches.get("main")!;
     const { value } = await this.#patiently(() => this.#branch(main, { act: "list" }));
-    const listed = new Map(value.branches.map((record) => [record.name, record]));
-    for (const branch of [...database.branches.values()]) {
-      if (!listed.has(branch.name) && !branch.doubtful) throw new Violation(`${branch.label} is not there any more`);
-      if (!listed.has(branch.name)) database.branches.delete(branch.name);
-      branch.doubtful = false;
-    }
-    for (const [name, { forkTxid }] of listed) {
-      if (database.branches.has(name)) continue;
-      if (name !== "side" && !name.startsWith("after")) throw new Violation(`a branch ${name} came from nowhere`);
-      this.#hasForked(main, name, forkTxid!);
-    }
+    const listed = value.branches.map(({ name }) => name).toSorted();
+    const known = [...database.branches.keys()].toSorted();
+    if (listed.join() !== known.join()) throw new Violation(`the branches are ${known.join(", ")}, and ${listed.join(", ")} are listed`);
   }
 
   async #lookAt(branch: BranchModel): Promise<void> {
@@ -351,14 +338,14 @@ class Story {
     const main = database.branches.get("main")!;
     const child = await this.#fork(main, `after${this.#crashes}`);
     await this.#lookAt(child);
-    if (main.checkpoints.size > 0 && main.certain) {
+    if (main.checkpoints.size > 0) {
       await this.#rewind(main, "early");
       await this.#lookAt(main);
     }
     this.#audit.whole(database.uuid);
     for (const branch of database.branches.values()) {
       await this.#audit.restores(branch, this.#directory);
-      const txid = branch.certain ? branch.pastTxid(this.#random) : undefined;
+      const txid = branch.pastTxid(this.#random);
       if (txid !== undefined) await this.#audit.restores(branch, this.#directory, txid);
     }
   }
@@ -388,8 +375,8 @@ class Story {
     }
   }
 
-  #claimed(uuid: string, name: string, { lost }: Claim): void {
-    if (lost) this.#databases.find((database) => database.uuid === uuid)?.branches.get(name)?.lost(lost.firstTxid, lost.lastTxid);
+  #database(uuid: string): DatabaseModel {
+    return this.#databases.find((database) => database.uuid === uuid)!;
   }
 
   #target(branch: BranchModel): { uuid: string; branch: string } {

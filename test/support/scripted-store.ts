@@ -7,7 +7,7 @@
 import { createHash } from "node:crypto";
 import { StoreError } from "../../src/base/errors.ts";
 import type { ListPage, ObjectStore, ObjectVersion, PutCondition, PutOutcome, StoredObject, VersionPurge } from "../../src/store/object-store.ts";
-import { StoreAudit, type Claim } from "../sim/store-audit.ts";
+import { StoreAudit } from "../sim/store-audit.ts";
 
 export type Verb = "get" | "put" | "delete" | "list";
 
@@ -89,6 +89,11 @@ export class ScriptedStore implements ObjectStore {
     return { get: async (key) => this.read(key), put: async (...put) => this.#put(...put), delete: async (key) => void this.#objects.delete(key), list: (...list) => this.list(...list), purgeVersions: () => this.purgeVersions() };
   }
 
+  /** The object as it lies there, not to be changed. */
+  peek(key: string): StoredObject | undefined {
+    return this.#objects.get(key);
+  }
+
   /** The object as it lies there. */
   read(key: string): StoredObject | undefined {
     const found = this.#objects.get(key);
@@ -114,8 +119,8 @@ export class ScriptedStore implements ObjectStore {
   }
 
   /** Holds every change from now on against what must always be true of heads, histories and catalogs. */
-  audit(claimed: (uuid: string, branch: string, claim: Claim) => void = () => {}): StoreAudit {
-    const audit = new StoreAudit(() => this as never, claimed);
+  audit(): StoreAudit {
+    const audit = new StoreAudit(() => this);
     this.watch = (key, before, after) => {
       try {
         audit.changed(key, before, after);

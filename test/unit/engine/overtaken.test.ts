@@ -2,6 +2,7 @@
 import { cpSync, existsSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import type { BranchAct } from "../../../src/engine/protocol.ts";
 import { HeldDisk, holdHeads, keysInStore, LeasedNode, leaseMs, outcomeOf, pair, sharedTime } from "../../support/leased-node.ts";
 import { temporaryDirectory } from "../../support/temporary.ts";
 import { noise, TimedEngine } from "../../support/timed-engine.ts";
@@ -180,6 +181,80 @@ describe("a writer that was overtaken", () => {
     const keys = await b.keys();
     for (let n = 0; n < 20; n += 2) expect(keys).toContain(`k${n}`);
     expect(time.store.violations).toEqual([]);
+  });
+});
+
+describe("branches of a database that another node has taken, without its last holder's knowing", () => {
+  /** The last holder knows of `old`, and its lease has run out; the new one has written, made `new` and removed `old`. */
+  async function taken(): Promise<Awaited<ReturnType<typeof pair>>> {
+    const { time, a, b } = await pair();
+    await a.branch({ act: "fork", name: "old" });
+    await a.branch({ act: "checkpoint", name: "c" });
+    await time.pass(2 * leaseMs);
+    await b.hold(2, 1_000_000);
+    await b.put("of b");
+    await b.branch({ act: "fork", name: "new" });
+    await b.branch({ act: "delete", name: "old" });
+    await b.branch({ act: "forget-checkpoint", name: "c" });
+    return { time, a, b };
+  }
+
+  test.each<[string, BranchAct]>([
+    ["a fork", { act: "fork", name: "mine" }], ["a fork of its own past", { act: "fork", name: "mine", at: "1" }], ["a deletion", { act: "delete", name: "old" }],
+    ["a deletion of what it does not know", { act: "delete", name: "new" }],
+  ])("%s is refused, and has not happened", async (_what, act) => {
+    const { time, a, b } = await taken();
+    expect(await outcomeOf(time.of(a.branching(act)))).toMatch(/^(?:unheld|unavailable)$/);
+    expect(time.catalog(a.uuid).branches.map(({ name }) => name)).toEqual(["main", "new"]);
+    expect((await b.branch({ act: "list" })).branches.map(({ name }: { name: string }) => name)).toEqual(["main", "new"]);
+    expect(time.store.violations).toEqual([]);
+  });
+
+  test.each<[string, (a: LeasedNode) => Promise<unknown>]>([
+    ["a list of branches", (a) => a.branching({ act: "list" })], ["a list of checkpoints", (a) => a.branching({ act: "checkpoints" })], ["a checkpoint that it knows already", (a) => a.branching({ act: "checkpoint", name: "c" })],
+    ["a rewind", (a) => a.branching({ act: "rewind", to: "c" })], ["a sync", (a) => a.client.sync(a.at("main"), a.soon())],
+  ])("%s is another node's business", async (_what, ask) => {
+    const { time, a } = await taken();
+    expect(await outcomeOf(time.of(ask(a)))).toMatch(/^(?:unheld|unavailable)$/);
+    expect(time.store.violations).toEqual([]);
+  });
+
+  test("a branch that it does not know is there, one that it knows is gone, for whoever asks the writer there", async () => {
+    const { time, a } = await taken();
+    const primary = (branch: string): Promise<unknown> => a.client.read(a.at(branch), "kv.list", { ns: "n" }, a.soon({ consistency: "primary" }));
+    expect(await time.of(primary("new"))).toMatchObject({ value: { keys: ["first", "of b"] } });
+    expect(await outcomeOf(time.of(primary("old")))).toBe("branch_not_found");
+  });
+
+  test("a change that is on its way when the next holder takes the database comes too late", async () => {
+    const { time, a, b } = await pair();
+    await a.branch({ act: "fork", name: "old" });
+    const onItsWay = Promise.withResolvers<void>();
+    time.store.fateOf = (verb, key) => (verb === "put" && key.endsWith("/catalog") ? { held: onItsWay.promise } : "fine");
+    const acts = [outcomeOf(a.branching({ act: "fork", name: "mine" })), outcomeOf(a.branching({ act: "delete", name: "old" }))];
+    await time.pass(2 * leaseMs);
+    time.store.fateOf = () => "fine";
+    await b.hold(2, 1_000_000);
+    onItsWay.resolve();
+    expect(await time.of(Promise.all(acts))).toEqual(["unavailable", "unavailable"]);
+    expect(await b.keys("old")).toEqual(["first"]);
+    expect((await b.branch({ act: "list" })).branches.map(({ name }: { name: string }) => name)).toEqual(["main", "old"]);
+    expect(time.store.violations).toEqual([]);
+  });
+
+  test("while nobody has taken it, it is read and rewound as the lease runs out, and branched when it is renewed", async () => {
+    const { time, a } = await pair();
+    await a.branch({ act: "checkpoint", name: "c" });
+    await a.put("second");
+    await time.pass(2 * leaseMs);
+    expect((await a.branch({ act: "list" })).branches).toHaveLength(1);
+    expect((await a.branch({ act: "checkpoints" })).checkpoints).toHaveLength(1);
+    await a.branch({ act: "rewind", to: "c" });
+    await time.of(a.client.sync(a.at("main"), a.soon()));
+    expect(await outcomeOf(time.of(a.branching({ act: "fork", name: "mine" })))).toBe("unavailable");
+    await a.renew();
+    await a.branch({ act: "fork", name: "mine" });
+    expect(await a.keys("mine")).toEqual(["first"]);
   });
 });
 

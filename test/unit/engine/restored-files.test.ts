@@ -1,10 +1,10 @@
 /** A file that is restored or rolled forward: what is on disk before it counts, and which transaction ids its node may give. */
-import { copyFileSync, cpSync, existsSync, fstatSync, readdirSync, rmSync, statSync } from "node:fs";
+import { copyFileSync, cpSync, existsSync, fstatSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { realDisk, type Disk } from "../../../src/base/disk.ts";
 import { limits } from "../../../src/base/limits.ts";
-import { fileOf, keysOf, kill, putAll, start } from "../../support/mortal-node.ts";
+import { allowAll, fileOf, keysInStore, keysOf, kill, putAll, refusePuts, start } from "../../support/mortal-node.ts";
 import { soundDisk } from "../../support/sound-disk.ts";
 import { temporaryDirectory } from "../../support/temporary.ts";
 import { noise, TimedEngine, VirtualTime } from "../../support/timed-engine.ts";
@@ -154,6 +154,60 @@ describe("transaction ids of a file that was not written here", () => {
     node.kill();
     const again = new TimedEngine(time, {}, older);
     expect((await again.put("after")).txid).toBe(txid + 1);
+  });
+});
+
+describe("what a node has acknowledged and not shipped", () => {
+  test("is shipped, though a claim that could not know it for all there was came in between, and a death right behind that", async () => {
+    const { time, node } = await written();
+    await node.close();
+    node.wipe();
+    const restored = start(time, {}, node.directory);
+    expect(await restored.keys()).toHaveLength(7);
+    const marker = `${fileOf(restored)}.restored`;
+    expect(existsSync(marker)).toBe(true);
+    await restored.put("durable", "main", { durable: true });
+    expect(existsSync(marker)).toBe(false);
+    refusePuts(time.store);
+    const { txid } = await restored.put("answered");
+    kill(restored);
+    // That the marker went was not synced: a loss of power brings it back.
+    writeFileSync(marker, "");
+    allowAll(time.store);
+    const next = start(time, {}, node.directory);
+    const dead = new Promise<void>((resolve) => {
+      next.world.atCrashPoint = (name) => {
+        if (name !== "claimed") return;
+        kill(next);
+        resolve();
+      };
+    });
+    next.putting("another").catch(() => {});
+    await time.of(dead);
+    expect(time.head(node.uuid).lost).toContainEqual(expect.objectContaining({ firstTxid: txid + 1 }));
+    const last = start(time, {}, node.directory);
+    expect(await last.keys()).toContain("answered");
+    await last.sync();
+    expect(time.head(node.uuid).txid).toBe(txid);
+    expect((await last.put("next")).txid).toBeGreaterThan(2 * limits.txidReserve);
+    expect(await keysInStore(time)).toContain("answered");
+    expect(existsSync(join(node.directory, "quarantine", node.uuid))).toBe(false);
+  });
+
+  test("is not taken for less than all by the next start, though the file was restored under a claim that the node had", async () => {
+    const { time, node } = await written();
+    await time.pass(limits.idleCloseMs + 5_000);
+    // As after a rewind whose file could not be folded together.
+    rmSync(fileOf(node));
+    expect(await node.keys()).toHaveLength(7);
+    expect(existsSync(`${fileOf(node)}.restored`)).toBe(true);
+    refusePuts(time.store);
+    const { txid } = await node.put("answered");
+    expect(existsSync(`${fileOf(node)}.restored`)).toBe(false);
+    kill(node);
+    allowAll(time.store);
+    const next = start(time, {}, node.directory);
+    expect((await next.put("next")).txid).toBe(txid + 1);
   });
 });
 

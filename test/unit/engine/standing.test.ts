@@ -49,3 +49,16 @@ test("another node's claim in between makes what is not shipped nobody's", () =>
   expect(standingOf(again, { txid: 360, committedAtMs: 0, tenure: id(4) }, "us", () => undefined)).toBe("ahead");
   expect(standingOf(again, { txid: 359, committedAtMs: 0, tenure: id(4) }, "us", () => undefined)).toBe("orphaned");
 });
+
+test("our own claims that give up what would follow our file leave it what it is; those that give up some of it do not", () => {
+  const state = { txid: 360, committedAtMs: 0, tenure: id(4) };
+  const claims = (...firstTxids: number[]): Head["tenures"] => [...head.tenures, ...firstTxids.map((firstTxid, index) => ({ epoch: 5 + index, id: id(5 + index), firstTxid, lastTxid: firstTxid - 1 }))];
+  const of = (firstLost: number, tenures: Head["tenures"]): Head => ({ ...head, tenures, lost: [...head.lost, { firstTxid: firstLost, lastTxid: tenures.at(-1)!.firstTxid - 1 }], reservedTo: tenures.at(-1)!.firstTxid + 99 });
+  const standing = (one: Head, nodeId = "us"): Standing => standingOf(one, state, nodeId, () => undefined);
+  expect(standing(of(361, claims(401)))).toBe("ahead");
+  // The first of them was given up by the second.
+  expect(standing(of(361, claims(401, 501)))).toBe("ahead");
+  expect(standing(of(351, claims(401)))).toBe("orphaned");
+  expect(standing(of(362, claims(401)))).toBe("orphaned");
+  expect(standing(of(361, claims(401)), "them")).toBe("orphaned");
+});
