@@ -28,8 +28,8 @@ export const upkeepLimits = {
   rottenAgainMs: 600_000,
   /** Databases of one thread that wait for a collection, and those that were deleted and wait to be purged; further deletions are shed. */
   choresMax: 100_000,
-  /** A deleted database that waits for copies on nodes that are down is looked at ever more rarely, up to this. */
-  purgeAgainMsMax: 6 * 3_600_000,
+  /** A deleted database that waits for copies on nodes that are down is looked at ever more rarely, up to this: as rarely as its copies are asked for. */
+  purgeAgainMsMax: 3_600_000,
 
   // What is not shipped (engine/commit-ages)
   /** Commits that follow each other within this share the time of the first, or within longer when there are so many such stretches: a hundredth of an outage. */

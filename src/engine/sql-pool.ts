@@ -52,6 +52,8 @@ interface Waiting {
 
 interface Running {
   readonly waiting: Waiting;
+  /** Of this very run: a process remembers the tickets of interrupts that came between two statements. */
+  readonly ticket: number;
   /** Stopped to make room; it waits again and then starts from its beginning, which a read may. */
   preempted: boolean;
   /** Interrupted, and killed when that is not heard in time. */
@@ -103,6 +105,7 @@ export class SqlPool {
   /** Who waits for the end of a process. */
   readonly #ends = new Map<SqlProcess, (() => void)[]>();
   #closing: keyof SqlPlaces | "all" | undefined;
+  #runs = 0;
 
   constructor(options: SqlPoolOptions) {
     this.#options = options;
@@ -242,17 +245,18 @@ export class SqlPool {
 
   #begin(place: Place, waiting: Waiting): void {
     const { kind, call } = waiting.job;
-    const running: Running = { waiting, preempted: false, stopping: false, killed: false, cancels: [] };
+    const ticket = ++this.#runs;
+    const running: Running = { waiting, ticket, preempted: false, stopping: false, killed: false, cancels: [] };
     place.running = running;
     if (kind === "reads") {
       running.cancels.push(this.#world.after(limits.sqlSliceMs, () => {
         waiting.long = true;
         this.#makeRoom();
       }));
-      place.process!.send({ kind: "read", ...(call as SqlReadCall) });
+      place.process!.send({ kind: "read", ...(call as SqlReadCall), ticket });
     } else {
       running.cancels.push(this.#world.after(limits.sqlWriteBudgetMs, () => this.#late(waiting)));
-      place.process!.send({ kind: "write", ...(call as SqlWriteCall) });
+      place.process!.send({ kind: "write", ...(call as SqlWriteCall), ticket });
     }
   }
 
@@ -272,7 +276,7 @@ export class SqlPool {
     const place = this.#places.find((one) => one.running === running);
     if (!place || running.stopping) return;
     running.stopping = true;
-    place.process!.interrupt(running.waiting.job.call.ticket);
+    place.process!.interrupt(running.ticket);
     running.cancels.push(this.#world.after(limits.sqlKillGraceMs, () => {
       running.killed = true;
       place.process!.kill();

@@ -5,7 +5,6 @@ import type { DescService } from "@bufbuild/protobuf";
 import type { HandlerContext } from "@connectrpc/connect";
 import { file_google_rpc_error_details } from "../../gen/google/rpc/error_details_pb.ts";
 import { Health as HealthService } from "../../gen/grpc/health/v1/health_pb.ts";
-import type { ServiceError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { World } from "../base/world.ts";
 import type { TokenIdentity } from "../control/identity.ts";
@@ -14,11 +13,11 @@ import { endpoints as allEndpoints, type Endpoint, publicServices } from "../ser
 import { Callers, type Identify } from "./callers.ts";
 import { BodyRoom, Discards } from "./body.ts";
 import { createConnect } from "./connect.ts";
-import { bearerOf } from "./exchange.ts";
+import { bearerOf, sendRefusal } from "./exchange.ts";
 import { refusalFor } from "./failure.ts";
 import { Gate } from "./gate.ts";
 import { Health, type Readiness } from "./health.ts";
-import type { RequestHandler, WireRequest, WireResponse } from "./listener.ts";
+import type { RequestHandler } from "./listener.ts";
 import type { NodeDoor } from "./node-door.ts";
 import { addReflection } from "./reflection.ts";
 import { createRest, type Page } from "./rest.ts";
@@ -99,9 +98,13 @@ export function createDoors(options: DoorsOptions): Doors {
     fallback: createRest({ ...shared, pages }),
   });
   const onRequest: RequestHandler = (request, response) => {
-    // Other nodes call by whatever name they know, and show the cluster's key.
-    const refusal = nodeDoor?.owns(request) ? nodeDoor.refusalOf(request) : gate.refusalOf(request);
-    if (refusal) return refuseUnread(refusal, request, response, discards);
+    // Other nodes call by whatever name they know, and show the cluster's key; whoever has none is told in plain HTTP.
+    const isNode = nodeDoor?.owns(request) ?? false;
+    const refusal = isNode ? nodeDoor!.refusalOf(request) : gate.refusalOf(request);
+    if (refusal) {
+      response.once("finish", () => request.complete || discards.take(request));
+      return isNode ? sendRefusal(refusal, response) : refuseRequest(refusal, request, response);
+    }
     if (!gate.admitPage(request, response)) onCall(request, response);
   };
   const drain = (): void => {
@@ -109,14 +112,6 @@ export function createDoors(options: DoorsOptions): Doors {
     nodeDoor?.drain();
   };
   return Object.assign(onRequest, { drain });
-}
-
-/** Refuses a request of which nothing is read but what is thrown away. */
-function refuseUnread(refusal: ServiceError, request: WireRequest, response: WireResponse, discards: Discards): void {
-  response.once("finish", () => {
-    if (!request.complete) discards.take(request);
-  });
-  refuseRequest(refusal, request, response);
 }
 
 /** The page, for whom `admit` lets in. */

@@ -1,7 +1,7 @@
 /** Erasure over both wires: the acceptance list's Erasure, and the lines of others that need it. */
 import { generateKeyPairSync } from "node:crypto";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { MemoryService } from "../../gen/palimpsest/v1/memory_pb.ts";
 import { limits } from "../../src/base/limits.ts";
 import { silentLog } from "../../src/base/log.ts";
@@ -219,9 +219,13 @@ test("erasures and their completion are in the audit stream, by the coupon's id 
   const [id] = await profile.add({ summary: "told of", topic_key: "whispered-topic" });
   const { id: erasure, txid } = await profile.erased({ topic_key: "whispered-topic", type: "fact" });
   await profile.until(erasure, "completed");
-  await new Promise((resolve) => setTimeout(resolve, 2_500));
-  const { json, text } = await service().call("GET", `/v1/namespaces/${profile.ns}/audit`);
-  const events = (json as { events: any[] }).events.filter(({ action }) => action.startsWith("erasure."));
+  // Events are written down some at a time.
+  const { events, text } = await vi.waitFor(async () => {
+    const answer = await service().call("GET", `/v1/namespaces/${profile.ns}/audit`);
+    const found = (answer.json as { events: any[] }).events.filter(({ action }) => action.startsWith("erasure."));
+    expect(found.map(({ action }) => action)).toContain("erasure.completed");
+    return { events: found, text: answer.text };
+  }, { timeout: 60_000, interval: 100 });
   expect(events).toMatchObject([
     { action: "erasure.requested", resource: erasure, outcome: "ok", txid, count: 1, actor: { kind: "anonymous" } },
     { action: "erasure.completed", resource: erasure, outcome: "ok", count: 1, actor: { kind: "internal" } },

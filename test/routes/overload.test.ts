@@ -14,13 +14,14 @@ function put(wire: Wire, db: string, key: string): Promise<Reply> {
   return wire.call("DataService.PutValue", { db, ns: "n", key, value: Buffer.from(key) });
 }
 
-/** Makes the writer busy, waits until a read shows it, and runs `act` meanwhile. */
+/** Makes the writer busy, waits until a write shows it, which is the first to wait, and runs `act` meanwhile. */
 async function whileWriting<T>(wire: Wire, db: string, act: () => Promise<T>): Promise<T> {
   await ok(wire.call("DataService.ExecuteSql", { db, stmts: [{ q: "CREATE TABLE IF NOT EXISTS t (n)" }] }));
   const writing = ok(wire.call("DataService.ExecuteSql", { db, stmts: [{ q: slowWrite }] }));
-  const read = await untilUnanswered(() => wire.call("DataService.ListKeys", { db, ns: "n" }));
+  const first = await untilUnanswered(() => wire.call("DataService.PutValue", { db, ns: "first", key: "k", value: Buffer.from("v") }));
   const result = await act();
-  await Promise.all([writing, read.answer]);
+  await writing;
+  expect((await first.answer).code).toBe("ok");
   return result;
 }
 
@@ -28,7 +29,7 @@ onBoth("hardening-10 over %s: three parked writes land in one round with one sha
   const wire = service().wire(name);
   const db = await service().database();
   const replies = await whileWriting(wire, db, () => Promise.all(["a", "b", "c"].map((key) => ok(put(wire, db, key)))));
-  expect(replies.map(({ txid }) => txid)).toEqual([3, 3, 3]);
+  expect(new Set(replies.map(({ txid }) => txid)).size).toBe(1);
 });
 
 onBoth("hardening-10 over %s: one bad of three fails alone, with its own message", async (name) => {
@@ -38,8 +39,8 @@ onBoth("hardening-10 over %s: one bad of three fails alone, with its own message
   const [first, bad, last] = await whileWriting(wire, db, () =>
     Promise.all([put(wire, db, "a"), wire.call("DataService.InsertDocs", { db, coll: "c", docs: [{ _id: "new" }, { _id: "taken" }] }), put(wire, db, "b")]),
   );
-  expect([first!.code, first!.txid, last!.code, last!.txid]).toEqual(["ok", 4, "ok", 4]);
-  expect(bad).toMatchObject({ code: "already_exists", message: expect.stringContaining("_id"), txid: 4 });
+  expect([first!.code, last!.code, last!.txid]).toEqual(["ok", "ok", first!.txid]);
+  expect(bad).toMatchObject({ code: "already_exists", message: expect.stringContaining("_id"), txid: first!.txid });
   expect((await ok(wire.call("DataService.FindDocs", { db, coll: "c" }))).body.docs).toEqual([{ _id: "taken" }]);
 });
 
@@ -53,7 +54,6 @@ onBoth("hardening-10 over %s: with a queue of one, the first write lands and fur
     const landed = keys.filter((_, at) => replies[at]!.code === "ok");
     const shed = replies.filter(({ code }) => code === "overloaded");
     expect(landed.length + shed.length).toBe(keys.length);
-    expect(landed.length).toBeGreaterThanOrEqual(1);
     expect(shed.length).toBeGreaterThanOrEqual(1);
     for (const { retryAfterSecs, txid } of shed) {
       expect(retryAfterSecs).toBeGreaterThanOrEqual(1);
@@ -77,7 +77,7 @@ onBoth("over %s the concurrency cap lets as many again wait and sheds the rest; 
       expect((await small.call("GET", "/health")).text).toBe("ok");
       return puts;
     });
-    // The slow write and the read behind it run, and two puts wait.
+    // The slow write and the first put behind it run, and two puts wait.
     expect(replies.filter(({ code }) => code === "ok")).toHaveLength(2);
     const shed = replies.filter(({ code }) => code === "overloaded");
     expect(shed).toHaveLength(5);

@@ -4,6 +4,7 @@
  */
 import { gzipSync } from "node:zlib";
 import { toBinary } from "@bufbuild/protobuf";
+import { NullValue } from "@bufbuild/protobuf/wkt";
 import { ConnectError } from "@connectrpc/connect";
 import { findTrailerError } from "@connectrpc/connect/protocol-grpc";
 import { errorFromJsonBytes } from "@connectrpc/connect/protocol-connect";
@@ -58,7 +59,7 @@ interface Wire {
 
 const bodies = {
   json: { malformed: Buffer.from('{"ns":"acme","profile":"bob","memories":5}'), large: Buffer.from(JSON.stringify({ ...at, memories: [{ type: "fact", summary: "s", content: "x".repeat(3 * MiB) }] })), good: Buffer.from(JSON.stringify({ ...at, memories: [{ type: "fact", summary: "s", content: 1 }] })) },
-  proto: { malformed: Buffer.concat([proto(at), Buffer.from([0x22, 0x7f])]), large: Buffer.concat([proto(at), Buffer.alloc(3 * MiB)]), good: Buffer.from(proto({ ...at, memories: [{ type: "fact", summary: "s" }] })) },
+  proto: { malformed: Buffer.concat([proto(at), Buffer.from([0x22, 0x7f])]), large: Buffer.concat([proto(at), Buffer.alloc(3 * MiB)]), good: Buffer.from(proto({ ...at, memories: [{ type: "fact", summary: "s", content: { kind: { case: "nullValue", value: NullValue.NULL_VALUE } } }] })) },
 };
 
 const wires: Readonly<Record<string, Wire>> = {

@@ -46,7 +46,7 @@ test("SIGTERM lets a read and a write in flight finish, and the next start sees 
   expect(other.status).toBe(201);
   await node.call("POST", "/v1/db/busy/sql", { stmts: [{ q: "CREATE TABLE t (n)" }] });
   const inFlight = [node.call("POST", "/v1/db/kept/sql", { stmts: [{ q: count }] }), node.call("POST", "/v1/db/busy/sql", { stmts: [{ q: `INSERT INTO t ${count}` }] })];
-  const waiting = await untilUnanswered(() => node.call("GET", "/v1/db/busy/kv/n"));
+  const waiting = await untilUnanswered(() => node.call("PUT", "/v1/db/busy/kv/n/k", "v", { "content-type": "text/plain" }));
   const ended = node.end("SIGTERM");
   const [read, write] = await Promise.all(inFlight);
   expect([read!.status, read!.json.results[0].rows]).toEqual([200, [[2_000_000]]]);

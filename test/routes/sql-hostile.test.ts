@@ -6,7 +6,7 @@ import { ok, startService, useService } from "../support/service.ts";
 import { type Reply, type Wire, wireNames } from "../support/wires.ts";
 
 const MiB = 1024 * 1024;
-const timeoutSecs = 2;
+const timeoutSecs = 4;
 const service = useService({ SERVICE_REQUEST_TIMEOUT: String(timeoutSecs) });
 
 const endless = "WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c)";

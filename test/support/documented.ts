@@ -29,12 +29,12 @@ export interface Ran {
   readonly out: string;
 }
 
-/** A folder to run commands in, where `npx palimpsest` is this tree's. */
+/** A folder to run commands in, where `palimpsest` is this tree's. */
 export function shellIn(folder = temporaryDirectory()): (commands: string, variables: Readonly<Record<string, string>>) => Promise<Ran> {
   const tools = join(temporaryDirectory(), "bin");
   mkdirSync(tools);
-  writeFileSync(join(tools, "npx"), `#!/bin/sh\n[ "$1" = palimpsest ] || exit 127\nshift\nexec "${process.execPath}" "${join(root, "src/server/main.ts")}" "$@"\n`);
-  chmodSync(join(tools, "npx"), 0o755);
+  writeFileSync(join(tools, "palimpsest"), `#!/bin/sh\nexec "${process.execPath}" "${join(root, "src/server/main.ts")}" "$@"\n`);
+  chmodSync(join(tools, "palimpsest"), 0o755);
   const path = `${tools}:${process.env["PATH"]}`;
   const env = { PATH: path, NODE_COMPILE_CACHE: join(root, "node_modules/.cache/compiled") };
   return (commands, variables) =>

@@ -251,7 +251,7 @@ async function wrongStates(time: VirtualTime, uuid: string, states: Story["state
 }
 
 describe("a long history", () => {
-  test("F78: every txid of a random history of 2,000 is restored byte by byte as it was, through packs, bases, rewinds, forks and checkpoints", { timeout: 180_000 }, async () => {
+  test("F78: every txid of a random history of 2,000 is restored byte by byte as it was, through packs, bases, rewinds, forks and checkpoints", { timeout: 600_000 }, async () => {
     const { time, node } = setup();
     const story = new Story(node, seeded(20_300));
     const branches = ["main"];

@@ -1,0 +1,103 @@
+/** Which batch gets which process: with real processes, real databases and few places. */
+import { expect, onTestFinished, test } from "vitest";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { silentLog } from "../../../src/base/log.ts";
+import { limits } from "../../../src/base/limits.ts";
+import { realWorld } from "../../../src/base/world.ts";
+import { sqlProcess } from "../../../src/engine/lanes.ts";
+import type { SqlProcess } from "../../../src/engine/sql-process.ts";
+import { SqlPool, type SqlPlaces } from "../../../src/engine/sql-pool.ts";
+import { createSchema } from "../../../src/model/schema.ts";
+import type { SqlOutcome } from "../../../src/model/sql.ts";
+import { Connection } from "../../../src/sqlite/connection.ts";
+import { lockDirectory } from "../../../src/sqlite/directory-lock.ts";
+import { temporaryDirectory } from "../../support/temporary.ts";
+
+const world = realWorld();
+const endless = "WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c)";
+let tickets = 0;
+
+function setup(places: SqlPlaces) {
+  const directory = temporaryDirectory();
+  lockDirectory(directory).release();
+  const path = join(directory, "one.db");
+  const owner = new Connection(path, { readonly: false, pageCacheKiB: 512 });
+  createSchema(owner);
+  const started: SqlProcess[] = [];
+  const start = (): SqlProcess => {
+    const process = sqlProcess({ directory, environment: {} });
+    started.push(process);
+    return process;
+  };
+  const pool = new SqlPool({ places, start, world, log: silentLog });
+  onTestFinished(async () => {
+    await pool.close();
+    owner.close();
+  });
+  const read = async (texts: readonly string[], leftMs = 30_000, uuid = "one", signal?: AbortSignal): Promise<unknown> => {
+    const batch = { statements: texts.map((text) => ({ text, paramsJson: undefined })), atomic: true, mayWrite: false };
+    const { value, refusal } = await pool.read(uuid, { path, batch, ticket: ++tickets }, world.monotonicMs() + leftMs, signal);
+    if (refusal) return refusal.code;
+    const outcome = value as SqlOutcome;
+    return outcome.kind === "done" ? outcome.results.map(({ rowsJson }) => rowsJson) : outcome.kind;
+  };
+  return { pool, path, started, read };
+}
+
+test("a long read gives way to fresh ones, begins again, and is answered in the end", { timeout: 120_000 }, async () => {
+  const { read } = setup({ reads: 2, writes: 1 });
+  await Promise.all([read(["SELECT 1"]), read(["SELECT 1"])]);
+  // Many short statements: an interrupt may well come between two of them.
+  const counting = Array.from({ length: 60 }, (_, at) => `${endless} SELECT count(*) + ${at} FROM (SELECT n FROM c LIMIT 60000)`);
+  const long = [read(counting), read(counting), read(counting)];
+  let isOver = false;
+  void Promise.all(long).then(() => (isOver = true));
+  for (let rounds = 0; rounds < 12 && !isOver; rounds++) {
+    await sleep(limits.sqlSliceMs);
+    expect(await read(["SELECT 7"], 30_000, "two")).toEqual(["[[7]]"]);
+  }
+  const expected = counting.map((_, at) => `[[${60_000 + at}]]`);
+  expect(await Promise.all(long)).toEqual([expected, expected, expected]);
+});
+
+test("a batch whose caller has gone is stopped, and its process serves the next one", { timeout: 60_000 }, async () => {
+  const { read, started } = setup({ reads: 1, writes: 1 });
+  await read(["SELECT 1"]);
+  const caller = new AbortController();
+  const gone = read([`${endless} SELECT count(*) FROM c`], 60_000, "one", caller.signal).catch((error: { code: string }) => error.code);
+  await sleep(300);
+  const count = started.length;
+  caller.abort();
+  expect(await gone).toBe("request_timeout");
+  expect(await read(["SELECT 2"])).toEqual(["[[2]]"]);
+  expect(started.length).toBeLessThanOrEqual(count + 1);
+});
+
+test("writes and reads hold up only their own kind, and what waits too long is refused without having begun", { timeout: 60_000 }, async () => {
+  const { pool, path, read } = setup({ reads: 1, writes: 1 });
+  await read(["SELECT 1"]);
+  const write = (text: string, txid: number, leftMs = 2_000) =>
+    pool.write("one", 0, { path, ticket: ++tickets, batch: { statements: [{ text, paramsJson: undefined }], atomic: true, mayWrite: true }, seal: { txid, committedAtMs: 1, tenure: undefined }, logBytesMax: 2 ** 27 }, leftMs);
+  const [first, second] = [write(`INSERT INTO nothing ${endless} SELECT n FROM c`, 1), write(`CREATE TABLE t AS ${endless} SELECT count(*) AS n FROM c`, 1, 1_500)];
+  const third = write("SELECT 1", 1, 300);
+  expect(await read(["SELECT 3"])).toEqual(["[[3]]"]);
+  // The first names a table that is not there.
+  expect(await first).toMatchObject({ kind: "refused", code: "invalid_request" });
+  expect(await third).toMatchObject({ kind: "refused", code: "request_timeout" });
+  expect(["refused", "lost"]).toContain((await second).kind);
+});
+
+test("an engine thread that is gone leaves no process that writes for it", { timeout: 60_000 }, async () => {
+  const { pool, path, read } = setup({ reads: 1, writes: 1 });
+  await read(["SELECT 1"]);
+  const writing = pool.write("one", 3, { path, ticket: ++tickets, batch: { statements: [{ text: `CREATE TABLE t AS ${endless} SELECT count(*) AS n FROM c`, paramsJson: undefined }], atomic: true, mayWrite: true }, seal: { txid: 1, committedAtMs: 1, tenure: undefined }, logBytesMax: 2 ** 27 }, 60_000);
+  await sleep(500);
+  await pool.endWrites(2);
+  await pool.endWrites(3);
+  expect((await writing).kind).toMatch(/lost|refused/);
+  const next = new Connection(path, { readonly: false, pageCacheKiB: 512 });
+  next.run("BEGIN IMMEDIATE");
+  next.run("ROLLBACK");
+  next.close();
+});
