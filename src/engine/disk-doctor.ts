@@ -53,7 +53,7 @@ export interface DiskLook {
 }
 
 const ownNames = ["db", "quarantine", "seen", "scratch", "objects", "node-id", "node.lock.db", "node.lock.db-journal", "processes.lock.db", "processes.lock.db-journal", "signing-key.pem", "format.json"];
-const besideFile = /\.db(?:-wal|-shm|\.restored|\.patching|\.next)$/;
+const besideFile = /\.db(?:-wal|-shm|\.restored|\.unproven|\.patching|\.next)$/;
 
 /** Looks at the directory. Throws StoreError when the store does not answer. */
 export async function examineDisk(parts: DiskDoctorParts): Promise<DiskLook> {

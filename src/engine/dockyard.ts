@@ -6,7 +6,7 @@
  * node must not take back by itself, or the two would duel for ever). Always true: with coordination a branch is claimed
  * only while the database is held, and from another node only while the lease is certain.
  */
-import { ServiceError, StoreError } from "../base/errors.ts";
+import { codeOf, ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { Recent } from "../base/recent.ts";
 import { sleep, type World } from "../base/world.ts";
@@ -22,9 +22,8 @@ import type { Copies } from "./copies.ts";
 import { Database } from "./database.ts";
 import type { DatabaseEvents } from "./database-options.ts";
 import { TurnedAway } from "./engine-port.ts";
-import { proveLog } from "../sqlite/wal.ts";
 import type { Alarms } from "./alarms.ts";
-import { branchesWithLogs, branchPath, databaseUuids, emptyDatabase, quarantineDirectory, removeDatabase, removeFile, removeLeftovers } from "./files.ts";
+import { branchesWithLogs, branchPath, databaseUuids, emptyDatabase, markUnproven, proveBranch, quarantineDirectory, removeDatabase, removeFile, removeLeftovers } from "./files.ts";
 import type { HeadPlaces } from "./head-places.ts";
 import type { Holdings } from "./holdings.ts";
 import { forgetRestored, openBranch, type Opened } from "./opening.ts";
@@ -155,7 +154,7 @@ export class Dockyard {
 
   /** Proves the log of a handle that was given up after a fault of the disk (sqlite/wal). */
   prove(database: Database): Promise<void> {
-    return proveLog(database.path, this.#parts.disk);
+    return proveBranch(database.path, this.#parts.disk);
   }
 
   /** Gives a database that an older build has left without a catalog its own; whoever claims a branch tries again. */
@@ -184,9 +183,14 @@ export class Dockyard {
     this.places.save(uuid, branchId);
   }
 
-  /** A handle was given up: what was held of its branch is not certain any more. */
-  forget(database: Database, error: unknown): void {
+  /** A handle was given up: what was held of its branch is not certain any more, nor is its log unless it was merely fenced. */
+  forget(database: Database, error: unknown, notice: DatabaseEvents["notice"]): void {
     const { uuid, branchId, head } = database.opened;
+    try {
+      if (!(error instanceof Fenced)) markUnproven(database.path);
+    } catch (fault) {
+      notice(`that a log is to be proven could not be noted (${codeOf(fault)}): it is, unless this process ends before`);
+    }
     const key = `${uuid}/${branchId}`;
     this.#held.delete(key);
     if (error instanceof Fenced && head.tenure && !error.isGone && !this.#parts.engine.coordinated) this.#lost.set(key, true);

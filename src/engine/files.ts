@@ -9,12 +9,18 @@ import { limits } from "../base/limits.ts";
 import type { World } from "../base/world.ts";
 import { createSchema } from "../model/schema.ts";
 import { Connection } from "../sqlite/connection.ts";
-import { writeWhole, type Disk } from "../base/disk.ts";
+import { proveLog } from "../sqlite/wal.ts";
+import { markFile, writeWhole, type Disk } from "../base/disk.ts";
 
 /** Stands beside a file that was restored and not written since (engine/opening). */
 export const restoredMark = ".restored";
 /** A whole file that is to take the place of the branch's. */
 const nextMark = ".next";
+/**
+ * Stands beside a file whose log must be proven before it is used: an fsync of it has failed. It need not be synced, as
+ * what it warns of, pages that the kernel has and the disk has not, goes with it when the power goes.
+ */
+const unprovenMark = ".unproven";
 
 /** A folder for one database, holding one file per branch. */
 export function databaseDirectory(databasesDirectory: string, uuid: string): string {
@@ -86,7 +92,7 @@ export async function createFile(path: string, empty: Uint8Array, disk: Disk, wo
 }
 
 /** What stands beside a branch's file: its log, SQLite's index of that, and marks of ours. */
-const besides = ["-wal", "-shm", restoredMark, ".patching", nextMark];
+const besides = ["-wal", "-shm", restoredMark, unprovenMark, ".patching", nextMark];
 
 /**
  * Removes a branch's file and everything that stands beside it; the file first, so that what a crash leaves is nothing
@@ -112,8 +118,24 @@ export function finishReplacement(path: string): void {
   const next = `${path}${nextMark}`;
   if (!existsSync(next)) return;
   // The old file's log must never stand beside the new file.
-  for (const suffix of ["", "-wal", "-shm", ".patching"]) rmSync(`${path}${suffix}`, { force: true });
+  for (const suffix of ["", "-wal", "-shm", unprovenMark, ".patching"]) rmSync(`${path}${suffix}`, { force: true });
   renameSync(next, path);
+}
+
+/** From now on nobody uses the branch's log before it is proven, in whichever process. */
+export function markUnproven(path: string): void {
+  markFile(`${path}${unprovenMark}`);
+}
+
+/** Proves the log of a branch's closed file (sqlite/wal). */
+export async function proveBranch(path: string, disk: Disk): Promise<void> {
+  await proveLog(path, disk);
+  rmSync(`${path}${unprovenMark}`, { force: true });
+}
+
+/** Proves the log if that is owed. Call before anything opens the file. */
+export async function settleProof(path: string, disk: Disk): Promise<void> {
+  if (existsSync(`${path}${unprovenMark}`)) await proveBranch(path, disk);
 }
 
 /** Removes a deleted database's files. */
@@ -134,7 +156,7 @@ export function branchesWithLogs(databasesDirectory: string, uuids: readonly str
 }
 
 /** The names of a branch's file and of what stands beside it. */
-const branchFile = /^(.+)\.db(?:-wal|-shm|\.restored|\.patching|\.next)?$/;
+const branchFile = /^(.+)\.db(?:-wal|-shm|\.restored|\.unproven|\.patching|\.next)?$/;
 
 /** What a removal of unused copies came to. */
 export interface UnusedFiles {

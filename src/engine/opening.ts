@@ -25,7 +25,7 @@ import type { ObjectStore } from "../store/object-store.ts";
 import { BranchHead } from "./branch-head.ts";
 import { isNewer, type HeadPlaces } from "./head-places.ts";
 import { groupsBetween, planOf } from "./lines.ts";
-import { branchPath, createFile, finishReplacement, removeFile, replaceFile, restoredMark } from "./files.ts";
+import { branchPath, createFile, finishReplacement, removeFile, replaceFile, restoredMark, settleProof } from "./files.ts";
 import { lostHead, StoreWentBack, UnusableHead, wentBack } from "./lost.ts";
 import { RottenObject } from "./pool-objects.ts";
 import type { Quarantine } from "./quarantine.ts";
@@ -97,6 +97,7 @@ export async function openBranch(parts: OpeningParts, uuid: string, branchId: st
   // What a crash has cut short is finished before anything looks at the file.
   await parts.quarantine.settle(uuid, branchId);
   finishReplacement(path);
+  await settleProof(path, parts.disk);
   // Before anything opens the file: a close in order takes the log away, even an empty one, after the slack is gone.
   const logWasLeft = existsSync(`${path}-wal`);
   const opened = await openFile(parts, path, uuid, branchId, held, isListed);

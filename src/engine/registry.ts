@@ -463,7 +463,7 @@ export class Registry {
     const { events, dockyard } = this.#options;
     const why = error instanceof Fenced ? "another node has claimed the branch" : `storage failed (${codeOf(error)})`;
     events.notice("warn", `${why}; the database is opened again once its log is proven`, target.uuid);
-    dockyard.forget(database, error);
+    dockyard.forget(database, error, (message) => events.notice("warn", message, target.uuid));
     // An exclusive act holds the key already, and abandons the handle itself.
     if (this.#open.get(key) !== database) return;
     this.#open.delete(key);
@@ -479,11 +479,12 @@ export class Registry {
     } catch (fault) {
       events.notice("warn", `the failed handle did not close in order (${codeOf(fault)})`, target.uuid);
     }
-    for (let pauseMs = lookAgainMs; !this.#closing; pauseMs = Math.min(pauseMs * 2, proofPauseMsMax)) {
+    for (let pauseMs = lookAgainMs; ; pauseMs = Math.min(pauseMs * 2, proofPauseMsMax)) {
       try {
         return await dockyard.prove(database);
       } catch (fault) {
-        events.notice("warn", `the log could not be proven (${codeOf(fault)}); trying again`, target.uuid);
+        events.notice("warn", `the log could not be proven (${codeOf(fault)}); ${this.#closing ? "whoever opens it next tries again" : "trying again"}`, target.uuid);
+        if (this.#closing) return;
         await sleep(world, pauseMs);
       }
     }

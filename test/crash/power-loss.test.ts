@@ -2,7 +2,8 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { realWorld } from "../../src/base/world.ts";
+import type { Disk } from "../../src/base/disk.ts";
+import { realWorld, type World } from "../../src/base/world.ts";
 import { Connection } from "../../src/sqlite/connection.ts";
 import { openInlineEngine } from "../support/inline-engine.ts";
 import { MemoryStore } from "../../src/store/memory-store.ts";
@@ -118,4 +119,42 @@ test("F20: no acknowledged write is lost and no state is torn (seeds 1 to 3)", {
 test("F20, negative control: with the fdatasync taken out, the same test sees losses", { timeout: 600_000 }, async () => {
   const { lost } = await run(1, false, 25);
   expect(lost).toBeGreaterThan(0);
+});
+
+/** The keys that the node finds on what a loss of power has left. */
+async function keysAfterLoss(disk: PowerDisk, directory: string, random: () => number, store: ObjectStore): Promise<readonly string[]> {
+  const after = join(directory, `after${random()}`);
+  disk.lose(after, random);
+  const { client, soon } = openInlineEngine(after, { store });
+  const { value } = await client.read(target, "kv.list", { ns: "n" }, soon());
+  await client.close();
+  return value.keys;
+}
+
+test.each(["in order", "by a kill"])("F20: an fsync that failed before the process ended %s takes nothing along that the next one acknowledges", async (how) => {
+  const random = seeded(1);
+  const directory = temporaryDirectory();
+  const live = join(directory, "live");
+  for (const name of ["db", "scratch"]) mkdirSync(join(live, name), { recursive: true });
+  const disk = new PowerDisk(live, true);
+  const store = new MemoryStore();
+  const put = (key: string) => ({ ns: "n", key, value: Buffer.from(key) });
+  // A process that was killed goes on with nothing.
+  let isDead = false;
+  const whileAlive = <Value>(act: Promise<Value>): Promise<Value> => act.then((value) => (isDead ? new Promise<never>(() => {}) : value), (error: unknown) => (isDead ? new Promise<never>(() => {}) : Promise.reject(error as Error)));
+  const real = realWorld();
+  const world: World = { ...real, after: (ms, act) => real.after(ms, () => isDead || act()) };
+  const own: Disk = { write: disk.write, fdatasync: (descriptor) => whileAlive(disk.fdatasync(descriptor)), syncDirectory: (path) => whileAlive(disk.syncDirectory(path)) };
+  const first = openInlineEngine(live, { disk: own, store, world });
+  await first.client.write(target, "kv.put", put("before"), first.soon());
+  disk.isFailing = true;
+  await expect(first.client.write(target, "kv.put", put("doubtful"), first.soon())).rejects.toMatchObject({ code: "unavailable" });
+  if (how === "in order") await first.client.close();
+  isDead = true;
+  disk.isFailing = false;
+  const second = openInlineEngine(live, { disk, store });
+  await second.client.write(target, "kv.put", put("after"), second.soon());
+  for (let loss = 0; loss < 20; loss++) expect(await keysAfterLoss(disk, directory, random, await copyOf(store))).toEqual(expect.arrayContaining(["before", "after"]));
+  await second.client.close();
+  disk.close();
 });

@@ -11,6 +11,8 @@ const syncTurns = 4;
 
 export class PowerDisk implements Disk {
   readonly write = realDisk.write;
+  /** Whether fsyncs fail: what they were to sync is then lost with the power, until it is written again. */
+  isFailing = false;
   readonly #ledger: DiskLedger;
   readonly #syncs: boolean;
 
@@ -24,6 +26,10 @@ export class PowerDisk implements Disk {
     const { ino } = fstatSync(descriptor);
     const mark = this.#ledger.mark();
     await turns(syncTurns);
+    if (this.isFailing) {
+      this.#ledger.syncFailed(ino, mark);
+      throw Object.assign(new Error("i/o error"), { code: "EIO" });
+    }
     if (this.#syncs) this.#ledger.synced(ino, mark);
   }
 
