@@ -265,7 +265,7 @@ class Simulation {
     this.#scheduler.note("-", `${node} claims ${id} of ${uuid}${lost ? `, ${lost.firstTxid} to ${lost.lastTxid} are lost` : ""}`);
     if (!branch) return;
     if (lost) branch.lost(lost.firstTxid, lost.lastTxid);
-    if (branch.ttlAtMs === undefined && node === this.#node.nodeId && this.#nodes.every((other) => other === this.#node || !other.up)) branch.mayLose = false;
+    if (branch.ttlAtMs === undefined && branch.goneAtMs === undefined && node === this.#node.nodeId && this.#nodes.every((other) => other === this.#node || !other.up)) branch.mayLose = false;
   }
 
   #database(uuid: string): DatabaseModel {
