@@ -5,6 +5,7 @@
 import { audited } from "./audited.ts";
 import { engineMutants } from "./engine-mutants.ts";
 import { fileStoreMutants } from "./file-store-mutants.ts";
+import { sharingMutants } from "./sharing-mutants.ts";
 import { storageMutants } from "./storage-mutants.ts";
 
 /** A run of the simulator, or a test file, all of it or the tests of a name. */
@@ -22,4 +23,4 @@ export interface Mutant {
   readonly suites: readonly Suite[];
 }
 
-export const mutants: readonly Mutant[] = [...audited, ...engineMutants, ...storageMutants, ...fileStoreMutants];
+export const mutants: readonly Mutant[] = [...audited, ...engineMutants, ...storageMutants, ...fileStoreMutants, ...sharingMutants];

@@ -1,0 +1,95 @@
+/** Faults in what several nodes make of one database: who may change it, and what copies show. */
+import type { Mutant } from "./mutants.ts";
+
+const shared = [{ seeds: 40, shared: true }] as const;
+
+export const sharingMutants: readonly Mutant[] = [
+  {
+    name: "old-line-rolled-forward",
+    why: "A copy of a line that a rewind has left is rolled forward: the old tail shows through.",
+    file: "engine/standing.ts",
+    find: "  if (txid < head.fromTxid) return \"stale\";\n",
+    replace: "",
+    suites: shared,
+  },
+  {
+    name: "fork-shares-later-pages",
+    why: "A fork refers to its parent's objects beyond its point, and shows what was written there later.",
+    file: "engine/lines.ts",
+    find: "    refs: [...plan.images, ...plan.deltas.map((ref) => cutRef(ref, txid))],\n    tail: await Promise.all(",
+    replace: "    refs: [...plan.images, ...plan.deltas],\n    tail: await Promise.all(",
+    suites: shared,
+  },
+  {
+    name: "deletion-leaves-the-catalog",
+    why: "A deleted database is served on by nodes that have a copy, and by whoever has it open.",
+    file: "engine/engine.ts",
+    find: "    await this.#catalogs.update(uuid, ({ seq, deletedAtMs }) => ((seq === 0 && !coordinated) || deletedAtMs !== undefined ? undefined : { deletedAtMs: this.#world.nowMs() }));\n",
+    replace: "",
+    suites: shared,
+  },
+  {
+    name: "name-goes-back-to-the-deleted",
+    why: "Who takes a free name gets the database that had it before, with all its data.",
+    file: "control/databases.ts",
+    find: "      const fresh: NameClaim = { uuid: newUuid(this.#world),",
+    replace: "      const fresh: NameClaim = { uuid: claim?.uuid ?? newUuid(this.#world),",
+    suites: shared,
+  },
+  {
+    name: "copies-believe-their-first-catalog",
+    why: "A copy of a deleted branch, or database, is read on, also by the name of its successor.",
+    file: "engine/following.ts",
+    find: "    const catalog = await this.#permits.run(() => registry.catalogs.fresh(uuid));\n    followed.catalogAtMs = nowMs;\n    if",
+    replace: "    const catalog = await this.#permits.run(() => registry.catalogs.get(uuid));\n    followed.catalogAtMs = nowMs;\n    if",
+    suites: shared,
+  },
+  {
+    name: "catalog-not-confirmed",
+    why: "A fork or deletion that the last holder has sent lands behind the next one's back.",
+    file: "engine/tenancy.ts",
+    find: "    await registry.catalogs.confirm(uuid);\n",
+    replace: "",
+    suites: [{ file: "test/unit/engine/overtaken.test.ts" }],
+  },
+  {
+    name: "branched-without-a-lease",
+    why: "A node that does not know that it lost the database forks and deletes behind the holder's back.",
+    file: "engine/branches.ts",
+    find: "    if (this.#parts.isCertain(uuid)) return;\n",
+    replace: "    if (this.#parts.isCertain(uuid) || uuid !== \"\") return;\n",
+    suites: shared,
+  },
+  {
+    name: "sync-asks-nobody",
+    why: "A node that does not know that it lost the database calls everything durable without what its holder answered.",
+    file: "engine/database.ts",
+    find: "return this.#answers.afterShip(txid, () => this.#answers.asWriter(txid, done, settle), settle);",
+    replace: "return this.#answers.afterShip(txid, done, settle);",
+    suites: [...shared, { file: "test/unit/engine/overtaken.test.ts" }],
+  },
+  {
+    name: "rewind-keeps-the-open-file",
+    why: "The holder goes on with the state that was rewound.",
+    file: "engine/rewind.ts",
+    find: "      removeFile(path);\n      renameSync(temporary, path);\n",
+    replace: "      removeFile(temporary);\n",
+    suites: [{ file: "test/unit/engine/rewind.test.ts" }, ...shared],
+  },
+  {
+    name: "own-gap-taken-for-anothers",
+    why: "What a node acknowledged and did not ship is set aside, because it claimed once more and died.",
+    file: "engine/standing.ts",
+    find: "every(({ firstTxid }) => firstTxid <= nextTxid) ?? false;",
+    replace: "every(({ firstTxid }) => firstTxid === state.txid + 1) ?? false;",
+    suites: [{ file: "test/unit/engine/restored-files.test.ts" }],
+  },
+  {
+    name: "proof-forgotten-with-the-process",
+    why: "The next process appends to log frames that a failed fsync left out, and a loss of power takes what it acknowledged.",
+    file: "engine/opening.ts",
+    find: "  await settleProof(path, parts.disk);\n",
+    replace: "",
+    suites: [{ file: "test/crash/power-loss.test.ts", named: "failed before" }],
+  },
+];
