@@ -171,7 +171,7 @@ export class BranchHead {
     await this.#exclusively(async () => {
       if (this.#fenced) throw this.#fenced;
       const found = await store.get(headKey(uuid, branchId));
-      const isNewest = found && this.#hash ? sameBytes(hashOf(found.bytes), this.#hash) : found === this.#hash;
+      const isNewest = found ? this.#isHeld(found.bytes) : !this.exists;
       // A body in doubt that has come to stand there is our own too.
       const isOwn = found !== undefined && this.#doubt !== undefined && sameBytes(found.bytes, this.#doubt.bytes);
       if (!isNewest && !isOwn) this.#endBy(found?.bytes);
@@ -238,17 +238,28 @@ export class BranchHead {
     if (!this.#doubt) return;
     const { store, uuid, branchId, world } = this.#options;
     const { head, bytes } = this.#doubt;
-    world.crashPoint("head-put");
-    const outcome = await settledPut(store, headKey(uuid, branchId), bytes, this.#condition);
-    world.crashPoint("head-landed");
-    if (outcome.kind === "lost") {
-      this.#endBy(outcome.current?.bytes);
+    for (let attempt = 0; this.#doubt; attempt++) {
+      world.crashPoint("head-put");
+      const outcome = await settledPut(store, headKey(uuid, branchId), bytes, this.#condition);
+      world.crashPoint("head-landed");
+      if (outcome.kind === "landed") {
+        this.#head = head;
+        this.#hash = hashOf(bytes);
+        this.#condition = { kind: "version", version: outcome.version };
+        this.#doubt = undefined;
+      } else if (outcome.current && this.#isHeld(outcome.current.bytes) && attempt < limits.doubtRetriesMax) {
+        // The head that was lost or damaged stands there again as it was, since it was put back: nobody has claimed the branch.
+        this.#condition = { kind: "version", version: outcome.current.version };
+      } else {
+        this.#endBy(outcome.current?.bytes);
+      }
     }
-    this.#head = head;
-    this.#hash = hashOf(bytes);
-    this.#condition = { kind: "version", version: outcome.version };
-    this.#doubt = undefined;
     this.#options.landed?.(bytes.length);
+  }
+
+  /** Whether the bytes are those of the head that is held here. */
+  #isHeld(bytes: Uint8Array): boolean {
+    return this.#hash !== undefined && sameBytes(hashOf(bytes), this.#hash);
   }
 
   /** Another head stands in the store, or none: nothing is changed from here any more. */

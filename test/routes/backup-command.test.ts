@@ -37,15 +37,16 @@ describe("palimpsest backup and restore --all", () => {
     expect((await service.call("PUT", "/v1/namespaces/acme/policy", { policy: { audit: { enabled: true } } })).status).toBe(200);
     expect((await service.call("POST", "/v1/memory/acme/alice/memories", { memories: [{ type: "fact", topic_key: "theme", summary: "dark", content: null }] }, { "service-durability": "durable" })).status).toBe(201);
     let writing = true;
-    let written = 0;
+    let acknowledged = 0;
     const writer = (async () => {
-      while (writing) await sql(service, "two", `INSERT INTO t VALUES (${++written + 100})`);
+      for (; writing; acknowledged++) await sql(service, "two", `INSERT INTO t VALUES (${acknowledged + 101})`);
     })();
     const to = place();
     const first = await backup(fleet, to.url, "--verify", "restore");
     expect(first, first.error).toMatchObject({ code: 0 });
     expect(first.out).toContain(": complete\n");
-    const beforeSecond = written;
+    await expect.poll(() => acknowledged, { timeout: 30_000 }).toBeGreaterThan(0);
+    const beforeSecond = acknowledged;
     const second = await backup(fleet, to.url);
     expect(second, second.error).toMatchObject({ code: 0 });
     writing = false;

@@ -108,7 +108,8 @@ test("a write that takes too long is told how long it may take", async () => {
 test("a hostile write ends in request_timeout within its own short budget and leaves nothing", async () => {
   const neighbours = await prepare(service().wire("rest"));
   const { wire, db } = neighbours;
-  expect((await sql(wire, db, `INSERT INTO t ${endless} SELECT n FROM c`)).code).toBe("request_timeout");
+  // It computes and stores nothing: one that stores would meet the bound of a transaction first.
+  expect((await sql(wire, db, `INSERT INTO t ${endless} SELECT count(*) FROM c`)).code).toBe("request_timeout");
   expect((await ok(sql(wire, db, "SELECT n FROM t"))).body.results[0].rows).toEqual([[7]]);
   await useEverything(neighbours, 0, [db, neighbours.other]);
 });

@@ -163,6 +163,28 @@ describe("a claim", () => {
     expect(await outcomeOf(head.update(covering(3)))).toBe("fenced");
     expect(stored(store).txid).toBe(1);
   });
+
+  test("F39: a head that was damaged, and put back between a refused change and the look at what refused it, is gone on from", async () => {
+    const store = new ScriptedStore();
+    const chain = chainOf(store);
+    const head = await read(store);
+    await head.claim(0, true);
+    const whole = store.read(key)!.bytes.slice();
+    store.spoil(key, (bytes) => bytes.toReversed());
+    let isPutBack = false;
+    store.fateOf = (verb) => {
+      if (verb === "get" && !isPutBack) {
+        isPutBack = true;
+        store.spoil(key, () => whole);
+      }
+      return "fine";
+    };
+    expect(await outcomeOf(head.update(covering(1)))).toBe("done");
+    expect(isPutBack).toBe(true);
+    expect(stored(store).txid).toBe(1);
+    expect(head.fenced).toBe(false);
+    expect(isChain(chain)).toBe(true);
+  });
 });
 
 describe("doubt", () => {
