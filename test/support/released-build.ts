@@ -3,7 +3,7 @@
  * store. They run with the packages that are installed here.
  */
 import { execFileSync } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, symlinkSync } from "node:fs";
+import { mkdirSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 
 const root = join(import.meta.dirname, "../..");
@@ -27,7 +27,7 @@ export function releasedEntry(folder: string): string {
   const archive = execFileSync("git", ["archive", releasedCommit, "src", "gen", "proto", "native", "package.json"], { cwd: root, maxBuffer: 2 ** 28 });
   execFileSync("tar", ["-x", "-C", folder], { input: archive });
   symlinkSync(join(root, "node_modules"), join(folder, "node_modules"));
-  const compiled = join(root, "native/build");
-  if (existsSync(compiled)) cpSync(compiled, join(folder, "native/build"), { recursive: true });
+  // Its own native part: that of another build speaks of other things.
+  execFileSync(process.execPath, [join(folder, "native/build.mjs")], { cwd: folder });
   return join(folder, "src/server/main.ts");
 }
