@@ -101,8 +101,9 @@ function finite(max: number): ReadValue {
 
 function integer(min: number, max: number): ReadValue {
   return (json) => {
-    const isInRange = Number.isInteger(json) && (json as number) >= min && (json as number) <= max;
-    if (!isInRange) throw new Misfit(`must be an integer from ${min} to ${max}`);
+    // Not the whole range of the type: what the field allows is narrower, and its own check says it.
+    if (!Number.isInteger(json) || ((json as number) < min && min === 0)) throw new Misfit(`must be a whole number${min === 0 ? " that is not negative" : ""}`);
+    if ((json as number) < min || (json as number) > max) throw new Misfit(`must be a whole number from ${min} to ${max}`);
     // Adding zero makes 0 of -0, which no integer field should hold.
     return (json as number) + 0;
   };

@@ -115,7 +115,7 @@ describe("what a client that may call is told", () => {
     ["an unknown field within", ingest, '{"ns":"acme","profile":"bob","memories":[{"type":"fact","summary":"s","colour":1}]}', "memories[0].colour is not a field of this request"],
     ["a list without its wrapper", recall, '{"ns":"acme","profile":"bob","types":["fact"]}', 'types must be an object that holds the array, {"values": […]}'],
     ["a wrong type", recall, '{"ns":5}', "ns must be a string"],
-    ["a number out of range", recall, '{"ns":"acme","profile":"bob","k":-1}', "k must be an integer from 0 to 4294967295"],
+    ["a number out of range", recall, '{"ns":"acme","profile":"bob","k":-1}', "k must be a whole number that is not negative"],
     ["no JSON", recall, "{", "the body is not JSON"],
     ["a list", recall, "[]", "the body must be an object"],
   ])("%s over Connect JSON", async (_name, path, body, message) => {
