@@ -13,7 +13,7 @@ import { fileURLToPath } from "node:url";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const output = join(here, "build", "sqlguard.so");
-const sources = ["sqlguard.c", "authorizer.c", "rows.c", "process.c"];
+const sources = ["sqlguard.c", "authorizer.c", "rows.c", "process.c", "slices.c"];
 
 /** Why it could not be built, or undefined. */
 function build() {

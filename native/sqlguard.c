@@ -224,17 +224,19 @@ static void controlAttached(sqlite3_context *ctx, int argc, sqlite3_value **argv
 #define COPYING_STEPS (0x00000001u | 0x00000200u | 0x00001000u | 0x00800000u)
 
 /*
-** guard_enter(handle, ticket, internal, plain, defines): authorizer and limits on; `plain` plans without the steps above.
+** guard_enter(handle, ticket, internal, plain, defines, own): authorizer and limits on; `plain` plans without the steps above.
+** `own` is a command of the node's own: it can be stopped and is watched, and may do what it likes.
 ** The pin is a statement that stays active meanwhile: SQLite forgets an interrupt when a statement starts while none
 ** is active, so without it an interrupt between two steps would be lost. It reads no table and so holds no lock.
 */
 static void controlEnter(sqlite3_context *ctx, int argc, sqlite3_value **argv) {
   Guard *g = guardOf(ctx, argv[0]);
   i64 ticket = sqlite3_value_int64(argv[1]);
+  int own = sqlite3_value_int(argv[5]);
   int i;
   (void)argc;
   if (g == 0) return;
-  if (g->on || ticket <= 0) {
+  if (g->pin || g->on || ticket <= 0) {
     sqlite3_result_error(ctx, "the guard is already on, or the ticket is not positive", -1);
     return;
   }
@@ -246,7 +248,7 @@ static void controlEnter(sqlite3_context *ctx, int argc, sqlite3_value **argv) {
   }
   if (g->lastTicket != ticket) sqlite3_set_last_insert_rowid(g->db, 0);
   g->lastTicket = ticket;
-  for (i = 0; i < SQLITE_LIMITS; i++) g->savedLimits[i] = sqlite3_limit(g->db, i, sqliteLimits[i]);
+  for (i = 0; i < SQLITE_LIMITS; i++) g->savedLimits[i] = sqlite3_limit(g->db, i, own ? -1 : sqliteLimits[i]);
   g->namesChecked = 0;
   g->reason[0] = 0;
   g->internal = sqlite3_value_int(argv[2]);
@@ -265,7 +267,7 @@ static void controlEnter(sqlite3_context *ctx, int argc, sqlite3_value **argv) {
   running = g;
   startWatcher();
   pthread_mutex_unlock(&mutex);
-  g->on = 1;
+  g->on = !own;
 }
 
 /* guard_leave(handle): everything off again; answers whether and why the ticket was stopped. */
@@ -525,12 +527,15 @@ int sqlite3_sqlguardcontrol_init(sqlite3 *db, char **message, const sqlite3_api_
     int args;
     void (*call)(sqlite3_context *, int, sqlite3_value **);
   } controls[] = {
-    {"guard_configure", 2, controlConfigure}, {"guard_attached", 0, controlAttached}, {"guard_enter", 5, controlEnter},
+    {"guard_configure", 2, controlConfigure}, {"guard_attached", 0, controlAttached}, {"guard_enter", 6, controlEnter},
     {"guard_leave", 1, controlLeave},         {"guard_fit", 1, controlFit},           {"guard_reason", 1, controlReason},
     {"guard_detach", 1, controlDetach},       {"guard_interrupt", 2, controlInterrupt},
     {"guard_trim", 0, controlTrim},           {"guard_bound_log", 2, controlBoundLog},
     {"guard_deferred", 1, controlDeferred},   {"guard_step", 2, controlStep},         {"guard_column", 1, controlColumn},
     {"guard_serve", 1, controlServe},
+    {"slice_tenants", 2, sliceTenants},       {"slice_begin", 3, sliceBegin},         {"slice_is_over", 1, sliceIsOver},
+    {"slice_end", 1, sliceEnd},               {"slice_attached", 0, sliceAttached},
+    {"slice_shared", 1, sliceShared},
   };
   int i, rc = SQLITE_OK;
   (void)message;

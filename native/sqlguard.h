@@ -71,4 +71,12 @@ void guardInterrupt(i64 ticket);
 void guardStopAll(int hit);
 int guardLogMayReach(i64 bytes);
 
+/* slices.c: functions of a control connection. */
+void sliceTenants(sqlite3_context *ctx, int argc, sqlite3_value **argv);
+void sliceShared(sqlite3_context *ctx, int argc, sqlite3_value **argv);
+void sliceAttached(sqlite3_context *ctx, int argc, sqlite3_value **argv);
+void sliceBegin(sqlite3_context *ctx, int argc, sqlite3_value **argv);
+void sliceIsOver(sqlite3_context *ctx, int argc, sqlite3_value **argv);
+void sliceEnd(sqlite3_context *ctx, int argc, sqlite3_value **argv);
+
 #endif

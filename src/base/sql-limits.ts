@@ -80,4 +80,30 @@ export const sqlLimits = {
   sqlOrphanMsMax: 10_000,
   /** A read that has run for so long leaves one process to those that have not. */
   sqlSliceMs: 100,
+  /** So the use that a tenant has made of the processes fades: by half in this time. */
+  sqlUsageHalfMs: 5_000,
+  /** A tenant who has used more than this of late leaves the last place for writes to others. */
+  sqlUsageMuchMs: 1_000,
+  /** Tenants whose use is remembered; of more, that of those who used them last. */
+  sqlUsageTenantsMax: 10_000,
+  /** By so much the system prefers the threads that answer everybody to these processes. */
+  sqlNiceness: 5,
+
+  // Shares of an engine thread
+  /** So long a command of our own may compute while another tenant waits; then it is undone and run by a process. */
+  sliceMicros: 10_000,
+  /** So often, in statements, the time is looked at between them. */
+  sliceLookStatements: 8,
+  /** So long a write that was stopped is remembered, and larger ones of its kind are not begun on the thread. */
+  longWriteRememberedMs: 5_000,
+  /** What a tenant with calls gets of the thread in each round. */
+  turnQuantumMs: 2,
+  /** The least that a call is charged. */
+  turnCallMs: 0.02,
+  /** A tenant who has had more than his share waits this much of others' time at most. */
+  turnDebtMsMax: 200,
+  /** After so long a thread hears what has come meanwhile. */
+  turnHearMs: 4,
+  /** Tenants that a thread keeps in its rounds without a call of theirs. */
+  turnTenantsIdleMax: 10_000,
 } as const;

@@ -7,16 +7,21 @@
 import { ServiceError, errorOfRefusal } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
+import { Recent } from "../base/recent.ts";
 import type { World } from "../base/world.ts";
 import { mainBranch } from "../format/names.ts";
-import type { SqlBatch, SqlOutcome } from "../model/sql.ts";
+import type { ReadKind } from "../model/commands.ts";
+import type { SqlBatch } from "../model/sql.ts";
 import { noAlarms, type AlarmCounts } from "./alarms.ts";
 import { EnginePort, TurnedAway, type CallOptions, type PortCall } from "./engine-port.ts";
 import type { LeaseSpan } from "./holdings.ts";
 import type { EngineMeasures } from "./measures.ts";
 import type { SqlWriteReply } from "./sql-messages.ts";
+import type { WriteCall } from "./sql-write.ts";
 import { laneOf, type Answer, type EngineAnswer, type EngineCall, type EngineCounters, type FromEngine, type Pinned, type Target, type ToEngine, type Work } from "./protocol.ts";
-import type { SqlPool } from "./sql-pool.ts";
+import { LanesUse } from "./lanes-use.ts";
+import type { JobOwner, SqlPool } from "./sql-pool.ts";
+import { tenantOf } from "./tenants.ts";
 
 /** What carries messages to one engine and back. */
 export interface EngineLane {
@@ -30,6 +35,7 @@ export type Told = Extract<FromEngine, { kind: "fenced" | "shipped" }>;
 
 interface Pending {
   readonly lane: number;
+  readonly work: Work;
   readonly deadlineMs: number;
   readonly resolve: (answer: EngineAnswer) => void;
   readonly reject: (error: unknown) => void;
@@ -38,6 +44,9 @@ interface Pending {
 const restartPauseMsMin = 100;
 const restartPauseMsMax = 10_000;
 const noCounters: EngineCounters = { groups: 0, writes: 0, fsyncs: 0, headPuts: 0, bytesPut: 0, opened: 0, evicted: 0 };
+
+/** What a process reads. */
+type ReadElsewhere = { readonly batch: SqlBatch } | { readonly command: ReadKind; readonly input: unknown };
 
 /** What is known of a database that a read holds open. */
 interface Pin {
@@ -51,6 +60,9 @@ export class EngineClient extends EnginePort {
   readonly #lanes: EngineLane[];
   readonly #spawn: (lane: number) => EngineLane;
   readonly #sql: SqlPool | undefined;
+  readonly #lanesUse: LanesUse;
+  /** Names of databases, by uuid. */
+  readonly #names = new Recent<string, string>(limits.retentionsHeldMax);
   readonly #world: World;
   readonly #log: Log;
   readonly #pending = new Map<number, Pending>();
@@ -70,9 +82,13 @@ export class EngineClient extends EnginePort {
   #flushing = false;
   #checking = false;
 
-  /** `spawn` starts the engine of one lane; it is called again for an engine that was lost. */
-  constructor(threads: number, spawn: (lane: number) => EngineLane, sql: SqlPool | undefined, world: World, log: Log) {
+  /**
+   * `spawn` starts the engine of one lane; it is called again for an engine that was lost. `tellTenants` hears how many
+   * tenants have calls under way on a lane.
+   */
+  constructor(threads: number, spawn: (lane: number) => EngineLane, sql: SqlPool | undefined, world: World, log: Log, tellTenants: (lane: number, count: number) => void = () => {}) {
     super();
+    this.#lanesUse = new LanesUse(threads, tellTenants);
     this.#spawn = spawn;
     this.#sql = sql;
     this.#world = world;
@@ -86,7 +102,7 @@ export class EngineClient extends EnginePort {
   async run(target: Target, call: PortCall, options: CallOptions): Promise<Answer> {
     switch (call.kind) {
       case "sql-read":
-        return this.#sqlRead(target, call.batch, options);
+        return this.#readElsewhere(target, { batch: call.batch }, options);
       case "sql-write":
         return this.#call(target, { kind: "sql", batch: call.batch, ticket: this.#nextId++, bytes: options.bytes ?? 0 }, options);
       case "write":
@@ -166,28 +182,31 @@ export class EngineClient extends EnginePort {
     });
   }
 
-  async #sqlRead(target: Target, batch: SqlBatch, options: CallOptions): Promise<Answer<SqlOutcome>> {
+  /** Has a process run user SQL that reads, or a read that takes long, on the database's file, which is held open meanwhile. */
+  async #readElsewhere(target: Target, read: ReadElsewhere, options: CallOptions): Promise<Answer> {
     const { promise: timeUp, reject } = Promise.withResolvers<never>();
     const leftMs = Math.max(0, options.deadlineMs - this.#world.monotonicMs());
     const pin: Pin = { seenTxid: undefined };
     const cancel = this.#world.after(leftMs + deadlineCheckMs, () => reject(outOfTime(pin.seenTxid)));
     try {
-      return await Promise.race([this.#pinnedRead(target, batch, options, pin), timeUp]);
+      return await Promise.race([this.#pinnedRead(target, read, options, pin), timeUp]);
     } finally {
       cancel();
     }
   }
 
   /** Outlives its caller where it must: whoever has pinned a file unpins it, however late. */
-  async #pinnedRead(target: Target, batch: SqlBatch, options: CallOptions, pin: Pin): Promise<Answer<SqlOutcome>> {
+  async #pinnedRead(target: Target, read: ReadElsewhere, options: CallOptions, pin: Pin): Promise<Answer> {
     if (!this.#sql) throw noProcesses();
     const pinned = (await this.#call(target, { kind: "pin" }, { ...options, deadlineMs: Infinity })) as Answer<Pinned>;
     let seenTxid = (pin.seenTxid = pinned.txid);
     try {
       const { deadlineMs, signal } = options;
-      const answer = await this.#sql.read(target.uuid, { path: pinned.value.path, batch, ticket: this.#nextId++ }, deadlineMs, signal);
+      const { path, nowMs, retention } = pinned.value;
+      const place = { path, ticket: this.#nextId++ };
+      const answer = await this.#sql.read(this.#ownerOf(target), "batch" in read ? { ...place, ...read } : { ...place, ...read, nowMs, retention }, deadlineMs, signal);
       seenTxid = Math.max(seenTxid, answer.txid ?? 0);
-      const value = this.#valueOf({ ...answer, txid: seenTxid }) as SqlOutcome;
+      const value = this.#valueOf({ ...answer, txid: seenTxid });
       return { value, txid: seenTxid, durableTxid: pinned.durableTxid };
     } catch (error) {
       // Refused while it waited for a thread: the database was reached all the same.
@@ -227,11 +246,15 @@ export class EngineClient extends EnginePort {
   }
 
   async #call(target: Target, work: Work, options: CallOptions, lane = laneOf(target.uuid, this.#lanes.length)): Promise<Answer> {
-    const answer = await new Promise<EngineAnswer>((resolve, reject) => {
+    const { uuid, database } = target;
+    if (database !== undefined && this.#names.peek(uuid) !== database) this.#names.set(uuid, database);
+    const tenant = tenantOf(target);
+    this.#lanesUse.begin(lane, tenant);
+    const answered = new Promise<EngineAnswer>((resolve, reject) => {
       const id = this.#nextId++;
       if (this.#down.has(lane)) return reject(new ServiceError("unavailable", "the engine thread was lost and is being started again", { retryAfterSecs: 1 }));
       const budgetMs = options.deadlineMs - this.#world.monotonicMs();
-      this.#pending.set(id, { lane, deadlineMs: options.deadlineMs, resolve, reject });
+      this.#pending.set(id, { lane, work, deadlineMs: options.deadlineMs, resolve, reject });
       this.#outgoing[lane]!.push({ id, target, work, budgetMs, minTxid: options.minTxid ?? 0, durable: options.durable ?? false, consistency: options.consistency });
       if (!this.#flushing) {
         this.#flushing = true;
@@ -239,6 +262,13 @@ export class EngineClient extends EnginePort {
       }
       this.#checkDeadlines();
     });
+    let answer: EngineAnswer;
+    try {
+      answer = await answered;
+    } finally {
+      this.#lanesUse.end(lane, tenant);
+    }
+    if (answer.isLong && work.kind === "read") return this.#readElsewhere(target, { command: work.command, input: work.input }, options);
     return { value: this.#valueOf(answer), txid: answer.txid ?? 0, durableTxid: answer.durableTxid ?? 0 };
   }
 
@@ -322,10 +352,23 @@ export class EngineClient extends EnginePort {
   /** Has a process run what an engine thread asks for, and tells it. */
   async #runSql(index: number, { call, uuid, leftMs }: Extract<FromEngine, { kind: "sql-run" }>): Promise<void> {
     const lane = this.#lanes[index]!;
-    const { code, message } = noProcesses();
-    const reply: SqlWriteReply = this.#sql ? await this.#sql.write(uuid, index, call, leftMs) : { kind: "refused", code, message };
+    const whole = this.#withInput(call);
+    const { code, message } = whole ? noProcesses() : outOfTime();
+    const owner = this.#ownerOf({ uuid, database: this.#names.peek(uuid) });
+    const reply: SqlWriteReply = this.#sql && whole ? await this.#sql.write(owner, index, whole, leftMs) : { kind: "refused", code, message };
     // A thread that was started since has not asked.
     if (this.#lanes[index] === lane && !this.#down.has(index)) lane.send({ kind: "sql-ran", ticket: call.ticket, reply });
+  }
+
+  /** The input of a command is here already, as that of the call whose number is its ticket; undefined when nobody waits for it any more. */
+  #withInput(call: WriteCall): WriteCall | undefined {
+    if ("batch" in call) return call;
+    const work = this.#pending.get(call.ticket)?.work;
+    return work?.kind === "write" ? { ...call, input: work.input } : undefined;
+  }
+
+  #ownerOf({ uuid, database }: Pick<Target, "uuid" | "database">): JobOwner {
+    return { uuid, tenant: tenantOf({ uuid, database }) };
   }
 
   #checkDeadlines(): void {

@@ -4,6 +4,7 @@ import type { WriteKind } from "../model/commands.ts";
 import type { MemoryRetention } from "../model/retention.ts";
 import type { VectorCache } from "../model/vector-index.ts";
 import type { Disk } from "../base/disk.ts";
+import type { Slices } from "../sqlite/slices.ts";
 import type { Opened } from "./opening.ts";
 import type { Settle } from "./protocol.ts";
 import type { SqlWriter, TicketedSql } from "./sql-write.ts";
@@ -12,7 +13,8 @@ import type { WritershipOptions } from "./writership.ts";
 /** A write on its way through the queue. */
 export interface WriteItem {
   readonly work:
-    | { readonly kind: "write"; readonly command: WriteKind; readonly input: unknown }
+    /** `ticket` names it to a process that runs it when it takes long; without one it is run here, however long it takes. */
+    | { readonly kind: "write"; readonly command: WriteKind; readonly input: unknown; readonly ticket?: number }
     | ({ readonly kind: "sql" } & TicketedSql);
   readonly bytes: number;
   readonly deadlineMs: number;
@@ -43,7 +45,11 @@ export interface DatabaseOptions {
   readonly logCheckpointBytes: number;
   /** What policy says now of how long memories are kept, as far as this node knows. */
   readonly retention: () => MemoryRetention | undefined;
-  /** What runs user SQL that writes; without one, the connection itself does. */
+  /** What runs user SQL that writes, and writes that take long; without one, the connection itself does. */
   readonly sql?: SqlWriter | undefined;
+  /** How long commands may hold the thread while others wait; without them, for as long as they like. */
+  readonly slices?: Slices | undefined;
+  /** Runs the act when it is the turn of the database's tenant. */
+  readonly turn?: ((act: () => void) => void) | undefined;
   readonly events: DatabaseEvents;
 }

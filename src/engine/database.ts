@@ -15,9 +15,12 @@ import { Watermark } from "../base/watermark.ts";
 import type { World } from "../base/world.ts";
 import { runRead, type ReadInput, type ReadKind, type ReadOutput } from "../model/commands.ts";
 import { isDiskFull, isFatal } from "../sqlite/group.ts";
+import { isSliceOver } from "../sqlite/slices.ts";
 import { WalFile } from "../sqlite/wal.ts";
 import { Answers } from "./answers.ts";
 import { Fenced } from "./branch-head.ts";
+import type { Sight } from "./command-call.ts";
+import { Committing, type ElsewhereEnd } from "./committing.ts";
 import type { DatabaseEvents, DatabaseOptions, WriteItem } from "./database-options.ts";
 import { DrainRate } from "./drain-rate.ts";
 import { TurnedAway } from "./engine-port.ts";
@@ -48,8 +51,7 @@ export class Database {
   readonly #scrub: Scrub;
   #committedTxid: number;
   #pins = 0;
-  /** Whether a batch of user SQL is under way, in a process of its own. Then nothing else is written, folded in or closed. */
-  #runsSql = false;
+  readonly #committing: Committing;
   #poison: { readonly error: unknown } | undefined;
   lastUsedMs: number;
 
@@ -59,12 +61,14 @@ export class Database {
     this.#opened = opened;
     this.#world = world;
     this.#events = options.events;
+    const { turn = (act: () => void) => act() } = options;
+    options.slices?.attach(opened.connection);
     this.#vectors = options.vectors;
     this.#wal = new WalFile(opened.connection.path, disk);
     this.#sync = new LogSync({ wal: this.#wal, committedTxid: () => this.#committedTxid, synced: (txid) => this.#onSynced(txid), failed: (error) => this.giveUp(error) });
     this.#committedTxid = opened.state.txid;
     // A log that survived a crash was read back, but nobody knows whether it is on disk: the first answer syncs it.
-    this.#log = new LogFolder(this.#wal, opened, world, disk, options.logCheckpointBytes);
+    this.#log = new LogFolder(this.#wal, opened, world, disk, options.logCheckpointBytes, () => options.slices?.isShared ?? false);
     this.#drain = new DrainRate(world);
     this.#writer = new Writership({ ...options.writership, head: opened.head, knownTxid: opened.state.txid, knowsAll: opened.knowsAll });
     const recovered = this.#log.bytes > 0;
@@ -81,14 +85,22 @@ export class Database {
       act: (items) => this.#commitRound(items),
       // A hung disk must not let committed but unanswered writes pile up: then the queue fills and sheds.
       ready: (waiting) => this.#mayCommit() && (!this.#sync.running || (waiting >= limits.groupCommandsEager && this.#answers.waiting < options.writeQueueDepth)),
-      soon: (act) => world.soon(act),
+      soon: (act) => world.soon(() => turn(act)),
       onBug: (error, items) => {
         for (const item of items) item.settle.failed(error, this.safeTxid);
       },
     });
     this.#transactions = new Transactions({ ...options, writer: this.#writer, log: this.#log });
+    this.#committing = new Committing({
+      ...options,
+      transactions: this.#transactions,
+      live: (items) => this.#live(items),
+      done: (items, transaction) => this.#settleAll(items, transaction),
+      failed: (error, items) => this.#groupFailed(error, items),
+      ranElsewhere: (item, end) => this.#ranElsewhere(item, end),
+    });
     this.#scrub = new Scrub(this.#log, world, {
-      settled: () => this.settled && !this.#runsSql,
+      settled: () => this.settled && !this.#committing.runsElsewhere,
       ship: () => this.hurry(),
       wake: () => this.#queue.wake(),
       failure: () => this.#poison && lossBy(this.#poison.error),
@@ -175,7 +187,8 @@ export class Database {
     const txid = this.#committedTxid;
     if (this.#answers.unsynced >= limits.parkedAnswersMax) return settle.failed(this.#overloaded("too many answers wait for the disk"), this.safeTxid);
     if (isPrimary && !this.#writer.isSole && this.#answers.unshipped >= limits.parkedAnswersMax) return settle.failed(this.#overloaded("too many answers wait for object storage"), this.safeTxid);
-    const { read, seenTxid } = this.#runsSql ? this.#transactions.readSeeing(command, input) : { read: this.#transactions.readNow(command, input), seenTxid: txid };
+    const { read, seenTxid } = this.#committing.runsElsewhere ? this.#transactions.readSeeing(command, input) : { read: this.#transactions.readNow(command, input), seenTxid: txid };
+    if (read.kind === "failed" && isSliceOver(read.error)) return settle.failed(read.error, seenTxid);
     const answer = (): void => (read.kind === "done" ? settle.done({ value: read.result, txid: seenTxid }) : settle.failed(read.error, seenTxid));
     this.#answers.afterRead(seenTxid, isPrimary, answer, settle);
   }
@@ -210,10 +223,11 @@ export class Database {
     this.#claim().then(done, (error: unknown) => settle.failed(error, this.safeTxid));
   }
 
-  /** Keeps the handle open while another process reads the file. */
-  pin(): void {
+  /** Keeps the handle open while another process reads the file. Gives what a command would see now. */
+  pin(): Sight {
     this.lastUsedMs = this.#world.monotonicMs();
     this.#pins++;
+    return this.#transactions.sight();
   }
 
   /**
@@ -244,7 +258,7 @@ export class Database {
 
   /** Whether another process reads or writes the file, or an fsync of the log is under way. */
   get inUse(): boolean {
-    return this.#pins > 0 || this.#runsSql || this.#sync.running;
+    return this.#pins > 0 || this.#committing.runsElsewhere || this.#sync.running;
   }
 
   /** Folds the log in and closes; what object storage does not cover yet stays in the log. Call when idle. */
@@ -267,7 +281,7 @@ export class Database {
     this.#wal.closeKeeping(this.#opened.connection);
   }
 
-  /** One round of the loop: our own commands in one group, each batch of user SQL alone, in the order they came. */
+  /** One round of the loop. */
   #commitRound(items: readonly WriteItem[]): void | Promise<void> {
     const txid = this.#committedTxid;
     this.#drain.begin(items.length);
@@ -280,17 +294,17 @@ export class Database {
       });
       this.#foldIfDue();
     };
-    if (items.some(({ work }) => work.kind === "sql")) return this.#commitMixed(items).then(over);
-    this.#commitLive(items);
+    const committing = this.#committing.run(items);
+    if (committing) return committing.then(over);
     over();
   }
 
-  async #commitMixed(items: readonly WriteItem[]): Promise<void> {
-    for (let from = 0, to = 1; from < items.length; from = to++) {
-      while (items[from]!.work.kind === "write" && items[to]?.work.kind === "write") to++;
-      if (items[from]!.work.kind === "sql") await this.#commitSql(items[from]!);
-      else this.#commitLive(items.slice(from, to));
-    }
+  /** A process has run the item, or was to: settles it. */
+  #ranElsewhere(item: WriteItem, end: ElsewhereEnd): void {
+    if ("error" in end && end.error instanceof UnknownOutcome) this.giveUp(end.error.cause);
+    if (this.#poison) item.settle.failed(lossBy(this.#poison.error), this.safeTxid);
+    else if ("error" in end) this.#groupFailed(end.error, [item]);
+    else this.#settleAll([item], end.transaction);
   }
 
   /** Those of the items that may begin now; the others are answered. What a round has waited for may have taken the lease away. */
@@ -303,23 +317,6 @@ export class Database {
     if (this.#poison) this.#refuse(live);
     else for (const item of live) item.settle.failed(new TurnedAway("unheld"), this.safeTxid);
     return [];
-  }
-
-  #commitLive(items: readonly WriteItem[]): void {
-    const live = this.#live(items);
-    if (live.length > 0) this.#commit(live);
-  }
-
-  /** Has a batch of user SQL run by its process; settles it when that has answered or is gone. */
-  async #commitSql(item: WriteItem): Promise<void> {
-    if (this.#live([item]).length === 0) return;
-    this.#runsSql = true;
-    const outcome = await this.#transactions.runSql(item).then((transaction) => ({ transaction }), (error: unknown) => ({ error }));
-    this.#runsSql = false;
-    if ("error" in outcome && outcome.error instanceof UnknownOutcome) this.giveUp(outcome.error.cause);
-    if (this.#poison) item.settle.failed(lossBy(this.#poison.error), this.safeTxid);
-    else if ("error" in outcome) this.#groupFailed(outcome.error, [item]);
-    else this.#settleAll([item], outcome.transaction);
   }
 
   /** Turns away every write that has not begun: another node may have the database. */
@@ -385,7 +382,7 @@ export class Database {
 
   /** Folds the log in when it is due; while it holds what is not shipped, writers wait for the shipper a moment at most. */
   #foldIfDue(): void {
-    if (this.#runsSql || !this.#log.due) return;
+    if (this.#committing.runsElsewhere || !this.#log.due) return;
     if (!this.settled) {
       const { shipper } = this.#writer;
       if (!shipper.failing && this.#log.hold(() => this.#queue.wake())) shipper.hurry(this.#committedTxid);
@@ -403,22 +400,6 @@ export class Database {
     } catch (error) {
       this.giveUp(error);
     }
-  }
-
-  #commit(items: readonly WriteItem[]): void {
-    let transaction: Transaction;
-    try {
-      transaction = this.#transactions.run(items);
-    } catch (error) {
-      if (items.length === 1 || isFatal(error)) return this.#groupFailed(error, items);
-      // Nothing has happened. Whatever failed the group as a whole, it is one command's doing: the others go on without it.
-      for (const item of items) {
-        if (this.#poison) this.#refuse([item]);
-        else this.#commit([item]);
-      }
-      return;
-    }
-    this.#settleAll(items, transaction);
   }
 
   /** Notes the commit, if there was one, and answers those whose transaction it was. */

@@ -32,6 +32,7 @@ import type { PageSource } from "./pool-objects.ts";
 import { laneOf, type EngineOptions, type Target } from "./protocol.ts";
 import { Quarantine } from "./quarantine.ts";
 import { Shipper, type ShippingParts } from "./shipper.ts";
+import type { Slices } from "../sqlite/slices.ts";
 import type { SqlWriter } from "./sql-write.ts";
 import { recordTenure, shipDifference, takeTenure } from "./tenure.ts";
 
@@ -52,8 +53,11 @@ export interface DockyardParts {
   /** What policy says of how long the database keeps its memories. */
   readonly retentionOf: (uuid: string) => MemoryRetention | undefined;
   readonly source: (uuid: string) => PageSource;
-  /** What runs user SQL that writes; without one, the thread itself. */
+  /** What runs user SQL that writes, and writes that take long; without one, the thread itself. */
   readonly sql: SqlWriter | undefined;
+  readonly slices: Slices | undefined;
+  /** Runs the act when it is the turn of the database's tenant. */
+  readonly turn: (uuid: string, act: () => void) => void;
   /** A head of the database, of so many bytes, has landed. */
   readonly headLanded: (uuid: string, bytes: number) => void;
   /** Another node's claim of a branch was met where this node's was to stand. */
@@ -142,6 +146,8 @@ export class Dockyard {
         logCheckpointBytes: engine.logCheckpointBytes,
         retention: () => this.#parts.retentionOf(uuid),
         sql: this.#parts.sql,
+        slices: this.#parts.slices,
+        turn: (act) => this.#parts.turn(uuid, act),
         events,
       });
       return database;

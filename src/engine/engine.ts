@@ -6,6 +6,7 @@
 import { join } from "node:path";
 import { codeOf, ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
+import { FairTurns } from "../base/fair-turns.ts";
 import { Permits } from "../base/permits.ts";
 import { Recent } from "../base/recent.ts";
 import type { Cancel, World } from "../base/world.ts";
@@ -40,9 +41,11 @@ import { Retentions } from "./retentions.ts";
 import { failureOf, needsOperator } from "./failures.ts";
 import { inlineMaker, type SegmentMaker } from "./segment-maker.ts";
 import type { ShippingParts } from "./shipper.ts";
+import type { Slices } from "../sqlite/slices.ts";
 import type { SqlWriter } from "./sql-write.ts";
 import { Sweeper } from "./sweeper.ts";
 import { Tenancy } from "./tenancy.ts";
+import { tenantOf } from "./tenants.ts";
 import { Upkeep } from "./upkeep.ts";
 
 export interface EngineSurroundings {
@@ -54,12 +57,19 @@ export interface EngineSurroundings {
   /** What makes the segments that are shipped; by default this thread does. */
   readonly maker?: SegmentMaker;
   readonly indexBuilder: IndexBuilder | undefined;
-  /** What runs user SQL that writes; by default this thread does, which a node must never do. */
+  /** What runs user SQL that writes, and commands that take long; by default this thread does, which a node must never do. */
   readonly sql?: SqlWriter | undefined;
+  /** How long commands may hold this thread while others wait; by default for as long as they like. */
+  readonly slices?: Slices | undefined;
   readonly send: (message: FromEngine) => void;
 }
 
 const housekeepingMs = 1_000;
+
+/** Whether the call costs the thread what its tenant asks for; the others are the node's own, or give back what somebody holds. */
+function isWorkOfTenant({ kind }: Work): boolean {
+  return kind === "read" || kind === "write" || kind === "sql" || kind === "pin" || kind === "branch" || kind === "sync";
+}
 
 /** A database that is held open for a process that reads it. */
 interface Pin {
@@ -70,6 +80,7 @@ interface Pin {
 
 export class Engine {
   readonly #world: World;
+  readonly #turns: FairTurns;
   readonly #send: (message: FromEngine) => void;
   readonly #holdings: Holdings;
   readonly #tenancy: Tenancy;
@@ -102,8 +113,9 @@ export class Engine {
   readonly #alarms: Alarms;
   readonly #dockyard: Dockyard;
 
-  constructor({ options, world, disk, store, press, maker = inlineMaker(press), indexBuilder, sql, send }: EngineSurroundings) {
+  constructor({ options, world, disk, store, press, maker = inlineMaker(press), indexBuilder, sql, slices, send }: EngineSurroundings) {
     this.#options = options;
+    this.#turns = new FairTurns(world);
     this.#world = world;
     this.#send = send;
     this.#storeTime = new StoreTime(world, store);
@@ -129,7 +141,7 @@ export class Engine {
     this.#upkeep = new Upkeep({ parts: branchParts, scratchDirectory, isHeld, bytesPut, leftBehind, notice });
     const shipping: ShippingParts = { world, permits: new Permits(limits.shipsAtOnceMax), largePermits: new Permits(1), maker, bytesPut };
     const dockyard = (this.#dockyard = new Dockyard({
-      engine: options, holdings, world, disk, shipping, catalogs, places, alarms, isDeleted, copies, vectorPool: this.#vectorPool, source, sql, retentionOf: (uuid) => retentions.of(uuid),
+      engine: options, holdings, world, disk, shipping, catalogs, places, alarms, isDeleted, copies, vectorPool: this.#vectorPool, source, sql, slices, turn: (uuid, act) => this.#turns.take(this.#tenantOf(uuid), act), retentionOf: (uuid) => retentions.of(uuid),
       headLanded: (uuid, bytes) => {
         this.#counters.headPuts++;
         bytesPut(bytes);
@@ -202,7 +214,17 @@ export class Engine {
   receive(calls: readonly EngineCall[]): void {
     // Before any of them begins: none of them is alone, nor its answer.
     this.#underWay += calls.length;
-    for (const call of calls) this.#begin(call);
+    const nowMs = this.#world.monotonicMs();
+    for (const call of calls) {
+      this.#retentions.note(call.target);
+      const begin = (): void => this.#begin(call, nowMs + call.budgetMs);
+      if (isWorkOfTenant(call.work)) this.#turns.take(this.#tenantOf(call.target.uuid), begin);
+      else begin();
+    }
+  }
+
+  #tenantOf(uuid: string): string {
+    return tenantOf({ uuid, database: this.#retentions.nameOf(uuid) });
   }
 
   get counters(): EngineCounters {
@@ -241,6 +263,7 @@ export class Engine {
     this.#cancelHousekeeping();
     this.#following.stop();
     this.#sweeper.stop();
+    this.#turns.flush();
     await this.#chores.idle();
     await this.#upkeep.close();
     await this.#registry.closeAll();
@@ -251,12 +274,10 @@ export class Engine {
     this.#flush();
   }
 
-  #begin(call: EngineCall): void {
-    this.#retentions.note(call.target);
+  #begin(call: EngineCall, deadlineMs: number): void {
     if (call.work.kind === "unpin") return this.#unpin(call.id, call.work);
     if (call.work.kind === "ping") return this.#answer({ id: call.id, txid: undefined });
     if (this.#closing) return this.#fail(call.id, new ServiceError("unavailable", "the node is shutting down", { retryAfterSecs: 1 }), undefined);
-    const deadlineMs = this.#world.monotonicMs() + call.budgetMs;
     const { target, work } = call;
     switch (work.kind) {
       case "hold":
@@ -367,16 +388,18 @@ export class Engine {
     const settle = this.#settle(id, database);
     switch (work.kind) {
       case "write":
+        return database.write({ work: { ...work, ticket: id }, bytes: work.bytes, deadlineMs, durable: call.durable, settle });
       case "sql":
         return database.write({ work, bytes: work.bytes, deadlineMs, durable: call.durable, settle });
       case "read":
         return database.read(work.command, work.input, settle, call.consistency === "primary");
       case "sync":
         return database.sync(settle);
-      case "pin":
-        database.pin();
+      case "pin": {
+        const sight = database.pin();
         this.#pins.set(id, { database, isPrimary: call.consistency === "primary" });
-        return settle.done({ txid: database.safeTxid, value: { path: database.path, token: id } satisfies Pinned });
+        return settle.done({ txid: database.safeTxid, value: { path: database.path, token: id, ...sight } satisfies Pinned });
+      }
       default:
         // The others were taken care of before a database was looked up.
         return;

@@ -1,12 +1,14 @@
 /** From whatever was thrown to what may cross the thread: a refusal for the client, a call turned away, or a fault for the log. */
 import { diskFaultOf } from "../base/disk.ts";
 import { codeOf, refusalOf, StoreError, type RefusalData } from "../base/errors.ts";
+import { isSliceOver } from "../sqlite/slices.ts";
 import { TurnedAway } from "./engine-port.ts";
 import type { EngineAnswer } from "./protocol.ts";
 
 /** The part of an answer that says what went wrong. */
-export function failureOf(error: unknown): Pick<EngineAnswer, "refusal" | "fault" | "turnedAway"> {
+export function failureOf(error: unknown): Pick<EngineAnswer, "refusal" | "fault" | "turnedAway" | "isLong"> {
   if (error instanceof TurnedAway) return { turnedAway: error.reason };
+  if (isSliceOver(error)) return { isLong: true };
   const refusal = refusalOf(error) ?? refusalOfFault(error);
   if (refusal) return { refusal };
   const { message, stack } = error instanceof Error ? error : new Error(String(error));

@@ -31,6 +31,8 @@ export class LogFolder {
   readonly #slack: Slack;
   readonly #world: World;
   readonly #stepBytes: number;
+  /** Whether others wait for the thread. */
+  readonly #isShared: () => boolean;
   /** So long may the log's file stay when it is folded in: a busy writer's log is hardly ever longer. */
   readonly #spareBytes: number;
   /** From this page on there may be slack that nobody has noted; undefined when there is none. */
@@ -54,15 +56,16 @@ export class LogFolder {
   #holdEndsMs = -Infinity;
   #triedMs = -Infinity;
 
-  constructor(wal: WalFile, opened: Pick<Opened, "connection" | "log" | "slackUnknown">, world: World, disk: Disk, stepBytes: number) {
+  constructor(wal: WalFile, opened: Pick<Opened, "connection" | "log" | "slackUnknown">, world: World, disk: Disk, stepBytes: number, isShared = (): boolean => false) {
     this.#wal = wal;
+    this.#isShared = isShared;
     this.#connection = opened.connection;
     this.#log = opened.log;
     this.#slack = new Slack(opened.connection.path, disk);
     this.#unknownFrom = opened.slackUnknown ? 1 : undefined;
     this.#world = world;
     this.#stepBytes = stepBytes;
-    this.#spareBytes = 3 * stepBytes;
+    this.#spareBytes = limits.logSpareSteps * stepBytes;
     this.#lookBytes = stepBytes / 64;
     this.#dueBytes = stepBytes;
     this.#pressingBytes = 2 * stepBytes;
@@ -147,7 +150,9 @@ export class LogFolder {
   }
 
   get due(): boolean {
-    return this.bytes >= this.#dueBytes || ((this.full || this.#isWide) && this.#world.monotonicMs() - this.#triedMs >= limits.checkpointRetryMs);
+    const early = (1 - limits.sharedFoldPart) * this.#stepBytes;
+    if (this.bytes >= this.#dueBytes - early && (this.bytes >= this.#dueBytes || this.#isShared())) return true;
+    return (this.full || this.#isWide) && this.#world.monotonicMs() - this.#triedMs >= limits.checkpointRetryMs;
   }
 
   /** Whether the log's file is far longer than what it holds. */

@@ -11,10 +11,11 @@ import type { NamedCheckpoint } from "../format/refs.ts";
 import type { StoreLocation } from "../store/open-store.ts";
 import type { Consistency, TurnedAwayReason } from "./engine-port.ts";
 import type { AlarmCounts } from "./alarms.ts";
+import type { Sight } from "./command-call.ts";
 import type { LeaseSpan } from "./holdings.ts";
 import type { EngineMeasures } from "./measures.ts";
 import type { SqlWriteReply } from "./sql-messages.ts";
-import type { SqlWriteCall } from "./sql-write.ts";
+import type { WriteCall } from "./sql-write.ts";
 
 /** An answer together with the state it speaks of. */
 export interface Answer<Value = unknown> {
@@ -156,8 +157,8 @@ export interface BranchResults {
   readonly sweep: undefined;
 }
 
-/** A file that is held open, and the token that ends it. */
-export interface Pinned {
+/** A file that is held open, and the token that ends it; and what a command would see. */
+export interface Pinned extends Sight {
   readonly path: string;
   readonly token: number;
 }
@@ -183,6 +184,8 @@ export interface EngineAnswer {
   readonly durableTxid?: number | undefined;
   readonly value?: unknown;
   readonly refusal?: RefusalData;
+  /** The read takes longer than its time slice, and somebody else waits: it is to be run by a process. */
+  readonly isLong?: true;
   /** The call was not for this engine and has had no effect. */
   readonly turnedAway?: TurnedAwayReason;
   /** A fault that is not the caller's: logged on the main thread, never shown. */
@@ -207,8 +210,8 @@ export type ToEngine =
 /** Engine thread to main. */
 export type FromEngine =
   | { readonly kind: "answers"; readonly answers: readonly EngineAnswer[] }
-  /** A batch of user SQL that writes is to be run by a process, while the database's other writes wait; answered with `sql-ran`. */
-  | { readonly kind: "sql-run"; readonly call: SqlWriteCall; readonly uuid: string; readonly leftMs: number }
+  /** A batch of user SQL that writes, or a write that takes long, is to be run by a process, while the database's other writes wait; answered with `sql-ran`. */
+  | { readonly kind: "sql-run"; readonly call: WriteCall; readonly uuid: string; readonly leftMs: number }
   | { readonly kind: "event"; readonly level: "info" | "warn"; readonly message: string; readonly uuid: string }
   /** Another node's claim stands in a branch's head: whoever believes that this node holds the database is wrong. */
   | { readonly kind: "fenced"; readonly uuid: string; readonly term: number }

@@ -3,7 +3,7 @@ import { assert } from "../base/assert.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { FromEngine } from "./protocol.ts";
 import type { SqlFault, SqlWriteReply } from "./sql-messages.ts";
-import type { SqlWriteCall, SqlWriteEnd, SqlWriter } from "./sql-write.ts";
+import type { SqlWriteEnd, SqlWriter, WriteCall } from "./sql-write.ts";
 
 /** A fault of the process as it would be if the thread had met it itself: its code says whether storage failed. */
 function errorOf({ message, stack, code }: SqlFault): Error {
@@ -13,7 +13,7 @@ function errorOf({ message, stack, code }: SqlFault): Error {
 function endOf(reply: SqlWriteReply): SqlWriteEnd {
   switch (reply.kind) {
     case "refused":
-      return { kind: "failed", error: new ServiceError(reply.code, reply.message) };
+      return { kind: "failed", error: new ServiceError(reply.code, reply.message, reply.detail) };
     case "fault":
       return { kind: "failed", error: errorOf(reply.fault) };
     default:
@@ -30,10 +30,11 @@ export class RemoteSql implements SqlWriter {
     this.#send = send;
   }
 
-  run(call: SqlWriteCall, uuid: string, leftMs: number): Promise<SqlWriteEnd> {
+  run(call: WriteCall, uuid: string, leftMs: number): Promise<SqlWriteEnd> {
     return new Promise((resolve) => {
       this.#waiting.set(call.ticket, resolve);
-      this.#send({ kind: "sql-run", call, uuid, leftMs });
+      // The main thread still has a command's input: it does not cross twice.
+      this.#send({ kind: "sql-run", call: "batch" in call ? call : { ...call, input: undefined }, uuid, leftMs });
     });
   }
 

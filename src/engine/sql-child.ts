@@ -1,5 +1,5 @@
 /**
- * Entry of a process that runs user SQL, one batch at a time, each on a connection of its own.
+ * Entry of a process that runs user SQL and commands that take long, one at a time, each on a connection of its own.
  *
  * Why a process: what computes inside one native function sees no interrupt, and only a process can be killed. It holds no
  * secret and no socket; a reader's connection is read-only, a writer's commits by itself and leaves the log as it is. It
@@ -17,8 +17,11 @@ import { serveUserSql, SqlGuard } from "../sqlite/guard.ts";
 import { failureOf } from "./failures.ts";
 import type { EngineAnswer } from "./protocol.ts";
 import { SqlChannel } from "./sql-channel.ts";
-import type { FromSqlProcess, SqlReadCall, SqlWriteReply, ToSqlProcess } from "./sql-messages.ts";
-import { runSqlWrite, type SqlWriteCall } from "./sql-write.ts";
+import { runCommandRead } from "./command-call.ts";
+import type { FromSqlProcess, ReadCall, SqlWriteReply, ToSqlProcess } from "./sql-messages.ts";
+import { runWriteCall, type WriteCall } from "./sql-write.ts";
+
+const world = realWorld();
 
 /** Descriptors that the process is started with: messages both ways, and tickets of batches to stop. */
 const messagesDescriptor = 3;
@@ -37,24 +40,25 @@ function connected<Value>(path: string, readonly: boolean, act: (connection: Con
   }
 }
 
-function read({ path, batch, ticket }: SqlReadCall): EngineAnswer {
+function read(call: ReadCall): EngineAnswer {
+  const { path, ticket } = call;
   let txid: number | undefined;
   try {
     return connected(path, true, (connection, guard) => {
       connection.run("BEGIN");
       txid = readState(connection).txid;
-      return { id: ticket, txid, value: readSql(connection, guard, ticket, batch) };
+      return { id: ticket, txid, value: "batch" in call ? readSql(connection, guard, ticket, call.batch) : runCommandRead(connection, guard, call) };
     });
   } catch (error) {
     return { id: ticket, txid, ...failureOf(error) };
   }
 }
 
-function write(call: SqlWriteCall): Exclude<SqlWriteReply, { kind: "lost" }> {
+function write(call: WriteCall): Exclude<SqlWriteReply, { kind: "lost" }> {
   try {
-    return { kind: "done", results: connected(call.path, false, (connection, guard) => runSqlWrite(connection, guard, call)) };
+    return connected(call.path, false, (connection, guard) => runWriteCall(connection, guard, call, () => world.ulid()));
   } catch (error) {
-    if (error instanceof ServiceError) return { kind: "refused", code: error.code, message: error.message };
+    if (error instanceof ServiceError) return { kind: "refused", code: error.code, message: error.message, detail: error.detail };
     const { message, stack } = error instanceof Error ? error : new Error(String(error));
     return { kind: "fault", fault: { message, stack: stack ?? "", code: codeOf(error) } };
   }
@@ -75,7 +79,6 @@ async function serve(): Promise<void> {
   const presence = joinDirectory(hello.directory);
   // Whoever ends all processes of a node in order means the node, which answers first and then ends this one.
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => {});
-  const world = realWorld();
   send({ kind: "ready" });
   for (let message = channel.receive(); message !== undefined; message = channel.receive()) {
     send(answerTo(message as ToSqlProcess));

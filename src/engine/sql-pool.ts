@@ -1,8 +1,10 @@
 /**
- * The processes that run user SQL, seen from the main thread: which batch gets which, who waits, who is stopped, who is killed.
+ * The processes that run user SQL and commands that take long, seen from the main thread: which gets which, who waits, who is
+ * stopped, who is killed. What runs is called a batch here, whichever it is.
  *
  * Always true: one batch a process; reads and writes each have their number of processes, so that neither holds up the
- * other; reads that have run for longer than a slice never hold all of theirs while a fresh one waits, so that however many
+ * other; the next batch is that of the tenant who has used the processes least of late, and of writes, which are not taken
+ * back, one place is kept from a tenant who uses much and has the others; reads that have run for longer than a slice never hold all of theirs while a fresh one waits, so that however many
  * endless SELECTs there are, of one database or of many, a short one of anybody's is answered soon; whoever's time is over
  * is interrupted by its ticket, and its process killed when that does not end it; a call settles after its process has
  * answered or is gone, so that nobody then has the database's file open for it. Must not know: results, transaction ids.
@@ -14,9 +16,10 @@ import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
 import type { Cancel, World } from "../base/world.ts";
 import type { EngineAnswer } from "./protocol.ts";
-import type { FromSqlProcess, SqlReadCall, SqlWriteReply } from "./sql-messages.ts";
+import type { FromSqlProcess, ReadCall, SqlWriteReply } from "./sql-messages.ts";
 import type { SqlProcess } from "./sql-process.ts";
-import type { SqlWriteCall } from "./sql-write.ts";
+import type { WriteCall } from "./sql-write.ts";
+import { Usage } from "./usage.ts";
 
 /** How many batches run at once. */
 export interface SqlPlaces {
@@ -24,10 +27,16 @@ export interface SqlPlaces {
   readonly writes: number;
 }
 
+/** Whose batch it is, and of which database. */
+export interface JobOwner {
+  readonly uuid: string;
+  readonly tenant: string;
+}
+
 interface Job {
   readonly kind: keyof SqlPlaces;
-  readonly uuid: string;
-  readonly call: SqlReadCall | SqlWriteCall;
+  readonly owner: JobOwner;
+  readonly call: ReadCall | WriteCall;
   /** What ends when this engine thread does. */
   readonly lane: number | undefined;
   readonly settle: (end: JobEnd) => void;
@@ -52,6 +61,7 @@ interface Waiting {
 
 interface Running {
   readonly waiting: Waiting;
+  readonly begunMs: number;
   /** Of this very run: a process remembers the tickets of interrupts that came between two statements. */
   readonly ticket: number;
   /** Stopped to make room; it waits again and then starts from its beginning, which a read may. */
@@ -106,31 +116,33 @@ export class SqlPool {
   readonly #ends = new Map<SqlProcess, (() => void)[]>();
   #closing: keyof SqlPlaces | "all" | undefined;
   #runs = 0;
+  readonly #usage: Usage;
 
   constructor(options: SqlPoolOptions) {
     this.#options = options;
     this.#world = options.world;
+    this.#usage = new Usage(options.world);
     this.#places = Array.from({ length: options.places.reads + options.places.writes }, () => {
       return { process: undefined, isReady: false, running: undefined, startedMs: 0, pauseMs: 0, isPaused: false, cancelStart: () => {} };
     });
   }
 
   /** Runs the batch on a read-only connection; rejects with request_timeout at the deadline or when nobody waits any more, with overloaded when too many wait. */
-  read(uuid: string, call: SqlReadCall, deadlineMs: number, signal: AbortSignal | undefined): Promise<EngineAnswer> {
+  read(owner: JobOwner, call: ReadCall, deadlineMs: number, signal: AbortSignal | undefined): Promise<EngineAnswer> {
     if (this.#queues.reads.length >= limits.sqlReadQueueMax) return Promise.reject(new ServiceError("overloaded", "too many SQL reads wait for a process", { retryAfterSecs: 1 }));
     return new Promise((resolve, reject) => {
       const settle = (end: JobEnd): void => {
         if (end.kind !== "answered") reject(end.refusal);
         else if (end.message.kind === "read") resolve(end.message.answer);
       };
-      const waiting = this.#queue({ kind: "reads", uuid, call, lane: undefined, settle }, deadlineMs - this.#world.monotonicMs());
+      const waiting = this.#queue({ kind: "reads", owner, call, lane: undefined, settle }, deadlineMs - this.#world.monotonicMs());
       if (signal?.aborted) this.#late(waiting);
       signal?.addEventListener("abort", () => this.#late(waiting), { once: true });
     });
   }
 
   /** Runs the batch on a connection that writes, for the database of an engine thread, which commits nothing there meanwhile. Never rejects. */
-  write(uuid: string, lane: number, call: SqlWriteCall, leftMs: number): Promise<SqlWriteReply> {
+  write(owner: JobOwner, lane: number, call: WriteCall, leftMs: number): Promise<SqlWriteReply> {
     return new Promise((resolve) => {
       const settle = (end: JobEnd): void => {
         if (end.kind === "answered") return end.message.kind === "wrote" ? resolve(end.message.reply) : undefined;
@@ -138,7 +150,7 @@ export class SqlPool {
         resolve({ kind: end.kind, code, message });
       };
       if (this.#queues.writes.length >= limits.sqlWriteQueueMax) return settle({ kind: "refused", refusal: new ServiceError("overloaded", "too many SQL writes wait for a process", { retryAfterSecs: 1 }) });
-      this.#queue({ kind: "writes", uuid, call, lane, settle }, leftMs);
+      this.#queue({ kind: "writes", owner, call, lane, settle }, leftMs);
     });
   }
 
@@ -226,47 +238,77 @@ export class SqlPool {
   }
 
   /**
-   * The next batch of those that have a place of their kind: writes in their order, which hold a database up; of the reads
-   * fresh ones first, and among equals one whose database has no process now.
+   * The next batch of those that have a place of their kind: writes first, which hold a database up; of the reads fresh ones
+   * first; among equals that of the tenant who has used least, and one whose database has no process now.
    */
   #take(): Waiting | undefined {
     const { reads, writes } = this.#options.places;
-    if (this.#queues.writes.length > 0 && this.#runningOf("writes").length < writes) return this.#queues.writes.shift();
+    const writing = this.#runningOf("writes");
+    if (writing.length < writes) {
+      const isLast = writes > 1 && writing.length === writes - 1;
+      const taken = this.#takeFrom("writes", this.#queues.writes.filter(({ job }) => !isLast || !this.#hasEnough(job.owner.tenant, writing)));
+      if (taken) return taken;
+    }
     const running = this.#runningOf("reads");
     if (running.length >= reads) return undefined;
     const mayBeLong = running.filter(({ waiting }) => waiting.long).length < Math.max(1, reads - 1);
-    const busy = new Set(running.map(({ waiting }) => waiting.job.uuid));
     const fresh = this.#queues.reads.filter((waiting) => !waiting.long);
-    const eligible = fresh.length > 0 || !mayBeLong ? fresh : this.#queues.reads;
-    const taken = eligible.find(({ job }) => !busy.has(job.uuid)) ?? eligible[0];
-    if (taken) this.#queues.reads.splice(this.#queues.reads.indexOf(taken), 1);
+    return this.#takeFrom("reads", fresh.length > 0 || !mayBeLong ? fresh : this.#queues.reads);
+  }
+
+  #takeFrom(kind: keyof SqlPlaces, eligible: readonly Waiting[]): Waiting | undefined {
+    if (eligible.length === 0) return undefined;
+    const used = new Map<string, number>();
+    for (const { job } of eligible) if (!used.has(job.owner.tenant)) used.set(job.owner.tenant, this.#usedBy(job.owner.tenant));
+    const least = Math.min(...used.values());
+    const theirs = eligible.filter(({ job }) => used.get(job.owner.tenant) === least);
+    const busy = new Set(this.#runningOf(kind).map(({ waiting }) => waiting.job.owner.uuid));
+    const taken = theirs.find(({ job }) => !busy.has(job.owner.uuid)) ?? theirs[0]!;
+    this.#queues[kind].splice(this.#queues[kind].indexOf(taken), 1);
     return taken;
+  }
+
+  /** What the tenant has used of late, what runs now included. */
+  #usedBy(tenant: string): number {
+    const nowMs = this.#world.monotonicMs();
+    return this.#places.reduce((sum, { running }) => sum + (running?.waiting.job.owner.tenant === tenant ? nowMs - running.begunMs : 0), this.#usage.of(tenant));
+  }
+
+  /** Whether the tenant has a place, and keeps it busy for long. */
+  #hasEnough(tenant: string, running: readonly Running[]): boolean {
+    return running.some(({ waiting }) => waiting.job.owner.tenant === tenant) && this.#usedBy(tenant) > limits.sqlUsageMuchMs;
   }
 
   #begin(place: Place, waiting: Waiting): void {
     const { kind, call } = waiting.job;
     const ticket = ++this.#runs;
-    const running: Running = { waiting, ticket, preempted: false, stopping: false, killed: false, cancels: [] };
+    const running: Running = { waiting, begunMs: this.#world.monotonicMs(), ticket, preempted: false, stopping: false, killed: false, cancels: [] };
     place.running = running;
     if (kind === "reads") {
       running.cancels.push(this.#world.after(limits.sqlSliceMs, () => {
         waiting.long = true;
         this.#makeRoom();
       }));
-      place.process!.send({ kind: "read", ...(call as SqlReadCall), ticket });
+      place.process!.send({ kind: "read", ...(call as ReadCall), ticket });
     } else {
-      running.cancels.push(this.#world.after(limits.sqlWriteBudgetMs, () => this.#late(waiting)));
-      place.process!.send({ kind: "write", ...(call as SqlWriteCall), ticket });
+      // A command of ours may take as long as its caller waits.
+      if ("batch" in call) running.cancels.push(this.#world.after(limits.sqlWriteBudgetMs, () => this.#late(waiting)));
+      place.process!.send({ kind: "write", ...(call as WriteCall), ticket });
     }
   }
 
-  /** Stops the youngest long read when long ones hold every place of reads and a fresh one waits. */
+  #charge({ waiting, begunMs }: Running): void {
+    this.#usage.add(waiting.job.owner.tenant, this.#world.monotonicMs() - begunMs);
+  }
+
+  /** Stops a long read when long ones hold every place of reads and a fresh one waits: the youngest of the tenant who has used most. */
   #makeRoom(): void {
     const { reads } = this.#options.places;
     if (reads < 2 || this.#queues.reads.every(({ long }) => long)) return;
     const running = this.#runningOf("reads");
     if (running.length < reads || !running.every(({ waiting, preempted }) => waiting.long && !preempted)) return;
-    const last = running.reduce((left, right) => (right.waiting.job.call.ticket > left.waiting.job.call.ticket ? right : left));
+    const used = (one: Running): number => this.#usedBy(one.waiting.job.owner.tenant);
+    const last = running.toSorted((left, right) => used(right) - used(left) || right.waiting.job.call.ticket - left.waiting.job.call.ticket)[0]!;
     last.preempted = true;
     this.#stop(last);
   }
@@ -317,6 +359,7 @@ export class SqlPool {
     }
     if (!running || running.killed) return;
     place.running = undefined;
+    this.#charge(running);
     for (const cancel of running.cancels) cancel();
     const { waiting } = running;
     const isInterrupted = message.kind === "read" && message.answer.refusal?.code === "request_timeout";
@@ -334,6 +377,7 @@ export class SqlPool {
     this.#ends.delete(process!);
     if (!ended) this.#pause(place, how);
     if (running) {
+      this.#charge(running);
       for (const cancel of running.cancels) cancel();
       const { waiting, preempted, killed } = running;
       if (preempted && !waiting.late && killed && !ended) this.#queueAgain(waiting);

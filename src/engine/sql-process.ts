@@ -5,6 +5,7 @@
  * killed, nothing more is heard from it but its end, and that comes after the system has closed its files.
  */
 import { spawn, type ChildProcess } from "node:child_process";
+import { setPriority } from "node:os";
 import type { Duplex } from "node:stream";
 import { limits } from "../base/limits.ts";
 import { frameOf, FrameReader } from "./sql-frames.ts";
@@ -39,7 +40,17 @@ export function startSqlProcess({ entry, directory, environment }: SqlProcessOpt
     // A terminal's signals are for the node.
     detached: true,
   });
+  giveWay(child);
   return new Spawned(child, { kind: "hello", directory });
+}
+
+/** Whoever answers everybody comes first on a busy processor. */
+function giveWay({ pid }: ChildProcess): void {
+  try {
+    if (pid !== undefined) setPriority(pid, limits.sqlNiceness);
+  } catch {
+    // It has ended already, or the system lets nobody do so: then it takes its share like the others.
+  }
 }
 
 class Spawned implements SqlProcess {

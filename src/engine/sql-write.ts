@@ -1,5 +1,6 @@
 /**
- * One batch of user SQL that may write: alone in a transaction, sealed with the transaction id that its database gives it.
+ * What runs alone in a transaction, sealed with the transaction id that its database gives it: a batch of user SQL that may
+ * write, or a command of our own that takes long.
  *
  * Always true: the transaction is committed with its seal, or nothing of it stays. Whoever reads the state afterwards knows
  * which, whatever became of the one who ran it. Must not know: queues, answers, fsync.
@@ -8,10 +9,12 @@ import type { ErrorCode } from "../base/errors.ts";
 import { realDisk } from "../base/disk.ts";
 import { writeState, type DatabaseState } from "../model/database-state.ts";
 import { writeSql, type SqlBatch, type SqlStatementResult } from "../model/sql.ts";
+import type { VectorChange } from "../model/vector-changes.ts";
 import type { Connection } from "../sqlite/connection.ts";
 import { runAlone } from "../sqlite/group.ts";
 import { SqlGuard, tooMuchWritten } from "../sqlite/guard.ts";
 import { WalFile } from "../sqlite/wal.ts";
+import { runCommandWrite, type CommandWriteCall } from "./command-call.ts";
 
 /** User SQL, and the number by which it is interrupted. */
 export interface TicketedSql {
@@ -19,8 +22,8 @@ export interface TicketedSql {
   readonly ticket: number;
 }
 
-/** What a writing batch is run with, as plain data. */
-export interface SqlWriteCall extends TicketedSql {
+/** What a transaction is run with, as plain data. */
+export interface TransactionCall {
   readonly path: string;
   /** What the state row says once it is committed. */
   readonly seal: DatabaseState;
@@ -28,51 +31,72 @@ export interface SqlWriteCall extends TicketedSql {
   readonly logBytesMax: number;
 }
 
-/** What became of a batch, as far as whoever ran it can tell; whether it is committed the state row tells. */
+/** A batch of user SQL that may write. */
+export type SqlWriteCall = TransactionCall & TicketedSql;
+
+export type WriteCall = SqlWriteCall | CommandWriteCall;
+
+/** What a command has given, and the vectors that it has changed. */
+export interface CommandRan {
+  readonly kind: "ran";
+  readonly value: unknown;
+  readonly vectors: readonly VectorChange[];
+}
+
+/** What became of it, as far as whoever ran it can tell; whether it is committed the state row tells. */
 export type SqlWriteEnd =
   | { readonly kind: "done"; readonly results: SqlStatementResult[] }
+  | CommandRan
   | { readonly kind: "failed"; readonly error: unknown }
   /** Whoever ran it is gone, and with it what it would have answered; the error says why. */
   | { readonly kind: "lost"; readonly code: ErrorCode; readonly message: string };
 
-/** Runs writing batches for a database that holds its other writes back meanwhile. */
+/** Runs such transactions for a database that holds its other writes back meanwhile. */
 export interface SqlWriter {
   /** Never rejects. `leftMs` is how long somebody waits for it. */
-  run(call: SqlWriteCall, uuid: string, leftMs: number): Promise<SqlWriteEnd>;
+  run(call: WriteCall, uuid: string, leftMs: number): Promise<SqlWriteEnd>;
 }
 
 /** Runs the batch on a connection that writes. Throws what it threw: then nothing has happened. */
-export function runSqlWrite(connection: Connection, guard: SqlGuard, { batch, ticket, seal, logBytesMax, path }: SqlWriteCall): SqlStatementResult[] {
+export function runSqlWrite(connection: Connection, guard: SqlGuard, call: SqlWriteCall): SqlStatementResult[] {
+  return runSealed(connection, guard, call, () => writeSql(connection, guard, call.ticket, call.batch));
+}
+
+/** Runs the call on a connection that writes. `newId` gives ids of this process. Throws what it threw: then nothing has happened. */
+export function runWriteCall(connection: Connection, guard: SqlGuard, call: WriteCall, newId: () => string): Extract<SqlWriteEnd, { kind: "done" | "ran" }> {
+  if ("batch" in call) return { kind: "done", results: runSqlWrite(connection, guard, call) };
+  return { kind: "ran", ...runCommandWrite(connection, guard, call, newId, (act) => runSealed(connection, guard, call, act)) };
+}
+
+function runSealed<Result>(connection: Connection, guard: SqlGuard, { path, seal, logBytesMax }: TransactionCall, act: () => Result): Result {
   guard.boundLog(logBytesMax);
-  const { result } = runAlone(
-    connection,
-    () => writeSql(connection, guard, ticket, batch),
-    () => {
-      const log = new WalFile(path, realDisk);
-      try {
-        if (log.fileBytes() > logBytesMax) throw tooMuchWritten();
-      } finally {
-        log.close();
-      }
-      writeState(connection, seal);
-    },
-  );
+  const { result } = runAlone(connection, act, () => {
+    const log = new WalFile(path, realDisk);
+    try {
+      if (log.fileBytes() > logBytesMax) throw tooMuchWritten();
+    } finally {
+      log.close();
+    }
+    writeState(connection, seal);
+  });
   return result;
 }
 
-/** Runs batches on the connection of the database itself, in a process that has time and threads of its own making: a simulation. */
+/** Runs them on the connection of the database itself, in a process that has time and threads of its own making: a simulation. */
 export class InlineSql implements SqlWriter {
   readonly #connection: Connection;
+  readonly #newId: () => string;
   #guard: SqlGuard | undefined;
 
-  constructor(connection: Connection) {
+  constructor(connection: Connection, newId: () => string) {
     this.#connection = connection;
+    this.#newId = newId;
   }
 
-  async run(call: SqlWriteCall): Promise<SqlWriteEnd> {
+  async run(call: WriteCall): Promise<SqlWriteEnd> {
     try {
       const guard = (this.#guard ??= SqlGuard.attach(this.#connection));
-      return { kind: "done", results: runSqlWrite(this.#connection, guard, call) };
+      return runWriteCall(this.#connection, guard, call, this.#newId);
     } catch (error) {
       return { kind: "failed", error };
     }

@@ -14,6 +14,7 @@ import { loneSyncDisk } from "./lone-sync.ts";
 import { segmentWorker } from "./lanes.ts";
 import { ThreadProbe } from "./measures.ts";
 import type { EngineOptions, FromEngine, ToEngine } from "./protocol.ts";
+import { slicesOf } from "../sqlite/slices.ts";
 import { RemoteSql } from "./remote-sql.ts";
 import { ThreadedMaker } from "./threaded-maker.ts";
 
@@ -42,6 +43,7 @@ const engine: Engine = new Engine({
   press: threadedPress,
   maker,
   sql,
+  slices: slicesOf(options.lane),
   indexBuilder: indexBuilder(options.scratchDirectory, world, (message) => notice("warn", message)),
   send,
 });

@@ -1,8 +1,8 @@
 /**
  * The transactions of one open database: our commands many in one, user SQL alone, each sealed with its transaction id.
  *
- * User SQL runs in a process of its own, on a connection of its own, while nothing else is written here. Whether it was
- * committed is read from the state row when it is over, never taken from whoever ran it, who may have been killed.
+ * User SQL runs in a process of its own, on a connection of its own, while nothing else is written here; so does a command
+ * that took longer than its time slice while another tenant waited, after it was undone here. Whether it was committed is read from the state row when it is over, never taken from whoever ran it, who may have been killed.
  *
  * Owns the database's writes, and the time that commands see, which does not fall behind the newest commit unless that
  * was made under a clock that was wrong. Always true: `run` either commits or throws, and has changed nothing when it
@@ -16,10 +16,12 @@ import { sleep, type World } from "../base/world.ts";
 import { runRead, runWrite, type ReadKind } from "../model/commands.ts";
 import { readState, writeState, type DatabaseState } from "../model/schema.ts";
 import type { Tx, View } from "../model/transaction.ts";
+import { follow } from "../model/vector-changes.ts";
 import { runGroup, type CommandOutcome, type Deferred } from "../sqlite/group.ts";
 import type { DatabaseOptions, WriteItem } from "./database-options.ts";
 import type { LogFolder } from "./log-folder.ts";
-import { InlineSql, type SqlWriteEnd, type SqlWriter } from "./sql-write.ts";
+import type { Sight } from "./command-call.ts";
+import { InlineSql, type SqlWriteEnd, type SqlWriter, type WriteCall } from "./sql-write.ts";
 import type { Writership } from "./writership.ts";
 
 /** A transaction that is over; one that changed nothing has left nothing. */
@@ -30,7 +32,7 @@ export interface Transaction {
   readonly afterCommit: readonly (() => void)[];
 }
 
-export type TransactionsOptions = Pick<DatabaseOptions, "opened" | "world" | "vectors" | "events" | "sql" | "retention"> & {
+export type TransactionsOptions = Pick<DatabaseOptions, "opened" | "world" | "vectors" | "events" | "sql" | "retention" | "slices"> & {
   /** Gives the transaction id and the tenure of the next commit. */
   readonly writer: Pick<Writership, "nextTxid" | "tenureId">;
   /** Bounds how much of it one transaction writes. */
@@ -64,7 +66,7 @@ export class Transactions {
     this.#options = options;
     this.#world = world;
     this.#committedAtMs = opened.state.committedAtMs;
-    this.#inline = options.sql ? undefined : new InlineSql(opened.connection);
+    this.#inline = options.sql ? undefined : new InlineSql(opened.connection, () => world.ulid());
     this.#sql = options.sql ?? this.#inline!;
   }
 
@@ -80,18 +82,27 @@ export class Transactions {
     connection.run("BEGIN");
     try {
       const { txid: seenTxid } = readState(connection);
-      return { seenTxid, read: outcomeOf(() => runRead(command, this.view(), input)) };
+      return { seenTxid, read: this.readNow(command, input) };
     } finally {
-      connection.run("ROLLBACK");
+      connection.rollBack();
     }
   }
 
-  /** A read when nobody else can commit: of the newest commit that is noted. */
+  /** A read when nobody else can commit: of the newest commit that is noted. One that takes too long fails with what isSliceOver knows. */
   readNow(command: ReadKind, input: unknown): CommandOutcome<unknown> {
-    return outcomeOf(() => runRead(command, this.view(), input));
+    const run = (): unknown => runRead(command, this.view(), input);
+    // Only processes could run it instead.
+    const { slices, sql, opened } = this.#options;
+    return outcomeOf(slices && sql ? () => slices.run(opened.connection, run) : run);
   }
 
-  /** Runs commands in one transaction. Throws when it failed as a whole: then nothing has happened. */
+  /** What a command would see now. */
+  sight(): Sight {
+    const { nowMs, retention } = this.view();
+    return { nowMs, retention };
+  }
+
+  /** Runs commands in one transaction. Throws when it failed as a whole, or took longer than a time slice (isSliceOver): then nothing has happened. */
   run(items: readonly WriteItem[]): Transaction {
     const view = this.view();
     const { log } = this.#options;
@@ -136,19 +147,23 @@ export class Transactions {
     });
     // Commands that have room alone may have none together: the group fails then, and each is run by itself.
     const look = (): void => this.#options.log.requireRoom(roomEnd);
-    return view.connection.watched(look, () => runGroup(view.connection, commands, () => this.#seal(view, roomEnd)));
+    const run = (): Transaction => view.connection.watched(look, () => runGroup(view.connection, commands, () => this.#seal(view, roomEnd)));
+    const { slices } = this.#options;
+    const hasTime = items.every(({ work }) => work.kind === "write" && work.ticket === undefined);
+    return slices && !hasTime ? slices.run(view.connection, run) : run();
   }
 
   /**
-   * Runs one batch of user SQL in a transaction of its own; nothing else may be written meanwhile. Rejects when nothing of
-   * it has happened, and with UnknownOutcome when that cannot be told.
+   * Has one batch of user SQL, or one command, run in a transaction of its own; nothing else may be written meanwhile. Rejects
+   * when nothing of it has happened, and with UnknownOutcome when that cannot be told.
    */
-  async runSql({ work, deadlineMs }: WriteItem): Promise<Transaction> {
-    assert(work.kind === "sql", "only user SQL comes here");
+  async runElsewhere({ work, deadlineMs }: WriteItem): Promise<Transaction> {
     const { opened: { connection, uuid }, log, writer } = this.#options;
-    const { batch, ticket } = work;
-    const seal: DatabaseState = { txid: writer.nextTxid, committedAtMs: this.#nowMs(), tenure: writer.tenureId };
-    const call = { path: connection.path, batch, ticket, seal, logBytesMax: log.roomEnd() };
+    assert(work.ticket !== undefined, "what runs elsewhere has a ticket");
+    const { nowMs, retention } = this.sight();
+    const seal: DatabaseState = { txid: writer.nextTxid, committedAtMs: nowMs, tenure: writer.tenureId };
+    const place = { path: connection.path, ticket: work.ticket, seal, logBytesMax: log.roomEnd() };
+    const call: WriteCall = work.kind === "sql" ? { ...place, batch: work.batch } : { ...place, command: work.command, input: work.input, nowMs, retention, lastId: this.#world.ulid() };
     const end = await this.#sql.run(call, uuid, deadlineMs - this.#world.monotonicMs());
     // Its definitions expire prepared statements; ours are few and quickly made again.
     connection.forgetStatements();
@@ -174,6 +189,9 @@ export class Transactions {
   #outcomeOf(end: SqlWriteEnd, changed: boolean, txid: number): Transaction {
     const outcome = (one: CommandOutcome<unknown>): Transaction => ({ changed, outcomes: [one], afterCommit: [] });
     if (end.kind === "done") return outcome({ kind: "done", result: end.results, changed });
+    if (end.kind === "ran") return { ...outcome({ kind: "done", result: end.value, changed }), afterCommit: changed ? [() => follow(this.#options.vectors, end.vectors)] : [] };
+    // What it has changed of vectors is not known.
+    if (changed) this.#options.vectors.drop();
     if (end.kind === "failed") {
       if (!changed) throw end.error;
       return outcome({ kind: "failed", error: end.error });

@@ -28,6 +28,7 @@ import { engineLane, sqlProcess } from "../engine/lanes.ts";
 import type { EngineOptions } from "../engine/protocol.ts";
 import type { SqlProcess } from "../engine/sql-process.ts";
 import { SqlPool } from "../engine/sql-pool.ts";
+import { tellTenants } from "../sqlite/slices.ts";
 import { Authorization } from "../service/authorization.ts";
 import { auditCall } from "../service/audit.ts";
 import type { Dispatch } from "../service/call.ts";
@@ -184,7 +185,7 @@ async function openEngine(config: Config, options: Omit<EngineOptions, "lane">, 
   const sql = guard.ok ? new SqlPool({ places: { reads: config.readerThreads, writes: limits.sqlWritersMax }, start, world, log }) : undefined;
   let cluster: Cluster | undefined;
   stack.defer(() => cluster?.leave());
-  const local = new EngineClient(config.engineThreads, (lane) => engineLane({ ...options, time: world.time.memory, lane }), sql, world, log);
+  const local = new EngineClient(config.engineThreads, (lane) => engineLane({ ...options, time: world.time.memory, lane }), sql, world, log, tellTenants);
   stack.defer(async () => {
     for (const counters of await local.close()) log.info("engine closed", { ...counters });
   });

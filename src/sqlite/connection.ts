@@ -47,6 +47,9 @@ export class Connection {
   readonly #busyMs: number;
   #look: (() => void) | undefined;
   #runs = 0;
+  #lookAtTime: (() => void) | undefined;
+  #prepared = 0;
+  #rollback: Database.Statement | undefined;
   readonly #statements = new Recent<string, Database.Statement>(limits.cachedStatementsMax);
 
   constructor(path: string, options: ConnectionOptions) {
@@ -96,6 +99,7 @@ export class Connection {
 
   /** The cached prepared statement of a text that is our own; user SQL is prepared apart (model/sql). */
   prepared(sql: string): Database.Statement {
+    if (this.#lookAtTime && ++this.#prepared % limits.sliceLookStatements === 0) this.#lookAtTime();
     const found = this.#statements.get(sql);
     if (found) return found;
     const statement = this.raw.prepare(sql);
@@ -132,6 +136,21 @@ export class Connection {
     } finally {
       this.#look = undefined;
     }
+  }
+
+  /** As `watched`, of all statements, and beside it. */
+  lookingAt<Value>(look: () => void, act: () => Value): Value {
+    this.#lookAtTime = look;
+    try {
+      return act();
+    } finally {
+      this.#lookAtTime = undefined;
+    }
+  }
+
+  /** Undoes the transaction that is open, if there is one: whatever looks are due, and stopped by none. */
+  rollBack(): void {
+    if (this.inTransaction) (this.#rollback ??= this.raw.prepare("ROLLBACK")).run();
   }
 
   /** Runs `act` with no patience for locks of other connections. */

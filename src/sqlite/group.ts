@@ -7,6 +7,7 @@
 import { assert } from "../base/assert.ts";
 import { invalid } from "../base/errors.ts";
 import type { Connection } from "./connection.ts";
+import { isSliceOver } from "./slices.ts";
 
 /** What a command adds beside its rows: acts at the group's end (same transaction) and after its commit. */
 export interface Deferred {
@@ -66,7 +67,7 @@ export function runGroup<Result>(
     seal();
     connection.run("COMMIT");
   } catch (error) {
-    if (connection.inTransaction) connection.run("ROLLBACK");
+    connection.rollBack();
     throw error;
   }
   return { outcomes, changed: true, afterCommit: deferred.afterCommit };
@@ -88,7 +89,7 @@ function runCommand<Result>(
     if (!alone) connection.run("RELEASE command");
     return { kind: "done", result, changed: changedSince() };
   } catch (error) {
-    if (isFatal(error) || !connection.inTransaction) throw error;
+    if (isFatal(error) || isSliceOver(error) || !connection.inTransaction) throw error;
     if (alone) {
       connection.run("ROLLBACK");
       connection.run("BEGIN");
@@ -142,7 +143,7 @@ export function runAlone<Result>(
     connection.run(changed ? "COMMIT" : "ROLLBACK");
     return { result, changed };
   } catch (error) {
-    if (connection.inTransaction) connection.run("ROLLBACK");
+    connection.rollBack();
     throw error;
   }
 }

@@ -5,47 +5,14 @@
  * no guard were there; the switches are functions of another, private connection, so user SQL cannot reach them.
  * Must not know: transactions, results, the wire.
  */
-import { existsSync } from "node:fs";
-import { fileURLToPath } from "node:url";
 import Database from "better-sqlite3";
 import { assert } from "../base/assert.ts";
 import { invalid, ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import { packageRoot } from "../base/package-root.ts";
-import { Recent } from "../base/recent.ts";
 import type { Connection } from "./connection.ts";
+import { control, hasNative, loadLibrary } from "./native.ts";
 
 export { checkUserSql, looksReadOnly } from "./sql-rules.ts";
-
-const libraryPath = fileURLToPath(new URL("native/build/sqlguard.so", packageRoot));
-
-/** Ids as in sqlite3.h (SQLITE_LIMIT_*) and, from 100, as in native/sqlguard.c. */
-const nativeLimits: readonly (readonly [id: number, value: number])[] = [
-  [0, limits.sqlValueBytesMax],
-  // ALTER TABLE writes the schema's text into statements of its own, with every quote doubled.
-  [1, 4 * limits.sqlTextBytesMax],
-  [2, limits.sqlColumnsMax],
-  [3, limits.sqlExpressionDepthMax],
-  [4, limits.sqlCompoundMax],
-  [5, limits.sqlProgramOpsMax],
-  [6, limits.sqlFunctionArgsMax],
-  [7, 0],
-  [8, limits.sqlLikePatternBytesMax],
-  [9, limits.sqlParamsMax],
-  [10, limits.sqlTriggerDepthMax],
-  [11, 0],
-  [12, -1],
-  [13, -1],
-  [14, -1],
-  [100, limits.sqlValueBytesMax],
-  [101, limits.sqlStatementBytesMax],
-  [102, limits.sqlValueBytesFloor],
-  [103, limits.sqlGrowthBytesMax],
-  [104, limits.sqlWorkProductMax],
-  [105, limits.sqlNamesMax],
-  [106, limits.sqlSpillBytesMax],
-  [107, limits.sqlProcessBytesMax],
-];
 
 /** Why a statement was stopped, as guard_leave answers. */
 const hits = { none: 0, asked: 1, memory: 2, log: 3, spill: 4, disk: 5 } as const;
@@ -60,9 +27,10 @@ export class DiskFull extends Error {
   readonly code = "SQLITE_FULL";
 }
 
-function stoppedBy(hit: unknown): Error | undefined {
+function stoppedBy(hit: unknown, isOwn: boolean): Error | undefined {
   switch (hit) {
     case hits.asked:
+      if (isOwn) return new ServiceError("request_timeout", "the call did not finish in its time and was stopped");
       return new ServiceError("request_timeout", `the statement did not finish in its time and was stopped: a batch that may write has ${limits.sqlWriteBudgetMs / 1_000} s, one that only reads the request's own time`);
     case hits.memory:
       return invalid("the statement needs more memory than one statement may use, and was stopped");
@@ -77,43 +45,6 @@ function stoppedBy(hit: unknown): Error | undefined {
   }
 }
 
-/** better-sqlite3 takes an entry point; its types leave it out. */
-function loadLibrary(connection: Database.Database, entryPoint: string): void {
-  (connection as unknown as { loadExtension(path: string, entryPoint: string): void }).loadExtension(libraryPath, entryPoint);
-}
-
-/** This thread's private connection to the native table of guards. */
-class Control {
-  readonly #statements = new Map<string, Database.Statement>();
-  readonly #connection: Database.Database;
-  /** Statements that step to a row and give its columns, by how many there are. */
-  readonly #steps = new Recent<number, Database.Statement>(limits.cachedStatementsMax);
-
-  constructor() {
-    this.#connection = new Database(":memory:");
-    loadLibrary(this.#connection, "sqlite3_sqlguardcontrol_init");
-    for (const [id, value] of nativeLimits) this.call("guard_configure(?, ?)", id, value);
-  }
-
-  call(expression: string, ...args: readonly number[]): unknown {
-    let statement = this.#statements.get(expression);
-    if (!statement) this.#statements.set(expression, (statement = this.#connection.prepare(`SELECT ${expression}`).pluck()));
-    return statement.get(...args);
-  }
-
-  /** The next row of the guard's statement, or what became of it as guard_step says. */
-  step(handle: number, columns: number, bytesMax: number): readonly unknown[] {
-    let statement = this.#steps.get(columns);
-    if (!statement) {
-      const values = Array.from({ length: columns }, (_, index) => `, guard_column(${index})`).join("");
-      statement = this.#connection.prepare(`SELECT guard_step(?, ?)${values}`).raw(true).safeIntegers(true);
-      this.#steps.set(columns, statement);
-    }
-    return statement.get(handle, bytesMax) as readonly unknown[];
-  }
-}
-
-let threadControl: Control | undefined;
 /** Whether this process counts the bytes of its files, so that a disk that is full is told from a table that is. */
 let countsFiles = false;
 
@@ -125,10 +56,6 @@ let countsFiles = false;
 export function serveUserSql(descriptor: number): void {
   control().call("guard_serve(?)", descriptor);
   countsFiles = true;
-}
-
-function control(): Control {
-  return (threadControl ??= new Control());
 }
 
 /** The error's SQLite result code, such as SQLITE_CONSTRAINT_UNIQUE; undefined when it is not SQLite's. */
@@ -143,6 +70,8 @@ export interface GuardOptions {
   readonly plain?: boolean;
   /** The statement drops or alters: SQLite itself keeps its own tables in step. */
   readonly defines?: boolean;
+  /** It is a command of the node's own: everything is allowed, and it can be stopped. */
+  readonly isOwn?: boolean;
 }
 
 export class SqlGuard {
@@ -170,7 +99,7 @@ export class SqlGuard {
 
   /** Whether this installation has the native part; `missing` says what to do otherwise. */
   static available(): { ok: true } | { ok: false; missing: string } {
-    if (existsSync(libraryPath)) return { ok: true };
+    if (hasNative()) return { ok: true };
     return { ok: false, missing: "native/build/sqlguard.so; install a C compiler and run: node native/build.mjs" };
   }
 
@@ -182,7 +111,8 @@ export class SqlGuard {
   guarded<T>(ticket: number, act: () => T, options: GuardOptions = {}): T {
     assert(this.#attached, "the guard is attached to its connection");
     const native = control();
-    native.call("guard_enter(?, ?, ?, ?, ?)", this.handle, ticket, options.wholeDatabase ? 1 : 0, options.plain ? 1 : 0, options.defines ? 1 : 0);
+    const flags = [options.wholeDatabase, options.plain, options.defines, options.isOwn].map((flag) => (flag ? 1 : 0));
+    native.call("guard_enter(?, ?, ?, ?, ?, ?)", this.handle, ticket, ...flags);
     let left = false;
     const leave = (): unknown => {
       left = true;
@@ -194,7 +124,7 @@ export class SqlGuard {
       return result;
     } catch (error) {
       const hit = left ? hits.none : leave();
-      const stopped = stoppedBy(hit);
+      const stopped = stoppedBy(hit, options.isOwn === true);
       if (stopped) throw stopped;
       if (sqliteCodeOf(error) === undefined) throw error;
       const reason = native.call("guard_reason(?)", this.handle) as string;

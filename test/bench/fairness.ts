@@ -8,7 +8,7 @@ import { ingestRequest, sentencesOf } from "./writes.ts";
 /** Connections of the hostile tenant, and the databases that he spreads them over. */
 const hostileClients = 8;
 const hostileDatabases = 4;
-const victimCalls = 150;
+const victimCalls = 400;
 /** The hostile load has its effect by then. */
 const leadMs = 2_000;
 const hostileDocs = 10_000;

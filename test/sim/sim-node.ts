@@ -15,6 +15,7 @@ import type { EngineOptions, FromEngine } from "../../src/engine/protocol.ts";
 import { inlinePress } from "../../src/format/press.ts";
 import type { ObjectStore } from "../../src/store/object-store.ts";
 import { DiskLedger } from "../support/disk-ledger.ts";
+import { hastySlices } from "../support/hasty-slices.ts";
 import type { HostileStore } from "./hostile-store.ts";
 import { outside, stream, type Scheduler } from "./scheduler.ts";
 import { SimDisk, type DiskDose } from "./sim-disk.ts";
@@ -53,6 +54,8 @@ interface Process {
 }
 
 const hopMsMax = 0.5;
+/** At each look between statements. */
+const sliceOverChance = 0.02;
 
 export class SimNode {
   readonly name: string;
@@ -174,6 +177,9 @@ export class SimNode {
     for (const path of [databasesDirectory, scratchDirectory]) mkdirSync(path, { recursive: true });
     // Whoever prepares a data directory sees to that.
     disk.ledger.folderSynced(root, disk.ledger.mark());
+    // Now and then a command is stopped, undone and run alone.
+    const haste = stream(seed, `slices ${world.name}`);
+    const slices = hastySlices(() => haste() < sliceOverChance, () => haste() < 0.5);
     let engine: Engine | undefined;
     const spawn = (): EngineLane => {
       let hear: ((message: FromEngine) => void) | undefined;
@@ -191,7 +197,7 @@ export class SimNode {
               databasesDirectory, scratchDirectory, hotHandlesMax: 100, writeQueueDepth: limits.writeQueueDepthDefault, idleCloseMs: limits.idleCloseMs, nodeId,
               ...engineDefaults, ...given,
             },
-            world, disk, store: store.of(world), press: inlinePress, indexBuilder: undefined, send,
+            world, disk, store: store.of(world), press: inlinePress, indexBuilder: undefined, send, slices,
           };
           engine = new Engine(surroundings);
         },

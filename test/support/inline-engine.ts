@@ -9,6 +9,7 @@ import { Engine } from "../../src/engine/engine.ts";
 import type { EngineOptions, FromEngine } from "../../src/engine/protocol.ts";
 import type { SegmentMaker } from "../../src/engine/segment-maker.ts";
 import type { SqlWriter } from "../../src/engine/sql-write.ts";
+import type { Slices } from "../../src/sqlite/slices.ts";
 import { MemoryStore } from "../../src/store/memory-store.ts";
 import type { ObjectStore } from "../../src/store/object-store.ts";
 import { threadedPress } from "../../src/format/press.ts";
@@ -51,7 +52,7 @@ export function inlineOptions(directory: string, given: Partial<EngineOptions> =
 }
 
 /** Given no store, an engine gets an empty one in memory, which is gone with it. */
-export function openInlineEngine(directory: string, given: { disk?: Disk; world?: World; store?: ObjectStore; maker?: SegmentMaker; sql?: SqlWriter; options?: Partial<EngineOptions> } = {}): InlineEngine {
+export function openInlineEngine(directory: string, given: { disk?: Disk; world?: World; store?: ObjectStore; maker?: SegmentMaker; sql?: SqlWriter; slices?: Slices; options?: Partial<EngineOptions> } = {}): InlineEngine {
   const world = given.world ?? realWorld();
   const options = inlineOptions(directory, given.options);
   const store = given.store ?? new MemoryStore(world);
@@ -69,6 +70,7 @@ export function openInlineEngine(directory: string, given: { disk?: Disk; world?
         press: threadedPress,
         ...(given.maker && { maker: given.maker }),
         ...(given.sql && { sql: given.sql }),
+        ...(given.slices && { slices: given.slices }),
         indexBuilder: undefined,
         // Cloned as a thread would clone it, so that nothing but plain data can pass.
         send: (message) => listener(structuredClone(message)),

@@ -6,7 +6,7 @@ import { lockDirectory } from "../../src/sqlite/directory-lock.ts";
 import type { SqlProcess } from "../../src/engine/sql-process.ts";
 import { sqlProcess } from "../../src/engine/lanes.ts";
 import type { FromSqlProcess } from "../../src/engine/sql-messages.ts";
-import type { SqlWriteCall, SqlWriteEnd, SqlWriter } from "../../src/engine/sql-write.ts";
+import type { SqlWriteEnd, SqlWriter, WriteCall } from "../../src/engine/sql-write.ts";
 
 interface Started {
   readonly process: SqlProcess;
@@ -43,7 +43,7 @@ export class MortalSql implements SqlWriter {
     return started;
   }
 
-  async run(call: SqlWriteCall): Promise<SqlWriteEnd> {
+  async run(call: WriteCall): Promise<SqlWriteEnd> {
     const started = this.#ahead[0]!;
     await started.ready;
     const startedMs = performance.now();
@@ -61,7 +61,7 @@ export class MortalSql implements SqlWriter {
       return { kind: "lost", code: "request_timeout", message: "killed by a test" };
     }
     if (end.kind !== "wrote") throw new Error("a write is answered as one");
-    if (end.reply.kind === "done") return end.reply;
+    if (end.reply.kind === "done" || end.reply.kind === "ran") return end.reply;
     if (end.reply.kind === "fault") return { kind: "failed", error: Object.assign(new Error(end.reply.fault.message), { code: end.reply.fault.code }) };
     return { kind: "failed", error: new ServiceError(end.reply.code, end.reply.message) };
   }

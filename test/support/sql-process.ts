@@ -83,6 +83,7 @@ export class ProcessUnderTest {
       return outcome.results ? { rows: outcome.results.map(({ rowsJson }) => rowsJson), ms } : { refusal: { code: outcome.kind, message: "" }, ms };
     }
     if (answer.kind !== "wrote") throw new Error("a process is ready once");
+    if (answer.reply.kind === "ran") throw new Error("no command was given");
     if (answer.reply.kind === "done") return { rows: answer.reply.results.map(({ rowsJson }) => rowsJson), ms };
     return { refusal: answer.reply.kind === "refused" ? answer.reply : { code: "fault", message: answer.reply.fault.message }, ms };
   }

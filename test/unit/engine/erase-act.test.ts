@@ -191,7 +191,7 @@ test.each(["before the slack is zeroed", "with the log whole"])("F85: after a cr
   const store = new MemoryStore();
   const copy = join(temporaryDirectory(), "copy");
   let copies = false;
-  const node: Node = new Node(store, undefined, {}, (point) => {
+  const node: Node = new Node(store, undefined, { logCheckpointBytes: 2 ** 24 }, (point) => {
     if (copies && point === "folded" && !existsSync(copy)) cpSync(node.directory, copy, { recursive: true });
   });
   const said = await node.ingest(10);

@@ -6,7 +6,8 @@ import { appendFileSync, copyFileSync, existsSync, mkdirSync, readFileSync, rmSy
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { readState } from "../../../src/model/schema.ts";
-import { runSqlWrite, type SqlWriteCall, type SqlWriter } from "../../../src/engine/sql-write.ts";
+import { realWorld } from "../../../src/base/world.ts";
+import { runWriteCall, type SqlWriter, type WriteCall } from "../../../src/engine/sql-write.ts";
 import { Connection } from "../../../src/sqlite/connection.ts";
 import { SqlGuard } from "../../../src/sqlite/guard.ts";
 import { openInlineEngine, uuidOf } from "../../support/inline-engine.ts";
@@ -14,6 +15,7 @@ import { MortalSql } from "../../support/mortal-sql.ts";
 import { seeded } from "../../support/random.ts";
 import { temporaryDirectory } from "../../support/temporary.ts";
 
+const world = realWorld();
 const isLong = process.env["PALIMPSEST_LONG"] === "1";
 const seed = Number(process.env["PALIMPSEST_SEED"] ?? 1);
 const rounds = isLong ? 600 : 25;
@@ -90,13 +92,13 @@ test(`a writing process that is killed leaves its batch whole or not at all (${r
 });
 
 /** The frames of a whole commit under the next transaction id, as they would follow in the log of the file: made on a copy of both. */
-function nextCommit(call: SqlWriteCall, folder: string): Buffer {
+function nextCommit(call: WriteCall, folder: string): Buffer {
   mkdirSync(folder, { recursive: true });
   const copy = join(folder, "copy.db");
   for (const suffix of ["", "-wal"]) copyFileSync(call.path + suffix, copy + suffix);
   const before = statSync(`${copy}-wal`).size;
   const connection = new Connection(copy, { readonly: false, pageCacheKiB: 2_048 });
-  runSqlWrite(connection, SqlGuard.attach(connection), { ...call, path: copy });
+  runWriteCall(connection, SqlGuard.attach(connection), { ...call, path: copy }, () => world.ulid());
   const frames = readFileSync(`${copy}-wal`).subarray(before);
   connection.close();
   return frames;

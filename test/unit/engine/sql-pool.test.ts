@@ -35,9 +35,9 @@ function setup(places: SqlPlaces) {
     await pool.close();
     owner.close();
   });
-  const read = async (texts: readonly string[], leftMs = 30_000, uuid = "one", signal?: AbortSignal): Promise<unknown> => {
+  const read = async (texts: readonly string[], leftMs = 30_000, uuid = "one", signal?: AbortSignal, tenant = uuid): Promise<unknown> => {
     const batch = { statements: texts.map((text) => ({ text, paramsJson: undefined })), atomic: true, mayWrite: false };
-    const { value, refusal } = await pool.read(uuid, { path, batch, ticket: ++tickets }, world.monotonicMs() + leftMs, signal);
+    const { value, refusal } = await pool.read({ uuid, tenant }, { path, batch, ticket: ++tickets }, world.monotonicMs() + leftMs, signal);
     if (refusal) return refusal.code;
     const outcome = value as SqlOutcome;
     return outcome.kind === "done" ? outcome.results.map(({ rowsJson }) => rowsJson) : outcome.kind;
@@ -78,7 +78,7 @@ test("writes and reads hold up only their own kind, and what waits too long is r
   const { pool, path, read } = setup({ reads: 1, writes: 1 });
   await read(["SELECT 1"]);
   const write = (text: string, txid: number, leftMs = 2_000) =>
-    pool.write("one", 0, { path, ticket: ++tickets, batch: { statements: [{ text, paramsJson: undefined }], atomic: true, mayWrite: true }, seal: { txid, committedAtMs: 1, tenure: undefined }, logBytesMax: 2 ** 27 }, leftMs);
+    pool.write({ uuid: "one", tenant: "one" }, 0, { path, ticket: ++tickets, batch: { statements: [{ text, paramsJson: undefined }], atomic: true, mayWrite: true }, seal: { txid, committedAtMs: 1, tenure: undefined }, logBytesMax: 2 ** 27 }, leftMs);
   const [first, second] = [write(`INSERT INTO nothing ${endless} SELECT n FROM c`, 1), write(`CREATE TABLE t AS ${endless} SELECT count(*) AS n FROM c`, 1, 1_500)];
   const third = write("SELECT 1", 1, 300);
   expect(await read(["SELECT 3"])).toEqual(["[[3]]"]);
@@ -88,10 +88,49 @@ test("writes and reads hold up only their own kind, and what waits too long is r
   expect(["refused", "lost"]).toContain((await second).kind);
 });
 
+test("the next read is that of the tenant who has used least, however many another one has sent before", { timeout: 60_000 }, async () => {
+  const { read } = setup({ reads: 1, writes: 1 });
+  await read(["SELECT 1"]);
+  const ended: string[] = [];
+  const ask = (tenant: string, uuid: string, rows: number): Promise<void> => read([`${endless} SELECT count(*) FROM (SELECT n FROM c LIMIT ${rows})`], 30_000, uuid, undefined, tenant).then(() => void ended.push(tenant));
+  const busy = Array.from({ length: 12 }, (_, n) => ask("busy", `b${n}`, 100_000));
+  await sleep(20);
+  await ask("calm", "c", 10);
+  // The one that was running, and the first one, before which nobody had used anything.
+  expect(ended.length).toBeLessThanOrEqual(3);
+  await ask("calm", "c", 10);
+  expect(ended.length).toBeLessThanOrEqual(5);
+  await Promise.all(busy);
+});
+
+test("of the places for writes one is kept from a tenant who keeps the other busy", { timeout: 60_000 }, async () => {
+  const { pool, path, read } = setup({ reads: 1, writes: 2 });
+  await read(["SELECT 1"]);
+  // Each on a file of its own, as databases are.
+  const write = (tenant: string, n: number, text: string): Promise<{ readonly kind: string }> => {
+    const file = `${path}.${tenant}${n}`;
+    const owner = new Connection(file, { readonly: false, pageCacheKiB: 512 });
+    createSchema(owner);
+    owner.run("CREATE TABLE t (n)");
+    owner.close();
+    return pool.write({ uuid: `${tenant}${n}`, tenant }, 0, { path: file, ticket: ++tickets, batch: { statements: [{ text, paramsJson: undefined }], atomic: true, mayWrite: true }, seal: { txid: 1, committedAtMs: 1, tenure: undefined }, logBytesMax: 2 ** 27 }, 20_000);
+  };
+  const long = `INSERT INTO t ${endless} SELECT count(*) FROM c`;
+  const busy = Array.from({ length: 4 }, (_, n) => write("busy", n, long));
+  await sleep(limits.sqlUsageMuchMs + 500);
+  // Both places are his by now, for the length of the budget: the first that ends is for another one.
+  await busy[0];
+  const begunMs = performance.now();
+  expect((await write("calm", 0, "INSERT INTO t VALUES (1)")).kind).toBe("done");
+  expect(performance.now() - begunMs).toBeLessThan(limits.sqlWriteBudgetMs / 2);
+  await pool.close();
+  await Promise.all(busy);
+});
+
 test("an engine thread that is gone leaves no process that writes for it", { timeout: 60_000 }, async () => {
   const { pool, path, read } = setup({ reads: 1, writes: 1 });
   await read(["SELECT 1"]);
-  const writing = pool.write("one", 3, { path, ticket: ++tickets, batch: { statements: [{ text: `CREATE TABLE t AS ${endless} SELECT count(*) AS n FROM c`, paramsJson: undefined }], atomic: true, mayWrite: true }, seal: { txid: 1, committedAtMs: 1, tenure: undefined }, logBytesMax: 2 ** 27 }, 60_000);
+  const writing = pool.write({ uuid: "one", tenant: "one" }, 3, { path, ticket: ++tickets, batch: { statements: [{ text: `CREATE TABLE t AS ${endless} SELECT count(*) AS n FROM c`, paramsJson: undefined }], atomic: true, mayWrite: true }, seal: { txid: 1, committedAtMs: 1, tenure: undefined }, logBytesMax: 2 ** 27 }, 60_000);
   await sleep(500);
   await pool.endWrites(2);
   await pool.endWrites(3);

@@ -2,12 +2,14 @@
 import { expect, onTestFinished, test } from "vitest";
 import { limits } from "../../../src/base/limits.ts";
 import { readState } from "../../../src/model/schema.ts";
-import { runSqlWrite, type SqlWriteCall, type SqlWriteEnd, type SqlWriter } from "../../../src/engine/sql-write.ts";
+import { realWorld } from "../../../src/base/world.ts";
+import { runWriteCall, type SqlWriteEnd, type SqlWriter, type WriteCall } from "../../../src/engine/sql-write.ts";
 import { Connection } from "../../../src/sqlite/connection.ts";
 import { SqlGuard } from "../../../src/sqlite/guard.ts";
 import { openInlineEngine, uuidOf } from "../../support/inline-engine.ts";
 import { temporaryDirectory } from "../../support/temporary.ts";
 
+const world = realWorld();
 const target = { uuid: uuidOf(1), branch: "main" };
 /** From here on the log is due to be folded in. */
 const logBytes = 128 * 1024;
@@ -16,11 +18,11 @@ const batch = (text: string) => ({ statements: [{ text, paramsJson: undefined }]
 /** Runs batches on a connection of its own, and stops before them and after their commit until it is told to go on. */
 class SteppedSql implements SqlWriter {
   stops = false;
-  #given = Promise.withResolvers<SqlWriteCall>();
+  #given = Promise.withResolvers<WriteCall>();
   #go = Promise.withResolvers<void>();
   #answer = Promise.withResolvers<SqlWriteEnd | undefined>();
 
-  async run(call: SqlWriteCall): Promise<SqlWriteEnd> {
+  async run(call: WriteCall): Promise<SqlWriteEnd> {
     if (this.stops) {
       this.#given.resolve(call);
       await this.#go.promise;
@@ -28,8 +30,8 @@ class SteppedSql implements SqlWriter {
     const connection = new Connection(call.path, { readonly: false, pageCacheKiB: 1_024 });
     const guard = SqlGuard.attach(connection);
     try {
-      const results = runSqlWrite(connection, guard, call);
-      return (this.stops ? await this.#answer.promise : undefined) ?? { kind: "done", results };
+      const end = runWriteCall(connection, guard, call, () => world.ulid());
+      return (this.stops ? await this.#answer.promise : undefined) ?? end;
     } finally {
       guard.detach();
       connection.close();
@@ -37,7 +39,7 @@ class SteppedSql implements SqlWriter {
   }
 
   /** A batch is about to begin. */
-  get given(): Promise<SqlWriteCall> {
+  get given(): Promise<WriteCall> {
     return this.#given.promise;
   }
 

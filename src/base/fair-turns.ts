@@ -1,0 +1,134 @@
+/**
+ * Who is served next on a thread that serves many tenants: deficit round robin, with those first who have not been here.
+ *
+ * Always true: acts of one tenant run in the order in which they came; a tenant who has had more than his share waits until
+ * the others have had theirs, and nobody waits while nobody else has an act; between two acts others' events are heard
+ * (the lists of new and of old ones are those of fq_codel, RFC 8290). Must not know: what the acts do.
+ */
+import { limits } from "./limits.ts";
+import type { World } from "./world.ts";
+
+/** A thread that has done nothing for longer has heard whoever was there to be heard. */
+const pauseMs = 0.2;
+
+interface Tenant {
+  readonly acts: (() => void)[];
+  /** Milliseconds of the thread that he may still have in this round. */
+  deficit: number;
+}
+
+export class FairTurns {
+  readonly #world: Pick<World, "monotonicMs" | "soon">;
+  /** In the order in which they are served. */
+  readonly #fresh = new Map<string, Tenant>();
+  readonly #known = new Map<string, Tenant>();
+  #waiting = 0;
+  /** Whether acts wait for a turn of the loop, or one runs. */
+  #busy = false;
+  /** Since when acts have followed each other without a pause, and when the last one ended. */
+  #sinceMs = -Infinity;
+  #endedMs = -Infinity;
+
+  constructor(world: Pick<World, "monotonicMs" | "soon">) {
+    this.#world = world;
+  }
+
+  /** Runs the act when it is the tenant's turn: at once when nobody is before him. */
+  take(name: string, act: () => void): void {
+    const nowMs = this.#world.monotonicMs();
+    if (nowMs - this.#endedMs > pauseMs) this.#sinceMs = nowMs;
+    // Nobody is before him: most acts are short and come one at a time, and cost no entry.
+    if (!this.#busy && nowMs - this.#sinceMs < limits.turnHearMs) return this.#runNow(name, act, nowMs);
+    this.#waiting++;
+    this.#tenant(name).acts.push(act);
+    if (this.#busy) return;
+    this.#busy = true;
+    this.#world.soon(() => this.#serve());
+  }
+
+  #tenant(name: string): Tenant {
+    const found = this.#fresh.get(name) ?? this.#known.get(name);
+    if (found) return found;
+    const tenant = { acts: [], deficit: limits.turnQuantumMs };
+    this.#fresh.set(name, tenant);
+    return tenant;
+  }
+
+  #runNow(name: string, act: () => void, begunMs: number): void {
+    this.#busy = true;
+    try {
+      act();
+    } finally {
+      this.#endedMs = this.#world.monotonicMs();
+      const tookMs = this.#endedMs - begunMs;
+      if (tookMs > limits.turnQuantumMs) this.#charge(this.#tenant(name), tookMs);
+      if (this.#waiting > 0) this.#world.soon(() => this.#serve());
+      else this.#busy = false;
+    }
+  }
+
+  /** Runs everything that waits, whoever's turn it is. */
+  flush(): void {
+    for (let act = this.#next(); act; act = this.#next()) act();
+  }
+
+  #serve(): void {
+    const begunMs = (this.#sinceMs = this.#world.monotonicMs());
+    try {
+      for (let act = this.#next(); act; act = this.#next()) {
+        act();
+        if (this.#waiting > 0 && this.#endedMs - begunMs >= limits.turnHearMs) return this.#world.soon(() => this.#serve());
+      }
+      this.#busy = false;
+    } catch (error) {
+      // Whoever waits is served all the same.
+      this.#world.soon(() => this.#serve());
+      throw error;
+    }
+  }
+
+  /** The act whose turn it is, which charges its tenant. */
+  #next(): (() => void) | undefined {
+    while (this.#waiting > 0) {
+      const isFresh = this.#fresh.size > 0;
+      const list = isFresh ? this.#fresh : this.#known;
+      const [name, tenant] = list.entries().next().value!;
+      const act = tenant.deficit > 0 ? tenant.acts.shift() : undefined;
+      if (act) {
+        this.#waiting--;
+        return () => this.#charged(tenant, act);
+      }
+      list.delete(name);
+      // One who has nothing to do is not forgotten at once, or he would be new again with his next call.
+      if (!isFresh && tenant.deficit > 0) continue;
+      if (tenant.deficit <= 0) tenant.deficit += limits.turnQuantumMs;
+      this.#known.set(name, tenant);
+    }
+    this.#forget();
+    return undefined;
+  }
+
+  #charged(tenant: Tenant, act: () => void): void {
+    const begunMs = this.#world.monotonicMs();
+    try {
+      act();
+    } finally {
+      this.#endedMs = this.#world.monotonicMs();
+      this.#charge(tenant, this.#endedMs - begunMs);
+    }
+  }
+
+  #charge(tenant: Tenant, tookMs: number): void {
+    tenant.deficit = Math.max(-limits.turnDebtMsMax, tenant.deficit - Math.max(limits.turnCallMs, tookMs));
+  }
+
+  /** Nobody has an act: those who were here longest ago are forgotten when there are too many. */
+  #forget(): void {
+    for (const list of [this.#fresh, this.#known]) {
+      for (const name of list.keys()) {
+        if (this.#fresh.size + this.#known.size <= limits.turnTenantsIdleMax) return;
+        list.delete(name);
+      }
+    }
+  }
+}

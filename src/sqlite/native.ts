@@ -1,0 +1,90 @@
+/**
+ * The native library of user SQL and of time slices (native/), as this thread reaches it: by functions of a private
+ * connection, which nobody's SQL can call.
+ *
+ * Must not know: what it is used for.
+ */
+import { existsSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import Database from "better-sqlite3";
+import { limits } from "../base/limits.ts";
+import { packageRoot } from "../base/package-root.ts";
+import { Recent } from "../base/recent.ts";
+
+const libraryPath = fileURLToPath(new URL("native/build/sqlguard.so", packageRoot));
+
+/** Ids as in sqlite3.h (SQLITE_LIMIT_*) and, from 100, as in native/sqlguard.c. */
+const nativeLimits: readonly (readonly [id: number, value: number])[] = [
+  [0, limits.sqlValueBytesMax],
+  // ALTER TABLE writes the schema's text into statements of its own, with every quote doubled.
+  [1, 4 * limits.sqlTextBytesMax],
+  [2, limits.sqlColumnsMax],
+  [3, limits.sqlExpressionDepthMax],
+  [4, limits.sqlCompoundMax],
+  [5, limits.sqlProgramOpsMax],
+  [6, limits.sqlFunctionArgsMax],
+  [7, 0],
+  [8, limits.sqlLikePatternBytesMax],
+  [9, limits.sqlParamsMax],
+  [10, limits.sqlTriggerDepthMax],
+  [11, 0],
+  [12, -1],
+  [13, -1],
+  [14, -1],
+  [100, limits.sqlValueBytesMax],
+  [101, limits.sqlStatementBytesMax],
+  [102, limits.sqlValueBytesFloor],
+  [103, limits.sqlGrowthBytesMax],
+  [104, limits.sqlWorkProductMax],
+  [105, limits.sqlNamesMax],
+  [106, limits.sqlSpillBytesMax],
+  [107, limits.sqlProcessBytesMax],
+];
+
+/** better-sqlite3 takes an entry point; its types leave it out. */
+export function loadLibrary(connection: Database.Database, entryPoint: string): void {
+  (connection as unknown as { loadExtension(path: string, entryPoint: string): void }).loadExtension(libraryPath, entryPoint);
+}
+
+/** This thread's private connection to the native table of guards. */
+class Control {
+  readonly #statements = new Map<string, Database.Statement>();
+  readonly #connection: Database.Database;
+  /** Statements that step to a row and give its columns, by how many there are. */
+  readonly #steps = new Recent<number, Database.Statement>(limits.cachedStatementsMax);
+
+  constructor() {
+    this.#connection = new Database(":memory:");
+    loadLibrary(this.#connection, "sqlite3_sqlguardcontrol_init");
+    for (const [id, value] of nativeLimits) this.call("guard_configure(?, ?)", id, value);
+  }
+
+  call(expression: string, ...args: readonly number[]): unknown {
+    let statement = this.#statements.get(expression);
+    if (!statement) this.#statements.set(expression, (statement = this.#connection.prepare(`SELECT ${expression}`).pluck()));
+    return statement.get(...args);
+  }
+
+  /** The next row of the guard's statement, or what became of it as guard_step says. */
+  step(handle: number, columns: number, bytesMax: number): readonly unknown[] {
+    let statement = this.#steps.get(columns);
+    if (!statement) {
+      const values = Array.from({ length: columns }, (_, index) => `, guard_column(${index})`).join("");
+      statement = this.#connection.prepare(`SELECT guard_step(?, ?)${values}`).raw(true).safeIntegers(true);
+      this.#steps.set(columns, statement);
+    }
+    return statement.get(handle, bytesMax) as readonly unknown[];
+  }
+}
+
+let threadControl: Control | undefined;
+
+/** This thread's control connection. */
+export function control(): Control {
+  return (threadControl ??= new Control());
+}
+
+/** Whether this installation has the native library. */
+export function hasNative(): boolean {
+  return existsSync(libraryPath);
+}
