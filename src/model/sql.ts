@@ -31,6 +31,8 @@ export interface SqlBatch {
   readonly atomic: boolean;
   /** Whether the credential's scope covers writes. */
   readonly mayWrite: boolean;
+  /** How many values all rows together may have, as the caller could not be told of more; undefined for no such bound. */
+  readonly valuesMax?: number | undefined;
 }
 
 export interface SqlStatementResult {
@@ -54,6 +56,7 @@ interface Run {
   readonly ticket: number;
   readonly batch: SqlBatch;
   bytesLeft: number;
+  valuesLeft: number;
   lastInsertRowid: number | string;
 }
 
@@ -66,7 +69,7 @@ class WriteFound extends Error {}
 function newRun(connection: Connection, guard: SqlGuard, ticket: number, batch: SqlBatch): Run {
   const { length } = batch.statements;
   if (length === 0 || length > limits.sqlStatementsMax) throw invalid(`stmts must hold 1 to ${limits.sqlStatementsMax} statements`);
-  return { connection, guard, ticket, batch, bytesLeft: limits.sqlResultBytesMax, lastInsertRowid: 0 };
+  return { connection, guard, ticket, batch, bytesLeft: limits.sqlResultBytesMax, valuesLeft: batch.valuesMax ?? Infinity, lastInsertRowid: 0 };
 }
 
 function tooLarge(): ServiceError {
@@ -84,6 +87,9 @@ function rowsOf(run: Run, columns: number): string {
     const text = `[${row.map(jsonOfValue).join(",")}]`;
     run.bytesLeft -= Buffer.byteLength(text) + 1;
     if (run.bytesLeft < 0) throw tooLarge();
+    // The row itself is a value too.
+    run.valuesLeft -= columns + 1;
+    if (run.valuesLeft < 0) throw invalid(`the batch's results hold more than ${run.batch.valuesMax} values, which this wire cannot carry in one: ask for less at once, or over REST`);
     rows.push(text);
   }
 }

@@ -225,6 +225,7 @@ function callOf(endpoint: Endpoint, reader: RpcReader, passing: Passing, context
     headers: callHeadersOf((name) => request.headers[name] as string | undefined),
     deadlineMs: timeoutMs === undefined ? undefined : world.monotonicMs() + timeoutMs,
     trace,
+    answerValuesMax: limits.encodedValuesMax,
     signal: context.signal,
   };
 }

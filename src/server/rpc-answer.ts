@@ -28,11 +28,23 @@ export async function settleAnswer(message: Message, world: Pick<World, "soon">)
   }
 }
 
-/** How many values a text of JSON has at most; no more than one beyond `max` are counted. */
+/** How many values a text of JSON has at most, what stands inside strings aside; no more than one beyond `max` are counted. */
 function valuesOf(text: string, max: number): number {
+  const signs = /[",[{]/g;
   let values = 1;
-  for (const sign of [",", "[", "{"]) {
-    for (let at = text.indexOf(sign); at >= 0 && values <= max; at = text.indexOf(sign, at + 1)) values++;
+  while (values <= max && signs.test(text)) {
+    if (text[signs.lastIndex - 1] === '"') signs.lastIndex = endOfString(text, signs.lastIndex);
+    else values++;
   }
   return values;
+}
+
+/** Where the string ends whose text begins at `from`. */
+function endOfString(text: string, from: number): number {
+  for (let at = from; ; at++) {
+    at = text.indexOf('"', at);
+    let slashes = 0;
+    while (text[at - 1 - slashes] === "\\") slashes++;
+    if (slashes % 2 === 0) return at + 1;
+  }
 }

@@ -67,6 +67,8 @@ export interface Call {
   readonly deadlineMs: number | undefined;
   /** The trace that the call belongs to. */
   readonly trace?: Trace | undefined;
+  /** How many values of any JSON the wire carries in one answer; undefined where it has no such bound. */
+  readonly answerValuesMax?: number | undefined;
   /** Aborted when the client goes away. */
   readonly signal: AbortSignal | undefined;
 }

@@ -12,7 +12,7 @@ import { present } from "./data-messages.ts";
 import { jsonText, setJson } from "./exact-json.ts";
 import { databaseTarget } from "./targets.ts";
 
-function batchOf(request: ExecuteSqlRequest): SqlBatch {
+function batchOf(request: ExecuteSqlRequest, valuesMax: number | undefined): SqlBatch {
   if (request.stmts.length === 0 || request.stmts.length > limits.sqlStatementsMax) {
     throw invalid(`stmts must hold 1 to ${limits.sqlStatementsMax} statements`);
   }
@@ -24,7 +24,8 @@ function batchOf(request: ExecuteSqlRequest): SqlBatch {
     checkUserSql(statement.q);
     return { text: statement.q, paramsJson: jsonText(statement, "params") };
   });
-  return { statements, atomic: request.txn !== false, mayWrite: true };
+  // Each result is a value of its own, with its list of rows.
+  return { statements, atomic: request.txn !== false, mayWrite: true, ...present({ valuesMax: valuesMax === undefined ? undefined : valuesMax - 2 * statements.length }) };
 }
 
 function resultMessage(result: SqlStatementResult): SqlResult {
@@ -40,7 +41,7 @@ function resultMessage(result: SqlStatementResult): SqlResult {
 
 /** Runs the batch where it belongs and gives its results and the transaction id they speak of. */
 export async function executeSql(node: NodeParts, request: ExecuteSqlRequest, context: Context): Promise<{ results: SqlResult[]; txid: bigint }> {
-  const batch = batchOf(request);
+  const batch = batchOf(request, context.call.answerValuesMax);
   const guard = SqlGuard.available();
   if (!guard.ok) throw new ServiceError("unconfigured", `SQL needs the native guard, which this node lacks: ${guard.missing}`);
   const target = await databaseTarget(node, context, request.db);

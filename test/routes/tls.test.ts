@@ -11,9 +11,11 @@ import { expect, onTestFinished, test } from "vitest";
 import { silentLog } from "../../src/base/log.ts";
 import { startNode, type RunningNode } from "../../src/server/compose.ts";
 import { ControlService } from "../../gen/palimpsest/v1/control_pb.ts";
+import { bombs, expectStranger, ingest } from "../support/bombs.ts";
 import { bearer, guardedVariables, platformKey } from "../support/credentials.ts";
 import { configOf } from "../support/service.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
+import { openSession, sendHttp2, sendRaw } from "../support/weighed-node.ts";
 
 interface Secured {
   readonly node: RunningNode;
@@ -94,4 +96,13 @@ test("a caller in the clear gets nothing, and one who does not trust the certifi
   const { port } = await startSecured();
   await expect(fetch(`http://127.0.0.1:${port}/health`)).rejects.toThrow();
   await expect(fetch(`https://127.0.0.1:${port}/health`)).rejects.toThrow();
+});
+
+test.each(bombs)("a stranger's bomb under TLS, %s, is refused unread on both HTTP versions", { timeout: 60_000 }, async (what, headers, body) => {
+  const { port } = await startSecured();
+  const session = openSession(`https://127.0.0.1:${port}`);
+  for (const answer of [await sendRaw({ tlsPort: port }, ingest, headers, body), await sendHttp2(session, ingest, headers, body)]) {
+    expectStranger(answer, what);
+    expect(answer.tookMs).toBeLessThan(1_000);
+  }
 });

@@ -2,6 +2,7 @@
 import { connect as connectHttp2, constants, type ClientHttp2Session, type OutgoingHttpHeaders } from "node:http2";
 import { readFileSync } from "node:fs";
 import * as http from "node:http";
+import * as https from "node:https";
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 import { onTestFinished } from "vitest";
@@ -121,11 +122,14 @@ export interface RawAnswer {
   readonly tookMs: number;
 }
 
-/** Sends a request by HTTP/1.1 on a connection of its own and gives the answer, whether or not the body was taken. */
-export function sendRaw(port: number, path: string, headers: http.OutgoingHttpHeaders, body: Uint8Array, method = "POST"): Promise<RawAnswer> {
+/** Sends a request by HTTP/1.1 on a connection of its own, under TLS where that is asked for, and gives the answer, whether or not the body was taken. */
+export function sendRaw(to: number | { readonly tlsPort: number }, path: string, headers: http.OutgoingHttpHeaders, body: Uint8Array, method = "POST"): Promise<RawAnswer> {
   return new Promise((resolve, reject) => {
     const from = performance.now();
-    const outgoing = http.request({ host: "127.0.0.1", port, path, method, headers: { "content-length": body.length, ...headers }, agent: false }, (response) => {
+    const options = { host: "127.0.0.1", path, method, headers: { "content-length": body.length, ...headers }, agent: false as const };
+    const send = (answered: (response: http.IncomingMessage) => void): http.ClientRequest =>
+      typeof to === "number" ? http.request({ ...options, port: to }, answered) : https.request({ ...options, port: to.tlsPort, rejectUnauthorized: false }, answered);
+    const outgoing = send((response) => {
       const tookMs = performance.now() - from;
       const chunks: Buffer[] = [];
       const settle = (): void => {
