@@ -164,11 +164,26 @@ void sliceEnd(sqlite3_context *ctx, int argc, sqlite3_value **argv) {
   pthread_mutex_unlock(&mutex);
 }
 
+/* The connection closes, maybe because its thread has ended in the middle of a slice: nobody interrupts it any more. */
+static void closing(void *db) {
+  int lane;
+  pthread_mutex_lock(&mutex);
+  for (lane = 0; lane < lanesUsed; lane++) {
+    if (slices[lane].db == (sqlite3 *)db) slices[lane].db = 0;
+  }
+  pthread_mutex_unlock(&mutex);
+}
+
 /* A connection of an engine thread: what it runs within a slice can be stopped at its end. */
 __attribute__((visibility("default")))
 int sqlite3_sqlslices_init(sqlite3 *db, char **message, const sqlite3_api_routines *api) {
-  (void)message;
+  int rc;
   SQLITE_EXTENSION_INIT2(api);
+  rc = sqlite3_set_clientdata(db, "sqlslices", db, closing);
+  if (rc != SQLITE_OK) {
+    *message = sqlite3_mprintf("time slices could not be installed");
+    return rc;
+  }
   attached = db;
   return SQLITE_OK_LOAD_PERMANENTLY;
 }

@@ -43,7 +43,7 @@ interface Pending {
 
 const restartPauseMsMin = 100;
 const restartPauseMsMax = 10_000;
-const noCounters: EngineCounters = { groups: 0, writes: 0, fsyncs: 0, headPuts: 0, bytesPut: 0, opened: 0, evicted: 0 };
+const noCounters: EngineCounters = { groups: 0, writes: 0, fsyncs: 0, headPuts: 0, bytesPut: 0, opened: 0, evicted: 0, stopped: 0 };
 
 /** What a process reads. */
 type ReadElsewhere = { readonly batch: SqlBatch } | { readonly command: ReadKind; readonly input: unknown };

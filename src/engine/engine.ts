@@ -81,6 +81,7 @@ interface Pin {
 export class Engine {
   readonly #world: World;
   readonly #turns: FairTurns;
+  readonly #slices: Slices | undefined;
   readonly #send: (message: FromEngine) => void;
   readonly #holdings: Holdings;
   readonly #tenancy: Tenancy;
@@ -116,6 +117,7 @@ export class Engine {
   constructor({ options, world, disk, store, press, maker = inlineMaker(press), indexBuilder, sql, slices, send }: EngineSurroundings) {
     this.#options = options;
     this.#turns = new FairTurns(world);
+    this.#slices = slices;
     this.#world = world;
     this.#send = send;
     this.#storeTime = new StoreTime(world, store);
@@ -228,7 +230,7 @@ export class Engine {
   }
 
   get counters(): EngineCounters {
-    return { ...this.#counters, opened: this.#registry.opened, evicted: this.#registry.evicted };
+    return { ...this.#counters, opened: this.#registry.opened, evicted: this.#registry.evicted, stopped: this.#slices?.stopped ?? 0 };
   }
 
   /** What the engine has done and holds now, for operators. */

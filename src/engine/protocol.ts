@@ -233,6 +233,8 @@ export interface EngineCounters {
   readonly bytesPut: number;
   readonly opened: number;
   readonly evicted: number;
+  /** Commands, or groups of them, that were stopped at the end of their time slice. */
+  readonly stopped: number;
 }
 
 /** Where an engine thread keeps its files and how much it may hold; crosses the thread once, at start. */

@@ -123,6 +123,7 @@ const engineRows: readonly EngineRow[] = [
   ["counter", "collections_total", "Rounds of garbage collection", ({ collections }) => collections],
   ["gauge", "databases_open", "Open branches of databases", ({ backlogs }) => backlogs.databases],
   ["counter", "databases_opened_total", "Branches that were opened", ({ counters }) => counters.opened],
+  ["counter", "slices_over_total", "Commands, or groups of them, that took longer than their time slice while another tenant waited, and were run by a process", ({ counters }) => counters.stopped],
   ["counter", "databases_evicted_total", "Branches that were closed to make room for others", ({ counters }) => counters.evicted],
   ["gauge", "replicas_open", "Open copies of branches that another node writes", ({ replicas }) => replicas.open],
   ["gauge", "replica_lag_txids_max", "Transactions by which the copy that lags most is behind the head that was last seen", ({ replicas }) => replicas.lagTxidsMax],

@@ -29,6 +29,8 @@ export interface Slices {
   run<Value>(connection: Connection, act: () => Value): Value;
   /** Whether another tenant may have to wait for what runs now. */
   readonly isShared: boolean;
+  /** How many commands, or groups of them, were stopped so far. */
+  readonly stopped: number;
 }
 
 /** Slices of this thread, which is the one of that lane; undefined without the native library. */
@@ -36,7 +38,11 @@ export function slicesOf(lane: number): Slices | undefined {
   if (!hasNative()) return undefined;
   const native = control();
   const attached = new WeakMap<Connection, number>();
+  let stopped = 0;
   return {
+    get stopped() {
+      return stopped;
+    },
     get isShared() {
       return native.call("slice_shared(?)", lane) !== 0;
     },
@@ -57,6 +63,9 @@ export function slicesOf(lane: number): Slices | undefined {
       native.call("slice_begin(?, ?, ?)", lane, handle, limits.sliceMicros);
       try {
         return connection.lookingAt(look, act);
+      } catch (error) {
+        if (isSliceOver(error)) stopped++;
+        throw error;
       } finally {
         native.call("slice_end(?)", lane);
       }

@@ -4,6 +4,7 @@ import { SliceOver, type Slices } from "../../src/sqlite/slices.ts";
 /** `isOver` is asked now and then, until it has said so once in a slice; `isShared`, whether another tenant is about. */
 export function hastySlices(isOver: () => boolean, isShared: () => boolean = () => false): Slices {
   return {
+    stopped: 0,
     get isShared() {
       return isShared();
     },

@@ -30,7 +30,7 @@ function tallyOf(...durationsMs: number[]): Tally {
 function engineMeasures(): EngineMeasures {
   const store = new MeasuredStore(new MemoryStore(world), world);
   return {
-    counters: { groups: 2, writes: 7, fsyncs: 3, headPuts: 1, bytesPut: 100, opened: 5, evicted: 4 },
+    counters: { groups: 2, writes: 7, fsyncs: 3, headPuts: 1, bytesPut: 100, opened: 5, evicted: 4, stopped: 6 },
     backlogs: { databases: 1, writes: 6, writesMax: 4, txids: 3, bytes: 2048, ms: 1_500 },
     packs: 1, rebases: 2, upkeepOwed: 4, lineRefsMax: 17, collections: 3,
     replicas: { open: 2, lagTxidsMax: 9, lookedMsMax: 2_500 },
@@ -76,7 +76,7 @@ test("an engine thread's numbers stand under its thread, in seconds and bytes; o
   for (const [name, value] of [
     ["write_groups_total", 2], ["writes_total", 7], ["write_queue_waiting", 6], ["write_queue_waiting_max", 4], ["unshipped_txids", 3], ["unshipped_bytes", 2_048], ["unshipped_age_seconds", 1.5],
     ["heads_landed_total", 1], ["shipped_bytes_total", 100], ["packs_total", 1], ["rebases_total", 2], ["upkeep_owed", 4], ["line_objects_max", 17], ["collections_total", 3], ["databases_open", 1], ["databases_opened_total", 5],
-    ["databases_evicted_total", 4], ["replicas_open", 2], ["replica_lag_txids_max", 9], ["replica_looked_seconds_max", 2.5], ["vector_cache_bytes", 4_096],
+    ["slices_over_total", 6], ["databases_evicted_total", 4], ["replicas_open", 2], ["replica_lag_txids_max", 9], ["replica_looked_seconds_max", 2.5], ["vector_cache_bytes", 4_096],
   ] as const) {
     expect(families.get(`palimpsest_${name}`)!.samples, name).toEqual([{ name: `palimpsest_${name}`, labels: at, value }]);
   }
