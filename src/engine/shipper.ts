@@ -296,7 +296,7 @@ export class Shipper {
 
   /** Moves the head, unless its tail is another one than the batch was made for: whoever cuts or spills one makes other segments. Says whether the head covers the batch. */
   async #publish(batch: Batch, lastTxid: number, change: (head: Head) => HeadChange): Promise<boolean> {
-    await this.#head.update((head) => (head.txid >= lastTxid || !sameTail(head.tail, batch.tail) ? undefined : { ...covering(head, batch), ...change(head) }));
+    await this.#head.update((head) => (head.txid >= lastTxid || !sameTail(head.tail, batch.tail) ? undefined : { ...covering(head, batch, this.#head.tenure !== undefined), ...change(head) }));
     return this.#head.now.txid >= lastTxid;
   }
 }
@@ -317,14 +317,17 @@ function fitsTail(tail: readonly TailSegment[], segment: TailSegment): boolean {
   return bytes <= limits.tailBytesMax && kept.length < limits.tailSegmentsMax;
 }
 
-/** What every publication changes: how far the head covers, and whose groups they are. */
-function covering(head: Head, { made: { segment, pages, tenures } }: Batch): HeadChange {
+/**
+ * What every publication changes: how far the head covers, and whose groups they are. Only whoever has claimed the branch
+ * reserves more: what an earlier process has left and this one ships is no reason to take ids for given that nobody gave.
+ */
+function covering(head: Head, { made: { segment, pages, tenures } }: Batch, isClaimed: boolean): HeadChange {
   const spare = head.reservedTo - segment.lastTxid;
   return {
     txid: segment.lastTxid,
     committedAtMs: segment.lastAtMs,
     pages,
     tenures: tenures.reduce((reached, { id, lastTxid }) => reaching(reached, id, lastTxid), head.tenures),
-    reservedTo: spare < limits.txidReserve / 2 ? segment.lastTxid + limits.txidReserve : head.reservedTo,
+    reservedTo: isClaimed && spare < limits.txidReserve / 2 ? segment.lastTxid + limits.txidReserve : head.reservedTo,
   };
 }

@@ -3,6 +3,8 @@ import { cpSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { limits } from "../../../src/base/limits.ts";
+import { decodeHead, encodeHead } from "../../../src/format/head.ts";
+import { headKey } from "../../../src/format/object-keys.ts";
 import { Connection } from "../../../src/sqlite/connection.ts";
 import type { Fate } from "../../support/scripted-store.ts";
 import { temporaryDirectory } from "../../support/temporary.ts";
@@ -109,6 +111,22 @@ describe("when groups are shipped", () => {
     expect(reservedTo).toBe(limits.txidReserve);
     for (let n = 0; n < 20; n++) await node.put(`k${n}`, "main", { durable: true });
     expect(time.head(node.uuid).reservedTo - time.head(node.uuid).txid).toBeGreaterThanOrEqual(limits.txidReserve / 2);
+  });
+
+  test("what an earlier process has left is shipped without reserving more: nobody has given ids beyond it", async () => {
+    const { time, node } = setup();
+    await node.put("k", "main", { durable: true });
+    await node.put("on this disk only");
+    node.kill();
+    // As a writer leaves it whose last put, of all that a stop in order does, came through.
+    time.store.spoil(headKey(node.uuid, "main"), (bytes) => encodeHead({ ...decodeHead(bytes), reservedTo: 2 }));
+    const next = new TimedEngine(time, {}, node.directory);
+    expect(await next.keys()).toHaveLength(2);
+    await time.pass(10_000);
+    expect(time.head(next.uuid)).toMatchObject({ txid: 2, reservedTo: 2 });
+    await next.put("more", "main", { durable: true });
+    expect(time.head(next.uuid).reservedTo).toBeGreaterThan(limits.txidReserve);
+    expect(time.head(next.uuid).lost).toEqual([]);
   });
 });
 
