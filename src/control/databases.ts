@@ -152,9 +152,14 @@ export class Databases {
 
   /** Turns the claim into a tombstone and gives what it held. Throws database_not_found. */
   async remove(name: string): Promise<DatabaseRecord> {
+    let asked: { readonly record: DatabaseRecord; readonly tombstone: NameClaim } | undefined;
     for (let race = 0; race < racesMax; race++) {
       const { claim, version } = await this.#read(name);
       const record = recordOf(name, claim);
+      // Whoever has the name now has taken it since, and is not who is to go. What was freed by our own tombstone, whose
+      // answer was lost, we have removed.
+      if (asked && record && record.uuid !== asked.record.uuid && claim?.freedAtMs === asked.tombstone.deletedAtMs && claim?.deletion === asked.tombstone.deletion) return asked.record;
+      if (asked && record?.uuid !== asked.record.uuid) throw new ServiceError("database_not_found", `database ${name} was deleted by somebody else`);
       if (record === undefined || claim === undefined || version === undefined) {
         throw new ServiceError("database_not_found", `database ${name} does not exist`);
       }
@@ -163,6 +168,7 @@ export class Databases {
       const namespace = profileOfDatabaseName(name)?.namespace;
       const deletion = namespace === undefined ? undefined : await this.#deletions.next(namespace);
       const tombstone = { ...claim, deletedAtMs: Math.max(this.#world.nowMs(), claim.createdAtMs), deletion };
+      asked = { record, tombstone };
       if (await this.#put(name, tombstone, { kind: "version", version })) return record;
     }
     throw new StoreError("unavailable", "a database name changed too often to be deleted");

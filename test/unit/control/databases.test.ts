@@ -22,6 +22,23 @@ class ForgetfulStore extends MemoryStore {
   }
 }
 
+/** Loses the answer of a put of a name, and lets others do something before it is read back. */
+class MeddledStore extends MemoryStore {
+  /** Once: the put is applied, and then this. */
+  afterLost: (() => Promise<void>) | undefined;
+  /** Once: this, and then the put fails for its condition. */
+  beforeLost: (() => Promise<void>) | undefined;
+  override async put(key: string, bytes: Uint8Array, condition: PutCondition): Promise<PutOutcome> {
+    const [before, after] = [this.beforeLost, this.afterLost];
+    if (!key.startsWith("names/") || condition.kind === "absent" || !(before ?? after)) return super.put(key, bytes, condition);
+    this.beforeLost = this.afterLost = undefined;
+    await before?.();
+    await super.put(key, bytes, condition);
+    await after?.();
+    throw new StoreError("unknown_outcome", "the answer was lost");
+  }
+}
+
 /** Fails its reads, or never answers them, for as long as an outage lasts. */
 class FailingStore extends MemoryStore {
   outage: "none" | "refused" | "silent" = "none";
@@ -171,6 +188,27 @@ describe("databases", () => {
     await databases.remove("a");
     expect(await databases.find("a")).toBeUndefined();
   });
+
+  for (const name of ["a", "acme--alice"]) {
+    test(`what has taken the name ${name} since is not what is removed, when the removal's answer was lost and another node was quick`, async () => {
+      const store = new MeddledStore();
+      const [here, there] = [new Databases(store, world), new Databases(store, world)];
+      const first = await here.create(name);
+      let second: { readonly uuid: string } | undefined;
+      store.afterLost = async () => void (second = await there.create(name));
+      expect((await here.remove(name)).uuid).toBe(first.uuid);
+      expect((await new Databases(store, world).require(name)).uuid).toBe(second!.uuid);
+      expect(await here.deletedUuids()).toEqual([first.uuid]);
+      if (name === "a") return;
+      // Somebody else's removal is not ours: profiles' deletions are counted; those of others are told apart by their time.
+      store.beforeLost = async () => {
+        await there.remove(name);
+        await there.create(name);
+      };
+      await expect(here.remove(name)).rejects.toMatchObject({ code: "database_not_found" });
+      expect((await new Databases(store, world).deletedUuids()).toSorted()).toEqual([first.uuid, second!.uuid].toSorted());
+    });
+  }
 
   for (const outage of ["refused", "silent"] as const) {
     test(`F33: what is known goes on while the store is ${outage}, and a deletion elsewhere is seen afterwards`, async () => {
