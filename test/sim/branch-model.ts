@@ -31,6 +31,9 @@ interface Era {
 /** Where a token lives. */
 export type Kind = "kv" | "sql" | "memory" | "docs";
 
+/** No call is waited for as long as that, and none is begun by a node so late. */
+const callMsMax = 60_000;
+
 export interface Change {
   readonly branch: BranchModel;
   readonly token: string;
@@ -41,7 +44,8 @@ export interface Change {
   greatest: number;
   /** Whether object storage is known to cover it. */
   durable: boolean;
-  /** When it was answered, in virtual time. */
+  /** When it was sent and answered, in virtual time. */
+  readonly sentAtMs: number;
   answeredAtMs: number;
   /** What a memory's ingest called it. */
   id?: string;
@@ -225,12 +229,18 @@ export class BranchModel {
   }
 
   /** A write is about to be sent, to a node that may have been superseded without knowing it when it is a `stray`. */
-  begin(token: string, kind: Kind, removes: boolean, stray: boolean): Change {
-    const change: Change = { branch: this, token, kind, removes, least: stray ? 1 : this.givenTxid + 1, greatest: Infinity, durable: false, answeredAtMs: Infinity };
+  begin(token: string, kind: Kind, removes: boolean, stray: boolean, nowMs: number): Change {
+    const change: Change = { branch: this, token, kind, removes, least: stray ? 1 : this.givenTxid + 1, greatest: Infinity, durable: false, sentAtMs: nowMs, answeredAtMs: Infinity };
     const changes = this.database.changes.get(token) ?? [];
     changes.push(change);
     this.database.changes.set(token, changes);
     return change;
+  }
+
+  /** The greatest txid that a writer may have committed by now: what was sent a while ago, and not answered, is over. */
+  greatestTxid(nowMs: number): number {
+    const isUnderWay = (change: Change): boolean => change.branch === this && change.greatest === Infinity && nowMs - change.sentAtMs < callMsMax;
+    return this.givenTxid + [...this.database.changes.values()].flat().filter(isUnderWay).length;
   }
 
   /** The write was answered. */

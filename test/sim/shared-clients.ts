@@ -157,7 +157,7 @@ export class SharedClients {
   async write(node: SharedNode, branch: BranchModel, durable: boolean): Promise<boolean> {
     const kind: Kind = this.#draw(1) < 0.8 ? "kv" : "docs";
     const token = branch.database.newToken();
-    const change = branch.begin(token, kind, false, this.#options.areLeasesBroken());
+    const change = branch.begin(token, kind, false, this.#options.areLeasesBroken(), this.#options.scheduler.nowMs);
     return this.#settle(`write ${kind} ${token}`, node, change, durable, (port, target, options) => put(port, target, options, kind, token, change));
   }
 
@@ -166,7 +166,7 @@ export class SharedClients {
     const found = tokens[Math.floor(this.#draw(tokens.length))];
     if (!found) return;
     const { token } = found;
-    const change = branch.begin(token, "kv", true, this.#options.areLeasesBroken());
+    const change = branch.begin(token, "kv", true, this.#options.areLeasesBroken(), this.#options.scheduler.nowMs);
     await this.#settle(`remove kv ${token}`, node, change, false, (port, target, options) => port.write(target, "kv.delete", { ns: "sim", key: token }, options));
   }
 

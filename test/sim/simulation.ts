@@ -199,7 +199,7 @@ class Simulation {
     const node = this.#node;
     const { incarnation } = node;
     node.snapshot();
-    const held = this.#databases.flatMap(({ branches }) => [...branches.values()]).map((branch) => ({ branch, toTxid: branch.givenTxid }));
+    const held = this.#databases.flatMap(({ branches }) => [...branches.values()]).map((branch) => ({ branch, toTxid: branch.greatestTxid(this.#scheduler.nowMs) }));
     await this.#scheduler.sleep(2_000 + this.#random() * 5_000);
     // What is answered now is covered by nothing but this disk.
     this.#store.storm(2_000);
