@@ -44,6 +44,15 @@ static i64 nsOf(clockid_t clock) {
   return (i64)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+/* The clock of what this thread computes, as other threads can read it; where there is none, that of the wall. */
+static clockid_t workClock(void) {
+#ifdef __linux__
+  clockid_t clock;
+  if (pthread_getcpuclockid(pthread_self(), &clock) == 0) return clock;
+#endif
+  return CLOCK_MONOTONIC;
+}
+
 /* The mutex is held. */
 static int isOver(int lane) {
   const Slice *slice = &slices[lane];
@@ -133,7 +142,7 @@ void sliceBegin(sqlite3_context *ctx, int argc, sqlite3_value **argv) {
   if (lane < 0) return;
   pthread_mutex_lock(&mutex);
   slices[lane].db = (sqlite3 *)(size_t)sqlite3_value_int64(argv[1]);
-  if (pthread_getcpuclockid(pthread_self(), &slices[lane].work) != 0) slices[lane].work = CLOCK_MONOTONIC;
+  slices[lane].work = workClock();
   slices[lane].overAtWorkNs = nsOf(slices[lane].work) + ns;
   slices[lane].overAtNs = nsOf(CLOCK_MONOTONIC) + 3 * ns;
   slices[lane].stopped = 0;
