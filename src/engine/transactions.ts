@@ -2,7 +2,8 @@
  * The transactions of one open database: our commands many in one, user SQL alone, each sealed with its transaction id.
  *
  * User SQL runs in a process of its own, on a connection of its own, while nothing else is written here; so does a command
- * that took longer than its time slice while another tenant waited, after it was undone here. Whether it was committed is read from the state row when it is over, never taken from whoever ran it, who may have been killed.
+ * that took longer than its time slice while another tenant waited, after it was undone here. Whether it was committed is
+ * read from the state row when it is over, never taken from whoever ran it, who may have been killed.
  *
  * Owns the database's writes, and the time that commands see, which does not fall behind the newest commit unless that
  * was made under a clock that was wrong. Always true: `run` either commits or throws, and has changed nothing when it
@@ -16,7 +17,7 @@ import { sleep, type World } from "../base/world.ts";
 import { runRead, runWrite, type ReadKind } from "../model/commands.ts";
 import { readState, writeState, type DatabaseState } from "../model/schema.ts";
 import type { Tx, View } from "../model/transaction.ts";
-import { follow } from "../model/vector-changes.ts";
+import { follow, VectorChanges } from "../model/vector-changes.ts";
 import { runGroup, type CommandOutcome, type Deferred } from "../sqlite/group.ts";
 import type { DatabaseOptions, WriteItem } from "./database-options.ts";
 import type { LogFolder } from "./log-folder.ts";
@@ -82,15 +83,17 @@ export class Transactions {
     connection.run("BEGIN");
     try {
       const { txid: seenTxid } = readState(connection);
-      return { seenTxid, read: this.readNow(command, input) };
+      // What the process has committed and not yet told of, the cache of vectors lacks: then the rows are searched.
+      const isAhead = seenTxid >= this.#options.writer.nextTxid;
+      return { seenTxid, read: this.readNow(command, input, isAhead ? new VectorChanges() : undefined) };
     } finally {
       connection.rollBack();
     }
   }
 
   /** A read when nobody else can commit: of the newest commit that is noted. One that takes too long fails with what isSliceOver knows. */
-  readNow(command: ReadKind, input: unknown): CommandOutcome<unknown> {
-    const run = (): unknown => runRead(command, this.view(), input);
+  readNow(command: ReadKind, input: unknown, vectors = this.#options.vectors): CommandOutcome<unknown> {
+    const run = (): unknown => runRead(command, { ...this.view(), vectors }, input);
     // Only processes could run it instead.
     const { slices, sql, opened } = this.#options;
     return outcomeOf(slices && sql ? () => slices.run(opened.connection, run) : run);

@@ -1,5 +1,6 @@
 /** Commands whose time slice is over, at any of their statements: undone, run by a process, and come to the same. */
 import { expect, onTestFinished, test } from "vitest";
+import type { SqlWriter } from "../../../src/engine/sql-write.ts";
 import { openInlineEngine, uuidOf } from "../../support/inline-engine.ts";
 import { hastySlices } from "../../support/hasty-slices.ts";
 import { MortalSql } from "../../support/mortal-sql.ts";
@@ -99,6 +100,40 @@ test("what a long write is refused for is told as it would be here", { timeout: 
   stopAt(Infinity);
   const { value } = await client.read(target, "memory.list", { types: ["fact"], limit: 100 }, soon());
   expect(value.memories).toHaveLength(5);
+});
+
+test("a read between a process's commit and its answer finds the vectors of the state that it speaks of", { timeout: 60_000 }, async () => {
+  const directory = temporaryDirectory();
+  const mortal = new MortalSql(directory, 1);
+  const [committed, go] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const sql: SqlWriter = {
+    async run(call) {
+      const end = await mortal.run(call);
+      committed.resolve();
+      await go.promise;
+      return end;
+    },
+  };
+  let stops = false;
+  const { client, soon } = openInlineEngine(directory, { sql, slices: hastySlices(() => stops) });
+  onTestFinished(async () => {
+    await client.close();
+    await mortal.close();
+  });
+  await client.write(target, "memory.ingest", { memories: memories(0, 5) }, soon());
+  const nearest = (n: number) => client.read(target, "memory.recall", { embedding: Float32Array.of(1, n, 2), k: 1 }, soon());
+  const before = (await nearest(4)).txid;
+  stops = true;
+  const writing = client.write(target, "memory.ingest", { memories: memories(100, 5) }, soon());
+  await committed.promise;
+  stops = false;
+  const reading = nearest(104);
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  go.resolve();
+  const { value, txid } = await reading;
+  expect(txid).toBe(before + 1);
+  expect(value.memories[0]!.summary).toBe("number 104");
+  await writing;
 });
 
 test("while another tenant is about, a write like one that was stopped is not begun here; a smaller one is, and any when he is alone", { timeout: 60_000 }, async () => {
