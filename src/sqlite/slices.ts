@@ -73,10 +73,10 @@ export function slicesOf(lane: number): Slices | undefined {
   };
 }
 
+let isThere: boolean | undefined;
+
 /** Says how many tenants have calls under way on a lane of this process. Without the native library nobody asks. */
 export function tellTenants(lane: number, count: number): void {
   isThere ??= hasNative();
   if (isThere) control().call("slice_tenants(?, ?)", lane, count);
 }
-
-let isThere: boolean | undefined;
