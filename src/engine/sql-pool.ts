@@ -4,8 +4,9 @@
  *
  * Always true: one batch a process; reads and writes each have their number of processes, so that neither holds up the
  * other; the next batch is that of the tenant who has used the processes least of late, and of writes, which are not taken
- * back, one place is kept from a tenant who uses much and has the others; reads that have run for longer than a slice never hold all of theirs while a fresh one waits, so that however many
- * endless SELECTs there are, of one database or of many, a short one of anybody's is answered soon; whoever's time is over
+ * back, one place is kept from a tenant who uses much and has the others; reads that have run for longer than a slice never
+ * hold all of theirs while a fresh one waits, so that however many endless SELECTs there are, of one database or of many, a
+ * short one of anybody's is answered soon; whoever's time is over
  * is interrupted by its ticket, and its process killed when that does not end it; a call settles after its process has
  * answered or is gone, so that nobody then has the database's file open for it. Must not know: results, transaction ids.
  *

@@ -6,6 +6,7 @@
  * and can be had over REST, where such fields are their texts. Must not know what an answer means.
  */
 import type { Message } from "@bufbuild/protobuf";
+import { assert } from "../base/assert.ts";
 import { invalid } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { turn, type World } from "../base/world.ts";
@@ -43,6 +44,7 @@ function valuesOf(text: string, max: number): number {
 function endOfString(text: string, from: number): number {
   for (let at = from; ; at++) {
     at = text.indexOf('"', at);
+    assert(at >= 0, "a string of our own JSON ends");
     let slashes = 0;
     while (text[at - 1 - slashes] === "\\") slashes++;
     if (slashes % 2 === 0) return at + 1;
