@@ -189,6 +189,7 @@ describe("references", () => {
     const named = (text: string): string[] => threadsOf(file("engine/client.ts", text)).map(({ path }) => path);
     expect(named(url)).toContain("engine/thread.ts");
     expect(named(`${threads}new Worker(entry("segment-thread"));`)).toContain("engine/segment-thread.ts");
+    expect(named('import { startThread } from "./threads.ts";\nstartThread(entry("segment-thread"));')).toContain("engine/segment-thread.ts");
     expect(named('new Worker(entry("thread"));')).toEqual([]);
     expect(threadsWithFixedEnding(file("engine/client.ts", url))).toEqual([]);
     expect(threadsWithFixedEnding(file("engine/client.ts", `${threads}import { a } from "./database.ts";`))).toEqual([]);

@@ -7,10 +7,10 @@
  */
 import { rm } from "node:fs/promises";
 import { extname, join } from "node:path";
-import { Worker } from "node:worker_threads";
 import type { HierarchicalNSW } from "hnswlib-node";
 import type { World } from "../base/world.ts";
 import type { AnnIndex, IndexBuilder } from "../model/vector-pool.ts";
+import { startThread } from "./threads.ts";
 
 /** What the worker is given. */
 export interface IndexWork {
@@ -96,7 +96,7 @@ async function buildThroughFile(hnswlib: Library, work: IndexWork, abandoned: Ab
  */
 function runWorker(work: IndexWork, abandoned: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
-    const worker = new Worker(workerEntry, { workerData: work, transferList: [work.matrix.buffer] });
+    const worker = startThread(workerEntry, { workerData: work, transferList: [work.matrix.buffer] });
     const stop = (): void => void Atomics.store(work.stop, 0, 1);
     let fault: unknown;
     abandoned.addEventListener("abort", stop, { once: true });

@@ -1,9 +1,10 @@
 /** Starts engine and segment threads as Node workers, and the processes that run user SQL. */
 import { fileURLToPath } from "node:url";
-import { Worker } from "node:worker_threads";
+import type { Worker } from "node:worker_threads";
 import type { EngineLane } from "./client.ts";
 import type { EngineOptions, FromEngine, ToEngine } from "./protocol.ts";
 import { startSqlProcess, type SqlProcess, type SqlProcessOptions } from "./sql-process.ts";
+import { startThread } from "./threads.ts";
 
 /** The file of a worker or process beside this one: a source in development, JavaScript in the published package. */
 function entry(name: string): URL {
@@ -12,7 +13,7 @@ function entry(name: string): URL {
 
 /** An engine in a thread of its own. */
 export function engineLane(options: EngineOptions): EngineLane {
-  const worker = new Worker(entry("thread"), { workerData: options, name: "engine" });
+  const worker = startThread(entry("thread"), { workerData: options, name: "engine" });
   return {
     send: (message: ToEngine) => worker.postMessage(message),
     listen(hear, lost) {
@@ -40,5 +41,5 @@ export function sqlProcess(options: Omit<SqlProcessOptions, "entry">): SqlProces
 
 /** A thread that makes segments. */
 export function segmentWorker(): Worker {
-  return new Worker(entry("segment-thread"), { name: "segments" });
+  return startThread(entry("segment-thread"), { name: "segments" });
 }

@@ -2,12 +2,13 @@
 import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, unlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { Worker } from "node:worker_threads";
+import type { Worker } from "node:worker_threads";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { silentLog } from "../../src/base/log.ts";
 import { realWorld } from "../../src/base/world.ts";
 import { EngineClient, type EngineLane } from "../../src/engine/client.ts";
 import type { FromEngine } from "../../src/engine/protocol.ts";
+import { startThread } from "../../src/engine/threads.ts";
 import { FileStore } from "../../src/store/file-store.ts";
 import { inGate } from "../support/gate.ts";
 import { inlineOptions, openInlineEngine, uuidOf } from "../support/inline-engine.ts";
@@ -110,7 +111,7 @@ test("F27: an engine thread that is lost in the middle of its groups answers non
   for (const path of [options.databasesDirectory, options.scratchDirectory]) mkdirSync(path, { recursive: true });
   const workers: Worker[] = [];
   const spawn = (): EngineLane => {
-    const worker = new Worker(new URL("../../src/engine/thread.ts", import.meta.url), { workerData: options });
+    const worker = startThread(new URL("../../src/engine/thread.ts", import.meta.url), { workerData: options });
     workers.push(worker);
     let ended = false;
     return {

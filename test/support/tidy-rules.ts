@@ -54,6 +54,8 @@ export const packagesOfFile: Readonly<Record<string, readonly string[]>> = {
   // The one place where processes are started: those that run user SQL, and their messages.
   "engine/sql-process.ts": ["node:child_process", "node:stream"],
   "engine/sql-frames.ts": ["node:v8"],
+  // The one place where threads are started.
+  "engine/threads.ts": ["node:v8"],
   "engine/lanes.ts": ["node:url"],
 };
 
@@ -138,11 +140,11 @@ export function importsOf(file: ScannedFile): readonly { readonly specifier: str
 }
 
 /**
- * Modules that the file may start as threads: in a file that imports node:worker_threads, every text that is a name,
+ * Modules that the file may start as threads: in a file that knows how threads are started, every text that is a name,
  * with or without `./` before it. What is no file of the same folder is no module.
  */
 export function threadsOf(file: ScannedFile): readonly { readonly path: string; readonly fixedEnding: boolean; readonly offset: number }[] {
-  if (!importsOf(file).some(({ specifier }) => specifier === "node:worker_threads")) return [];
+  if (!importsOf(file).some(({ specifier }) => specifier === "./threads.ts" || specifier === "node:worker_threads")) return [];
   return [...file.code.matchAll(/["'`] */g)].flatMap((match) => {
     const [, name, ending] = /^(?:\.\/)?([a-z][a-z0-9-]*)(\.[jt]s)?(?=["'`.$])/.exec(file.text.slice(match.index + 1)) ?? [];
     if (name === undefined) return [];
