@@ -1,8 +1,9 @@
-/** `npm run bench -- [writes|lone|tail|fsync|sql|auth|cluster|erasure|fairness|recalls [10000 …]|vectors|memory|scale|storage [forks|cold|shipping|durable|puts …]]`: every figure beside its floor, in the same run. */
+/** `npm run bench -- [writes|lone|tail|fsync|sql|auth|builds [commit]|cluster|erasure|fairness|recalls [10000 …]|vectors|memory|scale|storage [forks|cold|shipping|durable|puts …]]`: every figure beside its floor, in the same run. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { cpus } from "node:os";
 import { join } from "node:path";
 import { benchAuth } from "./auth.ts";
+import { benchBuilds } from "./builds.ts";
 import { benchCluster } from "./cluster.ts";
 import { benchErasure } from "./erasure.ts";
 import { benchFairness } from "./fairness.ts";
@@ -27,6 +28,7 @@ const benches: Record<string, (directory: string) => Promise<void>> = {
   vectors: benchVectors,
   memory: benchMemory,
   auth: benchAuth,
+  builds: (directory) => benchBuilds(directory, asked.find((word) => /^[0-9a-f]{7,40}$/.test(word))),
   cluster: benchCluster,
   erasure: benchErasure,
   fairness: benchFairness,

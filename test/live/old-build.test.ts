@@ -7,7 +7,7 @@ import { describe, expect, test } from "vitest";
 import { inGate } from "../support/gate.ts";
 import { goldenAnswers, unpackGoldenStore } from "../support/make-golden-store.ts";
 import { startNodeProcess, type NodeProcess } from "../support/node-process.ts";
-import { hasReleasedBuild, releasedEntry } from "../support/released-build.ts";
+import { buildEntry, hasReleasedBuild, releasedCommit } from "../support/released-build.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
 
 const text = { "content-type": "text/plain" };
@@ -37,7 +37,7 @@ describe.skipIf(!inGate && !hasReleasedBuild())("the released build and this one
     expect(hasReleasedBuild(), "the history of this clone reaches back to the released build").toBe(true);
     const directory = join(temporaryDirectory(), "data");
     unpackGoldenStore(directory);
-    const released = releasedEntry(join(temporaryDirectory(), "released"));
+    const released = buildEntry(join(temporaryDirectory(), "released"), releasedCommit);
     const answers = goldenAnswers().filter(({ path }) => !path.includes("/plain") && path !== "/v1/databases" && !path.includes("/memories"));
     for (let turn = 1; turn <= 4; turn++) {
       const node = await startNodeProcess(directory, variables, turn % 2 === 1 ? undefined : released);

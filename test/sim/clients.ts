@@ -189,7 +189,8 @@ export class Clients {
     const ttlSecs = this.#draw(1) < 0.2 ? 1 + Math.floor(this.#draw(60)) : undefined;
     const { seenTxid } = parent;
     const answer = await this.branch(parent, { act: "fork", name, at: at?.named, ttlSecs });
-    if (at && answer === "refused") this.#stands(parent, at);
+    // Another client may have taken the name meanwhile.
+    if (at && answer === "refused" && !database.branches.has(name)) this.#stands(parent, at);
     if (typeof answer === "string") return;
     const { forkTxid } = answer.value;
     if (at === undefined ? forkTxid < seenTxid : forkTxid !== at.txid) throw new Violation(`${parent.label}: asked to fork at ${at?.txid ?? `${seenTxid} or later`}, it forked at ${forkTxid}`);

@@ -21,10 +21,10 @@ export function hasReleasedBuild(): boolean {
   }
 }
 
-/** Puts the released sources into the folder; gives the entry of a node. */
-export function releasedEntry(folder: string): string {
+/** Puts the sources of a commit into the folder; gives the entry of a node. */
+export function buildEntry(folder: string, commit: string): string {
   mkdirSync(folder, { recursive: true });
-  const archive = execFileSync("git", ["archive", releasedCommit, "src", "gen", "proto", "native", "package.json"], { cwd: root, maxBuffer: 2 ** 28 });
+  const archive = execFileSync("git", ["archive", commit, "src", "gen", "proto", "native", "package.json"], { cwd: root, maxBuffer: 2 ** 28 });
   execFileSync("tar", ["-x", "-C", folder], { input: archive });
   symlinkSync(join(root, "node_modules"), join(folder, "node_modules"));
   // Its own native part: that of another build speaks of other things.

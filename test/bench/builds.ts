@@ -1,0 +1,104 @@
+/**
+ * What a change costs: this tree beside an older build of its own history, both serving at once, loaded in turn.
+ *
+ * `npm run bench -- builds` compares with the first release; `npm run bench -- builds <commit>` with another one.
+ */
+import { readdirSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { startNodeProcess, type NodeProcess } from "../support/node-process.ts";
+import { buildEntry, releasedCommit } from "../support/released-build.ts";
+import { load, median, openClient, type LoadResult, type Request } from "./raw-client.ts";
+import { report } from "./report.ts";
+import { ingestRequest, sentencesOf } from "./writes.ts";
+
+const rounds = 9;
+const turnMs = 1_000;
+/** Of each kind, before the clock runs. */
+const warmMs = 1_000;
+/** What is written one after the other, for the bytes that come to object storage. */
+const lonePuts = 1_000;
+/** After this everything written has been shipped. */
+const shippedMs = 3_000;
+
+const sentences = sentencesOf(4_096);
+const sentence = (client: number, step: number): string => sentences[(step * 64 + client) % sentences.length]!;
+/** Each value differs from the last one of its key: what changes nothing would not be written. */
+const putRequest = (client: number, step: number, tag: string): Request => ["PUT", `/v1/db/bench--kv/kv/n/${client}-${step % 500}`, `${tag} ${step} ${sentence(client, step)}`, "text/plain"];
+
+interface Kind {
+  readonly what: string;
+  readonly clients: number;
+  /** On nodes whose writes are answered once object storage has them. */
+  readonly isDurable?: boolean;
+  next(client: number, step: number, tag: string): Request;
+}
+
+const kinds: readonly Kind[] = [
+  ...[1, 64].flatMap((clients) => [
+    { what: "key-value put", clients, next: putRequest },
+    { what: "key-value put, durable", clients, isDurable: true, next: putRequest },
+    { what: "key-value get", clients, next: (client: number, step: number): Request => ["GET", `/v1/db/bench--kv/kv/n/${client}-${step % 5}`] },
+    { what: "ingest of one memory", clients, next: (client: number, step: number, tag: string): Request => ingestRequest(`ingest${clients}`, sentence(client, step), `${tag}-${client}-${step}`) },
+  ]),
+  ...[1, 8].map((clients) => ({ what: "recall", clients, next: (client: number, step: number): Request => ["POST", "/v1/memory/bench/ingest1/recall", JSON.stringify({ query: sentence(client, step) })] })),
+];
+
+interface Build {
+  readonly node: NodeProcess;
+  readonly durableNode: NodeProcess;
+  readonly directory: string;
+  readonly rounds: LoadResult[][];
+}
+
+function bytesBelow(directory: string): number {
+  return readdirSync(directory, { recursive: true, withFileTypes: true }).reduce((sum, entry) => sum + (entry.isFile() ? statSync(join(entry.parentPath, entry.name)).size : 0), 0);
+}
+
+/** What one lone put of some 80 bytes adds to object storage, in bytes: old objects are still there. */
+async function storedPerPut({ node, directory }: Build): Promise<number> {
+  const objects = join(directory, "objects");
+  await new Promise((resolve) => setTimeout(resolve, shippedMs));
+  const before = bytesBelow(objects);
+  const client = await openClient("raw", node.port);
+  for (let step = 0; step < lonePuts; step++) await client.send(...putRequest(0, step, "lone"));
+  client.close();
+  await new Promise((resolve) => setTimeout(resolve, shippedMs));
+  return (bytesBelow(objects) - before) / lonePuts;
+}
+
+export async function benchBuilds(directory: string, commit = releasedCommit): Promise<void> {
+  const entries = [buildEntry(join(directory, "older"), commit), undefined];
+  const builds: Build[] = [];
+  for (const [index, entry] of entries.entries()) {
+    const data = join(directory, `data-${index}`);
+    builds.push({ node: await startNodeProcess(data, {}, entry), durableNode: await startNodeProcess(`${data}-durable`, { SERVICE_DURABILITY: "durable" }, entry), directory: data, rounds: [] });
+  }
+  // A profile's first memory makes its database.
+  for (const { node, durableNode } of builds) for (const { port } of [node, durableNode]) await load(port, 1, 1, () => ingestRequest("kv", sentences[0]!, "first"));
+  let turn = 0;
+  const runKind = ({ node, durableNode }: Build, { clients, isDurable, next }: Kind, ms: number): Promise<LoadResult> => {
+    const tag = String(turn++);
+    return load((isDurable ? durableNode : node).port, clients, ms, (client, step) => next(client, step, tag));
+  };
+  for (const kind of kinds) for (const build of builds) await runKind(build, kind, warmMs);
+  for (let round = 0; round < rounds; round++) {
+    for (const build of builds) build.rounds.push([]);
+    for (const kind of kinds) for (const build of round % 2 === 0 ? builds : builds.toReversed()) build.rounds[round]!.push(await runKind(build, kind, turnMs));
+  }
+  const stored: number[] = [];
+  for (const build of builds) stored.push(await storedPerPut(build));
+  for (const { node, durableNode } of builds) await Promise.all([node.end("SIGTERM"), durableNode.end("SIGTERM")]);
+  const [older, current] = builds as [Build, Build];
+  report(`This tree beside ${commit.slice(0, 7)}, ${rounds} rounds of ${turnMs} ms in turn; throughput as a share of the older build's`, kinds.map(({ what, clients }, kind) => {
+    const ratios = older.rounds.map((of, round) => current.rounds[round]![kind]!.perSecond / of[kind]!.perSecond).sort((a, b) => a - b);
+    const medianOf = (read: (result: LoadResult) => number, build: Build): number => median(build.rounds.map((of) => read(of[kind]!)));
+    return {
+      what: `${what}, ${clients} client${clients > 1 ? "s" : ""}`,
+      perSecond: medianOf(({ perSecond }) => perSecond, current),
+      p50Ms: medianOf(({ p50Ms }) => p50Ms, current),
+      p99Ms: medianOf(({ p99Ms }) => p99Ms, current),
+      note: `**${median(ratios).toFixed(2)}** of it (${ratios[0]!.toFixed(2)} to ${ratios.at(-1)!.toFixed(2)}); its p50 ${medianOf(({ p50Ms }) => p50Ms, older).toFixed(2)}, p99 ${medianOf(({ p99Ms }) => p99Ms, older).toFixed(2)}`,
+    };
+  }));
+  console.log(`\nA lone put adds ${stored[1]!.toFixed(0)} bytes to object storage, ${(stored[1]! / stored[0]!).toFixed(2)} of the older build's ${stored[0]!.toFixed(0)}.`);
+}
