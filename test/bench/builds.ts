@@ -3,7 +3,6 @@
  *
  * `npm run bench -- builds` compares with the first release; `npm run bench -- builds <commit>` with another one.
  */
-import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { startNodeProcess, type NodeProcess } from "../support/node-process.ts";
 import { buildEntry, releasedCommit } from "../support/released-build.ts";
@@ -15,10 +14,8 @@ const rounds = 9;
 const turnMs = 1_000;
 /** Of each kind, before the clock runs. */
 const warmMs = 1_000;
-/** What is written one after the other, for the bytes that come to object storage. */
-const lonePuts = 1_000;
-/** After this everything written has been shipped. */
-const shippedMs = 3_000;
+const steadyPerSec = 200;
+const steadySecs = 10;
 
 const sentences = sentencesOf(4_096);
 const sentence = (client: number, step: number): string => sentences[(step * 64 + client) % sentences.length]!;
@@ -46,24 +43,22 @@ const kinds: readonly Kind[] = [
 interface Build {
   readonly node: NodeProcess;
   readonly durableNode: NodeProcess;
-  readonly directory: string;
   readonly rounds: LoadResult[][];
 }
 
-function bytesBelow(directory: string): number {
-  return readdirSync(directory, { recursive: true, withFileTypes: true }).reduce((sum, entry) => sum + (entry.isFile() ? statSync(join(entry.parentPath, entry.name)).size : 0), 0);
-}
-
-/** What one lone put of some 80 bytes adds to object storage, in bytes: old objects are still there. */
-async function storedPerPut({ node, directory }: Build): Promise<number> {
-  const objects = join(directory, "objects");
-  await new Promise((resolve) => setTimeout(resolve, shippedMs));
-  const before = bytesBelow(objects);
+/** What nodes put to object storage for a write each, at the same steady rate of one client. */
+async function bytesPutPerWrite(directory: string, entry: string | undefined): Promise<number> {
+  const node = await startNodeProcess(directory, {}, entry);
   const client = await openClient("raw", node.port);
-  for (let step = 0; step < lonePuts; step++) await client.send(...putRequest(0, step, "lone"));
+  const startedAt = performance.now();
+  for (let step = 0; step < steadyPerSec * steadySecs; step++) {
+    await client.send(...ingestRequest("steady", sentence(0, step), String(step)));
+    await new Promise((resolve) => setTimeout(resolve, Math.max(0, startedAt + (step * 1_000) / steadyPerSec - performance.now())));
+  }
   client.close();
-  await new Promise((resolve) => setTimeout(resolve, shippedMs));
-  return (bytesBelow(objects) - before) / lonePuts;
+  await node.end("SIGTERM");
+  const closed = node.log().split("\n").filter((line) => line.includes('"engine closed"')).map((line) => JSON.parse(line) as { writes: number; bytesPut: number });
+  return closed.reduce((sum, { bytesPut }) => sum + bytesPut, 0) / closed.reduce((sum, { writes }) => sum + writes, 0);
 }
 
 export async function benchBuilds(directory: string, commit = releasedCommit): Promise<void> {
@@ -71,7 +66,7 @@ export async function benchBuilds(directory: string, commit = releasedCommit): P
   const builds: Build[] = [];
   for (const [index, entry] of entries.entries()) {
     const data = join(directory, `data-${index}`);
-    builds.push({ node: await startNodeProcess(data, {}, entry), durableNode: await startNodeProcess(`${data}-durable`, { SERVICE_DURABILITY: "durable" }, entry), directory: data, rounds: [] });
+    builds.push({ node: await startNodeProcess(data, {}, entry), durableNode: await startNodeProcess(`${data}-durable`, { SERVICE_DURABILITY: "durable" }, entry), rounds: [] });
   }
   // A profile's first memory makes its database.
   for (const { node, durableNode } of builds) for (const { port } of [node, durableNode]) await load(port, 1, 1, () => ingestRequest("kv", sentences[0]!, "first"));
@@ -85,10 +80,9 @@ export async function benchBuilds(directory: string, commit = releasedCommit): P
     for (const build of builds) build.rounds.push([]);
     for (const kind of kinds) for (const build of round % 2 === 0 ? builds : builds.toReversed()) build.rounds[round]!.push(await runKind(build, kind, turnMs));
   }
-  const stored: number[] = [];
-  for (const build of builds) stored.push(await storedPerPut(build));
   for (const { node, durableNode } of builds) await Promise.all([node.end("SIGTERM"), durableNode.end("SIGTERM")]);
   const [older, current] = builds as [Build, Build];
+  const [olderBytes, currentBytes] = [await bytesPutPerWrite(join(directory, "steady-0"), entries[0]), await bytesPutPerWrite(join(directory, "steady-1"), entries[1])];
   report(`This tree beside ${commit.slice(0, 7)}, ${rounds} rounds of ${turnMs} ms in turn; throughput as a share of the older build's`, kinds.map(({ what, clients }, kind) => {
     const ratios = older.rounds.map((of, round) => current.rounds[round]![kind]!.perSecond / of[kind]!.perSecond).sort((a, b) => a - b);
     const medianOf = (read: (result: LoadResult) => number, build: Build): number => median(build.rounds.map((of) => read(of[kind]!)));
@@ -100,5 +94,5 @@ export async function benchBuilds(directory: string, commit = releasedCommit): P
       note: `**${median(ratios).toFixed(2)}** of it (${ratios[0]!.toFixed(2)} to ${ratios.at(-1)!.toFixed(2)}); its p50 ${medianOf(({ p50Ms }) => p50Ms, older).toFixed(2)}, p99 ${medianOf(({ p99Ms }) => p99Ms, older).toFixed(2)}`,
     };
   }));
-  console.log(`\nA lone put adds ${stored[1]!.toFixed(0)} bytes to object storage, ${(stored[1]! / stored[0]!).toFixed(2)} of the older build's ${stored[0]!.toFixed(0)}.`);
+  console.log(`\nAt ${steadyPerSec} memories a second each puts ${currentBytes.toFixed(0)} bytes to object storage: ${(currentBytes / olderBytes).toFixed(2)} of the older build's ${olderBytes.toFixed(0)}.`);
 }

@@ -69,8 +69,11 @@ interface Tally {
 export class Asks {
   readonly #tallies = new Map<string, Tally>();
 
-  begin(deed: string): void {
-    this.#of(deed).open++;
+  /** Gives how many of its kind have landed before. */
+  begin(deed: string): number {
+    const tally = this.#of(deed);
+    tally.open++;
+    return tally.landed;
   }
 
   landed(deed: string): void {
@@ -78,10 +81,14 @@ export class Asks {
     this.#check(deed, "has landed, and nobody asked for it, or it was refused");
   }
 
-  /** Answered; one whose outcome is not known stays open. */
-  done(deed: string): void {
+  /**
+   * Answered; one whose outcome is not known stays open. Two that delete the same thing at once are both told that it is
+   * gone: one that landed after a deletion had begun may be another's.
+   */
+  done(deed: string, landedBefore: number): void {
     const tally = this.#of(deed);
     tally.open--;
+    if (/^(?:delete|drop) /.test(deed) && tally.landed === tally.done && tally.landed > landedBefore) return;
     tally.done++;
     this.#check(deed, "was answered, and has not landed");
   }

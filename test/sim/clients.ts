@@ -265,9 +265,11 @@ export class Clients {
   async branch<Act extends BranchAct>(branch: BranchModel, act: Act): Promise<Heard<BranchResults[Act["act"]]> | Failure> {
     const { asks } = branch.database;
     const deed = deedOf(branch, act);
-    if (deed !== undefined) asks.begin(deed);
+    const landedBefore = deed === undefined ? 0 : asks.begin(deed);
     const answer = await this.#ask(`${act.act} ${JSON.stringify(act)}`, branch, (client, target, options) => client.branch(target, act, options), { budgetMs: branchBudgetMs });
-    if (deed !== undefined && answer !== "unknown") asks[typeof answer === "string" ? "refused" : "done"](deed);
+    if (deed === undefined || answer === "unknown") return answer;
+    if (typeof answer === "string") asks.refused(deed);
+    else asks.done(deed, landedBefore);
     return answer;
   }
 

@@ -132,10 +132,10 @@ export class SharedClients {
   async #drop(node: SharedNode, name: string): Promise<void> {
     const { names } = this.#options;
     const deed = `drop ${name}`;
-    names.asks.begin(deed);
+    const landedBefore = names.asks.begin(deed);
     const uuid = await this.#ofStore("drop", node, name, ({ databases }) => databases.remove(name).then((record) => record.uuid), () => names.asks.refused(deed));
     if (uuid === undefined) return;
-    names.asks.done(deed);
+    names.asks.done(deed, landedBefore);
     const { branches } = names.database(uuid)!;
     await this.#ask("dropping", node, branches.get(mainBranch)!, (port, target, options) => port.drop(target, options), { budgetMs: branchBudgetMs });
   }
@@ -343,9 +343,11 @@ export class SharedClients {
   async #branch<Act extends BranchAct>(node: SharedNode, branch: BranchModel, act: Act): Promise<Answer<BranchResults[Act["act"]]> | Failure> {
     const { asks } = branch.database;
     const deed = deedOf(branch, act);
-    if (deed !== undefined) asks.begin(deed);
+    const landedBefore = deed === undefined ? 0 : asks.begin(deed);
     const answer = await this.#ask(`${act.act} ${JSON.stringify(act)}`, node, branch, (port, target, options) => port.branch(target, act, options), { budgetMs: branchBudgetMs });
-    if (deed !== undefined && answer !== "unknown") asks[typeof answer === "string" ? "refused" : "done"](deed);
+    if (deed === undefined || answer === "unknown") return answer;
+    if (typeof answer === "string") asks.refused(deed);
+    else asks.done(deed, landedBefore);
     return answer;
   }
 

@@ -262,12 +262,13 @@ class Story {
     let answer: Answer<BranchResults[Act["act"]]> | undefined;
     const { asks } = branch.database;
     const deed = deedOf(branch, act);
+    let landedBefore = 0;
     await this.#must(async () => {
-      if (deed !== undefined) asks.begin(deed);
+      landedBefore = deed === undefined ? 0 : asks.begin(deed);
       answer = await this.#node.call((client, world) => client.branch(this.#target(branch), act, { deadlineMs: world.monotonicMs() + callBudgetMs }));
       return true;
     });
-    if (deed !== undefined) asks.done(deed);
+    if (deed !== undefined) asks.done(deed, landedBefore);
     return answer!;
   }
 
