@@ -27,6 +27,7 @@ import { overtake } from "./overtaking.ts";
 import type { PageSource } from "./pool-objects.ts";
 import type { BranchRecord, BranchResults } from "./protocol.ts";
 import { pointOf } from "./restore.ts";
+import { withUploads } from "./uploads.ts";
 
 export interface BranchParts {
   readonly catalogs: Catalogs;
@@ -246,7 +247,7 @@ export class Branches {
   }
 
   async #changeHistory(head: BranchHead, change: Parameters<typeof changeHistory>[2]): Promise<void> {
-    await changeHistory(this.#parts.source(head.now.uuid).store, head, change);
+    await withUploads(head, (uploads) => changeHistory(this.#parts.source(head.now.uuid).store, uploads, change));
   }
 }
 

@@ -22,6 +22,7 @@ import type { BranchHead } from "./branch-head.ts";
 import { changeHistory } from "./histories.ts";
 import { groupsWithin, planOf, planOfLine, txidAfter, type Plan } from "./lines.ts";
 import { fetchObject, putObject, type PageSource } from "./pool-objects.ts";
+import { withUploads, type Uploads } from "./uploads.ts";
 
 /** A branch's past at one instant. */
 export interface Past {
@@ -130,26 +131,18 @@ export interface CuttingParts {
  * images from the branch; writers go on.
  */
 export async function cutBranch(parts: CuttingParts, head: BranchHead, past: Past, beginnings: Beginnings, clean: ReadonlySet<string>): Promise<boolean> {
-  const uploads: string[] = [];
-  const newId = (): string => {
-    const id = head.beginUpload();
-    uploads.push(id);
-    return id;
-  };
-  try {
+  return withUploads(head, async (uploads) => {
     const written: (RestoringLine | undefined)[] = [];
     for (const [index, line] of restoringLines(past).entries()) {
       const fromTxid = beginnings[index];
-      written.push(fromTxid === undefined ? undefined : await writtenAnew(parts, past, line, fromTxid, clean, newId));
+      written.push(fromTxid === undefined ? undefined : await writtenAnew(parts, past, line, fromTxid, clean, () => uploads.newId()));
     }
     // The images of a database above 32 GiB may be more than there were: what a head or a history has no room for is not written.
     if (written.some((line) => (line?.refs.length ?? 0) > limits.lineRefsMax)) throw new StoreError("unavailable", "a line has no room for what is written anew before it is packed, or leaves the window");
     parts.world.crashPoint("image-put");
     for (const [index, line] of restoringLines(past).entries()) if (written[index] && written[index].refs !== line.refs) await requireWhole(parts, past, written[index]);
-    return await publish(parts, head, past, written);
-  } finally {
-    for (const id of uploads) head.endUpload(id);
-  }
+    return await publish(parts, uploads, past, written);
+  });
 }
 
 async function writtenAnew(parts: CuttingParts, past: Past, line: RestoringLine, fromTxid: number, clean: ReadonlySet<string>, newId: () => string): Promise<RestoringLine> {
@@ -189,11 +182,11 @@ async function rewritten({ source, bytesPut }: CuttingParts, ref: SegmentRef, fr
   return made;
 }
 
-async function publish({ source }: CuttingParts, head: BranchHead, past: Past, written: readonly (RestoringLine | undefined)[]): Promise<boolean> {
+async function publish({ source }: CuttingParts, uploads: Uploads, past: Past, written: readonly (RestoringLine | undefined)[]): Promise<boolean> {
   const lines = past.history.lines.flatMap((line, index) => (written[index] ? [{ ...line, fromTxid: written[index].fromTxid, refs: written[index].refs }] : []));
   const own = written.at(-1)!;
   const floorTxid = Math.min(own.fromTxid, ...lines.map(({ fromTxid }) => fromTxid));
-  return changeHistory(source.store, head, (now) => {
+  return changeHistory(source.store, uploads, (now) => {
     if (!grown(past.head, now, own)) return undefined;
     return {
       history: { ...past.history, lines },

@@ -7,8 +7,9 @@ import { historyKey } from "../format/object-keys.ts";
 import type { Line } from "../format/refs.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { putImmutable, sameBytes } from "../store/settled-put.ts";
-import type { BranchHead, HeadChange } from "./branch-head.ts";
+import type { HeadChange } from "./branch-head.ts";
 import { trimmed } from "./lines.ts";
+import type { Uploads } from "./uploads.ts";
 
 /** The history of a head; an empty one when it has none. Throws StoreError("corrupt") when it is not what the head names. */
 export async function historyOf(store: ObjectStore, head: Head): Promise<History> {
@@ -40,31 +41,28 @@ const racesMax = 16;
 
 /**
  * Changes a branch's history: a new object, then the head that names it. `change` gives nothing when there is nothing to
- * do, and may throw a refusal; it is asked again when somebody else changed the history meanwhile. Says whether it was done.
+ * do, and may throw a refusal; it is asked again when somebody else changed the history meanwhile. `uploads` has the names of
+ * what the new history names besides. Says whether it was done.
  */
 export async function changeHistory(
   store: ObjectStore,
-  head: BranchHead,
+  uploads: Uploads,
   change: (head: Head, history: History) => HistoryChange | undefined | Promise<HistoryChange | undefined>,
 ): Promise<boolean> {
+  const { head } = uploads;
   for (let race = 0; race < racesMax; race++) {
     const before = head.now;
     const next = await change(before, await historyOf(store, before));
     if (!next) return false;
-    const id = head.beginUpload();
-    try {
-      const history = await putHistory(store, next.history, id);
-      let done = false;
-      await head.update((now) => {
-        if (now.history?.id !== before.history?.id) return undefined;
-        const others = next.with(now);
-        done = others !== undefined;
-        return others && { ...others, history };
-      });
-      if (done) return true;
-    } finally {
-      head.endUpload(id);
-    }
+    const history = await putHistory(store, next.history, uploads.newId());
+    let done = false;
+    await uploads.update((now) => {
+      if (now.history?.id !== before.history?.id) return undefined;
+      const others = next.with(now);
+      done = others !== undefined;
+      return others && { ...others, history };
+    });
+    if (done) return true;
   }
   throw new StoreError("unavailable", "a branch's history changed too often to be changed");
 }

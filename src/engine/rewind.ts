@@ -27,6 +27,7 @@ import { changeHistory, historyOf, withLine } from "./histories.ts";
 import { planOf, reaching, rewound, type Plan } from "./lines.ts";
 import { joined, putObject, type PageSource } from "./pool-objects.ts";
 import { materialise } from "./restore.ts";
+import { Uploads } from "./uploads.ts";
 
 export interface Rewind {
   readonly head: BranchHead;
@@ -48,17 +49,12 @@ export interface Rewound {
 export async function rewindBranch(parts: BranchParts, { head, path, txid, tenureId, to }: Rewind): Promise<Rewound> {
   const { uuid, branchId } = head.now;
   const source = parts.source(uuid);
-  const uploads: string[] = [];
-  const newId = (): string => {
-    const id = head.beginUpload();
-    uploads.push(id);
-    return id;
-  };
+  const uploads = new Uploads(head);
   // A refusal comes before anything is changed.
   const { txid: toTxid } = planTo(parts, head.now, await historyOf(source.store, head.now), to);
   const temporary = `${path}.${parts.world.ulid()}.tmp`;
   try {
-    await spillTail(head, source, newId);
+    await spillTail(uploads, source);
     const plan = presentPlan(head.now, await historyOf(source.store, head.now), toTxid);
     // And one for the rewind itself. Lines are packed long before they are so long, but for some that an older build has left.
     if (plan.images.length + plan.deltas.length >= limits.lineRefsMax) {
@@ -68,15 +64,15 @@ export async function rewindBranch(parts: BranchParts, { head, path, txid, tenur
     const group = renumbered(temporary, { txid, committedAtMs: Math.max(parts.world.nowMs(), parts.world.time.believable(head.now.committedAtMs)), tenure: tenureId });
     const bytes = await encodeSegment({ kind: "delta", uuid, branchId, epoch: head.now.epoch, groups: [group] }, source.press);
     const rawBytes = group.images.reduce((sum, image) => sum + image.bytes.length, 0);
-    const delta = await putObject(source, { kind: "delta", id: newId(), firstTxid: txid, lastTxid: txid, lastAtMs: group.committedAtMs, rawBytes, bytes });
+    const delta = await putObject(source, { kind: "delta", id: uploads.newId(), firstTxid: txid, lastTxid: txid, lastAtMs: group.committedAtMs, rawBytes, bytes });
     parts.world.crashPoint("rewind-put");
-    await publish(parts, head, plan, delta, group, tenureId);
+    await publish(parts, uploads, plan, delta, group, tenureId);
     parts.world.crashPoint("rewind-landed");
   } catch (error) {
     removeFile(temporary);
     throw error;
   } finally {
-    for (const id of uploads) head.endUpload(id);
+    uploads.end();
   }
   return {
     rewoundTo: toTxid,
@@ -87,9 +83,9 @@ export async function rewindBranch(parts: BranchParts, { head, path, txid, tenur
   };
 }
 
-async function publish(parts: BranchParts, head: BranchHead, plan: Plan, delta: SegmentRef, group: PageGroup, tenureId: Uint8Array): Promise<void> {
-  const before = head.now;
-  await changeHistory(parts.source(before.uuid).store, head, (now, history) => {
+async function publish(parts: BranchParts, uploads: Uploads, plan: Plan, delta: SegmentRef, group: PageGroup, tenureId: Uint8Array): Promise<void> {
+  const { head } = uploads;
+  await changeHistory(parts.source(head.now.uuid).store, uploads, (now, history) => {
     // Nobody else moves the head meanwhile but an earlier try of this very change, which may have landed.
     if (now.txid >= group.txid) return undefined;
     // Objects may have been packed since the state was restored, and what they were packed from may be condemned by now.
@@ -111,10 +107,11 @@ function presentPlan(head: Head, history: History, txid: number): Plan {
 }
 
 /** The tail becomes an object: what goes into history has none. */
-async function spillTail(head: BranchHead, source: PageSource, newId: () => string): Promise<void> {
+async function spillTail(uploads: Uploads, source: PageSource): Promise<void> {
+  const { head } = uploads;
   if (head.now.tail.length === 0) return;
-  const ref = await putObject(source, { ...joined(head.now.tail), kind: "delta", id: newId() });
-  await head.update((now) => (now.tail.length === 0 ? undefined : { refs: [...now.refs, ref], tail: [] }));
+  const ref = await putObject(source, { ...joined(head.now.tail), kind: "delta", id: uploads.newId() });
+  await uploads.update((now) => (now.tail.length === 0 ? undefined : { refs: [...now.refs, ref], tail: [] }));
 }
 
 /** Gives the restored state its new place in history, in the file itself, and gives that as a group. */

@@ -22,6 +22,7 @@ import { CommitAges } from "./commit-ages.ts";
 import { groupsInARow, reaching, txidAfter } from "./lines.ts";
 import { joined, putObject, type NewObject, type PageSource } from "./pool-objects.ts";
 import type { MadeSegment, SegmentMaker, SegmentStart } from "./segment-maker.ts";
+import { Uploads } from "./uploads.ts";
 
 /** What shipping needs from its surroundings; the same for every branch of a thread. */
 export interface ShippingParts {
@@ -65,7 +66,8 @@ interface Batch {
   /** Where it begins in the log, and the group before. */
   readonly from: LogPosition;
   readonly afterTxid: number;
-  object: NewObject | undefined;
+  /** Under a name of its own, which is over when the branch is claimed meanwhile. */
+  object: { readonly uploads: Uploads; readonly put: NewObject } | undefined;
 }
 
 /** A segment of the tail that is made here, and what it is made of. */
@@ -237,7 +239,7 @@ export class Shipper {
 
   /** The tail is not the one that the batch was made for: somebody has cut or spilled it meanwhile. The log still holds the groups, as no head covers them. */
   #beginAnew(batch: Batch): void {
-    if (batch.object) this.#head.endUpload(batch.object.id);
+    batch.object?.uploads.end();
     this.#options.log.moveTo(batch.from);
     this.#takenTxid = batch.afterTxid;
     this.#batch = undefined;
@@ -275,28 +277,36 @@ export class Shipper {
   /** One conditional put: the groups travel in the head itself. */
   async #publishInline(batch: Batch): Promise<void> {
     const added = batch.made.segment;
-    await this.#publish(batch, added.lastTxid, ({ tail }) => ({ tail: [...tail.filter((one) => !holds(added, one)), added] }));
+    await this.#publish(this.#head, batch, added.lastTxid, ({ tail }) => ({ tail: [...tail.filter((one) => !holds(added, one)), added] }));
   }
 
   /** The tail and the new groups become one object of the pool; then the head names it. */
   async #publishObject(batch: Batch): Promise<void> {
     // Writes are refused long before (engine/line-length): what was committed until then waits for a pack, as for a store that is away.
     if (this.#head.now.refs.length >= limits.lineRefsShipped) throw new StoreError("unavailable", "the branch's line has no room before it is packed");
-    const { segment: added, sha256 } = batch.made;
-    const segments = [...batch.tail.filter((one) => !holds(added, one)), added];
-    const object = (batch.object ??= { ...joined(segments), kind: "delta", id: this.#head.beginUpload(), sha256: segments.length === 1 ? sha256 : undefined });
-    const ref = await putObject(this.#options.source, object);
+    if (batch.object?.uploads.isOver) {
+      batch.object.uploads.end();
+      batch.object = undefined;
+    }
+    const { uploads, put } = (batch.object ??= this.#objectOf(batch));
+    const ref = await putObject(this.#options.source, put);
     this.#parts.bytesPut(ref.bytes);
     this.#parts.world.crashPoint("segment-put");
-    const done = await this.#publish(batch, ref.lastTxid, ({ refs }) => ({ refs: [...refs, ref], tail: [] }));
+    const done = await this.#publish(uploads, batch, ref.lastTxid, ({ refs }) => ({ refs: [...refs, ref], tail: [] }));
     if (!done) return;
-    this.#head.endUpload(object.id);
+    uploads.end();
     this.#newest = undefined;
   }
 
+  #objectOf({ made: { segment: added, sha256 }, tail }: Batch): NonNullable<Batch["object"]> {
+    const segments = [...tail.filter((one) => !holds(added, one)), added];
+    const uploads = new Uploads(this.#head);
+    return { uploads, put: { ...joined(segments), kind: "delta", id: uploads.newId(), sha256: segments.length === 1 ? sha256 : undefined } };
+  }
+
   /** Moves the head, unless its tail is another one than the batch was made for: whoever cuts or spills one makes other segments. Says whether the head covers the batch. */
-  async #publish(batch: Batch, lastTxid: number, change: (head: Head) => HeadChange): Promise<boolean> {
-    await this.#head.update((head) => (head.txid >= lastTxid || !sameTail(head.tail, batch.tail) ? undefined : { ...covering(head, batch, this.#head.tenure !== undefined), ...change(head) }));
+  async #publish(target: Pick<BranchHead, "update">, batch: Batch, lastTxid: number, change: (head: Head) => HeadChange): Promise<boolean> {
+    await target.update((head) => (head.txid >= lastTxid || !sameTail(head.tail, batch.tail) ? undefined : { ...covering(head, batch, this.#head.tenure !== undefined), ...change(head) }));
     return this.#head.now.txid >= lastTxid;
   }
 }

@@ -24,6 +24,7 @@ import { uploadImages } from "./packing.ts";
 import { joined, putObject, type PageSource } from "./pool-objects.ts";
 import { materialise } from "./restore.ts";
 import { packLine } from "./upkeep.ts";
+import { withUploads } from "./uploads.ts";
 
 export interface TenureParts {
   readonly source: PageSource;
@@ -82,20 +83,17 @@ export async function shipDifference(parts: TenureParts, opened: Opened): Promis
   // Nothing else packs a branch that does not open.
   const due = head.now.refs.length >= limits.lineRefsMax ? packDue(head.now) : undefined;
   if (due) await packLine(parts, head, due);
-  const id = head.beginUpload();
-  try {
-    const ref = await putObject(source, { ...joined([...head.now.tail, own]), kind: "delta", id });
+  await withUploads(head, async (uploads) => {
+    const ref = await putObject(source, { ...joined([...head.now.tail, own]), kind: "delta", id: uploads.newId() });
     parts.bytesPut(ref.bytes);
-    await head.update((now) => {
+    await uploads.update((now) => {
       if (now.txid >= state.txid) return undefined;
       const skipped = state.txid - now.txid > 1 ? [{ firstTxid: now.txid + 1, lastTxid: state.txid - 1 }] : [];
       // The claim that wrote the file need not be the newest: a node may die between a claim and its first commit.
       const tenures = state.tenure ? reaching(now.tenures, state.tenure, state.txid) : now.tenures;
       return { refs: [...now.refs, ref], tail: [], lost: withLost(now.lost, skipped), tenures, txid: state.txid, committedAtMs: state.committedAtMs, pages };
     });
-  } finally {
-    head.endUpload(id);
-  }
+  });
 }
 
 const comparedPages = 256;

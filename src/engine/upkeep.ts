@@ -22,6 +22,7 @@ import { isLong, packDue, packed, rebaseDue, type PackRange } from "./line-lengt
 import { planOf, rebased, trimmed, type Plan } from "./lines.ts";
 import { pack, writeImages } from "./packing.ts";
 import { RottenObject, type PageSource } from "./pool-objects.ts";
+import { withUploads } from "./uploads.ts";
 
 export interface UpkeepOptions {
   readonly parts: BranchParts;
@@ -237,18 +238,12 @@ export class Upkeep {
     const { parts, scratchDirectory, bytesPut } = this.#options;
     const { uuid, branchId } = head.now;
     const source = parts.source(uuid);
-    const ids: string[] = [];
-    const newId = (): string => {
-      const id = head.beginUpload();
-      ids.push(id);
-      return id;
-    };
-    try {
-      const { refs: images } = await writeImages(source, plan, scratchDirectory, branchId, newId);
+    await withUploads(head, async (uploads) => {
+      const { refs: images } = await writeImages(source, plan, scratchDirectory, branchId, () => uploads.newId());
       for (const { bytes } of images) bytesPut(bytes);
       parts.world.crashPoint("image-put");
       const nowMs = parts.world.nowMs();
-      await changeHistory(source.store, head, (now, history) => {
+      await changeHistory(source.store, uploads, (now, history) => {
         const next = rebased(now, images, nowMs);
         if (!next) return undefined;
         return {
@@ -260,19 +255,17 @@ export class Upkeep {
         };
       });
       this.rebases++;
-    } finally {
-      for (const id of ids) head.endUpload(id);
-    }
+    });
   }
 
   async #trim(head: BranchHead): Promise<void> {
     const { parts, leftBehind } = this.#options;
     const { uuid } = head.now;
-    const done = await changeHistory(parts.source(uuid).store, head, (_, history) => {
+    const done = await withUploads(head, (uploads) => changeHistory(parts.source(uuid).store, uploads, (_, history) => {
       const next = this.#trimmed(history);
       const same = next.lines.length === history.lines.length && next.lines.every((line, index) => isSameLine(line, history.lines[index]!));
       return same ? undefined : { history: next, with: () => ({}) };
-    });
+    }));
     if (done) leftBehind(uuid);
   }
   /** What has surely left the window goes. */
@@ -296,18 +289,15 @@ export interface PackingParts {
 /** Puts the references of the head's line together, and names the pack in their place unless they do not stand there any more. */
 export async function packLine({ source, world, bytesPut }: PackingParts, head: BranchHead, { from, to }: PackRange): Promise<void> {
   const inputs = head.now.refs.slice(from, to);
-  const id = head.beginUpload();
-  try {
-    const made = await pack(source, inputs, id);
+  await withUploads(head, async (uploads) => {
+    const made = await pack(source, inputs, uploads.newId());
     bytesPut(made.bytes);
     world.crashPoint("pack-put");
-    await head.update((now) => {
+    await uploads.update((now) => {
       const refs = packed(now.refs, inputs, made);
       return refs && { refs };
     });
-  } finally {
-    head.endUpload(id);
-  }
+  });
 }
 
 /** Whether the head's line has the object. */

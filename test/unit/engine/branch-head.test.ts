@@ -4,8 +4,9 @@ import { StoreError } from "../../../src/base/errors.ts";
 import { limits } from "../../../src/base/limits.ts";
 import { realWorld } from "../../../src/base/world.ts";
 import { BranchHead, Fenced } from "../../../src/engine/branch-head.ts";
+import { withUploads } from "../../../src/engine/uploads.ts";
 import { decodeHead, encodeHead, hashOf, type Head } from "../../../src/format/head.ts";
-import { headKey } from "../../../src/format/object-keys.ts";
+import { headKey, parsePoolId } from "../../../src/format/object-keys.ts";
 import { seeded } from "../../support/random.ts";
 import { uuidOf } from "../../support/inline-engine.ts";
 import { ScriptedStore, type Fate } from "../../support/scripted-store.ts";
@@ -317,6 +318,30 @@ describe("doubt", () => {
 });
 
 describe("what is uploaded and not published", () => {
+  test("F65: of an older epoch is not published any more, as collectors take it for garbage: it is put again", async () => {
+    const store = new ScriptedStore();
+    const writer = await read(store);
+    await writer.claim(0, true);
+    await writer.update(covering(1));
+    // The next process of the same node, which has work to do before anything is written.
+    const head = await read(store);
+    await withUploads(head, async (uploads) => {
+      const id = uploads.newId();
+      expect(uploads.isOver).toBe(false);
+      await uploads.update(() => ({ committedAtMs: 1 }));
+      await head.claim(1, true);
+      expect(parsePoolId(id)!.epoch).toBeLessThan(stored(store).epoch);
+      expect(uploads.isOver).toBe(true);
+      expect(await outcomeOf(uploads.update(() => ({ committedAtMs: 2 })))).toBe("unavailable");
+    });
+    expect(stored(store).committedAtMs).toBe(1);
+    await withUploads(head, async (uploads) => {
+      expect(parsePoolId(uploads.newId())!.epoch).toBe(stored(store).epoch);
+      await uploads.update(() => ({ committedAtMs: 3 }));
+    });
+    expect(stored(store).committedAtMs).toBe(3);
+  });
+
   test("F65: holds the mark of what is settled below it, until it is published or given up", async () => {
     const store = new ScriptedStore();
     const head = await read(store);

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { limits } from "../../../src/base/limits.ts";
 import { decodeHead, encodeHead } from "../../../src/format/head.ts";
-import { headKey } from "../../../src/format/object-keys.ts";
+import { headKey, parsePoolId } from "../../../src/format/object-keys.ts";
 import { Connection } from "../../../src/sqlite/connection.ts";
 import type { Fate } from "../../support/scripted-store.ts";
 import { temporaryDirectory } from "../../support/temporary.ts";
@@ -127,6 +127,26 @@ describe("when groups are shipped", () => {
     await next.put("more", "main", { durable: true });
     expect(time.head(next.uuid).reservedTo).toBeGreaterThan(limits.txidReserve);
     expect(time.head(next.uuid).lost).toEqual([]);
+  });
+
+  test("what is being shipped of it when the branch is claimed is shipped again, under a name that no collector takes for garbage", async () => {
+    const { time, node } = setup();
+    await node.put("k", "main", { durable: true });
+    await node.put("on this disk only");
+    node.kill();
+    const next = new TimedEngine(time, {}, node.directory);
+    let held = 0;
+    time.store.fateOf = (verb, key): Fate => (verb === "put" && key.includes("/seg/") && held++ === 0 ? { held: time.scheduler.sleep(5_000) } : "fine");
+    expect(await next.keys()).toHaveLength(2);
+    while (held === 0) await time.pass(100);
+    await next.put("claimed");
+    const { epoch } = time.head(next.uuid);
+    await time.pass(20_000);
+    expect(time.head(next.uuid)).toMatchObject({ epoch: 2, txid: 3 });
+    expect(epoch).toBe(2);
+    const shipped = time.head(next.uuid).refs.filter(({ lastTxid }) => lastTxid >= 2);
+    expect(shipped.map(({ id }) => parsePoolId(id)!.epoch)).toEqual(shipped.map(() => 2));
+    expect(time.store.violations).toEqual([]);
   });
 });
 
