@@ -6,7 +6,7 @@
  * makes. Must not know: engines, tokens, wires.
  */
 import { assert } from "../base/assert.ts";
-import { bytesOf, utf8Of } from "../base/bytes.ts";
+import { bytesOf } from "../base/bytes.ts";
 import { ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { Recent } from "../base/recent.ts";
@@ -19,6 +19,7 @@ import type { ObjectStore, PutCondition } from "../store/object-store.ts";
 import { putImmutable, surePut } from "../store/settled-put.ts";
 import type { NameStanding } from "./access.ts";
 import { DeletionCounts } from "./deletion-counts.ts";
+import { wasDeleted } from "./deletions.ts";
 import { ownedPage, type OwnedShards } from "./owned-pages.ts";
 
 /** A database that exists. */
@@ -134,20 +135,12 @@ export class Databases {
       for (const { key } of page.objects) {
         const uuid = key.slice(purgePrefix.length);
         if (!wanted(uuid)) continue;
-        const marker = await this.#store.get(key);
-        const name = marker && utf8Of(marker.bytes);
-        // The marker is written before the tombstone: a deletion that did not come to pass leaves one that means nothing.
-        if (name && (await this.#isTakenFrom(name, uuid))) deleted.push(uuid);
+        // As object storage says now: a claim that is remembered may be of the name's last holder.
+        if (await wasDeleted(this.#store, uuid)) deleted.push(uuid);
       }
       if (page.next === undefined) return deleted;
       after = page.next;
     }
-  }
-
-  /** Whether the name is not the database's any more. A name without a claim tells nothing: a tombstone stays for ever. */
-  async #isTakenFrom(name: string, uuid: string): Promise<boolean> {
-    const claim = await this.#claimOf(name);
-    return claim !== undefined && recordOf(name, claim)?.uuid !== uuid;
   }
 
   /** Turns the claim into a tombstone and gives what it held. Throws database_not_found. */

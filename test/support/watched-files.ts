@@ -37,12 +37,19 @@ let isPatched = false;
 /** Set while a call of node:fs is under way that may use others of them. */
 let isInside = false;
 
-/** From now on the watcher is told of what happens below the folder; undefined: nobody is. */
+/** From now on the watcher is told of what happens below the folder; undefined: nobody is, and what a process that died there had open is closed. */
 export function watchFiles(root: string, watcher: FileWatcher | undefined): void {
   if (!isPatched) patch();
   isPatched = true;
+  const last = watched.get(`${root}/`);
   if (watcher) watched.set(`${root}/`, watcher);
   else watched.delete(`${root}/`);
+  if (watcher) return;
+  for (const [descriptor, file] of open) {
+    if (file.watcher !== last) continue;
+    open.delete(descriptor);
+    real.closeSync(descriptor);
+  }
 }
 
 function watcherOf(path: unknown): FileWatcher | undefined {

@@ -66,6 +66,19 @@ describe("databases", () => {
     expect(await known()).toEqual(expected);
   });
 
+  test("a database whose removal failed half way is not taken for deleted by a node that remembers its name's last holder", async () => {
+    const store = new MeddledStore();
+    const [here, there] = [new Databases(store, world), new Databases(store, world)];
+    const first = await here.create("again");
+    await there.remove("again");
+    const second = await there.create("again");
+    expect((await here.require("again")).uuid).toBe(first.uuid);
+    // The marker is there, and the tombstone is not.
+    await store.put(purgeKey(second.uuid), Buffer.from("again"), { kind: "absent" });
+    expect(await here.deletedUuids()).toEqual([first.uuid]);
+    expect((await new Databases(store, world).require("again")).uuid).toBe(second.uuid);
+  });
+
   test("core-02: a name is claimed once; the list shows every database", async () => {
     const databases = new Databases(new MemoryStore(), world);
     const a = await databases.create("a");
