@@ -42,6 +42,8 @@ export interface Change {
   /** The least and greatest txid it may have; equal once known, Infinity when it may still happen, empty when it never did. */
   least: number;
   greatest: number;
+  /** Was given before it was sent, so that its answer must tell a greater one. */
+  readonly afterTxid: number;
   /** Whether object storage is known to cover it. */
   durable: boolean;
   /** When it was sent and answered, in virtual time. */
@@ -235,9 +237,12 @@ export class BranchModel {
     this.forkTxid = this.givenTxid = this.seenTxid = this.durableTxid = era.fromTxid;
   }
 
-  /** A write is about to be sent, to a node that may have been superseded without knowing it when it is a `stray`. */
-  begin(token: string, kind: Kind, removes: boolean, stray: boolean, nowMs: number): Change {
-    const change: Change = { branch: this, token, kind, removes, least: stray ? 1 : this.givenTxid + 1, greatest: Infinity, durable: false, sentAtMs: nowMs, answeredAtMs: Infinity };
+  /**
+   * A write is about to be sent, to a node that may have been superseded without knowing it when it is a `stray`. One that is
+   * `doubtful` knows that it may have been: it may commit, and show that it has, and does not answer unless it holds.
+   */
+  begin(token: string, kind: Kind, removes: boolean, holder: "sure" | "doubtful" | "stray", nowMs: number): Change {
+    const change: Change = { branch: this, token, kind, removes, afterTxid: holder === "stray" ? 0 : this.givenTxid, least: holder === "sure" ? this.givenTxid + 1 : 1, greatest: Infinity, durable: false, sentAtMs: nowMs, answeredAtMs: Infinity };
     const changes = this.database.changes.get(token) ?? [];
     changes.push(change);
     this.database.changes.set(token, changes);
@@ -252,7 +257,8 @@ export class BranchModel {
 
   /** The write was answered. */
   acknowledged(change: Change, txid: number, durable: boolean, nowMs: number): void {
-    if (txid < change.least) throw new Violation(`${this.label}: a write got txid ${txid}, but txid ${change.least - 1} was given before it was sent`);
+    if (txid <= change.afterTxid) throw new Violation(`${this.label}: a write got txid ${txid}, but txid ${change.afterTxid} was given before it was sent`);
+    if (txid < change.least) throw new Violation(`${this.label}: a write got txid ${txid}, and was seen to have none below ${change.least}`);
     if (durable && this.isLost(txid)) throw new Violation(`${this.label}: txid ${txid} is durable, but a claim has given it up`);
     change.least = change.greatest = txid;
     change.answeredAtMs = nowMs;

@@ -100,7 +100,7 @@ export class Clients {
     const token = branch.database.newToken();
     // What a superseded node acknowledges by itself may be lost.
     if (stray) branch.mayLose = true;
-    const change = branch.begin(token, kind, false, stray !== undefined || !this.#options.isAlone(), this.#options.scheduler.nowMs);
+    const change = branch.begin(token, kind, false, stray !== undefined || !this.#options.isAlone() ? "stray" : "sure", this.#options.scheduler.nowMs);
     return this.#settle(change, durable, stray, (client, target, options) => put(client, target, options, kind, token, change));
   }
 
@@ -110,7 +110,7 @@ export class Clients {
     const tokens = branch.present(kind).filter(({ token }) => branch.database.changes.get(token)!.length === 1);
     if (tokens.length === 0) return;
     const { token } = tokens[Math.floor(this.#draw(tokens.length))]!;
-    const change = branch.begin(token, kind, true, !this.#options.isAlone(), this.#options.scheduler.nowMs);
+    const change = branch.begin(token, kind, true, this.#options.isAlone() ? "sure" : "stray", this.#options.scheduler.nowMs);
     await this.#settle(change, false, undefined, (client, target, options) =>
       kind === "kv"
         ? client.write(target, "kv.delete", { ns: "sim", key: token }, options)

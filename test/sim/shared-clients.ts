@@ -32,6 +32,8 @@ export interface SharedClientsOptions {
   readonly dose: ActsDose;
   /** Whether two nodes may hold one database, as the coordination store has failed. */
   readonly areLeasesBroken: () => boolean;
+  /** Whether a node that holds a database may not hear that it does no more. */
+  readonly isAnyCut: () => boolean;
 }
 
 /** What is known of a call that did not succeed. */
@@ -157,7 +159,7 @@ export class SharedClients {
   async write(node: SharedNode, branch: BranchModel, durable: boolean): Promise<boolean> {
     const kind: Kind = this.#draw(1) < 0.8 ? "kv" : "docs";
     const token = branch.database.newToken();
-    const change = branch.begin(token, kind, false, this.#options.areLeasesBroken(), this.#options.scheduler.nowMs);
+    const change = branch.begin(token, kind, false, this.#holder(), this.#options.scheduler.nowMs);
     return this.#settle(`write ${kind} ${token}`, node, change, durable, (port, target, options) => put(port, target, options, kind, token, change));
   }
 
@@ -166,7 +168,7 @@ export class SharedClients {
     const found = tokens[Math.floor(this.#draw(tokens.length))];
     if (!found) return;
     const { token } = found;
-    const change = branch.begin(token, "kv", true, this.#options.areLeasesBroken(), this.#options.scheduler.nowMs);
+    const change = branch.begin(token, "kv", true, this.#holder(), this.#options.scheduler.nowMs);
     await this.#settle(`remove kv ${token}`, node, change, false, (port, target, options) => port.write(target, "kv.delete", { ns: "sim", key: token }, options));
   }
 
@@ -236,6 +238,12 @@ export class SharedClients {
     if (answer.txid < durableTxid) throw new Violation(`${branch.label}: ${node.name} says that all up to ${answer.txid} is durable, and ${durableTxid} was before`);
     this.seen.push({ branch, begunAtMs, txid: answer.txid });
     covered(branch, answer.txid);
+  }
+
+  /** How sure a node that takes a write now is of its lease. */
+  #holder(): "sure" | "doubtful" | "stray" {
+    if (this.#options.areLeasesBroken()) return "stray";
+    return this.#options.isAnyCut() ? "doubtful" : "sure";
   }
 
   async #fork(node: SharedNode, parent: BranchModel): Promise<void> {

@@ -43,6 +43,10 @@ export class LeaseTable {
     this.#cutOff.add(nodeId);
   }
 
+  get isAnyCut(): boolean {
+    return this.#cutOff.size > 0;
+  }
+
   mend(nodeId: string): void {
     this.#cutOff.delete(nodeId);
   }
