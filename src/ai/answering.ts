@@ -30,7 +30,7 @@ export interface PreparedQuestion<Memory extends KnownMemory> {
 }
 
 /** What a model said. */
-export interface Answer {
+interface Answer {
   /** Null when the memories do not hold it. */
   readonly answer: string | null;
   /** Ids of memories that the model was shown, in the order in which it named them. */

@@ -7,10 +7,26 @@
 import { ulidAfter } from "../base/world.ts";
 import { runRead, runWrite, type ReadKind, type WriteKind } from "../model/commands.ts";
 import type { MemoryRetention } from "../model/retention.ts";
-import { VectorChanges } from "../model/vector-changes.ts";
+import { VectorChanges, type VectorChange } from "../model/vector-changes.ts";
 import type { Connection } from "../sqlite/connection.ts";
 import type { SqlGuard } from "../sqlite/guard.ts";
-import type { CommandRan, TransactionCall } from "./sql-write.ts";
+import type { DatabaseState } from "../model/database-state.ts";
+
+/** What a transaction is run with, as plain data. */
+export interface TransactionCall {
+  readonly path: string;
+  /** What the state row says once it is committed. */
+  readonly seal: DatabaseState;
+  /** How long the log's file may become. */
+  readonly logBytesMax: number;
+}
+
+/** What a command has given, and the vectors that it has changed. */
+export interface CommandRan {
+  readonly kind: "ran";
+  readonly value: unknown;
+  readonly vectors: readonly VectorChange[];
+}
 
 /** What a command sees of the world, as plain data. */
 export interface Sight {

@@ -31,7 +31,7 @@ export interface DatabaseCopyParts {
 }
 
 /** What a database came to. */
-export interface CopiedDatabase {
+interface CopiedDatabase {
   readonly kind: "copied";
   readonly branchIds: readonly string[];
   /** Immutable objects that the branches refer to, and how much of that was copied now. */

@@ -31,7 +31,8 @@ import type { Settle } from "./protocol.ts";
 import { closed, lossBy, noRoom, notShipping, refusalBy, storageFailed } from "./refusals.ts";
 import { Scrub } from "./scrub.ts";
 import { Transactions, UnknownOutcome, type Transaction } from "./transactions.ts";
-import { Writership, type Backlog } from "./writership.ts";
+import { Writership } from "./writership.ts";
+import type { Backlog } from "./measures.ts";
 
 export class Database {
   readonly #opened: Opened;

@@ -7,7 +7,7 @@
 import type { Trace } from "../base/trace.ts";
 import type { ReadInput, ReadKind, ReadOutput, WriteInput, WriteKind, WriteOutput } from "../model/commands.ts";
 import type { SqlBatch, SqlOutcome, SqlStatementResult } from "../model/sql.ts";
-import type { Answer, BranchAct, BranchResults, Target } from "./protocol.ts";
+import type { Answer, BranchAct, BranchResults, Target, Consistency, TurnedAwayReason } from "./protocol.ts";
 
 /** What a call asks of a database, as plain data. */
 export type PortCall =
@@ -20,9 +20,6 @@ export type PortCall =
   | { readonly kind: "sync" }
   | { readonly kind: "branch"; readonly act: BranchAct }
   | { readonly kind: "drop" };
-
-/** Where a read may be answered from: `primary` is the branch's writer alone, as of the call; `cached` any copy, however old. */
-export type Consistency = "primary" | "cached";
 
 export interface CallOptions {
   /** On world.monotonicMs(). */
@@ -89,13 +86,6 @@ export abstract class EnginePort {
     await this.run(target, { kind: "drop" }, options);
   }
 }
-
-/** Why an engine did not take a call that another node's may take. Nothing has happened. */
-export type TurnedAwayReason =
-  /** This node does not hold the database's lease, or not under the term that the caller believes. */
-  | "unheld"
-  /** This node's copy is older than the caller may be answered from. */
-  | "behind";
 
 /** The call was not for this engine. It has had no effect, and another node may take it. */
 export class TurnedAway extends Error {

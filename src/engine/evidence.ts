@@ -12,7 +12,6 @@ import { decodeHead } from "../format/head.ts";
 import { databasePrefix, isBranchId, parsePoolId } from "../format/object-keys.ts";
 import { makeCanonical, pageBytes } from "../format/pages.ts";
 import type { Press } from "../format/press.ts";
-import type { ErasureEvidence } from "../format/erasure-coupon.ts";
 import { decodeFrame, readSegmentIndexes, type SegmentIndex } from "../format/segment.ts";
 import { TraceSearch } from "../format/traces.ts";
 import { strayMetadata } from "../model/memory-metadata.ts";
@@ -23,6 +22,7 @@ import { restoringLines, type Past } from "./cutting.ts";
 import { planOf } from "./lines.ts";
 import type { ErasedCoupon } from "./protocol.ts";
 import { holdsMemories, inRestored, stateOfRestored, turnEnd, windowAt, windowsOfVectors, withRestored, type StatePlace } from "./restored-state.ts";
+import type { ErasureEvidence } from "../format/erasure-receipt.ts";
 
 /** What is looked at in object storage. */
 export type StoreEvidence = Omit<ErasureEvidence, "store" | "local">;

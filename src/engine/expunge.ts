@@ -13,7 +13,7 @@ import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { Permits } from "../base/permits.ts";
 import type { CatalogBranch } from "../format/catalog.ts";
-import type { ErasureBlockers, ErasureEvidence } from "../format/erasure-coupon.ts";
+import type { ErasureBlockers } from "../format/erasure-coupon.ts";
 import { databasePrefix } from "../format/object-keys.ts";
 import type { ReadOutput } from "../model/commands.ts";
 import type { CopyRecords } from "../control/copy-records.ts";
@@ -36,6 +36,7 @@ import type { Registry } from "./registry.ts";
 import { withRestored, type StatePlace } from "./restored-state.ts";
 import { shipped } from "./shipped.ts";
 import type { Upkeep } from "./upkeep.ts";
+import type { ErasureEvidence } from "../format/erasure-receipt.ts";
 
 export interface ExpungerOptions {
   readonly registry: Registry;

@@ -23,7 +23,7 @@ const nextMark = ".next";
 const unprovenMark = ".unproven";
 
 /** A folder for one database, holding one file per branch. */
-export function databaseDirectory(databasesDirectory: string, uuid: string): string {
+function databaseDirectory(databasesDirectory: string, uuid: string): string {
   return join(databasesDirectory, uuid);
 }
 

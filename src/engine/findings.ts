@@ -7,7 +7,7 @@
 import { limits } from "../base/limits.ts";
 
 /** Worst first. `critical`: data is missing or of no use. `warning`: somebody has to act. `note`: as it should be. */
-export const severities = ["critical", "warning", "note"] as const;
+const severities = ["critical", "warning", "note"] as const;
 
 export type Severity = (typeof severities)[number];
 

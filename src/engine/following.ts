@@ -27,13 +27,12 @@ import type { ObjectStore, ObjectVersion } from "../store/object-store.ts";
 import { isWritten } from "./catalogs.ts";
 import type { Alarms } from "./alarms.ts";
 import type { Database } from "./database.ts";
-import type { Consistency } from "./engine-port.ts";
 import { needsOperator } from "./failures.ts";
 import { isNewer, type HeadPlace } from "./head-places.ts";
 import type { Holdings } from "./holdings.ts";
 import { lostCatalog, lostHead, wentBack } from "./lost.ts";
 import type { ReplicaMeasures } from "./measures.ts";
-import type { Target } from "./protocol.ts";
+import type { Target, Consistency } from "./protocol.ts";
 import type { Registry } from "./registry.ts";
 
 export interface FollowingOptions {

@@ -43,7 +43,7 @@ export interface HeadRepairParts {
 }
 
 /** Who has written a head that was laid again: no node's name. */
-export const repairer = "palimpsest-repair";
+const repairer = "palimpsest-repair";
 const nonceBytes = 16;
 
 /** A base to go on from: a head, its past, and the SHA-256 of its bytes. */

@@ -41,7 +41,7 @@ export interface BranchInventory {
 }
 
 /** Why an object that a head or a history refers to is of no use. */
-export interface ObjectFault {
+interface ObjectFault {
   readonly kind: "missing" | "length" | "rotten";
   readonly why: string;
 }

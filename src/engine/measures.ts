@@ -10,8 +10,31 @@ import type { World } from "../base/world.ts";
 import type { Disk } from "../base/disk.ts";
 import type { MeasuredStore, StoreMeasures } from "../store/measured-store.ts";
 import type { AlarmCounts } from "./alarms.ts";
-import type { EngineCounters } from "./protocol.ts";
-import type { Backlog } from "./writership.ts";
+
+/** What waits in one open database. */
+export interface Backlog {
+  /** Writes that wait for their turn. */
+  readonly writes: number;
+  /** Transactions that object storage does not cover yet, their bytes of log, about, and the age of the oldest. */
+  readonly txids: number;
+  readonly bytes: number;
+  readonly ms: number;
+}
+
+/** What an engine thread has done since it started. */
+export interface EngineCounters {
+  readonly groups: number;
+  readonly writes: number;
+  readonly fsyncs: number;
+  /** Conditional puts of heads that landed. */
+  readonly headPuts: number;
+  /** Bytes put into pools, heads included. */
+  readonly bytesPut: number;
+  readonly opened: number;
+  readonly evicted: number;
+  /** Commands, or groups of them, that were stopped at the end of their time slice. */
+  readonly stopped: number;
+}
 
 /** What waits in all open databases together, and in the one where it is most. */
 export interface Backlogs extends Backlog {

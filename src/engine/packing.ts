@@ -17,7 +17,7 @@ import { scratchFile } from "./files.ts";
 import { groupsWithin, type Plan } from "./lines.ts";
 import { fetchObjects, joined, putObject, type PageSource } from "./pool-objects.ts";
 import { materialise } from "./restore.ts";
-import { makerOf } from "./segment-maker.ts";
+import { type SegmentMaker, inlineMaker } from "./segment-maker.ts";
 
 /**
  * Puts one object that is the given deltas one after the other, without what was cut off them. They come from
@@ -87,4 +87,9 @@ export async function writeImages(source: PageSource, plan: Plan, scratchDirecto
     // SQLite leaves an empty log beside a file that was only read.
     for (const suffix of ["", "-wal", "-shm"]) rmSync(`${path}${suffix}`, { force: true });
   }
+}
+
+/** What makes the segments of a database that come from there. */
+function makerOf({ maker, press }: PageSource): SegmentMaker {
+  return maker ?? inlineMaker(press);
 }

@@ -6,16 +6,25 @@ import type { RefusalData } from "../base/errors.ts";
 import type { SqlBatch } from "../model/sql.ts";
 import type { ReadKind, WriteKind } from "../model/commands.ts";
 import type { MemoryRetention } from "../model/retention.ts";
-import type { AwaitedCopies, ErasureBlockers, ErasureEvidence, ErasurePoint, ErasureTarget, Traces } from "../format/erasure-coupon.ts";
+import type { AwaitedCopies, ErasureBlockers, ErasurePoint, Traces } from "../format/erasure-coupon.ts";
 import type { NamedCheckpoint } from "../format/refs.ts";
 import type { StoreLocation } from "../store/open-store.ts";
-import type { Consistency, TurnedAwayReason } from "./engine-port.ts";
 import type { AlarmCounts } from "./alarms.ts";
 import type { Sight } from "./command-call.ts";
 import type { LeaseSpan } from "./holdings.ts";
-import type { EngineMeasures } from "./measures.ts";
-import type { SqlWriteReply } from "./sql-messages.ts";
-import type { WriteCall } from "./sql-write.ts";
+import type { EngineMeasures, EngineCounters } from "./measures.ts";
+import type { WriteCall, SqlWriteReply } from "./sql-write.ts";
+import type { ErasureEvidence, ErasureTarget } from "../format/erasure-receipt.ts";
+
+/** Where a read may be answered from: `primary` is the branch's writer alone, as of the call; `cached` any copy, however old. */
+export type Consistency = "primary" | "cached";
+
+/** Why an engine did not take a call that another node's may take. Nothing has happened. */
+export type TurnedAwayReason =
+  /** This node does not hold the database's lease, or not under the term that the caller believes. */
+  | "unheld"
+  /** This node's copy is older than the caller may be answered from. */
+  | "behind";
 
 /** An answer together with the state it speaks of. */
 export interface Answer<Value = unknown> {
@@ -221,21 +230,6 @@ export type FromEngine =
   | { readonly kind: "alarms"; readonly counts: AlarmCounts }
   | { readonly kind: "measured"; readonly id: number; readonly measures: EngineMeasures }
   | { readonly kind: "closed"; readonly counters: EngineCounters };
-
-/** What an engine thread has done since it started. */
-export interface EngineCounters {
-  readonly groups: number;
-  readonly writes: number;
-  readonly fsyncs: number;
-  /** Conditional puts of heads that landed. */
-  readonly headPuts: number;
-  /** Bytes put into pools, heads included. */
-  readonly bytesPut: number;
-  readonly opened: number;
-  readonly evicted: number;
-  /** Commands, or groups of them, that were stopped at the end of their time slice. */
-  readonly stopped: number;
-}
 
 /** Where an engine thread keeps its files and how much it may hold; crosses the thread once, at start. */
 export interface EngineOptions {

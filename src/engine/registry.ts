@@ -129,7 +129,7 @@ export class Registry {
       if (database.idle || world.monotonicMs() >= patientUntilMs) break;
     }
     this.#open.delete(key);
-    let hindrance: unknown;
+    let hindrance: StoreError | undefined;
     await this.#occupy(key, async () => {
       while (!database.idle && !database.poisoned) await sleep(world, lookAgainMs);
       if (database.poisoned) return this.#abandon(database, target);
@@ -351,7 +351,7 @@ export class Registry {
   }
 
   /** Opens the branch anew in the place of the closed handle; at the old state when the new one cannot be had. Gives what was in the way. */
-  async #reopen(key: string, target: Target, old: Database): Promise<unknown> {
+  async #reopen(key: string, target: Target, old: Database): Promise<StoreError | undefined> {
     try {
       await this.#openReserved(key, target, "newest");
       return undefined;

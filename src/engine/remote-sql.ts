@@ -2,8 +2,7 @@
 import { assert } from "../base/assert.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { FromEngine } from "./protocol.ts";
-import type { SqlFault, SqlWriteReply } from "./sql-messages.ts";
-import type { SqlWriteEnd, SqlWriter, WriteCall } from "./sql-write.ts";
+import type { SqlWriteEnd, SqlWriter, WriteCall, SqlFault, SqlWriteReply } from "./sql-write.ts";
 
 /** A fault of the process as it would be if the thread had met it itself: its code says whether storage failed. */
 function errorOf({ message, stack, code }: SqlFault): Error {

@@ -22,7 +22,7 @@ import type { ObjectStore } from "../store/object-store.ts";
 import { contextBytes, Needles, type PageOffset, type ResidueForm } from "./needles.ts";
 
 /** A page that an object holds. */
-export interface ResiduePage {
+interface ResiduePage {
   readonly txid: number;
   readonly page: number;
 }

@@ -40,7 +40,7 @@ export interface RestoreAllOutcome {
 }
 
 /** Who has written a head that was restored: no node's name, so that no node takes the branch for its own. */
-export const restorer = "palimpsest-restore";
+const restorer = "palimpsest-restore";
 const nonceBytes = 16;
 
 /** Fills the store. Throws StoreError: "misconfigured" for a backup or a place that must not be used so. */

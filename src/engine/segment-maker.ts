@@ -19,7 +19,6 @@ import { encodeFrames, framePages, type GroupIndex } from "../format/segment.ts"
 import { stateOfPage, type DatabaseState } from "../model/database-state.ts";
 import { WalReader, type LoggedCommit, type LogPosition } from "../sqlite/wal-reader.ts";
 import { makeImage, stateOfFile, type ImageOrder, type MadeImage } from "./image-maker.ts";
-import type { PageSource } from "./pool-objects.ts";
 
 /** Groups that another segment has already, and their images in a row, a frame at most. */
 export interface SegmentStart {
@@ -86,11 +85,6 @@ export function inlineMaker(press: Press): SegmentMaker {
     image: (order) => makeImage(order, press),
     state: (path, check) => stateOfFile(path, check),
   };
-}
-
-/** What makes the segments of a database that come from there. */
-export function makerOf({ maker, press }: PageSource): SegmentMaker {
-  return maker ?? inlineMaker(press);
 }
 
 /** As SegmentMaker. */

@@ -18,8 +18,8 @@ import { failureOf } from "./failures.ts";
 import type { EngineAnswer } from "./protocol.ts";
 import { SqlChannel } from "./sql-channel.ts";
 import { runCommandRead } from "./command-call.ts";
-import type { FromSqlProcess, ReadCall, SqlWriteReply, ToSqlProcess } from "./sql-messages.ts";
-import { runWriteCall, type WriteCall } from "./sql-write.ts";
+import type { FromSqlProcess, ReadCall, ToSqlProcess } from "./sql-messages.ts";
+import { runWriteCall, type WriteCall, type SqlWriteReply } from "./sql-write.ts";
 
 const world = realWorld();
 

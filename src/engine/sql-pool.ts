@@ -17,9 +17,9 @@ import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
 import type { Cancel, World } from "../base/world.ts";
 import type { EngineAnswer } from "./protocol.ts";
-import type { FromSqlProcess, ReadCall, SqlWriteReply } from "./sql-messages.ts";
+import type { FromSqlProcess, ReadCall } from "./sql-messages.ts";
 import type { SqlProcess } from "./sql-process.ts";
-import type { WriteCall } from "./sql-write.ts";
+import type { WriteCall, SqlWriteReply } from "./sql-write.ts";
 import { Usage } from "./usage.ts";
 
 /** How many batches run at once. */

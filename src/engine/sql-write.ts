@@ -5,16 +5,30 @@
  * Always true: the transaction is committed with its seal, or nothing of it stays. Whoever reads the state afterwards knows
  * which, whatever became of the one who ran it. Must not know: queues, answers, fsync.
  */
-import type { ErrorCode } from "../base/errors.ts";
+import type { ErrorCode, ServiceErrorDetail } from "../base/errors.ts";
 import { realDisk } from "../base/disk.ts";
-import { writeState, type DatabaseState } from "../model/database-state.ts";
+import { writeState } from "../model/database-state.ts";
 import { writeSql, type SqlBatch, type SqlStatementResult } from "../model/sql.ts";
-import type { VectorChange } from "../model/vector-changes.ts";
 import type { Connection } from "../sqlite/connection.ts";
 import { runAlone } from "../sqlite/group.ts";
 import { SqlGuard, tooMuchWritten } from "../sqlite/guard.ts";
 import { WalFile } from "../sqlite/wal.ts";
-import { runCommandWrite, type CommandWriteCall } from "./command-call.ts";
+import { runCommandWrite, type CommandWriteCall, type CommandRan, type TransactionCall } from "./command-call.ts";
+
+/** An error that is not a refusal; by its code it is told whether storage failed. */
+export interface SqlFault {
+  readonly message: string;
+  readonly stack: string;
+  readonly code: string;
+}
+
+export type SqlWriteReply =
+  | { readonly kind: "done"; readonly results: SqlStatementResult[] }
+  | CommandRan
+  | { readonly kind: "refused"; readonly code: ErrorCode; readonly message: string; readonly detail?: ServiceErrorDetail }
+  | { readonly kind: "fault"; readonly fault: SqlFault }
+  /** The process is gone, and with it what it would have answered. */
+  | { readonly kind: "lost"; readonly code: ErrorCode; readonly message: string };
 
 /** User SQL, and the number by which it is interrupted. */
 export interface TicketedSql {
@@ -22,26 +36,10 @@ export interface TicketedSql {
   readonly ticket: number;
 }
 
-/** What a transaction is run with, as plain data. */
-export interface TransactionCall {
-  readonly path: string;
-  /** What the state row says once it is committed. */
-  readonly seal: DatabaseState;
-  /** How long the log's file may become. */
-  readonly logBytesMax: number;
-}
-
 /** A batch of user SQL that may write. */
-export type SqlWriteCall = TransactionCall & TicketedSql;
+type SqlWriteCall = TransactionCall & TicketedSql;
 
 export type WriteCall = SqlWriteCall | CommandWriteCall;
-
-/** What a command has given, and the vectors that it has changed. */
-export interface CommandRan {
-  readonly kind: "ran";
-  readonly value: unknown;
-  readonly vectors: readonly VectorChange[];
-}
 
 /** What became of it, as far as whoever ran it can tell; whether it is committed the state row tells. */
 export type SqlWriteEnd =
@@ -58,7 +56,7 @@ export interface SqlWriter {
 }
 
 /** Runs the batch on a connection that writes. Throws what it threw: then nothing has happened. */
-export function runSqlWrite(connection: Connection, guard: SqlGuard, call: SqlWriteCall): SqlStatementResult[] {
+function runSqlWrite(connection: Connection, guard: SqlGuard, call: SqlWriteCall): SqlStatementResult[] {
   return runSealed(connection, guard, call, () => writeSql(connection, guard, call.ticket, call.batch));
 }
 

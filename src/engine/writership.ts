@@ -12,6 +12,7 @@ import { isFull } from "./line-length.ts";
 import type { Holdings } from "./holdings.ts";
 import { notShipping } from "./refusals.ts";
 import type { Shipper } from "./shipper.ts";
+import type { Backlog } from "./measures.ts";
 
 export interface WritershipOptions {
   readonly head: BranchHead;
@@ -26,16 +27,6 @@ export interface WritershipOptions {
   readonly knowsAll: boolean;
   readonly unshippedMsMax: number;
   readonly unshippedBytesMax: number;
-}
-
-/** What waits in one open database. */
-export interface Backlog {
-  /** Writes that wait for their turn. */
-  readonly writes: number;
-  /** Transactions that object storage does not cover yet, their bytes of log, about, and the age of the oldest. */
-  readonly txids: number;
-  readonly bytes: number;
-  readonly ms: number;
 }
 
 export class Writership {

@@ -26,7 +26,7 @@ import { formats, requireVersion } from "./versions.ts";
 export type BackupProof = "sample" | "restore";
 
 /** What a backup holds. */
-export interface BackupCounts {
+interface BackupCounts {
   readonly databases: number;
   readonly branches: number;
   /** Immutable objects that heads and histories refer to. */

@@ -28,19 +28,11 @@ import { assert } from "../base/assert.ts";
 import { bytesOf, utf8Of } from "../base/bytes.ts";
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import { isTargetFields, readReceipt, targetFields, type ErasureReceipt, type TargetFields } from "./erasure-receipt.ts";
+import { isTargetFields, readReceipt, targetFields, type ErasureReceipt, type TargetFields, type ErasureTarget } from "./erasure-receipt.ts";
 import { isCount, isObject, isText, isTimeMs, listOf, matching, maybe, oneOf, shapeOf, textThat } from "./json-shape.ts";
 import { isBranchId, isErasureId, isMemoryId, isNodeId, isUlid } from "./object-keys.ts";
 import { hashOf } from "./seal.ts";
 import { formats, requireVersion } from "./versions.ts";
-
-/** What is to be erased: exactly one of the three. */
-export type ErasureTarget =
-  | { readonly kind: "memory"; readonly memoryId: string }
-  /** Every memory of the topic, superseded ones included. */
-  | { readonly kind: "topic"; readonly topicKey: string; readonly type: string }
-  /** A session's provenance everywhere and every memory whose last provenance that was; with `turns` its transcript too. */
-  | { readonly kind: "session"; readonly sessionId: string; readonly turns: boolean };
 
 /** What identifies erased rows and vectors without saying what they were; looked for in whatever remains, then destroyed. */
 export interface Traces {
@@ -85,36 +77,11 @@ export interface ErasureBlockers {
   readonly branches: readonly string[];
 }
 
-/** How it was established that erased data is gone; goes into the receipt as it is, in these very names. */
-export interface ErasureEvidence {
-  /**
-   * Objects of the database. All that were listed are live: referred to, or made since the cut of states that are kept, or
-   * foreign. All of them were scanned.
-   */
-  readonly objects: { readonly listed: number; readonly live: number; readonly scanned: number; readonly bytes: number };
-  readonly heads_checked: number;
-  readonly catalogs_checked: number;
-  /** Pages that the objects held once decompressed; every one was scanned. */
-  readonly pages_scanned: number;
-  /** Identities of rows and windows of vectors that were looked for, and how many of them were found. */
-  readonly traces: { readonly looked_for: number; readonly hits: 0 };
-  /** States that were restored from the remaining objects, opened, checked and asked for the erased memories. */
-  readonly states_restored: readonly { readonly branch: string; readonly txid: number; readonly pages: number }[];
-  /** Least transaction id that can be restored, by branch. */
-  readonly oldest_restorable_txid: Readonly<Record<string, number>>;
-  /** Older versions of objects, and unfinished uploads, that the store kept and that were removed. */
-  readonly store: { readonly versioned: boolean; readonly versions_removed: number; readonly uploads_aborted: number };
-  /** Copies on the disks of nodes. */
-  readonly local: readonly { readonly node: string; readonly files_scrubbed: number; readonly files_removed: number }[];
-  /** Nodes that may have had a copy and never came back to say that it is gone: an operator has declared them and their disks destroyed. */
-  readonly unattested?: readonly string[] | undefined;
-}
-
 /**
  * How far an erasure has come: `begun` until the data is gone from the branch and its point is known; `pending` until it
  * is provably gone from history; `blocked` while something named keeps it there; `completed` for good.
  */
-export type ErasureStatus = "begun" | "pending" | "blocked" | "completed";
+type ErasureStatus = "begun" | "pending" | "blocked" | "completed";
 
 /** An erasure as object storage keeps it. */
 export interface ErasureCoupon {

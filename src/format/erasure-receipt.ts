@@ -15,7 +15,7 @@
  * | erased_txid  | object  | by branch, the newest transaction that erased the target there                       |
  * | requested_at, completed_at | integer | Unix ms                                                                |
  * | method       | string  | how it was done and proven; documented under this name                               |
- * | evidence     | object  | ErasureEvidence (format/erasure-coupon)                                              |
+ * | evidence     | object  | ErasureEvidence, as below                                                            |
  * | limits       | array   | in words, what the receipt does not prove                                            |
  *
  * Always true: a receipt holds ids, counts and what its reader asked for, never erased content; one that `readReceipt`
@@ -24,15 +24,59 @@
 import { bytesOf } from "../base/bytes.ts";
 import { limits } from "../base/limits.ts";
 import { canonicalJson } from "./canonical-json.ts";
-import type { ErasureCoupon, ErasureEvidence, ErasurePoint, ErasureTarget } from "./erasure-coupon.ts";
 import { isCount, isText, isTimeMs, listOf, mapOf, matching, oneOf, shapeOf, type Check } from "./json-shape.ts";
 import { isErasureId, isMemoryId } from "./object-keys.ts";
+
+/** What is to be erased: exactly one of the three. */
+export type ErasureTarget =
+  | { readonly kind: "memory"; readonly memoryId: string }
+  /** Every memory of the topic, superseded ones included. */
+  | { readonly kind: "topic"; readonly topicKey: string; readonly type: string }
+  /** A session's provenance everywhere and every memory whose last provenance that was; with `turns` its transcript too. */
+  | { readonly kind: "session"; readonly sessionId: string; readonly turns: boolean };
+
+/** How it was established that erased data is gone; goes into the receipt as it is, in these very names. */
+export interface ErasureEvidence {
+  /**
+   * Objects of the database. All that were listed are live: referred to, or made since the cut of states that are kept, or
+   * foreign. All of them were scanned.
+   */
+  readonly objects: { readonly listed: number; readonly live: number; readonly scanned: number; readonly bytes: number };
+  readonly heads_checked: number;
+  readonly catalogs_checked: number;
+  /** Pages that the objects held once decompressed; every one was scanned. */
+  readonly pages_scanned: number;
+  /** Identities of rows and windows of vectors that were looked for, and how many of them were found. */
+  readonly traces: { readonly looked_for: number; readonly hits: 0 };
+  /** States that were restored from the remaining objects, opened, checked and asked for the erased memories. */
+  readonly states_restored: readonly { readonly branch: string; readonly txid: number; readonly pages: number }[];
+  /** Least transaction id that can be restored, by branch. */
+  readonly oldest_restorable_txid: Readonly<Record<string, number>>;
+  /** Older versions of objects, and unfinished uploads, that the store kept and that were removed. */
+  readonly store: { readonly versioned: boolean; readonly versions_removed: number; readonly uploads_aborted: number };
+  /** Copies on the disks of nodes. */
+  readonly local: readonly { readonly node: string; readonly files_scrubbed: number; readonly files_removed: number }[];
+  /** Nodes that may have had a copy and never came back to say that it is gone: an operator has declared them and their disks destroyed. */
+  readonly unattested?: readonly string[] | undefined;
+}
 
 /** A target in the names of the wire: `memory_id`, or `topic_key` with `type`, or `session_id` with `turns`. */
 export type TargetFields =
   | { readonly memory_id: string }
   | { readonly topic_key: string; readonly type: string }
   | { readonly session_id: string; readonly turns: boolean };
+
+/** An erasure that is complete, as its coupon tells of it. */
+export interface CompletedErasure {
+  readonly id: string;
+  readonly uuid: string;
+  readonly database: string;
+  readonly target: ErasureTarget;
+  readonly memoryIds: readonly string[];
+  readonly requestedAtMs: number;
+  /** Where the target was erased, and by which transaction. */
+  readonly points: readonly { readonly branch: string; readonly txid: number }[];
+}
 
 /** What is signed, in the names of the wire. */
 export interface ReceiptPayload {
@@ -90,14 +134,14 @@ export function targetFields(target: ErasureTarget): TargetFields {
 }
 
 /** By branch, the newest transaction that erased the target there. */
-export function erasedTxids(points: readonly ErasurePoint[]): Readonly<Record<string, number>> {
+export function erasedTxids(points: CompletedErasure["points"]): Readonly<Record<string, number>> {
   const newest = new Map<string, number>();
   for (const { branch, txid } of points) newest.set(branch, Math.max(txid, newest.get(branch) ?? 0));
   return Object.fromEntries(newest);
 }
 
 /** What a receipt says of a coupon that is complete now. */
-export function receiptPayload(coupon: ErasureCoupon, completedAtMs: number, evidence: ErasureEvidence): ReceiptPayload {
+export function receiptPayload(coupon: CompletedErasure, completedAtMs: number, evidence: ErasureEvidence): ReceiptPayload {
   return {
     // Who does not know of nodes that never came back must not take the receipt for one in which every node has spoken.
     v: evidence.unattested ? 2 : 1,

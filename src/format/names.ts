@@ -18,12 +18,6 @@ export const profileSeparator = "--";
 /** The branch that every database has and none can lose. */
 export const mainBranch = "main";
 
-/** A database and one of its branches, as `name[@branch]` gives them. */
-export interface DatabaseSpec {
-  readonly name: string;
-  readonly branch: string;
-}
-
 /** The two parts of a profile's database name. */
 export interface ProfileName {
   readonly namespace: string;

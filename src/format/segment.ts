@@ -75,7 +75,7 @@ export interface GroupIndex {
 }
 
 /** A compressed stretch of images. */
-export interface FrameIndex {
+interface FrameIndex {
   /** Where it begins, from the start of the object. */
   readonly offset: number;
   readonly bytes: number;

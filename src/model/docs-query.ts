@@ -50,7 +50,7 @@ export function kindOf(operand: Json): number {
 }
 
 /** Joins conditions as a balanced tree, so that two thousand of them are eleven deep and not two thousand. */
-export function joinSql(operator: "AND" | "OR", conditions: readonly string[]): string {
+function joinSql(operator: "AND" | "OR", conditions: readonly string[]): string {
   if (conditions.length === 0) return operator === "AND" ? "1" : "0";
   if (conditions.length === 1) return conditions[0]!;
   const half = conditions.length >> 1;

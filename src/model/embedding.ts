@@ -46,7 +46,7 @@ export function spaceStates(view: View): Readonly<Record<EmbeddedKind, SpaceStat
 }
 
 /** Something without a vector. The time tells whether a row is still the same one when its vector comes. */
-export interface Unembedded {
+interface Unembedded {
   readonly row: number;
   readonly createdAt: number;
   readonly text: string;

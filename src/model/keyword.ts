@@ -56,7 +56,7 @@ export function unindexMemory(tx: Tx, row: number): void {
   });
 }
 
-export interface KeywordHit {
+interface KeywordHit {
   readonly row: number;
   /** BM25, the less the farther the matching words stand apart; larger is better. Not comparable between questions. */
   readonly score: number;

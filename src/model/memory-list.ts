@@ -15,7 +15,7 @@ import { checkFilters, conditionsOf, type Conditions, type Filters } from "./rec
 import type { Tx, View } from "./transaction.ts";
 
 /** What a memory must meet to be listed or forgotten. */
-export interface ListConditions extends Filters {
+interface ListConditions extends Filters {
   readonly topicKey?: string;
   /** Stored at or after this time, in Unix milliseconds. */
   readonly createdFromMs?: number;

@@ -6,7 +6,7 @@ export const memoryTypes = ["fact", "event", "instruction", "task"] as const;
 export type MemoryType = (typeof memoryTypes)[number];
 
 /** How one channel of a recall saw a memory. */
-export interface ChannelExplanation {
+interface ChannelExplanation {
   channel: string;
   /** From 1; equals share a rank. */
   rank: number;
@@ -17,7 +17,7 @@ export interface ChannelExplanation {
 }
 
 /** Why a recall found a memory. */
-export interface MemoryExplanation {
+interface MemoryExplanation {
   /** In the order of the memory's `channels`. */
   channels: ChannelExplanation[];
   /** The words of the query that it holds. */

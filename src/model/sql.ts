@@ -17,9 +17,8 @@ import { parametersOf } from "../sqlite/sql-tokens.ts";
 import { copiesTooMuch } from "../sqlite/sql-weight.ts";
 import { bindParams, jsonOfValue, parseParams } from "./sql-values.ts";
 
-export { reservedPrefix } from "../sqlite/sql-rules.ts";
 
-export interface SqlStatement {
+interface SqlStatement {
   readonly text: string;
   /** JSON text of an array or object, its numbers exact. */
   readonly paramsJson: string | undefined;

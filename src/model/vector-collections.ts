@@ -25,8 +25,8 @@ CREATE INDEX IF NOT EXISTS __service_vector_detail_length ON ${table} (space, le
 `;
 
 /** How near two vectors are, less being nearer throughout. */
-export const vectorMetrics = ["cosine", "dot", "euclid"] as const;
-export type VectorMetric = (typeof vectorMetrics)[number];
+const vectorMetrics = ["cosine", "dot", "euclid"] as const;
+type VectorMetric = (typeof vectorMetrics)[number];
 
 /** A vector as it comes in. `metadata` is the JSON text of an object. */
 export interface VectorInput {

@@ -15,7 +15,7 @@ import { unitVector } from "./vector-kernel.ts";
 import type { OwnerFilter } from "./vector-matrix.ts";
 
 export type { Nearest, VectorSpace } from "./vector-index.ts";
-export type { Hit, OwnerFilter } from "./vector-matrix.ts";
+export type { OwnerFilter } from "./vector-matrix.ts";
 
 /** The tables. A vector's row is found by (space, owner); its rowid means nothing. */
 export const vectorsSchema = `

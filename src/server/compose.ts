@@ -34,7 +34,7 @@ import { auditCall } from "../service/audit.ts";
 import type { Dispatch } from "../service/call.ts";
 import { branchHandlers } from "../service/branch-service.ts";
 import { Embedding, type EmbeddingOptions } from "../service/embedding.ts";
-import { handlerEntries, type Assistants, type HandlerTable, type NodeParts } from "../service/context.ts";
+import { handlerEntries, type HandlerTable } from "../service/context.ts";
 import { controlHandlers } from "../service/control-service.ts";
 import { dataHandlers } from "../service/data-service.ts";
 import { memoryHandlers } from "../service/memory-service.ts";
@@ -67,6 +67,7 @@ import type { Page } from "./rest.ts";
 import { createListener, type ListenerRoom, type TlsFiles } from "./listener.ts";
 import type { Endpoint } from "./setting-kinds.ts";
 import { StoreHealth } from "./store-health.ts";
+import type { Assistants, NodeParts } from "../service/node-parts.ts";
 
 /** What a node is called that nobody has named. */
 const defaultNodeName = /^node-\d+$/;

@@ -72,7 +72,7 @@ export function backupCommand(around: CopySurroundings, ended: (code: number) =>
     .description("copy a fleet's objects into another store, consistently, while nodes write")
     .option("--object-store <url>", "what to copy (default: SERVICE_OBJECT_STORE)")
     .requiredOption("--to <url>", "where to: an empty prefix, or an earlier backup of the same store")
-    .option("--database <name>", "one database only; may be given again", (given: string, before: readonly string[] = []) => [...before, given])
+    .option("--database <name>", "one database only; may be given again", (given: string, before: readonly string[] | undefined) => [...(before ?? []), given])
     .option("--with-signing-key", "copy the fleet's signing key too, where object storage keeps it; whoever reads the backup can then mint tokens")
     .option("--skip-damaged", "leave out databases that do not fit together, and call the backup complete without them")
     .addOption(verifyOption().default("sample"))

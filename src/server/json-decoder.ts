@@ -36,7 +36,7 @@ export interface BodyDecoder {
 }
 
 /** Reads a list some elements at a time, in order. */
-export interface ListReader {
+interface ListReader {
   /**
    * Adds the elements, of which the first has the index `from`, to the field of `message`; `texts` is where a list of any
    * JSON is gathered until `end`; `isExact` says that no digit was lost in parsing.

@@ -36,7 +36,7 @@ export interface TlsFiles {
 }
 
 /** Times that a test shortens; the defaults are the bounds in base/limits. */
-export interface ListenerTimes {
+interface ListenerTimes {
   readonly preambleTimeoutMs: number;
   readonly headersTimeoutMs: number;
   readonly requestReceiveMs: number;

@@ -17,8 +17,8 @@ import {
   ClientKind, ClientScope, ReadConsistency, TurnedAwayReason as WireReason,
 } from "../../gen/palimpsest/node/v1/node_pb.ts";
 import { type ErrorCode, errorCodes, ServiceError, type ServiceErrorDetail } from "../base/errors.ts";
-import { type CallerTold, type Consistency, type PortCall, TurnedAway, type TurnedAwayReason } from "../engine/engine-port.ts";
-import type { Answer, BranchAct, Retention, Target } from "../engine/protocol.ts";
+import { type CallerTold, type PortCall, TurnedAway } from "../engine/engine-port.ts";
+import type { Answer, BranchAct, Retention, Target, Consistency, TurnedAwayReason } from "../engine/protocol.ts";
 import { isUuid } from "../format/binary.ts";
 import { isBranchName, isDatabaseName } from "../format/names.ts";
 import { type ReadKind, readCommands, type WriteKind, writeCommands } from "../model/commands.ts";

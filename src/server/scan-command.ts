@@ -47,7 +47,7 @@ Exit codes: 0 nothing found, 1 something found or not readable, 2 a wrong comman
 export function scanCommand(around: ScanSurroundings, ended: (code: number) => void): Command {
   return new Command("scan")
     .description("look for secrets that should be gone, in a directory or in object storage")
-    .addOption(new Option("--for <token>", "what to look for, or @FILE with one token per line").argParser((given: string, before: readonly string[] = []) => [...before, given]).makeOptionMandatory())
+    .addOption(new Option("--for <token>", "what to look for, or @FILE with one token per line").argParser((given: string, before: readonly string[] | undefined) => [...(before ?? []), given]).makeOptionMandatory())
     .argument("<where>", "a directory or file, or a store: file://… or s3://…")
     .addHelpText("after", about)
     .action(async (where: string, flags: ScanFlags) => ended(await scan(around, where, flags.for)));

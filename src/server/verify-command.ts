@@ -22,7 +22,7 @@ export interface VerifySurroundings {
 }
 
 /** What the command is told. */
-export interface VerifyFlags {
+interface VerifyFlags {
   /** A file, or an address. */
   readonly jwks: string | URL;
 }

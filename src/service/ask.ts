@@ -11,10 +11,11 @@ import { invalid } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { checkText } from "../format/names.ts";
 import { consult, requireAssistant } from "./assistants.ts";
-import type { NodeParts, ServiceHandlers } from "./context.ts";
+import type { ServiceHandlers } from "./context.ts";
 import { present } from "./data-messages.ts";
 import { memoryMessage } from "./memory-messages.ts";
 import { recallFrom } from "./recall.ts";
+import type { NodeParts } from "./node-parts.ts";
 
 export function askHandlers(node: NodeParts): Pick<ServiceHandlers<typeof MemoryService>, "ask"> {
   return {

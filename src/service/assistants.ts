@@ -8,8 +8,9 @@ import type { Assistant, AssistantTask } from "../ai/assistant.ts";
 import { utf8Length } from "../base/bytes.ts";
 import { ServiceError, type ErrorCode } from "../base/errors.ts";
 import type { AuditEgress, AuditOutcome } from "../format/audit-event.ts";
-import type { AssistantUse, Context, EgressTold, NodeParts } from "./context.ts";
+import type { Context, EgressTold } from "./context.ts";
 import { policyOfProfile, refuseDeniedEgress } from "./governance.ts";
+import type { AssistantUse, NodeParts } from "./node-parts.ts";
 
 const keyVariables = { ask: "SERVICE_ASSISTANT_API_KEY", extract: "SERVICE_EXTRACT_API_KEY" } as const;
 

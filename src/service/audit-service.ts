@@ -5,8 +5,9 @@ import { invalid } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { auditOutcomes, auditTimeMs, auditVersionOf, type AuditEvent, type AuditOutcome } from "../format/audit-event.ts";
 import { checkNamePart } from "../format/names.ts";
-import type { NodeParts, ServiceHandlers } from "./context.ts";
+import type { ServiceHandlers } from "./context.ts";
 import { present } from "./data-messages.ts";
+import type { NodeParts } from "./node-parts.ts";
 
 const defaultWindowMs = 86_400_000;
 /** The end of the year 9999: the last time whose day has a name of the usual length. */

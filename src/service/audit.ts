@@ -13,8 +13,9 @@ import type { AuditEntry } from "../control/audit-log.ts";
 import { isAuditResource, isRecordId, type AuditAction, type AuditGrant } from "../format/audit-event.ts";
 import { isUlid } from "../format/object-keys.ts";
 import { isBranchName, isDatabaseName, isNamePart, mainBranch, profileOfDatabaseName } from "../format/names.ts";
-import type { Context, NodeParts } from "./context.ts";
+import type { Context } from "./context.ts";
 import type { Outcome } from "./pipeline.ts";
+import type { NodeParts } from "./node-parts.ts";
 
 /** What an endpoint's event says beyond who, where and how it ended. */
 interface Witness {

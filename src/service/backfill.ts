@@ -9,7 +9,41 @@ import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
 import { Recent } from "../base/recent.ts";
 import { sleep, type World } from "../base/world.ts";
-import type { Place, Step, Stepped } from "./embedding.ts";
+import type { Target } from "../engine/protocol.ts";
+import type { AuditEntry } from "../control/audit-log.ts";
+import type { EmbeddedKind } from "../model/memory-vectors.ts";
+import type { CallOptions } from "../engine/engine-port.ts";
+import type { ModelFailureKind } from "../ai/model-failure.ts";
+
+/** A branch of a profile's memory. */
+export interface Place {
+  readonly namespace: string;
+  readonly profile: string;
+  readonly target: Target;
+}
+
+/** A step through what has no vector yet. */
+export interface Step {
+  readonly place: Place;
+  readonly identity: AuditEntry["identity"];
+  readonly kind: EmbeddedKind;
+  /** The row that the step before ended at; 0 for the first. */
+  readonly after: number;
+  readonly options: CallOptions;
+}
+
+/** What a step came to. */
+export interface Stepped {
+  readonly filled: number;
+  /** What the model gave no vector for. */
+  readonly left: number;
+  /** Why it gave none; then the step is to be done again. */
+  readonly failure: ModelFailureKind | undefined;
+  /** Undefined when the kind is through. */
+  readonly next: number | undefined;
+  readonly txid: number;
+  readonly durableTxid: number;
+}
 
 export interface BackfillOptions {
   readonly world: World;

@@ -8,9 +8,10 @@ import type { BranchService } from "../../gen/palimpsest/v1/branch_pb.ts";
 import { invalid } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { checkBranchName, checkNewCheckpointName, mainBranch, parseDatabaseSpec } from "../format/names.ts";
-import { engineOptions, seen, type NodeParts, type ServiceHandlers } from "./context.ts";
+import { engineOptions, seen, type ServiceHandlers } from "./context.ts";
 import { present } from "./data-messages.ts";
 import { databaseTarget } from "./targets.ts";
+import type { NodeParts } from "./node-parts.ts";
 
 type BranchHandlers = ServiceHandlers<typeof BranchService>;
 

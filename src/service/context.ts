@@ -2,22 +2,12 @@
  * What a handler gets beside its request, and the shape of a handler.
  */
 import type { DescService, Message, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
-import type { Assistant } from "../ai/assistant.ts";
 import type { ErrorCode } from "../base/errors.ts";
-import type { World } from "../base/world.ts";
-import type { AuditLog } from "../control/audit-log.ts";
-import type { Databases } from "../control/databases.ts";
 import type { Identity, ScopeName } from "../control/identity.ts";
-import type { NodeNames } from "../control/node-names.ts";
-import type { Policies } from "../control/policies.ts";
-import type { Revocations } from "../control/revocations.ts";
-import type { Tokens } from "../control/tokens.ts";
-import type { CallerTold, CallOptions, EnginePort } from "../engine/engine-port.ts";
+import type { CallerTold, CallOptions } from "../engine/engine-port.ts";
 import type { Answer } from "../engine/protocol.ts";
 import type { AuditEgress, AuditOutcome } from "../format/audit-event.ts";
 import type { Call } from "./call.ts";
-import type { Embedding } from "./embedding.ts";
-import type { Erasures } from "./erasures.ts";
 
 /** What a call let out to a model that writes, or would have. */
 export interface EgressTold {
@@ -55,28 +45,6 @@ export interface Context {
   egress: EgressTold | undefined;
   /** Set by a call that may change its database or not, once it is known that it would. */
   mutates: boolean;
-}
-
-/** What a model that writes is used for, under the names that policy gives them. */
-export type AssistantUse = "ask" | "extract";
-
-export type Assistants = Readonly<Partial<Record<AssistantUse, Assistant>>>;
-
-/** What handlers work with: the node's parts below the service. */
-export interface NodeParts {
-  readonly world: World;
-  readonly databases: Databases;
-  readonly engine: EnginePort;
-  readonly tokens: Tokens;
-  readonly revocations: Revocations;
-  readonly names: NodeNames;
-  readonly policies: Policies;
-  readonly audit: AuditLog;
-  readonly erasures: Erasures;
-  /** What makes vectors for text; undefined on a node without an embedder. */
-  readonly embedding: Embedding | undefined;
-  /** The models that write, by their use; those that the node is configured with. */
-  readonly assistants: Assistants;
 }
 
 /** One function per rpc of a service, typed by its descriptor. */

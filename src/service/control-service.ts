@@ -7,9 +7,10 @@ import { checkNamePart, checkNewDatabaseName, mainBranch, parseDatabaseSpec, pro
 import { isUlid } from "../format/object-keys.ts";
 import type { ControlService } from "../../gen/palimpsest/v1/control_pb.ts";
 import { auditHandlers } from "./audit-service.ts";
-import { engineOptions, type NodeParts, type ServiceHandlers } from "./context.ts";
+import { engineOptions, type ServiceHandlers } from "./context.ts";
 import { namespacePolicyHandlers } from "./policy-service.ts";
 import { checkJudged } from "./targets.ts";
+import type { NodeParts } from "./node-parts.ts";
 
 function infoOf({ name, uuid, createdAtMs }: DatabaseRecord): { name: string; uuid: string; createdAt: bigint } {
   return { name, uuid, createdAt: BigInt(createdAtMs) };

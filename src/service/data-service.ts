@@ -4,12 +4,13 @@ import { FindDocsResponseSchema, type DataService } from "../../gen/palimpsest/v
 import { invalid, ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { checkCollectionName, checkKvKey, checkSessionId, checkText, parseDatabaseSpec, profileOfDatabaseName } from "../format/names.ts";
-import { engineOptions, seen, type NodeParts, type ServiceHandlers } from "./context.ts";
+import { engineOptions, seen, type ServiceHandlers } from "./context.ts";
 import { present, requiredVector, turnMessage } from "./data-messages.ts";
 import { jsonElements, jsonText, setJson } from "./exact-json.ts";
 import { executeSql } from "./sql-service.ts";
 import { databaseTarget } from "./targets.ts";
 import { vectorHandlers } from "./vector-service.ts";
+import type { NodeParts } from "./node-parts.ts";
 
 type DataHandlers = ServiceHandlers<typeof DataService>;
 

@@ -15,13 +15,12 @@ import type { Log } from "../base/log.ts";
 import type { World } from "../base/world.ts";
 import type { AuditEntry, AuditLog } from "../control/audit-log.ts";
 import type { EffectivePolicy, Policies } from "../control/policies.ts";
-import type { CallOptions, EnginePort } from "../engine/engine-port.ts";
-import type { Target } from "../engine/protocol.ts";
+import type { EnginePort } from "../engine/engine-port.ts";
 import { memoryText, turnText, type SpaceState } from "../model/embedding.ts";
 import type { MemoryInput } from "../model/memory.ts";
 import type { EmbeddedKind, Maker } from "../model/memory-vectors.ts";
 import type { RecallInput } from "../model/recall.ts";
-import { Backfill } from "./backfill.ts";
+import { Backfill, type Place, type Step, type Stepped } from "./backfill.ts";
 import { engineOptions, type Context } from "./context.ts";
 
 export interface EmbeddingOptions {
@@ -35,41 +34,11 @@ export interface EmbeddingOptions {
   readonly audit: Pick<AuditLog, "record">;
 }
 
-/** A branch of a profile's memory. */
-export interface Place {
-  readonly namespace: string;
-  readonly profile: string;
-  readonly target: Target;
-}
-
 /** An input with its vectors, as far as they could be made. */
 export interface Prepared<Input> {
   readonly input: Input;
   /** To be called when the input is written: what is missing is made up for. */
   readonly written: () => void;
-}
-
-/** A step through what has no vector yet. */
-export interface Step {
-  readonly place: Place;
-  readonly identity: AuditEntry["identity"];
-  readonly kind: EmbeddedKind;
-  /** The row that the step before ended at; 0 for the first. */
-  readonly after: number;
-  readonly options: CallOptions;
-}
-
-/** What a step came to. */
-export interface Stepped {
-  readonly filled: number;
-  /** What the model gave no vector for. */
-  readonly left: number;
-  /** Why it gave none; then the step is to be done again. */
-  readonly failure: ModelFailureKind | undefined;
-  /** Undefined when the kind is through. */
-  readonly next: number | undefined;
-  readonly txid: number;
-  readonly durableTxid: number;
 }
 
 const nothingToDo = (): void => {};

@@ -21,8 +21,8 @@ import type { ErasureCoupons, ErasureName, UnfinishedWhere } from "../control/er
 import type { Receipts } from "../control/receipts.ts";
 import type { EnginePort } from "../engine/engine-port.ts";
 import type { CopiesFound, ErasedCoupon, Expunged } from "../engine/protocol.ts";
-import type { ErasureCoupon, ErasureEvidence } from "../format/erasure-coupon.ts";
-import { receiptPayload } from "../format/erasure-receipt.ts";
+import type { ErasureCoupon } from "../format/erasure-coupon.ts";
+import { receiptPayload, type ErasureEvidence } from "../format/erasure-receipt.ts";
 import { mainBranch, profileOfDatabaseName } from "../format/names.ts";
 import { isUnreadable } from "../format/versions.ts";
 

@@ -5,16 +5,17 @@ import { invalid, ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { EffectivePolicy } from "../control/policies.ts";
 import { isRecordId } from "../format/audit-event.ts";
-import type { ErasureCoupon, ErasureTarget } from "../format/erasure-coupon.ts";
-import { erasedTxids } from "../format/erasure-receipt.ts";
+import type { ErasureCoupon } from "../format/erasure-coupon.ts";
+import { erasedTxids, type ErasureTarget } from "../format/erasure-receipt.ts";
 import { checkBranchName, checkSessionId, checkText, profileDatabaseName } from "../format/names.ts";
 import { isErasureId } from "../format/object-keys.ts";
 import { memoryTypes, type MemoryType } from "../model/memory-record.ts";
-import { engineOptions, seen, unborn, type Context, type NodeParts, type ServiceHandlers } from "./context.ts";
+import { engineOptions, seen, unborn, type Context, type ServiceHandlers } from "./context.ts";
 import { present } from "./data-messages.ts";
 import { policyOfProfile } from "./governance.ts";
 import { findProfileTarget, requireProfileTarget, type ProfileAddress } from "./targets.ts";
 import type { Requested } from "./erasures.ts";
+import type { NodeParts } from "./node-parts.ts";
 
 type ErasureHandlers = Pick<ServiceHandlers<typeof MemoryService>, "createErasure" | "listErasures" | "getErasure">;
 

@@ -10,8 +10,9 @@ import { ServiceError, type ErrorCode } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { CallOptions } from "../engine/engine-port.ts";
 import type { Answer, Target } from "../engine/protocol.ts";
-import type { ErasureCoupon, ErasureTarget } from "../format/erasure-coupon.ts";
+import type { ErasureCoupon } from "../format/erasure-coupon.ts";
 import { Eraser, type EraserParts } from "./eraser.ts";
+import type { ErasureTarget } from "../format/erasure-receipt.ts";
 
 /** What is to be erased, and where. */
 export interface ErasureRequest {

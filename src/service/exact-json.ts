@@ -187,7 +187,7 @@ export function inspectJson(json: unknown, levels: number): JsonFinding {
 }
 
 /** The refusal of JSON that nests too deep; `name` says where it stands. */
-export function tooDeep(name: string): ServiceError {
+function tooDeep(name: string): ServiceError {
   return invalid(`${name} is nested deeper than ${limits.jsonDepthMax} levels`);
 }
 

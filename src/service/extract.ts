@@ -12,12 +12,13 @@ import { limits } from "../base/limits.ts";
 import { checkText } from "../format/names.ts";
 import { checkMemories, type MemoryInput } from "../model/memory.ts";
 import { consult, requireAssistant } from "./assistants.ts";
-import { engineOptions, seen, unborn, type Context, type NodeParts, type ServiceHandlers } from "./context.ts";
+import { engineOptions, seen, unborn, type Context, type ServiceHandlers } from "./context.ts";
 import { present } from "./data-messages.ts";
 import { jsonText, parseExact } from "./exact-json.ts";
 import { ingestInto } from "./ingest.ts";
 import { inputMessage } from "./memory-messages.ts";
 import { findProfileTarget } from "./targets.ts";
+import type { NodeParts } from "./node-parts.ts";
 
 /** The turns of a request. Refuses what is no turn, and more than one extraction takes. */
 function turnsOf(request: ExtractRequest): SpokenTurn[] {

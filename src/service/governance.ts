@@ -8,8 +8,8 @@ import { ServiceError } from "../base/errors.ts";
 import type { EffectivePolicy } from "../control/policies.ts";
 import type { Retention } from "../engine/protocol.ts";
 import { checkNamePart, profileOfDatabaseName } from "../format/names.ts";
-import type { NodeParts } from "./context.ts";
 import { present } from "./data-messages.ts";
+import type { NodeParts } from "./node-parts.ts";
 
 /** What is enforced for a profile, whose names are checked here. */
 export function policyOfProfile(node: NodeParts, { ns, profile }: { readonly ns: string; readonly profile: string }): Promise<EffectivePolicy> {

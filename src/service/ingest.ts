@@ -9,11 +9,12 @@ import { limits } from "../base/limits.ts";
 import { turn } from "../base/world.ts";
 import { checkMemory, checkMemoryCount, type MemoryInput } from "../model/memory.ts";
 import type { Target } from "../engine/protocol.ts";
-import { engineOptions, seen, type Context, type NodeParts } from "./context.ts";
+import { engineOptions, seen, type Context } from "./context.ts";
 import { present } from "./data-messages.ts";
 import { policyOfProfile } from "./governance.ts";
 import { inputBytes } from "./memory-messages.ts";
 import { ensureProfileTarget, wasDeletedElsewhere, type ProfileAddress } from "./targets.ts";
+import type { NodeParts } from "./node-parts.ts";
 
 /** What became of each memory, in their order, and the state they are in. */
 export interface Ingested {

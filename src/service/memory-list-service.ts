@@ -2,12 +2,13 @@
 import type { ForgetMemoriesRequest, ListMemoriesRequest, MemoryService } from "../../gen/palimpsest/v1/memory_pb.ts";
 import { ServiceError } from "../base/errors.ts";
 import { checkForget, checkList, type ListInput } from "../model/memory-list.ts";
-import { engineOptions, seen, unborn, type NodeParts, type ServiceHandlers } from "./context.ts";
+import { engineOptions, seen, unborn, type ServiceHandlers } from "./context.ts";
 import { present } from "./data-messages.ts";
 import { jsonText } from "./exact-json.ts";
 import { policyOfProfile } from "./governance.ts";
 import { memoryMessage } from "./memory-messages.ts";
 import { findProfileTarget, requireProfileTarget } from "./targets.ts";
+import type { NodeParts } from "./node-parts.ts";
 
 type ListHandlers = Pick<ServiceHandlers<typeof MemoryService>, "listMemories" | "forgetMemories">;
 

@@ -4,7 +4,7 @@ import { invalid, ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { checkNamePart, checkSessionId } from "../format/names.ts";
 import { askHandlers } from "./ask.ts";
-import { engineOptions, seen, unborn, type NodeParts, type ServiceHandlers } from "./context.ts";
+import { engineOptions, seen, unborn, type ServiceHandlers } from "./context.ts";
 import { erasureHandlers, forgetTracked } from "./erasure-service.ts";
 import { extractHandlers } from "./extract.ts";
 import { policyOfProfile } from "./governance.ts";
@@ -15,6 +15,7 @@ import { profilePolicyHandlers } from "./policy-service.ts";
 import { recallHandlers } from "./recall.ts";
 import { reembedHandlers } from "./reembed.ts";
 import { findProfileTarget, requireProfileTarget } from "./targets.ts";
+import type { NodeParts } from "./node-parts.ts";
 
 type MemoryHandlers = ServiceHandlers<typeof MemoryService>;
 

@@ -17,7 +17,7 @@ import { assert } from "../base/assert.ts";
 
 export { BodyCap, Credential, type Rule, Scope };
 
-export type HttpMethod = "GET" | "PUT" | "POST" | "DELETE" | "PATCH";
+type HttpMethod = "GET" | "PUT" | "POST" | "DELETE" | "PATCH";
 
 /** One segment of a path: itself, or any one segment, percent-decoded once into a string field of the request. */
 export type PathSegment =

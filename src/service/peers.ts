@@ -5,8 +5,8 @@
  * Always true: a call that another node forwarded is never forwarded again, so that none can go in circles. Must not
  * know what carries it (server/peer-links, server/node-door).
  */
-import type { CallerTold, Consistency, PortCall } from "../engine/engine-port.ts";
-import type { Answer, Target } from "../engine/protocol.ts";
+import type { CallerTold, PortCall } from "../engine/engine-port.ts";
+import type { Answer, Target, Consistency } from "../engine/protocol.ts";
 
 /** A call on its way to the node that is to answer it. */
 export interface ForwardedCall {

@@ -6,9 +6,10 @@ import { parsePolicy, unknownFields, type PolicyDocument, type PolicyLevel, type
 import type { JsonObject, Message, MessageInitShape } from "@bufbuild/protobuf";
 import type { ControlService, NamespacePolicySchema } from "../../gen/palimpsest/v1/control_pb.ts";
 import type { MemoryService, ProfilePolicySchema } from "../../gen/palimpsest/v1/memory_pb.ts";
-import type { NodeParts, ServiceHandlers } from "./context.ts";
+import type { ServiceHandlers } from "./context.ts";
 import { present } from "./data-messages.ts";
 import { jsonText } from "./exact-json.ts";
+import type { NodeParts } from "./node-parts.ts";
 
 /** The policy of a request; undefined clears. */
 function documentOf(request: Message, level: PolicyLevel): PolicyDocument | undefined {

@@ -7,11 +7,12 @@ import type { MemoryService } from "../../gen/palimpsest/v1/memory_pb.ts";
 import type { MemoryRecord } from "../model/memory.ts";
 import { checkRecall, type RecallInput } from "../model/recall.ts";
 import type { TurnRecord } from "../model/transcript.ts";
-import { engineOptions, seen, unborn, type Context, type NodeParts, type ServiceHandlers } from "./context.ts";
+import { engineOptions, seen, unborn, type Context, type ServiceHandlers } from "./context.ts";
 import { embeddingOf, present, turnMessage } from "./data-messages.ts";
 import { jsonText } from "./exact-json.ts";
 import { memoryMessage } from "./memory-messages.ts";
 import { findProfileTarget, type ProfileAddress } from "./targets.ts";
+import type { NodeParts } from "./node-parts.ts";
 
 /** What a recall found, and the state it saw. */
 export interface Recalled {

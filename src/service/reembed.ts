@@ -8,9 +8,10 @@ import type { MemoryService } from "../../gen/palimpsest/v1/memory_pb.ts";
 import { invalid, ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { EmbeddedKind } from "../model/memory-vectors.ts";
-import { engineOptions, seen, type NodeParts, type ServiceHandlers } from "./context.ts";
+import { engineOptions, seen, type ServiceHandlers } from "./context.ts";
 import { policyOfProfile, refuseDeniedEgress } from "./governance.ts";
 import { requireProfileTarget } from "./targets.ts";
+import type { NodeParts } from "./node-parts.ts";
 
 /** Where a step begins: a kind, and the row that the step before ended at. */
 interface Position {

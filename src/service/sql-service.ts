@@ -7,10 +7,11 @@ import { invalid, ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { SqlBatch, SqlStatementResult } from "../model/sql.ts";
 import { checkUserSql, looksReadOnly, SqlGuard } from "../sqlite/guard.ts";
-import { engineOptions, seen, type Context, type NodeParts } from "./context.ts";
+import { engineOptions, seen, type Context } from "./context.ts";
 import { present } from "./data-messages.ts";
 import { jsonText, setJson } from "./exact-json.ts";
 import { databaseTarget } from "./targets.ts";
+import type { NodeParts } from "./node-parts.ts";
 
 function batchOf(request: ExecuteSqlRequest, valuesMax: number | undefined): SqlBatch {
   if (request.stmts.length === 0 || request.stmts.length > limits.sqlStatementsMax) {

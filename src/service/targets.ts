@@ -9,8 +9,9 @@ import { predatesDeletion } from "../control/access.ts";
 import type { DatabaseRecord } from "../control/databases.ts";
 import type { Target } from "../engine/protocol.ts";
 import { checkBranchName, mainBranch, parseDatabaseSpec, profileDatabaseName } from "../format/names.ts";
-import type { Context, NodeParts } from "./context.ts";
+import type { Context } from "./context.ts";
 import { retentionOf } from "./governance.ts";
+import type { NodeParts } from "./node-parts.ts";
 
 function branchOf(said: readonly (string | undefined)[]): string {
   const branches = new Set(said.filter((branch) => branch !== undefined).map((branch) => checkBranchName(branch)));

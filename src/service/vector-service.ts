@@ -5,10 +5,11 @@ import { invalid, ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { checkCollectionName } from "../format/names.ts";
 import type { VectorInput } from "../model/vector-collections.ts";
-import { engineOptions, seen, type NodeParts, type ServiceHandlers } from "./context.ts";
+import { engineOptions, seen, type ServiceHandlers } from "./context.ts";
 import { present, requiredVector } from "./data-messages.ts";
 import { jsonText, setJson } from "./exact-json.ts";
 import { databaseTarget } from "./targets.ts";
+import type { NodeParts } from "./node-parts.ts";
 
 type VectorHandlers = Pick<ServiceHandlers<typeof DataService>, "upsertVector" | "upsertVectors" | "searchVectors" | "listVectors" | "getVector" | "deleteVector" | "deleteVectors">;
 

@@ -24,7 +24,7 @@ export interface RunResult {
 const sqliteVersionMin = [3, 51, 3] as const;
 
 /** Throws when the linked SQLite has a bug that could corrupt a database. */
-export function requireSoundSqlite(version: string): void {
+function requireSoundSqlite(version: string): void {
   const parts = version.split(".").map(Number);
   for (const [index, least] of sqliteVersionMin.entries()) {
     const have = parts[index] ?? 0;

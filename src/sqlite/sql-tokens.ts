@@ -8,7 +8,7 @@
 import { invalid } from "../base/errors.ts";
 
 /** `word` is a bare keyword or name, `name` a quoted one; `string` is in single quotes and may stand for a name too. */
-export type SqlTokenKind = "word" | "name" | "string" | "blob" | "number" | "variable" | "operator";
+type SqlTokenKind = "word" | "name" | "string" | "blob" | "number" | "variable" | "operator";
 
 export interface SqlToken {
   readonly kind: SqlTokenKind;

@@ -43,7 +43,7 @@ const firstLoadFrames = 16;
 const hostIsBigEndian = new Uint8Array(Uint16Array.of(1).buffer)[0] === 0;
 
 /** A page as a commit wrote it, slack and all. */
-export interface LoggedPage {
+interface LoggedPage {
   readonly page: number;
   readonly bytes: Uint8Array;
 }

@@ -45,7 +45,7 @@ function credentialsOf({ username, password }: URL): EtcdAddress["login"] {
 }
 
 /** The services of an endpoint, over one connection. */
-export interface EtcdServices {
+interface EtcdServices {
   readonly kv: Client<typeof KV>;
   readonly lease: Client<typeof Lease>;
 }

@@ -2,7 +2,7 @@
 import { diskFaultOf } from "../base/disk.ts";
 import { StoreError } from "../base/errors.ts";
 
-export function codeOfFault(error: unknown): string {
+function codeOfFault(error: unknown): string {
   return (error as NodeJS.ErrnoException).code ?? "fault";
 }
 

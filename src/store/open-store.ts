@@ -8,19 +8,7 @@ import { FileStore } from "./file-store.ts";
 import { MemoryStore } from "./memory-store.ts";
 import type { ObjectStore } from "./object-store.ts";
 import { ReadOnlyStore } from "./read-only-store.ts";
-
-/** A bucket, or a folder of one, on a server that speaks S3. Credentials are no part of it: the client finds its own. */
-export interface S3Location {
-  readonly kind: "s3";
-  readonly bucket: string;
-  /** Goes before every key, with a slash between; empty for none. */
-  readonly prefix: string;
-  /** The server's address; undefined for Amazon's, or what the shared configuration file of S3 clients names. */
-  readonly endpoint?: string | undefined;
-  readonly region?: string | undefined;
-  /** Whether requests may go unencrypted. */
-  readonly plainHttp: boolean;
-}
+import type { S3Location } from "./s3-store.ts";
 
 /** Where the objects are. */
 export type StoreLocation =

@@ -17,9 +17,21 @@ import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { sleep, type World } from "../base/world.ts";
 import type { KeepingStore, ListPage, ObjectVersion, PutCondition, PutOutcome, StoredObject, VersionPurge } from "./object-store.ts";
-import type { S3Location } from "./open-store.ts";
 import { s3FailureOf, type S3FailureKind } from "./s3-failure.ts";
 import { S3Versions } from "./s3-versions.ts";
+
+/** A bucket, or a folder of one, on a server that speaks S3. Credentials are no part of it: the client finds its own. */
+export interface S3Location {
+  readonly kind: "s3";
+  readonly bucket: string;
+  /** Goes before every key, with a slash between; empty for none. */
+  readonly prefix: string;
+  /** The server's address; undefined for Amazon's, or what the shared configuration file of S3 clients names. */
+  readonly endpoint?: string | undefined;
+  readonly region?: string | undefined;
+  /** Whether requests may go unencrypted. */
+  readonly plainHttp: boolean;
+}
 
 /** One request on its way. */
 interface Attempt {

@@ -107,7 +107,7 @@ async function victimTimes(node: NodeProcess, sentences: readonly string[], firs
 async function begin(node: NodeProcess, { next }: Hostility): Promise<{ end(): Promise<{ answered: number; refused: number }> }> {
   let ended = false;
   const counts = { answered: 0, refused: 0 };
-  const clients = await Promise.all(Array.from({ length: hostileClients }, () => openClient("node", node.port)));
+  const clients = await Promise.all(Array.from({ length: hostileClients }, async () => openClient("node", node.port)));
   const running = clients.map(async (connection, client) => {
     for (let step = 0; !ended; step++) {
       const { status } = await connection.send(...next(client, step)).catch(() => ({ status: 0 }));

@@ -135,7 +135,7 @@ export type Request = readonly [method: string, path: string, body?: string | un
 
 /** Runs `clients` closed loops for `durationMs` and reports what they saw; a status of 300 or more throws. */
 export async function load(port: number, clients: number, durationMs: number, next: (client: number, step: number) => Request, kind: ClientKind = "raw"): Promise<LoadResult> {
-  const connections = await Promise.all(Array.from({ length: clients }, () => openClient(kind, port)));
+  const connections = await Promise.all(Array.from({ length: clients }, async () => openClient(kind, port)));
   const latencies: number[] = [];
   const startedAt = performance.now();
   await Promise.all(connections.map(async (connection, client) => {

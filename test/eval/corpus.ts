@@ -7,14 +7,14 @@ import { hash } from "node:crypto";
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 
-export interface Turn {
+interface Turn {
   /** Unique within its conversation. */
   readonly id: string;
   readonly speaker: string;
   readonly text: string;
 }
 
-export interface Session {
+interface Session {
   readonly id: string;
   /** As the set writes it. */
   readonly date: string;

@@ -7,7 +7,7 @@ import { judge } from "../support/cluster-chaos.ts";
 import { ClusterLoad } from "../support/cluster-load.ts";
 import { Cluster, clusterNeed, eventually, hasCluster, leaseTtlMs, pause, type ClusterNode } from "../support/cluster.ts";
 import type { Trouble, Write } from "../support/history-checker.ts";
-import { callRest } from "../support/node-process.ts";
+import type { callRest } from "../support/node-process.ts";
 import { seeded } from "../support/random.ts";
 
 /** From the death of a writer to the first write elsewhere. */

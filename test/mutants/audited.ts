@@ -1,5 +1,5 @@
 /** The faults that an audit planted and no suite saw. */
-import type { Mutant } from "./mutants.ts";
+import type { Mutant } from "./mutant.ts";
 
 export const audited: readonly Mutant[] = [
   {

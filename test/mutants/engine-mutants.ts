@@ -1,5 +1,5 @@
 /** Faults in the engine. */
-import type { Mutant } from "./mutants.ts";
+import type { Mutant } from "./mutant.ts";
 
 export const engineMutants: readonly Mutant[] = [
   {

@@ -1,5 +1,5 @@
 /** Faults in the file store: of its order of steps, which is all that its promises rest on. */
-import type { Mutant, Suite } from "./mutants.ts";
+import type { Mutant, Suite } from "./mutant.ts";
 
 const faults: Suite = { file: "test/unit/store/file-store-faults.test.ts" };
 const races: Suite = { file: "test/unit/store/file-store-races.test.ts" };

@@ -7,7 +7,8 @@ import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, wri
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
-import { mutants, type Mutant, type Suite } from "./mutants.ts";
+import { mutants } from "./mutants.ts";
+import type { Mutant, Suite } from "./mutant.ts";
 
 const root = resolve(import.meta.dirname, "../..");
 const suiteMsMax = 20 * 60_000;

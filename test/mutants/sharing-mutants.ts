@@ -1,5 +1,5 @@
 /** Faults in what several nodes make of one database: who may change it, and what copies show. */
-import type { Mutant } from "./mutants.ts";
+import type { Mutant } from "./mutant.ts";
 
 const shared = [{ seeds: 40, shared: true }] as const;
 

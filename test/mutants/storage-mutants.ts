@@ -1,5 +1,5 @@
 /** Faults in what stands below the engine: SQLite's files, formats, stores. */
-import type { Mutant } from "./mutants.ts";
+import type { Mutant } from "./mutant.ts";
 
 export const storageMutants: readonly Mutant[] = [
   {

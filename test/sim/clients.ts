@@ -7,7 +7,8 @@ import type { EngineClient } from "../../src/engine/client.ts";
 import type { CallOptions, EnginePort } from "../../src/engine/engine-port.ts";
 import type { Answer } from "../../src/engine/protocol.ts";
 import type { BranchAct, BranchResults, Target } from "../../src/engine/protocol.ts";
-import { BranchModel, deedOf, Violation, type Change, type DatabaseModel, type Kind } from "./branch-model.ts";
+import type { BranchModel} from "./branch-model.ts";
+import { deedOf, Violation, type Change, type DatabaseModel, type Kind } from "./branch-model.ts";
 import type { Scheduler } from "./scheduler.ts";
 import { ProcessGone, type SimNode } from "./sim-node.ts";
 
@@ -371,7 +372,7 @@ export class Clients {
 }
 
 /** Bytes that go with a token: mostly small, sometimes many pages. */
-export function bodyOf(token: string): Buffer {
+function bodyOf(token: string): Buffer {
   const number = Number(token.slice(-6)) * 2_654_435_761;
   const length = number % 7 === 0 ? number % 30_000 : number % 200;
   return Buffer.alloc(length, `${token} `);

@@ -18,7 +18,8 @@ import { Placement } from "../../src/service/placement.ts";
 import { shardsWhile } from "../support/all-shards.ts";
 import { SharedLeases, type LeaseTable } from "../support/shared-leases.ts";
 import { outside, type Owner, type Scheduler } from "./scheduler.ts";
-import { ProcessGone, SimNode, type Crash } from "./sim-node.ts";
+import type { SimNode} from "./sim-node.ts";
+import { ProcessGone, type Crash } from "./sim-node.ts";
 import type { SimWorld } from "./sim-world.ts";
 
 export interface SharedNodeParts {

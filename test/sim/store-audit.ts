@@ -17,7 +17,8 @@ import { readState } from "../../src/model/schema.ts";
 import { VectorCache } from "../../src/model/vector-index.ts";
 import { Connection } from "../../src/sqlite/connection.ts";
 import type { ObjectStore, StoredObject } from "../../src/store/object-store.ts";
-import { BranchModel, Violation, type Kind } from "./branch-model.ts";
+import type { BranchModel} from "./branch-model.ts";
+import { Violation, type Kind } from "./branch-model.ts";
 import { soundDisk } from "../support/sound-disk.ts";
 
 const uuidPattern = /^db\/([^/]+)\/(.+)$/;
@@ -274,7 +275,7 @@ export class StoreAudit {
 }
 
 /** Opens a database file by itself and holds everything in it against the model at that txid. */
-export function holdAgainstModel(branch: BranchModel, txid: number, path: string): void {
+function holdAgainstModel(branch: BranchModel, txid: number, path: string): void {
   const connection = new Connection(path, { readonly: false, pageCacheKiB: 512 });
   try {
     const check = connection.raw.pragma("integrity_check", { simple: true });

@@ -11,7 +11,7 @@ import assert from "node:assert/strict";
 type Call = (method: string, path: string, body?: unknown, headers?: Record<string, string>) => Promise<{ status: number; headers: Headers; text: string; json: any }>;
 type Answer = Awaited<ReturnType<Call>>;
 
-export const countingDatabase = "count";
+const countingDatabase = "count";
 const profile = { ns: "count", name: "ing" };
 const keysOfClient = 4;
 
@@ -64,8 +64,8 @@ const media: Readonly<Record<string, Medium>> = {
   },
 };
 
-export type MediumName = keyof typeof media & string;
-export const mediumNames: readonly MediumName[] = Object.keys(media);
+export type MediumName = keyof typeof media  ;
+const mediumNames: readonly MediumName[] = Object.keys(media);
 
 /** Makes the databases, the tables and the documents, durably. */
 export async function prepareCounting(call: Call, clients: readonly CountingClient[]): Promise<void> {

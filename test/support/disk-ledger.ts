@@ -13,7 +13,7 @@
  *   written again: the kernel counts it as clean.
  */
 import { randomInt } from "node:crypto";
-import { mkdirSync, rmSync } from "node:fs";
+import { mkdirSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { faultVfs, type VfsEntry } from "./fault-vfs.ts";
 import { real, watchFiles } from "./watched-files.ts";
@@ -313,9 +313,4 @@ const ledgers = new Map<number, DiskLedger>();
 /** Gives each ledger what SQLite has done. */
 function drain(): void {
   for (const entry of faultVfs().drain()) ledgers.get(entry.folder)?.take(entry);
-}
-
-/** Removes a folder that was watched, with what was kept beside it. */
-export function removeWatched(root: string): void {
-  for (const path of [root, `${root}.graves`]) rmSync(path, { recursive: true, force: true });
 }

@@ -15,7 +15,7 @@ const rowPattern = /^(\| (F\d\d) \|.*?\|.*?\|)(.*)\|$/;
 const numberPattern = /\bF(\d\d)(?:-F(\d\d))?/g;
 
 /** The files that prove each row. */
-export function proofs(): ReadonlyMap<string, readonly string[]> {
+function proofs(): ReadonlyMap<string, readonly string[]> {
   const found = new Map<string, Set<string>>();
   for (const path of readdirSync(testFolder, { recursive: true, encoding: "utf8" }).toSorted()) {
     if (!path.endsWith(".test.ts") && path !== "support/store-suite.ts") continue;

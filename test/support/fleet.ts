@@ -60,7 +60,7 @@ export type Requests = Record<"list" | "get" | "put" | "delete" | "etcd", number
 const none = (): Requests => ({ list: 0, get: 0, put: 0, delete: 0, etcd: 0 });
 
 /** Object storage of the fleet, counted as one node asks it. */
-export class FleetStore extends MemoryStore {
+class FleetStore extends MemoryStore {
   readonly requests: Requests;
   /** How late each entry of what is due was done with, in milliseconds. */
   readonly sweptAfterMs: number[] = [];

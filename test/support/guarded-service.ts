@@ -3,7 +3,7 @@ import { expect } from "vitest";
 import { bearer, guardedVariables, platformKey } from "./credentials.ts";
 import { startService, type RestAnswer, type Service } from "./service.ts";
 
-export type Subject = { readonly db: string } | { readonly ns: string };
+type Subject = { readonly db: string } | { readonly ns: string };
 
 export interface Guarded {
   readonly service: Service;

@@ -87,7 +87,7 @@ export interface History {
   readonly shipsWithinMs: number;
 }
 
-export type Rule =
+type Rule =
   | "a durable write is lost"
   | "a standard write is lost without a cause"
   | "a write is there twice"
@@ -103,7 +103,7 @@ export type Rule =
   | "two nodes differ in the end"
   | "a lost transaction is not told from a known one";
 
-export interface Violation {
+interface Violation {
   readonly rule: Rule;
   readonly what: string;
 }

@@ -115,7 +115,7 @@ export async function goldenReceipt(payload = sampleReceiptPayload): Promise<str
 }
 
 /** Writes the samples of test/support/format-samples.ts, each in its format; the segment's object holds two. */
-export async function writeGoldenFormats(): Promise<void> {
+async function writeGoldenFormats(): Promise<void> {
   writeFileSync(goldenFormatPath("segment"), Buffer.concat([await encodeSegment(sampleDelta, inlinePress), await encodeSegment(sampleImage, inlinePress)]));
   writeFileSync(goldenFormatPath("head"), encodeHead(sampleHead));
   writeFileSync(goldenFormatPath("history"), encodeHistory(sampleHistory));

@@ -6,7 +6,7 @@ export interface MetricFamily {
   readonly samples: readonly MetricSample[];
 }
 
-export interface MetricSample {
+interface MetricSample {
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly value: number;

@@ -8,7 +8,7 @@ import { createHash } from "node:crypto";
 import { onTestFinished } from "vitest";
 
 /** A request as it came. */
-export interface ModelRequest {
+interface ModelRequest {
   readonly path: string;
   readonly authorization: string | undefined;
   readonly headers: IncomingMessage["headers"];
@@ -16,7 +16,7 @@ export interface ModelRequest {
 }
 
 /** What a request is answered with instead of vectors. */
-export type Misbehaviour =
+type Misbehaviour =
   | { readonly kind: "status"; readonly status: number; readonly headers?: Record<string, string>; readonly text?: string }
   | { readonly kind: "hang" }
   | { readonly kind: "cut" }

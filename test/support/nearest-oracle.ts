@@ -6,7 +6,7 @@ export interface OracleHit {
 }
 
 /** A vector scaled to length 1 and rounded to float32, as it is stored. */
-export function oracleUnit(vector: Float32Array): number[] {
+function oracleUnit(vector: Float32Array): number[] {
   let squared = 0;
   for (const value of vector) squared += value * value;
   return Array.from(vector, (value) => Math.fround(value / Math.sqrt(squared)));
@@ -33,7 +33,7 @@ export function oracleNearest(vectors: ReadonlyMap<number, Float32Array>, query:
 }
 
 /** A repeatable stream of numbers in [-1, 1). */
-export function seededNumbers(seed: number): () => number {
+function seededNumbers(seed: number): () => number {
   let state = seed | 0;
   return () => {
     state = (state + 0x6d2b79f5) | 0;

@@ -20,14 +20,14 @@ import { uuidOf } from "./inline-engine.ts";
 export const clusterKey = "the-cluster-key-of-the-tests";
 
 /** What went to a log. */
-export interface Said {
+interface Said {
   readonly level: "info" | "warn" | "error";
   readonly message: string;
   readonly error?: unknown;
   readonly fields?: LogFields | undefined;
 }
 
-export function listeningLog(): Log & { readonly said: Said[] } {
+function listeningLog(): Log & { readonly said: Said[] } {
   const said: Said[] = [];
   return {
     said,

@@ -7,7 +7,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { onTestFinished, vi } from "vitest";
-import type { S3Location } from "../../src/store/open-store.ts";
+import type { S3Location } from "../../src/store/s3-store.ts";
 
 /** What goes wrong with one request. */
 export type Fault =
@@ -20,7 +20,7 @@ export type Fault =
   /** It is not carried out. */
   | { readonly status: number; readonly code: string };
 
-export interface S3Request {
+interface S3Request {
   readonly method: string;
   /** The key with its prefix; empty for a listing. */
   readonly key: string;

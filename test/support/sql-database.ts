@@ -21,7 +21,7 @@ const watchedPragmas = [
 
 export type Given = string | readonly [text: string, params: unknown];
 
-export function batchOf(given: readonly Given[], options: { atomic?: boolean; mayWrite?: boolean } = {}): SqlBatch {
+function batchOf(given: readonly Given[], options: { atomic?: boolean; mayWrite?: boolean } = {}): SqlBatch {
   const statements = given.map((one) => (typeof one === "string" ? { text: one, paramsJson: undefined } : { text: one[0], paramsJson: typeof one[1] === "string" ? one[1] : JSON.stringify(one[1]) }));
   return { statements, atomic: options.atomic ?? true, mayWrite: options.mayWrite ?? true };
 }

@@ -46,7 +46,7 @@ export const packagesOfFloor: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** Single files that may import one thing more than their floor, and why. */
-export const packagesOfFile: Readonly<Record<string, readonly string[]>> = {
+const packagesOfFile: Readonly<Record<string, readonly string[]>> = {
   // The one door to chance.
   "base/world.ts": ["node:crypto"],
   // The one door to the disk for what we write ourselves.
@@ -80,7 +80,7 @@ const pipes = ["engine/sql-channel.ts"];
 const throughDisk = "write through base/disk (writeWhole, placeFile, markFile), which leaves nothing half written and unsynced";
 const takeChance = "use World.randomBytes or World.ulid";
 
-export const reservedNames: readonly ReservedName[] = [
+const reservedNames: readonly ReservedName[] = [
   { pattern: /\bDate\s*\.\s*now\b/g, name: "Date.now", allowedIn: world, remedy: takeTime },
   { pattern: /\bnew\s+Date\s*(?:\(\s*\)|(?![\s(]))/g, name: "new Date()", allowedIn: world, remedy: takeTime },
   { pattern: /(?<!new\s+)(?<![.\w])Date\s*\(/g, name: "Date()", allowedIn: world, remedy: takeTime },
@@ -101,8 +101,8 @@ export const reservedNames: readonly ReservedName[] = [
 
 const bannedFileNames = /^(?:utils?|helpers?|common|misc|shared|managers?|index|types)$|-(?:utils?|helpers?|managers?)$/;
 
-export const fileLinesMax = 500;
-export const functionLinesMax = 70;
+const fileLinesMax = 500;
+const functionLinesMax = 70;
 
 export function scan(file: SourceFile): ScannedFile {
   return { ...file, ...maskSource(file.text) };
@@ -120,7 +120,7 @@ export function findingsOfFiles(scanned: readonly ScannedFile[]): readonly Findi
   return scanned.flatMap((file) => [...longFile(file), ...badFileName(file), ...unfinishedBusiness(file)]);
 }
 
-export function lineAt(text: string, offset: number): number {
+function lineAt(text: string, offset: number): number {
   let line = 1;
   for (let at = text.indexOf("\n"); at >= 0 && at < offset; at = text.indexOf("\n", at + 1)) line++;
   return line;

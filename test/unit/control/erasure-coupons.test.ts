@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { ServiceError, StoreError } from "../../../src/base/errors.ts";
+import type { ServiceError} from "../../../src/base/errors.ts";
+import { StoreError } from "../../../src/base/errors.ts";
 import { limits } from "../../../src/base/limits.ts";
 import { silentLog, type Log } from "../../../src/base/log.ts";
 import { realWorld } from "../../../src/base/world.ts";

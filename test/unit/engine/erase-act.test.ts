@@ -4,7 +4,6 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { realWorld, type CrashPoint } from "../../../src/base/world.ts";
 import type { BranchResults, EngineOptions } from "../../../src/engine/protocol.ts";
-import type { ErasureTarget } from "../../../src/format/erasure-coupon.ts";
 import type { MemoryInput } from "../../../src/model/memory.ts";
 import { Connection } from "../../../src/sqlite/connection.ts";
 import { MemoryStore } from "../../../src/store/memory-store.ts";
@@ -14,6 +13,7 @@ import { seeded } from "../../support/random.ts";
 import { canary, residueBelow, type Secrets } from "../../support/residue.ts";
 import { temporaryDirectory } from "../../support/temporary.ts";
 import { TimedEngine, VirtualTime } from "../../support/timed-engine.ts";
+import type { ErasureTarget } from "../../../src/format/erasure-receipt.ts";
 
 const uuid = uuidOf(1);
 const traceKey = Buffer.alloc(32, 3);

@@ -81,7 +81,7 @@ test("whoever starts on the data directory waits for processes of the node befor
   const startedMs = performance.now();
   const waited = await new Promise<number>((resolve) => {
     // The wait blocks: it is another process's.
-    import("node:child_process").then(({ spawn }) => {
+    void import("node:child_process").then(({ spawn }) => {
       const text = `const { lockDirectory } = await import(${JSON.stringify(new URL("../../../src/sqlite/directory-lock.ts", import.meta.url).href)}); lockDirectory(${JSON.stringify(process.directory)}).release();`;
       spawn(globalThis.process.execPath, ["--input-type=module", "-e", text]).on("exit", (code) => resolve(code === 0 ? performance.now() - startedMs : -1));
     });

@@ -2,7 +2,6 @@
 import { readFileSync } from "node:fs";
 import { ulid } from "ulid";
 import { expect, test } from "vitest";
-import type { ErasureTarget } from "../../../src/format/erasure-coupon.ts";
 import { pageBytes } from "../../../src/format/pages.ts";
 import { traceBytes, TraceSearch } from "../../../src/format/traces.ts";
 import { eraseMemories, type Erased } from "../../../src/model/erasure.ts";
@@ -16,6 +15,7 @@ import { Slack } from "../../../src/sqlite/slack.ts";
 import { ModelDatabase } from "../../support/model-database.ts";
 import { seeded } from "../../support/random.ts";
 import { canary, residueIn, type Secrets } from "../../support/residue.ts";
+import type { ErasureTarget } from "../../../src/format/erasure-receipt.ts";
 
 interface Written {
   readonly id: string;

@@ -2,7 +2,6 @@
 import { ulid } from "ulid";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { limits } from "../../../src/base/limits.ts";
-import type { ErasureTarget } from "../../../src/format/erasure-coupon.ts";
 import { traceBytes } from "../../../src/format/traces.ts";
 import { erasedMemoryId, eraseMemories, heldMemories, settleErasure, type Erased } from "../../../src/model/erasure.ts";
 import { forget, getMemory, ingest, type MemoryInput } from "../../../src/model/memory.ts";
@@ -13,6 +12,7 @@ import { appendTurn, lastTurns, searchTurns } from "../../../src/model/transcrip
 import { vectorsSchema } from "../../../src/model/vectors.ts";
 import { searchVectors, upsertVector } from "../../../src/model/vector-collections.ts";
 import { ModelDatabase } from "../../support/model-database.ts";
+import type { ErasureTarget } from "../../../src/format/erasure-receipt.ts";
 
 let database: ModelDatabase;
 const key = Buffer.alloc(32, 7);

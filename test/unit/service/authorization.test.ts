@@ -11,12 +11,13 @@ import { Tokens } from "../../../src/control/tokens.ts";
 import { Concurrency } from "../../../src/service/admission.ts";
 import { Authorization } from "../../../src/service/authorization.ts";
 import type { Call } from "../../../src/service/call.ts";
-import type { Context, Handler, NodeParts } from "../../../src/service/context.ts";
+import type { Context, Handler } from "../../../src/service/context.ts";
 import { endpoints } from "../../../src/service/methods.ts";
 import { createPipeline } from "../../../src/service/pipeline.ts";
 import { databaseTarget } from "../../../src/service/targets.ts";
 import { MemoryStore } from "../../../src/store/memory-store.ts";
 import type { StoredObject } from "../../../src/store/object-store.ts";
+import type { NodeParts } from "../../../src/service/node-parts.ts";
 
 class StoreWithOutages extends MemoryStore {
   isDown = false;

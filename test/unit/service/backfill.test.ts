@@ -2,8 +2,7 @@
 import { expect, onTestFinished, test } from "vitest";
 import { limits } from "../../../src/base/limits.ts";
 import { silentLog } from "../../../src/base/log.ts";
-import { Backfill, type BackfillOptions } from "../../../src/service/backfill.ts";
-import type { Place, Step, Stepped } from "../../../src/service/embedding.ts";
+import { Backfill, type BackfillOptions, type Place, type Step, type Stepped } from "../../../src/service/backfill.ts";
 import { hastyWorld } from "../../support/hasty-world.ts";
 
 const factor = 20;

@@ -4,7 +4,7 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { FindDocsRequestSchema, InsertDocsRequestSchema, SqlResultSchema } from "../../../gen/palimpsest/v1/data_pb.ts";
 import { MemoryInputSchema } from "../../../gen/palimpsest/v1/memory_pb.ts";
-import { ServiceError } from "../../../src/base/errors.ts";
+import type { ServiceError } from "../../../src/base/errors.ts";
 import { limits } from "../../../src/base/limits.ts";
 import { inspectJson, jsonText, parseExact, setJson } from "../../../src/service/exact-json.ts";
 

@@ -7,9 +7,10 @@ import { Databases } from "../../../src/control/databases.ts";
 import { Policies } from "../../../src/control/policies.ts";
 import { EnginePort, type PortCall } from "../../../src/engine/engine-port.ts";
 import type { Answer, Target } from "../../../src/engine/protocol.ts";
-import type { Context, NodeParts } from "../../../src/service/context.ts";
+import type { Context } from "../../../src/service/context.ts";
 import { ingestInto } from "../../../src/service/ingest.ts";
 import { MemoryStore } from "../../../src/store/memory-store.ts";
+import type { NodeParts } from "../../../src/service/node-parts.ts";
 
 const world = realWorld();
 const address = { ns: "acme", profile: "alice" };
