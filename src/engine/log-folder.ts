@@ -40,6 +40,8 @@ export class LogFolder {
   /** What the log held at the last look, in frames. */
   #frames: number;
   #moved: number;
+  /** Of the frames, the pages of so many are noted, a few at each look: all of them at once, before a fold, would hold the thread for 8 ms. */
+  #noted = 0;
   /** Of these, so many were there when it was last folded in. */
   #folded = 0;
   /** How often it was folded in since it was last cut. */
@@ -95,7 +97,14 @@ export class LogFolder {
     const fileBytes = this.#wal.fileBytes();
     this.#unseenBytes += fileBytes > this.#fileBytes ? fileBytes - this.#fileBytes : bytes + limits.smallGroupLogBytes;
     this.#fileBytes = fileBytes;
-    return this.#unseenBytes >= this.#lookBytes ? this.#look() : 0;
+    if (this.#unseenBytes < this.#lookBytes) return 0;
+    const grown = this.#look();
+    try {
+      this.#note();
+    } catch {
+      // What cannot be read now is read again before the fold, which fails by it; the commit stands.
+    }
+    return grown;
   }
 
   /** Gives by how much the log has grown since the last look. */
@@ -103,11 +112,17 @@ export class LogFolder {
     this.#unseenBytes = 0;
     const { frames, moved } = this.#wal.extent(this.#connection);
     // Only a log that is begun anew has fewer frames than before, or fewer that were moved.
-    if (frames < this.#frames || moved < this.#moved) this.#frames = this.#folded = 0;
+    if (frames < this.#frames || moved < this.#moved) this.#frames = this.#folded = this.#noted = 0;
     const grown = frames - this.#frames;
     this.#frames = frames;
     this.#moved = moved;
     return grown * frameBytes;
+  }
+
+  /** Notes which pages the log has written since it was last noted. */
+  #note(): void {
+    this.#slack.note(this.#wal.pageNumbers(this.#noted, this.#frames));
+    this.#noted = this.#frames;
   }
 
   /**
@@ -242,7 +257,8 @@ export class LogFolder {
     this.#triedMs = this.#world.monotonicMs();
     try {
       // Before: a log that is begun anew over its old frames does not say any more what it had written.
-      this.#slack.note(this.#wal.pageNumbers(this.#wal.extent(this.#connection).frames));
+      this.#look();
+      this.#note();
       const isWhole = this.#wal.checkpoint(this.#connection, mode);
       this.#world.crashPoint("folded");
       this.#look();

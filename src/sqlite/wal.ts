@@ -63,12 +63,12 @@ export class WalFile {
     truncateSync(this.#path, frames === 0 ? 0 : headerBytes + frames * frameBytes);
   }
 
-  /** The page of each of the log's first `frames` frames: all that a checkpoint can write into the database file, when it has no more. */
-  *pageNumbers(frames: number): Generator<number> {
+  /** The page of each of the log's frames from the one of that index to the one before `to`: what a checkpoint of them can write into the database file. */
+  *pageNumbers(from: number, to: number): Generator<number> {
     const descriptor = this.#open();
     if (descriptor === undefined) return;
     const number = Buffer.alloc(pageNumberBytes);
-    for (let frame = 0; frame < frames; frame++) {
+    for (let frame = from; frame < to; frame++) {
       if (readSync(descriptor, number, 0, pageNumberBytes, headerBytes + frame * frameBytes) < pageNumberBytes) return;
       const page = number.readUInt32BE();
       if (page > 0) yield page;

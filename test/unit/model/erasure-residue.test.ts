@@ -75,7 +75,7 @@ class Churned {
 
   /** As the engine folds: what the log had written has no slack afterwards. */
   fold(): Buffer {
-    this.#slack.note(this.#wal.pageNumbers(this.#wal.extent(this.database.connection).frames));
+    this.#slack.note(this.#wal.pageNumbers(0, this.#wal.extent(this.database.connection).frames));
     expect(this.#wal.checkpoint(this.database.connection, "truncate")).toBe(true);
     if (this.#zeroes) this.#slack.zeroNoted();
     return readFileSync(this.path);

@@ -57,7 +57,7 @@ class Churned {
   }
 
   fold(): void {
-    this.slack.note(this.wal.pageNumbers(this.wal.extent(this.connection).frames));
+    this.slack.note(this.wal.pageNumbers(0, this.wal.extent(this.connection).frames));
     expect(this.wal.checkpoint(this.connection, "truncate")).toBe(true);
   }
 
@@ -112,13 +112,13 @@ test("readers of an older state see it unchanged, and the log that they held up 
   reader.run("BEGIN");
   const seen = reader.all("SELECT * FROM t ORDER BY k");
   churned.churn(800);
-  churned.slack.note(churned.wal.pageNumbers(churned.wal.extent(churned.connection).frames));
+  churned.slack.note(churned.wal.pageNumbers(0, churned.wal.extent(churned.connection).frames));
   expect(churned.wal.checkpoint(churned.connection, "truncate")).toBe(false);
   for (let page: number | undefined = 1; page !== undefined; page = churned.slack.zeroFrom(page).next);
   expect(reader.all("SELECT * FROM t ORDER BY k")).toEqual(seen);
   reader.run("COMMIT");
   // All was moved, so this commit begins the log anew over the old frames.
-  churned.slack.note(churned.wal.pageNumbers(churned.wal.extent(churned.connection).frames));
+  churned.slack.note(churned.wal.pageNumbers(0, churned.wal.extent(churned.connection).frames));
   expect(churned.wal.checkpoint(churned.connection, "truncate")).toBe(true);
   churned.churn(1);
   churned.fold();
