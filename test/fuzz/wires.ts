@@ -321,7 +321,7 @@ class Sender {
       let text = "";
       socket.on("data", (chunk: Buffer) => (text += chunk.toString("latin1")));
       socket.on("error", () => {});
-      socket.on("close", () => resolve({ status: /^(?:HTTP\/1\.1 100 Continue\r\n\r\n)*HTTP\/1\.1 (\d+)/.exec(text)?.[1] ?? "closed", body: text }));
+      socket.on("close", () => resolve({ status: /^(?:HTTP\/1\.1 100 Continue\r\n\r\n)*HTTP\/1\.1 ([2-5]\d\d)/.exec(text)?.[1] ?? "closed", body: text }));
       socket.end(bytes);
     });
   }
