@@ -79,7 +79,7 @@ export function imageStep(pages: number): number {
 export async function writeImages(source: PageSource, plan: Plan, scratchDirectory: string, branchId: string, idOf: () => string): Promise<UploadedImages> {
   const path = scratchFile(scratchDirectory, `image-${idOf()}.db`);
   try {
-    const { pages } = await materialise(source, plan, path, { isScratch: true });
+    const { pages } = await materialise(source, plan, path);
     const state = await makerOf(source).state(path, pages * pageBytes <= limits.checkedImageBytesMax);
     if (state.txid !== plan.txid) throw new StoreError("corrupt", `the restored state ${plan.txid} says of itself that it is ${state.txid}`);
     return await uploadImages(source, path, { txid: state.txid, committedAtMs: state.committedAtMs }, branchId, idOf);

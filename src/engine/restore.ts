@@ -25,8 +25,6 @@ import { fetchObject, fetchObjects, provenTail, type PageSource, type PoolObject
 
 /** How a restore is watched and ended early. */
 export interface RestoreOptions {
-  /** For a file that is read by this process and removed: it is not synced. */
-  readonly isScratch?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
   /** Called after each object. */
   readonly progress?: ((done: { readonly bytes: number; readonly bytesTotal: number }) => void) | undefined;
@@ -244,7 +242,7 @@ function requireDatabase(descriptor: number): void {
 }
 
 /**
- * Writes the plan's state to `path`, a new file, and syncs it unless it is scratch. Until it is whole it stands beside it as
+ * Writes the plan's state to `path`, a new file, and syncs it. Until it is whole it stands beside it as
  * `<path>.restoring`; after a failure neither is there. Throws StoreError.
  */
 export async function materialise(source: PageSource, plan: Plan, path: string, options: RestoreOptions = {}): Promise<{ readonly pages: number }> {
@@ -259,13 +257,13 @@ export async function materialise(source: PageSource, plan: Plan, path: string, 
       await layPlan(file, source, plan, -1, fetchObjects(source, refsAbove(plan, -1)), options);
       file.finish();
       requireDatabase(descriptor);
-      if (!options.isScratch) await source.disk.fdatasync(descriptor, temporary);
+      await source.disk.fdatasync(descriptor, temporary);
       pages = file.pages;
     } finally {
       closeSync(descriptor);
     }
     renameSync(temporary, path);
-    if (!options.isScratch) await source.disk.syncDirectory(dirname(path));
+    await source.disk.syncDirectory(dirname(path));
     return { pages };
   } catch (error) {
     rmSync(temporary, { force: true });

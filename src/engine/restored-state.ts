@@ -30,7 +30,7 @@ export interface StatePlace {
 export async function withRestored<Value>({ source, world, scratchDirectory }: StatePlace, plan: Plan, look: (path: string, pages: number) => Promise<Value>): Promise<Value> {
   const path = scratchFile(scratchDirectory, `state-${world.ulid()}.db`);
   try {
-    const { pages } = await materialise(source, plan, path, { isScratch: true });
+    const { pages } = await materialise(source, plan, path);
     return await look(path, pages);
   } finally {
     for (const suffix of ["", "-wal", "-shm"]) rmSync(`${path}${suffix}`, { force: true });

@@ -74,7 +74,7 @@ export async function shipDifference(parts: TenureParts, opened: Opened): Promis
   if (!plan) throw new StoreError("corrupt", "a head does not say how its own state is restored");
   connection.raw.pragma("wal_checkpoint(TRUNCATE)");
   const shippedPath = `${connection.path}.${world.ulid()}.tmp`;
-  await materialise(source, plan, shippedPath, { isScratch: true });
+  await materialise(source, plan, shippedPath);
   const { images, pages } = differenceOf(shippedPath, connection.path);
   rmSync(shippedPath);
   const group: PageGroup = { txid: state.txid, committedAtMs: state.committedAtMs, pages, images };
