@@ -99,7 +99,7 @@ describe("the rules find what they are for", () => {
   test.each([
     "Date.now()", "Date . now()", "new Date()", "new Date( )", "const d = new Date;", "Date()", "performance.now()", "process.hrtime.bigint()", "setTimeout(f, 1)", "const t = setInterval;",
     "setImmediate(f)", "globalThis.Math.random()", "Math.random()", "randomUUID()", "crypto.randomUUID()", "randomBytes(4)", "crypto.getRandomValues(a)", "AbortSignal.timeout(5)", "process.env.A",
-    "process.env['A']", "process.argv", "console.log(1)", "export default 1;", "`${Date.now()}`",
+    "process.env['A']", "process.argv", "console.log(1)", "new Worker(entry)", "export default 1;", "`${Date.now()}`",
   ])("reserved names: %s", (text) => {
     const [found, ...more] = reservedNamesUsed(file("model/kv.ts", `const a = 1;\n${text}`));
     expect(found).toEqual({ path: "model/kv.ts", line: 2, message: expect.stringMatching(/^uses .+; \w+/) });

@@ -11,8 +11,8 @@ import { copiesInWords } from "../control/copy-records.ts";
 import { isStanding, type CopyRecord } from "../format/copy-record.ts";
 import type { AwaitedCopies } from "../format/erasure-coupon.ts";
 import { ulidTimeMs } from "../format/object-keys.ts";
-import type { CopiesFound, ErasedCoupon } from "./protocol.ts";
 import type { ErasureEvidence } from "../format/erasure-receipt.ts";
+import type { CopiesFound, ErasedCoupon } from "./protocol.ts";
 
 export interface CopyVerdict {
   /** By the coupon's id, of those that wait or have waited for copies. */

@@ -17,12 +17,12 @@ import { TraceSearch } from "../format/traces.ts";
 import { strayMetadata } from "../model/memory-metadata.ts";
 import { strayTurnText } from "../model/turn-text.ts";
 import type { Connection } from "../sqlite/connection.ts";
+import type { ErasureEvidence } from "../format/erasure-receipt.ts";
 import type { Collector, Survey } from "./collector.ts";
 import { restoringLines, type Past } from "./cutting.ts";
 import { planOf } from "./lines.ts";
 import type { ErasedCoupon } from "./protocol.ts";
 import { holdsMemories, inRestored, stateOfRestored, turnEnd, windowAt, windowsOfVectors, withRestored, type StatePlace } from "./restored-state.ts";
-import type { ErasureEvidence } from "../format/erasure-receipt.ts";
 
 /** What is looked at in object storage. */
 export type StoreEvidence = Omit<ErasureEvidence, "store" | "local">;

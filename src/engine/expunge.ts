@@ -17,6 +17,7 @@ import type { ErasureBlockers } from "../format/erasure-coupon.ts";
 import { databasePrefix } from "../format/object-keys.ts";
 import type { ReadOutput } from "../model/commands.ts";
 import type { CopyRecords } from "../control/copy-records.ts";
+import type { ErasureEvidence } from "../format/erasure-receipt.ts";
 import { judgeCopies, mustCountAnew, type CopyVerdict } from "./awaited-copies.ts";
 import type { BranchHead } from "./branch-head.ts";
 import type { BranchParts } from "./branches.ts";
@@ -36,7 +37,6 @@ import type { Registry } from "./registry.ts";
 import { withRestored, type StatePlace } from "./restored-state.ts";
 import { shipped } from "./shipped.ts";
 import type { Upkeep } from "./upkeep.ts";
-import type { ErasureEvidence } from "../format/erasure-receipt.ts";
 
 export interface ExpungerOptions {
   readonly registry: Registry;

@@ -9,12 +9,12 @@ import type { MemoryRetention } from "../model/retention.ts";
 import type { AwaitedCopies, ErasureBlockers, ErasurePoint, Traces } from "../format/erasure-coupon.ts";
 import type { NamedCheckpoint } from "../format/refs.ts";
 import type { StoreLocation } from "../store/open-store.ts";
+import type { ErasureEvidence, ErasureTarget } from "../format/erasure-receipt.ts";
 import type { AlarmCounts } from "./alarms.ts";
 import type { Sight } from "./command-call.ts";
 import type { LeaseSpan } from "./holdings.ts";
 import type { EngineMeasures, EngineCounters } from "./measures.ts";
 import type { WriteCall, SqlWriteReply } from "./sql-write.ts";
-import type { ErasureEvidence, ErasureTarget } from "../format/erasure-receipt.ts";
 
 /** Where a read may be answered from: `primary` is the branch's writer alone, as of the call; `cached` any copy, however old. */
 export type Consistency = "primary" | "cached";

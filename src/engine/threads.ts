@@ -15,7 +15,7 @@
 import { setFlagsFromString } from "node:v8";
 import { Worker, type WorkerOptions } from "node:worker_threads";
 
-/** What a thread's old space may grow to before it is first collected. With 128 the p99 falls by another eighth, for as much more memory. */
+/** What a thread's old space may grow to before it is first collected, and so what each busy thread may hold for nothing. */
 const threadHeapMiB = 64;
 
 /** Starts a thread at that file. Errors and the end are told by the worker's events. */

@@ -9,6 +9,7 @@ import { hash } from "node:crypto";
 import { invalid, ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Traces } from "../format/erasure-coupon.ts";
+import type { ErasureTarget } from "../format/erasure-receipt.ts";
 import { readContent } from "./content.ts";
 import { ErasedWindows, type ErasedRow } from "./erasure-traces.ts";
 import { indexMemory, unindexMemory } from "./keyword.ts";
@@ -16,7 +17,6 @@ import { removeMemories } from "./memory-removal.ts";
 import { removeSession } from "./session-row.ts";
 import type { Tx, View } from "./transaction.ts";
 import { eraseTurns } from "./transcript.ts";
-import type { ErasureTarget } from "../format/erasure-receipt.ts";
 
 /** What stands as the superseder of a memory whose real one was erased: no memory ever has this id. */
 export const erasedMemoryId = "mem_00000000000000000000000000";

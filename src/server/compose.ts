@@ -7,6 +7,10 @@
 import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { totalmem } from "node:os";
 import { join, resolve } from "node:path";
+import { BranchService } from "../../gen/palimpsest/v1/branch_pb.ts";
+import { ControlService } from "../../gen/palimpsest/v1/control_pb.ts";
+import { DataService } from "../../gen/palimpsest/v1/data_pb.ts";
+import { MemoryService } from "../../gen/palimpsest/v1/memory_pb.ts";
 import { isSelfHosted } from "../ai/hosts.ts";
 import { bytesOf } from "../base/bytes.ts";
 import { placeFile, realDisk } from "../base/disk.ts";
@@ -47,10 +51,7 @@ import type { ObjectStore } from "../store/object-store.ts";
 import { openStore } from "../store/open-store.ts";
 import { proveStore } from "../store/probe.ts";
 import { claimStoreFormat } from "../store/store-format.ts";
-import { BranchService } from "../../gen/palimpsest/v1/branch_pb.ts";
-import { ControlService } from "../../gen/palimpsest/v1/control_pb.ts";
-import { DataService } from "../../gen/palimpsest/v1/data_pb.ts";
-import { MemoryService } from "../../gen/palimpsest/v1/memory_pb.ts";
+import type { Assistants, NodeParts } from "../service/node-parts.ts";
 import { openAuthentication, operatorsOnly } from "./authentication.ts";
 import { BodyRoom } from "./body.ts";
 import { ClockKeeper } from "./clock-keeper.ts";
@@ -67,7 +68,6 @@ import type { Page } from "./rest.ts";
 import { createListener, type ListenerRoom, type TlsFiles } from "./listener.ts";
 import type { Endpoint } from "./setting-kinds.ts";
 import { StoreHealth } from "./store-health.ts";
-import type { Assistants, NodeParts } from "../service/node-parts.ts";
 
 /** What a node is called that nobody has named. */
 const defaultNodeName = /^node-\d+$/;

@@ -1,11 +1,11 @@
 /** The control plane: databases and tokens. Policies of namespaces are in service/policy-service, the audit stream in service/audit-service. */
+import type { ControlService } from "../../gen/palimpsest/v1/control_pb.ts";
 import { invalid } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { DatabaseRecord } from "../control/databases.ts";
 import { scopeNamed, scopeOrder, type ScopeName } from "../control/identity.ts";
 import { checkNamePart, checkNewDatabaseName, mainBranch, parseDatabaseSpec, profileOfDatabaseName } from "../format/names.ts";
 import { isUlid } from "../format/object-keys.ts";
-import type { ControlService } from "../../gen/palimpsest/v1/control_pb.ts";
 import { auditHandlers } from "./audit-service.ts";
 import { engineOptions, type ServiceHandlers } from "./context.ts";
 import { namespacePolicyHandlers } from "./policy-service.ts";

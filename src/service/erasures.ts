@@ -11,8 +11,8 @@ import { limits } from "../base/limits.ts";
 import type { CallOptions } from "../engine/engine-port.ts";
 import type { Answer, Target } from "../engine/protocol.ts";
 import type { ErasureCoupon } from "../format/erasure-coupon.ts";
-import { Eraser, type EraserParts } from "./eraser.ts";
 import type { ErasureTarget } from "../format/erasure-receipt.ts";
+import { Eraser, type EraserParts } from "./eraser.ts";
 
 /** What is to be erased, and where. */
 export interface ErasureRequest {

@@ -1,4 +1,4 @@
-/** The parts of a node that handlers work with, below the service. */
+/** What a handler is made with, whatever it is asked. */
 import type { World } from "../base/world.ts";
 import type { Databases } from "../control/databases.ts";
 import type { EnginePort } from "../engine/engine-port.ts";
@@ -7,9 +7,9 @@ import type { Revocations } from "../control/revocations.ts";
 import type { NodeNames } from "../control/node-names.ts";
 import type { Policies } from "../control/policies.ts";
 import type { AuditLog } from "../control/audit-log.ts";
+import type { Assistant } from "../ai/assistant.ts";
 import type { Erasures } from "./erasures.ts";
 import type { Embedding } from "./embedding.ts";
-import type { Assistant } from "../ai/assistant.ts";
 
 /** What handlers work with: the node's parts below the service. */
 export interface NodeParts {

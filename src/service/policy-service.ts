@@ -1,11 +1,11 @@
 /** Policies over the wires: of a namespace with the control plane, of a profile with its memory. */
+import type { JsonObject, Message, MessageInitShape } from "@bufbuild/protobuf";
+import type { ControlService, NamespacePolicySchema } from "../../gen/palimpsest/v1/control_pb.ts";
+import type { MemoryService, ProfilePolicySchema } from "../../gen/palimpsest/v1/memory_pb.ts";
 import { invalid, ServiceError } from "../base/errors.ts";
 import type { ProfilePolicy } from "../control/policies.ts";
 import { checkNamePart } from "../format/names.ts";
 import { parsePolicy, unknownFields, type PolicyDocument, type PolicyLevel, type StoredPolicy } from "../format/policy.ts";
-import type { JsonObject, Message, MessageInitShape } from "@bufbuild/protobuf";
-import type { ControlService, NamespacePolicySchema } from "../../gen/palimpsest/v1/control_pb.ts";
-import type { MemoryService, ProfilePolicySchema } from "../../gen/palimpsest/v1/memory_pb.ts";
 import type { ServiceHandlers } from "./context.ts";
 import { present } from "./data-messages.ts";
 import { jsonText } from "./exact-json.ts";

@@ -11,8 +11,8 @@ import { Auth, KV, Lease } from "../../gen/etcd/api/etcdserverpb/rpc_pb.ts";
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { World } from "../base/world.ts";
-import { CalmConnection } from "./calm-connection.ts";
 import { TimeUp, within } from "../base/time-limit.ts";
+import { CalmConnection } from "./calm-connection.ts";
 
 /** Where etcd is, and who we are to it. */
 export interface EtcdAddress {

@@ -17,9 +17,9 @@ import { readState } from "../../src/model/schema.ts";
 import { VectorCache } from "../../src/model/vector-index.ts";
 import { Connection } from "../../src/sqlite/connection.ts";
 import type { ObjectStore, StoredObject } from "../../src/store/object-store.ts";
+import { soundDisk } from "../support/sound-disk.ts";
 import type { BranchModel} from "./branch-model.ts";
 import { Violation, type Kind } from "./branch-model.ts";
-import { soundDisk } from "../support/sound-disk.ts";
 
 const uuidPattern = /^db\/([^/]+)\/(.+)$/;
 

@@ -35,6 +35,12 @@ export async function callRest(port: number, method: string, path: string, body?
   return { status: response.status, headers: response.headers, text, json };
 }
 
+/** Those that run; none outlives whoever has started it, however that ends. */
+const running = new Set<ChildProcess>();
+process.on("exit", () => {
+  for (const child of running) child.kill("SIGKILL");
+});
+
 const compileCache = join(import.meta.dirname, "../../node_modules/.cache/compiled");
 const serviceEntry = join(import.meta.dirname, "../../src/server/main.ts");
 
@@ -48,7 +54,9 @@ export async function startNodeProcess(dataDirectory: string, variables: Record<
   });
   const lines: string[] = [];
   child.stderr!.setEncoding("utf8").on("data", (chunk: string) => lines.push(chunk));
+  running.add(child);
   const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+  void ended.then(() => running.delete(child));
   for (;;) {
     if (child.exitCode !== null || child.signalCode !== null) throw new Error(`the node ended at start:\n${lines.join("")}`);
     try {

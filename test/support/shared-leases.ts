@@ -43,12 +43,13 @@ export class LeaseTable {
     this.#cutOff.add(nodeId);
   }
 
-  get isAnyCut(): boolean {
-    return this.#cutOff.size > 0;
-  }
-
   mend(nodeId: string): void {
     this.#cutOff.delete(nodeId);
+  }
+
+  /** Whether any node is cut off now. */
+  get isAnyCut(): boolean {
+    return this.#cutOff.size > 0;
   }
 
   /** Ends the node's lease at once, though it lives. */

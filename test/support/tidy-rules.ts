@@ -96,6 +96,7 @@ const reservedNames: readonly ReservedName[] = [
   { pattern: /(?<![.\w])console\s*\./g, name: "console", allowedIn: [], remedy: "use the Log that is handed in" },
   { pattern: /\b(?:write|writev|writeFile|appendFile|pwrite|pwritev)Sync\b/g, name: "a write of node:fs", allowedIn: [...disks, ...pipes], remedy: throughDisk },
   { pattern: /\b(?:writev|writeFile|appendFile|createWriteStream|pwrite)\s*\(/g, name: "a write of node:fs", allowedIn: disks, remedy: throughDisk },
+  { pattern: /\bnew\s+Worker\b/g, name: "new Worker", allowedIn: ["engine/threads.ts"], remedy: "use startThread, which tells V8 what a thread of ours needs" },
   { pattern: /\bexport\s+default\b/g, name: "export default", allowedIn: [], remedy: "export by name, so that one thing has one name" },
 ];
 

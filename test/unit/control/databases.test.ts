@@ -4,11 +4,11 @@ import { realWorld, type World } from "../../../src/base/world.ts";
 import { Databases } from "../../../src/control/databases.ts";
 import { decodeNameClaim } from "../../../src/format/name-claim.ts";
 import { nameClaimKey, purgeKey } from "../../../src/format/object-keys.ts";
-import { SimWorld } from "../../sim/sim-world.ts";
-import { Scheduler } from "../../sim/scheduler.ts";
 import { wasDeleted } from "../../../src/control/deletions.ts";
 import { MemoryStore } from "../../../src/store/memory-store.ts";
 import type { PutCondition, PutOutcome, StoredObject } from "../../../src/store/object-store.ts";
+import { SimWorld } from "../../sim/sim-world.ts";
+import { Scheduler } from "../../sim/scheduler.ts";
 
 const world = realWorld();
 

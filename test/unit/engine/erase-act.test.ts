@@ -8,12 +8,12 @@ import type { MemoryInput } from "../../../src/model/memory.ts";
 import { Connection } from "../../../src/sqlite/connection.ts";
 import { MemoryStore } from "../../../src/store/memory-store.ts";
 import type { ObjectStore } from "../../../src/store/object-store.ts";
+import type { ErasureTarget } from "../../../src/format/erasure-receipt.ts";
 import { openInlineEngine, uuidOf, type InlineEngine } from "../../support/inline-engine.ts";
 import { seeded } from "../../support/random.ts";
 import { canary, residueBelow, type Secrets } from "../../support/residue.ts";
 import { temporaryDirectory } from "../../support/temporary.ts";
 import { TimedEngine, VirtualTime } from "../../support/timed-engine.ts";
-import type { ErasureTarget } from "../../../src/format/erasure-receipt.ts";
 
 const uuid = uuidOf(1);
 const traceKey = Buffer.alloc(32, 3);

@@ -12,10 +12,10 @@ import { vectorsSchema } from "../../../src/model/vectors.ts";
 import { realDisk } from "../../../src/base/disk.ts";
 import { WalFile } from "../../../src/sqlite/wal.ts";
 import { Slack } from "../../../src/sqlite/slack.ts";
+import type { ErasureTarget } from "../../../src/format/erasure-receipt.ts";
 import { ModelDatabase } from "../../support/model-database.ts";
 import { seeded } from "../../support/random.ts";
 import { canary, residueIn, type Secrets } from "../../support/residue.ts";
-import type { ErasureTarget } from "../../../src/format/erasure-receipt.ts";
 
 interface Written {
   readonly id: string;

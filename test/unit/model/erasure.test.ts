@@ -11,8 +11,8 @@ import { listSessions } from "../../../src/model/sessions.ts";
 import { appendTurn, lastTurns, searchTurns } from "../../../src/model/transcript.ts";
 import { vectorsSchema } from "../../../src/model/vectors.ts";
 import { searchVectors, upsertVector } from "../../../src/model/vector-collections.ts";
-import { ModelDatabase } from "../../support/model-database.ts";
 import type { ErasureTarget } from "../../../src/format/erasure-receipt.ts";
+import { ModelDatabase } from "../../support/model-database.ts";
 
 let database: ModelDatabase;
 const key = Buffer.alloc(32, 7);
