@@ -356,6 +356,10 @@ export const limits = {
   shipsAtOnceMax: 32,
   /** Tries to settle one doubtful put before its caller is told to come back. */
   doubtRetriesMax: 3,
+  /** Catalogs of one thread of which it is not known whether a change landed; with so many no other one is changed. */
+  catalogDoubtsMax: 1_000,
+  /** Between two tries to learn what became of a change of a catalog: its branches cannot be named meanwhile. */
+  settleAgainMs: 1_000,
   /** Catalogs and claimed heads that a thread remembers after their databases were closed. */
   catalogsHeldMax: 10_000,
   headsHeldMax: 10_000,

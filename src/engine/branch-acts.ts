@@ -7,7 +7,7 @@ import { branchesWithLogs } from "./files.ts";
 import type { Database } from "./database.ts";
 import type { Branches, BranchParts } from "./branches.ts";
 import { Fenced } from "./branch-head.ts";
-import { nameOfBranch } from "./catalogs.ts";
+import { isWritten, nameOfBranch } from "./catalogs.ts";
 import { TurnedAway } from "./engine-port.ts";
 import { laneOf, type Answer, type BranchAct, type BranchResults, type EngineOptions, type Target } from "./protocol.ts";
 import { lostCatalog } from "./lost.ts";
@@ -114,10 +114,28 @@ export class BranchActs {
     return nothing;
   }
 
+  /** Learns what became of a change of the catalog that was left in doubt, and does what is left to do if it landed. Throws StoreError while it cannot. */
+  async settle(uuid: string): Promise<void> {
+    const { parts, due, leftBehind } = this.#options;
+    const catalog = await parts.catalogs.get(uuid);
+    await this.#retireGone(uuid);
+    for (const { id, ttlAtMs } of catalog?.branches ?? []) if (ttlAtMs !== undefined) due.note({ uuid, branchId: id, atMs: ttlAtMs });
+    leftBehind(uuid);
+  }
+
+  /** Closes what is open of branches that the catalog does not name: their deletion was asked for, and came late. */
+  async #retireGone(uuid: string): Promise<void> {
+    const { parts, registry } = this.#options;
+    const catalog = await parts.catalogs.get(uuid);
+    if (!isWritten(catalog) || catalog.deletedAtMs !== undefined) return;
+    await registry.retireOthers(uuid, new Set(catalog.branches.map(({ id }) => id)));
+  }
+
   /** Ends branches whose time is over, and lets go of history that has left the window, as far as they are open here. */
   async groom(uuid: string): Promise<void> {
     const { registry, upkeep } = this.#options;
     await this.removeExpired(uuid);
+    await this.#retireGone(uuid);
     for (const database of registry.databases()) {
       if (database.opened.uuid === uuid && database.claimed && !database.poisoned) upkeep.trim(database.opened.head);
     }

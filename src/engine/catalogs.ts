@@ -2,7 +2,9 @@
  * The catalogs of the databases whose branches this thread has touched: read once, changed by compare-and-set.
  *
  * Always true: a change is made to the newest catalog there is, or not at all; whoever loses a race reads again and
- * decides again. A database that was never written has no catalog, or one of number 0, and one branch, `main`.
+ * decides again. After a change of which it is not known whether it landed, nobody is told anything of that catalog
+ * before the very same change has been offered again and its outcome is known: what was read in between could become
+ * untrue at any time. A database that was never written has no catalog, or one of number 0, and one branch, `main`.
  *
  * How a database comes into being, so that no crash and no failed put leaves it half known: its folder is found empty,
  * a catalog of number 0 is put (`begin`), then the first image and the head, which makes the claim, then the catalog of
@@ -31,6 +33,12 @@ interface Held {
   isBare?: boolean;
 }
 
+/** A change that was put and may have landed, or may still. */
+interface Doubt {
+  readonly catalog: Catalog;
+  readonly condition: PutCondition;
+}
+
 /** What this node has seen of catalogs. */
 export interface CatalogMemory {
   readonly places: Pick<HeadPlaces, "catalogSeq" | "noteCatalog" | "acceptCatalog">;
@@ -40,6 +48,8 @@ export interface CatalogMemory {
   readonly alarms: Pick<Alarms, "note" | "clear">;
   /** Something an operator should know; never content. */
   readonly notice: (message: string, uuid: string) => void;
+  /** It is not known whether a change of the database's branches landed: what is open of it may be gone. */
+  readonly inDoubt: (uuid: string) => void;
 }
 
 const racesMax = 64;
@@ -65,6 +75,8 @@ export class Catalogs {
   readonly #world: World;
   readonly #memory: CatalogMemory | undefined;
   readonly #held = new Recent<string, Held>(limits.catalogsHeldMax);
+  /** Nothing is held of these. */
+  readonly #doubts = new Map<string, Doubt>();
 
   constructor(store: ObjectStore, world: World, memory?: CatalogMemory) {
     this.#store = store;
@@ -77,7 +89,7 @@ export class Catalogs {
     return (this.#held.get(uuid) ?? (await this.#read(uuid))).catalog;
   }
 
-  /** The catalog as it stands in the store now. */
+  /** The catalog as it stands in the store now, and will stand until somebody changes it. */
   async fresh(uuid: string): Promise<Catalog | undefined> {
     return (await this.#read(uuid)).catalog;
   }
@@ -158,14 +170,38 @@ export class Catalogs {
   }
 
   async #replace(uuid: string, catalog: Catalog, condition: PutCondition): Promise<boolean> {
-    const bytes = encodeCatalog(catalog);
+    if (this.#doubts.size >= limits.catalogDoubtsMax) throw new StoreError("unavailable", "object storage has left too many changes of catalogs in doubt");
     // Whatever comes of it, what was held is no longer certain.
     this.#held.delete(uuid);
     this.#world.crashPoint("catalog-put");
-    const outcome = await surePut(this.#store, catalogKey(uuid), bytes, condition);
-    if (outcome.kind === "landed") this.#memory?.places.noteCatalog(uuid, catalog.seq);
-    if (outcome.kind === "landed") this.#hold(uuid, { catalog, condition: { kind: "version", version: outcome.version } });
-    return outcome.kind === "landed";
+    return this.#put(uuid, { catalog, condition });
+  }
+
+  /** Puts the catalog. Throws StoreError("unknown_outcome") and keeps the change in mind when it may still land. */
+  async #put(uuid: string, change: Doubt): Promise<boolean> {
+    const { catalog, condition } = change;
+    try {
+      const outcome = await surePut(this.#store, catalogKey(uuid), encodeCatalog(catalog), condition);
+      if (this.#doubts.get(uuid) === change) this.#doubts.delete(uuid);
+      if (outcome.kind === "lost") return false;
+      this.#memory?.places.noteCatalog(uuid, catalog.seq);
+      this.#hold(uuid, { catalog, condition: { kind: "version", version: outcome.version } });
+      return true;
+    } catch (error) {
+      // One in doubt is enough: of two changes to the same catalog one lands at most, and one to a newer catalog tells that the other's time is over.
+      if (error instanceof StoreError && error.kind === "unknown_outcome" && (this.#doubts.get(uuid)?.catalog.seq ?? -1) < catalog.seq) {
+        this.#doubts.set(uuid, change);
+        this.#held.delete(uuid);
+        this.#memory?.inDoubt(uuid);
+      }
+      throw error;
+    }
+  }
+
+  /** Offers a change that is in doubt again. Throws StoreError while its outcome is not known. */
+  async #settle(uuid: string): Promise<void> {
+    const doubt = this.#doubts.get(uuid);
+    if (doubt) await this.#put(uuid, doubt);
   }
 
   #unwritten(uuid: string): Catalog {
@@ -174,6 +210,7 @@ export class Catalogs {
   }
 
   async #read(uuid: string): Promise<Held> {
+    await this.#settle(uuid);
     for (let attempt = 1; ; attempt++) {
       const read = await this.#readOnce(uuid);
       const { catalog } = read;

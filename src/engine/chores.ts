@@ -1,12 +1,12 @@
 /**
  * What a thread does for its databases when nobody asks: collection of garbage, trimming of history, purging of deleted
- * databases, shipping of what a crash left in the logs.
+ * databases, finding out what became of changes that were left in doubt.
  *
  * Always true: one round of collection at a time; a chore that fails is tried again later; nothing is forgotten but by a
  * restart, or because another node has the database by then: the next claim of a branch, or the marker of a deletion,
  * brings it back.
  */
-import { codeOf } from "../base/errors.ts";
+import { codeOf, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { World } from "../base/world.ts";
 import type { Alarms } from "./alarms.ts";
@@ -19,6 +19,8 @@ export interface ChoresOptions {
   readonly graceMs: number;
   /** Ends branches whose time is over, and lets go of history that has left the window. */
   readonly groom: (uuid: string) => Promise<void>;
+  /** Learns what became of a change of the catalog that was left in doubt. Throws while it cannot. */
+  readonly settle: (uuid: string) => Promise<void>;
   /** Whether this node looks after the database now; when another one does, so does it collect. */
   readonly isOurs: (uuid: string) => boolean;
   readonly notice: (message: string, uuid: string) => void;
@@ -27,7 +29,10 @@ export interface ChoresOptions {
   readonly most?: number;
 }
 
-type Chore = "collect" | "purge";
+type Chore = "settle" | "collect" | "purge";
+
+/** The first goes first when more than one is due. */
+const choresInOrder: readonly Chore[] = ["settle", "collect", "purge"];
 
 /** When a chore is to be done, on world.monotonicMs(): as soon as anybody wants, and once more when the last one does. */
 interface Due {
@@ -37,7 +42,7 @@ interface Due {
 
 export class Chores {
   readonly #options: ChoresOptions;
-  readonly #due: Readonly<Record<Chore, Map<string, Due>>> = { collect: new Map(), purge: new Map() };
+  readonly #due: Readonly<Record<Chore, Map<string, Due>>> = { settle: new Map(), collect: new Map(), purge: new Map() };
   /** How long each purge that does not come to its end was left alone the last time, and why; what is purged is `#due` as well. */
   readonly #pauses = new Map<string, { readonly pauseMs: number; readonly why: string }>();
   #running: Promise<void> | undefined;
@@ -62,6 +67,11 @@ export class Chores {
     this.#plan("collect", uuid, afterMs);
   }
 
+  /** A change of the database's catalog was left in doubt. Whoever asks for the catalog settles it too; nobody may ask. */
+  inDoubt(uuid: string): void {
+    this.#plan("settle", uuid, limits.settleAgainMs);
+  }
+
   /** The database was deleted: its objects go after the grace. */
   purge(uuid: string): void {
     this.#due.collect.delete(uuid);
@@ -72,7 +82,7 @@ export class Chores {
   tick(): void {
     if (this.#running) return;
     const nowMs = this.#options.world.monotonicMs();
-    const [first] = (["collect", "purge"] as const)
+    const [first] = choresInOrder
       .flatMap((chore) => this.#due[chore].entries().filter(([, { nextMs }]) => nextMs <= nowMs).take(1).map(([uuid, due]) => ({ chore, uuid, ...due })).toArray())
       .sort((a, b) => a.nextMs - b.nextMs);
     if (!first) return;
@@ -89,15 +99,17 @@ export class Chores {
 
   #plan(chore: Chore, uuid: string, afterMs: number): void {
     const due = this.#due[chore];
-    if (chore === "collect" && !due.has(uuid) && due.size >= this.#most) return;
+    if (chore !== "purge" && !due.has(uuid) && due.size >= this.#most) return;
     const dueMs = this.#options.world.monotonicMs() + afterMs;
     const { nextMs, lastMs } = due.get(uuid) ?? { nextMs: Infinity, lastMs: -Infinity };
     due.set(uuid, { nextMs: Math.min(dueMs, nextMs), lastMs: Math.max(dueMs, lastMs) });
   }
 
   async #run(chore: Chore, uuid: string): Promise<void> {
-    const { collector, groom, isOurs, graceMs, alarms, notice } = this.#options;
+    const { collector, groom, settle, isOurs, graceMs, alarms, notice } = this.#options;
     try {
+      // Whoever holds the database now: the change is this node's.
+      if (chore === "settle") return await settle(uuid);
       if (chore === "purge") {
         const again = await collector.purge(uuid);
         if (typeof again === "string") return this.#purgeLater(uuid, `a deleted database is kept in mind until its copies are gone; it waits for ${again}`);
@@ -112,6 +124,7 @@ export class Chores {
       this.collections++;
       if (again) this.#plan("collect", uuid, Math.max(graceMs, limits.collectAfterMs));
     } catch (error) {
+      if (chore === "settle" && error instanceof StoreError) return this.inDoubt(uuid);
       alarms.note(uuid, "collection", error);
       const why = needsOperator(error) ? error.message : codeOf(error);
       if (chore === "purge") return this.#purgeLater(uuid, `a deleted database could not be purged (${why}); trying again`);

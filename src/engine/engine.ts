@@ -126,7 +126,7 @@ export class Engine {
     const bytesPut = (bytes: number): void => void (this.#counters.bytesPut += bytes);
     const alarms = (this.#alarms = new Alarms((counts) => send({ kind: "alarms", counts })));
     const places = (this.#places = new HeadPlaces({ directory: join(options.databasesDirectory, "..", "seen"), disk, world, notice }));
-    const catalogs = (this.#catalogs = new Catalogs(store, world, { places, acceptsRollback: (uuid) => acceptsRollback(options, uuid), alarms, notice }));
+    const catalogs = (this.#catalogs = new Catalogs(store, world, { places, acceptsRollback: (uuid) => acceptsRollback(options, uuid), alarms, notice, inDoubt: (uuid) => this.#chores.inDoubt(uuid) }));
     const holdings = (this.#holdings = new Holdings(world, !options.coordinated));
     const isHeld = (uuid: string): boolean => holdings.termOf(uuid) !== undefined;
     const isDeleted = async (uuid: string): Promise<boolean> => this.#registry.wasDropped(uuid) || wasDeleted(store, uuid);
@@ -172,7 +172,7 @@ export class Engine {
     }));
     const sweeper = (this.#sweeper = new Sweeper({ world, registry: this.#registry, retentions, due, source, isHeld, notice }));
     this.#acts = new BranchActs({ registry: this.#registry, branches, parts: branchParts, upkeep: this.#upkeep, expunger, sweeper, due, leftBehind, notice });
-    this.#chores = new Chores({ world, collector, graceMs: options.gcGraceMs, groom: (uuid) => this.#acts.groom(uuid), isOurs: isHeld, alarms, notice });
+    this.#chores = new Chores({ world, collector, graceMs: options.gcGraceMs, groom: (uuid) => this.#acts.groom(uuid), settle: (uuid) => this.#acts.settle(uuid), isOurs: isHeld, alarms, notice });
     this.#keepHouse(housekeepingMs);
     if (options.shipping) this.#recover(options);
   }

@@ -59,6 +59,14 @@ function isState(head: Head, txid: number): boolean {
 }
 
 /**
+ * Whether what was written under the id is gone. An id among the lost ones that lies within a claim's own has only lost
+ * its state: what it wrote is in those after it, which were shipped as one. Of claims that have left the table nobody knows.
+ */
+export function isGivenUp({ lost, tenures }: Pick<Head, "lost" | "tenures">, txid: number): boolean {
+  return lost.some((range) => within(range, txid)) && !tenures.some((tenure) => within(tenure, txid));
+}
+
+/**
  * The lost ranges with others. What touches becomes one: claims that follow each other without a commit lose the same
  * ids. Beyond the bound the two oldest become one that covers both: what lies between can no longer be restored by itself.
  */

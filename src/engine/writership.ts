@@ -10,6 +10,7 @@ import type { Tenure } from "../format/head.ts";
 import type { BranchHead } from "./branch-head.ts";
 import { isFull } from "./line-length.ts";
 import type { Holdings } from "./holdings.ts";
+import { isGivenUp } from "./lines.ts";
 import { notShipping } from "./refusals.ts";
 import type { Shipper } from "./shipper.ts";
 import type { Backlog } from "./measures.ts";
@@ -119,10 +120,10 @@ export class Writership {
   /** Why an answer from the state `committedTxid` cannot be from one that the caller says it has seen; undefined when it can. */
   refusalOfMinTxid(minTxid: number, committedTxid: number, safeTxid: number): ServiceError | undefined {
     const { head, knowsAll } = this.#options;
-    const { lost, reservedTo, txid } = head.now;
+    const { reservedTo, txid } = head.now;
     // What a writer before us had reserved beyond its head may have been given, and can no longer be had.
     const isUnknown = !this.claimed && !knowsAll && minTxid > Math.max(txid, committedTxid) && minTxid <= reservedTo;
-    if (isUnknown || lost.some(({ firstTxid, lastTxid }) => minTxid >= firstTxid && minTxid <= lastTxid)) {
+    if (isUnknown || isGivenUp(head.now, minTxid)) {
       return new ServiceError("conflict", `transaction ${minTxid} was lost before it reached object storage; the branch stands at ${safeTxid}`);
     }
     // What the writer never gave cannot be waited for.

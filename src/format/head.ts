@@ -77,7 +77,7 @@ export interface Head {
   readonly node: string;
   /** Claims, newest last; the oldest fall off. */
   readonly tenures: readonly Tenure[];
-  /** Transaction ids that were reserved and never shipped, or lost in a failover. */
+  /** Transaction ids of no state: reserved and never shipped, lost in a failover, or, within a tenure, shipped together with those that follow. */
   readonly lost: readonly TxidRange[];
   /** Transaction id that the head covers. */
   readonly txid: number;

@@ -35,19 +35,34 @@ export async function settledPut(store: ObjectStore, key: string, bytes: Uint8Ar
     doubt = error;
   }
   // A conflict may be with ourselves: an earlier try of the same bytes that was applied late.
-  const current = await store.get(key);
+  const current = await readBack(store, key);
   if (current && sameBytes(current.bytes, bytes)) return { kind: "landed", version: current.version };
   if (doubt && stillHolds(condition, current)) throw doubt;
   return { kind: "lost", current };
 }
 
+/** What stands there now. Without it nobody knows what became of the put, whatever was in the way of reading. */
+async function readBack(store: ObjectStore, key: string): Promise<StoredObject | undefined> {
+  try {
+    return await store.get(key);
+  } catch (error) {
+    if (!(error instanceof StoreError)) throw error;
+    throw new StoreError("unknown_outcome", `what was put could not be read back: ${error.message}`, { cause: error, reason: error.reason });
+  }
+}
+
 /** As settledPut, and while the outcome is in doubt the same bytes again, a few times: for whoever can begin anew with other bytes. */
 export async function surePut(store: ObjectStore, key: string, bytes: Uint8Array, condition: PutCondition): Promise<SettledOutcome> {
+  let doubt: StoreError | undefined;
   for (let attempt = 0; ; attempt++) {
     try {
       return await settledPut(store, key, bytes, condition);
     } catch (error) {
-      if (!(error instanceof StoreError) || error.kind !== "unknown_outcome" || attempt >= limits.doubtRetriesMax) throw error;
+      if (!(error instanceof StoreError)) throw error;
+      if (error.kind === "unknown_outcome") doubt = error;
+      // A try that surely did nothing says nothing of those before it.
+      if (!doubt) throw error;
+      if (attempt >= limits.doubtRetriesMax) throw doubt;
     }
   }
 }

@@ -163,6 +163,9 @@ describe("the log", () => {
     await node.put("k9", "main", { durable: true });
     expect(node.notices.join("\n")).toContain("groups are missing from the log");
     expect(await keysInStore(time)).toEqual(keysOf(1, 9));
+    // What cannot be restored by itself any more was not lost for that: whoever has seen it is answered.
+    expect(time.head(node.uuid).lost).not.toEqual([]);
+    for (let seen = 1; seen <= 9; seen++) expect((await time.of(node.client.read(node.at("main"), "kv.list", { ns: "n" }, node.soon({ minTxid: seen })))).txid).toBe(9);
   });
 
   test("F11: our own close leaves the log when it holds what is not shipped", async () => {

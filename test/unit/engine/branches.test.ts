@@ -245,6 +245,46 @@ describe("the end of a branch", () => {
     expect(time.store.violations).toEqual([]);
   });
 
+  test("F31: that was left in doubt comes when its put lands, however late: what is open of it is closed, whether or not anybody asks", async () => {
+    const { time, node } = setup();
+    await node.put("base");
+    await node.branch({ act: "fork", name: "x" });
+    await node.put("own", "x", { durable: true });
+    const file = branchPath(join(node.directory, "db"), node.uuid, idOf(time, node, "x"));
+    const landings: (() => void)[] = [];
+    time.store.fateOf = (verb, key) => (verb === "put" && key === catalogKey(node.uuid) ? { late: new Promise<void>((resolve) => landings.push(resolve)) } : "fine");
+    expect(await codeOf(node.branch({ act: "delete", name: "x" }))).toBe("unavailable");
+    // Tried again and again: what else is asked of the branch that is open goes on meanwhile.
+    await time.pass(5_000);
+    expect(await node.keys("x")).toEqual(["base", "own"]);
+    expect(landings.length).toBeGreaterThan(limits.doubtRetriesMax + 2);
+    landings[0]!();
+    await time.pass(5_000);
+    expect(existsSync(file)).toBe(false);
+    expect(await codeOf(node.put("late", "x"))).toBe("branch_not_found");
+    expect((await node.branch({ act: "list" })).branches.map(({ name }: any) => name)).toEqual(["main"]);
+    expect(await node.keys()).toEqual(["base"]);
+    expect(time.store.violations).toEqual([]);
+  });
+
+  test("F31: a fork that was left in doubt is there from the instant at which its put has landed, burner and all", async () => {
+    const { time, node } = setup();
+    await node.put("base");
+    let isLate = true;
+    const landings: (() => void)[] = [];
+    time.store.fateOf = (verb, key) => (isLate && verb === "put" && key === catalogKey(node.uuid) ? { late: new Promise<void>((resolve) => landings.push(resolve)) } : "fine");
+    expect(await codeOf(node.branch({ act: "fork", name: "x", ttlSecs: 60 }))).toBe("unavailable");
+    expect(await codeOf(node.keys("x"))).toBe("unavailable");
+    landings[0]!();
+    expect(await node.keys("x")).toEqual(["base"]);
+    isLate = false;
+    await time.pass(62_000);
+    expect(await codeOf(node.keys("x"))).toBe("branch_not_found");
+    await time.pass(60_000);
+    expect(time.catalog(node.uuid).branches.map(({ name }) => name)).toEqual(["main"]);
+    expect(time.store.violations).toEqual([]);
+  });
+
   test("F63: a fork of a branch that is deleted at the same time is there and whole, or refused", async () => {
     for (let delayMs = 0; delayMs < 60; delayMs += 4) {
       const { time, node } = setup();

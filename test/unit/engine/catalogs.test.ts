@@ -1,6 +1,7 @@
 /** The catalog of a database: changed by compare-and-set, to the newest there is, whatever becomes of the answers. */
 import { describe, expect, test } from "vitest";
 import { ServiceError, StoreError } from "../../../src/base/errors.ts";
+import { limits } from "../../../src/base/limits.ts";
 import { realWorld } from "../../../src/base/world.ts";
 import { Catalogs } from "../../../src/engine/catalogs.ts";
 import { decodeCatalog, type Catalog, type CatalogBranch } from "../../../src/format/catalog.ts";
@@ -96,6 +97,57 @@ describe("catalogs", () => {
     await made(new Catalogs(store, world));
     await store.calm.put(catalogKey(uuidOf(2)), store.read(catalogKey(uuid))!.bytes, { kind: "absent" });
     expect(await kindOf(new Catalogs(store, world).get(uuidOf(2)))).toBe("corrupt");
+  });
+
+  test("F31: after a change that may still land nobody is told of branches before it is known whether it did", async () => {
+    const store = new ScriptedStore();
+    const catalogs = new Catalogs(store, world);
+    await made(catalogs);
+    const landings: (() => void)[] = [];
+    store.fateOf = (verb) => (verb === "put" ? { late: new Promise<void>((resolve) => landings.push(resolve)) } : "fine");
+    expect(await kindOf(catalogs.update(uuid, adding(branchOf("late"))))).toBe("unknown_outcome");
+    expect(await kindOf(catalogs.branch(uuid, "late"))).toBe("unknown_outcome");
+    expect(await kindOf(catalogs.fresh(uuid))).toBe("unknown_outcome");
+    // A put that is on its way lands, and the answer to what was asked in between is not one that it makes untrue.
+    landings[0]!();
+    expect(await kindOf(catalogs.branch(uuid, "late"))).toBe("done");
+    for (const land of landings) land();
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(stored(store).seq).toBe(2);
+    expect((await catalogs.get(uuid))?.branches.map(({ name }) => name)).toEqual(["main", "late"]);
+  });
+
+  test("F31: a change in doubt is offered again before the next one, which is made to what came of it", async () => {
+    const store = new ScriptedStore();
+    const catalogs = new Catalogs(store, world);
+    await made(catalogs);
+    store.fateOf = (verb) => (verb === "put" ? "requestLost" : "refused");
+    expect(await kindOf(catalogs.update(uuid, adding(branchOf("first"))))).toBe("unknown_outcome");
+    store.fateOf = () => "fine";
+    await catalogs.update(uuid, adding(branchOf("second")));
+    expect(stored(store).branches.map(({ name }) => name)).toEqual(["main", "first", "second"]);
+  });
+
+  test("F31: a change in doubt that another node has overtaken is known to be lost", async () => {
+    const store = new ScriptedStore();
+    const [catalogs, other] = [new Catalogs(store, world), new Catalogs(store, world)];
+    await made(catalogs);
+    store.fateOf = (verb) => (verb === "put" ? "requestLost" : "fine");
+    expect(await kindOf(catalogs.update(uuid, adding(branchOf("first"))))).toBe("unknown_outcome");
+    store.fateOf = () => "fine";
+    await other.confirm(uuid);
+    expect(await kindOf(catalogs.branch(uuid, "first"))).toBe("branch_not_found");
+  });
+
+  test("with too many changes in doubt no other one is begun", async () => {
+    const store = new ScriptedStore();
+    const catalogs = new Catalogs(store, world);
+    for (let n = 0; n <= limits.catalogDoubtsMax; n++) await catalogs.begin(uuidOf(n));
+    store.fateOf = (verb) => (verb === "put" ? "requestLost" : "fine");
+    for (let n = 0; n < limits.catalogDoubtsMax; n++) expect(await kindOf(catalogs.ensure(uuidOf(n)))).toBe("unknown_outcome");
+    expect(await kindOf(catalogs.ensure(uuidOf(limits.catalogDoubtsMax)))).toBe("unavailable");
+    store.fateOf = () => "fine";
+    for (let n = 0; n <= limits.catalogDoubtsMax; n++) await catalogs.ensure(uuidOf(n));
   });
 
   test("F30, F31: under random fates every change that was told as done is there once, and none is half", async () => {

@@ -28,7 +28,7 @@ function keeping(most?: number): Keeping {
   const notices: string[] = [];
   const collector = new Collector({ store: time.store, world, catalogs: new Catalogs(time.store, world), places: { isPast: () => false, newest: () => undefined }, records, graceMs, notice: () => {} });
   const alarms = new Alarms(() => {});
-  const chores = new Chores({ alarms, world, collector, graceMs, groom: async () => {}, isOurs: () => true, notice: (message) => void notices.push(message), ...(most !== undefined && { most }) });
+  const chores = new Chores({ alarms, world, collector, graceMs, groom: async () => {}, settle: async () => {}, isOurs: () => true, notice: (message) => void notices.push(message), ...(most !== undefined && { most }) });
   const work = async (ms: number, stepMs = 1_000): Promise<void> => {
     for (let at = 0; at < ms; at += stepMs) {
       chores.tick();

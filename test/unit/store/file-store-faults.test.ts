@@ -132,7 +132,7 @@ describe("a put that landed though its directory could not be synced", () => {
     const other = await FileStore.open(storyRoot, storyWorld(2), files);
     await settle(store, "old");
     files.options = { fate: (_, name, path) => (name === "syncDirectory" && path.endsWith("k~") ? { fails: "EIO" } : "fine") };
-    await expect(settle(store, "new")).rejects.toMatchObject({ kind: "unavailable", message: expect.stringContaining("failing") });
+    await expect(settle(store, "new")).rejects.toMatchObject({ kind: "unknown_outcome", message: expect.stringContaining("failing") });
     await expect(other.get("a/k")).rejects.toMatchObject({ kind: "unavailable" });
     files.options = {};
     expect((await other.get("a/k"))!.bytes.toString()).toBe("new");

@@ -1,7 +1,7 @@
 /** A conditional put whose outcome is known in the end, whatever becomes of its answers. */
 import { describe, expect, test } from "vitest";
 import { StoreError } from "../../../src/base/errors.ts";
-import { putImmutable, settledPut } from "../../../src/store/settled-put.ts";
+import { putImmutable, settledPut, surePut } from "../../../src/store/settled-put.ts";
 import type { ObjectStore, StoredObject } from "../../../src/store/object-store.ts";
 import { ScriptedStore, type Fate } from "../../support/scripted-store.ts";
 
@@ -71,10 +71,28 @@ describe("a settled put", () => {
     expect(await kindOf(settledPut(storeOf("refused"), key, a, absent))).toBe("unavailable");
   });
 
-  test("whose doubt cannot be settled, as nothing can be read, is no outcome either", async () => {
+  test("F30: whose doubt cannot be settled, as nothing can be read, stays in doubt", async () => {
     const store = storeOf("answerLost");
     store.fateOf = (verb) => (verb === "put" ? "answerLost" : "refused");
-    expect(await kindOf(settledPut(store, key, a, absent))).toBe("unavailable");
+    expect(await kindOf(settledPut(store, key, a, absent))).toBe("unknown_outcome");
+  });
+
+  test("F31: whose conflict may be with itself, and cannot be looked at, is in doubt", async () => {
+    const store = storeOf("fine");
+    await settledPut(store, key, a, absent);
+    store.fateOf = (verb) => (verb === "put" ? "fine" : "refused");
+    expect(await kindOf(settledPut(store, key, a, absent))).toBe("unknown_outcome");
+  });
+
+  test("F30: that may have landed is in doubt, although the tries after it surely did nothing", async () => {
+    const late = Promise.withResolvers<void>();
+    const store = storeOf("fine");
+    let puts = 0;
+    store.fateOf = (verb) => (verb === "put" ? (puts++ === 0 ? { late: late.promise } : "refused") : "fine");
+    expect(await kindOf(surePut(store, key, a, absent))).toBe("unknown_outcome");
+    late.resolve();
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(Buffer.compare(store.read(key)!.bytes, a)).toBe(0);
   });
 });
 
