@@ -36,11 +36,12 @@ import { countFiles } from "./files.ts";
 import { Following } from "./following.ts";
 import { HeadPlaces } from "./head-places.ts";
 import { Holdings } from "./holdings.ts";
+import { inlineMaker } from "./inline-maker.ts";
 import { backlogsOf, type EngineState, type EngineCounters } from "./measures.ts";
 import { Registry, type RegistryOptions } from "./registry.ts";
 import { Retentions } from "./retentions.ts";
 import { failureOf, needsOperator } from "./failures.ts";
-import { inlineMaker, type SegmentMaker } from "./segment-maker.ts";
+import type { SegmentMaker } from "./segment-maker.ts";
 import type { ShippingParts } from "./shipper.ts";
 import type { SqlWriter } from "./sql-write.ts";
 import { Sweeper } from "./sweeper.ts";
@@ -114,7 +115,7 @@ export class Engine {
   readonly #alarms: Alarms;
   readonly #dockyard: Dockyard;
 
-  constructor({ options, world, disk, store, press, maker = inlineMaker(press), indexBuilder, sql, slices, send }: EngineSurroundings) {
+  constructor({ options, world, disk, store, press, maker = inlineMaker(press, disk), indexBuilder, sql, slices, send }: EngineSurroundings) {
     this.#options = options;
     this.#turns = new FairTurns(world);
     this.#slices = slices;

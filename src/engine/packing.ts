@@ -5,7 +5,7 @@
  * put stands under an id of its own and is referred to by nobody until a head says so. A crash or a failure leaves
  * garbage at most. Must not know: heads, when a pack or an image is due.
  */
-import { rmSync, statSync } from "node:fs";
+import { statSync } from "node:fs";
 import { assert } from "../base/assert.ts";
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
@@ -15,9 +15,10 @@ import { lockPage, pageBytes } from "../format/pages.ts";
 import type { SegmentRef } from "../format/refs.ts";
 import { scratchFile } from "./files.ts";
 import { groupsWithin, type Plan } from "./lines.ts";
+import { inlineMaker } from "./inline-maker.ts";
 import { fetchObjects, joined, putObject, type PageSource } from "./pool-objects.ts";
-import { materialise } from "./restore.ts";
-import { type SegmentMaker, inlineMaker } from "./segment-maker.ts";
+import { materialiseBy } from "./restore.ts";
+import type { SegmentMaker } from "./segment-maker.ts";
 
 /**
  * Puts one object that is the given deltas one after the other, without what was cut off them. They come from
@@ -78,18 +79,19 @@ export function imageStep(pages: number): number {
  */
 export async function writeImages(source: PageSource, plan: Plan, scratchDirectory: string, branchId: string, idOf: () => string): Promise<UploadedImages> {
   const path = scratchFile(scratchDirectory, `image-${idOf()}.db`);
+  const maker = makerOf(source);
   try {
-    const { pages } = await materialise(source, plan, path);
-    const state = await makerOf(source).state(path, pages * pageBytes <= limits.checkedImageBytesMax);
+    const { pages } = await materialiseBy(maker, source, plan, path);
+    const state = await maker.state(path, pages * pageBytes <= limits.checkedImageBytesMax);
     if (state.txid !== plan.txid) throw new StoreError("corrupt", `the restored state ${plan.txid} says of itself that it is ${state.txid}`);
     return await uploadImages(source, path, { txid: state.txid, committedAtMs: state.committedAtMs }, branchId, idOf);
   } finally {
-    // SQLite leaves an empty log beside a file that was only read.
-    for (const suffix of ["", "-wal", "-shm"]) rmSync(`${path}${suffix}`, { force: true });
+    // On the thread that made it: to free what a large file has on the disk takes tens of milliseconds.
+    await maker.remove(path);
   }
 }
 
 /** What makes the segments of a database that come from there. */
-function makerOf({ maker, press }: PageSource): SegmentMaker {
-  return maker ?? inlineMaker(press);
+function makerOf({ maker, press, disk }: PageSource): SegmentMaker {
+  return maker ?? inlineMaker(press, disk);
 }

@@ -14,7 +14,7 @@ import type { Press } from "../format/press.ts";
 import type { SegmentKind, SegmentRef } from "../format/refs.ts";
 import { readSegmentIndexes, type SegmentIndex } from "../format/segment.ts";
 import type { Disk } from "../base/disk.ts";
-import type { SegmentMaker } from "./segment-maker.ts";
+import type { FetchedObject, SegmentMaker } from "./segment-maker.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { putImmutable, sameBytes } from "../store/settled-put.ts";
 
@@ -57,15 +57,25 @@ interface Promised extends TxidRange {
   readonly cut: boolean;
 }
 
-/** Reads an object and proves it. A body that is not what was written is fetched once more: it may have been cut on its way. */
-export async function fetchObject({ store, uuid, press }: PageSource, ref: SegmentRef): Promise<PoolObject> {
+/** Reads an object and proves it. */
+export async function fetchObject(source: PageSource, ref: SegmentRef): Promise<PoolObject> {
+  return provenObject(source.uuid, await fetchBytes(source, ref));
+}
+
+/** Reads an object's bytes and proves that they are those of the reference. What is not is fetched once more: it may have been cut on its way. */
+async function fetchBytes({ store, uuid, press }: PageSource, ref: SegmentRef): Promise<FetchedObject> {
   const what = `object ${ref.id}`;
   for (let attempt = 1; ; attempt++) {
     const bytes = (await store.get(segmentKey(uuid, ref.id)))?.bytes;
     if (!bytes) throw corrupt(what, ref, "is missing");
-    if (bytes.length === ref.bytes && sameBytes(await press.digest(bytes), ref.sha256)) return { ref, bytes, indexes: provenIndexes(what, uuid, ref, bytes) };
+    if (bytes.length === ref.bytes && sameBytes(await press.digest(bytes), ref.sha256)) return { ref, bytes };
     if (attempt > 1) throw corrupt(what, ref, "is not what was written");
   }
+}
+
+/** Proves that a fetched object holds what its reference says. */
+export function provenObject(uuid: string, { ref, bytes }: FetchedObject): PoolObject {
+  return { ref, bytes, indexes: provenIndexes(`object ${ref.id}`, uuid, ref, bytes) };
 }
 
 /** Proves a segment that came within a head, whose own checksum covers its bytes. */
@@ -100,13 +110,18 @@ function readIndexes(what: string, promised: Promised, bytes: Uint8Array): reado
   }
 }
 
-type Fetched = { readonly object: PoolObject } | { readonly error: unknown };
+type Fetched = { readonly object: FetchedObject } | { readonly error: unknown };
+
+/** As fetchUnread, and proven to hold what the references say. */
+export async function* fetchObjects(source: PageSource, refs: readonly SegmentRef[]): AsyncGenerator<PoolObject> {
+  for await (const object of fetchUnread(source, refs)) yield provenObject(source.uuid, object);
+}
 
 /**
- * The objects in the order of their references, fetched ahead: at most `restoreFetchesMax` of them and, unless one alone
+ * The objects in the order of their references, with the bytes that these say, fetched ahead: at most `restoreFetchesMax` of them and, unless one alone
  * has more, `restoreBytesMax` in memory, the one that was handed out last included. After an error nothing more is begun.
  */
-export async function* fetchObjects(source: PageSource, refs: readonly SegmentRef[]): AsyncGenerator<PoolObject> {
+export async function* fetchUnread(source: PageSource, refs: readonly SegmentRef[]): AsyncGenerator<FetchedObject> {
   const ahead: { readonly bytes: number; readonly fetched: Promise<Fetched> }[] = [];
   let begun = 0;
   let bytes = 0;
@@ -114,7 +129,7 @@ export async function* fetchObjects(source: PageSource, refs: readonly SegmentRe
     for (let next = refs[begun]; next; next = refs[begun]) {
       if (ahead.length >= limits.restoreFetchesMax || (ahead.length > 0 && bytes + next.bytes > limits.restoreBytesMax)) return;
       // A failure waits as a value until its turn comes, or is of no interest to anybody any more.
-      const fetched = fetchObject(source, next).then((object): Fetched => ({ object }), (error: unknown): Fetched => ({ error }));
+      const fetched = fetchBytes(source, next).then((object): Fetched => ({ object }), (error: unknown): Fetched => ({ error }));
       ahead.push({ bytes: next.bytes, fetched });
       bytes += next.bytes;
       begun++;

@@ -21,7 +21,11 @@ import { lockPage, pageBytes } from "../format/pages.ts";
 import type { SegmentRef } from "../format/refs.ts";
 import { decodeFrame, framePages, type GroupIndex, type SegmentIndex } from "../format/segment.ts";
 import type { Plan } from "./lines.ts";
-import { fetchObject, fetchObjects, provenTail, type PageSource, type PoolObject, type SegmentBytes } from "./pool-objects.ts";
+import { fetchObject, fetchObjects, fetchUnread, provenObject, provenTail, type PageSource, type PoolObject, type SegmentBytes } from "./pool-objects.ts";
+import type { FetchedObject, SegmentMaker } from "./segment-maker.ts";
+
+/** What laying pages takes, wherever they come from. */
+type Laying = Omit<PageSource, "store" | "maker">;
 
 /** How a restore is watched and ended early. */
 export interface RestoreOptions {
@@ -43,7 +47,7 @@ class PageFile {
   readonly #descriptor: number;
   readonly #path: string;
   readonly #plan: Plan;
-  readonly #source: PageSource;
+  readonly #source: Laying;
   readonly #signal: AbortSignal | undefined;
   /** A bit for each page that a newer group has given. */
   #given = new Uint8Array(0);
@@ -53,7 +57,7 @@ class PageFile {
   #oldestTxid: number | undefined;
   #touched = false;
 
-  constructor(descriptor: number, path: string, plan: Plan, source: PageSource, signal: AbortSignal | undefined) {
+  constructor(descriptor: number, path: string, plan: Plan, source: Laying, signal: AbortSignal | undefined) {
     this.#descriptor = descriptor;
     this.#path = path;
     this.#plan = plan;
@@ -210,7 +214,7 @@ function bytesOf(refs: readonly SegmentRef[]): number {
 }
 
 /** Lays every group of the plan above `aboveTxid`, newest first, and the images if they are above it. `objects` are those that hold them. */
-async function layPlan(file: PageFile, source: PageSource, plan: Plan, aboveTxid: number, objects: Objects, { signal, progress }: RestoreOptions): Promise<void> {
+async function layPlan(file: PageFile, source: Laying, plan: Plan, aboveTxid: number, objects: Objects, { signal, progress }: RestoreOptions): Promise<void> {
   const refs = refsAbove(plan, aboveTxid);
   const deltasAboveTxid = refs.find(({ kind }) => kind === "image")?.lastTxid ?? aboveTxid;
   for (const segment of plan.tail.toReversed()) await file.lay(provenTail(source.uuid, segment), deltasAboveTxid, plan.txid);
@@ -246,6 +250,16 @@ function requireDatabase(descriptor: number): void {
  * `<path>.restoring`; after a failure neither is there. Throws StoreError.
  */
 export async function materialise(source: PageSource, plan: Plan, path: string, options: RestoreOptions = {}): Promise<{ readonly pages: number }> {
+  return restoreFrom(source, plan, path, fetchUnread(source, refsAbove(plan, -1)), options);
+}
+
+/** As materialise, by what makes segments: the thread only fetches. */
+export async function materialiseBy(maker: SegmentMaker, source: PageSource, plan: Plan, path: string): Promise<{ readonly pages: number }> {
+  return { pages: await maker.restore({ uuid: source.uuid, plan, path }, fetchUnread(source, refsAbove(plan, -1))) };
+}
+
+/** As materialise, from objects that somebody fetches, in the order in which `materialise` does. */
+export async function restoreFrom(source: Laying, plan: Plan, path: string, fetched: AsyncIterable<FetchedObject>, options: RestoreOptions = {}): Promise<{ readonly pages: number }> {
   assert(!existsSync(path), "a restore writes a new file");
   assert(plan.images.length > 0, "every line begins with an image");
   const temporary = `${path}.restoring`;
@@ -254,7 +268,7 @@ export async function materialise(source: PageSource, plan: Plan, path: string, 
     let pages: number;
     try {
       const file = new PageFile(descriptor, temporary, plan, source, options.signal);
-      await layPlan(file, source, plan, -1, fetchObjects(source, refsAbove(plan, -1)), options);
+      await layPlan(file, source, plan, -1, proven(source.uuid, fetched), options);
       file.finish();
       requireDatabase(descriptor);
       await source.disk.fdatasync(descriptor, temporary);
@@ -270,6 +284,10 @@ export async function materialise(source: PageSource, plan: Plan, path: string, 
     rmSync(path, { force: true });
     throw error;
   }
+}
+
+async function* proven(uuid: string, fetched: AsyncIterable<FetchedObject>): AsyncGenerator<PoolObject> {
+  for await (const object of fetched) yield provenObject(uuid, object);
 }
 
 function markerOf(path: string): string {

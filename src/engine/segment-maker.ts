@@ -15,10 +15,12 @@ import { limits } from "../base/limits.ts";
 import type { TailSegment } from "../format/head.ts";
 import { makeCanonical, pageBytes } from "../format/pages.ts";
 import type { Press } from "../format/press.ts";
+import type { SegmentRef } from "../format/refs.ts";
 import { encodeFrames, framePages, type GroupIndex } from "../format/segment.ts";
 import { stateOfPage, type DatabaseState } from "../model/database-state.ts";
 import { WalReader, type LoggedCommit, type LogPosition } from "../sqlite/wal-reader.ts";
-import { makeImage, stateOfFile, type ImageOrder, type MadeImage } from "./image-maker.ts";
+import type { ImageOrder, MadeImage } from "./image-maker.ts";
+import type { Plan } from "./lines.ts";
 
 /** Groups that another segment has already, and their images in a row, a frame at most. */
 export interface SegmentStart {
@@ -68,7 +70,20 @@ export interface MadeSegment {
   readonly start: SegmentStart | undefined;
 }
 
-/** Makes segments, on whatever thread. */
+/** Which state is to be a file, and where. */
+export interface RestoreOrder {
+  readonly uuid: string;
+  readonly plan: Plan;
+  readonly path: string;
+}
+
+/** An object of the pool that has the bytes its reference says. */
+export interface FetchedObject {
+  readonly ref: SegmentRef;
+  readonly bytes: Uint8Array;
+}
+
+/** Makes segments, and the files that some are made of, on whatever thread. */
 export interface SegmentMaker {
   /** From a log. Undefined when it would be larger than asked for. Throws StoreError, or WalChanged. */
   make(order: SegmentOrder): Promise<MadeSegment | undefined>;
@@ -76,15 +91,10 @@ export interface SegmentMaker {
   image(order: ImageOrder): Promise<MadeImage>;
   /** What a database file at rest says of itself; with `check`, once nothing was found wrong with it (sqlite/soundness). */
   state(path: string, check: boolean): Promise<DatabaseState>;
-}
-
-/** On the caller's thread. */
-export function inlineMaker(press: Press): SegmentMaker {
-  return {
-    make: (order) => makeSegment(order, press),
-    image: (order) => makeImage(order, press),
-    state: (path, check) => stateOfFile(path, check),
-  };
+  /** The file of a state, of the objects that hold it, in their order (engine/restore). Gives its size in pages. Throws StoreError, and what the objects throw. */
+  restore(order: RestoreOrder, objects: AsyncIterable<FetchedObject>): Promise<number>;
+  /** Removes a database file that was made here, with what SQLite leaves beside one. */
+  remove(path: string): Promise<void>;
 }
 
 /** As SegmentMaker. */

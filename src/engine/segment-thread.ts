@@ -1,12 +1,13 @@
-/** Entry of a thread that makes segments, of logs and of files, one at a time, for one engine thread. */
+/** Entry of a thread that makes segments, of logs and of files, one at a time, and restores files beside that, for one engine thread. */
 import { constants, platform, setPriority } from "node:os";
-import { parentPort } from "node:worker_threads";
+import { parentPort, type MessagePort } from "node:worker_threads";
 import { assert } from "../base/assert.ts";
 import { codeOf, StoreError } from "../base/errors.ts";
-import { inlinePress } from "../format/press.ts";
+import { inlinePress, threadedPress } from "../format/press.ts";
 import { WalChanged } from "../sqlite/wal-reader.ts";
-import { inlineMaker } from "./segment-maker.ts";
-import type { Made, MadeMessage, MakingFault, Order, OrderMessage } from "./threaded-maker.ts";
+import { inlineMaker } from "./inline-maker.ts";
+import type { FetchedObject } from "./segment-maker.ts";
+import type { Made, MadeMessage, MakingFault, ObjectMessage, Order, OrderMessage } from "./threaded-maker.ts";
 
 assert(parentPort, "this file is the entry of a worker thread");
 const port = parentPort;
@@ -21,6 +22,27 @@ function faultOf(error: unknown): MakingFault {
 
 // Nothing else happens on this thread, so the press is its own.
 const maker = inlineMaker(inlinePress);
+// But for restores: between two frames an order has its turn.
+const restorer = inlineMaker(threadedPress);
+
+/** What comes through the port, each when it is asked for. */
+async function* comingThrough(objects: MessagePort): AsyncGenerator<FetchedObject> {
+  try {
+    for (;;) {
+      const message = await new Promise<ObjectMessage>((resolve) => {
+        objects.once("message", resolve);
+        // Whoever ordered it is gone.
+        objects.once("close", () => resolve({ kind: "none" }));
+        objects.postMessage("next");
+      });
+      if (message.kind === "end") return;
+      if (message.kind === "none") throw new StoreError("unavailable", "the next object of a restore could not be fetched");
+      yield message.object;
+    }
+  } finally {
+    objects.close();
+  }
+}
 
 /** What comes of an order, and which memory of it is the receiver's alone from then on. */
 async function make(order: Order): Promise<{ readonly made: Made; readonly given: readonly Uint8Array[] }> {
@@ -35,6 +57,11 @@ async function make(order: Order): Promise<{ readonly made: Made; readonly given
     }
     case "state":
       return { made: await maker.state(order.path, order.check), given: [] };
+    case "restore":
+      return { made: await restorer.restore(order.order, comingThrough(order.objects)), given: [] };
+    case "remove":
+      await maker.remove(order.path);
+      return { made: undefined, given: [] };
   }
 }
 
@@ -48,4 +75,7 @@ async function run({ id, order }: OrderMessage): Promise<void> {
 }
 
 let turn = Promise.resolve();
-port.on("message", (message: OrderMessage) => void (turn = turn.then(() => run(message))));
+port.on("message", (message: OrderMessage) => {
+  if (message.order.kind === "restore") void run(message);
+  else turn = turn.then(() => run(message));
+});

@@ -1,29 +1,39 @@
 /**
- * Makes segments on a thread of their own, for one engine thread; small ones on the engine thread itself.
+ * Makes segments, and the files that images are made of, on a thread of its own, for one engine thread; small segments on
+ * the engine thread itself.
  *
  * Why: reading, compressing and hashing what a busy second has written takes tens of milliseconds, and so does a base image
  * of a few megabytes; every client of the thread would wait. What a small write has logged takes less than the hand-over, and its client waits.
+ * A file that is restored from objects leaves a megabyte of garbage for each frame: beside ingests of a thousand memories
+ * three of four collections of an engine thread, 10 ms each, were for that (`npm run bench -- fairness`).
  *
  * Always true: every order settles once; a thread that is lost fails the orders that it had, to be tried again, and is
- * replaced at the next one. One order at a time, in turn. The thread is started when it is first needed.
+ * replaced at the next one. One order at a time, in turn, but for a restore, which waits for object storage and goes on
+ * beside the others. The engine thread fetches the objects, one ahead of the one that is laid. The thread is started when it is first needed.
  */
-import type { Worker } from "node:worker_threads";
+import { MessageChannel, type MessagePort, type Worker } from "node:worker_threads";
 import { StoreError, type StoreErrorKind } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Press } from "../format/press.ts";
 import type { DatabaseState } from "../model/database-state.ts";
 import { WalChanged } from "../sqlite/wal-reader.ts";
 import type { ImageOrder, MadeImage } from "./image-maker.ts";
-import { makeSegment, type MadeSegment, type SegmentMaker, type SegmentOrder } from "./segment-maker.ts";
+import { makeSegment, type FetchedObject, type MadeSegment, type RestoreOrder, type SegmentMaker, type SegmentOrder } from "./segment-maker.ts";
 
 /** What is asked of the thread. */
 export type Order =
   | { readonly kind: "segment"; readonly order: SegmentOrder }
   | { readonly kind: "image"; readonly order: ImageOrder }
-  | { readonly kind: "state"; readonly path: string; readonly check: boolean };
+  | { readonly kind: "state"; readonly path: string; readonly check: boolean }
+  /** The objects come through the port, each when it is asked for. */
+  | { readonly kind: "restore"; readonly order: RestoreOrder; readonly objects: MessagePort }
+  | { readonly kind: "remove"; readonly path: string };
 
 /** What comes of it. */
-export type Made = MadeSegment | MadeImage | DatabaseState | undefined;
+export type Made = MadeSegment | MadeImage | DatabaseState | number | undefined;
+
+/** Of the objects that a restore asks for: the next one, the end of them, or that there is none to be had. */
+export type ObjectMessage = { readonly kind: "object"; readonly object: FetchedObject } | { readonly kind: "end" } | { readonly kind: "none" };
 
 /** To the thread. */
 export interface OrderMessage {
@@ -82,16 +92,43 @@ export class ThreadedMaker implements SegmentMaker {
     return (await this.#ask({ kind: "state", path, check })) as DatabaseState;
   }
 
+  async restore(order: RestoreOrder, objects: AsyncIterable<FetchedObject>): Promise<number> {
+    const { port1: here, port2: there } = new MessageChannel();
+    const iterator = objects[Symbol.asyncIterator]();
+    let fault: { readonly error: unknown } | undefined;
+    here.on("message", () => {
+      iterator.next().then(
+        ({ done, value }) => here.postMessage((done ? { kind: "end" } : { kind: "object", object: value }) satisfies ObjectMessage),
+        (error: unknown) => {
+          fault = { error };
+          here.postMessage({ kind: "none" } satisfies ObjectMessage);
+        },
+      );
+    });
+    try {
+      return (await this.#ask({ kind: "restore", order, objects: there }, [there])) as number;
+    } catch (error) {
+      throw fault ? fault.error : error;
+    } finally {
+      here.close();
+      await iterator.return?.();
+    }
+  }
+
+  async remove(path: string): Promise<void> {
+    await this.#ask({ kind: "remove", path });
+  }
+
   /** Ends the thread. Nobody may wait for a segment any more. */
   async close(): Promise<void> {
     await this.#worker?.terminate();
   }
 
-  #ask(order: Order): Promise<Made> {
+  #ask(order: Order, given: readonly MessagePort[] = []): Promise<Made> {
     return new Promise((resolve, reject) => {
       const id = this.#nextId++;
       this.#waiting.set(id, { resolve, reject });
-      (this.#worker ??= this.#start()).postMessage({ id, order } satisfies OrderMessage);
+      (this.#worker ??= this.#start()).postMessage({ id, order } satisfies OrderMessage, given);
     });
   }
 

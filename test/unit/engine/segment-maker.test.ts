@@ -1,10 +1,12 @@
 /** Segments made from a log: the same whoever makes them, in memory that does not grow with the transaction. */
-import { closeSync, openSync, readFileSync, truncateSync, writeFileSync, writeSync } from "node:fs";
+import { closeSync, existsSync, openSync, readFileSync, truncateSync, writeFileSync, writeSync } from "node:fs";
 import type { Worker } from "node:worker_threads";
 import { expect, onTestFinished, test } from "vitest";
 import { StoreError } from "../../../src/base/errors.ts";
 import { limits } from "../../../src/base/limits.ts";
-import { inlineMaker, type SegmentMaker, type SegmentOrder } from "../../../src/engine/segment-maker.ts";
+import { inlineMaker } from "../../../src/engine/inline-maker.ts";
+import { fetchUnread } from "../../../src/engine/pool-objects.ts";
+import type { FetchedObject, SegmentMaker, SegmentOrder } from "../../../src/engine/segment-maker.ts";
 import { segmentWorker } from "../../../src/engine/lanes.ts";
 import { ThreadedMaker } from "../../../src/engine/threaded-maker.ts";
 import { makeCanonical, pageBytes } from "../../../src/format/pages.ts";
@@ -15,6 +17,8 @@ import { stateRootPage, writeState } from "../../../src/model/schema.ts";
 import type { Connection } from "../../../src/sqlite/connection.ts";
 import { runAlone } from "../../../src/sqlite/group.ts";
 import { WalChanged, WalReader } from "../../../src/sqlite/wal-reader.ts";
+import { BranchModel } from "../../support/branch-model.ts";
+import { seeded } from "../../support/random.ts";
 import { logPath, newDatabase, openConnection, put } from "../../support/wal-log.ts";
 
 const MiB = 2 ** 20;
@@ -193,3 +197,66 @@ test("a transaction of 300 MiB, as an older build could leave one, costs its com
   expect(most - before).toBeLessThan(pressed + 100 * MiB);
   expect(readSegmentIndexes(made.segment.bytes)[0]!.groups[0]!.pageNumbers.length * pageBytes).toBe(made.segment.rawBytes);
 });
+
+async function shippedBranch(): Promise<BranchModel> {
+  const branch = new BranchModel(seeded(7));
+  for (let n = 0; n < 12; n++) {
+    branch.commit();
+    if (n % 3 === 0) await branch.ship(n === 9);
+  }
+  return branch;
+}
+
+async function* given(objects: readonly FetchedObject[], error?: Error): AsyncGenerator<FetchedObject> {
+  yield* objects;
+  if (error) throw error;
+}
+
+test("here and on a thread the same file is restored, beside segments that are made, and a fault of the fetching comes back as it was", async () => {
+  const branch = await shippedBranch();
+  const plan = branch.planOf(branch.head.txid);
+  const objects: FetchedObject[] = [];
+  for await (const { ref, bytes } of fetchUnread(branch.source, [...plan.deltas.toReversed(), ...plan.images])) objects.push({ ref, bytes });
+  const { commit, orderOf } = setup();
+  commit((connection) => noise(connection, 1, MiB));
+  const elsewhere = threaded();
+  const files: Buffer[] = [];
+  for (const maker of [inlineMaker(inlinePress), elsewhere]) {
+    const path = branch.path();
+    const [pages, made] = await Promise.all([maker.restore({ uuid: branch.source.uuid, plan, path }, given(objects)), maker.make(orderOf())]);
+    expect(made?.segment.lastTxid).toBe(1);
+    files.push(readFileSync(path));
+    expect(pages * pageBytes).toBe(files[0]!.length);
+    await maker.remove(path);
+    expect(existsSync(path)).toBe(false);
+    // What is thrown here is what was thrown there: the store's own word, with its cause.
+    const fault = new StoreError("unavailable", "the store is away", { reason: "away" });
+    await expect(maker.restore({ uuid: branch.source.uuid, plan, path }, given(objects.slice(0, 1), fault))).rejects.toBe(fault);
+    await expect(maker.restore({ uuid: branch.source.uuid, plan, path }, given(objects.slice(1)))).rejects.toMatchObject({ kind: "corrupt" });
+    const rotten = objects.map(({ ref, bytes }) => ({ ref, bytes: bytes.slice(0, -1) }));
+    await expect(maker.restore({ uuid: branch.source.uuid, plan, path }, given(rotten))).rejects.toMatchObject({ kind: "corrupt" });
+    expect(existsSync(path)).toBe(false);
+  }
+  expect(Buffer.compare(files[0]!, files[1]!)).toBe(0);
+});
+
+test("a restore whose thread is lost fails, and the next one has a new thread", async () => {
+  const branch = await shippedBranch();
+  const plan = branch.planOf(branch.head.txid);
+  const workers: Worker[] = [];
+  const maker = threaded(() => {
+    const worker = segmentWorker();
+    workers.push(worker);
+    return worker;
+  });
+  const restoring = maker.restore({ uuid: branch.source.uuid, plan, path: branch.path() }, hanging(() => void workers[0]!.terminate()));
+  await expect(restoring).rejects.toMatchObject({ kind: "unavailable" });
+  await expect(maker.restore({ uuid: branch.source.uuid, plan, path: branch.path() }, fetchUnread(branch.source, [...plan.deltas.toReversed(), ...plan.images]))).resolves.toBeGreaterThan(0);
+});
+
+/** Calls `asked` when the first object is asked for, and takes a while. */
+async function* hanging(asked: () => void): AsyncGenerator<FetchedObject> {
+  asked();
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  yield* [];
+}
