@@ -104,6 +104,12 @@ export class Catalogs {
     throw new ServiceError("branch_not_found", `branch ${name} does not exist`);
   }
 
+  /** Whether the newest catalog that is known here does not name the branch any more. */
+  isDeleted(uuid: string, branchId: string): boolean {
+    const catalog = this.#held.peek(uuid)?.catalog;
+    return isWritten(catalog) && !catalog.branches.some(({ id }) => id === branchId);
+  }
+
   /** Throws StoreError when the database has no catalog, but other objects. */
   async requireNoRemains(uuid: string): Promise<void> {
     const held = this.#held.get(uuid) ?? (await this.#read(uuid));

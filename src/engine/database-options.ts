@@ -42,6 +42,8 @@ export interface DatabaseOptions {
   readonly writership: Omit<WritershipOptions, "head" | "knownTxid" | "knowsAll">;
   /** When the branch ceases to exist, Unix ms. */
   readonly expiresAtMs: number;
+  /** Whether the newest catalog that is known does not name the branch: by a change that came late, or of another call. */
+  readonly isDeleted: () => boolean;
   readonly logCheckpointBytes: number;
   /** What policy says now of how long memories are kept, as far as this node knows. */
   readonly retention: () => MemoryRetention | undefined;

@@ -46,6 +46,7 @@ export class Database {
   readonly #log: LogFolder;
   readonly #writer: Writership;
   readonly #expiresAtMs: number;
+  readonly #isDeleted: () => boolean;
   readonly #drain: DrainRate;
   readonly #answers: Answers;
   readonly #transactions: Transactions;
@@ -59,6 +60,7 @@ export class Database {
   constructor(options: DatabaseOptions) {
     const { opened, world, disk } = options;
     this.#expiresAtMs = options.expiresAtMs;
+    this.#isDeleted = options.isDeleted;
     this.#opened = opened;
     this.#world = world;
     this.#events = options.events;
@@ -142,13 +144,14 @@ export class Database {
     return this.#poison !== undefined;
   }
 
-  get expired(): boolean {
-    return this.#expiresAtMs <= this.#world.nowMs();
+  /** Whether the branch exists no more: its time is over, or it was deleted while it was open or being opened. */
+  get ended(): boolean {
+    return this.#expiresAtMs <= this.#world.nowMs() || this.#isDeleted();
   }
 
-  /** Whether the branch's time is surely over, so that its file can go. */
-  get surelyExpired(): boolean {
-    return this.#expiresAtMs <= this.#world.time.sureMs();
+  /** Whether that is sure, so that its file can go. */
+  get surelyEnded(): boolean {
+    return this.#expiresAtMs <= this.#world.time.sureMs() || this.#isDeleted();
   }
 
   /** Whether object storage covers everything that was committed. */

@@ -143,6 +143,7 @@ export class Dockyard {
         writeQueueDepth: engine.writeQueueDepth,
         writership: { shipper, holdings: this.#parts.holdings, claim: () => this.#claim(key, opened, events.notice), unshippedMsMax: engine.unshippedMsMax, unshippedBytesMax: engine.unshippedBytesMax },
         expiresAtMs: branch.ttlAtMs ?? Infinity,
+        isDeleted: () => catalogs.isDeleted(uuid, branch.id),
         logCheckpointBytes: engine.logCheckpointBytes,
         retention: () => this.#parts.retentionOf(uuid),
         sql: this.#parts.sql,

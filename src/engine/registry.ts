@@ -86,7 +86,7 @@ export class Registry {
   current(target: Target): Database | undefined {
     const key = keyOf(target);
     const database = this.#open.get(key);
-    if (!database || database.expired) return undefined;
+    if (!database || database.ended) return undefined;
     this.#open.delete(key);
     this.#open.set(key, database);
     return database;
@@ -104,10 +104,10 @@ export class Registry {
       if (this.#options.world.monotonicMs() > deadlineMs) throw new ServiceError("request_timeout", "the request's time was over before its database was open");
       const database = this.current(target);
       if (database) return database;
-      const expired = this.#open.get(key);
+      const ended = this.#open.get(key);
       // By a clock that may be wrong: what is not shipped yet stays on the disk.
-      if (expired && !expired.surelyExpired) throw new ServiceError("branch_not_found", `branch ${target.branch} does not exist`);
-      if (expired) await this.retire(target, expired.opened.branchId);
+      if (ended && !ended.surelyEnded) throw new ServiceError("branch_not_found", `branch ${target.branch} does not exist`);
+      if (ended) await this.retire(target, ended.opened.branchId);
       else await (this.#purging.get(target.uuid) ?? this.#busy.get(key) ?? this.#occupy(key, () => this.#openBranch(key, target, head)));
     }
   }

@@ -63,7 +63,7 @@ export class Sweeper {
     let begun = 0;
     let looked = 0;
     for (const database of registry.databases()) {
-      if (database.expired || database.poisoned || !isHeld(database.opened.uuid)) continue;
+      if (database.ended || database.poisoned || !isHeld(database.opened.uuid)) continue;
       const last = this.#sweeps.get(database);
       if (nowMs - (last?.begunAtMs ?? -Infinity) < limits.sweepIntervalMs) continue;
       // Databases that are only read may be many: those that are written do not wait for them.
@@ -119,7 +119,7 @@ export class Sweeper {
   closing(database: Database): void {
     const { uuid, branchId, head, historyId } = database.opened;
     const { due, world, retentions, isHeld } = this.#options;
-    if (database.poisoned || database.expired) return;
+    if (database.poisoned || database.ended) return;
     // Whoever wrote a branch last has noted what there is, but not what a policy lets go of that has come since.
     const { eventMaxAgeMs, supersededMaxAgeMs } = retentions.of(uuid) ?? {};
     if (!database.claimed && (!isHeld(uuid) || (eventMaxAgeMs ?? supersededMaxAgeMs) === undefined)) return;

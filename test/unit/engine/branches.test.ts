@@ -267,6 +267,26 @@ describe("the end of a branch", () => {
     expect(time.store.violations).toEqual([]);
   });
 
+  test("F31: that comes after the node which asked for it has died is seen as soon as the catalog is, though the branch is open", async () => {
+    const { time, node } = setup();
+    await node.put("base");
+    await node.branch({ act: "fork", name: "x" });
+    await node.put("old", "x", { durable: true });
+    const landings: (() => void)[] = [];
+    time.store.fateOf = (verb, key) => (verb === "put" && key === catalogKey(node.uuid) ? { late: new Promise<void>((resolve) => landings.push(resolve)) } : "fine");
+    expect(await codeOf(node.branch({ act: "delete", name: "x" }))).toBe("unavailable");
+    node.kill();
+    time.store.fateOf = () => "fine";
+    const next = new TimedEngine(time, { idleCloseMs: 1e12 }, node.directory);
+    expect(await next.keys("x")).toEqual(["base", "old"]);
+    landings[0]!();
+    await next.branch({ act: "fork", name: "y" });
+    expect(await codeOf(next.keys("x"))).toBe("branch_not_found");
+    await next.branch({ act: "fork", name: "x" });
+    expect(await next.keys("x")).toEqual(["base"]);
+    expect(time.store.violations).toEqual([]);
+  });
+
   test("F31: a fork that was left in doubt is there from the instant at which its put has landed, burner and all", async () => {
     const { time, node } = setup();
     await node.put("base");
