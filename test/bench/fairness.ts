@@ -1,57 +1,16 @@
 /** What one tenant at full load, with the worst that he may ask for, costs another one's calls. */
 import { join } from "node:path";
 import { startNodeProcess, type NodeProcess } from "../support/node-process.ts";
+import { beginHostility, databaseOf, hostileClients, hostileDatabases, hostilities } from "./hostility.ts";
 import { openClient, quantile, type Request } from "./raw-client.ts";
 import { report, type Row } from "./report.ts";
 import { ingestRequest, sentencesOf } from "./writes.ts";
 
-/** Connections of the hostile tenant, and the databases that he spreads them over. */
-const hostileClients = 8;
-const hostileDatabases = 4;
 const victimCalls = 400;
 /** The hostile load has its effect by then. */
 const leadMs = 2_000;
 const hostileDocs = 10_000;
 const hostileMemories = 2_000;
-
-const endlessRead = "WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s) SELECT count(*) FROM s";
-const longWrite = "INSERT INTO burden WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 20000000) SELECT hex(n) FROM s WHERE n % 100000 = 0";
-
-const databaseOf = (client: number): string => `hostile--p${client % hostileDatabases}`;
-
-/** A filter with so many conditions that each needs a look into an array. */
-function wideFilter(conditions: number): object {
-  return { $or: Array.from({ length: conditions }, (_, n) => ({ [`tags.${n % 7}.name`]: { $eq: `none ${n}` } })) };
-}
-
-/** What the hostile tenant sends, again and again. */
-interface Hostility {
-  readonly what: string;
-  next(client: number, step: number): Request;
-}
-
-function hostilities(sentences: readonly string[]): readonly Hostility[] {
-  const sentence = (n: number): string => sentences[n % sentences.length]!;
-  const sql = (client: number, q: string): Request => ["POST", `/v1/db/${databaseOf(client)}/sql`, JSON.stringify({ stmts: [{ q }] })];
-  const find = JSON.stringify({ filter: wideFilter(400), limit: 10 });
-  const filter = wideFilter(400);
-  return [
-    { what: "SQL writes", next: (client) => sql(client, longWrite) },
-    { what: "SQL reads", next: (client) => sql(client, endlessRead) },
-    { what: "wide filters of documents", next: (client) => ["POST", `/v1/db/${databaseOf(client)}/docs/d/find`, find] },
-    {
-      what: "ingests of 1,000 memories",
-      next: (client, step) => {
-        const memories = Array.from({ length: 1_000 }, (_, n) => ({ type: "event", summary: `${sentence(n)} ${step} ${client}`, content: { text: sentence(n + step) } }));
-        return ["POST", `/v1/memory/hostile/p${client % hostileDatabases}/memories`, JSON.stringify({ memories })];
-      },
-    },
-    {
-      what: "recalls with hundreds of conditions",
-      next: (client, step) => ["POST", `/v1/memory/hostile/p${client % hostileDatabases}/recall`, JSON.stringify({ query: sentence(step), k: 1_000, filter })],
-    },
-  ];
-}
 
 const victims: readonly { readonly what: string; readonly next: (step: number, sentences: readonly string[]) => Request }[] = [
   { what: "key-value put", next: (step) => ["PUT", `/v1/db/victim--p/kv/n/k${step % 100}`, `${step}`, "text/plain"] },
@@ -103,39 +62,17 @@ async function victimTimes(node: NodeProcess, sentences: readonly string[], firs
   return { ms: ms.map((times) => times.sort((a, b) => a - b)), refused };
 }
 
-/** The hostile tenant's connections, each sending one call after the other until `end` is called. */
-async function begin(node: NodeProcess, { next }: Hostility): Promise<{ end(): Promise<{ answered: number; refused: number }> }> {
-  let ended = false;
-  const counts = { answered: 0, refused: 0 };
-  const clients = await Promise.all(Array.from({ length: hostileClients }, async () => openClient("node", node.port)));
-  const running = clients.map(async (connection, client) => {
-    for (let step = 0; !ended; step++) {
-      const { status } = await connection.send(...next(client, step)).catch(() => ({ status: 0 }));
-      if (status >= 200 && status < 300) counts.answered++;
-      else counts.refused++;
-    }
-    connection.close();
-  });
-  return {
-    end: async () => {
-      ended = true;
-      await Promise.all(running);
-      return counts;
-    },
-  };
-}
-
 /** The promise that the bench measures: at most three times the p99 alone, and 50 ms. */
 const mostOf = (aloneMs: number): number => 3 * aloneMs + 50;
 
 export async function benchFairness(directory: string): Promise<void> {
   const sentences = sentencesOf(4_096);
-  for (const hostility of hostilities(sentences)) {
+  for (const [hostileKind, hostility] of hostilities.entries()) {
     const node = await startNodeProcess(join(directory, hostility.what.replaceAll(/\W/g, "-")));
     await prepare(node, sentences);
     await victimTimes(node, sentences, 0);
     const alone = await victimTimes(node, sentences, victimCalls);
-    const load = await begin(node, hostility);
+    const load = beginHostility(node.port, hostileKind);
     await new Promise((resolve) => setTimeout(resolve, leadMs));
     const beside = await victimTimes(node, sentences, 2 * victimCalls);
     const { answered, refused } = await load.end();
