@@ -352,6 +352,8 @@ export const limits = {
   segmentLogBytesHere: 128 * KiB,
   shipRetryMsMin: 100,
   shipRetryMsMax: 5_000,
+  /** An fsync of so much log takes turns with the others like it of its thread. */
+  largeSyncBytes: 1 * MiB,
   /** Branches of one thread that talk to the store at once. */
   shipsAtOnceMax: 32,
   /** Tries to settle one doubtful put before its caller is told to come back. */

@@ -96,6 +96,8 @@ export const sqlLimits = {
   sliceLookStatements: 8,
   /** So long a write that was stopped is remembered, and larger ones of its kind are not begun on the thread. */
   longWriteRememberedMs: 5_000,
+  /** A write that takes so long in a process would not have fitted into a slice of the thread: to hand one over costs 1 to 3 ms. */
+  longWriteMs: 20,
   /** What a tenant with calls gets of the thread in each round. */
   turnQuantumMs: 2,
   /** The least that a call is charged. */

@@ -100,8 +100,10 @@ export class Committing {
     const { live, transactions, ranElsewhere } = this.#options;
     if (live([item]).length === 0) return;
     this.#runsElsewhere = true;
+    const startedMs = this.#options.world.monotonicMs();
     const end = await transactions.runElsewhere(item).then((transaction) => ({ transaction }), (error: unknown) => ({ error }));
     this.#runsElsewhere = false;
+    this.#long.ranFor(item, this.#options.world.monotonicMs() - startedMs);
     ranElsewhere(item, end);
   }
 }

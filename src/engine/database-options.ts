@@ -1,4 +1,5 @@
 /** What an open database is made of, what it is given to write, and whom it tells. */
+import type { Permits } from "../base/permits.ts";
 import type { World } from "../base/world.ts";
 import type { WriteKind } from "../model/commands.ts";
 import type { MemoryRetention } from "../model/retention.ts";
@@ -45,6 +46,8 @@ export interface DatabaseOptions {
   /** Whether the newest catalog that is known does not name the branch: by a change that came late, or of another call. */
   readonly isDeleted: () => boolean;
   readonly logCheckpointBytes: number;
+  /** For fsyncs of much data, of all databases of the thread. */
+  readonly largeSyncs: Permits;
   /** What policy says now of how long memories are kept, as far as this node knows. */
   readonly retention: () => MemoryRetention | undefined;
   /** What runs user SQL that writes, and writes that take long; without one, the connection itself does. */

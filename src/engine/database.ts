@@ -68,7 +68,7 @@ export class Database {
     options.slices?.attach(opened.connection);
     this.#vectors = options.vectors;
     this.#wal = new WalFile(opened.connection.path, disk);
-    this.#sync = new LogSync({ wal: this.#wal, committedTxid: () => this.#committedTxid, synced: (txid) => this.#onSynced(txid), failed: (error) => this.giveUp(error) });
+    this.#sync = new LogSync({ wal: this.#wal, largePermits: options.largeSyncs, committedTxid: () => this.#committedTxid, synced: (txid) => this.#onSynced(txid), failed: (error) => this.giveUp(error) });
     this.#committedTxid = opened.state.txid;
     // A log that survived a crash was read back, but nobody knows whether it is on disk: the first answer syncs it.
     this.#log = new LogFolder(this.#wal, opened, world, disk, options.logCheckpointBytes, () => options.slices?.isShared ?? false);
@@ -287,16 +287,9 @@ export class Database {
 
   /** One round of the loop. */
   #commitRound(items: readonly WriteItem[]): void | Promise<void> {
-    const txid = this.#committedTxid;
     this.#drain.begin(items.length);
     const over = (): void => {
-      if (this.#poison) return;
-      this.#guarded(() => {
-        if (this.#committedTxid === txid) return;
-        const grown = this.#log.written(items.reduce((sum, { bytes }) => sum + bytes, 0));
-        if (grown > 0) this.#writer.shipperOrNone?.logged(grown);
-      });
-      this.#foldIfDue();
+      if (!this.#poison) this.#foldIfDue();
     };
     const committing = this.#committing.run(items);
     if (committing) return committing.then(over);
@@ -424,6 +417,9 @@ export class Database {
       this.#world.crashPoint("committed");
       this.#committedTxid = this.#writer.committed();
       this.#events.committed(items.length);
+      const grown = this.#log.written(items.reduce((sum, { bytes }) => sum + bytes, 0));
+      if (grown > 0) this.#writer.shipperOrNone?.logged(grown);
+      this.#sync.grown(grown);
       // Before the sync, which may be over at once.
       this.#writer.shipperOrNone?.committed(this.#committedTxid);
       this.#startSync();

@@ -8,6 +8,7 @@
  */
 import { codeOf, ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
+import { Permits } from "../base/permits.ts";
 import { Recent } from "../base/recent.ts";
 import { sleep, type World } from "../base/world.ts";
 import type { CatalogBranch } from "../format/catalog.ts";
@@ -73,6 +74,7 @@ export interface DockyardParts {
 export class Dockyard {
   readonly #parts: DockyardParts;
   readonly #empty: Uint8Array;
+  readonly #largeSyncs = new Permits(1);
   /** What this node has seen of each branch. */
   readonly places: HeadPlaces;
   /** What was set aside of this thread's databases. */
@@ -145,6 +147,7 @@ export class Dockyard {
         expiresAtMs: branch.ttlAtMs ?? Infinity,
         isDeleted: () => catalogs.isDeleted(uuid, branch.id),
         logCheckpointBytes: engine.logCheckpointBytes,
+        largeSyncs: this.#largeSyncs,
         retention: () => this.#parts.retentionOf(uuid),
         sql: this.#parts.sql,
         slices: this.#parts.slices,

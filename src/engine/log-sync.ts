@@ -1,8 +1,16 @@
-/** The fsyncs of one open database's log: one at a time, each for everything that was committed before it began. */
+/**
+ * The fsyncs of one open database's log: one at a time, each for everything that was committed before it began. Those of
+ * much data take turns with those of other databases: four at once, of 8 MiB each, let a small one wait for 30 ms, and one
+ * after the other for 8 ms, at nine tenths of the throughput (ext4 on a virtual disk of 1.6 GB/s).
+ */
+import type { Permits } from "../base/permits.ts";
+import { limits } from "../base/limits.ts";
 import type { WalFile } from "../sqlite/wal.ts";
 
 export interface LogSyncOptions {
   readonly wal: WalFile;
+  /** For those of much data, of all databases of a thread. */
+  readonly largePermits: Permits;
   /** The newest commit. */
   readonly committedTxid: () => number;
   /** Everything up to here is on disk. May come before `start` returns. */
@@ -14,6 +22,8 @@ export interface LogSyncOptions {
 export class LogSync {
   readonly #options: LogSyncOptions;
   #running = false;
+  /** What commits have added to the log since the last one began, about. */
+  #unsyncedBytes = 0;
 
   constructor(options: LogSyncOptions) {
     this.#options = options;
@@ -24,14 +34,26 @@ export class LogSync {
     return this.#running;
   }
 
+  /** A commit has made the log longer by so much, about. */
+  grown(bytes: number): void {
+    this.#unsyncedBytes += bytes;
+  }
+
   /** Begins one unless one is under way. */
   start(): void {
     if (this.#running) return;
     this.#running = true;
+    if (this.#unsyncedBytes < limits.largeSyncBytes) return this.#sync();
+    void this.#options.largePermits.run(() => new Promise<void>((resolve) => this.#sync(resolve)));
+  }
+
+  #sync(ended?: () => void): void {
     const { wal, committedTxid, synced, failed } = this.#options;
     const txid = committedTxid();
+    this.#unsyncedBytes = 0;
     const end = (act: () => void): void => {
       this.#running = false;
+      ended?.();
       act();
     };
     const syncing = wal.sync();

@@ -1,6 +1,7 @@
 /**
  * Which writes of a database took longer than a time slice of late: such ones go to a process at once, as the slice that they
- * would use up first is lost.
+ * would use up first is lost, and the thread with it for 10 to 30 ms. For as long as they take long there as well, none is
+ * tried on the thread again.
  *
  * Must not know: what is done with them.
  */
@@ -29,9 +30,14 @@ export class LongWrites {
     this.#stopped.set(work.command, { bytes: Math.min(bytes, least), atMs: this.#world.monotonicMs() });
   }
 
-  /** Whether a write of the same kind that was no larger was stopped of late. */
+  /** The write was expected to take long, and has taken so long in a process. */
+  ranFor(item: WriteItem, ms: number): void {
+    if (ms >= limits.longWriteMs) this.note(item);
+  }
+
+  /** Whether a write of the same kind that was at most twice as large was stopped of late. */
   expects({ work, bytes }: WriteItem): boolean {
-    return work.kind === "write" && work.ticket !== undefined && bytes >= (this.#recent(work.command)?.bytes ?? Infinity);
+    return work.kind === "write" && work.ticket !== undefined && 2 * bytes >= (this.#recent(work.command)?.bytes ?? Infinity);
   }
 
   /** For a while only: what was slow once, on a machine that was busy, is tried again. */
