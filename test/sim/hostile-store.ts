@@ -73,6 +73,8 @@ export class HostileStore {
   readonly rotten = new Set<string>();
   /** Called when a request of this world was applied and its answer is still to come; may kill the world. */
   atApplied: (world: SimWorld) => void = () => {};
+  /** When a request of a world for a database had no answer last, by both their names. */
+  readonly #unansweredAtMs = new Map<string, number>();
   /** How often each fault happened. */
   readonly counts: Record<string, number> = {};
 
@@ -98,6 +100,11 @@ export class HostileStore {
       list: (prefix, options) => this.#request(world, "list", prefix, () => this.#list(prefix, options)),
       purgeVersions: (prefix) => this.#request(world, "purge", prefix, () => noVersions),
     };
+  }
+
+  /** Whether a request of that world for the database had no answer since then. */
+  leftUnanswered(worldName: string, uuid: string, sinceMs: number): boolean {
+    return (this.#unansweredAtMs.get(`${worldName} ${uuid}`) ?? -Infinity) >= sinceMs;
   }
 
   /** The store without any fault, for whoever checks. */
@@ -166,6 +173,8 @@ export class HostileStore {
   #request<Answer>(world: SimWorld, verb: string, key: string, apply: () => Answer): Promise<Answer> {
     if (world.fate === "dead") return new Promise(() => {});
     const fate = this.#fateOf(verb);
+    const uuid = key.split("/")[1];
+    if (fate !== "fine" && uuid !== undefined) this.#unansweredAtMs.set(`${world.name} ${uuid}`, this.#scheduler.nowMs);
     const label = `${verb} ${key} ${fate}`;
     this.counts[`${verb} ${fate}`] = (this.counts[`${verb} ${fate}`] ?? 0) + 1;
     this.#scheduler.note(world.name, `asks ${label}`);

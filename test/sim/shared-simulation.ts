@@ -95,7 +95,7 @@ class SharedSimulation {
       this.#audit.changed(key, before, after);
     });
     this.#table = new LeaseTable({ monotonicMs: () => scheduler.nowMs });
-    this.#clients = new SharedClients({ scheduler, random: stream(seed, "shared clients"), up: () => this.#up(), names: this.#names, dose: actsOf(seed), areLeasesBroken: () => scheduler.nowMs < this.#leasesFailedUntilMs, isAnyCut: () => this.#table.isAnyCut });
+    this.#clients = new SharedClients({ scheduler, random: stream(seed, "shared clients"), up: () => this.#up(), names: this.#names, dose: actsOf(seed), areLeasesBroken: () => scheduler.nowMs < this.#leasesFailedUntilMs, isAnyCut: () => this.#table.isAnyCut, leftUnanswered: (...asked) => this.#store.leftUnanswered(...asked) });
     const engine = { coordinated: true, gcGraceMs: stream(seed, "grace")() < 0.5 ? 20_000 : 60_000 };
     const nodeOptions = { scheduler, seed, store: this.#store, directory: this.#directory, disk: () => ({ ...soundDisk, fsyncMsMax: 3 }), diskLies: false, engine };
     const parts = {
