@@ -86,6 +86,19 @@ export function reaching(tenures: readonly Tenure[], id: Uint8Array, txid: numbe
   return tenures.map((tenure) => (Buffer.compare(tenure.id, id) === 0 ? { ...tenure, lastTxid: Math.max(tenure.lastTxid, txid) } : tenure));
 }
 
+/**
+ * The tenures, each of which has come as far as a state of `txid` shows that it has: to where the next one begins, or to
+ * the first id that was given up before. For a state that holds what several claims of one node wrote and did not ship.
+ */
+export function reachingTo({ tenures, lost }: Pick<Head, "tenures" | "lost">, txid: number): readonly Tenure[] {
+  return tenures.map((tenure, at) => {
+    const end = Math.min(txid, (tenures[at + 1]?.firstTxid ?? Infinity) - 1);
+    let { lastTxid } = tenure;
+    while (lastTxid < end && !lost.some((range) => within(range, lastTxid + 1))) lastTxid++;
+    return { ...tenure, lastTxid };
+  });
+}
+
 /** The id of the group that follows the one of `txid`: what claims have given up is passed over. */
 export function txidAfter({ lost }: Pick<Head, "lost">, txid: number): number {
   let next = txid + 1;

@@ -17,7 +17,7 @@ import { encodeSegment, type PageGroup, type PageImage } from "../format/segment
 import type { HeadChange } from "./branch-head.ts";
 import type { Catalogs } from "./catalogs.ts";
 import { packDue } from "./line-length.ts";
-import { planOf, reaching, withLost } from "./lines.ts";
+import { planOf, reachingTo, withLost } from "./lines.ts";
 import { LostObject } from "./lost.ts";
 import { forgetRestored, type Opened } from "./opening.ts";
 import { uploadImages } from "./packing.ts";
@@ -89,8 +89,8 @@ export async function shipDifference(parts: TenureParts, opened: Opened): Promis
     await uploads.update((now) => {
       if (now.txid >= state.txid) return undefined;
       const skipped = state.txid - now.txid > 1 ? [{ firstTxid: now.txid + 1, lastTxid: state.txid - 1 }] : [];
-      // The claim that wrote the file need not be the newest: a node may die between a claim and its first commit.
-      const tenures = state.tenure ? reaching(now.tenures, state.tenure, state.txid) : now.tenures;
+      // What it holds may be of several claims: a node may die between a claim and the first thing that it ships.
+      const tenures = state.tenure ? reachingTo(now, state.txid) : now.tenures;
       return { refs: [...now.refs, ref], tail: [], lost: withLost(now.lost, skipped), tenures, txid: state.txid, committedAtMs: state.committedAtMs, pages };
     });
   });

@@ -168,6 +168,24 @@ describe("the log", () => {
     for (let seen = 1; seen <= 9; seen++) expect((await time.of(node.client.read(node.at("main"), "kv.list", { ns: "n" }, node.soon({ minTxid: seen })))).txid).toBe(9);
   });
 
+  test("F10: nor does one that cuts off what several claims wrote: each of them has come as far as it did", async () => {
+    const time = new VirtualTime();
+    let node = reborn(await withUnshipped(time), time);
+    let heads = 1;
+    time.store.fateOf = (verb, key) => (verb === "put" && (!key.includes("/head/") || heads-- <= 0) ? "refused" : "fine");
+    await node.put("k9");
+    kill(node);
+    meddle(fileOf(node), (database) => database.pragma("wal_checkpoint(TRUNCATE)"));
+    node = reborn(node, time);
+    allowAll(time.store);
+    expect(await node.keys()).toEqual(keysOf(1, 9));
+    await node.sync();
+    expect(node.notices.join("\n")).toContain("groups are missing from the log");
+    expect(await keysInStore(time)).toEqual(keysOf(1, 9));
+    expect(time.head(node.uuid).tenures.length).toBeGreaterThan(1);
+    for (let seen = 1; seen <= 9; seen++) expect((await time.of(node.client.read(node.at("main"), "kv.list", { ns: "n" }, node.soon({ minTxid: seen })))).txid).toBe(9);
+  });
+
   test("F11: our own close leaves the log when it holds what is not shipped", async () => {
     const time = new VirtualTime();
     const node = await withUnshipped(time);
