@@ -1,16 +1,21 @@
 /** What a power loss leaves: every acknowledged write, whole groups only, and a file that is sound. */
-import { mkdirSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { Disk } from "../../src/base/disk.ts";
 import { realWorld, type World } from "../../src/base/world.ts";
+import { LogFolder } from "../../src/engine/log-folder.ts";
+import { Scrub } from "../../src/engine/scrub.ts";
+import { createSchema } from "../../src/model/schema.ts";
 import { Connection } from "../../src/sqlite/connection.ts";
+import { WalFile } from "../../src/sqlite/wal.ts";
 import { openInlineEngine } from "../support/inline-engine.ts";
 import { MemoryStore } from "../../src/store/memory-store.ts";
 import type { ObjectStore } from "../../src/store/object-store.ts";
 import { PowerDisk } from "../support/power-disk.ts";
 import { seeded } from "../support/random.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
+import { commit, openConnection, put, readerOf } from "../support/wal-log.ts";
 
 const target = { uuid: "00000000-0000-4000-8000-000000000001", branch: "main" };
 const keys = 24;
@@ -156,5 +161,33 @@ test.each(["in order", "by a kill"])("F20: an fsync that failed before the proce
   await second.client.write(target, "kv.put", put("after"), second.soon());
   for (let loss = 0; loss < 20; loss++) expect(await keysAfterLoss(disk, directory, random, await copyOf(store))).toEqual(expect.arrayContaining(["before", "after"]));
   await second.client.close();
+  disk.close();
+});
+
+test("F20: what was scrubbed out of a file stays out of it, whatever a loss of power takes back", async () => {
+  const random = seeded(5);
+  const directory = temporaryDirectory();
+  const live = join(directory, "live");
+  mkdirSync(live);
+  const disk = new PowerDisk(live, true);
+  const path = join(live, "main.db");
+  const connection = openConnection(path);
+  createSchema(connection);
+  connection.exec("CREATE TABLE t (k INTEGER PRIMARY KEY, v BLOB)");
+  const wal = new WalFile(path, disk);
+  const folder = new LogFolder(wal, { connection, log: readerOf(path), slackUnknown: false }, realWorld(), disk, 64 * 1024);
+  const secret = Buffer.from("the secret that is to be forgotten");
+  for (let key = 0; key < 200; key++) commit(connection, () => put(connection, key, Buffer.concat([secret, Buffer.alloc(key * 7)])));
+  await wal.sync();
+  folder.fold();
+  for (let key = 0; key < 200; key++) commit(connection, () => put(connection, key, Buffer.alloc(key % 5)));
+  await new Scrub(folder, realWorld(), { settled: () => true, ship: () => {}, wake: () => {}, failure: () => undefined }).run(performance.now() + 60_000);
+  for (let loss = 0; loss < 20; loss++) {
+    const left = join(directory, `left${loss}`);
+    disk.lose(left, random);
+    for (const name of readdirSync(left)) expect(readFileSync(join(left, name)).includes(secret), `${name} after loss ${loss}`).toBe(false);
+  }
+  wal.close();
+  connection.close();
   disk.close();
 });

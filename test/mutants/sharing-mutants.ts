@@ -58,7 +58,7 @@ export const sharingMutants: readonly Mutant[] = [
     file: "engine/branches.ts",
     find: "    if (this.#parts.isCertain(uuid)) return;\n",
     replace: "    if (this.#parts.isCertain(uuid) || uuid !== \"\") return;\n",
-    suites: shared,
+    suites: [{ file: "test/unit/engine/overtaken.test.ts" }],
   },
   {
     name: "sync-asks-nobody",
@@ -67,14 +67,6 @@ export const sharingMutants: readonly Mutant[] = [
     find: "return this.#answers.afterShip(txid, () => this.#answers.asWriter(txid, done, settle), settle);",
     replace: "return this.#answers.afterShip(txid, done, settle);",
     suites: [...shared, { file: "test/unit/engine/overtaken.test.ts" }],
-  },
-  {
-    name: "rewind-keeps-the-open-file",
-    why: "The holder goes on with the state that was rewound.",
-    file: "engine/rewind.ts",
-    find: "      removeFile(path);\n      renameSync(temporary, path);\n",
-    replace: "      removeFile(temporary);\n",
-    suites: [{ file: "test/unit/engine/rewind.test.ts" }, ...shared],
   },
   {
     name: "own-gap-taken-for-anothers",

@@ -8,7 +8,7 @@ export const storageMutants: readonly Mutant[] = [
     file: "base/disk.ts",
     find: "    done += written;\n",
     replace: "    done = bytes.length;\n",
-    suites: [{ seeds: 40 }],
+    suites: [{ file: "test/unit/base/disk.test.ts" }],
   },
   {
     name: "new-folder-not-synced",
