@@ -64,7 +64,7 @@ export const engineMutants: readonly Mutant[] = [
     file: "engine/database.ts",
     find: "    if (!this.settled) {\n      const { shipper } = this.#writer;",
     replace: "    if (!this.settled && this.#pins < 0) {\n      const { shipper } = this.#writer;",
-    suites: [{ file: "test/unit/engine/log-folder.test.ts" }],
+    suites: [{ file: "test/unit/engine/shipper.test.ts" }],
   },
   {
     name: "give-back-without-cover",
