@@ -1,10 +1,19 @@
 /**
- * Bounds of the audit streams and of what is stored about erasures; part of `limits`.
+ * Bounds of policies and of what follows from them: audit streams, revocations, deleted databases, copies on nodes, what is due; part of `limits`.
  */
 const KiB = 1024;
-const MiB = 1024 * KiB;
 
 export const governanceLimits = {
+  // Policies (format/policy, control/policies)
+  policyBytesMax: 32 * KiB,
+  /** Unknown fields of a policy that an answer warns of. */
+  policyWarningsMax: 20,
+  policyDepthMax: 8,
+  /** Policies of namespaces and profiles that a node remembers, their known fields only; the least recently used go first. */
+  policiesCachedMax: 100_000,
+  /** Databases whose retention a thread remembers; one that is forgotten is said again by the database's next call. */
+  retentionsHeldMax: 100_000,
+
   // Audit (control/audit-log, control/audit-streams)
   /** Events that wait to be stored, about half a KiB each; further ones are counted and left out. */
   auditEventsMax: 20_000,
@@ -25,6 +34,18 @@ export const governanceLimits = {
   auditRequestsAtOnceMax: 16,
   /** So long a reader waits for this node's own events to be stored. */
   auditReadFlushMs: 1_000,
+  /** How long a stopping node tries to store what is left. */
+  auditDrainMs: 5_000,
+  auditRetryMs: 500,
+  /** Objects that one page reads at most: with a narrow filter it ends early, and the next one goes on. */
+  auditObjectsReadMax: 1_000,
+  auditPageDefault: 100,
+  auditPageMax: 1_000,
+  /** Keys that are listed to find a node's newest event in a stream; beyond them its chain begins anew. */
+  auditChainKeysMax: 100_000,
+  auditSweepMs: 3_600_000,
+  /** Objects that one sweep removes; the rest waits for the next one. */
+  auditSweepObjectsMax: 100_000,
 
   // Revoked tokens (control/revocations)
   /** Each is remembered by every node, about 200 bytes. */
@@ -46,45 +67,6 @@ export const governanceLimits = {
   /** Data directories that a store remembers the names of, a key each; of more, the names of the first ones are known. */
   nodeNamesListedMax: 10_000,
   namesakesToldMax: 10,
-  /** How long a stopping node tries to store what is left. */
-  auditDrainMs: 5_000,
-  auditRetryMs: 500,
-  /** Objects that one page reads at most: with a narrow filter it ends early, and the next one goes on. */
-  auditObjectsReadMax: 1_000,
-  auditPageDefault: 100,
-  auditPageMax: 1_000,
-  /** Keys that are listed to find a node's newest event in a stream; beyond them its chain begins anew. */
-  auditChainKeysMax: 100_000,
-  auditSweepMs: 3_600_000,
-  /** Objects that one sweep removes; the rest waits for the next one. */
-  auditSweepObjectsMax: 100_000,
-
-  // Erasures at rest (format/erasure-coupon, format/erasure-receipt, control/erasure-coupons)
-  /** The ids of ten thousand memories twice, the traces of as many, and some evidence take about 2 MiB. */
-  erasureCouponBytesMax: 4 * MiB,
-  /** Checkpoints, and branches, that a blocked coupon names; further ones are named when these are gone. */
-  erasureBlockersMax: 1_000,
-  /** Of the failure that a coupon tells. */
-  erasureReasonCharsMax: 500,
-  /** Entries of one list of a receipt's evidence: a few states of every branch. */
-  erasureEvidenceEntriesMax: 10_000,
-  /** Coupons in one part of a list, all together, unless a single one has more. */
-  erasuresListBytesMax: 32 * MiB,
-  /** Coupons that are read or written at once. */
-  erasureReadsAtOnceMax: 16,
-  /** A marker without a coupon is nobody's after this: its coupon is put within half of it, or not at all. */
-  erasureMarkerMs: 600_000,
-  /** How often a node looks for unfinished erasures in its shards; ever more rarely, up to `shardLookMsMax`, while it finds none. */
-  erasureTakeUpMs: 60_000,
-  /**
-   * So long the node that was asked for an erasure looks after it, and from then on the owner of its shard, which has found
-   * it by then. This is how much later an erasure completes when that node dies.
-   */
-  erasureFirstMs: 720_000,
-  /** A key set that a receipt is checked against. */
-  keySetBytesMax: 256 * KiB,
-  /** How long the address of a key set has for its answer. */
-  keySetFetchMs: 10_000,
 
   // Deleted databases (engine/collector)
   /**

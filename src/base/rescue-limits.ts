@@ -1,6 +1,9 @@
 /**
- * Bounds of the tools for the worst day (engine/inventory, engine/doctor, engine/repair, engine/backup); part of `limits`.
+ * Bounds of the tools for the worst day (engine/inventory, engine/doctor, engine/repair, engine/backup, engine/residue); part of `limits`.
  */
+const KiB = 1024;
+const MiB = 1024 * KiB;
+
 export const rescueLimits = {
   /** A database that changes while it is looked at is looked at again so often. */
   inventoryRoundsMax: 4,
@@ -20,7 +23,7 @@ export const rescueLimits = {
   backupCopiesAtOnceMax: 4,
   /** Databases that are copied at once; their objects share the places above. */
   backupDatabasesAtOnceMax: 8,
-  backupManifestBytesMax: 64 * 1024,
+  backupManifestBytesMax: 64 * KiB,
   /** Databases that one backup of some of them may name. */
   backupScopeMax: 100,
   /** Branches whose newest state a backup restores when it is not asked for all. */
@@ -40,4 +43,12 @@ export const rescueLimits = {
    */
   epochsSkipped: 2 ** 20,
   catalogsSkipped: 2 ** 32,
+
+  // Search for residue (engine/residue)
+  /** Shorter texts are found wherever one looks. */
+  residueSecretBytesMin: 4,
+  residueSecretsMax: 10_000,
+  residueHitsMax: 10_000,
+  /** Files are read in pieces of this size. */
+  residuePieceBytes: 4 * MiB,
 } as const;

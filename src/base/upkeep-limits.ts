@@ -35,4 +35,6 @@ export const upkeepLimits = {
   /** Commits that follow each other within this share the time of the first, or within longer when there are so many such stretches: a hundredth of an outage. */
   commitStretchMs: 50,
   commitStretchesMax: 256,
+  /** How long an engine thread that stops waits for packs and base images that are being made. */
+  upkeepStopMs: 2_000,
 } as const;

@@ -67,4 +67,14 @@ export const wireLimits = {
   encodedValuesMax: 200_000,
   /** Memories of one ingest are checked so much at a time. */
   checkedAtOnceBytes: 64 * KiB,
+
+  // Calls, whatever their wire (service/admission, service/pipeline), and the way out
+  concurrencyDefault: 1024,
+  /** Callers whose control rate is remembered. */
+  rateBucketsMax: 10_000,
+  requestTimeoutSecsDefault: 30,
+  retryAfterSecsMin: 1,
+  /** How often a health watch looks whether the answer has changed. */
+  healthWatchMs: 1_000,
+  drainMs: 10_000,
 } as const;
