@@ -11,7 +11,7 @@ import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
 import type { World } from "../base/world.ts";
 import { auditLinkTo, auditTimeMs, encodeAuditEvent, encodeAuditObject, isEvent, type AuditEvent } from "../format/audit-event.ts";
-import { auditKey, dayOf } from "../format/object-keys.ts";
+import { auditKey, dayOf } from "../format/audit-keys.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { putImmutable } from "../store/settled-put.ts";
 import type { AuditStreams } from "./audit-streams.ts";

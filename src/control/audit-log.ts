@@ -18,7 +18,7 @@ import { Rounds } from "../base/rounds.ts";
 import { TimeUp, within } from "../base/time-limit.ts";
 import { sleep, type Cancel, type World } from "../base/world.ts";
 import { auditTimeMs, dataActions, type AuditAction, type AuditActor, type AuditEgress, type AuditGrant, type AuditOutcome } from "../format/audit-event.ts";
-import { isUlid } from "../format/object-keys.ts";
+import { isUlid } from "../format/ids.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { AuditChains, type LooseEvent } from "./audit-chains.ts";
 import { AuditStreams, type AuditPage, type AuditQuery } from "./audit-streams.ts";

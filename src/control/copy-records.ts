@@ -14,9 +14,8 @@ import { limits } from "../base/limits.ts";
 import { Permits } from "../base/permits.ts";
 import type { World } from "../base/world.ts";
 import { decodeCopyRecord, encodeCopyRecord, isStanding, type CopyRecord } from "../format/copy-record.ts";
-import {
-  copiesPrefix, copyKey, copyOrderKey, copyOrderPrefix, copyPrefix, erasureMarkerPrefix, forgottenNodeKey, parseCopyKey, parseCopyOrderKey, type CopyPlace,
-} from "../format/object-keys.ts";
+import { copiesPrefix, copyKey, copyOrderKey, copyOrderPrefix, copyPrefix, forgottenNodeKey, parseCopyKey, parseCopyOrderKey, type CopyPlace } from "../format/node-keys.ts";
+import { erasureMarkerPrefix } from "../format/object-keys.ts";
 import type { ObjectStore, StoredObject } from "../store/object-store.ts";
 import { putImmutable, surePut } from "../store/settled-put.ts";
 

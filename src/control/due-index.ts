@@ -10,7 +10,7 @@ import { bytesOf, utf8Of } from "../base/bytes.ts";
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { isDatabaseName } from "../format/names.ts";
-import { dueKey, dueKeysUntil, duePrefix, dueUuidAt, parseDueKey, type DuePlace } from "../format/object-keys.ts";
+import { dueKey, dueKeysUntil, duePrefix, dueUuidAt, parseDueKey, type DuePlace } from "../format/due-keys.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { ownedPage, type OwnedShards } from "./owned-pages.ts";
 

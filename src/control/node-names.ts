@@ -12,7 +12,7 @@ import { bytesOf } from "../base/bytes.ts";
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { World } from "../base/world.ts";
-import { nodeNameKey, nodesPrefix, parseNodeNameKey } from "../format/object-keys.ts";
+import { nodeNameKey, nodesPrefix, parseNodeNameKey } from "../format/node-keys.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { surePut } from "../store/settled-put.ts";
 

@@ -14,7 +14,7 @@ import type { Log } from "../base/log.ts";
 import { TimeUp, within } from "../base/time-limit.ts";
 import type { World } from "../base/world.ts";
 import { bytesOf } from "../base/bytes.ts";
-import { parseRevocationKey, revocationKey, revocationsAfter, revocationPrefix, type RevocationSubject } from "../format/object-keys.ts";
+import { parseRevocationKey, revocationKey, revocationsAfter, revocationPrefix, type RevocationSubject } from "../format/revocation-keys.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { surePut } from "../store/settled-put.ts";
 import { namespaceCovers } from "./access.ts";

@@ -10,7 +10,7 @@
 import { copiesInWords } from "../control/copy-records.ts";
 import { isStanding, type CopyRecord } from "../format/copy-record.ts";
 import type { AwaitedCopies } from "../format/erasure-coupon.ts";
-import { ulidTimeMs } from "../format/object-keys.ts";
+import { ulidTimeMs } from "../format/ids.ts";
 import type { ErasureEvidence } from "../format/erasure-receipt.ts";
 import type { CopiesFound, ErasedCoupon } from "./protocol.ts";
 

@@ -10,7 +10,7 @@ import { Permits } from "../base/permits.ts";
 import { Recent } from "../base/recent.ts";
 import { sleep, type World } from "../base/world.ts";
 import { putDue } from "../control/due-index.ts";
-import { dueKey, type DuePlace } from "../format/object-keys.ts";
+import { dueKey, type DuePlace } from "../format/due-keys.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 
 export interface DueMarksOptions {

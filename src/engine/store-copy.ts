@@ -13,10 +13,14 @@ import { Permits } from "../base/permits.ts";
 import { isUuid } from "../format/binary.ts";
 import { decodeCoupon } from "../format/erasure-coupon.ts";
 import { decodeNameClaim, type NameClaim } from "../format/name-claim.ts";
+import { auditPrefix } from "../format/audit-keys.ts";
+import { duePrefix } from "../format/due-keys.ts";
+import { copyPrefix, nodesPrefix } from "../format/node-keys.ts";
 import {
-  auditPrefix, backupManifestKey, copyPrefix, databaseNameOfClaimKey, deletionCountPrefix, databasePrefix, databasesPrefix, duePrefix, erasingPrefix, erasureCouponPrefix, erasureMarkerKey, nameClaimKey, nameClaimPrefix, nodesPrefix, revocationPrefix,
-  parseErasureKey, policyPrefix, publicKeyPrefix, purgeKey, purgePrefix, signingKeyKey, storeFormatKey,
+  backupManifestKey, databaseNameOfClaimKey, deletionCountPrefix, databasePrefix, databasesPrefix, erasingPrefix, erasureCouponPrefix, erasureMarkerKey, nameClaimKey, nameClaimPrefix, parseErasureKey,
+  policyPrefix, publicKeyPrefix, purgeKey, purgePrefix, signingKeyKey, storeFormatKey,
 } from "../format/object-keys.ts";
+import { revocationPrefix } from "../format/revocation-keys.ts";
 import type { Head } from "../format/head.ts";
 import type { Press } from "../format/press.ts";
 import { foldersUnder, listed } from "../store/listing.ts";

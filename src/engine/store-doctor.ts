@@ -12,10 +12,14 @@ import { isUuid } from "../format/binary.ts";
 import { decodeCoupon, type ErasureCoupon } from "../format/erasure-coupon.ts";
 import { decodeNameClaim } from "../format/name-claim.ts";
 import { isNamePart } from "../format/names.ts";
+import { auditPrefix, parseAuditKey } from "../format/audit-keys.ts";
+import { duePrefix, parseDueKey } from "../format/due-keys.ts";
+import { copyPrefix, nodesPrefix, parseCopyKey, parseCopyOrderKey, parseNodeNameKey } from "../format/node-keys.ts";
 import {
-  auditPrefix, backupManifestKey, copyPrefix, databaseNameOfClaimKey, databasePrefix, databasesPrefix, deletionCountPrefix, duePrefix, erasingPrefix, erasureCouponKey, nameClaimKey,
-  nameClaimPrefix, namespaceOfPolicyKey, nodesPrefix, parseAuditKey, parseCopyKey, parseCopyOrderKey, parseDueKey, parseErasureKey, parseNodeNameKey, parseRevocationKey, policyPrefix, publicKeyPrefix, purgePrefix, revocationPrefix, signingKeyKey, storeFormatKey,
+  backupManifestKey, databaseNameOfClaimKey, databasePrefix, databasesPrefix, deletionCountPrefix, erasingPrefix, erasureCouponKey, nameClaimKey, nameClaimPrefix, namespaceOfPolicyKey,
+  parseErasureKey, policyPrefix, publicKeyPrefix, purgePrefix, signingKeyKey, storeFormatKey,
 } from "../format/object-keys.ts";
+import { parseRevocationKey, revocationPrefix } from "../format/revocation-keys.ts";
 import { decodePolicy } from "../format/policy.ts";
 import { behindFolder, foldersUnder, listed } from "../store/listing.ts";
 import type { ObjectStore } from "../store/object-store.ts";

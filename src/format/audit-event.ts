@@ -32,7 +32,7 @@ import { bytesOf, utf8Of } from "../base/bytes.ts";
 import { errorCodes, StoreError } from "../base/errors.ts";
 import { isCount, isObject, matching, maybe, oneOf, shapeOf, textThat } from "./json-shape.ts";
 import { isBranchName, isDatabaseName, isNamePart } from "./names.ts";
-import { isUlid, ulidTimeMs } from "./object-keys.ts";
+import { isUlid, ulidTimeMs } from "./ids.ts";
 import { formats, requireVersion } from "./versions.ts";
 
 export const auditActions = [

@@ -19,7 +19,7 @@ import { bytesOf, utf8Of } from "../base/bytes.ts";
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { isCount, isObject, isText, isTimeMs, listOf, maybe, oneOf, shapeOf, textThat } from "./json-shape.ts";
-import { isUlid } from "./object-keys.ts";
+import { isUlid } from "./ids.ts";
 import { formats, requireVersion } from "./versions.ts";
 
 /** What was restored to prove a backup: the newest states of some branches, or of all. */

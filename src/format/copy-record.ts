@@ -17,7 +17,8 @@ import { bytesOf, utf8Of } from "../base/bytes.ts";
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { isCount, isObject, isText, isTimeMs, matching, maybe, oneOf, shapeOf, textThat } from "./json-shape.ts";
-import { isNodeId, isUlid, type CopyPlace } from "./object-keys.ts";
+import { isNodeId, isUlid } from "./ids.ts";
+import type { CopyPlace } from "./node-keys.ts";
 import { formats, requireVersion } from "./versions.ts";
 
 export interface CopyRecord extends CopyPlace {

@@ -30,7 +30,8 @@ import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { isTargetFields, readReceipt, targetFields, type ErasureReceipt, type TargetFields, type ErasureTarget } from "./erasure-receipt.ts";
 import { isCount, isObject, isText, isTimeMs, listOf, matching, maybe, oneOf, shapeOf, textThat } from "./json-shape.ts";
-import { isBranchId, isErasureId, isMemoryId, isNodeId, isUlid } from "./object-keys.ts";
+import { isErasureId, isMemoryId, isNodeId, isUlid } from "./ids.ts";
+import { isBranchId } from "./object-keys.ts";
 import { hashOf } from "./seal.ts";
 import { formats, requireVersion } from "./versions.ts";
 

@@ -25,7 +25,7 @@ import { bytesOf } from "../base/bytes.ts";
 import { limits } from "../base/limits.ts";
 import { canonicalJson } from "./canonical-json.ts";
 import { isCount, isText, isTimeMs, listOf, mapOf, matching, oneOf, shapeOf, type Check } from "./json-shape.ts";
-import { isErasureId, isMemoryId } from "./object-keys.ts";
+import { isErasureId, isMemoryId } from "./ids.ts";
 
 /** What is to be erased: exactly one of the three. */
 export type ErasureTarget =

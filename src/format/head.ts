@@ -25,7 +25,8 @@
 import { assert } from "../base/assert.ts";
 import { limits } from "../base/limits.ts";
 import type { ByteReader, ByteWriter } from "./binary.ts";
-import { isUlid, readBranchId, readPoolId, writeBranchId, writePoolId } from "./object-keys.ts";
+import { isUlid } from "./ids.ts";
+import { readBranchId, readPoolId, writeBranchId, writePoolId } from "./object-keys.ts";
 import { readRange, readRefs, sha256Bytes, writeRange, writeRefs, type SegmentRef, type TxidRange } from "./refs.ts";
 import { decodeSealed, encodeSealed, type SealedFormat } from "./seal.ts";
 import { formats } from "./versions.ts";

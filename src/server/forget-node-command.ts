@@ -10,7 +10,7 @@ import { StoreError } from "../base/errors.ts";
 import { realWorld } from "../base/world.ts";
 import { CopyRecords } from "../control/copy-records.ts";
 import { NodeNames } from "../control/node-names.ts";
-import { isNodeId, isUlid } from "../format/object-keys.ts";
+import { isNodeId, isUlid } from "../format/ids.ts";
 import { openStore } from "../store/open-store.ts";
 import type { Environment } from "./config.ts";
 import { storeLocationOf } from "./store-location.ts";

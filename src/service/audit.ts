@@ -11,7 +11,7 @@ import type { DeleteDocsResponse, DeleteVectorsResponse, ExecuteSqlResponse, Ins
 import type { ErasureCoupon, ExtractRequest, ExtractResponse, ForgetMemoriesResponse, ForgetMemoryRequest, GetMemoryRequest, IngestResponse, ListMemoriesResponse, RecallResponse } from "../../gen/palimpsest/v1/memory_pb.ts";
 import type { AuditEntry } from "../control/audit-log.ts";
 import { isAuditResource, isRecordId, type AuditAction, type AuditGrant } from "../format/audit-event.ts";
-import { isUlid } from "../format/object-keys.ts";
+import { isUlid } from "../format/ids.ts";
 import { isBranchName, isDatabaseName, isNamePart, mainBranch, profileOfDatabaseName } from "../format/names.ts";
 import type { Context } from "./context.ts";
 import type { Outcome } from "./pipeline.ts";

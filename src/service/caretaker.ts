@@ -19,7 +19,7 @@ import type { EnginePort } from "../engine/engine-port.ts";
 import type { EngineClient } from "../engine/client.ts";
 import { isStanding } from "../format/copy-record.ts";
 import { mainBranch } from "../format/names.ts";
-import type { CopyPlace } from "../format/object-keys.ts";
+import type { CopyPlace } from "../format/node-keys.ts";
 
 export interface CaretakerParts {
   readonly world: World;

@@ -5,7 +5,7 @@ import { limits } from "../base/limits.ts";
 import type { DatabaseRecord } from "../control/databases.ts";
 import { scopeNamed, scopeOrder, type ScopeName } from "../control/identity.ts";
 import { checkNamePart, checkNewDatabaseName, mainBranch, parseDatabaseSpec, profileOfDatabaseName } from "../format/names.ts";
-import { isUlid } from "../format/object-keys.ts";
+import { isUlid } from "../format/ids.ts";
 import { auditHandlers } from "./audit-service.ts";
 import { engineOptions, type ServiceHandlers } from "./context.ts";
 import { namespacePolicyHandlers } from "./policy-service.ts";

@@ -17,7 +17,7 @@ import { databaseOfDue, listDue, removeDue } from "../control/due-index.ts";
 import type { EnginePort } from "../engine/engine-port.ts";
 import type { Retention } from "../engine/protocol.ts";
 import { mainBranch } from "../format/names.ts";
-import type { DuePlace } from "../format/object-keys.ts";
+import type { DuePlace } from "../format/due-keys.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 
 export interface DueSweepsParts {

@@ -8,7 +8,7 @@ import { isRecordId } from "../format/audit-event.ts";
 import type { ErasureCoupon } from "../format/erasure-coupon.ts";
 import { erasedTxids, type ErasureTarget } from "../format/erasure-receipt.ts";
 import { checkBranchName, checkSessionId, checkText, profileDatabaseName } from "../format/names.ts";
-import { isErasureId } from "../format/object-keys.ts";
+import { isErasureId } from "../format/ids.ts";
 import { memoryTypes, type MemoryType } from "../model/memory-record.ts";
 import { engineOptions, seen, unborn, type Context, type ServiceHandlers } from "./context.ts";
 import { present } from "./data-messages.ts";

@@ -6,7 +6,7 @@ import { realWorld, type World } from "../../../src/base/world.ts";
 import { AuditLog, type AuditEntry, type AuditPolicy } from "../../../src/control/audit-log.ts";
 import { AuditStreams } from "../../../src/control/audit-streams.ts";
 import { auditTimeMs, brokenLinks, firstLink, type AuditEvent } from "../../../src/format/audit-event.ts";
-import { dayOf, parseAuditKey } from "../../../src/format/object-keys.ts";
+import { dayOf, parseAuditKey } from "../../../src/format/audit-keys.ts";
 import { hastyWorld } from "../../support/hasty-world.ts";
 import { setWorld } from "../../support/set-world.ts";
 import { ScriptedStore } from "../../support/scripted-store.ts";

@@ -3,8 +3,9 @@ import { describe, expect, test } from "vitest";
 import { StoreError, type StoreErrorKind } from "../../../src/base/errors.ts";
 import { limits } from "../../../src/base/limits.ts";
 import { CopyRecords } from "../../../src/control/copy-records.ts";
-import type { CopyPlace } from "../../../src/format/object-keys.ts";
-import { copyKey, erasureMarkerKey } from "../../../src/format/object-keys.ts";
+import type { CopyPlace } from "../../../src/format/node-keys.ts";
+import { copyKey } from "../../../src/format/node-keys.ts";
+import { erasureMarkerKey } from "../../../src/format/object-keys.ts";
 import { ScriptedStore } from "../../support/scripted-store.ts";
 import { setWorld } from "../../support/set-world.ts";
 

@@ -4,7 +4,7 @@ import { silentLog } from "../../../src/base/log.ts";
 import { limits } from "../../../src/base/limits.ts";
 import type { TokenIdentity } from "../../../src/control/identity.ts";
 import { Revocations } from "../../../src/control/revocations.ts";
-import { revocationPrefix } from "../../../src/format/object-keys.ts";
+import { revocationPrefix } from "../../../src/format/revocation-keys.ts";
 import { ScriptedStore } from "../../support/scripted-store.ts";
 import { setWorld } from "../../support/set-world.ts";
 

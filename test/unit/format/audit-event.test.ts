@@ -3,7 +3,8 @@ import { StoreError } from "../../../src/base/errors.ts";
 import {
   auditActions, auditLinkTo, auditTimeMs, brokenLinks, decodeAuditEvent, decodeAuditObject, encodeAuditEvent, encodeAuditObject, firstLink, isAuditResource, isEvent, type AuditEvent,
 } from "../../../src/format/audit-event.ts";
-import { auditKey, auditKeyAt, dayOf, parseAuditKey, ulidTimeMs } from "../../../src/format/object-keys.ts";
+import { auditKey, auditKeyAt, dayOf, parseAuditKey } from "../../../src/format/audit-keys.ts";
+import { ulidTimeMs } from "../../../src/format/ids.ts";
 import { realWorld } from "../../../src/base/world.ts";
 import { sampleAuditEvents } from "../../support/format-samples.ts";
 

@@ -1,8 +1,9 @@
 import { expect, test } from "vitest";
 import { realWorld } from "../../../src/base/world.ts";
+import { isErasureId, isMemoryId, isUlid } from "../../../src/format/ids.ts";
 import {
-  catalogKey, databasePrefix, erasingPrefix, erasureCouponKey, erasureCouponPrefix, erasureMarkerKey, erasureMarkerPrefix, headKey, historyKey, isBranchId, isErasureId, isMemoryId, isUlid, parseErasureKey,
-  parsePoolId, poolId, purgeKey, purgePrefix, segmentKey,
+  catalogKey, databasePrefix, erasingPrefix, erasureCouponKey, erasureCouponPrefix, erasureMarkerKey, erasureMarkerPrefix, headKey, historyKey, isBranchId, parseErasureKey, parsePoolId, poolId,
+  purgeKey, purgePrefix, segmentKey,
 } from "../../../src/format/object-keys.ts";
 
 const ulid = "01HF7YAT000000000000000001";
