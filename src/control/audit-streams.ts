@@ -9,7 +9,8 @@
 import { invalid, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
-import { auditLinesOf, auditLinkTo, auditTimeMs, decodeAuditObject, firstLink, type AuditEvent, type AuditOutcome } from "../format/audit-event.ts";
+import { auditTimeMs, type AuditEvent, type AuditOutcome } from "../format/audit-event.ts";
+import { auditLinesOf, auditLinkTo, decodeAuditObject, firstLink } from "../format/audit-object.ts";
 import { auditKeyAt, auditPrefix, auditStreamPrefix, dayOf, parseAuditKey } from "../format/audit-keys.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 

@@ -1,8 +1,8 @@
 /**
- * An event of a namespace's audit stream, and the object that holds the events of one flush.
+ * An event of a namespace's audit stream, and the line that it is at rest.
  *
- * An object is lines of UTF-8, each ended by a line feed, each the JSON of one event without spaces. The members stand
- * in this order; those marked ? are left out when absent:
+ * A line is the JSON of one event without spaces. The members stand in this order; those marked ? are left out when
+ * absent:
  *
  * | member    | content                                                                                       |
  * |-----------|-----------------------------------------------------------------------------------------------|
@@ -27,64 +27,14 @@
  * Always true: an event has one spelling, so that what was read gives the hash of what was written. No member can hold
  * what a tenant stored or said: each is a number, a name by the rules of names, an id, or a word of ours.
  */
-import { hash } from "node:crypto";
-import { bytesOf, utf8Of } from "../base/bytes.ts";
 import { errorCodes, StoreError } from "../base/errors.ts";
+import { auditActions, laterActions, type AuditAction } from "./audit-actions.ts";
+import { isUlid, ulidTimeMs } from "./ids.ts";
 import { isCount, isObject, matching, maybe, oneOf, shapeOf, textThat } from "./json-shape.ts";
 import { isBranchName, isDatabaseName, isNamePart } from "./names.ts";
-import { isUlid, ulidTimeMs } from "./ids.ts";
 import { formats, requireVersion } from "./versions.ts";
 
-export const auditActions = [
-  "memory.ingest",
-  "memory.extract",
-  "memory.forget",
-  "memory.session_end",
-  "memory.recall",
-  "memory.list",
-  "memory.get",
-  "memory.ask",
-  "ai.extract",
-  "ai.ask",
-  "ai.embed",
-  "token.mint",
-  "policy.update",
-  "db.delete",
-  "erasure.requested",
-  "erasure.completed",
-  "token.revoke",
-  "branch.create",
-  "branch.delete",
-  "branch.rewind",
-  "branch.checkpoint",
-  "branch.checkpoint_delete",
-  "sql.write",
-  "kv.put",
-  "kv.delete",
-  "docs.insert",
-  "docs.update",
-  "docs.delete",
-  "docs.index",
-  "vectors.upsert",
-  "vectors.delete",
-  "turns.append",
-  // Events of this stream that the node could not keep; told by the node itself.
-  "audit.dropped",
-] as const;
-
-/** What was done. */
-export type AuditAction = (typeof auditActions)[number];
-
-/** Actions on the stores of a database, which a policy may leave out. */
-export const dataActions: ReadonlySet<AuditAction> = new Set([
-  "sql.write", "kv.put", "kv.delete", "docs.insert", "docs.update", "docs.delete", "docs.index", "vectors.upsert", "vectors.delete", "turns.append",
-]);
-
-/** Actions that only version 2 knows. */
-const laterActions: ReadonlySet<AuditAction> = new Set([
-  ...dataActions, "token.revoke", "branch.create", "branch.delete", "branch.rewind", "branch.checkpoint", "branch.checkpoint_delete",
-]);
-
+/** Every way in which what was done can end. */
 export const auditOutcomes = ["ok", "denied", "error"] as const;
 
 /** How it ended. */
@@ -151,9 +101,6 @@ const tokenHashPattern = /^[0-9a-f]{16}$/;
 /** Names of providers, models and hosts come from the node's own configuration. */
 const configuredPattern = /^[\x21-\x7e]{1,1024}$/;
 
-/** What stands in the place of a hash in the first event of a node in a stream. */
-export const firstLink = "0".repeat(64);
-
 /** When the event happened, in Unix milliseconds. */
 export function auditTimeMs(event: Pick<AuditEvent, "id">): number {
   return ulidTimeMs(event.id);
@@ -206,28 +153,6 @@ export function encodeAuditEvent(event: AuditEvent): string {
     grant: grant && { jti: grant.jti, scope: grant.scope, expires_in: grant.expiresInSecs, db: grant.database, ns: grant.namespace },
     prev: event.prev,
   });
-}
-
-/** What the next event of the same node in the same stream has as `prev`. */
-export function auditLinkTo(line: string): string {
-  return hash("sha256", line, "hex");
-}
-
-/** The object of these lines. */
-export function encodeAuditObject(lines: readonly string[]): Uint8Array {
-  return bytesOf(lines.map((line) => `${line}\n`).join(""));
-}
-
-/** The lines of an object. Throws StoreError("corrupt") when they have no end. */
-export function auditLinesOf(bytes: Uint8Array): readonly string[] {
-  const lines = utf8Of(bytes)?.split("\n") ?? [];
-  if (lines.pop() !== "" || lines.length === 0) throw new StoreError("corrupt", "an audit object does not end with a line");
-  return lines;
-}
-
-/** The events of an object. Throws StoreError("corrupt") for anything that is not a list of events of a version we know. */
-export function decodeAuditObject(bytes: Uint8Array): readonly AuditEvent[] {
-  return auditLinesOf(bytes).map(decodeAuditEvent);
 }
 
 /** Reads a line. Throws StoreError("corrupt") for anything but the one spelling of an event, NewerFormat for an event of a newer build. */
@@ -340,27 +265,4 @@ const hasEventShape = shapeOf({
 /** Whether every member has its form: the rule that keeps content out, held when an event is made and when it is read. */
 export function isEvent(event: object): event is AuditEvent {
   return hasEventShape(event);
-}
-
-/** A place where an event was removed, changed or put in. */
-export interface BrokenLink {
-  readonly node: string;
-  /** The id of the event whose `prev` is not the hash of what stands before it. */
-  readonly id: string;
-}
-
-/**
- * Where the events of a stream do not follow from each other, node by node. `events` are all events of one namespace
- * from some time on, oldest first; what came before that time cannot be told, and the last event of a node is held by
- * nothing until the next one.
- */
-export function brokenLinks(events: readonly AuditEvent[]): readonly BrokenLink[] {
-  const links = new Map<string, string>();
-  const broken: BrokenLink[] = [];
-  for (const event of events) {
-    const link = links.get(event.node);
-    if (link !== undefined && event.prev !== link) broken.push({ node: event.node, id: event.id });
-    links.set(event.node, auditLinkTo(encodeAuditEvent(event)));
-  }
-  return broken;
 }

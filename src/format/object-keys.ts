@@ -13,7 +13,7 @@
  * | `purges/<uuid>`          | a deleted database whose objects are to be removed  | whoever purges        |
  * | `policies/<ns>/namespace`| the policy of a namespace                           | format/policy         |
  * | `policies/<ns>/profiles/<profile>` | what a profile demands beyond it          | format/policy         |
- * | `audit/<ns>/<day>/<id>`  | events of a namespace, one flush of one node        | format/audit-event    |
+ * | `audit/<ns>/<day>/<id>`  | events of a namespace, one flush of one node        | format/audit-object   |
  * | `erasures/<uuid>/<id>`   | the coupon of an erasure                            | format/erasure-coupon |
  * | `erasing/<uuid>/<id>`    | an erasure that is not complete                     | control/erasure-coupons |
  * | `copies/<uuid>/<node>/<copy>` | a node's local copy of a database              | format/copy-record    |

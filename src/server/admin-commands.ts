@@ -10,7 +10,8 @@ import { readFileSync } from "node:fs";
 import { Command, InvalidArgumentError, Option } from "commander";
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import { brokenLinks, decodeAuditEvent } from "../format/audit-event.ts";
+import { decodeAuditEvent } from "../format/audit-event.ts";
+import { brokenLinks } from "../format/audit-object.ts";
 import type { Environment } from "./config.ts";
 import { reembed, reembedCommand, type ReembedFlags } from "./reembed-command.ts";
 

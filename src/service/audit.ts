@@ -10,7 +10,8 @@ import type { MintNamespaceTokenRequest, RevokeNamespaceTokenRequest, TokenRespo
 import type { DeleteDocsResponse, DeleteVectorsResponse, ExecuteSqlResponse, InsertDocsResponse, UpdateDocsResponse, UpsertVectorsResponse } from "../../gen/palimpsest/v1/data_pb.ts";
 import type { ErasureCoupon, ExtractRequest, ExtractResponse, ForgetMemoriesResponse, ForgetMemoryRequest, GetMemoryRequest, IngestResponse, ListMemoriesResponse, RecallResponse } from "../../gen/palimpsest/v1/memory_pb.ts";
 import type { AuditEntry } from "../control/audit-log.ts";
-import { isAuditResource, isRecordId, type AuditAction, type AuditGrant } from "../format/audit-event.ts";
+import type { AuditAction } from "../format/audit-actions.ts";
+import { isAuditResource, isRecordId, type AuditGrant } from "../format/audit-event.ts";
 import { isUlid } from "../format/ids.ts";
 import { isBranchName, isDatabaseName, isNamePart, mainBranch, profileOfDatabaseName } from "../format/names.ts";
 import type { Context } from "./context.ts";

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { StoreError } from "../../../src/base/errors.ts";
-import {
-  auditActions, auditLinkTo, auditTimeMs, brokenLinks, decodeAuditEvent, decodeAuditObject, encodeAuditEvent, encodeAuditObject, firstLink, isAuditResource, isEvent, type AuditEvent,
-} from "../../../src/format/audit-event.ts";
+import { auditActions } from "../../../src/format/audit-actions.ts";
+import { auditTimeMs, decodeAuditEvent, encodeAuditEvent, isAuditResource, isEvent, type AuditEvent } from "../../../src/format/audit-event.ts";
+import { auditLinkTo, brokenLinks, decodeAuditObject, encodeAuditObject, firstLink } from "../../../src/format/audit-object.ts";
 import { auditKey, auditKeyAt, dayOf, parseAuditKey } from "../../../src/format/audit-keys.ts";
 import { ulidTimeMs } from "../../../src/format/ids.ts";
 import { realWorld } from "../../../src/base/world.ts";

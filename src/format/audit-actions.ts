@@ -1,0 +1,56 @@
+/**
+ * What an audit event can say was done: the actions, which of them are on the stores of a database, and which came late.
+ *
+ * Always true: an action that was ever written keeps its spelling; a new one is written with the version that knows it.
+ */
+
+/** Every action that an event can tell of, as it is spelled at rest and on the wires. */
+export const auditActions = [
+  "memory.ingest",
+  "memory.extract",
+  "memory.forget",
+  "memory.session_end",
+  "memory.recall",
+  "memory.list",
+  "memory.get",
+  "memory.ask",
+  "ai.extract",
+  "ai.ask",
+  "ai.embed",
+  "token.mint",
+  "policy.update",
+  "db.delete",
+  "erasure.requested",
+  "erasure.completed",
+  "token.revoke",
+  "branch.create",
+  "branch.delete",
+  "branch.rewind",
+  "branch.checkpoint",
+  "branch.checkpoint_delete",
+  "sql.write",
+  "kv.put",
+  "kv.delete",
+  "docs.insert",
+  "docs.update",
+  "docs.delete",
+  "docs.index",
+  "vectors.upsert",
+  "vectors.delete",
+  "turns.append",
+  // Events of this stream that the node could not keep; told by the node itself.
+  "audit.dropped",
+] as const;
+
+/** What was done. */
+export type AuditAction = (typeof auditActions)[number];
+
+/** Actions on the stores of a database, which a policy may leave out. */
+export const dataActions: ReadonlySet<AuditAction> = new Set([
+  "sql.write", "kv.put", "kv.delete", "docs.insert", "docs.update", "docs.delete", "docs.index", "vectors.upsert", "vectors.delete", "turns.append",
+]);
+
+/** Actions that only version 2 knows. */
+export const laterActions: ReadonlySet<AuditAction> = new Set([
+  ...dataActions, "token.revoke", "branch.create", "branch.delete", "branch.rewind", "branch.checkpoint", "branch.checkpoint_delete",
+]);
