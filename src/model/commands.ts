@@ -18,7 +18,8 @@ import { endSession, listSessions } from "./sessions.ts";
 import { appendTurn, lastTurns, searchTurns } from "./transcript.ts";
 import type { MemoryRetention } from "./retention.ts";
 import type { Tx, View } from "./transaction.ts";
-import { getVector, listVectors, removeVector, removeVectors, searchVectors, upsertVector, upsertVectors } from "./vector-collections.ts";
+import { getVector, listVectors, removeVector, removeVectors, upsertVector, upsertVectors } from "./vector-collections.ts";
+import { searchVectors } from "./vector-search.ts";
 
 /** What a sweep is told: how many rows of each kind it may remove, and what policy lets go of. */
 interface SweepInput {

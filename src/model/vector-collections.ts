@@ -1,32 +1,21 @@
 /**
- * The public collections of vectors: stored under ids of the clients', with their lengths and metadata.
+ * The public collections of vectors: stored under ids of the clients', given, listed and deleted by them.
  *
  * Always true: a vector has an item, and an item a vector; its direction is a row of the collection's space, and what is to
- * be known beside, its length where that is not 1 and its metadata, a row of a table that is made when the first comes, so
- * that files from before stay as they are. The three go together. Must not know: how directions are searched.
+ * be known beside it a row of model/vector-details. The three go together. Must not know: how vectors are searched
+ * (model/vector-search).
  */
 import { assert } from "../base/assert.ts";
 import { bytesOf, utf8Of } from "../base/bytes.ts";
 import { invalid } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { checkCollectionName, checkText } from "../format/names.ts";
-import type { SqlParameter } from "../sqlite/connection.ts";
 import { parseFilter } from "./docs-filter.ts";
-import { Bindings, filterSql, prepareQueries } from "./docs-query.ts";
 import { readMetadata } from "./memory-metadata.ts";
 import type { Tx, View } from "./transaction.ts";
+import { conditionOf, details, lengthOf, putDetail, removeDetail } from "./vector-details.ts";
 import { vectorOfStored } from "./vector-index.ts";
-import { checkEmbedding, deleteVector, findSpace, nearest, openSpace, putVector, type OwnerFilter, type VectorSpace } from "./vectors.ts";
-
-const table = "__service_vector_detail";
-const schema = `
-CREATE TABLE IF NOT EXISTS ${table} (owner INTEGER PRIMARY KEY, space INTEGER NOT NULL, length REAL NOT NULL, metadata TEXT) STRICT;
-CREATE INDEX IF NOT EXISTS __service_vector_detail_length ON ${table} (space, length);
-`;
-
-/** How near two vectors are, less being nearer throughout. */
-const vectorMetrics = ["cosine", "dot", "euclid"] as const;
-type VectorMetric = (typeof vectorMetrics)[number];
+import { checkEmbedding, deleteVector, findSpace, openSpace, putVector, type VectorSpace } from "./vectors.ts";
 
 /** A vector as it comes in. `metadata` is the JSON text of an object. */
 export interface VectorInput {
@@ -42,7 +31,8 @@ export interface VectorItem {
   readonly metadata?: string;
 }
 
-function checkDimension(field: string, embedding: Float32Array, collection: string, space: VectorSpace): void {
+/** Refuses a vector that has not the dimension of its collection. `field` says which one. */
+export function checkDimension(field: string, embedding: Float32Array, collection: string, space: VectorSpace): void {
   if (embedding.length === space.dimension) return;
   throw invalid(`${field} has ${embedding.length} numbers, but collection ${collection} has dimension ${space.dimension}, fixed by its first vector`);
 }
@@ -56,7 +46,7 @@ function openCollection(tx: Tx, collection: string, dimension: number): VectorSp
 }
 
 /** The vectors of a collection, or undefined while it has none. */
-function findCollection(view: View, collection: string): VectorSpace | undefined {
+export function findCollection(view: View, collection: string): VectorSpace | undefined {
   checkCollectionName("collection", collection);
   return findSpace(view, "collection", collection);
 }
@@ -93,52 +83,10 @@ function ownerOf(view: View, { space }: VectorSpace, id: string): number | undef
   return view.connection.get<{ owner: number }>("SELECT owner FROM __service_vector_item WHERE space = ? AND id = ?", space, id)?.owner;
 }
 
-/** In doubles. A length that is 1 but for the rounding of 32-bit floats is 1. */
-function lengthOf(vector: Float32Array): number {
-  let squared = 0;
-  for (const value of vector) squared += value * value;
-  const length = Math.sqrt(squared);
-  return Math.abs(length - 1) < 1e-6 ? 1 : length;
-}
-
-/** Keeps what is to be known of a vector beside its direction; the same again changes nothing. */
-function putDetail(tx: Tx, { space }: VectorSpace, owner: number, length: number, metadata: string | undefined): void {
-  if (length === 1 && metadata === undefined) return removeDetail(tx, owner);
-  tx.connection.exec(schema);
-  tx.connection.run(
-    `INSERT INTO ${table} (owner, space, length, metadata) VALUES (?, ?, ?, ?)
-     ON CONFLICT (owner) DO UPDATE SET length = excluded.length, metadata = excluded.metadata
-     WHERE length <> excluded.length OR metadata IS NOT excluded.metadata`,
-    owner,
-    space,
-    length,
-    metadata ?? null,
-  );
-}
-
-function removeDetail(tx: Tx, owner: number): void {
-  if (tx.connection.hasTable(table)) tx.connection.run(`DELETE FROM ${table} WHERE owner = ?`, owner);
-}
-
 function removeOwner(tx: Tx, space: VectorSpace, owner: number): void {
   deleteVector(tx, space, owner);
   removeDetail(tx, owner);
   tx.connection.run("DELETE FROM __service_vector_item WHERE owner = ?", owner);
-}
-
-/** The details beside `__service_vector_item AS i`: a join, and its columns. */
-function details(view: View): { readonly join: string; readonly length: string; readonly metadata: string } {
-  if (!view.connection.hasTable(table)) return { join: "", length: "1.0", metadata: "NULL" };
-  return { join: `LEFT JOIN ${table} AS x ON x.owner = i.owner`, length: "coalesce(x.length, 1.0)", metadata: "x.metadata" };
-}
-
-/** The filter as a condition on `__service_vector_item AS i` with its details; a vector without metadata counts as `{}`. */
-function conditionOf(view: View, filter: string): { readonly sql: string; readonly params: readonly SqlParameter[] } {
-  const bindings = new Bindings();
-  prepareQueries(view.connection);
-  const { metadata } = details(view);
-  const sql = `EXISTS (SELECT 1 FROM (SELECT coalesce(${metadata}, '{}') AS metadata) AS f WHERE ${filterSql(parseFilter("filter", filter), "f.metadata", bindings)})`;
-  return { sql, params: Object.keys(bindings.values).length > 0 ? [bindings.values] : [] };
 }
 
 /** The vector of an id, or undefined. Its numbers are direction times length, to within rounding. */
@@ -237,109 +185,4 @@ function removeMatching(tx: Tx, space: VectorSpace, filter: string, after: strin
 /** Deletes the vector of an id, if there is one. */
 export function removeVector(tx: Tx, input: { readonly collection: string; readonly id: string }): { readonly deleted: number } {
   return removeVectors(tx, { collection: input.collection, ids: [input.id] });
-}
-
-/** A vector found, and how far it is by the metric. */
-export interface VectorHit extends VectorItem {
-  readonly distance: number;
-}
-
-interface VectorSearch {
-  readonly collection: string;
-  readonly vector: Float32Array;
-  readonly k?: number;
-  /** JSON text. */
-  readonly filter?: string;
-  readonly metric?: string;
-}
-
-/** The vectors nearest to a vector, nearest first. An unknown collection has none. `k` above the limit is cut to it. */
-export function searchVectors(view: View, { collection, vector, k = limits.vectorSearchDefault, filter, metric = "cosine" }: VectorSearch): { readonly hits: readonly VectorHit[] } {
-  checkCollectionName("collection", collection);
-  checkEmbedding("vector", vector);
-  if (!Number.isInteger(k) || k < 1) throw invalid(`k must be a whole number from 1; at most ${limits.vectorSearchMax} hits are given`);
-  const known = vectorMetrics.find((name) => name === metric);
-  if (known === undefined) throw invalid(`metric must be ${vectorMetrics.join(", ")}`);
-  if (filter !== undefined) parseFilter("filter", filter);
-  const space = findCollection(view, collection);
-  if (!space) return { hits: [] };
-  checkDimension("vector", vector, collection, space);
-  const allowed = filter === undefined ? undefined : filterOf(view, filter);
-  const found = ranked(view, space, { vector, want: Math.min(k, limits.vectorSearchMax), metric: known, allowed });
-  return { hits: found.map(({ owner, distance }) => ({ ...itemOf(view, owner), distance })) };
-}
-
-function filterOf(view: View, filter: string): OwnerFilter {
-  const { sql, params } = conditionOf(view, filter);
-  const { join } = details(view);
-  const query = `SELECT i.owner FROM json_each(?) AS asked CROSS JOIN __service_vector_item AS i ON i.owner = asked.value ${join} WHERE ${sql}`;
-  return (owners) => new Set(view.connection.all<{ owner: number }>(query, JSON.stringify(owners), ...params).map(({ owner }) => owner));
-}
-
-function itemOf(view: View, owner: number): VectorItem {
-  const { join, metadata } = details(view);
-  const item = view.connection.get<{ id: string; metadata: string | null }>(`SELECT i.id, ${metadata} AS metadata FROM __service_vector_item AS i ${join} WHERE i.owner = ?`, owner);
-  assert(item, "every vector of a collection belongs to an item");
-  return { id: item.id, ...(item.metadata !== null && { metadata: item.metadata }) };
-}
-
-interface Ranking {
-  readonly vector: Float32Array;
-  readonly want: number;
-  readonly metric: VectorMetric;
-  readonly allowed: OwnerFilter | undefined;
-}
-
-interface Ranked {
-  readonly owner: number;
-  readonly distance: number;
-}
-
-/**
- * The nearest by the metric. Directions are searched, as for cosine; more of them are asked for until no direction beyond
- * the last one could hold a vector that is nearer than the ones that are wanted, whatever its length.
- */
-function ranked(view: View, space: VectorSpace, { vector, want, metric, allowed }: Ranking): readonly Ranked[] {
-  if (metric === "cosine") return nearest(view, space, vector, want, allowed).hits.map(({ owner, similarity }) => ({ owner, distance: 1 - similarity }));
-  const length = lengthOf(vector);
-  const range = lengthRange(view, space);
-  for (let ask = 4 * want + 64; ; ask *= 8) {
-    const most = Math.min(ask, limits.vectorMetricLooksMax);
-    const { hits } = nearest(view, space, vector, most, allowed);
-    const lengths = lengthsOf(view, hits.map(({ owner }) => owner));
-    const found = hits.map(({ owner, similarity }) => ({ owner, distance: distanceBy(metric, similarity, length, lengths.get(owner) ?? 1) }));
-    found.sort((a, b) => a.distance - b.distance || a.owner - b.owner);
-    const isAll = hits.length < most || most === limits.vectorMetricLooksMax;
-    const last = found[want - 1];
-    if (isAll || (last && last.distance <= leastDistance(metric, hits.at(-1)!.similarity, length, range))) return found.slice(0, want);
-  }
-}
-
-function distanceBy(metric: "dot" | "euclid", similarity: number, length: number, other: number): number {
-  if (metric === "dot") return -(similarity * length * other);
-  return Math.sqrt(Math.max(0, length * length + other * other - 2 * length * other * similarity));
-}
-
-/** The least distance of a vector of some length in the range whose similarity is at most this. */
-function leastDistance(metric: "dot" | "euclid", similarity: number, length: number, { least, most }: LengthRange): number {
-  if (metric === "dot") return distanceBy(metric, similarity, length, similarity > 0 ? most : least);
-  return distanceBy(metric, similarity, length, Math.min(most, Math.max(least, length * similarity)));
-}
-
-interface LengthRange {
-  readonly least: number;
-  readonly most: number;
-}
-
-/** Between which lengths the vectors of a space lie. */
-function lengthRange(view: View, { space }: VectorSpace): LengthRange {
-  if (!view.connection.hasTable(table)) return { least: 1, most: 1 };
-  const at = (order: "ASC" | "DESC"): number => view.connection.get<{ length: number }>(`SELECT length FROM ${table} WHERE space = ? ORDER BY length ${order} LIMIT 1`, space)?.length ?? 1;
-  return { least: Math.min(1, at("ASC")), most: Math.max(1, at("DESC")) };
-}
-
-function lengthsOf(view: View, owners: readonly number[]): ReadonlyMap<number, number> {
-  if (!view.connection.hasTable(table)) return new Map();
-  const rows = view.connection.all<{ owner: number; length: number }>(`SELECT x.owner, x.length FROM json_each(?) AS asked CROSS JOIN ${table} AS x ON x.owner = asked.value`, JSON.stringify(owners));
-  return new Map(rows.map(({ owner, length }) => [owner, length]));
 }

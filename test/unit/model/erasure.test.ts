@@ -10,7 +10,8 @@ import { recall } from "../../../src/model/recall.ts";
 import { listSessions } from "../../../src/model/sessions.ts";
 import { appendTurn, lastTurns, searchTurns } from "../../../src/model/transcript.ts";
 import { vectorsSchema } from "../../../src/model/vectors.ts";
-import { searchVectors, upsertVector } from "../../../src/model/vector-collections.ts";
+import { upsertVector } from "../../../src/model/vector-collections.ts";
+import { searchVectors } from "../../../src/model/vector-search.ts";
 import type { ErasureTarget } from "../../../src/format/erasure-receipt.ts";
 import { ModelDatabase } from "../../support/model-database.ts";
 

@@ -4,7 +4,8 @@ import { limits } from "../../../src/base/limits.ts";
 import type { Tx } from "../../../src/model/transaction.ts";
 import { VectorCache, VectorPool } from "../../../src/model/vector-index.ts";
 import { checkEmbedding, deleteVector, findSpace, hasVector, nearest, openSpace, putVector, vectorsSchema, type VectorSpace } from "../../../src/model/vectors.ts";
-import { searchVectors, upsertVector } from "../../../src/model/vector-collections.ts";
+import { upsertVector } from "../../../src/model/vector-collections.ts";
+import { searchVectors } from "../../../src/model/vector-search.ts";
 import { ModelDatabase } from "../../support/model-database.ts";
 import { oracleNearest } from "../../support/nearest-oracle.ts";
 
