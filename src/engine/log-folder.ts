@@ -17,7 +17,7 @@ import type { Connection } from "../sqlite/connection.ts";
 import { isDiskFull } from "../sqlite/group.ts";
 import { Slack } from "../sqlite/slack.ts";
 import { tooMuchWritten } from "../sqlite/guard.ts";
-import { frameBytes, headerBytes } from "../sqlite/wal-reader.ts";
+import { frameBytes, headerBytes } from "../sqlite/wal-frames.ts";
 import type { Disk } from "../base/disk.ts";
 import type { CheckpointMode, WalFile } from "../sqlite/wal.ts";
 import type { Opened } from "./opening.ts";

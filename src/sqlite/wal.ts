@@ -18,7 +18,7 @@ import { closeSync, existsSync, fstatSync, openSync, readFileSync, readSync, tru
 import { assert } from "../base/assert.ts";
 import { placeFile, type Disk } from "../base/disk.ts";
 import { Connection } from "./connection.ts";
-import { frameBytes, headerBytes } from "./wal-reader.ts";
+import { frameBytes, headerBytes } from "./wal-frames.ts";
 
 /** A frame begins with its page's number. */
 const pageNumberBytes = 4;

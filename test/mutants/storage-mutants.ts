@@ -29,7 +29,7 @@ export const storageMutants: readonly Mutant[] = [
   {
     name: "log-reader-ignores-checksums",
     why: "A torn or rolled-back frame is shipped as if it had been committed.",
-    file: "sqlite/wal-reader.ts",
+    file: "sqlite/wal-frames.ts",
     find: "    if (chunk.readInt32BE(at + 16) !== this.#sums[0] || chunk.readInt32BE(at + 20) !== this.#sums[1]) return false;\n",
     replace: "",
     suites: [{ file: "test/unit/sqlite/wal-reader.test.ts" }],
