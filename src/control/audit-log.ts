@@ -4,7 +4,7 @@
  * Always true: `record` neither waits nor throws; of one namespace, events are stored in the order in which they were
  * recorded, each holding the hash of the one before; what is kept in memory is bounded, and what did not fit is counted
  * (`dropped`, a line in the log, and an `audit.dropped` event in the stream where the gap is). A crash loses what was
- * recorded since the last flush. Must not know: wires, handlers, databases.
+ * recorded since the last flush. Must not know: wires, handlers, databases, and what is too old (control/audit-sweeps).
  *
  * Whether an event is wanted is asked when it is recorded, so that the change that switches a stream on is its first
  * event; an event whose answer is awaited holds back only what follows it in its own namespace.
@@ -14,45 +14,17 @@ import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
 import { Permits } from "../base/permits.ts";
-import { Rounds } from "../base/rounds.ts";
 import { TimeUp, within } from "../base/time-limit.ts";
 import { sleep, type Cancel, type World } from "../base/world.ts";
-import { dataActions, type AuditAction } from "../format/audit-actions.ts";
-import { auditTimeMs, type AuditActor, type AuditEgress, type AuditGrant, type AuditOutcome } from "../format/audit-event.ts";
+import { auditTimeMs } from "../format/audit-event.ts";
 import { isUlid } from "../format/ids.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { AuditChains, type LooseEvent } from "./audit-chains.ts";
+import { actorOf, isOfStranger, isRecorded, type AuditEntry, type AuditPolicy } from "./audit-entry.ts";
 import { AuditStreams, type AuditPage, type AuditQuery } from "./audit-streams.ts";
-import type { Identity } from "./identity.ts";
+import { AuditSweeps } from "./audit-sweeps.ts";
 
-/** What the policy of a namespace says of its stream. */
-export interface AuditPolicy {
-  readonly enabled: boolean;
-  /** Also record reads. */
-  readonly includeReads: boolean;
-  /** Also record writes of SQL, documents, keys, vectors and turns. */
-  readonly includeData?: boolean | undefined;
-  /** Undefined: events are kept for good. */
-  readonly retentionSecs: number | undefined;
-}
-
-/** Something that happened, as its witness tells it. */
-export interface AuditEntry {
-  readonly namespace: string;
-  readonly profile?: string | undefined;
-  readonly branch?: string | undefined;
-  readonly action: AuditAction;
-  readonly resource?: string | undefined;
-  readonly outcome: AuditOutcome;
-  readonly txid?: number | undefined;
-  readonly count?: number | undefined;
-  /** Who did it; `internal` is the node itself. */
-  readonly identity: Identity | { readonly kind: "internal" };
-  readonly egress?: AuditEgress | undefined;
-  readonly errorCode?: string | undefined;
-  readonly grant?: AuditGrant | undefined;
-}
-
+/** What an audit log is made of, and whom it asks. */
 export interface AuditLogOptions {
   readonly store: ObjectStore;
   readonly world: World;
@@ -81,37 +53,18 @@ interface Gap extends AuditEntry {
   count: number;
 }
 
-const reads: ReadonlySet<AuditAction> = new Set(["memory.recall", "memory.list", "memory.get", "memory.ask"]);
-
-function actorOf(identity: AuditEntry["identity"]): AuditActor {
-  if (identity.kind === "anonymous" || identity.kind === "internal") return { kind: identity.kind };
-  if (identity.kind === "platform") return { kind: "platform", tokenHash: identity.hash };
-  return {
-    kind: "token",
-    tokenHash: identity.hash,
-    scope: identity.scope,
-    claimDb: identity.database?.name,
-    claimNs: identity.namespace,
-    iatSecs: Math.floor(identity.issuedAtMs / 1_000),
-  };
-}
-
 /** The event, but for its place in the chain. */
 function eventOf({ id, entry }: Waiting): LooseEvent {
   const { identity, ...told } = entry;
   return { ...told, id, actor: actorOf(identity) };
 }
 
-/** A refusal of somebody whom nobody knows: anyone can make as many of these as he likes. */
-function isOfStranger({ identity, outcome }: AuditEntry): boolean {
-  return identity.kind === "anonymous" && outcome === "denied";
-}
-
+/** The events of one node that are on their way into the streams. */
 export class AuditLog {
   readonly #options: AuditLogOptions;
   readonly #streams: AuditStreams;
   readonly #chains: AuditChains;
-  readonly #sweeps: Rounds;
+  readonly #sweeps: AuditSweeps;
   /** In the order of recording. */
   readonly #waiting = new Set<Waiting>();
   /** Events of `#waiting` that stand for others for which there was no room, by namespace. */
@@ -131,8 +84,7 @@ export class AuditLog {
     this.#options = options;
     const { store, world, log, node } = options;
     this.#streams = new AuditStreams(store, log);
-    const told = (error: unknown): void => log.error("audit events that are too old were not removed; the next sweep will", error);
-    this.#sweeps = new Rounds({ world, pauseMs: limits.auditSweepMs, round: () => this.sweep().catch(told) });
+    this.#sweeps = new AuditSweeps(this.#streams, options);
     this.#chains = new AuditChains({ store, streams: this.#streams, world, log, node, onLost: (namespace, events) => this.#drop(namespace, events) });
   }
 
@@ -197,26 +149,12 @@ export class AuditLog {
 
   /** Removes what is older than its policy allows, now and every hour. */
   keepSwept(): void {
-    void this.#sweeps.start();
+    this.#sweeps.start();
   }
 
-  /**
-   * Removes whole days that ended before what a policy keeps, in the namespaces that are this node's to sweep. Gives the
-   * number of objects. Two nodes that sweep one namespace at once do no harm: what is removed is never written again.
-   */
-  async sweep(): Promise<number> {
-    const { world, log, tends = async () => true } = this.#options;
-    let removed = 0;
-    for await (const namespace of this.#streams.namespaces()) {
-      if (!(await tends(namespace))) continue;
-      const retentionSecs = await this.#retentionOf(namespace);
-      if (retentionSecs === undefined) continue;
-      const cutoffMs = Math.max(0, world.time.sureMs() - retentionSecs * 1_000);
-      removed += await this.#streams.removeBefore(namespace, cutoffMs, limits.auditSweepObjectsMax - removed);
-      if (this.#closed || removed === limits.auditSweepObjectsMax) break;
-    }
-    if (removed > 0) log.info("audit events that were too old are removed", { objects: removed });
-    return removed;
+  /** Removes what is older than its policy allows, now. Gives the number of objects. */
+  sweep(): Promise<number> {
+    return this.#sweeps.sweep();
   }
 
   /** Stores what is left, for as long as a stopping node may take; says so when something could not be stored. */
@@ -239,16 +177,6 @@ export class AuditLog {
     const lost = this.#unstored;
     this.#dropped += lost;
     if (lost > 0) log.warn("audit events were lost: they could not be stored before the node stopped", { events: lost });
-  }
-
-  /** How long events are kept; undefined for good, and while nobody can tell. */
-  async #retentionOf(namespace: string): Promise<number | undefined> {
-    try {
-      return (await this.#options.policyOf(namespace)).retentionSecs;
-    } catch (error) {
-      this.#options.log.warn("old audit events stay: the policy of their namespace cannot be read", { namespace, reason: error instanceof StoreError ? error.kind : "fault" });
-      return undefined;
-    }
   }
 
   #admit(entry: AuditEntry): void {
@@ -275,8 +203,8 @@ export class AuditLog {
 
   async #isWanted(waiting: Waiting): Promise<boolean> {
     const { namespace, action, outcome } = waiting.entry;
-    const { enabled, includeReads, includeData } = await this.#options.policyOf(namespace);
-    if (enabled) return outcome === "denied" || ((includeReads || !reads.has(action)) && (includeData === true || !dataActions.has(action)));
+    const policy = await this.#options.policyOf(namespace);
+    if (policy.enabled) return isRecorded(policy, action, outcome);
     // The change that switches a stream off is its last event.
     if (action !== "policy.update") return false;
     if (this.#chains.has(namespace) || (await this.#streams.hasBegun(namespace))) return true;

@@ -3,7 +3,7 @@
  *
  * Always true: told apart by use, provider and outcome only; sizes, never content.
  */
-import type { AuditEntry } from "../control/audit-log.ts";
+import type { AuditEntry } from "../control/audit-entry.ts";
 
 /** What was sent alike. */
 export interface EgressCount {

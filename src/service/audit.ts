@@ -9,7 +9,7 @@ import type { CreateBranchRequest } from "../../gen/palimpsest/v1/branch_pb.ts";
 import type { MintNamespaceTokenRequest, RevokeNamespaceTokenRequest, TokenResponse } from "../../gen/palimpsest/v1/control_pb.ts";
 import type { DeleteDocsResponse, DeleteVectorsResponse, ExecuteSqlResponse, InsertDocsResponse, UpdateDocsResponse, UpsertVectorsResponse } from "../../gen/palimpsest/v1/data_pb.ts";
 import type { ErasureCoupon, ExtractRequest, ExtractResponse, ForgetMemoriesResponse, ForgetMemoryRequest, GetMemoryRequest, IngestResponse, ListMemoriesResponse, RecallResponse } from "../../gen/palimpsest/v1/memory_pb.ts";
-import type { AuditEntry } from "../control/audit-log.ts";
+import type { AuditEntry } from "../control/audit-entry.ts";
 import type { AuditAction } from "../format/audit-actions.ts";
 import { isAuditResource, isRecordId, type AuditGrant } from "../format/audit-event.ts";
 import { isUlid } from "../format/ids.ts";

@@ -10,7 +10,7 @@ import type { Log } from "../base/log.ts";
 import { Recent } from "../base/recent.ts";
 import { sleep, type World } from "../base/world.ts";
 import type { Target } from "../engine/protocol.ts";
-import type { AuditEntry } from "../control/audit-log.ts";
+import type { AuditEntry } from "../control/audit-entry.ts";
 import type { EmbeddedKind } from "../model/memory-vectors.ts";
 import type { CallOptions } from "../engine/engine-port.ts";
 import type { ModelFailureKind } from "../ai/model-failure.ts";
