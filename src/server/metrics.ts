@@ -11,6 +11,8 @@ import type { EngineMeasures } from "../engine/measures.ts";
 import type { StoreMeasures } from "../store/measured-store.ts";
 import type { ClusterCounts } from "./cluster-counts.ts";
 import type { EgressCount } from "./egress-counts.ts";
+import { answered, engineFamilies } from "./engine-metrics.ts";
+import { Family, histogram, single, type Sample } from "./metric-family.ts";
 import type { VisitCounts } from "./visits.ts";
 
 /** Everything that a node has counted. */
@@ -34,34 +36,6 @@ export interface Snapshot {
   readonly process: { readonly cpuSecs: number; readonly residentBytes: number; readonly startedAtSecs: number };
 }
 
-type Labels = Readonly<Record<string, string>>;
-
-interface Sample {
-  readonly labels: Labels;
-  readonly value: number;
-  /** With the ending that tells a histogram's parts apart. */
-  readonly metricName?: string;
-}
-
-/** One metric with its samples, as a registry asks for it. */
-class Family {
-  readonly name: string;
-  readonly help: string;
-  readonly type: "counter" | "gauge" | "histogram";
-  readonly values: readonly Sample[];
-
-  constructor(type: Family["type"], name: string, help: string, values: readonly Sample[]) {
-    this.type = type;
-    this.name = `palimpsest_${name}`;
-    this.help = help;
-    this.values = values;
-  }
-
-  async get(): Promise<Pick<Family, "name" | "help" | "type" | "values">> {
-    return this;
-  }
-}
-
 /** The snapshot as text. */
 export async function metricsText(snapshot: Snapshot): Promise<string> {
   const registry = new Registry();
@@ -75,20 +49,7 @@ export const metricsType: string = Registry.PROMETHEUS_CONTENT_TYPE;
 
 /** Every metric of a node. */
 function familiesOf(snapshot: Snapshot): readonly Family[] {
-  return [...requestFamilies(snapshot), ...engineFamilies(snapshot), ...storeFamilies(snapshot), ...clusterFamilies(snapshot), ...nodeFamilies(snapshot)];
-}
-
-const one = (value: number): readonly Sample[] => [{ labels: {}, value }];
-
-/** The samples of a histogram, in seconds. */
-function histogram(name: string, labels: Labels, { boundsMs, counts, sumMs }: TallyCounts): Sample[] {
-  let count = 0;
-  const buckets = counts.map((inClass, index): Sample => {
-    count += inClass;
-    const boundMs = boundsMs[index];
-    return { metricName: `palimpsest_${name}_bucket`, labels: { ...labels, le: boundMs === undefined ? "+Inf" : String(boundMs / 1_000) }, value: count };
-  });
-  return [...buckets, { metricName: `palimpsest_${name}_sum`, labels, value: sumMs / 1_000 }, { metricName: `palimpsest_${name}_count`, labels, value: count }];
+  return [...requestFamilies(snapshot), ...engineFamilies(snapshot.engines), ...storeFamilies(snapshot), ...clusterFamilies(snapshot), ...nodeFamilies(snapshot)];
 }
 
 function requestFamilies({ visits, strays, calls }: Snapshot): readonly Family[] {
@@ -99,60 +60,13 @@ function requestFamilies({ visits, strays, calls }: Snapshot): readonly Family[]
     new Family("counter", "requests_total", "Requests of clients that are over, by endpoint, wire (rest, rpc) and code; overloaded is 429", [...ended, ...strayed]),
     new Family("histogram", "request_seconds", "Time from a request's headers to its answer", visits.flatMap(({ endpoint, wire, durations }) => histogram("request_seconds", { endpoint, wire }, durations))),
     new Family("gauge", "requests_running", "Requests that are not over yet", running),
-    new Family("gauge", "calls_running", "Calls that have one of the SERVICE_MAX_CONCURRENCY places", one(calls.running)),
-    new Family("gauge", "calls_waiting", "Calls that wait for a place", one(calls.waiting)),
-  ];
-}
-
-type EngineRow = readonly [type: "counter" | "gauge", name: string, help: string, read: (engine: EngineMeasures) => number];
-
-const engineRows: readonly EngineRow[] = [
-  ["counter", "write_groups_total", "Commit groups that changed something", ({ counters }) => counters.groups],
-  ["counter", "writes_total", "Writes in these groups", ({ counters }) => counters.writes],
-  ["gauge", "write_queue_waiting", "Writes that wait for their group, over all open databases", ({ backlogs }) => backlogs.writes],
-  ["gauge", "write_queue_waiting_max", "Writes that wait in the database where most do", ({ backlogs }) => backlogs.writesMax],
-  ["gauge", "unshipped_txids", "Transactions that object storage does not cover yet", ({ backlogs }) => backlogs.txids],
-  ["gauge", "unshipped_bytes", "Bytes of log of these, about", ({ backlogs }) => backlogs.bytes],
-  ["gauge", "unshipped_age_seconds", "Age of the oldest of these", ({ backlogs }) => backlogs.ms / 1_000],
-  ["counter", "heads_landed_total", "Heads of branches that were put by compare-and-set", ({ counters }) => counters.headPuts],
-  ["counter", "shipped_bytes_total", "Bytes put as page data and heads", ({ counters }) => counters.bytesPut],
-  ["counter", "packs_total", "Packs of small objects that were made", ({ packs }) => packs],
-  ["counter", "rebases_total", "Base images that were made", ({ rebases }) => rebases],
-  ["gauge", "upkeep_owed", "Open branches whose history waits to be packed, because that failed or there is much of it", ({ upkeepOwed }) => upkeepOwed],
-  ["gauge", "line_objects_max", "Objects that the longest line of an open branch is in; from 960 on its writes are refused", ({ lineRefsMax }) => lineRefsMax],
-  ["counter", "collections_total", "Rounds of garbage collection", ({ collections }) => collections],
-  ["gauge", "databases_open", "Open branches of databases", ({ backlogs }) => backlogs.databases],
-  ["counter", "databases_opened_total", "Branches that were opened", ({ counters }) => counters.opened],
-  ["counter", "slices_over_total", "Commands, or groups of them, that took longer than their time slice while another tenant waited, and were run by a process", ({ counters }) => counters.stopped],
-  ["counter", "databases_evicted_total", "Branches that were closed to make room for others", ({ counters }) => counters.evicted],
-  ["gauge", "replicas_open", "Open copies of branches that another node writes", ({ replicas }) => replicas.open],
-  ["gauge", "replica_lag_txids_max", "Transactions by which the copy that lags most is behind the head that was last seen", ({ replicas }) => replicas.lagTxidsMax],
-  ["gauge", "replica_looked_seconds_max", "Time since the copy that was looked after least recently was compared with its head", ({ replicas }) => replicas.lookedMsMax / 1_000],
-  ["gauge", "quarantined_files", "Files of branches that were set aside under quarantine/", ({ alarms }) => alarms.quarantined],
-  ["gauge", "storage_lost", "Branches and databases of which object storage has lost the head or the catalog, as far as they were used", ({ alarms }) => alarms.lost],
-  ["gauge", "storage_put_back", "Branches and databases that object storage has in an older state than this node has seen, as far as they were used", ({ alarms }) => alarms.wentBack],
-  ["gauge", "vector_cache_bytes", "Vectors and their indexes that are held in memory", ({ vectorBytes }) => vectorBytes],
-];
-
-const threadOf = (index: number): string => `engine-${index}`;
-
-/** Those engines that have answered, with the name of their thread. */
-function answered({ engines }: Snapshot): readonly (readonly [thread: string, engine: EngineMeasures])[] {
-  return engines.flatMap((engine, index) => (engine ? [[threadOf(index), engine] as const] : []));
-}
-
-function engineFamilies(snapshot: Snapshot): readonly Family[] {
-  const engines = answered(snapshot);
-  const up = snapshot.engines.map((engine, index) => ({ labels: { thread: threadOf(index) }, value: engine ? 1 : 0 }));
-  return [
-    new Family("gauge", "engine_up", "Whether an engine thread has answered within a second", up),
-    ...engineRows.map(([type, name, help, read]) => new Family(type, name, help, engines.map(([thread, engine]) => ({ labels: { thread }, value: read(engine) })))),
-    new Family("histogram", "disk_sync_seconds", "Time of an fsync of a log", engines.flatMap(([thread, { syncs }]) => histogram("disk_sync_seconds", { thread }, syncs))),
+    new Family("gauge", "calls_running", "Calls that have one of the SERVICE_MAX_CONCURRENCY places", single(calls.running)),
+    new Family("gauge", "calls_waiting", "Calls that wait for a place", single(calls.waiting)),
   ];
 }
 
 function storeFamilies(snapshot: Snapshot): readonly Family[] {
-  const stores: (readonly [string, StoreMeasures])[] = [["main", snapshot.main.store], ...answered(snapshot).map(([thread, { store }]) => [thread, store] as const)];
+  const stores: (readonly [string, StoreMeasures])[] = [["main", snapshot.main.store], ...answered(snapshot.engines).map(([thread, { store }]) => [thread, store] as const)];
   const requests = stores.flatMap(([thread, store]) => store.requests.map(({ operation, object, outcome, count }) => ({ labels: { thread, operation, object, outcome }, value: count })));
   const durations = stores.flatMap(([thread, store]) => Object.entries(store.durations).flatMap(([operation, counts]) => histogram("store_request_seconds", { thread, operation }, counts)));
   const bytes = (read: (store: StoreMeasures) => number): readonly Sample[] => stores.map(([thread, store]) => ({ labels: { thread }, value: read(store) }));
@@ -168,29 +82,29 @@ function clusterFamilies({ cluster }: Snapshot): readonly Family[] {
   const forwarded = Object.entries(cluster.forwarded).flatMap(([direction, counts]) => Object.entries(counts).map(([outcome, value]) => ({ labels: { direction, outcome }, value })));
   return [
     new Family("counter", "forwarded_calls_total", "Calls that this node had others answer (out) or answered for them (in)", forwarded),
-    new Family("counter", "links_lost_total", "Links to other nodes that were lost", one(cluster.linksLost)),
-    new Family("gauge", "leases_held", "Databases that this node holds", one(cluster.leasesHeld)),
-    new Family("gauge", "lease_live", "Whether the node's lease certainly holds; 1 where there is no coordination", one(cluster.leaseLive ? 1 : 0)),
-    new Family("counter", "lease_renewals_failed_total", "Renewals of the node's lease that failed", one(cluster.renewalsFailed)),
-    new Family("counter", "leases_lost_total", "Leases of the node that ended before it left", one(cluster.leasesLost)),
+    new Family("counter", "links_lost_total", "Links to other nodes that were lost", single(cluster.linksLost)),
+    new Family("gauge", "leases_held", "Databases that this node holds", single(cluster.leasesHeld)),
+    new Family("gauge", "lease_live", "Whether the node's lease certainly holds; 1 where there is no coordination", single(cluster.leaseLive ? 1 : 0)),
+    new Family("counter", "lease_renewals_failed_total", "Renewals of the node's lease that failed", single(cluster.renewalsFailed)),
+    new Family("counter", "leases_lost_total", "Leases of the node that ended before it left", single(cluster.leasesLost)),
   ];
 }
 
 function nodeFamilies(snapshot: Snapshot): readonly Family[] {
   const { node, egress, auditDropped, clockAheadMs, main, process } = snapshot;
   const sent = (read: (count: EgressCount) => number): readonly Sample[] => egress.map((count) => ({ labels: { use: count.use, provider: count.provider, outcome: count.outcome }, value: read(count) }));
-  const threads = [["main", main] as const, ...answered(snapshot)];
+  const threads = [["main", main] as const, ...answered(snapshot.engines)];
   return [
     new Family("gauge", "node_info", "1; the node's identity (node), its name (SERVICE_NODE_ID) and its build", [{ labels: { node: node.id, name: node.name, version: node.version }, value: 1 }]),
     new Family("counter", "egress_requests_total", "Texts for outside models, by use (embed, ask, extract), provider and outcome (ok, denied, error)", sent(({ requests }) => requests)),
     new Family("counter", "egress_items_total", "Items that left for outside models", sent(({ items }) => items)),
     new Family("counter", "egress_bytes_total", "Bytes of text that left for outside models", sent(({ bytes }) => bytes)),
-    new Family("counter", "audit_events_dropped_total", "Audit events that were lost", one(auditDropped)),
-    new Family("gauge", "clock_ahead_seconds", "How far the machine's clock is ahead of the time that is trusted; negative when it is behind", one(clockAheadMs / 1_000)),
+    new Family("counter", "audit_events_dropped_total", "Audit events that were lost", single(auditDropped)),
+    new Family("gauge", "clock_ahead_seconds", "How far the machine's clock is ahead of the time that is trusted; negative when it is behind", single(clockAheadMs / 1_000)),
     new Family("histogram", "loop_delay_seconds", "How late a thread came to a timer, ten times a second", threads.flatMap(([thread, { loopDelay }]) => histogram("loop_delay_seconds", { thread }, loopDelay))),
     new Family("gauge", "heap_bytes", "JavaScript heap in use", threads.map(([thread, { heapBytes }]) => ({ labels: { thread }, value: heapBytes }))),
-    new Family("counter", "process_cpu_seconds_total", "Processor time of the process", one(process.cpuSecs)),
-    new Family("gauge", "process_resident_memory_bytes", "Resident memory of the process", one(process.residentBytes)),
-    new Family("gauge", "process_start_time_seconds", "When the node was started, in Unix seconds", one(process.startedAtSecs)),
+    new Family("counter", "process_cpu_seconds_total", "Processor time of the process", single(process.cpuSecs)),
+    new Family("gauge", "process_resident_memory_bytes", "Resident memory of the process", single(process.residentBytes)),
+    new Family("gauge", "process_start_time_seconds", "When the node was started, in Unix seconds", single(process.startedAtSecs)),
   ];
 }
