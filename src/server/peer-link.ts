@@ -1,11 +1,10 @@
 /**
- * What one node asks of another: calls under way, databases followed, and the stream that carries both.
+ * What one node asks of another: the stream that carries calls and hints, when it is opened, and when it is given up.
  *
- * Always true: every call settles once, by its answer, its deadline, or the loss of the link; no call leaves before the
- * other node has greeted, so that one that never got there is known to have had no effect; calls of one turn of the loop
- * share a message. A node of which something is expected and that says nothing is given up after
- * `limits.peerSilenceMs`: a stopped one must not hold callers until their deadlines. Must not know which database is
- * where.
+ * Always true: no call leaves before the other node has greeted, so that one that never got there is known to have had no
+ * effect; calls of one turn of the loop share a message. A node of which something is expected and that says nothing is
+ * given up after `limits.peerSilenceMs`: a stopped one must not hold callers until their deadlines. Must not know which
+ * database is where, nor what becomes of a call (server/pending-calls).
  */
 import { create } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
@@ -14,12 +13,12 @@ import { ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
 import type { World } from "../base/world.ts";
-import type { PortCall } from "../engine/engine-port.ts";
 import type { Answer } from "../engine/protocol.ts";
 import { type ForwardedCall, Unreachable } from "../service/peers.ts";
 import { messageOfCall, outcomeOfMessage } from "./node-messages.ts";
 import { Inbox, Outbox } from "./parcels.ts";
 import { PeerStream } from "./peer-stream.ts";
+import { PendingCalls } from "./pending-calls.ts";
 
 /** What links need, whichever node they lead to. */
 export interface LinkOptions {
@@ -32,17 +31,6 @@ export interface LinkOptions {
   readonly linkLost?: () => void;
 }
 
-interface Pending {
-  readonly deadlineMs: number;
-  readonly bytes: number;
-  /** Whether the call may be made again although nobody knows what became of it. */
-  readonly isRepeatable: boolean;
-  /** Whether the other node may have got it. */
-  isSent: boolean;
-  readonly resolve: (answer: Answer) => void;
-  readonly reject: (error: unknown) => void;
-}
-
 /** The stream as the link sees it. */
 interface Line {
   readonly stream: PeerStream;
@@ -51,13 +39,11 @@ interface Line {
   isLeaving: boolean;
 }
 
-/** Deadlines are looked at this often: a refusal may come this much late, and no call costs a timer. */
-const deadlineCheckMs = 50;
-
+/** This node's side of the talk with one other node. */
 export class PeerLink {
   readonly #address: string;
   readonly #options: LinkOptions;
-  readonly #pending = new Map<number, Pending>();
+  readonly #calls: PendingCalls;
   /** Followed databases, and until when the other node tells of them. */
   readonly #follows = new Map<string, number>();
   /** Of these, the ones that the other node is still to be told. */
@@ -65,8 +51,6 @@ export class PeerLink {
   #outbox = new Outbox<Call>();
   #inbox = new Inbox();
   #line: Line | undefined;
-  #lastId = 0;
-  #bytes = 0;
   /** Since when something is expected of the other node and nothing was heard. */
   #silentSinceMs: number | undefined;
   #usedMs = 0;
@@ -78,12 +62,12 @@ export class PeerLink {
   /** What the log was told last of this link. */
   #said: string | undefined;
   #isFlushing = false;
-  #isChecking = false;
   #isBeating = false;
 
   constructor(address: string, options: LinkOptions) {
     this.#address = address;
     this.#options = options;
+    this.#calls = new PendingCalls(options.world);
   }
 
   /** Whether nothing is lost with this link. */
@@ -91,26 +75,19 @@ export class PeerLink {
     return this.#line === undefined && this.#follows.size === 0 && this.#pauseMs === 0;
   }
 
+  /** Has the other node answer the call. */
   async forward(call: ForwardedCall): Promise<Answer> {
     this.#connect();
-    const id = this.#nextId();
+    const id = this.#calls.nextId();
     const message = messageOfCall(id, call);
-    const bytes = message.payload.length;
-    if (bytes > limits.peerBytesMax) throw new ServiceError("payload_too_large", "the call is too large to be forwarded to the node that writes this database");
-    if (this.#pending.size >= limits.peerCallsMax || this.#bytes + bytes > limits.peerBytesMax) {
-      throw new ServiceError("overloaded", "too many calls are under way to the node that writes this database", { retryAfterSecs: limits.retryAfterSecsMin });
-    }
-    const nowMs = this.#options.world.monotonicMs();
-    this.#usedMs = nowMs;
-    return new Promise((resolve, reject) => {
-      this.#pending.set(id, { deadlineMs: nowMs + call.budgetMs, bytes, isRepeatable: isRepeatable(call.call), isSent: false, resolve, reject });
-      this.#bytes += bytes;
-      this.#outbox.put(message);
-      this.#flushSoon();
-      this.#checkDeadlines();
-    });
+    this.#calls.requireRoom(message.payload.length);
+    this.#usedMs = this.#options.world.monotonicMs();
+    this.#outbox.put(message);
+    this.#flushSoon();
+    return this.#calls.open(id, call, message.payload.length);
   }
 
+  /** Has the other node say for a while when a head of the database moves. */
   follow(uuid: string): void {
     const nowMs = this.#options.world.monotonicMs();
     const untilMs = this.#follows.get(uuid);
@@ -173,13 +150,6 @@ export class PeerLink {
     return this.#failure ? Math.max(0, this.#failure.untilMs - this.#options.world.monotonicMs()) : 0;
   }
 
-  /** Ids come round again after four billion calls; one that is still under way is left out. */
-  #nextId(): number {
-    do this.#lastId = (this.#lastId + 1) >>> 0;
-    while (this.#pending.has(this.#lastId));
-    return this.#lastId;
-  }
-
   #flushSoon(): void {
     if (this.#isFlushing) return;
     this.#isFlushing = true;
@@ -191,13 +161,9 @@ export class PeerLink {
 
   #compose(): ExchangeRequest | undefined {
     const nowMs = this.#options.world.monotonicMs();
-    const { pieces, parcels } = this.#outbox.take(({ id }) => this.#pending.has(id));
+    const { pieces, parcels } = this.#outbox.take(({ id }) => this.#calls.has(id));
     if (pieces.length + parcels.length + this.#untold.size === 0 && !this.#isPinging && !this.#isNudging) return undefined;
-    for (const call of parcels) {
-      const pending = this.#pending.get(call.id);
-      if (pending) pending.isSent = true;
-      call.budgetMs = pending ? Math.max(0, pending.deadlineMs - nowMs) : 0;
-    }
+    for (const call of parcels) call.budgetMs = this.#calls.send(call.id, nowMs);
     const message = create(ExchangeRequestSchema, { pieces, calls: parcels, follows: [...this.#untold], ping: this.#isPinging, nudge: this.#isNudging });
     this.#untold.clear();
     this.#isNudging = false;
@@ -212,23 +178,19 @@ export class PeerLink {
     for (const piece of pieces) this.#inbox.add(piece);
     for (const answer of answers) {
       const outcome = outcomeOfMessage(answer, this.#inbox.whole(answer));
-      const pending = this.#settle(answer.id);
+      const pending = this.#calls.settle(answer.id);
       if ("error" in outcome) pending?.reject(outcome.error);
       else pending?.resolve(outcome.answer);
     }
     for (const uuid of moved) if (this.#follows.has(uuid)) this.#options.hinted(uuid);
     if (leaving) this.#leave(line);
-    if (line.isLeaving && this.#pending.size === 0) line.stream.finish();
+    if (line.isLeaving && this.#calls.size === 0) line.stream.finish();
   }
 
   /** The other node takes no more calls: those that have not left look for another one, the others get their answers. */
   #leave(line: Line): void {
     line.isLeaving = true;
-    for (const [id, { isSent, reject }] of this.#pending) {
-      if (isSent) continue;
-      this.#settle(id);
-      reject(new Unreachable(`the node at ${this.#address} is leaving`));
-    }
+    this.#calls.turnAwayUnsent(`the node at ${this.#address} is leaving`);
   }
 
   #lost(line: Line, error: unknown): void {
@@ -244,12 +206,7 @@ export class PeerLink {
     this.#retryMs = Math.min(this.#retryMs * 2, limits.peerRetryMsMax);
     if (error !== undefined && line.isGreeted) this.#options.linkLost?.();
     if (error !== undefined) this.#report(failure, line.isGreeted);
-    for (const [id, { isSent, isRepeatable, reject }] of this.#pending) {
-      this.#settle(id);
-      if (!isSent) reject(failure);
-      else if (isRepeatable) reject(new Unreachable(failure.message));
-      else reject(new ServiceError("unavailable", "the node that writes this database was lost on the way; whether the write happened is not known", { retryAfterSecs: 1 }));
-    }
+    this.#calls.lose(failure);
   }
 
   /** What calls that have not left are told: another try helps, unless the other node does not want to know this one. */
@@ -271,30 +228,8 @@ export class PeerLink {
     if (failure.message === this.#said) return;
     this.#said = failure.message;
     const address = this.#address;
-    if (failure instanceof Unreachable) log.warn(wasGreeted ? "the link to another node was lost" : "another node cannot be reached", { address, reason: failure.message, calls: this.#pending.size });
+    if (failure instanceof Unreachable) log.warn(wasGreeted ? "the link to another node was lost" : "another node cannot be reached", { address, reason: failure.message, calls: this.#calls.size });
     else log.error("another node refuses this one: give all nodes the same SERVICE_CLUSTER_KEY, or the same SERVICE_AUTH_KEY from which it is derived, and the same version", failure, { address });
-  }
-
-  #settle(id: number): Pending | undefined {
-    const pending = this.#pending.get(id);
-    if (pending) this.#bytes -= pending.bytes;
-    this.#pending.delete(id);
-    return pending;
-  }
-
-  #checkDeadlines(): void {
-    if (this.#isChecking) return;
-    this.#isChecking = true;
-    this.#options.world.after(deadlineCheckMs, () => {
-      this.#isChecking = false;
-      const nowMs = this.#options.world.monotonicMs();
-      for (const [id, { deadlineMs, isSent, reject }] of this.#pending) {
-        if (deadlineMs > nowMs) continue;
-        this.#settle(id);
-        reject(new ServiceError("request_timeout", `the request's time was over before it was answered; ${isSent ? "a write may still happen" : "nothing has happened"}`));
-      }
-      if (this.#pending.size > 0) this.#checkDeadlines();
-    });
   }
 
   /** Once a second while there is a stream or a reason for one. */
@@ -315,11 +250,11 @@ export class PeerLink {
   }
 
   #tend(line: Line, nowMs: number): void {
-    const isWanted = this.#pending.size + this.#follows.size > 0;
+    const isWanted = this.#calls.size + this.#follows.size > 0;
     if (isWanted) this.#usedMs = nowMs;
     if (this.#silentSinceMs !== undefined && nowMs - this.#silentSinceMs >= limits.peerSilenceMs) {
       line.stream.abandon(new Error("it says nothing"));
-    } else if (line.isLeaving && this.#pending.size === 0) {
+    } else if (line.isLeaving && this.#calls.size === 0) {
       line.stream.finish();
     } else if (isWanted && line.isGreeted) {
       this.#isPinging = true;
@@ -346,9 +281,4 @@ export class PeerLink {
       if (!(error instanceof ServiceError || error instanceof Unreachable)) throw error;
     }
   }
-}
-
-function isRepeatable(call: PortCall): boolean {
-  if (call.kind === "branch") return call.act.act === "list" || call.act.act === "checkpoints";
-  return call.kind === "read" || call.kind === "sql-read" || call.kind === "sync";
 }
