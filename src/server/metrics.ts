@@ -49,7 +49,7 @@ export const metricsType: string = Registry.PROMETHEUS_CONTENT_TYPE;
 
 /** Every metric of a node. */
 function familiesOf(snapshot: Snapshot): readonly Family[] {
-  return [...requestFamilies(snapshot), ...engineFamilies(snapshot.engines), ...storeFamilies(snapshot), ...clusterFamilies(snapshot), ...nodeFamilies(snapshot)];
+  return [...requestFamilies(snapshot), ...engineFamilies(snapshot.engines), ...storeFamilies(snapshot), ...clusterFamilies(snapshot), ...nodeFamilies(snapshot), ...processFamilies(snapshot)];
 }
 
 function requestFamilies({ visits, strays, calls }: Snapshot): readonly Family[] {
@@ -90,10 +90,8 @@ function clusterFamilies({ cluster }: Snapshot): readonly Family[] {
   ];
 }
 
-function nodeFamilies(snapshot: Snapshot): readonly Family[] {
-  const { node, egress, auditDropped, clockAheadMs, main, process } = snapshot;
+function nodeFamilies({ node, egress, auditDropped, clockAheadMs }: Snapshot): readonly Family[] {
   const sent = (read: (count: EgressCount) => number): readonly Sample[] => egress.map((count) => ({ labels: { use: count.use, provider: count.provider, outcome: count.outcome }, value: read(count) }));
-  const threads = [["main", main] as const, ...answered(snapshot.engines)];
   return [
     new Family("gauge", "node_info", "1; the node's identity (node), its name (SERVICE_NODE_ID) and its build", [{ labels: { node: node.id, name: node.name, version: node.version }, value: 1 }]),
     new Family("counter", "egress_requests_total", "Texts for outside models, by use (embed, ask, extract), provider and outcome (ok, denied, error)", sent(({ requests }) => requests)),
@@ -101,6 +99,12 @@ function nodeFamilies(snapshot: Snapshot): readonly Family[] {
     new Family("counter", "egress_bytes_total", "Bytes of text that left for outside models", sent(({ bytes }) => bytes)),
     new Family("counter", "audit_events_dropped_total", "Audit events that were lost", single(auditDropped)),
     new Family("gauge", "clock_ahead_seconds", "How far the machine's clock is ahead of the time that is trusted; negative when it is behind", single(clockAheadMs / 1_000)),
+  ];
+}
+
+function processFamilies({ main, engines, process }: Snapshot): readonly Family[] {
+  const threads = [["main", main] as const, ...answered(engines)];
+  return [
     new Family("histogram", "loop_delay_seconds", "How late a thread came to a timer, ten times a second", threads.flatMap(([thread, { loopDelay }]) => histogram("loop_delay_seconds", { thread }, loopDelay))),
     new Family("gauge", "heap_bytes", "JavaScript heap in use", threads.map(([thread, { heapBytes }]) => ({ labels: { thread }, value: heapBytes }))),
     new Family("counter", "process_cpu_seconds_total", "Processor time of the process", single(process.cpuSecs)),

@@ -51,7 +51,7 @@ export function createPipeline(options: PipelineOptions): Dispatch {
     if (authorization) context.identity = await (call.caller ?? authorization.identify(call.credential));
     const isAddressed = call.rest === undefined || call.rest.isAddressed;
     if (authorization && isAddressed) context.judgedUuid = await authorization.check(call, context.identity);
-    if (call.rest) call.message = await receive(call, call.rest, context);
+    if (call.rest) call.message = await receive(call, call.rest, context, authorization);
     if (authorization && !isAddressed) context.judgedUuid = await authorization.check(call, context.identity);
     context.admitted = true;
     readHeaders(call, context);
@@ -78,17 +78,6 @@ export function createPipeline(options: PipelineOptions): Dispatch {
     }
   }
 
-  /** Reads the rest of the request. What is wrong with it is told to those only who may do what it is about. */
-  async function receive({ endpoint }: Call, rest: RestOfCall, context: Context): Promise<Message> {
-    try {
-      return await rest.receive();
-    } catch (error) {
-      if (!(error instanceof Unread)) throw error;
-      if (authorization && !rest.isAddressed) authorization.checkUnread(endpoint, error.address, context.identity);
-      throw error.refusal;
-    }
-  }
-
   return async (call) => {
     const context = openContext(call, options);
     try {
@@ -100,6 +89,17 @@ export function createPipeline(options: PipelineOptions): Dispatch {
       throw error;
     }
   };
+}
+
+/** Reads the rest of the request. What is wrong with it is told to those only who may do what it is about. */
+async function receive({ endpoint }: Call, rest: RestOfCall, context: Context, authorization: Authorization | undefined): Promise<Message> {
+  try {
+    return await rest.receive();
+  } catch (error) {
+    if (!(error instanceof Unread)) throw error;
+    if (authorization && !rest.isAddressed) authorization.checkUnread(endpoint, error.address, context.identity);
+    throw error.refusal;
+  }
 }
 
 /** Whose share of the control rate a call takes. */

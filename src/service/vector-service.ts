@@ -27,7 +27,7 @@ function bytesOfVectors(vectors: readonly VectorInput[]): number {
   return vectors.reduce((sum, { embedding, metadata }) => sum + embedding.byteLength + (metadata?.length ?? 0), 0);
 }
 
-function writers(node: NodeParts): Pick<VectorHandlers, "upsertVector" | "upsertVectors" | "deleteVector" | "deleteVectors"> {
+function writers(node: NodeParts): Pick<VectorHandlers, "upsertVector" | "upsertVectors"> {
   return {
     async upsertVector(request, context) {
       const collection = checkCollectionName("collection", request.coll);
@@ -44,6 +44,11 @@ function writers(node: NodeParts): Pick<VectorHandlers, "upsertVector" | "upsert
       const { txid } = seen(context, await node.engine.write(target, "vector.upsert_many", { collection, vectors }, engineOptions(context, bytesOfVectors(vectors))));
       return { upserted: vectors.length, txid };
     },
+  };
+}
+
+function removers(node: NodeParts): Pick<VectorHandlers, "deleteVector" | "deleteVectors"> {
+  return {
     async deleteVector(request, context) {
       const collection = checkCollectionName("collection", request.coll);
       const target = await databaseTarget(node, context, request.db);
@@ -87,6 +92,7 @@ function readers(node: NodeParts): Pick<VectorHandlers, "searchVectors" | "listV
   };
 }
 
+/** The handlers of vectors. */
 export function vectorHandlers(node: NodeParts): VectorHandlers {
-  return { ...writers(node), ...readers(node) };
+  return { ...writers(node), ...removers(node), ...readers(node) };
 }
