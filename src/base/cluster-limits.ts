@@ -5,7 +5,7 @@ const KiB = 1024;
 const MiB = 1024 * KiB;
 
 export const clusterLimits = {
-  // Where databases are (service/placement, service/held, service/hints, server/cluster)
+  // Where databases are (service/placement, service/places, service/held, service/hints, server/cluster)
   /** Databases that a node holds; beyond it, the one that was not used for longest is given up. */
   heldMax: 50_000,
   /** How long an engine has to take a database over, or to ship what there is of it. */

@@ -4,7 +4,7 @@
  * Always true: the engine is told of a database only after its lease is held, and the lease is given up only after the
  * engine has let go; of one database one such change is under way at a time, and whoever asks meanwhile shares it. A
  * lease that was lost ends what was begun under it: nothing that answers late makes this node believe that it holds
- * something. Must not know which node should hold a database (service/placement).
+ * something. Must not know which node should hold a database (service/places).
  */
 import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
