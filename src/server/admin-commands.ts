@@ -1,18 +1,17 @@
 /**
  * The commands that speak to a running node: `token mint`, `policy get|put|clear`, `audit`, `reembed`.
  *
- * Always true: a credential comes from a variable or a file, never from the command line, where other users of the
- * machine could read it; it goes to the address that was named and to no other, and is never written. What a program
- * reads goes to standard output, words for a person to standard error. Exit codes as of the command line: 0 done,
- * 1 refused or not answered, 2 a wrong command line.
+ * Always true: what a program reads goes to standard output, words for a person to standard error. Exit codes as of the
+ * command line: 0 done, 1 refused or not answered, 2 a wrong command line. Must not know: how a node is called
+ * (server/node-call).
  */
-import { readFileSync } from "node:fs";
 import { Command, InvalidArgumentError, Option } from "commander";
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { decodeAuditEvent } from "../format/audit-event.ts";
 import { brokenLinks } from "../format/audit-object.ts";
 import type { Environment } from "./config.ts";
+import { callNode, CommandFailure, fileText, keyVariable, tokenVariable, type NodeFlags } from "./node-call.ts";
 import { reembed, reembedCommand, type ReembedFlags } from "./reembed-command.ts";
 
 /** Where the commands' words come from and go to. */
@@ -21,13 +20,6 @@ export interface AdminSurroundings {
   readonly stdin: AsyncIterable<string | Uint8Array>;
   readonly stdout: { write(text: string): unknown };
   readonly stderr: { write(text: string): unknown };
-}
-
-/** What every command is told. */
-interface NodeFlags {
-  readonly address: URL;
-  readonly keyFile?: string;
-  readonly tokenFile?: string;
 }
 
 interface MintFlags extends NodeFlags {
@@ -54,21 +46,12 @@ interface AuditFlags extends NodeFlags {
   readonly verify?: true;
 }
 
-/** Why a command came to nothing, for the person who gave it. */
-class CommandFailure extends Error {
-  readonly exitCode: 1 | 2;
-
-  constructor(exitCode: 1 | 2, message: string) {
-    super(message);
-    this.exitCode = exitCode;
-  }
-}
-
 type Act<Flags extends NodeFlags> = (around: AdminSurroundings, flags: Flags) => Promise<void>;
 
-const keyVariable = "SERVICE_PLATFORM_KEY";
-const tokenVariable = "PALIMPSEST_TOKEN";
 const defaultAddress = "http://127.0.0.1:8080";
+
+/** Gives a command the options that all have, and what it does. */
+type Bind = <Flags extends NodeFlags>(command: Command, act: Act<Flags>) => Command;
 
 /** The commands; each hands its exit code to `ended`. */
 export function adminCommands(around: AdminSurroundings, ended: (code: number) => void): readonly Command[] {
@@ -78,16 +61,40 @@ export function adminCommands(around: AdminSurroundings, ended: (code: number) =
       .addOption(new Option("--key-file <file>", `file that holds the platform key (default: the variable ${keyVariable})`).conflicts("tokenFile"))
       .addOption(new Option("--token-file <file>", `file that holds a token (default: the variable ${tokenVariable})`))
       .action(async (flags: Flags) => ended(await run(around, flags, act)));
-  const namespace = (command: Command): Command => command.requiredOption("--namespace <name>", "the namespace");
-  const policy = (name: string, about: string): Command => namespace(new Command(name).description(about)).option("--profile <name>", "the profile's own policy instead; this needs a token");
+  return [
+    tokenCommand(on),
+    policyCommand(on),
+    auditCommand(on),
+    on<ReembedFlags & NodeFlags>(reembedCommand(), (_, flags) => reembed(flags, (path, body) => callNode(around.env, flags, "POST", path, body, "token"), around.stderr)),
+  ];
+}
 
+function ofNamespace(command: Command): Command {
+  return command.requiredOption("--namespace <name>", "the namespace");
+}
+
+function tokenCommand(on: Bind): Command {
   const mint = new Command("mint")
     .description("mint a token and print it")
     .addOption(new Option("--database <name>", "for one database; a profile's is namespace--profile").conflicts("namespace"))
     .addOption(new Option("--namespace <name>", "for every profile of a namespace"))
     .addOption(new Option("--scope <scope>", "what it allows").choices(["read", "write", "admin"]).makeOptionMandatory())
     .addOption(new Option("--expires-in <seconds>", "its lifetime").argParser(countOf));
-  const audit = namespace(new Command("audit").description("print the audit stream of a namespace, one event a line, oldest first"))
+  return new Command("token").description("tokens of a running node").addCommand(on<MintFlags>(mint, mintToken));
+}
+
+function policyCommand(on: Bind): Command {
+  const policy = (name: string, about: string): Command =>
+    ofNamespace(new Command(name).description(about)).option("--profile <name>", "the profile's own policy instead; this needs a token");
+  return new Command("policy")
+    .description("policies of a running node")
+    .addCommand(on<PolicyFlags>(policy("get", "print a policy"), getPolicy))
+    .addCommand(on<PolicyFlags>(policy("put", "replace a policy").option("--file <file>", "JSON of the whole policy; - is standard input", "-"), putPolicy))
+    .addCommand(on<PolicyFlags>(policy("clear", "remove a policy"), clearPolicy));
+}
+
+function auditCommand(on: Bind): Command {
+  const audit = ofNamespace(new Command("audit").description("print the audit stream of a namespace, one event a line, oldest first"))
     .addOption(new Option("--from <time>", "events at or after this time, in Unix milliseconds or as 2026-01-31T12:00Z (default: a day before --to)").argParser(timeOf))
     .addOption(new Option("--to <time>", "events before this time (default: now)").argParser(timeOf))
     .option("--action <name>", "events of this action; a name that ends in a dot means all that begin so")
@@ -95,16 +102,7 @@ export function adminCommands(around: AdminSurroundings, ended: (code: number) =
     .addOption(new Option("--outcome <outcome>", "events that ended so").choices(["ok", "denied", "error"]))
     .addOption(new Option("--limit <count>", "at most so many events (default: all)").argParser(countOf))
     .addOption(new Option("--verify", "also check that no event was removed or changed; exit code 1 if one was").conflicts(["action", "profile", "outcome"]));
-  return [
-    new Command("token").description("tokens of a running node").addCommand(on<MintFlags>(mint, mintToken)),
-    new Command("policy")
-      .description("policies of a running node")
-      .addCommand(on<PolicyFlags>(policy("get", "print a policy"), getPolicy))
-      .addCommand(on<PolicyFlags>(policy("put", "replace a policy").option("--file <file>", "JSON of the whole policy; - is standard input", "-"), putPolicy))
-      .addCommand(on<PolicyFlags>(policy("clear", "remove a policy"), clearPolicy)),
-    on<AuditFlags>(audit, printAudit),
-    on<ReembedFlags & NodeFlags>(reembedCommand(), (_, flags) => reembed(flags, (path, body) => call(around, flags, "POST", path, body, "token"), around.stderr)),
-  ];
+  return on<AuditFlags>(audit, printAudit);
 }
 
 async function run<Flags extends NodeFlags>(around: AdminSurroundings, flags: Flags, act: Act<Flags>): Promise<number> {
@@ -140,7 +138,7 @@ async function mintToken(around: AdminSurroundings, flags: MintFlags): Promise<v
   const path = database !== undefined ? `/v1/databases/${encodeURIComponent(database)}` : namespace !== undefined ? `/v1/namespaces/${encodeURIComponent(namespace)}` : undefined;
   if (path === undefined) throw new CommandFailure(2, "give --database or --namespace");
   const body = JSON.stringify(expiresIn === undefined ? { scope } : { scope, expires_in: expiresIn });
-  const { token } = (await call(around, flags, "POST", `${path}/tokens`, body)) as { readonly token: string };
+  const { token } = (await callNode(around.env, flags, "POST", `${path}/tokens`, body)) as { readonly token: string };
   around.stdout.write(`${token}\n`);
 }
 
@@ -151,7 +149,7 @@ function policyPath({ namespace, profile }: PolicyFlags): string {
 
 async function tellPolicy(around: AdminSurroundings, flags: PolicyFlags, method: "GET" | "PUT", policyText?: string): Promise<void> {
   const body = policyText === undefined ? undefined : `{"policy":${policyText}}`;
-  const answer = await call(around, flags, method, policyPath(flags), body, flags.profile === undefined ? "key" : "token");
+  const answer = await callNode(around.env, flags, method, policyPath(flags), body, flags.profile === undefined ? "key" : "token");
   around.stdout.write(`${JSON.stringify(answer, undefined, 2)}\n`);
 }
 
@@ -196,7 +194,7 @@ async function printAudit(around: AdminSurroundings, flags: AuditFlags): Promise
   for (let cursor: string | null = ""; cursor !== null && printed < limit; ) {
     query.set("limit", String(Math.min(limits.auditPageMax, limit - printed)));
     if (cursor !== "") query.set("cursor", cursor);
-    const page = (await call(around, flags, "GET", `${path}?${query.toString()}`)) as AuditAnswer;
+    const page = (await callNode(around.env, flags, "GET", `${path}?${query.toString()}`)) as AuditAnswer;
     const onPage = page.events.map((event) => JSON.stringify(event));
     for (const line of onPage) around.stdout.write(`${line}\n`);
     if (flags.verify) lines.push(...onPage);
@@ -221,48 +219,6 @@ function eventOf(line: string): ReturnType<typeof decodeAuditEvent> {
   } catch (error) {
     if (error instanceof StoreError) throw new CommandFailure(1, `an event cannot be checked: ${error.message}`);
     throw error;
-  }
-}
-
-/** Calls the node and gives the answer's JSON. `prefers` is the credential that is taken where variables give both. */
-async function call(around: AdminSurroundings, flags: NodeFlags, method: string, path: string, body?: string, prefers: "key" | "token" = "key"): Promise<unknown> {
-  const credential = credentialOf(around.env, flags, prefers);
-  const headers: Record<string, string> = {};
-  if (credential !== undefined) headers["authorization"] = `Bearer ${credential}`;
-  if (body !== undefined) headers["content-type"] = "application/json";
-  // A redirect would carry the credential to an address that nobody named.
-  const { status, ok, answer } = await fetched(new URL(path, flags.address), { method, headers, redirect: "error", ...(body === undefined ? {} : { body }) });
-  if (ok && answer !== undefined) return answer;
-  const { error, code } = (answer ?? {}) as { readonly error?: string; readonly code?: string };
-  throw new CommandFailure(1, code === undefined ? `${flags.address.origin} answered with status ${status}; it may be another service` : `${error} (${code})`);
-}
-
-async function fetched(url: URL, init: RequestInit): Promise<{ readonly status: number; readonly ok: boolean; readonly answer: unknown }> {
-  try {
-    const response = await fetch(url, init);
-    const isJson = response.headers.get("content-type")?.startsWith("application/json") === true;
-    return { status: response.status, ok: response.ok, answer: isJson ? await response.json() : undefined };
-  } catch (error) {
-    const { message, cause } = error as Error & { readonly cause?: NodeJS.ErrnoException };
-    throw new CommandFailure(1, `${url.origin} does not answer: ${cause?.code ?? cause?.message ?? message}`);
-  }
-}
-
-/** A file that was named wins over a variable; without any, the call carries no credential. */
-function credentialOf(env: Environment, { keyFile, tokenFile }: NodeFlags, prefers: "key" | "token"): string | undefined {
-  const file = keyFile ?? tokenFile;
-  const [key, token] = [env[keyVariable], env[tokenVariable]];
-  const credential = file === undefined ? (prefers === "key" ? key || token : token || key) : fileText(file).trim();
-  if (!credential) return undefined;
-  if (/^[\x21-\x7e]+$/.test(credential)) return credential;
-  throw new CommandFailure(2, "the credential holds characters that none can have");
-}
-
-function fileText(path: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch (error) {
-    throw new CommandFailure(2, `${path} cannot be read: ${(error as NodeJS.ErrnoException).code ?? "fault"}`);
   }
 }
 

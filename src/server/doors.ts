@@ -24,6 +24,10 @@ import { createRest, type Page } from "./rest.ts";
 import { connectErrorOf, refuseRequest } from "./rpc-form.ts";
 import { Visits } from "./visits.ts";
 
+/** Lets the bearer of a credential in, or throws a ServiceError. */
+type Admit = (credential: string | undefined) => void | Promise<void>;
+
+/** What the doors lead to, and whom they let in. */
 export interface DoorsOptions {
   readonly dispatch: Dispatch;
   readonly isReady: () => Readiness;
@@ -33,7 +37,7 @@ export interface DoorsOptions {
    * Lets the bearer of a token see readiness and reflection, or throws a ServiceError; asked at every request.
    * Absent, as on a node without authentication or on the operators' own port, everybody may.
    */
-  readonly admitOperator?: ((credential: string | undefined) => void | Promise<void>) | undefined;
+  readonly admitOperator?: Admit | undefined;
   /** Tells who bears a credential, or refuses him before a body is read for him; absent where authentication is off. */
   readonly identify?: Identify | undefined;
   /** Whether a token that was good is to be asked about again before it expires. */
@@ -68,6 +72,9 @@ export interface Doors extends RequestHandler {
   drain(): void;
 }
 
+/** What everybody may list and reflect on. */
+const listed: readonly DescService[] = [...publicServices, HealthService];
+
 /** Makes all doors. */
 export function createDoors(options: DoorsOptions): Doors {
   const { dispatch, world, log, dataBodyBytesMax, databaseHostSuffix } = options;
@@ -75,29 +82,52 @@ export function createDoors(options: DoorsOptions): Doors {
   const gate = new Gate({ hasAuthentication: identify !== undefined, databaseHostSuffix, hostNames: options.hostNames ?? [], allowedOrigins: options.allowedOrigins ?? [] });
   const callers = identify && new Callers(identify, world, isRevoked);
   const admitOperator = options.admitOperator ?? (() => {});
-  const listed: readonly DescService[] = [...publicServices, HealthService];
   const health = new Health({ isReady: options.isReady, look: options.look, services: listed.map((service) => service.typeName), world });
-  const guarded = [...(options.operatorPages ?? [])].map(([path, page]): [string, Page] => [path, onlyFor(admitOperator, page)]);
-  const pages = new Map([...health.pages(admitOperator), ...(options.pages ?? []), ...guarded]);
-  const admit = async (context: HandlerContext): Promise<void> => {
-    try {
-      await admitOperator(bearerOf(context.requestHeader.get("authorization") ?? undefined));
-    } catch (error) {
-      throw connectErrorOf(refusalFor(error, "reflection", world, log));
-    }
-  };
   const discards = new Discards(world);
   const shared = { endpoints, dispatch, callers, room, discards, dataBodyBytesMax, databaseHostSuffix, visits, world, log };
   const onCall = createConnect({
     ...shared,
     addServices: (router) => {
       health.addTo(router);
-      addReflection(router, { services: listed, files: [file_google_rpc_error_details], admit, draining: health.draining });
+      addReflection(router, { services: listed, files: [file_google_rpc_error_details], admit: reflectionFor(admitOperator, world, log), draining: health.draining });
       nodeDoor?.addTo(router);
     },
-    fallback: createRest({ ...shared, pages }),
+    fallback: createRest({ ...shared, pages: pagesOf(options, health, admitOperator) }),
   });
-  const onRequest: RequestHandler = (request, response) => {
+  const drain = (): void => {
+    health.drain();
+    nodeDoor?.drain();
+  };
+  return Object.assign(behindGate(onCall, { gate, discards, nodeDoor }), { drain });
+}
+
+/** All pages by path: those for everyone, and those for whom `admitOperator` lets in. */
+function pagesOf({ pages, operatorPages }: DoorsOptions, health: Health, admitOperator: Admit): ReadonlyMap<string, Page> {
+  const guarded = [...(operatorPages ?? [])].map(([path, page]): [string, Page] => [path, onlyFor(admitOperator, page)]);
+  return new Map([...health.pages(admitOperator), ...(pages ?? []), ...guarded]);
+}
+
+/** Who may see reflection, as its wire asks. */
+function reflectionFor(admitOperator: Admit, world: World, log: Log): (context: HandlerContext) => Promise<void> {
+  return async (context) => {
+    try {
+      await admitOperator(bearerOf(context.requestHeader.get("authorization") ?? undefined));
+    } catch (error) {
+      throw connectErrorOf(refusalFor(error, "reflection", world, log));
+    }
+  };
+}
+
+/** What stands before all calls: whether the request may come by this name and from this page. */
+interface Entry {
+  readonly gate: Gate;
+  readonly discards: Discards;
+  readonly nodeDoor: NodeDoor | undefined;
+}
+
+/** The handler for those requests only that may come in. */
+function behindGate(onCall: RequestHandler, { gate, discards, nodeDoor }: Entry): RequestHandler {
+  return (request, response) => {
     // Other nodes call by whatever name they know, and show the cluster's key; whoever has none is told in plain HTTP.
     const isNode = nodeDoor?.owns(request) ?? false;
     const refusal = isNode ? nodeDoor!.refusalOf(request) : gate.refusalOf(request);
@@ -107,15 +137,10 @@ export function createDoors(options: DoorsOptions): Doors {
     }
     if (!gate.admitPage(request, response)) onCall(request, response);
   };
-  const drain = (): void => {
-    health.drain();
-    nodeDoor?.drain();
-  };
-  return Object.assign(onRequest, { drain });
 }
 
 /** The page, for whom `admit` lets in. */
-function onlyFor(admit: (credential: string | undefined) => void | Promise<void>, page: Page): Page {
+function onlyFor(admit: Admit, page: Page): Page {
   return {
     answer: async (credential) => {
       await admit(credential);
