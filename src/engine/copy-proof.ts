@@ -9,11 +9,11 @@ import { limits } from "../base/limits.ts";
 import type { World } from "../base/world.ts";
 import type { BackupProof } from "../format/backup-manifest.ts";
 import { databasePrefix, segmentKey } from "../format/object-keys.ts";
+import { reportDatabase } from "./database-report.ts";
 import { Findings } from "./findings.ts";
 import { inventoryOf, type DatabaseInventory } from "./inventory.ts";
 import { checkNewest } from "./newest-state.ts";
 import { RottenObject, type PageSource } from "./pool-objects.ts";
-import { reportDatabase } from "./store-doctor.ts";
 
 export interface CopyProofParts {
   readonly world: World;
