@@ -3,48 +3,27 @@
  *
  * Three ways, each tried where the one before gives nothing: the head that is there, with what is missing put together
  * from other objects of the pool, else cut before it; an older version of the head that the store has kept, carried on as
- * far as the pool goes on without a doubt; the pool alone. Always true: what is proposed is restored and checked
+ * far as the pool goes on without a doubt; the pool alone (engine/pool-repair). Always true: what is proposed is restored and checked
  * first; its epoch is above all that are known, and it skips transaction ids as nobody knows which were given; what is
  * lost by it is said. Nothing is written here, and the same store gives the same proposal. Must not know: who writes it.
  */
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import type { Catalog } from "../format/catalog.ts";
 import { encodeHead, hashOf, type Head } from "../format/head.ts";
 import type { History } from "../format/history.ts";
 import { headKey } from "../format/object-keys.ts";
-import type { SegmentRef, TxidRange } from "../format/refs.ts";
+import type { SegmentRef } from "../format/refs.ts";
 import { olderVersionsOf } from "../store/object-store.ts";
-import type { DatabaseState } from "../model/schema.ts";
 import { historyOf } from "./histories.ts";
 import { ownHead, type BranchInventory } from "./inventory.ts";
 import { gapsOf } from "./line-gaps.ts";
 import { forkedHead, planOf } from "./lines.ts";
 import { checkState } from "./newest-state.ts";
-import { chainFrom, newestImage, type PoolEntry, type PoolIndex } from "./pool-index.ts";
+import { beforeRewind, chainFrom, type PoolEntry } from "./pool-index.ts";
+import { fromPool } from "./pool-repair.ts";
+import { nonceBytes, repairer, type HeadRepairParts, type ProposedHead } from "./proposed-head.ts";
 import { pointOf } from "./restore.ts";
 import type { StatePlace } from "./restored-state.ts";
-
-/** A head that would mend its branch. */
-export interface ProposedHead {
-  readonly head: Head;
-  readonly bytes: Uint8Array;
-  /** How it was come by, in words. */
-  readonly how: string;
-  /** What is lost by it, in words. */
-  readonly loses: readonly string[];
-}
-
-/** What is known when a branch is to be mended. */
-export interface HeadRepairParts {
-  readonly place: StatePlace;
-  readonly pool: PoolIndex;
-  readonly catalog: Catalog | undefined;
-}
-
-/** Who has written a head that was laid again: no node's name. */
-const repairer = "palimpsest-repair";
-const nonceBytes = 16;
 
 /** A base to go on from: a head, its past, and the SHA-256 of its bytes. */
 interface Base {
@@ -161,13 +140,6 @@ function carriedOn(own: readonly PoolEntry[], { txid, epoch, tail }: Head): read
   return chains.reduce<readonly SegmentRef[]>((best, chain) => (chain.at(-1)!.lastTxid > (best.at(-1)?.lastTxid ?? 0) ? chain : best), []);
 }
 
-/** The objects up to one that may hold a rewind. */
-function beforeRewind(own: readonly PoolEntry[], chain: readonly SegmentRef[], aboveTxid: number): readonly SegmentRef[] {
-  const doubtful = new Set(own.filter(({ rewinds }) => rewinds.some((txid) => txid > aboveTxid)).map(({ ref }) => ref.id));
-  const stop = chain.findIndex(({ id }) => doubtful.has(id));
-  return stop < 0 ? chain : chain.slice(0, stop);
-}
-
 function extension(head: Head, more: readonly SegmentRef[], own: readonly PoolEntry[]): Partial<Head> {
   const last = more.at(-1);
   if (!last) return {};
@@ -208,64 +180,4 @@ function named(history: History | undefined): string {
 /** Whether the past can stay as it is. A part of it would need an object of its own, which only a writer of the branch may name. */
 function keptPast(history: History | undefined, isThere: (ref: SegmentRef) => boolean): "all" | "none" {
   return history && history.lines.every(({ refs }) => refs.every(isThere)) ? "all" : "none";
-}
-
-/** A branch out of the pool alone. It begins with the state that was found, as a fork does. */
-async function fromPool(parts: HeadRepairParts, { id, listed }: BranchInventory): Promise<ProposedHead | string> {
-  const { pool, place } = parts;
-  const own = pool.entries.filter(({ branchId }) => branchId === id);
-  const usable = [...own, ...inherited(parts, id)];
-  const images = newestImage(usable, Infinity);
-  if (!images) return "the pool holds no whole image of any state of it";
-  const { ref: image, pages: imagePages } = images[0]!;
-  const chain = beforeRewind(usable, chainFrom(usable.filter(({ ref }) => ref.lastTxid > image.lastTxid), image.lastTxid + 1, Infinity, true), image.lastTxid);
-  const refs = [...images.map(({ ref }) => ref), ...chain];
-  const last = refs.at(-1)!;
-  const pages = usable.find(({ ref }) => ref.id === last.id)?.pages ?? imagePages;
-  const lastKnown = Math.max(...own.map(({ ref }) => ref.lastTxid), last.lastTxid);
-  const epoch = (pool.epochs.get(id) ?? 0) + limits.epochsSkipped;
-  const hash = hashOf(Buffer.from(`${place.source.uuid}/${id}/${last.lastTxid}`));
-  const bare: Head = {
-    uuid: place.source.uuid, branchId: id, epoch, seq: 1, nonce: hash.subarray(0, nonceBytes), prevHash: new Uint8Array(hash.length), node: repairer, tenures: [], lost: [],
-    txid: last.lastTxid, committedAtMs: last.lastAtMs, reservedTo: lastKnown + limits.txidsSkipped, pages, fromTxid: last.lastTxid, floorTxid: last.lastTxid, refs, tail: [], history: undefined, settledUlid: "",
-  };
-  const state = await stateOf(place, bare);
-  if (typeof state === "string") return state;
-  const head: Head = { ...bare, tenures: state.tenure ? [{ epoch: epoch - 1, id: state.tenure, firstTxid: image.lastTxid, lastTxid: last.lastTxid }] : [] };
-  const loses = [
-    ...(last.lastTxid === 0 ? ["EVERYTHING that was ever written on the branch: no object of the pool holds a transaction of it, and it begins empty"] : []),
-    "the whole past of the branch and its checkpoints",
-    `whatever was written after transaction id ${last.lastTxid} and is in no object of the pool; among it may be durable writes that stood in the lost head alone`,
-    ...unlaid(own, { firstTxid: last.lastTxid + 1, lastTxid: lastKnown }),
-  ];
-  return { head, bytes: encodeHead(head), how: `the pool alone: an image of transaction id ${image.lastTxid} and ${chain.length} objects after it, up to transaction id ${last.lastTxid} of ${new Date(last.lastAtMs).toISOString()}${listed ? "" : ", of a branch that no catalog lists"}`, loses };
-}
-
-async function stateOf(place: StatePlace, head: Head): Promise<DatabaseState | string> {
-  try {
-    return await checkState(place, planOf(head, undefined, head.txid)!);
-  } catch (error) {
-    if (!(error instanceof StoreError) || error.kind !== "corrupt") throw error;
-    return `what could be put together from the pool is not sound: ${error.message}`;
-  }
-}
-
-/** Objects that are there and cannot be laid upon what is before them. */
-function unlaid(own: readonly PoolEntry[], { firstTxid, lastTxid }: TxidRange): string[] {
-  const count = own.filter(({ ref }) => ref.lastTxid >= firstTxid).length;
-  return count === 0 ? [] : [`${count} objects up to transaction id ${lastTxid} that follow a gap or what may be a rewind: what they were laid upon cannot be told`];
-}
-
-/** What a fork has of the branches that it came from, as the catalog tells. */
-function inherited({ pool, catalog }: HeadRepairParts, id: string): readonly PoolEntry[] {
-  const parent = catalog?.branches.find((branch) => branch.id === id)?.parent;
-  if (!parent) return [];
-  const below = (entry: PoolEntry): PoolEntry[] => {
-    const { ref } = entry;
-    if (ref.firstTxid > parent.forkTxid) return [];
-    if (ref.lastTxid <= parent.forkTxid) return [entry];
-    return ref.kind === "image" ? [] : [{ ...entry, ref: { ...ref, lastTxid: parent.forkTxid, cut: true }, rewinds: entry.rewinds.filter((txid) => txid <= parent.forkTxid) }];
-  };
-  const ofParent = [...pool.entries.filter(({ branchId }) => branchId === parent.id), ...inherited({ pool, catalog } as HeadRepairParts, parent.id)];
-  return ofParent.flatMap(below);
 }

@@ -112,3 +112,10 @@ export function chainFrom(entries: readonly PoolEntry[], txid: number, lastTxid:
   for (; next; next = best.get(next.lastTxid + 1)?.ref) chain.push(next);
   return chain;
 }
+
+/** The objects of the chain up to one that may hold a rewind: what follows it may lie on another line. Pure. */
+export function beforeRewind(own: readonly PoolEntry[], chain: readonly SegmentRef[], aboveTxid: number): readonly SegmentRef[] {
+  const doubtful = new Set(own.filter(({ rewinds }) => rewinds.some((txid) => txid > aboveTxid)).map(({ ref }) => ref.id));
+  const stop = chain.findIndex(({ id }) => doubtful.has(id));
+  return stop < 0 ? chain : chain.slice(0, stop);
+}

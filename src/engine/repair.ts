@@ -19,10 +19,11 @@ import { listed } from "../store/listing.ts";
 import { olderVersionsOf, type ObjectStore, type PutCondition } from "../store/object-store.ts";
 import { surePut } from "../store/settled-put.ts";
 import { requireStoreFormat } from "../store/store-format.ts";
-import { proposeHead, type ProposedHead } from "./head-repair.ts";
+import { proposeHead } from "./head-repair.ts";
 import { inventoryOf, lookAt, type BranchInventory, type DatabaseInventory, type Looked } from "./inventory.ts";
 import { checkNewest } from "./newest-state.ts";
 import { indexPool } from "./pool-index.ts";
+import type { ProposedHead } from "./proposed-head.ts";
 import type { StatePlace } from "./restored-state.ts";
 
 /** One object that is put. */
