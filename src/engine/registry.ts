@@ -148,7 +148,7 @@ export class Registry {
    */
   async freshen(uuid: string): Promise<void> {
     const { dockyard, catalogs } = this.#options;
-    dockyard.forgetHeads(uuid);
+    dockyard.claims.forget(uuid);
     await catalogs.fresh(uuid);
     for (const key of this.#ownOf(uuid)) {
       if (!this.#open.get(key)?.claimed) await this.#close(key, async () => {});
@@ -299,7 +299,7 @@ export class Registry {
     // Who came so late that a file is open or opening again may still write it.
     if (this.#open.size > 0 || this.#busy.size > 0) return;
     try {
-      await this.#options.dockyard.giveBackIds((head) => !this.#uncovered.has(head), untilMs);
+      await this.#options.dockyard.claims.giveBackAll((head) => !this.#uncovered.has(head), untilMs);
     } catch (error) {
       this.#options.events.notice("warn", `transaction ids stayed reserved at the end (${codeOf(error)})`, "");
     }

@@ -104,12 +104,12 @@ export class Tenancy {
     // A hold that was under way may have ended meanwhile.
     this.forfeit(uuid);
     // Before anything closes: what is opened from now on is opened at the newest head.
-    const forgotten = dockyard.forgetHeads(uuid);
+    const forgotten = dockyard.claims.forget(uuid);
     const { closed, isCovered } = await registry.release(uuid, untilMs);
     // A job that changes a head later would only cost the next holder a try.
     await Promise.race([upkeep.over(uuid), sleep(world, Math.max(0, untilMs - world.monotonicMs()))]);
     const open = new Set(this.#openOf(uuid).map(({ opened }) => opened.head));
-    await dockyard.giveBack([...new Set([...forgotten, ...closed])].filter((head) => !open.has(head)), untilMs);
+    await dockyard.claims.giveBack([...new Set([...forgotten, ...closed])].filter((head) => !open.has(head)), untilMs);
     if (isCovered) return;
     notice("a database was let go of before all of it was shipped; the rest stays in its log", uuid);
     throw new ServiceError("unavailable", "the database could not be shipped in time", { retryAfterSecs: 1 });

@@ -70,8 +70,8 @@ export const engineMutants: readonly Mutant[] = [
     name: "give-back-without-cover",
     why: "The next writer gives transaction ids again that were answered and are still in a log.",
     file: "engine/registry.ts",
-    find: "      await this.#options.dockyard.giveBackIds((head) => !this.#uncovered.has(head), untilMs);\n",
-    replace: "      await this.#options.dockyard.giveBackIds(() => true, untilMs);\n",
+    find: "      await this.#options.dockyard.claims.giveBackAll((head) => !this.#uncovered.has(head), untilMs);\n",
+    replace: "      await this.#options.dockyard.claims.giveBackAll(() => true, untilMs);\n",
     suites: [{ file: "test/unit/engine/stopping.test.ts" }, { seeds: 40 }],
   },
   {
