@@ -20,10 +20,11 @@ import { TurnedAway } from "./engine-port.ts";
 import type { HeadPlaces } from "./head-places.ts";
 import type { Holdings } from "./holdings.ts";
 import type { LostObject } from "./lost.ts";
-import { forgetRestored, type Opened } from "./opening.ts";
+import type { Opened } from "./opened-file.ts";
 import { overtake } from "./overtaking.ts";
 import type { PageSource } from "./pool-objects.ts";
 import type { EngineOptions } from "./protocol.ts";
+import { forgetRestored } from "./restored-file.ts";
 import type { ShippingParts } from "./shipper.ts";
 import { recordTenure, shipDifference, takeTenure, type TenureParts } from "./tenure.ts";
 

@@ -19,7 +19,8 @@ import type { EngineMeasures, EngineCounters } from "./measures.ts";
 import type { WriteCall, SqlWriteReply } from "./sql-write.ts";
 import { laneOf, type Answer, type EngineAnswer, type EngineCall, type FromEngine, type Pinned, type Target, type ToEngine, type Work } from "./protocol.ts";
 import { LanesUse } from "./lanes-use.ts";
-import type { JobOwner, SqlPool } from "./sql-pool.ts";
+import type { JobOwner } from "./sql-job.ts";
+import type { SqlPool } from "./sql-pool.ts";
 import { tenantOf } from "./tenants.ts";
 
 /** What carries messages to one engine and back. */

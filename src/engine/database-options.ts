@@ -6,7 +6,7 @@ import type { MemoryRetention } from "../model/retention.ts";
 import type { VectorCache } from "../model/vector-index.ts";
 import type { Disk } from "../base/disk.ts";
 import type { Slices } from "../sqlite/slices.ts";
-import type { Opened } from "./opening.ts";
+import type { Opened } from "./opened-file.ts";
 import type { Settle } from "./protocol.ts";
 import type { SqlWriter, TicketedSql } from "./sql-write.ts";
 import type { WritershipOptions } from "./writership.ts";

@@ -26,7 +26,7 @@ import { DrainRate } from "./drain-rate.ts";
 import { TurnedAway } from "./engine-port.ts";
 import { LogFolder } from "./log-folder.ts";
 import { LogSync } from "./log-sync.ts";
-import type { Opened } from "./opening.ts";
+import type { Opened } from "./opened-file.ts";
 import type { Settle } from "./protocol.ts";
 import { closed, lossBy, noRoom, notShipping, refusalBy, storageFailed } from "./refusals.ts";
 import { Scrub } from "./scrub.ts";

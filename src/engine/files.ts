@@ -12,7 +12,7 @@ import { Connection } from "../sqlite/connection.ts";
 import { proveLog } from "../sqlite/wal.ts";
 import { markFile, writeWhole, type Disk } from "../base/disk.ts";
 
-/** Stands beside a file that was restored and not written since (engine/opening). */
+/** Stands beside a file that was restored and not written since (engine/restored-file). */
 export const restoredMark = ".restored";
 /** A whole file that is to take the place of the branch's. */
 const nextMark = ".next";

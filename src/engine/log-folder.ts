@@ -20,7 +20,7 @@ import { tooMuchWritten } from "../sqlite/guard.ts";
 import { frameBytes, headerBytes } from "../sqlite/wal-frames.ts";
 import type { Disk } from "../base/disk.ts";
 import type { CheckpointMode, WalFile } from "../sqlite/wal.ts";
-import type { Opened } from "./opening.ts";
+import type { Opened } from "./opened-file.ts";
 
 export type FoldOutcome = "folded" | "held-up" | "disk-full";
 

@@ -3,88 +3,21 @@
  * stopped, who is killed. What runs is called a batch here, whichever it is.
  *
  * Always true: one batch a process; reads and writes each have their number of processes, so that neither holds up the
- * other; the next batch is that of the tenant who has used the processes least of late, and of writes, which are not taken
- * back, one place is kept from a tenant who uses much and has the others; reads that have run for longer than a slice never
- * hold all of theirs while a fresh one waits, so that however many endless SELECTs there are, of one database or of many, a
- * short one of anybody's is answered soon; whoever's time is over
- * is interrupted by its ticket, and its process killed when that does not end it; a call settles after its process has
- * answered or is gone, so that nobody then has the database's file open for it. Must not know: results, transaction ids.
- *
- * Whose batch is next is decided in `#take` and nowhere else.
+ * other; whoever's time is over is stopped (engine/sql-place); a call settles after its process has answered or is gone, so
+ * that nobody then has the database's file open for it. Whose batch is next is for engine/sql-choice alone to say. Must not
+ * know: results, transaction ids.
  */
 import { ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
-import type { Cancel, World } from "../base/world.ts";
+import type { World } from "../base/world.ts";
 import type { EngineAnswer } from "./protocol.ts";
+import { ofKind, SqlChoice } from "./sql-choice.ts";
+import type { Job, JobEnd, JobOwner, Running, SqlPlaces, Waiting } from "./sql-job.ts";
 import type { FromSqlProcess, ReadCall } from "./sql-messages.ts";
+import { SqlPlace } from "./sql-place.ts";
 import type { SqlProcess } from "./sql-process.ts";
 import type { WriteCall, SqlWriteReply } from "./sql-write.ts";
-import { Usage } from "./usage.ts";
-
-/** How many batches run at once. */
-export interface SqlPlaces {
-  readonly reads: number;
-  readonly writes: number;
-}
-
-/** Whose batch it is, and of which database. */
-export interface JobOwner {
-  readonly uuid: string;
-  readonly tenant: string;
-}
-
-interface Job {
-  readonly kind: keyof SqlPlaces;
-  readonly owner: JobOwner;
-  readonly call: ReadCall | WriteCall;
-  /** What ends when this engine thread does. */
-  readonly lane: number | undefined;
-  readonly settle: (end: JobEnd) => void;
-}
-
-/** What became of a batch. */
-type JobEnd =
-  | { readonly kind: "answered"; readonly message: FromSqlProcess }
-  /** It has not begun, and never will. */
-  | { readonly kind: "refused"; readonly refusal: ServiceError }
-  /** Its process is gone. */
-  | { readonly kind: "lost"; readonly refusal: ServiceError };
-
-interface Waiting {
-  readonly job: Job;
-  /** Has run for a slice: begins, and begins again, only where a process stays free for fresh ones. */
-  long: boolean;
-  /** Its time is over or its caller gone. Noted, not reckoned anew: a timer may fire a moment before its time by the clock. */
-  late: boolean;
-  cancelTimer: Cancel;
-}
-
-interface Running {
-  readonly waiting: Waiting;
-  readonly begunMs: number;
-  /** Of this very run: a process remembers the tickets of interrupts that came between two statements. */
-  readonly ticket: number;
-  /** Stopped to make room; it waits again and then starts from its beginning, which a read may. */
-  preempted: boolean;
-  /** Interrupted, and killed when that is not heard in time. */
-  stopping: boolean;
-  /** Killed by us. */
-  killed: boolean;
-  readonly cancels: Cancel[];
-}
-
-/** One process and those that come after it. */
-interface Place {
-  process: SqlProcess | undefined;
-  isReady: boolean;
-  running: Running | undefined;
-  startedMs: number;
-  pauseMs: number;
-  /** Waits before it is started again. */
-  isPaused: boolean;
-  cancelStart: Cancel;
-}
 
 /** Processes that are ready beyond those that are wanted now, once user SQL is used at all. */
 const spares = 1;
@@ -111,21 +44,25 @@ export interface SqlPoolOptions {
 export class SqlPool {
   readonly #options: SqlPoolOptions;
   readonly #world: World;
-  readonly #places: Place[];
+  readonly #places: readonly SqlPlace[];
+  readonly #choice: SqlChoice;
   readonly #queues: Record<keyof SqlPlaces, Waiting[]> = { reads: [], writes: [] };
-  /** Who waits for the end of a process. */
-  readonly #ends = new Map<SqlProcess, (() => void)[]>();
   #closing: keyof SqlPlaces | "all" | undefined;
   #runs = 0;
-  readonly #usage: Usage;
 
   constructor(options: SqlPoolOptions) {
     this.#options = options;
     this.#world = options.world;
-    this.#usage = new Usage(options.world);
-    this.#places = Array.from({ length: options.places.reads + options.places.writes }, () => {
-      return { process: undefined, isReady: false, running: undefined, startedMs: 0, pauseMs: 0, isPaused: false, cancelStart: () => {} };
-    });
+    this.#choice = new SqlChoice(options.places, options.world);
+    const events = {
+      ready: () => this.#assign(),
+      answered: (running: Running, message: FromSqlProcess) => this.#answered(running, message),
+      lost: (running: Running | undefined, how: string, isEnd: boolean) => this.#lost(running, how, isEnd),
+      rested: () => {
+        if (this.#closing !== "all") this.#assign();
+      },
+    };
+    this.#places = Array.from({ length: options.places.reads + options.places.writes }, () => new SqlPlace({ ...options, events }));
   }
 
   /** Runs the batch on a read-only connection; rejects with request_timeout at the deadline or when nobody waits any more, with overloaded when too many wait. */
@@ -158,7 +95,7 @@ export class SqlPool {
   /** Ends what runs and waits for an engine thread that is gone; resolves when nothing of it touches a file any more. */
   async endWrites(lane: number): Promise<void> {
     this.#refuse("writes", new ServiceError("unavailable", "the engine thread was lost", { retryAfterSecs: 1 }), (job) => job.lane === lane);
-    const ends = this.#places.flatMap((place) => (place.running?.waiting.job.lane === lane ? [this.#endOf(place)] : []));
+    const ends = this.#places.flatMap((place) => (place.running?.waiting.job.lane === lane ? [place.end()] : []));
     await Promise.all(ends);
   }
 
@@ -166,7 +103,7 @@ export class SqlPool {
   async closeReads(): Promise<void> {
     this.#closing = "reads";
     this.#refuse("reads", stopped(), () => true);
-    await Promise.all(this.#places.flatMap((place) => (place.running?.waiting.job.kind === "reads" ? [this.#endOf(place)] : [])));
+    await Promise.all(this.#places.flatMap((place) => (place.running?.waiting.job.kind === "reads" ? [place.end()] : [])));
   }
 
   /** Refuses who waits, kills what runs, ends the processes. */
@@ -174,19 +111,7 @@ export class SqlPool {
     this.#closing = "all";
     this.#refuse("reads", stopped(), () => true);
     this.#refuse("writes", stopped(), () => true);
-    await Promise.all(this.#places.map((place) => this.#endOf(place)));
-  }
-
-  /** Kills the place's process; resolves when it is gone. */
-  #endOf(place: Place): Promise<void> {
-    const { process, running } = place;
-    place.cancelStart();
-    if (!process) return Promise.resolve();
-    if (running) running.killed = true;
-    return new Promise((resolve) => {
-      this.#ends.set(process, [...(this.#ends.get(process) ?? []), resolve]);
-      process.kill();
-    });
+    await Promise.all(this.#places.map((place) => place.end()));
   }
 
   #queue(job: Job, leftMs: number): Waiting {
@@ -210,15 +135,17 @@ export class SqlPool {
     }
   }
 
-  #runningOf(kind: keyof SqlPlaces): Running[] {
-    return this.#places.flatMap(({ running }) => (running?.waiting.job.kind === kind ? [running] : []));
+  get #running(): readonly Running[] {
+    return this.#places.flatMap(({ running }) => (running ? [running] : []));
   }
 
   /** Gives each free process a batch; starts one when a batch has none; takes one back for a fresh read when long ones hold all of theirs. */
   #assign(): void {
     for (let place = this.#free(); place; place = this.#free()) {
-      const waiting = this.#take();
+      const waiting = this.#choice.next(this.#queues, this.#running);
       if (!waiting) break;
+      const queue = this.#queues[waiting.job.kind];
+      queue.splice(queue.indexOf(waiting), 1);
       this.#begin(place, waiting);
     }
     this.#startWanted();
@@ -227,103 +154,45 @@ export class SqlPool {
 
   /** Whoever may begin has a process, and one is ready for who comes next: a process takes long to start. */
   #startWanted(): void {
-    const mayBegin = (kind: keyof SqlPlaces): number => Math.min(this.#queues[kind].length, this.#options.places[kind] - this.#runningOf(kind).length);
+    const running = this.#running;
+    const mayBegin = (kind: keyof SqlPlaces): number => Math.min(this.#queues[kind].length, this.#options.places[kind] - ofKind(kind, running).length);
     const wanted = mayBegin("reads") + mayBegin("writes") + spares;
-    for (let idle = this.#places.filter(({ process, running }) => process && !running).length; idle < wanted && this.#closing !== "all"; idle++) {
-      if (!this.#startOne()) return;
+    for (let spare = this.#places.filter(({ isSpare }) => isSpare).length; spare < wanted && this.#closing !== "all"; spare++) {
+      const place = this.#places.find(({ isEmpty }) => isEmpty);
+      if (!place) return;
+      place.start();
     }
   }
 
-  #free(): Place | undefined {
-    return this.#places.find(({ process, isReady, running }) => process && isReady && !running);
+  #free(): SqlPlace | undefined {
+    return this.#places.find(({ isFree }) => isFree);
   }
 
-  /**
-   * The next batch of those that have a place of their kind: writes first, which hold a database up; of the reads fresh ones
-   * first; among equals that of the tenant who has used least, and one whose database has no process now.
-   */
-  #take(): Waiting | undefined {
-    const { reads, writes } = this.#options.places;
-    const writing = this.#runningOf("writes");
-    if (writing.length < writes) {
-      const isLast = writes > 1 && writing.length === writes - 1;
-      const taken = this.#takeFrom("writes", this.#queues.writes.filter(({ job }) => !isLast || !this.#hasEnough(job.owner.tenant, writing)));
-      if (taken) return taken;
-    }
-    const running = this.#runningOf("reads");
-    if (running.length >= reads) return undefined;
-    const mayBeLong = running.filter(({ waiting }) => waiting.long).length < Math.max(1, reads - 1);
-    const fresh = this.#queues.reads.filter((waiting) => !waiting.long);
-    return this.#takeFrom("reads", fresh.length > 0 || !mayBeLong ? fresh : this.#queues.reads);
-  }
-
-  #takeFrom(kind: keyof SqlPlaces, eligible: readonly Waiting[]): Waiting | undefined {
-    if (eligible.length === 0) return undefined;
-    const used = new Map<string, number>();
-    for (const { job } of eligible) if (!used.has(job.owner.tenant)) used.set(job.owner.tenant, this.#usedBy(job.owner.tenant));
-    const least = Math.min(...used.values());
-    const theirs = eligible.filter(({ job }) => used.get(job.owner.tenant) === least);
-    const busy = new Set(this.#runningOf(kind).map(({ waiting }) => waiting.job.owner.uuid));
-    const taken = theirs.find(({ job }) => !busy.has(job.owner.uuid)) ?? theirs[0]!;
-    this.#queues[kind].splice(this.#queues[kind].indexOf(taken), 1);
-    return taken;
-  }
-
-  /** What the tenant has used of late, what runs now included. */
-  #usedBy(tenant: string): number {
-    const nowMs = this.#world.monotonicMs();
-    return this.#places.reduce((sum, { running }) => sum + (running?.waiting.job.owner.tenant === tenant ? nowMs - running.begunMs : 0), this.#usage.of(tenant));
-  }
-
-  /** Whether the tenant has a place, and keeps it busy for long. */
-  #hasEnough(tenant: string, running: readonly Running[]): boolean {
-    return running.some(({ waiting }) => waiting.job.owner.tenant === tenant) && this.#usedBy(tenant) > limits.sqlUsageMuchMs;
-  }
-
-  #begin(place: Place, waiting: Waiting): void {
+  #begin(place: SqlPlace, waiting: Waiting): void {
     const { kind, call } = waiting.job;
-    const ticket = ++this.#runs;
-    const running: Running = { waiting, begunMs: this.#world.monotonicMs(), ticket, preempted: false, stopping: false, killed: false, cancels: [] };
-    place.running = running;
+    const cancels = [];
     if (kind === "reads") {
-      running.cancels.push(this.#world.after(limits.sqlSliceMs, () => {
+      cancels.push(this.#world.after(limits.sqlSliceMs, () => {
         waiting.long = true;
         this.#makeRoom();
       }));
-      place.process!.send({ kind: "read", ...(call as ReadCall), ticket });
-    } else {
+    } else if ("batch" in call) {
       // A command of ours may take as long as its caller waits.
-      if ("batch" in call) running.cancels.push(this.#world.after(limits.sqlWriteBudgetMs, () => this.#late(waiting)));
-      place.process!.send({ kind: "write", ...(call as WriteCall), ticket });
+      cancels.push(this.#world.after(limits.sqlWriteBudgetMs, () => this.#late(waiting)));
     }
+    place.begin(waiting, ++this.#runs, cancels);
   }
 
-  #charge({ waiting, begunMs }: Running): void {
-    this.#usage.add(waiting.job.owner.tenant, this.#world.monotonicMs() - begunMs);
-  }
-
-  /** Stops a long read when long ones hold every place of reads and a fresh one waits: the youngest of the tenant who has used most. */
+  /** Stops a long read when long ones hold every place of reads and a fresh one waits. */
   #makeRoom(): void {
-    const { reads } = this.#options.places;
-    if (reads < 2 || this.#queues.reads.every(({ long }) => long)) return;
-    const running = this.#runningOf("reads");
-    if (running.length < reads || !running.every(({ waiting, preempted }) => waiting.long && !preempted)) return;
-    const used = (one: Running): number => this.#usedBy(one.waiting.job.owner.tenant);
-    const last = running.toSorted((left, right) => used(right) - used(left) || right.waiting.job.call.ticket - left.waiting.job.call.ticket)[0]!;
+    const last = this.#choice.toMakeRoom(this.#queues.reads, this.#running);
+    if (!last) return;
     last.preempted = true;
-    this.#stop(last);
+    this.#placeOf(last.waiting)?.stop();
   }
 
-  /** Interrupts the batch, and kills its process when that does not end it. */
-  #stop(running: Running): void {
-    const place = this.#places.find((one) => one.running === running);
-    if (!place || running.stopping) return;
-    running.stopping = true;
-    place.process!.interrupt(running.ticket);
-    running.cancels.push(this.#world.after(limits.sqlKillGraceMs, () => {
-      running.killed = true;
-      place.process!.kill();
-    }));
+  #placeOf(waiting: Waiting): SqlPlace | undefined {
+    return this.#places.find(({ running }) => running?.waiting === waiting);
   }
 
   #late(waiting: Waiting): void {
@@ -336,32 +205,11 @@ export class SqlPool {
       queue.splice(index, 1);
       return job.settle({ kind: "refused", refusal: new ServiceError("request_timeout", "the request's time was over before its statement began") });
     }
-    const running = this.#places.find((place) => place.running?.waiting === waiting)?.running;
-    if (running) this.#stop(running);
+    this.#placeOf(waiting)?.stop();
   }
 
-  /** Says no when every place has a process, or pauses. */
-  #startOne(): boolean {
-    const place = this.#places.find(({ process, isPaused }) => !process && !isPaused);
-    if (!place) return false;
-    const process = this.#options.start();
-    Object.assign(place, { process, isReady: false, startedMs: this.#world.monotonicMs() });
-    place.cancelStart = this.#world.after(limits.sqlStartMsMax, () => process.kill());
-    process.listen((message) => this.#hear(place, message), (how) => this.#lost(place, how));
-    return true;
-  }
-
-  #hear(place: Place, message: FromSqlProcess): void {
-    const { running } = place;
-    if (message.kind === "ready") {
-      place.cancelStart();
-      place.isReady = true;
-      return this.#assign();
-    }
-    if (!running || running.killed) return;
-    place.running = undefined;
-    this.#charge(running);
-    for (const cancel of running.cancels) cancel();
+  #answered(running: Running, message: FromSqlProcess): void {
+    this.#choice.charge(running);
     const { waiting } = running;
     const isInterrupted = message.kind === "read" && message.answer.refusal?.code === "request_timeout";
     if (running.preempted && !waiting.late && isInterrupted) this.#queueAgain(waiting);
@@ -370,37 +218,14 @@ export class SqlPool {
   }
 
   /** A process has ended: its batch is told so, unless it was only to make room, and another takes its place. */
-  #lost(place: Place, how: string): void {
-    const { running, process } = place;
-    place.cancelStart();
-    Object.assign(place, { process: undefined, isReady: false, running: undefined });
-    const ended = this.#ends.get(process!);
-    this.#ends.delete(process!);
-    if (!ended) this.#pause(place, how);
+  #lost(running: Running | undefined, how: string, isEnd: boolean): void {
     if (running) {
-      this.#charge(running);
-      for (const cancel of running.cancels) cancel();
+      this.#choice.charge(running);
       const { waiting, preempted, killed } = running;
-      if (preempted && !waiting.late && killed && !ended) this.#queueAgain(waiting);
-      else this.#settle(waiting, { kind: "lost", refusal: ended ? stopped() : killed ? tooLate() : lossOf(how) });
+      if (preempted && !waiting.late && killed && !isEnd) this.#queueAgain(waiting);
+      else this.#settle(waiting, { kind: "lost", refusal: isEnd ? stopped() : killed ? tooLate() : lossOf(how) });
     }
-    for (const resolve of ended ?? []) resolve();
     if (this.#closing !== "all") this.#assign();
-  }
-
-  /** However many processes end by force, they are not started faster than that. */
-  #pause(place: Place, how: string): void {
-    const livedMs = this.#world.monotonicMs() - place.startedMs;
-    const isCalm = livedMs >= limits.sqlCalmMs;
-    const pauseMs = isCalm ? 0 : place.pauseMs;
-    place.pauseMs = Math.min(limits.sqlRestartMsMax, Math.max(limits.sqlRestartMsMin, 2 * pauseMs));
-    this.#options.log.warn("a process that runs user SQL ended and is replaced", { how, livedMs: Math.round(livedMs), pauseMs });
-    if (pauseMs === 0) return;
-    place.isPaused = true;
-    this.#world.after(pauseMs, () => {
-      place.isPaused = false;
-      if (this.#closing !== "all") this.#assign();
-    });
   }
 
   #queueAgain(waiting: Waiting): void {

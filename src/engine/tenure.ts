@@ -19,10 +19,11 @@ import type { Catalogs } from "./catalogs.ts";
 import { packDue } from "./line-length.ts";
 import { planOf, reachingTo, withLost } from "./lines.ts";
 import { LostObject } from "./lost.ts";
-import { forgetRestored, type Opened } from "./opening.ts";
+import type { Opened } from "./opened-file.ts";
 import { uploadImages } from "./packing.ts";
 import { joined, putObject, type PageSource } from "./pool-objects.ts";
 import { materialise } from "./restore.ts";
+import { forgetRestored } from "./restored-file.ts";
 import { packLine } from "./upkeep.ts";
 import { withUploads } from "./uploads.ts";
 

@@ -21,7 +21,7 @@ export const audited: readonly Mutant[] = [
   {
     name: "no-marker-on-roll-forward",
     why: "A node that was rolled forward believes that it knows all it ever acknowledged, and gives lost transaction ids again.",
-    file: "engine/opening.ts",
+    file: "engine/restored-file.ts",
     find: "  await markRestored(parts, path);\n  await rollForward",
     replace: "  await rollForward",
     suites: [{ seeds: 40 }],
