@@ -1,7 +1,7 @@
 /** Starts engine and segment threads as Node workers, and the processes that run user SQL. */
 import { fileURLToPath } from "node:url";
 import type { Worker } from "node:worker_threads";
-import type { EngineLane } from "./client.ts";
+import type { EngineLane } from "./engine-lanes.ts";
 import type { EngineOptions, FromEngine, ToEngine } from "./protocol.ts";
 import { startSqlProcess, type SqlProcess, type SqlProcessOptions } from "./sql-process.ts";
 import { startThread } from "./threads.ts";
