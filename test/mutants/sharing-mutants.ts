@@ -39,7 +39,7 @@ export const sharingMutants: readonly Mutant[] = [
   {
     name: "copies-believe-their-first-catalog",
     why: "A copy of a deleted branch, or database, is read on, also by the name of its successor.",
-    file: "engine/following.ts",
+    file: "engine/head-looks.ts",
     find: "    const catalog = await this.#permits.run(() => registry.catalogs.fresh(uuid));\n    followed.catalogAtMs = nowMs;\n    if",
     replace: "    const catalog = await this.#permits.run(() => registry.catalogs.get(uuid));\n    followed.catalogAtMs = nowMs;\n    if",
     suites: shared,
