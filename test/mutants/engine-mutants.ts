@@ -70,7 +70,7 @@ export const engineMutants: readonly Mutant[] = [
     name: "give-back-without-cover",
     why: "The next writer gives transaction ids again that were answered and are still in a log.",
     file: "engine/registry.ts",
-    find: "      await this.#options.dockyard.claims.giveBackAll((head) => !this.#uncovered.has(head), untilMs);\n",
+    find: "      await this.#options.dockyard.claims.giveBackAll((head) => this.#handles.isCovered(head), untilMs);\n",
     replace: "      await this.#options.dockyard.claims.giveBackAll(() => true, untilMs);\n",
     suites: [{ file: "test/unit/engine/stopping.test.ts" }, { seeds: 40 }],
   },
@@ -133,7 +133,7 @@ export const engineMutants: readonly Mutant[] = [
   {
     name: "fault-at-close-ends-the-thread",
     why: "One file that cannot be read at its close takes every database of its engine thread along.",
-    file: "engine/registry.ts",
+    file: "engine/handle-lifecycle.ts",
     find: "      this.#options.events.notice(\"warn\", `a file did not close in order (${codeOf(error)})`, database.opened.uuid);\n",
     replace: "      throw error;\n",
     suites: [{ file: "test/unit/engine/close-faults.test.ts" }],
