@@ -61,9 +61,9 @@ export const engineMutants: readonly Mutant[] = [
   {
     name: "checkpoint-while-unshipped",
     why: "The log is the outbox: what is folded in before it is shipped can be shipped as one difference only.",
-    file: "engine/database.ts",
-    find: "    if (!this.settled) {\n      const { shipper } = this.#writer;",
-    replace: "    if (!this.settled && this.#pins < 0) {\n      const { shipper } = this.#writer;",
+    file: "engine/log-upkeep.ts",
+    find: "    if (!this.#state.settled) {\n      const { shipper } = this.#state.writer;",
+    replace: "    if (!this.#state.settled && this.#state.committedTxid < 0) {\n      const { shipper } = this.#state.writer;",
     suites: [{ file: "test/unit/engine/shipper.test.ts" }],
   },
   {
@@ -77,9 +77,9 @@ export const engineMutants: readonly Mutant[] = [
   {
     name: "poisoned-handle-goes-on",
     why: "After a failed fsync the same handle takes writes and answers them.",
-    file: "engine/database.ts",
+    file: "engine/handle-state.ts",
     find: "    this.#poison = { error };\n    this.#synced.fail(lossBy(error));\n",
-    replace: "    this.#events.notice(codeOf(error));\n",
+    replace: "    this.#events.notice(\"a fault was passed over\");\n",
     suites: [{ seeds: 40 }],
   },
   {
