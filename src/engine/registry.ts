@@ -239,6 +239,11 @@ export class Registry {
     return this.#slots.databases();
   }
 
+  /** The heads of what is open. */
+  heads(): BranchHead[] {
+    return Array.from(this.databases(), ({ opened }) => opened.head);
+  }
+
   /** Closes what nobody has used for `idleCloseMs`, for as long as a housekeeper may hold the thread; says whether more wait. */
   closeIdle(): boolean {
     const { world, engine } = this.#options;

@@ -24,7 +24,7 @@ export const sharingMutants: readonly Mutant[] = [
     name: "deletion-leaves-the-catalog",
     why: "A deleted database is served on by nodes that have a copy, and by whoever has it open.",
     file: "engine/engine.ts",
-    find: "    await this.#catalogs.update(uuid, ({ seq, deletedAtMs }) => ((seq === 0 && !coordinated) || deletedAtMs !== undefined ? undefined : { deletedAtMs: this.#world.nowMs() }));\n",
+    find: "    await catalogs.update(uuid, ({ seq, deletedAtMs }) => ((seq === 0 && !coordinated) || deletedAtMs !== undefined ? undefined : { deletedAtMs: this.#world.nowMs() }));\n",
     replace: "",
     suites: shared,
   },

@@ -1,0 +1,252 @@
+/**
+ * The parts of one engine thread, built in the order in which they need each other.
+ *
+ * Always true: a part is given what it needs and nothing else; what it needs of one that is built later it is given as a
+ * function, which is not called before all of them are there. Must not know: calls, answers.
+ */
+import { join } from "node:path";
+import type { Disk } from "../base/disk.ts";
+import { FairTurns } from "../base/fair-turns.ts";
+import { limits } from "../base/limits.ts";
+import { Permits } from "../base/permits.ts";
+import { Recent } from "../base/recent.ts";
+import type { World } from "../base/world.ts";
+import { CopyRecords } from "../control/copy-records.ts";
+import { wasDeleted } from "../control/deletions.ts";
+import type { Press } from "../format/press.ts";
+import { VectorPool, type IndexBuilder } from "../model/vector-index.ts";
+import type { Slices } from "../sqlite/slices.ts";
+import type { ObjectStore } from "../store/object-store.ts";
+import { StoreTime } from "../store/store-time.ts";
+import { Alarms } from "./alarms.ts";
+import { BranchActs } from "./branch-acts.ts";
+import { Branches, type BranchParts } from "./branches.ts";
+import { Catalogs } from "./catalogs.ts";
+import { Chores } from "./chores.ts";
+import { Collector } from "./collector.ts";
+import { Copies } from "./copies.ts";
+import { acceptsRollback, Dockyard } from "./dockyard.ts";
+import { DueMarks } from "./due-marks.ts";
+import { Expunger } from "./expunge.ts";
+import { Following } from "./following.ts";
+import { HeadPlaces } from "./head-places.ts";
+import { Holdings } from "./holdings.ts";
+import { inlineMaker } from "./inline-maker.ts";
+import type { EngineOptions, FromEngine } from "./protocol.ts";
+import { Registry, type RegistryOptions } from "./registry.ts";
+import { Retentions } from "./retentions.ts";
+import type { SegmentMaker } from "./segment-maker.ts";
+import type { ShippingParts } from "./shipper.ts";
+import type { SqlWriter } from "./sql-write.ts";
+import { Sweeper } from "./sweeper.ts";
+import { Tenancy } from "./tenancy.ts";
+import { tenantOf } from "./tenants.ts";
+import { Upkeep } from "./upkeep.ts";
+
+/** What an engine is given by whoever starts it. */
+export interface EngineSurroundings {
+  readonly options: EngineOptions;
+  readonly world: World;
+  readonly disk: Disk;
+  readonly store: ObjectStore;
+  readonly press: Press;
+  /** What makes the segments that are shipped; by default this thread does. */
+  readonly maker?: SegmentMaker;
+  readonly indexBuilder: IndexBuilder | undefined;
+  /** What runs user SQL that writes, and commands that take long; by default this thread does, which a node must never do. */
+  readonly sql?: SqlWriter | undefined;
+  /** How long commands may hold this thread while others wait; by default for as long as they like. */
+  readonly slices?: Slices | undefined;
+  readonly send: (message: FromEngine) => void;
+}
+
+export class EngineParts {
+  readonly #given: EngineSurroundings;
+  readonly #maker: SegmentMaker;
+  readonly #records: CopyRecords;
+  readonly #collector: Collector;
+  readonly #branchParts: BranchParts;
+  /** What the thread has done so far. */
+  readonly counts = { groups: 0, writes: 0, fsyncs: 0, headPuts: 0, bytesPut: 0 };
+  /** Databases that other nodes follow. */
+  readonly followed = new Recent<string, true>(limits.followedMax);
+  /** Whose turn it is on the thread. */
+  readonly turns: FairTurns;
+  readonly storeTime: StoreTime;
+  readonly vectorPool: VectorPool;
+  readonly alarms: Alarms;
+  /** What this node has seen of each branch in object storage. */
+  readonly places: HeadPlaces;
+  readonly catalogs: Catalogs;
+  readonly holdings: Holdings;
+  readonly retentions: Retentions;
+  readonly branches: Branches;
+  /** What this node has on its disk. */
+  readonly copies: Copies;
+  readonly due: DueMarks;
+  readonly upkeep: Upkeep;
+  readonly dockyard: Dockyard;
+  readonly registry: Registry;
+  readonly tenancy: Tenancy;
+  readonly following: Following;
+  readonly expunger: Expunger;
+  readonly sweeper: Sweeper;
+  readonly acts: BranchActs;
+  readonly chores: Chores;
+
+  constructor(given: EngineSurroundings) {
+    const { options, world, disk, store, press, indexBuilder, send } = given;
+    this.#given = given;
+    this.#maker = given.maker ?? inlineMaker(press, disk);
+    this.turns = new FairTurns(world);
+    this.storeTime = new StoreTime(world, store);
+    this.vectorPool = new VectorPool({ buildIndex: indexBuilder });
+    this.alarms = new Alarms((counts) => send({ kind: "alarms", counts }));
+    this.places = new HeadPlaces({ directory: join(options.databasesDirectory, "..", "seen"), disk, world, notice: this.#notice });
+    this.catalogs = this.#openCatalogs();
+    this.holdings = new Holdings(world, !options.coordinated);
+    this.retentions = new Retentions(options.pitrMs);
+    this.#branchParts = this.#partsOfBranches();
+    this.branches = new Branches(this.#branchParts);
+    this.#records = new CopyRecords(store, world);
+    this.copies = this.#openCopies();
+    this.due = new DueMarks({ store, world, nameOf: (uuid) => this.retentions.nameOf(uuid), notice: this.#notice });
+    this.upkeep = this.#openUpkeep();
+    this.dockyard = this.#openDockyard();
+    this.registry = new Registry({ engine: options, world, catalogs: this.catalogs, dockyard: this.dockyard, events: this.#databaseEvents() });
+    this.tenancy = this.#openTenancy();
+    this.following = this.#openFollowing();
+    this.#collector = this.#openCollector();
+    this.expunger = this.#openExpunger();
+    this.sweeper = this.#openSweeper();
+    this.acts = this.#openActs();
+    this.chores = this.#openChores();
+  }
+
+  /** Whose the database is, where the thread's time is shared out. */
+  tenantOf(uuid: string): string {
+    return tenantOf({ uuid, database: this.retentions.nameOf(uuid) });
+  }
+
+  readonly #notice = (message: string, uuid: string): void => this.#given.send({ kind: "event", level: "warn", message, uuid });
+
+  readonly #bytesPut = (bytes: number): void => void (this.counts.bytesPut += bytes);
+
+  readonly #isHeld = (uuid: string): boolean => this.holdings.termOf(uuid) !== undefined;
+
+  readonly #isDeleted = async (uuid: string): Promise<boolean> => this.registry.wasDropped(uuid) || wasDeleted(this.#given.store, uuid);
+
+  readonly #leftBehind = (uuid: string, afterMs?: number): void => this.chores.leftBehind(uuid, afterMs);
+
+  readonly #source: BranchParts["source"] = (uuid) => {
+    const { store, press, disk } = this.#given;
+    return { store, uuid, press, disk, maker: this.#maker };
+  };
+
+  #openCatalogs(): Catalogs {
+    const { store, world, options } = this.#given;
+    return new Catalogs(store, world, {
+      places: this.places, acceptsRollback: (uuid) => acceptsRollback(options, uuid), alarms: this.alarms, notice: this.#notice, inDoubt: (uuid) => this.chores.inDoubt(uuid),
+    });
+  }
+
+  #partsOfBranches(): BranchParts {
+    const { world, options } = this.#given;
+    const { catalogs, holdings, retentions } = this;
+    const isCertain = (uuid: string): boolean => this.#isHeld(uuid) && holdings.isLive;
+    return { catalogs, world, nodeId: options.nodeId, pitrMs: (uuid) => retentions.pitrMs(uuid), isCertain, source: this.#source };
+  }
+
+  #openCopies(): Copies {
+    const { nodeId, nodeName = "", coordinated, databasesDirectory } = this.#given.options;
+    return new Copies({ records: this.#records, owner: { node: nodeId, name: nodeName }, coordinated, databasesDirectory });
+  }
+
+  #openUpkeep(): Upkeep {
+    const { scratchDirectory } = this.#given.options;
+    return new Upkeep({ parts: this.#branchParts, scratchDirectory, isHeld: this.#isHeld, bytesPut: this.#bytesPut, leftBehind: this.#leftBehind, notice: this.#notice });
+  }
+
+  #openDockyard(): Dockyard {
+    const { options, world, disk, sql, slices, send } = this.#given;
+    const { holdings, catalogs, places, alarms, copies, vectorPool } = this;
+    const shipping: ShippingParts = { world, permits: new Permits(limits.shipsAtOnceMax), largePermits: new Permits(1), maker: this.#maker, bytesPut: this.#bytesPut };
+    return new Dockyard({
+      engine: options, holdings, world, disk, shipping, catalogs, places, alarms, isDeleted: this.#isDeleted, copies, vectorPool, source: this.#source, sql, slices,
+      turn: (uuid, act) => this.turns.take(this.tenantOf(uuid), act),
+      retentionOf: (uuid) => this.retentions.of(uuid),
+      headLanded: (uuid, bytes) => {
+        this.counts.headPuts++;
+        this.#bytesPut(bytes);
+        if (this.followed.has(uuid)) send({ kind: "shipped", uuid });
+      },
+      fenced: (uuid) => {
+        const term = options.coordinated ? this.tenancy.forfeit(uuid) : undefined;
+        if (term !== undefined) send({ kind: "fenced", uuid, term });
+      },
+      shipIntervalMs: (uuid) => (this.followed.has(uuid) ? limits.shipIntervalFollowedMs : limits.shipIntervalMs),
+      moved: (head) => this.upkeep.consider(head),
+      mayCollect: this.#leftBehind,
+    });
+  }
+
+  #databaseEvents(): RegistryOptions["events"] {
+    const { send, options } = this.#given;
+    return {
+      committed: (writes) => {
+        this.counts.groups++;
+        this.counts.writes += writes;
+      },
+      synced: () => this.counts.fsyncs++,
+      opened: ({ opened }) => {
+        if (options.shipping) this.upkeep.consider(opened.head);
+      },
+      closing: (database) => this.sweeper.closing(database),
+      notice: (level, message, uuid) => send({ kind: "event", level, message, uuid }),
+    };
+  }
+
+  #openTenancy(): Tenancy {
+    const { holdings, registry, dockyard, upkeep } = this;
+    return new Tenancy({ holdings, registry, dockyard, upkeep, world: this.#given.world, notice: this.#notice });
+  }
+
+  #openFollowing(): Following {
+    const { world, store } = this.#given;
+    const { registry, holdings, alarms } = this;
+    return new Following({ registry, holdings, world, store, alarms, notice: this.#notice });
+  }
+
+  #openCollector(): Collector {
+    const { store, world, options } = this.#given;
+    const { catalogs, places } = this;
+    return new Collector({ store, world, catalogs, records: this.#records, places, graceMs: options.gcGraceMs, notice: this.#notice });
+  }
+
+  #openExpunger(): Expunger {
+    const { databasesDirectory, scratchDirectory } = this.#given.options;
+    const { registry, upkeep, copies, dockyard } = this;
+    return new Expunger({
+      registry, parts: this.#branchParts, upkeep, collector: this.#collector, records: this.#records, copies, databasesDirectory, scratchDirectory, bytesPut: this.#bytesPut,
+      leftBehind: this.#leftBehind, notice: this.#notice, removeExpired: (uuid) => this.acts.removeExpired(uuid), isDeleted: this.#isDeleted, quarantine: dockyard.quarantine,
+    });
+  }
+
+  #openSweeper(): Sweeper {
+    const { registry, retentions, due } = this;
+    return new Sweeper({ world: this.#given.world, registry, retentions, due, source: this.#source, isHeld: this.#isHeld, notice: this.#notice });
+  }
+
+  #openActs(): BranchActs {
+    const { registry, branches, upkeep, expunger, sweeper, due } = this;
+    return new BranchActs({ registry, branches, parts: this.#branchParts, upkeep, expunger, sweeper, due, leftBehind: this.#leftBehind, notice: this.#notice });
+  }
+
+  #openChores(): Chores {
+    const { world, options } = this.#given;
+    const { acts, alarms } = this;
+    return new Chores({
+      world, collector: this.#collector, graceMs: options.gcGraceMs, groom: (uuid) => acts.groom(uuid), settle: (uuid) => acts.settle(uuid), isOurs: this.#isHeld, alarms, notice: this.#notice,
+    });
+  }
+}
