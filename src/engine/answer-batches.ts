@@ -8,6 +8,7 @@ import type { World } from "../base/world.ts";
 import { failureOf, needsOperator } from "./failures.ts";
 import type { EngineAnswer, FromEngine } from "./protocol.ts";
 
+/** Collects answers until they are sent. */
 export class AnswerBatches {
   readonly #world: World;
   readonly #send: (message: FromEngine) => void;

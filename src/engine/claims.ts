@@ -28,6 +28,7 @@ import { forgetRestored } from "./restored-file.ts";
 import type { ShippingParts } from "./shipper.ts";
 import { recordTenure, shipDifference, takeTenure, type TenureParts } from "./tenure.ts";
 
+/** What claims are made with, and whom they are told to. */
 export interface ClaimsParts {
   readonly engine: Pick<EngineOptions, "nodeId" | "coordinated" | "shipping">;
   readonly holdings: Holdings;
@@ -47,6 +48,7 @@ export interface ClaimsParts {
   readonly mayCollect: (uuid: string) => void;
 }
 
+/** The claims of one engine thread. */
 export class Claims {
   readonly #parts: ClaimsParts;
   /** Claimed heads of branches, by file. */

@@ -40,6 +40,7 @@ const restartPauseMsMin = 100;
 const restartPauseMsMax = 10_000;
 const noCounters: EngineCounters = { groups: 0, writes: 0, fsyncs: 0, headPuts: 0, bytesPut: 0, opened: 0, evicted: 0, stopped: 0 };
 
+/** The engine threads of one node. */
 export class EngineLanes {
   readonly #parts: EngineLanesParts;
   readonly #lanes: EngineLane[];

@@ -60,6 +60,7 @@ export interface EngineSurroundings {
   readonly send: (message: FromEngine) => void;
 }
 
+/** All parts of one engine thread. */
 export class EngineParts {
   readonly #given: EngineSurroundings;
   readonly #maker: SegmentMaker;
@@ -72,17 +73,23 @@ export class EngineParts {
   readonly followed = new Recent<string, true>(limits.followedMax);
   /** Whose turn it is on the thread. */
   readonly turns: FairTurns;
+  /** What object storage says of the time. */
   readonly storeTime: StoreTime;
+  /** Vectors in memory, of all open databases. */
   readonly vectorPool: VectorPool;
+  /** What an operator must look at. */
   readonly alarms: Alarms;
   /** What this node has seen of each branch in object storage. */
   readonly places: HeadPlaces;
   readonly catalogs: Catalogs;
+  /** Which databases this node holds. */
   readonly holdings: Holdings;
+  /** What policies say, as far as calls have told. */
   readonly retentions: Retentions;
   readonly branches: Branches;
   /** What this node has on its disk. */
   readonly copies: Copies;
+  /** What is due later in databases. */
   readonly due: DueMarks;
   readonly upkeep: Upkeep;
   readonly dockyard: Dockyard;

@@ -15,6 +15,7 @@ import { lookAgainMs, type HandleSlots } from "./handle-slots.ts";
 import type { EngineOptions, Target } from "./protocol.ts";
 import { isPatching } from "./restore.ts";
 
+/** What handles are opened with, and who hears of it. */
 export interface HandleLifecycleOptions {
   readonly engine: Pick<EngineOptions, "hotHandlesMax">;
   readonly world: World;
@@ -35,6 +36,7 @@ const looksMax = 5_000;
 /** Between two tries to prove the log of a failed disk. */
 const proofPauseMsMax = 10_000;
 
+/** Opens and closes the handles of one engine thread. */
 export class HandleLifecycle {
   readonly #options: HandleLifecycleOptions;
   readonly #slots: HandleSlots;

@@ -11,6 +11,7 @@ import type { Target } from "./protocol.ts";
 /** How often a waiter for a slot looks again. */
 export const lookAgainMs = 2;
 
+/** The slots of one engine thread, by key. */
 export class HandleSlots {
   /** In order of use, the least recent first. */
   readonly #open = new Map<string, Database>();

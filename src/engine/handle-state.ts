@@ -12,7 +12,9 @@ import type { Opened } from "./opened-file.ts";
 import { lossBy, refusalBy } from "./refusals.ts";
 import type { Writership } from "./writership.ts";
 
+/** What the parts of one open database share. */
 export class HandleState {
+  /** The file, its head and its place in history. */
   readonly opened: Opened;
   /** This node's right to write the branch. */
   readonly writer: Writership;

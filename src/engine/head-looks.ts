@@ -24,6 +24,7 @@ import { lostCatalog, lostHead, wentBack } from "./lost.ts";
 import type { Target } from "./protocol.ts";
 import type { Registry } from "./registry.ts";
 
+/** What looks are made with, and who hears of what they meet. */
 export interface HeadLooksOptions {
   readonly registry: Registry;
   readonly holdings: Holdings;
@@ -75,6 +76,7 @@ export interface Followed {
   cancel: Cancel;
 }
 
+/** Looks after the copies of one engine thread. */
 export class HeadLooks {
   readonly #options: HeadLooksOptions;
   readonly #permits = new Permits(limits.looksAtOnceMax);

@@ -5,6 +5,7 @@ import type { EngineParts } from "./engine-parts.ts";
 
 const housekeepingMs = 1_000;
 
+/** The rounds of one engine thread. */
 export class Housekeeping {
   readonly #world: World;
   readonly #parts: EngineParts;

@@ -24,6 +24,7 @@ interface LogUpkeepParts {
   readonly notice: (message: string) => void;
 }
 
+/** Looks after the log of one open database. */
 export class LogUpkeep {
   readonly #parts: LogUpkeepParts;
   readonly #state: HandleState;

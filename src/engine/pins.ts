@@ -12,6 +12,7 @@ interface Pin {
   readonly isPrimary: boolean;
 }
 
+/** The pins of one engine thread, by token. */
 export class Pins {
   readonly #pins = new Map<number, Pin>();
 

@@ -38,6 +38,7 @@ interface Pin {
   seenTxid: number | undefined;
 }
 
+/** Gives work to processes, and to their callers what comes of it. */
 export class ProcessWork {
   readonly #parts: ProcessWorkParts;
 

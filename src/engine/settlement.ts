@@ -25,6 +25,7 @@ interface SettlementParts {
   readonly note: (items: readonly WriteItem[]) => void;
 }
 
+/** Answers the writes of one open database. */
 export class Settlement {
   readonly #parts: SettlementParts;
   readonly #state: HandleState;

@@ -13,6 +13,7 @@ import type { World } from "../base/world.ts";
 import type { Running, SqlPlaces, Waiting } from "./sql-job.ts";
 import { Usage } from "./usage.ts";
 
+/** Chooses between batches by what their tenants have used. */
 export class SqlChoice {
   readonly #places: SqlPlaces;
   readonly #world: World;

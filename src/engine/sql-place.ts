@@ -25,6 +25,7 @@ interface SqlPlaceEvents {
   rested(): void;
 }
 
+/** What a place is made with. */
 export interface SqlPlaceParts {
   readonly start: () => SqlProcess;
   readonly world: World;
@@ -32,6 +33,7 @@ export interface SqlPlaceParts {
   readonly events: SqlPlaceEvents;
 }
 
+/** A place for one process at a time. */
 export class SqlPlace {
   readonly #parts: SqlPlaceParts;
   #process: SqlProcess | undefined;

@@ -21,6 +21,7 @@ export interface WaitingCall {
 /** Deadlines are looked at this often: a refusal may come this much late, and no call costs a timer. */
 export const deadlineCheckMs = 50;
 
+/** The calls of one node that are under way, by number. */
 export class WaitingCalls {
   readonly #world: World;
   readonly #calls = new Map<number, WaitingCall>();

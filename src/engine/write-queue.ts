@@ -33,6 +33,7 @@ interface WriteQueueParts extends Pick<DatabaseOptions, "world" | "writeQueueDep
   readonly foldIfDue: () => void;
 }
 
+/** The writes of one open database. */
 export class WriteQueue {
   readonly #parts: WriteQueueParts;
   readonly #state: HandleState;
