@@ -2,7 +2,8 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { packageRoot } from "../../src/base/package-root.ts";
-import { readConfig, settings } from "../../src/server/config.ts";
+import { readConfig } from "../../src/server/config.ts";
+import { settings } from "../../src/server/settings.ts";
 import { startRefusals } from "../../src/server/start-checks.ts";
 
 function read(name: string): string {

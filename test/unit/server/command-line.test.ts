@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { settings } from "../../../src/server/config.ts";
+import { settings } from "../../../src/server/settings.ts";
 import { temporaryDirectory } from "../../support/temporary.ts";
 
 const main = join(import.meta.dirname, "../../../src/server/main.ts");

@@ -1,7 +1,8 @@
 import { generateKeyPairSync } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { flagOf, readConfig, settings, settingsMarkdown, type Config, type Environment } from "../../../src/server/config.ts";
+import { flagOf, readConfig, settingsMarkdown, type Config, type Environment } from "../../../src/server/config.ts";
+import { settings } from "../../../src/server/settings.ts";
 import { isLoopback, startRefusals, startWarnings } from "../../../src/server/start-checks.ts";
 
 const host = { pid: 7, cores: 4 };
