@@ -159,12 +159,7 @@ async function olderCatalog(store: ObjectStore, uuid: string): Promise<Catalog |
 /** A catalog of the branches that there are: with the names that an older one gave them, else with names that say so. */
 function catalogAction(inventory: DatabaseInventory, older: Catalog | undefined, mended: readonly RepairAction[]): RepairAction {
   const { uuid } = inventory;
-  const present = new Set(inventory.branches.map(({ id }) => id));
-  const hasHead = (id: string): boolean => inventory.branches.some((one) => one.id === id && one.head.kind === "sound") || mended.some(({ key }) => key === headKey(uuid, id));
-  const kept = (older?.branches ?? []).filter(({ id }) => hasHead(id) || id === mainBranch);
-  const unnamed = [...present].filter((id) => id !== mainBranch && hasHead(id) && !kept.some((branch) => branch.id === id));
-  const main = kept.find(({ id }) => id === mainBranch) ?? { name: mainBranch, id: mainBranch, createdAtMs: createdAtMs(inventory), parent: undefined, ttlAtMs: undefined };
-  const branches = [main, ...kept.filter(({ id }) => id !== mainBranch), ...unnamed.map((id) => recovered(inventory, id))].sort((a, b) => compareBranchNames(a.name, b.name));
+  const { branches, unnamed } = branchesWithHeads(inventory, older, mended);
   const seq = (older?.seq ?? 0) + limits.catalogsSkipped;
   const nonce = hashOf(Buffer.from(`${uuid} ${seq} ${branches.map(({ id }) => id).join(" ")}`)).subarray(0, nonceBytes);
   // Nothing is condemned by a catalog that is new: what is garbage will be found to be again.
@@ -175,6 +170,18 @@ function catalogAction(inventory: DatabaseInventory, older: Catalog | undefined,
   ];
   const does = older ? `puts an older version of the catalog back (number ${older.seq}), with every branch that has a head` : "makes a catalog of the branches that have a head";
   return { key: catalogKey(uuid), bytes: encodeCatalog(catalog), condition: conditionOf(inventory.catalog), does, loses };
+}
+
+/** The branches that a new catalog can name, `main` among them always, and the ids of those whose names are lost. */
+function branchesWithHeads(inventory: DatabaseInventory, older: Catalog | undefined, mended: readonly RepairAction[]): { readonly branches: readonly CatalogBranch[]; readonly unnamed: readonly string[] } {
+  const { uuid } = inventory;
+  const present = new Set(inventory.branches.map(({ id }) => id));
+  const hasHead = (id: string): boolean => inventory.branches.some((one) => one.id === id && one.head.kind === "sound") || mended.some(({ key }) => key === headKey(uuid, id));
+  const kept = (older?.branches ?? []).filter(({ id }) => hasHead(id) || id === mainBranch);
+  const unnamed = [...present].filter((id) => id !== mainBranch && hasHead(id) && !kept.some((branch) => branch.id === id));
+  const main = kept.find(({ id }) => id === mainBranch) ?? { name: mainBranch, id: mainBranch, createdAtMs: createdAtMs(inventory), parent: undefined, ttlAtMs: undefined };
+  const others = [...kept.filter(({ id }) => id !== mainBranch), ...unnamed.map((id) => recovered(inventory, id))];
+  return { branches: [main, ...others].sort((a, b) => compareBranchNames(a.name, b.name)), unnamed };
 }
 
 /** A branch whose name nobody knows. What it came from is taken for `main` where it begins, which no erasure overlooks. */
