@@ -5,7 +5,13 @@
 
 var needed = 24;
 if (parseInt(process.versions.node, 10) < needed) {
-  console.error("palimpsest needs Node " + needed + " or later, and this is Node " + process.versions.node + ". In a checkout, npm ci brings one: npm start, or npm run -s palimpsest -- <command>.");
+  console.error(
+    "palimpsest needs Node " +
+      needed +
+      " or later, and this is Node " +
+      process.versions.node +
+      ". In a checkout, npm ci brings one: npm start, or npm run -s palimpsest -- <command>.",
+  );
   process.exit(1);
 }
 

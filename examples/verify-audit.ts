@@ -8,9 +8,12 @@ import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 
 /** A number with the digits in which it was written: those beyond 2^53 stay as they are. */
-const exact = (_: string, value: unknown, { source }: { source: string }): unknown => (typeof value === "number" ? (JSON as any).rawJSON(source) : value);
+const exact = (_: string, value: unknown, { source }: { source: string }): unknown =>
+  typeof value === "number" ? (JSON as any).rawJSON(source) : value;
 
-const events = process.argv.slice(2).flatMap((path): any[] => (JSON.parse as any)(readFileSync(path, "utf8"), exact).events);
+const events = process.argv
+  .slice(2)
+  .flatMap((path): any[] => (JSON.parse as any)(readFileSync(path, "utf8"), exact).events);
 const links = new Map<string, string>();
 let broken = 0;
 for (const event of events) {

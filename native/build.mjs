@@ -28,7 +28,19 @@ function build() {
   // A running process may have the old library mapped: replace the file, never write into it.
   const fresh = `${output}.${process.pid}`;
   const [command, ...given] = (process.env.CC || "cc").split(" ").filter((part) => part !== "");
-  const flags = ["-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-Wall", "-pthread", "-I", header, "-o", fresh, ...sources.map((name) => join(here, name))];
+  const flags = [
+    "-shared",
+    "-fPIC",
+    "-O2",
+    "-fvisibility=hidden",
+    "-Wall",
+    "-pthread",
+    "-I",
+    header,
+    "-o",
+    fresh,
+    ...sources.map((name) => join(here, name)),
+  ];
   const compiled = spawnSync(command, [...given, ...flags], { encoding: "utf8" });
   if (compiled.error) return `the C compiler ${command} could not be run (${compiled.error.code})`;
   if (compiled.status !== 0) {

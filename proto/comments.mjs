@@ -7,7 +7,11 @@
  */
 import { buffer } from "node:stream/consumers";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
-import { CodeGeneratorRequestSchema, CodeGeneratorResponseSchema, CodeGeneratorResponse_Feature } from "@bufbuild/protobuf/wkt";
+import {
+  CodeGeneratorRequestSchema,
+  CodeGeneratorResponseSchema,
+  CodeGeneratorResponse_Feature,
+} from "@bufbuild/protobuf/wkt";
 
 /** The field numbers by which descriptor.proto's SourceCodeInfo.Location.path leads to a declaration. */
 const inFile = { message: 4, enumeration: 5, service: 6 };
@@ -18,7 +22,15 @@ const inService = { method: 2 };
 /** The text with its lines joined; an empty line still parts paragraphs. */
 function unwrap(text) {
   const paragraphs = text.split(/\n\s*\n/);
-  return paragraphs.map((lines) => lines.split("\n").map((line) => line.trim()).join(" ").trim()).join("\n\n");
+  return paragraphs
+    .map((lines) =>
+      lines
+        .split("\n")
+        .map((line) => line.trim())
+        .join(" ")
+        .trim(),
+    )
+    .join("\n\n");
 }
 
 const request = fromBinary(CodeGeneratorRequestSchema, await buffer(process.stdin));
@@ -26,7 +38,9 @@ const comments = {};
 
 for (const file of request.protoFile) {
   if (!file.package.startsWith("palimpsest.")) continue;
-  const commentAt = new Map(file.sourceCodeInfo.location.map((location) => [location.path.join(), location.leadingComments]));
+  const commentAt = new Map(
+    file.sourceCodeInfo.location.map((location) => [location.path.join(), location.leadingComments]),
+  );
 
   /** Notes the comment of the declaration at `path` and gives its full name for what is inside. */
   const note = (scope, declaration, path) => {

@@ -38,25 +38,39 @@ interface Answer {
 }
 
 const instructions = [
-  "You answer a question from the memories that an agent has kept. You are given two blocks, <memories> and <question>.",
+  "You answer a question from the memories that an agent has kept. You are given two blocks, <memories> " +
+    "and <question>.",
   dataRule,
-  "Answer from the memories alone, never from what you know otherwise. Where they contradict each other the newer one holds, and one that is superseded only says what was.",
-  "Answer in the language of the question, in a few sentences at most. In `sources` name the id of every memory that the answer rests on, and no other.",
+  "Answer from the memories alone, never from what you know otherwise. Where they contradict each other " +
+    "the newer one holds, and one that is superseded only says what was.",
+  "Answer in the language of the question, in a few sentences at most. In `sources` name the id of every " +
+    "memory that the answer rests on, and no other.",
   "When the memories do not hold the answer, `answer` is null and `sources` is empty.",
 ].join("\n");
 
 const schema = {
   type: "object",
   properties: {
-    answer: { anyOf: [{ type: "string" }, { type: "null" }], description: "The answer, or null when the memories do not hold it." },
-    sources: { type: "array", items: { type: "string" }, description: "The ids of the memories that the answer rests on." },
+    answer: {
+      anyOf: [{ type: "string" }, { type: "null" }],
+      description: "The answer, or null when the memories do not hold it.",
+    },
+    sources: {
+      type: "array",
+      items: { type: "string" },
+      description: "The ids of the memories that the answer rests on.",
+    },
   },
   required: ["answer", "sources"],
   additionalProperties: false,
 };
 
 /** Takes the memories from the first for as long as they fit; at least one does. */
-export function prepareQuestion<Memory extends KnownMemory>(question: string, memories: readonly Memory[], nowMs: number): PreparedQuestion<Memory> {
+export function prepareQuestion<Memory extends KnownMemory>(
+  question: string,
+  memories: readonly Memory[],
+  nowMs: number,
+): PreparedQuestion<Memory> {
   const entries: string[] = [];
   let bytes = 0;
   for (const memory of memories) {
@@ -68,7 +82,10 @@ export function prepareQuestion<Memory extends KnownMemory>(question: string, me
   const asked = fenced(JSON.stringify({ question, asked_at: timeOf(nowMs) }));
   const data = `${dataBlock("memories", `[${entries.join(",\n")}]`)}\n${dataBlock("question", asked)}`;
   const shown = memories.slice(0, entries.length);
-  return { task: { instructions, data, schema, tokensMax: limits.askTokensMax, read: (written) => readAnswer(written, shown) }, shown };
+  return {
+    task: { instructions, data, schema, tokensMax: limits.askTokensMax, read: (written) => readAnswer(written, shown) },
+    shown,
+  };
 }
 
 /** A memory as JSON. Its content is JSON text already, and every number in it keeps its digits. */
@@ -96,5 +113,8 @@ function readAnswer(value: unknown, shown: readonly KnownMemory[]): Answer | und
   if ((typeof answer !== "string" && answer !== null) || !Array.isArray(sources)) return undefined;
   if (answer === null || answer.trim() === "") return { answer: null, sources: [] };
   const ids = new Set(shown.map(({ id }) => id));
-  return { answer: answer.toWellFormed(), sources: [...new Set<unknown>(sources)].filter((id): id is string => typeof id === "string" && ids.has(id)) };
+  return {
+    answer: answer.toWellFormed(),
+    sources: [...new Set<unknown>(sources)].filter((id): id is string => typeof id === "string" && ids.has(id)),
+  };
 }

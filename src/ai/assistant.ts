@@ -2,9 +2,9 @@
  * A model that writes: asked for one JSON value of a given form, over the Messages protocol.
  *
  * Owns the one client, its attempts within a call's time, and what a failure is called. Always true: no attempt begins
- * after the deadline and none outlives it or its caller; what the provider says in a failure is neither logged nor given
- * to anybody, as it may quote what it was sent; the answer is as small as its bound, and of no other host than the one
- * that policy has judged. Must not know: memories, policies, who asks.
+ * after the deadline and none outlives it or its caller; what the provider says in a failure is neither logged nor
+ * given to anybody, as it may quote what it was sent; the answer is as small as its bound, and of no other host than
+ * the one that policy has judged. Must not know: memories, policies, who asks.
  */
 import Anthropic, { APIError } from "@anthropic-ai/sdk";
 import { ServiceError } from "../base/errors.ts";
@@ -72,10 +72,13 @@ type Outcome<Value> = { readonly value: Value } | { readonly failure: Failure };
 const provider = "anthropic";
 const providerAddress = "https://api.anthropic.com";
 const modelDefault = "claude-sonnet-5-5";
-/** Said to that model only, as others need not know the word: a call has half a minute, and its tasks are reading tasks. */
+/**
+ * Said to that model only, as others need not know the word: a call has half a minute, and its tasks are reading tasks.
+ */
 const effortDefault = "low";
 
-const tooLate = (): ServiceError => new ServiceError("request_timeout", "the model did not answer in the request's time");
+const tooLate = (): ServiceError =>
+  new ServiceError("request_timeout", "the model did not answer in the request's time");
 
 const misshapen = "the model's answer did not have the form that was asked for";
 
@@ -90,21 +93,38 @@ export class Assistant {
   constructor({ apiKey, model, baseAddress, selfHostedHosts, world, log }: AssistantOptions) {
     const baseURL = baseAddress ?? providerAddress;
     const endpointHost = hostOf(baseURL);
-    this.identity = { provider, model: model ?? modelDefault, endpointHost, selfHosted: isSelfHosted(endpointHost, selfHostedHosts) };
+    this.identity = {
+      provider,
+      model: model ?? modelDefault,
+      endpointHost,
+      selfHosted: isSelfHosted(endpointHost, selfHostedHosts),
+    };
     this.#effort = model === undefined ? { effort: effortDefault } : {};
     this.#world = world;
     this.#log = log;
     // Attempts, time and words of failure are ours; the client's own log could show what was sent.
-    this.#client = new Anthropic({ apiKey, baseURL, maxRetries: 0, timeout: limits.settingTimerSecsMax * 1_000, fetch: boundedFetch(limits.assistantAnswerBytesMax), logLevel: "off", openTelemetry: false });
+    this.#client = new Anthropic({
+      apiKey,
+      baseURL,
+      maxRetries: 0,
+      timeout: limits.settingTimerSecsMax * 1_000,
+      fetch: boundedFetch(limits.assistantAnswerBytesMax),
+      logLevel: "off",
+      openTelemetry: false,
+    });
   }
 
   /**
-   * What the model writes for the task. Throws overloaded before anything is sent, request_timeout when the caller's time
-   * was over, unavailable for everything the provider does.
+   * What the model writes for the task. Throws overloaded before anything is sent, request_timeout when the caller's
+   * time was over, unavailable for everything the provider does.
    */
   async write<Value>(task: AssistantTask<Value>, { deadlineMs, signal }: Patience): Promise<Value> {
     if (this.#underWay >= limits.assistantCallsMax) {
-      throw new ServiceError("overloaded", `more than ${limits.assistantCallsMax} calls of the model are under way on this node`, { retryAfterSecs: limits.retryAfterSecsMin });
+      throw new ServiceError(
+        "overloaded",
+        `more than ${limits.assistantCallsMax} calls of the model are under way on this node`,
+        { retryAfterSecs: limits.retryAfterSecsMin },
+      );
     }
     const stop = new AbortController();
     const abort = (): void => stop.abort();
@@ -129,12 +149,16 @@ export class Assistant {
       if (stop.aborted) throw tooLate();
       const pauseMs = this.#pauseMs(attempt, outcome.failure);
       const hasTime = this.#world.monotonicMs() + pauseMs < deadlineMs;
-      if (!outcome.failure.passing || attempt === limits.assistantAttemptsMax || !hasTime) throw this.#refusal(outcome.failure, attempt);
+      if (!outcome.failure.passing || attempt === limits.assistantAttemptsMax || !hasTime)
+        throw this.#refusal(outcome.failure, attempt);
       await this.#pause(pauseMs, stop);
     }
   }
 
-  async #attempt<Value>({ instructions, data, schema, tokensMax, read }: AssistantTask<Value>, stop: AbortSignal): Promise<Outcome<Value>> {
+  async #attempt<Value>(
+    { instructions, data, schema, tokensMax, read }: AssistantTask<Value>,
+    stop: AbortSignal,
+  ): Promise<Outcome<Value>> {
     let message: unknown;
     try {
       message = await this.#client.messages.create(
@@ -179,7 +203,9 @@ export class Assistant {
     this.#log.warn("a call of a model failed", { provider, model, endpointHost, reason, status, attempts });
     // A model that refuses, or writes what is no answer, would be paid again for the same.
     if (!passing) return new ServiceError("unavailable", reason, { isLasting: true });
-    return new ServiceError("unavailable", reason, { retryAfterSecs: Math.max(limits.retryAfterSecsMin, Math.ceil(retryAfterMs / 1_000)) });
+    return new ServiceError("unavailable", reason, {
+      retryAfterSecs: Math.max(limits.retryAfterSecsMin, Math.ceil(retryAfterMs / 1_000)),
+    });
   }
 }
 
@@ -187,11 +213,17 @@ const lasting = (reason: string): { readonly failure: Failure } => ({ failure: {
 
 /** The JSON in a message. What is read here came from outside: its type is a promise, no more. */
 function writtenIn(message: unknown): Outcome<unknown> {
-  const { stop_reason: ending, content } = (message ?? {}) as { readonly stop_reason?: unknown; readonly content?: unknown };
+  const { stop_reason: ending, content } = (message ?? {}) as {
+    readonly stop_reason?: unknown;
+    readonly content?: unknown;
+  };
   if (ending === "refusal") return lasting("the model refused to answer");
-  if (ending === "max_tokens" || ending === "model_context_window_exceeded") return lasting("the model's answer was cut off: it has no room for so much");
+  if (ending === "max_tokens" || ending === "model_context_window_exceeded")
+    return lasting("the model's answer was cut off: it has no room for so much");
   if ((ending !== "end_turn" && ending !== "stop_sequence") || !Array.isArray(content)) return lasting(misshapen);
-  const texts = content.flatMap((block: { readonly type?: unknown; readonly text?: unknown } | null) => (block?.type === "text" && typeof block.text === "string" ? [block.text] : []));
+  const texts = content.flatMap((block: { readonly type?: unknown; readonly text?: unknown } | null) =>
+    block?.type === "text" && typeof block.text === "string" ? [block.text] : [],
+  );
   try {
     return { value: JSON.parse(texts.join("")) };
   } catch {
@@ -204,14 +236,22 @@ function failureOf(error: unknown, nowMs: number): Failure {
   const cause = error instanceof Error && error.cause instanceof ModelFailure ? error.cause : error;
   // Too much, or no JSON.
   if (cause instanceof ModelFailure || error instanceof SyntaxError) return { reason: misshapen, passing: false };
-  if (!(error instanceof APIError) || typeof error.status !== "number") return { reason: "the model's provider cannot be reached", passing: true };
+  if (!(error instanceof APIError) || typeof error.status !== "number")
+    return { reason: "the model's provider cannot be reached", passing: true };
   const status: number = error.status;
   const header = (error.headers as Headers | undefined)?.get("retry-after");
-  return { reason: `${reasonOf(status)} (status ${status})`, passing: kindOfStatus(status) === "unavailable", status, retryAfterMs: retryAfterMs(header, nowMs) };
+  return {
+    reason: `${reasonOf(status)} (status ${status})`,
+    passing: kindOfStatus(status) === "unavailable",
+    status,
+    retryAfterMs: retryAfterMs(header, nowMs),
+  };
 }
 
 function reasonOf(status: number): string {
   if (status === 401 || status === 403) return "the model's provider does not accept this node's key";
   if (status === 429 || status === 529) return "the model's provider has no room now";
-  return kindOfStatus(status) === "unavailable" ? "the model's provider failed" : "the model's provider refused the request";
+  return kindOfStatus(status) === "unavailable"
+    ? "the model's provider failed"
+    : "the model's provider refused the request";
 }

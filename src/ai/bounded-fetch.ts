@@ -1,14 +1,24 @@
 /**
- * The way out for the clients of providers: to the address that was configured, with nothing said that the protocol does
- * not ask for, and with an answer of bounded size.
+ * The way out for the clients of providers: to the address that was configured, with nothing said that the protocol
+ * does not ask for, and with an answer of bounded size.
  *
- * Always true: no redirect is followed, as it could carry texts and the key to a host that no policy was asked about; of
- * the headers that a client package makes, only those that the protocols need are sent.
+ * Always true: no redirect is followed, as it could carry texts and the key to a host that no policy was asked about;
+ * of the headers that a client package makes, only those that the protocols need are sent.
  */
 import { ModelFailure } from "./model-failure.ts";
 
-/** What the protocols need. What a package tells of the machine that it runs on, or takes from the process's variables, stays here. */
-const sentHeaders = new Set(["accept", "authorization", "content-type", "x-api-key", "anthropic-version", "anthropic-beta"]);
+/**
+ * What the protocols need. What a package tells of the machine that it runs on, or takes from the process's variables,
+ * stays here.
+ */
+const sentHeaders = new Set([
+  "accept",
+  "authorization",
+  "content-type",
+  "x-api-key",
+  "anthropic-version",
+  "anthropic-beta",
+]);
 
 /** A fetch whose answers have at most so many bytes; one with more fails while it is read. */
 export function boundedFetch(bytesMax: number): typeof fetch {
@@ -24,6 +34,10 @@ export function boundedFetch(bytesMax: number): typeof fetch {
         else controller.error(new ModelFailure("unusable"));
       },
     });
-    return new Response(response.body.pipeThrough(bound), { status: response.status, statusText: response.statusText, headers: response.headers });
+    return new Response(response.body.pipeThrough(bound), {
+      status: response.status,
+      statusText: response.statusText,
+      headers: response.headers,
+    });
   };
 }

@@ -1,5 +1,6 @@
 /**
- * Leaves a provider alone that has failed several times in a row, and asks it with one call at a time whether it is back.
+ * Leaves a provider alone that has failed several times in a row, and asks it with one call at a time whether it is
+ * back.
  *
  * Always true: while it is open no call passes; while it is half open one does. Must not know: what a call is.
  */

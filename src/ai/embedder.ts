@@ -1,9 +1,9 @@
 /**
  * Turns texts into vectors by an outside model, in batches, and says plainly which texts it could not.
  *
- * Always true: `embed` settles by its deadline and does not fail: what could not be had is missing from its answer; at most
- * `embedRequestsMax` requests are under way; a provider that keeps failing is left alone. Must not know: databases,
- * policies, what a text is of.
+ * Always true: `embed` settles by its deadline and does not fail: what could not be had is missing from its answer; at
+ * most `embedRequestsMax` requests are under way; a provider that keeps failing is left alone. Must not know:
+ * databases, policies, what a text is of.
  */
 import { utf8Length } from "../base/bytes.ts";
 import { limits } from "../base/limits.ts";
@@ -112,7 +112,15 @@ export class ModelEmbedder implements Embedder {
   async embed(texts: readonly string[], use: EmbedUse, deadlineMs: number): Promise<EmbedAnswer> {
     const prefix = this.#prefixes[use];
     const batches = batchesOf(prefix === "" ? texts : texts.map((text) => prefix + text));
-    const gathering: Gathering = { vectors: texts.map(() => undefined), use, deadlineMs, failure: undefined, rejections: 0, sentItems: 0, sentBytes: 0 };
+    const gathering: Gathering = {
+      vectors: texts.map(() => undefined),
+      use,
+      deadlineMs,
+      failure: undefined,
+      rejections: 0,
+      sentItems: 0,
+      sentBytes: 0,
+    };
     const timeUp = Promise.withResolvers<void>();
     const cancel = this.#world.after(Math.max(0, deadlineMs - this.#world.monotonicMs()), timeUp.resolve);
     const all = Promise.all(batches.map((batch) => this.#gather(batch, gathering)));
@@ -141,7 +149,8 @@ export class ModelEmbedder implements Embedder {
       this.#waitingBytes -= batch.bytes;
       // Where one batch has failed the next would too: the rest is left for later.
       if (gathering.failure === undefined && !this.isAwake) gathering.failure = "resting";
-      if (gathering.failure === undefined && this.#world.monotonicMs() >= gathering.deadlineMs) gathering.failure = "crowded";
+      if (gathering.failure === undefined && this.#world.monotonicMs() >= gathering.deadlineMs)
+        gathering.failure = "crowded";
       if (gathering.failure !== undefined) return;
       gathering.sentItems += batch.texts.length;
       gathering.sentBytes += batch.bytes;
@@ -154,7 +163,10 @@ export class ModelEmbedder implements Embedder {
     });
   }
 
-  /** Asks for a batch, and for its halves when it is not taken: one text that a model does not take costs no other its vector. */
+  /**
+   * Asks for a batch, and for its halves when it is not taken: one text that a model does not take costs no other its
+   * vector.
+   */
   async #settle(batch: Batch, gathering: Gathering): Promise<void> {
     try {
       const vectors = await this.#attempts(batch, gathering);
@@ -177,7 +189,8 @@ export class ModelEmbedder implements Embedder {
       try {
         return await this.#attempt(batch, gathering);
       } catch (error) {
-        if (!(error instanceof ModelFailure) || error.kind !== "unavailable" || attempt >= limits.embedAttemptsMax) throw error;
+        if (!(error instanceof ModelFailure) || error.kind !== "unavailable" || attempt >= limits.embedAttemptsMax)
+          throw error;
         const pauseMs = error.retryAfterMs ?? this.#backoffMs(attempt);
         if (this.#world.monotonicMs() + pauseMs >= gathering.deadlineMs) throw error;
         await sleep(this.#world, pauseMs);

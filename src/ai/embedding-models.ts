@@ -28,13 +28,22 @@ export interface ModelTraits {
 
 const usual: ModelTraits = { floor: 0.2, prefixes: { document: "", query: "" } };
 
-/** By name, without what stands before a slash and after a colon. Floors are the ranges that the models' own cards state. */
+/**
+ * By name, without what stands before a slash and after a colon. Floors are the ranges that the models' own cards
+ * state.
+ */
 const known: readonly (readonly [RegExp, Partial<ModelTraits>])[] = [
   [/^text-embedding-ada-002$/, { floor: 0.7 }],
-  [/^(?:multilingual-)?e5-(?:small|base|large)(?:-v2)?$/, { floor: 0.7, prefixes: { document: "passage: ", query: "query: " } }],
+  [
+    /^(?:multilingual-)?e5-(?:small|base|large)(?:-v2)?$/,
+    { floor: 0.7, prefixes: { document: "passage: ", query: "query: " } },
+  ],
   [/^bge-(?:small|base|large)-(?:en|zh)$/, { floor: 0.6 }],
   [/^nomic-embed-text/, { floor: 0.4, prefixes: { document: "search_document: ", query: "search_query: " } }],
-  [/^mxbai-embed-large/, { prefixes: { document: "", query: "Represent this sentence for searching relevant passages: " } }],
+  [
+    /^mxbai-embed-large/,
+    { prefixes: { document: "", query: "Represent this sentence for searching relevant passages: " } },
+  ],
 ];
 
 /** The traits of a model by the name that its server gives it. */

@@ -1,8 +1,9 @@
 /**
- * One request for vectors, to Voyage or to whatever speaks OpenAI's embeddings protocol: the two differ by a few members.
+ * One request for vectors, to Voyage or to whatever speaks OpenAI's embeddings protocol: the two differ by a few
+ * members.
  *
- * Always true: what is given back is one sound vector or nothing for each text, all of one dimension; every failure is a
- * ModelFailure without a word of the provider's. Must not know: batches, repeats, deadlines.
+ * Always true: what is given back is one sound vector or nothing for each text, all of one dimension; every failure is
+ * a ModelFailure without a word of the provider's. Must not know: batches, repeats, deadlines.
  */
 import OpenAI from "openai";
 import { limits } from "../base/limits.ts";
@@ -48,7 +49,10 @@ export class EmbeddingsClient {
     const ofProvider = provider === "voyage" ? { input_type: use, truncation: true } : { encoding_format: "float" };
     let answer: unknown;
     try {
-      answer = await this.#client.post<unknown>("/embeddings", { body: { input: texts, model, ...ofProvider }, signal });
+      answer = await this.#client.post<unknown>("/embeddings", {
+        body: { input: texts, model, ...ofProvider },
+        signal,
+      });
     } catch (error) {
       throw this.#failureOf(error);
     }
@@ -77,7 +81,8 @@ function vectorsOf(answer: unknown, count: number): (Float32Array | undefined)[]
   for (const [at, item] of items.entries()) {
     const index = isMembers(item) ? (item["index"] ?? at) : undefined;
     const vector = isMembers(item) ? vectorOf(item["embedding"]) : undefined;
-    if (vector === undefined || typeof index !== "number" || !(index in vectors) || seen.has(index)) throw new ModelFailure("unusable");
+    if (vector === undefined || typeof index !== "number" || !(index in vectors) || seen.has(index))
+      throw new ModelFailure("unusable");
     if (vector.length !== (dimension ??= vector.length)) throw new ModelFailure("unusable");
     seen.add(index);
     vectors[index] = vector.some((value) => value !== 0) ? vector : undefined;

@@ -1,4 +1,7 @@
-/** When to try again what has failed: ever more rarely, up to a bound, and at a random time within it, so that many who failed together part. */
+/**
+ * When to try again what has failed: ever more rarely, up to a bound, and at a random time within it, so that many who
+ * failed together part.
+ */
 import type { World } from "./world.ts";
 
 /** One of its 2^20 is more than any bound: beyond that the exponent would only overflow. */

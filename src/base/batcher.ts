@@ -14,7 +14,10 @@ export interface BatcherOptions<Item> {
   /** Bytes that may wait; a larger item is taken only by an empty queue. */
   readonly waitingBytesMax: number;
   readonly sizeOf: (item: Item) => number;
-  /** Whether the item takes one of the places; without it, every item does. What is put in by the house must not shed a client's. */
+  /**
+   * Whether the item takes one of the places; without it, every item does. What is put in by the house must not shed a
+   * client's.
+   */
   readonly takesPlace?: (item: Item) => boolean;
   /** Gets at least one item. Must settle each item itself and must not throw: a throw is a bug and reaches `onBug`. */
   readonly act: (items: Item[]) => void | Promise<void>;
@@ -93,7 +96,11 @@ export class Batcher<Item> {
       return;
     }
     if (acting === undefined) this.#finish(batch);
-    else acting.then(() => this.#finish(batch), (error: unknown) => this.#finish(batch, { error }));
+    else
+      acting.then(
+        () => this.#finish(batch),
+        (error: unknown) => this.#finish(batch, { error }),
+      );
   }
 
   #finish(batch: readonly Item[], bug?: { readonly error: unknown }): void {

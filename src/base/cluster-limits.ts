@@ -10,11 +10,17 @@ export const clusterLimits = {
   heldMax: 50_000,
   /** How long an engine has to take a database over, or to ship what there is of it. */
   takeMs: 10_000,
-  /** How long object storage is given to say whether a database was ever written; otherwise it is taken for one that was. */
+  /**
+   * How long object storage is given to say whether a database was ever written; otherwise it is taken for one that
+   * was.
+   */
   unwrittenLookMs: 1_000,
   /** Databases whose holder a node remembers; that of any other is looked up. */
   routesMax: 100_000,
-  /** A holder that was looked up so long ago is looked up again, beside the call: one that hangs does not say that it lost the database. */
+  /**
+   * A holder that was looked up so long ago is looked up again, beside the call: one that hangs does not say that it
+   * lost the database.
+   */
   routeFreshMs: 5_000,
   /** How often a call that nobody takes is tried, if its time allows: about a minute with the pauses. */
   placementTriesMax: 64,
@@ -68,7 +74,10 @@ export const clusterLimits = {
   peerFollowsMax: 10_000,
 
   // Copies of databases that other nodes write (engine/following, engine/registry)
-  /** Databases whose heads a thread looks at by itself; of those beyond, the one that was not read for longest waits for its next read. */
+  /**
+   * Databases whose heads a thread looks at by itself; of those beyond, the one that was not read for longest waits for
+   * its next read.
+   */
   copiesFollowedMax: 10_000,
   /** A copy that nobody has read for so long is not followed any more. */
   followIdleMs: 60_000,
@@ -97,7 +106,10 @@ export const clusterLimits = {
   /** How often, and after which pause, a head is asked for that turns out older than the one before. */
   pastHeadLooksMax: 5,
   pastHeadPauseMs: 50,
-  /** How often what was seen of a branch is noted on disk while it is written, and of how many branches of a thread in one second: 0.1 ms each. */
+  /**
+   * How often what was seen of a branch is noted on disk while it is written, and of how many branches of a thread in
+   * one second: 0.1 ms each.
+   */
   seenNotedMs: 30_000,
   seenNotedPerTickMax: 256,
   /** And how many of these a second are synced: commits wait for the same disk. */

@@ -6,7 +6,10 @@ export const coordinationLimits = {
   /** Another node may take over a database this long after its holder was last heard of. */
   leaseTtlSecs: 10,
   leaseRenewMs: 2_000,
-  /** A node takes its lease to end earlier than etcd does by this: a paused process must find that out before it answers. */
+  /**
+   * A node takes its lease to end earlier than etcd does by this: a paused process must find that out before it
+   * answers.
+   */
   leaseMarginMs: 2_000,
   leaseRetryMsMin: 100,
   leaseRetryMsMax: 2_000,
@@ -25,11 +28,16 @@ export const coordinationLimits = {
   coordAnswerBytesMax: 4 * 1_024 * 1_024,
   /** Text of an error of the coordination store, in characters. */
   coordMessageCharsMax: 200,
-  /** Live nodes that are listed at once, and that are looked at in all: those beyond do what they hold and are preferred for nothing. */
+  /**
+   * Live nodes that are listed at once, and that are looked at in all: those beyond do what they hold and are preferred
+   * for nothing.
+   */
   coordNodesPageMax: 1_000,
   coordNodesMax: 100_000,
   /** How long the live nodes are taken for the same without asking whether they are. */
   coordNodesMs: 1_000,
-  /** They are listed again after this, though nothing has said that they changed: nodes of older builds do not say it. */
+  /**
+   * They are listed again after this, though nothing has said that they changed: nodes of older builds do not say it.
+   */
   coordNodesListMs: 60_000,
 } as const;

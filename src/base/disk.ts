@@ -1,8 +1,8 @@
 /**
  * The one door to the local disk for whoever writes files of our own: writes, fsyncs, directory entries.
  *
- * Why a door: a disk may be full, write only a part of what it is given, fail, hang, or lose what was not synced. Tests and
- * the simulator stand behind it and do all of that. SQLite's own writes pass through its VFS, not through here.
+ * Why a door: a disk may be full, write only a part of what it is given, fail, hang, or lose what was not synced. Tests
+ * and the simulator stand behind it and do all of that. SQLite's own writes pass through its VFS, not through here.
  */
 import { closeSync, constants, fdatasync, openSync, renameSync, rmSync, writeSync } from "node:fs";
 import { open } from "node:fs/promises";
@@ -16,13 +16,19 @@ export interface Disk {
    * system throws. `writeWhole` is what callers want.
    */
   write(descriptor: number, path: string, bytes: Uint8Array, position: number): number;
-  /** Resolves when the file's data and length are on stable storage; undefined when they are there already. Never throws. */
+  /**
+   * Resolves when the file's data and length are on stable storage; undefined when they are there already. Never
+   * throws.
+   */
   fdatasync(descriptor: number, path: string): Promise<void> | undefined;
   /** Resolves when the directory's entries are on stable storage. */
   syncDirectory(path: string): Promise<void>;
 }
 
-/** What is wrong with a disk, by the codes of the system and of SQLite, in words that may reach a client and an operator. */
+/**
+ * What is wrong with a disk, by the codes of the system and of SQLite, in words that may reach a client and an
+ * operator.
+ */
 const faults: readonly (readonly [code: string, words: string])[] = [
   ["ENOSPC", "the disk is full"],
   ["EDQUOT", "the disk's quota is used up"],
@@ -38,12 +44,14 @@ const faults: readonly (readonly [code: string, words: string])[] = [
 /** What the error says of the disk; undefined when it is about something else. */
 export function diskFaultOf(error: unknown): string | undefined {
   const code = (error as { code?: unknown } | null)?.code;
-  return typeof code === "string" ? faults.find(([start]) => code === start || code.startsWith(`${start}_`))?.[1] : undefined;
+  return typeof code === "string"
+    ? faults.find(([start]) => code === start || code.startsWith(`${start}_`))?.[1]
+    : undefined;
 }
 
 /** Writes all the bytes at the position, or throws. */
 export function writeWhole(disk: Disk, descriptor: number, path: string, bytes: Uint8Array, position: number): void {
-  for (let done = 0; done < bytes.length; ) {
+  for (let done = 0; done < bytes.length;) {
     const written = disk.write(descriptor, path, done === 0 ? bytes : bytes.subarray(done), position + done);
     // A disk that takes nothing and says nothing would be asked for ever.
     if (written <= 0) throw new StoreError("unavailable", "the disk takes no more bytes of a file");

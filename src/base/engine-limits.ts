@@ -1,4 +1,7 @@
-/** Bounds of the write path of one node: queues and groups, open handles, the write-ahead log, housekeeping (engine/, sqlite/); part of `limits`. */
+/**
+ * Bounds of the write path of one node: queues and groups, open handles, the write-ahead log, housekeeping (engine/,
+ * sqlite/); part of `limits`.
+ */
 
 const KiB = 1024;
 const MiB = 1024 * KiB;
@@ -9,7 +12,10 @@ export const engineLimits = {
   writeQueueDepthDefault: 256,
   /** Bytes of input that may wait in one database's queue. */
   writeQueueBytesMax: 128 * MiB,
-  /** Answers of one database that wait for an fsync; further reads are shed. As many again may wait for object storage; further durable writes are shed. */
+  /**
+   * Answers of one database that wait for an fsync; further reads are shed. As many again may wait for object storage;
+   * further durable writes are shed.
+   */
   parkedAnswersMax: 2048,
   cachedStatementsMax: 128,
   cachedStatementCharsMax: 16 * KiB,
@@ -19,7 +25,10 @@ export const engineLimits = {
   /** SQLite's own page cache of an open database. */
   pageCacheKiB: 2 * 1024,
   walCheckpointBytes: 16 * MiB,
-  /** While other tenants wait for the thread, which folds 1 MiB in about 2 ms, it is this part of that (ingests of all are 10 % slower for it). */
+  /**
+   * While other tenants wait for the thread, which folds 1 MiB in about 2 ms, it is this part of that (ingests of all
+   * are 10 % slower for it).
+   */
   sharedFoldPart: 0.25,
   /** A log's file that is folded in stays, to be written over, while it is no longer than so many times that. */
   logSpareSteps: 3,
@@ -32,16 +41,19 @@ export const engineLimits = {
   /** Pages of a database file that are looked through for slack in one go: a few milliseconds. */
   slackChunkBytes: 1 * MiB,
   /**
-   * A long read can keep the log from being checkpointed; beyond this, writes are shed until it ends. It is seen late by
-   * what a few groups have written over old frames (engine/log-folder), which is less than three checkpoints' worth.
+   * A long read can keep the log from being checkpointed; beyond this, writes are shed until it ends. It is seen late
+   * by what a few groups have written over old frames (engine/log-folder), which is less than three checkpoints' worth.
    */
   walBytesMax: 512 * MiB,
   /**
-   * Log that one transaction may write: it becomes one object, held in memory while it is put, and is read again after a crash.
-   * The largest body by default, 1000 memories of 32 KiB of random words, takes 101 MiB (measured).
+   * Log that one transaction may write: it becomes one object, held in memory while it is put, and is read again after
+   * a crash. The largest body by default, 1000 memories of 32 KiB of random words, takes 101 MiB (measured).
    */
   transactionLogBytesMax: 128 * MiB,
-  /** So often, in statements, a command's log is looked at while it runs: a statement of ours writes about a document, 1 MiB at most. */
+  /**
+   * So often, in statements, a command's log is looked at while it runs: a statement of ours writes about a document, 1
+   * MiB at most.
+   */
   logLookStatements: 16,
   /** A lone write is synced on its engine thread while fsyncs are faster than this; slower ones go to the pool. */
   loneSyncMs: 1,

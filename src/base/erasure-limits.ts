@@ -1,6 +1,6 @@
 /**
- * Bounds of erasures: the undo, the looks that carry them on, the proof, and what is kept of them at rest (service/eraser,
- * engine/expunge, format/erasure-coupon, control/erasure-coupons); part of `limits`.
+ * Bounds of erasures: the undo, the looks that carry them on, the proof, and what is kept of them at rest
+ * (service/eraser, engine/expunge, format/erasure-coupon, control/erasure-coupons); part of `limits`.
  */
 
 const KiB = 1024;
@@ -26,7 +26,10 @@ export const erasureLimits = {
   erasuresPerLookMax: 10_000,
   /** Erasures in one answer, newest first. */
   erasuresListMax: 1_000,
-  /** A state that proves an erasure is checked too up to this size, on the thread that makes segments: about 0.2 s; its tables are looked through on the engine's. */
+  /**
+   * A state that proves an erasure is checked too up to this size, on the thread that makes segments: about 0.2 s; its
+   * tables are looked through on the engine's.
+   */
   checkedStateBytesMax: 64 * MiB,
   /** States that are remembered to be free of erased data; more are looked into again. */
   knownStatesMax: 10_000,
@@ -52,11 +55,14 @@ export const erasureLimits = {
   erasureReadsAtOnceMax: 16,
   /** A marker without a coupon is nobody's after this: its coupon is put within half of it, or not at all. */
   erasureMarkerMs: 600_000,
-  /** How often a node looks for unfinished erasures in its shards; ever more rarely, up to `shardLookMsMax`, while it finds none. */
+  /**
+   * How often a node looks for unfinished erasures in its shards; ever more rarely, up to `shardLookMsMax`, while it
+   * finds none.
+   */
   erasureTakeUpMs: 60_000,
   /**
-   * So long the node that was asked for an erasure looks after it, and from then on the owner of its shard, which has found
-   * it by then. This is how much later an erasure completes when that node dies.
+   * So long the node that was asked for an erasure looks after it, and from then on the owner of its shard, which has
+   * found it by then. This is how much later an erasure completes when that node dies.
    */
   erasureFirstMs: 720_000,
   /** A key set that a receipt is checked against. */

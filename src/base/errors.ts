@@ -46,7 +46,10 @@ export interface ServiceErrorDetail {
   readonly txid?: number;
 }
 
-/** An outcome the client is told about. The message names what is wrong and what is allowed; it never holds content or credentials. */
+/**
+ * An outcome the client is told about. The message names what is wrong and what is allowed; it never holds content or
+ * credentials.
+ */
 export class ServiceError extends Error {
   override readonly name = "ServiceError";
   readonly code: ErrorCode;

@@ -1,9 +1,10 @@
 /**
- * Who is served next on a thread that serves many tenants: deficit round robin, with those first who have not been here.
+ * Who is served next on a thread that serves many tenants: deficit round robin, with those first who have not been
+ * here.
  *
- * Always true: acts of one tenant run in the order in which they came; a tenant who has had more than his share waits until
- * the others have had theirs, and nobody waits while nobody else has an act; between two acts others' events are heard
- * (the lists of new and of old ones are those of fq_codel, RFC 8290). Must not know: what the acts do.
+ * Always true: acts of one tenant run in the order in which they came; a tenant who has had more than his share waits
+ * until the others have had theirs, and nobody waits while nobody else has an act; between two acts others' events are
+ * heard (the lists of new and of old ones are those of fq_codel, RFC 8290). Must not know: what the acts do.
  */
 import { limits } from "./limits.ts";
 import type { World } from "./world.ts";
@@ -77,7 +78,8 @@ export class FairTurns {
     try {
       for (let act = this.#next(); act; act = this.#next()) {
         act();
-        if (this.#waiting > 0 && this.#endedMs - begunMs >= limits.turnHearMs) return this.#world.soon(() => this.#serve());
+        if (this.#waiting > 0 && this.#endedMs - begunMs >= limits.turnHearMs)
+          return this.#world.soon(() => this.#serve());
       }
       this.#busy = false;
     } catch (error) {

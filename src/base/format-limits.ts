@@ -6,7 +6,10 @@ const MiB = 1024 * KiB;
 export const formatLimits = {
   /** SQLite's page types are told by their first byte, which holds only below 2^25 pages. */
   databasePagesMax: 2 ** 25 - 1,
-  /** A transaction that finds no room is told that the database is full, and not the disk, when so many pages or fewer are left. */
+  /**
+   * A transaction that finds no room is told that the database is full, and not the disk, when so many pages or fewer
+   * are left.
+   */
   databasePagesSpare: 2 ** 16,
   segmentGroupsMax: 65_536,
   /** Page images in one segment, 4 GiB before compression: far above what one transaction may log. */
@@ -29,7 +32,10 @@ export const formatLimits = {
   tailSegmentsMax: 64,
   historyBytesMax: 16 * MiB,
   historyLinesMax: 4096,
-  /** References of all its lines together, of 160 bytes at most; a sixteenth of the bytes is left to lines and checkpoints. */
+  /**
+   * References of all its lines together, of 160 bytes at most; a sixteenth of the bytes is left to lines and
+   * checkpoints.
+   */
   historyRefsMax: 96 * KiB,
   checkpointsMax: 1000,
   checkpointNameBytesMax: 256,

@@ -1,5 +1,6 @@
 /**
- * Bounds of policies and of what follows from them: audit streams, revocations, deleted databases, copies on nodes, what is due; part of `limits`.
+ * Bounds of policies and of what follows from them: audit streams, revocations, deleted databases, copies on nodes,
+ * what is due; part of `limits`.
  */
 const KiB = 1024;
 
@@ -9,7 +10,10 @@ export const governanceLimits = {
   /** Unknown fields of a policy that an answer warns of. */
   policyWarningsMax: 20,
   policyDepthMax: 8,
-  /** Policies of namespaces and profiles that a node remembers, their known fields only; the least recently used go first. */
+  /**
+   * Policies of namespaces and profiles that a node remembers, their known fields only; the least recently used go
+   * first.
+   */
   policiesCachedMax: 100_000,
   /** Databases whose retention a thread remembers; one that is forgotten is said again by the database's next call. */
   retentionsHeldMax: 100_000,
@@ -64,7 +68,9 @@ export const governanceLimits = {
   nodeNameCharsMax: 128,
   /** Names are for people, and change when a node starts. */
   nodeNamesCacheMs: 10_000,
-  /** Data directories that a store remembers the names of, a key each; of more, the names of the first ones are known. */
+  /**
+   * Data directories that a store remembers the names of, a key each; of more, the names of the first ones are known.
+   */
   nodeNamesListedMax: 10_000,
   namesakesToldMax: 10,
 
@@ -78,9 +84,15 @@ export const governanceLimits = {
   purgesRememberedMax: 100_000,
 
   // Copies of databases on the disks of nodes (control/copy-records, service/caretaker)
-  /** How often a node looks whether its copies are to be purged, and for deleted databases in its shards; ever more rarely, up to `shardLookMsMax`, while it finds none. */
+  /**
+   * How often a node looks whether its copies are to be purged, and for deleted databases in its shards; ever more
+   * rarely, up to `shardLookMsMax`, while it finds none.
+   */
   caretakerMs: 30_000,
-  /** A deleted database that is still not gone is asked for again after the first time, and then ever later, up to the second. */
+  /**
+   * A deleted database that is still not gone is asked for again after the first time, and then ever later, up to the
+   * second.
+   */
   deletedLookMsMin: 30_000,
   deletedLookMsMax: 3_600_000,
   /** Copies of one database, on however many nodes, that are read; an erasure of one with more does not complete. */
@@ -89,15 +101,24 @@ export const governanceLimits = {
   copyOrdersMax: 10_000,
   copyReadsAtOnceMax: 16,
   copyRecordBytesMax: 4 * KiB,
-  /** Databases without a file that a thread remembers to have registered, and deleted ones that a node remembers to have taken care of. */
+  /**
+   * Databases without a file that a thread remembers to have registered, and deleted ones that a node remembers to have
+   * taken care of.
+   */
   copiesRememberedMax: 10_000,
-  /** How long a node that starts goes on purging copies before it serves; the rest goes while it serves, and their erasures wait. */
+  /**
+   * How long a node that starts goes on purging copies before it serves; the rest goes while it serves, and their
+   * erasures wait.
+   */
   caretakerStartMs: 30_000,
 
   // What is due in databases that are not open (control/due-index, engine/due-marks, service/sweeper)
   /** How often a node looks for what is due in its shards while there is some. */
   dueLookMs: 300_000,
-  /** While there is none, it looks soon after each full hour, as nothing is due before, and this often besides: an entry may have come late. */
+  /**
+   * While there is none, it looks soon after each full hour, as nothing is due before, and this often besides: an entry
+   * may have come late.
+   */
   dueIdleLookMs: 1_800_000,
   /** Within so long after the hour, so that not all nodes look at once. */
   dueSpreadMs: 120_000,

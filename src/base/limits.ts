@@ -1,7 +1,7 @@
 /**
- * Every bound of the service, with its unit and its reason. A list, queue, loop or string without a line here is a defect.
- * Bounds that an operator may move are variables (server/config) whose defaults stand here. Each topic has a file of its
- * own beside this one; all of them are read through `limits`.
+ * Every bound of the service, with its unit and its reason. A list, queue, loop or string without a line here is a
+ * defect. Bounds that an operator may move are variables (server/config) whose defaults stand here. Each topic has a
+ * file of its own beside this one; all of them are read through `limits`.
  */
 import { clockLimits } from "./clock-limits.ts";
 import { clusterLimits } from "./cluster-limits.ts";
@@ -34,7 +34,10 @@ export const limits = {
 
   // JSON
   jsonDepthMax: 64,
-  /** Messages within messages in the binary form: a level of JSON is up to three of google.protobuf.Value's, and what holds it a few. */
+  /**
+   * Messages within messages in the binary form: a level of JSON is up to three of google.protobuf.Value's, and what
+   * holds it a few.
+   */
   messageDepthMax: 256,
 
   // What callers store

@@ -1,5 +1,6 @@
 /**
- * How late a thread comes to what it was to do: timers that fire too late tell how long it was busy with something else.
+ * How late a thread comes to what it was to do: timers that fire too late tell how long it was busy with something
+ * else.
  */
 import { limits } from "./limits.ts";
 import { shortBoundsMs, Tally, type TallyCounts } from "./tally.ts";

@@ -10,7 +10,10 @@ export const modelLimits = {
   /** Texts, and bytes of text, in one request: well under what providers take, however a model counts tokens. */
   embedBatchItemsMax: 128,
   embedBatchBytesMax: 96 * KiB,
-  /** Requests to the embedder that are under way at once, and bytes of texts that wait for them; further ones go without vectors. */
+  /**
+   * Requests to the embedder that are under way at once, and bytes of texts that wait for them; further ones go without
+   * vectors.
+   */
   embedRequestsMax: 4,
   embedWaitingBytesMax: 64 * MiB,
   /** How long a write or a recall waits for its vectors, and never longer than half of the time it has left. */

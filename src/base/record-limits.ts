@@ -1,4 +1,7 @@
-/** Bounds of what callers store as records, and of one answer about them: memories, turns, keys and documents (model/); part of `limits`. */
+/**
+ * Bounds of what callers store as records, and of one answer about them: memories, turns, keys and documents (model/);
+ * part of `limits`.
+ */
 
 const KiB = 1024;
 const MiB = 1024 * KiB;
@@ -29,7 +32,10 @@ export const recordLimits = {
   recallPoolMin: 50,
   memoriesListDefault: 50,
   memoriesListMax: 1000,
-  /** Memories on one page of a list, all together, unless a single one has more: common gRPC clients take 4 MiB, and JSON grows in the binary form. */
+  /**
+   * Memories on one page of a list, all together, unless a single one has more: common gRPC clients take 4 MiB, and
+   * JSON grows in the binary form.
+   */
   memoriesListBytesMax: 2 * MiB,
   /** Memories that one page looks at to find those that meet its conditions, about 20 ms; the next page goes on. */
   memoriesLooksMax: 5_000,

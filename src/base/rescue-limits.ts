@@ -1,5 +1,6 @@
 /**
- * Bounds of the tools for the worst day (engine/inventory, engine/doctor, engine/repair, engine/backup, engine/residue); part of `limits`.
+ * Bounds of the tools for the worst day (engine/inventory, engine/doctor, engine/repair, engine/backup,
+ * engine/residue); part of `limits`.
  */
 const KiB = 1024;
 const MiB = 1024 * KiB;
@@ -13,7 +14,10 @@ export const rescueLimits = {
   findingKeysMax: 5,
   /** Findings that are kept to be told in order, about half a KiB each; further ones are counted. */
   findingsMax: 10_000,
-  /** Databases whose names one look keeps in memory, about 200 bytes each; those beyond are not looked at, and that is said. */
+  /**
+   * Databases whose names one look keeps in memory, about 200 bytes each; those beyond are not looked at, and that is
+   * said.
+   */
   inventoryDatabasesMax: 1_000_000,
   /** An erasure that is due for so long and not completed is told of. */
   erasureLateMs: 3_600_000,
@@ -38,8 +42,8 @@ export const rescueLimits = {
    */
   txidsSkipped: 2 ** 40,
   /**
-   * How far a head's epoch and a catalog's number skip ahead when nobody knows what the lost one had: a node that has seen
-   * that one refuses what is older (engine/head-places).
+   * How far a head's epoch and a catalog's number skip ahead when nobody knows what the lost one had: a node that has
+   * seen that one refuses what is older (engine/head-places).
    */
   epochsSkipped: 2 ** 20,
   catalogsSkipped: 2 ** 32,

@@ -1,4 +1,7 @@
-/** Bounds of the way to object storage and back: shipping, packing, restoring, and what a thread remembers of heads and catalogs (engine/); part of `limits`. */
+/**
+ * Bounds of the way to object storage and back: shipping, packing, restoring, and what a thread remembers of heads and
+ * catalogs (engine/); part of `limits`.
+ */
 
 const KiB = 1024;
 const MiB = 1024 * KiB;
@@ -7,7 +10,10 @@ export const shippingLimits = {
   // Lines and restore (engine/lines, engine/restore, engine/packing)
   /** So many objects of one size are concatenated into one: a line of n objects is written log16(n) times over. */
   packRefsMin: 16,
-  /** So many of whatever size are concatenated too: sizes may alternate so that no sixteen of one size ever come together. */
+  /**
+   * So many of whatever size are concatenated too: sizes may alternate so that no sixteen of one size ever come
+   * together.
+   */
   packRefsMax: 64,
   /** Sizes that count as one. What has reached the last is half a full pack or more, and is never written again. */
   packTierBytes: [256 * KiB, 4 * MiB, 32 * MiB],
@@ -16,7 +22,10 @@ export const shippingLimits = {
   rebaseBytesMin: 4 * MiB,
   /** Deltas that hold so many times what the database does ask for a new base image however little room they take. */
   rebaseTimesMax: 4,
-  /** Page images in one object of a base image: 64 MiB before compression. More where there would be more than `imageRefsMax` objects. */
+  /**
+   * Page images in one object of a base image: 64 MiB before compression. More where there would be more than
+   * `imageRefsMax` objects.
+   */
   imageObjectPages: 16_384,
   /** A new base image of up to this size is checked too, on the thread that makes segments: about 20 ms. */
   checkedImageBytesMax: 8 * MiB,
@@ -35,7 +44,10 @@ export const shippingLimits = {
   shipLogBytes: 4 * MiB,
   /** Log that goes into one segment, unless a single group has more. */
   segmentLogBytes: 8 * MiB,
-  /** Segments of more log than this, with a single large group, are made and put one of a thread at a time: each is held in memory. */
+  /**
+   * Segments of more log than this, with a single large group, are made and put one of a thread at a time: each is held
+   * in memory.
+   */
   segmentLogBytesUsual: 16 * MiB,
   /** Segments of up to so much log are made on the engine thread: handing them over takes as long. */
   segmentLogBytesHere: 128 * KiB,
@@ -54,7 +66,10 @@ export const shippingLimits = {
   /** Catalogs and claimed heads that a thread remembers after their databases were closed. */
   catalogsHeldMax: 10_000,
   headsHeldMax: 10_000,
-  /** Branches whose handle was given up, with how far they were answered: of those beyond, the highest such point stands for all. */
+  /**
+   * Branches whose handle was given up, with how far they were answered: of those beyond, the highest such point stands
+   * for all.
+   */
   answeredRememberedMax: 10_000,
   /** Databases that a thread knows other nodes to follow; those beyond are shipped as if nobody did. */
   followedMax: 10_000,

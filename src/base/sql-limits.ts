@@ -14,11 +14,19 @@ export const sqlLimits = {
   sqlValueBytesMax: 4 * MiB,
   /** Never less than this for one value, however large the statement. */
   sqlValueBytesFloor: 128 * KiB,
-  /** All registers of one statement together, each holding the longest value it may: larger statements get shorter values. */
+  /**
+   * All registers of one statement together, each holding the longest value it may: larger statements get shorter
+   * values.
+   */
   sqlStatementBytesMax: 512 * MiB,
-  /** Growth of the process while one statement runs, after which it is stopped: accumulating aggregates know no bound. */
+  /**
+   * Growth of the process while one statement runs, after which it is stopped: accumulating aggregates know no bound.
+   */
   sqlGrowthBytesMax: 512 * MiB,
-  /** Memory that a process which runs user SQL may take beyond what it has at its start: what SQLite has, and results as JavaScript values. */
+  /**
+   * Memory that a process which runs user SQL may take beyond what it has at its start: what SQLite has, and results as
+   * JavaScript values.
+   */
   sqlProcessBytesMax: 1024 * MiB,
   /** Heap of JavaScript values of such a process, in MiB: a result's rows and their JSON. */
   sqlHeapMiB: 256,
@@ -30,7 +38,9 @@ export const sqlLimits = {
   sqlNamesMax: 200_000,
   /** Names a planner may end up with when subqueries are copied into the query around them, as a power of two. */
   sqlCopiedNamesBits: 20,
-  /** Tokens that a statement's result columns make when each use of an alias or number copies its column: 0.2 s, 100 MB. */
+  /**
+   * Tokens that a statement's result columns make when each use of an alias or number copies its column: 0.2 s, 100 MB.
+   */
   sqlAliasTokensMax: 2 ** 21,
   /** Text of views and triggers that is weighed; with more of it, subqueries are not copied at all. */
   sqlWeighedBytesMax: 1 * MiB,
@@ -52,7 +62,10 @@ export const sqlLimits = {
   // Processes
   /** User SQL reads that wait for a process, per node. */
   sqlReadQueueMax: 1024,
-  /** How long a process that runs user SQL waits for a lock of its database: another process that reads may put its index in order. */
+  /**
+   * How long a process that runs user SQL waits for a lock of its database: another process that reads may put its
+   * index in order.
+   */
   sqlBusyMs: 1_000,
   /** The same for an engine thread, which everybody else waits for. */
   engineBusyMs: 250,
@@ -76,7 +89,10 @@ export const sqlLimits = {
   sqlCalmMs: 10_000,
   /** One message between the node and such a process: the largest results, two bytes to a character. */
   sqlMessageBytesMax: 64 * MiB,
-  /** For so long a starting node waits for processes that a killed one has left: they end with it, but not in the same instant. */
+  /**
+   * For so long a starting node waits for processes that a killed one has left: they end with it, but not in the same
+   * instant.
+   */
   sqlOrphanMsMax: 10_000,
   /** A read that has run for so long leaves one process to those that have not. */
   sqlSliceMs: 100,
@@ -96,7 +112,10 @@ export const sqlLimits = {
   sliceLookStatements: 8,
   /** So long a write that was stopped is remembered, and larger ones of its kind are not begun on the thread. */
   longWriteRememberedMs: 5_000,
-  /** A write that takes so long in a process would not have fitted into a slice of the thread: to hand one over costs 1 to 3 ms. */
+  /**
+   * A write that takes so long in a process would not have fitted into a slice of the thread: to hand one over costs 1
+   * to 3 ms.
+   */
   longWriteMs: 20,
   /** What a tenant with calls gets of the thread in each round. */
   turnQuantumMs: 2,

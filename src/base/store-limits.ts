@@ -7,7 +7,10 @@ export const storeLimits = {
   storeBytesPerMsMin: 256,
   /** Attempts of one request, as long as a repeat is safe. */
   storeAttemptsMax: 8,
-  /** The longest pause before the first repeat; it doubles with each. Pauses are random below it, so that a crowd disperses. */
+  /**
+   * The longest pause before the first repeat; it doubles with each. Pauses are random below it, so that a crowd
+   * disperses.
+   */
   storeBackoffMs: 50,
   storeBackoffMsMax: 4_000,
   /** After this long a request is not repeated any more. */

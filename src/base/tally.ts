@@ -1,8 +1,8 @@
 /**
  * How long something took, counted in classes of durations: what a histogram is made of.
  *
- * Always true: noting costs a few comparisons and two additions, and allocates nothing, so that it may stand on any path;
- * what it gives is plain data that may cross threads. Must not know: who reads it.
+ * Always true: noting costs a few comparisons and two additions, and allocates nothing, so that it may stand on any
+ * path; what it gives is plain data that may cross threads. Must not know: who reads it.
  */
 
 /** Upper ends of the classes in milliseconds, ascending. */

@@ -11,8 +11,15 @@ export class TimeUp extends Error {
   override readonly name = "TimeUp";
 }
 
-/** The act's answer, or TimeUp when there is none after `limitMs`. Its signal aborts then, and also once it has answered. */
-export async function within<T>(world: Pick<World, "after">, limitMs: number, act: (signal: AbortSignal) => Promise<T>): Promise<T> {
+/**
+ * The act's answer, or TimeUp when there is none after `limitMs`. Its signal aborts then, and also once it has
+ * answered.
+ */
+export async function within<T>(
+  world: Pick<World, "after">,
+  limitMs: number,
+  act: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
   const controller = new AbortController();
   const { promise: timeUp, reject } = Promise.withResolvers<never>();
   const cancel = world.after(limitMs, () => reject(new TimeUp(`no answer within ${limitMs} ms`)));

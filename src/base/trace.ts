@@ -22,7 +22,8 @@ const sampledFlag = 1;
 export function traceOf(traceparent: string | undefined): Trace | undefined {
   const [, version, traceId, spanId, flags, more] = (traceparent !== undefined && header.exec(traceparent)) || [];
   // Only versions to come may say more than this.
-  if (traceId === undefined || spanId === undefined || flags === undefined || (version === "00" && more !== undefined)) return undefined;
+  if (traceId === undefined || spanId === undefined || flags === undefined || (version === "00" && more !== undefined))
+    return undefined;
   return { traceId, spanId, sampled: (Number.parseInt(flags, 16) & sampledFlag) !== 0 };
 }
 
@@ -45,7 +46,10 @@ function hexOf(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("hex");
 }
 
-/** The trace that a request came with, or one of its own: found when somebody asks, as most requests are over before anybody does. */
+/**
+ * The trace that a request came with, or one of its own: found when somebody asks, as most requests are over before
+ * anybody does.
+ */
 export class RequestTrace implements Trace {
   readonly #world: Pick<World, "randomBytes">;
   readonly #traceparent: string | undefined;
@@ -69,7 +73,11 @@ export class RequestTrace implements Trace {
   }
 
   get #trace(): Trace {
-    this.#found ??= traceOf(this.#traceparent) ?? { traceId: newTraceId(this.#world), spanId: newSpanId(this.#world), sampled: false };
+    this.#found ??= traceOf(this.#traceparent) ?? {
+      traceId: newTraceId(this.#world),
+      spanId: newSpanId(this.#world),
+      sampled: false,
+    };
     return this.#found;
   }
 }

@@ -4,16 +4,16 @@
  * Two answers. `nowMs` is the best guess, for what is written and shown: a wrong one is right again when the clock is.
  * `sureMs` is a time that has surely come, for what cannot be taken back: only what ended by then is removed for good.
  *
- * Behind them stands the steady time. It goes on with the monotonic clock, which nobody sets, and follows a clock only to
- * what that has told for an hour without a break (`clockSteadyMs`): the least it has told in that time when it is ahead,
- * the most when it is behind. Two clocks that tell the same are followed at once: the machine's and object storage's, as its
- * answers carry it. Where the store is a directory there is one clock only.
+ * Behind them stands the steady time. It goes on with the monotonic clock, which nobody sets, and follows a clock only
+ * to what that has told for an hour without a break (`clockSteadyMs`): the least it has told in that time when it is
+ * ahead, the most when it is behind. Two clocks that tell the same are followed at once: the machine's and object
+ * storage's, as its answers carry it. Where the store is a directory there is one clock only.
  *
- * Why this is safe: the steady time is ahead of the truth only when a clock was, for an hour on end, or two were alike. So a
- * clock that is wrong for less removes nothing too early, however far ahead it was; one that is behind only delays, and an
- * hour or two after it was set right nothing is delayed any more. A machine that is suspended is a clock that is ahead, and
- * one that is suspended every few minutes still has its hour. What was written under a clock that was ahead is known by lying
- * ahead of all of these times: `believable` takes it for what is now.
+ * Why this is safe: the steady time is ahead of the truth only when a clock was, for an hour on end, or two were alike.
+ * So a clock that is wrong for less removes nothing too early, however far ahead it was; one that is behind only
+ * delays, and an hour or two after it was set right nothing is delayed any more. A machine that is suspended is a clock
+ * that is ahead, and one that is suspended every few minutes still has its hour. What was written under a clock that
+ * was ahead is known by lying ahead of all of these times: `believable` takes it for what is now.
  *
  * Must not know: stores, files, what is removed by time.
  */
@@ -56,7 +56,10 @@ export class TrustedTime {
     this.#bound();
   }
 
-  /** The time that is written and shown, in whole Unix milliseconds. Costs a look at both clocks, a subtraction and two comparisons. */
+  /**
+   * The time that is written and shown, in whole Unix milliseconds. Costs a look at both clocks, a subtraction and two
+   * comparisons.
+   */
   nowMs(): number {
     const wallMs = this.#wallMs();
     const monotonicMs = this.#monotonicMs();
@@ -92,7 +95,13 @@ export class TrustedTime {
   /** For the next run, or another thread of this one. */
   get memory(): TimeMemory {
     const monotonicMs = this.#monotonicMs();
-    return { monotonicMs, steadyMs: monotonicMs + this.#steady, nowMs: this.nowMs(), toldMs: monotonicMs + this.#told, toldForMs: monotonicMs - this.#toldSinceMs };
+    return {
+      monotonicMs,
+      steadyMs: monotonicMs + this.#steady,
+      nowMs: this.nowMs(),
+      toldMs: monotonicMs + this.#told,
+      toldForMs: monotonicMs - this.#toldSinceMs,
+    };
   }
 
   /** Goes on from where the run before has come to: as if the machine had been suspended between them. */
@@ -119,14 +128,20 @@ export class TrustedTime {
     this.#bound();
   }
 
-  /** Looks at the machine's clock, every second or so. Says whether the store is to be asked for its own: that was moved since, or never told. */
+  /**
+   * Looks at the machine's clock, every second or so. Says whether the store is to be asked for its own: that was moved
+   * since, or never told.
+   */
   look(): boolean {
     if (this.#hasStore) return !isSame(this.#wall, this.#wallAtWord);
     this.#hear(this.#wall, false);
     return false;
   }
 
-  /** The store's clock, in whole seconds, as an answer told it to a request that was sent at `sentMs` of the monotonic clock. */
+  /**
+   * The store's clock, in whole seconds, as an answer told it to a request that was sent at `sentMs` of the monotonic
+   * clock.
+   */
   heard(storeMs: number, sentMs: number): void {
     const nowMs = this.#monotonicMs();
     // An answer that took longer says too little.
@@ -169,7 +184,9 @@ export class TrustedTime {
   #bound(): void {
     if (this.#hasStore) this.#likely = this.#steady;
     this.#least = this.#steady - limits.clockSlackMs;
-    this.#most = this.#hasStore ? this.#steady + limits.clockSlackMs : Math.max(this.#steady, this.#likely + limits.clockJumpMsMax);
+    this.#most = this.#hasStore
+      ? this.#steady + limits.clockSlackMs
+      : Math.max(this.#steady, this.#likely + limits.clockJumpMsMax);
   }
 }
 

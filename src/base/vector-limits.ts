@@ -1,4 +1,7 @@
-/** Bounds of vectors, of searches among them, and of what is held of them in memory (model/vectors, model/vector-collections); part of `limits`. */
+/**
+ * Bounds of vectors, of searches among them, and of what is held of them in memory (model/vectors,
+ * model/vector-collections); part of `limits`.
+ */
 
 const KiB = 1024;
 const MiB = 1024 * KiB;

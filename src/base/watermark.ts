@@ -24,7 +24,9 @@ export class Watermark {
     return this.#level;
   }
 
-  /** Raises the mark and settles everyone it has reached. Lowering it is a bug; raising it to where it stands is not. */
+  /**
+   * Raises the mark and settles everyone it has reached. Lowering it is a bug; raising it to where it stands is not.
+   */
   raise(level: number): void {
     assert(level >= this.#level, "a watermark never falls");
     if (level === this.#level) return;

@@ -17,7 +17,9 @@ export const wireLimits = {
   /** From so many of them a chunk of up to 64 KiB is read in so many milliseconds: 25 MiB in a second. */
   discardsPerTick: 4,
   discardTickMs: 10,
-  /** JSON shrinks by 10 to 50 times, repeated text by 200 times; gzip could do 1,000. Up to the first size nobody asks. */
+  /**
+   * JSON shrinks by 10 to 50 times, repeated text by 200 times; gzip could do 1,000. Up to the first size nobody asks.
+   */
   inflatedTimesMax: 256,
   inflatedFreeBytes: 1 * MiB,
   /** What one step of inflating makes at most, before it is counted. */
@@ -43,7 +45,9 @@ export const wireLimits = {
   // Decoding: it happens on the thread that serves everybody, so it is done in pieces of some milliseconds
   /** Bodies of up to this size are decoded at once: 3 ms of whatever they hold. */
   decodedAtOnceBytes: 48 * KiB,
-  /** Arrays and objects within each other, where any JSON may be 64 levels deep and stands some levels below the body. */
+  /**
+   * Arrays and objects within each other, where any JSON may be 64 levels deep and stands some levels below the body.
+   */
   nestedMax: 80,
   /** Names of members beyond this are no field's. */
   memberNameBytesMax: 1 * KiB,

@@ -38,7 +38,10 @@ export type CrashPoint = (typeof crashPoints)[number];
 export type Cancel = () => void;
 
 export interface World {
-  /** What time it is, in Unix milliseconds: the best guess (base/trusted-time). May jump. What is removed for good goes by `time.sureMs`. */
+  /**
+   * What time it is, in Unix milliseconds: the best guess (base/trusted-time). May jump. What is removed for good goes
+   * by `time.sureMs`.
+   */
   nowMs(): number;
   /** What the machine's clock says, right or wrong: for whoever wants to know that it was moved. */
   wallMs(): number;
@@ -77,7 +80,10 @@ export function ulidAfter(ulid: string): string {
 
 const randomPoolBytes = 4_096;
 
-/** Random fractions, one byte of entropy each, drawn from a pool: a call of the system for every byte costs more than the ULID. */
+/**
+ * Random fractions, one byte of entropy each, drawn from a pool: a call of the system for every byte costs more than
+ * the ULID.
+ */
 function pooledRandom(): () => number {
   let pool = randomBytes(randomPoolBytes);
   let used = 0;

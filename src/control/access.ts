@@ -47,17 +47,24 @@ function forbidden(message: string): Decision {
 }
 
 /** Decides on a call of a node with authentication on. Names are taken as already checked for their form. */
-export function decide(asked: { readonly rule: AccessRule; readonly identity: Identity; readonly target: AccessTarget }): Decision {
+export function decide(asked: {
+  readonly rule: AccessRule;
+  readonly identity: Identity;
+  readonly target: AccessTarget;
+}): Decision {
   const { rule, identity, target } = asked;
   if (rule.credential === "none") return allow;
   if (identity.kind === "anonymous") return { kind: "unauthorized" };
   const platformOpens = rule.credential === "platform" || rule.credential === "platform_or_namespace_admin";
-  if (identity.kind === "platform") return platformOpens ? allow : forbidden("the platform key opens the control plane only; this call needs a token");
+  if (identity.kind === "platform")
+    return platformOpens ? allow : forbidden("the platform key opens the control plane only; this call needs a token");
   if (rule.credential === "platform") return forbidden("this call needs the platform key");
-  if (rule.credential === "platform_or_namespace_admin" && identity.namespace === undefined) return forbidden("this call needs the platform key or an admin token of the namespace");
+  if (rule.credential === "platform_or_namespace_admin" && identity.namespace === undefined)
+    return forbidden("this call needs the platform key or an admin token of the namespace");
   const uncovered = coverageRefusal(identity, target);
   if (uncovered !== undefined) return forbidden(uncovered);
-  if (rule.scope !== undefined && !scopeIncludes(identity.scope, rule.scope)) return forbidden(`this call needs a token of scope ${rule.scope}, and this one has scope ${identity.scope}`);
+  if (rule.scope !== undefined && !scopeIncludes(identity.scope, rule.scope))
+    return forbidden(`this call needs a token of scope ${rule.scope}, and this one has scope ${identity.scope}`);
   if (target.kind === "database" && target.standing && isRevoked(identity, rule.scope, target.standing)) {
     return forbidden(predatesDeletion);
   }
@@ -82,7 +89,8 @@ function coverageRefusal({ database, namespace }: TokenIdentity, target: AccessT
     case "namespace":
       return namespace === target.namespace ? undefined : "the token does not cover this namespace";
     case "database": {
-      const covered = namespace === undefined ? database?.name === target.name : namespaceCovers(namespace, target.name);
+      const covered =
+        namespace === undefined ? database?.name === target.name : namespaceCovers(namespace, target.name);
       return covered ? undefined : "the token does not cover this database";
     }
   }
@@ -91,10 +99,14 @@ function coverageRefusal({ database, namespace }: TokenIdentity, target: AccessT
 /**
  * A per-database token is for the database it was minted for, and for no later one of the name; a namespace token may
  * still read what came after a deletion, and writes there only when it was minted after it. Which came first, their
- * numbers tell (control/deletion-counts). Where one of them has none, times do: a token's time is in whole seconds and of
- * the clock of the node that minted it, so one from about the time of the deletion counts as older.
+ * numbers tell (control/deletion-counts). Where one of them has none, times do: a token's time is in whole seconds and
+ * of the clock of the node that minted it, so one from about the time of the deletion counts as older.
  */
-function isRevoked(identity: TokenIdentity, scope: ScopeName | undefined, { uuid, deletedAtMs, deletion }: NameStanding): boolean {
+function isRevoked(
+  identity: TokenIdentity,
+  scope: ScopeName | undefined,
+  { uuid, deletedAtMs, deletion }: NameStanding,
+): boolean {
   if (identity.database !== undefined) return uuid === undefined ? changes(scope) : uuid !== identity.database.uuid;
   if (!changes(scope) || deletedAtMs === undefined) return false;
   if (deletion !== undefined && identity.deletions !== undefined) return identity.deletions < deletion;

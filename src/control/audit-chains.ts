@@ -2,8 +2,9 @@
  * The chains of a node: turns events into objects, each event holding the hash of the one before it in its stream, and
  * puts the objects into the store in order.
  *
- * Always true: an object's bytes are made once, so that a put in doubt is repeated with the same bytes; of one namespace
- * no object is put before the one ahead of it stands; a chain goes on over a restart where its last event is found.
+ * Always true: an object's bytes are made once, so that a put in doubt is repeated with the same bytes; of one
+ * namespace no object is put before the one ahead of it stands; a chain goes on over a restart where its last event is
+ * found.
  */
 import { assert } from "../base/assert.ts";
 import { StoreError } from "../base/errors.ts";
@@ -55,7 +56,11 @@ export interface AuditChainsOptions {
 /** Whether the event may go into the object. */
 function belongs({ first, lines }: OpenObject, event: AuditEvent): boolean {
   const [startMs, atMs] = [auditTimeMs(first), auditTimeMs(event)];
-  return dayOf(startMs) === dayOf(atMs) && atMs - startMs <= limits.auditObjectSpanMs && lines.length < limits.auditObjectEventsMax;
+  return (
+    dayOf(startMs) === dayOf(atMs) &&
+    atMs - startMs <= limits.auditObjectSpanMs &&
+    lines.length < limits.auditObjectEventsMax
+  );
 }
 
 export class AuditChains {
@@ -75,7 +80,12 @@ export class AuditChains {
 
   /** Namespaces that have such objects. */
   get unfinished(): readonly string[] {
-    return [...this.#chains.values().filter(({ parcels }) => parcels.length > 0).map(({ namespace }) => namespace)];
+    return [
+      ...this.#chains
+        .values()
+        .filter(({ parcels }) => parcels.length > 0)
+        .map(({ namespace }) => namespace),
+    ];
   }
 
   /** Whether the node has added to this stream lately. */
@@ -86,7 +96,13 @@ export class AuditChains {
   /** The chain of this node in a stream; found in object storage when it is not remembered. */
   async open(namespace: string): Promise<Chain> {
     const { streams, node, world } = this.#options;
-    return this.#chains.get(namespace) ?? { namespace, link: await streams.linkAfter(namespace, node, world.nowMs()), parcels: [] };
+    return (
+      this.#chains.get(namespace) ?? {
+        namespace,
+        link: await streams.linkAfter(namespace, node, world.nowMs()),
+        parcels: [],
+      }
+    );
   }
 
   /** Adds events to the end, in objects of one day, one minute and a bounded number each. */
@@ -97,7 +113,10 @@ export class AuditChains {
     for (const loose of events) {
       const event = { ...loose, node, prev: chain.link };
       if (!isEvent(event)) {
-        log.warn("an audit event has no valid form and is left out", { namespace: chain.namespace, action: loose.action });
+        log.warn("an audit event has no valid form and is left out", {
+          namespace: chain.namespace,
+          action: loose.action,
+        });
         this.#options.onLost(chain.namespace, 1);
         continue;
       }

@@ -38,8 +38,14 @@ export interface AuditEntry {
 const reads: ReadonlySet<AuditAction> = new Set(["memory.recall", "memory.list", "memory.get", "memory.ask"]);
 
 /** Whether a stream that is on holds such an event. */
-export function isRecorded({ includeReads, includeData }: AuditPolicy, action: AuditAction, outcome: AuditOutcome): boolean {
-  return outcome === "denied" || ((includeReads || !reads.has(action)) && (includeData === true || !dataActions.has(action)));
+export function isRecorded(
+  { includeReads, includeData }: AuditPolicy,
+  action: AuditAction,
+  outcome: AuditOutcome,
+): boolean {
+  return (
+    outcome === "denied" || ((includeReads || !reads.has(action)) && (includeData === true || !dataActions.has(action)))
+  );
 }
 
 /** Who acted, as the event tells it: by the credential's hash and claims, never by the credential itself. */

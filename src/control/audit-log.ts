@@ -85,7 +85,14 @@ export class AuditLog {
     const { store, world, log, node } = options;
     this.#streams = new AuditStreams(store, log);
     this.#sweeps = new AuditSweeps(this.#streams, options);
-    this.#chains = new AuditChains({ store, streams: this.#streams, world, log, node, onLost: (namespace, events) => this.#drop(namespace, events) });
+    this.#chains = new AuditChains({
+      store,
+      streams: this.#streams,
+      world,
+      log,
+      node,
+      onLost: (namespace, events) => this.#drop(namespace, events),
+    });
   }
 
   /** Events that were lost since the start, because there was no room or the node stopped before the store answered. */
@@ -126,8 +133,8 @@ export class AuditLog {
   }
 
   /**
-   * A page of a namespace's stream, with what this node has recorded so far unless the store takes long; empty and complete
-   * when the policy has none. Refuses a cursor that is none.
+   * A page of a namespace's stream, with what this node has recorded so far unless the store takes long; empty and
+   * complete when the policy has none. Refuses a cursor that is none.
    */
   async read(namespace: string, query: AuditQuery): Promise<AuditPage> {
     const { enabled } = await this.#options.policyOf(namespace);
@@ -137,7 +144,9 @@ export class AuditLog {
   }
 
   async #flushFor(namespace: string): Promise<void> {
-    const isOwed = this.#waiting.values().some(({ entry }) => entry.namespace === namespace) || this.#chains.unfinished.includes(namespace);
+    const isOwed =
+      this.#waiting.values().some(({ entry }) => entry.namespace === namespace) ||
+      this.#chains.unfinished.includes(namespace);
     if (!isOwed) return;
     try {
       await within(this.#options.world, limits.auditReadFlushMs, () => this.flush());
@@ -176,7 +185,8 @@ export class AuditLog {
     await swept;
     const lost = this.#unstored;
     this.#dropped += lost;
-    if (lost > 0) log.warn("audit events were lost: they could not be stored before the node stopped", { events: lost });
+    if (lost > 0)
+      log.warn("audit events were lost: they could not be stored before the node stopped", { events: lost });
   }
 
   #admit(entry: AuditEntry): void {
@@ -209,7 +219,9 @@ export class AuditLog {
     if (action !== "policy.update") return false;
     if (this.#chains.has(namespace) || (await this.#streams.hasBegun(namespace))) return true;
     // Or begins with what was recorded before this change and waits to be stored.
-    return this.#waiting.values().some(({ id, entry, state }) => id < waiting.id && state === "wanted" && entry.namespace === namespace);
+    return this.#waiting
+      .values()
+      .some(({ id, entry, state }) => id < waiting.id && state === "wanted" && entry.namespace === namespace);
   }
 
   #forget(waiting: Waiting): void {
@@ -224,7 +236,14 @@ export class AuditLog {
     const known = this.#gaps.get(namespace);
     if (known) known.count += events;
     if (known || this.#closed || this.#gaps.size >= limits.auditGapsMax) return;
-    const gap: Gap = { namespace, action: "audit.dropped", outcome: "error", count: events, identity: { kind: "internal" }, errorCode: "overloaded" };
+    const gap: Gap = {
+      namespace,
+      action: "audit.dropped",
+      outcome: "error",
+      count: events,
+      identity: { kind: "internal" },
+      errorCode: "overloaded",
+    };
     this.#gaps.set(namespace, gap);
     this.#admit(gap);
   }
@@ -243,14 +262,22 @@ export class AuditLog {
     this.#askAgain();
     // Policies that are at hand have answered by the end of this turn.
     await new Promise<void>((resolve) => this.#options.world.soon(resolve));
-    if (this.#dropped > this.#droppedTold) this.#options.log.warn("audit events were left out: there was no room for them", { events: this.#dropped - this.#droppedTold });
+    if (this.#dropped > this.#droppedTold)
+      this.#options.log.warn("audit events were left out: there was no room for them", {
+        events: this.#dropped - this.#droppedTold,
+      });
     this.#droppedTold = this.#dropped;
     const ready = this.#ready();
     const namespaces = new Set([...ready.keys(), ...this.#chains.unfinished]);
     const permits = new Permits(limits.auditRequestsAtOnceMax);
-    const outcomes = await Promise.all([...namespaces].map((namespace) => permits.run(() => this.#store(namespace, ready.get(namespace) ?? []))));
+    const outcomes = await Promise.all(
+      [...namespaces].map((namespace) => permits.run(() => this.#store(namespace, ready.get(namespace) ?? []))),
+    );
     const failed = outcomes.includes("failed");
-    if (failed && !this.#storeFails) this.#options.log.warn("audit events could not be stored; they are kept and tried again", { events: this.#unstored });
+    if (failed && !this.#storeFails)
+      this.#options.log.warn("audit events could not be stored; they are kept and tried again", {
+        events: this.#unstored,
+      });
     if (!failed && this.#storeFails) this.#options.log.info("audit events are stored again");
     this.#storeFails = failed;
     if (!this.#closed) this.#flushSoon();
@@ -298,7 +325,8 @@ export class AuditLog {
       }
       return "stored";
     } catch (error) {
-      if (!(error instanceof StoreError)) this.#options.log.error("audit events could not be stored", error, { namespace });
+      if (!(error instanceof StoreError))
+        this.#options.log.error("audit events could not be stored", error, { namespace });
       return "failed";
     }
   }

@@ -83,10 +83,16 @@ export class AuditStreams {
   /** A page of the stream. Refuses a cursor that is none. */
   async read(namespace: string, query: AuditQuery): Promise<AuditPage> {
     const start = query.cursor === undefined ? undefined : positionOf(namespace, query.cursor);
-    const after = start ? start.key.slice(0, -1) : auditKeyAt(namespace, Math.max(0, query.fromMs - limits.auditObjectSpanMs));
+    const after = start
+      ? start.key.slice(0, -1)
+      : auditKeyAt(namespace, Math.max(0, query.fromMs - limits.auditObjectSpanMs));
     const end = query.toMs === undefined ? undefined : auditKeyAt(namespace, query.toMs);
     const events: AuditEvent[] = [];
-    const pageUntil = (position: Position): AuditPage => ({ events, nextCursor: cursorOf(namespace, position), complete: false });
+    const pageUntil = (position: Position): AuditPage => ({
+      events,
+      nextCursor: cursorOf(namespace, position),
+      complete: false,
+    });
     let complete = true;
     let objectsRead = 0;
     for await (const keys of this.#keys(auditStreamPrefix(namespace), after, end)) {
@@ -143,7 +149,9 @@ export class AuditStreams {
     }
   }
 
-  /** Removes whole days that ended before `cutoffMs`, the oldest first; at most `most` objects. Gives how many it was. */
+  /**
+   * Removes whole days that ended before `cutoffMs`, the oldest first; at most `most` objects. Gives how many it was.
+   */
   async removeBefore(namespace: string, cutoffMs: number, most: number): Promise<number> {
     let removed = 0;
     const end = `${auditStreamPrefix(namespace)}${dayOf(cutoffMs)}/`;
@@ -158,7 +166,8 @@ export class AuditStreams {
 
   async #linkAtEnd(key: string): Promise<string> {
     const stored = await this.#store.get(key);
-    if (stored === undefined) throw new StoreError("unavailable", "the newest audit object went away while it was read");
+    if (stored === undefined)
+      throw new StoreError("unavailable", "the newest audit object went away while it was read");
     try {
       return auditLinkTo(auditLinesOf(stored.bytes).at(-1)!);
     } catch (error) {
@@ -169,18 +178,24 @@ export class AuditStreams {
 
   /** Keys of audit objects after one and before another, in order, in lists of as many as are asked for at once. */
   async *#keys(prefix: string, after: string | undefined, end: string | undefined): AsyncGenerator<readonly string[]> {
-    for (let from = after; ; ) {
+    for (let from = after; ;) {
       const page = await this.#store.list(prefix, { after: from, limit: limits.storeListMax });
       const keys = page.objects.map(({ key }) => key).filter((key) => end === undefined || key < end);
       const ours = keys.filter((key) => parseAuditKey(key) !== undefined);
-      for (let at = 0; at < ours.length; at += limits.auditRequestsAtOnceMax) yield ours.slice(at, at + limits.auditRequestsAtOnceMax);
+      for (let at = 0; at < ours.length; at += limits.auditRequestsAtOnceMax)
+        yield ours.slice(at, at + limits.auditRequestsAtOnceMax);
       if (page.next === undefined || keys.length < page.objects.length) return;
       from = page.next;
     }
   }
 
-  /** The events of some objects. One that was removed meanwhile has none; one that cannot be understood is told of and passed over. */
-  async #objects(keys: readonly string[]): Promise<readonly (readonly [string, readonly AuditEvent[] | "unreadable"])[]> {
+  /**
+   * The events of some objects. One that was removed meanwhile has none; one that cannot be understood is told of and
+   * passed over.
+   */
+  async #objects(
+    keys: readonly string[],
+  ): Promise<readonly (readonly [string, readonly AuditEvent[] | "unreadable"])[]> {
     return Promise.all(
       keys.map(async (key) => {
         const stored = await this.#store.get(key);

@@ -1,8 +1,8 @@
 /**
  * Keeps audit streams as short as the policies of their namespaces say.
  *
- * Always true: only whole days go, by a time that is believed; where a policy cannot be read, everything stays. Must not
- * know: events, and how they are stored.
+ * Always true: only whole days go, by a time that is believed; where a policy cannot be read, everything stays. Must
+ * not know: events, and how they are stored.
  */
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
@@ -32,7 +32,8 @@ export class AuditSweeps {
     this.#streams = streams;
     this.#options = options;
     const { world, log } = options;
-    const told = (error: unknown): void => log.error("audit events that are too old were not removed; the next sweep will", error);
+    const told = (error: unknown): void =>
+      log.error("audit events that are too old were not removed; the next sweep will", error);
     this.#rounds = new Rounds({ world, pauseMs: limits.auditSweepMs, round: () => this.sweep().catch(told) });
   }
 
@@ -42,8 +43,9 @@ export class AuditSweeps {
   }
 
   /**
-   * Removes whole days that ended before what a policy keeps, in the namespaces that are this node's to sweep. Gives the
-   * number of objects. Two nodes that sweep one namespace at once do no harm: what is removed is never written again.
+   * Removes whole days that ended before what a policy keeps, in the namespaces that are this node's to sweep. Gives
+   * the number of objects. Two nodes that sweep one namespace at once do no harm: what is removed is never written
+   * again.
    */
   async sweep(): Promise<number> {
     const { world, log, tends = async () => true } = this.#options;
@@ -70,7 +72,10 @@ export class AuditSweeps {
     try {
       return (await this.#options.policyOf(namespace)).retentionSecs;
     } catch (error) {
-      this.#options.log.warn("old audit events stay: the policy of their namespace cannot be read", { namespace, reason: error instanceof StoreError ? error.kind : "fault" });
+      this.#options.log.warn("old audit events stay: the policy of their namespace cannot be read", {
+        namespace,
+        reason: error instanceof StoreError ? error.kind : "fault",
+      });
       return undefined;
     }
   }

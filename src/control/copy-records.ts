@@ -1,12 +1,12 @@
 /**
  * Which nodes may have a copy of a database on their disk, and the orders to purge one.
  *
- * Why: an erasure is complete only when no disk has the data any more, and a node that is down cannot be asked. So every
- * node writes down each copy before its first file stands, and says so when the last one is gone.
+ * Why: an erasure is complete only when no disk has the data any more, and a node that is down cannot be asked. So
+ * every node writes down each copy before its first file stands, and says so when the last one is gone.
  *
  * Always true: no key is written again once it was deleted; a copy that a coupon awaits is taken for gone only when its
- * node has said so, or an operator has said that the node never comes back, which is not the same and is told apart. Any
- * node may do any of this at the same time as another. Must not know: files, engines, what an erasure is.
+ * node has said so, or an operator has said that the node never comes back, which is not the same and is told apart.
+ * Any node may do any of this at the same time as another. Must not know: files, engines, what an erasure is.
  */
 import { bytesOf } from "../base/bytes.ts";
 import { StoreError } from "../base/errors.ts";
@@ -14,7 +14,17 @@ import { limits } from "../base/limits.ts";
 import { Permits } from "../base/permits.ts";
 import type { World } from "../base/world.ts";
 import { decodeCopyRecord, encodeCopyRecord, isStanding, type CopyRecord } from "../format/copy-record.ts";
-import { copiesPrefix, copyKey, copyOrderKey, copyOrderPrefix, copyPrefix, forgottenNodeKey, parseCopyKey, parseCopyOrderKey, type CopyPlace } from "../format/node-keys.ts";
+import {
+  copiesPrefix,
+  copyKey,
+  copyOrderKey,
+  copyOrderPrefix,
+  copyPrefix,
+  forgottenNodeKey,
+  parseCopyKey,
+  parseCopyOrderKey,
+  type CopyPlace,
+} from "../format/node-keys.ts";
 import { erasureMarkerPrefix } from "../format/object-keys.ts";
 import type { ObjectStore, StoredObject } from "../store/object-store.ts";
 import { putImmutable, surePut } from "../store/settled-put.ts";
@@ -29,9 +39,13 @@ export interface CopyOwner {
 
 /** On which nodes' disks the copies are, for people; undefined for none. */
 export function copiesInWords(copies: readonly CopyOwner[]): string | undefined {
-  const nodes = new Map(copies.map(({ node, name }) => [node, name === node || name === "" ? node : `${name} (${node})`]));
+  const nodes = new Map(
+    copies.map(({ node, name }) => [node, name === node || name === "" ? node : `${name} (${node})`]),
+  );
   const [first] = nodes.values();
-  return first === undefined ? undefined : `a copy on node ${first}${nodes.size === 1 ? "" : ` and on ${nodes.size - 1} more`}`;
+  return first === undefined
+    ? undefined
+    : `a copy on node ${first}${nodes.size === 1 ? "" : ` and on ${nodes.size - 1} more`}`;
 }
 
 export class CopyRecords {
@@ -45,7 +59,14 @@ export class CopyRecords {
 
   /** Writes down that the node may have files of the database from now on, and gives the copy's id. */
   async register(uuid: string, { node, name }: CopyOwner): Promise<string> {
-    const record: CopyRecord = { uuid, node, name, copy: this.#world.ulid(), createdAtMs: this.#world.nowMs(), purged: undefined };
+    const record: CopyRecord = {
+      uuid,
+      node,
+      name,
+      copy: this.#world.ulid(),
+      createdAtMs: this.#world.nowMs(),
+      purged: undefined,
+    };
     await putImmutable(this.#store, copyKey(record), encodeCopyRecord(record));
     return record.copy;
   }
@@ -55,7 +76,11 @@ export class CopyRecords {
     const found: CopyRecord[] = [];
     for await (const places of this.#places(copiesPrefix(uuid))) {
       if (found.length + places.length > limits.copiesMax) {
-        throw new StoreError("misconfigured", `a database has more than ${limits.copiesMax} copies on record, the most that can be looked through: remove those of nodes that are gone below ${copiesPrefix(uuid)}; receipts name such nodes as unattested`);
+        throw new StoreError(
+          "misconfigured",
+          `a database has more than ${limits.copiesMax} copies on record, the most that can be looked through: ` +
+            `remove those of nodes that are gone below ${copiesPrefix(uuid)}; receipts name such nodes as unattested`,
+        );
       }
       for (const read of await this.#atOnce(places, (place) => this.#read(place))) if (read) found.push(read.record);
     }
@@ -66,16 +91,29 @@ export class CopyRecords {
   async purged(uuid: string, node: string, filesRemoved: number, except: string | undefined): Promise<void> {
     for await (const places of this.#places(copiesPrefix(uuid, node))) {
       const mark = { purged: { atMs: this.#world.nowMs(), filesRemoved } };
-      await this.#atOnce(places.filter(({ copy }) => copy !== except), (place) => this.#mark(place, mark));
+      await this.#atOnce(
+        places.filter(({ copy }) => copy !== except),
+        (place) => this.#mark(place, mark),
+      );
     }
   }
 
   /** Says of a copy that stands that it does not any more; false when that was said before. */
-  async #mark(place: CopyPlace, mark: Pick<CopyRecord, "purged"> | Pick<CopyRecord, "forgottenAtMs">): Promise<boolean> {
+  async #mark(
+    place: CopyPlace,
+    mark: Pick<CopyRecord, "purged"> | Pick<CopyRecord, "forgottenAtMs">,
+  ): Promise<boolean> {
     const read = await this.#read(place);
     if (!read || !isStanding(read.record)) return false;
     // A race is lost to whoever has said the one or the other: either will do.
-    return (await surePut(this.#store, copyKey(place), encodeCopyRecord({ ...read.record, ...mark }), { kind: "version", version: read.stored.version })).kind === "landed";
+    return (
+      (
+        await surePut(this.#store, copyKey(place), encodeCopyRecord({ ...read.record, ...mark }), {
+          kind: "version",
+          version: read.stored.version,
+        })
+      ).kind === "landed"
+    );
   }
 
   /**
@@ -87,8 +125,8 @@ export class CopyRecords {
   }
 
   /**
-   * As clear, for a database that is deleted: what is known of nodes that never come back goes too. Gives what stands in the
-   * way, in words; undefined when all is gone.
+   * As clear, for a database that is deleted: what is known of nodes that never come back goes too. Gives what stands
+   * in the way, in words; undefined when all is gone.
    */
   async end(uuid: string): Promise<string | undefined> {
     return this.#clear(uuid, (record) => !isStanding(record));
@@ -110,10 +148,11 @@ export class CopyRecords {
 
   /** The copies that the node is to purge, some at a time. */
   async *orders(node: string): AsyncGenerator<CopyPlace, void> {
-    for await (const keys of this.#keys(copyOrderPrefix(node))) for (const key of keys) {
-      const place = parseCopyOrderKey(key);
-      if (place) yield place;
-    }
+    for await (const keys of this.#keys(copyOrderPrefix(node)))
+      for (const key of keys) {
+        const place = parseCopyOrderKey(key);
+        if (place) yield place;
+      }
   }
 
   /** The order is carried out. */
@@ -127,8 +166,8 @@ export class CopyRecords {
   }
 
   /**
-   * The node never comes back, and its disk is destroyed: nothing waits for it any more, and it is not let in again. Gives
-   * the number of copies that this was said of. May be asked again when it could not be ended.
+   * The node never comes back, and its disk is destroyed: nothing waits for it any more, and it is not let in again.
+   * Gives the number of copies that this was said of. May be asked again when it could not be ended.
    */
   async forget(node: string): Promise<number> {
     await surePut(this.#store, forgottenNodeKey(node), bytesOf(node), { kind: "absent" });
@@ -147,7 +186,8 @@ export class CopyRecords {
     const stored = await this.#store.get(copyKey(place));
     if (!stored) return undefined;
     const record = decodeCopyRecord(stored.bytes);
-    if (record.uuid !== place.uuid || record.node !== place.node || record.copy !== place.copy) throw new StoreError("corrupt", "the record of a node's copy lies under the key of another one");
+    if (record.uuid !== place.uuid || record.node !== place.node || record.copy !== place.copy)
+      throw new StoreError("corrupt", "the record of a node's copy lies under the key of another one");
     return { record, stored };
   }
 
@@ -156,7 +196,7 @@ export class CopyRecords {
   }
 
   async *#keys(prefix: string): AsyncGenerator<string[], void> {
-    for (let after: string | undefined; ; ) {
+    for (let after: string | undefined; ;) {
       const page = await this.#store.list(prefix, { after, limit: limits.storeListMax });
       yield page.objects.map(({ key }) => key);
       if (page.next === undefined) return;

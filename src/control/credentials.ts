@@ -57,7 +57,11 @@ export class Credentials {
     const { signingKey, platformKey } = options;
     this.#options = options;
     this.#hashKey = derived(signingKey, "palimpsest credential hash");
-    if (platformKey !== undefined) this.#platform = { digest: Buffer.from(digestOf(platformKey)), identity: { kind: "platform", hash: this.#hashOf(platformKey) } };
+    if (platformKey !== undefined)
+      this.#platform = {
+        digest: Buffer.from(digestOf(platformKey)),
+        identity: { kind: "platform", hash: this.#hashOf(platformKey) },
+      };
   }
 
   /** Who bears the credential. Throws unauthorized when there is none or it is not good. */

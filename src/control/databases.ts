@@ -100,7 +100,10 @@ export class Databases {
     return { uuid: claim.uuid, deletedAtMs: claim.freedAtMs, deletion };
   }
 
-  /** The number of the newest deletion in a namespace, for a token of it; undefined when object storage does not tell: then times judge. */
+  /**
+   * The number of the newest deletion in a namespace, for a token of it; undefined when object storage does not tell:
+   * then times judge.
+   */
   async deletionsOf(namespace: string): Promise<number | undefined> {
     try {
       return await this.#deletions.of(namespace);
@@ -110,7 +113,10 @@ export class Databases {
     }
   }
 
-  /** The uuid of the database that has the name, or of the deleted one that had it last; undefined when nobody ever had it. */
+  /**
+   * The uuid of the database that has the name, or of the deleted one that had it last; undefined when nobody ever had
+   * it.
+   */
   async lastHolder(name: string): Promise<string | undefined> {
     return (await this.#claimOf(name))?.uuid;
   }
@@ -127,11 +133,16 @@ export class Databases {
     return found;
   }
 
-  /** Uuids of deleted databases whose objects may not all be purged yet, of some shards only when they are given; no marker is read of those that are not `wanted`. */
+  /**
+   * Uuids of deleted databases whose objects may not all be purged yet, of some shards only when they are given; no
+   * marker is read of those that are not `wanted`.
+   */
   async deletedUuids(shards?: OwnedShards, wanted: (uuid: string) => boolean = () => true): Promise<string[]> {
     const deleted: string[] = [];
-    for (let after: string | undefined; ; ) {
-      const page = shards ? await ownedPage(this.#store, purgePrefix, purgePrefix.length, shards, after) : await this.#store.list(purgePrefix, { after, limit: listPageSize });
+    for (let after: string | undefined; ;) {
+      const page = shards
+        ? await ownedPage(this.#store, purgePrefix, purgePrefix.length, shards, after)
+        : await this.#store.list(purgePrefix, { after, limit: listPageSize });
       for (const { key } of page.objects) {
         const uuid = key.slice(purgePrefix.length);
         if (!wanted(uuid)) continue;
@@ -149,10 +160,18 @@ export class Databases {
     for (let race = 0; race < racesMax; race++) {
       const { claim, version } = await this.#read(name);
       const record = recordOf(name, claim);
-      // Whoever has the name now has taken it since, and is not who is to go. What was freed by our own tombstone, whose
-      // answer was lost, we have removed.
-      if (asked && record && record.uuid !== asked.record.uuid && claim?.freedAtMs === asked.tombstone.deletedAtMs && claim?.deletion === asked.tombstone.deletion) return asked.record;
-      if (asked && record?.uuid !== asked.record.uuid) throw new ServiceError("database_not_found", `database ${name} was deleted by somebody else`);
+      // Whoever has the name now has taken it since, and is not who is to go. What was freed by our own tombstone,
+      // whose answer was lost, we have removed.
+      if (
+        asked &&
+        record &&
+        record.uuid !== asked.record.uuid &&
+        claim?.freedAtMs === asked.tombstone.deletedAtMs &&
+        claim?.deletion === asked.tombstone.deletion
+      )
+        return asked.record;
+      if (asked && record?.uuid !== asked.record.uuid)
+        throw new ServiceError("database_not_found", `database ${name} was deleted by somebody else`);
       if (record === undefined || claim === undefined || version === undefined) {
         throw new ServiceError("database_not_found", `database ${name} does not exist`);
       }
@@ -190,8 +209,8 @@ export class Databases {
   }
 
   /**
-   * Reads a claim again, once for all callers. A store that does not answer leaves what is known to be true: databases go
-   * on in an outage, and a deletion elsewhere is noticed when it ends.
+   * Reads a claim again, once for all callers. A store that does not answer leaves what is known to be true: databases
+   * go on in an outage, and a deletion elsewhere is noticed when it ends.
    */
   #refresh(name: string, known: NameClaim | undefined): Promise<NameClaim | undefined> {
     const reading = this.#read(name)
@@ -208,7 +227,7 @@ export class Databases {
 
   async #listUnder(prefix: string): Promise<DatabaseRecord[]> {
     const records: DatabaseRecord[] = [];
-    for (let after: string | undefined; ; ) {
+    for (let after: string | undefined; ;) {
       const page = await this.#store.list(prefix, { after, limit: listPageSize });
       const names = page.objects.flatMap(({ key }) => databaseNameOfClaimKey(key) ?? []);
       const found = await Promise.all(names.map(async (name) => recordOf(name, (await this.#read(name)).claim)));
@@ -225,7 +244,13 @@ export class Databases {
       if (existing !== undefined) return { record: existing, created: false };
       // A new life starts after the tombstone, so that tokens of the old one stay older than it.
       const createdAtMs = Math.max(this.#world.nowMs(), (claim?.deletedAtMs ?? 0) + 1);
-      const fresh: NameClaim = { uuid: newUuid(this.#world), createdAtMs, deletedAtMs: undefined, freedAtMs: claim?.deletedAtMs, deletion: claim?.deletion };
+      const fresh: NameClaim = {
+        uuid: newUuid(this.#world),
+        createdAtMs,
+        deletedAtMs: undefined,
+        freedAtMs: claim?.deletedAtMs,
+        deletion: claim?.deletion,
+      };
       const condition: PutCondition = version === undefined ? { kind: "absent" } : { kind: "version", version };
       if (await this.#put(name, fresh, condition)) {
         const record = recordOf(name, fresh);
@@ -250,13 +275,14 @@ export class Databases {
   }
 
   /**
-   * The claim with every time that a wrong clock has told taken for now; the same one when there is none. A deletion in the
-   * future would keep tokens that are minted after it from the name until then. One that lies less far ahead than a token
-   * lives stays: it keeps them away no longer than it had to, and no token comes back by the mistake of a clock.
+   * The claim with every time that a wrong clock has told taken for now; the same one when there is none. A deletion in
+   * the future would keep tokens that are minted after it from the name until then. One that lies less far ahead than a
+   * token lives stays: it keeps them away no longer than it had to, and no token comes back by the mistake of a clock.
    */
   #setRight(claim: NameClaim): NameClaim {
     const world = this.#world;
-    const isRight = (atMs: number | undefined): boolean => atMs === undefined || atMs <= world.nowMs() + limits.tokenSecsMax * 1_000 || world.time.believable(atMs) === atMs;
+    const isRight = (atMs: number | undefined): boolean =>
+      atMs === undefined || atMs <= world.nowMs() + limits.tokenSecsMax * 1_000 || world.time.believable(atMs) === atMs;
     const { createdAtMs, deletedAtMs, freedAtMs } = claim;
     if ([createdAtMs, deletedAtMs, freedAtMs].every(isRight)) return claim;
     const told = <Time extends number | undefined>(atMs: Time): Time | number => (isRight(atMs) ? atMs : world.nowMs());

@@ -1,12 +1,13 @@
 /**
- * How many of a namespace's databases were deleted: what a namespace token is told at its mint, and a name at its deletion.
+ * How many of a namespace's databases were deleted: what a namespace token is told at its mint, and a name at its
+ * deletion.
  *
- * Why: a token of a namespace covers names that others take later, so it must be told from the deletion which of the two
- * came first. Clocks of several nodes tell that to a few seconds only; a counter tells it exactly.
+ * Why: a token of a namespace covers names that others take later, so it must be told from the deletion which of the
+ * two came first. Clocks of several nodes tell that to a few seconds only; a counter tells it exactly.
  *
- * Always true: each deletion has a greater number than every token that was minted before it began; a token that is minted
- * after it has ended has at least its number. A number is never less than the time in milliseconds, so that a counter that
- * was lost, or put back to an older state, goes on above what it has told before.
+ * Always true: each deletion has a greater number than every token that was minted before it began; a token that is
+ * minted after it has ended has at least its number. A number is never less than the time in milliseconds, so that a
+ * counter that was lost, or put back to an older state, goes on above what it has told before.
  */
 import { bytesOf, utf8Of } from "../base/bytes.ts";
 import { StoreError } from "../base/errors.ts";
@@ -38,7 +39,12 @@ export class DeletionCounts {
     for (let race = 0; race < racesMax; race++) {
       const object = await this.#store.get(key);
       const count = Math.max(countIn(object) + 1, this.#world.nowMs());
-      const outcome = await surePut(this.#store, key, bytesOf(String(count)), object ? { kind: "version", version: object.version } : { kind: "absent" });
+      const outcome = await surePut(
+        this.#store,
+        key,
+        bytesOf(String(count)),
+        object ? { kind: "version", version: object.version } : { kind: "absent" },
+      );
       if (outcome.kind === "landed") return count;
     }
     throw new StoreError("unavailable", "the count of a namespace's deletions changed too often");
@@ -48,6 +54,7 @@ export class DeletionCounts {
 function countIn(object: StoredObject | undefined): number {
   if (!object) return 0;
   const count = Number(utf8Of(object.bytes));
-  if (!Number.isSafeInteger(count) || count < 1) throw new StoreError("corrupt", "the count of a namespace's deletions is no number");
+  if (!Number.isSafeInteger(count) || count < 1)
+    throw new StoreError("corrupt", "the count of a namespace's deletions is no number");
   return count;
 }

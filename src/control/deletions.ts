@@ -1,8 +1,8 @@
 /**
  * Whether a database was deleted, for whoever finds nothing of it in object storage.
  *
- * Always true: a deletion is said by its marker and by the claim of its name, which outlives it; that objects are absent
- * says nothing, as they may have been lost. Must not know: engines, catalogs.
+ * Always true: a deletion is said by its marker and by the claim of its name, which outlives it; that objects are
+ * absent says nothing, as they may have been lost. Must not know: engines, catalogs.
  */
 import { utf8Of } from "../base/bytes.ts";
 import { decodeNameClaim } from "../format/name-claim.ts";

@@ -3,8 +3,8 @@
  *
  * An entry says that by that hour something of the branch has expired: rows, states that the window has left, or the
  * branch itself. It holds the database's name, by which its policy is found. Always true: an entry may be there twice,
- * too early or for nothing, and costs a look then; what expires in its hour is due at the end of it, so that a look never
- * finds an entry that has nothing to do yet. Must not know: engines, policies, what expires.
+ * too early or for nothing, and costs a look then; what expires in its hour is due at the end of it, so that a look
+ * never finds an entry that has nothing to do yet. Must not know: engines, policies, what expires.
  */
 import { bytesOf, utf8Of } from "../base/bytes.ts";
 import { StoreError } from "../base/errors.ts";
@@ -33,12 +33,22 @@ export async function putDue(store: ObjectStore, place: DuePlace, databaseName: 
 }
 
 /** Entries whose hour has come, a page at a time; those of some shards only, when they are given. */
-export async function listDue(store: ObjectStore, nowMs: number, after: string | undefined, shards?: OwnedShards): Promise<DuePage> {
-  const page = shards ? await ownedPage(store, duePrefix, dueUuidAt, shards, after) : await store.list(duePrefix, { after, limit: limits.storeListMax });
+export async function listDue(
+  store: ObjectStore,
+  nowMs: number,
+  after: string | undefined,
+  shards?: OwnedShards,
+): Promise<DuePage> {
+  const page = shards
+    ? await ownedPage(store, duePrefix, dueUuidAt, shards, after)
+    : await store.list(duePrefix, { after, limit: limits.storeListMax });
   const places = page.objects.map(({ key }) => parseDueKey(key));
   const entries = places.filter((place) => place !== undefined && place.atMs <= nowMs) as DuePlace[];
-  // Keys come in the order of their hours. Whatever the next page holds, it is not due when it begins in an hour to come.
-  const isLast = places.some((place) => place !== undefined && place.atMs > nowMs) || (page.next !== undefined && page.next > dueKeysUntil(nowMs));
+  // Keys come in the order of their hours. Whatever the next page holds, it is not due when it begins in an hour to
+  // come.
+  const isLast =
+    places.some((place) => place !== undefined && place.atMs > nowMs) ||
+    (page.next !== undefined && page.next > dueKeysUntil(nowMs));
   return { entries, next: isLast ? undefined : page.next };
 }
 

@@ -21,7 +21,12 @@ export interface EffectivePolicy {
   /** Counted from when the memory was superseded. */
   readonly supersededMaxAgeSecs: number | undefined;
   readonly egress: { readonly extract: Egress; readonly ask: Egress; readonly embed: Egress };
-  readonly audit: { readonly enabled: boolean; readonly includeReads: boolean; readonly includeData: boolean; readonly retentionSecs: number | undefined };
+  readonly audit: {
+    readonly enabled: boolean;
+    readonly includeReads: boolean;
+    readonly includeData: boolean;
+    readonly retentionSecs: number | undefined;
+  };
   readonly erasureGraceSecs: number;
   readonly purgeOnForget: boolean;
   /** The same by dotted paths, as clients are shown it. */
@@ -47,10 +52,18 @@ const defaults = {
 } as const satisfies PolicyValues;
 
 /** Folds the parts; one that is undefined cannot be read. */
-export function effectivePolicy(nodePitrSecs: number, namespace: PolicyValues | undefined, profile: PolicyValues | undefined): EffectivePolicy {
+export function effectivePolicy(
+  nodePitrSecs: number,
+  namespace: PolicyValues | undefined,
+  profile: PolicyValues | undefined,
+): EffectivePolicy {
   const ceilings = { "retention.pitr_secs": nodePitrSecs };
   // The strictest has all of the first two again: they stand here for the types only.
-  const values = { ...defaults, ...ceilings, ...strictest(ceilings, { ...defaults, ...(namespace ?? unreadable) }, profile ?? unreadable) };
+  const values = {
+    ...defaults,
+    ...ceilings,
+    ...strictest(ceilings, { ...defaults, ...(namespace ?? unreadable) }, profile ?? unreadable),
+  };
   return {
     known: namespace !== undefined && profile !== undefined,
     pitrSecs: values["retention.pitr_secs"],
@@ -60,7 +73,12 @@ export function effectivePolicy(nodePitrSecs: number, namespace: PolicyValues | 
     eventMaxAgeSecs: values["memory.event_max_age_secs"],
     supersededMaxAgeSecs: values["memory.superseded_max_age_secs"],
     egress: { extract: values["ai_egress.extract"], ask: values["ai_egress.ask"], embed: values["ai_egress.embed"] },
-    audit: { enabled: values["audit.enabled"], includeReads: values["audit.include_reads"], includeData: values["audit.include_data"], retentionSecs: values["audit.retention_secs"] },
+    audit: {
+      enabled: values["audit.enabled"],
+      includeReads: values["audit.include_reads"],
+      includeData: values["audit.include_data"],
+      retentionSecs: values["audit.retention_secs"],
+    },
     erasureGraceSecs: values["erasure.grace_secs"],
     purgeOnForget: values["erasure.purge_on_forget"],
     values,

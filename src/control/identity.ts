@@ -32,7 +32,9 @@ export interface TokenIdentity {
   readonly database: { readonly name: string; readonly uuid: string } | undefined;
   /** The namespace whose profiles a namespace token is for. */
   readonly namespace: string | undefined;
-  /** The number of the namespace's newest deletion when a namespace token was minted; undefined when it does not say. */
+  /**
+   * The number of the namespace's newest deletion when a namespace token was minted; undefined when it does not say.
+   */
   readonly deletions?: number | undefined;
   readonly issuedAtMs: number;
   readonly expiresAtMs: number;

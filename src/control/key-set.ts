@@ -31,7 +31,12 @@ export class KeySet {
   /** Puts the key in use among those that stay known. */
   async publish(): Promise<void> {
     const { kid, x } = this.#current;
-    await settledPut(this.#store, publicKeyKey(kid), bytesOf(JSON.stringify({ v: formats.publicKey.writes[0], kty: "OKP", crv: "Ed25519", x })), { kind: "absent" });
+    await settledPut(
+      this.#store,
+      publicKeyKey(kid),
+      bytesOf(JSON.stringify({ v: formats.publicKey.writes[0], kty: "OKP", crv: "Ed25519", x })),
+      { kind: "absent" },
+    );
   }
 
   /** The key in use and all others that are known. Object storage is asked at most once in a while, whoever asks. */

@@ -2,8 +2,9 @@
  * Listings of what lies in some shards only.
  *
  * Always true: what lies in an owned shard is listed, in the order of its key; pages pass over the shards between, so
- * that a listing takes no more requests than it has full pages of its own and owned shards, and no more than a listing of
- * everything. While there is little, one page holds it all. Must not know: who owns which shard, what the objects are.
+ * that a listing takes no more requests than it has full pages of its own and owned shards, and no more than a listing
+ * of everything. While there is little, one page holds it all. Must not know: who owns which shard, what the objects
+ * are.
  */
 import { limits } from "../base/limits.ts";
 import { shardAt, shardOf, shardText } from "../format/shards.ts";
@@ -25,7 +26,13 @@ export function owns(shards: OwnedShards, name: string): boolean {
  * A page of the objects under the prefix, in whose keys a uuid begins at `uuidAt`, those of owned shards only. What
  * stands between prefix and uuid divides the keys into groups, of which each has all shards. `next` is no object's key.
  */
-export async function ownedPage(store: ObjectStore, prefix: string, uuidAt: number, shards: OwnedShards, after: string | undefined): Promise<ListPage> {
+export async function ownedPage(
+  store: ObjectStore,
+  prefix: string,
+  uuidAt: number,
+  shards: OwnedShards,
+  after: string | undefined,
+): Promise<ListPage> {
   const first = shards.from(0);
   if (first === undefined) return { objects: [], next: undefined };
   const from = after ?? (uuidAt === prefix.length ? prefix + shardText(first) : undefined);

@@ -2,16 +2,25 @@
  * The policies of namespaces and profiles in object storage, and what is enforced by them on this node.
  *
  * Always true: object storage decides; a change is a compare-and-set, so that none is lost. What is remembered here is
- * out of date by `cacheMs` at most, or for as long as object storage does not answer, and never behind a change that this
- * node has made itself. Nobody waits long for a policy: what is remembered goes on in an outage, and what is not is taken
- * for unreadable (control/effective-policy). Must not know: who may change a policy, engines, wires.
+ * out of date by `cacheMs` at most, or for as long as object storage does not answer, and never behind a change that
+ * this node has made itself. Nobody waits long for a policy: what is remembered goes on in an outage, and what is not
+ * is taken for unreadable (control/effective-policy). Must not know: who may change a policy, engines, wires.
  */
 import { ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
 import { Recent } from "../base/recent.ts";
 import type { World } from "../base/world.ts";
-import { decodePolicy, encodePolicy, looserFields, readPolicy, type PolicyDocument, type PolicyLevel, type PolicyValues, type StoredPolicy } from "../format/policy.ts";
+import {
+  decodePolicy,
+  encodePolicy,
+  looserFields,
+  readPolicy,
+  type PolicyDocument,
+  type PolicyLevel,
+  type PolicyValues,
+  type StoredPolicy,
+} from "../format/policy.ts";
 import { namespaceOfPolicyKey, namespacePolicyKey, policyPrefix, profilePolicyKey } from "../format/object-keys.ts";
 import { isUnreadable } from "../format/versions.ts";
 import type { ObjectStore, PutCondition } from "../store/object-store.ts";
@@ -61,7 +70,10 @@ const firstPatienceMs = 2_000;
 const racesMax = 64;
 
 const namespacePlace = (namespace: string): Place => ({ key: namespacePolicyKey(namespace), level: "namespace" });
-const profilePlace = (namespace: string, profile: string): Place => ({ key: profilePolicyKey(namespace, profile), level: "profile" });
+const profilePlace = (namespace: string, profile: string): Place => ({
+  key: profilePolicyKey(namespace, profile),
+  level: "profile",
+});
 
 export class Policies {
   readonly #options: PoliciesOptions;
@@ -100,7 +112,10 @@ export class Policies {
 
   /** A profile's own policy as it stands in object storage, and what is enforced. The profile need not exist. */
   async getProfile(namespace: string, profile: string): Promise<ProfilePolicy> {
-    const [ofNamespace, own] = await Promise.all([this.#readable(namespacePlace(namespace)), this.#read(profilePlace(namespace, profile))]);
+    const [ofNamespace, own] = await Promise.all([
+      this.#readable(namespacePlace(namespace)),
+      this.#read(profilePlace(namespace, profile)),
+    ]);
     return { stored: own.stored, effective: this.#fold(ofNamespace, own.values) };
   }
 
@@ -108,15 +123,22 @@ export class Policies {
   async putProfile(namespace: string, profile: string, document: PolicyDocument | undefined): Promise<ProfilePolicy> {
     const stored = await this.#put(profilePlace(namespace, profile), document, async (values) => {
       const looser = looserFields(values, (await this.#read(namespacePlace(namespace))).values);
-      if (looser.length > 0) throw new ServiceError("conflict", `a profile's policy can only tighten its namespace's; these fields would loosen it: ${looser.join(", ")}`);
+      if (looser.length > 0)
+        throw new ServiceError(
+          "conflict",
+          `a profile's policy can only tighten its namespace's; these fields would loosen it: ${looser.join(", ")}`,
+        );
     });
     return { stored, effective: await this.effective(namespace, profile) };
   }
 
-  /** Every namespace that has a policy, by name, with its known fields. Policies that cannot be read are left out and logged. */
+  /**
+   * Every namespace that has a policy, by name, with its known fields. Policies that cannot be read are left out and
+   * logged.
+   */
   async namespaces(): Promise<{ readonly namespace: string; readonly values: PolicyValues }[]> {
     const found: { readonly namespace: string; readonly values: PolicyValues }[] = [];
-    for (let after: string | undefined; ; ) {
+    for (let after: string | undefined; ;) {
       const page = await this.#options.store.list(policyPrefix, { after, limit: limits.storeListMax });
       for (const namespace of page.objects.flatMap(({ key }) => namespaceOfPolicyKey(key) ?? [])) {
         const values = await this.#readable(namespacePlace(namespace));
@@ -150,7 +172,10 @@ export class Policies {
       .catch((error: unknown) => {
         if (!(error instanceof StoreError)) throw error;
         // Said once, not for every policy and call of an outage.
-        if (!this.#unread) this.#options.log.warn("policies cannot be read: those that are known hold, and all others deny egress", { reason: error.kind });
+        if (!this.#unread)
+          this.#options.log.warn("policies cannot be read: those that are known hold, and all others deny egress", {
+            reason: error.kind,
+          });
         this.#unread = true;
         return cached?.values;
       })
@@ -192,13 +217,21 @@ export class Policies {
       return { stored, values };
     } catch (error) {
       this.#remember(place, undefined, asOf);
-      this.#options.log.error("a policy object cannot be used: egress is denied until it is replaced", error, { key: place.key });
+      this.#options.log.error("a policy object cannot be used: egress is denied until it is replaced", error, {
+        key: place.key,
+      });
       throw error;
     }
   }
 
-  /** Changes the object from whatever it holds. `check` judges the new values against what holds now, before each try. */
-  async #put(place: Place, document: PolicyDocument | undefined, check: (values: PolicyValues) => Promise<void> = async () => {}): Promise<StoredPolicy> {
+  /**
+   * Changes the object from whatever it holds. `check` judges the new values against what holds now, before each try.
+   */
+  async #put(
+    place: Place,
+    document: PolicyDocument | undefined,
+    check: (values: PolicyValues) => Promise<void> = async () => {},
+  ): Promise<StoredPolicy> {
     const { store, world } = this.#options;
     const values = document ? readPolicy(document, place.level) : silentPolicy;
     for (let race = 0; race < racesMax; race++) {
@@ -220,7 +253,10 @@ export class Policies {
     throw new StoreError("unavailable", "a policy changed too often to be replaced");
   }
 
-  /** What is to be replaced. An object that cannot be used is replaced as if it were none: that is how it is mended. One of a newer build stays. */
+  /**
+   * What is to be replaced. An object that cannot be used is replaced as if it were none: that is how it is mended. One
+   * of a newer build stays.
+   */
   #replaceable(bytes: Uint8Array, level: PolicyLevel): StoredPolicy | undefined {
     try {
       return decodePolicy(bytes, level);

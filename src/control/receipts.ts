@@ -38,8 +38,10 @@ export function verifyReceipt(receipt: unknown, keySet: unknown): ReceiptVerdict
   const refused = (reason: string): ReceiptVerdict => ({ isValid: false, reason });
   if (isObject(receipt) && receipt["alg"] !== "EdDSA") return refused("its algorithm is not EdDSA");
   const read = readReceipt(receipt);
-  if (!read) return refused("it does not have the form of a receipt: a member is missing, has a wrong value or is one too many");
-  if (!isObject(keySet) || !Array.isArray(keySet["keys"])) return refused("the key set is none: it has no list of keys");
+  if (!read)
+    return refused("it does not have the form of a receipt: a member is missing, has a wrong value or is one too many");
+  if (!isObject(keySet) || !Array.isArray(keySet["keys"]))
+    return refused("the key set is none: it has no list of keys");
   const listed: unknown = keySet["keys"].find((key) => isObject(key) && key["kid"] === read.kid);
   if (listed === undefined) return refused("the key that it names is not in the key set");
   const key = ed25519KeyOf(listed);
@@ -47,7 +49,8 @@ export function verifyReceipt(receipt: unknown, keySet: unknown): ReceiptVerdict
   const signature = Buffer.from(read.sig, "base64url");
   // The last digit has bits to spare: one signature shall have one spelling.
   if (signature.toString("base64url") !== read.sig) return refused("its signature is not spelt as it must be");
-  if (!verify(null, signedBytes(read.payload), key, signature)) return refused("its signature is not one of this key over this payload");
+  if (!verify(null, signedBytes(read.payload), key, signature))
+    return refused("its signature is not one of this key over this payload");
   return { isValid: true, receipt: read };
 }
 

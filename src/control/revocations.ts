@@ -4,9 +4,9 @@
  * Why: a token is good by its signature alone until it expires, up to 30 days. One that got into wrong hands must be
  * refused before, without refusing all others of its database.
  *
- * Always true: what was revoked here is refused here at once, and by every node within `revocationsStaleMs` while object
- * storage answers; while it does not, what was last known holds. A revocation stands until every token that it can be of
- * has expired, and then goes. Must not know: signatures, who may revoke.
+ * Always true: what was revoked here is refused here at once, and by every node within `revocationsStaleMs` while
+ * object storage answers; while it does not, what was last known holds. A revocation stands until every token that it
+ * can be of has expired, and then goes. Must not know: signatures, who may revoke.
  */
 import { ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
@@ -14,7 +14,13 @@ import type { Log } from "../base/log.ts";
 import { TimeUp, within } from "../base/time-limit.ts";
 import type { World } from "../base/world.ts";
 import { bytesOf } from "../base/bytes.ts";
-import { parseRevocationKey, revocationKey, revocationsAfter, revocationPrefix, type RevocationSubject } from "../format/revocation-keys.ts";
+import {
+  parseRevocationKey,
+  revocationKey,
+  revocationsAfter,
+  revocationPrefix,
+  type RevocationSubject,
+} from "../format/revocation-keys.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { surePut } from "../store/settled-put.ts";
 import { namespaceCovers } from "./access.ts";
@@ -38,15 +44,25 @@ export class Revocations {
     this.#options = options;
   }
 
-  /** Refuses the token of this id from now on, if it is one of the subject's. Throws overloaded when there are too many, StoreError. */
+  /**
+   * Refuses the token of this id from now on, if it is one of the subject's. Throws overloaded when there are too many,
+   * StoreError.
+   */
   async revoke(subject: RevocationSubject, jti: string): Promise<void> {
     const { store, world } = this.#options;
     if (this.#known.size >= limits.revocationsMax) {
-      throw new ServiceError("overloaded", `${limits.revocationsMax} tokens are revoked already, as many as can be: rotate the signing key, which voids all`, { retryAfterSecs: limits.revocationsFullRetrySecs });
+      throw new ServiceError(
+        "overloaded",
+        `${limits.revocationsMax} tokens are revoked already, as many as can be: rotate the signing key, which ` +
+          "voids all",
+        { retryAfterSecs: limits.revocationsFullRetrySecs },
+      );
     }
-    const expiresAtSecs = Math.ceil(world.nowMs() / 1_000) + limits.tokenSecsMax + Math.ceil(limits.tokenLeewayMs / 1_000);
+    const expiresAtSecs =
+      Math.ceil(world.nowMs() / 1_000) + limits.tokenSecsMax + Math.ceil(limits.tokenLeewayMs / 1_000);
     const isKnown = this.#known.get(jti)?.some((known) => isSame(known, subject)) ?? false;
-    if (!isKnown) await surePut(store, revocationKey({ expiresAtSecs, jti, subject }), bytesOf(jti), { kind: "absent" });
+    if (!isKnown)
+      await surePut(store, revocationKey({ expiresAtSecs, jti, subject }), bytesOf(jti), { kind: "absent" });
     this.#known = new Map([...this.#known, [jti, [...(this.#known.get(jti) ?? []), subject]]]);
   }
 
@@ -61,7 +77,11 @@ export class Revocations {
   has({ jti, database, namespace }: TokenIdentity): boolean {
     const subjects = jti === undefined ? undefined : this.#known.get(jti);
     if (!subjects) return false;
-    return subjects.some(({ kind, name }) => (kind === "db" ? database?.name === name : namespace === name || (database !== undefined && namespaceCovers(name, database.name))));
+    return subjects.some(({ kind, name }) =>
+      kind === "db"
+        ? database?.name === name
+        : namespace === name || (database !== undefined && namespaceCovers(name, database.name)),
+    );
   }
 
   /** Learns what was revoked elsewhere, unless that takes too long. */
@@ -78,7 +98,10 @@ export class Revocations {
       .then(() => (this.#fails = false))
       .catch((error: unknown) => {
         if (!(error instanceof StoreError)) throw error;
-        if (!this.#fails) this.#options.log.warn("revoked tokens could not be read: what is known of them holds", { reason: error.kind });
+        if (!this.#fails)
+          this.#options.log.warn("revoked tokens could not be read: what is known of them holds", {
+            reason: error.kind,
+          });
         this.#fails = true;
       })
       .then(() => void (this.#readAtMs = this.#options.world.monotonicMs()))
@@ -90,7 +113,7 @@ export class Revocations {
     const { store, world } = this.#options;
     const before = this.#known;
     const found = new Map<string, RevocationSubject[]>();
-    for (let after: string | undefined = revocationsAfter(Math.floor(world.time.sureMs() / 1_000)); ; ) {
+    for (let after: string | undefined = revocationsAfter(Math.floor(world.time.sureMs() / 1_000)); ;) {
       const page = await store.list(revocationPrefix, { after, limit: limits.storeListMax });
       for (const { key } of page.objects) {
         const known = parseRevocationKey(key);
@@ -110,7 +133,8 @@ export class Revocations {
     const { store, world } = this.#options;
     const end = revocationsAfter(Math.floor(world.time.sureMs() / 1_000));
     const { objects } = await store.list(revocationPrefix, { limit: limits.revocationsRemovedMax });
-    for (const { key } of objects.filter((object) => object.key < end && parseRevocationKey(object.key) !== undefined)) await store.delete(key);
+    for (const { key } of objects.filter((object) => object.key < end && parseRevocationKey(object.key) !== undefined))
+      await store.delete(key);
   }
 }
 

@@ -56,7 +56,9 @@ export interface KeySources {
 export interface LoadedKey {
   readonly key: SigningKey;
   readonly from: "variable" | "file" | "object storage" | "generated";
-  /** Object storage keeps another key than the one in use: nodes that have none of their own reject this node's tokens. */
+  /**
+   * Object storage keeps another key than the one in use: nodes that have none of their own reject this node's tokens.
+   */
   readonly differsFromKept: boolean;
   /** Keys whose tokens are still taken, beside the key; those that stand behind it where it was found. */
   readonly retired: readonly RetiredKey[];
@@ -66,7 +68,8 @@ export interface LoadedKey {
  * The text of a key file: the private key in use, and behind it the public keys of before, each after a line
  * `Retired: <time>`. Whoever reads the first key only, as builds from before do, reads the one in use.
  */
-const blockPattern = /(?:Retired: (\S+)\s+)?(-----BEGIN (?:PRIVATE|PUBLIC) KEY-----[\s\S]+?-----END (?:PRIVATE|PUBLIC) KEY-----)/g;
+const blockPattern =
+  /(?:Retired: (\S+)\s+)?(-----BEGIN (?:PRIVATE|PUBLIC) KEY-----[\s\S]+?-----END (?:PRIVATE|PUBLIC) KEY-----)/g;
 
 /** The keys behind the first one of a key file, each with the time at which it was retired. */
 async function retiredIn(pem: string): Promise<RetiredKey[]> {
@@ -76,18 +79,38 @@ async function retiredIn(pem: string): Promise<RetiredKey[]> {
       const atMs = Date.parse(retiredAt);
       if (Number.isNaN(atMs)) throw new StoreError("corrupt", "a key that was retired does not say when");
       const publicKey = createPublicKey(block);
-      return { kid: await kidOf(publicKey), publicKey, untilMs: atMs + limits.tokenSecsMax * 1_000 + limits.tokenLeewayMs };
+      return {
+        kid: await kidOf(publicKey),
+        publicKey,
+        untilMs: atMs + limits.tokenSecsMax * 1_000 + limits.tokenLeewayMs,
+      };
     }),
   );
 }
 
-/** The text of a key file with a new key in use, and the one of before behind it; those whose tokens have all expired go. */
-export async function rotatedKeys(pem: string, nowMs: number): Promise<{ readonly pem: string; readonly kid: string; readonly retiredKid: string }> {
+/**
+ * The text of a key file with a new key in use, and the one of before behind it; those whose tokens have all expired
+ * go.
+ */
+export async function rotatedKeys(
+  pem: string,
+  nowMs: number,
+): Promise<{ readonly pem: string; readonly kid: string; readonly retiredKid: string }> {
   const before = keyOfPem(pem, "the key file");
   const { privateKey: fresh } = generateKeyPairSync("ed25519");
   const publicText = (key: KeyObject): string => key.export({ format: "pem", type: "spki" }) as string;
-  const retired = [{ publicKey: createPublicKey(before), atMs: nowMs }, ...(await retiredIn(pem)).filter(({ untilMs }) => untilMs > nowMs).map(({ publicKey, untilMs }) => ({ publicKey, atMs: untilMs - limits.tokenSecsMax * 1_000 - limits.tokenLeewayMs }))];
-  const blocks = retired.slice(0, limits.retiredKeysMax).map(({ publicKey, atMs }) => `Retired: ${new Date(atMs).toISOString()}\n${publicText(publicKey)}`);
+  const retired = [
+    { publicKey: createPublicKey(before), atMs: nowMs },
+    ...(await retiredIn(pem))
+      .filter(({ untilMs }) => untilMs > nowMs)
+      .map(({ publicKey, untilMs }) => ({
+        publicKey,
+        atMs: untilMs - limits.tokenSecsMax * 1_000 - limits.tokenLeewayMs,
+      })),
+  ];
+  const blocks = retired
+    .slice(0, limits.retiredKeysMax)
+    .map(({ publicKey, atMs }) => `Retired: ${new Date(atMs).toISOString()}\n${publicText(publicKey)}`);
   return {
     pem: [fresh.export({ format: "pem", type: "pkcs8" }) as string, ...blocks].join(""),
     kid: await kidOf(createPublicKey(fresh)),
@@ -119,13 +142,20 @@ export async function loadSigningKey(sources: KeySources): Promise<LoadedKey> {
     // Not copied to the file: the file is asked first, and would win over a key that is changed in object storage.
     const kept = await keepInStore(store, pem);
     const own = await signingKeyOf(fresh);
-    return { key: kept, from: kept.kid === own.kid ? "generated" : "object storage", differsFromKept: false, retired: [] };
+    return {
+      key: kept,
+      from: kept.kid === own.kid ? "generated" : "object storage",
+      differsFromKept: false,
+      retired: [],
+    };
   }
   await file.write(pem);
   return { key: await signingKeyOf(fresh), from: "generated", differsFromKept: false, retired: [] };
 }
 
-/** Offers the key to object storage and gives the one that stands there: of several nodes that race, one wins for all. */
+/**
+ * Offers the key to object storage and gives the one that stands there: of several nodes that race, one wins for all.
+ */
 async function keepInStore(store: ObjectStore, pem: string): Promise<SigningKey> {
   const standing = await store.get(signingKeyKey);
   if (standing) return signingKeyOf(keyOfPem(utf8Of(standing.bytes) ?? "", `the object ${signingKeyKey}`));
@@ -141,7 +171,10 @@ function keyOfPem(pem: string, where: string): KeyObject {
     key = createPrivateKey(pem);
   } catch (error) {
     // The parser's message says nothing of the key's bytes, and its cause is left out all the same.
-    throw new StoreError("corrupt", `${where} is not a private key in PEM form (${(error as NodeJS.ErrnoException).code ?? "unreadable"})`);
+    throw new StoreError(
+      "corrupt",
+      `${where} is not a private key in PEM form (${(error as NodeJS.ErrnoException).code ?? "unreadable"})`,
+    );
   }
   if (key.asymmetricKeyType !== "ed25519") throw new StoreError("corrupt", `${where} is not an Ed25519 key`);
   return key;

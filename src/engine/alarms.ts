@@ -1,8 +1,9 @@
 /**
- * What an operator must look at, as this thread knows it: counted for readiness and metrics, and cleared when it is over.
+ * What an operator must look at, as this thread knows it: counted for readiness and metrics, and cleared when it is
+ * over.
  *
- * Always true: a branch or database counts once, however often it was met; what cannot be counted any more is counted no
- * less loudly in the log, where each is named. Must not know: why anything is wrong.
+ * Always true: a branch or database counts once, however often it was met; what cannot be counted any more is counted
+ * no less loudly in the log, where each is named. Must not know: why anything is wrong.
  */
 import { limits } from "../base/limits.ts";
 import { Recent } from "../base/recent.ts";

@@ -74,7 +74,11 @@ async function loadLibrary(report: (message: string) => void): Promise<Library |
   }
 }
 
-async function buildThroughFile(hnswlib: Library, work: IndexWork, abandoned: AbortSignal): Promise<AnnIndex | undefined> {
+async function buildThroughFile(
+  hnswlib: Library,
+  work: IndexWork,
+  abandoned: AbortSignal,
+): Promise<AnnIndex | undefined> {
   try {
     await runWorker(work, abandoned);
     if (abandoned.aborted) return undefined;

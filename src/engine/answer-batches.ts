@@ -1,8 +1,8 @@
 /**
  * The answers of one engine thread on their way to whoever called: those of one turn of the loop share a message.
  *
- * Always true: the only call that is under way is answered at once, as nobody else's answer can come with its own. Must not
- * know: what was asked.
+ * Always true: the only call that is under way is answered at once, as nobody else's answer can come with its own. Must
+ * not know: what was asked.
  */
 import type { World } from "../base/world.ts";
 import { failureOf, needsOperator } from "./failures.ts";
@@ -44,7 +44,8 @@ export class AnswerBatches {
 
   /** A call was refused, or has failed. */
   fail(id: number, error: unknown, txid: number | undefined): void {
-    if (needsOperator(error)) this.#send({ kind: "event", level: "warn", message: `stored data cannot be used: ${error.message}`, uuid: "" });
+    if (needsOperator(error))
+      this.#send({ kind: "event", level: "warn", message: `stored data cannot be used: ${error.message}`, uuid: "" });
     this.answer({ id, txid, ...failureOf(error) });
   }
 

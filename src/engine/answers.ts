@@ -1,9 +1,11 @@
 /**
- * Answers of one open branch that wait for the disk, for object storage, or for the certainty that no other node writes.
+ * Answers of one open branch that wait for the disk, for object storage, or for the certainty that no other node
+ * writes.
  *
- * Always true: an answer leaves only when the state that it speaks of cannot be lost by a crash, a durable one only when
- * object storage covers it; a writer's answer needs a lease that is certain at that very moment, or else a head that has
- * landed, which proves that nobody has claimed the branch; what is not answered when the handle is given up is refused.
+ * Always true: an answer leaves only when the state that it speaks of cannot be lost by a crash, a durable one only
+ * when object storage covers it; a writer's answer needs a lease that is certain at that very moment, or else a head
+ * that has landed, which proves that nobody has claimed the branch; what is not answered when the handle is given up is
+ * refused.
  */
 import type { Watermark } from "../base/watermark.ts";
 import type { Settle } from "./protocol.ts";

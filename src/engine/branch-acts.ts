@@ -9,7 +9,14 @@ import type { Branches, BranchParts } from "./branches.ts";
 import { Fenced } from "./branch-head.ts";
 import { isWritten, nameOfBranch } from "./catalogs.ts";
 import { TurnedAway } from "./engine-port.ts";
-import { laneOf, type Answer, type BranchAct, type BranchResults, type EngineOptions, type Target } from "./protocol.ts";
+import {
+  laneOf,
+  type Answer,
+  type BranchAct,
+  type BranchResults,
+  type EngineOptions,
+  type Target,
+} from "./protocol.ts";
 import { lostCatalog } from "./lost.ts";
 import type { Registry } from "./registry.ts";
 import { rewindBranch } from "./rewind.ts";
@@ -39,25 +46,40 @@ export class BranchActs {
     this.#options = options;
   }
 
-  async run(target: Target, act: BranchAct, minTxid: number, deadlineMs: number): Promise<Answer<BranchResults[BranchAct["act"]]>> {
+  async run(
+    target: Target,
+    act: BranchAct,
+    minTxid: number,
+    deadlineMs: number,
+  ): Promise<Answer<BranchResults[BranchAct["act"]]>> {
     const { registry } = this.#options;
     if (act.act === "delete") return this.#delete(target, act.name, deadlineMs);
     if (act.act === "rewind") return this.#rewind(target, act.to, deadlineMs);
     // It speaks of the whole database, which may be deleted: of no state of the branch.
-    if (act.act === "expunge") return { value: await this.#options.expunger.run(target.uuid, act.coupons, deadlineMs), txid: 0, durableTxid: 0 };
+    if (act.act === "expunge")
+      return { value: await this.#options.expunger.run(target.uuid, act.coupons, deadlineMs), txid: 0, durableTxid: 0 };
     if (act.act === "sweep") return this.#sweep(target.uuid, act.branchId, deadlineMs);
     const database = await registry.use(target, deadlineMs);
     return telling(database, () => this.#act(database, target, act, minTxid, deadlineMs));
   }
 
-  async #act(database: Database, target: Target, act: Exclude<BranchAct, { act: "delete" | "rewind" | "expunge" | "sweep" }>, minTxid: number, deadlineMs: number): Promise<Answer<BranchResults[BranchAct["act"]]>> {
+  async #act(
+    database: Database,
+    target: Target,
+    act: Exclude<BranchAct, { act: "delete" | "rewind" | "expunge" | "sweep" }>,
+    minTxid: number,
+    deadlineMs: number,
+  ): Promise<Answer<BranchResults[BranchAct["act"]]>> {
     const { branches, parts } = this.#options;
     await this.#prove(database);
     const refusal = database.refusalOfMinTxid(minTxid);
     if (refusal) throw refusal;
     switch (act.act) {
       case "list":
-        return answerOf(database, await branches.list(target.uuid, ({ id, name }) => this.#openTxid(target.uuid, id, name)));
+        return answerOf(
+          database,
+          await branches.list(target.uuid, ({ id, name }) => this.#openTxid(target.uuid, id, name)),
+        );
       case "fork":
         return answerOf(database, await this.#fork(database, target, act));
       case "checkpoint":
@@ -73,7 +95,11 @@ export class BranchActs {
     }
   }
 
-  async #fork(database: Database, { uuid, branch }: Target, { name, at, ttlSecs }: Extract<BranchAct, { act: "fork" }>): Promise<BranchResults["fork"]> {
+  async #fork(
+    database: Database,
+    { uuid, branch }: Target,
+    { name, at, ttlSecs }: Extract<BranchAct, { act: "fork" }>,
+  ): Promise<BranchResults["fork"]> {
     const { branches, parts, leftBehind, due } = this.#options;
     const forked = await branches.fork(await shipped(database), branch, name, at, ttlSecs);
     if (forked.ttlAtMs === undefined || ttlSecs === undefined) return forked;
@@ -114,12 +140,16 @@ export class BranchActs {
     return nothing;
   }
 
-  /** Learns what became of a change of the catalog that was left in doubt, and does what is left to do if it landed. Throws StoreError while it cannot. */
+  /**
+   * Learns what became of a change of the catalog that was left in doubt, and does what is left to do if it landed.
+   * Throws StoreError while it cannot.
+   */
   async settle(uuid: string): Promise<void> {
     const { parts, due, leftBehind } = this.#options;
     const catalog = await parts.catalogs.get(uuid);
     await this.#retireGone(uuid);
-    for (const { id, ttlAtMs } of catalog?.branches ?? []) if (ttlAtMs !== undefined) due.note({ uuid, branchId: id, atMs: ttlAtMs });
+    for (const { id, ttlAtMs } of catalog?.branches ?? [])
+      if (ttlAtMs !== undefined) due.note({ uuid, branchId: id, atMs: ttlAtMs });
     leftBehind(uuid);
   }
 
@@ -131,7 +161,9 @@ export class BranchActs {
     await registry.retireOthers(uuid, new Set(catalog.branches.map(({ id }) => id)));
   }
 
-  /** Ends branches whose time is over, and lets go of history that has left the window, as far as they are open here. */
+  /**
+   * Ends branches whose time is over, and lets go of history that has left the window, as far as they are open here.
+   */
   async groom(uuid: string): Promise<void> {
     const { registry, upkeep } = this.#options;
     await this.removeExpired(uuid);
@@ -142,8 +174,8 @@ export class BranchActs {
   }
 
   /**
-   * Opens the branches of this thread whose logs an earlier run has left, so that what they hold is shipped without being
-   * asked for. Says whether some could not be opened now.
+   * Opens the branches of this thread whose logs an earlier run has left, so that what they hold is shipped without
+   * being asked for. Says whether some could not be opened now.
    */
   async recover(options: Pick<EngineOptions, "databasesDirectory" | "lane" | "lanes">): Promise<boolean> {
     let again = false;
@@ -154,7 +186,8 @@ export class BranchActs {
       } catch (error) {
         // A branch that is gone has nothing to ship; for one whose data cannot be used waiting does not help.
         again ||= error instanceof StoreError && !needsOperator(error);
-        if (needsOperator(error)) this.#options.notice(`a log of an earlier run could not be shipped: ${error.message}`, uuid);
+        if (needsOperator(error))
+          this.#options.notice(`a log of an earlier run could not be shipped: ${error.message}`, uuid);
       }
     }
     return again;
@@ -163,10 +196,14 @@ export class BranchActs {
   async #openById(uuid: string, branchId: string): Promise<void> {
     const catalog = await this.#options.parts.catalogs.get(uuid);
     const name = nameOfBranch(catalog, uuid, branchId);
-    if (name !== undefined && catalog?.deletedAtMs === undefined) await this.#options.registry.use({ uuid, branch: name }, Infinity);
+    if (name !== undefined && catalog?.deletedAtMs === undefined)
+      await this.#options.registry.use({ uuid, branch: name }, Infinity);
   }
 
-  /** What this node knows of the branch's past, another one may have changed, unless the lease or object storage says otherwise. */
+  /**
+   * What this node knows of the branch's past, another one may have changed, unless the lease or object storage says
+   * otherwise.
+   */
   async #prove(database: Database): Promise<void> {
     if (this.#options.parts.isCertain(database.opened.uuid)) return;
     try {
@@ -198,7 +235,13 @@ export class BranchActs {
         await this.#prove(database);
         if (!database.opened.head.exists) throw new ServiceError("not_found", "the branch has no past to go back to");
         const { txid, tenureId } = await database.claimNext();
-        const { rewoundTo, exchange } = await rewindBranch(parts, { head: database.opened.head, path: database.path, txid, tenureId, to });
+        const { rewoundTo, exchange } = await rewindBranch(parts, {
+          head: database.opened.head,
+          path: database.path,
+          txid,
+          tenureId,
+          to,
+        });
         return { value: { value: { rewoundTo }, txid, durableTxid: txid }, afterwards: exchange };
       }),
     );

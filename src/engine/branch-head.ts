@@ -29,7 +29,9 @@ export class Fenced extends ServiceError {
   readonly isGone: boolean;
 
   constructor(byOther = true, isGone = false) {
-    const why = isGone ? "the branch's head is not in object storage as this node has put it there" : "another node has claimed this branch";
+    const why = isGone
+      ? "the branch's head is not in object storage as this node has put it there"
+      : "another node has claimed this branch";
     super("unavailable", `${why}; whether this write survives is not known`, { retryAfterSecs: 1 });
     this.byOther = byOther;
     this.isGone = isGone;
@@ -57,8 +59,25 @@ interface Doubt {
 /** The body that starts a branch which nobody has written yet. */
 function unwritten(uuid: string, branchId: string): Head {
   return {
-    uuid, branchId, epoch: 0, seq: 0, nonce: new Uint8Array(nonceBytes), prevHash: noHash, node: "", tenures: [], lost: [],
-    txid: 0, committedAtMs: 0, reservedTo: 0, pages: 0, fromTxid: 0, floorTxid: 0, refs: [], tail: [], history: undefined, settledUlid: "",
+    uuid,
+    branchId,
+    epoch: 0,
+    seq: 0,
+    nonce: new Uint8Array(nonceBytes),
+    prevHash: noHash,
+    node: "",
+    tenures: [],
+    lost: [],
+    txid: 0,
+    committedAtMs: 0,
+    reservedTo: 0,
+    pages: 0,
+    fromTxid: 0,
+    floorTxid: 0,
+    refs: [],
+    tail: [],
+    history: undefined,
+    settledUlid: "",
   };
 }
 
@@ -77,7 +96,10 @@ export class BranchHead {
   /** Objects that are being uploaded and not published yet, oldest name first. */
   readonly #uploading = new Set<string>();
 
-  private constructor(options: BranchHeadOptions, found: { readonly head: Head; readonly bytes: Uint8Array; readonly version: string } | undefined) {
+  private constructor(
+    options: BranchHeadOptions,
+    found: { readonly head: Head; readonly bytes: Uint8Array; readonly version: string } | undefined,
+  ) {
     this.#options = options;
     this.#head = found?.head ?? unwritten(options.uuid, options.branchId);
     this.#hash = found && hashOf(found.bytes);
@@ -89,7 +111,8 @@ export class BranchHead {
     const found = await options.store.get(headKey(options.uuid, options.branchId));
     if (!found) return new BranchHead(options, undefined);
     const head = decodeStored(options, found.bytes);
-    if (head.uuid !== options.uuid || head.branchId !== options.branchId) throw new StoreError("corrupt", "a head stands under another branch's name");
+    if (head.uuid !== options.uuid || head.branchId !== options.branchId)
+      throw new StoreError("corrupt", "a head stands under another branch's name");
     return new BranchHead(options, { head, bytes: found.bytes, version: found.version });
   }
 
@@ -118,11 +141,11 @@ export class BranchHead {
   }
 
   /**
-   * Makes this node the branch's writer: a new epoch and tenure, from which instant every older writer's compare-and-set
-   * fails. The next transaction id is `txid + 1` of what this node provably has (`knownTxid`), or one above everything
-   * that was ever reserved when it may have lost some; what lies between is remembered as lost. `first` is the state
-   * that a branch without a head begins with. `term` is the lease's: epochs are never below it, and never given twice
-   * even when the coordination store was put back to an old state and counts from there.
+   * Makes this node the branch's writer: a new epoch and tenure, from which instant every older writer's
+   * compare-and-set fails. The next transaction id is `txid + 1` of what this node provably has (`knownTxid`), or one
+   * above everything that was ever reserved when it may have lost some; what lies between is remembered as lost.
+   * `first` is the state that a branch without a head begins with. `term` is the lease's: epochs are never below it,
+   * and never given twice even when the coordination store was put back to an old state and counts from there.
    */
   async claim(knownTxid: number, knowsAll: boolean, first: HeadChange = {}, term = 0): Promise<Tenure> {
     if (this.#tenure) return this.#tenure;
@@ -134,7 +157,12 @@ export class BranchHead {
       assert(knownTxid >= txid, "a writer knows at least what its head covers");
       const nextTxid = knowsAll ? knownTxid + 1 : Math.max(reservedTo, knownTxid) + 1;
       const gap: TxidRange[] = nextTxid > knownTxid + 1 ? [{ firstTxid: knownTxid + 1, lastTxid: nextTxid - 1 }] : [];
-      const tenure: Tenure = { epoch, id: this.#options.world.randomBytes(16), firstTxid: nextTxid, lastTxid: nextTxid - 1 };
+      const tenure: Tenure = {
+        epoch,
+        id: this.#options.world.randomBytes(16),
+        firstTxid: nextTxid,
+        lastTxid: nextTxid - 1,
+      };
       await this.#move({
         ...first,
         epoch,
@@ -149,8 +177,8 @@ export class BranchHead {
 
   /**
    * Changes the head by what `change` gives for the newest one; undefined changes nothing. After a failure it may be
-   * called again: an earlier try may have landed meanwhile, so `change` looks at the head it is given. Throws Fenced, and
-   * StoreError("unavailable") for a line that is too long for a head.
+   * called again: an earlier try may have landed meanwhile, so `change` looks at the head it is given. Throws Fenced,
+   * and StoreError("unavailable") for a line that is too long for a head.
    */
   async update(change: (head: Head) => HeadChange | undefined): Promise<Head> {
     await this.#exclusively(async () => {
@@ -158,13 +186,19 @@ export class BranchHead {
       const next = change(this.#head);
       if (!next) return;
       // A copy's head is another node's; and what an earlier process of this one claimed is its own.
-      assert(this.#tenure !== undefined || this.#head.node === this.#options.nodeId, "a head is changed by the node that has claimed it");
+      assert(
+        this.#tenure !== undefined || this.#head.node === this.#options.nodeId,
+        "a head is changed by the node that has claimed it",
+      );
       await this.#move(next);
     });
     return this.#head;
   }
 
-  /** Makes sure that the newest head which this one knows is the one in the store, so that nobody has claimed the branch since. Throws Fenced. */
+  /**
+   * Makes sure that the newest head which this one knows is the one in the store, so that nobody has claimed the branch
+   * since. Throws Fenced.
+   */
   async prove(): Promise<void> {
     const { store, uuid, branchId } = this.#options;
     // In turn: an own change that landed meanwhile would look like somebody else's.
@@ -185,7 +219,10 @@ export class BranchHead {
   beginUpload(): string {
     const { branchId, epoch, settledUlid } = this.#head;
     const ulid = this.#options.world.ulid();
-    this.#newestUlid = ulid > settledUlid && ulid > this.#newestUlid ? ulid : ulidAfter(settledUlid > this.#newestUlid ? settledUlid : this.#newestUlid);
+    this.#newestUlid =
+      ulid > settledUlid && ulid > this.#newestUlid
+        ? ulid
+        : ulidAfter(settledUlid > this.#newestUlid ? settledUlid : this.#newestUlid);
     const id = poolId(branchId, epoch, this.#newestUlid);
     this.#uploading.add(id);
     return id;
@@ -205,7 +242,8 @@ export class BranchHead {
   async #move(change: HeadChange): Promise<void> {
     const { world, nodeId } = this.#options;
     // Before anything is put: the head stays as it is, and takes the change when its line is shorter.
-    if ((change.refs?.length ?? 0) > limits.lineRefsMax) throw new StoreError("unavailable", "the branch's line has no room before it is packed");
+    if ((change.refs?.length ?? 0) > limits.lineRefsMax)
+      throw new StoreError("unavailable", "the branch's line has no room before it is packed");
     const head: Head = {
       ...this.#head,
       ...change,
@@ -220,8 +258,9 @@ export class BranchHead {
   }
 
   /**
-   * Nothing of this epoch that was named earlier is still to come. Never falls behind what was given already, nor behind a
-   * name that is over: under a clock that went back, garbage with names of the future would else stay for as long.
+   * Nothing of this epoch that was named earlier is still to come. Never falls behind what was given already, nor
+   * behind a name that is over: under a clock that went back, garbage with names of the future would else stay for as
+   * long.
    */
   #settledUlid(settled: string): string {
     let oldest = this.#options.world.ulid();
@@ -248,7 +287,8 @@ export class BranchHead {
         this.#condition = { kind: "version", version: outcome.version };
         this.#doubt = undefined;
       } else if (outcome.current && this.#isHeld(outcome.current.bytes) && attempt < limits.doubtRetriesMax) {
-        // The head that was lost or damaged stands there again as it was, since it was put back: nobody has claimed the branch.
+        // The head that was lost or damaged stands there again as it was, since it was put back: nobody has claimed the
+        // branch.
         this.#condition = { kind: "version", version: outcome.current.version };
       } else {
         this.#endBy(outcome.current?.bytes);
@@ -266,8 +306,14 @@ export class BranchHead {
   #endBy(bytes: Uint8Array | undefined): never {
     // A body that was damaged on its way here is no proof that another writer's stands there; one of a newer build is.
     const standing = bytes && decodeInDoubt(bytes);
-    const isClaim = standing === undefined || standing === "newer" || (standing.node !== this.#options.nodeId && standing.epoch > this.#head.epoch);
-    this.#fenced = new Fenced(isClaim, standing === undefined || (standing !== "newer" && isNewer(this.#head, standing)));
+    const isClaim =
+      standing === undefined ||
+      standing === "newer" ||
+      (standing.node !== this.#options.nodeId && standing.epoch > this.#head.epoch);
+    this.#fenced = new Fenced(
+      isClaim,
+      standing === undefined || (standing !== "newer" && isNewer(this.#head, standing)),
+    );
     throw this.#fenced;
   }
 }
@@ -291,4 +337,3 @@ function decodeInDoubt(bytes: Uint8Array): Head | "newer" {
     throw new StoreError("unknown_outcome", "a head could not be read back", { cause: error });
   }
 }
-

@@ -48,9 +48,15 @@ export function planTo(parts: Pick<BranchParts, "world" | "pitrMs">, head: Head,
   const named = history.checkpoints.find(({ name }) => name === to);
   const txid = named?.txid ?? (/^\d{1,16}$/.test(to) ? Number(to) : undefined);
   if (txid === undefined) throw new ServiceError("not_found", `checkpoint ${to} does not exist on this branch`);
-  const plan = isRestorable(head, history, txid, parts.world.nowMs() - parts.pitrMs(head.uuid)) ? planOf(head, history, txid) : undefined;
+  const plan = isRestorable(head, history, txid, parts.world.nowMs() - parts.pitrMs(head.uuid))
+    ? planOf(head, history, txid)
+    : undefined;
   if (plan) return plan;
-  throw new ServiceError("not_found", `transaction ${txid} of this branch cannot be restored: it is outside the point-in-time window, or no state of this branch`);
+  throw new ServiceError(
+    "not_found",
+    `transaction ${txid} of this branch cannot be restored: it is outside the point-in-time window, or no ` +
+      "state of this branch",
+  );
 }
 
 export class Branches {
@@ -66,11 +72,23 @@ export class Branches {
    * Forks the branch of `parent` as its head stands in the store, or as it was at a checkpoint or txid. The caller has
    * shipped what the fork is to see.
    */
-  async fork(parent: BranchHead, parentName: string, name: string, at: string | undefined, ttlSecs: number | undefined): Promise<BranchResults["fork"]> {
+  async fork(
+    parent: BranchHead,
+    parentName: string,
+    name: string,
+    at: string | undefined,
+    ttlSecs: number | undefined,
+  ): Promise<BranchResults["fork"]> {
     return this.#turns.take(parent.now.uuid, () => this.#fork(parent, parentName, name, at, ttlSecs));
   }
 
-  async #fork(parent: BranchHead, parentName: string, name: string, at: string | undefined, ttlSecs: number | undefined): Promise<BranchResults["fork"]> {
+  async #fork(
+    parent: BranchHead,
+    parentName: string,
+    name: string,
+    at: string | undefined,
+    ttlSecs: number | undefined,
+  ): Promise<BranchResults["fork"]> {
     const { catalogs, world } = this.#parts;
     const { uuid, branchId } = parent.now;
     this.#requireCertain(uuid);
@@ -87,11 +105,18 @@ export class Branches {
       const nowMs = world.nowMs();
       const ttlAtMs = ttlSecs === undefined ? undefined : nowMs + ttlSecs * 1_000;
       const branch: CatalogBranch = {
-        name, id: child.branchId, createdAtMs: nowMs, ttlAtMs, parent: { name: parentName, id: head.branchId, forkTxid: child.txid },
+        name,
+        id: child.branchId,
+        createdAtMs: nowMs,
+        ttlAtMs,
+        parent: { name: parentName, id: head.branchId, forkTxid: child.txid },
       };
-      if (await this.#announce(uuid, catalog.seq, branch, child)) return { branch: name, parent: parentName, forkTxid: child.txid, ttlAtMs };
+      if (await this.#announce(uuid, catalog.seq, branch, child))
+        return { branch: name, parent: parentName, forkTxid: child.txid, ttlAtMs };
     }
-    throw new ServiceError("unavailable", "what the fork refers to is being collected; try again", { retryAfterSecs: 1 });
+    throw new ServiceError("unavailable", "what the fork refers to is being collected; try again", {
+      retryAfterSecs: 1,
+    });
   }
 
   async #childOf(head: Head, history: History, at: string | undefined): Promise<Head> {
@@ -99,14 +124,20 @@ export class Branches {
     const source = this.#parts.source(head.uuid);
     const plan = at === undefined ? planOf(head, history, head.txid) : planTo(this.#parts, head, history, at);
     if (!plan) throw new ServiceError("not_found", "the branch has no state to fork yet");
-    const point = plan.txid === head.txid ? { committedAtMs: head.committedAtMs, pages: head.pages } : await pointOf(source, head, plan);
+    const point =
+      plan.txid === head.txid
+        ? { committedAtMs: head.committedAtMs, pages: head.pages }
+        : await pointOf(source, head, plan);
     const own = { branchId: world.ulid(), nonce: world.randomBytes(16), node: nodeId, ...point };
     const child = await forkedHead(head, history, plan.txid, own, source.press);
     if (!child) throw new ServiceError("not_found", `transaction ${plan.txid} cannot be restored`);
     return child;
   }
 
-  /** Writes the child's head, then makes it a branch; false when the catalog is no longer the one that the fork began with. */
+  /**
+   * Writes the child's head, then makes it a branch; false when the catalog is no longer the one that the fork began
+   * with.
+   */
   async #announce(uuid: string, seq: number, branch: CatalogBranch, child: Head): Promise<boolean> {
     const { catalogs, world } = this.#parts;
     await putImmutable(this.#parts.source(uuid).store, headKey(uuid, child.branchId), encodeHead(child));
@@ -121,7 +152,8 @@ export class Branches {
       }
       this.#requireCertain(uuid);
       refuseTaken(catalog, branch.name, world.time.sureMs());
-      if (!catalog.branches.some(({ id }) => id === branch.parent?.id)) throw new ServiceError("branch_not_found", `branch ${branch.parent?.name} was deleted meanwhile`);
+      if (!catalog.branches.some(({ id }) => id === branch.parent?.id))
+        throw new ServiceError("branch_not_found", `branch ${branch.parent?.name} was deleted meanwhile`);
       if (catalog.seq !== seq) return undefined;
       assert(!catalog.condemned.some(({ key }) => needed.has(key)), "what a head refers to is not condemned");
       announced = true;
@@ -136,7 +168,9 @@ export class Branches {
     const { catalogs, isCertain } = this.#parts;
     await catalogs.requireNoRemains(uuid);
     const catalog = await (isCertain(uuid) ? catalogs.get(uuid) : catalogs.fresh(uuid));
-    const live = (isWritten(catalog) ? catalog.branches : [bareMain]).filter(({ ttlAtMs }) => (ttlAtMs ?? Infinity) > this.#parts.world.nowMs());
+    const live = (isWritten(catalog) ? catalog.branches : [bareMain]).filter(
+      ({ ttlAtMs }) => (ttlAtMs ?? Infinity) > this.#parts.world.nowMs(),
+    );
     const branches: BranchRecord[] = [];
     for (let from = 0; from < live.length; from += limits.restoreFetchesMax) {
       const some = live.slice(from, from + limits.restoreFetchesMax);
@@ -175,7 +209,8 @@ export class Branches {
   /** Takes every branch whose time is surely over out of the catalog, and gives them. */
   async removeExpired(uuid: string): Promise<readonly CatalogBranch[]> {
     const { catalogs, world } = this.#parts;
-    const expired = (await catalogs.get(uuid))?.branches.filter(({ ttlAtMs }) => (ttlAtMs ?? Infinity) <= world.time.sureMs()) ?? [];
+    const expired =
+      (await catalogs.get(uuid))?.branches.filter(({ ttlAtMs }) => (ttlAtMs ?? Infinity) <= world.time.sureMs()) ?? [];
     for (const branch of expired) await this.#turns.take(uuid, () => this.#takeOut(uuid, branch));
     return expired;
   }
@@ -195,13 +230,23 @@ export class Branches {
     }
   }
 
-  /** Asked before each change: another node may have taken the database since the last one. A change that is on its way then comes too late (engine/tenancy). */
+  /**
+   * Asked before each change: another node may have taken the database since the last one. A change that is on its way
+   * then comes too late (engine/tenancy).
+   */
   #requireCertain(uuid: string): void {
     if (this.#parts.isCertain(uuid)) return;
-    throw new ServiceError("unavailable", "this node's lease is not certain now, and another node may hold the database; no branch was changed", { retryAfterSecs: 1 });
+    throw new ServiceError(
+      "unavailable",
+      "this node's lease is not certain now, and another node may hold the database; no branch was changed",
+      { retryAfterSecs: 1 },
+    );
   }
 
-  /** Fences whoever writes any branch of the database, which is deleted. One that cannot be reached ends with its head, which is purged. */
+  /**
+   * Fences whoever writes any branch of the database, which is deleted. One that cannot be reached ends with its head,
+   * which is purged.
+   */
   async fenceAll(uuid: string): Promise<void> {
     for (const { id } of (await this.#parts.catalogs.get(uuid))?.branches ?? []) {
       try {
@@ -220,7 +265,8 @@ export class Branches {
       const taken = history.checkpoints.find((checkpoint) => checkpoint.name === name);
       txid = now.txid;
       if (taken?.txid === txid) return undefined;
-      if (taken) throw new ServiceError("already_exists", `checkpoint ${name} exists and stands for transaction ${taken.txid}`);
+      if (taken)
+        throw new ServiceError("already_exists", `checkpoint ${name} exists and stands for transaction ${taken.txid}`);
       refuseCheckpoint(history, now.refs.length);
       const checkpoint: NamedCheckpoint = { name, txid, createdAtMs: world.nowMs() };
       return { history: { ...history, checkpoints: [...history.checkpoints, checkpoint] }, with: () => ({}) };
@@ -251,10 +297,13 @@ export class Branches {
   }
 }
 
-/** A name is free again once the branch that has it is gone, or its time is surely over: whoever takes the name ends it. */
+/**
+ * A name is free again once the branch that has it is gone, or its time is surely over: whoever takes the name ends it.
+ */
 function refuseTaken(catalog: Catalog | undefined, name: string, sureMs: number): void {
   if (name === mainBranch) throw new ServiceError("already_exists", "the branch main always exists");
   const taken = catalog?.branches.find((branch) => branch.name === name);
   if (taken && (taken.ttlAtMs ?? Infinity) > sureMs) throw new ServiceError("already_exists", `branch ${name} exists`);
-  if ((catalog?.branches.length ?? 0) >= limits.branchesMax) throw invalid(`a database has at most ${limits.branchesMax} branches; delete some first`);
+  if ((catalog?.branches.length ?? 0) >= limits.branchesMax)
+    throw invalid(`a database has at most ${limits.branchesMax} branches; delete some first`);
 }

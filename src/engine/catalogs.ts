@@ -44,7 +44,9 @@ export interface CatalogMemory {
   readonly places: Pick<HeadPlaces, "catalogSeq" | "noteCatalog" | "acceptCatalog">;
   /** Whether an operator accepts that the database's objects were put back to an older state. */
   readonly acceptsRollback: (uuid: string) => boolean;
-  /** Told of a catalog that is older than one that was seen, however it was come across, and when it is that no more. */
+  /**
+   * Told of a catalog that is older than one that was seen, however it was come across, and when it is that no more.
+   */
   readonly alarms: Pick<Alarms, "note" | "clear">;
   /** Something an operator should know; never content. */
   readonly notice: (message: string, uuid: string) => void;
@@ -56,14 +58,23 @@ const racesMax = 64;
 const nonceBytes = 16;
 
 /** What `main` is before anybody has written it; it is as old as its database, which the name's claim knows. */
-export const bareMain: CatalogBranch = { name: mainBranch, id: mainBranch, createdAtMs: 0, parent: undefined, ttlAtMs: undefined };
+export const bareMain: CatalogBranch = {
+  name: mainBranch,
+  id: mainBranch,
+  createdAtMs: 0,
+  parent: undefined,
+  ttlAtMs: undefined,
+};
 
 /** Whether the catalog is of a database that has been written: then its branches have heads. */
 export function isWritten(catalog: Catalog | undefined): catalog is Catalog {
   return catalog !== undefined && catalog.seq > 0;
 }
 
-/** What the branch of this id is called; undefined when it was deleted. Throws StoreError when there is no catalog to tell. */
+/**
+ * What the branch of this id is called; undefined when it was deleted. Throws StoreError when there is no catalog to
+ * tell.
+ */
 export function nameOfBranch(catalog: Catalog | undefined, uuid: string, branchId: string): string | undefined {
   if (catalog) return catalog.branches.find(({ id }) => id === branchId)?.name;
   if (branchId !== mainBranch) throw lostCatalog(uuid);
@@ -94,11 +105,15 @@ export class Catalogs {
     return (await this.#read(uuid)).catalog;
   }
 
-  /** The branch of that name if it exists now; throws branch_not_found otherwise, and database_not_found after a deletion. */
+  /**
+   * The branch of that name if it exists now; throws branch_not_found otherwise, and database_not_found after a
+   * deletion.
+   */
   async branch(uuid: string, name: string): Promise<CatalogBranch> {
     const catalog = await this.get(uuid);
     if (catalog?.deletedAtMs !== undefined) throw new ServiceError("database_not_found", "the database was deleted");
-    const found = catalog?.branches.find((branch) => branch.name === name) ?? (name === mainBranch ? bareMain : undefined);
+    const found =
+      catalog?.branches.find((branch) => branch.name === name) ?? (name === mainBranch ? bareMain : undefined);
     if (!found) await this.requireNoRemains(uuid);
     if (found && (found.ttlAtMs ?? Infinity) > this.#world.nowMs()) return found;
     throw new ServiceError("branch_not_found", `branch ${name} does not exist`);
@@ -124,7 +139,10 @@ export class Catalogs {
     return (await this.#store.list(databasePrefix(uuid), { limit: 1 })).objects.length > 0;
   }
 
-  /** Begins the database, whose folder was found empty when it was opened: from now on what lies there is known to be its own. */
+  /**
+   * Begins the database, whose folder was found empty when it was opened: from now on what lies there is known to be
+   * its own.
+   */
   async begin(uuid: string): Promise<void> {
     const { catalog, condition } = this.#held.get(uuid) ?? (await this.#read(uuid));
     if (catalog) return;
@@ -132,7 +150,10 @@ export class Catalogs {
     await this.#replace(uuid, { ...this.#unwritten(uuid), nonce: this.#world.randomBytes(nonceBytes) }, condition);
   }
 
-  /** Makes the catalog say that the database has been written, once its first head is there: from now on a missing head is a fault. Throws StoreError when the catalog was lost. */
+  /**
+   * Makes the catalog say that the database has been written, once its first head is there: from now on a missing head
+   * is a fault. Throws StoreError when the catalog was lost.
+   */
   async ensure(uuid: string): Promise<void> {
     const catalog = (await this.get(uuid)) ?? (await this.fresh(uuid));
     if (catalog?.deletedAtMs !== undefined) throw new ServiceError("database_not_found", "the database was deleted");
@@ -142,8 +163,8 @@ export class Catalogs {
   }
 
   /**
-   * Makes the catalog of a database that was found without one, and has nothing but `main`: any other head is of a branch
-   * whose name is lost. Throws StoreError when it cannot be told what stood in the catalog.
+   * Makes the catalog of a database that was found without one, and has nothing but `main`: any other head is of a
+   * branch whose name is lost. Throws StoreError when it cannot be told what stood in the catalog.
    */
   async mend(uuid: string): Promise<void> {
     const { objects } = await this.#store.list(headKey(uuid, ""), { limit: 2 });
@@ -155,28 +176,40 @@ export class Catalogs {
   }
 
   /**
-   * Replaces the catalog of a written database by the same one: from now on no change lands that somebody has sent before.
-   * Who holds a database alone changes its branches, so that what he knows of them then stays true.
+   * Replaces the catalog of a written database by the same one: from now on no change lands that somebody has sent
+   * before. Who holds a database alone changes its branches, so that what he knows of them then stays true.
    */
   async confirm(uuid: string): Promise<void> {
     await this.update(uuid, ({ seq, deletedAtMs }) => (seq > 0 && deletedAtMs === undefined ? {} : undefined));
   }
 
-  /** Changes the catalog by what `change` gives for the newest one; undefined changes nothing. `change` may throw a refusal. */
-  async update(uuid: string, change: (catalog: Catalog) => Partial<Omit<Catalog, "uuid" | "seq" | "nonce">> | undefined): Promise<Catalog> {
+  /**
+   * Changes the catalog by what `change` gives for the newest one; undefined changes nothing. `change` may throw a
+   * refusal.
+   */
+  async update(
+    uuid: string,
+    change: (catalog: Catalog) => Partial<Omit<Catalog, "uuid" | "seq" | "nonce">> | undefined,
+  ): Promise<Catalog> {
     for (let race = 0; race < racesMax; race++) {
       const held = this.#held.get(uuid) ?? (await this.#read(uuid));
       const before = held.catalog ?? this.#unwritten(uuid);
       const changes = change(before);
       if (!changes) return before;
-      const catalog: Catalog = { ...before, ...changes, seq: before.seq + 1, nonce: this.#world.randomBytes(nonceBytes) };
+      const catalog: Catalog = {
+        ...before,
+        ...changes,
+        seq: before.seq + 1,
+        nonce: this.#world.randomBytes(nonceBytes),
+      };
       if (await this.#replace(uuid, catalog, held.condition)) return catalog;
     }
     throw new StoreError("unavailable", "a catalog changed too often to be changed");
   }
 
   async #replace(uuid: string, catalog: Catalog, condition: PutCondition): Promise<boolean> {
-    if (this.#doubts.size >= limits.catalogDoubtsMax) throw new StoreError("unavailable", "object storage has left too many changes of catalogs in doubt");
+    if (this.#doubts.size >= limits.catalogDoubtsMax)
+      throw new StoreError("unavailable", "object storage has left too many changes of catalogs in doubt");
     // Whatever comes of it, what was held is no longer certain.
     this.#held.delete(uuid);
     this.#world.crashPoint("catalog-put");
@@ -194,8 +227,13 @@ export class Catalogs {
       this.#hold(uuid, { catalog, condition: { kind: "version", version: outcome.version } });
       return true;
     } catch (error) {
-      // One in doubt is enough: of two changes to the same catalog one lands at most, and one to a newer catalog tells that the other's time is over.
-      if (error instanceof StoreError && error.kind === "unknown_outcome" && (this.#doubts.get(uuid)?.catalog.seq ?? -1) < catalog.seq) {
+      // One in doubt is enough: of two changes to the same catalog one lands at most, and one to a newer catalog tells
+      // that the other's time is over.
+      if (
+        error instanceof StoreError &&
+        error.kind === "unknown_outcome" &&
+        (this.#doubts.get(uuid)?.catalog.seq ?? -1) < catalog.seq
+      ) {
         this.#doubts.set(uuid, change);
         this.#held.delete(uuid);
         this.#memory?.inDoubt(uuid);
@@ -212,7 +250,15 @@ export class Catalogs {
 
   #unwritten(uuid: string): Catalog {
     const createdAtMs = this.#world.nowMs();
-    return { uuid, seq: 0, nonce: new Uint8Array(nonceBytes), createdAtMs, branches: [{ ...bareMain, createdAtMs }], condemned: [], deletedAtMs: undefined };
+    return {
+      uuid,
+      seq: 0,
+      nonce: new Uint8Array(nonceBytes),
+      createdAtMs,
+      branches: [{ ...bareMain, createdAtMs }],
+      condemned: [],
+      deletedAtMs: undefined,
+    };
   }
 
   async #read(uuid: string): Promise<Held> {
@@ -240,7 +286,10 @@ export class Catalogs {
       this.#memory?.alarms.note(uuid, "catalog", error);
       throw error;
     }
-    this.#memory.notice("the catalog in object storage is older than this node has seen, and is accepted as it is", uuid);
+    this.#memory.notice(
+      "the catalog in object storage is older than this node has seen, and is accepted as it is",
+      uuid,
+    );
     this.#memory.places.acceptCatalog(uuid, seq);
     this.#held.set(uuid, read);
     return read;
@@ -248,10 +297,14 @@ export class Catalogs {
 
   async #readOnce(uuid: string): Promise<Held> {
     const held = this.#held.peek(uuid);
-    const stored = await this.#store.get(catalogKey(uuid), held?.condition.kind === "version" ? held.condition.version : undefined);
+    const stored = await this.#store.get(
+      catalogKey(uuid),
+      held?.condition.kind === "version" ? held.condition.version : undefined,
+    );
     if (stored === "same") return held!;
     const catalog = stored && decodeCatalog(stored.bytes);
-    if (catalog && catalog.uuid !== uuid) throw new StoreError("corrupt", "a catalog stands under another database's name");
+    if (catalog && catalog.uuid !== uuid)
+      throw new StoreError("corrupt", "a catalog stands under another database's name");
     return { catalog, condition: stored ? { kind: "version", version: stored.version } : { kind: "absent" } };
   }
 

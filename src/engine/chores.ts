@@ -2,8 +2,8 @@
  * What a thread does for its databases when nobody asks: collection of garbage, trimming of history, purging of deleted
  * databases, finding out what became of changes that were left in doubt.
  *
- * Always true: one round of collection at a time; a chore that fails is tried again later; nothing is forgotten but by a
- * restart, or because another node has the database by then: the next claim of a branch, or the marker of a deletion,
+ * Always true: one round of collection at a time; a chore that fails is tried again later; nothing is forgotten but by
+ * a restart, or because another node has the database by then: the next claim of a branch, or the marker of a deletion,
  * brings it back.
  */
 import { codeOf, StoreError } from "../base/errors.ts";
@@ -34,7 +34,9 @@ type Chore = "settle" | "collect" | "purge";
 /** The first goes first when more than one is due. */
 const choresInOrder: readonly Chore[] = ["settle", "collect", "purge"];
 
-/** When a chore is to be done, on world.monotonicMs(): as soon as anybody wants, and once more when the last one does. */
+/**
+ * When a chore is to be done, on world.monotonicMs(): as soon as anybody wants, and once more when the last one does.
+ */
 interface Due {
   readonly nextMs: number;
   readonly lastMs: number;
@@ -42,8 +44,15 @@ interface Due {
 
 export class Chores {
   readonly #options: ChoresOptions;
-  readonly #due: Readonly<Record<Chore, Map<string, Due>>> = { settle: new Map(), collect: new Map(), purge: new Map() };
-  /** How long each purge that does not come to its end was left alone the last time, and why; what is purged is `#due` as well. */
+  readonly #due: Readonly<Record<Chore, Map<string, Due>>> = {
+    settle: new Map(),
+    collect: new Map(),
+    purge: new Map(),
+  };
+  /**
+   * How long each purge that does not come to its end was left alone the last time, and why; what is purged is `#due`
+   * as well.
+   */
   readonly #pauses = new Map<string, { readonly pauseMs: number; readonly why: string }>();
   #running: Promise<void> | undefined;
   /** Rounds of collection that were done. */
@@ -53,7 +62,10 @@ export class Chores {
     this.#options = options;
   }
 
-  /** Whether one more deleted database can be remembered. A collection that is not remembered comes back with the next claim, pack or deletion. */
+  /**
+   * Whether one more deleted database can be remembered. A collection that is not remembered comes back with the next
+   * claim, pack or deletion.
+   */
   get mayPurge(): boolean {
     return this.#due.purge.size < this.#most;
   }
@@ -67,7 +79,9 @@ export class Chores {
     this.#plan("collect", uuid, afterMs);
   }
 
-  /** A change of the database's catalog was left in doubt. Whoever asks for the catalog settles it too; nobody may ask. */
+  /**
+   * A change of the database's catalog was left in doubt. Whoever asks for the catalog settles it too; nobody may ask.
+   */
   inDoubt(uuid: string): void {
     this.#plan("settle", uuid, limits.settleAgainMs);
   }
@@ -83,7 +97,14 @@ export class Chores {
     if (this.#running) return;
     const nowMs = this.#options.world.monotonicMs();
     const [first] = choresInOrder
-      .flatMap((chore) => this.#due[chore].entries().filter(([, { nextMs }]) => nextMs <= nowMs).take(1).map(([uuid, due]) => ({ chore, uuid, ...due })).toArray())
+      .flatMap((chore) =>
+        this.#due[chore]
+          .entries()
+          .filter(([, { nextMs }]) => nextMs <= nowMs)
+          .take(1)
+          .map(([uuid, due]) => ({ chore, uuid, ...due }))
+          .toArray(),
+      )
       .sort((a, b) => a.nextMs - b.nextMs);
     if (!first) return;
     const { chore, uuid, lastMs } = first;
@@ -112,7 +133,11 @@ export class Chores {
       if (chore === "settle") return await settle(uuid);
       if (chore === "purge") {
         const again = await collector.purge(uuid);
-        if (typeof again === "string") return this.#purgeLater(uuid, `a deleted database is kept in mind until its copies are gone; it waits for ${again}`);
+        if (typeof again === "string")
+          return this.#purgeLater(
+            uuid,
+            `a deleted database is kept in mind until its copies are gone; it waits for ${again}`,
+          );
         this.#pauses.delete(uuid);
         if (again !== undefined) this.#plan("purge", uuid, again);
         return;
@@ -127,7 +152,8 @@ export class Chores {
       if (chore === "settle" && error instanceof StoreError) return this.inDoubt(uuid);
       alarms.note(uuid, "collection", error);
       const why = needsOperator(error) ? error.message : codeOf(error);
-      if (chore === "purge") return this.#purgeLater(uuid, `a deleted database could not be purged (${why}); trying again`);
+      if (chore === "purge")
+        return this.#purgeLater(uuid, `a deleted database could not be purged (${why}); trying again`);
       notice(`garbage could not be collected (${why}); trying again`, uuid);
       this.#plan(chore, uuid, Math.max(graceMs, limits.collectAfterMs));
     }

@@ -1,11 +1,11 @@
 /**
  * The branches that this thread has claimed: how a claim is made, for how long it serves, and how it is given back.
  *
- * Owns what outlives a handle: the heads that were claimed (so that a branch which was closed for a while is not claimed
- * anew), how far branches were answered that may come back with less, and, where nothing coordinates nodes, the branches
- * that were lost to another writer (which this node must not take back by itself, or the two would duel for ever). Always
- * true: with coordination a branch is claimed only while the database is held, and from another node only while the lease
- * is certain. Must not know: open handles, files but the mark of a restored one.
+ * Owns what outlives a handle: the heads that were claimed (so that a branch which was closed for a while is not
+ * claimed anew), how far branches were answered that may come back with less, and, where nothing coordinates nodes, the
+ * branches that were lost to another writer (which this node must not take back by itself, or the two would duel for
+ * ever). Always true: with coordination a branch is claimed only while the database is held, and from another node only
+ * while the lease is certain. Must not know: open handles, files but the mark of a restored one.
  */
 import { ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
@@ -44,7 +44,10 @@ export interface ClaimsParts {
   readonly fenced: (uuid: string) => void;
   /** The branch was claimed, or groups of it were published: its line may want work. */
   readonly moved: (head: BranchHead) => void;
-  /** There may be something to collect: the branch was claimed, and whoever wrote it before may have left objects behind. */
+  /**
+   * There may be something to collect: the branch was claimed, and whoever wrote it before may have left objects
+   * behind.
+   */
   readonly mayCollect: (uuid: string) => void;
 }
 
@@ -58,11 +61,16 @@ export class Claims {
    * claims fence each other; and two nodes that must each lose so many others in between do not duel.
    */
   readonly #lost = new Recent<string, true>(limits.lostRememberedMax);
-  /** How far each branch was answered from a handle that was given up, until its next claim: its file may come back with less. */
+  /**
+   * How far each branch was answered from a handle that was given up, until its next claim: its file may come back with
+   * less.
+   */
   readonly #answered = new Recent<string, number>(limits.answeredRememberedMax, (_, txid) => {
     this.#answeredByForgotten = Math.max(this.#answeredByForgotten, txid);
   });
-  /** No branch that `#answered` has forgotten was answered beyond this: whose file has less is taken to lack something. */
+  /**
+   * No branch that `#answered` has forgotten was answered beyond this: whose file has less is taken to lack something.
+   */
   #answeredByForgotten = 0;
 
   constructor(parts: ClaimsParts) {
@@ -76,14 +84,20 @@ export class Claims {
 
   /** What was opened, with whether it can lack something judged by what was answered before it was opened. */
   judged(found: Opened): Opened {
-    return { ...found, knowsAll: found.knowsAll && found.state.txid >= (this.#answered.peek(keyOf(found.uuid, found.branchId)) ?? this.#answeredByForgotten) };
+    return {
+      ...found,
+      knowsAll:
+        found.knowsAll &&
+        found.state.txid >= (this.#answered.peek(keyOf(found.uuid, found.branchId)) ?? this.#answeredByForgotten),
+    };
   }
 
   /** A handle on the branch was given up, from which it was answered up to the id: its head is not certain any more. */
   lose({ uuid, branchId, head }: Opened, error: unknown, answeredTxid: number): void {
     const key = keyOf(uuid, branchId);
     this.#held.delete(key);
-    if (error instanceof Fenced && head.tenure && !error.isGone && !this.#parts.engine.coordinated) this.#lost.set(key, true);
+    if (error instanceof Fenced && head.tenure && !error.isGone && !this.#parts.engine.coordinated)
+      this.#lost.set(key, true);
     if (error instanceof Fenced && error.byOther) this.#parts.fenced(uuid);
     this.#answered.set(key, Math.max(answeredTxid, this.#answered.peek(key) ?? 0));
   }
@@ -112,7 +126,10 @@ export class Claims {
     await this.giveBack([...this.#held.values()].filter(isCovered), untilMs);
   }
 
-  /** As giveBackAll, for these heads, as far as they were claimed here: nothing is written under them any more, and all that was is covered. */
+  /**
+   * As giveBackAll, for these heads, as far as they were claimed here: nothing is written under them any more, and all
+   * that was is covered.
+   */
   async giveBack(covered: readonly BranchHead[], untilMs: number): Promise<void> {
     const { world, shipping } = this.#parts;
     const heads = covered.filter((head) => head.tenure !== undefined && !head.fenced);
@@ -135,13 +152,20 @@ export class Claims {
     this.#parts.alarms.note(uuid, "catalog", error);
   }
 
-  /** Makes this node the branch's writer, or says that it is. Throws Fenced when another node has claimed it since it was opened. */
+  /**
+   * Makes this node the branch's writer, or says that it is. Throws Fenced when another node has claimed it since it
+   * was opened.
+   */
   async claim(opened: Opened, notice: DatabaseEvents["notice"]): Promise<Tenure> {
     const { holdings, places } = this.#parts;
     const { head, uuid } = opened;
     const key = keyOf(uuid, opened.branchId);
     if (this.#lost.get(key)) {
-      throw new ServiceError("unavailable", "another node has claimed this branch; this one does not write it again until it is started anew", { retryAfterSecs: 30 });
+      throw new ServiceError(
+        "unavailable",
+        "another node has claimed this branch; this one does not write it again until it is started anew",
+        { retryAfterSecs: 30 },
+      );
     }
     const term = holdings.termOf(uuid);
     if (term === undefined) throw new TurnedAway("unheld");
@@ -165,10 +189,14 @@ export class Claims {
   async #claimAnew(opened: Opened, term: number): Promise<Tenure> {
     const { holdings, engine } = this.#parts;
     const { head } = opened;
-    // Whoever holds the database meanwhile acknowledges what is on its own disk alone, once it has claimed the branch: it
-    // must not lose that to a lease that has run out. What stands under our own name, nobody has claimed since.
+    // Whoever holds the database meanwhile acknowledges what is on its own disk alone, once it has claimed the branch:
+    // it must not lose that to a lease that has run out. What stands under our own name, nobody has claimed since.
     if (!holdings.isLive && head.exists && head.now.node !== engine.nodeId) {
-      throw new ServiceError("unavailable", "this node's lease is not certain now, and another node may write this branch; nothing was written", { retryAfterSecs: 1 });
+      throw new ServiceError(
+        "unavailable",
+        "this node's lease is not certain now, and another node may write this branch; nothing was written",
+        { retryAfterSecs: 1 },
+      );
     }
     if (await this.#isDeletedByOther(opened)) throw new Fenced(false);
     return this.#takeTenure(opened, term);
@@ -181,7 +209,10 @@ export class Claims {
     return catalog !== undefined && catalog.branches.every(({ id }) => id !== branchId);
   }
 
-  /** Claims the branch at the head it was opened at. Throws Fenced when that head does not stand any more: the branch is opened anew then. */
+  /**
+   * Claims the branch at the head it was opened at. Throws Fenced when that head does not stand any more: the branch is
+   * opened anew then.
+   */
   async #takeTenure(opened: Opened, term: number): Promise<Tenure> {
     const { holdings, engine, world } = this.#parts;
     const { uuid, branchId } = opened;
@@ -189,10 +220,15 @@ export class Claims {
       return await takeTenure(this.#tenureParts(uuid), opened, term);
     } catch (error) {
       if (!(error instanceof Fenced) || error.byOther || !engine.coordinated) throw error;
-      // Its last writer goes on, maybe faster than a file is opened: it is stopped first, and the file opened where it stood.
+      // Its last writer goes on, maybe faster than a file is opened: it is stopped first, and the file opened where it
+      // stood.
       const mayStop = (): boolean => holdings.isLive && holdings.termOf(uuid) === term;
       const landed = (bytes: number): void => this.#parts.headLanded(uuid, bytes);
-      await overtake({ store: this.#parts.source(uuid).store, world, nodeId: engine.nodeId, uuid, branchId, landed }, mayStop, term);
+      await overtake(
+        { store: this.#parts.source(uuid).store, world, nodeId: engine.nodeId, uuid, branchId, landed },
+        mayStop,
+        term,
+      );
       throw error;
     }
   }
@@ -211,7 +247,8 @@ function keyOf(uuid: string, branchId: string): string {
 async function giveBack(head: BranchHead): Promise<void> {
   try {
     await head.update(({ reservedTo, txid, tenures }) => {
-      // What lies before the claim's own first id, a writer before it may have given, whether or not anything was committed since.
+      // What lies before the claim's own first id, a writer before it may have given, whether or not anything was
+      // committed since.
       const givenTo = Math.max(txid, (tenures.at(-1)?.firstTxid ?? 1) - 1);
       return reservedTo > givenTo ? { reservedTo: givenTo } : undefined;
     });

@@ -2,8 +2,8 @@
  * This process's own engine: calls to databases, wherever their thread is.
  *
  * Numbers the calls, finds the thread of each, and counts whose they are. Always true: every call settles once
- * (engine/waiting-calls). The threads themselves are owned by engine/engine-lanes; what a process runs instead of a thread,
- * by engine/process-work. Must not know: what becomes of a call on its thread.
+ * (engine/waiting-calls). The threads themselves are owned by engine/engine-lanes; what a process runs instead of a
+ * thread, by engine/process-work. Must not know: what becomes of a call on its thread.
  */
 import { ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
@@ -46,7 +46,14 @@ export class EngineClient extends EnginePort {
    * `spawn` starts the engine of one lane; it is called again for an engine that was lost. `tellTenants` hears how many
    * tenants have calls under way on a lane.
    */
-  constructor(threads: number, spawn: (lane: number) => EngineLane, sql: SqlPool | undefined, world: World, log: Log, tellTenants: (lane: number, count: number) => void = () => {}) {
+  constructor(
+    threads: number,
+    spawn: (lane: number) => EngineLane,
+    sql: SqlPool | undefined,
+    world: World,
+    log: Log,
+    tellTenants: (lane: number, count: number) => void = () => {},
+  ) {
     super();
     this.#lanesUse = new LanesUse(threads, tellTenants);
     this.#sql = sql;
@@ -54,10 +61,18 @@ export class EngineClient extends EnginePort {
     this.#log = log;
     this.#waiting = new WaitingCalls(world);
     this.#processes = new ProcessWork({
-      sql, world, waiting: this.#waiting, call: (target, work, options) => this.#call(target, work, options), nextTicket: () => this.#nextId++, nameOf: (uuid) => this.#names.peek(uuid),
+      sql,
+      world,
+      waiting: this.#waiting,
+      call: (target, work, options) => this.#call(target, work, options),
+      nextTicket: () => this.#nextId++,
+      nameOf: (uuid) => this.#names.peek(uuid),
     });
     this.#lanes = new EngineLanes({
-      threads, spawn, world, log,
+      threads,
+      spawn,
+      world,
+      log,
       heard: (lane, message) => this.#hear(lane, message),
       lost: (lane) => this.#waiting.lose(lane),
       endWrites: (lane) => sql?.endWrites(lane),
@@ -69,7 +84,11 @@ export class EngineClient extends EnginePort {
       case "sql-read":
         return this.#processes.read(target, { batch: call.batch }, options);
       case "sql-write":
-        return this.#call(target, { kind: "sql", batch: call.batch, ticket: this.#nextId++, bytes: options.bytes ?? 0 }, options);
+        return this.#call(
+          target,
+          { kind: "sql", batch: call.batch, ticket: this.#nextId++, bytes: options.bytes ?? 0 },
+          options,
+        );
       case "write":
         return this.#call(target, { ...call, bytes: options.bytes ?? 0 }, options);
       case "read":
@@ -80,12 +99,18 @@ export class EngineClient extends EnginePort {
     }
   }
 
-  /** This node holds the database's lease under the term: what is open is brought to the newest head, and writes are taken. */
+  /**
+   * This node holds the database's lease under the term: what is open is brought to the newest head, and writes are
+   * taken.
+   */
   async hold(uuid: string, term: number, options: CallOptions): Promise<void> {
     await this.#call({ uuid, branch: mainBranch }, { kind: "hold", term }, options);
   }
 
-  /** Takes no more writes of the database, ships what there is and gives back what was reserved. Resolves when another node may have it. */
+  /**
+   * Takes no more writes of the database, ships what there is and gives back what was reserved. Resolves when another
+   * node may have it.
+   */
   async letGo(uuid: string, options: CallOptions): Promise<void> {
     await this.#call({ uuid, branch: mainBranch }, { kind: "let-go" }, options);
   }
@@ -93,12 +118,16 @@ export class EngineClient extends EnginePort {
   /** Resolves when every engine thread has answered; rejects when one does not. */
   async ping(options: CallOptions): Promise<void> {
     if (this.#closing) throw new ServiceError("unavailable", "the node is shutting down");
-    await Promise.all(Array.from({ length: this.#lanes.count }, (_, lane) => this.#call({ uuid: "", branch: mainBranch }, { kind: "ping" }, options, lane)));
+    await Promise.all(
+      Array.from({ length: this.#lanes.count }, (_, lane) =>
+        this.#call({ uuid: "", branch: mainBranch }, { kind: "ping" }, options, lane),
+      ),
+    );
   }
 
   /**
-   * Removes what this node has of the database on its disk, and says so to the other nodes; its next use fetches it anew.
-   * While this node writes it nothing happens: gives false then.
+   * Removes what this node has of the database on its disk, and says so to the other nodes; its next use fetches it
+   * anew. While this node writes it nothing happens: gives false then.
    */
   async purgeCopies(uuid: string, options: CallOptions): Promise<boolean> {
     return (await this.#call({ uuid, branch: mainBranch }, { kind: "purge-copies" }, options)).value === true;
@@ -109,7 +138,10 @@ export class EngineClient extends EnginePort {
     this.#lanes.send(laneOf(uuid, this.#lanes.count), { kind: "hint", uuid });
   }
 
-  /** Whether other nodes follow the database: then its standard writes are shipped sooner, and each head that lands is told. */
+  /**
+   * Whether other nodes follow the database: then its standard writes are shipped sooner, and each head that lands is
+   * told.
+   */
   followed(uuid: string, isFollowed = true): void {
     this.#lanes.send(laneOf(uuid, this.#lanes.count), { kind: "followed", uuid, isFollowed });
   }
@@ -160,16 +192,34 @@ export class EngineClient extends EnginePort {
     return counters;
   }
 
-  async #call(target: Target, work: Work, options: CallOptions, lane = laneOf(target.uuid, this.#lanes.count)): Promise<Answer> {
+  async #call(
+    target: Target,
+    work: Work,
+    options: CallOptions,
+    lane = laneOf(target.uuid, this.#lanes.count),
+  ): Promise<Answer> {
     const { uuid, database } = target;
     if (database !== undefined && this.#names.peek(uuid) !== database) this.#names.set(uuid, database);
     const tenant = tenantOf(target);
     this.#lanesUse.begin(lane, tenant);
     const answered = new Promise<EngineAnswer>((resolve, reject) => {
       const id = this.#nextId++;
-      if (!this.#lanes.current(lane)) return reject(new ServiceError("unavailable", "the engine thread was lost and is being started again", { retryAfterSecs: 1 }));
+      if (!this.#lanes.current(lane))
+        return reject(
+          new ServiceError("unavailable", "the engine thread was lost and is being started again", {
+            retryAfterSecs: 1,
+          }),
+        );
       const budgetMs = options.deadlineMs - this.#world.monotonicMs();
-      this.#lanes.post(lane, { id, target, work, budgetMs, minTxid: options.minTxid ?? 0, durable: options.durable ?? false, consistency: options.consistency });
+      this.#lanes.post(lane, {
+        id,
+        target,
+        work,
+        budgetMs,
+        minTxid: options.minTxid ?? 0,
+        durable: options.durable ?? false,
+        consistency: options.consistency,
+      });
       this.#waiting.add(id, { lane, work, deadlineMs: options.deadlineMs, resolve, reject });
     });
     let answer: EngineAnswer;
@@ -178,7 +228,8 @@ export class EngineClient extends EnginePort {
     } finally {
       this.#lanesUse.end(lane, tenant);
     }
-    if (answer.isLong && work.kind === "read") return this.#processes.read(target, { command: work.command, input: work.input }, options);
+    if (answer.isLong && work.kind === "read")
+      return this.#processes.read(target, { command: work.command, input: work.input }, options);
     return { value: valueOf(answer), txid: answer.txid ?? 0, durableTxid: answer.durableTxid ?? 0 };
   }
 

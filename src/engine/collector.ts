@@ -3,17 +3,18 @@
  *
  * The protocol (why a paused collector can do no harm): read the catalog, then list, then mark from every head and
  * history; what is listed and unmarked, and can no longer be published by anybody, is *condemned* by a compare-and-set
- * of the very catalog that was read; a condemned key is never referred to again, as a fork checks the catalog it changes;
- * after the grace, and another mark, it is deleted. Data objects of a branch's present epoch are left alone unless the
- * head says that nothing named so early is still to come.
+ * of the very catalog that was read; a condemned key is never referred to again, as a fork checks the catalog it
+ * changes; after the grace, and another mark, it is deleted. Data objects of a branch's present epoch are left alone
+ * unless the head says that nothing named so early is still to come.
  *
- * Always true: only what was read tells what is garbage, never that something could not be read. A branch of the catalog
- * whose head or history is missing or cannot be decoded ends the round with that error before anything is condemned or
- * deleted, for as long as it is so: its objects are all there is to rebuild it from. A head that no branch of the catalog
- * names is a fork in the making, or what is left of a deleted branch. It is condemned, and that is safe however old the
- * catalog and however incomplete the listing: a branch that was announced since has changed the catalog, so that the
- * compare-and-set fails; one that is announced later meets the condemned key and begins again under another id. A listing
- * only proposes: a key that it leaves out is condemned later, one that is gone already is deleted once more.
+ * Always true: only what was read tells what is garbage, never that something could not be read. A branch of the
+ * catalog whose head or history is missing or cannot be decoded ends the round with that error before anything is
+ * condemned or deleted, for as long as it is so: its objects are all there is to rebuild it from. A head that no branch
+ * of the catalog names is a fork in the making, or what is left of a deleted branch. It is condemned, and that is safe
+ * however old the catalog and however incomplete the listing: a branch that was announced since has changed the
+ * catalog, so that the compare-and-set fails; one that is announced later meets the condemned key and begins again
+ * under another id. A listing only proposes: a key that it leaves out is condemned later, one that is gone already is
+ * deleted once more.
  */
 import { assert } from "../base/assert.ts";
 import { StoreError } from "../base/errors.ts";
@@ -57,7 +58,10 @@ interface Marks {
   readonly heads: ReadonlyMap<string, Head>;
 }
 
-/** What a database has in object storage, and what of it its branches refer to. All keys are below the database's folder. */
+/**
+ * What a database has in object storage, and what of it its branches refer to. All keys are below the database's
+ * folder.
+ */
 export interface Survey extends Marks {
   readonly catalog: Catalog;
   readonly listed: readonly string[];
@@ -88,10 +92,16 @@ export class Collector {
     const candidates = listed.filter((key) => !marks.live.has(key) && !known.has(key));
     const garbage = candidates.filter((key) => isGarbage(key, marks.heads));
     const condemned = await this.#record(uuid, catalog, new Set(listed), deleted, garbage);
-    return { condemned, deleted: deleted.size, again: condemned > 0 || candidates.length > garbage.length || catalog.condemned.length > 0 };
+    return {
+      condemned,
+      deleted: deleted.size,
+      again: condemned > 0 || candidates.length > garbage.length || catalog.condemned.length > 0,
+    };
   }
 
-  /** Looks without changing anything; undefined when there is no catalog, or it is changed just now. Throws StoreError. */
+  /**
+   * Looks without changing anything; undefined when there is no catalog, or it is changed just now. Throws StoreError.
+   */
   async survey(uuid: string): Promise<Survey | undefined> {
     const catalog = await this.#parts.catalogs.fresh(uuid);
     if (!catalog) return undefined;
@@ -105,9 +115,9 @@ export class Collector {
 
   /**
    * Deletes every object of a database that was deleted long enough ago, its catalog last. A put that its writer has
-   * given up may land after that: it is looked for twice more, and what came is deleted. The marker stays until then, and
-   * for as long as a node may have a copy, which is told of the deletion by it. Gives when to look again, in ms from now, or
-   * what that waits for, in words; undefined when all of it is over.
+   * given up may land after that: it is looked for twice more, and what came is deleted. The marker stays until then,
+   * and for as long as a node may have a copy, which is told of the deletion by it. Gives when to look again, in ms
+   * from now, or what that waits for, in words; undefined when all of it is over.
    */
   async purge(uuid: string): Promise<number | string | undefined> {
     const { store, records } = this.#parts;
@@ -147,7 +157,7 @@ export class Collector {
   async list(uuid: string): Promise<string[]> {
     const prefix = databasePrefix(uuid);
     const keys: string[] = [];
-    for (let after: string | undefined; ; ) {
+    for (let after: string | undefined; ;) {
       const page = await this.#parts.store.list(prefix, { after, limit: limits.storeListMax });
       for (const { key } of page.objects) keys.push(key.slice(prefix.length));
       if (page.next === undefined) return keys;
@@ -180,14 +190,25 @@ export class Collector {
       const head = decodeStored({ uuid: catalog.uuid, branchId: id }, stored.bytes);
       // Older than what was here before, it may not name what is live.
       const seen = places.isPast(head) ? places.newest(catalog.uuid, id) : undefined;
-      if (seen) throw wentBack(catalog.uuid, headKey(catalog.uuid, id), `epoch ${head.epoch}, number ${head.seq}`, `epoch ${seen.epoch}, number ${seen.seq}`);
+      if (seen)
+        throw wentBack(
+          catalog.uuid,
+          headKey(catalog.uuid, id),
+          `epoch ${head.epoch}, number ${head.seq}`,
+          `epoch ${seen.epoch}, number ${seen.seq}`,
+        );
       heads.set(id, head);
       for (const key of referenced(head, await historyOf(store, head))) live.add(key);
     }
     return { live, heads };
   }
 
-  async #deleteDue(uuid: string, catalog: Catalog, listed: readonly string[], { live }: Marks): Promise<ReadonlySet<string>> {
+  async #deleteDue(
+    uuid: string,
+    catalog: Catalog,
+    listed: readonly string[],
+    { live }: Marks,
+  ): Promise<ReadonlySet<string>> {
     const { store, world, graceMs, notice } = this.#parts;
     const present = new Set(listed);
     const deleted = new Set<string>();
@@ -204,16 +225,30 @@ export class Collector {
     return deleted;
   }
 
-  /** Condemns against the catalog that was marked from: had a branch come meanwhile, this would fail and be tried later. */
-  async #record(uuid: string, marked: Catalog, listed: ReadonlySet<string>, deleted: ReadonlySet<string>, garbage: readonly string[]): Promise<number> {
+  /**
+   * Condemns against the catalog that was marked from: had a branch come meanwhile, this would fail and be tried later.
+   */
+  async #record(
+    uuid: string,
+    marked: Catalog,
+    listed: ReadonlySet<string>,
+    deleted: ReadonlySet<string>,
+    garbage: readonly string[],
+  ): Promise<number> {
     const { world } = this.#parts;
     const atMs = world.nowMs();
     // What a listing no longer shows is gone; what was deleted just now is looked for again next time.
     const shown = marked.condemned.filter(({ key }) => listed.has(key) || deleted.has(key));
     // What was condemned under a clock that was ahead has its grace from now on.
-    const kept = shown.map(({ key, atMs: condemnedAtMs }): Condemned => ({ key, atMs: world.time.believable(condemnedAtMs) }));
-    const added = garbage.slice(0, Math.max(0, limits.condemnedMax - kept.length)).map((key): Condemned => ({ key, atMs }));
-    const isSame = kept.length === marked.condemned.length && shown.every((one, index) => one.atMs === kept[index]!.atMs);
+    const kept = shown.map(({ key, atMs: condemnedAtMs }): Condemned => ({
+      key,
+      atMs: world.time.believable(condemnedAtMs),
+    }));
+    const added = garbage
+      .slice(0, Math.max(0, limits.condemnedMax - kept.length))
+      .map((key): Condemned => ({ key, atMs }));
+    const isSame =
+      kept.length === marked.condemned.length && shown.every((one, index) => one.atMs === kept[index]!.atMs);
     if (added.length === 0 && isSame) return 0;
     let recorded = 0;
     await this.#parts.catalogs.update(uuid, (catalog) => {

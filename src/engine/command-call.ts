@@ -1,8 +1,8 @@
 /**
  * A command of our own that takes longer than a time slice, run on a connection that nobody else uses.
  *
- * Always true: it sees the time, the retention and the state that it would have seen on its engine thread; what it changes
- * of vectors is told, so that the thread's cache follows. Must not know: who runs it, queues, answers.
+ * Always true: it sees the time, the retention and the state that it would have seen on its engine thread; what it
+ * changes of vectors is told, so that the thread's cache follows. Must not know: who runs it, queues, answers.
  */
 import { ulidAfter } from "../base/world.ts";
 import { runRead, runWrite, type ReadKind, type WriteKind } from "../model/commands.ts";
@@ -54,12 +54,18 @@ export interface CommandWriteCall extends CommandCall, TransactionCall {
 }
 
 /** Runs the read inside the transaction that is open. Throws what it threw. */
-export function runCommandRead(connection: Connection, guard: SqlGuard, { ticket, command, input, nowMs, retention }: CommandReadCall): unknown {
+export function runCommandRead(
+  connection: Connection,
+  guard: SqlGuard,
+  { ticket, command, input, nowMs, retention }: CommandReadCall,
+): unknown {
   const view = { connection, nowMs, retention, vectors: new VectorChanges() };
   return guard.guarded(ticket, () => runRead(command, view, input), { isOwn: true });
 }
 
-/** Runs the write in a transaction that `transact` makes and commits. Throws what it threw: then nothing has happened. */
+/**
+ * Runs the write in a transaction that `transact` makes and commits. Throws what it threw: then nothing has happened.
+ */
 export function runCommandWrite(
   connection: Connection,
   guard: SqlGuard,
@@ -75,7 +81,15 @@ export function runCommandWrite(
     const id = newId();
     return (last = id > last ? id : ulidAfter(last));
   };
-  const tx = { connection, nowMs, retention, vectors, newId: idAfterLast, atGroupEnd: (act: () => void) => atGroupEnd.push(act), afterCommit: (act: () => void) => afterCommit.push(act) };
+  const tx = {
+    connection,
+    nowMs,
+    retention,
+    vectors,
+    newId: idAfterLast,
+    atGroupEnd: (act: () => void) => atGroupEnd.push(act),
+    afterCommit: (act: () => void) => afterCommit.push(act),
+  };
   const run = (): unknown => {
     const value = runWrite(command, tx, input);
     for (const act of atGroupEnd) act();

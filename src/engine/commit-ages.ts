@@ -45,7 +45,8 @@ export class CommitAges {
   #lengthen(): void {
     this.#stretchMs *= 2;
     const kept: Stretch[] = [];
-    for (const stretch of this.#stretches) if (stretch.atMs - (kept.at(-1)?.atMs ?? -Infinity) >= this.#stretchMs) kept.push(stretch);
+    for (const stretch of this.#stretches)
+      if (stretch.atMs - (kept.at(-1)?.atMs ?? -Infinity) >= this.#stretchMs) kept.push(stretch);
     this.#stretches = kept;
   }
 
@@ -59,6 +60,7 @@ export class CommitAges {
     // A stretch is over when the next one begins with what is covered already, or right behind it.
     const first = this.#stretches.findLastIndex((stretch) => stretch.txid <= txid + 1);
     if (first > 0) this.#stretches.splice(0, first);
-    if (this.#stretches.length < limits.commitStretchesMax / 2) this.#stretchMs = Math.max(limits.commitStretchMs, this.#stretchMs / 2);
+    if (this.#stretches.length < limits.commitStretchesMax / 2)
+      this.#stretchMs = Math.max(limits.commitStretchMs, this.#stretchMs / 2);
   }
 }

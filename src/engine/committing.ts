@@ -1,9 +1,9 @@
 /**
- * How a round of waiting writes becomes transactions: our own commands in one group, each batch of user SQL alone in a process,
- * and so each command that takes longer than its time slice while another tenant waits.
+ * How a round of waiting writes becomes transactions: our own commands in one group, each batch of user SQL alone in a
+ * process, and so each command that takes longer than its time slice while another tenant waits.
  *
- * Always true: they are committed in the order in which they came; a group that failed as a whole has changed nothing, and each
- * of its commands is then run alone. Must not know: fsync, object storage, who is answered.
+ * Always true: they are committed in the order in which they came; a group that failed as a whole has changed nothing,
+ * and each of its commands is then run alone. Must not know: fsync, object storage, who is answered.
  */
 import { isFatal } from "../sqlite/group.ts";
 import { isSliceOver } from "../sqlite/slices.ts";
@@ -74,7 +74,8 @@ export class Committing {
     try {
       transaction = transactions.run(begun);
     } catch (error) {
-      // Nothing has happened. Whatever failed the group as a whole, it is one command's doing: the others go on without it.
+      // Nothing has happened. Whatever failed the group as a whole, it is one command's doing: the others go on without
+      // it.
       if (begun.length > 1 && !isFatal(error)) return this.#each(begun);
       return isSliceOver(error) ? this.#stopped(begun[0]!) : failed(error, begun);
     }
@@ -101,7 +102,10 @@ export class Committing {
     if (live([item]).length === 0) return;
     this.#runsElsewhere = true;
     const startedMs = this.#options.world.monotonicMs();
-    const end = await transactions.runElsewhere(item).then((transaction) => ({ transaction }), (error: unknown) => ({ error }));
+    const end = await transactions.runElsewhere(item).then(
+      (transaction) => ({ transaction }),
+      (error: unknown) => ({ error }),
+    );
     this.#runsElsewhere = false;
     this.#long.ranFor(item, this.#options.world.monotonicMs() - startedMs);
     ranElsewhere(item, end);

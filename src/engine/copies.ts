@@ -1,10 +1,10 @@
 /**
  * This node's copies of databases, as object storage is to know of them.
  *
- * Always true where there are other nodes: a copy is registered before its first file stands, and its record says that it
- * is purged only after the last one is gone. What a process finds on its disk was registered before that process began
- * (`registerCopies`). A node that is alone registers nothing: there is nobody who would have to ask. Must not know: what
- * is in the files, who has a copy purged.
+ * Always true where there are other nodes: a copy is registered before its first file stands, and its record says that
+ * it is purged only after the last one is gone. What a process finds on its disk was registered before that process
+ * began (`registerCopies`). A node that is alone registers nothing: there is nobody who would have to ask. Must not
+ * know: what is in the files, who has a copy purged.
  */
 import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -40,7 +40,8 @@ export class Copies {
   /**
    * Runs an act that may make files of the database. `registered` resolves when it may: to whether the copy was not
    * registered yet when the act began, so that what it has read of the database's objects meanwhile is to be read anew.
-   * An erasure counts the copies once history has been cut: whoever registers later must not restore what he read earlier.
+   * An erasure counts the copies once history has been cut: whoever registers later must not restore what he read
+   * earlier.
    */
   async making<Value>(uuid: string, act: (registered: Promise<boolean>) => Promise<Value>): Promise<Value> {
     if (!this.#options.coordinated) return act(Promise.resolve(false));
@@ -58,7 +59,10 @@ export class Copies {
     }
   }
 
-  /** Every file that the node had of the database is gone, so many; there may be new ones already, which are another copy. */
+  /**
+   * Every file that the node had of the database is gone, so many; there may be new ones already, which are another
+   * copy.
+   */
   purged(uuid: string, filesRemoved: number): Promise<void> {
     const { records, owner, databasesDirectory, coordinated } = this.#options;
     return this.#turns.take(uuid, async () => {
@@ -83,10 +87,14 @@ export class Copies {
 }
 
 /**
- * Before the first engine thread begins: registers what this disk has from a time when its node was alone. A node that is
- * alone again must not call this, but `unregisterCopies`. Throws StoreError.
+ * Before the first engine thread begins: registers what this disk has from a time when its node was alone. A node that
+ * is alone again must not call this, but `unregisterCopies`. Throws StoreError.
  */
-export async function registerCopies({ records, owner, databasesDirectory }: Omit<CopiesOptions, "coordinated">): Promise<void> {
+export async function registerCopies({
+  records,
+  owner,
+  databasesDirectory,
+}: Omit<CopiesOptions, "coordinated">): Promise<void> {
   const marker = markerOf(databasesDirectory);
   if (existsSync(marker)) return;
   const permits = new Permits(limits.copyReadsAtOnceMax);

@@ -33,8 +33,15 @@ export interface Proven {
   readonly rotten: readonly string[];
 }
 
-/** Looks at the databases, each with the ids of its branches that have a head. Throws StoreError when the store does not answer. */
-export async function proveCopy(parts: CopyProofParts, present: ReadonlyMap<string, readonly string[]>, depth: BackupProof): Promise<Proven> {
+/**
+ * Looks at the databases, each with the ids of its branches that have a head. Throws StoreError when the store does not
+ * answer.
+ */
+export async function proveCopy(
+  parts: CopyProofParts,
+  present: ReadonlyMap<string, readonly string[]>,
+  depth: BackupProof,
+): Promise<Proven> {
   const wanted = depth === "restore" ? undefined : sampled(parts.world, present);
   const findings = new Findings();
   const rotten: string[] = [];
@@ -46,14 +53,27 @@ export async function proveCopy(parts: CopyProofParts, present: ReadonlyMap<stri
     for (const [key, { kind }] of inventory.faults) if (kind !== "missing") rotten.push(databasePrefix(uuid) + key);
     restored += await restoreBranches(parts, inventory, wanted, findings, rotten);
   }
-  return { read, restored, rotten, faults: findings.all.filter(({ kind }) => isFault(kind)).map(({ uuid, branch, what }) => `${uuid}${branch === undefined ? "" : `@${branch}`}: ${what}`) };
+  return {
+    read,
+    restored,
+    rotten,
+    faults: findings.all
+      .filter(({ kind }) => isFault(kind))
+      .map(({ uuid, branch, what }) => `${uuid}${branch === undefined ? "" : `@${branch}`}: ${what}`),
+  };
 }
 
 function isFault(kind: string): boolean {
   return !["unreferenced", "condemned", "foreign", "head_unlisted"].includes(kind);
 }
 
-async function restoreBranches(parts: CopyProofParts, { uuid, branches, faults }: DatabaseInventory, wanted: ReadonlySet<string> | undefined, findings: Findings, rotten: string[]): Promise<number> {
+async function restoreBranches(
+  parts: CopyProofParts,
+  { uuid, branches, faults }: DatabaseInventory,
+  wanted: ReadonlySet<string> | undefined,
+  findings: Findings,
+  rotten: string[],
+): Promise<number> {
   let restored = 0;
   for (const { id, head } of branches) {
     if (head.kind !== "sound" || head.value.refs.length === 0 || (wanted && !wanted.has(`${uuid}/${id}`))) continue;
@@ -77,7 +97,10 @@ function sampled(world: World, present: ReadonlyMap<string, readonly string[]>):
   for (const [uuid, branchIds] of present) {
     for (const id of branchIds) {
       seen++;
-      const place = chosen.length < limits.backupSampleMax ? chosen.length : Math.floor((Buffer.from(world.randomBytes(4)).readUInt32LE() / 2 ** 32) * seen);
+      const place =
+        chosen.length < limits.backupSampleMax
+          ? chosen.length
+          : Math.floor((Buffer.from(world.randomBytes(4)).readUInt32LE() / 2 ** 32) * seen);
       if (place < limits.backupSampleMax) chosen[place] = `${uuid}/${id}`;
     }
   }

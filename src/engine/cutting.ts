@@ -46,9 +46,9 @@ export function restoringLines({ head, history }: Past): readonly RestoringLine[
 }
 
 /**
- * The transaction id of the branch after which the erased data cannot have been written there any more; 0 where it never
- * can have been. That is the erasure itself where it happened, and where the branch that it happened on came from this
- * one, the fork: what was written here later never got there.
+ * The transaction id of the branch after which the erased data cannot have been written there any more; 0 where it
+ * never can have been. That is the erasure itself where it happened, and where the branch that it happened on came from
+ * this one, the fork: what was written here later never got there.
  */
 export function cutTxid(branches: readonly CatalogBranch[], points: readonly ErasurePoint[], branchId: string): number {
   return points.reduce((most, point) => Math.max(most, boundOf(branches, point, branchId)), 0);
@@ -79,7 +79,8 @@ function boundOf(branches: readonly CatalogBranch[], point: ErasurePoint, branch
 export function ancestorsOf(branches: readonly CatalogBranch[], branchId: string): readonly Ancestor[] {
   const found: Ancestor[] = [];
   const parentOf = (id: string): CatalogBranch["parent"] => branches.find((branch) => branch.id === id)?.parent;
-  for (let parent = parentOf(branchId); parent; parent = parentOf(parent.id)) found.push({ branchId: parent.id, forkTxid: parent.forkTxid });
+  for (let parent = parentOf(branchId); parent; parent = parentOf(parent.id))
+    found.push({ branchId: parent.id, forkTxid: parent.forkTxid });
   return found;
 }
 
@@ -89,7 +90,10 @@ export function firstStateFrom(head: Head, { fromTxid, toTxid }: RestoringLine, 
   return first <= toTxid ? first : undefined;
 }
 
-/** Where each line of a branch is to begin from now on, in the order of `restoringLines`; undefined for one that goes. The head's stays. */
+/**
+ * Where each line of a branch is to begin from now on, in the order of `restoringLines`; undefined for one that goes.
+ * The head's stays.
+ */
 export type Beginnings = readonly (number | undefined)[];
 
 /** Ids of the objects that hold nothing but states which the lines keep. */
@@ -106,7 +110,9 @@ function isOfLine({ kind, cut, firstTxid }: SegmentRef, fromTxid: number): boole
 
 /** Whether the branch's lines are as they should be, so that nothing is to be written. */
 export function isCut(past: Past, beginnings: Beginnings, clean: ReadonlySet<string>): boolean {
-  return restoringLines(past).every((line, index) => beginnings[index] === line.fromTxid && isClean(line, line.fromTxid, clean));
+  return restoringLines(past).every(
+    (line, index) => beginnings[index] === line.fromTxid && isClean(line, line.fromTxid, clean),
+  );
 }
 
 /** Whether the line may begin there with the very objects that it has. */
@@ -130,22 +136,45 @@ export interface CuttingParts {
  * meanwhile: nothing has happened then, but for objects that nobody refers to. The caller keeps packing and new base
  * images from the branch; writers go on.
  */
-export async function cutBranch(parts: CuttingParts, head: BranchHead, past: Past, beginnings: Beginnings, clean: ReadonlySet<string>): Promise<boolean> {
+export async function cutBranch(
+  parts: CuttingParts,
+  head: BranchHead,
+  past: Past,
+  beginnings: Beginnings,
+  clean: ReadonlySet<string>,
+): Promise<boolean> {
   return withUploads(head, async (uploads) => {
     const written: (RestoringLine | undefined)[] = [];
     for (const [index, line] of restoringLines(past).entries()) {
       const fromTxid = beginnings[index];
-      written.push(fromTxid === undefined ? undefined : await writtenAnew(parts, past, line, fromTxid, clean, () => uploads.newId()));
+      written.push(
+        fromTxid === undefined
+          ? undefined
+          : await writtenAnew(parts, past, line, fromTxid, clean, () => uploads.newId()),
+      );
     }
-    // The images of a database above 32 GiB may be more than there were: what a head or a history has no room for is not written.
-    if (written.some((line) => (line?.refs.length ?? 0) > limits.lineRefsMax)) throw new StoreError("unavailable", "a line has no room for what is written anew before it is packed, or leaves the window");
+    // The images of a database above 32 GiB may be more than there were: what a head or a history has no room for is
+    // not written.
+    if (written.some((line) => (line?.refs.length ?? 0) > limits.lineRefsMax))
+      throw new StoreError(
+        "unavailable",
+        "a line has no room for what is written anew before it is packed, or leaves the window",
+      );
     parts.world.crashPoint("image-put");
-    for (const [index, line] of restoringLines(past).entries()) if (written[index] && written[index].refs !== line.refs) await requireWhole(parts, past, written[index]);
+    for (const [index, line] of restoringLines(past).entries())
+      if (written[index] && written[index].refs !== line.refs) await requireWhole(parts, past, written[index]);
     return await publish(parts, uploads, past, written);
   });
 }
 
-async function writtenAnew(parts: CuttingParts, past: Past, line: RestoringLine, fromTxid: number, clean: ReadonlySet<string>, newId: () => string): Promise<RestoringLine> {
+async function writtenAnew(
+  parts: CuttingParts,
+  past: Past,
+  line: RestoringLine,
+  fromTxid: number,
+  clean: ReadonlySet<string>,
+  newId: () => string,
+): Promise<RestoringLine> {
   if (isClean(line, fromTxid, clean)) return { ...line, fromTxid };
   const images = await imagesOf(parts, past, line, fromTxid, newId);
   const deltas: SegmentRef[] = [];
@@ -153,17 +182,31 @@ async function writtenAnew(parts: CuttingParts, past: Past, line: RestoringLine,
     if (ref.kind !== "delta" || ref.lastTxid <= fromTxid) continue;
     deltas.push(isOfLine(ref, fromTxid) || clean.has(ref.id) ? ref : await rewritten(parts, ref, fromTxid, newId));
   }
-  return { ...line, fromTxid, refs: [...images, ...deltas], tail: await tailAbove(line.tail, fromTxid, parts.source.press) };
+  return {
+    ...line,
+    fromTxid,
+    refs: [...images, ...deltas],
+    tail: await tailAbove(line.tail, fromTxid, parts.source.press),
+  };
 }
 
-/** What it takes the place of is deleted for good: its last state, which takes every group of the line, is restored before. */
+/**
+ * What it takes the place of is deleted for good: its last state, which takes every group of the line, is restored
+ * before.
+ */
 async function requireWhole({ check }: CuttingParts, { head }: Past, line: RestoringLine): Promise<void> {
   const plan = planOfLine(line, head.lost, line.toTxid);
   assert(plan, "a line that was written anew restores its end");
   await check(plan);
 }
 
-async function imagesOf({ putImages, bytesPut }: CuttingParts, past: Past, { refs }: RestoringLine, fromTxid: number, newId: () => string): Promise<readonly SegmentRef[]> {
+async function imagesOf(
+  { putImages, bytesPut }: CuttingParts,
+  past: Past,
+  { refs }: RestoringLine,
+  fromTxid: number,
+  newId: () => string,
+): Promise<readonly SegmentRef[]> {
   const own = refs.filter(({ kind, lastTxid }) => kind === "image" && lastTxid === fromTxid);
   if (own.length > 0) return own;
   const plan = planOf(past.head, past.history, fromTxid);
@@ -174,7 +217,12 @@ async function imagesOf({ putImages, bytesPut }: CuttingParts, past: Past, { ref
 }
 
 /** The object again, with nothing but what the line has of it above its beginning. */
-async function rewritten({ source, bytesPut }: CuttingParts, ref: SegmentRef, fromTxid: number, newId: () => string): Promise<SegmentRef> {
+async function rewritten(
+  { source, bytesPut }: CuttingParts,
+  ref: SegmentRef,
+  fromTxid: number,
+  newId: () => string,
+): Promise<SegmentRef> {
   const { bytes } = await fetchObject(source, ref);
   const kept = await groupsWithin(bytes, { firstTxid: fromTxid + 1, lastTxid: ref.lastTxid }, source.press);
   const made = await putObject(source, { ...kept, kind: "delta", id: newId() });
@@ -182,8 +230,15 @@ async function rewritten({ source, bytesPut }: CuttingParts, ref: SegmentRef, fr
   return made;
 }
 
-async function publish({ source }: CuttingParts, uploads: Uploads, past: Past, written: readonly (RestoringLine | undefined)[]): Promise<boolean> {
-  const lines = past.history.lines.flatMap((line, index) => (written[index] ? [{ ...line, fromTxid: written[index].fromTxid, refs: written[index].refs }] : []));
+async function publish(
+  { source }: CuttingParts,
+  uploads: Uploads,
+  past: Past,
+  written: readonly (RestoringLine | undefined)[],
+): Promise<boolean> {
+  const lines = past.history.lines.flatMap((line, index) =>
+    written[index] ? [{ ...line, fromTxid: written[index].fromTxid, refs: written[index].refs }] : [],
+  );
   const own = written.at(-1)!;
   const floorTxid = Math.min(own.fromTxid, ...lines.map(({ fromTxid }) => fromTxid));
   return changeHistory(source.store, uploads, (now) => {
@@ -199,14 +254,21 @@ async function publish({ source }: CuttingParts, uploads: Uploads, past: Past, w
 }
 
 /**
- * The new line with what was shipped since the head stood as `before`. Undefined when more than that has changed, or when
- * groups that are to go have become part of another object or segment than the one they were taken from: then it is begun
- * again.
+ * The new line with what was shipped since the head stood as `before`. Undefined when more than that has changed, or
+ * when groups that are to go have become part of another object or segment than the one they were taken from: then it
+ * is begun again.
  */
-function grown(before: Head, latest: Head, { fromTxid, refs, tail }: RestoringLine): Pick<Head, "fromTxid" | "refs" | "tail"> | undefined {
+function grown(
+  before: Head,
+  latest: Head,
+  { fromTxid, refs, tail }: RestoringLine,
+): Pick<Head, "fromTxid" | "refs" | "tail"> | undefined {
   const added = latest.refs.slice(before.refs.length);
-  const sameRefs = before.refs.every(({ id, lastTxid }, at) => latest.refs[at]?.id === id && latest.refs[at].lastTxid === lastTxid);
-  if (!sameRefs || latest.history?.id !== before.history?.id || added.some(({ firstTxid }) => firstTxid <= fromTxid)) return undefined;
+  const sameRefs = before.refs.every(
+    ({ id, lastTxid }, at) => latest.refs[at]?.id === id && latest.refs[at].lastTxid === lastTxid,
+  );
+  if (!sameRefs || latest.history?.id !== before.history?.id || added.some(({ firstTxid }) => firstTxid <= fromTxid))
+    return undefined;
   const kept: TailSegment[] = [];
   for (const segment of latest.tail.filter(({ lastTxid }) => lastTxid > fromTxid)) {
     // The one segment that holds both was cut before.
@@ -219,5 +281,11 @@ function grown(before: Head, latest: Head, { fromTxid, refs, tail }: RestoringLi
 
 async function tailAbove(tail: readonly TailSegment[], txid: number, press: Press): Promise<readonly TailSegment[]> {
   const kept = tail.filter(({ lastTxid }) => lastTxid > txid);
-  return Promise.all(kept.map(async (segment) => (segment.firstTxid > txid ? segment : groupsWithin(segment.bytes, { firstTxid: txid + 1, lastTxid: segment.lastTxid }, press))));
+  return Promise.all(
+    kept.map(async (segment) =>
+      segment.firstTxid > txid
+        ? segment
+        : groupsWithin(segment.bytes, { firstTxid: txid + 1, lastTxid: segment.lastTxid }, press),
+    ),
+  );
 }

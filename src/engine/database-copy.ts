@@ -1,10 +1,10 @@
 /**
  * One database from one store into another, consistent at one head of each branch, while nodes write to the first.
  *
- * The heads decide: catalog and heads are read, everything that they refer to is copied and read back, and only then the
- * heads and the catalog are put in the other store. An object that has been packed and collected meanwhile is not waited
- * for: the newer head that no longer needs it is read, and what is there already stays. Nothing in the first store
- * changes. Always true: at every moment what heads in the other store refer to is there.
+ * The heads decide: catalog and heads are read, everything that they refer to is copied and read back, and only then
+ * the heads and the catalog are put in the other store. An object that has been packed and collected meanwhile is not
+ * waited for: the newer head that no longer needs it is read, and what is there already stays. Nothing in the first
+ * store changes. Always true: at every moment what heads in the other store refer to is there.
  */
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
@@ -76,7 +76,14 @@ export async function copyDatabase(parts: DatabaseCopyParts, uuid: string): Prom
       await copyNeeded(parts, uuid, seen, count);
       await publish(parts, uuid, seen);
       const bytes = [...seen.needed.values()].reduce((sum, object) => sum + object.bytes, 0);
-      return { kind: "copied", branchIds: seen.heads.map(({ head }) => head.branchId), objects: seen.needed.size, bytes, copied, copiedBytes };
+      return {
+        kind: "copied",
+        branchIds: seen.heads.map(({ head }) => head.branchId),
+        objects: seen.needed.size,
+        bytes,
+        copied,
+        copiedBytes,
+      };
     } catch (error) {
       if (!(error instanceof Gone)) throw error;
       // The same answer twice: there is no newer head that does without.
@@ -116,13 +123,21 @@ async function isUnwritten(from: ObjectStore, uuid: string, { branches }: Catalo
   return branches.length === 1 && pool.objects.length === 0;
 }
 
-async function addNeeded(from: ObjectStore, head: Head, needed: Map<string, { readonly bytes: number; readonly sha256: Uint8Array }>): Promise<void> {
+async function addNeeded(
+  from: ObjectStore,
+  head: Head,
+  needed: Map<string, { readonly bytes: number; readonly sha256: Uint8Array }>,
+): Promise<void> {
   const refs = [...head.refs];
   if (head.history) {
     needed.set(`hist/${head.history.id}`, head.history);
     const stored = await from.get(historyKey(head.uuid, head.history.id));
     if (!stored) throw new Gone(`the history object ${head.history.id} is missing`);
-    refs.push(...decoded(`the history object ${head.history.id}`, () => decodeHistory(stored.bytes)).lines.flatMap((line) => line.refs));
+    refs.push(
+      ...decoded(`the history object ${head.history.id}`, () => decodeHistory(stored.bytes)).lines.flatMap(
+        (line) => line.refs,
+      ),
+    );
   }
   for (const ref of refs) needed.set(`seg/${ref.id}`, ref);
 }
@@ -136,28 +151,45 @@ function decoded<Value>(what: string, decode: () => Value): Value {
   }
 }
 
-/** Every object that the other store lacks. What it has under the same name with the same length was read back when it was put. */
-async function copyNeeded({ from, to, press, permits }: DatabaseCopyParts, uuid: string, { needed }: Seen, count: (bytes: number) => void): Promise<void> {
+/**
+ * Every object that the other store lacks. What it has under the same name with the same length was read back when it
+ * was put.
+ */
+async function copyNeeded(
+  { from, to, press, permits }: DatabaseCopyParts,
+  uuid: string,
+  { needed }: Seen,
+  count: (bytes: number) => void,
+): Promise<void> {
   const prefix = databasePrefix(uuid);
   const waiting = new Map(needed);
-  for await (const { key, bytes } of listed(to, prefix)) if (waiting.get(key.slice(prefix.length))?.bytes === bytes) waiting.delete(key.slice(prefix.length));
-  const isWhole = async (bytes: Uint8Array | undefined, sha256: Uint8Array): Promise<boolean> => bytes !== undefined && sameBytes(await press.digest(bytes), sha256);
+  for await (const { key, bytes } of listed(to, prefix))
+    if (waiting.get(key.slice(prefix.length))?.bytes === bytes) waiting.delete(key.slice(prefix.length));
+  const isWhole = async (bytes: Uint8Array | undefined, sha256: Uint8Array): Promise<boolean> =>
+    bytes !== undefined && sameBytes(await press.digest(bytes), sha256);
   const copyOne = async (key: string, sha256: Uint8Array): Promise<void> => {
     const stored = (await from.get(prefix + key)) ?? undefined;
     if (!stored) throw new Gone(`the object ${key} is missing`);
     if (!(await isWhole(stored.bytes, sha256))) throw new Gone(`the object ${key} is not what was written`);
     await putSame(to, prefix + key, stored.bytes);
-    if (!(await isWhole((await to.get(prefix + key))?.bytes, sha256))) throw new StoreError("corrupt", `${key} of database ${uuid} was not read back as it was put`);
+    if (!(await isWhole((await to.get(prefix + key))?.bytes, sha256)))
+      throw new StoreError("corrupt", `${key} of database ${uuid} was not read back as it was put`);
     count(stored.bytes.length);
   };
   // All of them come to an end before the first failure is told: nothing is written behind the caller's back.
-  const outcomes = await Promise.allSettled([...waiting].map(([key, { sha256 }]) => permits.run(() => copyOne(key, sha256))));
+  const outcomes = await Promise.allSettled(
+    [...waiting].map(([key, { sha256 }]) => permits.run(() => copyOne(key, sha256))),
+  );
   const failed = outcomes.find((outcome) => outcome.status === "rejected");
   if (failed) throw failed.reason;
 }
 
 /** Heads first, then the catalog that lists them, then away with what neither refers to. */
-async function publish({ to, headFor }: DatabaseCopyParts, uuid: string, { catalogBytes, heads, needed }: Seen): Promise<void> {
+async function publish(
+  { to, headFor }: DatabaseCopyParts,
+  uuid: string,
+  { catalogBytes, heads, needed }: Seen,
+): Promise<void> {
   const kept = new Set(["catalog", ...needed.keys()]);
   for (const { head, bytes } of heads) {
     kept.add(`head/${head.branchId}`);

@@ -14,7 +14,10 @@ import type { WritershipOptions } from "./writership.ts";
 /** A write on its way through the queue. */
 export interface WriteItem {
   readonly work:
-    /** `ticket` names it to a process that runs it when it takes long; without one it is run here, however long it takes. */
+    /**
+     * `ticket` names it to a process that runs it when it takes long; without one it is run here, however long it
+     * takes.
+     */
     | { readonly kind: "write"; readonly command: WriteKind; readonly input: unknown; readonly ticket?: number }
     | ({ readonly kind: "sql" } & TicketedSql);
   readonly bytes: number;
@@ -43,7 +46,9 @@ export interface DatabaseOptions {
   readonly writership: Omit<WritershipOptions, "head" | "knownTxid" | "knowsAll">;
   /** When the branch ceases to exist, Unix ms. */
   readonly expiresAtMs: number;
-  /** Whether the newest catalog that is known does not name the branch: by a change that came late, or of another call. */
+  /**
+   * Whether the newest catalog that is known does not name the branch: by a change that came late, or of another call.
+   */
   readonly isDeleted: () => boolean;
   readonly logCheckpointBytes: number;
   /** For fsyncs of much data, of all databases of the thread. */

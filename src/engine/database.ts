@@ -3,9 +3,9 @@
  *
  * Owns the only writable connection to the file. Always true: an answer, of a write or a read, leaves only when the
  * state it speaks of is on disk (engine/handle-state), a durable one only when object storage covers it, a writer's
- * (engine/answers) only when no other node can have a newer state; nothing is committed while the lease is not held, before
- * the claim of the branch has landed, nor beyond the transaction ids it has reserved; a failed fsync ends this handle. How
- * writes wait and are settled is for engine/write-queue. Must not know: threads, wires, other branches.
+ * (engine/answers) only when no other node can have a newer state; nothing is committed while the lease is not held,
+ * before the claim of the branch has landed, nor beyond the transaction ids it has reserved; a failed fsync ends this
+ * handle. How writes wait and are settled is for engine/write-queue. Must not know: threads, wires, other branches.
  */
 import { assert } from "../base/assert.ts";
 import { codeOf, ServiceError } from "../base/errors.ts";
@@ -58,29 +58,65 @@ export class Database {
     slices?.attach(opened.connection);
     this.#vectors = options.vectors;
     this.#wal = new WalFile(opened.connection.path, disk);
-    this.#log = new LogFolder(this.#wal, opened, world, disk, options.logCheckpointBytes, () => slices?.isShared ?? false);
-    const writer = (this.#writer = new Writership({ ...options.writership, head: opened.head, knownTxid: opened.state.txid, knowsAll: opened.knowsAll }));
+    this.#log = new LogFolder(
+      this.#wal,
+      opened,
+      world,
+      disk,
+      options.logCheckpointBytes,
+      () => slices?.isShared ?? false,
+    );
+    const writer = (this.#writer = new Writership({
+      ...options.writership,
+      head: opened.head,
+      knownTxid: opened.state.txid,
+      knowsAll: opened.knowsAll,
+    }));
     const recovered = this.#log.bytes > 0;
     const state = (this.#state = new HandleState(opened, writer, recovered, events));
-    this.#sync = new LogSync({ wal: this.#wal, largePermits: options.largeSyncs, committedTxid: () => state.committedTxid, synced: (txid) => this.#onSynced(txid), failed: (error) => state.giveUp(error) });
+    this.#sync = new LogSync({
+      wal: this.#wal,
+      largePermits: options.largeSyncs,
+      committedTxid: () => state.committedTxid,
+      synced: (txid) => this.#onSynced(txid),
+      failed: (error) => state.giveUp(error),
+    });
     this.#answers = new Answers(state.synced, writer, () => this.prove());
     this.lastUsedMs = world.monotonicMs();
     this.#transactions = new Transactions({ ...options, writer, log: this.#log });
     this.#writes = this.#openWrites(options);
     this.#upkeep = new LogUpkeep({
-      state, log: this.#log, world, runsElsewhere: () => this.#writes.runsElsewhere, hurry: () => this.hurry(), wake: () => this.#writes.wake(), notice: (message) => events.notice(message),
+      state,
+      log: this.#log,
+      world,
+      runsElsewhere: () => this.#writes.runsElsewhere,
+      hurry: () => this.hurry(),
+      wake: () => this.#writes.wake(),
+      notice: (message) => events.notice(message),
     });
     if (recovered) this.#recover();
   }
 
   #openWrites({ world, writeQueueDepth, slices, turn }: DatabaseOptions): WriteQueue {
     return new WriteQueue({
-      world, writeQueueDepth, slices, turn, state: this.#state, log: this.#log, answers: this.#answers, transactions: this.#transactions,
-      isSyncing: () => this.#sync.running, claim: () => this.#claim(), note: (items) => this.#note(items), foldIfDue: () => this.#upkeep.foldIfDue(),
+      world,
+      writeQueueDepth,
+      slices,
+      turn,
+      state: this.#state,
+      log: this.#log,
+      answers: this.#answers,
+      transactions: this.#transactions,
+      isSyncing: () => this.#sync.running,
+      claim: () => this.#claim(),
+      note: (items) => this.#note(items),
+      foldIfDue: () => this.#upkeep.foldIfDue(),
     });
   }
 
-  /** What a crash has left in the log is shipped if the head lacks it, and synced before anybody is answered from it. */
+  /**
+   * What a crash has left in the log is shipped if the head lacks it, and synced before anybody is answered from it.
+   */
   #recover(): void {
     const { committedTxid, opened } = this.#state;
     if (committedTxid > opened.head.now.txid) {
@@ -145,7 +181,14 @@ export class Database {
 
   /** Whether the handle can be closed without anybody waiting for it. */
   get idle(): boolean {
-    return this.#writes.idle && !this.#sync.running && this.#pins === 0 && this.#answers.waiting === 0 && !this.#writer.claiming && !(this.#writer.shipperOrNone?.busy ?? false);
+    return (
+      this.#writes.idle &&
+      !this.#sync.running &&
+      this.#pins === 0 &&
+      this.#answers.waiting === 0 &&
+      !this.#writer.claiming &&
+      !(this.#writer.shipperOrNone?.busy ?? false)
+    );
   }
 
   /** Queues a write; refused with `overloaded` when the queue is full. Settles after the fsync that covers it. */
@@ -154,19 +197,30 @@ export class Database {
     this.#writes.offer(item);
   }
 
-  /** Reads the newest committed state; the answer waits for that state's fsync, a `primary` one for the certainty that no other node has a newer state. */
+  /**
+   * Reads the newest committed state; the answer waits for that state's fsync, a `primary` one for the certainty that
+   * no other node has a newer state.
+   */
   read(command: ReadKind, input: unknown, settle: Settle, isPrimary = false): void {
     this.lastUsedMs = this.#world.monotonicMs();
     const txid = this.#state.committedTxid;
-    if (this.#answers.unsynced >= limits.parkedAnswersMax) return settle.failed(this.#writes.overloaded("too many answers wait for the disk"), this.safeTxid);
-    if (isPrimary && !this.#writer.isSole && this.#answers.unshipped >= limits.parkedAnswersMax) return settle.failed(this.#writes.overloaded("too many answers wait for object storage"), this.safeTxid);
-    const { read, seenTxid } = this.#writes.runsElsewhere ? this.#transactions.readSeeing(command, input) : { read: this.#transactions.readNow(command, input), seenTxid: txid };
+    if (this.#answers.unsynced >= limits.parkedAnswersMax)
+      return settle.failed(this.#writes.overloaded("too many answers wait for the disk"), this.safeTxid);
+    if (isPrimary && !this.#writer.isSole && this.#answers.unshipped >= limits.parkedAnswersMax)
+      return settle.failed(this.#writes.overloaded("too many answers wait for object storage"), this.safeTxid);
+    const { read, seenTxid } = this.#writes.runsElsewhere
+      ? this.#transactions.readSeeing(command, input)
+      : { read: this.#transactions.readNow(command, input), seenTxid: txid };
     if (read.kind === "failed" && isSliceOver(read.error)) return settle.failed(read.error, seenTxid);
-    const answer = (): void => (read.kind === "done" ? settle.done({ value: read.result, txid: seenTxid }) : settle.failed(read.error, seenTxid));
+    const answer = (): void =>
+      read.kind === "done" ? settle.done({ value: read.result, txid: seenTxid }) : settle.failed(read.error, seenTxid);
     this.#answers.afterRead(seenTxid, isPrimary, answer, settle);
   }
 
-  /** Looks at the newest committed state for a chore of the node, which nobody is told of: that is no use of the database. */
+  /**
+   * Looks at the newest committed state for a chore of the node, which nobody is told of: that is no use of the
+   * database.
+   */
   look<Kind extends ReadKind>(command: Kind, input: ReadInput<Kind>): ReadOutput<Kind> {
     return runRead(command, this.#transactions.view(), input) as ReadOutput<Kind>;
   }
@@ -192,7 +246,8 @@ export class Database {
     const done = (): void => settle.done({ value: undefined, txid });
     // A branch that nobody has written has no head: its claim is what makes it exist in object storage.
     // What another node may hold that has taken the database, only its writer can say.
-    if (this.#state.opened.head.exists) return this.#answers.afterShip(txid, () => this.#answers.asWriter(txid, done, settle), settle);
+    if (this.#state.opened.head.exists)
+      return this.#answers.afterShip(txid, () => this.#answers.asWriter(txid, done, settle), settle);
     this.#claim().then(done, (error: unknown) => settle.failed(error, this.safeTxid));
   }
 
@@ -204,8 +259,8 @@ export class Database {
   }
 
   /**
-   * Takes out of this node's copy whatever was deleted so far, once object storage covers it. Refused with `unavailable`
-   * when the time is over.
+   * Takes out of this node's copy whatever was deleted so far, once object storage covers it. Refused with
+   * `unavailable` when the time is over.
    */
   async scrub(deadlineMs: number): Promise<void> {
     this.pin();
@@ -244,7 +299,10 @@ export class Database {
     this.#log.close((error) => this.#events.notice(`the log was not folded in at close (${codeOf(error)})`));
   }
 
-  /** Gives the handle up after a storage failure: everyone is refused, the log stays for its proof. Call when nobody reads or syncs. */
+  /**
+   * Gives the handle up after a storage failure: everyone is refused, the log stays for its proof. Call when nobody
+   * reads or syncs.
+   */
   abandon(): void {
     assert(!this.inUse, "a handle is abandoned when nobody uses its files");
     this.#writes.refuse();

@@ -16,7 +16,18 @@ import { Claims, type ClaimsParts } from "./claims.ts";
 import type { Copies } from "./copies.ts";
 import { Database } from "./database.ts";
 import type { DatabaseEvents, DatabaseOptions } from "./database-options.ts";
-import { branchesWithLogs, branchPath, databaseUuids, emptyDatabase, markUnproven, proveBranch, quarantineDirectory, removeDatabase, removeFile, removeLeftovers } from "./files.ts";
+import {
+  branchesWithLogs,
+  branchPath,
+  databaseUuids,
+  emptyDatabase,
+  markUnproven,
+  proveBranch,
+  quarantineDirectory,
+  removeDatabase,
+  removeFile,
+  removeLeftovers,
+} from "./files.ts";
 import type { HeadPlaces } from "./head-places.ts";
 import { LostObject } from "./lost.ts";
 import type { Opened } from "./opened-file.ts";
@@ -66,7 +77,13 @@ export class Dockyard {
     const isOurs = (uuid: string): boolean => laneOf(uuid, lanes) === lane;
     // Before anything is opened: what looks like a leftover is one.
     for (const uuid of databaseUuids(databasesDirectory).filter(isOurs)) removeLeftovers(databasesDirectory, uuid);
-    this.quarantine = new Quarantine({ databasesDirectory, disk: parts.disk, world: parts.world, isOurs, changed: (count) => parts.alarms.setAside(count) });
+    this.quarantine = new Quarantine({
+      databasesDirectory,
+      disk: parts.disk,
+      world: parts.world,
+      isOurs,
+      changed: (count) => parts.alarms.setAside(count),
+    });
     this.#empty = emptyDatabase(scratchDirectory, parts.world);
   }
 
@@ -83,14 +100,21 @@ export class Dockyard {
     return alarms.watch(uuid, branch.id, () => this.#open(uuid, branch, events, at));
   }
 
-  async #open(uuid: string, branch: CatalogBranch, events: DatabaseEvents, at: BranchHead | "newest" | undefined): Promise<Database> {
+  async #open(
+    uuid: string,
+    branch: CatalogBranch,
+    events: DatabaseEvents,
+    at: BranchHead | "newest" | undefined,
+  ): Promise<Database> {
     const { catalogs, engine } = this.#parts;
     const catalog = await catalogs.get(uuid);
     // Branches whose time is over must not stay because the node was started anew meanwhile.
     if (catalog?.branches.some(({ ttlAtMs }) => ttlAtMs !== undefined)) this.#parts.mayCollect(uuid);
     const claimed = at === "newest" ? undefined : this.claims.headOf(uuid, branch.id);
     const head = at instanceof BranchHead && at.now.branchId === branch.id ? at : claimed;
-    const found = await this.#parts.copies.making(uuid, (registered) => openBranch(this.#openingParts(uuid, events, registered), uuid, branch.id, head, catalog && isWritten(catalog)));
+    const found = await this.#parts.copies.making(uuid, (registered) =>
+      openBranch(this.#openingParts(uuid, events, registered), uuid, branch.id, head, catalog && isWritten(catalog)),
+    );
     const opened = this.claims.judged(found);
     if (!isWritten(catalog) && opened.head.exists) await this.#mendCatalog(uuid, events);
     let database: Database | undefined;
@@ -110,12 +134,29 @@ export class Dockyard {
     const { catalogs, engine, world, disk, headLanded } = this.#parts;
     const { store, press } = this.#parts.source(uuid);
     return {
-      world, disk, store, press, databasesDirectory: engine.databasesDirectory, nodeId: engine.nodeId, registered, empty: this.#empty, notice: events.notice,
-      headLanded: (bytes) => headLanded(uuid, bytes), places: this.places, quarantine: this.quarantine, acceptsRollback: acceptsRollback(engine, uuid), hasRemains: () => catalogs.hasRemains(uuid),
+      world,
+      disk,
+      store,
+      press,
+      databasesDirectory: engine.databasesDirectory,
+      nodeId: engine.nodeId,
+      registered,
+      empty: this.#empty,
+      notice: events.notice,
+      headLanded: (bytes) => headLanded(uuid, bytes),
+      places: this.places,
+      quarantine: this.quarantine,
+      acceptsRollback: acceptsRollback(engine, uuid),
+      hasRemains: () => catalogs.hasRemains(uuid),
     };
   }
 
-  #databaseOptions(branch: CatalogBranch, opened: Opened, events: DatabaseEvents, shipper: Shipper | undefined): DatabaseOptions {
+  #databaseOptions(
+    branch: CatalogBranch,
+    opened: Opened,
+    events: DatabaseEvents,
+    shipper: Shipper | undefined,
+  ): DatabaseOptions {
     const { catalogs, engine, world, disk, holdings, sql, slices } = this.#parts;
     const { uuid } = opened;
     return {
@@ -124,7 +165,13 @@ export class Dockyard {
       disk,
       vectors: new VectorCache(this.#parts.vectorPool),
       writeQueueDepth: engine.writeQueueDepth,
-      writership: { shipper, holdings, claim: () => this.claims.claim(opened, events.notice), unshippedMsMax: engine.unshippedMsMax, unshippedBytesMax: engine.unshippedBytesMax },
+      writership: {
+        shipper,
+        holdings,
+        claim: () => this.claims.claim(opened, events.notice),
+        unshippedMsMax: engine.unshippedMsMax,
+        unshippedBytesMax: engine.unshippedBytesMax,
+      },
       expiresAtMs: branch.ttlAtMs ?? Infinity,
       isDeleted: () => catalogs.isDeleted(uuid, branch.id),
       logCheckpointBytes: engine.logCheckpointBytes,
@@ -162,17 +209,25 @@ export class Dockyard {
     this.places.save(uuid, branchId);
   }
 
-  /** A handle was given up: what was held of its branch is not certain any more, nor is its log unless it was merely fenced. */
+  /**
+   * A handle was given up: what was held of its branch is not certain any more, nor is its log unless it was merely
+   * fenced.
+   */
   forget(database: Database, error: unknown, notice: DatabaseEvents["notice"]): void {
     try {
       if (!(error instanceof Fenced)) markUnproven(database.path);
     } catch (fault) {
-      notice(`that a log is to be proven could not be noted (${codeOf(fault)}): it is, unless this process ends before`);
+      notice(
+        `that a log is to be proven could not be noted (${codeOf(fault)}): it is, unless this process ends before`,
+      );
     }
     this.claims.lose(database.opened, error, database.safeTxid);
   }
 
-  /** Names of the database's branches whose logs hold something here. Throws StoreError when nobody can tell what they are called. */
+  /**
+   * Names of the database's branches whose logs hold something here. Throws StoreError when nobody can tell what they
+   * are called.
+   */
   async namesWithLogs(uuid: string): Promise<string[]> {
     const { engine, catalogs, isDeleted } = this.#parts;
     const catalog = await catalogs.fresh(uuid);
@@ -189,7 +244,10 @@ export class Dockyard {
     removeFile(branchPath(this.#parts.engine.databasesDirectory, uuid, branchId));
   }
 
-  /** Removes this node's copy of the database, with what was set aside. What it has seen of it in object storage is no copy, and stays. */
+  /**
+   * Removes this node's copy of the database, with what was set aside. What it has seen of it in object storage is no
+   * copy, and stays.
+   */
   async removeCopy(uuid: string): Promise<void> {
     const { engine, disk } = this.#parts;
     this.claims.forget(uuid);

@@ -2,7 +2,8 @@
  * What this thread knows to be due later in its databases, noted where a node finds it that need not have them open.
  *
  * Always true: what is noted is put, unless object storage does not answer until the thread ends; the newest entry of a
- * branch is not put twice. An entry too many costs a look, so nothing here has to be exact. Must not know: what expires.
+ * branch is not put twice. An entry too many costs a look, so nothing here has to be exact. Must not know: what
+ * expires.
  */
 import { codeOf } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
@@ -46,7 +47,11 @@ export class DueMarks {
     const key = dueKey(place);
     if (this.#newest.get(`${uuid}/${branchId}`) === key) return;
     if (this.#waiting.size >= limits.dueMarksMax) {
-      if (!this.#lost) this.#options.notice("there is no room to note what is due in databases: it goes when they are used next", uuid);
+      if (!this.#lost)
+        this.#options.notice(
+          "there is no room to note what is due in databases: it goes when they are used next",
+          uuid,
+        );
       this.#lost = true;
       return;
     }

@@ -1,9 +1,9 @@
 /**
  * The engine threads of a node: started, started again when they are lost, and sent to.
  *
- * Always true: calls of one turn of the loop share one message; a thread that was lost is started again after a pause, and
- * only when nothing writes a file for it any more; then it hears of the lease. Must not know: what is asked of a thread,
- * who waits for answers.
+ * Always true: calls of one turn of the loop share one message; a thread that was lost is started again after a pause,
+ * and only when nothing writes a file for it any more; then it hears of the lease. Must not know: what is asked of a
+ * thread, who waits for answers.
  */
 import type { Log } from "../base/log.ts";
 import type { World } from "../base/world.ts";
@@ -38,7 +38,16 @@ export type HeardMessage = Exclude<FromEngine, { kind: "alarms" | "closed" }>;
 
 const restartPauseMsMin = 100;
 const restartPauseMsMax = 10_000;
-const noCounters: EngineCounters = { groups: 0, writes: 0, fsyncs: 0, headPuts: 0, bytesPut: 0, opened: 0, evicted: 0, stopped: 0 };
+const noCounters: EngineCounters = {
+  groups: 0,
+  writes: 0,
+  fsyncs: 0,
+  headPuts: 0,
+  bytesPut: 0,
+  opened: 0,
+  evicted: 0,
+  stopped: 0,
+};
 
 /** The engine threads of one node. */
 export class EngineLanes {
@@ -96,7 +105,14 @@ export class EngineLanes {
 
   /** What an operator must look at, as the engine threads have said last. */
   get alarms(): AlarmCounts {
-    return this.#alarms.reduce((sum, { quarantined, lost, wentBack }) => ({ quarantined: sum.quarantined + quarantined, lost: sum.lost + lost, wentBack: sum.wentBack + wentBack }), noAlarms);
+    return this.#alarms.reduce(
+      (sum, { quarantined, lost, wentBack }) => ({
+        quarantined: sum.quarantined + quarantined,
+        lost: sum.lost + lost,
+        wentBack: sum.wentBack + wentBack,
+      }),
+      noAlarms,
+    );
   }
 
   /** From now on an engine that is lost stays so. */
@@ -119,7 +135,10 @@ export class EngineLanes {
     // What one before it has met, the new thread meets again.
     this.#alarms[index] = noAlarms;
     const lane = this.#parts.spawn(index);
-    lane.listen((message) => this.#hear(index, message), (error) => this.#lost(index, error));
+    lane.listen(
+      (message) => this.#hear(index, message),
+      (error) => this.#lost(index, error),
+    );
     return lane;
   }
 

@@ -1,8 +1,8 @@
 /**
  * The parts of one engine thread, built in the order in which they need each other.
  *
- * Always true: a part is given what it needs and nothing else; what it needs of one that is built later it is given as a
- * function, which is not called before all of them are there. Must not know: calls, answers.
+ * Always true: a part is given what it needs and nothing else; what it needs of one that is built later it is given as
+ * a function, which is not called before all of them are there. Must not know: calls, answers.
  */
 import { join } from "node:path";
 import type { Disk } from "../base/disk.ts";
@@ -53,7 +53,10 @@ export interface EngineSurroundings {
   /** What makes the segments that are shipped; by default this thread does. */
   readonly maker?: SegmentMaker;
   readonly indexBuilder: IndexBuilder | undefined;
-  /** What runs user SQL that writes, and commands that take long; by default this thread does, which a node must never do. */
+  /**
+   * What runs user SQL that writes, and commands that take long; by default this thread does, which a node must never
+   * do.
+   */
   readonly sql?: SqlWriter | undefined;
   /** How long commands may hold this thread while others wait; by default for as long as they like. */
   readonly slices?: Slices | undefined;
@@ -109,7 +112,12 @@ export class EngineParts {
     this.storeTime = new StoreTime(world, store);
     this.vectorPool = new VectorPool({ buildIndex: indexBuilder });
     this.alarms = new Alarms((counts) => send({ kind: "alarms", counts }));
-    this.places = new HeadPlaces({ directory: join(options.databasesDirectory, "..", "seen"), disk, world, notice: this.#notice });
+    this.places = new HeadPlaces({
+      directory: join(options.databasesDirectory, "..", "seen"),
+      disk,
+      world,
+      notice: this.#notice,
+    });
     this.catalogs = this.#openCatalogs();
     this.holdings = new Holdings(world, !options.coordinated);
     this.retentions = new Retentions(options.pitrMs);
@@ -120,7 +128,13 @@ export class EngineParts {
     this.due = new DueMarks({ store, world, nameOf: (uuid) => this.retentions.nameOf(uuid), notice: this.#notice });
     this.upkeep = this.#openUpkeep();
     this.dockyard = this.#openDockyard();
-    this.registry = new Registry({ engine: options, world, catalogs: this.catalogs, dockyard: this.dockyard, events: this.#databaseEvents() });
+    this.registry = new Registry({
+      engine: options,
+      world,
+      catalogs: this.catalogs,
+      dockyard: this.dockyard,
+      events: this.#databaseEvents(),
+    });
     this.tenancy = this.#openTenancy();
     this.following = this.#openFollowing();
     this.#collector = this.#openCollector();
@@ -135,13 +149,15 @@ export class EngineParts {
     return tenantOf({ uuid, database: this.retentions.nameOf(uuid) });
   }
 
-  readonly #notice = (message: string, uuid: string): void => this.#given.send({ kind: "event", level: "warn", message, uuid });
+  readonly #notice = (message: string, uuid: string): void =>
+    this.#given.send({ kind: "event", level: "warn", message, uuid });
 
   readonly #bytesPut = (bytes: number): void => void (this.counts.bytesPut += bytes);
 
   readonly #isHeld = (uuid: string): boolean => this.holdings.termOf(uuid) !== undefined;
 
-  readonly #isDeleted = async (uuid: string): Promise<boolean> => this.registry.wasDropped(uuid) || wasDeleted(this.#given.store, uuid);
+  readonly #isDeleted = async (uuid: string): Promise<boolean> =>
+    this.registry.wasDropped(uuid) || wasDeleted(this.#given.store, uuid);
 
   readonly #leftBehind = (uuid: string, afterMs?: number): void => this.chores.leftBehind(uuid, afterMs);
 
@@ -153,7 +169,11 @@ export class EngineParts {
   #openCatalogs(): Catalogs {
     const { store, world, options } = this.#given;
     return new Catalogs(store, world, {
-      places: this.places, acceptsRollback: (uuid) => acceptsRollback(options, uuid), alarms: this.alarms, notice: this.#notice, inDoubt: (uuid) => this.chores.inDoubt(uuid),
+      places: this.places,
+      acceptsRollback: (uuid) => acceptsRollback(options, uuid),
+      alarms: this.alarms,
+      notice: this.#notice,
+      inDoubt: (uuid) => this.chores.inDoubt(uuid),
     });
   }
 
@@ -161,25 +181,63 @@ export class EngineParts {
     const { world, options } = this.#given;
     const { catalogs, holdings, retentions } = this;
     const isCertain = (uuid: string): boolean => this.#isHeld(uuid) && holdings.isLive;
-    return { catalogs, world, nodeId: options.nodeId, pitrMs: (uuid) => retentions.pitrMs(uuid), isCertain, source: this.#source };
+    return {
+      catalogs,
+      world,
+      nodeId: options.nodeId,
+      pitrMs: (uuid) => retentions.pitrMs(uuid),
+      isCertain,
+      source: this.#source,
+    };
   }
 
   #openCopies(): Copies {
     const { nodeId, nodeName = "", coordinated, databasesDirectory } = this.#given.options;
-    return new Copies({ records: this.#records, owner: { node: nodeId, name: nodeName }, coordinated, databasesDirectory });
+    return new Copies({
+      records: this.#records,
+      owner: { node: nodeId, name: nodeName },
+      coordinated,
+      databasesDirectory,
+    });
   }
 
   #openUpkeep(): Upkeep {
     const { scratchDirectory } = this.#given.options;
-    return new Upkeep({ parts: this.#branchParts, scratchDirectory, isHeld: this.#isHeld, bytesPut: this.#bytesPut, leftBehind: this.#leftBehind, notice: this.#notice });
+    return new Upkeep({
+      parts: this.#branchParts,
+      scratchDirectory,
+      isHeld: this.#isHeld,
+      bytesPut: this.#bytesPut,
+      leftBehind: this.#leftBehind,
+      notice: this.#notice,
+    });
   }
 
   #openDockyard(): Dockyard {
     const { options, world, disk, sql, slices, send } = this.#given;
     const { holdings, catalogs, places, alarms, copies, vectorPool } = this;
-    const shipping: ShippingParts = { world, permits: new Permits(limits.shipsAtOnceMax), largePermits: new Permits(1), maker: this.#maker, bytesPut: this.#bytesPut };
+    const shipping: ShippingParts = {
+      world,
+      permits: new Permits(limits.shipsAtOnceMax),
+      largePermits: new Permits(1),
+      maker: this.#maker,
+      bytesPut: this.#bytesPut,
+    };
     return new Dockyard({
-      engine: options, holdings, world, disk, shipping, catalogs, places, alarms, isDeleted: this.#isDeleted, copies, vectorPool, source: this.#source, sql, slices,
+      engine: options,
+      holdings,
+      world,
+      disk,
+      shipping,
+      catalogs,
+      places,
+      alarms,
+      isDeleted: this.#isDeleted,
+      copies,
+      vectorPool,
+      source: this.#source,
+      sql,
+      slices,
       turn: (uuid, act) => this.turns.take(this.tenantOf(uuid), act),
       retentionOf: (uuid) => this.retentions.of(uuid),
       headLanded: (uuid, bytes) => {
@@ -227,33 +285,78 @@ export class EngineParts {
   #openCollector(): Collector {
     const { store, world, options } = this.#given;
     const { catalogs, places } = this;
-    return new Collector({ store, world, catalogs, records: this.#records, places, graceMs: options.gcGraceMs, notice: this.#notice });
+    return new Collector({
+      store,
+      world,
+      catalogs,
+      records: this.#records,
+      places,
+      graceMs: options.gcGraceMs,
+      notice: this.#notice,
+    });
   }
 
   #openExpunger(): Expunger {
     const { databasesDirectory, scratchDirectory } = this.#given.options;
     const { registry, upkeep, copies, dockyard } = this;
     return new Expunger({
-      registry, parts: this.#branchParts, upkeep, collector: this.#collector, records: this.#records, copies, databasesDirectory, scratchDirectory, bytesPut: this.#bytesPut,
-      leftBehind: this.#leftBehind, notice: this.#notice, removeExpired: (uuid) => this.acts.removeExpired(uuid), isDeleted: this.#isDeleted, quarantine: dockyard.quarantine,
+      registry,
+      parts: this.#branchParts,
+      upkeep,
+      collector: this.#collector,
+      records: this.#records,
+      copies,
+      databasesDirectory,
+      scratchDirectory,
+      bytesPut: this.#bytesPut,
+      leftBehind: this.#leftBehind,
+      notice: this.#notice,
+      removeExpired: (uuid) => this.acts.removeExpired(uuid),
+      isDeleted: this.#isDeleted,
+      quarantine: dockyard.quarantine,
     });
   }
 
   #openSweeper(): Sweeper {
     const { registry, retentions, due } = this;
-    return new Sweeper({ world: this.#given.world, registry, retentions, due, source: this.#source, isHeld: this.#isHeld, notice: this.#notice });
+    return new Sweeper({
+      world: this.#given.world,
+      registry,
+      retentions,
+      due,
+      source: this.#source,
+      isHeld: this.#isHeld,
+      notice: this.#notice,
+    });
   }
 
   #openActs(): BranchActs {
     const { registry, branches, upkeep, expunger, sweeper, due } = this;
-    return new BranchActs({ registry, branches, parts: this.#branchParts, upkeep, expunger, sweeper, due, leftBehind: this.#leftBehind, notice: this.#notice });
+    return new BranchActs({
+      registry,
+      branches,
+      parts: this.#branchParts,
+      upkeep,
+      expunger,
+      sweeper,
+      due,
+      leftBehind: this.#leftBehind,
+      notice: this.#notice,
+    });
   }
 
   #openChores(): Chores {
     const { world, options } = this.#given;
     const { acts, alarms } = this;
     return new Chores({
-      world, collector: this.#collector, graceMs: options.gcGraceMs, groom: (uuid) => acts.groom(uuid), settle: (uuid) => acts.settle(uuid), isOurs: this.#isHeld, alarms, notice: this.#notice,
+      world,
+      collector: this.#collector,
+      graceMs: options.gcGraceMs,
+      groom: (uuid) => acts.groom(uuid),
+      settle: (uuid) => acts.settle(uuid),
+      isOurs: this.#isHeld,
+      alarms,
+      notice: this.#notice,
     });
   }
 }

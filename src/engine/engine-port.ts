@@ -52,16 +52,29 @@ export abstract class EnginePort {
   abstract run(target: Target, call: PortCall, options: CallOptions): Promise<Answer>;
 
   /** Runs a write; resolves when it is on disk. */
-  async write<Kind extends WriteKind>(target: Target, command: Kind, input: WriteInput<Kind>, options: CallOptions): Promise<Answer<WriteOutput<Kind>>> {
+  async write<Kind extends WriteKind>(
+    target: Target,
+    command: Kind,
+    input: WriteInput<Kind>,
+    options: CallOptions,
+  ): Promise<Answer<WriteOutput<Kind>>> {
     return (await this.run(target, { kind: "write", command, input }, options)) as Answer<WriteOutput<Kind>>;
   }
 
   /** Runs a read; resolves when the state it saw is on disk. */
-  async read<Kind extends ReadKind>(target: Target, command: Kind, input: ReadInput<Kind>, options: CallOptions): Promise<Answer<ReadOutput<Kind>>> {
+  async read<Kind extends ReadKind>(
+    target: Target,
+    command: Kind,
+    input: ReadInput<Kind>,
+    options: CallOptions,
+  ): Promise<Answer<ReadOutput<Kind>>> {
     return (await this.run(target, { kind: "read", command, input }, options)) as Answer<ReadOutput<Kind>>;
   }
 
-  /** Runs user SQL that may write, alone in a transaction, in a process of its own while the owner of the file writes nothing else. */
+  /**
+   * Runs user SQL that may write, alone in a transaction, in a process of its own while the owner of the file writes
+   * nothing else.
+   */
   async sqlWrite(target: Target, batch: SqlBatch, options: CallOptions): Promise<Answer<SqlStatementResult[]>> {
     return (await this.run(target, { kind: "sql-write", batch }, options)) as Answer<SqlStatementResult[]>;
   }
@@ -77,7 +90,11 @@ export abstract class EnginePort {
   }
 
   /** Changes branches, checkpoints or history. */
-  async branch<Act extends BranchAct>(target: Target, act: Act, options: CallOptions): Promise<Answer<BranchResults[Act["act"]]>> {
+  async branch<Act extends BranchAct>(
+    target: Target,
+    act: Act,
+    options: CallOptions,
+  ): Promise<Answer<BranchResults[Act["act"]]>> {
     return (await this.run(target, { kind: "branch", act }, options)) as Answer<BranchResults[Act["act"]]>;
   }
 
@@ -93,7 +110,9 @@ export class TurnedAway extends Error {
   readonly reason: TurnedAwayReason;
 
   constructor(reason: TurnedAwayReason) {
-    super(reason === "unheld" ? "this node does not hold the database's lease" : "this node's copy is too old for the call");
+    super(
+      reason === "unheld" ? "this node does not hold the database's lease" : "this node's copy is too old for the call",
+    );
     this.reason = reason;
   }
 }

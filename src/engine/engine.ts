@@ -1,8 +1,8 @@
 /**
  * One engine thread's worth of engine: calls in, answers out, both in batches, whatever carries them.
  *
- * Finds for each call the part that takes it (engine/engine-parts). Runs in a worker thread (engine/thread) or inline on
- * the caller's thread in a simulation. Must not know which.
+ * Finds for each call the part that takes it (engine/engine-parts). Runs in a worker thread (engine/thread) or inline
+ * on the caller's thread in a simulation. Must not know which.
  */
 import { codeOf, ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
@@ -20,9 +20,14 @@ import { backlogsOf, type EngineState, type EngineCounters } from "./measures.ts
 import { Pins } from "./pins.ts";
 import type { EngineCall, EngineOptions, FromEngine, Settle, ToEngine, Work } from "./protocol.ts";
 
-/** Whether the call costs the thread what its tenant asks for; the others are the node's own, or give back what somebody holds. */
+/**
+ * Whether the call costs the thread what its tenant asks for; the others are the node's own, or give back what somebody
+ * holds.
+ */
 function isWorkOfTenant({ kind }: Work): boolean {
-  return kind === "read" || kind === "write" || kind === "sql" || kind === "pin" || kind === "branch" || kind === "sync";
+  return (
+    kind === "read" || kind === "write" || kind === "sql" || kind === "pin" || kind === "branch" || kind === "sync"
+  );
 }
 
 export class Engine {
@@ -130,7 +135,12 @@ export class Engine {
   #begin(call: EngineCall, deadlineMs: number): void {
     if (call.work.kind === "unpin") return this.#unpin(call.id, call.work);
     if (call.work.kind === "ping") return this.#answers.answer({ id: call.id, txid: undefined });
-    if (this.#closing) return this.#answers.fail(call.id, new ServiceError("unavailable", "the node is shutting down", { retryAfterSecs: 1 }), undefined);
+    if (this.#closing)
+      return this.#answers.fail(
+        call.id,
+        new ServiceError("unavailable", "the node is shutting down", { retryAfterSecs: 1 }),
+        undefined,
+      );
     const { target, work } = call;
     switch (work.kind) {
       case "hold":
@@ -167,7 +177,10 @@ export class Engine {
     return (isRead && consistency !== "primary") || this.#parts.holdings.termOf(target.uuid) !== undefined;
   }
 
-  /** Runs the call on the open database. Looks anew after each wait: somebody may have taken the handle, or the lease, meanwhile. */
+  /**
+   * Runs the call on the open database. Looks anew after each wait: somebody may have taken the handle, or the lease,
+   * meanwhile.
+   */
   #reach(call: EngineCall, deadlineMs: number): void {
     const { id, target, minTxid, consistency } = call;
     if (!this.#mayServe(call)) return this.#answers.fail(id, new TurnedAway("unheld"), undefined);
@@ -190,7 +203,13 @@ export class Engine {
       (again) => {
         if (again && !this.#closing) this.#world.after(limits.shipRetryMsMax, () => this.#recover(options));
       },
-      (error: unknown) => this.#send({ kind: "event", level: "warn", message: `logs of an earlier run were not looked at (${codeOf(error)})`, uuid: "" }),
+      (error: unknown) =>
+        this.#send({
+          kind: "event",
+          level: "warn",
+          message: `logs of an earlier run were not looked at (${codeOf(error)})`,
+          uuid: "",
+        }),
     );
   }
 
@@ -201,24 +220,32 @@ export class Engine {
   async #drop(uuid: string): Promise<void> {
     const { chores, registry, catalogs, branches, copies } = this.#parts;
     const { databasesDirectory, coordinated } = this.#options;
-    if (!chores.mayPurge) throw new ServiceError("overloaded", "too many deleted databases wait to be purged; try again", { retryAfterSecs: 60 });
+    if (!chores.mayPurge)
+      throw new ServiceError("overloaded", "too many deleted databases wait to be purged; try again", {
+        retryAfterSecs: 60,
+      });
     const files = countFiles(databasesDirectory, uuid);
     await registry.drop(uuid);
     await catalogs.fresh(uuid);
     // Without other nodes, what nobody has written nobody will.
-    await catalogs.update(uuid, ({ seq, deletedAtMs }) => ((seq === 0 && !coordinated) || deletedAtMs !== undefined ? undefined : { deletedAtMs: this.#world.nowMs() }));
+    await catalogs.update(uuid, ({ seq, deletedAtMs }) =>
+      (seq === 0 && !coordinated) || deletedAtMs !== undefined ? undefined : { deletedAtMs: this.#world.nowMs() },
+    );
     if (coordinated) await branches.fenceAll(uuid);
     await copies.purged(uuid, files);
     chores.purge(uuid);
   }
 
   /**
-   * Refuses a transaction id that this branch has never given, or that was lost. Among several nodes another one may have
-   * given it without this one's knowing, who has taken the database since or has not yet heard that he has lost it: the
-   * head tells, and then the call is that node's. Only what the holder has claimed himself, or an old head calls lost, is sure.
+   * Refuses a transaction id that this branch has never given, or that was lost. Among several nodes another one may
+   * have given it without this one's knowing, who has taken the database since or has not yet heard that he has lost
+   * it: the head tells, and then the call is that node's. Only what the holder has claimed himself, or an old head
+   * calls lost, is sure.
    */
   async #refuseSurely(id: number, refusal: ServiceError, database: Database): Promise<void> {
-    const isKnownLost = refusal.code !== "invalid_request" && (database.claimed || this.#parts.holdings.termOf(database.opened.uuid) === undefined);
+    const isKnownLost =
+      refusal.code !== "invalid_request" &&
+      (database.claimed || this.#parts.holdings.termOf(database.opened.uuid) === undefined);
     const isOurs = !this.#options.coordinated || isKnownLost;
     try {
       if (!isOurs) await database.prove();
@@ -242,7 +269,13 @@ export class Engine {
     const settle = this.#settle(id, database);
     switch (work.kind) {
       case "write":
-        return database.write({ work: { ...work, ticket: id }, bytes: work.bytes, deadlineMs, durable: call.durable, settle });
+        return database.write({
+          work: { ...work, ticket: id },
+          bytes: work.bytes,
+          deadlineMs,
+          durable: call.durable,
+          settle,
+        });
       case "sql":
         return database.write({ work, bytes: work.bytes, deadlineMs, durable: call.durable, settle });
       case "read":
@@ -268,6 +301,10 @@ export class Engine {
 
   #unpin(id: number, { token, seenTxid }: Extract<Work, { kind: "unpin" }>): void {
     if (this.#pins.unpin(token, seenTxid, (database) => this.#settle(id, database))) return;
-    this.#answers.fail(id, new ServiceError("unavailable", "the engine was started anew during the read", { retryAfterSecs: 1 }), undefined);
+    this.#answers.fail(
+      id,
+      new ServiceError("unavailable", "the engine was started anew during the read", { retryAfterSecs: 1 }),
+      undefined,
+    );
   }
 }

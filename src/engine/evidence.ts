@@ -2,9 +2,9 @@
  * Looks for erased data in everything that a database has in object storage, and in states restored from it.
  *
  * Always true: what it calls proven was listed and read completely just now; every page was searched as it is at rest,
- * and has nothing in its unused space; restored states up to `checkedStateBytesMax` were checked too (sqlite/soundness). Finding
- * something is an answer, not a failure; what cannot be read is one. It changes nothing. Must not know: what a coupon is
- * for, how history was cut.
+ * and has nothing in its unused space; restored states up to `checkedStateBytesMax` were checked too
+ * (sqlite/soundness). Finding something is an answer, not a failure; what cannot be read is one. It changes nothing.
+ * Must not know: what a coupon is for, how history was cut.
  */
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
@@ -22,7 +22,16 @@ import type { Collector, Survey } from "./collector.ts";
 import { restoringLines, type Past } from "./cutting.ts";
 import { planOf } from "./lines.ts";
 import type { ErasedCoupon } from "./protocol.ts";
-import { holdsMemories, inRestored, stateOfRestored, turnEnd, windowAt, windowsOfVectors, withRestored, type StatePlace } from "./restored-state.ts";
+import {
+  holdsMemories,
+  inRestored,
+  stateOfRestored,
+  turnEnd,
+  windowAt,
+  windowsOfVectors,
+  withRestored,
+  type StatePlace,
+} from "./restored-state.ts";
 
 /** What is looked at in object storage. */
 export type StoreEvidence = Omit<ErasureEvidence, "store" | "local">;
@@ -58,7 +67,8 @@ export class Prover {
     const search = new TraceSearch(coupons.map(({ traces }) => traces));
     const scan = new ObjectScan(this.#place, search);
     for (const key of survey.listed) if (!(await scan.look(key))) return { kind: "uncollected" };
-    if (scan.slackIn !== undefined) return { kind: "residue", what: `an object with something left in unused space: ${scan.slackIn}` };
+    if (scan.slackIn !== undefined)
+      return { kind: "residue", what: `an object with something left in unused space: ${scan.slackIn}` };
     const states: ErasureEvidence["states_restored"][number][] = [];
     const oldest: Record<string, number> = {};
     const isLive = new Set<string>();
@@ -67,7 +77,8 @@ export class Prover {
       oldest[branch.name] = txids[0]!;
       for (const txid of txids) {
         const looked = await this.#lookInto(branch, txid, coupons, scan.found.size > 0 ? search : undefined, isLive);
-        if (typeof looked !== "number") return { kind: "residue", what: `${looked.what} of branch ${branch.name} at ${txid}` };
+        if (typeof looked !== "number")
+          return { kind: "residue", what: `${looked.what} of branch ${branch.name} at ${txid}` };
         states.push({ branch: branch.name, txid, pages: looked });
       }
     }
@@ -107,7 +118,9 @@ export class Prover {
     const { store, uuid } = this.#place.source;
     const stored = await store.get(databasePrefix(uuid) + key);
     if (!stored) return true;
-    return readSegmentIndexes(stored.bytes).every(({ branchId, groups }) => groups[0]!.txid >= (heads.get(branchId)?.fromTxid ?? Infinity));
+    return readSegmentIndexes(stored.bytes).every(
+      ({ branchId, groups }) => groups[0]!.txid >= (heads.get(branchId)?.fromTxid ?? Infinity),
+    );
   }
 
   /** A number from 0 up to 1. */
@@ -116,14 +129,21 @@ export class Prover {
   }
 
   /** Size of the sound state in pages, or what is left in it. Adds what the search finds in its live vectors. */
-  async #lookInto({ past }: NamedPast, txid: number, coupons: readonly ErasedCoupon[], search: TraceSearch | undefined, isLive: Set<string>): Promise<number | { readonly what: string }> {
+  async #lookInto(
+    { past }: NamedPast,
+    txid: number,
+    coupons: readonly ErasedCoupon[],
+    search: TraceSearch | undefined,
+    isLive: Set<string>,
+  ): Promise<number | { readonly what: string }> {
     const plan = planOf(past.head, past.history, txid);
     if (!plan) throw new StoreError("corrupt", `transaction id ${txid} of a branch should be restorable and is not`);
     return withRestored(this.#place, plan, async (path, pages) => {
       const isChecked = pages * pageBytes <= limits.checkedStateBytesMax;
       const state = await stateOfRestored(this.#place, path, isChecked);
       const what = inRestored(path, false, (connection) => {
-        if (state.txid !== txid) throw new StoreError("corrupt", `the restored state ${txid} says of itself that it is another`);
+        if (state.txid !== txid)
+          throw new StoreError("corrupt", `the restored state ${txid} says of itself that it is another`);
         if (search) for (const window of windowsOfVectors(connection, search)) isLive.add(window);
         if (holdsMemories(connection, coupons)) return "an erased memory in the state";
         return isChecked ? leftoverIn(connection) : undefined;
@@ -156,8 +176,10 @@ function leftoverIn(connection: Connection): string | undefined {
   // Compares the index with the texts, both ways: a word without its text would be a leftover.
   connection.exec("INSERT INTO __service_memory_text (__service_memory_text) VALUES ('integrity-check')");
   const strays = {
-    "indexed text without its memory": "SELECT 1 FROM __service_memory_text_content WHERE id NOT IN (SELECT row FROM __service_memory) LIMIT 1",
-    "provenance without its memory": "SELECT 1 FROM __service_memory_provenance WHERE memory NOT IN (SELECT row FROM __service_memory) LIMIT 1",
+    "indexed text without its memory":
+      "SELECT 1 FROM __service_memory_text_content WHERE id NOT IN (SELECT row FROM __service_memory) LIMIT 1",
+    "provenance without its memory":
+      "SELECT 1 FROM __service_memory_provenance WHERE memory NOT IN (SELECT row FROM __service_memory) LIMIT 1",
     "metadata without its memory": strayMetadata(connection),
     "words without their turn": strayTurnText(connection),
     "a vector without its memory": `SELECT 1 FROM __service_vector JOIN __service_vector_space USING (space)
@@ -198,7 +220,12 @@ class ObjectScan {
   async #lookAt(key: string, bytes: Uint8Array, press: Press): Promise<void> {
     if (key.startsWith("seg/") && isOurs(key)) return this.#lookAtPages(key, bytes, readSegmentIndexes(bytes), press);
     this.#searchIn(key, bytes);
-    const inner = key.startsWith("head/") && isOurs(key) ? decodeHead(bytes).tail.map((segment) => segment.bytes) : isOurs(key) ? [] : [bytes];
+    const inner =
+      key.startsWith("head/") && isOurs(key)
+        ? decodeHead(bytes).tail.map((segment) => segment.bytes)
+        : isOurs(key)
+          ? []
+          : [bytes];
     for (const segments of inner) {
       const indexes = isOurs(key) ? readSegmentIndexes(segments) : indexesIfAny(segments);
       await this.#lookAtPages(key, segments, indexes, press);

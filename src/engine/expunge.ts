@@ -3,11 +3,11 @@
  *
  * Begin to end: ship every branch; see who keeps the data; cut history where it may hold it; count the copies on other
  * nodes, and wait until they are purged; collect what the cuts leave; remove old versions and local copies; look at all
- * of it. Each step may be stopped by a crash, a race or a grace and is
- * found done, or done again, by the next run: nothing is remembered between runs but which states are known to be clean.
+ * of it. Each step may be stopped by a crash, a race or a grace and is found done, or done again, by the next run:
+ * nothing is remembered between runs but which states are known to be clean.
  *
- * Always true: only what was looked at after the last step is called clean; nothing is cut for an erasure that something
- * blocks, nor what another erasure's grace still protects. Nothing it says holds content.
+ * Always true: only what was looked at after the last step is called clean; nothing is cut for an erasure that
+ * something blocks, nor what another erasure's grace still protects. Nothing it says holds content.
  */
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
@@ -102,22 +102,33 @@ export class Expunger {
     for (let race = 0; race < racesMax; race++) {
       const { catalogs } = this.#options.parts;
       const catalog = await catalogs.fresh(uuid);
-      if (catalog ? catalog.deletedAtMs !== undefined : await this.#options.isDeleted(uuid)) return this.#ofDeleted(uuid, coupons, catalog !== undefined);
+      if (catalog ? catalog.deletedAtMs !== undefined : await this.#options.isDeleted(uuid))
+        return this.#ofDeleted(uuid, coupons, catalog !== undefined);
       if (!catalog) await catalogs.mend(uuid);
       await this.#options.removeExpired(uuid);
       const branches = (await this.#options.parts.catalogs.get(uuid))?.branches ?? [];
       const look = async (): Promise<{ readonly standing: readonly StandingBranch[]; readonly plan: CutPlan }> => {
         const standing = await this.#ship(uuid, branches, coupons, deadlineMs);
-        return { standing, plan: await planCuts({ place: this.#place(uuid), known: this.#known }, branches, standing, coupons) };
+        return {
+          standing,
+          plan: await planCuts({ place: this.#place(uuid), known: this.#known }, branches, standing, coupons),
+        };
       };
       const { standing, plan } = await look();
       if (plan.ready.length === 0) return answer(plan, undefined, undefined);
       const toCut = uncut(standing, plan);
-      // That the copies are counted anew has to be known before, or a crash would leave those that were counted in force.
-      if (mustCountAnew(plan.ready, toCut.map(({ id }) => id))) return answer(plan, "copies on other nodes", undefined);
+      // That the copies are counted anew has to be known before, or a crash would leave those that were counted in
+      // force.
+      if (
+        mustCountAnew(
+          plan.ready,
+          toCut.map(({ id }) => id),
+        )
+      )
+        return answer(plan, "copies on other nodes", undefined);
       if (toCut.length > 0) {
-        // A job under way may end the very lines that were looked at: it is waited for, and then all is looked at anew. What
-        // was cut is looked at once more with everything shipped: only a run that finds nothing to cut goes on.
+        // A job under way may end the very lines that were looked at: it is waited for, and then all is looked at anew.
+        // What was cut is looked at once more with everything shipped: only a run that finds nothing to cut goes on.
         const heads = standing.map(({ head }) => head);
         await this.#options.upkeep.exclusively(heads, async () => {
           const now = await look();
@@ -125,7 +136,11 @@ export class Expunger {
         });
         continue;
       }
-      const verdict = await this.#judgeCopies(uuid, standing.map(({ id }) => id), plan.ready);
+      const verdict = await this.#judgeCopies(
+        uuid,
+        standing.map(({ id }) => id),
+        plan.ready,
+      );
       if (verdict.free.length === 0) return answer(plan, undefined, undefined, verdict);
       const outcome = await this.#prove(uuid, standing, { ...plan, ready: verdict.free }, deadlineMs);
       if (typeof outcome === "string") return answer(plan, outcome, undefined, verdict);
@@ -145,7 +160,12 @@ export class Expunger {
     return { source: parts.source(uuid), world: parts.world, scratchDirectory };
   }
 
-  async #ship(uuid: string, branches: readonly CatalogBranch[], coupons: readonly ErasedCoupon[], deadlineMs: number): Promise<StandingBranch[]> {
+  async #ship(
+    uuid: string,
+    branches: readonly CatalogBranch[],
+    coupons: readonly ErasedCoupon[],
+    deadlineMs: number,
+  ): Promise<StandingBranch[]> {
     const memoryIds = [...new Set(coupons.flatMap((coupon) => coupon.memoryIds))];
     // Where nothing is to be cut it is enough to ask.
     const mayCut = coupons.some(({ isDue }) => isDue);
@@ -155,7 +175,13 @@ export class Expunger {
       const head = mayCut ? await shipped(database) : database.opened.head;
       const held = await heldIn(database, memoryIds);
       const { now } = head;
-      standing.push({ name, id, head, held, past: { head: now, history: await historyOf(this.#options.parts.source(uuid).store, now) } });
+      standing.push({
+        name,
+        id,
+        head,
+        held,
+        past: { head: now, history: await historyOf(this.#options.parts.source(uuid).store, now) },
+      });
     }
     return standing;
   }
@@ -166,15 +192,27 @@ export class Expunger {
     const source = parts.source(uuid);
     const clean = cleanIn(standing, plan);
     for (const { id, head, past } of uncut(standing, plan)) {
-      const putImages: CuttingParts["putImages"] = async (state, newId) => (await writeImages(source, state, scratchDirectory, id, newId)).refs;
+      const putImages: CuttingParts["putImages"] = async (state, newId) =>
+        (await writeImages(source, state, scratchDirectory, id, newId)).refs;
       const check: CuttingParts["check"] = (state) => withRestored(this.#place(uuid), state, async () => {});
-      await cutBranch({ source, world: parts.world, putImages, check, bytesPut }, head, past, plan.beginnings.get(id)!, clean);
+      await cutBranch(
+        { source, world: parts.world, putImages, check, bytesPut },
+        head,
+        past,
+        plan.beginnings.get(id)!,
+        clean,
+      );
     }
     leftBehind(uuid);
   }
 
   /** How it is proven that the plan's erasures have left nothing; or why it is not, in words. */
-  async #prove(uuid: string, standing: readonly StandingBranch[], { ready }: CutPlan, deadlineMs: number): Promise<ErasureEvidence | string> {
+  async #prove(
+    uuid: string,
+    standing: readonly StandingBranch[],
+    { ready }: CutPlan,
+    deadlineMs: number,
+  ): Promise<ErasureEvidence | string> {
     const { parts, notice, collector, upkeep } = this.#options;
     const prover = new Prover(this.#place(uuid), collector);
     // A branch that was deleted may still have one, which restores and puts what the branch held.
@@ -182,10 +220,14 @@ export class Expunger {
     if (!(await this.#collect(uuid, standing, prover))) return "the collection of old objects";
     const local = await this.#scrub(uuid, standing, deadlineMs);
     if (local === undefined) return "a local file that is not shipped yet";
-    // After the scrub, which waits for whatever was being shipped: an object of before the cut may have come and gone meanwhile.
+    // After the scrub, which waits for whatever was being shipped: an object of before the cut may have come and gone
+    // meanwhile.
     const store = await parts.source(uuid).store.purgeVersions(databasePrefix(uuid));
     if (store.locked > 0) return "versions of objects that the store's object lock keeps";
-    const proof = await prover.prove(standing.map(({ name, past }) => ({ name, past })), ready);
+    const proof = await prover.prove(
+      standing.map(({ name, past }) => ({ name, past })),
+      ready,
+    );
     if (proof.kind === "uncollected") return "the collection of old objects";
     if (proof.kind === "residue") {
       notice(`an erasure is not complete: ${proof.what}`, uuid);
@@ -210,7 +252,11 @@ export class Expunger {
   }
 
   /** Cleans the open files and removes the others; undefined when one cannot be removed yet. */
-  async #scrub(uuid: string, standing: readonly StandingBranch[], deadlineMs: number): Promise<Omit<ErasureEvidence["local"][number], "node"> | undefined> {
+  async #scrub(
+    uuid: string,
+    standing: readonly StandingBranch[],
+    deadlineMs: number,
+  ): Promise<Omit<ErasureEvidence["local"][number], "node"> | undefined> {
     const { registry, parts } = this.#options;
     const untilMs = Math.min(deadlineMs, parts.world.monotonicMs() + limits.scrubWaitMs);
     const ids = new Set(standing.map(({ id }) => id));
@@ -218,7 +264,8 @@ export class Expunger {
     return registry.between(uuid, async (open) => {
       const { removed, unshipped, directories } = this.#removeUnused(uuid, new Set(open.map(({ path }) => path)), ids);
       if (unshipped > 0) return undefined;
-      // All in this very step, as that holds them open: one that closed before its turn would be neither removed nor cleaned.
+      // All in this very step, as that holds them open: one that closed before its turn would be neither removed nor
+      // cleaned.
       await Promise.all(open.map((database) => database.scrub(untilMs)));
       for (const directory of directories) await parts.source(uuid).disk.syncDirectory(directory);
       return { files_scrubbed: open.length, files_removed: removed };
@@ -230,14 +277,17 @@ export class Expunger {
     const { databasesDirectory, quarantine, notice } = this.#options;
     const outcome = removeUnused(databasesDirectory, uuid, open, branchIds);
     quarantine.recount(uuid);
-    if (outcome.setAside > 0) notice(`${outcome.setAside} files that had been set aside are removed, as an erasure demands`, uuid);
+    if (outcome.setAside > 0)
+      notice(`${outcome.setAside} files that had been set aside are removed, as an erasure demands`, uuid);
     return outcome;
   }
 
   /** Whether the branches are still the same ones: what was forked meanwhile has not been looked at. */
   async #isUnchanged(uuid: string, standing: readonly StandingBranch[]): Promise<boolean> {
     const branches = (await this.#options.parts.catalogs.fresh(uuid))?.branches ?? [];
-    return branches.length === standing.length && standing.every(({ id }) => branches.some((branch) => branch.id === id));
+    return (
+      branches.length === standing.length && standing.every(({ id }) => branches.some((branch) => branch.id === id))
+    );
   }
 
   /** A deleted database has nothing to cut: its erasures are complete when all of it is gone. */
@@ -251,33 +301,68 @@ export class Expunger {
     // The catalog goes last: what is found without it has come after all was removed.
     if (objects.length > 0 && !hasCatalog) await collector.purge(uuid);
     if (objects.length > 0) return answer(plan, "the deleted database's objects are being removed", undefined, verdict);
-    if (!(await collector.isGone(uuid))) return answer(plan, "objects of the deleted database that may come late", undefined, verdict);
+    if (!(await collector.isGone(uuid)))
+      return answer(plan, "objects of the deleted database that may come late", undefined, verdict);
     const versions = await store.purgeVersions(databasePrefix(uuid));
-    if (versions.locked > 0) return answer(plan, "versions of objects that the store's object lock keeps", undefined, verdict);
+    if (versions.locked > 0)
+      return answer(plan, "versions of objects that the store's object lock keeps", undefined, verdict);
     if (verdict.free.length === 0) return answer(plan, undefined, undefined, verdict);
-    const { removed } = await registry.between(uuid, async (open) => this.#removeUnused(uuid, new Set(open.map(({ path }) => path)), new Set()));
+    const { removed } = await registry.between(uuid, async (open) =>
+      this.#removeUnused(uuid, new Set(open.map(({ path }) => path)), new Set()),
+    );
     await registry.drop(uuid);
     await copies.purged(uuid, removed);
     const nothing: StoreEvidence = {
-      objects: { listed: 0, live: 0, scanned: 0, bytes: 0 }, heads_checked: 0, catalogs_checked: 0, pages_scanned: 0,
-      traces: { looked_for: 0, hits: 0 }, states_restored: [], oldest_restorable_txid: {},
+      objects: { listed: 0, live: 0, scanned: 0, bytes: 0 },
+      heads_checked: 0,
+      catalogs_checked: 0,
+      pages_scanned: 0,
+      traces: { looked_for: 0, hits: 0 },
+      states_restored: [],
+      oldest_restorable_txid: {},
     };
-    return answer(plan, undefined, withSurroundings(nothing, versions, { node: parts.nodeId, files_scrubbed: 0, files_removed: removed }), verdict);
+    return answer(
+      plan,
+      undefined,
+      withSurroundings(nothing, versions, { node: parts.nodeId, files_scrubbed: 0, files_removed: removed }),
+      verdict,
+    );
   }
 }
 
-function withSurroundings(evidence: StoreEvidence, store: { versioned: boolean; removed: number; uploadsAborted: number }, local: ErasureEvidence["local"][number]): ErasureEvidence {
-  return { ...evidence, store: { versioned: store.versioned, versions_removed: store.removed, uploads_aborted: store.uploadsAborted }, local: [local] };
+function withSurroundings(
+  evidence: StoreEvidence,
+  store: { versioned: boolean; removed: number; uploadsAborted: number },
+  local: ErasureEvidence["local"][number],
+): ErasureEvidence {
+  return {
+    ...evidence,
+    store: { versioned: store.versioned, versions_removed: store.removed, uploads_aborted: store.uploadsAborted },
+    local: [local],
+  };
 }
 
-function answer(plan: Pick<CutPlan, "blocked" | "ready" | "waiting"> & Partial<Pick<CutPlan, "reasons">>, holdUp: string | undefined, evidence: ErasureEvidence | undefined, verdict?: CopyVerdict): Expunged {
+function answer(
+  plan: Pick<CutPlan, "blocked" | "ready" | "waiting"> & Partial<Pick<CutPlan, "reasons">>,
+  holdUp: string | undefined,
+  evidence: ErasureEvidence | undefined,
+  verdict?: CopyVerdict,
+): Expunged {
   const clean = evidence ? (verdict?.free ?? plan.ready).map(({ id }) => id) : [];
   const blocked: Record<string, ErasureBlockers> = plan.blocked;
   // What copies hold up is the same for all, and over when it is: so it is said first.
   const waitingFor = verdict?.waitingFor ?? holdUp;
   const mayChangeSoon = waitingFor !== undefined;
   const reasons = Object.keys(plan.reasons ?? {}).length === 0 ? undefined : plan.reasons;
-  return { blocked, ...(reasons && { reasons }), clean, evidence, mayChangeSoon, copies: verdict?.found, waitingFor: waitingFor ?? (plan.waiting.length > 0 ? "another erasure's grace" : undefined) };
+  return {
+    blocked,
+    ...(reasons && { reasons }),
+    clean,
+    evidence,
+    mayChangeSoon,
+    copies: verdict?.found,
+    waitingFor: waitingFor ?? (plan.waiting.length > 0 ? "another erasure's grace" : undefined),
+  };
 }
 
 /** Ids of the objects that the cuts leave as they are. */
@@ -294,6 +379,10 @@ function uncut(standing: readonly StandingBranch[], plan: CutPlan): readonly Sta
 /** Which of the memories the branch holds as live content. */
 function heldIn(database: Database, memoryIds: readonly string[]): Promise<ReadonlySet<string>> {
   return new Promise((resolve, reject) => {
-    database.read("memory.held", { memoryIds }, { done: ({ value }) => resolve(new Set((value as ReadOutput<"memory.held">).held)), failed: reject });
+    database.read(
+      "memory.held",
+      { memoryIds },
+      { done: ({ value }) => resolve(new Set((value as ReadOutput<"memory.held">).held)), failed: reject },
+    );
   });
 }

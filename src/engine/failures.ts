@@ -1,4 +1,7 @@
-/** From whatever was thrown to what may cross the thread: a refusal for the client, a call turned away, or a fault for the log. */
+/**
+ * From whatever was thrown to what may cross the thread: a refusal for the client, a call turned away, or a fault for
+ * the log.
+ */
 import { diskFaultOf } from "../base/disk.ts";
 import { codeOf, refusalOf, StoreError, type RefusalData } from "../base/errors.ts";
 import { isSliceOver } from "../sqlite/slices.ts";
@@ -25,14 +28,24 @@ function refusalOfFault(error: unknown): RefusalData | undefined {
     const { reason } = error;
     // What cannot be read as it was written is never taken for an empty database: an operator must look. Such messages
     // name objects and transaction ids, never content.
-    if (needsOperator(error)) return { code: "unavailable", message: `stored data cannot be used: ${error.message}`, detail: { retryAfterSecs: 60 } };
+    if (needsOperator(error))
+      return {
+        code: "unavailable",
+        message: `stored data cannot be used: ${error.message}`,
+        detail: { retryAfterSecs: 60 },
+      };
     const why = reason === undefined ? "" : `: ${reason}`;
     return { code: "unavailable", message: `storage did not answer${why}`, detail: { retryAfterSecs: 1 } };
   }
   const fault = diskFaultOf(error);
-  if (fault !== undefined) return { code: "unavailable", message: `the node's storage failed: ${fault}`, detail: { retryAfterSecs: 30 } };
+  if (fault !== undefined)
+    return { code: "unavailable", message: `the node's storage failed: ${fault}`, detail: { retryAfterSecs: 30 } };
   if (codeOf(error).startsWith("SQLITE_BUSY")) {
-    return { code: "unavailable", message: "the database's file is held by another handle for a moment", detail: { retryAfterSecs: 1 } };
+    return {
+      code: "unavailable",
+      message: "the database's file is held by another handle for a moment",
+      detail: { retryAfterSecs: 1 },
+    };
   }
   return undefined;
 }

@@ -3,7 +3,17 @@
  *
  * Always true: a file appears under its name whole and synced or not at all.
  */
-import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from "node:fs";
 import { dirname, join } from "node:path";
 import { limits } from "../base/limits.ts";
 import type { World } from "../base/world.ts";
@@ -103,8 +113,9 @@ export function removeFile(path: string): void {
 }
 
 /**
- * Puts the file at `temporary`, which is whole, synced and has no log, in the place of a branch's closed file, durably. A
- * crash between any two steps leaves the old file with its log, or the new one, which `finishReplacement` puts in its place.
+ * Puts the file at `temporary`, which is whole, synced and has no log, in the place of a branch's closed file, durably.
+ * A crash between any two steps leaves the old file with its log, or the new one, which `finishReplacement` puts in its
+ * place.
  */
 export async function replaceFile(temporary: string, path: string, disk: Disk): Promise<void> {
   renameSync(temporary, `${path}${nextMark}`);
@@ -144,12 +155,19 @@ export async function removeDatabase(databasesDirectory: string, uuid: string, d
   if (existsSync(databasesDirectory)) await disk.syncDirectory(databasesDirectory);
 }
 
-/** Every branch of the databases with a log on this disk that holds something: what may have to be shipped after a restart. */
-export function branchesWithLogs(databasesDirectory: string, uuids: readonly string[] = databaseUuids(databasesDirectory)): { readonly uuid: string; readonly branchId: string }[] {
+/**
+ * Every branch of the databases with a log on this disk that holds something: what may have to be shipped after a
+ * restart.
+ */
+export function branchesWithLogs(
+  databasesDirectory: string,
+  uuids: readonly string[] = databaseUuids(databasesDirectory),
+): { readonly uuid: string; readonly branchId: string }[] {
   const found: { uuid: string; branchId: string }[] = [];
   for (const uuid of uuids) {
     for (const name of namesIn(join(databasesDirectory, uuid))) {
-      if (name.endsWith(".db-wal") && statSync(join(databasesDirectory, uuid, name)).size > 0) found.push({ uuid, branchId: name.slice(0, -".db-wal".length) });
+      if (name.endsWith(".db-wal") && statSync(join(databasesDirectory, uuid, name)).size > 0)
+        found.push({ uuid, branchId: name.slice(0, -".db-wal".length) });
     }
   }
   return found;
@@ -170,10 +188,16 @@ export interface UnusedFiles {
 }
 
 /**
- * Removes every copy of the database's data from this disk but for its `open` files: closed branches, which are restored
- * on their next use, whatever was left unfinished, and what was set aside. Call while no branch opens or closes.
+ * Removes every copy of the database's data from this disk but for its `open` files: closed branches, which are
+ * restored on their next use, whatever was left unfinished, and what was set aside. Call while no branch opens or
+ * closes.
  */
-export function removeUnused(databasesDirectory: string, uuid: string, open: ReadonlySet<string>, branchIds: ReadonlySet<string>): UnusedFiles {
+export function removeUnused(
+  databasesDirectory: string,
+  uuid: string,
+  open: ReadonlySet<string>,
+  branchIds: ReadonlySet<string>,
+): UnusedFiles {
   const directory = databaseDirectory(databasesDirectory, uuid);
   const aside = databaseDirectory(quarantineDirectory(databasesDirectory), uuid);
   const unshipped = new Set<string>();
@@ -182,7 +206,8 @@ export function removeUnused(databasesDirectory: string, uuid: string, open: Rea
     if (branchId === undefined) return true;
     const path = branchPath(databasesDirectory, uuid, branchId);
     if (open.has(path)) return false;
-    if (branchIds.has(branchId) && existsSync(`${path}-wal`) && statSync(`${path}-wal`).size > 0) unshipped.add(branchId);
+    if (branchIds.has(branchId) && existsSync(`${path}-wal`) && statSync(`${path}-wal`).size > 0)
+      unshipped.add(branchId);
     return !unshipped.has(branchId);
   });
   for (const name of unused) rmSync(join(directory, name), { recursive: true, force: true });
@@ -200,7 +225,10 @@ export function foldersOf(databasesDirectory: string): string[] {
 
 /** How many files this disk has of the database, set aside or not. */
 export function countFiles(databasesDirectory: string, uuid: string): number {
-  return namesIn(databaseDirectory(databasesDirectory, uuid)).length + namesIn(databaseDirectory(quarantineDirectory(databasesDirectory), uuid)).length;
+  return (
+    namesIn(databaseDirectory(databasesDirectory, uuid)).length +
+    namesIn(databaseDirectory(quarantineDirectory(databasesDirectory), uuid)).length
+  );
 }
 
 function namesIn(directory: string): string[] {

@@ -1,11 +1,11 @@
 /**
  * Reads on a node that does not hold a database: copies that follow the heads which another node writes.
  *
- * A copy is the branch's ordinary file, opened without a claim at a head's state (engine/opening), and brought forward by
- * closing it and opening it again (engine/registry). Always true: what is answered from a copy is a state of the history
- * that object storage has, as of the copy's last look at the head; nobody who reads here twice sees an older head the
- * second time. How often is looked, and whether a hint comes (engine/head-looks), decides only how old a copy may be. Must
- * not know: leases, other nodes.
+ * A copy is the branch's ordinary file, opened without a claim at a head's state (engine/opening), and brought forward
+ * by closing it and opening it again (engine/registry). Always true: what is answered from a copy is a state of the
+ * history that object storage has, as of the copy's last look at the head; nobody who reads here twice sees an older
+ * head the second time. How often is looked, and whether a hint comes (engine/head-looks), decides only how old a copy
+ * may be. Must not know: leases, other nodes.
  *
  * What this node itself wrote when it was the writer needs care. Its file may be ahead of the head, by groups that it
  * acknowledged and has not shipped. While nobody has claimed since, these are the branch's newest states and shipping
@@ -39,10 +39,10 @@ export class Following {
   }
 
   /**
-   * An open copy of the branch that is fresh enough for the call, or undefined when it cannot be had from object storage:
-   * the call is then turned away as behind. Throws what the catalog says of a branch that is gone, and StoreError when
-   * object storage does not answer and no copy that is here will do. Whoever waits before he uses the copy has to see
-   * whether it is still the open one.
+   * An open copy of the branch that is fresh enough for the call, or undefined when it cannot be had from object
+   * storage: the call is then turned away as behind. Throws what the catalog says of a branch that is gone, and
+   * StoreError when object storage does not answer and no copy that is here will do. Whoever waits before he uses the
+   * copy has to see whether it is still the open one.
    */
   async reach(target: Target, { minTxid, consistency }: Wanted, deadlineMs: number): Promise<Database | undefined> {
     const { registry, world } = this.#options;
@@ -55,8 +55,10 @@ export class Following {
     if (!open) branch.lookedAtMs = world.monotonicMs();
     // The name may be another branch's by now.
     else if (open.opened.branchId !== branchId) await registry.retire(target, open.opened.branchId);
-    // Nobody is answered from a copy that was not looked after for longer, `cached` reads neither, while object storage answers.
-    else if (world.monotonicMs() - branch.lookedAtMs > limits.followLookMsMax) await this.#tryLook(followed, branch, untilMs);
+    // Nobody is answered from a copy that was not looked after for longer, `cached` reads neither, while object storage
+    // answers.
+    else if (world.monotonicMs() - branch.lookedAtMs > limits.followLookMsMax)
+      await this.#tryLook(followed, branch, untilMs);
     if (followed.purged) throw new ServiceError("database_not_found", "the database was deleted");
     const database = await this.#covered(target, untilMs, deadlineMs);
     if (!database || isReached(database, minTxid)) return database;
@@ -89,7 +91,10 @@ export class Following {
     this.#looks.stop();
   }
 
-  /** The id of the branch of that name. For what is not open, or not known, the catalog is read anew, unless that was just done. */
+  /**
+   * The id of the branch of that name. For what is not open, or not known, the catalog is read anew, unless that was
+   * just done.
+   */
   async #branchId(followed: Followed, target: Target, consistency: Consistency | undefined): Promise<string> {
     const { registry } = this.#options;
     const { catalogs } = registry;
@@ -116,7 +121,13 @@ export class Following {
   }
 
   /** Looks until the copy has come as far as the caller has seen, for as long as that can help. */
-  async #catchUp(followed: Followed, branch: FollowedBranch, minTxid: number, untilMs: number, deadlineMs: number): Promise<Database | undefined> {
+  async #catchUp(
+    followed: Followed,
+    branch: FollowedBranch,
+    minTxid: number,
+    untilMs: number,
+    deadlineMs: number,
+  ): Promise<Database | undefined> {
     const { world } = this.#options;
     for (let pauseMs = limits.replicaPauseMs; ; pauseMs *= 2) {
       if (!(await this.#within(untilMs, this.#looks.look(followed)))) return undefined;
@@ -132,7 +143,8 @@ export class Following {
   /** A look that need not succeed: an old copy will do when object storage does not answer. */
   async #tryLook(followed: Followed, branch: FollowedBranch, untilMs: number): Promise<void> {
     try {
-      if ((await this.#within(untilMs, this.#looks.look(followed))) && branch.refreshing) await this.#within(untilMs, branch.refreshing);
+      if ((await this.#within(untilMs, this.#looks.look(followed))) && branch.refreshing)
+        await this.#within(untilMs, branch.refreshing);
     } catch (error) {
       if (!(error instanceof StoreError)) throw error;
     }

@@ -1,9 +1,9 @@
 /**
  * How a handle is opened, closed, evicted, and rebuilt after a failure.
  *
- * Always true: a poisoned handle is abandoned and its log proven before anybody else gets the branch; a handle that gives
- * way to another is covered by object storage; there are never more handles than there may be. Must not know: who asks
- * for a branch, and when it is to be closed.
+ * Always true: a poisoned handle is abandoned and its log proven before anybody else gets the branch; a handle that
+ * gives way to another is covered by object storage; there are never more handles than there may be. Must not know: who
+ * asks for a branch, and when it is to be closed.
  */
 import { codeOf, ServiceError, StoreError } from "../base/errors.ts";
 import { sleep, type World } from "../base/world.ts";
@@ -87,7 +87,8 @@ export class HandleLifecycle {
       const bound = {
         ...events,
         notice: (message: string) => events.notice("warn", message, target.uuid),
-        poisoned: (error: unknown) => void (database ? this.#rebuild(key, target, database, error) : failures.push({ error })),
+        poisoned: (error: unknown) =>
+          void (database ? this.#rebuild(key, target, database, error) : failures.push({ error })),
       };
       database = await dockyard.open(target, bound, head);
       this.#opened++;
@@ -100,7 +101,10 @@ export class HandleLifecycle {
     }
   }
 
-  /** Opens the branch anew in the place of the closed handle; at the old state when the new one cannot be had. Gives what was in the way. */
+  /**
+   * Opens the branch anew in the place of the closed handle; at the old state when the new one cannot be had. Gives
+   * what was in the way.
+   */
   async reopen(key: string, target: Target, old: Database): Promise<StoreError | undefined> {
     // Its place among the open ones stays its own.
     this.#slots.reserve();
@@ -172,8 +176,8 @@ export class HandleLifecycle {
 
   /**
    * After a storage failure: everyone is refused, whoever reads or syncs is waited for, the log is proven anew. Until
-   * that succeeds the key stays busy: a log that may not be on disk is never opened as if it were. A branch that was lost
-   * to another writer goes the same way; what its file is worth is judged when it is opened again.
+   * that succeeds the key stays busy: a log that may not be on disk is never opened as if it were. A branch that was
+   * lost to another writer goes the same way; what its file is worth is judged when it is opened again.
    */
   #rebuild(key: string, target: Target, database: Database, error: unknown): void {
     const { events, dockyard } = this.#options;
@@ -200,7 +204,12 @@ export class HandleLifecycle {
       try {
         return await dockyard.prove(database);
       } catch (fault) {
-        events.notice("warn", `the log could not be proven (${codeOf(fault)}); ${this.#isEnding ? "whoever opens it next tries again" : "trying again"}`, target.uuid);
+        events.notice(
+          "warn",
+          "the log could not be proven " +
+            `(${codeOf(fault)}); ${this.#isEnding ? "whoever opens it next tries again" : "trying again"}`,
+          target.uuid,
+        );
         if (this.#isEnding) return;
         await sleep(world, pauseMs);
       }

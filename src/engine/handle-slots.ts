@@ -15,7 +15,10 @@ export const lookAgainMs = 2;
 export class HandleSlots {
   /** In order of use, the least recent first. */
   readonly #open = new Map<string, Database>();
-  /** Opening, closing or rebuilding: the promise ends when the key may be looked at again; a failure is everybody's who waited. */
+  /**
+   * Opening, closing or rebuilding: the promise ends when the key may be looked at again; a failure is everybody's who
+   * waited.
+   */
   readonly #busy = new Map<string, Promise<void>>();
   /** Files that are being opened: they count as open, or a burst would pass the cap. */
   #opening = 0;
@@ -52,7 +55,10 @@ export class HandleSlots {
     return acting;
   }
 
-  /** Ends an occupation with an open handle, in one step: the handle may fail at once, and then its key is occupied again. */
+  /**
+   * Ends an occupation with an open handle, in one step: the handle may fail at once, and then its key is occupied
+   * again.
+   */
   release(key: string, database: Database): void {
     this.#busy.delete(key);
     this.#open.set(key, database);

@@ -2,8 +2,8 @@
  * How far one open database has come, and whether its handle still serves.
  *
  * Always true: what is committed rises by one per group that changed something; nothing counts as safe before it is on
- * disk; a handle that was given up stays so, and whoever waits for the disk is refused then. Must not know: queues, who is
- * answered.
+ * disk; a handle that was given up stays so, and whoever waits for the disk is refused then. Must not know: queues, who
+ * is answered.
  */
 import type { ServiceError } from "../base/errors.ts";
 import { Watermark } from "../base/watermark.ts";
@@ -23,7 +23,10 @@ export class HandleState {
   #committedTxid: number;
   #poison: { readonly error: unknown } | undefined;
 
-  /** `recovered`: the log survived a crash and was read back, but nobody knows whether it is on disk. The first answer syncs it. */
+  /**
+   * `recovered`: the log survived a crash and was read back, but nobody knows whether it is on disk. The first answer
+   * syncs it.
+   */
   constructor(opened: Opened, writer: Writership, recovered: boolean, events: DatabaseEvents) {
     const { txid } = opened.state;
     this.opened = opened;

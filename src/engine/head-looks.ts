@@ -1,10 +1,10 @@
 /**
  * When the heads that another node writes are looked at, and what a look brings.
  *
- * Owns which databases are followed, and the plan of their looks: soon while a database is read, later and later when it
- * is not or looks fail. Always true: at most one look of a database is under way, and it costs two requests that say
- * "same"; an older head than was seen or served is not believed; a copy that is older than the newest head is exchanged,
- * at most once at a time. Must not know: who reads a copy, how fresh it must be.
+ * Owns which databases are followed, and the plan of their looks: soon while a database is read, later and later when
+ * it is not or looks fail. Always true: at most one look of a database is under way, and it costs two requests that say
+ * "same"; an older head than was seen or served is not believed; a copy that is older than the newest head is
+ * exchanged, at most once at a time. Must not know: who reads a copy, how fresh it must be.
  */
 import { codeOf, ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
@@ -93,8 +93,17 @@ export class HeadLooks {
     let followed = this.#followed.get(uuid);
     if (!followed) {
       followed = {
-        uuid, branches: new Map(), readAtMs: nowMs, catalogAtMs: -Infinity, triedAtMs: nowMs - limits.followRestMs, failures: 0,
-        looking: undefined, hinted: false, purged: false, dueMs: Infinity, cancel: () => {},
+        uuid,
+        branches: new Map(),
+        readAtMs: nowMs,
+        catalogAtMs: -Infinity,
+        triedAtMs: nowMs - limits.followRestMs,
+        failures: 0,
+        looking: undefined,
+        hinted: false,
+        purged: false,
+        dueMs: Infinity,
+        cancel: () => {},
       };
       this.#followed.set(uuid, followed);
     }
@@ -108,7 +117,16 @@ export class HeadLooks {
     const { branches, readAtMs } = followed;
     let branch = branches.get(target.branch);
     if (!branch) {
-      branch = { target: { uuid: target.uuid, branch: target.branch }, readAtMs, lookedAtMs: -Infinity, newest: undefined, refreshing: undefined, hindered: 0, retryAtMs: -Infinity, olderLooks: 0 };
+      branch = {
+        target: { uuid: target.uuid, branch: target.branch },
+        readAtMs,
+        lookedAtMs: -Infinity,
+        newest: undefined,
+        refreshing: undefined,
+        hindered: 0,
+        retryAtMs: -Infinity,
+        olderLooks: 0,
+      };
       branches.set(target.branch, branch);
     }
     branch.readAtMs = readAtMs;
@@ -152,7 +170,9 @@ export class HeadLooks {
     const nowMs = world.monotonicMs();
     const idleMs = nowMs - followed.readAtMs;
     const restMs = idleMs < limits.followEagerMs ? limits.followLookMsMin : idleMs / 2;
-    followed.dueMs = followed.hinted ? nowMs : Math.max(nowMs, followed.triedAtMs + pauseAfter(followed.failures, restMs));
+    followed.dueMs = followed.hinted
+      ? nowMs
+      : Math.max(nowMs, followed.triedAtMs + pauseAfter(followed.failures, restMs));
     followed.cancel = world.after(followed.dueMs - nowMs, () => this.#lookDue(followed));
   }
 
@@ -171,7 +191,10 @@ export class HeadLooks {
     });
   }
 
-  /** Looks at the database's catalog and heads; one look at a time, shared by all who want one before it begins, and never one right after the other. */
+  /**
+   * Looks at the database's catalog and heads; one look at a time, shared by all who want one before it begins, and
+   * never one right after the other.
+   */
   look(followed: Followed): Promise<void> {
     followed.looking ??= this.#rested(followed)
       .then(() => this.#lookNow(followed))
@@ -214,13 +237,18 @@ export class HeadLooks {
       this.#followed.delete(uuid);
       return this.#aside(uuid, registry.drop(uuid));
     }
-    const found = await Promise.all([...branches.values()].map(async (branch) => ({ branch, isThere: await this.#lookAt(followed, branch) })));
+    const found = await Promise.all(
+      [...branches.values()].map(async (branch) => ({ branch, isThere: await this.#lookAt(followed, branch) })),
+    );
     const lost = found.find(({ isThere }) => !isThere);
     followed.purged = false;
     if (!lost || !(catalog ? isWritten(catalog) : wasWritten)) return;
     // That all is gone does not say that it was deleted.
     followed.purged = !catalog && (await this.#permits.run(() => wasDeleted(store, uuid)));
-    if (!followed.purged) throw catalog ? lostHead(uuid, (await registry.catalogs.branch(uuid, lost.branch.target.branch)).id) : lostCatalog(uuid);
+    if (!followed.purged)
+      throw catalog
+        ? lostHead(uuid, (await registry.catalogs.branch(uuid, lost.branch.target.branch)).id)
+        : lostCatalog(uuid);
   }
 
   /** Looks at the branch's head, and has the copy exchanged when it is older. Says whether the head is there. */
@@ -230,7 +258,8 @@ export class HeadLooks {
     const nowMs = world.monotonicMs();
     const branchId = await this.#presentId(target);
     const open = registry.peek(target);
-    if (open && open.opened.branchId !== branchId) this.#aside(target.uuid, registry.retire(target, open.opened.branchId));
+    if (open && open.opened.branchId !== branchId)
+      this.#aside(target.uuid, registry.retire(target, open.opened.branchId));
     if (branchId === undefined) return followed.branches.delete(target.branch);
     const known = branch.newest?.branchId === branchId ? branch.newest : undefined;
     const found = await this.#permits.run(() => store.get(headKey(target.uuid, branchId), known?.version));
@@ -249,10 +278,18 @@ export class HeadLooks {
     return true;
   }
 
-  /** Object storage gives an older head than was seen or served: from a cache that lags, or it was put back, if that goes on. The copy is kept. */
+  /**
+   * Object storage gives an older head than was seen or served: from a cache that lags, or it was put back, if that
+   * goes on. The copy is kept.
+   */
   #isOlder(branch: FollowedBranch, seen: HeadPlace, { uuid, branchId, epoch, seq }: Head): true {
     if (++branch.olderLooks < limits.pastHeadLooksMax) return true;
-    throw wentBack(uuid, headKey(uuid, branchId), `epoch ${epoch}, number ${seq}`, `epoch ${seen.epoch}, number ${seen.seq}`);
+    throw wentBack(
+      uuid,
+      headKey(uuid, branchId),
+      `epoch ${epoch}, number ${seq}`,
+      `epoch ${seen.epoch}, number ${seen.seq}`,
+    );
   }
 
   /** The id of the branch as the catalog has it now; undefined when there is none any more. */
@@ -278,7 +315,10 @@ export class HeadLooks {
     const isStillWanted = (): boolean => holdings.termOf(target.uuid) === undefined;
     branch.refreshing = registry
       .refresh(target, database, isStillWanted)
-      .then(() => void (branch.hindered = 0), (error: unknown) => this.#hindered(branch, error))
+      .then(
+        () => void (branch.hindered = 0),
+        (error: unknown) => this.#hindered(branch, error),
+      )
       .finally(() => (branch.refreshing = undefined));
   }
 
@@ -297,7 +337,11 @@ export class HeadLooks {
   /** What passes by itself is nobody's concern. */
   #report(error: unknown, uuid: string): void {
     if (error instanceof ServiceError || (error instanceof StoreError && !needsOperator(error))) return;
-    this.#options.notice(`a copy could not be brought to the newest state (${error instanceof StoreError ? error.message : codeOf(error)})`, uuid);
+    this.#options.notice(
+      "a copy could not be brought to the newest state " +
+        `(${error instanceof StoreError ? error.message : codeOf(error)})`,
+      uuid,
+    );
   }
 }
 

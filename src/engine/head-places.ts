@@ -1,13 +1,14 @@
 /**
- * What this node has seen of each branch in object storage: how far along its heads it was served from, and how far each
- * claim has been shipped. And the number of each database's catalog.
+ * What this node has seen of each branch in object storage: how far along its heads it was served from, and how far
+ * each claim has been shipped. And the number of each database's catalog.
  *
  * Always true: what was noted only rises, so that whoever reads here twice never sees the branch go back, whatever a
  * cache before object storage gives, and a storage that was put back to an older state is found out, also after a
- * restart. It is kept under `seen/` in the data directory, one small file for each branch, whole or not at all, and synced
- * a moment later, a few at a time: what a loss of power takes from it makes this node less suspicious, never wrong. Nothing
- * is written for a write: a branch is noted when it is opened, claimed and closed, and every `seenNotedMs` between. Forgotten only when
- * the branch is deleted, or an operator accepts the older state. Must not know: files of databases, handles.
+ * restart. It is kept under `seen/` in the data directory, one small file for each branch, whole or not at all, and
+ * synced a moment later, a few at a time: what a loss of power takes from it makes this node less suspicious, never
+ * wrong. Nothing is written for a write: a branch is noted when it is opened, claimed and closed, and every
+ * `seenNotedMs` between. Forgotten only when the branch is deleted, or an operator accepts the older state. Must not
+ * know: files of databases, handles.
  */
 import { closeSync, existsSync, mkdirSync, openSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -71,12 +72,23 @@ export class HeadPlaces {
     const before = this.#of(key);
     const isSame = before !== undefined && !isNewer({ epoch, seq }, before);
     if (isSame && (state?.tenure === undefined || (before.claims.get(hex(state.tenure)) ?? -1) >= state.txid)) return;
-    const seen: Seen = isSame ? before : { epoch, seq, tenures, claims: before?.claims ?? new Map(), isSaved: false, savedAtMs: before?.savedAtMs ?? -Infinity };
+    const seen: Seen = isSame
+      ? before
+      : {
+          epoch,
+          seq,
+          tenures,
+          claims: before?.claims ?? new Map(),
+          isSaved: false,
+          savedAtMs: before?.savedAtMs ?? -Infinity,
+        };
     if (state?.tenure !== undefined) raise(seen.claims, hex(state.tenure), state.txid);
     this.#set(key, seen);
   }
 
-  /** Whether the branch was served from a newer head than this one, which must then not be believed to be the newest. */
+  /**
+   * Whether the branch was served from a newer head than this one, which must then not be believed to be the newest.
+   */
   isPast({ uuid, branchId, epoch, seq }: Pick<Head, "uuid" | "branchId"> & HeadPlace): boolean {
     const seen = this.#of(`${uuid}/${branchId}`);
     return seen !== undefined && isNewer(seen, { epoch, seq });
@@ -100,7 +112,15 @@ export class HeadPlaces {
 
   /** A catalog of this number was seen. */
   noteCatalog(uuid: string, seq: number): void {
-    if (seq > this.catalogSeq(uuid)) this.#set(`${uuid}/${catalogName}`, { epoch: 0, seq, tenures: [], claims: new Map(), isSaved: false, savedAtMs: -Infinity });
+    if (seq > this.catalogSeq(uuid))
+      this.#set(`${uuid}/${catalogName}`, {
+        epoch: 0,
+        seq,
+        tenures: [],
+        claims: new Map(),
+        isSaved: false,
+        savedAtMs: -Infinity,
+      });
   }
 
   /** Object storage is believed from now on, older than what was seen as it is: an operator has said so. */
@@ -112,7 +132,14 @@ export class HeadPlaces {
 
   /** As `accept`, of a catalog. */
   acceptCatalog(uuid: string, seq: number): void {
-    this.#set(`${uuid}/${catalogName}`, { epoch: 0, seq, tenures: [], claims: new Map(), isSaved: false, savedAtMs: -Infinity });
+    this.#set(`${uuid}/${catalogName}`, {
+      epoch: 0,
+      seq,
+      tenures: [],
+      claims: new Map(),
+      isSaved: false,
+      savedAtMs: -Infinity,
+    });
     this.save(uuid, catalogName);
   }
 
@@ -146,7 +173,9 @@ export class HeadPlaces {
 
   /** The branch, or the whole database, was deleted: nothing will ever be served of it. */
   forget(uuid: string, branchId?: string): void {
-    for (const key of branchId === undefined ? [...this.#seen.keys()].filter((one) => one.startsWith(`${uuid}/`)) : [`${uuid}/${branchId}`]) {
+    for (const key of branchId === undefined
+      ? [...this.#seen.keys()].filter((one) => one.startsWith(`${uuid}/`))
+      : [`${uuid}/${branchId}`]) {
       this.#seen.delete(key);
       this.#unsaved.delete(key);
     }
@@ -173,8 +202,21 @@ export class HeadPlaces {
     if (path === undefined || !existsSync(path)) return undefined;
     const kept = keptIn(readFileSync(path, "utf8"));
     // A loss of power may have taken it: then this node has seen nothing.
-    if (!kept) this.#options.notice("what was seen of a branch in object storage cannot be read; it is noted anew", key.slice(0, key.indexOf("/")));
-    return kept && { epoch: kept.epoch, seq: kept.seq, claims: new Map(kept.claims), tenures: [], isSaved: true, savedAtMs: -Infinity };
+    if (!kept)
+      this.#options.notice(
+        "what was seen of a branch in object storage cannot be read; it is noted anew",
+        key.slice(0, key.indexOf("/")),
+      );
+    return (
+      kept && {
+        epoch: kept.epoch,
+        seq: kept.seq,
+        claims: new Map(kept.claims),
+        tenures: [],
+        isSaved: true,
+        savedAtMs: -Infinity,
+      }
+    );
   }
 
   #save(key: string, seen: Seen): void {
@@ -199,7 +241,8 @@ export class HeadPlaces {
       this.#isTold = false;
     } catch (error) {
       rmSync(temporary, { force: true });
-      if (!this.#isTold) notice(`what was seen of object storage could not be noted (${codeOf(error)})`, key.slice(0, key.indexOf("/")));
+      if (!this.#isTold)
+        notice(`what was seen of object storage could not be noted (${codeOf(error)})`, key.slice(0, key.indexOf("/")));
       this.#isTold = true;
     }
   }
@@ -246,7 +289,9 @@ function keptIn(text: string): Kept | undefined {
   try {
     const kept = JSON.parse(text) as Kept;
     requireVersion(formats.seen, kept.v);
-    return Number.isSafeInteger(kept.epoch) && Number.isSafeInteger(kept.seq) && Array.isArray(kept.claims) ? kept : undefined;
+    return Number.isSafeInteger(kept.epoch) && Number.isSafeInteger(kept.seq) && Array.isArray(kept.claims)
+      ? kept
+      : undefined;
   } catch (error) {
     if (error instanceof SyntaxError || (error instanceof StoreError && error.kind === "corrupt")) return undefined;
     throw error;

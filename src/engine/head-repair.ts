@@ -2,10 +2,11 @@
  * The newest sound head of a branch whose own is missing, unreadable or refers to what is gone.
  *
  * Three ways, each tried where the one before gives nothing: the head that is there, with what is missing put together
- * from other objects of the pool, else cut before it; an older version of the head that the store has kept, carried on as
- * far as the pool goes on without a doubt; the pool alone (engine/pool-repair). Always true: what is proposed is restored and checked
- * first; its epoch is above all that are known, and it skips transaction ids as nobody knows which were given; what is
- * lost by it is said. Nothing is written here, and the same store gives the same proposal. Must not know: who writes it.
+ * from other objects of the pool, else cut before it; an older version of the head that the store has kept, carried on
+ * as far as the pool goes on without a doubt; the pool alone (engine/pool-repair). Always true: what is proposed is
+ * restored and checked first; its epoch is above all that are known, and it skips transaction ids as nobody knows which
+ * were given; what is lost by it is said. Nothing is written here, and the same store gives the same proposal. Must not
+ * know: who writes it.
  */
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
@@ -35,7 +36,8 @@ interface Base {
 /** The newest head that can be had, or why none can. */
 export async function proposeHead(parts: HeadRepairParts, branch: BranchInventory): Promise<ProposedHead | string> {
   const base = await baseOf(parts, branch);
-  const proposal = (base && (await fromBase(parts, base, branch.head.kind === "sound"))) ?? (await fromPool(parts, branch));
+  const proposal =
+    (base && (await fromBase(parts, base, branch.head.kind === "sound"))) ?? (await fromPool(parts, branch));
   if (typeof proposal === "string") return proposal;
   try {
     await checkState(parts.place, planOf(proposal.head, undefined, proposal.head.txid)!);
@@ -47,8 +49,12 @@ export async function proposeHead(parts: HeadRepairParts, branch: BranchInventor
 }
 
 /** The head itself, or the newest older version of it that can be read. */
-async function baseOf({ place: { source } }: HeadRepairParts, { id, head }: BranchInventory): Promise<Base | undefined> {
-  if (head.kind === "sound") return { head: head.value, history: await pastOf(source.store, head.value), hash: hashOf(head.bytes) };
+async function baseOf(
+  { place: { source } }: HeadRepairParts,
+  { id, head }: BranchInventory,
+): Promise<Base | undefined> {
+  if (head.kind === "sound")
+    return { head: head.value, history: await pastOf(source.store, head.value), hash: hashOf(head.bytes) };
   const older: Base[] = [];
   for (const { bytes } of await olderVersionsOf(source.store, headKey(source.uuid, id))) {
     const value = readable(() => ownHead(bytes, source.uuid, id));
@@ -99,8 +105,15 @@ function substituteFor(ref: SegmentRef, own: readonly PoolEntry[]): readonly Seg
 }
 
 /** The newest state of which everything is there. */
-function newestTxid(head: Head, history: History | undefined, isThere: (ref: SegmentRef) => boolean): number | undefined {
-  const lines = [{ fromTxid: head.fromTxid, toTxid: head.txid, refs: head.refs, tail: head.tail }, ...(history?.lines ?? []).map((line) => ({ ...line, tail: [] }))];
+function newestTxid(
+  head: Head,
+  history: History | undefined,
+  isThere: (ref: SegmentRef) => boolean,
+): number | undefined {
+  const lines = [
+    { fromTxid: head.fromTxid, toTxid: head.txid, refs: head.refs, tail: head.tail },
+    ...(history?.lines ?? []).map((line) => ({ ...line, tail: [] })),
+  ];
   const ends = lines.flatMap((line) => {
     if (!line.refs.filter(({ kind }) => kind === "image").every(isThere)) return [];
     const broken = line.refs.find((ref) => ref.kind === "delta" && !isThere(ref));
@@ -113,22 +126,50 @@ function newestTxid(head: Head, history: History | undefined, isThere: (ref: Seg
 }
 
 /** The last id of the line below `stop` that an object ends with, or a tail. */
-function reachBelow({ fromTxid, refs, tail }: { readonly fromTxid: number; readonly refs: readonly SegmentRef[]; readonly tail: Head["tail"] }, stop: number): number[] {
+function reachBelow(
+  {
+    fromTxid,
+    refs,
+    tail,
+  }: { readonly fromTxid: number; readonly refs: readonly SegmentRef[]; readonly tail: Head["tail"] },
+  stop: number,
+): number[] {
   const ends = [...refs, ...tail].map(({ lastTxid }) => lastTxid).filter((txid) => txid < stop && txid >= fromTxid);
   return ends.length === 0 ? [] : [Math.max(...ends)];
 }
 
 /** The branch as it stood at the id. */
-async function cutTo({ place: { source } }: HeadRepairParts, { head, history }: Base, txid: number, isThere: (ref: SegmentRef) => boolean): Promise<Head | undefined> {
+async function cutTo(
+  { place: { source } }: HeadRepairParts,
+  { head, history }: Base,
+  txid: number,
+  isThere: (ref: SegmentRef) => boolean,
+): Promise<Head | undefined> {
   const plan = planOf(head, history, txid);
   if (!plan || ![...plan.images, ...plan.deltas].every(isThere)) return undefined;
   if (txid === head.txid) return head;
   const point = await pointOf(source, head, plan);
   const own = { branchId: head.branchId, nonce: head.nonce, node: head.node, ...point };
   const cut = await forkedHead(head, history, txid, own, source.press);
-  // The claims stay known, and what they gave up: the node that has more on its disk must be told apart from a stranger.
-  const tenures = head.tenures.map((tenure) => ({ ...tenure, lastTxid: Math.max(tenure.firstTxid - 1, Math.min(tenure.lastTxid, txid)) }));
-  return cut && { ...cut, epoch: head.epoch, seq: head.seq, reservedTo: head.reservedTo, fromTxid: plan.fromTxid, floorTxid: head.floorTxid, history: head.history, tenures, lost: head.lost };
+  // The claims stay known, and what they gave up: the node that has more on its disk must be told apart from a
+  // stranger.
+  const tenures = head.tenures.map((tenure) => ({
+    ...tenure,
+    lastTxid: Math.max(tenure.firstTxid - 1, Math.min(tenure.lastTxid, txid)),
+  }));
+  return (
+    cut && {
+      ...cut,
+      epoch: head.epoch,
+      seq: head.seq,
+      reservedTo: head.reservedTo,
+      fromTxid: plan.fromTxid,
+      floorTxid: head.floorTxid,
+      history: head.history,
+      tenures,
+      lost: head.lost,
+    }
+  );
 }
 
 /** What the same claim has put behind the head, as far as it goes on without a doubt. */
@@ -136,48 +177,91 @@ function carriedOn(own: readonly PoolEntry[], { txid, epoch, tail }: Head): read
   const ofClaim = own.filter((entry) => entry.epoch === epoch);
   // What the tail held may have become an object together with what came after it.
   const starts = [txid + 1, ...tail.map(({ firstTxid }) => firstTxid)];
-  const chains = starts.map((start) => beforeRewind(own, chainFrom(ofClaim, start, Infinity, false), txid)).filter((chain) => chain.length > 0 && chain.at(-1)!.lastTxid > txid);
-  return chains.reduce<readonly SegmentRef[]>((best, chain) => (chain.at(-1)!.lastTxid > (best.at(-1)?.lastTxid ?? 0) ? chain : best), []);
+  const chains = starts
+    .map((start) => beforeRewind(own, chainFrom(ofClaim, start, Infinity, false), txid))
+    .filter((chain) => chain.length > 0 && chain.at(-1)!.lastTxid > txid);
+  return chains.reduce<readonly SegmentRef[]>(
+    (best, chain) => (chain.at(-1)!.lastTxid > (best.at(-1)?.lastTxid ?? 0) ? chain : best),
+    [],
+  );
 }
 
 function extension(head: Head, more: readonly SegmentRef[], own: readonly PoolEntry[]): Partial<Head> {
   const last = more.at(-1);
   if (!last) return {};
   const { pages } = own.find(({ ref }) => ref.id === last.id)!;
-  const tenures = head.tenures.map((tenure, at) => (at === head.tenures.length - 1 ? { ...tenure, lastTxid: Math.max(tenure.lastTxid, last.lastTxid) } : tenure));
+  const tenures = head.tenures.map((tenure, at) =>
+    at === head.tenures.length - 1 ? { ...tenure, lastTxid: Math.max(tenure.lastTxid, last.lastTxid) } : tenure,
+  );
   // What the tail held may stand in an object by now.
   const tail = head.tail.filter(({ lastTxid }) => lastTxid < more[0]!.firstTxid);
   return { refs: [...head.refs, ...more], tail, tenures, txid: last.lastTxid, committedAtMs: last.lastAtMs, pages };
 }
 
 /** The base's successor, and what is lost by it. */
-async function proposed({ pool }: HeadRepairParts, { head: before, history, hash }: Base, state: Head, isNewest: boolean, isThere: (ref: SegmentRef) => boolean): Promise<ProposedHead> {
+async function proposed(
+  { pool }: HeadRepairParts,
+  { head: before, history, hash }: Base,
+  state: Head,
+  isNewest: boolean,
+  isThere: (ref: SegmentRef) => boolean,
+): Promise<ProposedHead> {
   const epoch = Math.max(before.epoch, pool.epochs.get(before.branchId) ?? 0) + (isNewest ? 1 : limits.epochsSkipped);
-  const known = Math.max(before.reservedTo, before.txid, ...pool.entries.filter(({ branchId }) => branchId === before.branchId).map(({ ref }) => ref.lastTxid));
+  const known = Math.max(
+    before.reservedTo,
+    before.txid,
+    ...pool.entries.filter(({ branchId }) => branchId === before.branchId).map(({ ref }) => ref.lastTxid),
+  );
   const past = keptPast(history, isThere);
   const loses: string[] = [];
-  if (state.txid === 0 && before.txid > 0) loses.push("EVERYTHING that was ever written on the branch, as far as object storage goes: it begins empty");
-  if (state.txid < before.txid) loses.push(`transaction ids ${state.txid + 1} to ${before.txid}${isNewest ? `, unless the disk of the node ${before.node} has them: it ships them when it starts` : ""}`);
-  if (!isNewest) loses.push(`whatever was written after transaction id ${state.txid} and is in no object of the pool; among it may be durable writes that stood in the lost head alone`);
-  if (before.history && past !== "all") loses.push(`the past before this line${named(history)}: it can be gone back to no more`);
+  if (state.txid === 0 && before.txid > 0)
+    loses.push("EVERYTHING that was ever written on the branch, as far as object storage goes: it begins empty");
+  if (state.txid < before.txid) {
+    const unless = `, unless the disk of the node ${before.node} has them: it ships them when it starts`;
+    loses.push(`transaction ids ${state.txid + 1} to ${before.txid}${isNewest ? unless : ""}`);
+  }
+  if (!isNewest)
+    loses.push(
+      `whatever was written after transaction id ${state.txid} and is in no object of the pool; among it may ` +
+        "be durable writes that stood in the lost head alone",
+    );
+  if (before.history && past !== "all")
+    loses.push(`the past before this line${named(history)}: it can be gone back to no more`);
   const head: Head = {
-    ...state, epoch, seq: before.seq + 1, prevHash: hash, nonce: hashOf(hash).subarray(0, nonceBytes), settledUlid: "",
+    ...state,
+    epoch,
+    seq: before.seq + 1,
+    prevHash: hash,
+    nonce: hashOf(hash).subarray(0, nonceBytes),
+    settledUlid: "",
     // A claim that nobody remembers may have followed an older head: then no node may take the branch for its own.
     node: isNewest ? before.node : repairer,
     reservedTo: known + limits.txidsSkipped,
     history: past === "all" ? before.history : undefined,
   };
-  const how = isNewest ? "the head that is there, without what is missing" : `an older version of the head (epoch ${before.epoch}, number ${before.seq}) that the store has kept`;
-  return { head, bytes: encodeHead(head), how: `${how}, up to transaction id ${state.txid} of ${new Date(state.committedAtMs).toISOString()}`, loses };
+  const how = isNewest
+    ? "the head that is there, without what is missing"
+    : `an older version of the head (epoch ${before.epoch}, number ${before.seq}) that the store has kept`;
+  return {
+    head,
+    bytes: encodeHead(head),
+    how: `${how}, up to transaction id ${state.txid} of ${new Date(state.committedAtMs).toISOString()}`,
+    loses,
+  };
 }
 
 function named(history: History | undefined): string {
   const names = history?.checkpoints.map(({ name }) => name) ?? [];
   if (history === undefined) return " and its checkpoints";
-  return names.length === 0 ? "" : ` and the checkpoints ${names.slice(0, limits.findingKeysMax).join(", ")}${names.length > limits.findingKeysMax ? ` and ${names.length - limits.findingKeysMax} more` : ""}`;
+  if (names.length === 0) return "";
+  const more = names.length > limits.findingKeysMax ? ` and ${names.length - limits.findingKeysMax} more` : "";
+  return ` and the checkpoints ${names.slice(0, limits.findingKeysMax).join(", ")}${more}`;
 }
 
-/** Whether the past can stay as it is. A part of it would need an object of its own, which only a writer of the branch may name. */
+/**
+ * Whether the past can stay as it is. A part of it would need an object of its own, which only a writer of the branch
+ * may name.
+ */
 function keptPast(history: History | undefined, isThere: (ref: SegmentRef) => boolean): "all" | "none" {
   return history && history.lines.every(({ refs }) => refs.every(isThere)) ? "all" : "none";
 }

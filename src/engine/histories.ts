@@ -11,7 +11,10 @@ import type { HeadChange } from "./branch-head.ts";
 import { trimmed } from "./lines.ts";
 import type { Uploads } from "./uploads.ts";
 
-/** The history of a head; an empty one when it has none. Throws StoreError("corrupt") when it is not what the head names. */
+/**
+ * The history of a head; an empty one when it has none. Throws StoreError("corrupt") when it is not what the head
+ * names.
+ */
 export async function historyOf(store: ObjectStore, head: Head): Promise<History> {
   const { uuid, branchId, history } = head;
   if (!history) return { uuid, branchId, lines: [], checkpoints: [] };
@@ -40,9 +43,9 @@ export interface HistoryChange {
 const racesMax = 16;
 
 /**
- * Changes a branch's history: a new object, then the head that names it. `change` gives nothing when there is nothing to
- * do, and may throw a refusal; it is asked again when somebody else changed the history meanwhile. `uploads` has the names of
- * what the new history names besides. Says whether it was done.
+ * Changes a branch's history: a new object, then the head that names it. `change` gives nothing when there is nothing
+ * to do, and may throw a refusal; it is asked again when somebody else changed the history meanwhile. `uploads` has the
+ * names of what the new history names besides. Says whether it was done.
  */
 export async function changeHistory(
   store: ObjectStore,
@@ -77,18 +80,23 @@ function fits(lines: readonly Line[]): boolean {
 
 /** The history with nothing but what its checkpoints need: of each, the newest line that holds it. */
 function pinned(history: History): History {
-  const needed = new Set(history.checkpoints.map(({ txid }) => history.lines.findLastIndex(({ fromTxid, toTxid }) => txid >= fromTxid && txid <= toTxid)));
+  const needed = new Set(
+    history.checkpoints.map(({ txid }) =>
+      history.lines.findLastIndex(({ fromTxid, toTxid }) => txid >= fromTxid && txid <= toTxid),
+    ),
+  );
   return trimmed({ ...history, lines: history.lines.filter((_, index) => needed.has(index)) }, Infinity);
 }
 
 /**
- * The history with a line more. At its bound the oldest lines that no checkpoint needs give way: a branch that changes so
- * much that its window does not fit keeps writing, and can go back less far. Checkpoints alone never fill it, as one that
- * would is refused (`refuseCheckpoint`), but for those of an older build.
+ * The history with a line more. At its bound the oldest lines that no checkpoint needs give way: a branch that changes
+ * so much that its window does not fit keeps writing, and can go back less far. Checkpoints alone never fill it, as one
+ * that would is refused (`refuseCheckpoint`), but for those of an older build.
  */
 export function withLine(history: History, line: Line): History {
   const lines = [...history.lines, line];
-  const isNamed = ({ fromTxid, toTxid }: Line): boolean => history.checkpoints.some(({ txid }) => txid >= fromTxid && txid <= toTxid);
+  const isNamed = ({ fromTxid, toTxid }: Line): boolean =>
+    history.checkpoints.some(({ txid }) => txid >= fromTxid && txid <= toTxid);
   while (!fits(lines)) {
     const oldest = lines.findIndex((one) => !isNamed(one));
     if (oldest < 0) break;
@@ -96,13 +104,18 @@ export function withLine(history: History, line: Line): History {
   }
   if (fits(lines)) return { ...history, lines };
   const least = pinned({ ...history, lines });
-  if (!fits(least.lines)) throw invalid("the branch's checkpoints hold as much of its history as there is room for; delete some first");
+  if (!fits(least.lines))
+    throw invalid("the branch's checkpoints hold as much of its history as there is room for; delete some first");
   return least;
 }
 
-/** Refuses a checkpoint of a line of so many references, when what all of them hold might outgrow the history once that line is closed. */
+/**
+ * Refuses a checkpoint of a line of so many references, when what all of them hold might outgrow the history once that
+ * line is closed.
+ */
 export function refuseCheckpoint(history: History, lineRefs: number): void {
-  if (history.checkpoints.length >= limits.checkpointsMax) throw invalid(`a branch has at most ${limits.checkpointsMax} checkpoints; delete some first`);
+  if (history.checkpoints.length >= limits.checkpointsMax)
+    throw invalid(`a branch has at most ${limits.checkpointsMax} checkpoints; delete some first`);
   const room = limits.historyRefsMax - lineRefs;
   if (refsOf(history.lines) <= room || refsOf(pinned(history).lines) <= room) return;
   throw invalid("the branch's checkpoints hold as much of its history as there is room for; delete some first");

@@ -1,9 +1,9 @@
 /**
- * Images of a database file that has no log and does not change meanwhile: what the file says of itself, and its pages as
- * segments.
+ * Images of a database file that has no log and does not change meanwhile: what the file says of itself, and its pages
+ * as segments.
  *
- * Plain data in, plain data out, so that any thread can do it (engine/threaded-maker). Always true: a frame of 1 MiB and
- * the compressed bytes are all that is held. Must not know: object storage, where the file comes from.
+ * Plain data in, plain data out, so that any thread can do it (engine/threaded-maker). Always true: a frame of 1 MiB
+ * and the compressed bytes are all that is held. Must not know: object storage, where the file comes from.
  */
 import { closeSync, openSync, readSync } from "node:fs";
 import { StoreError } from "../base/errors.ts";
@@ -41,12 +41,19 @@ export interface MadeImage {
 /** The canonical images of the pages, as one segment. */
 export async function makeImage({ path, from, to, ...order }: ImageOrder, press: Press): Promise<MadeImage> {
   const { pages, txid, committedAtMs } = order;
-  const pageNumbers = Uint32Array.from({ length: to - from + 1 }, (_, at) => from + at).filter((page) => page !== lockPage);
+  const pageNumbers = Uint32Array.from({ length: to - from + 1 }, (_, at) => from + at).filter(
+    (page) => page !== lockPage,
+  );
   const room = new Uint8Array(Math.min(pageNumbers.length, framePages) * pageBytes);
   const descriptor = openSync(path, "r");
   try {
-    const frame = (first: number, count: number): Uint8Array => readImages(descriptor, pageNumbers.subarray(first, first + count), room);
-    const bytes = await encodeFrames({ ...order, kind: "image", groups: [{ txid, committedAtMs, pages, pageNumbers }] }, frame, press);
+    const frame = (first: number, count: number): Uint8Array =>
+      readImages(descriptor, pageNumbers.subarray(first, first + count), room);
+    const bytes = await encodeFrames(
+      { ...order, kind: "image", groups: [{ txid, committedAtMs, pages, pageNumbers }] },
+      frame,
+      press,
+    );
     return { bytes, rawBytes: pageNumbers.length * pageBytes, sha256: await press.digest(bytes) };
   } finally {
     closeSync(descriptor);
@@ -56,18 +63,19 @@ export async function makeImage({ path, from, to, ...order }: ImageOrder, press:
 /** The canonical images of some pages, neighbours but for the lock page, read into `room`. */
 function readImages(descriptor: number, pageNumbers: Uint32Array, room: Uint8Array): Uint8Array {
   const bytes = room.subarray(0, pageNumbers.length * pageBytes);
-  for (let at = 0; at < pageNumbers.length; ) {
+  for (let at = 0; at < pageNumbers.length;) {
     let end = at + 1;
     while (end < pageNumbers.length && pageNumbers[end] === pageNumbers[end - 1]! + 1) end++;
     readWhole(descriptor, bytes.subarray(at * pageBytes, end * pageBytes), (pageNumbers[at]! - 1) * pageBytes);
     at = end;
   }
-  for (const [at, page] of pageNumbers.entries()) makeCanonical(bytes.subarray(at * pageBytes, (at + 1) * pageBytes), page);
+  for (const [at, page] of pageNumbers.entries())
+    makeCanonical(bytes.subarray(at * pageBytes, (at + 1) * pageBytes), page);
   return bytes;
 }
 
 function readWhole(descriptor: number, into: Uint8Array, position: number): void {
-  for (let done = 0; done < into.length; ) {
+  for (let done = 0; done < into.length;) {
     const count = readSync(descriptor, into, done, into.length - done, position + done);
     if (count === 0) throw new StoreError("corrupt", "a database file ends while it is read");
     done += count;
@@ -75,8 +83,8 @@ function readWhole(descriptor: number, into: Uint8Array, position: number): void
 }
 
 /**
- * The state row of a database file; with `check`, once nothing was found wrong with the file (sqlite/soundness), for which
- * `pause` is waited for now and then.
+ * The state row of a database file; with `check`, once nothing was found wrong with the file (sqlite/soundness), for
+ * which `pause` is waited for now and then.
  */
 export async function stateOfFile(path: string, check: boolean, pause?: () => Promise<void>): Promise<DatabaseState> {
   try {

@@ -14,7 +14,8 @@ export function inlineMaker(press: Press, disk: Disk = realDisk): SegmentMaker {
     make: (order) => makeSegment(order, press),
     image: (order) => makeImage(order, press),
     state: (path, check) => stateOfFile(path, check),
-    restore: async ({ uuid, plan, path }, objects) => (await restoreFrom({ uuid, press, disk }, plan, path, objects)).pages,
+    restore: async ({ uuid, plan, path }, objects) =>
+      (await restoreFrom({ uuid, press, disk }, plan, path, objects)).pages,
     remove: async (path) => besides.forEach((suffix) => rmSync(`${path}${suffix}`, { force: true })),
   };
 }

@@ -92,16 +92,20 @@ export async function inventoryOf(source: PageSource, deep: boolean): Promise<Da
   const look: Look = { source, deep, proven: new Set() };
   for (let round = 1; ; round++) {
     const found = await lookOnce(look);
-    const isWhole = found.faults.size === 0 && found.branches.every(({ head, history }) => head.kind === "sound" && (history?.kind ?? "sound") === "sound");
+    const isWhole =
+      found.faults.size === 0 &&
+      found.branches.every(({ head, history }) => head.kind === "sound" && (history?.kind ?? "sound") === "sound");
     if (isWhole || round >= limits.inventoryRoundsMax || !(await hasMoved(look, found))) return found;
   }
 }
 
 /** Whether a head or the catalog has been replaced since: what it refers to may have been packed and collected. */
 async function hasMoved({ source: { store, uuid } }: Look, { catalog, branches }: DatabaseInventory): Promise<boolean> {
-  const versionOf = (looked: Looked<unknown>): string | undefined => (looked.kind === "missing" ? undefined : looked.version);
+  const versionOf = (looked: Looked<unknown>): string | undefined =>
+    looked.kind === "missing" ? undefined : looked.version;
   if ((await store.get(catalogKey(uuid)))?.version !== versionOf(catalog)) return true;
-  for (const { id, head } of branches) if ((await store.get(headKey(uuid, id)))?.version !== versionOf(head)) return true;
+  for (const { id, head } of branches)
+    if ((await store.get(headKey(uuid, id)))?.version !== versionOf(head)) return true;
   return false;
 }
 
@@ -118,7 +122,11 @@ async function lookOnce(look: Look): Promise<DatabaseInventory> {
 }
 
 /** Reads an object and what it says. Throws StoreError when the store does not answer. */
-export async function lookAt<Value>(store: ObjectStore, key: string, decode: (bytes: Uint8Array) => Value): Promise<Looked<Value>> {
+export async function lookAt<Value>(
+  store: ObjectStore,
+  key: string,
+  decode: (bytes: Uint8Array) => Value,
+): Promise<Looked<Value>> {
   const stored = await store.get(key);
   if (!stored) return { kind: "missing" };
   try {
@@ -146,21 +154,30 @@ async function branchesOf(store: ObjectStore, uuid: string, catalog: Catalog | u
   const named = new Map((catalog?.branches ?? []).map((branch) => [branch.id, branch]));
   const ids = new Set(named.keys());
   const folder = headKey(uuid, "");
-  for await (const { key } of listed(store, folder)) if (isBranchId(key.slice(folder.length))) ids.add(key.slice(folder.length));
+  for await (const { key } of listed(store, folder))
+    if (isBranchId(key.slice(folder.length))) ids.add(key.slice(folder.length));
   const branches: BranchInventory[] = [];
   for (const id of ids) branches.push(await branchOf(store, uuid, id, named.get(id)));
   return branches;
 }
 
-async function branchOf(store: ObjectStore, uuid: string, id: string, name: CatalogBranch | undefined): Promise<BranchInventory> {
+async function branchOf(
+  store: ObjectStore,
+  uuid: string,
+  id: string,
+  name: CatalogBranch | undefined,
+): Promise<BranchInventory> {
   const head = await lookAt(store, headKey(uuid, id), (bytes) => ownHead(bytes, uuid, id));
   if (head.kind !== "sound") return { id, listed: name, head, history: undefined, gaps: [] };
   const { refs, tail, fromTxid, txid, lost, history: ref } = head.value;
   const gaps = txid === 0 && refs.length === 0 ? [] : gapsOf({ fromTxid, toTxid: txid, refs, tail }, lost);
-  const history = ref && (await lookAt(store, `${databasePrefix(uuid)}hist/${ref.id}`, (bytes) => {
-    if (bytes.length !== ref.bytes || !sameBytes(hashOf(bytes), ref.sha256)) throw new StoreError("corrupt", "it is not what its head names");
-    return decodeHistory(bytes);
-  }));
+  const history =
+    ref &&
+    (await lookAt(store, `${databasePrefix(uuid)}hist/${ref.id}`, (bytes) => {
+      if (bytes.length !== ref.bytes || !sameBytes(hashOf(bytes), ref.sha256))
+        throw new StoreError("corrupt", "it is not what its head names");
+      return decodeHistory(bytes);
+    }));
   return { id, listed: name, head, history, gaps };
 }
 
@@ -170,7 +187,8 @@ function referencesOf(branches: readonly BranchInventory[]): Map<string, Promise
   for (const { head, history } of branches) {
     if (head.kind !== "sound") continue;
     for (const ref of refsOf(head.value, history)) references.set(`seg/${ref.id}`, { bytes: ref.bytes, ref });
-    if (head.value.history) references.set(`hist/${head.value.history.id}`, { bytes: head.value.history.bytes, ref: undefined });
+    if (head.value.history)
+      references.set(`hist/${head.value.history.id}`, { bytes: head.value.history.bytes, ref: undefined });
   }
   return references;
 }
@@ -205,10 +223,21 @@ export function tallied(tally: Tally, key: string, bytes: number): void {
 }
 
 /** Goes once over the database's listing. */
-async function passOver({ source: { store, uuid } }: Look, references: ReadonlyMap<string, Promised>, condemned: ReadonlySet<string>): Promise<Pass> {
+async function passOver(
+  { source: { store, uuid } }: Look,
+  references: ReadonlyMap<string, Promised>,
+  condemned: ReadonlySet<string>,
+): Promise<Pass> {
   const prefix = databasePrefix(uuid);
   const pass: Pass = {
-    faults: new Map(), unseen: new Set(references.keys()), objects: 0, bytes: 0, condemned: 0, newestMs: 0, unreferenced: emptyTally(), foreign: emptyTally(),
+    faults: new Map(),
+    unseen: new Set(references.keys()),
+    objects: 0,
+    bytes: 0,
+    condemned: 0,
+    newestMs: 0,
+    unreferenced: emptyTally(),
+    foreign: emptyTally(),
   };
   for await (const { key: whole, bytes, modifiedAtMs } of listed(store, prefix)) {
     const key = whole.slice(prefix.length);
@@ -218,7 +247,8 @@ async function passOver({ source: { store, uuid } }: Look, references: ReadonlyM
     const promised = references.get(key);
     if (promised) {
       pass.unseen.delete(key);
-      if (promised.bytes !== bytes) pass.faults.set(key, { kind: "length", why: `has ${bytes} bytes instead of ${promised.bytes}` });
+      if (promised.bytes !== bytes)
+        pass.faults.set(key, { kind: "length", why: `has ${bytes} bytes instead of ${promised.bytes}` });
     } else if (condemned.has(key)) {
       pass.condemned++;
     } else if (isPoolKey(key)) {
@@ -239,17 +269,26 @@ function isHeadKey(key: string): boolean {
 }
 
 /** A listing may lag, and a head that was read after it may refer to what is newer. */
-async function confirmMissing({ source: { store, uuid } }: Look, references: ReadonlyMap<string, Promised>, { unseen, faults }: Pass): Promise<void> {
+async function confirmMissing(
+  { source: { store, uuid } }: Look,
+  references: ReadonlyMap<string, Promised>,
+  { unseen, faults }: Pass,
+): Promise<void> {
   for (const key of unseen) {
     const stored = await store.get(databasePrefix(uuid) + key);
     const promised = references.get(key)!;
     if (!stored) faults.set(key, { kind: "missing", why: "is missing" });
-    else if (stored.bytes.length !== promised.bytes) faults.set(key, { kind: "length", why: `has ${stored.bytes.length} bytes instead of ${promised.bytes}` });
+    else if (stored.bytes.length !== promised.bytes)
+      faults.set(key, { kind: "length", why: `has ${stored.bytes.length} bytes instead of ${promised.bytes}` });
   }
 }
 
 /** Reads every object of page data whole. Histories were read already. */
-async function prove({ source, proven }: Look, references: ReadonlyMap<string, Promised>, faults: Map<string, ObjectFault>): Promise<void> {
+async function prove(
+  { source, proven }: Look,
+  references: ReadonlyMap<string, Promised>,
+  faults: Map<string, ObjectFault>,
+): Promise<void> {
   const permits = new Permits(limits.inventoryFetchesMax);
   const proveOne = async (key: string, ref: SegmentRef): Promise<void> => {
     try {

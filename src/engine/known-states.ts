@@ -15,10 +15,16 @@ export class KnownStates {
   readonly #clean = new Map<string, Set<string>>();
 
   /**
-   * The erasures, by their ids, whose data the state holds, or may hold: one that cannot be restored because an object is
-   * rotten cannot be shown to be free of it. In words why that is so; undefined for live content, which whoever looks finds.
+   * The erasures, by their ids, whose data the state holds, or may hold: one that cannot be restored because an object
+   * is rotten cannot be shown to be free of it. In words why that is so; undefined for live content, which whoever
+   * looks finds.
    */
-  async holders(place: StatePlace, past: Past, txid: number, coupons: readonly ErasedCoupon[]): Promise<ReadonlyMap<string, string | undefined>> {
+  async holders(
+    place: StatePlace,
+    past: Past,
+    txid: number,
+    coupons: readonly ErasedCoupon[],
+  ): Promise<ReadonlyMap<string, string | undefined>> {
     const key = `${place.source.uuid}/${past.head.branchId}/${txid}`;
     const clean = this.#clean.get(key);
     const asked = coupons.filter(({ id }) => !clean?.has(id));
@@ -28,8 +34,18 @@ export class KnownStates {
     if (!plan) return all(`its state ${txid} cannot be restored`);
     try {
       const holders = await holdersIn(place, plan, asked);
-      this.#note(key, asked.filter(({ id }) => !holders.has(id)));
-      return new Map([...holders].map(([id, how]) => [id, how === "memories" ? undefined : `its state ${txid} has the bytes of what was erased in something else that is stored there`]));
+      this.#note(
+        key,
+        asked.filter(({ id }) => !holders.has(id)),
+      );
+      return new Map(
+        [...holders].map(([id, how]) => [
+          id,
+          how === "memories"
+            ? undefined
+            : `its state ${txid} has the bytes of what was erased in something else that is stored there`,
+        ]),
+      );
     } catch (error) {
       if (error instanceof RottenObject) return all(`its state ${txid} cannot be restored: ${error.message}`);
       throw error;

@@ -1,4 +1,7 @@
-/** How many tenants have calls under way on each engine thread: a command gives way to others only where there are others. */
+/**
+ * How many tenants have calls under way on each engine thread: a command gives way to others only where there are
+ * others.
+ */
 export class LanesUse {
   /** Calls that are under way, by lane and tenant. */
   readonly #calls: readonly Map<string, number>[];

@@ -42,7 +42,13 @@ interface LineView {
 
 /** The head's own line first, then those of the past, newest first. */
 function linesOf(head: Head, history: History | undefined): readonly LineView[] {
-  const current: LineView = { fromTxid: head.fromTxid, toTxid: head.txid, endedAtMs: Number.POSITIVE_INFINITY, refs: head.refs, tail: head.tail };
+  const current: LineView = {
+    fromTxid: head.fromTxid,
+    toTxid: head.txid,
+    endedAtMs: Number.POSITIVE_INFINITY,
+    refs: head.refs,
+    tail: head.tail,
+  };
   const past = (history?.lines ?? []).map((line): LineView => ({ ...line, tail: [] }));
   return [current, ...past.reverse()];
 }
@@ -51,7 +57,10 @@ export function within(range: TxidRange, txid: number): boolean {
   return range.firstTxid <= txid && txid <= range.lastTxid;
 }
 
-/** Whether the id names a state of the branch at all. Claims older than the head remembers are judged by the lines alone. */
+/**
+ * Whether the id names a state of the branch at all. Claims older than the head remembers are judged by the lines
+ * alone.
+ */
 function isState(head: Head, txid: number): boolean {
   if (txid > head.txid || txid < head.floorTxid || head.lost.some((range) => within(range, txid))) return false;
   const oldest = head.tenures[0];
@@ -60,7 +69,8 @@ function isState(head: Head, txid: number): boolean {
 
 /**
  * Whether what was written under the id is gone. An id among the lost ones that lies within a claim's own has only lost
- * its state: what it wrote is in those after it, which were shipped as one. Of claims that have left the table nobody knows.
+ * its state: what it wrote is in those after it, which were shipped as one. Of claims that have left the table nobody
+ * knows.
  */
 export function isGivenUp({ lost, tenures }: Pick<Head, "lost" | "tenures">, txid: number): boolean {
   return lost.some((range) => within(range, txid)) && !tenures.some((tenure) => within(tenure, txid));
@@ -68,27 +78,33 @@ export function isGivenUp({ lost, tenures }: Pick<Head, "lost" | "tenures">, txi
 
 /**
  * The lost ranges with others. What touches becomes one: claims that follow each other without a commit lose the same
- * ids. Beyond the bound the two oldest become one that covers both: what lies between can no longer be restored by itself.
+ * ids. Beyond the bound the two oldest become one that covers both: what lies between can no longer be restored by
+ * itself.
  */
 export function withLost(lost: readonly TxidRange[], added: readonly TxidRange[]): readonly TxidRange[] {
   const all: TxidRange[] = [];
   for (const range of [...lost, ...added].sort((a, b) => a.firstTxid - b.firstTxid)) {
     const last = all.at(-1);
-    if (last && range.firstTxid <= last.lastTxid + 1) all[all.length - 1] = { firstTxid: last.firstTxid, lastTxid: Math.max(last.lastTxid, range.lastTxid) };
+    if (last && range.firstTxid <= last.lastTxid + 1)
+      all[all.length - 1] = { firstTxid: last.firstTxid, lastTxid: Math.max(last.lastTxid, range.lastTxid) };
     else all.push(range);
   }
-  while (all.length > limits.headLostMax) all.splice(0, 2, { firstTxid: all[0]!.firstTxid, lastTxid: all[1]!.lastTxid });
+  while (all.length > limits.headLostMax)
+    all.splice(0, 2, { firstTxid: all[0]!.firstTxid, lastTxid: all[1]!.lastTxid });
   return all;
 }
 
 /** The tenures, of which the one of this id has come as far as `txid`. */
 export function reaching(tenures: readonly Tenure[], id: Uint8Array, txid: number): readonly Tenure[] {
-  return tenures.map((tenure) => (Buffer.compare(tenure.id, id) === 0 ? { ...tenure, lastTxid: Math.max(tenure.lastTxid, txid) } : tenure));
+  return tenures.map((tenure) =>
+    Buffer.compare(tenure.id, id) === 0 ? { ...tenure, lastTxid: Math.max(tenure.lastTxid, txid) } : tenure,
+  );
 }
 
 /**
- * The tenures, each of which has come as far as a state of `txid` shows that it has: to where the next one begins, or to
- * the first id that was given up before. For a state that holds what several claims of one node wrote and did not ship.
+ * The tenures, each of which has come as far as a state of `txid` shows that it has: to where the next one begins, or
+ * to the first id that was given up before. For a state that holds what several claims of one node wrote and did not
+ * ship.
  */
 export function reachingTo({ tenures, lost }: Pick<Head, "tenures" | "lost">, txid: number): readonly Tenure[] {
   return tenures.map((tenure, at) => {
@@ -123,10 +139,17 @@ export function groupsInARow({ lost }: Head, firstTxid: number, toTxid: number):
 }
 
 /** How the line restores the state, or undefined when it does not hold it. */
-export function planOfLine(line: Omit<LineView, "endedAtMs">, lost: readonly TxidRange[], txid: number): Plan | undefined {
+export function planOfLine(
+  line: Omit<LineView, "endedAtMs">,
+  lost: readonly TxidRange[],
+  txid: number,
+): Plan | undefined {
   if (txid < line.fromTxid || txid > line.toTxid) return undefined;
   const reached = line.refs.filter((ref) => ref.firstTxid <= txid);
-  const imageTxid = reached.reduce((most, { kind, lastTxid }) => (kind === "image" ? Math.max(most, lastTxid) : most), -1);
+  const imageTxid = reached.reduce(
+    (most, { kind, lastTxid }) => (kind === "image" ? Math.max(most, lastTxid) : most),
+    -1,
+  );
   const images = reached.filter(({ kind, lastTxid }) => kind === "image" && lastTxid === imageTxid);
   // A pack may begin below an image that was made later; what lies at or below the image is skipped when it is read.
   const deltas = reached.filter(({ kind, lastTxid }) => kind === "delta" && lastTxid > imageTxid);
@@ -137,7 +160,9 @@ export function planOfLine(line: Omit<LineView, "endedAtMs">, lost: readonly Txi
   return { txid, fromTxid: line.fromTxid, lost, images, deltas, tail };
 }
 
-/** How to restore the state, or undefined when no line holds it. Without the history only the head's line is looked at. */
+/**
+ * How to restore the state, or undefined when no line holds it. Without the history only the head's line is looked at.
+ */
 export function planOf(head: Head, history: History | undefined, txid: number): Plan | undefined {
   if (!isState(head, txid)) return undefined;
   for (const line of linesOf(head, history)) {
@@ -149,12 +174,17 @@ export function planOf(head: Head, history: History | undefined, txid: number): 
 
 /** When the group after `txid` was committed, of a segment that holds it. */
 function committedAfter(tail: TailSegment, txid: number): number {
-  const next = readSegmentIndexes(tail.bytes).flatMap(({ groups }) => groups).find((group) => group.txid > txid);
+  const next = readSegmentIndexes(tail.bytes)
+    .flatMap(({ groups }) => groups)
+    .find((group) => group.txid > txid);
   assert(next !== undefined, "a tail segment ends with a group");
   return next.committedAtMs;
 }
 
-/** The latest that the line's state can have ceased to be current: the times of single groups are known to the tail, and to objects only. */
+/**
+ * The latest that the line's state can have ceased to be current: the times of single groups are known to the tail, and
+ * to objects only.
+ */
 function currentUntilMs(line: LineView, txid: number): number {
   const delta = line.refs.find(({ kind, lastTxid }) => kind === "delta" && lastTxid > txid);
   if (delta) return delta.lastAtMs;
@@ -194,7 +224,13 @@ export interface ForkedBranch {
  * The first head of a branch that begins with the parent's state at `txid`; undefined when no line holds that. It has
  * no past of its own: the floor is the fork point.
  */
-export async function forkedHead(parent: Head, history: History | undefined, txid: number, child: ForkedBranch, press: Press): Promise<Head | undefined> {
+export async function forkedHead(
+  parent: Head,
+  history: History | undefined,
+  txid: number,
+  child: ForkedBranch,
+  press: Press,
+): Promise<Head | undefined> {
   const plan = planOf(parent, history, txid);
   if (!plan) return undefined;
   return {
@@ -203,7 +239,9 @@ export async function forkedHead(parent: Head, history: History | undefined, txi
     epoch: 0,
     seq: 1,
     prevHash: new Uint8Array(32),
-    tenures: parent.tenures.filter(({ firstTxid }) => firstTxid <= txid).map((tenure) => ({ ...tenure, lastTxid: Math.min(tenure.lastTxid, txid) })),
+    tenures: parent.tenures
+      .filter(({ firstTxid }) => firstTxid <= txid)
+      .map((tenure) => ({ ...tenure, lastTxid: Math.min(tenure.lastTxid, txid) })),
     lost: parent.lost.filter(({ lastTxid }) => lastTxid < txid),
     txid,
     reservedTo: txid,
@@ -216,7 +254,10 @@ export async function forkedHead(parent: Head, history: History | undefined, txi
   };
 }
 
-/** A tail segment holds exactly its range, unlike an object: its bytes are to be concatenated with those of later groups. */
+/**
+ * A tail segment holds exactly its range, unlike an object: its bytes are to be concatenated with those of later
+ * groups.
+ */
 async function cutTailSegment(tail: TailSegment, txid: number, press: Press): Promise<TailSegment> {
   return tail.lastTxid <= txid ? tail : groupsWithin(tail.bytes, { firstTxid: tail.firstTxid, lastTxid: txid }, press);
 }
@@ -234,7 +275,13 @@ export async function groupsWithin(segments: Uint8Array, range: TxidRange, press
   }
   assert(all.length > 0, "some groups lie within the range");
   const rawBytes = all.reduce((sum, { pageNumbers }) => sum + pageNumbers.length, 0) * pageBytes;
-  return { firstTxid: all[0]!.txid, lastTxid: all.at(-1)!.txid, lastAtMs: all.at(-1)!.committedAtMs, rawBytes, bytes: new Uint8Array(Buffer.concat(kept)) };
+  return {
+    firstTxid: all[0]!.txid,
+    lastTxid: all.at(-1)!.txid,
+    lastAtMs: all.at(-1)!.committedAtMs,
+    rawBytes,
+    bytes: new Uint8Array(Buffer.concat(kept)),
+  };
 }
 
 /** One segment without the groups outside of the range. */
@@ -246,7 +293,10 @@ async function withoutOthers(bytes: Uint8Array, range: TxidRange, press: Press):
 /** The head's line up to `toTxid` as one of the past. The tail up to there must have become objects before. */
 export function closedLine(head: Head, toTxid: number, endedAtMs: number): Line {
   assert(toTxid >= head.fromTxid && toTxid <= head.txid, "a line is closed at one of its states");
-  assert(head.tail.every(({ firstTxid }) => firstTxid > toTxid), "a line of the past has no tail");
+  assert(
+    head.tail.every(({ firstTxid }) => firstTxid > toTxid),
+    "a line of the past has no tail",
+  );
   const refs = head.refs.filter(({ firstTxid }) => firstTxid <= toTxid).map((ref) => cutRef(ref, toTxid));
   return { fromTxid: head.fromTxid, toTxid, endedAtMs, refs };
 }
@@ -265,7 +315,10 @@ export interface Succession {
  */
 export function rebased(head: Head, images: readonly SegmentRef[], endedAtMs: number): Succession | undefined {
   const txid = images[0]?.lastTxid;
-  assert(txid !== undefined && images.every((image) => image.kind === "image" && image.lastTxid === txid), "a base image is of one state");
+  assert(
+    txid !== undefined && images.every((image) => image.kind === "image" && image.lastTxid === txid),
+    "a base image is of one state",
+  );
   if (planOf(head, undefined, txid) === undefined) return undefined;
   const deltas = head.refs.filter((ref) => ref.kind === "delta" && ref.lastTxid > txid);
   return { refs: [...images, ...deltas], fromTxid: txid, closed: closedLine(head, txid, endedAtMs) };
@@ -273,7 +326,8 @@ export function rebased(head: Head, images: readonly SegmentRef[], endedAtMs: nu
 
 /**
  * The line of a head that is rewound to the plan's state: that state's objects, and a delta of one group that makes it
- * a new one. A plan of any line of the branch will do, so a rewind can be rewound. The tail must have become objects before.
+ * a new one. A plan of any line of the branch will do, so a rewind can be rewound. The tail must have become objects
+ * before.
  */
 export function rewound(head: Head, plan: Plan, delta: SegmentRef, endedAtMs: number): Succession {
   assert(head.tail.length === 0 && plan.tail.length === 0, "a tail becomes objects before a rewind");
@@ -286,20 +340,35 @@ export function rewound(head: Head, plan: Plan, delta: SegmentRef, endedAtMs: nu
  * The history without lines that neither the window, which begins at `cutoffMs`, nor a checkpoint needs. `believable`
  * sets right when a line ended that was closed under a clock that was ahead: it would never leave the window.
  */
-export function trimmed(history: History, cutoffMs: number, believable: (atMs: number) => number = (atMs) => atMs): History {
+export function trimmed(
+  history: History,
+  cutoffMs: number,
+  believable: (atMs: number) => number = (atMs) => atMs,
+): History {
   const lines = history.lines.flatMap((ended): Line[] => {
     const endedAtMs = believable(ended.endedAtMs);
     const line = endedAtMs === ended.endedAtMs ? ended : { ...ended, endedAtMs };
     if (line.endedAtMs >= cutoffMs) return [line];
-    const named = history.checkpoints.map(({ txid }) => txid).filter((txid) => txid >= line.fromTxid && txid <= line.toTxid);
+    const named = history.checkpoints
+      .map(({ txid }) => txid)
+      .filter((txid) => txid >= line.fromTxid && txid <= line.toTxid);
     if (named.length === 0) return [];
     const toTxid = Math.max(...named);
-    return [{ ...line, toTxid, refs: line.refs.filter(({ firstTxid }) => firstTxid <= toTxid).map((ref) => cutRef(ref, toTxid)) }];
+    return [
+      {
+        ...line,
+        toTxid,
+        refs: line.refs.filter(({ firstTxid }) => firstTxid <= toTxid).map((ref) => cutRef(ref, toTxid)),
+      },
+    ];
   });
   return { ...history, lines };
 }
 
-/** Keys below the database's folder of every immutable object that the head or the history refers to: `seg/<id>`, `hist/<id>`. */
+/**
+ * Keys below the database's folder of every immutable object that the head or the history refers to: `seg/<id>`,
+ * `hist/<id>`.
+ */
 export function referenced(head: Head, history: History | undefined): Set<string> {
   const refs = [head.refs, ...(history?.lines ?? []).map((line) => line.refs)].flat();
   const keys = new Set(refs.map(({ id }) => `seg/${id}`));

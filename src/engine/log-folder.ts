@@ -3,12 +3,12 @@
  * over sqlite/wal and sqlite/slack.
  *
  * Always true: it is never folded while it holds groups that object storage lacks (the caller says so), because the log
- * is what they would be shipped from; a fold never waits for a reader. What a fold writes into the file has no slack when
- * the fold is done; a crash leaves the log's file, folded or not, and whoever opens the database then takes the slack of
- * all its pages for unknown. The log's file goes only when the file is proven to have no slack, on disk.
+ * is what they would be shipped from; a fold never waits for a reader. What a fold writes into the file has no slack
+ * when the fold is done; a crash leaves the log's file, folded or not, and whoever opens the database then takes the
+ * slack of all its pages for unknown. The log's file goes only when the file is proven to have no slack, on disk.
  *
- * A fold leaves the log's old frames where they are, to be written over (sqlite/wal says why); it cuts them off when they
- * take too much room, when what was deleted must go, and at the close.
+ * A fold leaves the log's old frames where they are, to be written over (sqlite/wal says why); it cuts them off when
+ * they take too much room, when what was deleted must go, and at the close.
  */
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
@@ -40,7 +40,10 @@ export class LogFolder {
   /** What the log held at the last look, in frames. */
   #frames: number;
   #moved: number;
-  /** Of the frames, the pages of so many are noted, a few at each look: all of them at once, before a fold, would hold the thread for 8 ms. */
+  /**
+   * Of the frames, the pages of so many are noted, a few at each look: all of them at once, before a fold, would hold
+   * the thread for 8 ms.
+   */
   #noted = 0;
   /** Of these, so many were there when it was last folded in. */
   #folded = 0;
@@ -58,7 +61,14 @@ export class LogFolder {
   #holdEndsMs = -Infinity;
   #triedMs = -Infinity;
 
-  constructor(wal: WalFile, opened: Pick<Opened, "connection" | "log" | "slackUnknown">, world: World, disk: Disk, stepBytes: number, isShared = (): boolean => false) {
+  constructor(
+    wal: WalFile,
+    opened: Pick<Opened, "connection" | "log" | "slackUnknown">,
+    world: World,
+    disk: Disk,
+    stepBytes: number,
+    isShared = (): boolean => false,
+  ) {
     this.#wal = wal;
     this.#isShared = isShared;
     this.#connection = opened.connection;
@@ -89,9 +99,9 @@ export class LogFolder {
 
   /**
    * So many bytes were given to be written, and committed. Gives by how much the log was seen to grow, commits before
-   * included. It is looked at when it may have grown by much: asking SQLite takes half as long as a small commit
-   * (0.06 ms when it is done now and then, measured once). The length of the file costs next to nothing, and tells of what a short command
-   * makes of a large database, unless it fits over old frames; those are few enough.
+   * included. It is looked at when it may have grown by much: asking SQLite takes half as long as a small commit (0.06
+   * ms when it is done now and then, measured once). The length of the file costs next to nothing, and tells of what a
+   * short command makes of a large database, unless it fits over old frames; those are few enough.
    */
   written(bytes: number): number {
     const fileBytes = this.#wal.fileBytes();
@@ -130,7 +140,8 @@ export class LogFolder {
    * longer, so that a transaction may write so much more as stands there: less than three checkpoints' worth.
    */
   roomEnd(): number {
-    const end = (): number => headerBytes + this.#frames * frameBytes + this.#unseenBytes + limits.transactionLogBytesMax;
+    const end = (): number =>
+      headerBytes + this.#frames * frameBytes + this.#unseenBytes + limits.transactionLogBytesMax;
     // What transactions that wrote too much have left, while nothing can be folded in.
     if (this.#fileBytes > end()) {
       this.#look();
@@ -147,13 +158,14 @@ export class LogFolder {
 
   /**
    * Takes what a transaction that was cut short has left behind the log's end off the disk: read again after a crash it
-   * could be taken for a commit. Call between transactions. Throws what storage threw, and when the log's index says what
-   * cannot be, which the next to open the file makes anew.
+   * could be taken for a commit. Call between transactions. Throws what storage threw, and when the log's index says
+   * what cannot be, which the next to open the file makes anew.
    */
   async cutLoose(): Promise<void> {
     this.#look();
     // A process that was killed in the few instructions in which it begins the log anew.
-    if (this.#moved > this.#frames) throw new StoreError("corrupt", "the index of a log was left half made by a process that was killed");
+    if (this.#moved > this.#frames)
+      throw new StoreError("corrupt", "the index of a log was left half made by a process that was killed");
     this.#wal.cutBehind(this.#frames);
     this.#fileBytes = this.#wal.fileBytes();
     await this.#wal.sync();
@@ -180,7 +192,10 @@ export class LogFolder {
     return this.#world.monotonicMs() < this.#holdEndsMs;
   }
 
-  /** Holds writers up if the fold is long overdue, and says whether that began now; `ended` is called when they have waited enough. */
+  /**
+   * Holds writers up if the fold is long overdue, and says whether that began now; `ended` is called when they have
+   * waited enough.
+   */
   hold(ended: () => void): boolean {
     if (this.bytes < this.#pressingBytes || this.holding) return false;
     // A store that hangs must not stop writers for longer, nor again before the log is twice as long.
@@ -216,8 +231,8 @@ export class LogFolder {
   }
 
   /**
-   * Goes through the whole file when the slack of its pages is unknown, in short steps, for as long as `goesOn` says so;
-   * the next call goes on from there. What commits write meanwhile is in the log, and a fold zeroes what it writes.
+   * Goes through the whole file when the slack of its pages is unknown, in short steps, for as long as `goesOn` says
+   * so; the next call goes on from there. What commits write meanwhile is in the log, and a fold zeroes what it writes.
    */
   async learn(goesOn: () => boolean): Promise<void> {
     while (this.#unknownFrom !== undefined && goesOn()) {
@@ -227,8 +242,8 @@ export class LogFolder {
   }
 
   /**
-   * Folds the log in and forgets every page that is cached, in one step: nothing that was deleted is in the file, in the
-   * log, or comes back with a cached page that is written again. False when that cannot be had now.
+   * Folds the log in and forgets every page that is cached, in one step: nothing that was deleted is in the file, in
+   * the log, or comes back with a cached page that is written again. False when that cannot be had now.
    */
   purge(): boolean {
     if (this.#unknownFrom !== undefined || this.#fold("truncate") !== "folded") return false;
@@ -243,8 +258,8 @@ export class LogFolder {
   }
 
   /**
-   * Closes the connection. The log's file goes if the log can be folded in and the file is known to have no slack, else it
-   * stays; `report` is told why a log could not be folded in.
+   * Closes the connection. The log's file goes if the log can be folded in and the file is known to have no slack, else
+   * it stays; `report` is told why a log could not be folded in.
    */
   close(report: (error: unknown) => void): void {
     const isClean = this.#isClean(report);

@@ -1,7 +1,7 @@
 /**
- * The fsyncs of one open database's log: one at a time, each for everything that was committed before it began. Those of
- * much data take turns with those of other databases: four at once, of 8 MiB each, let a small one wait for 30 ms, and one
- * after the other for 8 ms, at nine tenths of the throughput (ext4 on a virtual disk of 1.6 GB/s).
+ * The fsyncs of one open database's log: one at a time, each for everything that was committed before it began. Those
+ * of much data take turns with those of other databases: four at once, of 8 MiB each, let a small one wait for 30 ms,
+ * and one after the other for 8 ms, at nine tenths of the throughput (ext4 on a virtual disk of 1.6 GB/s).
  */
 import type { Permits } from "../base/permits.ts";
 import { limits } from "../base/limits.ts";
@@ -57,7 +57,11 @@ export class LogSync {
       act();
     };
     const syncing = wal.sync();
-    if (syncing) syncing.then(() => end(() => synced(txid)), (error: unknown) => end(() => failed(error)));
+    if (syncing)
+      syncing.then(
+        () => end(() => synced(txid)),
+        (error: unknown) => end(() => failed(error)),
+      );
     else end(() => synced(txid));
   }
 }

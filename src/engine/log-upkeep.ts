@@ -1,8 +1,8 @@
 /**
  * When the log of one open database is folded in, and when it is purged of what was deleted.
  *
- * Always true: neither happens while the log holds what object storage lacks, nor while a process writes the file; writers
- * are held up for a moment at most, until object storage has caught up. Must not know: how a log is folded in
+ * Always true: neither happens while the log holds what object storage lacks, nor while a process writes the file;
+ * writers are held up for a moment at most, until object storage has caught up. Must not know: how a log is folded in
  * (engine/log-folder), what is written.
  */
 import type { World } from "../base/world.ts";
@@ -44,7 +44,9 @@ export class LogUpkeep {
     });
   }
 
-  /** Takes out of the file and its log whatever was deleted so far. Refused with `unavailable` when the time is over. */
+  /**
+   * Takes out of the file and its log whatever was deleted so far. Refused with `unavailable` when the time is over.
+   */
   scrub(deadlineMs: number): Promise<void> {
     return this.#scrub.run(deadlineMs);
   }
@@ -57,7 +59,9 @@ export class LogUpkeep {
     this.foldIfDue();
   }
 
-  /** Folds the log in when it is due; while it holds what is not shipped, writers wait for the shipper a moment at most. */
+  /**
+   * Folds the log in when it is due; while it holds what is not shipped, writers wait for the shipper a moment at most.
+   */
   foldIfDue(): void {
     if (this.#parts.runsElsewhere() || !this.#log.due) return;
     if (!this.#state.settled) {

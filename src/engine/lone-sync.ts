@@ -1,9 +1,9 @@
 /**
  * The disk of an engine thread: a write that is alone on the thread is synced on the thread itself.
  *
- * Why: handing an fsync to libuv's pool costs two wake-ups of sleeping threads, about as much as the fsync of a fast disk
- * itself, and while nothing else is under way the thread would only wait for it. As soon as there is other work, or the
- * last fsync was slow, the pool does it and the thread goes on.
+ * Why: handing an fsync to libuv's pool costs two wake-ups of sleeping threads, about as much as the fsync of a fast
+ * disk itself, and while nothing else is under way the thread would only wait for it. As soon as there is other work,
+ * or the last fsync was slow, the pool does it and the thread goes on.
  */
 import { fdatasyncSync } from "node:fs";
 import { limits } from "../base/limits.ts";

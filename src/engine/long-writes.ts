@@ -1,7 +1,7 @@
 /**
- * Which writes of a database took longer than a time slice of late: such ones go to a process at once, as the slice that they
- * would use up first is lost, and the thread with it for 10 to 30 ms. For as long as they take long there as well, none is
- * tried on the thread again.
+ * Which writes of a database took longer than a time slice of late: such ones go to a process at once, as the slice
+ * that they would use up first is lost, and the thread with it for 10 to 30 ms. For as long as they take long there as
+ * well, none is tried on the thread again.
  *
  * Must not know: what is done with them.
  */
@@ -37,7 +37,9 @@ export class LongWrites {
 
   /** Whether a write of the same kind that was at most twice as large was stopped of late. */
   expects({ work, bytes }: WriteItem): boolean {
-    return work.kind === "write" && work.ticket !== undefined && 2 * bytes >= (this.#recent(work.command)?.bytes ?? Infinity);
+    return (
+      work.kind === "write" && work.ticket !== undefined && 2 * bytes >= (this.#recent(work.command)?.bytes ?? Infinity)
+    );
   }
 
   /** For a while only: what was slow once, on a machine that was busy, is tried again. */

@@ -120,7 +120,13 @@ export class ThreadProbe {
 
   /** The engine's state with the thread's own. */
   measures(state: EngineState): EngineMeasures {
-    return { ...state, syncs: this.#syncs.counts, store: this.#store.measures, loopDelay: this.#loopDelay.counts, heapBytes: process.memoryUsage().heapUsed };
+    return {
+      ...state,
+      syncs: this.#syncs.counts,
+      store: this.#store.measures,
+      loopDelay: this.#loopDelay.counts,
+      heapBytes: process.memoryUsage().heapUsed,
+    };
   }
 
   stop(): void {

@@ -47,7 +47,9 @@ interface Needle {
 
 /** A form of at least so many bytes is found although it lies across two pages. */
 const cutBytesMin = 16;
-/** A form of more bytes is looked for in blocks: as the rest of a page is longer than one, no cut spoils all of them. */
+/**
+ * A form of more bytes is looked for in blocks: as the rest of a page is longer than one, no cut spoils all of them.
+ */
 const blockBytesMin = 1024;
 const blockBytes = 512;
 /** A page of a row that goes on begins with the number of the next one. */
@@ -71,7 +73,8 @@ export class Needles {
   constructor(secrets: readonly string[]) {
     for (const [secret, text] of secrets.entries()) {
       assert(isSecret(text), "a secret is long enough to be looked for");
-      for (const [form, whole] of formsOf(text)) for (const part of partsOf(form, whole)) this.#add({ secret, form, whole, ...part });
+      for (const [form, whole] of formsOf(text))
+        for (const part of partsOf(form, whole)) this.#add({ secret, form, whole, ...part });
     }
   }
 
@@ -83,7 +86,10 @@ export class Needles {
     else this.#byKey.set(key, [needle]);
   }
 
-  /** Visits every match that begins at `from` or after it and before `to`; looks at `contextBytes` around when they are there. */
+  /**
+   * Visits every match that begins at `from` or after it and before `to`; looks at `contextBytes` around when they are
+   * there.
+   */
   find(bytes: Uint8Array, from: number, to: number, pageOffset: PageOffset, visit: (match: Match) => void): void {
     const end = Math.min(to, bytes.length - keyBytes + 1);
     const filter = this.#filter;
@@ -93,7 +99,8 @@ export class Needles {
       key = (key << 8) | bytes[at + keyBytes - 1]!;
       if (filter[filterPlace(key)] === 0) continue;
       for (const needle of this.#byKey.get(key) ?? []) {
-        if (liesAt(bytes, at, needle, pageOffset)) visit({ secret: needle.secret, form: needle.form, offset: at, isWhole: needle.kind === "whole" });
+        if (liesAt(bytes, at, needle, pageOffset))
+          visit({ secret: needle.secret, form: needle.form, offset: at, isWhole: needle.kind === "whole" });
       }
     }
   }
@@ -112,7 +119,10 @@ function liesAt(bytes: Uint8Array, at: number, needle: Needle, pageOffset: PageO
   return kind === "front" ? goesOn(bytes, at, needle, pageOffset) : beganBefore(bytes, at, needle, pageOffset);
 }
 
-/** Whether the row is cut somewhere between the needle's end and the end of what is equal: by a page's end, or by the number of the next page. */
+/**
+ * Whether the row is cut somewhere between the needle's end and the end of what is equal: by a page's end, or by the
+ * number of the next page.
+ */
 function goesOn(bytes: Uint8Array, at: number, { whole, to }: Needle, pageOffset: (offset: number) => number): boolean {
   for (let cut = to; cut < whole.length; cut++) {
     const next = at + cut;
@@ -128,7 +138,12 @@ function goesOn(bytes: Uint8Array, at: number, { whole, to }: Needle, pageOffset
 }
 
 /** Whether what is equal reaches back to where a page of a row that goes on begins. */
-function beganBefore(bytes: Uint8Array, at: number, { whole, from }: Needle, pageOffset: (offset: number) => number): boolean {
+function beganBefore(
+  bytes: Uint8Array,
+  at: number,
+  { whole, from }: Needle,
+  pageOffset: (offset: number) => number,
+): boolean {
   const before = pageOffset(at) - pageNumberBytes;
   if (before < 0 || before >= from || before > at) return false;
   for (let back = 1; back <= before; back++) if (bytes[at - back] !== whole[from - back]) return false;
@@ -137,13 +152,21 @@ function beganBefore(bytes: Uint8Array, at: number, { whole, from }: Needle, pag
 
 function partsOf(form: ResidueForm, whole: Uint8Array): Pick<Needle, "from" | "to" | "kind">[] {
   if (whole.length > blockBytesMin) {
-    return Array.from({ length: Math.floor(whole.length / blockBytes) }, (_, block) => ({ from: block * blockBytes, to: (block + 1) * blockBytes, kind: "block" }));
+    return Array.from({ length: Math.floor(whole.length / blockBytes) }, (_, block) => ({
+      from: block * blockBytes,
+      to: (block + 1) * blockBytes,
+      kind: "block",
+    }));
   }
   const entire = { from: 0, to: whole.length, kind: "whole" } as const;
   // No database of ours holds UTF-16, whose zero bytes would pass for the numbers of pages.
   if (whole.length < cutBytesMin || form === "utf-16") return [entire];
   const middle = Math.ceil(whole.length / 2);
-  return [entire, { from: 0, to: middle, kind: "front" }, { from: whole.length - middle, to: whole.length, kind: "back" }];
+  return [
+    entire,
+    { from: 0, to: middle, kind: "front" },
+    { from: whole.length - middle, to: whole.length, kind: "back" },
+  ];
 }
 
 /** Every form of the text, none twice. */
@@ -157,8 +180,10 @@ function formsOf(text: string): [ResidueForm, Uint8Array][] {
   add("utf-16", Buffer.from(text, "utf16le"));
   add("utf-16", Buffer.from(text, "utf16le").swap16());
   const escaped = JSON.stringify(text).slice(1, -1);
-  for (const json of [escaped, ...escapesOf(escaped, /[^\0-\x7f]/g), ...escapesOf(text, /[^]/g)]) add("json", Buffer.from(json));
-  for (const plain of [text, escaped]) for (const base64 of base64Of(Buffer.from(plain))) add("base64", Buffer.from(base64));
+  for (const json of [escaped, ...escapesOf(escaped, /[^\0-\x7f]/g), ...escapesOf(text, /[^]/g)])
+    add("json", Buffer.from(json));
+  for (const plain of [text, escaped])
+    for (const base64 of base64Of(Buffer.from(plain))) add("base64", Buffer.from(base64));
   for (const floats of vectorsOf(text)) add("float32", floats);
   return [...forms.values()];
 }
@@ -166,7 +191,10 @@ function formsOf(text: string): [ResidueForm, Uint8Array][] {
 /** With each unit that the pattern finds as `\uXXXX`, in small and in capital digits. */
 function escapesOf(text: string, pattern: RegExp): string[] {
   const hex = (unit: string): string => unit.charCodeAt(0).toString(16).padStart(4, "0");
-  return [text.replace(pattern, (unit) => `\\u${hex(unit)}`), text.replace(pattern, (unit) => `\\u${hex(unit).toUpperCase()}`)];
+  return [
+    text.replace(pattern, (unit) => `\\u${hex(unit)}`),
+    text.replace(pattern, (unit) => `\\u${hex(unit).toUpperCase()}`),
+  ];
 }
 
 /** The digits that are sure wherever the bytes begin in a group of three, whatever stands before and after them. */
@@ -174,12 +202,17 @@ function base64Of(bytes: Buffer): string[] {
   return [0, 1, 2].flatMap((before) => {
     const first = Math.ceil((before * 8) / 6);
     const end = Math.floor(((before + bytes.length) * 8) / 6);
-    const digits = Buffer.concat([Buffer.alloc(before), bytes]).toString("base64").slice(first, end);
+    const digits = Buffer.concat([Buffer.alloc(before), bytes])
+      .toString("base64")
+      .slice(first, end);
     return [digits, digits.replaceAll("+", "-").replaceAll("/", "_")];
   });
 }
 
-/** The numbers as 32-bit floats, as given and of length 1, when the text is a JSON array of numbers that are not all zero. */
+/**
+ * The numbers as 32-bit floats, as given and of length 1, when the text is a JSON array of numbers that are not all
+ * zero.
+ */
 function vectorsOf(text: string): Buffer[] {
   const numbers = numbersIn(text);
   const length = Math.hypot(...numbers);
@@ -195,7 +228,9 @@ function numbersIn(text: string): number[] {
   if (!text.startsWith("[")) return [];
   try {
     const value: unknown = JSON.parse(text);
-    return Array.isArray(value) && value.every((one) => typeof one === "number" && Number.isFinite(Math.fround(one))) ? (value as number[]) : [];
+    return Array.isArray(value) && value.every((one) => typeof one === "number" && Number.isFinite(Math.fround(one)))
+      ? (value as number[])
+      : [];
   } catch {
     // Text that only begins like an array.
     return [];

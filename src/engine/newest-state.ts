@@ -18,7 +18,8 @@ export async function checkNewest(place: StatePlace, head: Head): Promise<Databa
 export async function checkState(place: StatePlace, plan: Plan): Promise<DatabaseState> {
   return withRestored(place, plan, async (path) => {
     const state = await stateOfRestored(place, path, true);
-    if (state.txid !== plan.txid) throw new StoreError("corrupt", `the restored state ${plan.txid} says of itself that it is ${state.txid}`);
+    if (state.txid !== plan.txid)
+      throw new StoreError("corrupt", `the restored state ${plan.txid} says of itself that it is ${state.txid}`);
     return state;
   });
 }

@@ -1,8 +1,9 @@
 /**
  * A branch's file, open, with its place in the branch's history.
  *
- * Always true: the log that is read for shipping stands behind the last group that the head covers; a log's file is left
- * there for as long as the file's slack is unknown. Must not know: whether the file is of use, where its head came from.
+ * Always true: the log that is read for shipping stands behind the last group that the head covers; a log's file is
+ * left there for as long as the file's slack is unknown. Must not know: whether the file is of use, where its head came
+ * from.
  */
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
@@ -52,8 +53,10 @@ export type Found = Omit<Opened, "slackUnknown" | "historyId">;
 /** Whether the file itself is of no use, as opposed to a disk or store that does not answer. */
 export function isBroken(error: unknown): boolean {
   const code = (error as { code?: unknown } | null)?.code;
-  if (typeof code === "string") return code.startsWith("SQLITE_CORRUPT") || code.startsWith("SQLITE_NOTADB") || code === "SQLITE_ERROR";
-  // What is missing, rotten or older in object storage says nothing of the file, which stays as it is, or is known to be a mixture.
+  if (typeof code === "string")
+    return code.startsWith("SQLITE_CORRUPT") || code.startsWith("SQLITE_NOTADB") || code === "SQLITE_ERROR";
+  // What is missing, rotten or older in object storage says nothing of the file, which stays as it is, or is known to
+  // be a mixture.
   const isOfStore = error instanceof RottenObject || error instanceof UnusableHead || error instanceof StoreWentBack;
   return error instanceof StoreError && error.kind === "corrupt" && !isOfStore;
 }
@@ -68,18 +71,32 @@ export function foldIn(connection: Connection): void {
   connection.raw.pragma("wal_checkpoint(TRUNCATE)");
 }
 
-/** Closes a file whose log was there, and leaves the log's file: as long as it is there the file's slack is taken for unknown. */
+/**
+ * Closes a file whose log was there, and leaves the log's file: as long as it is there the file's slack is taken for
+ * unknown.
+ */
 export function letGo(parts: Pick<FileOpeningParts, "disk">, connection: Connection): void {
   try {
     new WalFile(connection.path, parts.disk).closeKeeping(connection);
   } catch (error) {
-    // The connection is closed all the same. A file that cannot be read once more is set aside or was the caller's error already.
+    // The connection is closed all the same. A file that cannot be read once more is set aside or was the caller's
+    // error already.
     if (!isBroken(error)) throw error;
   }
 }
 
-/** What the open file is to the branch: how much of its log the head does not cover, and whether it can lack something. */
-export function openedAt(parts: FileOpeningParts, path: string, connection: Connection, state: DatabaseState, head: BranchHead, uuid: string, branchId: string): Found {
+/**
+ * What the open file is to the branch: how much of its log the head does not cover, and whether it can lack something.
+ */
+export function openedAt(
+  parts: FileOpeningParts,
+  path: string,
+  connection: Connection,
+  state: DatabaseState,
+  head: BranchHead,
+  uuid: string,
+  branchId: string,
+): Found {
   const unshipped = groupsBetween(head.now, head.now.txid, state.txid);
   if (unshipped === 0) foldIn(connection);
   const log = new WalReader(path);
@@ -92,11 +109,18 @@ export function openedAt(parts: FileOpeningParts, path: string, connection: Conn
 }
 
 /** Opens a file that has the head's own state. */
-export function openedCurrent(parts: FileOpeningParts, path: string, head: BranchHead, uuid: string, branchId: string): Found {
+export function openedCurrent(
+  parts: FileOpeningParts,
+  path: string,
+  head: BranchHead,
+  uuid: string,
+  branchId: string,
+): Found {
   const connection = openConnection(path);
   try {
     const state = readState(connection);
-    if (state.txid !== head.now.txid) throw new StoreError("corrupt", "a restored file is not the state that its head names");
+    if (state.txid !== head.now.txid)
+      throw new StoreError("corrupt", "a restored file is not the state that its head names");
     return openedAt(parts, path, connection, state, head, uuid, branchId);
   } catch (error) {
     connection.close();

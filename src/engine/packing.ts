@@ -27,7 +27,8 @@ import type { SegmentMaker } from "./segment-maker.ts";
 export async function pack(source: PageSource, refs: readonly SegmentRef[], id: string): Promise<SegmentRef> {
   assert(refs.length > 0 && refs.every(({ kind }) => kind === "delta"), "deltas are packed");
   const parts: TailSegment[] = [];
-  for await (const { ref, bytes } of fetchObjects(source, refs)) parts.push(ref.cut ? await groupsWithin(bytes, ref, source.press) : { ...ref, bytes });
+  for await (const { ref, bytes } of fetchObjects(source, refs))
+    parts.push(ref.cut ? await groupsWithin(bytes, ref, source.press) : { ...ref, bytes });
   return putObject(source, { ...joined(parts), kind: "delta", id });
 }
 
@@ -45,11 +46,16 @@ export interface UploadedImages {
 
 /**
  * Puts the images of a database file that has no log and does not change meanwhile, `imageObjectPages` in each object,
- * or as many as make `imageRefsMax` objects: a line must name them all, and have room for what follows. `idOf` gives the
- * objects' ids. Holds the compressed bytes
- * of one object.
+ * or as many as make `imageRefsMax` objects: a line must name them all, and have room for what follows. `idOf` gives
+ * the objects' ids. Holds the compressed bytes of one object.
  */
-export async function uploadImages(source: PageSource, path: string, point: ImagePoint, branchId: string, idOf: () => string): Promise<UploadedImages> {
+export async function uploadImages(
+  source: PageSource,
+  path: string,
+  point: ImagePoint,
+  branchId: string,
+  idOf: () => string,
+): Promise<UploadedImages> {
   const maker = makerOf(source);
   const pages = statSync(path).size / pageBytes;
   assert(Number.isInteger(pages) && pages > 0, "a database is whole pages");
@@ -63,7 +69,16 @@ export async function uploadImages(source: PageSource, path: string, point: Imag
     const epoch = parsePoolId(id)?.epoch;
     assert(epoch !== undefined, "an id says which epoch it is of");
     const made = await maker.image({ ...point, path, from, to, pages, uuid: source.uuid, branchId, epoch });
-    refs.push(await putObject(source, { kind: "image", id, firstTxid: point.txid, lastTxid: point.txid, lastAtMs: point.committedAtMs, ...made }));
+    refs.push(
+      await putObject(source, {
+        kind: "image",
+        id,
+        firstTxid: point.txid,
+        lastTxid: point.txid,
+        lastAtMs: point.committedAtMs,
+        ...made,
+      }),
+    );
   }
   return { refs, pages };
 }
@@ -77,13 +92,20 @@ export function imageStep(pages: number): number {
  * Puts new images of the plan's state, which is restored from objects and checked, never taken from a live file.
  * Nothing stays in the scratch directory.
  */
-export async function writeImages(source: PageSource, plan: Plan, scratchDirectory: string, branchId: string, idOf: () => string): Promise<UploadedImages> {
+export async function writeImages(
+  source: PageSource,
+  plan: Plan,
+  scratchDirectory: string,
+  branchId: string,
+  idOf: () => string,
+): Promise<UploadedImages> {
   const path = scratchFile(scratchDirectory, `image-${idOf()}.db`);
   const maker = makerOf(source);
   try {
     const { pages } = await materialiseBy(maker, source, plan, path);
     const state = await maker.state(path, pages * pageBytes <= limits.checkedImageBytesMax);
-    if (state.txid !== plan.txid) throw new StoreError("corrupt", `the restored state ${plan.txid} says of itself that it is ${state.txid}`);
+    if (state.txid !== plan.txid)
+      throw new StoreError("corrupt", `the restored state ${plan.txid} says of itself that it is ${state.txid}`);
     return await uploadImages(source, path, { txid: state.txid, committedAtMs: state.committedAtMs }, branchId, idOf);
   } finally {
     // On the thread that made it: to free what a large file has on the disk takes tens of milliseconds.

@@ -2,8 +2,8 @@
  * A database file onto which the pages of a state are laid, whatever holds them.
  *
  * Always true: groups come from the newest to the oldest, so that each page is written once and a page that a smaller
- * database had cut off never comes back; ids that are missing between two groups are known to name nothing, or the file is
- * refused. Must not know: objects and how they are fetched, under which name the file appears.
+ * database had cut off never comes back; ids that are missing between two groups are known to name nothing, or the file
+ * is refused. Must not know: objects and how they are fetched, under which name the file appears.
  */
 import { ftruncateSync } from "node:fs";
 import { writeWhole } from "../base/disk.ts";
@@ -74,7 +74,8 @@ export class PageFile {
     if (txid >= above) throw corrupt(`transaction id ${txid} does not come before ${above}`);
     // Below the line's beginning a rewind or a fork has left gaps of its own.
     const first = Math.max(txid + 1, this.#plan.fromTxid);
-    if (!isLost(this.#plan, first, above - 1)) throw corrupt(`transaction ids ${first} to ${above - 1} are missing between the objects`);
+    if (!isLost(this.#plan, first, above - 1))
+      throw corrupt(`transaction ids ${first} to ${above - 1} are missing between the objects`);
   }
 
   /** Gives the file its size, and zeroes what a smaller database had cut off and nothing has written since. */
@@ -82,7 +83,7 @@ export class PageFile {
     this.#touched = true;
     ftruncateSync(this.#descriptor, this.#pages * pageBytes);
     const zeroes = new Uint8Array(framePages * pageBytes);
-    for (let page = this.#sizeMin + 1; page <= this.#pages; ) {
+    for (let page = this.#sizeMin + 1; page <= this.#pages;) {
       let end = page;
       while (end <= this.#pages && end - page < framePages && !this.#isGiven(end)) end++;
       if (end > page) this.#writeAt(zeroes.subarray(0, (end - page) * pageBytes), page);
@@ -90,7 +91,9 @@ export class PageFile {
     }
   }
 
-  /** Which page each image of the segment is, 0 for those that a newer group has replaced or a smaller size has cut off. */
+  /**
+   * Which page each image of the segment is, 0 for those that a newer group has replaced or a smaller size has cut off.
+   */
   #choose(index: SegmentIndex, aboveTxid: number, toTxid: number): Uint32Array {
     let end = index.groups.reduce((sum, { pageNumbers }) => sum + pageNumbers.length, 0);
     const wanted = new Uint32Array(end);
@@ -128,7 +131,7 @@ export class PageFile {
   /** Writes the wanted pages of a frame, neighbours together. */
   #write(pages: Uint32Array, frame: Uint8Array): void {
     this.#touched = true;
-    for (let from = 0; from < pages.length; ) {
+    for (let from = 0; from < pages.length;) {
       let to = from + 1;
       if (pages[from] !== 0) {
         while (to < pages.length && pages[to] === pages[from]! + to - from) to++;

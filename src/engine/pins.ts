@@ -23,7 +23,10 @@ export class Pins {
     return { path: database.path, token, ...sight };
   }
 
-  /** Ends the pin and answers as a read of what the reader saw. Says no when there is no such pin: it was another engine's, before this one. */
+  /**
+   * Ends the pin and answers as a read of what the reader saw. Says no when there is no such pin: it was another
+   * engine's, before this one.
+   */
   unpin(token: number, seenTxid: number, settleOf: (database: Database) => Settle): boolean {
     const pin = this.#pins.get(token);
     this.#pins.delete(token);

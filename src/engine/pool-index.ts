@@ -1,8 +1,8 @@
 /**
  * What a database's pool holds, told by the objects alone: for when no head says it.
  *
- * Always true: an object that is here was read whole and every frame of it decompressed. A reference that is made from it
- * is what its writer's head would have said. In memory are the references, and one object at a time.
+ * Always true: an object that is here was read whole and every frame of it decompressed. A reference that is made from
+ * it is what its writer's head would have said. In memory are the references, and one object at a time.
  */
 import { StoreError } from "../base/errors.ts";
 import { databasePrefix, parsePoolId } from "../format/object-keys.ts";
@@ -23,8 +23,8 @@ export interface PoolEntry {
   readonly firstPage: number;
   readonly pageCount: number;
   /**
-   * Transaction ids of groups that may be a rewind: alone in their segment, and the state's own page is all that changed.
-   * What follows was laid upon another state than the one before, and no byte says upon which.
+   * Transaction ids of groups that may be a rewind: alone in their segment, and the state's own page is all that
+   * changed. What follows was laid upon another state than the one before, and no byte says upon which.
    */
   readonly rewinds: readonly number[];
 }
@@ -58,7 +58,11 @@ export async function indexPool(source: PageSource): Promise<PoolIndex> {
   return { entries, rotten, epochs };
 }
 
-async function entryOf({ store, uuid, press }: PageSource, id: string, key: string): Promise<Omit<PoolEntry, "branchId" | "epoch"> | undefined> {
+async function entryOf(
+  { store, uuid, press }: PageSource,
+  id: string,
+  key: string,
+): Promise<Omit<PoolEntry, "branchId" | "epoch"> | undefined> {
   const stored = await store.get(key);
   if (!stored) return undefined;
   try {
@@ -70,9 +74,23 @@ async function entryOf({ store, uuid, press }: PageSource, id: string, key: stri
     const pages = groups.reduce((sum, { pageNumbers }) => sum + pageNumbers.length, 0);
     const [first, last] = [groups[0]!, groups.at(-1)!];
     const ref: SegmentRef = {
-      kind: indexes[0]!.kind, id, firstTxid: first.txid, lastTxid: last.txid, cut: false, lastAtMs: last.committedAtMs, bytes: bytes.length, rawBytes: pages * pageBytes, sha256: await press.digest(bytes),
+      kind: indexes[0]!.kind,
+      id,
+      firstTxid: first.txid,
+      lastTxid: last.txid,
+      cut: false,
+      lastAtMs: last.committedAtMs,
+      bytes: bytes.length,
+      rawBytes: pages * pageBytes,
+      sha256: await press.digest(bytes),
     };
-    return { ref, pages: last.pages, firstPage: first.pageNumbers[0] ?? 0, pageCount: pages, rewinds: indexes.flatMap(rewindsIn) };
+    return {
+      ref,
+      pages: last.pages,
+      firstPage: first.pageNumbers[0] ?? 0,
+      pageCount: pages,
+      rewinds: indexes.flatMap(rewindsIn),
+    };
   } catch (error) {
     if (!(error instanceof StoreError) || error.kind !== "corrupt") throw error;
     return undefined;
@@ -91,31 +109,55 @@ export function newestImage(entries: readonly PoolEntry[], txidMax: number): rea
     // A try that failed may have left some of the same state's images: one of each place will do.
     const set = parts.filter((part, at) => at === 0 || part.firstPage !== parts[at - 1]!.firstPage);
     const whole = set[0]!.pages - (set[0]!.pages >= lockPage ? 1 : 0);
-    if (set.every(({ pages }) => pages === set[0]!.pages) && set.reduce((sum, { pageCount }) => sum + pageCount, 0) === whole) return set;
+    if (
+      set.every(({ pages }) => pages === set[0]!.pages) &&
+      set.reduce((sum, { pageCount }) => sum + pageCount, 0) === whole
+    )
+      return set;
   }
   return undefined;
 }
 
 /**
- * The deltas that follow each other from the id on as far as they go, not beyond `lastTxid`. Only the first one may begin
- * below its id, and only behind an image (`mayBeginBelow`): what lies at or below an image is passed over. Pure.
+ * The deltas that follow each other from the id on as far as they go, not beyond `lastTxid`. Only the first one may
+ * begin below its id, and only behind an image (`mayBeginBelow`): what lies at or below an image is passed over. Pure.
  */
-export function chainFrom(entries: readonly PoolEntry[], txid: number, lastTxid: number, mayBeginBelow: boolean): readonly SegmentRef[] {
-  const deltas = entries.map(({ ref }) => ref).filter((ref) => ref.kind === "delta" && ref.lastTxid <= lastTxid).sort((a, b) => b.firstTxid - a.firstTxid);
+export function chainFrom(
+  entries: readonly PoolEntry[],
+  txid: number,
+  lastTxid: number,
+  mayBeginBelow: boolean,
+): readonly SegmentRef[] {
+  const deltas = entries
+    .map(({ ref }) => ref)
+    .filter((ref) => ref.kind === "delta" && ref.lastTxid <= lastTxid)
+    .sort((a, b) => b.firstTxid - a.firstTxid);
   /** How far the best chain goes whose first object begins at the id. */
   const best = new Map<number, { readonly ref: SegmentRef; readonly reach: number }>();
   const reachOf = (ref: SegmentRef): number => best.get(ref.lastTxid + 1)?.reach ?? ref.lastTxid;
-  for (const ref of deltas) if (reachOf(ref) > (best.get(ref.firstTxid)?.reach ?? -1)) best.set(ref.firstTxid, { ref, reach: reachOf(ref) });
-  const firsts = deltas.filter((ref) => (mayBeginBelow ? ref.firstTxid <= txid : ref.firstTxid === txid) && txid <= ref.lastTxid);
+  for (const ref of deltas)
+    if (reachOf(ref) > (best.get(ref.firstTxid)?.reach ?? -1)) best.set(ref.firstTxid, { ref, reach: reachOf(ref) });
+  const firsts = deltas.filter(
+    (ref) => (mayBeginBelow ? ref.firstTxid <= txid : ref.firstTxid === txid) && txid <= ref.lastTxid,
+  );
   const chain: SegmentRef[] = [];
-  let next = firsts.reduce<SegmentRef | undefined>((most, ref) => (most && reachOf(most) >= reachOf(ref) ? most : ref), undefined);
+  let next = firsts.reduce<SegmentRef | undefined>(
+    (most, ref) => (most && reachOf(most) >= reachOf(ref) ? most : ref),
+    undefined,
+  );
   for (; next; next = best.get(next.lastTxid + 1)?.ref) chain.push(next);
   return chain;
 }
 
 /** The objects of the chain up to one that may hold a rewind: what follows it may lie on another line. Pure. */
-export function beforeRewind(own: readonly PoolEntry[], chain: readonly SegmentRef[], aboveTxid: number): readonly SegmentRef[] {
-  const doubtful = new Set(own.filter(({ rewinds }) => rewinds.some((txid) => txid > aboveTxid)).map(({ ref }) => ref.id));
+export function beforeRewind(
+  own: readonly PoolEntry[],
+  chain: readonly SegmentRef[],
+  aboveTxid: number,
+): readonly SegmentRef[] {
+  const doubtful = new Set(
+    own.filter(({ rewinds }) => rewinds.some((txid) => txid > aboveTxid)).map(({ ref }) => ref.id),
+  );
   const stop = chain.findIndex(({ id }) => doubtful.has(id));
   return stop < 0 ? chain : chain.slice(0, stop);
 }

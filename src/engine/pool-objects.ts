@@ -3,7 +3,8 @@
  *
  * Always true: an object that leaves here has the length and SHA-256 of its reference, belongs to the database, is of
  * the right kind, and its groups rise from exactly the first to the last transaction id that the reference names. What
- * is missing, truncated or rotten is a StoreError that names the object and its transaction ids. Must not know: lines, files.
+ * is missing, truncated or rotten is a StoreError that names the object and its transaction ids. Must not know: lines,
+ * files.
  */
 import { assert } from "../base/assert.ts";
 import { StoreError } from "../base/errors.ts";
@@ -62,7 +63,10 @@ export async function fetchObject(source: PageSource, ref: SegmentRef): Promise<
   return provenObject(source.uuid, await fetchBytes(source, ref));
 }
 
-/** Reads an object's bytes and proves that they are those of the reference. What is not is fetched once more: it may have been cut on its way. */
+/**
+ * Reads an object's bytes and proves that they are those of the reference. What is not is fetched once more: it may
+ * have been cut on its way.
+ */
 async function fetchBytes({ store, uuid, press }: PageSource, ref: SegmentRef): Promise<FetchedObject> {
   const what = `object ${ref.id}`;
   for (let attempt = 1; ; attempt++) {
@@ -80,7 +84,10 @@ export function provenObject(uuid: string, { ref, bytes }: FetchedObject): PoolO
 
 /** Proves a segment that came within a head, whose own checksum covers its bytes. */
 export function provenTail(uuid: string, { bytes, ...range }: TailSegment): SegmentBytes {
-  return { bytes, indexes: provenIndexes("a head's tail segment", uuid, { ...range, kind: "delta", cut: false }, bytes) };
+  return {
+    bytes,
+    indexes: provenIndexes("a head's tail segment", uuid, { ...range, kind: "delta", cut: false }, bytes),
+  };
 }
 
 function corrupt(what: string, { id, firstTxid, lastTxid }: Promised, how: string, cause?: unknown): StoreError {
@@ -95,7 +102,9 @@ function provenIndexes(what: string, uuid: string, promised: Promised, bytes: Ui
   if (indexes.some((index) => index.uuid !== uuid)) throw corrupt(what, promised, "is of another database");
   if (indexes.some((index) => index.kind !== kind)) throw corrupt(what, promised, `is not of kind ${kind}`);
   const txids = indexes.flatMap(({ groups }) => groups.map(({ txid }) => txid));
-  const rises = txids.every((txid, at) => at === 0 || txid > txids[at - 1]! || (kind === "image" && txid === firstTxid));
+  const rises = txids.every(
+    (txid, at) => at === 0 || txid > txids[at - 1]! || (kind === "image" && txid === firstTxid),
+  );
   const ends = cut ? txids.at(-1)! > lastTxid && txids.includes(lastTxid) : txids.at(-1) === lastTxid;
   if (!rises || txids[0] !== firstTxid || !ends) throw corrupt(what, promised, "holds other transaction ids");
   return indexes;
@@ -118,8 +127,9 @@ export async function* fetchObjects(source: PageSource, refs: readonly SegmentRe
 }
 
 /**
- * The objects in the order of their references, with the bytes that these say, fetched ahead: at most `restoreFetchesMax` of them and, unless one alone
- * has more, `restoreBytesMax` in memory, the one that was handed out last included. After an error nothing more is begun.
+ * The objects in the order of their references, with the bytes that these say, fetched ahead: at most
+ * `restoreFetchesMax` of them and, unless one alone has more, `restoreBytesMax` in memory, the one that was handed out
+ * last included. After an error nothing more is begun.
  */
 export async function* fetchUnread(source: PageSource, refs: readonly SegmentRef[]): AsyncGenerator<FetchedObject> {
   const ahead: { readonly bytes: number; readonly fetched: Promise<Fetched> }[] = [];
@@ -127,9 +137,13 @@ export async function* fetchUnread(source: PageSource, refs: readonly SegmentRef
   let bytes = 0;
   const beginMore = (): void => {
     for (let next = refs[begun]; next; next = refs[begun]) {
-      if (ahead.length >= limits.restoreFetchesMax || (ahead.length > 0 && bytes + next.bytes > limits.restoreBytesMax)) return;
+      if (ahead.length >= limits.restoreFetchesMax || (ahead.length > 0 && bytes + next.bytes > limits.restoreBytesMax))
+        return;
       // A failure waits as a value until its turn comes, or is of no interest to anybody any more.
-      const fetched = fetchBytes(source, next).then((object): Fetched => ({ object }), (error: unknown): Fetched => ({ error }));
+      const fetched = fetchBytes(source, next).then(
+        (object): Fetched => ({ object }),
+        (error: unknown): Fetched => ({ error }),
+      );
       ahead.push({ bytes: next.bytes, fetched });
       bytes += next.bytes;
       begun++;
@@ -154,7 +168,10 @@ export interface NewObject extends TailSegment {
 }
 
 /** Puts an object of the pool, under a name that is used once, and gives the reference to it. */
-export async function putObject({ store, uuid, press }: PageSource, { bytes, ...object }: NewObject): Promise<SegmentRef> {
+export async function putObject(
+  { store, uuid, press }: PageSource,
+  { bytes, ...object }: NewObject,
+): Promise<SegmentRef> {
   const sha256 = object.sha256 ?? (await press.digest(bytes));
   await putImmutable(store, segmentKey(uuid, object.id), bytes);
   return { ...object, cut: false, bytes: bytes.length, sha256 };

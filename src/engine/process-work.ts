@@ -1,8 +1,9 @@
 /**
  * What processes run for the engine threads of a node: user SQL, and commands that take long.
  *
- * Always true: the file of a read is held open by its engine thread until the process has read it, however late that is; a
- * write's input is taken from the call that asked for it. Must not know: which process runs what (engine/sql-pool), threads.
+ * Always true: the file of a read is held open by its engine thread until the process has read it, however late that
+ * is; a write's input is taken from the call that asked for it. Must not know: which process runs what
+ * (engine/sql-pool), threads.
  */
 import { ServiceError } from "../base/errors.ts";
 import type { World } from "../base/world.ts";
@@ -46,7 +47,10 @@ export class ProcessWork {
     this.#parts = parts;
   }
 
-  /** Has a process run user SQL that reads, or a read that takes long, on the database's file, which is held open meanwhile. */
+  /**
+   * Has a process run user SQL that reads, or a read that takes long, on the database's file, which is held open
+   * meanwhile.
+   */
   async read(target: Target, read: ProcessRead, options: CallOptions): Promise<Answer> {
     const { promise: timeUp, reject } = Promise.withResolvers<never>();
     const leftMs = Math.max(0, options.deadlineMs - this.#parts.world.monotonicMs());
@@ -69,7 +73,12 @@ export class ProcessWork {
       const { deadlineMs, signal } = options;
       const { path, nowMs, retention } = pinned.value;
       const place = { path, ticket: nextTicket() };
-      const answer = await sql.read(ownerOf(target), "batch" in read ? { ...place, ...read } : { ...place, ...read, nowMs, retention }, deadlineMs, signal);
+      const answer = await sql.read(
+        ownerOf(target),
+        "batch" in read ? { ...place, ...read } : { ...place, ...read, nowMs, retention },
+        deadlineMs,
+        signal,
+      );
       seenTxid = Math.max(seenTxid, answer.txid ?? 0);
       const value = valueOf({ ...answer, txid: seenTxid });
       return { value, txid: seenTxid, durableTxid: pinned.durableTxid };
@@ -91,7 +100,10 @@ export class ProcessWork {
     return { kind: "refused", code, message };
   }
 
-  /** The input of a command is here already, as that of the call whose number is its ticket; undefined when nobody waits for it any more. */
+  /**
+   * The input of a command is here already, as that of the call whose number is its ticket; undefined when nobody waits
+   * for it any more.
+   */
   #withInput(call: WriteCall): WriteCall | undefined {
     if ("batch" in call) return call;
     const work = this.#parts.waiting.workOf(call.ticket);

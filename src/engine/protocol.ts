@@ -16,7 +16,10 @@ import type { LeaseSpan } from "./holdings.ts";
 import type { EngineMeasures, EngineCounters } from "./measures.ts";
 import type { WriteCall, SqlWriteReply } from "./sql-write.ts";
 
-/** Where a read may be answered from: `primary` is the branch's writer alone, as of the call; `cached` any copy, however old. */
+/**
+ * Where a read may be answered from: `primary` is the branch's writer alone, as of the call; `cached` any copy, however
+ * old.
+ */
 export type Consistency = "primary" | "cached";
 
 /** Why an engine did not take a call that another node's may take. Nothing has happened. */
@@ -69,7 +72,10 @@ export type Work =
   | { readonly kind: "sync" }
   /** A change of branches, checkpoints or history; `target.branch` is the branch it starts from. */
   | { readonly kind: "branch"; readonly act: BranchAct }
-  /** Removes what this node has of the database on its disk, and says so to the other nodes; answered with false while this node writes it. */
+  /**
+   * Removes what this node has of the database on its disk, and says so to the other nodes; answered with false while
+   * this node writes it.
+   */
   | { readonly kind: "purge-copies" }
   /** Closes every branch of the database and removes its files: it is deleted. Its objects are purged later. */
   | { readonly kind: "drop" }
@@ -81,7 +87,12 @@ export type Work =
 /** What can be done to the branches of a database. */
 export type BranchAct =
   /** Forks `target.branch`, as it is or as it was `at` a checkpoint or txid. */
-  | { readonly act: "fork"; readonly name: string; readonly at?: string | undefined; readonly ttlSecs?: number | undefined }
+  | {
+      readonly act: "fork";
+      readonly name: string;
+      readonly at?: string | undefined;
+      readonly ttlSecs?: number | undefined;
+    }
   | { readonly act: "list" }
   | { readonly act: "delete"; readonly name: string }
   | { readonly act: "checkpoint"; readonly name: string }
@@ -112,19 +123,25 @@ export interface ErasedCoupon {
 export interface Expunged {
   /** For each coupon, by its id, what keeps its data; nothing for one that nothing keeps. */
   readonly blocked: Readonly<Record<string, ErasureBlockers>>;
-  /** For the blocked coupons, by their ids, that something else than live content keeps from their end: what it is, in words for their reader. */
+  /**
+   * For the blocked coupons, by their ids, that something else than live content keeps from their end: what it is, in
+   * words for their reader.
+   */
   readonly reasons?: Readonly<Record<string, string>> | undefined;
   /** Ids of the due coupons that nothing blocks and whose data is provably gone. */
   readonly clean: readonly string[];
-  /** Why the other due and unblocked coupons are not clean yet, in words for the coupon's reader; undefined when there are none. */
+  /**
+   * Why the other due and unblocked coupons are not clean yet, in words for the coupon's reader; undefined when there
+   * are none.
+   */
   readonly waitingFor: string | undefined;
   /** Whether that may be over soon by itself. Another erasure's grace has its own time. */
   readonly mayChangeSoon: boolean;
   /** How it was proven; present when `clean` names a coupon. */
   readonly evidence: ErasureEvidence | undefined;
   /**
-   * For coupons that are due and not blocked, by their ids, where nodes have or had copies of the database. A coupon that
-   * is missing here waits for none, whatever was found before. The next run has to be told of what is awaited.
+   * For coupons that are due and not blocked, by their ids, where nodes have or had copies of the database. A coupon
+   * that is missing here waits for none, whatever was found before. The next run has to be told of what is awaited.
    */
   readonly copies?: Readonly<Record<string, CopiesFound>> | undefined;
 }
@@ -152,7 +169,12 @@ export interface BranchRecord {
 
 /** What each act on branches gives. */
 export interface BranchResults {
-  readonly fork: { readonly branch: string; readonly parent: string; readonly forkTxid: number; readonly ttlAtMs: number | undefined };
+  readonly fork: {
+    readonly branch: string;
+    readonly parent: string;
+    readonly forkTxid: number;
+    readonly ttlAtMs: number | undefined;
+  };
   readonly list: { readonly branches: readonly BranchRecord[] };
   readonly delete: undefined;
   readonly checkpoint: { readonly checkpoint: string; readonly txid: number };
@@ -160,8 +182,14 @@ export interface BranchResults {
   readonly "forget-checkpoint": undefined;
   /** The answer's own txid is the rewind's. */
   readonly rewind: { readonly rewoundTo: number };
-  /** The answer's own txid is the erasure's. `found` is false when a memory or topic is unknown: then nothing was changed. */
-  readonly erase: { readonly found: boolean; readonly memoryIds: readonly string[]; readonly traces: Traces } & Pick<ErasurePoint, "branchId" | "ancestors">;
+  /**
+   * The answer's own txid is the erasure's. `found` is false when a memory or topic is unknown: then nothing was
+   * changed.
+   */
+  readonly erase: { readonly found: boolean; readonly memoryIds: readonly string[]; readonly traces: Traces } & Pick<
+    ErasurePoint,
+    "branchId" | "ancestors"
+  >;
   readonly expunge: Expunged;
   readonly sweep: undefined;
 }
@@ -219,7 +247,10 @@ export type ToEngine =
 /** Engine thread to main. */
 export type FromEngine =
   | { readonly kind: "answers"; readonly answers: readonly EngineAnswer[] }
-  /** A batch of user SQL that writes, or a write that takes long, is to be run by a process, while the database's other writes wait; answered with `sql-ran`. */
+  /**
+   * A batch of user SQL that writes, or a write that takes long, is to be run by a process, while the database's other
+   * writes wait; answered with `sql-ran`.
+   */
   | { readonly kind: "sql-run"; readonly call: WriteCall; readonly uuid: string; readonly leftMs: number }
   | { readonly kind: "event"; readonly level: "info" | "warn"; readonly message: string; readonly uuid: string }
   /** Another node's claim stands in a branch's head: whoever believes that this node holds the database is wrong. */
@@ -261,7 +292,9 @@ export interface EngineOptions {
   readonly unshippedBytesMax: number;
   /** The log is folded in when it has this many bytes. */
   readonly logCheckpointBytes: number;
-  /** Databases, by uuid, or `all`, whose object storage is believed although it is older than what this node has seen. */
+  /**
+   * Databases, by uuid, or `all`, whose object storage is believed although it is older than what this node has seen.
+   */
   readonly acceptRollback?: readonly string[] | undefined;
 }
 

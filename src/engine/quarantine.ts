@@ -1,12 +1,12 @@
 /**
  * What is kept of local files that must not be used and may hold somebody's acknowledged writes.
  *
- * A branch's file and its log are moved to `quarantine/<uuid>/` in the data directory, under a name of their own, with a
- * manifest beside them that says what they are and why they are there. Always true: the manifest is on disk before the
- * first of them moves, as `<name>.moving`, and is called `<name>.json` once they all have; a start, and the next opening
- * of the branch, finish what a crash or a failing disk has left of a move before the branch is opened. So a log is never
- * parted from its file, and nothing is set aside without a word. It stays until an operator removes it, or an erasure or
- * the deletion of its database does.
+ * A branch's file and its log are moved to `quarantine/<uuid>/` in the data directory, under a name of their own, with
+ * a manifest beside them that says what they are and why they are there. Always true: the manifest is on disk before
+ * the first of them moves, as `<name>.moving`, and is called `<name>.json` once they all have; a start, and the next
+ * opening of the branch, finish what a crash or a failing disk has left of a move before the branch is opened. So a log
+ * is never parted from its file, and nothing is set aside without a word. It stays until an operator removes it, or an
+ * erasure or the deletion of its database does.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -74,7 +74,8 @@ export class Quarantine {
     this.#options = options;
     this.#root = quarantineDirectory(options.databasesDirectory);
     for (const uuid of databaseUuids(this.#root).filter(options.isOurs)) {
-      for (const { manifest, isMoving } of entriesOf(this.#root, uuid)) if (isMoving && manifest) this.#unfinished.add(`${uuid}/${manifest.branchId}`);
+      for (const { manifest, isMoving } of entriesOf(this.#root, uuid))
+        if (isMoving && manifest) this.#unfinished.add(`${uuid}/${manifest.branchId}`);
       this.#counts.set(uuid, namesIn(join(this.#root, uuid)).length);
     }
     if (this.count > 0) options.changed(this.count);
@@ -86,20 +87,37 @@ export class Quarantine {
   }
 
   /** Moves a branch's closed file and its log away. Throws what the disk throws: then `settle` finishes it. */
-  async setAside(uuid: string, branchId: string, state: DatabaseState | undefined, head: Head, why: string): Promise<string> {
+  async setAside(
+    uuid: string,
+    branchId: string,
+    state: DatabaseState | undefined,
+    head: Head,
+    why: string,
+  ): Promise<string> {
     const { databasesDirectory, disk, world } = this.#options;
     const path = branchPath(databasesDirectory, uuid, branchId);
     const folder = join(this.#root, uuid);
     const name = `${branchId}-${state?.txid ?? "unread"}-${world.ulid()}`;
     const { epoch, seq, txid } = head;
     const manifest: SetAside = {
-      uuid, branchId, txid: state?.txid, tenure: state?.tenure && Buffer.from(state.tenure).toString("hex"), head: { epoch, seq, txid }, atMs: world.nowMs(), why,
+      uuid,
+      branchId,
+      txid: state?.txid,
+      tenure: state?.tenure && Buffer.from(state.tenure).toString("hex"),
+      head: { epoch, seq, txid },
+      atMs: world.nowMs(),
+      why,
       files: besides.filter((suffix) => existsSync(`${path}${suffix}`)).map((suffix) => `${name}.db${suffix}`),
     };
     mkdirSync(folder, { recursive: true, mode: 0o700 });
-    // Before the manifest stands: whatever fails from there on, the move is finished before anything takes the file's place.
+    // Before the manifest stands: whatever fails from there on, the move is finished before anything takes the file's
+    // place.
     this.#unfinished.add(`${uuid}/${branchId}`);
-    await placeFile(disk, join(folder, `${name}${moving}`), Buffer.from(`${JSON.stringify({ v: formats.setAside.writes[0], ...manifest }, undefined, 2)}\n`));
+    await placeFile(
+      disk,
+      join(folder, `${name}${moving}`),
+      Buffer.from(`${JSON.stringify({ v: formats.setAside.writes[0], ...manifest }, undefined, 2)}\n`),
+    );
     for (const directory of [dirname(this.#root), this.#root]) await disk.syncDirectory(directory);
     world.crashPoint("set-aside");
     await this.#finish(folder, name, manifest);
@@ -110,7 +128,8 @@ export class Quarantine {
   /** Finishes a move of the branch's files that was cut short. Call before its file is looked at. */
   async settle(uuid: string, branchId: string): Promise<void> {
     if (!this.#unfinished.has(`${uuid}/${branchId}`)) return;
-    for (const { name, manifest, isMoving } of entriesOf(this.#root, uuid)) if (isMoving && manifest?.branchId === branchId) await this.#finish(join(this.#root, uuid), name, manifest);
+    for (const { name, manifest, isMoving } of entriesOf(this.#root, uuid))
+      if (isMoving && manifest?.branchId === branchId) await this.#finish(join(this.#root, uuid), name, manifest);
     this.#unfinished.delete(`${uuid}/${branchId}`);
   }
 
@@ -148,23 +167,36 @@ export class Quarantine {
 /** What is kept of a branch's files: the database and its log. */
 const besides = ["", "-wal"];
 
-/** Everything that lies in the quarantine of a data directory, oldest first of each database. May be asked of the directory of a node that runs. */
+/**
+ * Everything that lies in the quarantine of a data directory, oldest first of each database. May be asked of the
+ * directory of a node that runs.
+ */
 export function listQuarantine(dataDirectory: string): Quarantined[] {
   const root = quarantineDirectory(join(dataDirectory, "db"));
-  return databaseUuids(root).toSorted().flatMap((uuid) => entriesOf(root, uuid));
+  return databaseUuids(root)
+    .toSorted()
+    .flatMap((uuid) => entriesOf(root, uuid));
 }
 
 function entriesOf(root: string, uuid: string): Quarantined[] {
   const directory = join(root, uuid);
   return namesIn(directory).map((name): Quarantined => {
     const isMoving = existsSync(join(directory, `${name}${moving}`));
-    return { uuid, name, directory, manifest: readManifest(join(directory, `${name}${isMoving ? moving : done}`)), isMoving };
+    return {
+      uuid,
+      name,
+      directory,
+      manifest: readManifest(join(directory, `${name}${isMoving ? moving : done}`)),
+      isMoving,
+    };
   });
 }
 
 /** The names that manifests and files share. */
 function namesIn(directory: string): readonly string[] {
-  const names = existsSync(directory) ? readdirSync(directory).flatMap((file) => /^(.+)\.(?:json|moving|db|db-wal)$/.exec(file)?.[1] ?? []) : [];
+  const names = existsSync(directory)
+    ? readdirSync(directory).flatMap((file) => /^(.+)\.(?:json|moving|db|db-wal)$/.exec(file)?.[1] ?? [])
+    : [];
   return [...new Set(names)].toSorted((a, b) => (a.slice(-ulidChars) < b.slice(-ulidChars) ? -1 : 1));
 }
 
@@ -174,7 +206,9 @@ function readManifest(path: string): SetAside | undefined {
   if (!existsSync(path)) return undefined;
   try {
     const manifest = JSON.parse(readFileSync(path, "utf8")) as SetAside & { readonly v: number };
-    return (formats.setAside.reads as readonly number[]).includes(manifest.v) && Array.isArray(manifest.files) ? manifest : undefined;
+    return (formats.setAside.reads as readonly number[]).includes(manifest.v) && Array.isArray(manifest.files)
+      ? manifest
+      : undefined;
   } catch (error) {
     if (error instanceof SyntaxError) return undefined;
     throw error;

@@ -5,12 +5,18 @@ import { TurnedAway } from "./engine-port.ts";
 
 /** The node ends in order. */
 export function closed(): ServiceError {
-  return new ServiceError("unavailable", "the node is shutting down; whether object storage covers this write is not known", { retryAfterSecs: 1 });
+  return new ServiceError(
+    "unavailable",
+    "the node is shutting down; whether object storage covers this write is not known",
+    { retryAfterSecs: 1 },
+  );
 }
 
 /** The disk, or what is on it, failed. */
 export function storageFailed(): ServiceError {
-  return new ServiceError("unavailable", "the database's storage failed; whether this write happened is not known", { retryAfterSecs: 1 });
+  return new ServiceError("unavailable", "the database's storage failed; whether this write happened is not known", {
+    retryAfterSecs: 1,
+  });
 }
 
 /** SQLite had no room for a transaction: on the disk, or in a file of as many pages as a database may have. */
@@ -24,7 +30,9 @@ export function lossBy(reason: unknown): ServiceError {
   return reason instanceof Fenced ? reason : storageFailed();
 }
 
-/** The handle was given up for this reason before the write began. Where nodes share databases, another one may take it. */
+/**
+ * The handle was given up for this reason before the write began. Where nodes share databases, another one may take it.
+ */
 export function refusalBy(reason: unknown, isShared: boolean): Error {
   return isShared && reason instanceof Fenced ? new TurnedAway("unheld") : lossBy(reason);
 }

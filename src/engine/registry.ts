@@ -2,8 +2,8 @@
  * The open branches of one engine thread: opened on first use, closed when idle, evicted when there are too many.
  *
  * Always true: a slot that opens or closes is waited for, never bypassed (engine/handle-slots); a handle is closed only
- * when object storage covers it, except at the end. How it is opened, closed and rebuilt is for engine/handle-lifecycle.
- * Must not know: what is asked of a database, which nodes hold which.
+ * when object storage covers it, except at the end. How it is opened, closed and rebuilt is for
+ * engine/handle-lifecycle. Must not know: what is asked of a database, which nodes hold which.
  */
 import { codeOf, ServiceError, type StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
@@ -75,30 +75,36 @@ export class Registry {
   }
 
   /**
-   * The open database, opened or created when it is not: at the newest head there is when it is to be a copy, else at the
-   * one that this thread has claimed, if it has. Refuses a deleted one, and whoever's time is over meanwhile.
+   * The open database, opened or created when it is not: at the newest head there is when it is to be a copy, else at
+   * the one that this thread has claimed, if it has. Refuses a deleted one, and whoever's time is over meanwhile.
    */
   async use(target: Target, deadlineMs: number, head?: "newest"): Promise<Database> {
     const key = keyOf(target);
     for (;;) {
       if (this.#ended) throw new ServiceError("unavailable", "the node is shutting down", { retryAfterSecs: 1 });
-      if (this.#dropped.has(target.uuid)) throw new ServiceError("database_not_found", "the database was deleted meanwhile");
-      if (this.#options.world.monotonicMs() > deadlineMs) throw new ServiceError("request_timeout", "the request's time was over before its database was open");
+      if (this.#dropped.has(target.uuid))
+        throw new ServiceError("database_not_found", "the database was deleted meanwhile");
+      if (this.#options.world.monotonicMs() > deadlineMs)
+        throw new ServiceError("request_timeout", "the request's time was over before its database was open");
       const database = this.current(target);
       if (database) return database;
       const ended = this.#slots.get(key);
       // By a clock that may be wrong: what is not shipped yet stays on the disk.
-      if (ended && !ended.surelyEnded) throw new ServiceError("branch_not_found", `branch ${target.branch} does not exist`);
+      if (ended && !ended.surelyEnded)
+        throw new ServiceError("branch_not_found", `branch ${target.branch} does not exist`);
       if (ended) await this.retire(target, ended.opened.branchId);
-      else await (this.#purging.get(target.uuid) ?? this.#slots.busy(key) ?? this.#slots.occupy(key, () => this.#handles.open(key, target, head)));
+      else
+        await (this.#purging.get(target.uuid) ??
+          this.#slots.busy(key) ??
+          this.#slots.occupy(key, () => this.#handles.open(key, target, head)));
     }
   }
 
   /**
-   * Closes the handle once nobody uses it and opens the branch at its newest head. Until then it is used on; when it has
-   * not become idle for `refreshPatienceMs`, those who come wait for the new one. Leaves alone what is not covered by
-   * object storage, and what is not to be exchanged any more. When object storage does not give the newer state, the old
-   * one is opened again.
+   * Closes the handle once nobody uses it and opens the branch at its newest head. Until then it is used on; when it
+   * has not become idle for `refreshPatienceMs`, those who come wait for the new one. Leaves alone what is not covered
+   * by object storage, and what is not to be exchanged any more. When object storage does not give the newer state, the
+   * old one is opened again.
    */
   async refresh(target: Target, database: Database, isStillWanted: () => boolean): Promise<void> {
     const { world } = this.#options;
@@ -124,7 +130,8 @@ export class Registry {
 
   /**
    * Closes what is open of the database and may be behind its heads, so that it is opened at the newest: this node is
-   * about to write it. Only what it has claimed stays; whether that is still the newest claim its head's next move tells.
+   * about to write it. Only what it has claimed stays; whether that is still the newest claim its head's next move
+   * tells.
    */
   async freshen(uuid: string): Promise<void> {
     const { dockyard, catalogs } = this.#options;
@@ -136,11 +143,14 @@ export class Registry {
   }
 
   /**
-   * Closes what this thread has claimed of the database: another node is to have it. Waits until `untilMs` for whoever it
-   * owes an answer, and for object storage to cover it. What does not come to that stays open; `isCovered` says whether
-   * object storage has all of it nevertheless. Gives the heads of what was closed.
+   * Closes what this thread has claimed of the database: another node is to have it. Waits until `untilMs` for whoever
+   * it owes an answer, and for object storage to cover it. What does not come to that stays open; `isCovered` says
+   * whether object storage has all of it nevertheless. Gives the heads of what was closed.
    */
-  async release(uuid: string, untilMs: number): Promise<{ readonly closed: readonly BranchHead[]; readonly isCovered: boolean }> {
+  async release(
+    uuid: string,
+    untilMs: number,
+  ): Promise<{ readonly closed: readonly BranchHead[]; readonly isCovered: boolean }> {
     const { world } = this.#options;
     const closed: BranchHead[] = [];
     // What opens just now may have a head that was claimed here.
@@ -158,16 +168,21 @@ export class Registry {
           left.push(database);
         }
       }
-      if (left.length === 0 || world.monotonicMs() >= untilMs) return { closed, isCovered: left.every(({ settled }) => settled) };
+      if (left.length === 0 || world.monotonicMs() >= untilMs)
+        return { closed, isCovered: left.every(({ settled }) => settled) };
       for (const database of left) database.hurry();
       await sleep(world, lookAgainMs);
     }
   }
 
-  /** Removes this node's copies of the database, with what was set aside, as soon as nobody uses them: its next use fetches them anew. */
+  /**
+   * Removes this node's copies of the database, with what was set aside, as soon as nobody uses them: its next use
+   * fetches them anew.
+   */
   async purgeCopies(uuid: string): Promise<void> {
     await this.#openLogs(uuid);
-    for (let purging = this.#purging.get(uuid); purging; purging = this.#purging.get(uuid)) await purging.catch(() => {});
+    for (let purging = this.#purging.get(uuid); purging; purging = this.#purging.get(uuid))
+      await purging.catch(() => {});
     const purging = this.#purge(uuid).finally(() => this.#purging.delete(uuid));
     this.#purging.set(uuid, purging);
     await purging;
@@ -180,16 +195,27 @@ export class Registry {
     await this.#options.dockyard.removeDatabase(uuid);
   }
 
-  /** Closes a branch that does not exist any more and removes its file. Its name may be another branch's by now, which is left alone. */
+  /**
+   * Closes a branch that does not exist any more and removes its file. Its name may be another branch's by now, which
+   * is left alone.
+   */
   async retire(target: Target, branchId: string): Promise<void> {
-    await this.#handles.close(keyOf(target), async () => this.#options.dockyard.removeBranch(target.uuid, branchId), branchId);
+    await this.#handles.close(
+      keyOf(target),
+      async () => this.#options.dockyard.removeBranch(target.uuid, branchId),
+      branchId,
+    );
   }
 
   /**
-   * Keeps everybody else from the branch while `act` runs on it: nobody waits for it then, and object storage covers all
-   * of it. Afterwards the handle is closed, and `afterwards` may exchange the file.
+   * Keeps everybody else from the branch while `act` runs on it: nobody waits for it then, and object storage covers
+   * all of it. Afterwards the handle is closed, and `afterwards` may exchange the file.
    */
-  async exclusively<Value>(target: Target, deadlineMs: number, act: (database: Database) => Promise<{ readonly value: Value; readonly afterwards: () => void }>): Promise<Value> {
+  async exclusively<Value>(
+    target: Target,
+    deadlineMs: number,
+    act: (database: Database) => Promise<{ readonly value: Value; readonly afterwards: () => void }>,
+  ): Promise<Value> {
     const key = keyOf(target);
     let database = await this.use(target, deadlineMs);
     // Whoever waited for the same handle may have taken it first.
@@ -217,11 +243,18 @@ export class Registry {
     throw outcome?.error;
   }
 
-  /** Closes what is open of the database's branches that do not exist any more: one that was in use when it was to be closed stays open. */
+  /**
+   * Closes what is open of the database's branches that do not exist any more: one that was in use when it was to be
+   * closed stays open.
+   */
   async retireOthers(uuid: string, branchIds: ReadonlySet<string>): Promise<void> {
     for (const [key, { opened }] of [...this.#slots.entries()]) {
       if (opened.uuid !== uuid || branchIds.has(opened.branchId)) continue;
-      await this.#handles.close(key, async () => this.#options.dockyard.removeBranch(uuid, opened.branchId), opened.branchId);
+      await this.#handles.close(
+        key,
+        async () => this.#options.dockyard.removeBranch(uuid, opened.branchId),
+        opened.branchId,
+      );
     }
   }
 
@@ -244,7 +277,10 @@ export class Registry {
     return Array.from(this.databases(), ({ opened }) => opened.head);
   }
 
-  /** Closes what nobody has used for `idleCloseMs`, for as long as a housekeeper may hold the thread; says whether more wait. */
+  /**
+   * Closes what nobody has used for `idleCloseMs`, for as long as a housekeeper may hold the thread; says whether more
+   * wait.
+   */
   closeIdle(): boolean {
     const { world, engine } = this.#options;
     const startedMs = world.monotonicMs();
@@ -262,16 +298,20 @@ export class Registry {
     return false;
   }
 
-  /** Closes every file; one that cannot be closed does not keep the others open. Then gives back what was only reserved. */
+  /**
+   * Closes every file; one that cannot be closed does not keep the others open. Then gives back what was only reserved.
+   */
   async closeAll(): Promise<void> {
     this.#handles.endTries();
     const { world } = this.#options;
     const lastMs = world.monotonicMs() + limits.lastShipMs;
     for (const database of this.#slots.databases()) database.hurry();
-    while ([...this.#slots.databases()].some((database) => !database.settled) && world.monotonicMs() < lastMs) await sleep(world, lookAgainMs);
+    while ([...this.#slots.databases()].some((database) => !database.settled) && world.monotonicMs() < lastMs)
+      await sleep(world, lookAgainMs);
     const closings = this.#slots.keys().map((key) => this.#handles.close(key, async () => {}));
     for (const outcome of await Promise.allSettled(closings)) {
-      if (outcome.status === "rejected") this.#options.events.notice("warn", `a file stayed open at the end (${codeOf(outcome.reason)})`, "");
+      if (outcome.status === "rejected")
+        this.#options.events.notice("warn", `a file stayed open at the end (${codeOf(outcome.reason)})`, "");
     }
     await this.#giveBackIds(lastMs);
   }
@@ -293,7 +333,10 @@ export class Registry {
     const untilMs = world.monotonicMs() + limits.lastShipMs;
     for (const key of this.#slots.keysOf(uuid)) {
       for (let database = this.#slots.get(key); database && !database.settled; database = this.#slots.get(key)) {
-        if (world.monotonicMs() > untilMs) throw new ServiceError("unavailable", "the copy holds what is not shipped yet; try again", { retryAfterSecs: 1 });
+        if (world.monotonicMs() > untilMs)
+          throw new ServiceError("unavailable", "the copy holds what is not shipped yet; try again", {
+            retryAfterSecs: 1,
+          });
         database.hurry();
         await sleep(world, lookAgainMs);
       }
@@ -305,14 +348,20 @@ export class Registry {
   /** Opens the database's branches whose logs hold something: their files may be all there is of it. */
   async #openLogs(uuid: string): Promise<void> {
     const { dockyard, world } = this.#options;
-    for (const branch of await dockyard.namesWithLogs(uuid)) await this.use({ uuid, branch }, world.monotonicMs() + limits.lastShipMs, "newest");
+    for (const branch of await dockyard.namesWithLogs(uuid))
+      await this.use({ uuid, branch }, world.monotonicMs() + limits.lastShipMs, "newest");
   }
 
   async #settled(database: Database, deadlineMs: number): Promise<void> {
     const { world } = this.#options;
     while (!database.idle || !database.settled) {
-      if (database.poisoned) throw new ServiceError("unavailable", "the database's storage failed; try again", { retryAfterSecs: 1 });
-      if (world.monotonicMs() > deadlineMs) throw new ServiceError("request_timeout", "the branch stayed in use for the request's whole time; nothing was changed");
+      if (database.poisoned)
+        throw new ServiceError("unavailable", "the database's storage failed; try again", { retryAfterSecs: 1 });
+      if (world.monotonicMs() > deadlineMs)
+        throw new ServiceError(
+          "request_timeout",
+          "the branch stayed in use for the request's whole time; nothing was changed",
+        );
       database.hurry();
       await sleep(world, lookAgainMs);
     }

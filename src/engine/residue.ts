@@ -68,7 +68,8 @@ export async function scanStore(store: ObjectStore, secrets: readonly string[]):
   const search = new Search(secrets);
   for (let after: string | undefined, isFirst = true; isFirst || after !== undefined; isFirst = false) {
     const { objects, next } = await store.list("", { after, limit: limits.storeListMax });
-    for (const { key } of objects) await search.told(key, async () => search.object(key, (await store.get(key))?.bytes));
+    for (const { key } of objects)
+      await search.told(key, async () => search.object(key, (await store.get(key))?.bytes));
     after = next;
   }
   return search;
@@ -167,26 +168,42 @@ class Search implements Residue {
           const frame = await decodeFrame(object, index, number, threadedPress);
           this.pages += frame.length / pageBytes;
           const own = pages.slice(number * framePages, (number + 1) * framePages);
-          this.#look(where, frame, { from: 0, to: frame.length, base: 0, pageOffset: (at) => at % pageBytes, pages: own });
+          this.#look(where, frame, {
+            from: 0,
+            to: frame.length,
+            base: 0,
+            pageOffset: (at) => at % pageBytes,
+            pages: own,
+          });
         });
       }
     }
   }
 
   /** `base` is where the bytes begin in their file; `pages` says which pages they are. */
-  #look(where: string, bytes: Uint8Array, window: { from: number; to: number; base: number; pageOffset: PageOffset; pages?: readonly ResiduePage[] }): void {
+  #look(
+    where: string,
+    bytes: Uint8Array,
+    window: { from: number; to: number; base: number; pageOffset: PageOffset; pages?: readonly ResiduePage[] },
+  ): void {
     const { from, to, base, pageOffset, pages } = window;
     const seen = new Set<string>();
-    this.#needles.find(bytes, from, to, pageOffset && ((at) => pageOffset(base + at)), ({ secret, form, offset, isWhole }) => {
-      const page = Math.floor((base + offset) / pageBytes);
-      const name = `${secret} ${form} ${page}`;
-      if (seen.has(name)) return;
-      seen.add(name);
-      this.hitsTotal++;
-      if (this.hits.length === limits.residueHitsMax) return;
-      const inPage = pages?.[page];
-      this.hits.push({ where, secret, form, isWhole, inPage, offset: inPage ? offset % pageBytes : base + offset });
-    });
+    this.#needles.find(
+      bytes,
+      from,
+      to,
+      pageOffset && ((at) => pageOffset(base + at)),
+      ({ secret, form, offset, isWhole }) => {
+        const page = Math.floor((base + offset) / pageBytes);
+        const name = `${secret} ${form} ${page}`;
+        if (seen.has(name)) return;
+        seen.add(name);
+        this.hitsTotal++;
+        if (this.hits.length === limits.residueHitsMax) return;
+        const inPage = pages?.[page];
+        this.hits.push({ where, secret, form, isWhole, inPage, offset: inPage ? offset % pageBytes : base + offset });
+      },
+    );
   }
 }
 

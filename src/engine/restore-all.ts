@@ -44,12 +44,24 @@ const restorer = "palimpsest-restore";
 const nonceBytes = 16;
 
 /** Fills the store. Throws StoreError: "misconfigured" for a backup or a place that must not be used so. */
-export async function restoreAll(parts: RestoreAllParts, { fromName, verify, force }: RestoreAllOrder): Promise<RestoreAllOutcome> {
+export async function restoreAll(
+  parts: RestoreAllParts,
+  { fromName, verify, force }: RestoreAllOrder,
+): Promise<RestoreAllOutcome> {
   const { from, to, press, notice, world, proof } = parts;
   await requireStoreFormat(from);
   const backup = (await readManifest(from))?.value;
-  if (!backup && !force) throw new StoreError("misconfigured", "this is no backup that palimpsest has made: a plain copy of a store that was in use may not fit together; doctor --deep tells, and --force restores it all the same");
-  if (backup && backup.state !== "complete" && !force) throw new StoreError("misconfigured", "the backup was not completed: complete it, or restore what there is with --force");
+  if (!backup && !force)
+    throw new StoreError(
+      "misconfigured",
+      "this is no backup that palimpsest has made: a plain copy of a store that was in use may not fit " +
+        "together; doctor --deep tells, and --force restores it all the same",
+    );
+  if (backup && backup.state !== "complete" && !force)
+    throw new StoreError(
+      "misconfigured",
+      "the backup was not completed: complete it, or restore what there is with --force",
+    );
   const standing = await begin(parts, fromName);
   const copy = new StoreCopy({ from, to, press, notice, withSigningKey: true, headFor: successorOf });
   await copy.run(undefined);
@@ -78,9 +90,18 @@ function successorOf(head: Head, bytes: Uint8Array): Uint8Array {
 async function begin({ to, world }: RestoreAllParts, fromName: string): Promise<StandingManifest> {
   const standing = await readManifest(to);
   const isOurs = standing?.value.state === "restoring" && standing.value.from === fromName;
-  if (standing && !isOurs) throw new StoreError("misconfigured", "the store to fill holds a backup, or is being filled from another one");
-  if (!standing && !(await isEmptyStore(to))) throw new StoreError("misconfigured", "the store to fill is not empty: a fleet is restored into an empty one only");
-  return replaceManifest(to, standing, { id: world.ulid(), state: "restoring", from: fromName, scope: undefined, startedAtMs: world.nowMs(), signingKey: false });
+  if (standing && !isOurs)
+    throw new StoreError("misconfigured", "the store to fill holds a backup, or is being filled from another one");
+  if (!standing && !(await isEmptyStore(to)))
+    throw new StoreError("misconfigured", "the store to fill is not empty: a fleet is restored into an empty one only");
+  return replaceManifest(to, standing, {
+    id: world.ulid(),
+    state: "restoring",
+    from: fromName,
+    scope: undefined,
+    startedAtMs: world.nowMs(),
+    signingKey: false,
+  });
 }
 
 async function end({ to }: RestoreAllParts, { version }: StandingManifest): Promise<void> {

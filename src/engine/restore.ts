@@ -2,9 +2,9 @@
  * From objects to a database file, and from an older state of it to a newer one.
  *
  * Groups are laid from the newest to the oldest (engine/page-file). Always true: a file appears under its name whole,
- * proven and synced, or not at all; a file that is being rolled forward has a marker beside it while it is a mixture. What
- * is missing or rotten is a StoreError, never a page that is not the state's. Must not know: SQLite connections, heads,
- * branches.
+ * proven and synced, or not at all; a file that is being rolled forward has a marker beside it while it is a mixture.
+ * What is missing or rotten is a StoreError, never a page that is not the state's. Must not know: SQLite connections,
+ * heads, branches.
  *
  * Memory: the objects that are fetched ahead (engine/pool-objects), one frame of 1 MiB and its compressed bytes, one
  * bit per page of the database and four bytes per image of one segment. The thread is held for as long as one SHA-256
@@ -19,7 +19,15 @@ import { lockPage, pageBytes } from "../format/pages.ts";
 import type { SegmentRef } from "../format/refs.ts";
 import type { Plan } from "./lines.ts";
 import { corrupt, PageFile, type Laying } from "./page-file.ts";
-import { fetchObject, fetchObjects, fetchUnread, provenObject, provenTail, type PageSource, type PoolObject } from "./pool-objects.ts";
+import {
+  fetchObject,
+  fetchObjects,
+  fetchUnread,
+  provenObject,
+  provenTail,
+  type PageSource,
+  type PoolObject,
+} from "./pool-objects.ts";
 import type { FetchedObject, SegmentMaker } from "./segment-maker.ts";
 
 /** How a restore is watched and ended early. */
@@ -44,14 +52,16 @@ class WholeImage {
       this.#pages ??= pages;
       if (pages !== this.#pages) throw corrupt(`object ${ref.id} is of an image of another size`);
       for (const page of pageNumbers) {
-        if (page !== this.#expected()) throw corrupt(`object ${ref.id} does not hold page ${this.#expected()} of its image`);
+        if (page !== this.#expected())
+          throw corrupt(`object ${ref.id} does not hold page ${this.#expected()} of its image`);
         this.#next = page + 1;
       }
     }
   }
 
   end(): void {
-    if (this.#pages !== undefined && this.#expected() <= this.#pages) throw corrupt(`no object holds page ${this.#expected()} of an image`);
+    if (this.#pages !== undefined && this.#expected() <= this.#pages)
+      throw corrupt(`no object holds page ${this.#expected()} of an image`);
   }
 
   #expected(): number {
@@ -70,11 +80,22 @@ function bytesOf(refs: readonly SegmentRef[]): number {
   return refs.reduce((sum, ref) => sum + ref.bytes, 0);
 }
 
-/** Lays every group of the plan above `aboveTxid`, newest first, and the images if they are above it. `objects` are those that hold them. */
-async function layPlan(file: PageFile, source: Laying, plan: Plan, aboveTxid: number, objects: Objects, { signal, progress }: RestoreOptions): Promise<void> {
+/**
+ * Lays every group of the plan above `aboveTxid`, newest first, and the images if they are above it. `objects` are
+ * those that hold them.
+ */
+async function layPlan(
+  file: PageFile,
+  source: Laying,
+  plan: Plan,
+  aboveTxid: number,
+  objects: Objects,
+  { signal, progress }: RestoreOptions,
+): Promise<void> {
   const refs = refsAbove(plan, aboveTxid);
   const deltasAboveTxid = refs.find(({ kind }) => kind === "image")?.lastTxid ?? aboveTxid;
-  for (const segment of plan.tail.toReversed()) await file.lay(provenTail(source.uuid, segment), deltasAboveTxid, plan.txid);
+  for (const segment of plan.tail.toReversed())
+    await file.lay(provenTail(source.uuid, segment), deltasAboveTxid, plan.txid);
   const image = new WholeImage();
   const bytesTotal = bytesOf(refs);
   let bytes = 0;
@@ -106,17 +127,33 @@ function requireDatabase(descriptor: number): void {
  * Writes the plan's state to `path`, a new file, and syncs it. Until it is whole it stands beside it as
  * `<path>.restoring`; after a failure neither is there. Throws StoreError.
  */
-export async function materialise(source: PageSource, plan: Plan, path: string, options: RestoreOptions = {}): Promise<{ readonly pages: number }> {
+export async function materialise(
+  source: PageSource,
+  plan: Plan,
+  path: string,
+  options: RestoreOptions = {},
+): Promise<{ readonly pages: number }> {
   return restoreFrom(source, plan, path, fetchUnread(source, refsAbove(plan, -1)), options);
 }
 
 /** As materialise, by what makes segments: the thread only fetches. */
-export async function materialiseBy(maker: SegmentMaker, source: PageSource, plan: Plan, path: string): Promise<{ readonly pages: number }> {
+export async function materialiseBy(
+  maker: SegmentMaker,
+  source: PageSource,
+  plan: Plan,
+  path: string,
+): Promise<{ readonly pages: number }> {
   return { pages: await maker.restore({ uuid: source.uuid, plan, path }, fetchUnread(source, refsAbove(plan, -1))) };
 }
 
 /** As materialise, from objects that somebody fetches, in the order in which `materialise` does. */
-export async function restoreFrom(source: Laying, plan: Plan, path: string, fetched: AsyncIterable<FetchedObject>, options: RestoreOptions = {}): Promise<{ readonly pages: number }> {
+export async function restoreFrom(
+  source: Laying,
+  plan: Plan,
+  path: string,
+  fetched: AsyncIterable<FetchedObject>,
+  options: RestoreOptions = {},
+): Promise<{ readonly pages: number }> {
   assert(!existsSync(path), "a restore writes a new file");
   assert(plan.images.length > 0, "every line begins with an image");
   const temporary = `${path}.restoring`;
@@ -162,12 +199,19 @@ export function isPatching(path: string): boolean {
  * newer groups. After a failure the file is as it was, or a mixture: then `isPatching` stays true. Unless there is much
  * to fetch, all of it is there before the file is touched: a store that falls silent then leaves the file whole.
  */
-export async function rollForward(source: PageSource, plan: Plan, fromTxid: number, path: string, options: RestoreOptions = {}): Promise<void> {
+export async function rollForward(
+  source: PageSource,
+  plan: Plan,
+  fromTxid: number,
+  path: string,
+  options: RestoreOptions = {},
+): Promise<void> {
   assert(fromTxid >= plan.fromTxid && fromTxid <= plan.txid, "a file is rolled forward along its own line");
   assert(!isPatching(path), "a mixture is not rolled forward");
   if (fromTxid === plan.txid) return;
   const refs = refsAbove(plan, fromTxid);
-  const objects = bytesOf(refs) <= limits.rollBytesHeldMax ? await allOf(fetchObjects(source, refs)) : fetchObjects(source, refs);
+  const objects =
+    bytesOf(refs) <= limits.rollBytesHeldMax ? await allOf(fetchObjects(source, refs)) : fetchObjects(source, refs);
   const marker = markerOf(path);
   const descriptor = openSync(path, "r+");
   const file = new PageFile(descriptor, path, plan, source, options.signal);
@@ -195,8 +239,15 @@ async function allOf(objects: AsyncIterable<PoolObject>): Promise<readonly PoolO
   return all;
 }
 
-/** Commit time of the plan's state and size of its database, from the head if it is the head's, else from the object that holds it. */
-export async function pointOf(source: PageSource, head: Head, plan: Plan): Promise<{ readonly committedAtMs: number; readonly pages: number }> {
+/**
+ * Commit time of the plan's state and size of its database, from the head if it is the head's, else from the object
+ * that holds it.
+ */
+export async function pointOf(
+  source: PageSource,
+  head: Head,
+  plan: Plan,
+): Promise<{ readonly committedAtMs: number; readonly pages: number }> {
   if (plan.txid === head.txid) return { committedAtMs: head.committedAtMs, pages: head.pages };
   const tail = plan.tail.at(-1);
   const newest = plan.deltas.at(-1) ?? plan.images[0];

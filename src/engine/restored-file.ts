@@ -43,7 +43,13 @@ export function forgetRestored(path: string): void {
 }
 
 /** Brings a closed file, which has the state of an id on the head's own line, to the head's state. */
-export async function rollFileForward(parts: RestoringParts, path: string, head: Head, uuid: string, fromTxid: number): Promise<void> {
+export async function rollFileForward(
+  parts: RestoringParts,
+  path: string,
+  head: Head,
+  uuid: string,
+  fromTxid: number,
+): Promise<void> {
   const plan = ownPlan(head);
   await markRestored(parts, path);
   await rollForward({ store: parts.store, uuid, press: parts.press, disk: parts.disk }, plan, fromTxid, path);
@@ -63,7 +69,10 @@ export async function restoreFile(parts: RestoringParts, path: string, head: Hea
   await parts.disk.syncDirectory(dirname(dirname(path)));
 }
 
-/** The marker is on disk before the state that needs it: a file that came back without it would give lost transaction ids again. */
+/**
+ * The marker is on disk before the state that needs it: a file that came back without it would give lost transaction
+ * ids again.
+ */
 async function markRestored({ disk }: RestoringParts, path: string): Promise<void> {
   if (isRestored(path)) return;
   markFile(restoredMarker(path));

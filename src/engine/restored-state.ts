@@ -1,5 +1,6 @@
 /**
- * States that are restored beside everything else, to be looked into: whether they hold what was erased, whether they are sound.
+ * States that are restored beside everything else, to be looked into: whether they hold what was erased, whether they
+ * are sound.
  *
  * Always true: they come from objects only, never from a live file; nothing stays in the scratch directory.
  */
@@ -27,7 +28,11 @@ export interface StatePlace {
 }
 
 /** Restores the state into a file of its own, lets it be looked into, and removes it. */
-export async function withRestored<Value>({ source, world, scratchDirectory }: StatePlace, plan: Plan, look: (path: string, pages: number) => Promise<Value>): Promise<Value> {
+export async function withRestored<Value>(
+  { source, world, scratchDirectory }: StatePlace,
+  plan: Plan,
+  look: (path: string, pages: number) => Promise<Value>,
+): Promise<Value> {
   const path = scratchFile(scratchDirectory, `state-${world.ulid()}.db`);
   try {
     const { pages } = await materialise(source, plan, path);
@@ -53,19 +58,33 @@ function idsJson(coupons: readonly Pick<ErasedCoupon, "memoryIds">[]): string {
   return JSON.stringify(coupons.flatMap(({ memoryIds }) => memoryIds));
 }
 
-/** Whether the database holds one of the erasures' memories. An id that is only named, by what the memory superseded where it was plainly forgotten, says nothing of it. */
+/**
+ * Whether the database holds one of the erasures' memories. An id that is only named, by what the memory superseded
+ * where it was plainly forgotten, says nothing of it.
+ */
 export function holdsMemories(connection: Connection, coupons: readonly Pick<ErasedCoupon, "memoryIds">[]): boolean {
-  return connection.get("SELECT 1 FROM __service_memory WHERE id IN (SELECT value FROM json_each(?)) LIMIT 1", idsJson(coupons)) !== undefined;
+  return (
+    connection.get(
+      "SELECT 1 FROM __service_memory WHERE id IN (SELECT value FROM json_each(?)) LIMIT 1",
+      idsJson(coupons),
+    ) !== undefined
+  );
 }
 
-/** Runs the search over the windows of every vector that the database holds as live content, that of its row among them, and gives those that it finds. */
+/**
+ * Runs the search over the windows of every vector that the database holds as live content, that of its row among them,
+ * and gives those that it finds.
+ */
 export function windowsOfVectors(connection: Connection, search: TraceSearch): ReadonlySet<string> {
   const windows = new Set<string>();
   for (const window of vectorWindows({ connection })) search.search(window, () => windows.add(windowAt(window, 0)));
   return windows;
 }
 
-/** What the restored file says of itself; with `check`, once nothing was found wrong with it. It is read where segments are made, or in turns. */
+/**
+ * What the restored file says of itself; with `check`, once nothing was found wrong with it. It is read where segments
+ * are made, or in turns.
+ */
 export function stateOfRestored({ source, world }: StatePlace, path: string, check: boolean): Promise<DatabaseState> {
   return source.maker ? source.maker.state(path, check) : stateOfFile(path, check, () => turnEnd(world));
 }
@@ -89,10 +108,16 @@ export function inRestored<Value>(path: string, readonly: boolean, act: (connect
  * The erasures, by their ids, whose data the state still holds: their memories, or bytes of what was erased and nothing
  * else of it. A vector that the state holds as live content is not erased data: somebody said the same again.
  */
-export async function holdersIn(place: StatePlace, plan: Plan, coupons: readonly ErasedCoupon[]): Promise<ReadonlyMap<string, "memories" | "bytes">> {
+export async function holdersIn(
+  place: StatePlace,
+  plan: Plan,
+  coupons: readonly ErasedCoupon[],
+): Promise<ReadonlyMap<string, "memories" | "bytes">> {
   const search = new TraceSearch(coupons.map(({ traces }) => traces));
   return withRestored(place, plan, async (path) => {
-    const holding = inRestored(path, true, (connection) => coupons.filter((coupon) => holdsMemories(connection, [coupon])));
+    const holding = inRestored(path, true, (connection) =>
+      coupons.filter((coupon) => holdsMemories(connection, [coupon])),
+    );
     const held = new Map<string, "memories" | "bytes">(holding.map(({ id }) => [id, "memories"]));
     const found = await windowsOfFile(place.world, path, search);
     if (found.size === 0) return held;
@@ -106,12 +131,20 @@ export async function holdersIn(place: StatePlace, plan: Plan, coupons: readonly
 }
 
 /** The windows that stand in the file, and which searches they belong to. */
-async function windowsOfFile(world: World, path: string, search: TraceSearch): Promise<ReadonlyMap<string, ReadonlySet<number>>> {
+async function windowsOfFile(
+  world: World,
+  path: string,
+  search: TraceSearch,
+): Promise<ReadonlyMap<string, ReadonlySet<number>>> {
   const found = new Map<string, Set<number>>();
   const descriptor = openSync(path, "r");
   try {
     const bytes = new Uint8Array(framePages * pageBytes);
-    for (let at = 0, count = readSync(descriptor, bytes, 0, bytes.length, 0); count > 0; count = readSync(descriptor, bytes, 0, bytes.length, at)) {
+    for (
+      let at = 0, count = readSync(descriptor, bytes, 0, bytes.length, 0);
+      count > 0;
+      count = readSync(descriptor, bytes, 0, bytes.length, at)
+    ) {
       at += count;
       search.search(bytes.subarray(0, count), (set, offset) => {
         const window = windowAt(bytes, offset);

@@ -56,15 +56,35 @@ export async function rewindBranch(parts: BranchParts, { head, path, txid, tenur
   try {
     await spillTail(uploads, source);
     const plan = presentPlan(head.now, await historyOf(source.store, head.now), toTxid);
-    // And one for the rewind itself. Lines are packed long before they are so long, but for some that an older build has left.
+    // And one for the rewind itself. Lines are packed long before they are so long, but for some that an older build
+    // has left.
     if (plan.images.length + plan.deltas.length >= limits.lineRefsMax) {
-      throw new ServiceError("overloaded", `transaction ${toTxid} is held by as many objects as a branch may have: it must be packed first, or forked`, { retryAfterSecs: 30 });
+      throw new ServiceError(
+        "overloaded",
+        `transaction ${toTxid} is held by as many objects as a branch may have: it must be packed first, or forked`,
+        { retryAfterSecs: 30 },
+      );
     }
     await materialise(source, plan, temporary);
-    const group = renumbered(temporary, { txid, committedAtMs: Math.max(parts.world.nowMs(), parts.world.time.believable(head.now.committedAtMs)), tenure: tenureId });
-    const bytes = await encodeSegment({ kind: "delta", uuid, branchId, epoch: head.now.epoch, groups: [group] }, source.press);
+    const group = renumbered(temporary, {
+      txid,
+      committedAtMs: Math.max(parts.world.nowMs(), parts.world.time.believable(head.now.committedAtMs)),
+      tenure: tenureId,
+    });
+    const bytes = await encodeSegment(
+      { kind: "delta", uuid, branchId, epoch: head.now.epoch, groups: [group] },
+      source.press,
+    );
     const rawBytes = group.images.reduce((sum, image) => sum + image.bytes.length, 0);
-    const delta = await putObject(source, { kind: "delta", id: uploads.newId(), firstTxid: txid, lastTxid: txid, lastAtMs: group.committedAtMs, rawBytes, bytes });
+    const delta = await putObject(source, {
+      kind: "delta",
+      id: uploads.newId(),
+      firstTxid: txid,
+      lastTxid: txid,
+      lastAtMs: group.committedAtMs,
+      rawBytes,
+      bytes,
+    });
     parts.world.crashPoint("rewind-put");
     await publish(parts, uploads, plan, delta, group, tenureId);
     parts.world.crashPoint("rewind-landed");
@@ -83,18 +103,29 @@ export async function rewindBranch(parts: BranchParts, { head, path, txid, tenur
   };
 }
 
-async function publish(parts: BranchParts, uploads: Uploads, plan: Plan, delta: SegmentRef, group: PageGroup, tenureId: Uint8Array): Promise<void> {
+async function publish(
+  parts: BranchParts,
+  uploads: Uploads,
+  plan: Plan,
+  delta: SegmentRef,
+  group: PageGroup,
+  tenureId: Uint8Array,
+): Promise<void> {
   const { head } = uploads;
   await changeHistory(parts.source(head.now.uuid).store, uploads, (now, history) => {
     // Nobody else moves the head meanwhile but an earlier try of this very change, which may have landed.
     if (now.txid >= group.txid) return undefined;
-    // Objects may have been packed since the state was restored, and what they were packed from may be condemned by now.
+    // Objects may have been packed since the state was restored, and what they were packed from may be condemned by
+    // now.
     const present = presentPlan(now, history, plan.txid);
     const { refs, fromTxid, closed } = rewound(now, present, delta, group.committedAtMs);
     const tenures = reaching(now.tenures, tenureId, group.txid);
     return {
       history: withLine(history, closed),
-      with: (latest) => (latest.refs !== now.refs ? undefined : { refs, fromTxid, tenures, txid: group.txid, committedAtMs: group.committedAtMs, pages: group.pages }),
+      with: (latest) =>
+        latest.refs !== now.refs
+          ? undefined
+          : { refs, fromTxid, tenures, txid: group.txid, committedAtMs: group.committedAtMs, pages: group.pages },
     };
   });
   assert(head.now.txid === group.txid, "a rewind has landed");

@@ -41,7 +41,8 @@ export class Scrub {
   /** Refused with `unavailable` shortly before the deadline. Throws what storage threw. */
   async run(deadlineMs: number): Promise<void> {
     const { failure, wake } = this.#database;
-    const isInTime = (): boolean => failure() === undefined && this.#world.monotonicMs() < deadlineMs - limits.scrubAnswerMs;
+    const isInTime = (): boolean =>
+      failure() === undefined && this.#world.monotonicMs() < deadlineMs - limits.scrubAnswerMs;
     await this.#log.learn(isInTime);
     this.#wanted = true;
     this.#pauseMs = limits.scrubRetryMsMin;
@@ -51,7 +52,12 @@ export class Scrub {
       for (this.#seek(); this.#wanted; this.#seek()) {
         const failed = failure();
         if (failed) throw failed;
-        if (!isInTime()) throw new ServiceError("unavailable", "a long read, or object storage, keeps the erased data on this node's disk; ask again", { retryAfterSecs: 1 });
+        if (!isInTime())
+          throw new ServiceError(
+            "unavailable",
+            "a long read, or object storage, keeps the erased data on this node's disk; ask again",
+            { retryAfterSecs: 1 },
+          );
         await sleep(this.#world, limits.scrubRetryMsMin);
       }
     } finally {

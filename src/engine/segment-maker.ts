@@ -89,9 +89,14 @@ export interface SegmentMaker {
   make(order: SegmentOrder): Promise<MadeSegment | undefined>;
   /** From a database file at rest. */
   image(order: ImageOrder): Promise<MadeImage>;
-  /** What a database file at rest says of itself; with `check`, once nothing was found wrong with it (sqlite/soundness). */
+  /**
+   * What a database file at rest says of itself; with `check`, once nothing was found wrong with it (sqlite/soundness).
+   */
   state(path: string, check: boolean): Promise<DatabaseState>;
-  /** The file of a state, of the objects that hold it, in their order (engine/restore). Gives its size in pages. Throws StoreError, and what the objects throw. */
+  /**
+   * The file of a state, of the objects that hold it, in their order (engine/restore). Gives its size in pages. Throws
+   * StoreError, and what the objects throw.
+   */
   restore(order: RestoreOrder, objects: AsyncIterable<FetchedObject>): Promise<number>;
   /** Removes a database file that was made here, with what SQLite leaves beside one. */
   remove(path: string): Promise<void>;
@@ -101,7 +106,11 @@ export interface SegmentMaker {
 export async function makeSegment(order: SegmentOrder, press: Press): Promise<MadeSegment | undefined> {
   const log = new WalReader(order.databasePath, order.from);
   try {
-    const commits = log.survey(Math.min(order.groupsMax, limits.segmentGroupsMax), order.logBytesMax, order.logBytesMost);
+    const commits = log.survey(
+      Math.min(order.groupsMax, limits.segmentGroupsMax),
+      order.logBytesMax,
+      order.logBytesMost,
+    );
     if (commits === "longer") return undefined;
     if (commits.length === 0) throw new StoreError("corrupt", "the log does not hold what was committed");
     return await segmentOf(order, log, commits, press);
@@ -110,21 +119,43 @@ export async function makeSegment(order: SegmentOrder, press: Press): Promise<Ma
   }
 }
 
-async function segmentOf(order: SegmentOrder, log: WalReader, commits: readonly LoggedCommit[], press: Press): Promise<MadeSegment> {
+async function segmentOf(
+  order: SegmentOrder,
+  log: WalReader,
+  commits: readonly LoggedCommit[],
+  press: Press,
+): Promise<MadeSegment> {
   const { uuid, branchId, epoch, isTail } = order;
   const states = commits.map((commit, at) => stateOf(order, log, commit, order.firstTxid + at));
-  const own = commits.map(({ pages, pageNumbers }, at): GroupIndex => ({ txid: states[at]!.txid, committedAtMs: states[at]!.committedAtMs, pages, pageNumbers }));
+  const own = commits.map(({ pages, pageNumbers }, at): GroupIndex => ({
+    txid: states[at]!.txid,
+    committedAtMs: states[at]!.committedAtMs,
+    pages,
+    pageNumbers,
+  }));
   const before = order.before && fits(order.before, own) ? order.before : undefined;
   const groups = [...(before?.groups ?? []), ...own];
   const given = before?.images ?? new Uint8Array(0);
   const images = new Images(log, commits, given);
   const isKept = isTail && images.count <= framePages;
-  const room = isKept ? roomAfter(given, images.count * pageBytes) : new Uint8Array(Math.min(images.count, framePages) * pageBytes);
-  const bytes = await encodeFrames({ kind: "delta", uuid, branchId, epoch, groups }, (first, count) => images.read(first, room.subarray(0, count * pageBytes)), press);
+  const room = isKept
+    ? roomAfter(given, images.count * pageBytes)
+    : new Uint8Array(Math.min(images.count, framePages) * pageBytes);
+  const bytes = await encodeFrames(
+    { kind: "delta", uuid, branchId, epoch, groups },
+    (first, count) => images.read(first, room.subarray(0, count * pageBytes)),
+    press,
+  );
   log.requireSame();
   const last = groups.at(-1)!;
   return {
-    segment: { firstTxid: groups[0]!.txid, lastTxid: last.txid, lastAtMs: last.committedAtMs, rawBytes: images.count * pageBytes, bytes },
+    segment: {
+      firstTxid: groups[0]!.txid,
+      lastTxid: last.txid,
+      lastAtMs: last.committedAtMs,
+      rawBytes: images.count * pageBytes,
+      bytes,
+    },
     pages: last.pages,
     tenures: tenuresOf(states),
     logBytes: commits.reduce((sum, { logBytes }) => sum + logBytes, 0),
@@ -134,7 +165,10 @@ async function segmentOf(order: SegmentOrder, log: WalReader, commits: readonly 
   };
 }
 
-/** Room for so many bytes that begins with the given ones: where they are if there is room behind them, or else with as much again. */
+/**
+ * Room for so many bytes that begins with the given ones: where they are if there is room behind them, or else with as
+ * much again.
+ */
 function roomAfter({ buffer, byteOffset, length }: Uint8Array, bytes: number): Uint8Array {
   if (length > 0 && byteOffset + bytes <= buffer.byteLength) return new Uint8Array(buffer, byteOffset, bytes);
   return new Uint8Array(Math.min(2 * bytes, framePages * pageBytes)).subarray(0, bytes);
@@ -173,19 +207,26 @@ class Images {
 }
 
 /** The state that the commit says it has made. */
-function stateOf({ statePage }: SegmentOrder, log: WalReader, { pageNumbers, offsets }: LoggedCommit, txid: number): DatabaseState {
+function stateOf(
+  { statePage }: SegmentOrder,
+  log: WalReader,
+  { pageNumbers, offsets }: LoggedCommit,
+  txid: number,
+): DatabaseState {
   const at = pageNumbers.indexOf(statePage);
   if (at < 0) throw new StoreError("corrupt", "a group in the log lacks its state row");
   const image = new Uint8Array(pageBytes);
   log.readImage(offsets[at]!, image);
   const state = stateOfPage(image);
-  if (state.txid !== txid || state.tenure === undefined) throw new StoreError("corrupt", "a group in the log has an unexpected transaction id");
+  if (state.txid !== txid || state.tenure === undefined)
+    throw new StoreError("corrupt", "a group in the log has an unexpected transaction id");
   return state;
 }
 
 function tenuresOf(states: readonly DatabaseState[]): MadeSegment["tenures"] {
   const tenures = new Map<string, { readonly id: Uint8Array; readonly lastTxid: number }>();
-  for (const { tenure, txid } of states) tenures.set(Buffer.from(tenure!).toString("hex"), { id: tenure!, lastTxid: txid });
+  for (const { tenure, txid } of states)
+    tenures.set(Buffer.from(tenure!).toString("hex"), { id: tenure!, lastTxid: txid });
   return [...tenures.values()];
 }
 

@@ -1,4 +1,7 @@
-/** Entry of a thread that makes segments, of logs and of files, one at a time, and restores files beside that, for one engine thread. */
+/**
+ * Entry of a thread that makes segments, of logs and of files, one at a time, and restores files beside that, for one
+ * engine thread.
+ */
 import { constants, platform, setPriority } from "node:os";
 import { parentPort, type MessagePort } from "node:worker_threads";
 import { assert } from "../base/assert.ts";
@@ -11,13 +14,18 @@ import type { Made, MadeMessage, MakingFault, ObjectMessage, Order, OrderMessage
 
 assert(parentPort, "this file is the entry of a worker thread");
 const port = parentPort;
-// Whoever waits for an answer comes first; what is made here keeps a share of a busy processor. Elsewhere than on Linux a
-// priority is the whole process's.
+// Whoever waits for an answer comes first; what is made here keeps a share of a busy processor. Elsewhere than on Linux
+// a priority is the whole process's.
 if (platform() === "linux") setPriority(constants.priority.PRIORITY_BELOW_NORMAL);
 
 function faultOf(error: unknown): MakingFault {
   const storeKind = error instanceof StoreError ? error.kind : undefined;
-  return { storeKind, isChanged: error instanceof WalChanged, code: codeOf(error), message: error instanceof Error ? error.message : String(error) };
+  return {
+    storeKind,
+    isChanged: error instanceof WalChanged,
+    code: codeOf(error),
+    message: error instanceof Error ? error.message : String(error),
+  };
 }
 
 // Nothing else happens on this thread, so the press is its own.
@@ -36,7 +44,8 @@ async function* comingThrough(objects: MessagePort): AsyncGenerator<FetchedObjec
         objects.postMessage("next");
       });
       if (message.kind === "end") return;
-      if (message.kind === "none") throw new StoreError("unavailable", "the next object of a restore could not be fetched");
+      if (message.kind === "none")
+        throw new StoreError("unavailable", "the next object of a restore could not be fetched");
       yield message.object;
     }
   } finally {
@@ -68,7 +77,10 @@ async function make(order: Order): Promise<{ readonly made: Made; readonly given
 async function run({ id, order }: OrderMessage): Promise<void> {
   try {
     const { made, given } = await make(order);
-    port.postMessage({ id, made } satisfies MadeMessage, given.map(({ buffer }) => buffer as ArrayBuffer));
+    port.postMessage(
+      { id, made } satisfies MadeMessage,
+      given.map(({ buffer }) => buffer as ArrayBuffer),
+    );
   } catch (error) {
     port.postMessage({ id, made: undefined, fault: faultOf(error) } satisfies MadeMessage);
   }

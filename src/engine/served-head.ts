@@ -34,14 +34,21 @@ export interface ReadHead {
 }
 
 /** From now on this node serves from the head; what the file has that the head covers was shipped. */
-export function noteSeen({ places }: Pick<HeadReadingParts, "places">, { head: { now }, isOlder }: ReadHead, state: DatabaseState): void {
+export function noteSeen(
+  { places }: Pick<HeadReadingParts, "places">,
+  { head: { now }, isOlder }: ReadHead,
+  state: DatabaseState,
+): void {
   const covered = state.txid <= now.txid ? state : undefined;
   if (isOlder) return places.accept(now, covered);
   places.note(now, covered);
   places.save(now.uuid, now.branchId);
 }
 
-/** The newest head. One that is older than what was served from may come from a cache that lags, and is asked for again before it is refused, or accepted. */
+/**
+ * The newest head. One that is older than what was served from may come from a cache that lags, and is asked for again
+ * before it is refused, or accepted.
+ */
 export async function readHead(parts: HeadReadingParts, uuid: string, branchId: string): Promise<ReadHead> {
   const { store, world, nodeId, headLanded, places, acceptsRollback } = parts;
   for (let attempt = 1; ; attempt++) {
@@ -57,8 +64,14 @@ export async function readHead(parts: HeadReadingParts, uuid: string, branchId: 
 }
 
 /** Why the head is refused: this node has seen a newer one, or its file has more than the head's line can. */
-export function olderThanSeen({ places }: Pick<HeadReadingParts, "places">, { uuid, branchId, epoch, seq, txid, reservedTo }: Head, state?: DatabaseState): StoreWentBack {
+export function olderThanSeen(
+  { places }: Pick<HeadReadingParts, "places">,
+  { uuid, branchId, epoch, seq, txid, reservedTo }: Head,
+  state?: DatabaseState,
+): StoreWentBack {
   const newest = places.newest(uuid, branchId);
-  const seen = state ? `transaction ${state.txid} in the local file, where the head has ${txid} and has reserved up to ${reservedTo}` : `epoch ${newest?.epoch}, number ${newest?.seq}`;
+  const seen = state
+    ? `transaction ${state.txid} in the local file, where the head has ${txid} and has reserved up to ${reservedTo}`
+    : `epoch ${newest?.epoch}, number ${newest?.seq}`;
   return wentBack(uuid, headKey(uuid, branchId), `epoch ${epoch}, number ${seq}`, seen);
 }

@@ -1,9 +1,9 @@
 /**
  * What those are answered who have asked one open database for a write.
  *
- * Always true: every write is answered once, with what became of it; an answer speaks of a commit only when it is noted,
- * and leaves as a writer's does (engine/answers), a durable one only when object storage covers it. Must not know: queues,
- * how a write is run.
+ * Always true: every write is answered once, with what became of it; an answer speaks of a commit only when it is
+ * noted, and leaves as a writer's does (engine/answers), a durable one only when object storage covers it. Must not
+ * know: queues, how a write is run.
  */
 import { ServiceError } from "../base/errors.ts";
 import type { World } from "../base/world.ts";
@@ -35,11 +35,18 @@ export class Settlement {
     this.#state = parts.state;
   }
 
-  /** Those of the items that may begin now; the others are answered. What a round has waited for may have taken the lease away. */
+  /**
+   * Those of the items that may begin now; the others are answered. What a round has waited for may have taken the
+   * lease away.
+   */
   live(items: readonly WriteItem[]): readonly WriteItem[] {
     const nowMs = this.#parts.world.monotonicMs();
     const late = (item: WriteItem): boolean => item.deadlineMs <= nowMs;
-    for (const item of items.filter(late)) item.settle.failed(new ServiceError("request_timeout", "the request's time was over before its write began"), this.#state.safeTxid);
+    for (const item of items.filter(late))
+      item.settle.failed(
+        new ServiceError("request_timeout", "the request's time was over before its write began"),
+        this.#state.safeTxid,
+      );
     const live = items.filter((item) => !late(item));
     if (!this.#state.poisoned && this.#state.writer.isHeld) return live;
     if (this.#state.poisoned) this.refuse(live);
@@ -70,7 +77,10 @@ export class Settlement {
     }
   }
 
-  /** Notes a commit. Says no when that failed: the handle is given up then, and those who wrote know that it may have happened. */
+  /**
+   * Notes a commit. Says no when that failed: the handle is given up then, and those who wrote know that it may have
+   * happened.
+   */
   #committed(items: readonly WriteItem[]): boolean {
     this.#state.guarded(() => this.#parts.note(items));
     if (!this.#state.poisoned) return true;

@@ -85,7 +85,9 @@ export class Shipper {
   readonly shipped: Watermark;
   #committedTxid: number;
   #syncedTxid: number;
-  /** The last group that was read from the log; between it and the next one lies nothing but what claims have given up. */
+  /**
+   * The last group that was read from the log; between it and the next one lies nothing but what claims have given up.
+   */
   #takenTxid: number;
   #batch: Batch | undefined;
   /** The tail's newest segment, while what comes next may be pressed together with it. */
@@ -166,7 +168,8 @@ export class Shipper {
   }
 
   #due(): boolean {
-    if (this.#hurryTo > this.shipped.level || this.#unshippedBytes >= limits.shipLogBytes || this.#batch !== undefined) return true;
+    if (this.#hurryTo > this.shipped.level || this.#unshippedBytes >= limits.shipLogBytes || this.#batch !== undefined)
+      return true;
     return this.unshippedMs >= this.#options.intervalMs();
   }
 
@@ -200,7 +203,8 @@ export class Shipper {
   /** A store that does not answer is asked again, ever more rarely; everything else ends the handle. */
   #failed(error: unknown): void {
     if (!(error instanceof StoreError) || error.kind === "corrupt") return this.#options.events.failed(error);
-    if (this.#failures++ === 0) this.#options.events.notice(`shipping failed (${error.reason ?? error.kind}); trying again`);
+    if (this.#failures++ === 0)
+      this.#options.events.notice(`shipping failed (${error.reason ?? error.kind}); trying again`);
     this.#options.events.stalled();
     const pauseMs = Math.min(limits.shipRetryMsMin * 2 ** Math.min(this.#failures, 20), limits.shipRetryMsMax);
     const jitter = 0.5 + this.#parts.world.randomBytes(1)[0]! / 512;
@@ -218,7 +222,8 @@ export class Shipper {
     if (this.#closed) return undefined;
     if (!batch) return "large";
     const through = batch.made.segment.lastTxid;
-    if (batch.object === undefined && hurried && fitsTail(this.#head.now.tail, batch.made.segment)) await this.#publishInline(batch);
+    if (batch.object === undefined && hurried && fitsTail(this.#head.now.tail, batch.made.segment))
+      await this.#publishInline(batch);
     else await this.#publishObject(batch);
     if (this.#head.now.txid < through) {
       this.#beginAnew(batch);
@@ -229,7 +234,8 @@ export class Shipper {
     this.#failures = 0;
     this.#batch = undefined;
     const isAll = through >= this.#committedTxid;
-    // How much a log grows and how much its groups have of it differ a little: with nothing left there is nothing to count.
+    // How much a log grows and how much its groups have of it differ a little: with nothing left there is nothing to
+    // count.
     this.#unshippedBytes = isAll ? 0 : Math.max(0, this.#unshippedBytes - batch.made.logBytes);
     this.#ages.covered(through);
     this.shipped.raise(through);
@@ -237,7 +243,10 @@ export class Shipper {
     return undefined;
   }
 
-  /** The tail is not the one that the batch was made for: somebody has cut or spilled it meanwhile. The log still holds the groups, as no head covers them. */
+  /**
+   * The tail is not the one that the batch was made for: somebody has cut or spilled it meanwhile. The log still holds
+   * the groups, as no head covers them.
+   */
   #beginAnew(batch: Batch): void {
     batch.object?.uploads.end();
     this.#options.log.moveTo(batch.from);
@@ -247,8 +256,8 @@ export class Shipper {
   }
 
   /**
-   * The next groups of the log, verified, canonical, and numbered by what their own pages say, as one segment; undefined
-   * when that takes more log than asked for. What travels in the head takes the tail's newest groups in and
+   * The next groups of the log, verified, canonical, and numbered by what their own pages say, as one segment;
+   * undefined when that takes more log than asked for. What travels in the head takes the tail's newest groups in and
    * replaces them: groups that follow each other are mostly the same pages, so pressed together they take a fraction of
    * the room, and a tail holds several times as many before it must become an object.
    */
@@ -259,9 +268,18 @@ export class Shipper {
     const [from, afterTxid] = [log.position, this.#takenTxid];
     const firstTxid = txidAfter(now, afterTxid);
     const newest = this.#newest;
-    const follows = isTail && newest?.epoch === epoch && tail.at(-1) === newest.segment && newest.segment.lastTxid + 1 === firstTxid;
+    const follows =
+      isTail && newest?.epoch === epoch && tail.at(-1) === newest.segment && newest.segment.lastTxid + 1 === firstTxid;
     const made = await this.#parts.maker.make({
-      databasePath, statePage, uuid: source.uuid, branchId, epoch, from, firstTxid, isTail, logBytesMost,
+      databasePath,
+      statePage,
+      uuid: source.uuid,
+      branchId,
+      epoch,
+      from,
+      firstTxid,
+      isTail,
+      logBytesMost,
       groupsMax: groupsInARow(now, firstTxid, this.#syncedTxid),
       logBytes: this.#unshippedBytes,
       logBytesMax: limits.segmentLogBytes,
@@ -277,13 +295,17 @@ export class Shipper {
   /** One conditional put: the groups travel in the head itself. */
   async #publishInline(batch: Batch): Promise<void> {
     const added = batch.made.segment;
-    await this.#publish(this.#head, batch, added.lastTxid, ({ tail }) => ({ tail: [...tail.filter((one) => !holds(added, one)), added] }));
+    await this.#publish(this.#head, batch, added.lastTxid, ({ tail }) => ({
+      tail: [...tail.filter((one) => !holds(added, one)), added],
+    }));
   }
 
   /** The tail and the new groups become one object of the pool; then the head names it. */
   async #publishObject(batch: Batch): Promise<void> {
-    // Writes are refused long before (engine/line-length): what was committed until then waits for a pack, as for a store that is away.
-    if (this.#head.now.refs.length >= limits.lineRefsShipped) throw new StoreError("unavailable", "the branch's line has no room before it is packed");
+    // Writes are refused long before (engine/line-length): what was committed until then waits for a pack, as for a
+    // store that is away.
+    if (this.#head.now.refs.length >= limits.lineRefsShipped)
+      throw new StoreError("unavailable", "the branch's line has no room before it is packed");
     if (batch.object?.uploads.isOver) {
       batch.object.uploads.end();
       batch.object = undefined;
@@ -301,12 +323,32 @@ export class Shipper {
   #objectOf({ made: { segment: added, sha256 }, tail }: Batch): NonNullable<Batch["object"]> {
     const segments = [...tail.filter((one) => !holds(added, one)), added];
     const uploads = new Uploads(this.#head);
-    return { uploads, put: { ...joined(segments), kind: "delta", id: uploads.newId(), sha256: segments.length === 1 ? sha256 : undefined } };
+    return {
+      uploads,
+      put: {
+        ...joined(segments),
+        kind: "delta",
+        id: uploads.newId(),
+        sha256: segments.length === 1 ? sha256 : undefined,
+      },
+    };
   }
 
-  /** Moves the head, unless its tail is another one than the batch was made for: whoever cuts or spills one makes other segments. Says whether the head covers the batch. */
-  async #publish(target: Pick<BranchHead, "update">, batch: Batch, lastTxid: number, change: (head: Head) => HeadChange): Promise<boolean> {
-    await target.update((head) => (head.txid >= lastTxid || !sameTail(head.tail, batch.tail) ? undefined : { ...covering(head, batch, this.#head.tenure !== undefined), ...change(head) }));
+  /**
+   * Moves the head, unless its tail is another one than the batch was made for: whoever cuts or spills one makes other
+   * segments. Says whether the head covers the batch.
+   */
+  async #publish(
+    target: Pick<BranchHead, "update">,
+    batch: Batch,
+    lastTxid: number,
+    change: (head: Head) => HeadChange,
+  ): Promise<boolean> {
+    await target.update((head) =>
+      head.txid >= lastTxid || !sameTail(head.tail, batch.tail)
+        ? undefined
+        : { ...covering(head, batch, this.#head.tenure !== undefined), ...change(head) },
+    );
     return this.#head.now.txid >= lastTxid;
   }
 }
@@ -328,8 +370,9 @@ function fitsTail(tail: readonly TailSegment[], segment: TailSegment): boolean {
 }
 
 /**
- * What every publication changes: how far the head covers, and whose groups they are. Only whoever has claimed the branch
- * reserves more: what an earlier process has left and this one ships is no reason to take ids for given that nobody gave.
+ * What every publication changes: how far the head covers, and whose groups they are. Only whoever has claimed the
+ * branch reserves more: what an earlier process has left and this one ships is no reason to take ids for given that
+ * nobody gave.
  */
 function covering(head: Head, { made: { segment, pages, tenures } }: Batch, isClaimed: boolean): HeadChange {
   const spare = head.reservedTo - segment.lastTxid;

@@ -1,5 +1,6 @@
 /**
- * The end of the pipe in a process that runs user SQL: it waits for one message, and answers it, and has nothing else to do.
+ * The end of the pipe in a process that runs user SQL: it waits for one message, and answers it, and has nothing else
+ * to do.
  *
  * Why blocking: between a message and its answer there is no turn of the loop, which would cost more than the pipe.
  */
@@ -30,6 +31,6 @@ export class SqlChannel {
 
   send(message: unknown): void {
     const frame = frameOf(message);
-    for (let sent = 0; sent < frame.length; ) sent += writeSync(this.#descriptor, frame, sent);
+    for (let sent = 0; sent < frame.length;) sent += writeSync(this.#descriptor, frame, sent);
   }
 }

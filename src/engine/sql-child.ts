@@ -1,9 +1,10 @@
 /**
  * Entry of a process that runs user SQL and commands that take long, one at a time, each on a connection of its own.
  *
- * Why a process: what computes inside one native function sees no interrupt, and only a process can be killed. It holds no
- * secret and no socket; a reader's connection is read-only, a writer's commits by itself and leaves the log as it is. It
- * may be killed at any instant: SQLite's log has a transaction whole or not at all, and whoever gave it tells which.
+ * Why a process: what computes inside one native function sees no interrupt, and only a process can be killed. It holds
+ * no secret and no socket; a reader's connection is read-only, a writer's commits by itself and leaves the log as it
+ * is. It may be killed at any instant: SQLite's log has a transaction whole or not at all, and whoever gave it tells
+ * which.
  */
 import { assert } from "../base/assert.ts";
 import { codeOf, ServiceError } from "../base/errors.ts";
@@ -28,7 +29,11 @@ const messagesDescriptor = 3;
 const ticketsDescriptor = 4;
 
 /** Runs `act` on a guarded connection of its own. */
-function connected<Value>(path: string, readonly: boolean, act: (connection: Connection, guard: SqlGuard) => Value): Value {
+function connected<Value>(
+  path: string,
+  readonly: boolean,
+  act: (connection: Connection, guard: SqlGuard) => Value,
+): Value {
   const connection = new Connection(path, { readonly, pageCacheKiB: limits.sqlCacheKiB, busyMs: limits.sqlBusyMs });
   let guard: SqlGuard | undefined;
   try {
@@ -47,7 +52,12 @@ function read(call: ReadCall): EngineAnswer {
     return connected(path, true, (connection, guard) => {
       connection.run("BEGIN");
       txid = readState(connection).txid;
-      return { id: ticket, txid, value: "batch" in call ? readSql(connection, guard, ticket, call.batch) : runCommandRead(connection, guard, call) };
+      return {
+        id: ticket,
+        txid,
+        value:
+          "batch" in call ? readSql(connection, guard, ticket, call.batch) : runCommandRead(connection, guard, call),
+      };
     });
   } catch (error) {
     return { id: ticket, txid, ...failureOf(error) };
@@ -56,9 +66,12 @@ function read(call: ReadCall): EngineAnswer {
 
 function write(call: WriteCall): Exclude<SqlWriteReply, { kind: "lost" }> {
   try {
-    return connected(call.path, false, (connection, guard) => runWriteCall(connection, guard, call, () => world.ulid()));
+    return connected(call.path, false, (connection, guard) =>
+      runWriteCall(connection, guard, call, () => world.ulid()),
+    );
   } catch (error) {
-    if (error instanceof ServiceError) return { kind: "refused", code: error.code, message: error.message, detail: error.detail };
+    if (error instanceof ServiceError)
+      return { kind: "refused", code: error.code, message: error.message, detail: error.detail };
     const { message, stack } = error instanceof Error ? error : new Error(String(error));
     return { kind: "fault", fault: { message, stack: stack ?? "", code: codeOf(error) } };
   }

@@ -39,7 +39,10 @@ export interface Waiting {
   readonly job: Job;
   /** Has run for a slice: begins, and begins again, only where a process stays free for fresh ones. */
   long: boolean;
-  /** Its time is over or its caller gone. Noted, not reckoned anew: a timer may fire a moment before its time by the clock. */
+  /**
+   * Its time is over or its caller gone. Noted, not reckoned anew: a timer may fire a moment before its time by the
+   * clock.
+   */
   late: boolean;
   cancelTimer: Cancel;
 }

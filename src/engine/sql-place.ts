@@ -1,9 +1,9 @@
 /**
  * One process of the pool and those that come after it: started, given one batch at a time, stopped, replaced.
  *
- * Always true: a batch that is to be stopped is interrupted by its ticket, and its process killed when that does not end
- * it; however many processes end by force, they are not started faster than a pause allows. Must not know: whose batch it
- * is, what becomes of a batch whose process is gone.
+ * Always true: a batch that is to be stopped is interrupted by its ticket, and its process killed when that does not
+ * end it; however many processes end by force, they are not started faster than a pause allows. Must not know: whose
+ * batch it is, what becomes of a batch whose process is gone.
  */
 import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
@@ -79,13 +79,24 @@ export class SqlPlace {
     this.#isReady = false;
     this.#startedMs = world.monotonicMs();
     this.#cancelStart = world.after(limits.sqlStartMsMax, () => process.kill());
-    process.listen((message) => this.#hear(message), (how) => this.#lost(how));
+    process.listen(
+      (message) => this.#hear(message),
+      (how) => this.#lost(how),
+    );
   }
 
   /** Begins the batch in a free place. `ticket` is of this very run; `cancels` are called when it is over. */
   begin(waiting: Waiting, ticket: number, cancels: Cancel[]): void {
     const { kind, call } = waiting.job;
-    this.#running = { waiting, begunMs: this.#parts.world.monotonicMs(), ticket, preempted: false, stopping: false, killed: false, cancels };
+    this.#running = {
+      waiting,
+      begunMs: this.#parts.world.monotonicMs(),
+      ticket,
+      preempted: false,
+      stopping: false,
+      killed: false,
+      cancels,
+    };
     if (kind === "reads") this.#process!.send({ kind: "read", ...(call as ReadCall), ticket });
     else this.#process!.send({ kind: "write", ...(call as WriteCall), ticket });
   }
@@ -96,10 +107,12 @@ export class SqlPlace {
     if (!running || running.stopping) return;
     running.stopping = true;
     this.#process!.interrupt(running.ticket);
-    running.cancels.push(this.#parts.world.after(limits.sqlKillGraceMs, () => {
-      running.killed = true;
-      this.#process!.kill();
-    }));
+    running.cancels.push(
+      this.#parts.world.after(limits.sqlKillGraceMs, () => {
+        running.killed = true;
+        this.#process!.kill();
+      }),
+    );
   }
 
   /** Kills the process; resolves when it is gone. */

@@ -1,11 +1,11 @@
 /**
- * The processes that run user SQL and commands that take long, seen from the main thread: which gets which, who waits, who is
- * stopped, who is killed. What runs is called a batch here, whichever it is.
+ * The processes that run user SQL and commands that take long, seen from the main thread: which gets which, who waits,
+ * who is stopped, who is killed. What runs is called a batch here, whichever it is.
  *
  * Always true: one batch a process; reads and writes each have their number of processes, so that neither holds up the
- * other; whoever's time is over is stopped (engine/sql-place); a call settles after its process has answered or is gone, so
- * that nobody then has the database's file open for it. Whose batch is next is for engine/sql-choice alone to say. Must not
- * know: results, transaction ids.
+ * other; whoever's time is over is stopped (engine/sql-place); a call settles after its process has answered or is
+ * gone, so that nobody then has the database's file open for it. Whose batch is next is for engine/sql-choice alone to
+ * say. Must not know: results, transaction ids.
  */
 import { ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
@@ -25,13 +25,26 @@ const spares = 1;
 /** The longest time of a timer. */
 const timerMsMax = 2 ** 31 - 1;
 
-const tooLate = (): ServiceError => new ServiceError("request_timeout", `the statement did not finish in its time and was stopped: a batch that may write has ${limits.sqlWriteBudgetMs / 1_000} s, one that only reads the request's own time`);
+const tooLate = (): ServiceError =>
+  new ServiceError(
+    "request_timeout",
+    "the statement did not finish in its time and was stopped: a batch that may write " +
+      `has ${limits.sqlWriteBudgetMs / 1_000} s, one that only reads the request's own time`,
+  );
 const stopped = (): ServiceError => new ServiceError("unavailable", "the node is shutting down", { retryAfterSecs: 1 });
 
 /** Why a process that nobody has killed may have ended under a batch. */
 function lossOf(how: string): ServiceError {
-  if (how === "SIGKILL") return new ServiceError("overloaded", "the process that ran the statement was killed, as a machine does that has no memory left", { retryAfterSecs: 1 });
-  return new ServiceError("invalid_request", "the statement needs more memory than one statement may use, and its process ended");
+  if (how === "SIGKILL")
+    return new ServiceError(
+      "overloaded",
+      "the process that ran the statement was killed, as a machine does that has no memory left",
+      { retryAfterSecs: 1 },
+    );
+  return new ServiceError(
+    "invalid_request",
+    "the statement needs more memory than one statement may use, and its process ended",
+  );
 }
 
 export interface SqlPoolOptions {
@@ -62,24 +75,39 @@ export class SqlPool {
         if (this.#closing !== "all") this.#assign();
       },
     };
-    this.#places = Array.from({ length: options.places.reads + options.places.writes }, () => new SqlPlace({ ...options, events }));
+    this.#places = Array.from(
+      { length: options.places.reads + options.places.writes },
+      () => new SqlPlace({ ...options, events }),
+    );
   }
 
-  /** Runs the batch on a read-only connection; rejects with request_timeout at the deadline or when nobody waits any more, with overloaded when too many wait. */
+  /**
+   * Runs the batch on a read-only connection; rejects with request_timeout at the deadline or when nobody waits any
+   * more, with overloaded when too many wait.
+   */
   read(owner: JobOwner, call: ReadCall, deadlineMs: number, signal: AbortSignal | undefined): Promise<EngineAnswer> {
-    if (this.#queues.reads.length >= limits.sqlReadQueueMax) return Promise.reject(new ServiceError("overloaded", "too many SQL reads wait for a process", { retryAfterSecs: 1 }));
+    if (this.#queues.reads.length >= limits.sqlReadQueueMax)
+      return Promise.reject(
+        new ServiceError("overloaded", "too many SQL reads wait for a process", { retryAfterSecs: 1 }),
+      );
     return new Promise((resolve, reject) => {
       const settle = (end: JobEnd): void => {
         if (end.kind !== "answered") reject(end.refusal);
         else if (end.message.kind === "read") resolve(end.message.answer);
       };
-      const waiting = this.#queue({ kind: "reads", owner, call, lane: undefined, settle }, deadlineMs - this.#world.monotonicMs());
+      const waiting = this.#queue(
+        { kind: "reads", owner, call, lane: undefined, settle },
+        deadlineMs - this.#world.monotonicMs(),
+      );
       if (signal?.aborted) this.#late(waiting);
       signal?.addEventListener("abort", () => this.#late(waiting), { once: true });
     });
   }
 
-  /** Runs the batch on a connection that writes, for the database of an engine thread, which commits nothing there meanwhile. Never rejects. */
+  /**
+   * Runs the batch on a connection that writes, for the database of an engine thread, which commits nothing there
+   * meanwhile. Never rejects.
+   */
   write(owner: JobOwner, lane: number, call: WriteCall, leftMs: number): Promise<SqlWriteReply> {
     return new Promise((resolve) => {
       const settle = (end: JobEnd): void => {
@@ -87,14 +115,24 @@ export class SqlPool {
         const { code, message } = end.refusal;
         resolve({ kind: end.kind, code, message });
       };
-      if (this.#queues.writes.length >= limits.sqlWriteQueueMax) return settle({ kind: "refused", refusal: new ServiceError("overloaded", "too many SQL writes wait for a process", { retryAfterSecs: 1 }) });
+      if (this.#queues.writes.length >= limits.sqlWriteQueueMax)
+        return settle({
+          kind: "refused",
+          refusal: new ServiceError("overloaded", "too many SQL writes wait for a process", { retryAfterSecs: 1 }),
+        });
       this.#queue({ kind: "writes", owner, call, lane, settle }, leftMs);
     });
   }
 
-  /** Ends what runs and waits for an engine thread that is gone; resolves when nothing of it touches a file any more. */
+  /**
+   * Ends what runs and waits for an engine thread that is gone; resolves when nothing of it touches a file any more.
+   */
   async endWrites(lane: number): Promise<void> {
-    this.#refuse("writes", new ServiceError("unavailable", "the engine thread was lost", { retryAfterSecs: 1 }), (job) => job.lane === lane);
+    this.#refuse(
+      "writes",
+      new ServiceError("unavailable", "the engine thread was lost", { retryAfterSecs: 1 }),
+      (job) => job.lane === lane,
+    );
     const ends = this.#places.flatMap((place) => (place.running?.waiting.job.lane === lane ? [place.end()] : []));
     await Promise.all(ends);
   }
@@ -103,7 +141,9 @@ export class SqlPool {
   async closeReads(): Promise<void> {
     this.#closing = "reads";
     this.#refuse("reads", stopped(), () => true);
-    await Promise.all(this.#places.flatMap((place) => (place.running?.waiting.job.kind === "reads" ? [place.end()] : [])));
+    await Promise.all(
+      this.#places.flatMap((place) => (place.running?.waiting.job.kind === "reads" ? [place.end()] : [])),
+    );
   }
 
   /** Refuses who waits, kills what runs, ends the processes. */
@@ -139,7 +179,10 @@ export class SqlPool {
     return this.#places.flatMap(({ running }) => (running ? [running] : []));
   }
 
-  /** Gives each free process a batch; starts one when a batch has none; takes one back for a fresh read when long ones hold all of theirs. */
+  /**
+   * Gives each free process a batch; starts one when a batch has none; takes one back for a fresh read when long ones
+   * hold all of theirs.
+   */
   #assign(): void {
     for (let place = this.#free(); place; place = this.#free()) {
       const waiting = this.#choice.next(this.#queues, this.#running);
@@ -155,9 +198,14 @@ export class SqlPool {
   /** Whoever may begin has a process, and one is ready for who comes next: a process takes long to start. */
   #startWanted(): void {
     const running = this.#running;
-    const mayBegin = (kind: keyof SqlPlaces): number => Math.min(this.#queues[kind].length, this.#options.places[kind] - ofKind(kind, running).length);
+    const mayBegin = (kind: keyof SqlPlaces): number =>
+      Math.min(this.#queues[kind].length, this.#options.places[kind] - ofKind(kind, running).length);
     const wanted = mayBegin("reads") + mayBegin("writes") + spares;
-    for (let spare = this.#places.filter(({ isSpare }) => isSpare).length; spare < wanted && this.#closing !== "all"; spare++) {
+    for (
+      let spare = this.#places.filter(({ isSpare }) => isSpare).length;
+      spare < wanted && this.#closing !== "all";
+      spare++
+    ) {
       const place = this.#places.find(({ isEmpty }) => isEmpty);
       if (!place) return;
       place.start();
@@ -172,10 +220,12 @@ export class SqlPool {
     const { kind, call } = waiting.job;
     const cancels = [];
     if (kind === "reads") {
-      cancels.push(this.#world.after(limits.sqlSliceMs, () => {
-        waiting.long = true;
-        this.#makeRoom();
-      }));
+      cancels.push(
+        this.#world.after(limits.sqlSliceMs, () => {
+          waiting.long = true;
+          this.#makeRoom();
+        }),
+      );
     } else if ("batch" in call) {
       // A command of ours may take as long as its caller waits.
       cancels.push(this.#world.after(limits.sqlWriteBudgetMs, () => this.#late(waiting)));
@@ -203,7 +253,10 @@ export class SqlPool {
     const index = queue.indexOf(waiting);
     if (index >= 0) {
       queue.splice(index, 1);
-      return job.settle({ kind: "refused", refusal: new ServiceError("request_timeout", "the request's time was over before its statement began") });
+      return job.settle({
+        kind: "refused",
+        refusal: new ServiceError("request_timeout", "the request's time was over before its statement began"),
+      });
     }
     this.#placeOf(waiting)?.stop();
   }

@@ -19,7 +19,10 @@ export interface SqlProcess {
   /** Stops the batch of that ticket at SQLite's next step, now or when it begins. */
   interrupt(ticket: number): void;
   kill(): void;
-  /** Called once, before anything is sent. `ended` comes last, when the process is gone; `how` is its exit code or its signal. */
+  /**
+   * Called once, before anything is sent. `ended` comes last, when the process is gone; `how` is its exit code or its
+   * signal.
+   */
   listen(hear: (message: FromSqlProcess) => void, ended: (how: string) => void): void;
 }
 

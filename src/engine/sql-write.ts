@@ -1,9 +1,9 @@
 /**
- * What runs alone in a transaction, sealed with the transaction id that its database gives it: a batch of user SQL that may
- * write, or a command of our own that takes long.
+ * What runs alone in a transaction, sealed with the transaction id that its database gives it: a batch of user SQL that
+ * may write, or a command of our own that takes long.
  *
- * Always true: the transaction is committed with its seal, or nothing of it stays. Whoever reads the state afterwards knows
- * which, whatever became of the one who ran it. Must not know: queues, answers, fsync.
+ * Always true: the transaction is committed with its seal, or nothing of it stays. Whoever reads the state afterwards
+ * knows which, whatever became of the one who ran it. Must not know: queues, answers, fsync.
  */
 import type { ErrorCode, ServiceErrorDetail } from "../base/errors.ts";
 import { realDisk } from "../base/disk.ts";
@@ -25,7 +25,12 @@ export interface SqlFault {
 export type SqlWriteReply =
   | { readonly kind: "done"; readonly results: SqlStatementResult[] }
   | CommandRan
-  | { readonly kind: "refused"; readonly code: ErrorCode; readonly message: string; readonly detail?: ServiceErrorDetail }
+  | {
+      readonly kind: "refused";
+      readonly code: ErrorCode;
+      readonly message: string;
+      readonly detail?: ServiceErrorDetail;
+    }
   | { readonly kind: "fault"; readonly fault: SqlFault }
   /** The process is gone, and with it what it would have answered. */
   | { readonly kind: "lost"; readonly code: ErrorCode; readonly message: string };
@@ -60,13 +65,29 @@ function runSqlWrite(connection: Connection, guard: SqlGuard, call: SqlWriteCall
   return runSealed(connection, guard, call, () => writeSql(connection, guard, call.ticket, call.batch));
 }
 
-/** Runs the call on a connection that writes. `newId` gives ids of this process. Throws what it threw: then nothing has happened. */
-export function runWriteCall(connection: Connection, guard: SqlGuard, call: WriteCall, newId: () => string): Extract<SqlWriteEnd, { kind: "done" | "ran" }> {
+/**
+ * Runs the call on a connection that writes. `newId` gives ids of this process. Throws what it threw: then nothing has
+ * happened.
+ */
+export function runWriteCall(
+  connection: Connection,
+  guard: SqlGuard,
+  call: WriteCall,
+  newId: () => string,
+): Extract<SqlWriteEnd, { kind: "done" | "ran" }> {
   if ("batch" in call) return { kind: "done", results: runSqlWrite(connection, guard, call) };
-  return { kind: "ran", ...runCommandWrite(connection, guard, call, newId, (act) => runSealed(connection, guard, call, act)) };
+  return {
+    kind: "ran",
+    ...runCommandWrite(connection, guard, call, newId, (act) => runSealed(connection, guard, call, act)),
+  };
 }
 
-function runSealed<Result>(connection: Connection, guard: SqlGuard, { path, seal, logBytesMax }: TransactionCall, act: () => Result): Result {
+function runSealed<Result>(
+  connection: Connection,
+  guard: SqlGuard,
+  { path, seal, logBytesMax }: TransactionCall,
+  act: () => Result,
+): Result {
   guard.boundLog(logBytesMax);
   const { result } = runAlone(connection, act, () => {
     const log = new WalFile(path, realDisk);
@@ -80,7 +101,10 @@ function runSealed<Result>(connection: Connection, guard: SqlGuard, { path, seal
   return result;
 }
 
-/** Runs them on the connection of the database itself, in a process that has time and threads of its own making: a simulation. */
+/**
+ * Runs them on the connection of the database itself, in a process that has time and threads of its own making: a
+ * simulation.
+ */
 export class InlineSql implements SqlWriter {
   readonly #connection: Connection;
   readonly #newId: () => string;

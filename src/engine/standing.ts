@@ -7,10 +7,11 @@
  *
  * Why a claim that the head does not list is either old or never was: claims rise, each begins above every transaction
  * id that was reserved before it, and only the oldest leave the head's table. So an id below the table's first is of a
- * claim that has left it, and what this node noted of that claim tells how far it was shipped; an id at or above it is of
- * a claim that this history never had: object storage was put back to before it. The same is true of an id that the
+ * claim that has left it, and what this node noted of that claim tells how far it was shipped; an id at or above it is
+ * of a claim that this history never had: object storage was put back to before it. The same is true of an id that the
  * head never reserved. One case is taken for old that is not: storage was put back while this node was away, and
- * claimed by others sixteen times since; what was shipped before is then given up with the history that it was shipped to.
+ * claimed by others sixteen times since; what was shipped before is then given up with the history that it was shipped
+ * to.
  */
 import type { Head } from "../format/head.ts";
 import type { DatabaseState } from "../model/schema.ts";
@@ -65,12 +66,14 @@ function ofUnlistedClaim(head: Head, txid: number, shippedTo: number | undefined
 }
 
 /**
- * Whether this node wrote the file's state, and whatever it has claimed since began right behind that state: a node that
- * dies between a claim and the first commit under it finds a file of the claim before. Another node's claim would have
- * left a gap behind what it could not know.
+ * Whether this node wrote the file's state, and whatever it has claimed since began right behind that state: a node
+ * that dies between a claim and the first commit under it finds a file of the claim before. Another node's claim would
+ * have left a gap behind what it could not know.
  */
 export function isOwn(head: Head, state: DatabaseState, nodeId: string): boolean {
-  return head.node === nodeId && (claimsSince(head, state)?.every(({ firstTxid }) => firstTxid === state.txid + 1) ?? false);
+  return (
+    head.node === nodeId && (claimsSince(head, state)?.every(({ firstTxid }) => firstTxid === state.txid + 1) ?? false)
+  );
 }
 
 /**

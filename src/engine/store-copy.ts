@@ -17,8 +17,23 @@ import { auditPrefix } from "../format/audit-keys.ts";
 import { duePrefix } from "../format/due-keys.ts";
 import { copyPrefix, nodesPrefix } from "../format/node-keys.ts";
 import {
-  backupManifestKey, databaseNameOfClaimKey, deletionCountPrefix, databasePrefix, databasesPrefix, erasingPrefix, erasureCouponPrefix, erasureMarkerKey, nameClaimKey, nameClaimPrefix, parseErasureKey,
-  policyPrefix, publicKeyPrefix, purgeKey, purgePrefix, signingKeyKey, storeFormatKey,
+  backupManifestKey,
+  databaseNameOfClaimKey,
+  deletionCountPrefix,
+  databasePrefix,
+  databasesPrefix,
+  erasingPrefix,
+  erasureCouponPrefix,
+  erasureMarkerKey,
+  nameClaimKey,
+  nameClaimPrefix,
+  parseErasureKey,
+  policyPrefix,
+  publicKeyPrefix,
+  purgeKey,
+  purgePrefix,
+  signingKeyKey,
+  storeFormatKey,
 } from "../format/object-keys.ts";
 import { revocationPrefix } from "../format/revocation-keys.ts";
 import type { Head } from "../format/head.ts";
@@ -56,7 +71,9 @@ export interface StoreCopyCounts {
   foreign: number;
 }
 
-/** A database that does not fit together, or its claim, and was left out; what the other store had of it before stays. */
+/**
+ * A database that does not fit together, or its claim, and was left out; what the other store had of it before stays.
+ */
 export interface LeftOut {
   /** Undefined when only its name is known. */
   readonly uuid: string | undefined;
@@ -65,14 +82,33 @@ export interface LeftOut {
 }
 
 /** Objects that never change, or only by growing longer: equal lengths are equal objects. */
-const grownPrefixes = [auditPrefix, publicKeyPrefix, copyPrefix, "orders/", "forgotten/", nodesPrefix, revocationPrefix, duePrefix, purgePrefix];
+const grownPrefixes = [
+  auditPrefix,
+  publicKeyPrefix,
+  copyPrefix,
+  "orders/",
+  "forgotten/",
+  nodesPrefix,
+  revocationPrefix,
+  duePrefix,
+  purgePrefix,
+];
 /** Where every object is compared byte by byte. */
 const comparedPrefixes = [policyPrefix, deletionCountPrefix];
 
 export class StoreCopy {
   readonly #parts: StoreCopyParts;
   readonly #permits = new Permits(limits.backupCopiesAtOnceMax);
-  readonly counts: StoreCopyCounts = { databases: 0, branches: 0, objects: 0, bytes: 0, copied: 0, copiedBytes: 0, unclaimed: 0, foreign: 0 };
+  readonly counts: StoreCopyCounts = {
+    databases: 0,
+    branches: 0,
+    objects: 0,
+    bytes: 0,
+    copied: 0,
+    copiedBytes: 0,
+    unclaimed: 0,
+    foreign: 0,
+  };
   readonly leftOut: LeftOut[] = [];
   /** Databases that the other store has now, each with the ids of its branches that have a head. */
   readonly present = new Map<string, readonly string[]>();
@@ -89,7 +125,8 @@ export class StoreCopy {
     await this.#format();
     for (const name of names) {
       const claim = await this.#claimOf(nameClaimKey(name));
-      if (!claim || claim.value.deletedAtMs !== undefined) throw new StoreError("misconfigured", `there is no database ${name}`);
+      if (!claim || claim.value.deletedAtMs !== undefined)
+        throw new StoreError("misconfigured", `there is no database ${name}`);
       await this.#erasures(erasureCouponPrefix(claim.value.uuid));
       await this.#named(name);
     }
@@ -101,7 +138,9 @@ export class StoreCopy {
     await this.#format();
     await this.#erasures("erasures/");
     await this.#settleErasures();
-    await atOnce(paired(this.#parts.from, this.#parts.to, nameClaimPrefix), limits.backupDatabasesAtOnceMax, (pair) => this.#name(pair));
+    await atOnce(paired(this.#parts.from, this.#parts.to, nameClaimPrefix), limits.backupDatabasesAtOnceMax, (pair) =>
+      this.#name(pair),
+    );
     await this.#unnamed();
     for (const prefix of grownPrefixes.filter((one) => one !== publicKeyPrefix)) await this.#global(prefix, true);
     for (const prefix of comparedPrefixes) await this.#global(prefix, false);
@@ -144,7 +183,8 @@ export class StoreCopy {
     const looked = await lookAt(this.#parts.from, key, decodeNameClaim);
     if (looked.kind === "sound") return looked;
     // Its database is copied as one without a name, and the claim that the other store has stays.
-    if (looked.kind === "unreadable") this.leftOut.push({ uuid: undefined, name: databaseNameOfClaimKey(key), why: looked.why });
+    if (looked.kind === "unreadable")
+      this.leftOut.push({ uuid: undefined, name: databaseNameOfClaimKey(key), why: looked.why });
     return undefined;
   }
 
@@ -184,7 +224,10 @@ export class StoreCopy {
     for await (const pair of paired(from, to, prefix)) await this.#object(pair, false);
   }
 
-  /** A marker for each coupon in the other store that is not completed, and for no other: without it nobody carries the erasure on. */
+  /**
+   * A marker for each coupon in the other store that is not completed, and for no other: without it nobody carries the
+   * erasure on.
+   */
   async #settleErasures(): Promise<void> {
     const { to } = this.#parts;
     const open = new Set<string>();
@@ -239,13 +282,22 @@ function isCompleted(bytes: Uint8Array): boolean {
   }
 }
 
-/** Runs the act for everything that comes, so many at once. The first failure is thrown once all that was begun has ended. */
-async function atOnce<Item>(items: AsyncIterable<Item>, count: number, act: (item: Item) => Promise<void>): Promise<void> {
+/**
+ * Runs the act for everything that comes, so many at once. The first failure is thrown once all that was begun has
+ * ended.
+ */
+async function atOnce<Item>(
+  items: AsyncIterable<Item>,
+  count: number,
+  act: (item: Item) => Promise<void>,
+): Promise<void> {
   const running = new Set<Promise<void>>();
   const failures: unknown[] = [];
   for await (const item of items) {
     if (failures.length > 0) break;
-    const one = act(item).catch((error: unknown) => void failures.push(error)).finally(() => running.delete(one));
+    const one = act(item)
+      .catch((error: unknown) => void failures.push(error))
+      .finally(() => running.delete(one));
     running.add(one);
     if (running.size >= count) await Promise.race(running);
   }

@@ -1,8 +1,8 @@
 /**
  * The look at a whole store: what is there, what fits together, what is missing.
  *
- * Always true: it only reads. Everything outside of databases is listed once, each database is looked at alone; in memory
- * are the names and identities of databases, and findings. Must not know: local files, who reads the findings.
+ * Always true: it only reads. Everything outside of databases is listed once, each database is looked at alone; in
+ * memory are the names and identities of databases, and findings. Must not know: local files, who reads the findings.
  */
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
@@ -16,8 +16,22 @@ import { auditPrefix, parseAuditKey } from "../format/audit-keys.ts";
 import { duePrefix, parseDueKey } from "../format/due-keys.ts";
 import { copyPrefix, nodesPrefix, parseCopyKey, parseCopyOrderKey, parseNodeNameKey } from "../format/node-keys.ts";
 import {
-  backupManifestKey, databaseNameOfClaimKey, databasePrefix, databasesPrefix, deletionCountPrefix, erasingPrefix, erasureCouponKey, nameClaimKey, nameClaimPrefix, namespaceOfPolicyKey,
-  parseErasureKey, policyPrefix, publicKeyPrefix, purgePrefix, signingKeyKey, storeFormatKey,
+  backupManifestKey,
+  databaseNameOfClaimKey,
+  databasePrefix,
+  databasesPrefix,
+  deletionCountPrefix,
+  erasingPrefix,
+  erasureCouponKey,
+  nameClaimKey,
+  nameClaimPrefix,
+  namespaceOfPolicyKey,
+  parseErasureKey,
+  policyPrefix,
+  publicKeyPrefix,
+  purgePrefix,
+  signingKeyKey,
+  storeFormatKey,
 } from "../format/object-keys.ts";
 import { parseRevocationKey, revocationPrefix } from "../format/revocation-keys.ts";
 import { decodePolicy } from "../format/policy.ts";
@@ -40,7 +54,10 @@ export interface StoreDoctorParts {
 }
 
 /** Which databases are looked at: one, or all. */
-export type DoctorScope = { readonly kind: "all" } | { readonly kind: "name"; readonly name: string } | { readonly kind: "uuid"; readonly uuid: string };
+export type DoctorScope =
+  | { readonly kind: "all" }
+  | { readonly kind: "name"; readonly name: string }
+  | { readonly kind: "uuid"; readonly uuid: string };
 
 /** What was looked at. */
 export interface StoreLook {
@@ -89,8 +106,10 @@ export class StoreDoctor {
     await this.#walk();
     const seen = new Set<string>();
     for await (const { name, isFolder } of foldersUnder(this.#parts.store, databasesPrefix)) {
-      if (!isFolder || !isUuid(name)) this.#parts.findings.add("foreign", { key: databasesPrefix + name }, "an object that belongs to no database");
-      else if (seen.size >= limits.inventoryDatabasesMax) return this.#parts.findings.add("not_all", {}, `there are more than ${limits.inventoryDatabasesMax} databases`);
+      if (!isFolder || !isUuid(name))
+        this.#parts.findings.add("foreign", { key: databasesPrefix + name }, "an object that belongs to no database");
+      else if (seen.size >= limits.inventoryDatabasesMax)
+        return this.#parts.findings.add("not_all", {}, `there are more than ${limits.inventoryDatabasesMax} databases`);
       else {
         seen.add(name);
         await this.#examineDatabase(name, this.#traces.claims.get(name), false);
@@ -104,7 +123,12 @@ export class StoreDoctor {
     const { store, findings } = this.#parts;
     const foreign = emptyTally();
     for await (const { key, bytes } of this.#outside()) if (!(await this.#known(key))) tallied(foreign, key, bytes);
-    if (foreign.count > 0) findings.add("foreign", { key: foreign.keys[0] }, `${foreign.count} objects of ${foreign.bytes} bytes: ${foreign.keys.join(", ")}`);
+    if (foreign.count > 0)
+      findings.add(
+        "foreign",
+        { key: foreign.keys[0] },
+        `${foreign.count} objects of ${foreign.bytes} bytes: ${foreign.keys.join(", ")}`,
+      );
     await this.#erasures(store);
   }
 
@@ -128,13 +152,20 @@ export class StoreDoctor {
     if (key.startsWith(policyPrefix)) return this.#policy(key);
     if (key.startsWith(purgePrefix)) return this.#noted(this.#traces.purges, key.slice(purgePrefix.length));
     if (key.startsWith(duePrefix)) return this.#noted(this.#traces.written, parseDueKey(key)?.uuid);
-    if (key.startsWith(erasingPrefix) || key.startsWith("erasures/")) return this.#noted(this.#traces.written, parseErasureKey(key)?.uuid);
+    if (key.startsWith(erasingPrefix) || key.startsWith("erasures/"))
+      return this.#noted(this.#traces.written, parseErasureKey(key)?.uuid);
     if (key.startsWith(auditPrefix)) return parseAuditKey(key) !== undefined;
     if (key.startsWith(copyPrefix)) return parseCopyKey(key) !== undefined;
     if (key.startsWith(deletionCountPrefix)) return isNamePart(key.slice(deletionCountPrefix.length));
     if (key.startsWith(revocationPrefix)) return parseRevocationKey(key) !== undefined;
     if (key.startsWith(nodesPrefix)) return parseNodeNameKey(key) !== undefined;
-    return parseCopyOrderKey(key) !== undefined || key.startsWith("forgotten/") || key.startsWith(publicKeyPrefix) || key === signingKeyKey || key === storeFormatKey;
+    return (
+      parseCopyOrderKey(key) !== undefined ||
+      key.startsWith("forgotten/") ||
+      key.startsWith(publicKeyPrefix) ||
+      key === signingKeyKey ||
+      key === storeFormatKey
+    );
   }
 
   #noted(set: Set<string>, uuid: string | undefined): boolean {
@@ -148,8 +179,19 @@ export class StoreDoctor {
     if (looked.kind === "unreadable") findings.add("backup_incomplete", { key: backupManifestKey }, looked.why);
     if (looked.kind !== "sound") return true;
     const { state, from, done, startedAtMs } = looked.value;
-    if (state === "complete") findings.add("backup_complete", { key: backupManifestKey }, `a backup of ${from}, completed ${new Date(done!.completedAtMs).toISOString()}`);
-    else findings.add("backup_incomplete", { key: backupManifestKey }, `${state === "copying" ? "a backup" : "a restore"} from ${from}, begun ${new Date(startedAtMs).toISOString()} and not completed`);
+    if (state === "complete")
+      findings.add(
+        "backup_complete",
+        { key: backupManifestKey },
+        `a backup of ${from}, completed ${new Date(done!.completedAtMs).toISOString()}`,
+      );
+    else
+      findings.add(
+        "backup_incomplete",
+        { key: backupManifestKey },
+        `${state === "copying" ? "a backup" : "a restore"} from ${from}, ` +
+          `begun ${new Date(startedAtMs).toISOString()} and not completed`,
+      );
     return true;
   }
 
@@ -158,19 +200,24 @@ export class StoreDoctor {
     const { store, findings } = this.#parts;
     const key = nameClaimKey(name);
     const looked = await lookAt(store, key, decodeNameClaim);
-    if (looked.kind === "unreadable") findings.add(looked.isNewer ? "format_newer" : "claim_unreadable", { database: name, key }, looked.why);
-    if (looked.kind === "missing") throw new StoreError("misconfigured", `there is no claim of the name ${name}; give --uuid`);
+    if (looked.kind === "unreadable")
+      findings.add(looked.isNewer ? "format_newer" : "claim_unreadable", { database: name, key }, looked.why);
+    if (looked.kind === "missing")
+      throw new StoreError("misconfigured", `there is no claim of the name ${name}; give --uuid`);
     if (looked.kind !== "sound" || looked.value.deletedAtMs !== undefined) return undefined;
     const { uuid } = looked.value;
     const other = this.#traces.claims.get(uuid);
-    if (other !== undefined) findings.add("claim_twice", { uuid, database: name, key }, `the database is also called ${other}`);
+    if (other !== undefined)
+      findings.add("claim_twice", { uuid, database: name, key }, `the database is also called ${other}`);
     else if (this.#traces.claims.size < limits.inventoryDatabasesMax) this.#traces.claims.set(uuid, name);
     return uuid;
   }
 
   async #policy(key: string): Promise<boolean> {
     const { store, findings } = this.#parts;
-    const looked = await lookAt(store, key, (bytes) => decodePolicy(bytes, namespaceOfPolicyKey(key) === undefined ? "profile" : "namespace"));
+    const looked = await lookAt(store, key, (bytes) =>
+      decodePolicy(bytes, namespaceOfPolicyKey(key) === undefined ? "profile" : "namespace"),
+    );
     if (looked.kind === "unreadable") findings.add("policy_unreadable", { key }, looked.why);
     return true;
   }
@@ -192,7 +239,11 @@ export class StoreDoctor {
     if (status === "completed") return;
     if (status === "blocked") return findings.add("erasure_blocked", place, `the erasure ${id} is blocked`);
     const isLate = world.nowMs() > graceUntilMs + limits.erasureLateMs;
-    findings.add(isLate ? "erasure_late" : "erasure_unfinished", place, `the erasure ${id} is ${status}${waitingFor === undefined ? "" : `: ${waitingFor}`}`);
+    findings.add(
+      isLate ? "erasure_late" : "erasure_unfinished",
+      place,
+      `the erasure ${id} is ${status}${waitingFor === undefined ? "" : `: ${waitingFor}`}`,
+    );
   }
 
   #unwritten(uuid: string, database: string): void {
@@ -211,15 +262,29 @@ export class StoreDoctor {
     this.look.proven += inventory.proven;
     const place = { uuid, database: name };
     if (inventory.objects === 0) return this.#unwritten(uuid, name ?? uuid);
-    if (this.#isDeleted(inventory, name)) return findings.add("database_deleted", place, `${inventory.objects} objects of ${inventory.bytes} bytes are left`);
-    if (name === undefined && !alone) findings.add("database_unclaimed", place, `no name leads to this database of ${inventory.objects} objects and ${inventory.bytes} bytes`);
-    if (name !== undefined && this.#traces.purges.has(uuid)) findings.add("purge_unneeded", place, "the database has its name still");
+    if (this.#isDeleted(inventory, name))
+      return findings.add(
+        "database_deleted",
+        place,
+        `${inventory.objects} objects of ${inventory.bytes} bytes are left`,
+      );
+    if (name === undefined && !alone)
+      findings.add(
+        "database_unclaimed",
+        place,
+        `no name leads to this database of ${inventory.objects} objects and ${inventory.bytes} bytes`,
+      );
+    if (name !== undefined && this.#traces.purges.has(uuid))
+      findings.add("purge_unneeded", place, "the database has its name still");
     reportDatabase(findings, inventory, place);
     for (const branch of inventory.branches) await this.#restore(branch, inventory, place);
   }
 
   #isDeleted({ catalog, uuid }: DatabaseInventory, name: string | undefined): boolean {
-    return (catalog.kind === "sound" && catalog.value.deletedAtMs !== undefined) || (name === undefined && this.#traces.purges.has(uuid));
+    return (
+      (catalog.kind === "sound" && catalog.value.deletedAtMs !== undefined) ||
+      (name === undefined && this.#traces.purges.has(uuid))
+    );
   }
 
   /** Restores the newest state of a branch of which nothing is known to be missing. */

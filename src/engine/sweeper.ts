@@ -4,9 +4,8 @@
  *
  * Always true: a sweep is a write like any other, except that it sheds nobody's and makes no database look used; it
  * touches none that another node has, and claims a branch that nobody writes only when a look has found something to
- * remove. When a branch closes that was written, or whose policy lets go of memories by their age, what will be due of it
- * stands in the index, from its last sweep or from a look at its rows.
- * Must not know: what expires.
+ * remove. When a branch closes that was written, or whose policy lets go of memories by their age, what will be due of
+ * it stands in the index, from its last sweep or from a look at its rows. Must not know: what expires.
  */
 import { refusalOf } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
@@ -76,13 +75,17 @@ export class Sweeper {
       }
       this.#sweep(database, sweep, Infinity).catch((error: unknown) => {
         // Whoever has the database now sweeps it.
-        if (!(error instanceof TurnedAway)) this.#options.notice(`a sweep of expired rows failed (${refusalOf(error)?.code ?? "fault"})`, "");
+        if (!(error instanceof TurnedAway))
+          this.#options.notice(`a sweep of expired rows failed (${refusalOf(error)?.code ?? "fault"})`, "");
       });
       if (++begun >= limits.sweepsPerTickMax) return;
     }
   }
 
-  /** Whether there is something to remove now from a branch that is only read. Passes a bounded number of rows; the next look goes on there. */
+  /**
+   * Whether there is something to remove now from a branch that is only read. Passes a bounded number of rows; the next
+   * look goes on there.
+   */
   #findsDue(database: Database, sweep: Sweep): boolean {
     try {
       // Of topics that have too many, the look below tells.
@@ -90,17 +93,25 @@ export class Sweeper {
       if (dueAtMs <= this.#options.world.time.sureMs()) return true;
       const countMax = this.#options.retentions.of(database.opened.uuid)?.supersededMaxCount;
       if (countMax === undefined) return false;
-      const { found, topic } = database.look("excess", { countMax, ...(sweep.position.topic && { topic: sweep.position.topic }) });
+      const { found, topic } = database.look("excess", {
+        countMax,
+        ...(sweep.position.topic && { topic: sweep.position.topic }),
+      });
       const { event } = sweep.position;
       if (!found) sweep.position = { ...(event && { event }), ...(topic && { topic }) };
       return found;
     } catch (error) {
-      this.#options.notice(`it could not be told what is due in a database (${refusalOf(error)?.code ?? "fault"})`, database.opened.uuid);
+      this.#options.notice(
+        `it could not be told what is due in a database (${refusalOf(error)?.code ?? "fault"})`,
+        database.opened.uuid,
+      );
       return false;
     }
   }
 
-  /** Removes what is due of a branch that was opened for it, and notes what will be. Claims it only when something is. */
+  /**
+   * Removes what is due of a branch that was opened for it, and notes what will be. Claims it only when something is.
+   */
   async sweepDue(database: Database): Promise<void> {
     const { world, due, retentions, source } = this.#options;
     const { uuid, branchId, head } = database.opened;
@@ -112,7 +123,8 @@ export class Sweeper {
     if (head.now.history === undefined) return;
     const { lines } = await historyOf(source(uuid).store, head.now);
     // Whoever has claimed a branch trims its history.
-    if (lines.some(({ endedAtMs }) => endedAtMs < world.time.sureMs() - retentions.pitrMs(uuid))) await database.claimNext();
+    if (lines.some(({ endedAtMs }) => endedAtMs < world.time.sureMs() - retentions.pitrMs(uuid)))
+      await database.claimNext();
   }
 
   /** The branch's file is about to be closed, nobody waits for anything of it. */
@@ -125,7 +137,8 @@ export class Sweeper {
     if (!database.claimed && (!isHeld(uuid) || (eventMaxAgeMs ?? supersededMaxAgeMs) === undefined)) return;
     // Every state that the branch has let go of by now has left the window by then, or a checkpoint keeps it.
     const { history } = head.now;
-    if (database.claimed && history !== undefined && history.id !== historyId) due.note({ uuid, branchId, atMs: world.nowMs() + retentions.pitrMs(uuid) });
+    if (database.claimed && history !== undefined && history.id !== historyId)
+      due.note({ uuid, branchId, atMs: world.nowMs() + retentions.pitrMs(uuid) });
     const question = this.#question(database);
     // The last sweep has noted what there is.
     if (question.isSwept) return;
@@ -134,7 +147,10 @@ export class Sweeper {
       const { dueAtMs } = database.look("due", { ...question, isSwept: !database.claimed });
       if (dueAtMs !== undefined) due.note({ uuid, branchId, atMs: dueAtMs });
     } catch (error) {
-      this.#options.notice(`it could not be told what will be due in a database (${refusalOf(error)?.code ?? "fault"})`, uuid);
+      this.#options.notice(
+        `it could not be told what will be due in a database (${refusalOf(error)?.code ?? "fault"})`,
+        uuid,
+      );
     }
   }
 
@@ -163,10 +179,22 @@ export class Sweeper {
 
   #turn(database: Database, sweep: Sweep): Promise<{ readonly value: WriteOutput<"sweep">; readonly txid: number }> {
     const retention = this.#options.retentions.of(database.opened.uuid);
-    const input: WriteInput<"sweep"> = { rowsMax: limits.sweepRowsMax, untilMs: this.#options.world.time.sureMs(), position: sweep.position, ...(retention && { retention }) };
+    const input: WriteInput<"sweep"> = {
+      rowsMax: limits.sweepRowsMax,
+      untilMs: this.#options.world.time.sureMs(),
+      position: sweep.position,
+      ...(retention && { retention }),
+    };
     return new Promise((resolve, reject) => {
-      const done = ({ value, txid }: { readonly value: unknown; readonly txid: number }): void => resolve({ value: value as WriteOutput<"sweep">, txid });
-      database.write({ work: { kind: "write", command: "sweep", input }, bytes: 0, deadlineMs: Infinity, durable: false, settle: { done, failed: reject } });
+      const done = ({ value, txid }: { readonly value: unknown; readonly txid: number }): void =>
+        resolve({ value: value as WriteOutput<"sweep">, txid });
+      database.write({
+        work: { kind: "write", command: "sweep", input },
+        bytes: 0,
+        deadlineMs: Infinity,
+        durable: false,
+        settle: { done, failed: reject },
+      });
     });
   }
 }

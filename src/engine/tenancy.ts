@@ -48,15 +48,18 @@ export class Tenancy {
     for (const database of registry.databases()) database.turnAway();
   }
 
-  /** The node holds the database under the term; resolves when this thread writes it. Under the same term again it changes nothing. */
+  /**
+   * The node holds the database under the term; resolves when this thread writes it. Under the same term again it
+   * changes nothing.
+   */
   hold(uuid: string, term: number): Promise<void> {
     return this.#turns.take(uuid, () => this.#take(uuid, term));
   }
 
   /**
    * Ends the node's holding of the database: no write begins any more; resolves when another node finds everything in
-   * object storage. Refused with `unavailable` when that cannot be had in time: then the next holder goes on without what
-   * lies here, and its claim keeps it from being shipped, so that the lease had better stay.
+   * object storage. Refused with `unavailable` when that cannot be had in time: then the next holder goes on without
+   * what lies here, and its claim keeps it from being shipped, so that the lease had better stay.
    */
   letGo(uuid: string): Promise<void> {
     this.forfeit(uuid);
@@ -109,7 +112,10 @@ export class Tenancy {
     // A job that changes a head later would only cost the next holder a try.
     await Promise.race([upkeep.over(uuid), sleep(world, Math.max(0, untilMs - world.monotonicMs()))]);
     const open = new Set(this.#openOf(uuid).map(({ opened }) => opened.head));
-    await dockyard.claims.giveBack([...new Set([...forgotten, ...closed])].filter((head) => !open.has(head)), untilMs);
+    await dockyard.claims.giveBack(
+      [...new Set([...forgotten, ...closed])].filter((head) => !open.has(head)),
+      untilMs,
+    );
     if (isCovered) return;
     notice("a database was let go of before all of it was shipped; the rest stays in its log", uuid);
     throw new ServiceError("unavailable", "the database could not be shipped in time", { retryAfterSecs: 1 });

@@ -34,7 +34,10 @@ export interface TenureParts {
   readonly bytesPut: (bytes: number) => void;
 }
 
-/** Claims the branch for this node, under its lease's term. The claim has landed when this resolves; nothing may be written under it before it is recorded. */
+/**
+ * Claims the branch for this node, under its lease's term. The claim has landed when this resolves; nothing may be
+ * written under it before it is recorded.
+ */
 export async function takeTenure(parts: TenureParts, opened: Opened, term: number): Promise<Tenure> {
   const { head, uuid, state } = opened;
   if (!head.exists) await parts.catalogs.begin(uuid);
@@ -42,8 +45,15 @@ export async function takeTenure(parts: TenureParts, opened: Opened, term: numbe
   return head.claim(state.txid, opened.knowsAll, first, term);
 }
 
-/** Makes a claim that has landed known to the catalog and to the disk. What fails here is done again by the next who asks for the claim. */
-export async function recordTenure(parts: TenureParts, { uuid, connection }: Opened, lost: (error: LostObject) => void): Promise<void> {
+/**
+ * Makes a claim that has landed known to the catalog and to the disk. What fails here is done again by the next who
+ * asks for the claim.
+ */
+export async function recordTenure(
+  parts: TenureParts,
+  { uuid, connection }: Opened,
+  lost: (error: LostObject) => void,
+): Promise<void> {
   try {
     await parts.catalogs.ensure(uuid);
   } catch (error) {
@@ -54,11 +64,16 @@ export async function recordTenure(parts: TenureParts, { uuid, connection }: Ope
   parts.world.crashPoint("claimed");
 }
 
-/** The image of a file that no head covers yet. Its log was folded in when it was opened, and nothing commits before the claim. */
+/**
+ * The image of a file that no head covers yet. Its log was folded in when it was opened, and nothing commits before the
+ * claim.
+ */
 async function firstState(parts: TenureParts, opened: Opened): Promise<HeadChange> {
   const { connection, state, branchId } = opened;
   const point = { txid: state.txid, committedAtMs: state.committedAtMs };
-  const { refs, pages } = await uploadImages(parts.source, connection.path, point, branchId, () => poolId(branchId, 1, parts.world.ulid()));
+  const { refs, pages } = await uploadImages(parts.source, connection.path, point, branchId, () =>
+    poolId(branchId, 1, parts.world.ulid()),
+  );
   for (const { bytes } of refs) parts.bytesPut(bytes);
   parts.world.crashPoint("image-put");
   return { refs, pages, txid: state.txid, committedAtMs: state.committedAtMs, fromTxid: state.txid };
@@ -66,7 +81,8 @@ async function firstState(parts: TenureParts, opened: Opened): Promise<HeadChang
 
 /**
  * Ships what a file has beyond its head when the log that led there is gone: the state of the head is restored beside
- * the file, and the pages that differ become one group. The states between can no longer be restored and are noted as lost.
+ * the file, and the pages that differ become one group. The states between can no longer be restored and are noted as
+ * lost.
  */
 export async function shipDifference(parts: TenureParts, opened: Opened): Promise<void> {
   const { head, uuid, branchId, state, connection } = opened;
@@ -79,8 +95,17 @@ export async function shipDifference(parts: TenureParts, opened: Opened): Promis
   const { images, pages } = differenceOf(shippedPath, connection.path);
   rmSync(shippedPath);
   const group: PageGroup = { txid: state.txid, committedAtMs: state.committedAtMs, pages, images };
-  const segment = await encodeSegment({ kind: "delta", uuid, branchId, epoch: head.now.epoch, groups: [group] }, source.press);
-  const own: TailSegment = { firstTxid: state.txid, lastTxid: state.txid, lastAtMs: state.committedAtMs, rawBytes: images.length * pageBytes, bytes: segment };
+  const segment = await encodeSegment(
+    { kind: "delta", uuid, branchId, epoch: head.now.epoch, groups: [group] },
+    source.press,
+  );
+  const own: TailSegment = {
+    firstTxid: state.txid,
+    lastTxid: state.txid,
+    lastAtMs: state.committedAtMs,
+    rawBytes: images.length * pageBytes,
+    bytes: segment,
+  };
   // Nothing else packs a branch that does not open.
   const due = head.now.refs.length >= limits.lineRefsMax ? packDue(head.now) : undefined;
   if (due) await packLine(parts, head, due);
@@ -92,7 +117,15 @@ export async function shipDifference(parts: TenureParts, opened: Opened): Promis
       const skipped = state.txid - now.txid > 1 ? [{ firstTxid: now.txid + 1, lastTxid: state.txid - 1 }] : [];
       // What it holds may be of several claims: a node may die between a claim and the first thing that it ships.
       const tenures = state.tenure ? reachingTo(now, state.txid) : now.tenures;
-      return { refs: [...now.refs, ref], tail: [], lost: withLost(now.lost, skipped), tenures, txid: state.txid, committedAtMs: state.committedAtMs, pages };
+      return {
+        refs: [...now.refs, ref],
+        tail: [],
+        lost: withLost(now.lost, skipped),
+        tenures,
+        txid: state.txid,
+        committedAtMs: state.committedAtMs,
+        pages,
+      };
     });
   });
 }
@@ -100,9 +133,12 @@ export async function shipDifference(parts: TenureParts, opened: Opened): Promis
 const comparedPages = 256;
 
 /** The canonical images of the pages of `path` that are not the same in `basePath`. */
-function differenceOf(basePath: string, path: string): { readonly images: readonly PageImage[]; readonly pages: number } {
-  // Descriptors of a file that SQLite holds open: closing one drops this process's locks on it, which guard only against
-  // other processes; the lock of the data directory keeps those away.
+function differenceOf(
+  basePath: string,
+  path: string,
+): { readonly images: readonly PageImage[]; readonly pages: number } {
+  // Descriptors of a file that SQLite holds open: closing one drops this process's locks on it, which guard only
+  // against other processes; the lock of the data directory keeps those away.
   const [base, current] = [openSync(basePath, "r"), openSync(path, "r")];
   try {
     const pages = fstatSync(current).size / pageBytes;
@@ -116,7 +152,8 @@ function differenceOf(basePath: string, path: string): { readonly images: readon
         const page = from + at / pageBytes + 1;
         const bytes = after.slice(at, at + pageBytes);
         makeCanonical(bytes, page);
-        if (page !== lockPage && Buffer.compare(bytes, before.subarray(at, at + pageBytes)) !== 0) images.push({ page, bytes });
+        if (page !== lockPage && Buffer.compare(bytes, before.subarray(at, at + pageBytes)) !== 0)
+          images.push({ page, bytes });
       }
     }
     return { images, pages };

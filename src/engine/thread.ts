@@ -22,7 +22,10 @@ assert(parentPort, "this file is the entry of a worker thread");
 const port = parentPort;
 const given = workerData as EngineOptions;
 const options: EngineOptions = { ...given, scratchDirectory: join(given.scratchDirectory, `lane-${given.lane}`) };
-/** What a thread before this one was making when it was lost, and this one when it ends, may be of states that are erased. */
+/**
+ * What a thread before this one was making when it was lost, and this one when it ends, may be of states that are
+ * erased.
+ */
 const clearScratch = (): void => rmSync(options.scratchDirectory, { recursive: true, force: true });
 clearScratch();
 mkdirSync(options.scratchDirectory, { recursive: true, mode: 0o700 });

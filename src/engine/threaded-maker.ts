@@ -1,15 +1,17 @@
 /**
- * Makes segments, and the files that images are made of, on a thread of its own, for one engine thread; small segments on
- * the engine thread itself.
+ * Makes segments, and the files that images are made of, on a thread of its own, for one engine thread; small segments
+ * on the engine thread itself.
  *
- * Why: reading, compressing and hashing what a busy second has written takes tens of milliseconds, and so does a base image
- * of a few megabytes; every client of the thread would wait. What a small write has logged takes less than the hand-over, and its client waits.
- * A file that is restored from objects leaves a megabyte of garbage for each frame: beside ingests of a thousand memories
- * three of four collections of an engine thread, 10 ms each, were for that (`npm run bench -- fairness`).
+ * Why: reading, compressing and hashing what a busy second has written takes tens of milliseconds, and so does a base
+ * image of a few megabytes; every client of the thread would wait. What a small write has logged takes less than the
+ * hand-over, and its client waits. A file that is restored from objects leaves a megabyte of garbage for each frame:
+ * beside ingests of a thousand memories three of four collections of an engine thread, 10 ms each, were for that (`npm
+ * run bench -- fairness`).
  *
  * Always true: every order settles once; a thread that is lost fails the orders that it had, to be tried again, and is
  * replaced at the next one. One order at a time, in turn, but for a restore, which waits for object storage and goes on
- * beside the others. The engine thread fetches the objects, one ahead of the one that is laid. The thread is started when it is first needed.
+ * beside the others. The engine thread fetches the objects, one ahead of the one that is laid. The thread is started
+ * when it is first needed.
  */
 import { MessageChannel, type MessagePort, type Worker } from "node:worker_threads";
 import { StoreError, type StoreErrorKind } from "../base/errors.ts";
@@ -18,7 +20,14 @@ import type { Press } from "../format/press.ts";
 import type { DatabaseState } from "../model/database-state.ts";
 import { WalChanged } from "../sqlite/wal-reader.ts";
 import type { ImageOrder, MadeImage } from "./image-maker.ts";
-import { makeSegment, type FetchedObject, type MadeSegment, type RestoreOrder, type SegmentMaker, type SegmentOrder } from "./segment-maker.ts";
+import {
+  makeSegment,
+  type FetchedObject,
+  type MadeSegment,
+  type RestoreOrder,
+  type SegmentMaker,
+  type SegmentOrder,
+} from "./segment-maker.ts";
 
 /** What is asked of the thread. */
 export type Order =
@@ -33,7 +42,8 @@ export type Order =
 export type Made = MadeSegment | MadeImage | DatabaseState | number | undefined;
 
 /** Of the objects that a restore asks for: the next one, the end of them, or that there is none to be had. */
-export type ObjectMessage = { readonly kind: "object"; readonly object: FetchedObject } | { readonly kind: "end" } | { readonly kind: "none" };
+export type ObjectMessage =
+  { readonly kind: "object"; readonly object: FetchedObject } | { readonly kind: "end" } | { readonly kind: "none" };
 
 /** To the thread. */
 export interface OrderMessage {
@@ -98,7 +108,8 @@ export class ThreadedMaker implements SegmentMaker {
     let fault: { readonly error: unknown } | undefined;
     here.on("message", () => {
       iterator.next().then(
-        ({ done, value }) => here.postMessage((done ? { kind: "end" } : { kind: "object", object: value }) satisfies ObjectMessage),
+        ({ done, value }) =>
+          here.postMessage((done ? { kind: "end" } : { kind: "object", object: value }) satisfies ObjectMessage),
         (error: unknown) => {
           fault = { error };
           here.postMessage({ kind: "none" } satisfies ObjectMessage);
@@ -156,7 +167,8 @@ export class ThreadedMaker implements SegmentMaker {
     this.#worker = undefined;
     const all = [...this.#waiting.values()];
     this.#waiting.clear();
-    for (const { reject } of all) reject(new StoreError("unavailable", "the thread that makes segments was lost", { cause: fault }));
+    for (const { reject } of all)
+      reject(new StoreError("unavailable", "the thread that makes segments was lost", { cause: fault }));
   }
 }
 

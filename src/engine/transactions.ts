@@ -1,9 +1,9 @@
 /**
  * The transactions of one open database: our commands many in one, user SQL alone, each sealed with its transaction id.
  *
- * User SQL runs in a process of its own, on a connection of its own, while nothing else is written here; so does a command
- * that took longer than its time slice while another tenant waited, after it was undone here. Whether it was committed is
- * read from the state row when it is over, never taken from whoever ran it, who may have been killed.
+ * User SQL runs in a process of its own, on a connection of its own, while nothing else is written here; so does a
+ * command that took longer than its time slice while another tenant waited, after it was undone here. Whether it was
+ * committed is read from the state row when it is over, never taken from whoever ran it, who may have been killed.
  *
  * Owns the database's writes, and the time that commands see, which does not fall behind the newest commit unless that
  * was made under a clock that was wrong. Always true: `run` either commits or throws, and has changed nothing when it
@@ -33,7 +33,10 @@ export interface Transaction {
   readonly afterCommit: readonly (() => void)[];
 }
 
-export type TransactionsOptions = Pick<DatabaseOptions, "opened" | "world" | "vectors" | "events" | "sql" | "retention" | "slices"> & {
+export type TransactionsOptions = Pick<
+  DatabaseOptions,
+  "opened" | "world" | "vectors" | "events" | "sql" | "retention" | "slices"
+> & {
   /** Gives the transaction id and the tenure of the next commit. */
   readonly writer: Pick<Writership, "nextTxid" | "tenureId">;
   /** Bounds how much of it one transaction writes. */
@@ -91,7 +94,10 @@ export class Transactions {
     }
   }
 
-  /** A read when nobody else can commit: of the newest commit that is noted. One that takes too long fails with what isSliceOver knows. */
+  /**
+   * A read when nobody else can commit: of the newest commit that is noted. One that takes too long fails with what
+   * isSliceOver knows.
+   */
   readNow(command: ReadKind, input: unknown, vectors = this.#options.vectors): CommandOutcome<unknown> {
     const run = (): unknown => runRead(command, { ...this.view(), vectors }, input);
     // Only processes could run it instead.
@@ -105,7 +111,10 @@ export class Transactions {
     return { nowMs, retention };
   }
 
-  /** Runs commands in one transaction. Throws when it failed as a whole, or took longer than a time slice (isSliceOver): then nothing has happened. */
+  /**
+   * Runs commands in one transaction. Throws when it failed as a whole, or took longer than a time slice (isSliceOver):
+   * then nothing has happened.
+   */
   run(items: readonly WriteItem[]): Transaction {
     const view = this.view();
     const { log } = this.#options;
@@ -150,23 +159,31 @@ export class Transactions {
     });
     // Commands that have room alone may have none together: the group fails then, and each is run by itself.
     const look = (): void => this.#options.log.requireRoom(roomEnd);
-    const run = (): Transaction => view.connection.watched(look, () => runGroup(view.connection, commands, () => this.#seal(view, roomEnd)));
+    const run = (): Transaction =>
+      view.connection.watched(look, () => runGroup(view.connection, commands, () => this.#seal(view, roomEnd)));
     const { slices } = this.#options;
     const hasTime = items.every(({ work }) => work.kind === "write" && work.ticket === undefined);
     return slices && !hasTime ? slices.run(view.connection, run) : run();
   }
 
   /**
-   * Has one batch of user SQL, or one command, run in a transaction of its own; nothing else may be written meanwhile. Rejects
-   * when nothing of it has happened, and with UnknownOutcome when that cannot be told.
+   * Has one batch of user SQL, or one command, run in a transaction of its own; nothing else may be written meanwhile.
+   * Rejects when nothing of it has happened, and with UnknownOutcome when that cannot be told.
    */
   async runElsewhere({ work, deadlineMs }: WriteItem): Promise<Transaction> {
-    const { opened: { connection, uuid }, log, writer } = this.#options;
+    const {
+      opened: { connection, uuid },
+      log,
+      writer,
+    } = this.#options;
     assert(work.ticket !== undefined, "what runs elsewhere has a ticket");
     const { nowMs, retention } = this.sight();
     const seal: DatabaseState = { txid: writer.nextTxid, committedAtMs: nowMs, tenure: writer.tenureId };
     const place = { path: connection.path, ticket: work.ticket, seal, logBytesMax: log.roomEnd() };
-    const call: WriteCall = work.kind === "sql" ? { ...place, batch: work.batch } : { ...place, command: work.command, input: work.input, nowMs, retention, lastId: this.#world.ulid() };
+    const call: WriteCall =
+      work.kind === "sql"
+        ? { ...place, batch: work.batch }
+        : { ...place, command: work.command, input: work.input, nowMs, retention, lastId: this.#world.ulid() };
     const end = await this.#sql.run(call, uuid, deadlineMs - this.#world.monotonicMs());
     // Its definitions expire prepared statements; ours are few and quickly made again.
     connection.forgetStatements();
@@ -192,7 +209,11 @@ export class Transactions {
   #outcomeOf(end: SqlWriteEnd, changed: boolean, txid: number): Transaction {
     const outcome = (one: CommandOutcome<unknown>): Transaction => ({ changed, outcomes: [one], afterCommit: [] });
     if (end.kind === "done") return outcome({ kind: "done", result: end.results, changed });
-    if (end.kind === "ran") return { ...outcome({ kind: "done", result: end.value, changed }), afterCommit: changed ? [() => follow(this.#options.vectors, end.vectors)] : [] };
+    if (end.kind === "ran")
+      return {
+        ...outcome({ kind: "done", result: end.value, changed }),
+        afterCommit: changed ? [() => follow(this.#options.vectors, end.vectors)] : [],
+      };
     // What it has changed of vectors is not known.
     if (changed) this.#options.vectors.drop();
     if (end.kind === "failed") {
@@ -200,10 +221,20 @@ export class Transactions {
       return outcome({ kind: "failed", error: end.error });
     }
     if (!changed) throw new ServiceError(end.code, `${end.message}; nothing was written`);
-    return outcome({ kind: "failed", error: new ServiceError("request_timeout", `the batch was written, as transaction ${txid}, but its results were lost: its process ended before it could answer`) });
+    return outcome({
+      kind: "failed",
+      error: new ServiceError(
+        "request_timeout",
+        `the batch was written, as transaction ${txid}, but its results were lost: its process ended before it ` +
+          "could answer",
+      ),
+    });
   }
 
-  /** Where the database stands. A process that was killed may have left the log's index to be made anew, which another one may be about. */
+  /**
+   * Where the database stands. A process that was killed may have left the log's index to be made anew, which another
+   * one may be about.
+   */
   async #stateNow(): Promise<DatabaseState> {
     for (let look = 1; ; look++) {
       try {
@@ -222,6 +253,11 @@ export class Transactions {
   }
 
   #tx(view: View, { atGroupEnd, afterCommit }: Deferred): Tx {
-    return { ...view, newId: () => this.#world.ulid(), atGroupEnd: (act) => atGroupEnd.push(act), afterCommit: (act) => afterCommit.push(act) };
+    return {
+      ...view,
+      newId: () => this.#world.ulid(),
+      atGroupEnd: (act) => atGroupEnd.push(act),
+      afterCommit: (act) => afterCommit.push(act),
+    };
   }
 }

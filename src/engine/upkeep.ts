@@ -2,9 +2,9 @@
  * Keeps the lines of open branches short: packs small objects, makes new base images, lets go of old history.
  *
  * Always true: one job of each kind at a time per branch and few per thread, each kind on permits of its own, so that a
- * base image that fails or hangs stops no pack; a job works from objects that are verified, publishes by one change of the
- * head that still fits, or leaves nothing but objects that nobody refers to. What failed is tried again by itself, ever
- * more rarely, also where nobody writes; it is said once when that begins and once when it ends.
+ * base image that fails or hangs stops no pack; a job works from objects that are verified, publishes by one change of
+ * the head that still fits, or leaves nothing but objects that nobody refers to. What failed is tried again by itself,
+ * ever more rarely, also where nobody writes; it is said once when that begins and once when it ends.
  */
 import { BackOff } from "../base/back-off.ts";
 import { codeOf, ServiceError, StoreError } from "../base/errors.ts";
@@ -62,7 +62,10 @@ export class Upkeep {
   readonly #jobs = new Set<{ readonly uuid: string; readonly over: Promise<void> }>();
   /** Branches that are to be looked at again though nothing is published: something failed, or the line is long. */
   #owed = new Set<BranchHead>();
-  /** Objects that were found rotten or missing, and until when nothing is made of them: what lies beside them is kept short without them. */
+  /**
+   * Objects that were found rotten or missing, and until when nothing is made of them: what lies beside them is kept
+   * short without them.
+   */
   readonly #rotten = new Recent<string, number>(limits.rottenRememberedMax);
   #closing = false;
   /** Jobs of each kind that were done. */
@@ -84,8 +87,20 @@ export class Upkeep {
     const care = this.#careOf(head);
     if (isLong(head.now) || care.keptBy > 0) this.#owed.add(head);
     if (care.keptBy > 0) return;
-    this.#considerJob(head, care, "pack", () => this.#pack(head, care), () => this.#packRange(head, care) !== undefined);
-    this.#considerJob(head, care, "rebase", () => this.#rebase(head, care), () => this.#rebasePlan(head) !== undefined);
+    this.#considerJob(
+      head,
+      care,
+      "pack",
+      () => this.#pack(head, care),
+      () => this.#packRange(head, care) !== undefined,
+    );
+    this.#considerJob(
+      head,
+      care,
+      "rebase",
+      () => this.#rebase(head, care),
+      () => this.#rebasePlan(head) !== undefined,
+    );
   }
 
   /** Looks again at those of the open branches that need it. Called every second or so. */
@@ -104,7 +119,9 @@ export class Upkeep {
     if (care.keptBy === 0 && !care.running.has("trim")) this.#begin(head, care, "trim", () => this.#trim(head));
   }
 
-  /** Keeps every job from the branches while `act` runs on them, which takes the place of one that makes a base image. */
+  /**
+   * Keeps every job from the branches while `act` runs on them, which takes the place of one that makes a base image.
+   */
   async exclusively<Value>(heads: readonly BranchHead[], act: () => Promise<Value>): Promise<Value> {
     const cares = heads.map((head) => this.#careOf(head));
     const running = (): Promise<void>[] => cares.flatMap((care) => [...care.running.values()]);
@@ -118,12 +135,18 @@ export class Upkeep {
     }
   }
 
-  /** Resolves when the jobs that the database has now are over: what they restore and put may be of states that are gone since. */
+  /**
+   * Resolves when the jobs that the database has now are over: what they restore and put may be of states that are gone
+   * since.
+   */
   async over(uuid: string): Promise<void> {
     await Promise.all([...this.#jobs].filter((job) => job.uuid === uuid).map(({ over }) => over));
   }
 
-  /** Begins nothing more, and waits a moment for what is under way: what does not end leaves files that the next start removes. */
+  /**
+   * Begins nothing more, and waits a moment for what is under way: what does not end leaves files that the next start
+   * removes.
+   */
   async close(): Promise<void> {
     this.#closing = true;
     const jobs = [...this.#jobs].map(({ over }) => over);
@@ -133,8 +156,14 @@ export class Upkeep {
   #careOf(head: BranchHead): Care {
     const known = this.#cares.get(head);
     if (known) return known;
-    const backOff = (): BackOff => new BackOff(this.#options.parts.world, limits.upkeepRetryMsMin, limits.upkeepRetryMsMax);
-    const care: Care = { running: new Map(), backOff: { pack: backOff(), rebase: backOff() }, baseTxid: undefined, keptBy: 0 };
+    const backOff = (): BackOff =>
+      new BackOff(this.#options.parts.world, limits.upkeepRetryMsMin, limits.upkeepRetryMsMax);
+    const care: Care = {
+      running: new Map(),
+      backOff: { pack: backOff(), rebase: backOff() },
+      baseTxid: undefined,
+      keptBy: 0,
+    };
     this.#cares.set(head, care);
     return care;
   }
@@ -142,10 +171,21 @@ export class Upkeep {
   /** Whether the head is this node's to change: another one's is claimed first. */
   #mayChange(head: BranchHead): boolean {
     const { isHeld, parts } = this.#options;
-    return head.exists && !head.fenced && isHeld(head.now.uuid) && (head.tenure !== undefined || head.now.node === parts.nodeId);
+    return (
+      head.exists &&
+      !head.fenced &&
+      isHeld(head.now.uuid) &&
+      (head.tenure !== undefined || head.now.node === parts.nodeId)
+    );
   }
 
-  #considerJob(head: BranchHead, care: Care, job: "pack" | "rebase", act: () => Promise<void>, isDue: () => boolean): void {
+  #considerJob(
+    head: BranchHead,
+    care: Care,
+    job: "pack" | "rebase",
+    act: () => Promise<void>,
+    isDue: () => boolean,
+  ): void {
     if (care.running.has(job) || !isDue()) return;
     if (care.backOff[job].isOver) this.#begin(head, care, job, act);
     else this.#owed.add(head);
@@ -180,7 +220,8 @@ export class Upkeep {
     // The branch is another node's: it packs.
     if (error instanceof Fenced) return;
     if (error instanceof RottenObject && job !== "trim") {
-      // What the head does not name any more was packed meanwhile, and collected: the next try takes what took its place.
+      // What the head does not name any more was packed meanwhile, and collected: the next try takes what took its
+      // place.
       if (!names(head.now, error.id)) return;
       this.#rotten.set(error.id, parts.world.monotonicMs() + limits.rottenAgainMs);
       return notice(`${words[job].failed}: ${error.message}; nothing is made of it for a while`, uuid);
@@ -203,7 +244,10 @@ export class Upkeep {
     return packDue(head.now, { isRotten: (id) => this.#isRotten(id), ...(baseTxid === undefined ? {} : { baseTxid }) });
   }
 
-  /** How to restore the state of which a base image is due; undefined when none is, or an object that it takes is rotten. */
+  /**
+   * How to restore the state of which a base image is due; undefined when none is, or an object that it takes is
+   * rotten.
+   */
   #rebasePlan(head: BranchHead): Plan | undefined {
     const txid = rebaseDue(head.now);
     const plan = txid === undefined ? undefined : planOf(head.now, undefined, txid);
@@ -261,11 +305,15 @@ export class Upkeep {
   async #trim(head: BranchHead): Promise<void> {
     const { parts, leftBehind } = this.#options;
     const { uuid } = head.now;
-    const done = await withUploads(head, (uploads) => changeHistory(parts.source(uuid).store, uploads, (_, history) => {
-      const next = this.#trimmed(history);
-      const same = next.lines.length === history.lines.length && next.lines.every((line, index) => isSameLine(line, history.lines[index]!));
-      return same ? undefined : { history: next, with: () => ({}) };
-    }));
+    const done = await withUploads(head, (uploads) =>
+      changeHistory(parts.source(uuid).store, uploads, (_, history) => {
+        const next = this.#trimmed(history);
+        const same =
+          next.lines.length === history.lines.length &&
+          next.lines.every((line, index) => isSameLine(line, history.lines[index]!));
+        return same ? undefined : { history: next, with: () => ({}) };
+      }),
+    );
     if (done) leftBehind(uuid);
   }
   /** What has surely left the window goes. */
@@ -286,8 +334,15 @@ export interface PackingParts {
   readonly bytesPut: (bytes: number) => void;
 }
 
-/** Puts the references of the head's line together, and names the pack in their place unless they do not stand there any more. */
-export async function packLine({ source, world, bytesPut }: PackingParts, head: BranchHead, { from, to }: PackRange): Promise<void> {
+/**
+ * Puts the references of the head's line together, and names the pack in their place unless they do not stand there any
+ * more.
+ */
+export async function packLine(
+  { source, world, bytesPut }: PackingParts,
+  head: BranchHead,
+  { from, to }: PackRange,
+): Promise<void> {
   const inputs = head.now.refs.slice(from, to);
   await withUploads(head, async (uploads) => {
     const made = await pack(source, inputs, uploads.newId());

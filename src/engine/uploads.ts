@@ -1,10 +1,10 @@
 /**
  * The names of objects that one piece of work puts before its branch's head, or history, names them.
  *
- * Why together: a name has the epoch that it was begun in, and what an older epoch has put and nothing names is garbage to
- * the collector, as whoever wrote then is fenced. Work that began before this very node claimed the branch goes
- * on in the new epoch: what it has put may be condemned by now, and is not published any more. Always true: a change of the
- * head that is made through here names no object of this work whose epoch is over.
+ * Why together: a name has the epoch that it was begun in, and what an older epoch has put and nothing names is garbage
+ * to the collector, as whoever wrote then is fenced. Work that began before this very node claimed the branch goes on
+ * in the new epoch: what it has put may be condemned by now, and is not published any more. Always true: a change of
+ * the head that is made through here names no object of this work whose epoch is over.
  */
 import { StoreError } from "../base/errors.ts";
 import type { Head } from "../format/head.ts";
@@ -34,7 +34,8 @@ export class Uploads {
   /** BranchHead.update, for a change that names what was put. Throws StoreError("unavailable") when that is over. */
   update(change: (head: Head) => HeadChange | undefined): Promise<Head> {
     return this.head.update((head) => {
-      if (this.#isOver(head)) throw new StoreError("unavailable", "the branch was claimed while objects were put for it: they are put again");
+      if (this.#isOver(head))
+        throw new StoreError("unavailable", "the branch was claimed while objects were put for it: they are put again");
       return change(head);
     });
   }
@@ -50,7 +51,10 @@ export class Uploads {
 }
 
 /** Does a piece of work that puts objects, and ends their names with it. */
-export async function withUploads<Result>(head: BranchHead, act: (uploads: Uploads) => Promise<Result>): Promise<Result> {
+export async function withUploads<Result>(
+  head: BranchHead,
+  act: (uploads: Uploads) => Promise<Result>,
+): Promise<Result> {
   const uploads = new Uploads(head);
   try {
     return await act(uploads);

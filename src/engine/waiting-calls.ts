@@ -54,7 +54,11 @@ export class WaitingCalls {
     for (const [id, call] of this.#calls) {
       if (call.lane !== lane) continue;
       this.#calls.delete(id);
-      call.reject(new ServiceError("unavailable", "the engine thread was lost; whether a write happened is not known", { retryAfterSecs: 1 }));
+      call.reject(
+        new ServiceError("unavailable", "the engine thread was lost; whether a write happened is not known", {
+          retryAfterSecs: 1,
+        }),
+      );
     }
   }
 
@@ -79,7 +83,10 @@ export function valueOf(answer: EngineAnswer): unknown {
   if (answer.turnedAway) throw new TurnedAway(answer.turnedAway);
   if (answer.refusal) {
     const { detail } = answer.refusal;
-    throw errorOfRefusal({ ...answer.refusal, detail: answer.txid === undefined ? detail : { ...detail, txid: answer.txid } });
+    throw errorOfRefusal({
+      ...answer.refusal,
+      detail: answer.txid === undefined ? detail : { ...detail, txid: answer.txid },
+    });
   }
   if (answer.fault) {
     const fault = new Error(answer.fault.message);

@@ -2,8 +2,8 @@
  * The writes of one open database from their arrival to their commit: who is let in, what makes a round, what waits.
  *
  * Always true: what waits is bounded, and whoever comes beyond that is refused at once; a round begins only while the
- * database is held and its branch claimed, within the transaction ids that are reserved, and while the disk keeps up. Must
- * not know: reads, who the callers are, how a log is synced or shipped.
+ * database is held and its branch claimed, within the transaction ids that are reserved, and while the disk keeps up.
+ * Must not know: reads, who the callers are, how a log is synced or shipped.
  */
 import { Batcher } from "../base/batcher.ts";
 import { ServiceError } from "../base/errors.ts";
@@ -81,7 +81,8 @@ export class WriteQueue {
     if (log.full) foldIfDue();
     const lag = log.full && this.#state.settled ? "a long read holds back the log" : writer.lag;
     if (lag !== undefined) return item.settle.failed(this.overloaded(lag), safeTxid);
-    if ((item.durable || !writer.isSole) && answers.unshipped >= limits.parkedAnswersMax) return item.settle.failed(this.overloaded("too many answers wait for object storage"), safeTxid);
+    if ((item.durable || !writer.isSole) && answers.unshipped >= limits.parkedAnswersMax)
+      return item.settle.failed(this.overloaded("too many answers wait for object storage"), safeTxid);
     if (!this.#queue.offer(item)) item.settle.failed(this.overloaded("the database's write queue is full"), safeTxid);
   }
 
@@ -122,7 +123,9 @@ export class WriteQueue {
       takesPlace: (item) => item.work.kind === "sql" || item.work.command !== "sweep",
       act: (items) => this.#commitRound(items),
       // A hung disk must not let committed but unanswered writes pile up: then the queue fills and sheds.
-      ready: (waiting) => this.#mayCommit() && (!isSyncing() || (waiting >= limits.groupCommandsEager && answers.waiting < writeQueueDepth)),
+      ready: (waiting) =>
+        this.#mayCommit() &&
+        (!isSyncing() || (waiting >= limits.groupCommandsEager && answers.waiting < writeQueueDepth)),
       soon: (act) => world.soon(() => turn(act)),
       onBug: (error, items) => {
         for (const item of items) item.settle.failed(error, this.#state.safeTxid);

@@ -2,8 +2,8 @@
  * This node's right to write one open branch: the lease, the claim, what it has reserved, and how far it may run ahead.
  *
  * Always true: nothing is committed while the database's lease is not held, before the claim has landed in the branch's
- * head, nor beyond the transaction ids that the claim has reserved there. Without a shipper (shipping is off) everything
- * is allowed and nothing is durable.
+ * head, nor beyond the transaction ids that the claim has reserved there. Without a shipper (shipping is off)
+ * everything is allowed and nothing is durable.
  */
 import { invalid, ServiceError } from "../base/errors.ts";
 import type { Tenure } from "../format/head.ts";
@@ -97,34 +97,50 @@ export class Writership {
     return this.#options.shipper === undefined || this.#options.head.now.txid >= txid;
   }
 
-  /** What waits, when so many writes wait for their turn, this was committed last, and so much of the log the shipper was not told of. */
+  /**
+   * What waits, when so many writes wait for their turn, this was committed last, and so much of the log the shipper
+   * was not told of.
+   */
   backlog(writes: number, committedTxid: number, unseenBytes: number): Backlog {
     const { shipper, head } = this.#options;
     const txids = shipper ? Math.max(0, committedTxid - head.now.txid) : 0;
-    return { writes, txids, bytes: txids > 0 ? shipper!.unshippedBytes + unseenBytes : 0, ms: shipper?.unshippedMs ?? 0 };
+    return {
+      writes,
+      txids,
+      bytes: txids > 0 ? shipper!.unshippedBytes + unseenBytes : 0,
+      ms: shipper?.unshippedMs ?? 0,
+    };
   }
 
   /**
-   * Why no more may be committed now: too much is not shipped yet, the reserved ids are used up and no more can be had, or
-   * the line has no room for what would be shipped. Whoever has not claimed the branch does so first: then it is packed.
+   * Why no more may be committed now: too much is not shipped yet, the reserved ids are used up and no more can be had,
+   * or the line has no room for what would be shipped. Whoever has not claimed the branch does so first: then it is
+   * packed.
    */
   get lag(): string | undefined {
     const { head, shipper, unshippedBytesMax, unshippedMsMax } = this.#options;
     if (!shipper) return undefined;
-    if (this.claimed && isFull(head.now, shipper.unshippedBytes)) return "the branch's history must be packed first: it is in as many objects as a branch may have";
+    if (this.claimed && isFull(head.now, shipper.unshippedBytes))
+      return "the branch's history must be packed first: it is in as many objects as a branch may have";
     const isOver = shipper.unshippedBytes > unshippedBytesMax || shipper.unshippedMs > unshippedMsMax;
     if (!isOver && (!shipper.failing || !this.claimed || this.reserved)) return undefined;
     return "object storage lags behind: too much is not shipped yet";
   }
 
-  /** Why an answer from the state `committedTxid` cannot be from one that the caller says it has seen; undefined when it can. */
+  /**
+   * Why an answer from the state `committedTxid` cannot be from one that the caller says it has seen; undefined when it
+   * can.
+   */
   refusalOfMinTxid(minTxid: number, committedTxid: number, safeTxid: number): ServiceError | undefined {
     const { head, knowsAll } = this.#options;
     const { reservedTo, txid } = head.now;
     // What a writer before us had reserved beyond its head may have been given, and can no longer be had.
     const isUnknown = !this.claimed && !knowsAll && minTxid > Math.max(txid, committedTxid) && minTxid <= reservedTo;
     if (isUnknown || isGivenUp(head.now, minTxid)) {
-      return new ServiceError("conflict", `transaction ${minTxid} was lost before it reached object storage; the branch stands at ${safeTxid}`);
+      return new ServiceError(
+        "conflict",
+        `transaction ${minTxid} was lost before it reached object storage; the branch stands at ${safeTxid}`,
+      );
     }
     // What the writer never gave cannot be waited for.
     if (minTxid <= committedTxid) return undefined;

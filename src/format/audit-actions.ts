@@ -1,5 +1,6 @@
 /**
- * What an audit event can say was done: the actions, which of them are on the stores of a database, and which came late.
+ * What an audit event can say was done: the actions, which of them are on the stores of a database, and which came
+ * late.
  *
  * Always true: an action that was ever written keeps its spelling; a new one is written with the version that knows it.
  */
@@ -47,10 +48,25 @@ export type AuditAction = (typeof auditActions)[number];
 
 /** Actions on the stores of a database, which a policy may leave out. */
 export const dataActions: ReadonlySet<AuditAction> = new Set([
-  "sql.write", "kv.put", "kv.delete", "docs.insert", "docs.update", "docs.delete", "docs.index", "vectors.upsert", "vectors.delete", "turns.append",
+  "sql.write",
+  "kv.put",
+  "kv.delete",
+  "docs.insert",
+  "docs.update",
+  "docs.delete",
+  "docs.index",
+  "vectors.upsert",
+  "vectors.delete",
+  "turns.append",
 ]);
 
 /** Actions that only version 2 knows. */
 export const laterActions: ReadonlySet<AuditAction> = new Set([
-  ...dataActions, "token.revoke", "branch.create", "branch.delete", "branch.rewind", "branch.checkpoint", "branch.checkpoint_delete",
+  ...dataActions,
+  "token.revoke",
+  "branch.create",
+  "branch.delete",
+  "branch.rewind",
+  "branch.checkpoint",
+  "branch.checkpoint_delete",
 ]);

@@ -22,7 +22,7 @@
  * | egress?   | {provider, model, endpoint_host, self_hosted, input_items, input_bytes, output_items, duration_ms} |
  * | error?    | the code of a refusal                                                                         |
  * | grant? 2  | {jti, scope?, expires_in?, db?, ns?}: the token that was minted or revoked                    |
- * | prev      | SHA-256, in hexadecimal, of the line of the event before, of the same node in this stream; 64 zeros in its first |
+ * | prev      | SHA-256, in hexadecimal, of the node's event before in this stream; 64 zeros in its first     |
  *
  * Always true: an event has one spelling, so that what was read gives the hash of what was written. No member can hold
  * what a tenant stored or said: each is a number, a name by the rules of names, an id, or a word of ours.
@@ -138,7 +138,14 @@ export function encodeAuditEvent(event: AuditEvent): string {
     outcome: event.outcome,
     txid: event.txid,
     count: event.count,
-    actor: actor && { kind: actor.kind, token_hash: actor.tokenHash, scope: actor.scope, claim_db: actor.claimDb, claim_ns: actor.claimNs, iat: actor.iatSecs },
+    actor: actor && {
+      kind: actor.kind,
+      token_hash: actor.tokenHash,
+      scope: actor.scope,
+      claim_db: actor.claimDb,
+      claim_ns: actor.claimNs,
+      iat: actor.iatSecs,
+    },
     egress: egress && {
       provider: egress.provider,
       model: egress.model,
@@ -150,12 +157,21 @@ export function encodeAuditEvent(event: AuditEvent): string {
       duration_ms: egress.durationMs,
     },
     error: event.errorCode,
-    grant: grant && { jti: grant.jti, scope: grant.scope, expires_in: grant.expiresInSecs, db: grant.database, ns: grant.namespace },
+    grant: grant && {
+      jti: grant.jti,
+      scope: grant.scope,
+      expires_in: grant.expiresInSecs,
+      db: grant.database,
+      ns: grant.namespace,
+    },
     prev: event.prev,
   });
 }
 
-/** Reads a line. Throws StoreError("corrupt") for anything but the one spelling of an event, NewerFormat for an event of a newer build. */
+/**
+ * Reads a line. Throws StoreError("corrupt") for anything but the one spelling of an event, NewerFormat for an event of
+ * a newer build.
+ */
 export function decodeAuditEvent(line: string): AuditEvent {
   const members = membersOf(line);
   requireVersion(formats.auditEvent, members["v"]);
@@ -176,7 +192,8 @@ export function decodeAuditEvent(line: string): AuditEvent {
     grant: grantOf(members["grant"]),
     prev: members["prev"],
   };
-  if (!isEvent(event) || encodeAuditEvent(event) !== line) throw new StoreError("corrupt", "an audit event has an unknown form");
+  if (!isEvent(event) || encodeAuditEvent(event) !== line)
+    throw new StoreError("corrupt", "an audit event has an unknown form");
   return event;
 }
 
@@ -192,12 +209,25 @@ function membersOf(line: string): Readonly<Record<string, unknown>> {
 
 function actorOf(value: unknown): object | undefined {
   if (!isObject(value)) return undefined;
-  return { kind: value["kind"], tokenHash: value["token_hash"], scope: value["scope"], claimDb: value["claim_db"], claimNs: value["claim_ns"], iatSecs: value["iat"] };
+  return {
+    kind: value["kind"],
+    tokenHash: value["token_hash"],
+    scope: value["scope"],
+    claimDb: value["claim_db"],
+    claimNs: value["claim_ns"],
+    iatSecs: value["iat"],
+  };
 }
 
 function grantOf(value: unknown): object | undefined {
   if (!isObject(value)) return undefined;
-  return { jti: value["jti"], scope: value["scope"], expiresInSecs: value["expires_in"], database: value["db"], namespace: value["ns"] };
+  return {
+    jti: value["jti"],
+    scope: value["scope"],
+    expiresInSecs: value["expires_in"],
+    database: value["db"],
+    namespace: value["ns"],
+  };
 }
 
 function egressOf(value: unknown): object | undefined {
@@ -262,7 +292,9 @@ const hasEventShape = shapeOf({
   prev: matching(hashPattern),
 });
 
-/** Whether every member has its form: the rule that keeps content out, held when an event is made and when it is read. */
+/**
+ * Whether every member has its form: the rule that keeps content out, held when an event is made and when it is read.
+ */
 export function isEvent(event: object): event is AuditEvent {
   return hasEventShape(event);
 }

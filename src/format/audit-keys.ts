@@ -8,7 +8,9 @@ import { ulidText, ulidTime } from "./ids.ts";
 /** The folder of all audit streams. */
 export const auditPrefix = "audit/";
 
-const auditKeyPattern = new RegExp(`^${auditPrefix}([a-z0-9_-]+)/(\\d{4}-\\d{2}-\\d{2})/(${ulidText})-(${ulidText})\\.jsonl$`);
+const auditKeyPattern = new RegExp(
+  `^${auditPrefix}([a-z0-9_-]+)/(\\d{4}-\\d{2}-\\d{2})/(${ulidText})-(${ulidText})\\.jsonl$`,
+);
 
 /** The folder of a namespace's audit stream. */
 export function auditStreamPrefix(namespace: string): string {

@@ -1,10 +1,11 @@
 /**
  * The object that holds the audit events of one flush of a node, and the chain that its lines are.
  *
- * An object is lines of UTF-8, each ended by a line feed, each one event (format/audit-event). Each event holds the hash
- * of the line of the event before, of the same node in the same stream.
+ * An object is lines of UTF-8, each ended by a line feed, each one event (format/audit-event). Each event holds the
+ * hash of the line of the event before, of the same node in the same stream.
  *
- * Always true: where an event was removed, changed or put in, a link is broken; only of a node's last event this cannot be told.
+ * Always true: where an event was removed, changed or put in, a link is broken; only of a node's last event this cannot
+ * be told.
  */
 import { hash } from "node:crypto";
 import { bytesOf, utf8Of } from "../base/bytes.ts";
@@ -27,11 +28,14 @@ export function encodeAuditObject(lines: readonly string[]): Uint8Array {
 /** The lines of an object. Throws StoreError("corrupt") when they have no end. */
 export function auditLinesOf(bytes: Uint8Array): readonly string[] {
   const lines = utf8Of(bytes)?.split("\n") ?? [];
-  if (lines.pop() !== "" || lines.length === 0) throw new StoreError("corrupt", "an audit object does not end with a line");
+  if (lines.pop() !== "" || lines.length === 0)
+    throw new StoreError("corrupt", "an audit object does not end with a line");
   return lines;
 }
 
-/** The events of an object. Throws StoreError("corrupt") for anything that is not a list of events of a version we know. */
+/**
+ * The events of an object. Throws StoreError("corrupt") for anything that is not a list of events of a version we know.
+ */
 export function decodeAuditObject(bytes: Uint8Array): readonly AuditEvent[] {
   return auditLinesOf(bytes).map(decodeAuditEvent);
 }

@@ -81,9 +81,33 @@ const isManifest = shapeOf({
   verified: maybe(oneOf("sample", "restore")),
 });
 
-export function encodeBackupManifest({ id, state, from, scope, startedAtMs, signingKey, done }: BackupManifest): Uint8Array {
-  const counts = done && { completed_at: done.completedAtMs, databases: done.databases, branches: done.branches, objects: done.objects, bytes: done.bytes, verified: done.verified };
-  const fields: ManifestFields = { v: 1, id, state, from, scope, started_at: startedAtMs, signing_key: signingKey, ...counts };
+export function encodeBackupManifest({
+  id,
+  state,
+  from,
+  scope,
+  startedAtMs,
+  signingKey,
+  done,
+}: BackupManifest): Uint8Array {
+  const counts = done && {
+    completed_at: done.completedAtMs,
+    databases: done.databases,
+    branches: done.branches,
+    objects: done.objects,
+    bytes: done.bytes,
+    verified: done.verified,
+  };
+  const fields: ManifestFields = {
+    v: 1,
+    id,
+    state,
+    from,
+    scope,
+    started_at: startedAtMs,
+    signing_key: signingKey,
+    ...counts,
+  };
   return bytesOf(JSON.stringify(fields));
 }
 
@@ -92,10 +116,38 @@ export function decodeBackupManifest(bytes: Uint8Array): BackupManifest {
   const value = bytes.length <= limits.backupManifestBytesMax ? jsonOf(bytes) : undefined;
   if (isObject(value)) requireVersion(formats.backup, value["v"]);
   if (!isManifest(value)) throw new StoreError("corrupt", "what a backup says of itself has an unknown form");
-  const { id, state, from, scope, started_at: startedAtMs, signing_key: signingKey, completed_at: completedAtMs, databases, branches, objects, bytes: size, verified } = value as ManifestFields;
-  const isDone = completedAtMs !== undefined && databases !== undefined && branches !== undefined && objects !== undefined && size !== undefined && verified !== undefined;
-  if (state === "complete" && !isDone) throw new StoreError("corrupt", "a backup calls itself complete and does not say what it holds");
-  return { id, state, from, scope, startedAtMs, signingKey, done: isDone ? { completedAtMs, databases, branches, objects, bytes: size, verified } : undefined };
+  const {
+    id,
+    state,
+    from,
+    scope,
+    started_at: startedAtMs,
+    signing_key: signingKey,
+    completed_at: completedAtMs,
+    databases,
+    branches,
+    objects,
+    bytes: size,
+    verified,
+  } = value as ManifestFields;
+  const isDone =
+    completedAtMs !== undefined &&
+    databases !== undefined &&
+    branches !== undefined &&
+    objects !== undefined &&
+    size !== undefined &&
+    verified !== undefined;
+  if (state === "complete" && !isDone)
+    throw new StoreError("corrupt", "a backup calls itself complete and does not say what it holds");
+  return {
+    id,
+    state,
+    from,
+    scope,
+    startedAtMs,
+    signingKey,
+    done: isDone ? { completedAtMs, databases, branches, objects, bytes: size, verified } : undefined,
+  };
 }
 
 function jsonOf(bytes: Uint8Array): unknown {

@@ -148,7 +148,12 @@ export class ByteReader {
 
   u32(): number {
     const at = this.#take(4);
-    return this.#bytes[at]! + this.#bytes[at + 1]! * 0x100 + this.#bytes[at + 2]! * 0x1_0000 + this.#bytes[at + 3]! * 0x100_0000;
+    return (
+      this.#bytes[at]! +
+      this.#bytes[at + 1]! * 0x100 +
+      this.#bytes[at + 2]! * 0x1_0000 +
+      this.#bytes[at + 3]! * 0x100_0000
+    );
   }
 
   varint(): number {

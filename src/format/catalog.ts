@@ -95,7 +95,10 @@ export function decodeCatalog(bytes: Uint8Array): Catalog {
       nonce: reader.fixed(nonceBytes),
       createdAtMs: reader.varint(),
       branches: reader.list(limits.branchesMax, () => readBranch(reader)),
-      condemned: reader.list(limits.condemnedMax, () => ({ key: reader.text(limits.poolKeyBytesMax), atMs: reader.varint() })),
+      condemned: reader.list(limits.condemnedMax, () => ({
+        key: reader.text(limits.poolKeyBytesMax),
+        atMs: reader.varint(),
+      })),
       deletedAtMs: reader.optional(() => reader.varint()),
     };
     reader.require(areInOrder(catalog.branches), "its branches are out of order");
@@ -124,7 +127,11 @@ function readBranch(reader: ByteReader): CatalogBranch {
     name: reader.text(limits.nameCharsMax),
     id: readBranchId(reader),
     createdAtMs: reader.varint(),
-    parent: reader.optional(() => ({ name: reader.text(limits.nameCharsMax), id: readBranchId(reader), forkTxid: reader.varint() })),
+    parent: reader.optional(() => ({
+      name: reader.text(limits.nameCharsMax),
+      id: readBranchId(reader),
+      forkTxid: reader.varint(),
+    })),
     ttlAtMs: reader.optional(() => reader.varint()),
   };
 }

@@ -60,9 +60,28 @@ export function isStanding({ purged, forgottenAtMs }: CopyRecord): boolean {
 }
 
 /** The object of a copy. */
-export function encodeCopyRecord({ uuid, node, copy, name, createdAtMs, purged, forgottenAtMs }: CopyRecord): Uint8Array {
-  const said = { purged: purged && { at: purged.atMs, files_removed: purged.filesRemoved }, forgotten_at: forgottenAtMs };
-  const fields: RecordFields = { v: formats.copyRecord.writes[0], uuid, node, copy, name, created_at: createdAtMs, ...said };
+export function encodeCopyRecord({
+  uuid,
+  node,
+  copy,
+  name,
+  createdAtMs,
+  purged,
+  forgottenAtMs,
+}: CopyRecord): Uint8Array {
+  const said = {
+    purged: purged && { at: purged.atMs, files_removed: purged.filesRemoved },
+    forgotten_at: forgottenAtMs,
+  };
+  const fields: RecordFields = {
+    v: formats.copyRecord.writes[0],
+    uuid,
+    node,
+    copy,
+    name,
+    created_at: createdAtMs,
+    ...said,
+  };
   return bytesOf(JSON.stringify(fields));
 }
 
@@ -71,8 +90,24 @@ export function decodeCopyRecord(bytes: Uint8Array): CopyRecord {
   const value = bytes.length <= limits.copyRecordBytesMax ? jsonOf(bytes) : undefined;
   if (isObject(value)) requireVersion(formats.copyRecord, value["v"]);
   if (!isRecord(value)) throw new StoreError("corrupt", "the record of a node's copy has an unknown form");
-  const { uuid, node, copy, name, created_at: createdAtMs, purged, forgotten_at: forgottenAtMs } = value as RecordFields;
-  return { uuid, node, copy, name, createdAtMs, purged: purged && { atMs: purged.at, filesRemoved: purged.files_removed }, forgottenAtMs };
+  const {
+    uuid,
+    node,
+    copy,
+    name,
+    created_at: createdAtMs,
+    purged,
+    forgotten_at: forgottenAtMs,
+  } = value as RecordFields;
+  return {
+    uuid,
+    node,
+    copy,
+    name,
+    createdAtMs,
+    purged: purged && { atMs: purged.at, filesRemoved: purged.files_removed },
+    forgottenAtMs,
+  };
 }
 
 function jsonOf(bytes: Uint8Array): unknown {

@@ -22,7 +22,10 @@ export interface DuePlace {
 
 /** The first full hour that is not before the time: `2026013117` in UTC. */
 function dueHour(atMs: number): string {
-  return new Date(Math.ceil(atMs / hourMs) * hourMs).toISOString().slice(0, "2026-01-31T17".length).replaceAll(/[-T]/g, "");
+  return new Date(Math.ceil(atMs / hourMs) * hourMs)
+    .toISOString()
+    .slice(0, "2026-01-31T17".length)
+    .replaceAll(/[-T]/g, "");
 }
 
 /** The entry of a branch of which something is due at `atMs`; all times of one hour give one key. */

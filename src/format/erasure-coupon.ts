@@ -1,8 +1,8 @@
 /**
  * The coupon of an erasure: what was asked for, how far it has come, and in the end its receipt.
  *
- * At rest a JSON object. Its first member is `sum`, the first half of the SHA-256, in hex digits, of all bytes behind it:
- * a wrong transaction id or a lost trace would be signed for as the truth.
+ * At rest a JSON object. Its first member is `sum`, the first half of the SHA-256, in hex digits, of all bytes behind
+ * it: a wrong transaction id or a lost trace would be signed for as the truth.
  *
  * | member        | type    | meaning                                                                            |
  * |---------------|---------|------------------------------------------------------------------------------------|
@@ -14,28 +14,53 @@
  * | status        | string  | `begun`, `pending`, `blocked` or `completed`                                       |
  * | memory_ids    | array   | the memories that were erased                                                      |
  * | requested_at, grace_until | integer | Unix ms                                                                |
- * | points        | array   | `{branch, branch_id, txid, ancestors}`: where it was erased; `ancestors`, if it came from others: `{branch_id, fork_txid}`, nearest first |
+ * | points        | array   | `{branch, branch_id, txid, ancestors}`: where it was erased; see below             |
  * | blocked_by    | object  | `{checkpoints, branches}`; on blocked coupons only                                 |
  * | waiting_for   | string  | why it is not further; never on completed ones                                     |
- * | awaiting      | object  | `{branches, copies}`: copies of nodes that were there when history had been cut, and the branches that were cut; on some pending ones |
- * | traces        | object  | `{key, windows, windows_total}`, bytes as base64; on pending and blocked ones, and maybe on begun ones |
+ * | awaiting      | object  | `{branches, copies}`: those that were cut, and nodes' copies of then; on some pending |
+ * | traces        | object  | `{key, windows, windows_total}`, bytes as base64; on unsettled ones                |
  * | completed_at, receipt | integer, object | on completed ones only                                             |
  *
- * Always true: what is read has the members that its status asks for and no others; a completed coupon holds nothing that
- * could tell a guess at the erased data from the truth. Must not know: who may ask, how data is erased or looked for.
+ * `ancestors` is of a branch that came from others: `{branch_id, fork_txid}`, nearest first. `awaiting` has the copies
+ * of nodes that were there when history had been cut. A begun coupon may have no traces yet.
+ *
+ * Always true: what is read has the members that its status asks for and no others; a completed coupon holds nothing
+ * that could tell a guess at the erased data from the truth. Must not know: who may ask, how data is erased or looked
+ * for.
  */
 import { assert } from "../base/assert.ts";
 import { bytesOf, utf8Of } from "../base/bytes.ts";
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import { isTargetFields, readReceipt, targetFields, type ErasureReceipt, type TargetFields, type ErasureTarget } from "./erasure-receipt.ts";
-import { isCount, isObject, isText, isTimeMs, listOf, matching, maybe, oneOf, shapeOf, textThat } from "./json-shape.ts";
+import {
+  isTargetFields,
+  readReceipt,
+  targetFields,
+  type ErasureReceipt,
+  type TargetFields,
+  type ErasureTarget,
+} from "./erasure-receipt.ts";
+import {
+  isCount,
+  isObject,
+  isText,
+  isTimeMs,
+  listOf,
+  matching,
+  maybe,
+  oneOf,
+  shapeOf,
+  textThat,
+} from "./json-shape.ts";
 import { isErasureId, isMemoryId, isNodeId, isUlid } from "./ids.ts";
 import { isBranchId } from "./object-keys.ts";
 import { hashOf } from "./seal.ts";
 import { formats, requireVersion } from "./versions.ts";
 
-/** What identifies erased rows and vectors without saying what they were; looked for in whatever remains, then destroyed. */
+/**
+ * What identifies erased rows and vectors without saying what they were; looked for in whatever remains, then
+ * destroyed.
+ */
 export interface Traces {
   /** 32 random bytes. */
   readonly key: Uint8Array;
@@ -46,8 +71,8 @@ export interface Traces {
 }
 
 /**
- * The copies on the disks of nodes that may hold what was erased: those that were there when all of history had been cut.
- * What is copied later is copied from what is left, unless a branch comes to be that was not looked at.
+ * The copies on the disks of nodes that may hold what was erased: those that were there when all of history had been
+ * cut. What is copied later is copied from what is left, unless a branch comes to be that was not looked at.
  */
 export interface AwaitedCopies {
   /** Ids of the branches that had been cut. */
@@ -61,7 +86,10 @@ export interface ErasurePoint {
   /** The name may have gone to another branch since. */
   readonly branchId: string;
   readonly txid: number;
-  /** The branches that it came from, nearest first: it may be deleted when somebody wants to know which others can have had the data. */
+  /**
+   * The branches that it came from, nearest first: it may be deleted when somebody wants to know which others can have
+   * had the data.
+   */
   readonly ancestors?: readonly Ancestor[] | undefined;
 }
 
@@ -79,8 +107,8 @@ export interface ErasureBlockers {
 }
 
 /**
- * How far an erasure has come: `begun` until the data is gone from the branch and its point is known; `pending` until it
- * is provably gone from history; `blocked` while something named keeps it there; `completed` for good.
+ * How far an erasure has come: `begun` until the data is gone from the branch and its point is known; `pending` until
+ * it is provably gone from history; `blocked` while something named keeps it there; `completed` for good.
  */
 type ErasureStatus = "begun" | "pending" | "blocked" | "completed";
 
@@ -144,10 +172,23 @@ const isRecord = shapeOf({
   memory_ids: listOf(isMemoryId, limits.erasureMemoriesMax),
   requested_at: isTimeMs,
   grace_until: isTimeMs,
-  points: listOf(shapeOf({ branch: isText, branch_id: isId, txid: isCount, ancestors: maybe(listOf(shapeOf({ branch_id: isId, fork_txid: isCount }), limits.branchesMax)) }), limits.branchesMax),
+  points: listOf(
+    shapeOf({
+      branch: isText,
+      branch_id: isId,
+      txid: isCount,
+      ancestors: maybe(listOf(shapeOf({ branch_id: isId, fork_txid: isCount }), limits.branchesMax)),
+    }),
+    limits.branchesMax,
+  ),
   blocked_by: maybe(shapeOf({ checkpoints: isNames, branches: isNames })),
   waiting_for: maybe(isText),
-  awaiting: maybe(shapeOf({ branches: listOf(isId, limits.branchesMax), copies: listOf(shapeOf({ node: isNode, copy: isCopy }), limits.copiesMax) })),
+  awaiting: maybe(
+    shapeOf({
+      branches: listOf(isId, limits.branchesMax),
+      copies: listOf(shapeOf({ node: isNode, copy: isCopy }), limits.copiesMax),
+    }),
+  ),
   traces: maybe(shapeOf({ key: isBase64, windows: isBase64, windows_total: isCount })),
   completed_at: maybe(isTimeMs),
   receipt: maybe((receipt) => readReceipt(receipt) !== undefined),
@@ -183,13 +224,26 @@ interface CouponRecord {
 }
 
 /** Whether the coupon has what its status asks for, and nothing that it forbids. */
-function fitsStatus({ status, memoryIds, points, blockedBy, waitingFor, awaiting, traces, completedAtMs, receipt, id, uuid }: ErasureCoupon): boolean {
+function fitsStatus({
+  status,
+  memoryIds,
+  points,
+  blockedBy,
+  waitingFor,
+  awaiting,
+  traces,
+  completedAtMs,
+  receipt,
+  id,
+  uuid,
+}: ErasureCoupon): boolean {
   const isCompleted = status === "completed";
   if ((completedAtMs !== undefined) !== isCompleted || (receipt !== undefined) !== isCompleted) return false;
   if ((blockedBy !== undefined) !== (status === "blocked")) return false;
   if (awaiting !== undefined && status !== "pending") return false;
   if (traces !== undefined && (isCompleted || traces.key.length !== traceKeyBytes)) return false;
-  if (isCompleted) return waitingFor === undefined && receipt?.payload.erasure_id === id && receipt.payload.uuid === uuid;
+  if (isCompleted)
+    return waitingFor === undefined && receipt?.payload.erasure_id === id && receipt.payload.uuid === uuid;
   if (status === "begun") return memoryIds.length === 0 && points.length === 0;
   return traces !== undefined && points.length > 0;
 }
@@ -211,11 +265,23 @@ export function encodeCoupon(coupon: ErasureCoupon, nonce: Uint8Array): Uint8Arr
     memory_ids: coupon.memoryIds,
     requested_at: coupon.requestedAtMs,
     grace_until: coupon.graceUntilMs,
-    points: coupon.points.map((point) => ({ branch: point.branch, branch_id: point.branchId, txid: point.txid, ancestors: point.ancestors?.map((one) => ({ branch_id: one.branchId, fork_txid: one.forkTxid })) })),
-    blocked_by: blockedBy && { checkpoints: blockedBy.checkpoints.slice(0, limits.erasureBlockersMax), branches: blockedBy.branches.slice(0, limits.erasureBlockersMax) },
+    points: coupon.points.map((point) => ({
+      branch: point.branch,
+      branch_id: point.branchId,
+      txid: point.txid,
+      ancestors: point.ancestors?.map((one) => ({ branch_id: one.branchId, fork_txid: one.forkTxid })),
+    })),
+    blocked_by: blockedBy && {
+      checkpoints: blockedBy.checkpoints.slice(0, limits.erasureBlockersMax),
+      branches: blockedBy.branches.slice(0, limits.erasureBlockersMax),
+    },
     waiting_for: coupon.waitingFor,
     awaiting,
-    traces: traces && { key: base64Of(traces.key), windows: base64Of(traces.windows), windows_total: traces.windowsTotal },
+    traces: traces && {
+      key: base64Of(traces.key),
+      windows: base64Of(traces.windows),
+      windows_total: traces.windowsTotal,
+    },
     completed_at: coupon.completedAtMs,
     receipt: coupon.receipt,
   };
@@ -226,19 +292,28 @@ export function encodeCoupon(coupon: ErasureCoupon, nonce: Uint8Array): Uint8Arr
   return bytes;
 }
 
-/** Throws StoreError("corrupt") for anything but a coupon, NewerFormat for one of a newer build: never "no such erasure". */
+/**
+ * Throws StoreError("corrupt") for anything but a coupon, NewerFormat for one of a newer build: never "no such
+ * erasure".
+ */
 export function decodeCoupon(bytes: Uint8Array): ErasureCoupon {
   const value = jsonOf(bytes);
   if (isObject(value)) requireVersion(formats.coupon, value["v"]);
   const coupon = isRecord(value) ? couponOf(value as unknown as CouponRecord) : undefined;
-  if (!coupon || !fitsStatus(coupon) || (coupon.awaiting !== undefined) !== ((value as { v?: unknown }).v === awaitingVersion)) throw new StoreError("corrupt", "a coupon has a form that no coupon has");
+  if (
+    !coupon ||
+    !fitsStatus(coupon) ||
+    (coupon.awaiting !== undefined) !== ((value as { v?: unknown }).v === awaitingVersion)
+  )
+    throw new StoreError("corrupt", "a coupon has a form that no coupon has");
   return coupon;
 }
 
 /** What the object says, if it is whole. The parser's own message would quote it. */
 function jsonOf(bytes: Uint8Array): unknown {
   const [text, summed] = [utf8Of(bytes), bytes.subarray(sumBytes)];
-  if (!text?.startsWith(`${sumStart}${sumOf(summed)}${sumEnd}`)) throw new StoreError("corrupt", "a coupon is cut or changed: its checksum is wrong");
+  if (!text?.startsWith(`${sumStart}${sumOf(summed)}${sumEnd}`))
+    throw new StoreError("corrupt", "a coupon is cut or changed: its checksum is wrong");
   try {
     return JSON.parse(`{${text.slice(sumBytes)}`);
   } catch {
@@ -258,11 +333,20 @@ function couponOf(record: CouponRecord): ErasureCoupon {
     memoryIds: record.memory_ids,
     requestedAtMs: record.requested_at,
     graceUntilMs: record.grace_until,
-    points: record.points.map((point) => ({ branch: point.branch, branchId: point.branch_id, txid: point.txid, ancestors: point.ancestors?.map((one) => ({ branchId: one.branch_id, forkTxid: one.fork_txid })) })),
+    points: record.points.map((point) => ({
+      branch: point.branch,
+      branchId: point.branch_id,
+      txid: point.txid,
+      ancestors: point.ancestors?.map((one) => ({ branchId: one.branch_id, forkTxid: one.fork_txid })),
+    })),
     blockedBy: record.blocked_by,
     waitingFor: record.waiting_for,
     ...(record.awaiting && { awaiting: record.awaiting }),
-    traces: traces && { key: bytesOfBase64(traces.key), windows: bytesOfBase64(traces.windows), windowsTotal: traces.windows_total },
+    traces: traces && {
+      key: bytesOfBase64(traces.key),
+      windows: bytesOfBase64(traces.windows),
+      windowsTotal: traces.windows_total,
+    },
     completedAtMs: record.completed_at,
     receipt: record.receipt,
   };

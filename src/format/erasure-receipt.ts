@@ -2,8 +2,8 @@
  * The receipt of an erasure: what the holder of a signing key says was erased, and how it was proven.
  *
  * `{payload, alg: "EdDSA", kid, sig}`; `sig` is the base64url of an Ed25519 signature over the text
- * `palimpsest-erasure-receipt-v1` (or `-v2`, after the payload's version), a NUL and the canonical JSON (RFC 8785) of the
- * payload. The text before keeps a signature from meaning anything else.
+ * `palimpsest-erasure-receipt-v1` (or `-v2`, after the payload's version), a NUL and the canonical JSON (RFC 8785) of
+ * the payload. The text before keeps a signature from meaning anything else.
  *
  * | member       | type    | meaning                                                                              |
  * |--------------|---------|--------------------------------------------------------------------------------------|
@@ -32,16 +32,23 @@ export type ErasureTarget =
   | { readonly kind: "memory"; readonly memoryId: string }
   /** Every memory of the topic, superseded ones included. */
   | { readonly kind: "topic"; readonly topicKey: string; readonly type: string }
-  /** A session's provenance everywhere and every memory whose last provenance that was; with `turns` its transcript too. */
+  /**
+   * A session's provenance everywhere and every memory whose last provenance that was; with `turns` its transcript too.
+   */
   | { readonly kind: "session"; readonly sessionId: string; readonly turns: boolean };
 
 /** How it was established that erased data is gone; goes into the receipt as it is, in these very names. */
 export interface ErasureEvidence {
   /**
-   * Objects of the database. All that were listed are live: referred to, or made since the cut of states that are kept, or
-   * foreign. All of them were scanned.
+   * Objects of the database. All that were listed are live: referred to, or made since the cut of states that are kept,
+   * or foreign. All of them were scanned.
    */
-  readonly objects: { readonly listed: number; readonly live: number; readonly scanned: number; readonly bytes: number };
+  readonly objects: {
+    readonly listed: number;
+    readonly live: number;
+    readonly scanned: number;
+    readonly bytes: number;
+  };
   readonly heads_checked: number;
   readonly catalogs_checked: number;
   /** Pages that the objects held once decompressed; every one was scanned. */
@@ -56,7 +63,10 @@ export interface ErasureEvidence {
   readonly store: { readonly versioned: boolean; readonly versions_removed: number; readonly uploads_aborted: number };
   /** Copies on the disks of nodes. */
   readonly local: readonly { readonly node: string; readonly files_scrubbed: number; readonly files_removed: number }[];
-  /** Nodes that may have had a copy and never came back to say that it is gone: an operator has declared them and their disks destroyed. */
+  /**
+   * Nodes that may have had a copy and never came back to say that it is gone: an operator has declared them and their
+   * disks destroyed.
+   */
   readonly unattested?: readonly string[] | undefined;
 }
 
@@ -141,7 +151,11 @@ export function erasedTxids(points: CompletedErasure["points"]): Readonly<Record
 }
 
 /** What a receipt says of a coupon that is complete now. */
-export function receiptPayload(coupon: CompletedErasure, completedAtMs: number, evidence: ErasureEvidence): ReceiptPayload {
+export function receiptPayload(
+  coupon: CompletedErasure,
+  completedAtMs: number,
+  evidence: ErasureEvidence,
+): ReceiptPayload {
   return {
     // Who does not know of nodes that never came back must not take the receipt for one in which every node has spoken.
     v: evidence.unattested ? 2 : 1,
@@ -180,7 +194,10 @@ const evidenceChecks = {
   states_restored: listOf(shapeOf({ branch: isText, txid: isCount, pages: isCount }), limits.erasureEvidenceEntriesMax),
   oldest_restorable_txid: mapOf(isCount, limits.branchesMax),
   store: shapeOf({ versioned: oneOf(true, false), versions_removed: isCount, uploads_aborted: isCount }),
-  local: listOf(shapeOf({ node: isText, files_scrubbed: isCount, files_removed: isCount }), limits.erasureEvidenceEntriesMax),
+  local: listOf(
+    shapeOf({ node: isText, files_scrubbed: isCount, files_removed: isCount }),
+    limits.erasureEvidenceEntriesMax,
+  ),
 };
 
 const payloadChecks = {
@@ -197,10 +214,19 @@ const payloadChecks = {
 };
 
 const isPlain = shapeOf({ ...payloadChecks, v: oneOf(1), evidence: shapeOf(evidenceChecks) });
-const isUnattested = shapeOf({ ...payloadChecks, v: oneOf(2), evidence: shapeOf({ ...evidenceChecks, unattested: listOf(isText, limits.erasureEvidenceEntriesMax) }) });
+const isUnattested = shapeOf({
+  ...payloadChecks,
+  v: oneOf(2),
+  evidence: shapeOf({ ...evidenceChecks, unattested: listOf(isText, limits.erasureEvidenceEntriesMax) }),
+});
 const isPayload: Check = (value) => isPlain(value) || isUnattested(value);
 
-const isReceipt = shapeOf({ payload: isPayload, alg: oneOf("EdDSA"), kid: isText, sig: matching(/^[A-Za-z0-9_-]{86}$/) });
+const isReceipt = shapeOf({
+  payload: isPayload,
+  alg: oneOf("EdDSA"),
+  kid: isText,
+  sig: matching(/^[A-Za-z0-9_-]{86}$/),
+});
 
 /** The receipt, if the JSON value has the form of one; says nothing of its signature. */
 export function readReceipt(value: unknown): ErasureReceipt | undefined {

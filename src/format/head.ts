@@ -78,7 +78,10 @@ export interface Head {
   readonly node: string;
   /** Claims, newest last; the oldest fall off. */
   readonly tenures: readonly Tenure[];
-  /** Transaction ids of no state: reserved and never shipped, lost in a failover, or, within a tenure, shipped together with those that follow. */
+  /**
+   * Transaction ids of no state: reserved and never shipped, lost in a failover, or, within a tenure, shipped together
+   * with those that follow.
+   */
   readonly lost: readonly TxidRange[];
   /** Transaction id that the head covers. */
   readonly txid: number;
@@ -96,7 +99,9 @@ export interface Head {
   /** What follows the line, in order. */
   readonly tail: readonly TailSegment[];
   readonly history: HistoryRef | undefined;
-  /** Objects of this branch and epoch that nothing refers to are garbage if their ULID is below this. Empty: none is. */
+  /**
+   * Objects of this branch and epoch that nothing refers to are garbage if their ULID is below this. Empty: none is.
+   */
   readonly settledUlid: string;
 }
 
@@ -158,7 +163,11 @@ export function decodeHead(bytes: Uint8Array): Head {
       floorTxid: reader.varint(),
       refs: readRefs(reader),
       tail: reader.list(limits.tailSegmentsMax, () => readTailSegment(reader)),
-      history: reader.optional(() => ({ id: readPoolId(reader), bytes: reader.varint(), sha256: reader.fixed(sha256Bytes) })),
+      history: reader.optional(() => ({
+        id: readPoolId(reader),
+        bytes: reader.varint(),
+        sha256: reader.fixed(sha256Bytes),
+      })),
       settledUlid: reader.text(ulidBytesMax),
     };
     reader.require(head.pages <= limits.databasePagesMax, "its database is too large");
@@ -201,5 +210,10 @@ function writeTailSegment(writer: ByteWriter, segment: TailSegment): void {
 }
 
 function readTailSegment(reader: ByteReader): TailSegment {
-  return { ...readRange(reader), lastAtMs: reader.varint(), rawBytes: reader.varint(), bytes: reader.bytes(limits.tailBytesMax) };
+  return {
+    ...readRange(reader),
+    lastAtMs: reader.varint(),
+    rawBytes: reader.varint(),
+    bytes: reader.bytes(limits.tailBytesMax),
+  };
 }

@@ -28,7 +28,8 @@ export function ulidTimeMs(id: string): number {
 /** The beginning of every ULID that is made in this millisecond. */
 export function ulidTime(atMs: number): string {
   let text = "";
-  for (let rest = atMs; text.length < ulidTimeDigits; rest = Math.floor(rest / ulidDigits.length)) text = ulidDigits[rest % ulidDigits.length]! + text;
+  for (let rest = atMs; text.length < ulidTimeDigits; rest = Math.floor(rest / ulidDigits.length))
+    text = ulidDigits[rest % ulidDigits.length]! + text;
   return text;
 }
 

@@ -1,8 +1,8 @@
 /**
  * What a JSON value from outside must look like, said as a table of checks.
  *
- * Always true: a check takes any value and never throws; a shape has the members that it names and no others, so nothing
- * unknown is carried along unseen. Strings are well-formed UTF-16. Must not know: any format.
+ * Always true: a check takes any value and never throws; a shape has the members that it names and no others, so
+ * nothing unknown is carried along unseen. Strings are well-formed UTF-16. Must not know: any format.
  */
 import { isWellFormed } from "../base/bytes.ts";
 
@@ -55,7 +55,10 @@ export function listOf(check: Check, countMax: number): Check {
 
 /** An object of any names, each with what the check takes. */
 export function mapOf(check: Check, countMax: number): Check {
-  return (value) => isObject(value) && Object.keys(value).length <= countMax && Object.entries(value).every(([name, member]) => isText(name) && check(member));
+  return (value) =>
+    isObject(value) &&
+    Object.keys(value).length <= countMax &&
+    Object.entries(value).every(([name, member]) => isText(name) && check(member));
 }
 
 /** An object of these members and no others. */

@@ -28,7 +28,10 @@ function withinNameLength(text: string): boolean {
   return text.length >= 1 && text.length <= limits.nameCharsMax;
 }
 
-/** Whether the text may be one part of a profile name: 1 to 64 of a-z 0-9 _ -, starting a-z or 0-9, no `--`, not ending in `-`. */
+/**
+ * Whether the text may be one part of a profile name: 1 to 64 of a-z 0-9 _ -, starting a-z or 0-9, no `--`, not ending
+ * in `-`.
+ */
 export function isNamePart(text: string): boolean {
   return withinNameLength(text) && partPattern.test(text) && !text.includes(profileSeparator) && !text.endsWith("-");
 }
@@ -36,13 +39,19 @@ export function isNamePart(text: string): boolean {
 /** Refuses a namespace or profile that breaks the rule of isNamePart. `field` says which one. */
 export function checkNamePart(field: "namespace" | "profile", text: string): string {
   if (isNamePart(text)) return text;
-  throw invalid(`${field} must be 1 to ${limits.nameCharsMax} characters of a-z, 0-9, _ and -, start with a letter or digit, not end in -, and not contain --`);
+  throw invalid(
+    `${field} must be 1 to ${limits.nameCharsMax} characters of a-z, 0-9, _ and -, start with a letter or ` +
+      "digit, not end in -, and not contain --",
+  );
 }
 
 /** Refuses a name that a plain database may not be created under. Names with `--` belong to profiles. */
 export function checkNewDatabaseName(text: string): string {
   if (withinNameLength(text) && partPattern.test(text) && !text.includes(profileSeparator)) return text;
-  throw invalid(`name must be 1 to ${limits.nameCharsMax} characters of a-z, 0-9, _ and -, start with a letter or digit, and not contain -- (that form belongs to profiles)`);
+  throw invalid(
+    `name must be 1 to ${limits.nameCharsMax} characters of a-z, 0-9, _ and -, start with a letter or ` +
+      "digit, and not contain -- (that form belongs to profiles)",
+  );
 }
 
 /** The database that a profile is. */
@@ -73,13 +82,18 @@ export function isBranchName(text: string): boolean {
 /** Refuses a branch name that breaks the rule of isBranchName. */
 export function checkBranchName(text: string, field = "branch"): string {
   if (isBranchName(text)) return text;
-  throw invalid(`${field} must be 1 to ${limits.nameCharsMax} characters of letters, digits, ., _ and -, and not start with .`);
+  throw invalid(
+    `${field} must be 1 to ${limits.nameCharsMax} characters of letters, digits, ., _ and -, and not start with .`,
+  );
 }
 
-/** Refuses a name for a new checkpoint that breaks the rule of branches, or that could be taken for a transaction id. */
+/**
+ * Refuses a name for a new checkpoint that breaks the rule of branches, or that could be taken for a transaction id.
+ */
 export function checkNewCheckpointName(text: string): string {
   checkBranchName(text, "name");
-  if (/^\d+$/.test(text)) throw invalid("name must hold something besides digits: a rewind takes digits for a transaction id");
+  if (/^\d+$/.test(text))
+    throw invalid("name must hold something besides digits: a rewind takes digits for a transaction id");
   return text;
 }
 
@@ -89,7 +103,10 @@ export function parseDatabaseSpec(text: string): { readonly name: string; readon
   const name = at < 0 ? text : text.slice(0, at);
   const branch = at < 0 ? undefined : checkBranchName(text.slice(at + 1));
   if (!isDatabaseName(name)) {
-    throw invalid(`database must be a name of a-z, 0-9, _ and - (1 to ${limits.nameCharsMax} characters), optionally followed by @branch`);
+    throw invalid(
+      `database must be a name of a-z, 0-9, _ and - (1 to ${limits.nameCharsMax} characters), optionally ` +
+        "followed by @branch",
+    );
   }
   return { name, branch };
 }

@@ -1,6 +1,6 @@
 /**
- * The keys of what nodes say of themselves and of each other: their copies of databases (`copies/`), orders to purge them
- * (`orders/`), the names they go by (`nodes/`), and those that never come back (`forgotten/`).
+ * The keys of what nodes say of themselves and of each other: their copies of databases (`copies/`), orders to purge
+ * them (`orders/`), the names they go by (`nodes/`), and those that never come back (`forgotten/`).
  */
 import { assert } from "../base/assert.ts";
 import { limits } from "../base/limits.ts";
@@ -77,5 +77,7 @@ export function nodeNameKey(node: string, name: string): string {
 /** Which node goes by which name, or undefined for a foreign object. */
 export function parseNodeNameKey(key: string): { readonly node: string; readonly name: string } | undefined {
   const [, node, encoded] = nodeNameKeyPattern.exec(key) ?? [];
-  return node === undefined || encoded === undefined ? undefined : { node, name: Buffer.from(encoded, "base64url").toString() };
+  return node === undefined || encoded === undefined
+    ? undefined
+    : { node, name: Buffer.from(encoded, "base64url").toString() };
 }

@@ -26,8 +26,8 @@
  * | `due/<hour>/<uuid>/<branch>` | a branch with something that has expired by then | control/due-index    |
  * | `backup`                 | that this is a backup, or is being restored from one | format/backup-manifest |
  *
- * The table is of the whole layout. Keys that say something by themselves have files of their own: audit-keys, due-keys,
- * node-keys (`copies/`, `orders/`, `nodes/`, `forgotten/`), revocation-keys.
+ * The table is of the whole layout. Keys that say something by themselves have files of their own: audit-keys,
+ * due-keys, node-keys (`copies/`, `orders/`, `nodes/`, `forgotten/`), revocation-keys.
  *
  * Always true: the objects of `seg/` and `hist/` never change; their id says who wrote them, and no id is given twice.
  */

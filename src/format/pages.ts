@@ -35,7 +35,9 @@ function u16(page: Uint8Array, at: number): number {
   return (page[at]! << 8) | page[at + 1]!;
 }
 
-/** Whether the chain of freeblocks only goes up, from the cells' beginning to the page's end, so that walking it ends. */
+/**
+ * Whether the chain of freeblocks only goes up, from the cells' beginning to the page's end, so that walking it ends.
+ */
 function isSoundChain(page: Uint8Array, first: number, cells: number): boolean {
   let end = cells;
   for (let at = first; at !== 0; at = u16(page, at)) {
@@ -46,7 +48,10 @@ function isSoundChain(page: Uint8Array, first: number, cells: number): boolean {
   return true;
 }
 
-/** Zeroes in place what no live cell owns: the gap of a b-tree page and the bodies of its freeblocks. Other pages, and what only looks like one, stay as they are. */
+/**
+ * Zeroes in place what no live cell owns: the gap of a b-tree page and the bodies of its freeblocks. Other pages, and
+ * what only looks like one, stay as they are.
+ */
 export function makeCanonical(page: Uint8Array, pageNumber: number): void {
   assert(page.length === pageBytes, "a page image is one whole page");
   const start = pageNumber === 1 ? databaseHeaderBytes : 0;
@@ -57,5 +62,6 @@ export function makeCanonical(page: Uint8Array, pageNumber: number): void {
   const cells = u16(page, start + 5);
   if (gap > cells || cells > pageBytes || !isSoundChain(page, freeblock, cells)) return;
   page.fill(0, gap, cells);
-  for (let at = freeblock; at !== 0; at = u16(page, at)) page.fill(0, at + freeblockHeaderBytes, at + u16(page, at + 2));
+  for (let at = freeblock; at !== 0; at = u16(page, at))
+    page.fill(0, at + freeblockHeaderBytes, at + u16(page, at + 2));
 }

@@ -14,9 +14,9 @@
  * | nonce      | string         | 32 hex digits of chance: no two puts write the same bytes           |
  * | policy     | object or null | the document as it was given, unknown fields too; null when cleared |
  *
- * Always true: a document that passed here has every known field in its range, so whoever enforces never judges a value.
- * A field that is null says nothing. Unknown fields are kept for the programs that know them. Must not know: who may set
- * a policy, what the node's own bounds are, how a value is enforced.
+ * Always true: a document that passed here has every known field in its range, so whoever enforces never judges a
+ * value. A field that is null says nothing. Unknown fields are kept for the programs that know them. Must not know: who
+ * may set a policy, what the node's own bounds are, how a value is enforced.
  */
 import { bytesOf, utf8Length, utf8Of } from "../base/bytes.ts";
 import { invalid, StoreError } from "../base/errors.ts";
@@ -42,7 +42,9 @@ type FlagPath = "audit.enabled" | "audit.include_reads" | "audit.include_data" |
 export type PolicyPath = CapPath | EgressPath | FlagPath;
 
 /** The known fields of a policy by their dotted paths; what is absent is not said. */
-export type PolicyValues = { readonly [Path in CapPath]?: number } & { readonly [Path in EgressPath]?: Egress } & { readonly [Path in FlagPath]?: boolean };
+export type PolicyValues = { readonly [Path in CapPath]?: number } & { readonly [Path in EgressPath]?: Egress } & {
+  readonly [Path in FlagPath]?: boolean;
+};
 
 /** A policy as its author wrote it: a JSON object, unknown fields included. */
 export type PolicyDocument = Readonly<Record<string, unknown>>;
@@ -79,7 +81,12 @@ const egress: FieldRule = {
 
 /** What is on is stricter than what is off. */
 function flag(namespaceOnly = false): FieldRule {
-  return { allowed: "true or false", isAllowed: (value) => typeof value === "boolean", strictness: Number, namespaceOnly };
+  return {
+    allowed: "true or false",
+    isAllowed: (value) => typeof value === "boolean",
+    strictness: Number,
+    namespaceOnly,
+  };
 }
 
 /** Every known field, by its path. */
@@ -129,17 +136,24 @@ export function readPolicy(document: PolicyDocument, level: PolicyLevel): Policy
 }
 
 /**
- * What a document says that nothing here knows, by dotted paths, with the known field that may have been meant. It is kept
- * and given back, and enforces nothing.
+ * What a document says that nothing here knows, by dotted paths, with the known field that may have been meant. It is
+ * kept and given back, and enforces nothing.
  */
 export function unknownFields(document: PolicyDocument): readonly string[] {
   const unknown = Object.entries(document).flatMap(([group, fields]) => {
     if (!groups.includes(group)) return [group];
-    return isObject(fields) ? Object.keys(fields).map((field) => `${group}.${field}`).filter((path) => !paths.includes(path as PolicyPath)) : [];
+    return isObject(fields)
+      ? Object.keys(fields)
+          .map((field) => `${group}.${field}`)
+          .filter((path) => !paths.includes(path as PolicyPath))
+      : [];
   });
   return unknown.slice(0, limits.policyWarningsMax).map((path) => {
     const meant = nearestOf(path, path.includes(".") ? paths : groups);
-    return `${printable(path)} is not known to this node, and enforces nothing${meant === undefined ? "" : `; did you mean ${meant}?`}`;
+    return (
+      `${printable(path)} is not known to this node, and enforces ` +
+      `nothing${meant === undefined ? "" : `; did you mean ${meant}?`}`
+    );
   });
 }
 
@@ -162,11 +176,13 @@ function isExact(value: unknown): boolean {
 
 /** Reads a policy that a client gives, as JSON text that was parsed once; null clears. Throws invalid_request. */
 export function parsePolicy(text: string, level: PolicyLevel): PolicyDocument | undefined {
-  if (utf8Length(text) > limits.policyBytesMax) throw invalid(`policy must be at most ${limits.policyBytesMax} bytes of JSON`);
+  if (utf8Length(text) > limits.policyBytesMax)
+    throw invalid(`policy must be at most ${limits.policyBytesMax} bytes of JSON`);
   const document: unknown = JSON.parse(text);
   if (document === null) return undefined;
   if (!isObject(document)) throw invalid("policy must be an object, or null to clear it");
-  if (depthOf(document) > limits.policyDepthMax) throw invalid(`policy is nested deeper than ${limits.policyDepthMax} levels`);
+  if (depthOf(document) > limits.policyDepthMax)
+    throw invalid(`policy is nested deeper than ${limits.policyDepthMax} levels`);
   if (!isExact(document)) throw invalid("policy holds a number beyond 2^53, which would not come back as it was given");
   readPolicy(document, level);
   return document;
@@ -178,7 +194,10 @@ function isLooser<Path extends PolicyPath>(path: Path, value: PolicyValues[Path]
   return strictness(value as never) < strictness(than as never);
 }
 
-/** The fields in which `own` is looser than `base`, which says something of them. What only one of them limits is not looser. */
+/**
+ * The fields in which `own` is looser than `base`, which says something of them. What only one of them limits is not
+ * looser.
+ */
 export function looserFields(own: PolicyValues, base: PolicyValues): PolicyPath[] {
   return paths.filter((path) => isLooser(path, own[path], base[path]));
 }
@@ -189,7 +208,8 @@ export function strictest(...policies: readonly PolicyValues[]): PolicyValues {
   for (const path of paths) {
     for (const { [path]: value } of policies) {
       const strictestYet = values[path] as PolicyValues[typeof path];
-      if (value !== undefined && (strictestYet === undefined || isLooser(path, strictestYet, value))) values[path] = value;
+      if (value !== undefined && (strictestYet === undefined || isLooser(path, strictestYet, value)))
+        values[path] = value;
     }
   }
   return values;
@@ -209,7 +229,15 @@ export interface StoredPolicy {
 const noncePattern = /^[0-9a-f]{32}$/;
 
 export function encodePolicy({ revision, updatedAtMs, nonce, document }: StoredPolicy): Uint8Array {
-  return bytesOf(JSON.stringify({ v: formats.policy.writes[0], revision, updated_at: updatedAtMs, nonce: Buffer.from(nonce).toString("hex"), policy: document ?? null }));
+  return bytesOf(
+    JSON.stringify({
+      v: formats.policy.writes[0],
+      revision,
+      updated_at: updatedAtMs,
+      nonce: Buffer.from(nonce).toString("hex"),
+      policy: document ?? null,
+    }),
+  );
 }
 
 /** The object as JSON, or undefined when it is none. The parser's own message would quote it. */
@@ -221,18 +249,31 @@ function jsonOf(bytes: Uint8Array): unknown {
   }
 }
 
-/** Throws StoreError("corrupt") for anything but a policy with values that we know, NewerFormat for one of a newer build: never "no policy". */
+/**
+ * Throws StoreError("corrupt") for anything but a policy with values that we know, NewerFormat for one of a newer
+ * build: never "no policy".
+ */
 export function decodePolicy(bytes: Uint8Array, level: PolicyLevel): StoredPolicy & { readonly values: PolicyValues } {
   const object = jsonOf(bytes);
   const { v, revision, updated_at: updatedAtMs, nonce, policy } = isObject(object) ? object : {};
   if (isObject(object)) requireVersion(formats.policy, v);
-  const isWhole = Number.isSafeInteger(revision) && Number.isSafeInteger(updatedAtMs)
-    && typeof nonce === "string" && noncePattern.test(nonce) && (policy === null || isObject(policy));
+  const isWhole =
+    Number.isSafeInteger(revision) &&
+    Number.isSafeInteger(updatedAtMs) &&
+    typeof nonce === "string" &&
+    noncePattern.test(nonce) &&
+    (policy === null || isObject(policy));
   if (!isWhole) throw new StoreError("corrupt", "a policy object is not JSON, or has an unknown form");
   const document = policy ?? undefined;
   try {
     const values = readPolicy(document ?? {}, level);
-    return { revision: revision as number, updatedAtMs: updatedAtMs as number, nonce: new Uint8Array(Buffer.from(nonce, "hex")), document, values };
+    return {
+      revision: revision as number,
+      updatedAtMs: updatedAtMs as number,
+      nonce: new Uint8Array(Buffer.from(nonce, "hex")),
+      document,
+      values,
+    };
   } catch (error) {
     throw new StoreError("corrupt", "a policy object has a value that no policy can have", { cause: error });
   }

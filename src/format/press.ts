@@ -2,10 +2,18 @@
  * Compression as a door, so that a simulation can keep it on its own thread and in its own order.
  *
  * Always true: what one press has made, every other reads; a frame that does not hold exactly the bytes it should is
- * corrupt, and never grows beyond them in memory. Level 1, as it keeps up with a writer and pages shrink well at any level.
+ * corrupt, and never grows beyond them in memory. Level 1, as it keeps up with a writer and pages shrink well at any
+ * level.
  */
 import { webcrypto } from "node:crypto";
-import { constants, zstdCompress, zstdCompressSync, zstdDecompress, zstdDecompressSync, type ZstdOptions } from "node:zlib";
+import {
+  constants,
+  zstdCompress,
+  zstdCompressSync,
+  zstdDecompress,
+  zstdDecompressSync,
+  type ZstdOptions,
+} from "node:zlib";
 import { StoreError } from "../base/errors.ts";
 import { hashOf } from "./seal.ts";
 
@@ -23,7 +31,10 @@ const handedOverBytesMin = 64 * 1024;
 
 const level = { [constants.ZSTD_c_compressionLevel]: 1 };
 
-/** The runtime goes to its pool anew for each piece of output, of 16 KiB if nobody says more. A frame of rows is pressed into one of these. */
+/**
+ * The runtime goes to its pool anew for each piece of output, of 16 KiB if nobody says more. A frame of rows is pressed
+ * into one of these.
+ */
 const pieceBytes = 128 * 1024;
 
 function packing(raw: Uint8Array): ZstdOptions {
@@ -43,7 +54,8 @@ export function pressedBytesMax(rawBytes: number): number {
 }
 
 function checked(raw: Uint8Array, rawBytes: number): Uint8Array {
-  if (raw.length !== rawBytes) throw new StoreError("corrupt", `a compressed frame holds ${raw.length} bytes instead of ${rawBytes}`);
+  if (raw.length !== rawBytes)
+    throw new StoreError("corrupt", `a compressed frame holds ${raw.length} bytes instead of ${rawBytes}`);
   return raw;
 }
 

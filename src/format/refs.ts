@@ -24,7 +24,10 @@ import { limits } from "../base/limits.ts";
 import type { ByteReader, ByteWriter } from "./binary.ts";
 import { readPoolId, writePoolId } from "./object-keys.ts";
 
-/** What an object holds: all pages of one state, or the pages that groups changed. The place in the list is the byte at rest. */
+/**
+ * What an object holds: all pages of one state, or the pages that groups changed. The place in the list is the byte at
+ * rest.
+ */
 const segmentKinds = ["image", "delta"] as const;
 
 export type SegmentKind = (typeof segmentKinds)[number];

@@ -1,6 +1,6 @@
 /**
- * The keys of revoked tokens (`revoked/`). A revocation is nothing but its key: it says whose tokens it is for and until
- * when it matters.
+ * The keys of revoked tokens (`revoked/`). A revocation is nothing but its key: it says whose tokens it is for and
+ * until when it matters.
  */
 import { assert } from "../base/assert.ts";
 import { isUlid, ulidText } from "./ids.ts";

@@ -10,8 +10,8 @@
  * | 9 + n  | 16    | first half of the SHA-256 of everything before                |
  *
  * Always true: the shell is the same for every version of every format, so an older reader tells a newer version from
- * rot, and names it instead of misreading it (format/versions). The checksum is against rot and cut uploads, not against forgery: what must not be forged is named by its whole
- * SHA-256 elsewhere.
+ * rot, and names it instead of misreading it (format/versions). The checksum is against rot and cut uploads, not
+ * against forgery: what must not be forged is named by its whole SHA-256 elsewhere.
  */
 import { hash } from "node:crypto";
 import { assert } from "../base/assert.ts";
@@ -57,7 +57,10 @@ export function encodeSealed(format: SealedFormat, write: (writer: ByteWriter) =
   return sealed;
 }
 
-/** Reads a sealed body that begins at `at`; gives what it holds and where the seal ends. `read` is told its version. Throws StoreError("corrupt") and NewerFormat. */
+/**
+ * Reads a sealed body that begins at `at`; gives what it holds and where the seal ends. `read` is told its version.
+ * Throws StoreError("corrupt") and NewerFormat.
+ */
 export function decodeSealedAt<Content>(
   format: SealedFormat,
   bytes: Uint8Array,
@@ -84,8 +87,13 @@ export function decodeSealedAt<Content>(
 }
 
 /** Reads bytes that are one sealed body and nothing else. Throws StoreError("corrupt") and NewerFormat. */
-export function decodeSealed<Content>(format: SealedFormat, bytes: Uint8Array, read: (reader: ByteReader, version: number) => Content): Content {
+export function decodeSealed<Content>(
+  format: SealedFormat,
+  bytes: Uint8Array,
+  read: (reader: ByteReader, version: number) => Content,
+): Content {
   const { content, end } = decodeSealedAt(format, bytes, 0, read);
-  if (end !== bytes.length) throw new StoreError("corrupt", `${format.versions.what} cannot be read: it goes on after its end`);
+  if (end !== bytes.length)
+    throw new StoreError("corrupt", `${format.versions.what} cannot be read: it goes on after its end`);
   return content;
 }

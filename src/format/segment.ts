@@ -109,19 +109,30 @@ export type SegmentHeader = Omit<Segment, "groups"> & { readonly groups: readonl
 /** The whole segment as bytes. Holds one frame at a time before compression. */
 export async function encodeSegment(segment: Segment, press: Press): Promise<Uint8Array> {
   const images = segment.groups.flatMap((group) => group.images);
-  const groups = segment.groups.map(({ images: own, ...group }) => ({ ...group, pageNumbers: Uint32Array.from(own, ({ page }) => page) }));
+  const groups = segment.groups.map(({ images: own, ...group }) => ({
+    ...group,
+    pageNumbers: Uint32Array.from(own, ({ page }) => page),
+  }));
   return encodeFrames({ ...segment, groups }, (first, count) => joined(images.slice(first, first + count)), press);
 }
 
 /**
- * The same from whoever has the images elsewhere: `rawFrame` gives, one after the other, the bytes of `count` images of the
- * segment from number `first` on; what it gave may be used anew at its next call. Holds one frame and the
+ * The same from whoever has the images elsewhere: `rawFrame` gives, one after the other, the bytes of `count` images of
+ * the segment from number `first` on; what it gave may be used anew at its next call. Holds one frame and the
  * compressed bytes, once or in half of the images' room.
  */
-export async function encodeFrames(header: SegmentHeader, rawFrame: (first: number, count: number) => Uint8Array, press: Press): Promise<Uint8Array> {
+export async function encodeFrames(
+  header: SegmentHeader,
+  rawFrame: (first: number, count: number) => Uint8Array,
+  press: Press,
+): Promise<Uint8Array> {
   checkHeader(header);
   const images = header.groups.reduce((sum, { pageNumbers }) => sum + pageNumbers.length, 0);
-  const frames = Array.from({ length: Math.ceil(images / framePages) }, (_, number) => ({ rawPages: Math.min(framePages, images - number * framePages), bytes: 0, crc32: 0 }));
+  const frames = Array.from({ length: Math.ceil(images / framePages) }, (_, number) => ({
+    rawPages: Math.min(framePages, images - number * framePages),
+    bytes: 0,
+    crc32: 0,
+  }));
   const encodeIndex = (): Uint8Array => encodeSealed(format, (writer) => writeIndex(writer, header, frames));
   const pressFrame = async (number: number): Promise<Uint8Array> => {
     const frame = frames[number]!;
@@ -139,7 +150,9 @@ export async function encodeFrames(header: SegmentHeader, rawFrame: (first: numb
   // As long as it will be: the lengths and checksums of frames have a fixed width.
   let end = encodeIndex().length;
   // Memory that is never written is never taken.
-  const segment = new Uint8Array(end + frames.reduce((sum, { rawPages }) => sum + pressedBytesMax(rawPages * pageBytes), 0));
+  const segment = new Uint8Array(
+    end + frames.reduce((sum, { rawPages }) => sum + pressedBytesMax(rawPages * pageBytes), 0),
+  );
   for (const number of frames.keys()) {
     const pressed = await pressFrame(number);
     segment.set(pressed, end);
@@ -175,7 +188,11 @@ function joined(images: readonly PageImage[]): Uint8Array {
   return raw;
 }
 
-function writeIndex(writer: ByteWriter, segment: SegmentHeader, frames: readonly { readonly bytes: number; readonly crc32: number }[]): void {
+function writeIndex(
+  writer: ByteWriter,
+  segment: SegmentHeader,
+  frames: readonly { readonly bytes: number; readonly crc32: number }[],
+): void {
   writeKind(writer, segment.kind);
   writer.uuid(segment.uuid);
   writeBranchId(writer, segment.branchId);
@@ -196,7 +213,10 @@ function writeIndex(writer: ByteWriter, segment: SegmentHeader, frames: readonly
   }
 }
 
-/** Every segment of an object, whose SHA-256 the caller has verified. The images are views of their frames. Throws StoreError("corrupt"). */
+/**
+ * Every segment of an object, whose SHA-256 the caller has verified. The images are views of their frames. Throws
+ * StoreError("corrupt").
+ */
 export async function decodeSegments(object: Uint8Array, press: Press): Promise<Segment[]> {
   const segments: Segment[] = [];
   for (const index of readSegmentIndexes(object)) {
@@ -210,7 +230,10 @@ export async function decodeSegments(object: Uint8Array, press: Press): Promise<
       return { page, bytes: frame.subarray(start, start + pageBytes) };
     };
     const { kind, uuid, branchId, epoch } = index;
-    const groups = index.groups.map(({ pageNumbers, ...group }) => ({ ...group, images: Array.from(pageNumbers, imageOf) }));
+    const groups = index.groups.map(({ pageNumbers, ...group }) => ({
+      ...group,
+      images: Array.from(pageNumbers, imageOf),
+    }));
     segments.push({ kind, uuid, branchId, epoch, groups });
   }
   return segments;
@@ -235,7 +258,9 @@ export function readSegmentIndexes(object: Uint8Array): SegmentIndex[] {
   return indexes;
 }
 
-function readIndex(reader: ByteReader): Omit<SegmentIndex, "frames" | "offset" | "bytes"> & { readonly frames: readonly Omit<FrameIndex, "offset">[] } {
+function readIndex(
+  reader: ByteReader,
+): Omit<SegmentIndex, "frames" | "offset" | "bytes"> & { readonly frames: readonly Omit<FrameIndex, "offset">[] } {
   const kind = readKind(reader);
   const uuid = reader.uuid();
   const branchId = readBranchId(reader);
@@ -247,7 +272,8 @@ function readIndex(reader: ByteReader): Omit<SegmentIndex, "frames" | "offset" |
   let images = groups.reduce((sum, group) => sum + group.pageNumbers.length, 0);
   reader.require(images <= limits.segmentPagesMax, "it has too many images");
   const frames: Omit<FrameIndex, "offset">[] = [];
-  for (; images > 0; images -= framePages) frames.push({ rawPages: Math.min(images, framePages), bytes: reader.u32(), crc32: reader.u32() });
+  for (; images > 0; images -= framePages)
+    frames.push({ rawPages: Math.min(images, framePages), bytes: reader.u32(), crc32: reader.u32() });
   return { kind, uuid, branchId, epoch, groups, frames };
 }
 
@@ -258,7 +284,10 @@ function readGroup(reader: ByteReader, txid: number): GroupIndex {
   let last = 0;
   const pageNumbers = reader.list(limits.segmentPagesMax, () => {
     const page = last + reader.varint();
-    reader.require(page > last && page <= pages && page !== lockPage, "a page number does not rise, or lies outside the database");
+    reader.require(
+      page > last && page <= pages && page !== lockPage,
+      "a page number does not rise, or lies outside the database",
+    );
     last = page;
     return page;
   });
@@ -266,7 +295,12 @@ function readGroup(reader: ByteReader, txid: number): GroupIndex {
 }
 
 /** The images of one frame, one after the other. Throws StoreError("corrupt"). */
-export async function decodeFrame(object: Uint8Array, index: SegmentIndex, frameNumber: number, press: Press): Promise<Uint8Array> {
+export async function decodeFrame(
+  object: Uint8Array,
+  index: SegmentIndex,
+  frameNumber: number,
+  press: Press,
+): Promise<Uint8Array> {
   const frame = index.frames[frameNumber];
   assert(frame !== undefined, "a segment has the frame that is asked for");
   const pressed = object.subarray(frame.offset, frame.offset + frame.bytes);

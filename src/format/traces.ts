@@ -9,8 +9,8 @@
  * | 4      | 16    | first bytes of HMAC-SHA256 of the window, under the key of the erasure       |
  *
  * Always true: every place at which a window stands is found, and nothing else (but for a collision of 128 bits); the
- * rolling hash alone is only ever a reason to look closer. Once the key is destroyed, 32 bits of each window are all that
- * is left in a trace: too few to come by a window, though a guess can be put to them.
+ * rolling hash alone is only ever a reason to look closer. Once the key is destroyed, 32 bits of each window are all
+ * that is left in a trace: too few to come by a window, though a guess can be put to them.
  */
 import { createHmac } from "node:crypto";
 import { StoreError } from "../base/errors.ts";
@@ -23,7 +23,10 @@ const digestBytes = 16;
 /** One trace. */
 export const traceBytes = rollingBytes + digestBytes;
 
-/** Odd and without a pattern in its bits, so that every byte of a window reaches the hash's upper bits but for the last few. */
+/**
+ * Odd and without a pattern in its bits, so that every byte of a window reaches the hash's upper bits but for the last
+ * few.
+ */
 const base = 0x9e37_79b1 | 0;
 
 /** What a byte adds to the hash at the moment it leaves the window, negated. */
@@ -76,7 +79,8 @@ export class TraceSearch {
     this.#keys = sets.map(({ key }) => key);
     let windows = 0;
     for (const [set, traces] of sets.entries()) {
-      if (traces.windows.length % traceBytes !== 0) throw new StoreError("corrupt", "the traces of an erasure are cut off");
+      if (traces.windows.length % traceBytes !== 0)
+        throw new StoreError("corrupt", "the traces of an erasure are cut off");
       const bytes = Buffer.from(traces.windows.buffer, traces.windows.byteOffset, traces.windows.length);
       for (let at = 0; at < bytes.length; at += traceBytes, windows++) {
         const hash = bytes.readInt32LE(at);
@@ -90,7 +94,8 @@ export class TraceSearch {
     while (bits < filterBitsMax && bits < windows * bitsPerWindow) bits *= 2;
     this.#filter = new Int32Array(bits / 32);
     this.#shift = 32 - Math.log2(bits);
-    for (const hash of this.#wanted.keys()) this.#filter[(hash >>> this.#shift) >>> 5]! |= 1 << ((hash >>> this.#shift) & 31);
+    for (const hash of this.#wanted.keys())
+      this.#filter[(hash >>> this.#shift) >>> 5]! |= 1 << ((hash >>> this.#shift) & 31);
   }
 
   /** How many windows are looked for. */
@@ -103,14 +108,16 @@ export class TraceSearch {
     if (bytes.length < windowBytes || this.#wanted.size === 0) return;
     let hash = rollingHash(bytes, 0);
     if (this.#wanted.has(hash)) this.#confirm(bytes, 0, hash, found);
-    for (let end = windowBytes; end < bytes.length; ) {
+    for (let end = windowBytes; end < bytes.length;) {
       ({ end, hash } = this.#next(bytes, end, hash));
       if (end > bytes.length) return;
       this.#confirm(bytes, end - windowBytes, hash, found);
     }
   }
 
-  /** Rolls on until a window's hash is a wanted one; `end` is where that window ends, past the bytes when there is none. */
+  /**
+   * Rolls on until a window's hash is a wanted one; `end` is where that window ends, past the bytes when there is none.
+   */
   #next(bytes: Uint8Array, from: number, before: number): { readonly end: number; readonly hash: number } {
     const filter = this.#filter;
     const shift = this.#shift;

@@ -18,7 +18,14 @@ import { endSession, listSessions } from "./sessions.ts";
 import { appendTurn, lastTurns, searchTurns } from "./transcript.ts";
 import type { MemoryRetention } from "./retention.ts";
 import type { Tx, View } from "./transaction.ts";
-import { getVector, listVectors, removeVector, removeVectors, upsertVector, upsertVectors } from "./vector-collections.ts";
+import {
+  getVector,
+  listVectors,
+  removeVector,
+  removeVectors,
+  upsertVector,
+  upsertVectors,
+} from "./vector-collections.ts";
 import { searchVectors } from "./vector-search.ts";
 
 /** What a sweep is told: how many rows of each kind it may remove, and what policy lets go of. */
@@ -31,7 +38,10 @@ interface SweepInput {
   readonly position?: AgingPosition;
 }
 
-/** What a sweep has done, and when the next one has something to do; undefined when never, and while this one is not through. */
+/**
+ * What a sweep has done, and when the next one has something to do; undefined when never, and while this one is not
+ * through.
+ */
 interface Swept extends Aged {
   readonly dueAtMs: number | undefined;
 }
@@ -42,7 +52,11 @@ function sweep(view: Tx, { rowsMax, untilMs = view.nowMs, retention, position = 
   const removed = [kvSweep(tx, { rowsMax }).removed, sweepMemories(tx, { rowsMax }).removed];
   const aged = retention ? ageMemories(tx, retention, position, rowsMax, view.nowMs) : { position, more: false };
   const more = aged.more || removed.some((rows) => rows >= rowsMax);
-  return { position: aged.position, more, dueAtMs: more ? undefined : nextDue(tx, { retention, position: aged.position, isSwept: true }).dueAtMs };
+  return {
+    position: aged.position,
+    more,
+    dueAtMs: more ? undefined : nextDue(tx, { retention, position: aged.position, isSwept: true }).dueAtMs,
+  };
 }
 
 export const writeCommands = {

@@ -16,11 +16,16 @@ export function readContent(field: string, text: string): { readonly value: Json
   return parseJson(field, text);
 }
 
-/** Refuses an answer whose contents together are larger than one answer may be; `field` is what the client can lower. */
+/**
+ * Refuses an answer whose contents together are larger than one answer may be; `field` is what the client can lower.
+ */
 export function checkAnswerBytes(field: string, contents: readonly { readonly bytes: number }[]): void {
   const bytes = contents.reduce((sum, content) => sum + content.bytes, 0);
   if (bytes <= limits.contentsBytesMax) return;
-  throw invalid(`${field} must be lower: these ${contents.length} contents are ${bytes} bytes, and one answer holds at most ${limits.contentsBytesMax}`);
+  throw invalid(
+    `${field} must be lower: these ${contents.length} contents are ${bytes} bytes, and one answer holds at ` +
+      `most ${limits.contentsBytesMax}`,
+  );
 }
 
 /** Every string value in the order of the text, never a field name, until `charsMax` characters have come together. */

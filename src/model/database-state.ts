@@ -29,15 +29,25 @@ function isCount(value: unknown): value is number {
 }
 
 /** The row as a state, however it was read. */
-function stateOf(format: StoredValue, txid: StoredValue, committedAtMs: StoredValue, tenure: StoredValue): DatabaseState {
+function stateOf(
+  format: StoredValue,
+  txid: StoredValue,
+  committedAtMs: StoredValue,
+  tenure: StoredValue,
+): DatabaseState {
   requireVersion(formats.database, format);
-  if (!isCount(txid) || !isCount(committedAtMs)) throw new StoreError("corrupt", "the state row has no transaction id or no time");
+  if (!isCount(txid) || !isCount(committedAtMs))
+    throw new StoreError("corrupt", "the state row has no transaction id or no time");
   if (tenure === null) return { txid, committedAtMs, tenure: undefined };
-  if (!(tenure instanceof Uint8Array) || tenure.length !== tenureBytes) throw new StoreError("corrupt", "the state row has no sound tenure");
+  if (!(tenure instanceof Uint8Array) || tenure.length !== tenureBytes)
+    throw new StoreError("corrupt", "the state row has no sound tenure");
   return { txid, committedAtMs, tenure: new Uint8Array(tenure) };
 }
 
-/** Where the database stands. Throws StoreError("corrupt") when the file is not one of ours, NewerFormat when it is too new. */
+/**
+ * Where the database stands. Throws StoreError("corrupt") when the file is not one of ours, NewerFormat when it is too
+ * new.
+ */
 export function readState(connection: Connection): DatabaseState {
   const row = connection.get<{ format: number; txid: number; committed_at: number; tenure: Uint8Array | null }>(
     "SELECT format, txid, committed_at, tenure FROM __service_state WHERE id = 1",
@@ -51,14 +61,20 @@ export function writeState(connection: Connection, state: DatabaseState): void {
   assert(isCount(state.txid) && isCount(state.committedAtMs), "a state is a count of commits and a time");
   connection.run(
     "UPDATE __service_state SET txid = ?, committed_at = ?, tenure = ? WHERE id = 1",
-    state.txid, state.committedAtMs, state.tenure ?? null,
+    state.txid,
+    state.committedAtMs,
+    state.tenure ?? null,
   );
 }
 
-/** The state in an image of that page: what `readState` says of the database as it was then. Throws StoreError("corrupt"). */
+/**
+ * The state in an image of that page: what `readState` says of the database as it was then. Throws
+ * StoreError("corrupt").
+ */
 export function stateOfPage(page: Uint8Array): DatabaseState {
   const { rowid, values } = onlyRowOf(page);
   const [id, format, txid, committedAtMs, tenure, ...more] = values;
-  if (rowid !== 1 || id !== null || tenure === undefined || more.length > 0) throw new StoreError("corrupt", "the page does not hold the state row");
+  if (rowid !== 1 || id !== null || tenure === undefined || more.length > 0)
+    throw new StoreError("corrupt", "the page does not hold the state row");
   return stateOf(format!, txid!, committedAtMs!, tenure);
 }

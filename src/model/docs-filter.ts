@@ -69,22 +69,32 @@ class FilterReader {
     this.#name = name;
   }
 
-  /** A whole filter: fields and logical operators, all of which must hold. `depth` counts the logical operators around it. */
+  /**
+   * A whole filter: fields and logical operators, all of which must hold. `depth` counts the logical operators around
+   * it.
+   */
   filter(at: string, value: Json, depth: number): Filter {
     if (!isObject(value)) throw invalid(`${at} must be an object`);
-    return joined("and", Object.entries(value).map(([key, operand]) => {
-      const place = `${at}.${shown(key)}`;
-      if (!key.startsWith("$")) return this.#field(place, parsePath(`a field name in ${at}`, key), operand, depth);
-      if (key === "$and" || key === "$or") return this.#list(place, key === "$and" ? "and" : "or", operand, this.#deeper(depth));
-      if (key === "$not") return negated(this.filter(place, operand, this.#deeper(depth)));
-      throw invalid(`${place} is not an operator that can stand here; these can: ${filterOperators}`);
-    }));
+    return joined(
+      "and",
+      Object.entries(value).map(([key, operand]) => {
+        const place = `${at}.${shown(key)}`;
+        if (!key.startsWith("$")) return this.#field(place, parsePath(`a field name in ${at}`, key), operand, depth);
+        if (key === "$and" || key === "$or")
+          return this.#list(place, key === "$and" ? "and" : "or", operand, this.#deeper(depth));
+        if (key === "$not") return negated(this.filter(place, operand, this.#deeper(depth)));
+        throw invalid(`${place} is not an operator that can stand here; these can: ${filterOperators}`);
+      }),
+    );
   }
 
   #list(at: string, kind: "and" | "or", value: Json, depth: number): Filter {
     if (!Array.isArray(value) || value.length === 0) throw invalid(`${at} must be an array of at least one filter`);
     this.#count(value.length);
-    return joined(kind, value.map((filter, index) => this.filter(`${at}[${index}]`, filter, depth)));
+    return joined(
+      kind,
+      value.map((filter, index) => this.filter(`${at}[${index}]`, filter, depth)),
+    );
   }
 
   #field(at: string, path: DocPath, operand: Json, depth: number): Filter {
@@ -98,15 +108,19 @@ class FilterReader {
     if (!isObject(operand)) return false;
     const keys = Object.keys(operand);
     const operators = keys.filter((key) => key.startsWith("$")).length;
-    if (operators > 0 && operators < keys.length) throw invalid(`${at} mixes operators and fields; use one or the other`);
+    if (operators > 0 && operators < keys.length)
+      throw invalid(`${at} mixes operators and fields; use one or the other`);
     return operators > 0;
   }
 
   #condition(at: string, path: DocPath, condition: JsonObject, depth: number): Filter {
-    return joined("and", Object.entries(condition).map(([key, operand]) => {
-      this.#count(path.components.length);
-      return this.#operator(`${at}.${shown(key)}`, key, path, operand, depth);
-    }));
+    return joined(
+      "and",
+      Object.entries(condition).map(([key, operand]) => {
+        this.#count(path.components.length);
+        return this.#operator(`${at}.${shown(key)}`, key, path, operand, depth);
+      }),
+    );
   }
 
   #operator(at: string, key: string, path: DocPath, operand: Json, depth: number): Filter {
@@ -134,7 +148,8 @@ class FilterReader {
     const comparison = Object.hasOwn(comparisons, key) ? comparisons[key] : undefined;
     if (comparison === undefined) throw invalid(`${at} is not an operator of a field; these are: ${fieldOperators}`);
     // Null equals itself, and nothing is before or after it.
-    if (operand === null) return comparison.endsWith("=") ? { kind: "in", path, operands: [null] } : { kind: "or", filters: [] };
+    if (operand === null)
+      return comparison.endsWith("=") ? { kind: "in", path, operands: [null] } : { kind: "or", filters: [] };
     if (!isNumber(operand) && typeof operand !== "string" && typeof operand !== "boolean") {
       throw invalid(`${at} must be a number, a string, a boolean or null: objects and arrays have no order here`);
     }
@@ -143,12 +158,14 @@ class FilterReader {
 
   #operands(at: string, value: Json): readonly Json[] {
     if (!Array.isArray(value)) throw invalid(`${at} must be an array`);
-    if (value.length > limits.filterInMax) throw invalid(`${at} must have at most ${limits.filterInMax} values, not ${value.length}`);
+    if (value.length > limits.filterInMax)
+      throw invalid(`${at} must have at most ${limits.filterInMax} values, not ${value.length}`);
     return value;
   }
 
   #deeper(depth: number): number {
-    if (depth >= limits.filterDepthMax) throw invalid(`${this.#name} nests $and, $or and $not more than ${limits.filterDepthMax} deep`);
+    if (depth >= limits.filterDepthMax)
+      throw invalid(`${this.#name} nests $and, $or and $not more than ${limits.filterDepthMax} deep`);
     this.#count(1);
     return depth + 1;
   }
@@ -157,7 +174,10 @@ class FilterReader {
   #count(nodes: number): void {
     this.#nodes += nodes;
     if (this.#nodes > limits.filterNodesMax) {
-      throw invalid(`${this.#name} is too large: its operators and the field names in its paths may be ${limits.filterNodesMax} together`);
+      throw invalid(
+        `${this.#name} is too large: its operators and the field names in its paths may ` +
+          `be ${limits.filterNodesMax} together`,
+      );
     }
   }
 }

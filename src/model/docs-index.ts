@@ -49,7 +49,10 @@ const indexTableOf = (index: number): string => `__service_docidx_${index}`;
 
 /** The collection of this name, or undefined when nothing was ever put into it. */
 export function findCollection(view: View, name: string): Collection | undefined {
-  const row = view.connection.get<{ collection: number }>("SELECT collection FROM __service_doc_collections WHERE name = ?", name);
+  const row = view.connection.get<{ collection: number }>(
+    "SELECT collection FROM __service_doc_collections WHERE name = ?",
+    name,
+  );
   if (row === undefined) return undefined;
   const indexes = view.connection
     .all<{ doc_index: number; path: string; multikey: number }>(
@@ -74,16 +77,23 @@ export function collectionCount(view: View): number {
 export function createCollection(tx: Tx, name: string): Collection {
   const number = tx.connection.run("INSERT INTO __service_doc_collections (name) VALUES (?)", name).lastInsertRowid;
   const table = tableOf(number);
-  tx.connection.exec(`CREATE TABLE ${table} (n INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, doc TEXT NOT NULL) STRICT`);
+  tx.connection.exec(
+    `CREATE TABLE ${table} (n INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, doc TEXT NOT NULL) STRICT`,
+  );
   return { number, table, indexes: [] };
 }
 
 /** Makes an index over a path that has none yet, and fills it. */
 export function createIndex(tx: Tx, collection: Collection, path: DocPath): void {
-  const number = tx.connection.run("INSERT INTO __service_doc_indexes (collection, path) VALUES (?, ?)", collection.number, path.text).lastInsertRowid;
+  const number = tx.connection.run(
+    "INSERT INTO __service_doc_indexes (collection, path) VALUES (?, ?)",
+    collection.number,
+    path.text,
+  ).lastInsertRowid;
   const index: DocIndex = { table: indexTableOf(number), number, path, multikey: false };
   tx.connection.exec(
-    `CREATE TABLE ${index.table} (kind INTEGER NOT NULL, value ANY NOT NULL, doc INTEGER NOT NULL, PRIMARY KEY (kind, value, doc)) STRICT, WITHOUT ROWID`,
+    `CREATE TABLE ${index.table} (kind INTEGER NOT NULL, value ANY NOT NULL, doc INTEGER NOT NULL, PRIMARY ` +
+      "KEY (kind, value, doc)) STRICT, WITHOUT ROWID",
   );
   const rows = tx.connection.prepared(`SELECT n FROM ${collection.table} ORDER BY n`).pluck().all() as number[];
   for (const row of rows) addEntries(tx, [index], row, storedJson(docAt(tx, collection, row)));
@@ -94,8 +104,11 @@ export function docAt(view: View, collection: Collection, row: number): string {
   return view.connection.get<{ doc: string }>(`SELECT doc FROM ${collection.table} WHERE n = ?`, row)!.doc;
 }
 
-/** What one document has in an index: composites and null by kind alone. Read from the text that `reachedText` gives. */
-const entrySql = `SELECT ${kindSql(reachedType("v"))} AS kind, CASE WHEN v.type IN ('integer', 'real', 'text', 'true', 'false') THEN v.value ELSE 0 END AS value, $row AS doc
+/**
+ * What one document has in an index: composites and null by kind alone. Read from the text that `reachedText` gives.
+ */
+const entrySql = `SELECT ${kindSql(reachedType("v"))} AS kind,
+    CASE WHEN v.type IN ('integer', 'real', 'text', 'true', 'false') THEN v.value ELSE 0 END AS value, $row AS doc
   FROM json_each($reached) AS v`;
 
 /** Enters the document into the indexes. */
@@ -117,7 +130,9 @@ export function removeEntries(tx: Tx, indexes: readonly DocIndex[], row: number,
   }
 }
 
-/** A SELECT of row numbers that include every match of a filter, and how little it is likely to give: smaller is better. */
+/**
+ * A SELECT of row numbers that include every match of a filter, and how little it is likely to give: smaller is better.
+ */
 export interface Candidates {
   readonly sql: string;
   readonly rank: number;
@@ -129,7 +144,10 @@ const ranks = { id: 0, equal: 1, listed: 2, between: 3, beyond: 4, kind: 5 } as 
 export function candidatesOf(filter: Filter, collection: Collection, bindings: Bindings): Candidates | undefined {
   switch (filter.kind) {
     case "and":
-      return bestOf([...filter.filters.map((inner) => candidatesOf(inner, collection, bindings)), ...ranges(filter.filters, collection, bindings)]);
+      return bestOf([
+        ...filter.filters.map((inner) => candidatesOf(inner, collection, bindings)),
+        ...ranges(filter.filters, collection, bindings),
+      ]);
     case "or":
       return unionOf(filter.filters, collection, bindings);
     case "not":
@@ -140,7 +158,10 @@ export function candidatesOf(filter: Filter, collection: Collection, bindings: B
     case "compare":
       return entries(collection, filter.path, (index) => rangeCandidates(index, [filter], bindings));
     case "exists":
-      return entries(collection, filter.path, (index) => ({ sql: `SELECT doc FROM ${index.table} WHERE kind > ${kinds.missing}`, rank: ranks.kind }));
+      return entries(collection, filter.path, (index) => ({
+        sql: `SELECT doc FROM ${index.table} WHERE kind > ${kinds.missing}`,
+        rank: ranks.kind,
+      }));
   }
 }
 
@@ -159,7 +180,10 @@ function unionOf(filters: readonly Filter[], collection: Collection, bindings: B
   if (filters.length > limits.filterUnionMax) return undefined;
   const found = filters.map((inner) => candidatesOf(inner, collection, bindings));
   if (found.length === 0 || !found.every((one) => one !== undefined)) return undefined;
-  return { sql: found.map((one) => `SELECT * FROM (${one.sql})`).join(" UNION "), rank: Math.max(...found.map((one) => one.rank)) };
+  return {
+    sql: found.map((one) => `SELECT * FROM (${one.sql})`).join(" UNION "),
+    rank: Math.max(...found.map((one) => one.rank)),
+  };
 }
 
 function idCandidates(operands: readonly Json[], collection: Collection, bindings: Bindings): Candidates {
@@ -178,7 +202,10 @@ function listedCandidates(index: DocIndex, operands: readonly Json[], bindings: 
   });
   const byKindAlone = [kinds.null, kinds.object, kinds.array].some((kind) => byKind.has(kind));
   return {
-    sql: selects.length === 0 ? "SELECT 0 WHERE 0" : selects.map((condition) => `SELECT doc FROM ${index.table} WHERE ${condition}`).join(" UNION "),
+    sql:
+      selects.length === 0
+        ? "SELECT 0 WHERE 0"
+        : selects.map((condition) => `SELECT doc FROM ${index.table} WHERE ${condition}`).join(" UNION "),
     rank: byKindAlone ? ranks.kind : operands.length === 1 ? ranks.equal : ranks.listed,
   };
 }
@@ -186,7 +213,9 @@ function listedCandidates(index: DocIndex, operands: readonly Json[], bindings: 
 type Compare = Filter & { readonly kind: "compare" };
 
 function rangeCandidates(index: DocIndex, compares: readonly Compare[], bindings: Bindings): Candidates {
-  const conditions = compares.map(({ comparison, operand }) => `value ${comparison} (${bindings.bind(jsonText(operand))} ->> '$')`);
+  const conditions = compares.map(
+    ({ comparison, operand }) => `value ${comparison} (${bindings.bind(jsonText(operand))} ->> '$')`,
+  );
   return {
     sql: `SELECT doc FROM ${index.table} WHERE kind = ${kindOf(compares[0]!.operand)} AND ${conditions.join(" AND ")}`,
     rank: compares.length > 1 ? ranks.between : ranks.beyond,
@@ -197,11 +226,22 @@ function rangeCandidates(index: DocIndex, compares: readonly Compare[], bindings
  * The ranges that are closed on both sides. Where a document may have several entries, two of them may fulfil one side
  * each (MongoDB's meaning), so no single entry need lie between.
  */
-function ranges(filters: readonly Filter[], collection: Collection, bindings: Bindings): readonly (Candidates | undefined)[] {
+function ranges(
+  filters: readonly Filter[],
+  collection: Collection,
+  bindings: Bindings,
+): readonly (Candidates | undefined)[] {
   const compares = filters.filter((filter) => filter.kind === "compare");
   return compares.filter(isLower).map((lower) => {
-    const upper = compares.find((one) => !isLower(one) && one.path.text === lower.path.text && kindOf(one.operand) === kindOf(lower.operand));
-    return upper && entries(collection, lower.path, (index) => (index.multikey ? undefined : rangeCandidates(index, [lower, upper], bindings)));
+    const upper = compares.find(
+      (one) => !isLower(one) && one.path.text === lower.path.text && kindOf(one.operand) === kindOf(lower.operand),
+    );
+    return (
+      upper &&
+      entries(collection, lower.path, (index) =>
+        index.multikey ? undefined : rangeCandidates(index, [lower, upper], bindings),
+      )
+    );
   });
 }
 

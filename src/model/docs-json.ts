@@ -97,26 +97,33 @@ function canonicalNumber(source: string): string {
 /** Refuses a value that is nested too deep, or whose strings or field names have no UTF-8 form. */
 export function checkJson(name: string, value: Json, depthMax: number = limits.jsonDepthMax): void {
   if (typeof value === "string") {
-    if (!isWellFormed(value)) throw invalid(`${name} has a string with half a surrogate pair, which is not valid Unicode text`);
+    if (!isWellFormed(value))
+      throw invalid(`${name} has a string with half a surrogate pair, which is not valid Unicode text`);
   } else if (Array.isArray(value)) {
     if (depthMax === 0) throw tooDeep(name);
     for (const element of value) checkJson(name, element, depthMax - 1);
   } else if (isObject(value)) {
     if (depthMax === 0) throw tooDeep(name);
     for (const [field, inner] of Object.entries(value)) {
-      if (!isWellFormed(field)) throw invalid(`${name} has a field name with half a surrogate pair, which is not valid Unicode text`);
+      if (!isWellFormed(field))
+        throw invalid(`${name} has a field name with half a surrogate pair, which is not valid Unicode text`);
       checkJson(name, inner, depthMax - 1);
     }
   }
 }
 
-const tooDeep = (name: string) => invalid(`${name} is nested too deep: JSON values may nest ${limits.jsonDepthMax} levels`);
+const tooDeep = (name: string) =>
+  invalid(`${name} is nested too deep: JSON values may nest ${limits.jsonDepthMax} levels`);
 
 /**
  * Reads JSON text; `name` stands in the message of a refusal. Also gives the text again without spaces and repeated
  * fields (the last one counts). `depthMax` is in levels of arrays and objects.
  */
-export function parseJson(name: string, text: string, depthMax: number = limits.jsonDepthMax): { readonly value: Json; readonly text: string } {
+export function parseJson(
+  name: string,
+  text: string,
+  depthMax: number = limits.jsonDepthMax,
+): { readonly value: Json; readonly text: string } {
   let value: Json;
   try {
     value = JSON.parse(text) as Json;
@@ -126,7 +133,8 @@ export function parseJson(name: string, text: string, depthMax: number = limits.
   }
   // The depth comes first: writing and the second reading recurse, the first reading does not.
   checkJson(name, value, depthMax);
-  // The usual text comes back as it was, which proves that no number lost a digit, at a fifth of the second reading's cost.
+  // The usual text comes back as it was, which proves that no number lost a digit, at a fifth of the second reading's
+  // cost.
   if (JSON.stringify(value) === text) return { value, text };
   const exact = exactJson.parse(text, (_, inner, { source }) => (typeof inner === "number" ? numberOf(source) : inner));
   return { value: exact, text: jsonText(exact) };

@@ -1,7 +1,8 @@
 /**
  * Dot paths: how a filter, a sort, an update or an index names a place in a document.
  *
- * Always true: a path has at least one component, none is empty or starts with `$`; it reaches SQL only as a bound value.
+ * Always true: a path has at least one component, none is empty or starts with `$`; it reaches SQL only as a bound
+ * value.
  */
 import { invalid } from "../base/errors.ts";
 import { isWellFormed } from "../base/bytes.ts";
@@ -19,9 +20,15 @@ export const idField = "_id";
 export function parsePath(name: string, text: string): DocPath {
   const components = text.split(".");
   const wrong =
-    text.length > limits.pathCharsMax || !isWellFormed(text) || components.length > limits.jsonDepthMax || components.some((part) => part === "" || part.startsWith("$"));
+    text.length > limits.pathCharsMax ||
+    !isWellFormed(text) ||
+    components.length > limits.jsonDepthMax ||
+    components.some((part) => part === "" || part.startsWith("$"));
   if (wrong) {
-    throw invalid(`${name} must be a path of 1 to ${limits.jsonDepthMax} field names joined by dots, ${limits.pathCharsMax} characters at most; no name may be empty or start with $`);
+    throw invalid(
+      `${name} must be a path of 1 to ${limits.jsonDepthMax} field names joined by ` +
+        `dots, ${limits.pathCharsMax} characters at most; no name may be empty or start with $`,
+    );
   }
   return { text, components };
 }

@@ -37,7 +37,10 @@ export const kinds = { missing: 0, null: 1, number: 2, string: 3, object: 4, arr
 
 /** The kind of a value whose JSON type this SQL expression gives, as SQL. */
 export function kindSql(type: string): string {
-  return `CASE ${type} WHEN 'null' THEN 1 WHEN 'integer' THEN 2 WHEN 'real' THEN 2 WHEN 'text' THEN 3 WHEN 'object' THEN 4 WHEN 'array' THEN 5 WHEN 'true' THEN 6 WHEN 'false' THEN 6 ELSE 0 END`;
+  return (
+    `CASE ${type} WHEN 'null' THEN 1 WHEN 'integer' THEN 2 WHEN 'real' THEN 2 WHEN 'text' THEN 3 WHEN ` +
+    "'object' THEN 4 WHEN 'array' THEN 5 WHEN 'true' THEN 6 WHEN 'false' THEN 6 ELSE 0 END"
+  );
 }
 
 /** The kind of an operand. */
@@ -57,7 +60,8 @@ function joinSql(operator: "AND" | "OR", conditions: readonly string[]): string 
   return `(${joinSql(operator, conditions.slice(0, half))} ${operator} ${joinSql(operator, conditions.slice(half))})`;
 }
 
-const pathSql = (components: readonly string[]): string => `$${components.map((part) => `.${JSON.stringify(part)}`).join("")}`;
+const pathSql = (components: readonly string[]): string =>
+  `$${components.map((part) => `.${JSON.stringify(part)}`).join("")}`;
 
 /** Name of the SQL function that follows a path through arrays. */
 const reachFunction = "palimpsest_reach";
@@ -70,8 +74,12 @@ const prepared = new WeakSet<Connection>();
 export function prepareQueries(connection: Connection): void {
   if (prepared.has(connection)) return;
   prepared.add(connection);
-  connection.raw.function(reachFunction, pure, (document: unknown, path: unknown) => reachedText(storedJson(document as string), parsePath("the path", path as string)));
-  connection.raw.function(canonicalFunction, pure, (json: unknown) => (json === null ? null : canonicalText(storedJson(json as string))));
+  connection.raw.function(reachFunction, pure, (document: unknown, path: unknown) =>
+    reachedText(storedJson(document as string), parsePath("the path", path as string)),
+  );
+  connection.raw.function(canonicalFunction, pure, (json: unknown) =>
+    json === null ? null : canonicalText(storedJson(json as string)),
+  );
 }
 
 /** A condition on one value, given SQL for its JSON type (NULL when missing) and for itself. */
@@ -108,7 +116,9 @@ class Reach {
   get meetsArray(): string {
     const { components } = this.#path;
     if (components.length === 1) return `${this.type} = 'array'`;
-    const types = components.map((_, index) => `json_type(${this.#document}, ${this.#bindings.bind(pathSql(components.slice(0, index + 1)))})`);
+    const types = components.map(
+      (_, index) => `json_type(${this.#document}, ${this.#bindings.bind(pathSql(components.slice(0, index + 1)))})`,
+    );
     return `'array' IN (${types.join(", ")})`;
   }
 
@@ -123,7 +133,8 @@ class Reach {
   /** Whether any value fulfils the condition. */
   any({ test, wholes }: Condition): string {
     const some = this.#single
-      ? `EXISTS (SELECT 1 FROM json_each(${this.#document}, ${this.#whole}) AS v WHERE ${test("v.type", "v.value")})${wholes ? ` OR ${test(this.type, this.value)}` : ""}`
+      ? `EXISTS (SELECT 1 FROM json_each(${this.#document}, ${this.#whole}) AS v ` +
+        `WHERE ${test("v.type", "v.value")})${wholes ? ` OR ${test(this.type, this.value)}` : ""}`
       : `EXISTS (SELECT 1 FROM ${this.#reached} AS v WHERE ${test(reachedType("v"), "v.value")})`;
     return `((CASE WHEN ${this.meetsArray} THEN ${some} ELSE ${test(this.type, this.value)} END) IS TRUE)`;
   }
@@ -131,8 +142,13 @@ class Reach {
   /** `term` of the value that comes first in this direction, arrays taken apart; NULL when there is none. */
   first(term: (type: string, value: string) => string, direction: "ASC" | "DESC"): string {
     const type = this.#single ? "v.type" : reachedType("v");
-    const from = this.#single ? `json_each(${this.#document}, ${this.#whole}) AS v` : `${this.#reached} AS v WHERE NOT ${isWhole("v")}`;
-    return `(SELECT ${term(type, "v.value")} FROM ${from} ORDER BY ${kindSql(type)} ${direction}, v.value ${direction} LIMIT 1)`;
+    const from = this.#single
+      ? `json_each(${this.#document}, ${this.#whole}) AS v`
+      : `${this.#reached} AS v WHERE NOT ${isWhole("v")}`;
+    return (
+      `(SELECT ${term(type, "v.value")} FROM ${from} ORDER BY ${kindSql(type)} ${direction}, ` +
+      `v.value ${direction} LIMIT 1)`
+    );
   }
 }
 
@@ -157,7 +173,9 @@ function inCondition(operands: readonly Json[], bindings: Bindings): Condition {
     if (composites.length > 0) {
       // CASE, because only here is the value JSON whatever order SQLite tests its conditions in.
       const canonical = `CASE WHEN ${type} IN ('object', 'array') THEN ${canonicalFunction}(${value}) END`;
-      ways.push(`${canonical} IN (SELECT atom FROM json_each(${bindings.bind(JSON.stringify(composites.map(canonicalText)))}))`);
+      ways.push(
+        `${canonical} IN (SELECT atom FROM json_each(${bindings.bind(JSON.stringify(composites.map(canonicalText)))}))`,
+      );
     }
     return joinSql("OR", ways);
   };
@@ -172,20 +190,29 @@ function compareCondition(comparison: Comparison, operand: Json, bindings: Bindi
 
 const existsCondition: Condition = { test: (type) => `${type} IS NOT NULL`, wholes: true };
 
-const jsonTypesOf: Readonly<Record<number, string>> = { [kinds.number]: "'integer', 'real'", [kinds.string]: "'text'", [kinds.boolean]: "'true', 'false'" };
+const jsonTypesOf: Readonly<Record<number, string>> = {
+  [kinds.number]: "'integer', 'real'",
+  [kinds.string]: "'text'",
+  [kinds.boolean]: "'true', 'false'",
+};
 
 /** The filter as an SQL condition over `document`, which names a column that holds a JSON object. */
 export function filterSql(filter: Filter, document: string, bindings: Bindings): string {
   switch (filter.kind) {
     case "and":
     case "or":
-      return joinSql(filter.kind === "and" ? "AND" : "OR", filter.filters.map((inner) => filterSql(inner, document, bindings)));
+      return joinSql(
+        filter.kind === "and" ? "AND" : "OR",
+        filter.filters.map((inner) => filterSql(inner, document, bindings)),
+      );
     case "not":
       return `(NOT ${filterSql(filter.filter, document, bindings)})`;
     case "in":
       return new Reach(document, filter.path, bindings).any(inCondition(filter.operands, bindings));
     case "compare":
-      return new Reach(document, filter.path, bindings).any(compareCondition(filter.comparison, filter.operand, bindings));
+      return new Reach(document, filter.path, bindings).any(
+        compareCondition(filter.comparison, filter.operand, bindings),
+      );
     case "exists":
       return new Reach(document, filter.path, bindings).any(existsCondition);
   }
@@ -200,7 +227,9 @@ export function orderSql(document: string, path: DocPath, descending: boolean, b
   const direction = descending ? "DESC" : "ASC";
   const reach = new Reach(document, path, bindings);
   return [
-    `(CASE WHEN ${reach.meetsArray} THEN coalesce(${reach.first(kindSql, direction)}, ${kinds.missing}) ELSE ${kindSql(reach.type)} END) ${direction}`,
-    `(CASE WHEN ${reach.meetsArray} THEN ${reach.first((_, value) => value, direction)} ELSE ${reach.value} END) ${direction}`,
+    `(CASE WHEN ${reach.meetsArray} THEN coalesce(${reach.first(kindSql, direction)}, ${kinds.missing}) ` +
+      `ELSE ${kindSql(reach.type)} END) ${direction}`,
+    `(CASE WHEN ${reach.meetsArray} THEN ${reach.first((_, value) => value, direction)} ` +
+      `ELSE ${reach.value} END) ${direction}`,
   ];
 }

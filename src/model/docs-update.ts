@@ -7,7 +7,22 @@
 import { assert } from "../base/assert.ts";
 import { invalid } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import { checkJson, fieldOf, int64Of, isInt64, isIntegerSource, isNumber, isObject, numberOf, parseJson, setField, sourceOf, type Json, type JsonObject, type RawNumber } from "./docs-json.ts";
+import {
+  checkJson,
+  fieldOf,
+  int64Of,
+  isInt64,
+  isIntegerSource,
+  isNumber,
+  isObject,
+  numberOf,
+  parseJson,
+  setField,
+  sourceOf,
+  type Json,
+  type JsonObject,
+  type RawNumber,
+} from "./docs-json.ts";
 import { arrayIndexOf, idField, parsePath, type DocPath } from "./docs-path.ts";
 
 interface Change {
@@ -29,10 +44,15 @@ const operators: Readonly<Record<string, Change["apply"]>> = { $set: set, $unset
 /** Reads an update. Every refusal names the place, beginning with `name`. */
 export function parseUpdate(name: string, text: string): Update {
   const { value } = parseJson(name, text, limits.jsonDepthMax + 2);
-  if (!isObject(value) || Object.keys(value).length === 0) throw invalid(`${name} must be an object of operators: ${Object.keys(operators).join(", ")}`);
+  if (!isObject(value) || Object.keys(value).length === 0)
+    throw invalid(`${name} must be an object of operators: ${Object.keys(operators).join(", ")}`);
   const changes = Object.entries(value).flatMap(([operator, fields]) => {
     const apply = Object.hasOwn(operators, operator) ? operators[operator] : undefined;
-    if (apply === undefined) throw invalid(`${name} may hold only the operators ${Object.keys(operators).join(", ")}; a document is not replaced as a whole`);
+    if (apply === undefined)
+      throw invalid(
+        `${name} may hold only the operators ${Object.keys(operators).join(", ")}; a document is not replaced ` +
+          "as a whole",
+      );
     if (!isObject(fields)) throw invalid(`${name}.${operator} must be an object of paths and values`);
     return Object.entries(fields).map(([path, operand]) => changeOf(`${name}.${operator}`, path, operand, apply));
   });
@@ -57,18 +77,22 @@ function refuseOverlap(name: string, changes: readonly Change[]): void {
   for (let index = 1; index < sorted.length; index++) {
     // Sorted with the lowest character as separator, whatever lies inside a path follows it directly.
     const [before, after] = [sorted[index - 1]!, sorted[index]!];
-    if (after === before || after.startsWith(`${before}\0`)) throw invalid(`${name} changes ${before.replaceAll("\0", ".")} twice, or both it and something inside it`);
+    if (after === before || after.startsWith(`${before}\0`))
+      throw invalid(`${name} changes ${before.replaceAll("\0", ".")} twice, or both it and something inside it`);
   }
 }
 
-/** Applies the update to the document in place. Throws when the document has no room for it; then it may be half done. */
+/**
+ * Applies the update to the document in place. Throws when the document has no room for it; then it may be half done.
+ */
 export function applyUpdate(update: Update, doc: JsonObject): void {
   for (const change of update.changes) change.apply(change, doc);
   checkJson("the updated document", doc);
 }
 
 /** A place in a document: a container and a key in it. */
-type Place = { readonly object: JsonObject; readonly field: string } | { readonly array: Json[]; readonly index: number };
+type Place =
+  { readonly object: JsonObject; readonly field: string } | { readonly array: Json[]; readonly index: number };
 
 function valueAt(place: Place): Json | undefined {
   return "array" in place ? place.array[place.index] : fieldOf(place.object, place.field);
@@ -110,7 +134,10 @@ function walkTo(change: Change, doc: JsonObject, make: boolean): Place | undefin
     place = placeIn(container, component);
     if (place === undefined) {
       if (!make) return undefined;
-      throw invalid(`${change.at} cannot be reached: "${component}" would be inside ${Array.isArray(container) ? "an array, which has positions, not names" : "a value that is neither an object nor an array"}`);
+      const what = Array.isArray(container)
+        ? "an array, which has positions, not names"
+        : "a value that is neither an object nor an array";
+      throw invalid(`${change.at} cannot be reached: "${component}" would be inside ${what}`);
     }
   }
   assert(place !== undefined, "a path has a component");
@@ -132,7 +159,8 @@ function unset(change: Change, doc: JsonObject): void {
 function increment(change: Change, doc: JsonObject): void {
   const place = walkTo(change, doc, true)!;
   const before = valueAt(place);
-  if (before !== undefined && !isNumber(before)) throw invalid(`${change.at} cannot be incremented: a document has something there that is not a number`);
+  if (before !== undefined && !isNumber(before))
+    throw invalid(`${change.at} cannot be incremented: a document has something there that is not a number`);
   assert(isNumber(change.operand), "an increment is a number");
   put(change, place, sum(change, before ?? 0, change.operand));
 }
@@ -150,7 +178,8 @@ function sum(change: Change, left: number | RawNumber, right: number | RawNumber
   const sources = [sourceOf(left), sourceOf(right)] as const;
   if (sources.every(isIntegerSource)) {
     const [augend, addend] = [int64Of(sources[0]), int64Of(sources[1])];
-    if (augend === undefined || addend === undefined || !isInt64(augend + addend)) throw invalid(`${change.at} goes beyond 64-bit integers`);
+    if (augend === undefined || addend === undefined || !isInt64(augend + addend))
+      throw invalid(`${change.at} goes beyond 64-bit integers`);
     return numberOf(String(augend + addend));
   }
   const total = Number(sources[0]) + Number(sources[1]);

@@ -3,7 +3,8 @@
  *
  * Always true: a stored document is an object with a string `_id` that no other of its collection has, in JSON text
  * without spaces whose numbers are as the client wrote them; a command that changes nothing writes nothing. Dots and
- * nested `$` in field names are stored, but no path reaches a name with a dot. Must not know: HTTP, filters' inner form.
+ * nested `$` in field names are stored, but no path reaches a name with a dot. Must not know: HTTP, filters' inner
+ * form.
  */
 import { assert } from "../base/assert.ts";
 import { invalid, ServiceError } from "../base/errors.ts";
@@ -12,7 +13,17 @@ import { limits } from "../base/limits.ts";
 import { checkCollectionName, checkText } from "../format/names.ts";
 import type { SqlValue } from "../sqlite/connection.ts";
 import { parseFilter, type Filter } from "./docs-filter.ts";
-import { addEntries, candidatesOf, collectionCount, createCollection, createIndex, docAt, findCollection, removeEntries, type Collection } from "./docs-index.ts";
+import {
+  addEntries,
+  candidatesOf,
+  collectionCount,
+  createCollection,
+  createIndex,
+  docAt,
+  findCollection,
+  removeEntries,
+  type Collection,
+} from "./docs-index.ts";
 import { fieldOf, isObject, jsonText, parseJson, setField, storedJson, type JsonObject } from "./docs-json.ts";
 import { idField, parsePath } from "./docs-path.ts";
 import { Bindings, filterSql, orderSql, prepareQueries } from "./docs-query.ts";
@@ -30,7 +41,8 @@ export interface SortKey {
 function openCollection(tx: Tx, name: string): Collection {
   const found = findCollection(tx, name);
   if (found) return found;
-  if (collectionCount(tx) >= limits.collectionsMax) throw invalid(`the database already has ${limits.collectionsMax} collections, the most allowed`);
+  if (collectionCount(tx) >= limits.collectionsMax)
+    throw invalid(`the database already has ${limits.collectionsMax} collections, the most allowed`);
   return createCollection(tx, name);
 }
 
@@ -38,14 +50,26 @@ function openCollection(tx: Tx, name: string): Collection {
  * Adds the documents, all or none, and gives their ids in order. A document without `_id` gets a ULID. Throws
  * ServiceError `already_exists` when an `_id` is taken.
  */
-export function insertDocs(tx: Tx, input: { readonly collection: string; readonly docs: readonly string[] }): { readonly ids: readonly string[] } {
+export function insertDocs(
+  tx: Tx,
+  input: { readonly collection: string; readonly docs: readonly string[] },
+): { readonly ids: readonly string[] } {
   checkCollectionName("collection", input.collection);
-  if (input.docs.length < 1 || input.docs.length > limits.docsInsertMax) throw invalid(`docs must hold 1 to ${limits.docsInsertMax} documents`);
+  if (input.docs.length < 1 || input.docs.length > limits.docsInsertMax)
+    throw invalid(`docs must hold 1 to ${limits.docsInsertMax} documents`);
   const docs = input.docs.map((text, index) => newDoc(tx, `docs[${index}]`, text));
   const collection = openCollection(tx, input.collection);
   for (const [index, { id, text, value }] of docs.entries()) {
-    const { changes, lastInsertRowid } = tx.connection.run(`INSERT INTO ${collection.table} (id, doc) VALUES (?, ?) ON CONFLICT (id) DO NOTHING`, id, text);
-    if (changes === 0) throw new ServiceError("already_exists", `docs[${index}].${idField} is already the ${idField} of a document in this collection`);
+    const { changes, lastInsertRowid } = tx.connection.run(
+      `INSERT INTO ${collection.table} (id, doc) VALUES (?, ?) ON CONFLICT (id) DO NOTHING`,
+      id,
+      text,
+    );
+    if (changes === 0)
+      throw new ServiceError(
+        "already_exists",
+        `docs[${index}].${idField} is already the ${idField} of a document in this collection`,
+      );
     addEntries(tx, collection.indexes, lastInsertRowid, value);
   }
   return { ids: docs.map((doc) => doc.id) };
@@ -60,7 +84,8 @@ interface NewDoc {
 function newDoc(tx: Tx, name: string, input: string): NewDoc {
   const { value, text } = parseJson(name, input);
   if (!isObject(value)) throw invalid(`${name} must be an object`);
-  if (Object.keys(value).some((field) => field.startsWith("$"))) throw invalid(`${name} has a field whose name starts with $; such names belong to operators`);
+  if (Object.keys(value).some((field) => field.startsWith("$")))
+    throw invalid(`${name} has a field whose name starts with $; such names belong to operators`);
   const given = fieldOf(value, idField);
   if (given === undefined) {
     const id = tx.newId();
@@ -73,7 +98,8 @@ function newDoc(tx: Tx, name: string, input: string): NewDoc {
 }
 
 function checkSize(name: string, text: string): string {
-  if (utf8Length(text) > limits.docBytesMax) throw invalid(`${name} must be at most ${limits.docBytesMax} bytes of JSON`);
+  if (utf8Length(text) > limits.docBytesMax)
+    throw invalid(`${name} must be at most ${limits.docBytesMax} bytes of JSON`);
   return text;
 }
 
@@ -84,7 +110,14 @@ interface Query {
 }
 
 /** A SELECT of `columns` over the documents `d` that match. `sort` falls back to the order of insertion. */
-function selectDocs(collection: Collection, columns: string, filter: Filter, sort: readonly SortKey[], count: number, skip: number): Query {
+function selectDocs(
+  collection: Collection,
+  columns: string,
+  filter: Filter,
+  sort: readonly SortKey[],
+  count: number,
+  skip: number,
+): Query {
   const bindings = new Bindings();
   const candidates = candidatesOf(filter, collection, bindings);
   const conditions = [filterSql(filter, "d.doc", bindings)];
@@ -96,7 +129,9 @@ function selectDocs(collection: Collection, columns: string, filter: Filter, sor
     return orderSql("d.doc", parsePath("sort", path), direction < 0, bindings);
   });
   return {
-    sql: `SELECT ${columns} FROM ${collection.table} AS d WHERE ${conditions.join(" AND ")} ORDER BY ${[...order, "d.n"].join(", ")} LIMIT $count OFFSET $skip`,
+    sql:
+      `SELECT ${columns} FROM ${collection.table} AS d WHERE ${conditions.join(" AND ")} ORDER ` +
+      `BY ${[...order, "d.n"].join(", ")} LIMIT $count OFFSET $skip`,
     values: { ...bindings.values, count: BigInt(count), skip: BigInt(skip) },
   };
 }
@@ -104,18 +139,33 @@ function selectDocs(collection: Collection, columns: string, filter: Filter, sor
 /** The documents that match, in the order of `sort`, then of insertion. `limit` above the most allowed is cut to it. */
 export function findDocs(
   view: View,
-  input: { readonly collection: string; readonly filter?: string; readonly sort?: readonly SortKey[]; readonly limit?: number; readonly skip?: number },
+  input: {
+    readonly collection: string;
+    readonly filter?: string;
+    readonly sort?: readonly SortKey[];
+    readonly limit?: number;
+    readonly skip?: number;
+  },
 ): { readonly docs: readonly string[] } {
   checkCollectionName("collection", input.collection);
   const filter = parseFilter("filter", input.filter ?? "{}");
   const sort = checkSort(input.sort ?? []);
   const limit = input.limit ?? limits.docsDefault;
   const skip = input.skip ?? 0;
-  if (!Number.isInteger(limit) || limit < 1) throw invalid(`limit must be a whole number from 1; at most ${limits.docsMax} documents are given`);
-  if (!Number.isInteger(skip) || skip < 0 || skip > limits.docSkipMax) throw invalid(`skip must be an integer from 0 to ${limits.docSkipMax}`);
+  if (!Number.isInteger(limit) || limit < 1)
+    throw invalid(`limit must be a whole number from 1; at most ${limits.docsMax} documents are given`);
+  if (!Number.isInteger(skip) || skip < 0 || skip > limits.docSkipMax)
+    throw invalid(`skip must be an integer from 0 to ${limits.docSkipMax}`);
   const collection = findCollection(view, input.collection);
   if (!collection) return { docs: [] };
-  const query = selectDocs(collection, sort.length > 0 ? "d.n" : "d.doc", filter, sort, Math.min(limit, limits.docsMax), skip);
+  const query = selectDocs(
+    collection,
+    sort.length > 0 ? "d.n" : "d.doc",
+    filter,
+    sort,
+    Math.min(limit, limits.docsMax),
+    skip,
+  );
   return { docs: collect(view, collection, query, sort.length > 0) };
 }
 
@@ -126,7 +176,10 @@ function collect(view: View, collection: Collection, query: Query, sorted: boole
   for (const found of rowsOf(view, query).iterate(query.values) as Iterable<string | number>) {
     const doc = sorted ? docAt(view, collection, found as number) : (found as string);
     bytes += utf8Length(doc);
-    if (bytes > limits.docsResultBytesMax) throw invalid(`the documents found are larger than ${limits.docsResultBytesMax} bytes together; ask for fewer with limit`);
+    if (bytes > limits.docsResultBytesMax)
+      throw invalid(
+        `the documents found are larger than ${limits.docsResultBytesMax} bytes together; ask for fewer with limit`,
+      );
     docs.push(doc);
   }
   return docs;
@@ -151,11 +204,16 @@ function checkSort(sort: readonly SortKey[]): readonly SortKey[] {
 function matchingRows(tx: Tx, collection: Collection, filter: Filter, multi: boolean): readonly number[] {
   const query = selectDocs(collection, "d.n", filter, [], multi ? limits.docsMultiMax + 1 : 1, 0);
   const rows = rowsOf(tx, query).all(query.values) as number[];
-  if (rows.length > limits.docsMultiMax) throw invalid(`filter matches more than ${limits.docsMultiMax} documents, the most that one command may change; narrow it`);
+  if (rows.length > limits.docsMultiMax)
+    throw invalid(
+      `filter matches more than ${limits.docsMultiMax} documents, the most that one command may change; narrow it`,
+    );
   return rows;
 }
 
-/** Changes the first document that matches, or (`multi`) all. `modified` counts those that are now written differently. */
+/**
+ * Changes the first document that matches, or (`multi`) all. `modified` counts those that are now written differently.
+ */
 export function updateDocs(
   tx: Tx,
   input: { readonly collection: string; readonly filter: string; readonly update: string; readonly multi: boolean },
@@ -186,26 +244,35 @@ function updateDoc(tx: Tx, collection: Collection, row: number, update: Update):
 }
 
 /** Removes the first document that matches, or (`multi`) all. */
-export function deleteDocs(tx: Tx, input: { readonly collection: string; readonly filter: string; readonly multi: boolean }): { readonly deleted: number } {
+export function deleteDocs(
+  tx: Tx,
+  input: { readonly collection: string; readonly filter: string; readonly multi: boolean },
+): { readonly deleted: number } {
   checkCollectionName("collection", input.collection);
   const filter = parseFilter("filter", input.filter);
   const collection = findCollection(tx, input.collection);
   if (!collection) return { deleted: 0 };
   const rows = matchingRows(tx, collection, filter, input.multi);
   for (const row of rows) {
-    if (collection.indexes.length > 0) removeEntries(tx, collection.indexes, row, storedJson(docAt(tx, collection, row)));
+    if (collection.indexes.length > 0)
+      removeEntries(tx, collection.indexes, row, storedJson(docAt(tx, collection, row)));
     tx.connection.run(`DELETE FROM ${collection.table} WHERE n = ?`, row);
   }
   return { deleted: rows.length };
 }
 
 /** Makes an index on the path; one that is there already, or on `_id`, stays as it is. Makes the collection too. */
-export function createDocIndex(tx: Tx, input: { readonly collection: string; readonly path: string }): { readonly indexed: string } {
+export function createDocIndex(
+  tx: Tx,
+  input: { readonly collection: string; readonly path: string },
+): { readonly indexed: string } {
   checkCollectionName("collection", input.collection);
   const path = parsePath("path", input.path);
   const collection = openCollection(tx, input.collection);
-  if (path.text === idField || collection.indexes.some((index) => index.path.text === path.text)) return { indexed: path.text };
-  if (collection.indexes.length >= limits.docIndexesMax) throw invalid(`the collection already has ${limits.docIndexesMax} indexes, the most allowed`);
+  if (path.text === idField || collection.indexes.some((index) => index.path.text === path.text))
+    return { indexed: path.text };
+  if (collection.indexes.length >= limits.docIndexesMax)
+    throw invalid(`the collection already has ${limits.docIndexesMax} indexes, the most allowed`);
   createIndex(tx, collection, path);
   return { indexed: path.text };
 }

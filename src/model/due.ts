@@ -1,9 +1,9 @@
 /**
  * When something of a database will be there for a sweep to remove, so that one can be made although nobody uses it.
  *
- * Always true: the time is never later than the true one, unless policy changes; it may be too early, and then the sweep
- * that comes of it finds a later one. Looks at a bounded number of rows, most of them by an index. Must not know: who
- * sweeps, where times are noted.
+ * Always true: the time is never later than the true one, unless policy changes; it may be too early, and then the
+ * sweep that comes of it finds a later one. Looks at a bounded number of rows, most of them by an index. Must not know:
+ * who sweeps, where times are noted.
  */
 import { limits } from "../base/limits.ts";
 import type { AgingPosition } from "./memory-aging.ts";
@@ -19,16 +19,33 @@ export interface DueQuestion {
   readonly isSwept: boolean;
 }
 
-/** When the next sweep has something to do, in Unix milliseconds; undefined while nothing that there is will ever expire. */
-export function nextDue(view: View, { retention = {}, position = {}, isSwept }: DueQuestion): { readonly dueAtMs: number | undefined } {
+/**
+ * When the next sweep has something to do, in Unix milliseconds; undefined while nothing that there is will ever
+ * expire.
+ */
+export function nextDue(
+  view: View,
+  { retention = {}, position = {}, isSwept }: DueQuestion,
+): { readonly dueAtMs: number | undefined } {
   const { eventMaxAgeMs, supersededMaxAgeMs, supersededMaxCount } = retention;
   const times = [
     timeOf(view, "SELECT min(expires_at) AS at FROM __service_kv WHERE expires_at IS NOT NULL"),
     timeOf(view, "SELECT min(expires_at) AS at FROM __service_memory WHERE expires_at IS NOT NULL"),
     eventMaxAgeMs === undefined ? undefined : later(nextEvent(view, position.event), eventMaxAgeMs),
-    supersededMaxAgeMs === undefined ? undefined : later(timeOf(view, "SELECT superseded_at AS at FROM __service_memory WHERE superseded_by IS NOT NULL ORDER BY superseded_by LIMIT 1"), supersededMaxAgeMs),
+    supersededMaxAgeMs === undefined
+      ? undefined
+      : later(
+          timeOf(
+            view,
+            "SELECT superseded_at AS at FROM __service_memory WHERE superseded_by IS NOT NULL ORDER BY " +
+              "superseded_by LIMIT 1",
+          ),
+          supersededMaxAgeMs,
+        ),
     // Which topic has too many, only a sweep through all of them tells.
-    supersededMaxCount === undefined || isSwept ? undefined : timeOf(view, "SELECT ? AS at FROM __service_memory WHERE superseded_by IS NOT NULL LIMIT 1", view.nowMs),
+    supersededMaxCount === undefined || isSwept
+      ? undefined
+      : timeOf(view, "SELECT ? AS at FROM __service_memory WHERE superseded_by IS NOT NULL LIMIT 1", view.nowMs),
   ];
   const known = times.filter((atMs) => atMs !== undefined);
   return { dueAtMs: known.length === 0 ? undefined : Math.min(...known) };
@@ -44,13 +61,24 @@ function later(atMs: number | undefined, byMs: number): number | undefined {
 
 /** When the oldest event was taken in, or at the earliest; rows are numbered in the order of their times. */
 function nextEvent(view: View, from: AgingPosition["event"]): number | undefined {
-  const stands = from && view.connection.get("SELECT 1 FROM __service_memory WHERE row = ? AND id = ?", from.row, from.id) !== undefined;
+  const stands =
+    from &&
+    view.connection.get("SELECT 1 FROM __service_memory WHERE row = ? AND id = ?", from.row, from.id) !== undefined;
   const row = stands ? from.row : 0;
   const event = timeOf(
     view,
-    "SELECT created_at AS at FROM (SELECT row, type, created_at FROM __service_memory WHERE row > ? ORDER BY row LIMIT ?) WHERE type = 'event' ORDER BY row LIMIT 1",
+    "SELECT created_at AS at FROM (SELECT row, type, created_at FROM __service_memory WHERE row > ? ORDER " +
+      "BY row LIMIT ?) WHERE type = 'event' ORDER BY row LIMIT 1",
     row,
     limits.sweepLooksMax,
   );
-  return event ?? timeOf(view, "SELECT created_at AS at FROM __service_memory WHERE row > ? ORDER BY row LIMIT 1 OFFSET ?", row, limits.sweepLooksMax - 1);
+  return (
+    event ??
+    timeOf(
+      view,
+      "SELECT created_at AS at FROM __service_memory WHERE row > ? ORDER BY row LIMIT 1 OFFSET ?",
+      row,
+      limits.sweepLooksMax - 1,
+    )
+  );
 }

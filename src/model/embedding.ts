@@ -1,8 +1,9 @@
 /**
- * What an embedder has yet to do in a database: which memories and turns have no vector, and taking in the ones it made.
+ * What an embedder has yet to do in a database: which memories and turns have no vector, and taking in the ones it
+ * made.
  *
- * Always true: filling in gives a vector to what is still there and has none, and changes nothing else; each step looks at
- * a bounded number of rows. Must not know: when it is done, by whom.
+ * Always true: filling in gives a vector to what is still there and has none, and changes nothing else; each step looks
+ * at a bounded number of rows. Must not know: when it is done, by whom.
  */
 import { limits } from "../base/limits.ts";
 import { readContent, textLeaves } from "./content.ts";
@@ -59,19 +60,31 @@ export interface UnembeddedPage {
 }
 
 const sources = {
-  memory: { looks: "SELECT row, created_at, type <> 'task' AS wanted FROM __service_memory WHERE row > ? ORDER BY row LIMIT ?", text: "SELECT summary, content FROM __service_memory WHERE row = ?", size: "SELECT octet_length(content) FROM __service_memory AS o WHERE o.row = l.row" },
-  turn: { looks: "SELECT row, created_at, TRUE AS wanted FROM __service_turn WHERE row > ? ORDER BY row LIMIT ?", text: "SELECT '' AS summary, content FROM __service_turn WHERE row = ?", size: "SELECT octet_length(content) FROM __service_turn AS o WHERE o.row = l.row" },
+  memory: {
+    looks: "SELECT row, created_at, type <> 'task' AS wanted FROM __service_memory WHERE row > ? ORDER BY row LIMIT ?",
+    text: "SELECT summary, content FROM __service_memory WHERE row = ?",
+    size: "SELECT octet_length(content) FROM __service_memory AS o WHERE o.row = l.row",
+  },
+  turn: {
+    looks: "SELECT row, created_at, TRUE AS wanted FROM __service_turn WHERE row > ? ORDER BY row LIMIT ?",
+    text: "SELECT '' AS summary, content FROM __service_turn WHERE row = ?",
+    size: "SELECT octet_length(content) FROM __service_turn AS o WHERE o.row = l.row",
+  },
 } as const;
 
 /** The next memories or turns after a row that have no vector, in the order of their rows. */
-export function unembedded(view: View, input: { readonly kind: EmbeddedKind; readonly embeddedBy: string; readonly after: number }): UnembeddedPage {
+export function unembedded(
+  view: View,
+  input: { readonly kind: EmbeddedKind; readonly embeddedBy: string; readonly after: number },
+): UnembeddedPage {
   const { kind, embeddedBy, after } = input;
   const space = embeddedSpace(view, kind);
   if (space && isForeign(view, space, embeddedBy)) return { items: [], next: undefined };
   const { looks, text, size } = sources[kind];
   const looked = view.connection.all<{ row: number; createdAt: number; missing: number; bytes: number }>(
     `SELECT l.row, l.created_at AS createdAt, (${size}) AS bytes,
-            l.wanted AND NOT EXISTS (SELECT 1 FROM __service_vector AS v WHERE v.space = ? AND v.owner = l.row) AS missing
+            l.wanted AND NOT EXISTS
+              (SELECT 1 FROM __service_vector AS v WHERE v.space = ? AND v.owner = l.row) AS missing
      FROM (${looks}) AS l ORDER BY l.row`,
     space?.space ?? -1,
     after,
@@ -81,7 +94,8 @@ export function unembedded(view: View, input: { readonly kind: EmbeddedKind; rea
   let bytesRead = 0;
   for (const { row, createdAt, missing, bytes } of looked) {
     if (missing === 0) continue;
-    if (items.length >= limits.embedStepItemsMax || (items.length > 0 && bytesRead + bytes > limits.embedStepBytesMax)) return { items, next: items.at(-1)!.row };
+    if (items.length >= limits.embedStepItemsMax || (items.length > 0 && bytesRead + bytes > limits.embedStepBytesMax))
+      return { items, next: items.at(-1)!.row };
     bytesRead += bytes;
     const said = view.connection.get<{ summary: string; content: string }>(text, row)!;
     const embeddable = kind === "memory" ? memoryText(said) : turnText(said);
@@ -96,7 +110,10 @@ export interface Filling extends Omit<Unembedded, "text"> {
 }
 
 /** Gives vectors to what is still there without one, and says how many were stored. */
-export function fillIn(tx: Tx, input: { readonly kind: EmbeddedKind; readonly embeddedBy: Maker; readonly items: readonly Filling[] }): { filled: number } {
+export function fillIn(
+  tx: Tx,
+  input: { readonly kind: EmbeddedKind; readonly embeddedBy: Maker; readonly items: readonly Filling[] },
+): { filled: number } {
   const { kind, embeddedBy, items } = input;
   const table = kind === "memory" ? "__service_memory" : "__service_turn";
   let filled = 0;

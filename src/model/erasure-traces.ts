@@ -1,11 +1,11 @@
 /**
  * What rows that are about to be erased look like on their pages: windows by which any copy of them can be found.
  *
- * A window is cut where its bytes stand side by side in SQLite's records (sqlite.org/fileformat2.html, 2.1), and so that
- * no row that stays has the same: by the id of a memory, the time of a turn, the owner of a vector. A vector has windows
- * within as well, because most of a long one lies on pages of its own; those say nothing about whose vector it is, so
- * whoever finds one asks whether a vector that stays has it. A turn or vector that is too short for a window has none:
- * it goes with the history that held it, like everything else, and only is not looked for.
+ * A window is cut where its bytes stand side by side in SQLite's records (sqlite.org/fileformat2.html, 2.1), and so
+ * that no row that stays has the same: by the id of a memory, the time of a turn, the owner of a vector. A vector has
+ * windows within as well, because most of a long one lies on pages of its own; those say nothing about whose vector it
+ * is, so whoever finds one asks whether a vector that stays has it. A turn or vector that is too short for a window has
+ * none: it goes with the history that held it, like everything else, and only is not looked for.
  */
 import { assert } from "../base/assert.ts";
 import { bytesOf } from "../base/bytes.ts";
@@ -24,7 +24,10 @@ export interface ErasedRow {
 
 /** Windows within a vector begin at every so many bytes, and at its end. */
 const vectorStepBytes = 512;
-/** A turn's window has at least so many bytes of a longer session id, before a number and a time of at most 8 and 6 bytes. */
+/**
+ * A turn's window has at least so many bytes of a longer session id, before a number and a time of at most 8 and 6
+ * bytes.
+ */
 const sessionEndBytes = windowBytes - 8 - 6;
 /** Fewer different bytes than this are what zeroes and repetitions are made of, which others have too. */
 const differentBytesMin = 8;
@@ -60,7 +63,9 @@ function varint(value: number): Uint8Array {
   return Uint8Array.from(bytes);
 }
 
-/** The beginning of a record of these values. A header of ours is shorter than 127 bytes, so that its length takes one. */
+/**
+ * The beginning of a record of these values. A header of ours is shorter than 127 bytes, so that its length takes one.
+ */
 function recordOf(...values: readonly Stored[]): Buffer {
   const types = Buffer.concat(values.map(({ serialType }) => varint(serialType)));
   return Buffer.concat([varint(types.length + 1), types, ...values.map(({ bytes }) => bytes)]);
@@ -85,7 +90,8 @@ export class ErasedWindows {
     const start = Buffer.concat([bytesOf(id), bytesOf(type)]);
     assert(start.length >= windowBytes, "an id and a type fill a window");
     this.#rows.push(start.subarray(0, windowBytes));
-    // Its entry in the index of ids, by its end: what it has superseded stands in an index under the same id, and differs by the row only.
+    // Its entry in the index of ids, by its end: what it has superseded stands in an index under the same id, and
+    // differs by the row only.
     this.#more.push(recordOf(text(bytesOf(id)), integer(row)).subarray(-windowBytes));
     const metadata = metadataStart(this.#view, row);
     if (metadata) this.#addStart(metadata, this.#rows);
@@ -96,11 +102,20 @@ export class ErasedWindows {
   addTurns(sessionId: string): void {
     const turns = this.#view.connection
       .prepared(
-        `SELECT row, seq, created_at AS createdAt, octet_length(role) AS roleBytes, substr(CAST(role AS BLOB), 1, ${windowBytes}) AS role,
+        `SELECT row, seq, created_at AS createdAt, octet_length(role) AS roleBytes,
+           substr(CAST(role AS BLOB), 1, ${windowBytes}) AS role,
                 octet_length(content) AS contentBytes, substr(CAST(content AS BLOB), 1, ${windowBytes}) AS content
          FROM __service_turn WHERE session_id = ? ORDER BY seq`,
       )
-      .all(sessionId) as { row: number; seq: number; createdAt: number; roleBytes: number; role: Uint8Array; contentBytes: number; content: Uint8Array }[];
+      .all(sessionId) as {
+      row: number;
+      seq: number;
+      createdAt: number;
+      roleBytes: number;
+      role: Uint8Array;
+      contentBytes: number;
+      content: Uint8Array;
+    }[];
     const alike = this.#turnsAlike(sessionId);
     for (const turn of turns) {
       const fields = [nothing, text(bytesOf(sessionId)), integer(turn.seq), integer(turn.createdAt)];
@@ -113,12 +128,16 @@ export class ErasedWindows {
     }
   }
 
-  /** Places of the turns of sessions whose ids end as this one's. A turn at the same place has the same window, and stays. */
+  /**
+   * Places of the turns of sessions whose ids end as this one's. A turn at the same place has the same window, and
+   * stays.
+   */
   #turnsAlike(sessionId: string): ReadonlySet<string> {
     const end = bytesOf(sessionId).slice(-sessionEndBytes);
     const turns = this.#view.connection.all<TurnPlace>(
       `SELECT t.seq, t.created_at AS createdAt
-       FROM (SELECT DISTINCT session_id FROM __service_turn WHERE session_id <> ? AND substr(CAST(session_id AS BLOB), ?) = ?) AS alike
+       FROM (SELECT DISTINCT session_id FROM __service_turn WHERE session_id <> ? AND
+         substr(CAST(session_id AS BLOB), ?) = ?) AS alike
        CROSS JOIN __service_turn AS t ON t.session_id = alike.session_id`,
       sessionId,
       -end.length,
@@ -143,7 +162,8 @@ export class ErasedWindows {
 
   #addVector(kind: "memory" | "turn", owner: number): void {
     const found = this.#view.connection.all<{ space: number; embedding: Uint8Array }>(
-      "SELECT v.space, v.embedding FROM __service_vector_space AS s CROSS JOIN __service_vector AS v ON v.space = s.space WHERE s.kind = ? AND v.owner = ?",
+      "SELECT v.space, v.embedding FROM __service_vector_space AS s CROSS JOIN __service_vector AS v ON " +
+        "v.space = s.space WHERE s.kind = ? AND v.owner = ?",
       kind,
       owner,
     );
@@ -155,17 +175,22 @@ export class ErasedWindows {
     }
   }
 
-  /** Windows within vectors that a vector has which stays, such as that of the same text said elsewhere, prove nothing; where they are few enough to compare, they are left out. */
+  /**
+   * Windows within vectors that a vector has which stays, such as that of the same text said elsewhere, prove nothing;
+   * where they are few enough to compare, they are left out.
+   */
   #leaveOutShared(): void {
     if (this.#within.length === 0) return;
     const { connection } = this.#view;
     const kept = connection.all<{ dimension: number; n: number }>(
-      "SELECT s.dimension, (SELECT count(*) FROM __service_vector AS v WHERE v.space = s.space) AS n FROM __service_vector_space AS s",
+      "SELECT s.dimension, (SELECT count(*) FROM __service_vector AS v WHERE v.space = s.space) AS n FROM " +
+        "__service_vector_space AS s",
     );
     const keptBytes = kept.reduce((sum, { dimension, n }) => sum + n * dimension * Float32Array.BYTES_PER_ELEMENT, 0);
     // All of a large collection would be read while nobody else is served. The proof knows the live vectors anyway.
     if (keptBytes > limits.erasureComparedBytesMax) return;
-    const nameOf = (window: Uint8Array): string => Buffer.from(window.buffer, window.byteOffset, window.length).toString("latin1");
+    const nameOf = (window: Uint8Array): string =>
+      Buffer.from(window.buffer, window.byteOffset, window.length).toString("latin1");
     const own = new Map(this.#within.map((window) => [nameOf(window), window]));
     for (const window of vectorWindows(this.#view)) own.delete(nameOf(window));
     this.#within = [...own.values()];
@@ -192,9 +217,14 @@ function vectorRecord({ space, owner, embedding }: VectorRow): Buffer {
   return recordOf(nothing, integer(space), integer(owner), blob(embedding));
 }
 
-/** Every window that an erasure of the vectors that are there now could be looked for by: what was said anew since is no residue. The connection can do nothing else until it ends. */
+/**
+ * Every window that an erasure of the vectors that are there now could be looked for by: what was said anew since is no
+ * residue. The connection can do nothing else until it ends.
+ */
 export function* vectorWindows(view: Pick<View, "connection">): Generator<Uint8Array> {
-  for (const row of view.connection.prepared("SELECT space, owner, embedding FROM __service_vector").iterate() as Iterable<VectorRow>) {
+  for (const row of view.connection
+    .prepared("SELECT space, owner, embedding FROM __service_vector")
+    .iterate() as Iterable<VectorRow>) {
     const record = vectorRecord(row);
     if (record.length >= windowBytes) yield record.subarray(0, windowBytes);
     yield* windowsWithin(row.embedding);

@@ -2,8 +2,8 @@
  * Hard deletion: a target resolved and removed in one transaction, with everything that was derived from it.
  *
  * Always true: after the commit no row of any table speaks of what was erased, but for the journal, which holds ids and
- * keyed hashes until the erasure is settled; the same coupon asked again gives the same answer and changes nothing. Must
- * not know: pages, history, when an erasure is complete.
+ * keyed hashes until the erasure is settled; the same coupon asked again gives the same answer and changes nothing.
+ * Must not know: pages, history, when an erasure is complete.
  */
 import { hash } from "node:crypto";
 import { invalid, ServiceError } from "../base/errors.ts";
@@ -28,7 +28,9 @@ export interface Erased {
   readonly traces: Traces;
 }
 
-const journalSchema = "CREATE TABLE IF NOT EXISTS __service_erasure (coupon TEXT NOT NULL PRIMARY KEY, result TEXT NOT NULL) STRICT, WITHOUT ROWID";
+const journalSchema =
+  "CREATE TABLE IF NOT EXISTS __service_erasure (coupon TEXT NOT NULL PRIMARY KEY, result TEXT NOT NULL) " +
+  "STRICT, WITHOUT ROWID";
 
 /** What an erasure has done, as the journal keeps it. The key is not in it: it would outlive the coupon in history. */
 interface JournalEntry {
@@ -39,31 +41,54 @@ interface JournalEntry {
   readonly windowsTotal: number;
 }
 
-/** Erases the target. Refuses one of more memories than one transaction removes, and a coupon that was used with another key. */
-export function eraseMemories(tx: Tx, input: { readonly couponId: string; readonly target: ErasureTarget; readonly traceKey: Uint8Array }): Erased {
+/**
+ * Erases the target. Refuses one of more memories than one transaction removes, and a coupon that was used with another
+ * key.
+ */
+export function eraseMemories(
+  tx: Tx,
+  input: { readonly couponId: string; readonly target: ErasureTarget; readonly traceKey: Uint8Array },
+): Erased {
   const { couponId, target, traceKey } = input;
   const before = journalled(tx, couponId, traceKey);
   if (before) return before;
   const rows = rowsOf(tx, target);
-  if (target.kind !== "session" && rows.length === 0) return { found: false, memoryIds: [], traces: { key: traceKey, windows: new Uint8Array(), windowsTotal: 0 } };
-  if (rows.length > limits.erasureMemoriesMax) throw invalid(`the target has more than ${limits.erasureMemoriesMax} memories; erase it in parts, some of its memories by their ids first`);
+  if (target.kind !== "session" && rows.length === 0)
+    return { found: false, memoryIds: [], traces: { key: traceKey, windows: new Uint8Array(), windowsTotal: 0 } };
+  if (rows.length > limits.erasureMemoriesMax)
+    throw invalid(
+      `the target has more than ${limits.erasureMemoriesMax} memories; erase it in parts, some of its ` +
+        "memories by their ids first",
+    );
   const windows = new ErasedWindows(tx);
   for (const row of rows) windows.addMemory(row);
   if (target.kind === "session" && target.turns) windows.addTurns(target.sessionId);
-  removeMemories(tx, rows.map(({ row }) => row));
+  removeMemories(
+    tx,
+    rows.map(({ row }) => row),
+  );
   if (target.kind === "session") eraseSession(tx, target.sessionId, target.turns);
   const memoryIds = rows.map(({ id }) => id);
-  for (const id of memoryIds) tx.connection.run("UPDATE __service_memory SET superseded_by = ? WHERE superseded_by = ?", erasedMemoryId, id);
+  for (const id of memoryIds)
+    tx.connection.run("UPDATE __service_memory SET superseded_by = ? WHERE superseded_by = ?", erasedMemoryId, id);
   clearStatistics(tx);
   const traces = windows.traces(traceKey);
-  journal(tx, couponId, { keyHash: hashOf(traceKey), memoryIds, windows: Buffer.from(traces.windows).toString("base64"), windowsTotal: traces.windowsTotal });
+  journal(tx, couponId, {
+    keyHash: hashOf(traceKey),
+    memoryIds,
+    windows: Buffer.from(traces.windows).toString("base64"),
+    windowsTotal: traces.windowsTotal,
+  });
   // Matrices and indexes keep what is removed from them until they are made anew.
   tx.afterCommit(() => tx.vectors.drop());
   return { found: true, memoryIds, traces };
 }
 
 /** Which of these memories exist as rows, expired or not. */
-export function heldMemories(view: View, input: { readonly memoryIds: readonly string[] }): { readonly held: readonly string[] } {
+export function heldMemories(
+  view: View,
+  input: { readonly memoryIds: readonly string[] },
+): { readonly held: readonly string[] } {
   const held = view.connection.all<{ id: string }>(
     "SELECT m.id FROM json_each(?) AS asked CROSS JOIN __service_memory AS m ON m.id = asked.value ORDER BY asked.key",
     JSON.stringify(input.memoryIds),
@@ -73,11 +98,15 @@ export function heldMemories(view: View, input: { readonly memoryIds: readonly s
 
 /** The erasure is over, whatever came of it: nobody will ask for its answer again. */
 export function settleErasure(tx: Tx, input: { readonly couponId: string }): Record<string, never> {
-  if (tx.connection.hasTable("__service_erasure")) tx.connection.run("DELETE FROM __service_erasure WHERE coupon = ?", input.couponId);
+  if (tx.connection.hasTable("__service_erasure"))
+    tx.connection.run("DELETE FROM __service_erasure WHERE coupon = ?", input.couponId);
   return {};
 }
 
-/** The memories that go with the target, one more than allowed at most. What has expired is still there until a sweep comes by. */
+/**
+ * The memories that go with the target, one more than allowed at most. What has expired is still there until a sweep
+ * comes by.
+ */
 function rowsOf(view: View, target: ErasureTarget): readonly ErasedRow[] {
   const { connection } = view;
   const most = limits.erasureMemoriesMax + 1;
@@ -85,14 +114,21 @@ function rowsOf(view: View, target: ErasureTarget): readonly ErasedRow[] {
     case "memory":
       return connection.all("SELECT row, id, type FROM __service_memory WHERE id = ?", target.memoryId);
     case "topic":
-      return connection.all("SELECT row, id, type FROM __service_memory WHERE topic_key = ? AND type = ? ORDER BY row LIMIT ?", target.topicKey, target.type, most);
+      return connection.all(
+        "SELECT row, id, type FROM __service_memory WHERE topic_key = ? AND type = ? ORDER BY row LIMIT ?",
+        target.topicKey,
+        target.type,
+        most,
+      );
     case "session":
       // A task's fingerprint holds its session, so no other session can have a part in it.
       return connection.all(
         `SELECT m.row, m.id, m.type
-         FROM (SELECT memory FROM __service_memory_provenance WHERE session_id = ? UNION SELECT row FROM __service_memory WHERE session_id = ? AND type = 'task') AS said
+         FROM (SELECT memory FROM __service_memory_provenance WHERE session_id = ?
+           UNION SELECT row FROM __service_memory WHERE session_id = ? AND type = 'task') AS said
          CROSS JOIN __service_memory AS m ON m.row = said.memory
-         WHERE m.type = 'task' OR NOT EXISTS (SELECT 1 FROM __service_memory_provenance AS other WHERE other.memory = m.row AND other.session_id <> ?)
+         WHERE m.type = 'task' OR NOT EXISTS (SELECT 1 FROM __service_memory_provenance AS other
+           WHERE other.memory = m.row AND other.session_id <> ?)
          ORDER BY m.row LIMIT ?`,
         target.sessionId,
         target.sessionId,
@@ -105,7 +141,10 @@ function rowsOf(view: View, target: ErasureTarget): readonly ErasedRow[] {
 /** Takes the session out of the memories that stay, and the session itself. */
 function eraseSession(tx: Tx, sessionId: string, turns: boolean): void {
   const { connection } = tx;
-  const stay = connection.all<{ memory: number }>("SELECT DISTINCT memory FROM __service_memory_provenance WHERE session_id = ?", sessionId);
+  const stay = connection.all<{ memory: number }>(
+    "SELECT DISTINCT memory FROM __service_memory_provenance WHERE session_id = ?",
+    sessionId,
+  );
   connection.run("DELETE FROM __service_memory_provenance WHERE session_id = ?", sessionId);
   for (const { memory } of stay) adopt(tx, memory, sessionId);
   removeSession(tx, sessionId);
@@ -120,16 +159,30 @@ interface Adopted {
   readonly createdAt: number;
 }
 
-/** A memory that first came from the session is said to come from another one that said it too. Which of them was first is not known. */
+/**
+ * A memory that first came from the session is said to come from another one that said it too. Which of them was first
+ * is not known.
+ */
 function adopt(tx: Tx, row: number, sessionId: string): void {
   const { connection } = tx;
   const other = connection.get<{ session: string | null; source: string | null }>(
-    "SELECT nullif(session_id, '') AS session, nullif(source, '') AS source FROM __service_memory_provenance WHERE memory = ? ORDER BY session_id, source LIMIT 1",
+    "SELECT nullif(session_id, '') AS session, nullif(source, '') AS source FROM " +
+      "__service_memory_provenance WHERE memory = ? ORDER BY session_id, source LIMIT 1",
     row,
   )!;
-  const { changes } = connection.run("UPDATE __service_memory SET session_id = ?, source = ? WHERE row = ? AND session_id = ?", other.session, other.source, row, sessionId);
+  const { changes } = connection.run(
+    "UPDATE __service_memory SET session_id = ?, source = ? WHERE row = ? AND session_id = ?",
+    other.session,
+    other.source,
+    row,
+    sessionId,
+  );
   if (changes === 0) return;
-  const memory = connection.get<Adopted>("SELECT topic_key AS topicKey, keywords, summary, content, created_at AS createdAt FROM __service_memory WHERE row = ?", row)!;
+  const memory = connection.get<Adopted>(
+    "SELECT topic_key AS topicKey, keywords, summary, content, created_at AS createdAt FROM " +
+      "__service_memory WHERE row = ?",
+    row,
+  )!;
   // The source is one of its words.
   unindexMemory(tx, row);
   indexMemory(tx, row, {
@@ -144,7 +197,8 @@ function adopt(tx: Tx, row: number, sessionId: string): void {
 
 /** Samples of indexed values are values too. Nothing of ours makes them; a file from elsewhere may have some. */
 function clearStatistics(tx: Tx): void {
-  for (const table of ["sqlite_stat1", "sqlite_stat4"]) if (tx.connection.hasTable(table)) tx.connection.exec(`DELETE FROM ${table}`);
+  for (const table of ["sqlite_stat1", "sqlite_stat4"])
+    if (tx.connection.hasTable(table)) tx.connection.exec(`DELETE FROM ${table}`);
 }
 
 function hashOf(key: Uint8Array): string {
@@ -153,12 +207,19 @@ function hashOf(key: Uint8Array): string {
 
 function journalled(view: View, couponId: string, traceKey: Uint8Array): Erased | undefined {
   if (!view.connection.hasTable("__service_erasure")) return undefined;
-  const row = view.connection.get<{ result: string }>("SELECT result FROM __service_erasure WHERE coupon = ?", couponId);
+  const row = view.connection.get<{ result: string }>(
+    "SELECT result FROM __service_erasure WHERE coupon = ?",
+    couponId,
+  );
   if (!row) return undefined;
   const { keyHash, memoryIds, windows, windowsTotal } = JSON.parse(row.result) as JournalEntry;
   // Traces of one key are of no use under another: the search would find nothing and prove nothing.
   if (keyHash !== hashOf(traceKey)) throw new ServiceError("conflict", "the erasure was carried out with another key");
-  return { found: true, memoryIds, traces: { key: traceKey, windows: new Uint8Array(Buffer.from(windows, "base64")), windowsTotal } };
+  return {
+    found: true,
+    memoryIds,
+    traces: { key: traceKey, windows: new Uint8Array(Buffer.from(windows, "base64")), windowsTotal },
+  };
 }
 
 function journal(tx: Tx, couponId: string, entry: JournalEntry): void {

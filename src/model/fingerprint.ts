@@ -18,10 +18,17 @@ export interface Identity {
 /** SHA-256 of the identity's canonical JSON: 32 bytes. */
 export function fingerprint(identity: Identity): Uint8Array {
   const { type, topicKey = null, summary, content, sessionId = null } = identity;
-  return hash("sha256", canonicalText([type, topicKey, summary, content, type === "task" ? sessionId : null]), "buffer");
+  return hash(
+    "sha256",
+    canonicalText([type, topicKey, summary, content, type === "task" ? sessionId : null]),
+    "buffer",
+  );
 }
 
-/** The same text for the same value, whatever the order of fields or the spelling of numbers; different for different ones. */
+/**
+ * The same text for the same value, whatever the order of fields or the spelling of numbers; different for different
+ * ones.
+ */
 export function canonicalText(value: Json): string {
   if (isNumber(value)) return canonicalNumber(sourceOf(value));
   if (Array.isArray(value)) return `[${value.map(canonicalText).join(",")}]`;
@@ -35,7 +42,9 @@ export function canonicalText(value: Json): string {
 const plainInteger = /^(?:0|-?[1-9]\d{0,14})$/;
 const numberParts = /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]?\d+))?$/i;
 
-/** Sign, digits without zeros at either end, and a power of ten: exact for any size. Short integers stay as they are. */
+/**
+ * Sign, digits without zeros at either end, and a power of ten: exact for any size. Short integers stay as they are.
+ */
 function canonicalNumber(source: string): string {
   if (plainInteger.test(source)) return source;
   const [, sign, whole, fraction = "", exponent = "0"] = numberParts.exec(source)!;

@@ -45,7 +45,11 @@ export function indexMemory(tx: Tx, row: number, text: MemoryText): void {
     originText(text.source, text.createdAt),
   ].map(indexedText);
   tx.atGroupEnd(() => {
-    tx.connection.run("INSERT INTO __service_memory_text (rowid, topic, summary, body, origin) VALUES (?, ?, ?, ?, ?)", row, ...columns);
+    tx.connection.run(
+      "INSERT INTO __service_memory_text (rowid, topic, summary, body, origin) VALUES (?, ?, ?, ?, ?)",
+      row,
+      ...columns,
+    );
   });
 }
 
@@ -94,9 +98,9 @@ interface Asked {
 }
 
 /**
- * Among few memories an answer is often put in another form of the question's words, so that words which begin alike rank
- * too; among many there are answers in its own words, and looking for others costs time (LoCoMo's sessions: all@5 .797
- * without, .801 with it, MRR .823 and .827).
+ * Among few memories an answer is often put in another form of the question's words, so that words which begin alike
+ * rank too; among many there are answers in its own words, and looking for others costs time (LoCoMo's sessions: all@5
+ * .797 without, .801 with it, MRR .823 and .827).
  */
 function askedOf(view: View, query: string): Asked {
   const { memories } = view.connection.get<{ memories: number }>("SELECT count(*) AS memories FROM __service_memory")!;
@@ -120,16 +124,33 @@ export function searchKeywords(view: View, search: KeywordSearch): KeywordAnswer
   const floor = search.coverageMin ?? hitCoverage;
   const { matched, enough } = coverageOf(postings, floor);
   const isOpen = enough.values().some((coverage) => coverage >= gate);
-  const best = isOpen ? rank(view, search, match, { rows: [...enough.keys()], areAll: enough.size === matched && (!isWide || floor === 0) }) : [];
+  const best = isOpen
+    ? rank(view, search, match, {
+        rows: [...enough.keys()],
+        areAll: enough.size === matched && (!isWide || floor === 0),
+      })
+    : [];
   const looked = byPassages(view, asked, best, enough);
   // Again on passages, and on what the filters let through: what is hidden must not open the gate for what is shown.
-  const hits = looked.some(({ coverage }) => coverage >= gate) ? looked.filter(({ coverage }) => coverage >= floor) : [];
+  const hits = looked.some(({ coverage }) => coverage >= gate)
+    ? looked.filter(({ coverage }) => coverage >= floor)
+    : [];
   return { hits, ...explainer(postings, hits) };
 }
 
 /** The same rows, better ones first when how closely their matching words stand together counts too. */
-function byPassages(view: View, { postings, match }: Asked, ranked: readonly Ranked[], coverage: ReadonlyMap<number, number>): readonly KeywordHit[] {
-  const { covers, unread } = coverOfPassages(view, postings, match, ranked.map(({ row }) => row));
+function byPassages(
+  view: View,
+  { postings, match }: Asked,
+  ranked: readonly Ranked[],
+  coverage: ReadonlyMap<number, number>,
+): readonly KeywordHit[] {
+  const { covers, unread } = coverOfPassages(
+    view,
+    postings,
+    match,
+    ranked.map(({ row }) => row),
+  );
   const hits = ranked.map(({ row, bm25 }) => {
     const whole = coverage.get(row) ?? 0;
     const { paragraph, worth } = covers.get(row) ?? coverOfWhole(whole);
@@ -138,7 +159,10 @@ function byPassages(view: View, { postings, match }: Asked, ranked: readonly Ran
   return hits.sort((left, right) => left.grade - right.grade || right.score - left.score || right.row - left.row);
 }
 
-function explainer(postings: readonly Posting[], hits: readonly KeywordHit[]): Pick<KeywordAnswer, "matchedTerms" | "coverage"> {
+function explainer(
+  postings: readonly Posting[],
+  hits: readonly KeywordHit[],
+): Pick<KeywordAnswer, "matchedTerms" | "coverage"> {
   // Made when first asked for: most recalls are not explained.
   let found: ReadonlyMap<number, number> | undefined;
   return {
@@ -166,21 +190,32 @@ function rank(view: View, search: KeywordSearch, match: string, candidates: Cand
   // wanted are taken first and only they are asked about (50,000 memories, one common word: half the time).
   if (!conditions.narrow && candidates.rows.length > 8 * want) {
     const best = ranked(view, match, candidates, undefined, 2 * want);
-    const passed = admitted(view, conditions, best.map(({ row }) => row));
+    const passed = admitted(
+      view,
+      conditions,
+      best.map(({ row }) => row),
+    );
     const hits = best.filter(({ row }) => passed.has(row));
     if (hits.length >= want) return hits.slice(0, want);
   }
   return ranked(view, match, candidates, conditions, want);
 }
 
-function ranked(view: View, match: string, candidates: Candidates, conditions: Conditions | undefined, want: number): readonly Ranked[] {
+function ranked(
+  view: View,
+  match: string,
+  candidates: Candidates,
+  conditions: Conditions | undefined,
+  want: number,
+): readonly Ranked[] {
   // A later memory has a higher row: a row number comes back only when it was the highest.
   // The plus keeps SQLite from turning the list into one FTS5 search per row.
   return view.connection.all(
     `SELECT t.rowid AS row, -bm25(__service_memory_text, ${columnWeights}) AS bm25
      FROM __service_memory_text AS t ${conditions ? "CROSS JOIN __service_memory AS m ON m.row = t.rowid" : ""}
      WHERE __service_memory_text MATCH ?
-       ${candidates.areAll ? "" : "AND +t.rowid IN (SELECT value FROM json_each(?))"} ${conditions ? `AND ${conditions.sql}` : ""}
+       ${candidates.areAll ? "" : "AND +t.rowid IN (SELECT value FROM json_each(?))"}
+       ${conditions ? `AND ${conditions.sql}` : ""}
      ORDER BY bm25 DESC, t.rowid DESC LIMIT ?`,
     match,
     ...(candidates.areAll ? [] : [JSON.stringify(candidates.rows)]),

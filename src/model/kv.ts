@@ -34,7 +34,10 @@ function checkKey(input: KvKey): void {
 }
 
 /** Stores the bytes under the key. `ttlSecs` counts from now, 0 expires at once; without it the value stays. */
-export function kvPut(tx: Tx, input: KvKey & { readonly value: Uint8Array; readonly ttlSecs?: number }): Record<string, never> {
+export function kvPut(
+  tx: Tx,
+  input: KvKey & { readonly value: Uint8Array; readonly ttlSecs?: number },
+): Record<string, never> {
   checkKey(input);
   const { ttlSecs } = input;
   if (ttlSecs !== undefined && (!Number.isInteger(ttlSecs) || ttlSecs < 0 || ttlSecs > limits.ttlSecsMax)) {
@@ -67,7 +70,9 @@ export function kvGet(view: View, input: KvKey): { readonly value: Uint8Array } 
 /** Removes the key. `deleted` tells whether there was a row, expired or not. */
 export function kvDelete(tx: Tx, input: KvKey): { readonly deleted: boolean } {
   checkKey(input);
-  return { deleted: tx.connection.run("DELETE FROM __service_kv WHERE ns = ? AND key = ?", input.ns, input.key).changes > 0 };
+  return {
+    deleted: tx.connection.run("DELETE FROM __service_kv WHERE ns = ? AND key = ?", input.ns, input.key).changes > 0,
+  };
 }
 
 /**
@@ -96,20 +101,26 @@ function keyOfCursor(cursor: string, prefix: string): string {
   return key;
 }
 
-/** The living keys of a namespace in bytewise order. `limit` above the most allowed is cut to it; `nextCursor` is there when more follow. */
+/**
+ * The living keys of a namespace in bytewise order. `limit` above the most allowed is cut to it; `nextCursor` is there
+ * when more follow.
+ */
 export function kvList(
   view: View,
   input: { readonly ns: string; readonly prefix?: string; readonly limit?: number; readonly cursor?: string },
 ): { readonly keys: readonly string[]; readonly nextCursor?: string } {
   checkCollectionName("ns", input.ns);
   const prefix = input.prefix ?? "";
-  if (!isWellFormed(prefix) || utf8Length(prefix) > limits.kvKeyBytesMax) throw invalid(`prefix must be at most ${limits.kvKeyBytesMax} bytes of valid UTF-8 text`);
+  if (!isWellFormed(prefix) || utf8Length(prefix) > limits.kvKeyBytesMax)
+    throw invalid(`prefix must be at most ${limits.kvKeyBytesMax} bytes of valid UTF-8 text`);
   const limit = input.limit ?? limits.kvListDefault;
-  if (!Number.isInteger(limit) || limit < 1) throw invalid(`limit must be a whole number from 1; at most ${limits.kvListMax} keys are on a page`);
+  if (!Number.isInteger(limit) || limit < 1)
+    throw invalid(`limit must be a whole number from 1; at most ${limits.kvListMax} keys are on a page`);
   const end = prefixEnd(prefix);
   const page = Math.min(limit, limits.kvListMax);
   // One lower bound, not two: SQLite would enter the index at the first and filter by the other.
-  const [from, start] = input.cursor === undefined ? ["key >= ?", prefix] : ["key > ?", keyOfCursor(input.cursor, prefix)];
+  const [from, start] =
+    input.cursor === undefined ? ["key >= ?", prefix] : ["key > ?", keyOfCursor(input.cursor, prefix)];
   const rows = view.connection.all<{ key: string }>(
     `SELECT key FROM __service_kv WHERE ns = ? AND ${from}${end === undefined ? "" : " AND key < ?"}
      AND (expires_at IS NULL OR expires_at > ?) ORDER BY key LIMIT ?`,

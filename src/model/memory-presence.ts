@@ -1,9 +1,9 @@
 /**
  * Which memories are there to be seen.
  *
- * Always true: what has expired, and what policy lets go of, is invisible to every command from that instant on, whether
- * or not a sweep has come by; so it is no matter whether anybody writes the database, or who holds it. Must not know: what
- * a caller looks for.
+ * Always true: what has expired, and what policy lets go of, is invisible to every command from that instant on,
+ * whether or not a sweep has come by; so it is no matter whether anybody writes the database, or who holds it. Must not
+ * know: what a caller looks for.
  */
 import type { SqlParameter } from "../sqlite/connection.ts";
 import type { View } from "./transaction.ts";
@@ -31,7 +31,8 @@ export function presence({ nowMs, retention = {} }: View, { superseded }: { read
   if (supersededMaxCount !== undefined) {
     // The newest of a topic stay. Counts no further than it must.
     all.push(`(m.superseded_by IS NULL OR (SELECT count(*) FROM (
-      SELECT 1 FROM __service_memory AS n WHERE n.topic_key = m.topic_key AND n.type = m.type AND n.superseded_by IS NOT NULL AND n.row > m.row LIMIT ?)) < ?)`);
+      SELECT 1 FROM __service_memory AS n WHERE n.topic_key = m.topic_key AND n.type = m.type
+        AND n.superseded_by IS NOT NULL AND n.row > m.row LIMIT ?)) < ?)`);
     params.push(supersededMaxCount, supersededMaxCount);
   }
   return { sql: all.join(" AND "), params };

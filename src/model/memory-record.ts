@@ -57,11 +57,16 @@ export interface MemoryRecord {
 export function loadMemories(view: View, rows: readonly number[]): MemoryRecord[] {
   const { join, column } = joinedMetadata(view);
   const found = view.connection.all<MemoryRecord & { expiresAt: number | null; metadata: string | null }>(
-    `SELECT m.id, m.type, m.topic_key AS topicKey, m.summary, m.content, m.keywords, m.session_id AS sessionId, m.source,
+    `SELECT m.id, m.type, m.topic_key AS topicKey, m.summary, m.content,
+       m.keywords, m.session_id AS sessionId, m.source,
             m.created_at AS createdAt, m.superseded_by AS supersededBy, m.expires_at AS expiresAt,
             ${column} AS metadata
      FROM json_each(?) AS wanted CROSS JOIN __service_memory AS m ON m.row = wanted.value ${join} ORDER BY wanted.key`,
     JSON.stringify(rows),
   );
-  return found.map(({ expiresAt, metadata, ...record }) => ({ ...record, ...(expiresAt !== null && { expiresAt }), ...(metadata !== null && { metadata }) }));
+  return found.map(({ expiresAt, metadata, ...record }) => ({
+    ...record,
+    ...(expiresAt !== null && { expiresAt }),
+    ...(metadata !== null && { metadata }),
+  }));
 }

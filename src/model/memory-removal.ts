@@ -1,7 +1,8 @@
 /**
  * The one way in which a memory goes, whether forgotten, expired, ended with its session or erased.
  *
- * Always true: its row, its provenance, its metadata, its vector and its words go together. Nothing else refers to a memory by row.
+ * Always true: its row, its provenance, its metadata, its vector and its words go together. Nothing else refers to a
+ * memory by row.
  */
 import { unindexMemory } from "./keyword.ts";
 import { removeMetadata } from "./memory-metadata.ts";

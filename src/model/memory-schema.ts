@@ -26,7 +26,8 @@ CREATE TABLE __service_memory (
   content TEXT NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX __service_memory_identity ON __service_memory (fingerprint) WHERE superseded_by IS NULL;
-CREATE UNIQUE INDEX __service_memory_current ON __service_memory (topic_key, type) WHERE topic_key IS NOT NULL AND superseded_by IS NULL;
+CREATE UNIQUE INDEX __service_memory_current ON __service_memory (topic_key, type) \
+WHERE topic_key IS NOT NULL AND superseded_by IS NULL;
 CREATE INDEX __service_memory_chain ON __service_memory (topic_key, type) WHERE topic_key IS NOT NULL;
 CREATE INDEX __service_memory_superseder ON __service_memory (superseded_by) WHERE superseded_by IS NOT NULL;
 CREATE INDEX __service_memory_expiry ON __service_memory (expires_at) WHERE expires_at IS NOT NULL;
@@ -42,8 +43,8 @@ CREATE INDEX __service_memory_session ON __service_memory_provenance (session_id
 
 /**
  * Sessions and transcripts. A session's row exists from its first memory or turn until it is ended. A turn's row number
- * is the owner of its vector. The turn floor keeps the last number of a transcript that was dropped, so that a number is
- * never given twice within a branch's history.
+ * is the owner of its vector. The turn floor keeps the last number of a transcript that was dropped, so that a number
+ * is never given twice within a branch's history.
  */
 const sessionTables = `
 CREATE TABLE __service_session (

@@ -2,8 +2,8 @@
  * Typed memories: taking them in, giving one back, forgetting one.
  *
  * Always true: an ingest is recallable when it commits, and the same ingest again changes nothing; a topic has at most
- * one active memory of a type; what has expired is invisible from that instant on (model/memory-presence), whether or not a sweep has come by.
- * Must not know: who embeds, policies beyond the numbers handed in, how a recall ranks.
+ * one active memory of a type; what has expired is invisible from that instant on (model/memory-presence), whether or
+ * not a sweep has come by. Must not know: who embeds, policies beyond the numbers handed in, how a recall ranks.
  */
 import { invalid } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
@@ -65,7 +65,8 @@ export function checkMemories(memories: readonly MemoryInput[]): void {
 
 /** Refuses more memories than one ingest may have: before each of them is looked at. */
 export function checkMemoryCount(count: number): void {
-  if (count > limits.ingestItemsMax) throw invalid(`memories has ${count} items; at most ${limits.ingestItemsMax} are allowed`);
+  if (count > limits.ingestItemsMax)
+    throw invalid(`memories has ${count} items; at most ${limits.ingestItemsMax} are allowed`);
 }
 
 /** Refuses one memory of an ingest that could not be taken; `name` is its place. */
@@ -96,16 +97,25 @@ export function checkMemory(name: string, memory: MemoryInput): void {
  * Takes in memories that passed `checkMemories`, in their order: the later ones of a batch see the earlier ones. A
  * duplicate of an active memory adds who said it, and its vector where there was none. `taskTtlMaxSecs` caps lifetimes.
  */
-export function ingest(tx: Tx, input: { readonly memories: readonly MemoryInput[]; readonly taskTtlMaxSecs?: number }): { results: IngestResult[] } {
+export function ingest(
+  tx: Tx,
+  input: { readonly memories: readonly MemoryInput[]; readonly taskTtlMaxSecs?: number },
+): { results: IngestResult[] } {
   return { results: input.memories.map((memory) => ingestOne(tx, memory, input.taskTtlMaxSecs ?? Infinity)) };
 }
 
 function ingestOne(tx: Tx, memory: MemoryInput, taskTtlMaxSecs: number): IngestResult {
   const content = readContent("content", memory.content);
-  const identity = fingerprint({ ...memory, topicKey: memory.topicKey, sessionId: memory.sessionId, content: content.value });
+  const identity = fingerprint({
+    ...memory,
+    topicKey: memory.topicKey,
+    sessionId: memory.sessionId,
+    content: content.value,
+  });
   const present = presence(tx, { superseded: false });
   const same = tx.connection.get<{ row: number; id: string; expiresAt: number | null; present: number }>(
-    `SELECT m.row, m.id, m.expires_at AS expiresAt, ${present.sql} AS present FROM __service_memory AS m WHERE m.fingerprint = ? AND m.superseded_by IS NULL`,
+    `SELECT m.row, m.id, m.expires_at AS expiresAt, ${present.sql} AS present FROM __service_memory AS m ` +
+      "WHERE m.fingerprint = ? AND m.superseded_by IS NULL",
     ...present.params,
     identity,
   );
@@ -117,11 +127,23 @@ function ingestOne(tx: Tx, memory: MemoryInput, taskTtlMaxSecs: number): IngestR
   const superseded = memory.topicKey === undefined ? [] : supersede(tx, memory.type, memory.topicKey, id);
   const expiresAt = expiryOf(tx, memory, taskTtlMaxSecs);
   const row = insert(tx, { id, memory, identity, content: content.text, expiresAt });
-  indexMemory(tx, row, { topicKey: memory.topicKey, keywords: memory.keywords, summary: memory.summary, content: content.value, source: memory.source, createdAt: tx.nowMs });
+  indexMemory(tx, row, {
+    topicKey: memory.topicKey,
+    keywords: memory.keywords,
+    summary: memory.summary,
+    content: content.value,
+    source: memory.source,
+    createdAt: tx.nowMs,
+  });
   if (memory.metadata !== undefined) putMetadata(tx, { row, id }, readMetadata("metadata", memory.metadata));
   addProvenance(tx, row, memory);
   if (memory.sessionId !== undefined) touchSession(tx, memory.sessionId);
-  return withEmbedding({ id, status: "created", superseded, ...(expiresAt !== null && { expiresAt }) }, tx, row, memory);
+  return withEmbedding(
+    { id, status: "created", superseded, ...(expiresAt !== null && { expiresAt }) },
+    tx,
+    row,
+    memory,
+  );
 }
 
 function expiryOf(tx: Tx, memory: MemoryInput, taskTtlMaxSecs: number): number | null {
@@ -129,12 +151,24 @@ function expiryOf(tx: Tx, memory: MemoryInput, taskTtlMaxSecs: number): number |
   return tx.nowMs + Math.min(memory.ttlSecs ?? limits.taskTtlSecsDefault, taskTtlMaxSecs) * 1000;
 }
 
-/** A duplicate: nothing of the memory changes; only what was not known before is added, so that saying it twice costs nothing. */
-function acknowledge(tx: Tx, same: { readonly row: number; readonly id: string; readonly expiresAt: number | null }, memory: MemoryInput): IngestResult {
+/**
+ * A duplicate: nothing of the memory changes; only what was not known before is added, so that saying it twice costs
+ * nothing.
+ */
+function acknowledge(
+  tx: Tx,
+  same: { readonly row: number; readonly id: string; readonly expiresAt: number | null },
+  memory: MemoryInput,
+): IngestResult {
   const isNews = addProvenance(tx, same.row, memory);
   if (memory.sessionId !== undefined) (isNews ? touchSession : ensureSession)(tx, memory.sessionId);
   const { id, row, expiresAt } = same;
-  return withEmbedding({ id, status: "duplicate", superseded: [], ...(expiresAt !== null && { expiresAt }) }, tx, row, memory);
+  return withEmbedding(
+    { id, status: "duplicate", superseded: [], ...(expiresAt !== null && { expiresAt }) },
+    tx,
+    row,
+    memory,
+  );
 }
 
 function withEmbedding(result: IngestResult, tx: Tx, row: number, memory: MemoryInput): IngestResult {
@@ -144,7 +178,14 @@ function withEmbedding(result: IngestResult, tx: Tx, row: number, memory: Memory
 
 /** Records who said it, and says whether that was not known yet. */
 function addProvenance(tx: Tx, row: number, { sessionId = "", source = "" }: MemoryInput): boolean {
-  return tx.connection.run("INSERT INTO __service_memory_provenance (memory, session_id, source) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", row, sessionId, source).changes > 0;
+  return (
+    tx.connection.run(
+      "INSERT INTO __service_memory_provenance (memory, session_id, source) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+      row,
+      sessionId,
+      source,
+    ).changes > 0
+  );
 }
 
 /** Marks the topic's active memory as superseded by `id`, and gives its id. */
@@ -155,7 +196,12 @@ function supersede(tx: Tx, type: string, topicKey: string, id: string): string[]
     type,
   );
   if (!old) return [];
-  tx.connection.run("UPDATE __service_memory SET superseded_by = ?, superseded_at = ? WHERE row = ?", id, tx.nowMs, old.row);
+  tx.connection.run(
+    "UPDATE __service_memory SET superseded_by = ?, superseded_at = ? WHERE row = ?",
+    id,
+    tx.nowMs,
+    old.row,
+  );
   return [old.id];
 }
 
@@ -170,7 +216,8 @@ interface NewMemory {
 
 function insert(tx: Tx, { id, memory, identity, content, expiresAt }: NewMemory): number {
   return tx.connection.run(
-    `INSERT INTO __service_memory (id, type, created_at, expires_at, topic_key, session_id, source, fingerprint, keywords, summary, content)
+    `INSERT INTO __service_memory (id, type, created_at, expires_at, topic_key, session_id, source,
+       fingerprint, keywords, summary, content)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     id,
     memory.type,
@@ -189,7 +236,11 @@ function insert(tx: Tx, { id, memory, identity, content, expiresAt }: NewMemory)
 /** The row of a memory that is there to be seen. */
 function findRow(view: View, id: string): number | undefined {
   const present = presence(view, { superseded: true });
-  return view.connection.get<{ row: number }>(`SELECT m.row FROM __service_memory AS m WHERE m.id = ? AND ${present.sql}`, id, ...present.params)?.row;
+  return view.connection.get<{ row: number }>(
+    `SELECT m.row FROM __service_memory AS m WHERE m.id = ? AND ${present.sql}`,
+    id,
+    ...present.params,
+  )?.row;
 }
 
 /** The memory with what it superseded itself, oldest first, or undefined when there is none or it has expired. */
@@ -197,7 +248,11 @@ export function getMemory(view: View, input: { readonly id: string }): MemoryRec
   const row = findRow(view, input.id);
   if (row === undefined) return undefined;
   const present = presence(view, { superseded: true });
-  const superseded = view.connection.all<{ id: string }>(`SELECT m.id FROM __service_memory AS m WHERE m.superseded_by = ? AND ${present.sql} ORDER BY m.row`, input.id, ...present.params);
+  const superseded = view.connection.all<{ id: string }>(
+    `SELECT m.id FROM __service_memory AS m WHERE m.superseded_by = ? AND ${present.sql} ORDER BY m.row`,
+    input.id,
+    ...present.params,
+  );
   return { ...loadMemories(view, [row])[0]!, supersedes: superseded.map(({ id }) => id) };
 }
 
@@ -210,7 +265,14 @@ export function forget(tx: Tx, input: { readonly id: string }): { forgotten: boo
 
 /** Removes tasks that have expired, the earliest first, at most `rowsMax`. */
 export function sweepMemories(tx: Tx, input: { readonly rowsMax: number }): { removed: number } {
-  const expired = tx.connection.all<{ row: number }>("SELECT row FROM __service_memory WHERE expires_at <= ? ORDER BY expires_at LIMIT ?", tx.nowMs, input.rowsMax);
-  removeMemories(tx, expired.map(({ row }) => row));
+  const expired = tx.connection.all<{ row: number }>(
+    "SELECT row FROM __service_memory WHERE expires_at <= ? ORDER BY expires_at LIMIT ?",
+    tx.nowMs,
+    input.rowsMax,
+  );
+  removeMemories(
+    tx,
+    expired.map(({ row }) => row),
+  );
   return { removed: expired.length };
 }

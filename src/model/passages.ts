@@ -21,11 +21,16 @@ const passagesCounted = 4;
 export interface PassageCover {
   /** The most of the question's weight that one paragraph covers, 0 to 1. */
   readonly paragraph: number;
-  /** What the best passages together are worth for the ranking; `worthOf` of a memory that is one passage as a whole. */
+  /**
+   * What the best passages together are worth for the ranking; `worthOf` of a memory that is one passage as a whole.
+   */
   readonly worth: number;
 }
 
-/** What passages of a size are worth that cover these shares: one that covers half is worth an eighth of one that covers all. */
+/**
+ * What passages of a size are worth that cover these shares: one that covers half is worth an eighth of one that covers
+ * all.
+ */
 function worthOf(shares: readonly number[]): number {
   return shares.reduce((sum, share) => sum + share ** 3, 0);
 }
@@ -55,13 +60,19 @@ interface Marked {
 
 /**
  * The passages of those of the rows whose body is longer than a passage, in their order until `limits.passageBytesMax`
- * of bodies were read; `unread` are the long ones after that. A shorter memory is one passage as a whole. `match` is the
- * FTS5 query whose words are looked for.
+ * of bodies were read; `unread` are the long ones after that. A shorter memory is one passage as a whole. `match` is
+ * the FTS5 query whose words are looked for.
  */
-export function coverOfPassages(view: View, postings: readonly Posting[], match: string, rows: readonly number[]): { readonly covers: ReadonlyMap<number, PassageCover>; readonly unread: ReadonlySet<number> } {
+export function coverOfPassages(
+  view: View,
+  postings: readonly Posting[],
+  match: string,
+  rows: readonly number[],
+): { readonly covers: ReadonlyMap<number, PassageCover>; readonly unread: ReadonlySet<number> } {
   const long = view.connection.all<{ row: number; bytes: number }>(
     `SELECT c.id AS row, octet_length(c.c2) AS bytes FROM json_each(?) AS asked
-     CROSS JOIN __service_memory_text_content AS c ON c.id = asked.value WHERE octet_length(c.c2) > ${paragraphChars} ORDER BY asked.key`,
+     CROSS JOIN __service_memory_text_content AS c ON c.id = asked.value WHERE octet_length(c.c2) > ${paragraphChars}
+       ORDER BY asked.key`,
     JSON.stringify(rows),
   );
   let bytesRead = 0;
@@ -86,14 +97,17 @@ export function coverOfPassages(view: View, postings: readonly Posting[], match:
   const among = weightsAmong(postings, bodies);
   const covers = bodies.map((body): [number, PassageCover] => {
     const worth = (chars: number): number => worthOf(bestShares(among, body, chars));
-    return [body.row, { paragraph: bestParagraph(postings, body), worth: worth(sentenceChars) + worth(paragraphChars) }];
+    return [
+      body.row,
+      { paragraph: bestParagraph(postings, body), worth: worth(sentenceChars) + worth(paragraphChars) },
+    ];
   });
   return { covers: new Map(covers), unread };
 }
 
 /**
- * What one paragraph covers of the question's weight at the most. Only by words that the memory holds as they are asked:
- * those that begin like one rank what is found, and do not decide whether anything is.
+ * What one paragraph covers of the question's weight at the most. Only by words that the memory holds as they are
+ * asked: those that begin like one rank what is found, and do not decide whether anything is.
  */
 function bestParagraph(postings: readonly Posting[], body: Body): number {
   const total = totalWeight(postings);
@@ -129,7 +143,10 @@ function weightsAmong(postings: readonly Posting[], bodies: readonly Body[]): re
   return holders.map((held) => rarity(Math.max(paragraphs, held), held));
 }
 
-/** Which word of the question a word of the index is a form of: FTS5 has said that it is one of them, so the one that begins most alike. */
+/**
+ * Which word of the question a word of the index is a form of: FTS5 has said that it is one of them, so the one that
+ * begins most alike.
+ */
 function attribution(postings: readonly Posting[]): (word: string) => number {
   const bare = (word: string): string => word.normalize("NFD").replace(marks, "");
   const asked = postings.map(({ term }) => bare(term.word));
@@ -165,8 +182,15 @@ interface Passage {
   readonly weight: number;
 }
 
-/** Every passage of so many characters that ends with a matching word; the first is what the other columns hold alone. Summed in the question's order. */
-function weighed(weights: readonly number[], { everywhere, places }: Body, chars: number): readonly [Passage, ...Passage[]] {
+/**
+ * Every passage of so many characters that ends with a matching word; the first is what the other columns hold alone.
+ * Summed in the question's order.
+ */
+function weighed(
+  weights: readonly number[],
+  { everywhere, places }: Body,
+  chars: number,
+): readonly [Passage, ...Passage[]] {
   const counts = weights.map((_, at) => (everywhere.has(at) ? 1 : 0));
   const weigh = (): number => weights.reduce((sum, weight, at) => (counts[at]! > 0 ? sum + weight : sum), 0);
   const passages: [Passage, ...Passage[]] = [{ end: -Infinity, weight: weigh() }];

@@ -1,4 +1,6 @@
-/** Which memories a recall may offer: what every channel asks in its own SQL, so that filters never starve an answer. */
+/**
+ * Which memories a recall may offer: what every channel asks in its own SQL, so that filters never starve an answer.
+ */
 import { invalid } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { checkText } from "../format/names.ts";
@@ -52,12 +54,18 @@ export function conditionsOf(view: View, filters: Filters): Conditions {
     params.push(...types);
   }
   const said: string[] = [];
-  for (const [column, value] of [["session_id", filters.sessionId], ["source", filters.source]] as const) {
+  for (const [column, value] of [
+    ["session_id", filters.sessionId],
+    ["source", filters.source],
+  ] as const) {
     if (value === undefined) continue;
     said.push(`p.${column} = ?`);
     params.push(value);
   }
-  if (said.length > 0) all.push(`EXISTS (SELECT 1 FROM __service_memory_provenance AS p WHERE p.memory = m.row AND ${said.join(" AND ")})`);
+  if (said.length > 0)
+    all.push(
+      `EXISTS (SELECT 1 FROM __service_memory_provenance AS p WHERE p.memory = m.row AND ${said.join(" AND ")})`,
+    );
   if (filters.filter !== undefined) {
     // Last, as it costs the most.
     const metadata = metadataCondition(view, filters.filter);
@@ -69,6 +77,10 @@ export function conditionsOf(view: View, filters: Filters): Conditions {
 
 /** Those of the rows that meet the conditions. */
 export function admitted(view: View, conditions: Conditions, rows: readonly number[]): ReadonlySet<number> {
-  const sql = `SELECT m.row FROM json_each(?) AS asked CROSS JOIN __service_memory AS m ON m.row = asked.value WHERE ${conditions.sql}`;
-  return new Set(view.connection.all<{ row: number }>(sql, JSON.stringify(rows), ...conditions.params).map(({ row }) => row));
+  const sql =
+    "SELECT m.row FROM json_each(?) AS asked CROSS JOIN __service_memory AS m ON m.row = asked.value " +
+    `WHERE ${conditions.sql}`;
+  return new Set(
+    view.connection.all<{ row: number }>(sql, JSON.stringify(rows), ...conditions.params).map(({ row }) => row),
+  );
 }

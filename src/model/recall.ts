@@ -2,9 +2,9 @@
  * Recall: three channels, each with its own idea of what is relevant, fused into one ranking.
  *
  * Always true: a memory is returned when its topic is the one asked for, or its words cover enough of the question, or
- * its vector is near enough, never to fill the answer up; filters apply inside each channel, so that no memory can crowd
- * out another that is allowed; nothing is written. The same request at the same txid gives the same answer wherever the
- * vector search is exact. Must not know: who embeds.
+ * its vector is near enough, never to fill the answer up; filters apply inside each channel, so that no memory can
+ * crowd out another that is allowed; nothing is written. The same request at the same txid gives the same answer
+ * wherever the vector search is exact. Must not know: who embeds.
  */
 import { invalid } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
@@ -41,9 +41,11 @@ export function checkRecall(input: RecallInput): void {
   if (query !== undefined && query !== "") checkText("query", query, limits.recallQueryBytesMax);
   if (embedding !== undefined) checkEmbedding("embedding", embedding);
   if (topicKey !== undefined) checkText("topic_key", topicKey, limits.topicKeyBytesMax);
-  if (isBlank(query) && embedding === undefined && topicKey === undefined) throw invalid("one of query, embedding and topic_key must be given");
+  if (isBlank(query) && embedding === undefined && topicKey === undefined)
+    throw invalid("one of query, embedding and topic_key must be given");
   checkFilters(input);
-  if (k !== undefined && (!Number.isInteger(k) || k < 1)) throw invalid(`k must be a whole number from 1; at most ${limits.recallMax} memories are given`);
+  if (k !== undefined && (!Number.isInteger(k) || k < 1))
+    throw invalid(`k must be a whole number from 1; at most ${limits.recallMax} memories are given`);
   checkFloor("min_score.keyword", minScore?.keyword, 0);
   checkFloor("min_score.vector", minScore?.vector, -1);
 }
@@ -88,19 +90,35 @@ interface Candidate {
   readonly row: number;
   readonly score: number;
   /** In the order of the channels. */
-  readonly found: readonly { readonly channel: Channel; readonly rank: number; readonly score: number; readonly approximate: boolean }[];
+  readonly found: readonly {
+    readonly channel: Channel;
+    readonly rank: number;
+    readonly score: number;
+    readonly approximate: boolean;
+  }[];
 }
 
-/** Finds memories, the most relevant first, and turns of the transcript when asked to. The input has passed `checkRecall`. */
-export function recall(view: View, input: RecallInput): { memories: MemoryRecord[]; turns: TurnRecord[]; embedding?: Skipped } {
+/**
+ * Finds memories, the most relevant first, and turns of the transcript when asked to. The input has passed
+ * `checkRecall`.
+ */
+export function recall(
+  view: View,
+  input: RecallInput,
+): { memories: MemoryRecord[]; turns: TurnRecord[]; embedding?: Skipped } {
   const k = Math.min(input.k ?? limits.recallDefault, limits.recallMax);
   const want = Math.max(limits.recallPoolMin, 4 * k);
   const conditions = conditionsOf(view, input);
-  const words = isBlank(input.query) ? undefined : searchKeywords(view, { query: input.query!, conditions, want, coverageMin: input.minScore?.keyword });
+  const words = isBlank(input.query)
+    ? undefined
+    : searchKeywords(view, { query: input.query!, conditions, want, coverageMin: input.minScore?.keyword });
   const near = vectorChannel(view, input, conditions, want);
   const answers = [topicChannel(view, input, conditions, want), keywordChannel(words), near];
   const chosen = choose(view, fuse(answers), k);
-  const memories = loadMemories(view, chosen.map(({ row }) => row)).map((record, at) => {
+  const memories = loadMemories(
+    view,
+    chosen.map(({ row }) => row),
+  ).map((record, at) => {
     const candidate = chosen[at]!;
     const found = { ...record, score: candidate.score, channels: candidate.found.map(({ channel }) => channel) };
     return input.explain ? { ...found, explain: explain(candidate, words) } : found;
@@ -130,16 +148,27 @@ function keywordChannel(words: KeywordAnswer | undefined): ChannelAnswer {
   return { channel: "keyword", hits, approximate: false };
 }
 
-/** A vector of another dimension or another model than the stored ones can be near to none of them: then the channel is silent. */
-function vectorChannel(view: View, input: RecallInput, conditions: Conditions, want: number): ChannelAnswer & { readonly skipped?: Skipped } {
+/**
+ * A vector of another dimension or another model than the stored ones can be near to none of them: then the channel is
+ * silent.
+ */
+function vectorChannel(
+  view: View,
+  input: RecallInput,
+  conditions: Conditions,
+  want: number,
+): ChannelAnswer & { readonly skipped?: Skipped } {
   const space = input.embedding && memorySpace(view);
   const none = { channel: "vector", hits: [], approximate: false } as const;
   if (!space) return none;
   if (space.dimension !== input.embedding!.length) return { ...none, skipped: "skipped_dimension" };
-  if (input.embeddedBy !== undefined && isForeign(view, space, input.embeddedBy)) return { ...none, skipped: "skipped_model" };
+  if (input.embeddedBy !== undefined && isForeign(view, space, input.embeddedBy))
+    return { ...none, skipped: "skipped_model" };
   const { hits, exact } = nearest(view, space, input.embedding!, want, (rows) => admitted(view, conditions, rows));
   const floor = input.minScore?.vector ?? makerOf(view, space)?.floor ?? vectorFloor;
-  const near = hits.filter(({ similarity }) => similarity >= floor).map(({ owner, similarity }) => ({ row: owner, score: similarity, grade: 0 }));
+  const near = hits
+    .filter(({ similarity }) => similarity >= floor)
+    .map(({ owner, similarity }) => ({ row: owner, score: similarity, grade: 0 }));
   return { channel: "vector", hits: near, approximate: !exact };
 }
 
@@ -176,7 +205,10 @@ function choose(view: View, ranked: readonly Candidate[], k: number): readonly C
     JSON.stringify(rivals.map(({ row }) => row)),
   );
   const order = known.map((about, at) => ({ ...about, candidate: rivals[at]! }));
-  order.sort((left, right) => right.candidate.score - left.candidate.score || right.createdAt - left.createdAt || (left.id < right.id ? 1 : -1));
+  order.sort(
+    (left, right) =>
+      right.candidate.score - left.candidate.score || right.createdAt - left.createdAt || (left.id < right.id ? 1 : -1),
+  );
   const chosen = order.slice(0, k);
   checkAnswerBytes("k", chosen);
   return chosen.map(({ candidate }) => candidate);

@@ -1,4 +1,7 @@
-/** How long a database keeps memories: what is over a bound is invisible at once, and removed by a sweep (model/memory-aging). */
+/**
+ * How long a database keeps memories: what is over a bound is invisible at once, and removed by a sweep
+ * (model/memory-aging).
+ */
 
 /** What is undefined has no bound. */
 export interface MemoryRetention {

@@ -33,7 +33,9 @@ export function createSchema(connection: Connection): void {
 
 /** The page that holds the state row, the same for the life of the file: every commit has an image of it. */
 export function stateRootPage(connection: Connection): number {
-  const row = connection.get<{ rootpage: number }>("SELECT rootpage FROM sqlite_schema WHERE type = 'table' AND name = '__service_state'");
+  const row = connection.get<{ rootpage: number }>(
+    "SELECT rootpage FROM sqlite_schema WHERE type = 'table' AND name = '__service_state'",
+  );
   if (row === undefined) throw new StoreError("corrupt", "the database file has no state table");
   return row.rootpage;
 }

@@ -1,11 +1,15 @@
 /** A session's own row: that it exists, since when, and when it was last heard of. */
 import type { Tx } from "./transaction.ts";
 
-/** Notes that something happened in the session, which begins with it. Its time never goes back, whatever the clock does. */
+/**
+ * Notes that something happened in the session, which begins with it. Its time never goes back, whatever the clock
+ * does.
+ */
 export function touchSession(tx: Tx, sessionId: string): void {
   tx.connection.run(
     `INSERT INTO __service_session (id, created_at, last_active_at) VALUES (?, ?, ?)
-     ON CONFLICT (id) DO UPDATE SET last_active_at = excluded.last_active_at WHERE last_active_at < excluded.last_active_at`,
+     ON CONFLICT (id) DO UPDATE SET last_active_at = excluded.last_active_at
+       WHERE last_active_at < excluded.last_active_at`,
     sessionId,
     tx.nowMs,
     tx.nowMs,
@@ -14,7 +18,12 @@ export function touchSession(tx: Tx, sessionId: string): void {
 
 /** Makes the session exist, without any sign of activity when it already does: then nothing changes. */
 export function ensureSession(tx: Tx, sessionId: string): void {
-  tx.connection.run("INSERT INTO __service_session (id, created_at, last_active_at) VALUES (?, ?, ?) ON CONFLICT (id) DO NOTHING", sessionId, tx.nowMs, tx.nowMs);
+  tx.connection.run(
+    "INSERT INTO __service_session (id, created_at, last_active_at) VALUES (?, ?, ?) ON CONFLICT (id) DO NOTHING",
+    sessionId,
+    tx.nowMs,
+    tx.nowMs,
+  );
 }
 
 /** Ends the session as such; what was said in it is not touched. */

@@ -9,7 +9,10 @@ import type { SqlValue } from "../sqlite/connection.ts";
 
 // JSON.rawJSON and the reviver's source text are in the language (ES2026) but not yet in the compiler's library.
 interface ExactJson {
-  parse(text: string, reviver: (key: string, value: unknown, context: { readonly source?: string }) => unknown): unknown;
+  parse(
+    text: string,
+    reviver: (key: string, value: unknown, context: { readonly source?: string }) => unknown,
+  ): unknown;
   rawJSON(text: string): { readonly rawJSON: string };
   isRawJSON(value: unknown): value is { readonly rawJSON: string };
 }
@@ -33,13 +36,16 @@ export function parseParams(paramsJson: string | undefined): GivenParams {
   if (paramsJson === undefined) return { kind: "positions", values: [] };
   let parsed: unknown;
   try {
-    parsed = exactJson.parse(paramsJson, (_key, value, { source }) => (typeof value === "number" ? exactJson.rawJSON(source!) : value));
+    parsed = exactJson.parse(paramsJson, (_key, value, { source }) =>
+      typeof value === "number" ? exactJson.rawJSON(source!) : value,
+    );
   } catch {
     throw invalid("params must be JSON");
   }
   if (parsed === null) return { kind: "positions", values: [] };
   if (Array.isArray(parsed)) return { kind: "positions", values: parsed };
-  if (typeof parsed === "object" && !exactJson.isRawJSON(parsed)) return { kind: "names", values: new Map(Object.entries(parsed)) };
+  if (typeof parsed === "object" && !exactJson.isRawJSON(parsed))
+    return { kind: "names", values: new Map(Object.entries(parsed)) };
   throw invalid("params must be an array, or an object of parameters by name");
 }
 
@@ -54,7 +60,8 @@ function blobOf(value: object): Buffer | undefined {
   const keys = Object.keys(value);
   if (keys.length !== 1 || keys[0] !== "$base64") return undefined;
   const text = (value as { readonly $base64: unknown }).$base64;
-  if (typeof text !== "string" || !base64Text.test(text)) throw invalid("a parameter's $base64 must be a string of padded base64");
+  if (typeof text !== "string" || !base64Text.test(text))
+    throw invalid("a parameter's $base64 must be a string of padded base64");
   return Buffer.from(text, "base64");
 }
 
@@ -97,21 +104,28 @@ export function bindParams(names: readonly (string | undefined)[], given: GivenP
     // better-sqlite3 knows a parameter by its name without the sign, so two that differ in the sign share one value.
     const key = name.slice(1);
     const other = byName.get(key);
-    if (other !== undefined && other !== value) throw invalid(`two parameters are named ${key} and differ only in their sign`);
+    if (other !== undefined && other !== value)
+      throw invalid(`two parameters are named ${key} and differ only in their sign`);
     byName.set(key, value);
   }
   if (given.kind === "names") {
     const unknown = [...given.values.keys()].find((key) => !used.has(key));
-    if (unknown !== undefined) throw invalid(`params has a value for ${unknown.slice(0, 64)}, which is no parameter of the statement`);
+    if (unknown !== undefined)
+      throw invalid(`params has a value for ${unknown.slice(0, 64)}, which is no parameter of the statement`);
   }
-  return byName.size === 0 ? [plain] : [plain, Object.assign(Object.create(null), Object.fromEntries(byName)) as Record<string, SqlValue>];
+  return byName.size === 0
+    ? [plain]
+    : [plain, Object.assign(Object.create(null), Object.fromEntries(byName)) as Record<string, SqlValue>];
 }
 
 /** One value of a row as JSON text: integers beyond 2^53 as strings, blobs as `{"$base64"}`, infinities as null. */
 export function jsonOfValue(value: unknown): string {
   if (typeof value === "bigint") {
-    return value >= BigInt(Number.MIN_SAFE_INTEGER) && value <= BigInt(Number.MAX_SAFE_INTEGER) ? String(value) : `"${value}"`;
+    return value >= BigInt(Number.MIN_SAFE_INTEGER) && value <= BigInt(Number.MAX_SAFE_INTEGER)
+      ? String(value)
+      : `"${value}"`;
   }
-  if (value instanceof Uint8Array) return `{"$base64":"${Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString("base64")}"}`;
+  if (value instanceof Uint8Array)
+    return `{"$base64":"${Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString("base64")}"}`;
   return JSON.stringify(value);
 }

@@ -17,7 +17,6 @@ import { parametersOf } from "../sqlite/sql-tokens.ts";
 import { copiesTooMuch } from "../sqlite/sql-weight.ts";
 import { bindParams, jsonOfValue, parseParams } from "./sql-values.ts";
 
-
 interface SqlStatement {
   readonly text: string;
   /** JSON text of an array or object, its numbers exact. */
@@ -30,7 +29,9 @@ export interface SqlBatch {
   readonly atomic: boolean;
   /** Whether the credential's scope covers writes. */
   readonly mayWrite: boolean;
-  /** How many values all rows together may have, as the caller could not be told of more; undefined for no such bound. */
+  /**
+   * How many values all rows together may have, as the caller could not be told of more; undefined for no such bound.
+   */
   readonly valuesMax?: number | undefined;
 }
 
@@ -46,7 +47,8 @@ export interface SqlStatementResult {
 }
 
 /** `writes`: a statement of the batch writes, so that its owner must run it. Nothing has happened. */
-export type SqlOutcome = { readonly kind: "done"; readonly results: SqlStatementResult[] } | { readonly kind: "writes" };
+export type SqlOutcome =
+  { readonly kind: "done"; readonly results: SqlStatementResult[] } | { readonly kind: "writes" };
 
 /** What the statements of a batch share. */
 interface Run {
@@ -62,33 +64,52 @@ interface Run {
 /** What the guard counts for each value of a row beside its text or blob. */
 const valueWordBytes = 8;
 
-/** Thrown on a read-only connection by a statement that would write: the way out of the guarded part, never an answer. */
+/**
+ * Thrown on a read-only connection by a statement that would write: the way out of the guarded part, never an answer.
+ */
 class WriteFound extends Error {}
 
 function newRun(connection: Connection, guard: SqlGuard, ticket: number, batch: SqlBatch): Run {
   const { length } = batch.statements;
-  if (length === 0 || length > limits.sqlStatementsMax) throw invalid(`stmts must hold 1 to ${limits.sqlStatementsMax} statements`);
-  return { connection, guard, ticket, batch, bytesLeft: limits.sqlResultBytesMax, valuesLeft: batch.valuesMax ?? Infinity, lastInsertRowid: 0 };
+  if (length === 0 || length > limits.sqlStatementsMax)
+    throw invalid(`stmts must hold 1 to ${limits.sqlStatementsMax} statements`);
+  return {
+    connection,
+    guard,
+    ticket,
+    batch,
+    bytesLeft: limits.sqlResultBytesMax,
+    valuesLeft: batch.valuesMax ?? Infinity,
+    lastInsertRowid: 0,
+  };
 }
 
 function tooLarge(): ServiceError {
   return invalid(`the batch's results are larger than ${limits.sqlResultBytesMax} bytes`);
 }
 
-/** The rows of the statement that was fitted as JSON text, taken one at a time and within the batch's bound; a row is measured before it is converted. */
+/**
+ * The rows of the statement that was fitted as JSON text, taken one at a time and within the batch's bound; a row is
+ * measured before it is converted.
+ */
 function rowsOf(run: Run, columns: number): string {
   const rows: string[] = [];
   for (;;) {
     const row = run.guard.nextRow(columns, run.bytesLeft + columns * valueWordBytes);
     if (row === undefined) return `[${rows.join(",")}]`;
     if (row === "too-large") throw tooLarge();
-    if (rows.length === limits.sqlRowsMax) throw invalid(`the result has more than ${limits.sqlRowsMax} rows; add a LIMIT`);
+    if (rows.length === limits.sqlRowsMax)
+      throw invalid(`the result has more than ${limits.sqlRowsMax} rows; add a LIMIT`);
     const text = `[${row.map(jsonOfValue).join(",")}]`;
     run.bytesLeft -= Buffer.byteLength(text) + 1;
     if (run.bytesLeft < 0) throw tooLarge();
     // The row itself is a value too.
     run.valuesLeft -= columns + 1;
-    if (run.valuesLeft < 0) throw invalid(`the batch's results hold more than ${run.batch.valuesMax} values, which this wire cannot carry in one: ask for less at once, or over REST`);
+    if (run.valuesLeft < 0)
+      throw invalid(
+        `the batch's results hold more than ${run.batch.valuesMax} values, which this wire cannot carry in one: ` +
+          "ask for less at once, or over REST",
+      );
     rows.push(text);
   }
 }
@@ -131,7 +152,11 @@ const userCodes = new Map([
   // A user's own full-text table that disagrees with its content table.
   ["SQLITE_CORRUPT_VTAB", "a virtual table disagrees with its content; rebuild it"],
   ["SQLITE_NOMEM", "the statement is too large for the memory one statement may use"],
-  ["SQLITE_TOOBIG", `a value is longer than the statement may hold (at most ${limits.sqlValueBytesMax} bytes, less in a large statement)`],
+  [
+    "SQLITE_TOOBIG",
+    `a value is longer than the statement may hold (at most ${limits.sqlValueBytesMax} bytes, less in a ` +
+      "large statement)",
+  ],
 ]);
 
 /** The error as the client sees it; one that is not the statement's own is passed on as it is. */
@@ -145,7 +170,8 @@ function refusalFor({ connection, guard }: Run, error: unknown, index: number): 
   const known = code === undefined ? undefined : userCodes.get(code);
   if (known !== undefined) return invalid(`${position}: ${known}`);
   // A table that counts its rows up has come to the largest number.
-  if (code === "SQLITE_FULL" && guard.tellsDiskFull && !connection.isNearlyFull) return invalid(`${position}: a table has no row number left for another row`);
+  if (code === "SQLITE_FULL" && guard.tellsDiskFull && !connection.isNearlyFull)
+    return invalid(`${position}: a table has no row number left for another row`);
   if (isFatal(error)) return error;
   // RangeError and TypeError are better-sqlite3's own refusals of a text or a parameter.
   if (code === undefined && !(error instanceof RangeError || error instanceof TypeError)) return error;
@@ -211,7 +237,12 @@ function inSavepoint<T>(connection: Connection, act: () => T): T {
  * Runs a batch inside a transaction of its own that the caller began. Throws as readSql does, and passes on faults of
  * storage; the caller must then roll back. Afterwards the caller checks that the transaction is still there.
  */
-export function writeSql(connection: Connection, guard: SqlGuard, ticket: number, batch: SqlBatch): SqlStatementResult[] {
+export function writeSql(
+  connection: Connection,
+  guard: SqlGuard,
+  ticket: number,
+  batch: SqlBatch,
+): SqlStatementResult[] {
   assert(connection.inTransaction, "user SQL runs inside a transaction of its own");
   const run = newRun(connection, guard, ticket, batch);
   const results = batch.statements.map((statement, index) => {

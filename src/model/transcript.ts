@@ -38,7 +38,13 @@ function turnSpace(view: View): VectorSpace | undefined {
  */
 export function appendTurn(
   tx: Tx,
-  input: { readonly sessionId: string; readonly role: string; readonly content: string; readonly embedding?: Float32Array; readonly embeddedBy?: Maker },
+  input: {
+    readonly sessionId: string;
+    readonly role: string;
+    readonly content: string;
+    readonly embedding?: Float32Array;
+    readonly embeddedBy?: Maker;
+  },
 ): { seq: number; embedding?: Embedded } {
   const { sessionId, embedding } = input;
   checkSessionId(sessionId);
@@ -76,7 +82,8 @@ export function removeTurns(tx: Tx, sessionId: string): number {
   const rows = tx.connection.all<{ row: number }>("SELECT row FROM __service_turn WHERE session_id = ?", sessionId);
   if (rows.length === 0) return 0;
   tx.connection.run(
-    "INSERT INTO __service_turn_floor (session_id, seq) VALUES (?, ?) ON CONFLICT (session_id) DO UPDATE SET seq = excluded.seq",
+    "INSERT INTO __service_turn_floor (session_id, seq) VALUES (?, ?) ON CONFLICT (session_id) DO UPDATE " +
+      "SET seq = excluded.seq",
     sessionId,
     lastSeq(tx, sessionId),
   );
@@ -94,22 +101,34 @@ export function eraseTurns(tx: Tx, sessionId: string): void {
 
 const turnColumns = "t.session_id AS sessionId, t.seq, t.role, t.content, t.created_at AS createdAt";
 
-/** The turns of these rows, in the order of the rows. `field` is what a client can lower when they are too large together. */
-function loadTurns(view: View, field: string, rows: readonly { readonly row: number; readonly bytes: number }[]): TurnRecord[] {
+/**
+ * The turns of these rows, in the order of the rows. `field` is what a client can lower when they are too large
+ * together.
+ */
+function loadTurns(
+  view: View,
+  field: string,
+  rows: readonly { readonly row: number; readonly bytes: number }[],
+): TurnRecord[] {
   checkAnswerBytes(field, rows);
   return view.connection.all(
-    `SELECT ${turnColumns} FROM json_each(?) AS wanted CROSS JOIN __service_turn AS t ON t.row = wanted.value ORDER BY wanted.key`,
+    `SELECT ${turnColumns} FROM json_each(?) AS wanted CROSS JOIN __service_turn AS t ON t.row = ` +
+      "wanted.value ORDER BY wanted.key",
     JSON.stringify(rows.map(({ row }) => row)),
   );
 }
 
 function checkCount(field: string, count: number, most: number): number {
-  if (!Number.isInteger(count) || count < 1) throw invalid(`${field} must be a whole number from 1; at most ${most} turns are given`);
+  if (!Number.isInteger(count) || count < 1)
+    throw invalid(`${field} must be a whole number from 1; at most ${most} turns are given`);
   return Math.min(count, most);
 }
 
 /** The last turns of a session, oldest first; `last` above the limit is cut to it. An unknown session has none. */
-export function lastTurns(view: View, input: { readonly sessionId: string; readonly last?: number }): { turns: TurnRecord[] } {
+export function lastTurns(
+  view: View,
+  input: { readonly sessionId: string; readonly last?: number },
+): { turns: TurnRecord[] } {
   checkSessionId(input.sessionId);
   const last = checkCount("last", input.last ?? limits.turnsDefault, limits.turnsMax);
   const newestFirst = view.connection.all<{ row: number; bytes: number }>(
@@ -121,16 +140,22 @@ export function lastTurns(view: View, input: { readonly sessionId: string; reado
 }
 
 /**
- * The turns nearest to a vector, nearest first, of one session or of all. Refuses a vector of another dimension than the
- * transcript's; without any vectors there the answer is empty. `k` above the limit is cut to it.
+ * The turns nearest to a vector, nearest first, of one session or of all. Refuses a vector of another dimension than
+ * the transcript's; without any vectors there the answer is empty. `k` above the limit is cut to it.
  */
-export function searchTurns(view: View, input: { readonly sessionId?: string; readonly vector: Float32Array; readonly k?: number }): { turns: TurnRecord[] } {
+export function searchTurns(
+  view: View,
+  input: { readonly sessionId?: string; readonly vector: Float32Array; readonly k?: number },
+): { turns: TurnRecord[] } {
   if (input.sessionId !== undefined) checkSessionId(input.sessionId);
   checkEmbedding("vector", input.vector);
   const k = checkCount("k", input.k ?? limits.turnSearchDefault, limits.turnSearchMax);
   const space = turnSpace(view);
   if (space && space.dimension !== input.vector.length) {
-    throw invalid(`vector has ${input.vector.length} numbers, but the transcript's vectors have ${space.dimension}, fixed by the first one`);
+    throw invalid(
+      `vector has ${input.vector.length} numbers, but the transcript's vectors have ${space.dimension}, fixed ` +
+        "by the first one",
+    );
   }
   return { turns: foundTurns(view, nearestRows(view, { ...input, sessionId: input.sessionId, k })) };
 }
@@ -142,13 +167,23 @@ export interface NearTurn {
 }
 
 /** The search itself, for a recall too: a vector of another dimension or another model is near to nothing. */
-export function nearestRows(view: View, search: { readonly sessionId: string | undefined; readonly vector: Float32Array; readonly embeddedBy?: string | undefined; readonly k: number }): readonly NearTurn[] {
+export function nearestRows(
+  view: View,
+  search: {
+    readonly sessionId: string | undefined;
+    readonly vector: Float32Array;
+    readonly embeddedBy?: string | undefined;
+    readonly k: number;
+  },
+): readonly NearTurn[] {
   const space = turnSpace(view);
   if (!space || space.dimension !== search.vector.length) return [];
   if (search.embeddedBy !== undefined && isForeign(view, space, search.embeddedBy)) return [];
   const { sessionId } = search;
   const ofSession = (rows: readonly number[]): ReadonlySet<number> => {
-    const sql = "SELECT t.row FROM json_each(?) AS asked CROSS JOIN __service_turn AS t ON t.row = asked.value WHERE t.session_id = ?";
+    const sql =
+      "SELECT t.row FROM json_each(?) AS asked CROSS JOIN __service_turn AS t ON t.row = asked.value WHERE " +
+      "t.session_id = ?";
     return new Set(view.connection.all<{ row: number }>(sql, JSON.stringify(rows), sessionId!).map(({ row }) => row));
   };
   const { hits } = nearest(view, space, search.vector, search.k, sessionId === undefined ? undefined : ofSession);
@@ -156,9 +191,13 @@ export function nearestRows(view: View, search: { readonly sessionId: string | u
 }
 
 /** The turns that a search found, in its order, each with its distance where it has one. */
-export function foundTurns(view: View, found: readonly { readonly row: number; readonly distance?: number }[]): TurnRecord[] {
+export function foundTurns(
+  view: View,
+  found: readonly { readonly row: number; readonly distance?: number }[],
+): TurnRecord[] {
   const rows = view.connection.all<{ row: number; bytes: number }>(
-    "SELECT t.row, octet_length(t.content) AS bytes FROM json_each(?) AS wanted CROSS JOIN __service_turn AS t ON t.row = wanted.value ORDER BY wanted.key",
+    "SELECT t.row, octet_length(t.content) AS bytes FROM json_each(?) AS wanted CROSS JOIN __service_turn " +
+      "AS t ON t.row = wanted.value ORDER BY wanted.key",
     JSON.stringify(found.map(({ row }) => row)),
   );
   return loadTurns(view, "k", rows).map((turn, at) => {

@@ -25,7 +25,10 @@ const fusionOffset = 60;
 /** At most `k` turns: nearest first where only vectors were asked, otherwise the most relevant first. */
 export function recallTurns(view: View, input: TurnRecall, k: number): TurnRecord[] {
   const { sessionId, embeddedBy } = input;
-  const near = input.includeTurns && input.embedding ? nearestRows(view, { sessionId, vector: input.embedding, embeddedBy, k }) : [];
+  const near =
+    input.includeTurns && input.embedding
+      ? nearestRows(view, { sessionId, vector: input.embedding, embeddedBy, k })
+      : [];
   if (!input.searchTurns || input.query === undefined) return foundTurns(view, near);
   const said = searchTurnText(view, { query: input.query, sessionId, want: k, coverageMin: input.minScore?.keyword });
   const scores = new Map<number, number>();
@@ -34,5 +37,8 @@ export function recallTurns(view: View, input: TurnRecall, k: number): TurnRecor
   }
   const distances = new Map(near.map(({ row, distance }) => [row, distance]));
   const best = [...scores].sort(([row, score], [otherRow, other]) => other - score || otherRow - row).slice(0, k);
-  return foundTurns(view, best.map(([row]) => ({ row, ...(distances.has(row) ? { distance: distances.get(row)! } : {}) })));
+  return foundTurns(
+    view,
+    best.map(([row]) => ({ row, ...(distances.has(row) ? { distance: distances.get(row)! } : {}) })),
+  );
 }

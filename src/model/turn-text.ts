@@ -25,7 +25,10 @@ function hasTurnText(connection: Connection): boolean {
   return connection.hasTable(table);
 }
 
-/** SQL that finds words of turns that are gone; undefined while no turn was ever indexed. Throws when index and texts differ. */
+/**
+ * SQL that finds words of turns that are gone; undefined while no turn was ever indexed. Throws when index and texts
+ * differ.
+ */
 export function strayTurnText(connection: Connection): string | undefined {
   if (!hasTurnText(connection)) return undefined;
   connection.exec(`INSERT INTO ${table} (${table}) VALUES ('integrity-check')`);
@@ -33,7 +36,11 @@ export function strayTurnText(connection: Connection): string | undefined {
 }
 
 /** Makes the turn of this row findable by its words, by who spoke and when. */
-export function indexTurn(tx: Tx, row: number, turn: { readonly role: string; readonly content: Json; readonly createdAt: number }): void {
+export function indexTurn(
+  tx: Tx,
+  row: number,
+  turn: { readonly role: string; readonly content: Json; readonly createdAt: number },
+): void {
   const said = indexedText(textLeaves(turn.content, limits.indexedTextBytesMax).join("\n"));
   const origin = indexedText(originText(turn.role, turn.createdAt));
   tx.atGroupEnd(() => {
@@ -56,7 +63,10 @@ export function unindexTurns(tx: Tx, rows: readonly number[]): void {
  */
 const neighbourWeights = [1, 0.5, 0.25] as const;
 
-/** As `gateCoverage` of memories, and a little more, because neighbours cover too: on LoCoMo it keeps 96 % and drops 84 %. */
+/**
+ * As `gateCoverage` of memories, and a little more, because neighbours cover too: on LoCoMo it keeps 96 % and drops 84
+ * %.
+ */
 const turnGateCoverage = 0.32;
 
 export interface TurnTextSearch {
@@ -91,11 +101,16 @@ export function searchTurnText(view: View, { query, sessionId, want, coverageMin
 
 /** The postings as far as they are of one session; what a word is worth stays what it is worth everywhere. */
 function within(view: View, postings: readonly Posting[], sessionId: string): readonly Posting[] {
-  const ofSession = new Set(view.connection.prepared("SELECT row FROM __service_turn WHERE session_id = ?").pluck().all(sessionId) as number[]);
+  const ofSession = new Set(
+    view.connection.prepared("SELECT row FROM __service_turn WHERE session_id = ?").pluck().all(sessionId) as number[],
+  );
   return postings.map((posting) => ({ ...posting, rows: posting.rows.filter((row) => ofSession.has(row)) }));
 }
 
-/** Shares of the question from which seeds are looked for: a lower one only where too few have more, as most turns share a common word. */
+/**
+ * Shares of the question from which seeds are looked for: a lower one only where too few have more, as most turns share
+ * a common word.
+ */
 const seedCoverages = [0.4, 0.2, 0.1, 0] as const;
 
 /** The turns that hold the most of the question themselves, at most so many; of equals the newer. */
@@ -130,7 +145,8 @@ function rank(view: View, postings: readonly Posting[], seeds: readonly number[]
     view.connection
       .all<{ row: number; bm25: number }>(
         // The plus keeps SQLite from turning the list into one FTS5 search per row.
-        `SELECT t.rowid AS row, -bm25(${table}) AS bm25 FROM ${table} AS t WHERE ${table} MATCH ? AND +t.rowid IN (SELECT value FROM json_each(?))`,
+        `SELECT t.rowid AS row, -bm25(${table}) AS bm25 FROM ${table} AS t WHERE ${table} MATCH ? AND +t.rowid ` +
+          "IN (SELECT value FROM json_each(?))",
         anyTerm(postings),
         asked,
       )
@@ -145,7 +161,8 @@ function rank(view: View, postings: readonly Posting[], seeds: readonly number[]
   const around = view.connection.all<{ seed: number; row: number; steps: number }>(
     `SELECT s.row AS seed, t.row, abs(t.seq - s.seq) AS steps FROM json_each(?) AS asked
      CROSS JOIN __service_turn AS s ON s.row = asked.value
-     CROSS JOIN __service_turn AS t ON t.session_id = s.session_id AND t.seq BETWEEN s.seq - ${reach} AND s.seq + ${reach}
+     CROSS JOIN __service_turn AS t ON t.session_id = s.session_id
+       AND t.seq BETWEEN s.seq - ${reach} AND s.seq + ${reach}
      ORDER BY s.row, t.row`,
     asked,
   );

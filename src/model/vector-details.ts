@@ -1,8 +1,9 @@
 /**
  * What is known of a collection's vector beside its direction: its length, where that is not 1, and its metadata.
  *
- * Owns the table of these details. Always true: it is made when the first detail comes, so that files from before stay as
- * they are; a vector without a row has length 1 and no metadata. Must not know: directions, and how they are searched.
+ * Owns the table of these details. Always true: it is made when the first detail comes, so that files from before stay
+ * as they are; a vector without a row has length 1 and no metadata. Must not know: directions, and how they are
+ * searched.
  */
 import type { SqlParameter } from "../sqlite/connection.ts";
 import { parseFilter } from "./docs-filter.ts";
@@ -12,7 +13,8 @@ import type { VectorSpace } from "./vectors.ts";
 
 const table = "__service_vector_detail";
 const schema = `
-CREATE TABLE IF NOT EXISTS ${table} (owner INTEGER PRIMARY KEY, space INTEGER NOT NULL, length REAL NOT NULL, metadata TEXT) STRICT;
+CREATE TABLE IF NOT EXISTS ${table} \
+(owner INTEGER PRIMARY KEY, space INTEGER NOT NULL, length REAL NOT NULL, metadata TEXT) STRICT;
 CREATE INDEX IF NOT EXISTS __service_vector_detail_length ON ${table} (space, length);
 `;
 
@@ -25,7 +27,13 @@ export function lengthOf(vector: Float32Array): number {
 }
 
 /** Keeps what is to be known of a vector beside its direction; the same again changes nothing. */
-export function putDetail(tx: Tx, { space }: VectorSpace, owner: number, length: number, metadata: string | undefined): void {
+export function putDetail(
+  tx: Tx,
+  { space }: VectorSpace,
+  owner: number,
+  length: number,
+  metadata: string | undefined,
+): void {
   if (length === 1 && metadata === undefined) return removeDetail(tx, owner);
   tx.connection.exec(schema);
   tx.connection.run(
@@ -47,15 +55,26 @@ export function removeDetail(tx: Tx, owner: number): void {
 /** The details beside `__service_vector_item AS i`: a join, and its columns. */
 export function details(view: View): { readonly join: string; readonly length: string; readonly metadata: string } {
   if (!view.connection.hasTable(table)) return { join: "", length: "1.0", metadata: "NULL" };
-  return { join: `LEFT JOIN ${table} AS x ON x.owner = i.owner`, length: "coalesce(x.length, 1.0)", metadata: "x.metadata" };
+  return {
+    join: `LEFT JOIN ${table} AS x ON x.owner = i.owner`,
+    length: "coalesce(x.length, 1.0)",
+    metadata: "x.metadata",
+  };
 }
 
-/** The filter as a condition on `__service_vector_item AS i` with its details; a vector without metadata counts as `{}`. */
-export function conditionOf(view: View, filter: string): { readonly sql: string; readonly params: readonly SqlParameter[] } {
+/**
+ * The filter as a condition on `__service_vector_item AS i` with its details; a vector without metadata counts as `{}`.
+ */
+export function conditionOf(
+  view: View,
+  filter: string,
+): { readonly sql: string; readonly params: readonly SqlParameter[] } {
   const bindings = new Bindings();
   prepareQueries(view.connection);
   const { metadata } = details(view);
-  const sql = `EXISTS (SELECT 1 FROM (SELECT coalesce(${metadata}, '{}') AS metadata) AS f WHERE ${filterSql(parseFilter("filter", filter), "f.metadata", bindings)})`;
+  const sql =
+    `EXISTS (SELECT 1 FROM (SELECT coalesce(${metadata}, '{}') AS metadata) AS f ` +
+    `WHERE ${filterSql(parseFilter("filter", filter), "f.metadata", bindings)})`;
   return { sql, params: Object.keys(bindings.values).length > 0 ? [bindings.values] : [] };
 }
 
@@ -68,13 +87,20 @@ export interface LengthRange {
 /** Between which lengths the vectors of a space lie. */
 export function lengthRange(view: View, { space }: VectorSpace): LengthRange {
   if (!view.connection.hasTable(table)) return { least: 1, most: 1 };
-  const at = (order: "ASC" | "DESC"): number => view.connection.get<{ length: number }>(`SELECT length FROM ${table} WHERE space = ? ORDER BY length ${order} LIMIT 1`, space)?.length ?? 1;
+  const at = (order: "ASC" | "DESC"): number =>
+    view.connection.get<{ length: number }>(
+      `SELECT length FROM ${table} WHERE space = ? ORDER BY length ${order} LIMIT 1`,
+      space,
+    )?.length ?? 1;
   return { least: Math.min(1, at("ASC")), most: Math.max(1, at("DESC")) };
 }
 
 /** The lengths that are kept of these vectors; any other's is 1. */
 export function lengthsOf(view: View, owners: readonly number[]): ReadonlyMap<number, number> {
   if (!view.connection.hasTable(table)) return new Map();
-  const rows = view.connection.all<{ owner: number; length: number }>(`SELECT x.owner, x.length FROM json_each(?) AS asked CROSS JOIN ${table} AS x ON x.owner = asked.value`, JSON.stringify(owners));
+  const rows = view.connection.all<{ owner: number; length: number }>(
+    `SELECT x.owner, x.length FROM json_each(?) AS asked CROSS JOIN ${table} AS x ON x.owner = asked.value`,
+    JSON.stringify(owners),
+  );
   return new Map(rows.map(({ owner, length }) => [owner, length]));
 }

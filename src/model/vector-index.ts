@@ -9,7 +9,16 @@
  */
 import { assert } from "../base/assert.ts";
 import { limits } from "../base/limits.ts";
-import { Admission, firstAsk, floorOf, mergeHits, VectorMatrix, widening, type Hit, type Search } from "./vector-matrix.ts";
+import {
+  Admission,
+  firstAsk,
+  floorOf,
+  mergeHits,
+  VectorMatrix,
+  widening,
+  type Hit,
+  type Search,
+} from "./vector-matrix.ts";
 import { VectorPool, type AnnIndex, type IndexBuilder, type Holder } from "./vector-pool.ts";
 
 export type { IndexBuilder } from "./vector-pool.ts";
@@ -50,7 +59,10 @@ export function storedForm(vector: Float32Array): Uint8Array {
 
 /** The vector of a stored form. */
 export function vectorOfStored(row: VectorRow, dimension: number): Float32Array {
-  assert(row.embedding.byteLength === dimension * Float32Array.BYTES_PER_ELEMENT, "a stored vector has its space's dimension");
+  assert(
+    row.embedding.byteLength === dimension * Float32Array.BYTES_PER_ELEMENT,
+    "a stored vector has its space's dimension",
+  );
   const bytes = new Uint8Array(row.embedding);
   if (!littleEndian) Buffer.from(bytes.buffer).swap32();
   return new Float32Array(bytes.buffer);
@@ -93,7 +105,9 @@ interface LabelledIndex {
   readonly owners: Float64Array;
 }
 
-/** The vectors of one space in memory. With an index, `main` holds what the index covers and `tail` what came after it. */
+/**
+ * The vectors of one space in memory. With an index, `main` holds what the index covers and `tail` what came after it.
+ */
 class HotSpace implements Holder {
   readonly main: VectorMatrix;
   readonly #tail: VectorMatrix;
@@ -274,7 +288,10 @@ export class VectorCache {
     this.#hot.clear();
   }
 
-  /** Resolves when everything that was dropped or evicted so far is gone from disk too: builds of this database that were abandoned. */
+  /**
+   * Resolves when everything that was dropped or evicted so far is gone from disk too: builds of this database that
+   * were abandoned.
+   */
   async forgotten(): Promise<void> {
     await this.#left;
   }
@@ -283,7 +300,10 @@ export class VectorCache {
     if (left) this.#left = Promise.all([this.#left, left]);
   }
 
-  /** Resolves when no index build of the thread is running; after `drop()`, when its copies of vectors are gone from disk too. */
+  /**
+   * Resolves when no index build of the thread is running; after `drop()`, when its copies of vectors are gone from
+   * disk too.
+   */
   idle(): Promise<void> {
     return this.#pool.idle();
   }

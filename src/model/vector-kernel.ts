@@ -18,7 +18,13 @@ export interface Ranking {
 }
 
 /** Ranks the `count` (at most `rowCount`) best rows of a row-major matrix that starts at the head of its buffer. */
-type Kernel = (matrix: Float32Array, dimension: number, rowCount: number, query: Float32Array, count: number) => Ranking;
+type Kernel = (
+  matrix: Float32Array,
+  dimension: number,
+  rowCount: number,
+  query: Float32Array,
+  count: number,
+) => Ranking;
 
 /** Half a unit in the last place of a float32 in [1, 2): its relative rounding error. */
 const float32Rounding = 2 ** -24;
@@ -126,14 +132,19 @@ function isAccurate(kernel: Kernel): boolean {
     const rowCount = 32;
     const matrix = new Float32Array(rowCount * dimension);
     for (let row = 0; row < rowCount; row++) {
-      matrix.set(unitVector(Float32Array.from({ length: dimension }, (_, at) => 1.5 + Math.sin((row + 1) * (at + 2)))), row * dimension);
+      matrix.set(
+        unitVector(Float32Array.from({ length: dimension }, (_, at) => 1.5 + Math.sin((row + 1) * (at + 2)))),
+        row * dimension,
+      );
     }
     const query = matrix.slice(dimension, 2 * dimension);
     const { rows, scores } = kernel(matrix, dimension, rowCount, query, rowCount);
     const seen = new Set(Array.from(rows));
     return (
       seen.size === rowCount &&
-      Array.from(rows).every((row, rank) => Math.abs(cosine(matrix, dimension, row, query) - scores[rank]!) <= kernelMargin(dimension))
+      Array.from(rows).every(
+        (row, rank) => Math.abs(cosine(matrix, dimension, row, query) - scores[rank]!) <= kernelMargin(dimension),
+      )
     );
   });
 }
@@ -148,7 +159,11 @@ async function chooseKernel(): Promise<ChosenKernel> {
   try {
     const native = kernelOf(await import("usearch"));
     if (isAccurate(native)) return { name: "usearch", rank: native };
-    return { name: "javascript", rank: rankInJavaScript, fault: new Error("usearch is less exact on this processor than a float32 sum may be") };
+    return {
+      name: "javascript",
+      rank: rankInJavaScript,
+      fault: new Error("usearch is less exact on this processor than a float32 sum may be"),
+    };
   } catch (fault) {
     return { name: "javascript", rank: rankInJavaScript, fault };
   }

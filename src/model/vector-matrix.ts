@@ -58,7 +58,10 @@ export class Admission {
   }
 }
 
-/** How many rows to rank first. Ranking 1000 rows instead of 50 costs a quarter more (measured), asking again costs all of it. */
+/**
+ * How many rows to rank first. Ranking 1000 rows instead of 50 costs a quarter more (measured), asking again costs all
+ * of it.
+ */
 export function firstAsk(search: Search): number {
   return search.allowed ? 4 * search.want + 64 : search.want + 32;
 }
@@ -156,7 +159,10 @@ export class VectorMatrix {
   #grow(): void {
     // By half: each vector is copied a constant number of times on average, and at most a third of the room is idle.
     const room = Math.max(capacityMin, Math.ceil(this.#owners.length * 1.5));
-    const grown = <Values extends Float32Array | Float64Array>(target: Values, values: Values): Values => (target.set(values), target);
+    const grown = <Values extends Float32Array | Float64Array>(target: Values, values: Values): Values => (
+      target.set(values),
+      target
+    );
     this.#rows = grown(new Float32Array(room * this.dimension), this.#rows);
     this.#owners = grown(new Float64Array(room), this.#owners);
     this.#stamps = grown(new Float64Array(room), this.#stamps);
@@ -183,7 +189,8 @@ export class VectorMatrix {
     const passed: number[] = [];
     let cut = floor - margin;
     let at = 0;
-    // Most filters admit nearly everybody: ask about as many as are wanted, and about more only when those were refused.
+    // Most filters admit nearly everybody: ask about as many as are wanted, and about more only when those were
+    // refused.
     let asked = Math.min(search.want, limits.vectorFilterOwnersMax);
     while (at < rows.length && scores[at]! >= cut) {
       const end = Math.min(rows.length, at + asked);
@@ -198,7 +205,10 @@ export class VectorMatrix {
       }
     }
     if (at === rows.length && rows.length < this.count) return undefined;
-    const hits = passed.map((row) => ({ owner: this.#owners[row]!, similarity: cosine(this.#rows, this.dimension, row, search.query) }));
+    const hits = passed.map((row) => ({
+      owner: this.#owners[row]!,
+      similarity: cosine(this.#rows, this.dimension, row, search.query),
+    }));
     return mergeHits(hits, [], search.want);
   }
 }

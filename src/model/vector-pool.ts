@@ -22,7 +22,12 @@ export interface AnnIndex {
  * Builds an index over `count` unit vectors, off this thread; the matrix is handed over and not touched again. Resolves
  * undefined when there is none to be had, having said so in the log, or when it was abandoned; never rejects.
  */
-export type IndexBuilder = (matrix: Float32Array<ArrayBuffer>, dimension: number, count: number, abandoned: AbortSignal) => Promise<AnnIndex | undefined>;
+export type IndexBuilder = (
+  matrix: Float32Array<ArrayBuffer>,
+  dimension: number,
+  count: number,
+  abandoned: AbortSignal,
+) => Promise<AnnIndex | undefined>;
 
 export interface VectorPoolOptions {
   readonly bytesMax?: number;
@@ -57,7 +62,9 @@ export class VectorPool {
     return this.#bytes;
   }
 
-  /** Evicts the least recently used until `bytes` more fit. False, nobody evicted, when they could not fit even alone. */
+  /**
+   * Evicts the least recently used until `bytes` more fit. False, nobody evicted, when they could not fit even alone.
+   */
   makeRoom(bytes: number): boolean {
     if (bytes > this.bytesMax) return false;
     for (const oldest of this.#held.keys()) {
@@ -68,7 +75,10 @@ export class VectorPool {
     return true;
   }
 
-  /** Notes that the holder now takes `bytes` and is in use; others make room. False, the holder forgotten, when it cannot fit. */
+  /**
+   * Notes that the holder now takes `bytes` and is in use; others make room. False, the holder forgotten, when it
+   * cannot fit.
+   */
   hold(holder: Holder, bytes: number): boolean {
     if (this.#held.get(holder) === bytes) {
       this.touch(holder);

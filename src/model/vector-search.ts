@@ -1,8 +1,8 @@
 /**
  * Searches in a collection of vectors: the nearest ones by one of three metrics, of all or of those that meet a filter.
  *
- * Always true: directions are what is searched, whatever the metric; lengths only re-rank what that search gave. Must not
- * know: how directions are searched.
+ * Always true: directions are what is searched, whatever the metric; lengths only re-rank what that search gave. Must
+ * not know: how directions are searched.
  */
 import { assert } from "../base/assert.ts";
 import { invalid } from "../base/errors.ts";
@@ -33,10 +33,14 @@ interface VectorSearch {
 }
 
 /** The vectors nearest to a vector, nearest first. An unknown collection has none. `k` above the limit is cut to it. */
-export function searchVectors(view: View, { collection, vector, k = limits.vectorSearchDefault, filter, metric = "cosine" }: VectorSearch): { readonly hits: readonly VectorHit[] } {
+export function searchVectors(
+  view: View,
+  { collection, vector, k = limits.vectorSearchDefault, filter, metric = "cosine" }: VectorSearch,
+): { readonly hits: readonly VectorHit[] } {
   checkCollectionName("collection", collection);
   checkEmbedding("vector", vector);
-  if (!Number.isInteger(k) || k < 1) throw invalid(`k must be a whole number from 1; at most ${limits.vectorSearchMax} hits are given`);
+  if (!Number.isInteger(k) || k < 1)
+    throw invalid(`k must be a whole number from 1; at most ${limits.vectorSearchMax} hits are given`);
   const known = vectorMetrics.find((name) => name === metric);
   if (known === undefined) throw invalid(`metric must be ${vectorMetrics.join(", ")}`);
   if (filter !== undefined) parseFilter("filter", filter);
@@ -51,13 +55,19 @@ export function searchVectors(view: View, { collection, vector, k = limits.vecto
 function filterOf(view: View, filter: string): OwnerFilter {
   const { sql, params } = conditionOf(view, filter);
   const { join } = details(view);
-  const query = `SELECT i.owner FROM json_each(?) AS asked CROSS JOIN __service_vector_item AS i ON i.owner = asked.value ${join} WHERE ${sql}`;
-  return (owners) => new Set(view.connection.all<{ owner: number }>(query, JSON.stringify(owners), ...params).map(({ owner }) => owner));
+  const query =
+    "SELECT i.owner FROM json_each(?) AS asked CROSS JOIN __service_vector_item AS i ON i.owner = " +
+    `asked.value ${join} WHERE ${sql}`;
+  return (owners) =>
+    new Set(view.connection.all<{ owner: number }>(query, JSON.stringify(owners), ...params).map(({ owner }) => owner));
 }
 
 function itemOf(view: View, owner: number): VectorItem {
   const { join, metadata } = details(view);
-  const item = view.connection.get<{ id: string; metadata: string | null }>(`SELECT i.id, ${metadata} AS metadata FROM __service_vector_item AS i ${join} WHERE i.owner = ?`, owner);
+  const item = view.connection.get<{ id: string; metadata: string | null }>(
+    `SELECT i.id, ${metadata} AS metadata FROM __service_vector_item AS i ${join} WHERE i.owner = ?`,
+    owner,
+  );
   assert(item, "every vector of a collection belongs to an item");
   return { id: item.id, ...(item.metadata !== null && { metadata: item.metadata }) };
 }
@@ -75,22 +85,33 @@ interface Ranked {
 }
 
 /**
- * The nearest by the metric. Directions are searched, as for cosine; more of them are asked for until no direction beyond
- * the last one could hold a vector that is nearer than the ones that are wanted, whatever its length.
+ * The nearest by the metric. Directions are searched, as for cosine; more of them are asked for until no direction
+ * beyond the last one could hold a vector that is nearer than the ones that are wanted, whatever its length.
  */
 function ranked(view: View, space: VectorSpace, { vector, want, metric, allowed }: Ranking): readonly Ranked[] {
-  if (metric === "cosine") return nearest(view, space, vector, want, allowed).hits.map(({ owner, similarity }) => ({ owner, distance: 1 - similarity }));
+  if (metric === "cosine")
+    return nearest(view, space, vector, want, allowed).hits.map(({ owner, similarity }) => ({
+      owner,
+      distance: 1 - similarity,
+    }));
   const length = lengthOf(vector);
   const range = lengthRange(view, space);
   for (let ask = 4 * want + 64; ; ask *= 8) {
     const most = Math.min(ask, limits.vectorMetricLooksMax);
     const { hits } = nearest(view, space, vector, most, allowed);
-    const lengths = lengthsOf(view, hits.map(({ owner }) => owner));
-    const found = hits.map(({ owner, similarity }) => ({ owner, distance: distanceBy(metric, similarity, length, lengths.get(owner) ?? 1) }));
+    const lengths = lengthsOf(
+      view,
+      hits.map(({ owner }) => owner),
+    );
+    const found = hits.map(({ owner, similarity }) => ({
+      owner,
+      distance: distanceBy(metric, similarity, length, lengths.get(owner) ?? 1),
+    }));
     found.sort((a, b) => a.distance - b.distance || a.owner - b.owner);
     const isAll = hits.length < most || most === limits.vectorMetricLooksMax;
     const last = found[want - 1];
-    if (isAll || (last && last.distance <= leastDistance(metric, hits.at(-1)!.similarity, length, range))) return found.slice(0, want);
+    if (isAll || (last && last.distance <= leastDistance(metric, hits.at(-1)!.similarity, length, range)))
+      return found.slice(0, want);
   }
 }
 
@@ -100,7 +121,12 @@ function distanceBy(metric: "dot" | "euclid", similarity: number, length: number
 }
 
 /** The least distance of a vector of some length in the range whose similarity is at most this. */
-function leastDistance(metric: "dot" | "euclid", similarity: number, length: number, { least, most }: LengthRange): number {
+function leastDistance(
+  metric: "dot" | "euclid",
+  similarity: number,
+  length: number,
+  { least, most }: LengthRange,
+): number {
   if (metric === "dot") return distanceBy(metric, similarity, length, similarity > 0 ? most : least);
   return distanceBy(metric, similarity, length, Math.min(most, Math.max(least, length * similarity)));
 }

@@ -1,5 +1,6 @@
 /**
- * Vectors in ordinary rows: named spaces of one dimension each. The public collections stand on them (model/vector-collections).
+ * Vectors in ordinary rows: named spaces of one dimension each. The public collections stand on them
+ * (model/vector-collections).
  *
  * Always true: a stored vector is finite, of length 1 and of its space's dimension, so every search is a plain inner
  * product; a space's dimension never changes. Spaces are rows of a registry, not tables, so that names differing only
@@ -10,7 +11,14 @@ import { invalid } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Connection } from "../sqlite/connection.ts";
 import type { Tx, View } from "./transaction.ts";
-import { storedForm, streamNearest, type Nearest, type RowSource, type VectorRow, type VectorSpace } from "./vector-index.ts";
+import {
+  storedForm,
+  streamNearest,
+  type Nearest,
+  type RowSource,
+  type VectorRow,
+  type VectorSpace,
+} from "./vector-index.ts";
 import { unitVector } from "./vector-kernel.ts";
 import type { OwnerFilter } from "./vector-matrix.ts";
 
@@ -46,14 +54,25 @@ export type SpaceKind = "memory" | "turn" | "collection";
 
 /** The space, or undefined when it has no vector yet. */
 export function findSpace(view: View, kind: SpaceKind, name: string): VectorSpace | undefined {
-  return view.connection.get<VectorSpace>("SELECT space, dimension FROM __service_vector_space WHERE kind = ? AND name = ?", kind, name);
+  return view.connection.get<VectorSpace>(
+    "SELECT space, dimension FROM __service_vector_space WHERE kind = ? AND name = ?",
+    kind,
+    name,
+  );
 }
 
-/** The space, created with this dimension when there is none yet. One that exists keeps its own: the caller compares. */
+/**
+ * The space, created with this dimension when there is none yet. One that exists keeps its own: the caller compares.
+ */
 export function openSpace(tx: Tx, kind: SpaceKind, name: string, dimension: number): VectorSpace {
   const found = findSpace(tx, kind, name);
   if (found) return found;
-  const { lastInsertRowid } = tx.connection.run("INSERT INTO __service_vector_space (kind, name, dimension) VALUES (?, ?, ?)", kind, name, dimension);
+  const { lastInsertRowid } = tx.connection.run(
+    "INSERT INTO __service_vector_space (kind, name, dimension) VALUES (?, ?, ?)",
+    kind,
+    name,
+    dimension,
+  );
   return { space: lastInsertRowid, dimension };
 }
 
@@ -74,13 +93,20 @@ export function putVector(tx: Tx, space: VectorSpace, owner: number, embedding: 
 
 /** Removes the owner's vector, if it has one. */
 export function deleteVector(tx: Tx, space: VectorSpace, owner: number): void {
-  const { changes } = tx.connection.run("DELETE FROM __service_vector WHERE space = ? AND owner = ?", space.space, owner);
+  const { changes } = tx.connection.run(
+    "DELETE FROM __service_vector WHERE space = ? AND owner = ?",
+    space.space,
+    owner,
+  );
   if (changes > 0) tx.afterCommit(() => tx.vectors.remove(space.space, owner));
 }
 
 /** Every space of the kind: the one in use, and those that are being given up. */
 function spacesOf(view: View, kind: SpaceKind): VectorSpace[] {
-  return view.connection.all<VectorSpace>("SELECT space, dimension FROM __service_vector_space WHERE kind = ? ORDER BY space", kind);
+  return view.connection.all<VectorSpace>(
+    "SELECT space, dimension FROM __service_vector_space WHERE kind = ? ORDER BY space",
+    kind,
+  );
 }
 
 /** Removes the vectors of these owners from every space of the kind. */
@@ -89,13 +115,17 @@ export function deleteVectors(tx: Tx, kind: SpaceKind, owners: readonly number[]
 }
 
 export function hasVector(view: View, space: VectorSpace, owner: number): boolean {
-  return view.connection.get("SELECT 1 FROM __service_vector WHERE space = ? AND owner = ?", space.space, owner) !== undefined;
+  return (
+    view.connection.get("SELECT 1 FROM __service_vector WHERE space = ? AND owner = ?", space.space, owner) !==
+    undefined
+  );
 }
 
 /** The committed rows of a space, for the cache to read. */
 function rowsOf(connection: Connection, space: VectorSpace): RowSource {
   return {
-    count: () => connection.get<{ n: number }>("SELECT count(*) AS n FROM __service_vector WHERE space = ?", space.space)!.n,
+    count: () =>
+      connection.get<{ n: number }>("SELECT count(*) AS n FROM __service_vector WHERE space = ?", space.space)!.n,
     after: (owner, rowsMax) =>
       connection.all<VectorRow>(
         "SELECT owner, embedding FROM __service_vector WHERE space = ? AND owner > ? ORDER BY owner LIMIT ?",
@@ -114,7 +144,13 @@ function isTransaction(view: View): view is Tx {
  * The `want` nearest vectors whose owners pass `allowed`, best first, ties by owner; fewer only when fewer pass. The
  * similarity is the cosine in doubles. Exact unless the answer says otherwise.
  */
-export function nearest(view: View, space: VectorSpace, query: Float32Array, want: number, allowed?: OwnerFilter): Nearest {
+export function nearest(
+  view: View,
+  space: VectorSpace,
+  query: Float32Array,
+  want: number,
+  allowed?: OwnerFilter,
+): Nearest {
   assert(query.length === space.dimension, "the caller has compared the dimensions");
   assert(Number.isSafeInteger(want) && want >= 1, "a search wants at least one vector");
   const search = { query: unitVector(query), want, allowed };

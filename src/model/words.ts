@@ -7,8 +7,8 @@
 import { limits } from "../base/limits.ts";
 
 /**
- * How FTS5 cuts what is left. Marks count as letters (`categories`), or every vowel sign of Hindi would cut a word in two;
- * they are dropped from Latin letters all the same (`remove_diacritics`).
+ * How FTS5 cuts what is left. Marks count as letters (`categories`), or every vowel sign of Hindi would cut a word in
+ * two; they are dropped from Latin letters all the same (`remove_diacritics`).
  */
 export const tokenizer = "porter unicode61 remove_diacritics 2 categories 'L* N* Co Mn Mc'";
 
@@ -17,7 +17,9 @@ export interface Term {
   readonly word: string;
   /** The word as FTS5 reads it: always quoted, so that nothing a user writes is ever query syntax. */
   readonly match: string;
-  /** The same, and every word that begins like it: stemming alone does not bring `counseling` and `counselor` together. */
+  /**
+   * The same, and every word that begins like it: stemming alone does not bring `counseling` and `counselor` together.
+   */
   readonly wideMatch: string;
   /** A pair of letters out of a run, which may lie across two words of it. */
   readonly isPair: boolean;
@@ -29,13 +31,19 @@ const widenedShare = 2 / 3;
 const sharedLettersMin = 4;
 
 /** Runs of scripts that put no spaces between words: there unicode61 would take a whole sentence as one word. */
-const unspacedRun =
-  /[[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Bopomofo}\p{scx=Hangul}\p{scx=Thai}\p{scx=Lao}\p{scx=Khmer}\p{scx=Myanmar}\p{scx=Tibetan}]&&[\p{L}\p{M}\p{N}]]+/gv;
+const unspacedScripts = ["Han", "Hira", "Kana", "Bopo", "Hang", "Thai", "Laoo", "Khmr", "Mymr", "Tibt"];
+const unspacedRun = new RegExp(
+  `[[${unspacedScripts.map((script) => `\\p{scx=${script}}`).join("")}]&&[\\p{L}\\p{M}\\p{N}]]+`,
+  "gv",
+);
 /** A letter with the marks that belong to it. */
 const letterWithMarks = /.\p{M}*/gsu;
 /** Vowel and cantillation marks that writers of Hebrew and Arabic leave out as they like. */
 const optionalMarks = /[[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Inherited}]&&[\u0591-\u06ed]&&\p{Mn}]/gv;
-/** FTS5 knows the characters of an older Unicode: what separates words, and what is one letter in two cases, is decided here. */
+/**
+ * FTS5 knows the characters of an older Unicode: what separates words, and what is one letter in two cases, is decided
+ * here.
+ */
 const betweenWords = /[^\p{L}\p{N}\p{M}\p{Co}]+/gu;
 const ascii = /^[\x00-\x7f]*$/;
 
@@ -47,8 +55,8 @@ function pairsOf(run: string): readonly string[] {
 
 /**
  * The text in the form that is indexed and asked for: compatibility forms (NFKC) and cases unified, optional marks
- * gone, and unspaced scripts as pairs of letters. Pairs stand in the same columns as words, so that one ranking and one gate see a
- * text of several scripts as a whole.
+ * gone, and unspaced scripts as pairs of letters. Pairs stand in the same columns as words, so that one ranking and one
+ * gate see a text of several scripts as a whole.
  */
 export function foldText(text: string): string {
   if (ascii.test(text)) return text;
@@ -79,10 +87,10 @@ export function originText(speaker: string | undefined, createdAt: number): stri
 
 /** Words that say how a question is put, not what it is about. Months (may) and names (will) are not among them. */
 const stopWords = new Set(
-  `a about am an and any are as at be been being but by can could d did do does doing done for from had has have having he her
-  here hers him his how i if in into is it its just ll m me my no nor not of on or our ours over re s she should so some such t
-  than that the their theirs them then there these they this those to too us ve very was we were what when where which who whom
-  whose why with would you your yours`.split(/\s+/),
+  `a about am an and any are as at be been being but by can could d did do does doing done for from had has have having
+  he her here hers him his how i if in into is it its just ll m me my no nor not of on or our ours over re s she should
+  so some such t than that the their theirs them then there these they this those to too us ve very was we were what
+  when where which who whom whose why with would you your yours`.split(/\s+/),
 );
 
 /** The same in scripts that put no spaces between words, and Korean: they are cut out of a run before it is paired. */
@@ -106,7 +114,9 @@ const wordPattern = /[\p{L}\p{N}\p{M}\p{Co}]+/gu;
  * becomes a phrase of its parts.
  */
 export function queryTerms(query: string): readonly Term[] {
-  const telling = distinctWords(query.normalize("NFKC").replace(questionWords, " ")).filter((word) => !stopWords.has(word));
+  const telling = distinctWords(query.normalize("NFKC").replace(questionWords, " ")).filter(
+    (word) => !stopWords.has(word),
+  );
   return (telling.length > 0 ? telling : distinctWords(query)).slice(0, limits.recallTermsMax).map(termOf);
 }
 

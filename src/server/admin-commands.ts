@@ -57,15 +57,26 @@ type Bind = <Flags extends NodeFlags>(command: Command, act: Act<Flags>) => Comm
 export function adminCommands(around: AdminSurroundings, ended: (code: number) => void): readonly Command[] {
   const on = <Flags extends NodeFlags>(command: Command, act: Act<Flags>): Command =>
     command
-      .addOption(new Option("--address <url>", "the node").argParser(addressOf).default(addressOf(defaultAddress), defaultAddress))
-      .addOption(new Option("--key-file <file>", `file that holds the platform key (default: the variable ${keyVariable})`).conflicts("tokenFile"))
+      .addOption(
+        new Option("--address <url>", "the node")
+          .argParser(addressOf)
+          .default(addressOf(defaultAddress), defaultAddress),
+      )
+      .addOption(
+        new Option(
+          "--key-file <file>",
+          `file that holds the platform key (default: the variable ${keyVariable})`,
+        ).conflicts("tokenFile"),
+      )
       .addOption(new Option("--token-file <file>", `file that holds a token (default: the variable ${tokenVariable})`))
       .action(async (flags: Flags) => ended(await run(around, flags, act)));
   return [
     tokenCommand(on),
     policyCommand(on),
     auditCommand(on),
-    on<ReembedFlags & NodeFlags>(reembedCommand(), (_, flags) => reembed(flags, (path, body) => callNode(around.env, flags, "POST", path, body, "token"), around.stderr)),
+    on<ReembedFlags & NodeFlags>(reembedCommand(), (_, flags) =>
+      reembed(flags, (path, body) => callNode(around.env, flags, "POST", path, body, "token"), around.stderr),
+    ),
   ];
 }
 
@@ -76,32 +87,57 @@ function ofNamespace(command: Command): Command {
 function tokenCommand(on: Bind): Command {
   const mint = new Command("mint")
     .description("mint a token and print it")
-    .addOption(new Option("--database <name>", "for one database; a profile's is namespace--profile").conflicts("namespace"))
+    .addOption(
+      new Option("--database <name>", "for one database; a profile's is namespace--profile").conflicts("namespace"),
+    )
     .addOption(new Option("--namespace <name>", "for every profile of a namespace"))
-    .addOption(new Option("--scope <scope>", "what it allows").choices(["read", "write", "admin"]).makeOptionMandatory())
+    .addOption(
+      new Option("--scope <scope>", "what it allows").choices(["read", "write", "admin"]).makeOptionMandatory(),
+    )
     .addOption(new Option("--expires-in <seconds>", "its lifetime").argParser(countOf));
   return new Command("token").description("tokens of a running node").addCommand(on<MintFlags>(mint, mintToken));
 }
 
 function policyCommand(on: Bind): Command {
   const policy = (name: string, about: string): Command =>
-    ofNamespace(new Command(name).description(about)).option("--profile <name>", "the profile's own policy instead; this needs a token");
+    ofNamespace(new Command(name).description(about)).option(
+      "--profile <name>",
+      "the profile's own policy instead; this needs a token",
+    );
   return new Command("policy")
     .description("policies of a running node")
     .addCommand(on<PolicyFlags>(policy("get", "print a policy"), getPolicy))
-    .addCommand(on<PolicyFlags>(policy("put", "replace a policy").option("--file <file>", "JSON of the whole policy; - is standard input", "-"), putPolicy))
+    .addCommand(
+      on<PolicyFlags>(
+        policy("put", "replace a policy").option("--file <file>", "JSON of the whole policy; - is standard input", "-"),
+        putPolicy,
+      ),
+    )
     .addCommand(on<PolicyFlags>(policy("clear", "remove a policy"), clearPolicy));
 }
 
 function auditCommand(on: Bind): Command {
-  const audit = ofNamespace(new Command("audit").description("print the audit stream of a namespace, one event a line, oldest first"))
-    .addOption(new Option("--from <time>", "events at or after this time, in Unix milliseconds or as 2026-01-31T12:00Z (default: a day before --to)").argParser(timeOf))
+  const audit = ofNamespace(
+    new Command("audit").description("print the audit stream of a namespace, one event a line, oldest first"),
+  )
+    .addOption(
+      new Option(
+        "--from <time>",
+        "events at or after this time, in Unix milliseconds or as 2026-01-31T12:00Z (default: a day before --to)",
+      ).argParser(timeOf),
+    )
     .addOption(new Option("--to <time>", "events before this time (default: now)").argParser(timeOf))
     .option("--action <name>", "events of this action; a name that ends in a dot means all that begin so")
     .option("--profile <name>", "events of this profile")
     .addOption(new Option("--outcome <outcome>", "events that ended so").choices(["ok", "denied", "error"]))
     .addOption(new Option("--limit <count>", "at most so many events (default: all)").argParser(countOf))
-    .addOption(new Option("--verify", "also check that no event was removed or changed; exit code 1 if one was").conflicts(["action", "profile", "outcome"]));
+    .addOption(
+      new Option("--verify", "also check that no event was removed or changed; exit code 1 if one was").conflicts([
+        "action",
+        "profile",
+        "outcome",
+      ]),
+    );
   return on<AuditFlags>(audit, printAudit);
 }
 
@@ -135,7 +171,12 @@ function timeOf(text: string): number {
 
 async function mintToken(around: AdminSurroundings, flags: MintFlags): Promise<void> {
   const { database, namespace, scope, expiresIn } = flags;
-  const path = database !== undefined ? `/v1/databases/${encodeURIComponent(database)}` : namespace !== undefined ? `/v1/namespaces/${encodeURIComponent(namespace)}` : undefined;
+  const path =
+    database !== undefined
+      ? `/v1/databases/${encodeURIComponent(database)}`
+      : namespace !== undefined
+        ? `/v1/namespaces/${encodeURIComponent(namespace)}`
+        : undefined;
   if (path === undefined) throw new CommandFailure(2, "give --database or --namespace");
   const body = JSON.stringify(expiresIn === undefined ? { scope } : { scope, expires_in: expiresIn });
   const { token } = (await callNode(around.env, flags, "POST", `${path}/tokens`, body)) as { readonly token: string };
@@ -144,12 +185,26 @@ async function mintToken(around: AdminSurroundings, flags: MintFlags): Promise<v
 
 function policyPath({ namespace, profile }: PolicyFlags): string {
   const ns = encodeURIComponent(namespace);
-  return profile === undefined ? `/v1/namespaces/${ns}/policy` : `/v1/memory/${ns}/${encodeURIComponent(profile)}/policy`;
+  return profile === undefined
+    ? `/v1/namespaces/${ns}/policy`
+    : `/v1/memory/${ns}/${encodeURIComponent(profile)}/policy`;
 }
 
-async function tellPolicy(around: AdminSurroundings, flags: PolicyFlags, method: "GET" | "PUT", policyText?: string): Promise<void> {
+async function tellPolicy(
+  around: AdminSurroundings,
+  flags: PolicyFlags,
+  method: "GET" | "PUT",
+  policyText?: string,
+): Promise<void> {
   const body = policyText === undefined ? undefined : `{"policy":${policyText}}`;
-  const answer = await callNode(around.env, flags, method, policyPath(flags), body, flags.profile === undefined ? "key" : "token");
+  const answer = await callNode(
+    around.env,
+    flags,
+    method,
+    policyPath(flags),
+    body,
+    flags.profile === undefined ? "key" : "token",
+  );
   around.stdout.write(`${JSON.stringify(answer, undefined, 2)}\n`);
 }
 
@@ -164,7 +219,11 @@ function clearPolicy(around: AdminSurroundings, flags: PolicyFlags): Promise<voi
 async function putPolicy(around: AdminSurroundings, flags: PolicyFlags): Promise<void> {
   const { file = "-" } = flags;
   const text = file === "-" ? await textOf(around.stdin) : fileText(file);
-  if (!isObjectText(text)) throw new CommandFailure(2, `${file === "-" ? "standard input" : file} must hold a JSON object; a policy is removed with policy clear`);
+  if (!isObjectText(text))
+    throw new CommandFailure(
+      2,
+      `${file === "-" ? "standard input" : file} must hold a JSON object; a policy is removed with policy clear`,
+    );
   await tellPolicy(around, flags, "PUT", text);
 }
 
@@ -188,10 +247,11 @@ async function printAudit(around: AdminSurroundings, flags: AuditFlags): Promise
   const path = `/v1/namespaces/${encodeURIComponent(flags.namespace)}/audit`;
   const { from, to, action, profile, outcome, limit = Infinity } = flags;
   const query = new URLSearchParams();
-  for (const [name, value] of Object.entries({ from, to, action, profile, outcome })) if (value !== undefined) query.set(name, String(value));
+  for (const [name, value] of Object.entries({ from, to, action, profile, outcome }))
+    if (value !== undefined) query.set(name, String(value));
   const lines: string[] = [];
   let printed = 0;
-  for (let cursor: string | null = ""; cursor !== null && printed < limit; ) {
+  for (let cursor: string | null = ""; cursor !== null && printed < limit;) {
     query.set("limit", String(Math.min(limits.auditPageMax, limit - printed)));
     if (cursor !== "") query.set("cursor", cursor);
     const page = (await callNode(around.env, flags, "GET", `${path}?${query.toString()}`)) as AuditAnswer;
@@ -200,7 +260,8 @@ async function printAudit(around: AdminSurroundings, flags: AuditFlags): Promise
     if (flags.verify) lines.push(...onPage);
     printed += onPage.length;
     cursor = page.next_cursor;
-    if (cursor === null && !page.complete) throw new CommandFailure(1, "the stream is not complete: some of its objects cannot be read");
+    if (cursor === null && !page.complete)
+      throw new CommandFailure(1, "the stream is not complete: some of its objects cannot be read");
   }
   if (flags.verify) verify(around, lines);
 }
@@ -208,7 +269,10 @@ async function printAudit(around: AdminSurroundings, flags: AuditFlags): Promise
 function verify(around: AdminSurroundings, lines: readonly string[]): void {
   const broken = brokenLinks(lines.map(eventOf));
   if (broken.length > 0) {
-    throw new CommandFailure(1, `events were removed or changed before ${broken.map(({ id, node }) => `${id} of node ${node}`).join(", ")}`);
+    throw new CommandFailure(
+      1,
+      `events were removed or changed before ${broken.map(({ id, node }) => `${id} of node ${node}`).join(", ")}`,
+    );
   }
   around.stderr.write(`palimpsest: ${lines.length} events follow from each other\n`);
 }

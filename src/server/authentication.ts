@@ -31,17 +31,33 @@ export interface Authentication {
 }
 
 /** Loads or makes the signing key and builds what depends on it. Rejects with a message for the operator. */
-export async function openAuthentication(config: Config, directory: string, store: ObjectStore, world: World, log: Log): Promise<Authentication> {
-  const { key: signingKey, from, differsFromKept, retired } = await loadSigningKey({
+export async function openAuthentication(
+  config: Config,
+  directory: string,
+  store: ObjectStore,
+  world: World,
+  log: Log,
+): Promise<Authentication> {
+  const {
+    key: signingKey,
+    from,
+    differsFromKept,
+    retired,
+  } = await loadSigningKey({
     given: config.signingKey,
     file: keyFile(directory),
     store,
     persist: config.persistSigningKey,
   });
   log.info("signing key", { kid: signingKey.kid, from, retired: retired.length });
-  if (differsFromKept) log.warn("the local signing key is not the one in object storage: nodes without a local one reject this node's tokens", { kid: signingKey.kid });
+  if (differsFromKept)
+    log.warn(
+      "the local signing key is not the one in object storage: nodes without a local one reject this node's tokens",
+      { kid: signingKey.kid },
+    );
   const clusterKey = config.clusterKey ?? derivedClusterKey(signingKey);
-  if (clusterKey === config.platformKey) throw new Error("SERVICE_PLATFORM_KEY is the key that the cluster key is derived to: set another platform key");
+  if (clusterKey === config.platformKey)
+    throw new Error("SERVICE_PLATFORM_KEY is the key that the cluster key is derived to: set another platform key");
   const keySet = new KeySet(store, world, signingKey.listed);
   // What was signed today must be checkable in years; a store that is down now gets the key at the next start.
   await keySet.publish().catch((error: unknown) => log.error("the public key was not added to the known keys", error));
@@ -49,9 +65,20 @@ export async function openAuthentication(config: Config, directory: string, stor
   const revocations = new Revocations({ store, world, log });
   if (config.auth === "on") await revocations.refresh();
   const keySetPage: Page = {
-    answer: async () => ({ status: 200, contentType: "application/json", body: JSON.stringify({ keys: await keySet.keys() }) }),
+    answer: async () => ({
+      status: 200,
+      contentType: "application/json",
+      body: JSON.stringify({ keys: await keySet.keys() }),
+    }),
   };
-  return { tokens, revocations, credentials: new Credentials({ tokens, signingKey, platformKey: config.platformKey, world, revocations }), receipts: new Receipts(signingKey), clusterKey, keySetPage };
+  return {
+    tokens,
+    revocations,
+    credentials: new Credentials({ tokens, signingKey, platformKey: config.platformKey, world, revocations }),
+    receipts: new Receipts(signingKey),
+    clusterKey,
+    keySetPage,
+  };
 }
 
 /** Lets the bearer of the platform key pass, and nobody else. */

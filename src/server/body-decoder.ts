@@ -2,8 +2,8 @@
  * From the bytes of a body to its message, whatever they are and however many: at once when they are few, otherwise in
  * pieces between which everybody else has his turn.
  *
- * Always true: no step takes more than some tens of milliseconds, whatever the bytes hold; a large body is judged by the
- * same rules as a small one, and refused with the same words but for the place where it stops being JSON.
+ * Always true: no step takes more than some tens of milliseconds, whatever the bytes hold; a large body is judged by
+ * the same rules as a small one, and refused with the same words but for the place where it stops being JSON.
  */
 import { create, type DescField, type DescMessage, type Message, mergeFromBinary } from "@bufbuild/protobuf";
 import { assert } from "../base/assert.ts";
@@ -29,13 +29,23 @@ export interface JsonForm {
  * Decodes JSON into a message of `make`, which is asked again when digits were lost in the first reading.
  * @throws ServiceError `invalid_request`.
  */
-export function decodeJson(bytes: Buffer, form: JsonForm, make: () => Message, world: Turns): Message | Promise<Message> {
+export function decodeJson(
+  bytes: Buffer,
+  form: JsonForm,
+  make: () => Message,
+  world: Turns,
+): Message | Promise<Message> {
   if (bytes.length > limits.decodedAtOnceBytes) return decodeLargeJson(bytes, form, make, world);
   // No body is one without fields.
   return decodeText(bytes.length === 0 ? "{}" : textOf(bytes), form.decoder, make);
 }
 
-async function decodeLargeJson(bytes: Buffer, { decoder, frameBytesMax }: JsonForm, make: () => Message, world: Turns): Promise<Message> {
+async function decodeLargeJson(
+  bytes: Buffer,
+  { decoder, frameBytesMax }: JsonForm,
+  make: () => Message,
+  world: Turns,
+): Promise<Message> {
   const { lists, frame } = await cutJson(bytes, (name) => decoder.lists.has(name), frameBytesMax, world);
   const text = textOf(frame);
   await turn(world);
@@ -44,7 +54,13 @@ async function decodeLargeJson(bytes: Buffer, { decoder, frameBytesMax }: JsonFo
   return message;
 }
 
-async function addList(message: Message, bytes: Buffer, { name, pieces }: CutList, decoder: BodyDecoder, world: Turns): Promise<void> {
+async function addList(
+  message: Message,
+  bytes: Buffer,
+  { name, pieces }: CutList,
+  decoder: BodyDecoder,
+  world: Turns,
+): Promise<void> {
   const reader = decoder.lists.get(name)!;
   const texts: string[] = [];
   for (const piece of pieces) {
@@ -83,7 +99,11 @@ function checkExactWork(text: string, place: string): void {
   let values = 0;
   for (let at = text.indexOf(","); at >= 0; at = text.indexOf(",", at + 1)) values++;
   for (let at = text.indexOf("["); at >= 0; at = text.indexOf("[", at + 1)) values++;
-  if (values > limits.exactValuesMax) throw invalid(`${place} holds an integer beyond 2^53, and more than ${limits.exactValuesMax} values around it: send it in parts, or that integer as a string`);
+  if (values > limits.exactValuesMax)
+    throw invalid(
+      `${place} holds an integer beyond 2^53, and more than ${limits.exactValuesMax} values around it: send ` +
+        "it in parts, or that integer as a string",
+    );
 }
 
 function textOf(bytes: Buffer): string {
@@ -128,7 +148,10 @@ async function decodeLargeBinary(bytes: Uint8Array, type: DescMessage, world: Tu
   return message;
 }
 
-/** Turns what was merged of a list into the form that is worked with, piece by piece, so that nobody has to do it at once. */
+/**
+ * Turns what was merged of a list into the form that is worked with, piece by piece, so that nobody has to do it at
+ * once.
+ */
 interface Keeper {
   keep(): void;
   end(): void;
@@ -162,7 +185,8 @@ function merge(type: DescMessage, message: Message, bytes: Uint8Array): void {
   try {
     mergeFromBinary(type, message, bytes, binaryOptions);
   } catch {
-    // What the decoder says of malformed bytes is about bytes; a fault of ours cannot be told from it, and tests look for those.
+    // What the decoder says of malformed bytes is about bytes; a fault of ours cannot be told from it, and tests look
+    // for those.
     throw malformed(type);
   }
 }

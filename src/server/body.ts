@@ -2,9 +2,9 @@
  * The bytes of a request's body, whole or not at all, for every wire.
  *
  * Always true: no more than the cap of one body, and no more than limits.bodiesBytesMax of all together, is ever held,
- * counted as the bytes are after inflation and until their reader lets go of them; a body that is refused is read on and
- * thrown away for a while, because closing on a client that still sends makes its system drop our answer unread, and then
- * cut. Must not know: who sends it (asked before a body is read), what it means.
+ * counted as the bytes are after inflation and until their reader lets go of them; a body that is refused is read on
+ * and thrown away for a while, because closing on a client that still sends makes its system drop our answer unread,
+ * and then cut. Must not know: who sends it (asked before a body is read), what it means.
  */
 import { createGunzip } from "node:zlib";
 import { invalid, ServiceError } from "../base/errors.ts";
@@ -158,7 +158,10 @@ function tooLarge(bytesMax: number): ServiceError {
 }
 
 function tooDense(): ServiceError {
-  return new ServiceError("payload_too_large", `the body inflates to more than ${limits.inflatedTimesMax} times its size: send it without compression`);
+  return new ServiceError(
+    "payload_too_large",
+    `the body inflates to more than ${limits.inflatedTimesMax} times its size: send it without compression`,
+  );
 }
 
 /**
@@ -168,7 +171,10 @@ function tooDense(): ServiceError {
 export class Discards {
   readonly #world: Pick<World, "after">;
   readonly #taken = new WeakSet<WireRequest>();
-  /** Those that wait for their turn to be read from, the longest first. Each is a connection or stream, whose number is bounded. */
+  /**
+   * Those that wait for their turn to be read from, the longest first. Each is a connection or stream, whose number is
+   * bounded.
+   */
   readonly #waiting = new Set<WireRequest>();
   #ticks = false;
 

@@ -1,10 +1,11 @@
 /**
  * Who makes a request: the bearer of its credential, remembered for the connection that the request came by.
  *
- * Most connections send the same token with every request, and hashing it each time costs a few percent of a small call.
- * Always true: what is remembered of a connection is what `identify` gave for the very Authorization header that came
- * last, it is a token's bearer and never the platform key's, and it is asked for anew once the token has expired or was revoked. What the
- * bearer may do is judged at every call. Must not know: tokens' contents, what a call is about.
+ * Most connections send the same token with every request, and hashing it each time costs a few percent of a small
+ * call. Always true: what is remembered of a connection is what `identify` gave for the very Authorization header that
+ * came last, it is a token's bearer and never the platform key's, and it is asked for anew once the token has expired
+ * or was revoked. What the bearer may do is judged at every call. Must not know: tokens' contents, what a call is
+ * about.
  *
  * Why comparing the texts is safe although it takes the longer the more of them agrees: the peer of a connection has
  * itself sent what its headers are compared with; and where a proxy sends many clients' requests by one connection, the
@@ -46,7 +47,13 @@ export class Callers {
     // A stream that has ended has no session any more.
     const connection: object | undefined = "stream" in request ? request.stream.session : request.socket;
     const known = connection && this.#known.get(connection);
-    if (known && known.header === header && isCurrent(known.identity, this.#world.nowMs()) && !this.#isRevoked(known.identity)) return known.identity;
+    if (
+      known &&
+      known.header === header &&
+      isCurrent(known.identity, this.#world.nowMs()) &&
+      !this.#isRevoked(known.identity)
+    )
+      return known.identity;
     if (connection && known) this.#known.delete(connection);
     const found = this.#identify(bearerOf(header));
     if (connection === undefined || header === undefined || header.length > limits.tokenBytesMax) return found;

@@ -1,9 +1,9 @@
 /**
- * Looks after the time of a node (base/trusted-time): sees that its clock was moved, tells an operator, and remembers for
- * the next start what time it was.
+ * Looks after the time of a node (base/trusted-time): sees that its clock was moved, tells an operator, and remembers
+ * for the next start what time it was.
  *
- * The note is a hint: without one, or with one that cannot be read, the node begins with its own clock; one that is some
- * minutes old only makes what has expired wait. So it is replaced whole, but nobody waits for the disk.
+ * The note is a hint: without one, or with one that cannot be read, the node begins with its own clock; one that is
+ * some minutes old only makes what has expired wait. So it is replaced whole, but nobody waits for the disk.
  */
 import { closeSync, openSync, readFileSync, renameSync } from "node:fs";
 import { join } from "node:path";
@@ -72,8 +72,14 @@ export class ClockKeeper {
     const { world, log, hasClock } = this.#options;
     const aheadSecs = Math.round(world.time.aheadMs / 1_000);
     if (!isDoubted) log.info("this node's clock is believed again", { aheadSecs });
-    else if (hasClock) log.warn("this node's clock is wrong, going by object storage's: the node goes by that one", { aheadSecs });
-    else log.warn("this node's clock was moved, or the node was down or suspended for long: what has expired is kept until the clock has been steady for a while", { aheadSecs, steadySecs: limits.clockSteadyMs / 1_000 });
+    else if (hasClock)
+      log.warn("this node's clock is wrong, going by object storage's: the node goes by that one", { aheadSecs });
+    else
+      log.warn(
+        "this node's clock was moved, or the node was down or suspended for long: what has expired is kept " +
+          "until the clock has been steady for a while",
+        { aheadSecs, steadySecs: limits.clockSteadyMs / 1_000 },
+      );
   }
 
   #note(): void {
@@ -98,7 +104,9 @@ export class ClockKeeper {
 function readNote(path: string): TimeMemory | undefined {
   try {
     const { monotonicMs, steadyMs, nowMs, toldMs, toldForMs } = JSON.parse(readFileSync(path, "utf8")) as TimeMemory;
-    return [monotonicMs, steadyMs, nowMs, toldMs, toldForMs].every(Number.isFinite) ? { monotonicMs, steadyMs, nowMs, toldMs, toldForMs } : undefined;
+    return [monotonicMs, steadyMs, nowMs, toldMs, toldForMs].every(Number.isFinite)
+      ? { monotonicMs, steadyMs, nowMs, toldMs, toldForMs }
+      : undefined;
   } catch {
     // A first start, or a disk that has worse to tell elsewhere.
     return undefined;

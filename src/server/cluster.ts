@@ -1,9 +1,9 @@
 /**
  * This node among the others: its lease, its links to them, and where each call runs.
  *
- * Always true: the lease is renewed only while disk and engines get on, and while this node reaches object storage or no
- * other one does: a node that cannot serve its databases loses them to one that can. Put together only where there is a
- * coordination store; without one the engine itself answers every call.
+ * Always true: the lease is renewed only while disk and engines get on, and while this node reaches object storage or
+ * no other one does: a node that cannot serve its databases loses them to one that can. Put together only where there
+ * is a coordination store; without one the engine itself answers every call.
  */
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
@@ -59,8 +59,22 @@ export class Cluster {
     this.#options = options;
     this.#progress = progress;
     this.#leases = new EtcdLeases({ endpoints, world, log, progress: () => this.#prove() });
-    this.#peers = new PeerLinks({ clusterKey, world, log, hinted: (uuid) => this.placement.hinted(uuid), linkLost: () => instruments.cluster.linksLost++ });
-    this.placement = new Placement({ local: engine, leases: this.#leases, peers: instruments.peers(this.#peers), world, log, nodeId, isUnwritten: (uuid) => isUnwritten(store, uuid) });
+    this.#peers = new PeerLinks({
+      clusterKey,
+      world,
+      log,
+      hinted: (uuid) => this.placement.hinted(uuid),
+      linkLost: () => instruments.cluster.linksLost++,
+    });
+    this.placement = new Placement({
+      local: engine,
+      leases: this.#leases,
+      peers: instruments.peers(this.#peers),
+      world,
+      log,
+      nodeId,
+      isUnwritten: (uuid) => isUnwritten(store, uuid),
+    });
     this.shards = new Shards({ world, nodeId, nodes: () => this.#leases.nodes() });
     this.door = new NodeDoor({ host: instruments.host(this.placement), clusterKey, world, log });
     this.#reach = new StoreReach({
@@ -77,7 +91,10 @@ export class Cluster {
     return new Cluster(options, await Progress.open(options.directory, options.engine, options.world));
   }
 
-  /** Takes this node's lease. A coordination store that does not answer is asked again for ever; one that never will is an error. */
+  /**
+   * Takes this node's lease. A coordination store that does not answer is asked again for ever; one that never will is
+   * an error.
+   */
   async join(address: string): Promise<void> {
     this.#node = { id: this.#options.nodeId, address, reachesStore: true, sharesJobs: true };
     const { leaseEvents } = this.placement;
@@ -93,7 +110,11 @@ export class Cluster {
     };
     await this.#leases.join(this.#node, events);
     void this.shards.start();
-    this.#reach.keepLooking().catch((error: unknown) => this.#options.log.error("it is not looked any more whether object storage is reached", error));
+    this.#reach
+      .keepLooking()
+      .catch((error: unknown) =>
+        this.#options.log.error("it is not looked any more whether object storage is reached", error),
+      );
   }
 
   /** Lets go of every link: nothing is forwarded any more. */
@@ -110,7 +131,8 @@ export class Cluster {
   }
 
   async #prove(): Promise<void> {
-    if (this.#isCutOff) throw new StoreError("unavailable", "object storage is not reached, and another node reaches it");
+    if (this.#isCutOff)
+      throw new StoreError("unavailable", "object storage is not reached, and another node reaches it");
     await this.#progress.prove();
   }
 
@@ -119,7 +141,9 @@ export class Cluster {
     if (isReached) this.#isCutOff = false;
     if (silenceMs >= limits.storeSilenceMs && !this.#isCutOff && (await this.#isReachedByAnother())) {
       this.#isCutOff = true;
-      log.warn("object storage is not reached from here but from another node: all databases are given up", { silenceMs });
+      log.warn("object storage is not reached from here but from another node: all databases are given up", {
+        silenceMs,
+      });
       this.placement.lost();
     }
     if (this.#node!.reachesStore !== isReached) await this.#announce({ ...this.#node!, reachesStore: isReached });

@@ -1,8 +1,8 @@
 /**
  * The command line: `palimpsest serve`, its flags, what it says, its signals and exit codes; and the smaller commands.
  *
- * Exit codes: 0 stopped in order; 1 the node failed to start or to stop; 2 a wrong command line or configuration;
- * 128 + n when a second signal n ends the drain. What a person reads goes to standard output, logs go to standard error.
+ * Exit codes: 0 stopped in order; 1 the node failed to start or to stop; 2 a wrong command line or configuration; 128 +
+ * n when a second signal n ends the drain. What a person reads goes to standard output, logs go to standard error.
  */
 import { availableParallelism } from "node:os";
 import { Command, CommanderError, Option } from "commander";
@@ -24,7 +24,10 @@ import { startRefusals, startWarnings } from "./start-checks.ts";
 import { verifyCommand } from "./verify-command.ts";
 
 /** The parts of `process` that the command line uses. */
-export type Surroundings = Pick<NodeJS.Process, "argv" | "env" | "pid" | "stdin" | "stdout" | "stderr" | "on" | "off" | "exit">;
+export type Surroundings = Pick<
+  NodeJS.Process,
+  "argv" | "env" | "pid" | "stdin" | "stdout" | "stderr" | "on" | "off" | "exit"
+>;
 
 const usageExit = 2;
 const signalNumbers = { SIGINT: 2, SIGTERM: 15 } as const;
@@ -39,14 +42,18 @@ export async function runCommandLine(around: Surroundings): Promise<number> {
     .exitOverride()
     .configureOutput({ writeOut: (text) => around.stdout.write(text), writeErr: (text) => around.stderr.write(text) });
   program.addCommand(
-    serveCommand().action(async (flags: Readonly<Record<string, string | true>>) => {
-      code = await serve(around, { ...around.env, ...variablesOf(flags) });
-    }).copyInheritedSettings(program),
+    serveCommand()
+      .action(async (flags: Readonly<Record<string, string | true>>) => {
+        code = await serve(around, { ...around.env, ...variablesOf(flags) });
+      })
+      .copyInheritedSettings(program),
   );
   program.addCommand(
-    restoreCommand().action(async (flags: RestoreFlags & RestoreAllFlags) => {
-      code = flags.all ? await restoreFleet(around, flags) : await restoreUntilSignal(around, flags);
-    }).copyInheritedSettings(program),
+    restoreCommand()
+      .action(async (flags: RestoreFlags & RestoreAllFlags) => {
+        code = flags.all ? await restoreFleet(around, flags) : await restoreUntilSignal(around, flags);
+      })
+      .copyInheritedSettings(program),
   );
   program.addCommand(verifyCommand(around, (exitCode) => (code = exitCode)).copyInheritedSettings(program));
   program.addCommand(scanCommand(around, (exitCode) => (code = exitCode)).copyInheritedSettings(program));
@@ -54,8 +61,14 @@ export async function runCommandLine(around: Surroundings): Promise<number> {
   program.addCommand(doctorCommand(around, (exitCode) => (code = exitCode)).copyInheritedSettings(program));
   program.addCommand(repairCommand(around, (exitCode) => (code = exitCode)).copyInheritedSettings(program));
   program.addCommand(forgetNodeCommand(around, (exitCode) => (code = exitCode)).copyInheritedSettings(program));
-  program.addCommand(inheriting(keyCommand(around, (exitCode) => (code = exitCode)), program));
-  for (const command of adminCommands(around, (exitCode) => (code = exitCode))) program.addCommand(inheriting(command, program));
+  program.addCommand(
+    inheriting(
+      keyCommand(around, (exitCode) => (code = exitCode)),
+      program,
+    ),
+  );
+  for (const command of adminCommands(around, (exitCode) => (code = exitCode)))
+    program.addCommand(inheriting(command, program));
   program
     .command("variables")
     .description("print the table of variables in Markdown")
@@ -98,7 +111,10 @@ function serveCommand(): Command {
     const about = `${setting.meaning.replaceAll("`", "")} (${setting.variable}, default: ${setting.shown})`;
     command.addOption(new Option(setting.kind.toggle ? name : `${name} <value>`, about));
   }
-  return command.addHelpText("after", `\nFlags win over variables. Secrets are variables only:\n  ${secrets.join("\n  ")}\n`);
+  return command.addHelpText(
+    "after",
+    `\nFlags win over variables. Secrets are variables only:\n  ${secrets.join("\n  ")}\n`,
+  );
 }
 
 /** The flags as the variables they stand for. */
@@ -128,7 +144,10 @@ async function runNode(around: Surroundings, config: Config, log: Log): Promise<
   const stop = firstSignal(around);
   try {
     const node = await startNode(config, log);
-    around.stdout.write(`palimpsest ${packageVersion()}: ${config.nodeId} (${node.nodeId}), data in ${config.dataDirectory}, auth ${config.auth}\n`);
+    around.stdout.write(
+      `palimpsest ${packageVersion()}: ${config.nodeId} (${node.nodeId}), data in ${config.dataDirectory}, ` +
+        `auth ${config.auth}\n`,
+    );
     around.stdout.write(`listening on ${node.address}\n`);
     const signal = await stop.received;
     around.stdout.write(`${signal}: finishing what is under way; a second signal exits at once\n`);
@@ -150,7 +169,10 @@ async function restoreUntilSignal(around: Surroundings, flags: RestoreFlags): Pr
   const controller = new AbortController();
   void stop.received.then((signal) => controller.abort(new Error(`ended by ${signal}`)));
   try {
-    return await restore({ env: around.env, stdout: around.stdout, stderr: around.stderr, signal: controller.signal }, flags);
+    return await restore(
+      { env: around.env, stdout: around.stdout, stderr: around.stderr, signal: controller.signal },
+      flags,
+    );
   } finally {
     stop.release();
   }

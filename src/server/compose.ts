@@ -29,7 +29,10 @@ export interface RunningNode {
   close(): Promise<void>;
 }
 
-/** Starts the node; rejects with a message for the operator when it cannot. `given` overrides what an operator cannot set: for measurements. */
+/**
+ * Starts the node; rejects with a message for the operator when it cannot. `given` overrides what an operator cannot
+ * set: for measurements.
+ */
 export async function startNode(config: Config, log: Log, given: Partial<EngineSettings> = {}): Promise<RunningNode> {
   await using stack = new AsyncDisposableStack();
   // The data directory is locked, and object storage does what it must.
@@ -62,7 +65,14 @@ export async function startNode(config: Config, log: Log, given: Partial<EngineS
   const node = { world, engine, ...control, tokens, revocations, names, erasures: jobs.erasures };
   const dispatch = await openService(base, node, instruments, authentication);
   // The ports are open, and calls of clients are answered.
-  const wires = await openWires(base, { dispatch, engine: nodeEngine, audit: control.audit, authentication, instruments, unshippedMsMax });
+  const wires = await openWires(base, {
+    dispatch,
+    engine: nodeEngine,
+    audit: control.audit,
+    authentication,
+    instruments,
+    unshippedMsMax,
+  });
   const { address, adminAddress, readiness } = wires;
   // Who listens on a free port tells the others which one he got.
   await cluster?.join(new URL(config.advertise).port === "0" ? address : config.advertise);

@@ -23,7 +23,8 @@ export interface Host {
   readonly cores: number;
 }
 
-type ValueOf<Row> = Row extends Setting<infer Value, infer Fallback> ? (Fallback extends string ? Value : Value | undefined) : never;
+type ValueOf<Row> =
+  Row extends Setting<infer Value, infer Fallback> ? (Fallback extends string ? Value : Value | undefined) : never;
 
 /** What a node is told at start: a value for every row of the table, frozen. */
 export type Config = { readonly [Name in keyof typeof settings]: ValueOf<(typeof settings)[Name]> } & {
@@ -44,7 +45,10 @@ export function flagOf(setting: AnySetting): string | undefined {
 
 /** Reads every variable of the table. Pure: the same variables and host give the same answer. */
 export function readConfig(environment: Environment, host: Host): Reading {
-  const texts = new Map([["pid", String(host.pid)], ["cores-1", String(Math.max(1, host.cores - 1))]]);
+  const texts = new Map([
+    ["pid", String(host.pid)],
+    ["cores-1", String(Math.max(1, host.cores - 1))],
+  ]);
   const values: Record<string, unknown> = {};
   const problems: string[] = [];
   for (const [name, setting] of Object.entries<AnySetting>(settings)) {
@@ -60,11 +64,14 @@ export function readConfig(environment: Environment, host: Host): Reading {
   const location = values["objectStore"] as StoreLocation | undefined;
   if (location) values["objectStore"] = Object.freeze(withStandardVariables(location, environment, problems));
   const known = new Set(Object.values<AnySetting>(settings).map((setting) => setting.variable));
-  const unknown = Object.keys(environment).filter((variable) => variable.startsWith("SERVICE_") && !known.has(variable));
+  const unknown = Object.keys(environment).filter(
+    (variable) => variable.startsWith("SERVICE_") && !known.has(variable),
+  );
   // A slip in SERVICE_AUTH would leave a node open; what is near no variable may be meant for another program.
   for (const variable of unknown) {
     const meant = nearestOf(variable, [...known]);
-    if (meant !== undefined) problems.push(`${variable} is not a variable of this node; did you mean ${meant}? Rename it or unset it`);
+    if (meant !== undefined)
+      problems.push(`${variable} is not a variable of this node; did you mean ${meant}? Rename it or unset it`);
   }
   const warnings = unknown.map((variable) => `${variable} is not a variable of this node and is ignored`);
   values["tracing"] = readTracing(environment, problems, warnings);
@@ -102,7 +109,10 @@ export function spillTo(directory: string): void {
   process.env["SQLITE_TMPDIR"] = directory;
 }
 
-/** What a process that runs user SQL may know of the node's environment: where libraries and compiled sources are, and the zone of local times. */
+/**
+ * What a process that runs user SQL may know of the node's environment: where libraries and compiled sources are, and
+ * the zone of local times.
+ */
 const passedOn = ["LD_LIBRARY_PATH", "LD_PRELOAD", "NODE_COMPILE_CACHE", "TZ"];
 
 /** The whole environment of such a process, which spills where the node does. */
@@ -116,13 +126,17 @@ const shownCharsMax = 80;
 function problemOf({ variable, kind }: Pick<AnySetting, "variable" | "kind">, text: string): string {
   // A URL may carry a password before its host.
   const hidden = kind.secret === true || /:\/\/[^/]*@/.test(text);
-  const given = hidden ? "a value that is not shown" : JSON.stringify(text.length > shownCharsMax ? `${text.slice(0, shownCharsMax)}…` : text);
+  const given = hidden
+    ? "a value that is not shown"
+    : JSON.stringify(text.length > shownCharsMax ? `${text.slice(0, shownCharsMax)}…` : text);
   return `${variable} must be ${kind.allowed}, not ${given}`;
 }
 
 /** The table of variables in Markdown, for the README. */
 export function settingsMarkdown(): string {
-  const rows = Object.values<AnySetting>(settings).map((setting) => `| \`${setting.variable}\` | ${defaultMarkdown(setting)} | ${setting.meaning} |`);
+  const rows = Object.values<AnySetting>(settings).map(
+    (setting) => `| \`${setting.variable}\` | ${defaultMarkdown(setting)} | ${setting.meaning} |`,
+  );
   return ["| Variable | Default | Meaning |", "|---|---|---|", ...rows, ""].join("\n");
 }
 

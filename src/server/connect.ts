@@ -1,15 +1,22 @@
 /**
  * The gRPC, gRPC-Web and Connect wires: one handler for every endpoint, made from the table.
  *
- * The library negotiates, frames and answers; who calls is told, and the request is read, by us: the library would read,
- * inflate and decode it before anybody could ask. It is handed an empty message in place of each.
- * Always true: nothing reaches a handler but through the pipeline's Dispatch, nothing of a body is read but when the
- * pipeline asks for it, and every refusal of ours carries google.rpc.ErrorInfo with our stable code. It must not know what
- * a method does.
+ * The library negotiates, frames and answers; who calls is told, and the request is read, by us: the library would
+ * read, inflate and decode it before anybody could ask. It is handed an empty message in place of each. Always true:
+ * nothing reaches a handler but through the pipeline's Dispatch, nothing of a body is read but when the pipeline asks
+ * for it, and every refusal of ours carries google.rpc.ErrorInfo with our stable code. It must not know what a method
+ * does.
  */
 import { create, type Message } from "@bufbuild/protobuf";
 import { MethodOptions_IdempotencyLevel as Idempotency } from "@bufbuild/protobuf/wkt";
-import { Code, type ConnectRouter, createConnectRouter, createContextKey, createContextValues, type HandlerContext } from "@connectrpc/connect";
+import {
+  Code,
+  type ConnectRouter,
+  createConnectRouter,
+  createContextKey,
+  createContextValues,
+  type HandlerContext,
+} from "@connectrpc/connect";
 import { compressionGzip, connectNodeAdapter, universalResponseToNodeResponse } from "@connectrpc/connect-node";
 import { createAsyncIterable, encodeEnvelope, type UniversalHandler } from "@connectrpc/connect/protocol";
 import { Health } from "../../gen/grpc/health/v1/health_pb.ts";
@@ -99,7 +106,10 @@ export function createConnect(options: ConnectOptions): RequestHandler {
 
 const healthPath = `/${Health.typeName}/`;
 
-/** Whoever asks for health need not say who he is: he gets no more time for his question than others have for their headers. */
+/**
+ * Whoever asks for health need not say who he is: he gets no more time for his question than others have for their
+ * headers.
+ */
 function hurry(request: WireRequest, world: World): void {
   const cancel = world.after(limits.headersTimeoutMs, () => request.complete || request.destroy());
   request.once("end", cancel);
@@ -128,7 +138,12 @@ function fallbackOf(request: WireRequest, response: WireResponse, fallback: Requ
   const form = request.method === "POST" ? rpcFormOf(request.headers["content-type"]) : undefined;
   const isCall = form !== undefined && (form.protocol !== "connect" || isMethodPath(path));
   if (!isCall) return fallback(request, response);
-  refuseRequest(new ServiceError("not_found", "no such method: the proto files name those that there are"), request, response, Code.Unimplemented);
+  refuseRequest(
+    new ServiceError("not_found", "no such method: the proto files name those that there are"),
+    request,
+    response,
+    Code.Unimplemented,
+  );
 }
 
 function routeOf(endpoint: Endpoint, options: ConnectOptions): Route {
@@ -136,7 +151,11 @@ function routeOf(endpoint: Endpoint, options: ConnectOptions): Route {
   const answer = async (_empty: Message, context: HandlerContext): Promise<Message> => {
     const passing = context.values.get(passingKey);
     assert(passing !== undefined, "a call of an endpoint comes through serve");
-    const visit = options.visits.begin(endpoint, passing.form.protocol as VisitProtocol, passing.request.headers["traceparent"] as string | undefined);
+    const visit = options.visits.begin(
+      endpoint,
+      passing.form.protocol as VisitProtocol,
+      passing.request.headers["traceparent"] as string | undefined,
+    );
     try {
       const result = await options.dispatch(callOf(endpoint, reader, passing, context, options, visit.trace));
       await settleAnswer(result.message, options.world);
@@ -144,7 +163,10 @@ function routeOf(endpoint: Endpoint, options: ConnectOptions): Route {
       visit.end("ok");
       return result.message;
     } catch (error) {
-      const refusal = error instanceof ClientGone ? new ServiceError("unavailable", "the client went away") : refusalFor(error, endpoint.name, options.world, options.log, visit.trace);
+      const refusal =
+        error instanceof ClientGone
+          ? new ServiceError("unavailable", "the client went away")
+          : refusalFor(error, endpoint.name, options.world, options.log, visit.trace);
       visit.end(error instanceof ClientGone ? "gone" : refusal);
       throw connectErrorOf(refusal);
     }
@@ -154,14 +176,26 @@ function routeOf(endpoint: Endpoint, options: ConnectOptions): Route {
 }
 
 /** Hands a call to the library, with an empty message in place of its own. */
-function serve({ endpoint, handler }: Route, query: string, request: WireRequest, response: WireResponse, options: ConnectOptions): void {
+function serve(
+  { endpoint, handler }: Route,
+  query: string,
+  request: WireRequest,
+  response: WireResponse,
+  options: ConnectOptions,
+): void {
   const isGet = request.method === "GET" && endpoint.method.idempotency === Idempotency.NO_SIDE_EFFECTS;
   if (request.method !== "POST" && !isGet) return refuseMethod(endpoint, request, response);
   const form = isGet ? formOfQuery(query) : rpcFormOf(request.headers["content-type"]);
   if (form === undefined) return refuseType(isGet, request, response);
   const host = hostOf(request);
   const signal = goneSignal(response);
-  const passing: Passing = { form, request, query: isGet ? query : undefined, hostDatabase: hostDatabaseOf(host, options.databaseHostSuffix), signal };
+  const passing: Passing = {
+    form,
+    request,
+    query: isGet ? query : undefined,
+    hostDatabase: hostDatabaseOf(host, options.databaseHostSuffix),
+    signal,
+  };
   const header = new Headers({ "content-type": form.contentType });
   // One that is malformed is refused when the call is read: who calls comes first.
   const timeout = timeoutOf(form, request);
@@ -186,7 +220,13 @@ const emptyMessages = {
 } as const;
 
 /** The library could not answer: the client is gone, or there is a fault of ours. */
-function giveUp(error: unknown, endpoint: Endpoint, request: WireRequest, response: WireResponse, { world, log }: ConnectOptions): void {
+function giveUp(
+  error: unknown,
+  endpoint: Endpoint,
+  request: WireRequest,
+  response: WireResponse,
+  { world, log }: ConnectOptions,
+): void {
   if (response.destroyed || response.headersSent) return void response.destroy();
   refuseRequest(refusalFor(error, endpoint.name, world, log), request, response);
 }
@@ -198,15 +238,30 @@ function formOfQuery(query: string): (typeof connectForms)[keyof typeof connectF
 
 function refuseMethod({ method }: Endpoint, request: WireRequest, response: WireResponse): void {
   const Allow = method.idempotency === Idempotency.NO_SIDE_EFFECTS ? "GET, POST" : "POST";
-  refuseRequest(new ServiceError("invalid_request", `this path takes ${Allow}`, { httpStatus: 405, headers: { Allow } }), request, response);
+  refuseRequest(
+    new ServiceError("invalid_request", `this path takes ${Allow}`, { httpStatus: 405, headers: { Allow } }),
+    request,
+    response,
+  );
 }
 
 function refuseType(isGet: boolean, request: WireRequest, response: WireResponse): void {
   const message = isGet ? "encoding must be json or proto" : `content-type must be one of ${rpcTypes.join(", ")}`;
-  refuseRequest(new ServiceError("invalid_request", message, { httpStatus: 415, headers: { "Accept-Post": rpcTypes.join(", ") } }), request, response);
+  refuseRequest(
+    new ServiceError("invalid_request", message, { httpStatus: 415, headers: { "Accept-Post": rpcTypes.join(", ") } }),
+    request,
+    response,
+  );
 }
 
-function callOf(endpoint: Endpoint, reader: RpcReader, passing: Passing, context: HandlerContext, { callers, world }: ConnectOptions, trace: Trace): Call {
+function callOf(
+  endpoint: Endpoint,
+  reader: RpcReader,
+  passing: Passing,
+  context: HandlerContext,
+  { callers, world }: ConnectOptions,
+  trace: Trace,
+): Call {
   const { request, hostDatabase } = passing;
   const timeoutMs = context.timeoutMs();
   return {

@@ -1,8 +1,8 @@
 /**
  * What a data directory says of itself: `format.json`, the version of its layout (format/versions).
  *
- * Always true: a node serves from a directory only when it reads and writes its layout; a directory without the file is of
- * layout 1, as builds before it left none.
+ * Always true: a node serves from a directory only when it reads and writes its layout; a directory without the file is
+ * of layout 1, as builds before it left none.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -13,7 +13,10 @@ import { formats, requireVersion } from "../format/versions.ts";
 
 const fileName = "format.json";
 
-/** Refuses a directory whose layout this build does not read, and writes the file into one that has none. `build` names this build for people. */
+/**
+ * Refuses a directory whose layout this build does not read, and writes the file into one that has none. `build` names
+ * this build for people.
+ */
 export async function claimDataFormat(directory: string, build: string): Promise<void> {
   const path = join(directory, fileName);
   if (existsSync(path)) return requireVersion(formats.dataDirectory, layoutIn(path));

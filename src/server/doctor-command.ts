@@ -1,9 +1,9 @@
 /**
  * `palimpsest doctor`: what is in an object store, a data directory or both, whether it fits together, and what to do.
  *
- * Always true: it only reads, needs no node and disturbs none: no byte of the store or of the directory changes, no lock
- * is taken. Nothing that it says is content. Exit codes: 0 all is well; 1 somebody has to act, or not all could be looked
- * at; 2 a wrong command line.
+ * Always true: it only reads, needs no node and disturbs none: no byte of the store or of the directory changes, no
+ * lock is taken. Nothing that it says is content. Exit codes: 0 all is well; 1 somebody has to act, or not all could be
+ * looked at; 2 a wrong command line.
  */
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -71,9 +71,14 @@ Exit codes: 0 all is well, 1 somebody has to act or not all could be looked at, 
 /** The command; it hands its exit code to `ended`. */
 export function doctorCommand(around: DoctorSurroundings, ended: (code: number) => void): Command {
   return new Command("doctor")
-    .description("look at object storage and a data directory: what is there, what fits, what is missing; changes nothing")
+    .description(
+      "look at object storage and a data directory: what is there, what fits, what is missing; changes nothing",
+    )
     .option("--data-dir <directory>", "a node's data directory (default: SERVICE_DATA_DIR)")
-    .option("--object-store <url>", "where the objects are (default: SERVICE_OBJECT_STORE, or objects/ of the data directory)")
+    .option(
+      "--object-store <url>",
+      "where the objects are (default: SERVICE_OBJECT_STORE, or objects/ of the data directory)",
+    )
     .addOption(new Option("--database <name>", "one database only").conflicts("uuid"))
     .option("--uuid <uuid>", "one database only, told by its identity")
     .option("--deep", "read and prove every object, restore and check every newest state")
@@ -112,10 +117,14 @@ function patientOf(env: Environment, flags: DoctorFlags): Patient | string {
   const isBare = flags.dataDir === undefined && flags.objectStore === undefined;
   const directory = flags.dataDir ?? (isBare ? env["SERVICE_DATA_DIR"] : undefined);
   if (directory !== undefined && !existsSync(directory)) return `there is no directory ${directory}`;
-  const own = directory !== undefined && existsSync(join(directory, "objects")) ? `file://${resolve(directory, "objects")}` : undefined;
+  const own =
+    directory !== undefined && existsSync(join(directory, "objects"))
+      ? `file://${resolve(directory, "objects")}`
+      : undefined;
   const url = flags.objectStore ?? env["SERVICE_OBJECT_STORE"] ?? own;
   if (directory === undefined && url === undefined) return "give --data-dir, --object-store or both";
-  if (url === undefined && flags.database !== undefined) return "--database needs an object store, which knows names; give --uuid";
+  if (url === undefined && flags.database !== undefined)
+    return "--database needs an object store, which knows names; give --uuid";
   const location = url === undefined ? undefined : storeLocationOf(env, url);
   if (typeof location === "string") return location;
   return { directory, url, location, scope: scopeOf(flags) };
@@ -126,25 +135,44 @@ function scopeOf({ database, uuid }: DoctorFlags): DoctorScope {
   return uuid === undefined ? { kind: "all" } : { kind: "uuid", uuid };
 }
 
-async function diagnose(patient: Patient, findings: Findings, scratchDirectory: string | undefined): Promise<Diagnosis> {
+async function diagnose(
+  patient: Patient,
+  findings: Findings,
+  scratchDirectory: string | undefined,
+): Promise<Diagnosis> {
   const world = realWorld();
   const { directory, location, scope } = patient;
   const store = location && (await openStoreToRead(location, world));
   const look = store && (await lookAtStore(store, patient, findings, scratchDirectory));
   const uuid = scope.kind === "uuid" ? scope.uuid : scope.kind === "name" ? look?.only : undefined;
-  const disk = directory === undefined ? undefined : await examineDisk({ directory, store, world, scratchDirectory, findings, uuid });
+  const disk =
+    directory === undefined
+      ? undefined
+      : await examineDisk({ directory, store, world, scratchDirectory, findings, uuid });
   return { patient, findings, store: look, disk };
 }
 
-async function lookAtStore(store: ObjectStore, { scope }: Patient, findings: Findings, scratchDirectory: string | undefined): Promise<StoreLook> {
+async function lookAtStore(
+  store: ObjectStore,
+  { scope }: Patient,
+  findings: Findings,
+  scratchDirectory: string | undefined,
+): Promise<StoreLook> {
   const doctorOfStore = new StoreDoctor({
-    store, world: realWorld(), findings, scratchDirectory, source: (uuid) => ({ store, uuid, press: threadedPress, disk: realDisk }),
+    store,
+    world: realWorld(),
+    findings,
+    scratchDirectory,
+    source: (uuid) => ({ store, uuid, press: threadedPress, disk: realDisk }),
   });
   await doctorOfStore.examine(scope);
   return doctorOfStore.look;
 }
 
-function whereOf({ url, directory }: Patient): { readonly store: string | undefined; readonly data: string | undefined } {
+function whereOf({ url, directory }: Patient): {
+  readonly store: string | undefined;
+  readonly data: string | undefined;
+} {
   return { store: url, data: directory };
 }
 
@@ -152,7 +180,17 @@ function whereOf({ url, directory }: Patient): { readonly store: string | undefi
 function jsonOf({ patient, findings, store, disk }: Diagnosis): object {
   const told = ({ kind, uuid, database, branch, key, what }: Finding): object => {
     const { severity, means } = findingKinds[kind];
-    return { severity, kind, uuid, database, branch, key, what, means, todo: todoOf({ kind, uuid, what }, whereOf(patient)) };
+    return {
+      severity,
+      kind,
+      uuid,
+      database,
+      branch,
+      key,
+      what,
+      means,
+      todo: todoOf({ kind, uuid, what }, whereOf(patient)),
+    };
   };
   return {
     v: 1,
@@ -160,10 +198,24 @@ function jsonOf({ patient, findings, store, disk }: Diagnosis): object {
     data_dir: patient.directory,
     well: findings.isWell,
     counts: findings.counts,
-    store: store && { databases: store.databases, branches: store.branches, objects: store.objects, bytes: store.bytes, proven: store.proven, restored: store.restored },
+    store: store && {
+      databases: store.databases,
+      branches: store.branches,
+      objects: store.objects,
+      bytes: store.bytes,
+      proven: store.proven,
+      restored: store.restored,
+    },
     disk: disk && {
-      node: disk.node, running: disk.isRunning, databases: disk.databases, files: disk.files, bytes: disk.bytes, standings: disk.standings, quarantined: disk.quarantined,
-      logs: disk.logs, log_bytes: disk.logBytes,
+      node: disk.node,
+      running: disk.isRunning,
+      databases: disk.databases,
+      files: disk.files,
+      bytes: disk.bytes,
+      standings: disk.standings,
+      quarantined: disk.quarantined,
+      logs: disk.logs,
+      log_bytes: disk.logBytes,
     },
     findings: findings.all.map(told),
   };
@@ -176,14 +228,27 @@ function textOf({ patient, findings, store, disk }: Diagnosis, deep: boolean): s
   const kept = findings.all.length;
   if (critical + warning + note > kept) lines.push(`and ${critical + warning + note - kept} more`);
   if (store) {
-    const depth = deep ? `; ${store.proven} objects of page data read and proven, ${store.restored} newest states restored and checked` : "; names and lengths only, give --deep to read and prove all of it";
-    lines.push(`${patient.url}: ${store.databases} databases, ${store.branches} branches, ${store.objects} objects of ${store.bytes} bytes${depth}`);
+    const depth = deep
+      ? `; ${store.proven} objects of page data read and proven, ${store.restored} newest states restored and checked`
+      : "; names and lengths only, give --deep to read and prove all of it";
+    lines.push(
+      `${patient.url}: ${store.databases} databases, ${store.branches} branches, ${store.objects} objects ` +
+        `of ${store.bytes} bytes${depth}`,
+    );
   }
   if (disk) {
-    const standings = Object.entries(disk.standings).map(([standing, count]) => `${count} ${standing}`).join(", ");
-    lines.push(`${patient.directory}: node ${disk.node}${disk.isRunning ? ", running" : ""}, ${disk.files} files of ${disk.databases} databases${standings === "" ? "" : ` (${standings})`}, ${disk.logs} logs of ${disk.logBytes} bytes, ${disk.quarantined} set aside`);
+    const standings = Object.entries(disk.standings)
+      .map(([standing, count]) => `${count} ${standing}`)
+      .join(", ");
+    lines.push(
+      `${patient.directory}: node ${disk.node}${disk.isRunning ? ", running" : ""}, ${disk.files} files ` +
+        `of ${disk.databases} databases${standings === "" ? "" : ` (${standings})`}, ${disk.logs} logs ` +
+        `of ${disk.logBytes} bytes, ${disk.quarantined} set aside`,
+    );
   }
-  lines.push(findings.isWell ? `all is well (${note} notes)` : `${critical} critical, ${warning} warnings, ${note} notes`);
+  lines.push(
+    findings.isWell ? `all is well (${note} notes)` : `${critical} critical, ${warning} warnings, ${note} notes`,
+  );
   return `${lines.join("\n")}\n`;
 }
 
@@ -191,7 +256,12 @@ function lineOf(finding: Finding, patient: Patient): string {
   const { kind, database, uuid, branch, what } = finding;
   const { severity, means } = findingKinds[kind];
   const named = database ?? uuid;
-  const where = [named === undefined ? undefined : `${named}${branch === undefined ? "" : `@${branch}`}`, finding.key].filter((part) => part !== undefined).join(" ");
+  const where = [named === undefined ? undefined : `${named}${branch === undefined ? "" : `@${branch}`}`, finding.key]
+    .filter((part) => part !== undefined)
+    .join(" ");
   const todo = todoOf(finding, whereOf(patient));
-  return `${severity.padEnd(8)} ${kind}${where === "" ? "" : ` ${where}`}: ${what}. Means: ${means}.${severity === "note" ? "" : ` Do: ${todo}.`}`;
+  return (
+    `${severity.padEnd(8)} ${kind}${where === "" ? "" : ` ${where}`}: ${what}. ` +
+    `Means: ${means}.${severity === "note" ? "" : ` Do: ${todo}.`}`
+  );
 }

@@ -68,7 +68,9 @@ export interface DoorsOptions {
 
 /** The handler of all requests, and the switch that tells the world that this node is leaving. */
 export interface Doors extends RequestHandler {
-  /** Readiness turns to no, watches, reflection streams and those of other nodes end. Call it before `Listener.close`. */
+  /**
+   * Readiness turns to no, watches, reflection streams and those of other nodes end. Call it before `Listener.close`.
+   */
   drain(): void;
 }
 
@@ -78,18 +80,51 @@ const listed: readonly DescService[] = [...publicServices, HealthService];
 /** Makes all doors. */
 export function createDoors(options: DoorsOptions): Doors {
   const { dispatch, world, log, dataBodyBytesMax, databaseHostSuffix } = options;
-  const { endpoints = allEndpoints, identify, isRevoked, nodeDoor, visits = new Visits({ world, log }), room = new BodyRoom() } = options;
-  const gate = new Gate({ hasAuthentication: identify !== undefined, databaseHostSuffix, hostNames: options.hostNames ?? [], allowedOrigins: options.allowedOrigins ?? [] });
+  const {
+    endpoints = allEndpoints,
+    identify,
+    isRevoked,
+    nodeDoor,
+    visits = new Visits({ world, log }),
+    room = new BodyRoom(),
+  } = options;
+  const gate = new Gate({
+    hasAuthentication: identify !== undefined,
+    databaseHostSuffix,
+    hostNames: options.hostNames ?? [],
+    allowedOrigins: options.allowedOrigins ?? [],
+  });
   const callers = identify && new Callers(identify, world, isRevoked);
   const admitOperator = options.admitOperator ?? (() => {});
-  const health = new Health({ isReady: options.isReady, look: options.look, services: listed.map((service) => service.typeName), world });
+  const health = new Health({
+    isReady: options.isReady,
+    look: options.look,
+    services: listed.map((service) => service.typeName),
+    world,
+  });
   const discards = new Discards(world);
-  const shared = { endpoints, dispatch, callers, room, discards, dataBodyBytesMax, databaseHostSuffix, visits, world, log };
+  const shared = {
+    endpoints,
+    dispatch,
+    callers,
+    room,
+    discards,
+    dataBodyBytesMax,
+    databaseHostSuffix,
+    visits,
+    world,
+    log,
+  };
   const onCall = createConnect({
     ...shared,
     addServices: (router) => {
       health.addTo(router);
-      addReflection(router, { services: listed, files: [file_google_rpc_error_details], admit: reflectionFor(admitOperator, world, log), draining: health.draining });
+      addReflection(router, {
+        services: listed,
+        files: [file_google_rpc_error_details],
+        admit: reflectionFor(admitOperator, world, log),
+        draining: health.draining,
+      });
       nodeDoor?.addTo(router);
     },
     fallback: createRest({ ...shared, pages: pagesOf(options, health, admitOperator) }),
@@ -102,8 +137,15 @@ export function createDoors(options: DoorsOptions): Doors {
 }
 
 /** All pages by path: those for everyone, and those for whom `admitOperator` lets in. */
-function pagesOf({ pages, operatorPages }: DoorsOptions, health: Health, admitOperator: Admit): ReadonlyMap<string, Page> {
-  const guarded = [...(operatorPages ?? [])].map(([path, page]): [string, Page] => [path, onlyFor(admitOperator, page)]);
+function pagesOf(
+  { pages, operatorPages }: DoorsOptions,
+  health: Health,
+  admitOperator: Admit,
+): ReadonlyMap<string, Page> {
+  const guarded = [...(operatorPages ?? [])].map(([path, page]): [string, Page] => [
+    path,
+    onlyFor(admitOperator, page),
+  ]);
   return new Map([...health.pages(admitOperator), ...(pages ?? []), ...guarded]);
 }
 

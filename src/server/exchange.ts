@@ -37,11 +37,17 @@ export function jsonLine(text: string): string {
 }
 
 /** Answers, unless that has been done or nobody is there any more. */
-export function send(response: WireResponse, status: number, headers: ResponseHeaders, body: string | Uint8Array | undefined): void {
+export function send(
+  response: WireResponse,
+  status: number,
+  headers: ResponseHeaders,
+  body: string | Uint8Array | undefined,
+): void {
   // Both HTTP versions share these methods; only their overloads differ, which TypeScript cannot call through a union.
   const out = response as ServerResponse;
   if (out.headersSent || out.destroyed) return;
-  if (body !== undefined) headers["content-length"] = typeof body === "string" ? Buffer.byteLength(body) : body.byteLength;
+  if (body !== undefined)
+    headers["content-length"] = typeof body === "string" ? Buffer.byteLength(body) : body.byteLength;
   out.writeHead(status, headers);
   // A length may be told without its body, which is what HEAD is for: Node leaves the body out by itself.
   out.end(body);

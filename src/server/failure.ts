@@ -1,9 +1,8 @@
 /**
  * The one translation of whatever was thrown into what a client may be told, for every wire.
  *
- * Always true: a bug or a fault of the outside never shows its own text to a client, but for the few words that say what is
- * wrong with a disk; a bug shows an id under which the
- * log has it.
+ * Always true: a bug or a fault of the outside never shows its own text to a client, but for the few words that say
+ * what is wrong with a disk; a bug shows an id under which the log has it.
  */
 import { ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
@@ -18,7 +17,9 @@ export function refusalFor(error: unknown, where: string, world: World, log: Log
   if (isPassing) {
     log.warn("a call failed because storage did not answer", { where, reason: error.message, traceId: trace?.traceId });
     const why = error.reason === undefined ? "" : `: ${error.reason}`;
-    return new ServiceError("unavailable", `storage does not answer at the moment${why}`, { retryAfterSecs: limits.retryAfterSecsMin });
+    return new ServiceError("unavailable", `storage does not answer at the moment${why}`, {
+      retryAfterSecs: limits.retryAfterSecsMin,
+    });
   }
   const id = world.ulid();
   log.error("a call failed by a fault of ours", error, { where, id, traceId: trace?.traceId });

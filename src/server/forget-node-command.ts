@@ -48,24 +48,38 @@ export function forgetNodeCommand(around: ForgetSurroundings, ended: (code: numb
 }
 
 /** The identity that is meant, or why it cannot be told. */
-async function identityOf(names: NodeNames, copies: CopyRecords, text: string): Promise<{ readonly node: string } | { readonly refusal: string }> {
+async function identityOf(
+  names: NodeNames,
+  copies: CopyRecords,
+  text: string,
+): Promise<{ readonly node: string } | { readonly refusal: string }> {
   if (isUlid(text)) return { node: text };
   const named = await names.named(text);
   const standing: string[] = [];
   for (const node of named) if (!(await copies.isForgotten(node))) standing.push(node);
   const [only] = standing;
-  if (standing.length > 1) return { refusal: `several nodes go by the name ${text}; give the identity of the one that never comes back: ${standing.join(", ")}` };
+  if (standing.length > 1)
+    return {
+      refusal:
+        `several nodes go by the name ${text}; give the identity of the one that never comes ` +
+        `back: ${standing.join(", ")}`,
+    };
   if (only !== undefined) return { node: only };
   if (named.length > 0) return { refusal: `every node that went by the name ${text} is forgotten already` };
   return isNodeId(text) ? { node: text } : { refusal: "it is neither the name nor the identity of a node" };
 }
 
-async function forget({ env, stdout, stderr }: ForgetSurroundings, given: string, { objectStore, diskDestroyed }: ForgetFlags): Promise<number> {
+async function forget(
+  { env, stdout, stderr }: ForgetSurroundings,
+  given: string,
+  { objectStore, diskDestroyed }: ForgetFlags,
+): Promise<number> {
   const refuse = (code: number, words: string): number => {
     stderr.write(`palimpsest: nothing forgotten: ${words}\n`);
     return code;
   };
-  if (!diskDestroyed) return refuse(2, "the node's disk must have been destroyed or wiped; say so with --disk-destroyed");
+  if (!diskDestroyed)
+    return refuse(2, "the node's disk must have been destroyed or wiped; say so with --disk-destroyed");
   const url = objectStore ?? env["SERVICE_OBJECT_STORE"];
   if (!url) return refuse(2, "give --object-store or set SERVICE_OBJECT_STORE");
   const location = storeLocationOf(env, url);
@@ -78,7 +92,10 @@ async function forget({ env, stdout, stderr }: ForgetSurroundings, given: string
     if ("refusal" in meant) return refuse(2, meant.refusal);
     const { node } = meant;
     const copies = await records.forget(node);
-    stdout.write(`node ${node} is forgotten: ${copies} ${copies === 1 ? "copy" : "copies"} that it had are not waited for any more, and count as destroyed by your word\n`);
+    stdout.write(
+      `node ${node} is forgotten: ${copies} ${copies === 1 ? "copy" : "copies"} that it had are not waited ` +
+        `for any more, and count as destroyed by your word\n`,
+    );
     return 0;
   } catch (error) {
     if (!(error instanceof StoreError)) throw error;

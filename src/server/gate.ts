@@ -1,12 +1,13 @@
 /**
- * What holds of a request before anybody looks at what it wants: it says one thing, it was sent to this node by name, and
- * no page of a stranger's sent it.
+ * What holds of a request before anybody looks at what it wants: it says one thing, it was sent to this node by name,
+ * and no page of a stranger's sent it.
  *
- * Why: a node without authentication is protected by nothing but that it listens on the machine itself. A browser on that
- * machine reaches it too, for any page: by a name of the page's own that comes to mean 127.0.0.1, or straight across
- * origins. The first is told by the Host header, the second by the Origin header, and neither can be forged by a page.
- * Always true: on a node without authentication a foreign name or origin gets no answer but the refusal; with it, whoever
- * has a token may come from anywhere, and only pages of an allowed origin may read the answer. Must not know: paths, bodies.
+ * Why: a node without authentication is protected by nothing but that it listens on the machine itself. A browser on
+ * that machine reaches it too, for any page: by a name of the page's own that comes to mean 127.0.0.1, or straight
+ * across origins. The first is told by the Host header, the second by the Origin header, and neither can be forged by a
+ * page. Always true: on a node without authentication a foreign name or origin gets no answer but the refusal; with it,
+ * whoever has a token may come from anywhere, and only pages of an allowed origin may read the answer. Must not know:
+ * paths, bodies.
  */
 import { isIP } from "node:net";
 import { invalid, ServiceError } from "../base/errors.ts";
@@ -25,15 +26,36 @@ export interface GateOptions {
   readonly allowedOrigins: readonly string[];
 }
 
-const single = ["host", "authorization", "content-type", "content-length", "content-encoding", "grpc-encoding", "origin", callHeaderNames.internal];
+const single = [
+  "host",
+  "authorization",
+  "content-type",
+  "content-length",
+  "content-encoding",
+  "grpc-encoding",
+  "origin",
+  callHeaderNames.internal,
+];
 
 /** Methods and headers that pages of an allowed origin may use, and headers that they may read. */
 const corsMethods = "GET, PUT, POST, DELETE, PATCH";
 const corsHeaders = [
-  "Authorization", "Content-Type", "Connect-Protocol-Version", "Connect-Timeout-Ms", "Grpc-Timeout", "X-Grpc-Web", "X-User-Agent", "Traceparent",
-  "Service-Branch", "Service-Min-Txid", "Service-Consistency", "Service-Durability",
+  "Authorization",
+  "Content-Type",
+  "Connect-Protocol-Version",
+  "Connect-Timeout-Ms",
+  "Grpc-Timeout",
+  "X-Grpc-Web",
+  "X-User-Agent",
+  "Traceparent",
+  "Service-Branch",
+  "Service-Min-Txid",
+  "Service-Consistency",
+  "Service-Durability",
 ].join(", ");
-const corsExposed = "Service-Txid, Service-Durable-Txid, Service-Erasure-Id, Retry-After, Grpc-Status, Grpc-Message, Grpc-Status-Details-Bin";
+const corsExposed =
+  "Service-Txid, Service-Durable-Txid, Service-Erasure-Id, Retry-After, Grpc-Status, Grpc-Message, " +
+  "Grpc-Status-Details-Bin";
 /** How long a browser remembers what it was allowed, in seconds. */
 const corsMaxAgeSecs = 600;
 
@@ -72,7 +94,11 @@ export class Gate {
       response.setHeader("access-control-expose-headers", corsExposed);
       return false;
     }
-    const headers = { "access-control-allow-methods": corsMethods, "access-control-allow-headers": corsHeaders, "access-control-max-age": corsMaxAgeSecs };
+    const headers = {
+      "access-control-allow-methods": corsMethods,
+      "access-control-allow-headers": corsHeaders,
+      "access-control-max-age": corsMaxAgeSecs,
+    };
     send(response, 204, headers, undefined);
     return true;
   }
@@ -80,10 +106,16 @@ export class Gate {
   #refusalOfHost(host: string | undefined, method: string | undefined): ServiceError | undefined {
     if (host === this.#knownHost && host !== undefined) return undefined;
     // HTTP/1.0 has no Host header, and those who look after nodes still speak it.
-    if (host === undefined) return method === "GET" || method === "HEAD" ? undefined : invalid("the Host header is missing");
+    if (host === undefined)
+      return method === "GET" || method === "HEAD" ? undefined : invalid("the Host header is missing");
     if (!isHost(host)) return invalid("the Host header is malformed");
     if (!this.#options.hasAuthentication && !this.#isOurs(nameOf(host))) {
-      return new ServiceError("forbidden", "without authentication this node answers to localhost, to addresses and to SERVICE_DB_HOST_SUFFIX only, and the Host header names something else: set SERVICE_AUTH=on, SERVICE_DB_HOST_SUFFIX, or SERVICE_ADVERTISE to the node's own name");
+      return new ServiceError(
+        "forbidden",
+        "without authentication this node answers to localhost, to addresses and to SERVICE_DB_HOST_SUFFIX " +
+          "only, and the Host header names something else: set SERVICE_AUTH=on, SERVICE_DB_HOST_SUFFIX, or " +
+          "SERVICE_ADVERTISE to the node's own name",
+      );
     }
     this.#knownHost = host;
     return undefined;
@@ -96,8 +128,13 @@ export class Gate {
 
   #refusalOfOrigin(request: WireRequest): ServiceError | undefined {
     const { origin } = request.headers;
-    if (this.#options.hasAuthentication || typeof origin !== "string" || this.#allows(origin) || isOwn(origin, request)) return undefined;
-    return new ServiceError("forbidden", "without authentication this node takes no calls from pages of other origins: name the page's origin in SERVICE_ALLOWED_ORIGINS, or set SERVICE_AUTH=on");
+    if (this.#options.hasAuthentication || typeof origin !== "string" || this.#allows(origin) || isOwn(origin, request))
+      return undefined;
+    return new ServiceError(
+      "forbidden",
+      "without authentication this node takes no calls from pages of other origins: name the page's origin in " +
+        "SERVICE_ALLOWED_ORIGINS, or set SERVICE_AUTH=on",
+    );
   }
 
   #allows(origin: string): boolean {

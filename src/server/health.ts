@@ -5,13 +5,19 @@
  * drain begins, so that load balancers send their next calls elsewhere while the last ones finish.
  */
 import { Code, ConnectError, type ConnectRouter } from "@connectrpc/connect";
-import { Health as HealthService, HealthCheckResponse_ServingStatus as Status } from "../../gen/grpc/health/v1/health_pb.ts";
+import {
+  Health as HealthService,
+  HealthCheckResponse_ServingStatus as Status,
+} from "../../gen/grpc/health/v1/health_pb.ts";
 import { limits } from "../base/limits.ts";
 import type { World } from "../base/world.ts";
 import type { AlarmCounts } from "../engine/alarms.ts";
 import type { Page } from "./rest.ts";
 
-/** What an operator must look at, as checks of its own: in words, and without making the node unready, as it serves all else. */
+/**
+ * What an operator must look at, as checks of its own: in words, and without making the node unready, as it serves all
+ * else.
+ */
 export function checksOf({ quarantined, lost, wentBack }: AlarmCounts): Readonly<Record<string, string>> {
   return {
     ...(quarantined > 0 && { quarantine: `${quarantined} set aside under quarantine/ in the data directory` }),
@@ -72,10 +78,17 @@ export class Health {
         await admit(credential);
         await this.#options.look?.();
         const readiness = this.readiness();
-        return { status: readiness.ready ? 200 : 503, contentType: "application/json", body: JSON.stringify(readiness) };
+        return {
+          status: readiness.ready ? 200 : 503,
+          contentType: "application/json",
+          body: JSON.stringify(readiness),
+        };
       },
     };
-    return [["/health", alive], ["/health/ready", ready]];
+    return [
+      ["/health", alive],
+      ["/health/ready", ready],
+    ];
   }
 
   /** Adds grpc.health.v1.Health, which needs no credential. */

@@ -68,7 +68,10 @@ export class Instruments {
     if (!config.tracing) return new Instruments(options, undefined);
     // Its packages take half a second to load, which no other node should spend.
     const { Tracing } = await import("./tracing.ts");
-    return new Instruments(options, new Tracing({ settings: config.tracing, world, log, nodeId, nodeName: config.nodeId }));
+    return new Instruments(
+      options,
+      new Tracing({ settings: config.tracing, world, log, nodeId, nodeName: config.nodeId }),
+    );
   }
 
   /** The engine, with a span for each call of a request where spans are wanted. */
@@ -117,7 +120,14 @@ export class Instruments {
       calls: this.concurrency,
       engines,
       main: { store: store.measures, loopDelay: this.#loopDelay.counts, heapBytes: heapUsed },
-      cluster: { forwarded, linksLost, renewalsFailed, leasesLost, leasesHeld: leases?.heldCount ?? 0, leaseLive: leases?.isLeased ?? true },
+      cluster: {
+        forwarded,
+        linksLost,
+        renewalsFailed,
+        leasesLost,
+        leasesHeld: leases?.heldCount ?? 0,
+        leaseLive: leases?.isLeased ?? true,
+      },
       egress: this.egress.counts,
       auditDropped: audit.dropped,
       clockAheadMs: time.aheadMs,

@@ -2,7 +2,8 @@
  * What a node does without being asked: it carries erasures on, looks after its own copies and after deleted databases,
  * and sweeps databases that nobody uses.
  *
- * Always true: of what any node could do, it does what lies in its shards, and looks there at once when they become its.
+ * Always true: of what any node could do, it does what lies in its shards, and looks there at once when they become
+ * its.
  */
 import { StoreError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
@@ -51,12 +52,48 @@ export class Jobs {
   #isStarted = false;
 
   constructor(options: JobsOptions) {
-    const { world, log, store, engine, local, copies, databases, policies, receipts, audit, nodeId, gcGraceMs, cluster } = options;
+    const {
+      world,
+      log,
+      store,
+      engine,
+      local,
+      copies,
+      databases,
+      policies,
+      receipts,
+      audit,
+      nodeId,
+      gcGraceMs,
+      cluster,
+    } = options;
     const others = cluster && { shards: cluster.shards, nudge: (id: string) => cluster.placement.nudge(id) };
     const coupons = new ErasureCoupons({ store, world, log });
-    this.erasures = new Erasures({ world, log, engine, coupons, receipts, audit, gcGraceMs, cluster: others && { shards: others.shards, copies, nudge: others.nudge } });
-    this.#caretaker = new Caretaker({ world, log, engine, databases, cluster: others && { local, copies, nodeId, ...others } });
-    this.#sweeps = new DueSweeps({ world, log, store, engine, retentionOf: (database) => retentionOf(policies, database), shards: cluster?.shards });
+    this.erasures = new Erasures({
+      world,
+      log,
+      engine,
+      coupons,
+      receipts,
+      audit,
+      gcGraceMs,
+      cluster: others && { shards: others.shards, copies, nudge: others.nudge },
+    });
+    this.#caretaker = new Caretaker({
+      world,
+      log,
+      engine,
+      databases,
+      cluster: others && { local, copies, nodeId, ...others },
+    });
+    this.#sweeps = new DueSweeps({
+      world,
+      log,
+      store,
+      engine,
+      retentionOf: (database) => retentionOf(policies, database),
+      shards: cluster?.shards,
+    });
     cluster?.placement.whenNudged(() => this.#caretaker.hurry());
     cluster?.shards.whenGained(() => this.#takeOver());
   }
@@ -96,12 +133,20 @@ async function retentionOf(policies: Policies, database: string): Promise<Retent
 }
 
 /**
- * Lets the node in with what it has on its disk: that is registered where there are other nodes. Throws for one that was
- * said never to come back, whose copies nobody waits for any more.
+ * Lets the node in with what it has on its disk: that is registered where there are other nodes. Throws for one that
+ * was said never to come back, whose copies nobody waits for any more.
  */
-export async function admitNode(records: CopyRecords, owner: CopyOwner, databasesDirectory: string, isAlone: boolean): Promise<void> {
+export async function admitNode(
+  records: CopyRecords,
+  owner: CopyOwner,
+  databasesDirectory: string,
+  isAlone: boolean,
+): Promise<void> {
   if (await records.isForgotten(owner.node)) {
-    throw new Error(`this node (${owner.node}) was given up with \`palimpsest forget-node\`: what it has may have been erased since. Destroy its data directory and start it with an empty one.`);
+    throw new Error(
+      `this node (${owner.node}) was given up with \`palimpsest forget-node\`: what it has may have been ` +
+        "erased since. Destroy its data directory and start it with an empty one.",
+    );
   }
   if (isAlone) unregisterCopies(databasesDirectory);
   else await registerCopies({ records, owner, databasesDirectory });

@@ -2,18 +2,20 @@
  * Where a large JSON body can be cut, found by looking over its bytes before anything is parsed.
  *
  * Why: JSON.parse of a whole body holds the thread that serves everybody for as long as it takes, which is seconds for
- * 32 MiB of `{}`. What is large in an honest request is a list of its own, so the elements of those are parsed in pieces,
- * and what no honest request has is refused before a parser sees it: too much in one element, or in all.
- * Always true: the look takes a bounded time for each step; pieces hold whole elements, in order, and nothing is left out
- * of them and the frame together, so that a body is JSON if and only if its frame and all its pieces are. It must not
- * know fields; it does not judge whether the text is JSON, and what is none is cut somehow.
+ * 32 MiB of `{}`. What is large in an honest request is a list of its own, so the elements of those are parsed in
+ * pieces, and what no honest request has is refused before a parser sees it: too much in one element, or in all. Always
+ * true: the look takes a bounded time for each step; pieces hold whole elements, in order, and nothing is left out of
+ * them and the frame together, so that a body is JSON if and only if its frame and all its pieces are. It must not know
+ * fields; it does not judge whether the text is JSON, and what is none is cut somehow.
  */
 import { invalid, type ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { turn, type World } from "../base/world.ts";
 import { printableName } from "./json-scalars.ts";
 
-/** Some elements of a list that follow each other; `start` and `end` in the body's bytes, commas between them included. */
+/**
+ * Some elements of a list that follow each other; `start` and `end` in the body's bytes, commas between them included.
+ */
 export interface Piece {
   readonly start: number;
   readonly end: number;
@@ -38,7 +40,12 @@ export interface JsonCut {
  * Cuts the lists that `isCut` names; what is left may have `frameBytesMax` bytes.
  * @throws ServiceError `invalid_request` when the body holds too much to be decoded.
  */
-export async function cutJson(body: Buffer, isCut: (name: string) => boolean, frameBytesMax: number, world: Pick<World, "soon">): Promise<JsonCut> {
+export async function cutJson(
+  body: Buffer,
+  isCut: (name: string) => boolean,
+  frameBytesMax: number,
+  world: Pick<World, "soon">,
+): Promise<JsonCut> {
   const look = new Look(body, isCut, frameBytesMax);
   for (let end = limits.scanBytes; look.run(Math.min(end, body.length)); end += limits.scanBytes) await turn(world);
   return look.result();
@@ -136,7 +143,8 @@ class Look {
     }
     parts.push(this.#body.subarray(from));
     const frame = Buffer.concat(parts);
-    if (frame.length > this.#frameBytesMax) throw invalid(`the body holds more than ${this.#frameBytesMax} bytes in one: send it in parts`);
+    if (frame.length > this.#frameBytesMax)
+      throw invalid(`the body holds more than ${this.#frameBytesMax} bytes in one: send it in parts`);
     return { lists: lists.map(({ name, pieces }) => ({ name, pieces })), frame };
   }
 
@@ -175,7 +183,8 @@ class Look {
   #open(at: number, sign: number): void {
     this.#charge(containerWork);
     this.#depth++;
-    if (this.#depth > limits.nestedMax) throw invalid(`${this.#place()} is nested deeper than ${limits.jsonDepthMax} levels`);
+    if (this.#depth > limits.nestedMax)
+      throw invalid(`${this.#place()} is nested deeper than ${limits.jsonDepthMax} levels`);
     if (this.#depth === 2 && sign === openList && this.#isNamed && this.#isCut(this.#name)) {
       this.#cutting = new Cutting(this.#name, at + 1);
       this.#elementWork = 0;
@@ -194,12 +203,14 @@ class Look {
   }
 
   #endElement(cutting: Cutting, at: number): void {
-    if (at - cutting.elementStart > limits.elementBytesMax) throw this.#tooMuch(`is larger than ${limits.elementBytesMax} bytes`);
+    if (at - cutting.elementStart > limits.elementBytesMax)
+      throw this.#tooMuch(`is larger than ${limits.elementBytesMax} bytes`);
     cutting.pieceWork += this.#elementWork;
     this.#elementWork = 0;
     cutting.index++;
     cutting.elementStart = at + 1;
-    if (cutting.index > limits.listElementsMax) throw invalid(`${cutting.name} has more elements than any request takes (${limits.listElementsMax})`);
+    if (cutting.index > limits.listElementsMax)
+      throw invalid(`${cutting.name} has more elements than any request takes (${limits.listElementsMax})`);
     if (at - cutting.start < limits.pieceBytes && cutting.pieceWork < limits.pieceWork) return;
     this.#endPiece(cutting, at);
     cutting.start = at + 1;
@@ -215,7 +226,8 @@ class Look {
     this.#totalWork += work;
     const inOne = this.#cutting ? (this.#elementWork += work) : (this.#frameWork += work);
     if (inOne > limits.elementWorkMax) throw this.#tooMuch("holds more values than can be taken in one");
-    if (this.#totalWork > limits.bodyWorkMax) throw invalid("the body holds more values than can be taken in one: send it in parts");
+    if (this.#totalWork > limits.bodyWorkMax)
+      throw invalid("the body holds more values than can be taken in one: send it in parts");
   }
 
   #tooMuch(what: string): ServiceError {

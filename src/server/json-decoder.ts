@@ -14,7 +14,16 @@ import { json as jsonOption } from "../../gen/palimpsest/v1/options_pb.ts";
 import { assert } from "../base/assert.ts";
 import { limits } from "../base/limits.ts";
 import { inspectJson, type JsonKind, jsonKindOf, setJson, setJsonElements } from "../service/exact-json.ts";
-import { compileProtoScalar, compileScalar, floatMax, isObject, Misfit, numberOrText, type Reading, type ReadValue } from "./json-scalars.ts";
+import {
+  compileProtoScalar,
+  compileScalar,
+  floatMax,
+  isObject,
+  Misfit,
+  numberOrText,
+  type Reading,
+  type ReadValue,
+} from "./json-scalars.ts";
 
 /** How JSON writes a message: as the specification does, or as protobuf does. */
 export type JsonDialect = "rest" | "proto";
@@ -31,15 +40,18 @@ export interface BodyDecoder {
    * @throws ServiceError `invalid_request` that names the place.
    */
   decode(message: Message, json: unknown): boolean;
-  /** The fields that are lists, by the names that they may have: what a large body's are read by, some elements at a time. */
+  /**
+   * The fields that are lists, by the names that they may have: what a large body's are read by, some elements at a
+   * time.
+   */
   readonly lists: ReadonlyMap<string, ListReader>;
 }
 
 /** Reads a list some elements at a time, in order. */
 interface ListReader {
   /**
-   * Adds the elements, of which the first has the index `from`, to the field of `message`; `texts` is where a list of any
-   * JSON is gathered until `end`; `isExact` says that no digit was lost in parsing.
+   * Adds the elements, of which the first has the index `from`, to the field of `message`; `texts` is where a list of
+   * any JSON is gathered until `end`; `isExact` says that no digit was lost in parsing.
    * @returns false when digits may have been lost, and nothing was added.
    * @throws ServiceError `invalid_request` that names the place.
    */
@@ -53,7 +65,11 @@ export function compileBody(fields: readonly DescField[], dialect: JsonDialect =
   const read = compileFields(fields, dialect);
   return {
     decode: (message, json) => guarded((reading) => read(message, json, reading)),
-    lists: new Map(fields.filter(isList).flatMap((field) => namesOf(field, dialect).map((name) => [name, compileList(field, name, dialect)] as const))),
+    lists: new Map(
+      fields
+        .filter(isList)
+        .flatMap((field) => namesOf(field, dialect).map((name) => [name, compileList(field, name, dialect)] as const)),
+    ),
   };
 }
 
@@ -109,10 +125,12 @@ function compileList(field: DescField, name: string, dialect: JsonDialect): List
 }
 
 function compileFields(fields: readonly DescField[], dialect: JsonDialect): ReadField {
-  const readers = new Map(fields.flatMap((field) => {
-    const read = compileField(field, dialect);
-    return namesOf(field, dialect).map((name) => [name, read] as const);
-  }));
+  const readers = new Map(
+    fields.flatMap((field) => {
+      const read = compileField(field, dialect);
+      return namesOf(field, dialect).map((name) => [name, read] as const);
+    }),
+  );
   // In protobuf a scalar that is missing is empty, and a message's absence is looked for on both of its forms alike.
   const required = dialect === "rest" ? fields.filter(isRequired) : [];
   const names = fields.map((field) => field.name).join(", ");
@@ -188,7 +206,9 @@ function compileValue(field: DescField, dialect: JsonDialect): ReadValue {
       return isRest ? compileBareList(field.message, dialect) : compileWrappedList(field.message);
     case "list":
       if (options.orderedObject && isRest) return compileOrderedObject(field);
-      return field.listKind === "message" ? listOf(compileMessage(field.message, dialect)) : compileScalarList(field, dialect);
+      return field.listKind === "message"
+        ? listOf(compileMessage(field.message, dialect))
+        : compileScalarList(field, dialect);
     case "enum":
     case "map":
       assert(false, `no request holds an enum or a map: ${String(field)}`);
@@ -297,4 +317,3 @@ function at<T>(place: string | number, act: () => T): T {
     throw error instanceof Misfit ? error.within(place) : error;
   }
 }
-

@@ -1,6 +1,6 @@
 /**
- * From parsed JSON, or the text of a query parameter, to the value of a scalar field; and the refusal of what does not fit,
- * which finds its place on the way up.
+ * From parsed JSON, or the text of a query parameter, to the value of a scalar field; and the refusal of what does not
+ * fit, which finds its place on the way up.
  *
  * Always true: a value of the client's never gets into a message, only names do. Must not know: messages.
  */
@@ -102,8 +102,10 @@ function finite(max: number): ReadValue {
 function integer(min: number, max: number): ReadValue {
   return (json) => {
     // Not the whole range of the type: what the field allows is narrower, and its own check says it.
-    if (!Number.isInteger(json) || ((json as number) < min && min === 0)) throw new Misfit(`must be a whole number${min === 0 ? " that is not negative" : ""}`);
-    if ((json as number) < min || (json as number) > max) throw new Misfit(`must be a whole number from ${min} to ${max}`);
+    if (!Number.isInteger(json) || ((json as number) < min && min === 0))
+      throw new Misfit(`must be a whole number${min === 0 ? " that is not negative" : ""}`);
+    if ((json as number) < min || (json as number) > max)
+      throw new Misfit(`must be a whole number from ${min} to ${max}`);
     // Adding zero makes 0 of -0, which no integer field should hold.
     return (json as number) + 0;
   };
@@ -134,7 +136,8 @@ export function compileProtoScalar(type: ScalarType): ReadValue {
     case ScalarType.INT32:
     case ScalarType.UINT32: {
       const read = compileScalar(type);
-      return (json, reading) => read(typeof json === "string" && /^-?\d{1,10}$/.test(json) ? Number(json) : json, reading);
+      return (json, reading) =>
+        read(typeof json === "string" && /^-?\d{1,10}$/.test(json) ? Number(json) : json, reading);
     }
     case ScalarType.INT64:
       return (json, reading) => (typeof json === "string" ? int64Of(json) : bigInteger(json, reading));

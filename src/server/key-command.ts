@@ -1,10 +1,10 @@
 /**
- * `palimpsest key rotate`: puts a new signing key in the place of the one in a data directory, so that no token is refused
- * that is good now.
+ * `palimpsest key rotate`: puts a new signing key in the place of the one in a data directory, so that no token is
+ * refused that is good now.
  *
- * Always true: the key of before stays behind the new one, with its public half only, for as long as a token can live; the
- * file is there whole or not at all. It needs no node; the nodes take the new key when they start again. Exit codes as of
- * the command line: 0 done, 1 not done.
+ * Always true: the key of before stays behind the new one, with its public half only, for as long as a token can live;
+ * the file is there whole or not at all. It needs no node; the nodes take the new key when they start again. Exit codes
+ * as of the command line: 0 done, 1 not done.
  */
 import { Command } from "commander";
 import { StoreError } from "../base/errors.ts";
@@ -20,11 +20,11 @@ export interface KeySurroundings {
 }
 
 const about = `
-Tokens that the old key has signed are good until they expire; new ones are signed with the new key, and so are receipts. The
-old public key stays in the key set. Several nodes with a file each: copy the new file to all of them, then start them again
-one by one; a node that has not got it yet refuses tokens of the new key. Nodes that derive their cluster key from the signing
-key (SERVICE_CLUSTER_KEY unset) do not reach each other until all have the new one. Where the key comes from SERVICE_AUTH_KEY
-or object storage there is nothing to rotate here.
+Tokens that the old key has signed are good until they expire; new ones are signed with the new key, and so are
+receipts. The old public key stays in the key set. Several nodes with a file each: copy the new file to all of them,
+then start them again one by one; a node that has not got it yet refuses tokens of the new key. Nodes that derive their
+cluster key from the signing key (SERVICE_CLUSTER_KEY unset) do not reach each other until all have the new one. Where
+the key comes from SERVICE_AUTH_KEY or object storage there is nothing to rotate here.
 `;
 
 /** The command with its flags; it hands its exit code to `ended`. */
@@ -50,7 +50,9 @@ async function rotate({ env, stdout, stderr }: KeySurroundings, given: string | 
   try {
     const { pem, kid, retiredKid } = await rotatedKeys(before, realWorld().nowMs());
     await file.write(pem);
-    stdout.write(`the signing key is ${kid} once the node is started again; tokens of ${retiredKid} stay good until they expire\n`);
+    stdout.write(
+      `the signing key is ${kid} once the node is started again; tokens of ${retiredKid} stay good until they expire\n`,
+    );
     return 0;
   } catch (error) {
     if (!(error instanceof StoreError)) throw error;

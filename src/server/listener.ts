@@ -106,13 +106,19 @@ class PortListener implements Listener {
       drainMs: limits.drainMs,
       ...options.times,
     };
-    this.#room = options.room ?? { connectionsMax: limits.connectionsMax, connectionsPerAddressMax: limits.connectionsMax * limits.connectionsShareMax };
+    this.#room = options.room ?? {
+      connectionsMax: limits.connectionsMax,
+      connectionsPerAddressMax: limits.connectionsMax * limits.connectionsShareMax,
+    };
     this.#http1 = this.#createHttp1();
     this.#http2 = this.#createHttp2();
     // Under TLS Node gives the decrypted socket in an event of its own name.
     const accepted = options.tls ? "secureConnection" : "connection";
     const [serve] = this.#http1.listeners(accepted);
-    assert(serve !== undefined && this.#http1.listenerCount(accepted) === 1, "node:http serves connections by one listener");
+    assert(
+      serve !== undefined && this.#http1.listenerCount(accepted) === 1,
+      "node:http serves connections by one listener",
+    );
     this.#serveHttp1 = serve as (socket: Socket) => void;
     this.#http1.removeAllListeners(accepted);
     // Also before and under TLS, so that a handshake that never ends cannot outlive a drain.
@@ -195,7 +201,9 @@ class PortListener implements Listener {
     return server;
   }
 
-  /** Takes a connection in, or drops it: one too many costs all others theirs, once the process has no descriptors left. */
+  /**
+   * Takes a connection in, or drops it: one too many costs all others theirs, once the process has no descriptors left.
+   */
   #admit(socket: Socket): void {
     const address = socket.remoteAddress ?? "";
     const sameAddress = this.#addresses.get(address) ?? 0;
@@ -221,7 +229,10 @@ class PortListener implements Listener {
     const nowMs = world.monotonicMs();
     if (nowMs < this.#toldFullMs + limits.connectionsToldMs) return;
     this.#toldFullMs = nowMs;
-    log.warn("connections are dropped: there are too many, in all or from one address", { open: this.#sockets.size, ...this.#room });
+    log.warn("connections are dropped: there are too many, in all or from one address", {
+      open: this.#sockets.size,
+      ...this.#room,
+    });
   }
 
   /** Looks at the first bytes as they come, and gives the connection to the server that speaks its protocol. */
@@ -285,8 +296,9 @@ class PortListener implements Listener {
         idleFromMs = world.monotonicMs();
       });
     });
-    // Only a session with nothing open is idle: a health watch may be silent for hours. What else a peer may send does not
-    // count, or pings would keep a connection for ever; one that has asked for nothing yet has as long as for its headers.
+    // Only a session with nothing open is idle: a health watch may be silent for hours. What else a peer may send does
+    // not count, or pings would keep a connection for ever; one that has asked for nothing yet has as long as for its
+    // headers.
     const look = (): void => {
       const idleMs = isUsed ? this.#times.idleConnectionMs : this.#times.headersTimeoutMs;
       const leftMs = streams > 0 ? idleMs : idleFromMs + idleMs - world.monotonicMs();
@@ -323,7 +335,9 @@ class PortListener implements Listener {
     for (const response of this.#responses) if (!response.headersSent) response.setHeader("connection", "close");
     for (const session of this.#sessions) session.close();
     const cancel = this.#options.world.after(this.#times.drainMs, () => {
-      this.#options.log.warn("connections did not end within the drain time and were cut", { connections: this.#sockets.size });
+      this.#options.log.warn("connections did not end within the drain time and were cut", {
+        connections: this.#sockets.size,
+      });
       // By the sockets: an HTTP/2 session that has closed gracefully waits for its peer, and cannot be destroyed again.
       for (const socket of this.#sockets) socket.destroy();
     });
@@ -333,7 +347,9 @@ class PortListener implements Listener {
   }
 }
 
-/** Tells a client that waits with its body to send it, once somebody wants to read it: a refusal spares it the sending. */
+/**
+ * Tells a client that waits with its body to send it, once somebody wants to read it: a refusal spares it the sending.
+ */
 function continueWhenRead(request: WireRequest, response: WireResponse): void {
   const look = (event: string | symbol): void => {
     if (event !== "data" && event !== "readable") return;
@@ -358,8 +374,14 @@ function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex): void {
     socket.destroy();
     return;
   }
-  const [status, code, message] = malformed[error.code ?? ""] ?? ["400 Bad Request", "invalid_request", "the request is not HTTP"];
+  const [status, code, message] = malformed[error.code ?? ""] ?? [
+    "400 Bad Request",
+    "invalid_request",
+    "the request is not HTTP",
+  ];
   const body = JSON.stringify({ error: message, code });
-  const head = `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\nconnection: close\r\n\r\n`;
+  const head =
+    `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\nconnection: ` +
+    `close\r\n\r\n`;
   socket.end(head + body, () => socket.destroy());
 }

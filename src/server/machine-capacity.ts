@@ -19,7 +19,10 @@ export function connectionsAllowed(descriptorsMax: number): ListenerRoom {
   return { connectionsMax, connectionsPerAddressMax: Math.ceil(connectionsMax * limits.connectionsShareMax) };
 }
 
-/** Handles a thread may hold: five descriptors each (file, log, its index, and the log again for our fsync and our reading) with a fifth left for sockets and the store, and memory's share. */
+/**
+ * Handles a thread may hold: five descriptors each (file, log, its index, and the log again for our fsync and our
+ * reading) with a fifth left for sockets and the store, and memory's share.
+ */
 export function hotHandlesAllowed(asked: number, descriptorsMax: number, memoryBytes: number, threads: number): number {
   const byDescriptors = Math.floor((descriptorsMax * 0.8) / 5);
   const byMemory = Math.floor((memoryBytes * 0.5) / limits.hotHandleBytes);

@@ -48,7 +48,15 @@ export function histogram(name: string, labels: Labels, { boundsMs, counts, sumM
   const buckets = counts.map((inClass, index): Sample => {
     count += inClass;
     const boundMs = boundsMs[index];
-    return { metricName: `palimpsest_${name}_bucket`, labels: { ...labels, le: boundMs === undefined ? "+Inf" : String(boundMs / 1_000) }, value: count };
+    return {
+      metricName: `palimpsest_${name}_bucket`,
+      labels: { ...labels, le: boundMs === undefined ? "+Inf" : String(boundMs / 1_000) },
+      value: count,
+    };
   });
-  return [...buckets, { metricName: `palimpsest_${name}_sum`, labels, value: sumMs / 1_000 }, { metricName: `palimpsest_${name}_count`, labels, value: count }];
+  return [
+    ...buckets,
+    { metricName: `palimpsest_${name}_sum`, labels, value: sumMs / 1_000 },
+    { metricName: `palimpsest_${name}_count`, labels, value: count },
+  ];
 }

@@ -43,7 +43,9 @@ export async function openBase(config: Config, log: Log, stack: AsyncDisposableS
   await refuseBackup(store);
   // What the other stores promise is code of ours and tested; a server that speaks S3 may be anybody's.
   if (config.objectStore.kind === "s3") await proveStore(store, world);
-  const clock = stack.use(new ClockKeeper({ world, log, store, hasClock: config.objectStore.kind === "s3", directory }));
+  const clock = stack.use(
+    new ClockKeeper({ world, log, store, hasClock: config.objectStore.kind === "s3", directory }),
+  );
   const build = packageVersion();
   await claimDataFormat(directory, build);
   await claimStoreFormat(store, build);

@@ -87,7 +87,9 @@ export class NodeDoor {
   #refusalOf(key: string | undefined): ServiceError | undefined {
     if (key === undefined) return new ServiceError("unauthorized", "this call needs the cluster key");
     // Digests have one length, so the comparison takes the same time for every guess.
-    return timingSafeEqual(digestOf(key), this.#keyDigest) ? undefined : new ServiceError("unauthorized", "the cluster key is not the one of this node");
+    return timingSafeEqual(digestOf(key), this.#keyDigest)
+      ? undefined
+      : new ServiceError("unauthorized", "the cluster key is not the one of this node");
   }
 }
 

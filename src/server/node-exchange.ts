@@ -3,10 +3,17 @@
  *
  * Always true: every call that was taken gets one answer, in whatever order they come; answers of one turn of the loop
  * share a message; what fails by a fault of ours is logged here under an id, and the other node hears the id alone. The
- * stream ends when the other side has ended it and everything is answered. Must not know: keys, leases, what runs a call.
+ * stream ends when the other side has ended it and everything is answered. Must not know: keys, leases, what runs a
+ * call.
  */
 import { create } from "@bufbuild/protobuf";
-import { type Call, type CallAnswer, type ExchangeRequest, type ExchangeResponse, ExchangeResponseSchema } from "../../gen/palimpsest/node/v1/node_pb.ts";
+import {
+  type Call,
+  type CallAnswer,
+  type ExchangeRequest,
+  type ExchangeResponse,
+  ExchangeResponseSchema,
+} from "../../gen/palimpsest/node/v1/node_pb.ts";
 import { ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
@@ -16,7 +23,14 @@ import { type CallerTold, type PortCall, TurnedAway } from "../engine/engine-por
 import { isUuid } from "../format/binary.ts";
 import type { PeerHost } from "../service/peers.ts";
 import { refusalFor } from "./failure.ts";
-import { callOfMessage, malformed, messageOfAnswer, messageOfRefusal, messageOfTurnedAway, protocol } from "./node-messages.ts";
+import {
+  callOfMessage,
+  malformed,
+  messageOfAnswer,
+  messageOfRefusal,
+  messageOfTurnedAway,
+  protocol,
+} from "./node-messages.ts";
 import { Inbox, Outbox } from "./parcels.ts";
 
 /** What a stream needs. */
@@ -63,7 +77,8 @@ export class Exchange {
     const incoming = requests[Symbol.asyncIterator]();
     const first = await incoming.next();
     const theirs = first.done ? "" : first.value.protocol;
-    if (theirs !== protocol) throw new ServiceError("unconfigured", `this node speaks ${protocol} and not ${theirs || "nothing"}`);
+    if (theirs !== protocol)
+      throw new ServiceError("unconfigured", `this node speaks ${protocol} and not ${theirs || "nothing"}`);
     const leave = (): void => this.#fail(undefined);
     gone.addEventListener("abort", leave);
     this.#beat();
@@ -97,7 +112,8 @@ export class Exchange {
         if (this.#isClosed) return;
         this.#hear(message);
         // Whoever does not take his answers gets no more calls in.
-        while (this.#outbox.bytes > limits.peerAnswersBytesMax && !this.#isClosed) await new Promise<void>((resolve) => (this.#makeRoom = resolve));
+        while (this.#outbox.bytes > limits.peerAnswersBytesMax && !this.#isClosed)
+          await new Promise<void>((resolve) => (this.#makeRoom = resolve));
       }
       this.#isHeardOut = true;
       this.#wake();
@@ -134,13 +150,18 @@ export class Exchange {
       const payload = this.#inbox.whole(message);
       if (this.#isLeaving) throw new TurnedAway("unheld");
       if (this.#underWay > limits.peerCallsMax) {
-        throw new ServiceError("overloaded", "too many calls of one node are under way", { retryAfterSecs: limits.retryAfterSecsMin });
+        throw new ServiceError("overloaded", "too many calls of one node are under way", {
+          retryAfterSecs: limits.retryAfterSecsMin,
+        });
       }
       const call = callOfMessage(message, payload);
-      if (call.caller && !mayEver(call.caller, call.call)) throw new ServiceError("forbidden", "the credential's scope does not cover this call");
+      if (call.caller && !mayEver(call.caller, call.call))
+        throw new ServiceError("forbidden", "the credential's scope does not cover this call");
       return messageOfAnswer(id, await host.serve(call));
     } catch (error) {
-      return error instanceof TurnedAway ? messageOfTurnedAway(id, error) : messageOfRefusal(id, refusalFor(error, "a call of another node", world, log, traceOf(message.traceparent)));
+      return error instanceof TurnedAway
+        ? messageOfTurnedAway(id, error)
+        : messageOfRefusal(id, refusalFor(error, "a call of another node", world, log, traceOf(message.traceparent)));
     }
   }
 
@@ -149,7 +170,8 @@ export class Exchange {
     const untilMs = this.#heardMs + limits.followMs;
     const known = this.#follows.get(uuid);
     if (known) known.untilMs = untilMs;
-    else if (this.#follows.size < limits.peerFollowsMax) this.#follows.set(uuid, { untilMs, end: this.#options.host.followed(uuid, () => this.#tellMoved(uuid)) });
+    else if (this.#follows.size < limits.peerFollowsMax)
+      this.#follows.set(uuid, { untilMs, end: this.#options.host.followed(uuid, () => this.#tellMoved(uuid)) });
   }
 
   #tellMoved(uuid: string): void {
@@ -160,8 +182,15 @@ export class Exchange {
   #compose(): ExchangeResponse | undefined {
     const { pieces, parcels } = this.#outbox.take(() => true);
     this.#makeRoom();
-    if (pieces.length + parcels.length + this.#moved.size === 0 && !this.#isPonging && !this.#isTelling) return undefined;
-    const message = create(ExchangeResponseSchema, { pieces, answers: parcels, moved: [...this.#moved], pong: this.#isPonging, leaving: this.#isTelling });
+    if (pieces.length + parcels.length + this.#moved.size === 0 && !this.#isPonging && !this.#isTelling)
+      return undefined;
+    const message = create(ExchangeResponseSchema, {
+      pieces,
+      answers: parcels,
+      moved: [...this.#moved],
+      pong: this.#isPonging,
+      leaving: this.#isTelling,
+    });
     this.#moved.clear();
     this.#isPonging = false;
     this.#isTelling = false;
@@ -190,7 +219,10 @@ export class Exchange {
     this.#makeRoom();
   }
 
-  /** Ends what nobody follows any more, and a stream of which nothing was heard for longer than its sender would keep it. */
+  /**
+   * Ends what nobody follows any more, and a stream of which nothing was heard for longer than its sender would keep
+   * it.
+   */
   #beat(): void {
     this.#cancelBeat = this.#options.world.after(limits.peerSilenceMs, () => {
       const nowMs = this.#options.world.monotonicMs();
@@ -199,7 +231,8 @@ export class Exchange {
         this.#follows.delete(uuid);
         end();
       }
-      if (nowMs - this.#heardMs > 2 * limits.peerIdleMs) return this.#fail(new ServiceError("request_timeout", "nothing was heard of the other node"));
+      if (nowMs - this.#heardMs > 2 * limits.peerIdleMs)
+        return this.#fail(new ServiceError("request_timeout", "nothing was heard of the other node"));
       this.#beat();
     });
   }

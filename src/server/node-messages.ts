@@ -5,16 +5,26 @@
  * What a command is given, and what it gives, are plain data of many shapes, with typed arrays, undefined and big
  * integers, the same that cross to the engine threads. They are carried as they cross there, as structured clones: a
  * message for each shape would say the table of commands a second time, and JSON knows a third of the types. The price
- * is that both nodes must have the same idea of a clone, which is what `protocol` is for.
- * Always true: what was read is of a known shape. The kind is in the tables, a command is one of its table's own, names
- * are names, a batch and an act have their fields; what a command itself is given is taken as it comes, as from a thread:
- * only who has the cluster key gets here. Must not know: streams, who may do what.
+ * is that both nodes must have the same idea of a clone, which is what `protocol` is for. Always true: what was read is
+ * of a known shape. The kind is in the tables, a command is one of its table's own, names are names, a batch and an act
+ * have their fields; what a command itself is given is taken as it comes, as from a thread: only who has the cluster
+ * key gets here. Must not know: streams, who may do what.
  */
 import { DefaultDeserializer, serialize } from "node:v8";
 import { create } from "@bufbuild/protobuf";
 import {
-  type Call, type CallAnswer, CallAnswerSchema, type CallClient, CallKind, type CallRefusal, type CallRetention, CallSchema,
-  ClientKind, ClientScope, ReadConsistency, TurnedAwayReason as WireReason,
+  type Call,
+  type CallAnswer,
+  CallAnswerSchema,
+  type CallClient,
+  CallKind,
+  type CallRefusal,
+  type CallRetention,
+  CallSchema,
+  ClientKind,
+  ClientScope,
+  ReadConsistency,
+  TurnedAwayReason as WireReason,
 } from "../../gen/palimpsest/node/v1/node_pb.ts";
 import { type ErrorCode, errorCodes, ServiceError, type ServiceErrorDetail } from "../base/errors.ts";
 import { type CallerTold, type PortCall, TurnedAway } from "../engine/engine-port.ts";
@@ -29,32 +39,45 @@ import type { ForwardedCall } from "../service/peers.ts";
 export const protocol = `1/${process.versions.v8.split(".", 1)[0]!}`;
 
 const callKinds = {
-  "write": CallKind.WRITE,
-  "read": CallKind.READ,
+  write: CallKind.WRITE,
+  read: CallKind.READ,
   "sql-write": CallKind.SQL_WRITE,
   "sql-read": CallKind.SQL_READ,
-  "sync": CallKind.SYNC,
-  "branch": CallKind.BRANCH,
-  "drop": CallKind.DROP,
+  sync: CallKind.SYNC,
+  branch: CallKind.BRANCH,
+  drop: CallKind.DROP,
 } as const satisfies Record<PortCall["kind"], CallKind>;
 
-const consistencies = { primary: ReadConsistency.PRIMARY, cached: ReadConsistency.CACHED } as const satisfies Record<Consistency, ReadConsistency>;
-const clientKinds = { platform: ClientKind.PLATFORM, token: ClientKind.TOKEN, anonymous: ClientKind.ANONYMOUS } as const satisfies Record<CallerTold["kind"], ClientKind>;
-const scopes = { read: ClientScope.READ, write: ClientScope.WRITE, admin: ClientScope.ADMIN } as const satisfies Record<NonNullable<CallerTold["scope"]>, ClientScope>;
-const reasons = { unheld: WireReason.UNHELD, behind: WireReason.BEHIND } as const satisfies Record<TurnedAwayReason, WireReason>;
+const consistencies = { primary: ReadConsistency.PRIMARY, cached: ReadConsistency.CACHED } as const satisfies Record<
+  Consistency,
+  ReadConsistency
+>;
+const clientKinds = {
+  platform: ClientKind.PLATFORM,
+  token: ClientKind.TOKEN,
+  anonymous: ClientKind.ANONYMOUS,
+} as const satisfies Record<CallerTold["kind"], ClientKind>;
+const scopes = { read: ClientScope.READ, write: ClientScope.WRITE, admin: ClientScope.ADMIN } as const satisfies Record<
+  NonNullable<CallerTold["scope"]>,
+  ClientScope
+>;
+const reasons = { unheld: WireReason.UNHELD, behind: WireReason.BEHIND } as const satisfies Record<
+  TurnedAwayReason,
+  WireReason
+>;
 
 /** The texts that each act must have, which end in names and keys. */
 const actTexts: Readonly<Record<BranchAct["act"], readonly string[]>> = {
-  "fork": ["name"],
-  "list": [],
-  "delete": ["name"],
-  "checkpoint": ["name"],
-  "checkpoints": [],
+  fork: ["name"],
+  list: [],
+  delete: ["name"],
+  checkpoint: ["name"],
+  checkpoints: [],
   "forget-checkpoint": ["name"],
-  "rewind": ["to"],
-  "erase": ["couponId"],
-  "expunge": [],
-  "sweep": ["branchId"],
+  rewind: ["to"],
+  erase: ["couponId"],
+  expunge: [],
+  sweep: ["branchId"],
 };
 
 const nothing = new Uint8Array(0);
@@ -65,7 +88,10 @@ export function malformed(what: string): ServiceError {
 }
 
 /** The call as a message. */
-export function messageOfCall(id: number, { target, call, budgetMs, minTxid, bytes, durable, consistency, caller, traceparent, term }: ForwardedCall): Call {
+export function messageOfCall(
+  id: number,
+  { target, call, budgetMs, minTxid, bytes, durable, consistency, caller, traceparent, term }: ForwardedCall,
+): Call {
   return create(CallSchema, {
     id,
     uuid: target.uuid,
@@ -86,7 +112,10 @@ export function messageOfCall(id: number, { target, call, budgetMs, minTxid, byt
   });
 }
 
-/** The call that the message is; `payload` is its whole payload. Throws a ServiceError when it is none that a node makes. */
+/**
+ * The call that the message is; `payload` is its whole payload. Throws a ServiceError when it is none that a node
+ * makes.
+ */
 export function callOfMessage(message: Call, payload: Uint8Array): ForwardedCall {
   const { budgetMs, minTxid, inputBytes, durable, consistency, client, traceparent, term } = message;
   if (!(budgetMs >= 0)) throw malformed("a budget");
@@ -106,7 +135,12 @@ export function callOfMessage(message: Call, payload: Uint8Array): ForwardedCall
 
 /** The answer as a message. */
 export function messageOfAnswer(id: number, { value, txid, durableTxid }: Answer): CallAnswer {
-  return create(CallAnswerSchema, { id, txid: BigInt(txid), durableTxid: BigInt(durableTxid), payload: payloadOf(value) });
+  return create(CallAnswerSchema, {
+    id,
+    txid: BigInt(txid),
+    durableTxid: BigInt(durableTxid),
+    payload: payloadOf(value),
+  });
 }
 
 /** The refusal as a message. */
@@ -131,7 +165,10 @@ export function messageOfTurnedAway(id: number, { reason }: TurnedAway): CallAns
 /** What came of a call. */
 export type Outcome = { readonly answer: Answer } | { readonly error: ServiceError | TurnedAway };
 
-/** The outcome that the message tells; `payload` is its whole payload. Throws a ServiceError when it is none that a node makes. */
+/**
+ * The outcome that the message tells; `payload` is its whole payload. Throws a ServiceError when it is none that a node
+ * makes.
+ */
 export function outcomeOfMessage({ txid, durableTxid, turnedAway, refusal }: CallAnswer, payload: Uint8Array): Outcome {
   if (refusal) return { error: refusalOfMessage(refusal) };
   if (turnedAway !== WireReason.UNSPECIFIED) return { error: new TurnedAway(nameOf(reasons, turnedAway)) };
@@ -175,7 +212,10 @@ function portCallOf({ kind: wireKind, command }: Call, payload: Uint8Array): Por
 }
 
 function unknownCommand(): ServiceError {
-  return new ServiceError("unavailable", "the node that writes this database does not know the command: the nodes are of different builds");
+  return new ServiceError(
+    "unavailable",
+    "the node that writes this database does not know the command: the nodes are of different builds",
+  );
 }
 
 function targetOf({ uuid, branch, retention, database }: Call): Target {
@@ -197,11 +237,19 @@ function retentionOf({ pitrMs, eventMaxAgeMs, supersededMaxAgeMs, supersededMaxC
 }
 
 function messageOfCaller({ kind, scope, hash }: CallerTold): Omit<CallClient, "$typeName"> {
-  return { kind: clientKinds[kind], scope: scope ? scopes[scope] : ClientScope.UNSPECIFIED, ...(hash !== undefined && { hash }) };
+  return {
+    kind: clientKinds[kind],
+    scope: scope ? scopes[scope] : ClientScope.UNSPECIFIED,
+    ...(hash !== undefined && { hash }),
+  };
 }
 
 function callerOf({ kind, scope, hash }: CallClient): CallerTold {
-  return { kind: nameOf(clientKinds, kind), scope: scope === ClientScope.UNSPECIFIED ? undefined : nameOf(scopes, scope), hash };
+  return {
+    kind: nameOf(clientKinds, kind),
+    scope: scope === ClientScope.UNSPECIFIED ? undefined : nameOf(scopes, scope),
+    hash,
+  };
 }
 
 function batchOf(record: Readonly<Record<string, unknown>>): SqlBatch {
@@ -210,7 +258,11 @@ function batchOf(record: Readonly<Record<string, unknown>>): SqlBatch {
     const { text, paramsJson } = (statement ?? {}) as Readonly<Record<string, unknown>>;
     return typeof text === "string" && (paramsJson === undefined || typeof paramsJson === "string");
   };
-  const isBatch = Array.isArray(statements) && statements.every(isStatement) && typeof atomic === "boolean" && typeof mayWrite === "boolean";
+  const isBatch =
+    Array.isArray(statements) &&
+    statements.every(isStatement) &&
+    typeof atomic === "boolean" &&
+    typeof mayWrite === "boolean";
   if (!isBatch) throw malformed("a batch of SQL");
   return record as unknown as SqlBatch;
 }
@@ -276,17 +328,21 @@ function valueOf(payload: Uint8Array): unknown {
 }
 
 /** Part of the runtime's documented way to extend it, though its type does not show it. */
-const { _readHostObject: readView } = DefaultDeserializer.prototype as unknown as { _readHostObject(): ArrayBufferView };
+const { _readHostObject: readView } = DefaultDeserializer.prototype as unknown as {
+  _readHostObject(): ArrayBufferView;
+};
 
 /**
- * Reads a clone into arrays that have their own memory. The runtime's are views of the whole message, and a view that is
- * sent to a thread takes all of what it looks at with it: every vector of a batch would be copied with all others.
+ * Reads a clone into arrays that have their own memory. The runtime's are views of the whole message, and a view that
+ * is sent to a thread takes all of what it looks at with it: every vector of a batch would be copied with all others.
  */
 class Cloned extends DefaultDeserializer {
   _readHostObject(): ArrayBufferView {
     const view = readView.call(this);
     // A new Buffer may be a part of memory that others have too.
-    const ArrayType = (Buffer.isBuffer(view) ? Uint8Array : view.constructor) as new (from: ArrayBufferView) => ArrayBufferView;
+    const ArrayType = (Buffer.isBuffer(view) ? Uint8Array : view.constructor) as new (
+      from: ArrayBufferView,
+    ) => ArrayBufferView;
     return view.byteLength === view.buffer.byteLength ? view : new ArrayType(view);
   }
 }

@@ -19,9 +19,20 @@ export interface Control {
 }
 
 /** Opens it; the audit log is swept from now on, and the stack stores what is left in it. */
-export function openControl({ config, store, world, log, stack }: NodeBase, nodeId: string, cluster: Cluster | undefined, instruments: Instruments): Control {
+export function openControl(
+  { config, store, world, log, stack }: NodeBase,
+  nodeId: string,
+  cluster: Cluster | undefined,
+  instruments: Instruments,
+): Control {
   const databases = new Databases(store, world);
-  const policies = new Policies({ store, world, log, cacheMs: config.policyCacheSecs * 1_000, nodePitrSecs: config.pitrSecs });
+  const policies = new Policies({
+    store,
+    world,
+    log,
+    cacheMs: config.policyCacheSecs * 1_000,
+    nodePitrSecs: config.pitrSecs,
+  });
   const audit = new AuditLog({
     store,
     world,

@@ -1,8 +1,9 @@
 /**
- * The engine of a node, as its configuration wants it: threads, processes for SQL, and the node's place among the others.
+ * The engine of a node, as its configuration wants it: threads, processes for SQL, and the node's place among the
+ * others.
  *
- * Always true: folders for databases and scratch are there before a thread starts, and nothing of an earlier run is left in
- * the scratch. Must not know: who calls the engine.
+ * Always true: folders for databases and scratch are there before a thread starts, and nothing of an earlier run is
+ * left in the scratch. Must not know: who calls the engine.
  */
 import { mkdirSync, rmSync } from "node:fs";
 import { totalmem } from "node:os";
@@ -64,20 +65,44 @@ export interface NodeEngine {
 }
 
 /** Starts the engine. The stack ends the links first, then the engine, and the lease last. */
-export async function openEngine({ config, directory, store, world, log, stack }: NodeBase, settings: EngineSettings, clusterKey: string, instruments: Instruments): Promise<NodeEngine> {
+export async function openEngine(
+  { config, directory, store, world, log, stack }: NodeBase,
+  settings: EngineSettings,
+  clusterKey: string,
+  instruments: Instruments,
+): Promise<NodeEngine> {
   const guard = SqlGuard.available();
   if (!guard.ok) log.warn("SQL is not available on this node", { missing: guard.missing });
   const environment = sqlEnvironment(settings.scratchDirectory);
   const start = (): SqlProcess => sqlProcess({ directory, environment });
-  const sql = guard.ok ? new SqlPool({ places: { reads: config.readerThreads, writes: limits.sqlWritersMax }, start, world, log }) : undefined;
+  const sql = guard.ok
+    ? new SqlPool({ places: { reads: config.readerThreads, writes: limits.sqlWritersMax }, start, world, log })
+    : undefined;
   let cluster: Cluster | undefined;
   stack.defer(() => cluster?.leave());
-  const local = new EngineClient(config.engineThreads, (lane) => engineLane({ ...settings, time: world.time.memory, lane }), sql, world, log, tellTenants);
+  const local = new EngineClient(
+    config.engineThreads,
+    (lane) => engineLane({ ...settings, time: world.time.memory, lane }),
+    sql,
+    world,
+    log,
+    tellTenants,
+  );
   stack.defer(async () => {
     for (const counters of await local.close()) log.info("engine closed", { ...counters });
   });
   if (config.coordination) {
-    cluster = await Cluster.open({ endpoints: config.coordination, nodeId: settings.nodeId, engine: local, directory, store, clusterKey, instruments, world, log });
+    cluster = await Cluster.open({
+      endpoints: config.coordination,
+      nodeId: settings.nodeId,
+      engine: local,
+      directory,
+      store,
+      clusterKey,
+      instruments,
+      world,
+      log,
+    });
   }
   stack.defer(() => cluster?.disconnect());
   return { local, cluster, hasSql: guard.ok };

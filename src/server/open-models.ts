@@ -18,19 +18,45 @@ export async function assistantsOf(config: Config, world: World, log: Log): Prom
   const { Assistant } = await import("../ai/assistant.ts");
   const shared = { selfHostedHosts: config.embedSelfHostedHosts ?? [], world, log };
   return {
-    ...(assistantKey === undefined ? {} : { ask: new Assistant({ ...shared, apiKey: assistantKey, model: config.assistantModel, baseAddress: config.assistantBaseAddress }) }),
-    ...(extractKey === undefined ? {} : { extract: new Assistant({ ...shared, apiKey: extractKey, model: config.extractModel, baseAddress: config.extractBaseAddress }) }),
+    ...(assistantKey === undefined
+      ? {}
+      : {
+          ask: new Assistant({
+            ...shared,
+            apiKey: assistantKey,
+            model: config.assistantModel,
+            baseAddress: config.assistantBaseAddress,
+          }),
+        }),
+    ...(extractKey === undefined
+      ? {}
+      : {
+          extract: new Assistant({
+            ...shared,
+            apiKey: extractKey,
+            model: config.extractModel,
+            baseAddress: config.extractBaseAddress,
+          }),
+        }),
   };
 }
 
 /** What makes vectors, where there is a key for it; the stack ends it before the engine. */
-export async function embeddingOf(config: Config, parts: Omit<EmbeddingOptions, "embedder" | "selfHosted">, stack: AsyncDisposableStack): Promise<Embedding | undefined> {
+export async function embeddingOf(
+  config: Config,
+  parts: Omit<EmbeddingOptions, "embedder" | "selfHosted">,
+  stack: AsyncDisposableStack,
+): Promise<Embedding | undefined> {
   const { embedKey: apiKey, embedProvider: provider, embedModel: model, embedBaseAddress: baseAddress } = config;
   if (apiKey === undefined) return undefined;
   // The client of the protocol takes half a second to load, which no other node should spend.
   const { ModelEmbedder } = await import("../ai/embedder.ts");
   const embedder = new ModelEmbedder({ provider, apiKey, model, baseAddress, world: parts.world });
-  const embedding = new Embedding({ ...parts, embedder, selfHosted: isSelfHosted(embedder.endpointHost, config.embedSelfHostedHosts ?? []) });
+  const embedding = new Embedding({
+    ...parts,
+    embedder,
+    selfHosted: isSelfHosted(embedder.endpointHost, config.embedSelfHostedHosts ?? []),
+  });
   stack.defer(() => embedding.close());
   return embedding;
 }

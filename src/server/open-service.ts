@@ -1,6 +1,6 @@
 /**
- * The service of a node: the handlers of all endpoints, with the models that they ask, behind the one pipeline that every
- * call passes.
+ * The service of a node: the handlers of all endpoints, with the models that they ask, behind the one pipeline that
+ * every call passes.
  */
 import { BranchService } from "../../gen/palimpsest/v1/branch_pb.ts";
 import { ControlService } from "../../gen/palimpsest/v1/control_pb.ts";
@@ -32,7 +32,12 @@ function handlersOf(node: NodeParts): HandlerTable {
 }
 
 /** What every call passes through. The stack ends what makes vectors before the engine. */
-export async function openService({ config, world, log, stack }: NodeBase, parts: Omit<NodeParts, "embedding" | "assistants">, instruments: Instruments, { credentials }: Authentication): Promise<Dispatch> {
+export async function openService(
+  { config, world, log, stack }: NodeBase,
+  parts: Omit<NodeParts, "embedding" | "assistants">,
+  instruments: Instruments,
+  { credentials }: Authentication,
+): Promise<Dispatch> {
   const { engine, policies, audit } = parts;
   const embedding = await embeddingOf(config, { world, log, engine, policies, audit }, stack);
   const node: NodeParts = { ...parts, embedding, assistants: await assistantsOf(config, world, log) };

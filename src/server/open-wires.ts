@@ -50,7 +50,12 @@ export interface Wires {
 export async function openWires(base: NodeBase, parts: WiresParts): Promise<Wires> {
   const { config, world, store, clock } = base;
   const { local, cluster, hasSql } = parts.engine;
-  const storeHealth = new StoreHealth({ store, world, durability: config.durability, unshippedMsMax: parts.unshippedMsMax });
+  const storeHealth = new StoreHealth({
+    store,
+    world,
+    durability: config.durability,
+    unshippedMsMax: parts.unshippedMsMax,
+  });
   const readiness = new NodeReadiness({ storeHealth, hasSql, clock, engine: local, leases: cluster?.placement });
   const options = doorsOptions(base, parts, readiness, storeHealth);
   const admitOperator = config.auth === "on" ? operatorsOnly(parts.authentication.credentials) : undefined;
@@ -65,8 +70,19 @@ export async function openWires(base: NodeBase, parts: WiresParts): Promise<Wire
 }
 
 /** What the doors of all ports have in common. */
-function doorsOptions({ config, world, log, store }: NodeBase, { dispatch, engine, audit, authentication, instruments }: WiresParts, readiness: NodeReadiness, storeHealth: StoreHealth): DoorsOptions {
-  const metrics = instruments.page({ engine: engine.local, store, audit, leases: engine.cluster?.placement, time: world.time });
+function doorsOptions(
+  { config, world, log, store }: NodeBase,
+  { dispatch, engine, audit, authentication, instruments }: WiresParts,
+  readiness: NodeReadiness,
+  storeHealth: StoreHealth,
+): DoorsOptions {
+  const metrics = instruments.page({
+    engine: engine.local,
+    store,
+    audit,
+    leases: engine.cluster?.placement,
+    time: world.time,
+  });
   return {
     dispatch,
     isReady: () => readiness.now,
@@ -77,7 +93,10 @@ function doorsOptions({ config, world, log, store }: NodeBase, { dispatch, engin
     databaseHostSuffix: config.databaseHostSuffix,
     ...openTo(config),
     pages: new Map([["/.well-known/jwks.json", authentication.keySetPage]]),
-    operatorPages: new Map([["/openapi.json", openapiPage()], ["/metrics", metrics]]),
+    operatorPages: new Map([
+      ["/openapi.json", openapiPage()],
+      ["/metrics", metrics],
+    ]),
     visits: instruments.visits,
     ...(config.auth === "on" && askingCallers(authentication)),
   };
@@ -92,9 +111,18 @@ function askingCallers({ credentials, revocations }: Authentication): Pick<Doors
 }
 
 /** By which names and from which pages the node is called, and the room for what is sent to it, on all its ports. */
-function openTo({ advertise, listen: { host }, adminListen, allowedOrigins = [] }: Config): Pick<DoorsOptions, "hostNames" | "allowedOrigins" | "room"> {
+function openTo({
+  advertise,
+  listen: { host },
+  adminListen,
+  allowedOrigins = [],
+}: Config): Pick<DoorsOptions, "hostNames" | "allowedOrigins" | "room"> {
   // What the node was told to be reached by is no stranger's name.
-  return { hostNames: [new URL(advertise).hostname, host, ...(adminListen ? [adminListen.host] : [])], allowedOrigins, room: new BodyRoom() };
+  return {
+    hostNames: [new URL(advertise).hostname, host, ...(adminListen ? [adminListen.host] : [])],
+    allowedOrigins,
+    room: new BodyRoom(),
+  };
 }
 
 /** The document never changes while the node runs, so it is written once. */
@@ -106,7 +134,14 @@ function openapiPage(): Page {
 /** Opens one port; the stack closes it. Gives its address as it is listening. */
 async function listen({ config, world, log, stack }: NodeBase, endpoint: Endpoint, onRequest: Doors): Promise<string> {
   const tls = tlsOf(config);
-  const listener = createListener({ ...endpoint, tls, onRequest, world, log, room: connectionsAllowed(descriptorsMax()) });
+  const listener = createListener({
+    ...endpoint,
+    tls,
+    onRequest,
+    world,
+    log,
+    room: connectionsAllowed(descriptorsMax()),
+  });
   stack.defer(() => listener.close());
   const { address, port, family } = await listener.listen();
   return `${tls ? "https" : "http"}://${family === "IPv6" ? `[${address}]` : address}:${port}`;

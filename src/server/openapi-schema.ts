@@ -68,16 +68,24 @@ export class SchemaCollection {
     const options = getOption(field, json);
     switch (field.fieldKind) {
       case "scalar":
-        return options.acceptNumber ? { type: [scalarSchema(field.scalar).type, "number"] } : scalarSchema(field.scalar);
+        return options.acceptNumber
+          ? { type: [scalarSchema(field.scalar).type, "number"] }
+          : scalarSchema(field.scalar);
       case "message":
         return options.bareList ? this.bareList(field.message) : this.message(field.message);
       case "list":
         assert(field.listKind !== "enum", `${field.name} is a list of enum values`);
         if (options.orderedObject) return this.orderedObject(field.message);
-        return { type: "array", items: field.listKind === "scalar" ? scalarSchema(field.scalar) : this.message(field.message) };
+        return {
+          type: "array",
+          items: field.listKind === "scalar" ? scalarSchema(field.scalar) : this.message(field.message),
+        };
       case "map":
         assert(field.mapKind !== "enum", `${field.name} is a map to enum values`);
-        return { type: "object", additionalProperties: field.mapKind === "scalar" ? scalarSchema(field.scalar) : this.message(field.message) };
+        return {
+          type: "object",
+          additionalProperties: field.mapKind === "scalar" ? scalarSchema(field.scalar) : this.message(field.message),
+        };
       default:
         assert(false, `${field.name} is an enum, which the REST JSON has no form for`);
     }
@@ -115,7 +123,9 @@ function nameOf(field: DescField): string {
 }
 
 function orNull(schema: Schema): Schema {
-  return typeof schema.type === "string" ? { ...schema, type: [schema.type, "null"] } : { oneOf: [schema, { type: "null" }] };
+  return typeof schema.type === "string"
+    ? { ...schema, type: [schema.type, "null"] }
+    : { oneOf: [schema, { type: "null" }] };
 }
 
 function scalarSchema(scalar: ScalarType): Schema {

@@ -19,11 +19,11 @@ const rawBody = "google.api.HttpBody";
 const about = `An agent-memory database: typed memories with hybrid recall, and a SQL, document, key-value, vector and \
 transcript store, in one SQLite file per branch.
 
-On a per-database address (\`{db}.{suffix}\` as the host) the routes under \`/v1/db/{db}\` appear without that prefix, as \
-\`/v1/sql\`; the branch is then given in the \`Service-Branch\` header.
+On a per-database address (\`{db}.{suffix}\` as the host) the routes under \`/v1/db/{db}\` appear without that \
+prefix, as \`/v1/sql\`; the branch is then given in the \`Service-Branch\` header.
 
-The same methods answer on the same port over gRPC, gRPC-Web and Connect. Times are Unix milliseconds. 64-bit integers are \
-JSON numbers. Where authentication is off no credential is needed.`;
+The same methods answer on the same port over gRPC, gRPC-Web and Connect. Times are Unix milliseconds. 64-bit integers \
+are JSON numbers. Where authentication is off no credential is needed.`;
 
 /** The document as a plain object, ready to be written as JSON. */
 export function openapiDocument(endpoints: readonly Endpoint[]): Json {
@@ -36,8 +36,16 @@ export function openapiDocument(endpoints: readonly Endpoint[]): Json {
   }
   return {
     openapi: "3.1.0",
-    info: { title: "Palimpsest", version: interfaceVersion, description: about, license: { name: "Apache-2.0", identifier: "Apache-2.0" } },
-    tags: [...new Set(endpoints.map((endpoint) => endpoint.method.parent))].map((service) => ({ name: tagOf(service.name), description: commentOf(service.typeName) })),
+    info: {
+      title: "Palimpsest",
+      version: interfaceVersion,
+      description: about,
+      license: { name: "Apache-2.0", identifier: "Apache-2.0" },
+    },
+    tags: [...new Set(endpoints.map((endpoint) => endpoint.method.parent))].map((service) => ({
+      name: tagOf(service.name),
+      description: commentOf(service.typeName),
+    })),
     paths,
     components: {
       schemas: { ...schemas.schemas, Error: errorSchema },
@@ -60,9 +68,14 @@ export const plainRoutes: { readonly [path: string]: Json } = {
   "/openapi.json": plainRoute("openapi", "Gives this document.", [{ platformKey: [] }], {
     200: { description: "The document.", content: { "application/json": { schema: { type: "object" } } } },
   }),
-  "/.well-known/jwks.json": plainRoute("jwks", "Gives the public keys, so that tokens and erasure receipts can be checked offline.", [], {
-    200: { description: "The keys.", content: { "application/json": { schema: keySetSchema() } } },
-  }),
+  "/.well-known/jwks.json": plainRoute(
+    "jwks",
+    "Gives the public keys, so that tokens and erasure receipts can be checked offline.",
+    [],
+    {
+      200: { description: "The keys.", content: { "application/json": { schema: keySetSchema() } } },
+    },
+  ),
 };
 
 function plainRoute(operationId: string, description: string, security: readonly Json[], responses: Json): Json {
@@ -71,7 +84,11 @@ function plainRoute(operationId: string, description: string, security: readonly
 
 function readiness(): Json {
   const checks = { type: "object", additionalProperties: { type: "string" } };
-  return { "application/json": { schema: { type: "object", properties: { ready: { type: "boolean" }, checks }, required: ["ready", "checks"] } } };
+  return {
+    "application/json": {
+      schema: { type: "object", properties: { ready: { type: "boolean" }, checks }, required: ["ready", "checks"] },
+    },
+  };
 }
 
 function keySetSchema(): Schema {
@@ -114,9 +131,15 @@ function securityOf(endpoint: Endpoint): readonly Json[] {
 }
 
 function parametersOf(endpoint: Endpoint, schemas: SchemaCollection): readonly Json[] {
-  const fromPath = endpoint.segments.flatMap((segment) => (segment.kind === "field" ? [parameter("path", segment.field, schemas)] : []));
+  const fromPath = endpoint.segments.flatMap((segment) =>
+    segment.kind === "field" ? [parameter("path", segment.field, schemas)] : [],
+  );
   const fromQuery = endpoint.queryFields.map((field) => parameter("query", field, schemas));
-  return [...fromPath, ...fromQuery, ...headerNamesOf(endpoint).map((name) => ({ $ref: `#/components/parameters/${name}` }))];
+  return [
+    ...fromPath,
+    ...fromQuery,
+    ...headerNamesOf(endpoint).map((name) => ({ $ref: `#/components/parameters/${name}` })),
+  ];
 }
 
 function parameter(place: "path" | "query", field: DescField, schemas: SchemaCollection): Json {
@@ -137,7 +160,8 @@ function mayWrite(endpoint: Endpoint): boolean {
 function requestBodyOf(endpoint: Endpoint, schemas: SchemaCollection): Json {
   const { bodyFields, bodyField, method } = endpoint;
   const required = bodyFields.some(isRequired);
-  if (bodyField === "*") return { required, content: { "application/json": { schema: schemas.referBody(method.input, bodyFields) } } };
+  if (bodyField === "*")
+    return { required, content: { "application/json": { schema: schemas.referBody(method.input, bodyFields) } } };
   return { required, description: "The raw value.", content: { "*/*": { schema: {} } } };
 }
 
@@ -145,7 +169,9 @@ function successOf(endpoint: Endpoint, schemas: SchemaCollection): Json {
   const { method, rule } = endpoint;
   const headers = [
     ...(rule.txid ? ["Service-Txid", "Service-Durable-Txid"] : []),
-    ...(rule.scope === Scope.WRITE && method.output.fields.some((field) => field.name === "erasure_id") ? ["Service-Erasure-Id"] : []),
+    ...(rule.scope === Scope.WRITE && method.output.fields.some((field) => field.name === "erasure_id")
+      ? ["Service-Erasure-Id"]
+      : []),
   ];
   return {
     description: rule.status === 204 ? "Done." : commentOfOutput(endpoint),
@@ -183,10 +209,14 @@ function refusalsOf(endpoint: Endpoint): Json {
 
 const unsupportedMediaType = 415;
 
-/** The error codes that an endpoint may answer: those of every call, those that its place in the table brings, and its own. */
+/**
+ * The error codes that an endpoint may answer: those of every call, those that its place in the table brings, and its
+ * own.
+ */
 export function errorCodesOf(endpoint: Endpoint): readonly ErrorCode[] {
   const { rule } = endpoint;
-  const namesDatabase = rule.txid || endpoint.segments.some((segment) => segment.kind === "field" && segment.field.name === "db");
+  const namesDatabase =
+    rule.txid || endpoint.segments.some((segment) => segment.kind === "field" && segment.field.name === "db");
   const codes: ErrorCode[] = ["invalid_request", "request_timeout", "overloaded", "internal", "unavailable"];
   if (rule.credential !== Credential.NONE) codes.push("unauthorized", "forbidden");
   if (endpoint.bodyField !== undefined) codes.push("payload_too_large");
@@ -203,7 +233,9 @@ function refusal(codes: readonly ErrorCode[]): Json {
   return {
     description: `Refused: ${codes.map((code) => `\`${code}\``).join(", ")}.`,
     ...headersBlock(headers),
-    content: { "application/json": { schema: { $ref: "#/components/schemas/Error", properties: { code: { enum: codes } } } } },
+    content: {
+      "application/json": { schema: { $ref: "#/components/schemas/Error", properties: { code: { enum: codes } } } },
+    },
   };
 }
 
@@ -218,10 +250,26 @@ const errorSchema: Schema = {
 };
 
 const headerParameters = {
-  "Service-Branch": headerParameter("Service-Branch", "The branch, instead of in the path or query. Given twice with different values it is refused (400).", { type: "string" }),
-  "Service-Min-Txid": headerParameter("Service-Min-Txid", "A transaction id that was answered before: the answer comes from that state or a later one.", { type: "integer", format: "int64", minimum: 0 }),
-  "Service-Consistency": headerParameter("Service-Consistency", "`primary`: from the writer. `cached`: a copy may answer.", { type: "string", enum: ["primary", "cached"] }),
-  "Service-Durability": headerParameter("Service-Durability", "`durable`: answer only when object storage holds the write. It can only escalate what the node is set to.", { type: "string", enum: ["standard", "durable"] }),
+  "Service-Branch": headerParameter(
+    "Service-Branch",
+    "The branch, instead of in the path or query. Given twice with different values it is refused (400).",
+    { type: "string" },
+  ),
+  "Service-Min-Txid": headerParameter(
+    "Service-Min-Txid",
+    "A transaction id that was answered before: the answer comes from that state or a later one.",
+    { type: "integer", format: "int64", minimum: 0 },
+  ),
+  "Service-Consistency": headerParameter(
+    "Service-Consistency",
+    "`primary`: from the writer. `cached`: a copy may answer.",
+    { type: "string", enum: ["primary", "cached"] },
+  ),
+  "Service-Durability": headerParameter(
+    "Service-Durability",
+    "`durable`: answer only when object storage holds the write. It can only escalate what the node is set to.",
+    { type: "string", enum: ["standard", "durable"] },
+  ),
 } as const;
 
 function headerParameter(name: string, description: string, schema: Schema): Json {
@@ -229,15 +277,39 @@ function headerParameter(name: string, description: string, schema: Schema): Jso
 }
 
 const responseHeaders: Json = {
-  "Service-Txid": { description: "The database's transaction id after the call.", schema: { type: "integer", format: "int64" } },
-  "Service-Durable-Txid": { description: "The transaction id up to which object storage holds the branch.", schema: { type: "integer", format: "int64" } },
-  "Service-Erasure-Id": { description: "The coupon of the erasure that the call has begun: one that was asked for, or one that the policy made of a forget.", schema: { type: "string" } },
-  "Retry-After": { description: "Whole seconds until a retry is expected to succeed.", schema: { type: "integer", minimum: 1 } },
+  "Service-Txid": {
+    description: "The database's transaction id after the call.",
+    schema: { type: "integer", format: "int64" },
+  },
+  "Service-Durable-Txid": {
+    description: "The transaction id up to which object storage holds the branch.",
+    schema: { type: "integer", format: "int64" },
+  },
+  "Service-Erasure-Id": {
+    description:
+      "The coupon of the erasure that the call has begun: one that was asked for, or one that the policy made " +
+      "of a forget.",
+    schema: { type: "string" },
+  },
+  "Retry-After": {
+    description: "Whole seconds until a retry is expected to succeed.",
+    schema: { type: "integer", minimum: 1 },
+  },
   "WWW-Authenticate": { description: "`Bearer`.", schema: { type: "string" } },
 };
 
 const securitySchemes: Json = {
   platformKey: { type: "http", scheme: "bearer", description: "The platform key: the control plane." },
-  databaseToken: { type: "http", scheme: "bearer", bearerFormat: "JWT", description: "A token that covers one database." },
-  namespaceToken: { type: "http", scheme: "bearer", bearerFormat: "JWT", description: "A token that covers every profile of a namespace." },
+  databaseToken: {
+    type: "http",
+    scheme: "bearer",
+    bearerFormat: "JWT",
+    description: "A token that covers one database.",
+  },
+  namespaceToken: {
+    type: "http",
+    scheme: "bearer",
+    bearerFormat: "JWT",
+    description: "A token that covers every profile of a namespace.",
+  },
 };

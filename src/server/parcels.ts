@@ -94,7 +94,8 @@ export class Inbox {
   /** Keeps a piece until the rest has come. Throws when too much waits. */
   add({ id, payload }: Piece): void {
     this.#bytes += payload.length;
-    if (this.#bytes > limits.peerBytesMax) throw new ServiceError("payload_too_large", "too many pieces of payloads without their rest");
+    if (this.#bytes > limits.peerBytesMax)
+      throw new ServiceError("payload_too_large", "too many pieces of payloads without their rest");
     const pieces = this.#pieces.get(id);
     if (pieces) pieces.push(payload);
     else this.#pieces.set(id, [payload]);

@@ -1,14 +1,19 @@
 /**
  * What one node asks of another: the stream that carries calls and hints, when it is opened, and when it is given up.
  *
- * Always true: no call leaves before the other node has greeted, so that one that never got there is known to have had no
- * effect; calls of one turn of the loop share a message. A node of which something is expected and that says nothing is
- * given up after `limits.peerSilenceMs`: a stopped one must not hold callers until their deadlines. Must not know which
- * database is where, nor what becomes of a call (server/pending-calls).
+ * Always true: no call leaves before the other node has greeted, so that one that never got there is known to have had
+ * no effect; calls of one turn of the loop share a message. A node of which something is expected and that says nothing
+ * is given up after `limits.peerSilenceMs`: a stopped one must not hold callers until their deadlines. Must not know
+ * which database is where, nor what becomes of a call (server/pending-calls).
  */
 import { create } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
-import { type Call, type ExchangeRequest, ExchangeRequestSchema, type ExchangeResponse } from "../../gen/palimpsest/node/v1/node_pb.ts";
+import {
+  type Call,
+  type ExchangeRequest,
+  ExchangeRequestSchema,
+  type ExchangeResponse,
+} from "../../gen/palimpsest/node/v1/node_pb.ts";
 import { ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
@@ -162,9 +167,16 @@ export class PeerLink {
   #compose(): ExchangeRequest | undefined {
     const nowMs = this.#options.world.monotonicMs();
     const { pieces, parcels } = this.#outbox.take(({ id }) => this.#calls.has(id));
-    if (pieces.length + parcels.length + this.#untold.size === 0 && !this.#isPinging && !this.#isNudging) return undefined;
+    if (pieces.length + parcels.length + this.#untold.size === 0 && !this.#isPinging && !this.#isNudging)
+      return undefined;
     for (const call of parcels) call.budgetMs = this.#calls.send(call.id, nowMs);
-    const message = create(ExchangeRequestSchema, { pieces, calls: parcels, follows: [...this.#untold], ping: this.#isPinging, nudge: this.#isNudging });
+    const message = create(ExchangeRequestSchema, {
+      pieces,
+      calls: parcels,
+      follows: [...this.#untold],
+      ping: this.#isPinging,
+      nudge: this.#isNudging,
+    });
     this.#untold.clear();
     this.#isNudging = false;
     this.#isPinging = false;
@@ -187,7 +199,9 @@ export class PeerLink {
     if (line.isLeaving && this.#calls.size === 0) line.stream.finish();
   }
 
-  /** The other node takes no more calls: those that have not left look for another one, the others get their answers. */
+  /**
+   * The other node takes no more calls: those that have not left look for another one, the others get their answers.
+   */
   #leave(line: Line): void {
     line.isLeaving = true;
     this.#calls.turnAwayUnsent(`the node at ${this.#address} is leaving`);
@@ -209,15 +223,25 @@ export class PeerLink {
     this.#calls.lose(failure);
   }
 
-  /** What calls that have not left are told: another try helps, unless the other node does not want to know this one. */
+  /**
+   * What calls that have not left are told: another try helps, unless the other node does not want to know this one.
+   */
   #failureOf(error: unknown): ServiceError | Unreachable {
     const code = error instanceof ConnectError ? error.code : undefined;
     const reason = error instanceof Error ? error.message : "it has hung up";
     if (code === Code.Unauthenticated) {
-      return new ServiceError("unavailable", "the node that writes this database has another cluster key than this one", { retryAfterSecs: limits.retryAfterSecsMin });
+      return new ServiceError(
+        "unavailable",
+        "the node that writes this database has another cluster key than this one",
+        { retryAfterSecs: limits.retryAfterSecsMin },
+      );
     }
     if (code === Code.FailedPrecondition) {
-      return new ServiceError("unavailable", `the node that writes this database cannot be talked to, as the nodes are of different builds: ${reason}`, { retryAfterSecs: limits.retryAfterSecsMin });
+      return new ServiceError(
+        "unavailable",
+        `the node that writes this database cannot be talked to, as the nodes are of different builds: ${reason}`,
+        { retryAfterSecs: limits.retryAfterSecsMin },
+      );
     }
     return new Unreachable(`the node at ${this.#address} cannot be reached: ${reason}`);
   }
@@ -228,8 +252,19 @@ export class PeerLink {
     if (failure.message === this.#said) return;
     this.#said = failure.message;
     const address = this.#address;
-    if (failure instanceof Unreachable) log.warn(wasGreeted ? "the link to another node was lost" : "another node cannot be reached", { address, reason: failure.message, calls: this.#calls.size });
-    else log.error("another node refuses this one: give all nodes the same SERVICE_CLUSTER_KEY, or the same SERVICE_AUTH_KEY from which it is derived, and the same version", failure, { address });
+    if (failure instanceof Unreachable)
+      log.warn(wasGreeted ? "the link to another node was lost" : "another node cannot be reached", {
+        address,
+        reason: failure.message,
+        calls: this.#calls.size,
+      });
+    else
+      log.error(
+        "another node refuses this one: give all nodes the same SERVICE_CLUSTER_KEY, or the same " +
+          "SERVICE_AUTH_KEY from which it is derived, and the same version",
+        failure,
+        { address },
+      );
   }
 
   /** Once a second while there is a stream or a reason for one. */

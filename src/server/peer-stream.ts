@@ -9,7 +9,12 @@ import * as http2 from "node:http2";
 import { create } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
-import { type ExchangeRequest, ExchangeRequestSchema, type ExchangeResponse, NodeService } from "../../gen/palimpsest/node/v1/node_pb.ts";
+import {
+  type ExchangeRequest,
+  ExchangeRequestSchema,
+  type ExchangeResponse,
+  NodeService,
+} from "../../gen/palimpsest/node/v1/node_pb.ts";
 import { limits } from "../base/limits.ts";
 import { callHeaderNames } from "../service/call.ts";
 import { protocol } from "./node-messages.ts";
@@ -53,7 +58,8 @@ class Connection {
   notifyResponseByteRead(): void {}
 
   destroy(): void {
-    // Without an error it would say goodbye as if all were well, and the other side would wait for the stream to finish.
+    // Without an error it would say goodbye as if all were well, and the other side would wait for the stream to
+    // finish.
     this.#session.destroy(new Error("given up"), http2.constants.NGHTTP2_CANCEL);
   }
 }
@@ -124,7 +130,13 @@ export class PeerStream {
       // Between the nodes of a cluster compression costs more than the bytes do.
       acceptCompression: [],
     });
-    return transport.stream(NodeService.method.exchange, this.#abort.signal, undefined, { [callHeaderNames.internal]: this.#clusterKey }, this.#messages());
+    return transport.stream(
+      NodeService.method.exchange,
+      this.#abort.signal,
+      undefined,
+      { [callHeaderNames.internal]: this.#clusterKey },
+      this.#messages(),
+    );
   }
 
   async *#messages(): AsyncGenerator<ExchangeRequest> {
@@ -138,7 +150,8 @@ export class PeerStream {
   }
 
   #greet({ protocol: theirs }: ExchangeResponse): void {
-    if (theirs !== protocol) throw new ConnectError(`the node speaks ${theirs || "no protocol"} and not ${protocol}`, Code.FailedPrecondition);
+    if (theirs !== protocol)
+      throw new ConnectError(`the node speaks ${theirs || "no protocol"} and not ${protocol}`, Code.FailedPrecondition);
     this.#isGreeted = true;
     this.#owner.greeted();
     this.#wake();

@@ -1,9 +1,9 @@
 /**
  * The calls that another node is to answer, from the moment that they are taken to their answer.
  *
- * Always true: every call settles once, by its answer, its deadline, or the loss of the link; their number and their bytes
- * are bounded. What has not left is known to have had no effect; what has left is asked of again only where that does no
- * harm. Must not know: streams, and when they are opened.
+ * Always true: every call settles once, by its answer, its deadline, or the loss of the link; their number and their
+ * bytes are bounded. What has not left is known to have had no effect; what has left is asked of again only where that
+ * does no harm. Must not know: streams, and when they are opened.
  */
 import { ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
@@ -58,9 +58,15 @@ export class PendingCalls {
 
   /** Refuses a call for which there is no room. */
   requireRoom(bytes: number): void {
-    if (bytes > limits.peerBytesMax) throw new ServiceError("payload_too_large", "the call is too large to be forwarded to the node that writes this database");
+    if (bytes > limits.peerBytesMax)
+      throw new ServiceError(
+        "payload_too_large",
+        "the call is too large to be forwarded to the node that writes this database",
+      );
     if (this.#pending.size >= limits.peerCallsMax || this.#bytes + bytes > limits.peerBytesMax) {
-      throw new ServiceError("overloaded", "too many calls are under way to the node that writes this database", { retryAfterSecs: limits.retryAfterSecsMin });
+      throw new ServiceError("overloaded", "too many calls are under way to the node that writes this database", {
+        retryAfterSecs: limits.retryAfterSecsMin,
+      });
     }
   }
 
@@ -74,7 +80,9 @@ export class PendingCalls {
     });
   }
 
-  /** The call leaves now. Gives the time that the other node has for it: none for one that nobody waits for any more. */
+  /**
+   * The call leaves now. Gives the time that the other node has for it: none for one that nobody waits for any more.
+   */
   send(id: number, nowMs: number): number {
     const pending = this.#pending.get(id);
     if (!pending) return 0;
@@ -105,7 +113,14 @@ export class PendingCalls {
       this.settle(id);
       if (!isSent) reject(failure);
       else if (isRepeatable) reject(new Unreachable(failure.message));
-      else reject(new ServiceError("unavailable", "the node that writes this database was lost on the way; whether the write happened is not known", { retryAfterSecs: 1 }));
+      else
+        reject(
+          new ServiceError(
+            "unavailable",
+            "the node that writes this database was lost on the way; whether the write happened is not known",
+            { retryAfterSecs: 1 },
+          ),
+        );
     }
   }
 
@@ -118,7 +133,13 @@ export class PendingCalls {
       for (const [id, { deadlineMs, isSent, reject }] of this.#pending) {
         if (deadlineMs > nowMs) continue;
         this.settle(id);
-        reject(new ServiceError("request_timeout", `the request's time was over before it was answered; ${isSent ? "a write may still happen" : "nothing has happened"}`));
+        reject(
+          new ServiceError(
+            "request_timeout",
+            "the request's time was over before it was " +
+              `answered; ${isSent ? "a write may still happen" : "nothing has happened"}`,
+          ),
+        );
       }
       if (this.#pending.size > 0) this.#checkDeadlines();
     });

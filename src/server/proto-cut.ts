@@ -1,11 +1,10 @@
 /**
  * Where a large message in the protobuf binary form can be cut, found by looking over its bytes before it is decoded.
  *
- * Why: see json-cut. A message is what its fields say one after the other, so it may be cut between any two fields at its
- * top, and the pieces merged in order.
- * Always true: the look is bounded by the work that it counts, and stops at the first thing that is too much; it follows
- * the descriptor, as only that tells messages from texts, and refuses whatever the decoder would read another way than it
- * does. Must not know: what a field means.
+ * Why: see json-cut. A message is what its fields say one after the other, so it may be cut between any two fields at
+ * its top, and the pieces merged in order. Always true: the look is bounded by the work that it counts, and stops at
+ * the first thing that is too much; it follows the descriptor, as only that tells messages from texts, and refuses
+ * whatever the decoder would read another way than it does. Must not know: what a field means.
  */
 import { type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf";
 import { invalid, type ServiceError } from "../base/errors.ts";
@@ -26,11 +25,14 @@ export function cutMessage(type: DescMessage, bytes: Uint8Array): readonly numbe
     if (number === undefined && !isTooMuch) throw malformed(type);
     const count = (counts.get(number ?? 0) ?? 0) + 1;
     counts.set(number ?? 0, count);
-    if (isTooMuch) throw invalid("one element of the body holds more values than can be taken in one: send it in parts");
-    if (count > limits.listElementsMax) throw invalid(`${nameOf(type, number!)} has more elements than any request takes (${limits.listElementsMax})`);
+    if (isTooMuch)
+      throw invalid("one element of the body holds more values than can be taken in one: send it in parts");
+    if (count > limits.listElementsMax)
+      throw invalid(`${nameOf(type, number!)} has more elements than any request takes (${limits.listElementsMax})`);
     pieceWork += reader.work;
     bodyWork += reader.work;
-    if (bodyWork > limits.bodyWorkMax) throw invalid("the body holds more values than can be taken in one: send it in parts");
+    if (bodyWork > limits.bodyWorkMax)
+      throw invalid("the body holds more values than can be taken in one: send it in parts");
     if (reader.at - start < limits.pieceBytes && pieceWork < limits.pieceWork) continue;
     ends.push(reader.at);
     start = reader.at;
@@ -60,7 +62,10 @@ const messageWork = 10;
 const entryWork = 48;
 const jsonContainerWork = 40;
 
-/** Walks over fields and counts them. What it gives for them is undefined, or false, where they are malformed or too much. */
+/**
+ * Walks over fields and counts them. What it gives for them is undefined, or false, where they are malformed or too
+ * much.
+ */
 class Reader {
   readonly #bytes: Uint8Array;
   at = 0;
@@ -103,7 +108,10 @@ class Reader {
   }
 
   #message(type: DescMessage, end: number, levels: number): boolean {
-    this.work += type.typeName === "google.protobuf.ListValue" || type.typeName === "google.protobuf.Struct" ? jsonContainerWork : messageWork;
+    this.work +=
+      type.typeName === "google.protobuf.ListValue" || type.typeName === "google.protobuf.Struct"
+        ? jsonContainerWork
+        : messageWork;
     while (this.at < end) if (this.field(type, end, levels) === undefined) return false;
     return this.at === end;
   }
@@ -141,14 +149,18 @@ const fieldsByNumber = new WeakMap<DescMessage, ReadonlyMap<number, DescField>>(
 
 function fieldsOf(type: DescMessage): ReadonlyMap<number, DescField> {
   let fields = fieldsByNumber.get(type);
-  if (fields === undefined) fieldsByNumber.set(type, (fields = new Map(type.fields.map((field) => [field.number, field]))));
+  if (fields === undefined)
+    fieldsByNumber.set(type, (fields = new Map(type.fields.map((field) => [field.number, field]))));
   return fields;
 }
 
 /** Whether a field may come with the wire type. The decoder reads a field by its kind, whatever its wire type says. */
 function fits(field: DescField, wire: number): boolean {
   if (field.message !== undefined || field.fieldKind === "map") return wire === delimited;
-  const scalar = field.fieldKind === "enum" || (field.fieldKind === "list" && field.listKind === "enum") ? ScalarType.INT32 : field.scalar!;
+  const scalar =
+    field.fieldKind === "enum" || (field.fieldKind === "list" && field.listKind === "enum")
+      ? ScalarType.INT32
+      : field.scalar!;
   return wire === wireOf(scalar) || (wire === delimited && isPackable(field));
 }
 
@@ -171,5 +183,10 @@ function wireOf(scalar: ScalarType): number {
 }
 
 function isPackable(field: DescField): boolean {
-  return field.fieldKind === "list" && field.message === undefined && field.scalar !== ScalarType.STRING && field.scalar !== ScalarType.BYTES;
+  return (
+    field.fieldKind === "list" &&
+    field.message === undefined &&
+    field.scalar !== ScalarType.STRING &&
+    field.scalar !== ScalarType.BYTES
+  );
 }

@@ -1,8 +1,8 @@
 /**
  * `palimpsest reembed`: asks a running node to make a profile's vectors anew, until it has gone through all of them.
  *
- * Always true: every step is a call of its own, so that an interrupted command is begun again by giving it again. Must not
- * know: how the node is called, what a step does.
+ * Always true: every step is a call of its own, so that an interrupted command is begun again by giving it again. Must
+ * not know: how the node is called, what a step does.
  */
 import { Command, InvalidArgumentError, Option } from "commander";
 import { isBranchName, profileOfDatabaseName } from "../format/names.ts";
@@ -23,7 +23,11 @@ interface Step {
 export function reembedCommand(): Command {
   return new Command("reembed")
     .description("make the vectors of a profile anew with the node's embedder; can be interrupted and given again")
-    .addOption(new Option("--database <name>", "the profile's database, namespace--profile").argParser(profileOf).makeOptionMandatory())
+    .addOption(
+      new Option("--database <name>", "the profile's database, namespace--profile")
+        .argParser(profileOf)
+        .makeOptionMandatory(),
+    )
     .addOption(new Option("--branch <name>", "the branch (default: main)").argParser(branchOf));
 }
 
@@ -39,16 +43,23 @@ function branchOf(text: string): string {
 }
 
 /** Goes through all steps. `post` calls the node; `stderr` is told how far it has come. */
-export async function reembed({ database, branch }: ReembedFlags, post: (path: string, body: string) => Promise<unknown>, stderr: { write(text: string): unknown }): Promise<void> {
+export async function reembed(
+  { database, branch }: ReembedFlags,
+  post: (path: string, body: string) => Promise<unknown>,
+  stderr: { write(text: string): unknown },
+): Promise<void> {
   const { namespace, profile } = database;
-  const path = `/v1/memory/${namespace}/${profile}/reembed${branch === undefined ? "" : `?branch=${encodeURIComponent(branch)}`}`;
+  const query = branch === undefined ? "" : `?branch=${encodeURIComponent(branch)}`;
+  const path = `/v1/memory/${namespace}/${profile}/reembed${query}`;
   let embedded = 0;
   let left = 0;
-  for (let cursor: string | null | undefined; cursor !== null; ) {
+  for (let cursor: string | null | undefined; cursor !== null;) {
     const step = (await post(path, JSON.stringify(cursor === undefined ? {} : { cursor }))) as Step;
     embedded += step.embedded;
     left += step.left;
     cursor = step.next_cursor;
-    stderr.write(`palimpsest: ${embedded} embedded${left > 0 ? `, ${left} left out` : ""}${cursor === null ? "; done" : ""}\n`);
+    stderr.write(
+      `palimpsest: ${embedded} embedded${left > 0 ? `, ${left} left out` : ""}${cursor === null ? "; done" : ""}\n`,
+    );
   }
 }

@@ -38,8 +38,7 @@ export interface ReflectionOptions {
 export function addReflection(router: ConnectRouter, options: ReflectionOptions): void {
   const services = [...options.services, ServerReflection, ServerReflectionAlpha];
   const catalog = new Catalog(services, options.files);
-  const answer = (requests: AsyncIterable<Request>): AsyncIterable<Response> =>
-    answerAll(requests, catalog, options);
+  const answer = (requests: AsyncIterable<Request>): AsyncIterable<Response> => answerAll(requests, catalog, options);
   // Asked before anything of the stream is read.
   const gated = { requestGate: options.admit };
   router.service(ServerReflection, { serverReflectionInfo: answer }, gated);
@@ -120,8 +119,10 @@ class Catalog {
     this.#files.set(file.proto.name, file);
     for (const type of nestedTypes(file)) {
       this.#symbols.set(type.typeName, file);
-      if (type.kind === "service") for (const method of type.methods) this.#symbols.set(`${type.typeName}.${method.name}`, file);
-      if (type.kind === "message") for (const member of type.members) this.#symbols.set(`${type.typeName}.${member.name}`, file);
+      if (type.kind === "service")
+        for (const method of type.methods) this.#symbols.set(`${type.typeName}.${method.name}`, file);
+      if (type.kind === "message")
+        for (const member of type.members) this.#symbols.set(`${type.typeName}.${member.name}`, file);
       if (type.kind === "extension") this.#addExtension(type.extendee.typeName, type.number, file);
       // The values of an enum live in the scope that holds it.
       const scope = type.typeName.slice(0, type.typeName.lastIndexOf(".") + 1);

@@ -44,9 +44,9 @@ interface RepairFlags {
 
 const about = `
 Reads everything that the database has, and proposes what would mend it: a head from an older version that the store has
-kept, or laid again from the objects of the pool; a catalog of the branches that have a head; with --name the claim of the
-database's name. It prints the plan, what is lost by it, and the plan's digest; --apply DIGEST carries that plan out, and
-nothing else. Stop the nodes first. A new head fences every node that still holds the old one.
+kept, or laid again from the objects of the pool; a catalog of the branches that have a head; with --name the claim of
+the database's name. It prints the plan, what is lost by it, and the plan's digest; --apply DIGEST carries that plan
+out, and nothing else. Stop the nodes first. A new head fences every node that still holds the old one.
 
 What no head refers to afterwards is collected. Copy the database's folder first if you may want to try otherwise.
 
@@ -63,7 +63,10 @@ export function repairCommand(around: RepairSurroundings, ended: (code: number) 
     .option("--branch <name>", "one branch only, by its name or id")
     .option("--name <name>", "the name that the database had: its claim is put back")
     .option("--apply [digest]", "carry out the plan of this digest")
-    .option("--nodes-stopped", "you have made sure that no node writes the database, though objects were put a moment ago")
+    .option(
+      "--nodes-stopped",
+      "you have made sure that no node writes the database, though objects were put a moment ago",
+    )
     .addHelpText("after", about)
     .action(async (flags: RepairFlags) => ended(await repair(around, flags)));
 }
@@ -98,12 +101,20 @@ function locationOf(env: Environment, flags: RepairFlags): LastingLocation | str
   return storeLocationOf(env, url);
 }
 
-async function repairIn(around: RepairSurroundings, location: LastingLocation, flags: RepairFlags, scratchDirectory: string): Promise<number> {
+async function repairIn(
+  around: RepairSurroundings,
+  location: LastingLocation,
+  flags: RepairFlags,
+  scratchDirectory: string,
+): Promise<number> {
   const world = realWorld();
   const store = await openStoreToRead(location, world);
   const uuid = flags.uuid ?? (await uuidOf(store, flags.database!));
   const source = { store, uuid, press: threadedPress, disk: realDisk };
-  const plan = await planRepair({ place: { source, world, scratchDirectory }, world }, { branch: flags.branch, name: flags.name });
+  const plan = await planRepair(
+    { place: { source, world, scratchDirectory }, world },
+    { branch: flags.branch, name: flags.name },
+  );
   around.stdout.write(textOf(plan));
   if (plan.actions.length === 0) return plan.hopeless.length === 0 ? 0 : 1;
   const refusal = refusalOf(plan, flags, world);
@@ -112,7 +123,11 @@ async function repairIn(around: RepairSurroundings, location: LastingLocation, f
     return 1;
   }
   await applyRepair(await openStore(location, world), plan, ({ key }) => around.stdout.write(`put ${key}\n`));
-  around.stdout.write(plan.hopeless.length === 0 ? "mended: start the nodes, and look with palimpsest doctor --deep\n" : "mended, but for what cannot be\n");
+  around.stdout.write(
+    plan.hopeless.length === 0
+      ? "mended: start the nodes, and look with palimpsest doctor --deep\n"
+      : "mended, but for what cannot be\n",
+  );
   return plan.hopeless.length === 0 ? 0 : 1;
 }
 
@@ -122,19 +137,36 @@ function refusalOf(plan: RepairPlan, { apply, nodesStopped }: RepairFlags, world
   if (apply !== plan.digest) return `this is another plan than ${apply}; --apply ${plan.digest} carries this one out`;
   if (nodesStopped || isQuiet(plan, world)) return undefined;
   const secs = Math.max(0, Math.round((world.nowMs() - plan.newestMs) / 1_000));
-  return `an object was put ${secs} seconds ago: a node may be writing. Stop the nodes and give the command ${limits.quietMs / 1_000} seconds after that, or with --nodes-stopped`;
+  return (
+    `an object was put ${secs} seconds ago: a node may be writing. Stop the nodes and give the ` +
+    `command ${limits.quietMs / 1_000} seconds after that, or with --nodes-stopped`
+  );
 }
 
 async function uuidOf(store: ObjectStore, name: string): Promise<string> {
   const claim = await store.get(nameClaimKey(name));
-  if (!claim) throw new StoreError("misconfigured", `there is no claim of the name ${name}: give --uuid, and --name to put the claim back`);
+  if (!claim)
+    throw new StoreError(
+      "misconfigured",
+      `there is no claim of the name ${name}: give --uuid, and --name to put the claim back`,
+    );
   return decodeNameClaim(claim.bytes).uuid;
 }
 
 function textOf({ uuid, actions, hopeless, digest }: RepairPlan): string {
-  const lines = [actions.length === 0 && hopeless.length === 0 ? `database ${uuid}: nothing is to be mended` : `plan ${digest} for database ${uuid}:`];
-  for (const { does, loses, key } of actions) lines.push(`  ${does} (${key})`, ...loses.map((lost) => `    LOST: ${lost}`));
-  for (const one of hopeless) lines.push(`  cannot be mended: ${one}; restore the database from a backup, or delete the branch`);
-  if (actions.some(({ key }) => key.includes("/head/"))) lines.push("  a node that holds an old head is fenced by the new one: what it has on its disk beyond it is set aside or shipped, never lost silently");
+  const lines = [
+    actions.length === 0 && hopeless.length === 0
+      ? `database ${uuid}: nothing is to be mended`
+      : `plan ${digest} for database ${uuid}:`,
+  ];
+  for (const { does, loses, key } of actions)
+    lines.push(`  ${does} (${key})`, ...loses.map((lost) => `    LOST: ${lost}`));
+  for (const one of hopeless)
+    lines.push(`  cannot be mended: ${one}; restore the database from a backup, or delete the branch`);
+  if (actions.some(({ key }) => key.includes("/head/")))
+    lines.push(
+      "  a node that holds an old head is fenced by the new one: what it has on its disk beyond it is set " +
+        "aside or shipped, never lost silently",
+    );
   return `${lines.join("\n")}\n`;
 }

@@ -66,7 +66,9 @@ function compileValue(field: DescField): WriteValue {
       return options.bareList ? compileBareList(field.message) : (compileWriter(field.message) as WriteValue);
     case "list": {
       assert(!options.orderedObject && field.listKind !== "enum", `no response holds this list: ${String(field)}`);
-      return listOf(field.listKind === "message" ? (compileWriter(field.message) as WriteValue) : compileScalar(field.scalar));
+      return listOf(
+        field.listKind === "message" ? (compileWriter(field.message) as WriteValue) : compileScalar(field.scalar),
+      );
     }
     case "map": {
       assert(field.mapKind === "scalar", `no response holds this map: ${String(field)}`);

@@ -29,7 +29,8 @@ export class Router<Route> {
 
   add(method: string, segments: readonly PathSegment[], route: Route): void {
     let place = this.#root;
-    for (const segment of segments) place = segment.kind === "literal" ? childOf(place, segment.text) : (place.field ??= emptyPlace());
+    for (const segment of segments)
+      place = segment.kind === "literal" ? childOf(place, segment.text) : (place.field ??= emptyPlace());
     assert(!place.routes.has(method), "no two routes share a method and a path");
     place.routes.set(method, route);
   }
@@ -52,7 +53,7 @@ export class Router<Route> {
   match(method: string, path: string): Match<Route> {
     const values: string[] = [];
     let place: Place<Route> | undefined = path.startsWith("/") ? this.#root : undefined;
-    for (let start = 1; place !== undefined && start <= path.length; ) {
+    for (let start = 1; place !== undefined && start <= path.length;) {
       const slash = path.indexOf("/", start);
       const end = slash < 0 ? path.length : slash;
       const segment = decodeOnce(path.slice(start, end), "the path");
@@ -65,7 +66,8 @@ export class Router<Route> {
       // A slash at the very end opens one more segment, which is empty.
       if (slash === path.length - 1) place = undefined;
     }
-    if (place === undefined || place.routes.size === 0) throw new ServiceError("not_found", `no such route${this.#hintFor(path)}`);
+    if (place === undefined || place.routes.size === 0)
+      throw new ServiceError("not_found", `no such route${this.#hintFor(path)}`);
     const route = place.routes.get(method);
     if (route !== undefined) return { route, values };
     throw methodNotAllowed([...place.routes.keys()]);
@@ -73,10 +75,13 @@ export class Router<Route> {
 
   /** What may have been meant by a path that is no route. */
   #hintFor(path: string): string {
-    if (path === "/") return ": this is the service's own address, and its routes begin with /v1; /openapi.json lists them";
+    if (path === "/")
+      return ": this is the service's own address, and its routes begin with /v1; /openapi.json lists them";
     if (path.endsWith("/")) return ": a path has no / at its end";
     if (path.includes("//")) return ": a part of the path is empty";
-    return this.#passesName(path.slice(1).split("/")) ? ": a / within a name is written %2F" : "; /openapi.json lists those that there are";
+    return this.#passesName(path.slice(1).split("/"))
+      ? ": a / within a name is written %2F"
+      : "; /openapi.json lists those that there are";
   }
 
   /** Whether the path goes on where a name ends a route. */
@@ -142,7 +147,8 @@ export class QueryReader {
       const name = decodeParameter(equals < 0 ? pair : pair.slice(0, equals));
       const value = decodeParameter(equals < 0 ? "" : pair.slice(equals + 1));
       const reader = this.#readers.get(name);
-      if (reader === undefined) throw invalid(`${printableName(name)} is not a query parameter of this route; allowed here: ${this.#names}`);
+      if (reader === undefined)
+        throw invalid(`${printableName(name)} is not a query parameter of this route; allowed here: ${this.#names}`);
       if (seen.has(name) && seen.get(name) !== value) throw invalid(`${name} is given twice with different values`);
       seen.set(name, value);
       reader(message, value);
@@ -163,7 +169,8 @@ export function hostDatabaseOf(host: string | undefined, suffix: string): string
   // An IPv6 address has colons inside its brackets, and is nobody's database.
   const name = host.replace(/:\d*$/, "").replace(/\.$/, "");
   const start = name.length - suffix.length - 1;
-  if (start < 1 || name[start] !== "." || name.slice(start + 1).toLowerCase() !== suffix.toLowerCase()) return undefined;
+  if (start < 1 || name[start] !== "." || name.slice(start + 1).toLowerCase() !== suffix.toLowerCase())
+    return undefined;
   const [database, branch] = splitOnce(name.slice(0, start), "@");
   if (database === "" || database.includes(".")) return undefined;
   return branch === undefined ? database.toLowerCase() : `${database.toLowerCase()}@${branch}`;

@@ -120,8 +120,17 @@ class Rest {
       visit = visits.begin(match.route.endpoint, "rest", request.headers["traceparent"] as string | undefined);
       const query = mark < 0 ? "" : url.slice(mark + 1);
       const { callers, dispatch } = this.#options;
-      const rest = query === "" && match.route.body === undefined ? undefined : { isAddressed: true, receive: () => this.#receive(match, query, hostDatabase, request) };
-      const known = { endpoint: match.route.endpoint, message: messageOf(match, hostDatabase), rest, hostDatabase, trace: visit.trace };
+      const rest =
+        query === "" && match.route.body === undefined
+          ? undefined
+          : { isAddressed: true, receive: () => this.#receive(match, query, hostDatabase, request) };
+      const known = {
+        endpoint: match.route.endpoint,
+        message: messageOf(match, hostDatabase),
+        rest,
+        hostDatabase,
+        trace: visit.trace,
+      };
       const result = await dispatch(callOf(known, callers, request, response));
       sendResult(match.route, result, response);
       visit.end("ok");
@@ -157,7 +166,12 @@ class Rest {
   }
 
   /** The whole message. The query is judged before a body is read. */
-  async #receive(match: Match<Route>, query: string, hostDatabase: string | undefined, request: WireRequest): Promise<Message> {
+  async #receive(
+    match: Match<Route>,
+    query: string,
+    hostDatabase: string | undefined,
+    request: WireRequest,
+  ): Promise<Message> {
     const { room, world } = this.#options;
     const { body, bodyBytesMax, query: reader } = match.route;
     const make = (): Properties => {
@@ -169,7 +183,10 @@ class Rest {
     if (body === undefined) return message;
     if (body.kind === "raw") {
       using held = await readBody(request, bodyBytesMax, room);
-      message[body.field] = create(HttpBodySchema, { contentType: request.headers["content-type"] ?? "", data: held.bytes });
+      message[body.field] = create(HttpBodySchema, {
+        contentType: request.headers["content-type"] ?? "",
+        data: held.bytes,
+      });
       return message;
     }
     requireJsonType(request);
@@ -187,8 +204,13 @@ function messageOf({ route, values }: Match<Route>, hostDatabase: string | undef
   return message;
 }
 
-function compileRequestBody(endpoint: Endpoint, bodyField: string, bodyFields: Endpoint["bodyFields"]): JsonBody | RawBody {
-  if (bodyField === "*") return { kind: "json", decoder: compileBody(bodyFields), frameBytesMax: limits.elementBytesMax };
+function compileRequestBody(
+  endpoint: Endpoint,
+  bodyField: string,
+  bodyFields: Endpoint["bodyFields"],
+): JsonBody | RawBody {
+  if (bodyField === "*")
+    return { kind: "json", decoder: compileBody(bodyFields), frameBytesMax: limits.elementBytesMax };
   const [field] = bodyFields;
   assert(field?.message?.typeName === HttpBodySchema.typeName, `the body field of ${endpoint.name} is raw bytes`);
   return { kind: "raw", field: field.localName };
@@ -209,7 +231,12 @@ function unsupportedType(): ServiceError {
   return new ServiceError("invalid_request", "content-type must be application/json in UTF-8", { httpStatus: 415 });
 }
 
-function callOf(known: Pick<Call, "endpoint" | "message" | "rest" | "hostDatabase" | "trace">, callers: Callers | undefined, request: WireRequest, response: WireResponse): Call {
+function callOf(
+  known: Pick<Call, "endpoint" | "message" | "rest" | "hostDatabase" | "trace">,
+  callers: Callers | undefined,
+  request: WireRequest,
+  response: WireResponse,
+): Call {
   let signal: AbortSignal | undefined;
   return {
     ...known,
@@ -224,7 +251,8 @@ function callOf(known: Pick<Call, "endpoint" | "message" | "rest" | "hostDatabas
     remoteAddress: request.socket.remoteAddress ?? "",
     headers: callHeadersOf((name) => request.headers[name] as string | undefined),
     deadlineMs: undefined,
-    // Made when somebody asks: most calls are over before a client could go away, and a signal costs as much as a route.
+    // Made when somebody asks: most calls are over before a client could go away, and a signal costs as much as a
+    // route.
     get signal(): AbortSignal {
       signal ??= goneSignal(response);
       return signal;

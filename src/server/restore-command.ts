@@ -69,21 +69,41 @@ export function restoreCommand(): Command {
   return new Command("restore")
     .description("rebuild a database as a plain SQLite file from object storage alone, or a whole fleet from a backup")
     .addOption(new Option("--object-store <url>", "where the objects are (default: SERVICE_OBJECT_STORE)"))
-    .addOption(new Option("--database <name>", "name of the database; a profile's is namespace--profile").conflicts("uuid"))
+    .addOption(
+      new Option("--database <name>", "name of the database; a profile's is namespace--profile").conflicts("uuid"),
+    )
     .addOption(new Option("--uuid <uuid>", "identity of the database, also after its deletion"))
     .addOption(new Option("--branch <name>", "branch").default(mainBranch))
     .addOption(new Option("--at <point>", "checkpoint or transaction id (default: the newest state)"))
     .addOption(new Option("--out <file>", "file to write; it must not exist"))
-    .addOption(new Option("--all", "a whole fleet, from a backup that --object-store names").conflicts(["database", "uuid", "at", "out"]))
-    .addOption(new Option("--to <url>", "with --all: the empty store to fill").conflicts(["database", "uuid", "at", "out"]))
+    .addOption(
+      new Option("--all", "a whole fleet, from a backup that --object-store names").conflicts([
+        "database",
+        "uuid",
+        "at",
+        "out",
+      ]),
+    )
+    .addOption(
+      new Option("--to <url>", "with --all: the empty store to fill").conflicts(["database", "uuid", "at", "out"]),
+    )
     .addOption(verifyOption("with --all: "))
-    .addOption(new Option("--erasures-from <url>", "with --all: a store of the fleet as it was later, whose erasures the backup lacks are told"))
+    .addOption(
+      new Option(
+        "--erasures-from <url>",
+        "with --all: a store of the fleet as it was later, whose erasures the backup lacks are told",
+      ),
+    )
     .addOption(new Option("--force", "with --all: also from a copy that is no complete backup"));
 }
 
 /** How much of what was copied is restored to prove it. */
 export function verifyOption(before = ""): Option {
-  return new Option("--verify <how>", `${before}which newest states are restored to prove the copy: sample, or restore for all of them and the SHA-256 of every object`).choices(["sample", "restore"]);
+  return new Option(
+    "--verify <how>",
+    `${before}which newest states are restored to prove the copy: sample, or restore for all of them and ` +
+      "the SHA-256 of every object",
+  ).choices(["sample", "restore"]);
 }
 
 /** Restores the file and says so; answers the exit code. */
@@ -127,9 +147,15 @@ async function restoreFrom(store: ObjectStore, around: RestoreSurroundings, flag
   const head = await headOf(store, uuid, flags.branch);
   const plan = await planTo(store, head, flags.at);
   const out = resolve(flags.out!);
-  const { pages } = await materialise({ store, uuid, press: threadedPress, disk: realDisk }, plan, out, { signal: around.signal, progress: progressTo(around.stderr) });
+  const { pages } = await materialise({ store, uuid, press: threadedPress, disk: realDisk }, plan, out, {
+    signal: around.signal,
+    progress: progressTo(around.stderr),
+  });
   await leaveLogMode(out);
-  return `restored ${flags.database ?? uuid}@${flags.branch} at transaction id ${plan.txid}: ${pages} pages, ${statSync(out).size} bytes in ${flags.out}`;
+  return (
+    `restored ${flags.database ?? uuid}@${flags.branch} at transaction ` +
+    `id ${plan.txid}: ${pages} pages, ${statSync(out).size} bytes in ${flags.out}`
+  );
 }
 
 /** The database that has the name now. */
@@ -137,16 +163,19 @@ async function uuidOf(store: ObjectStore, name: string): Promise<string> {
   const claim = await store.get(nameClaimKey(name));
   if (!claim) throw notFound(`there is no database ${name}`);
   const { uuid, deletedAtMs } = decodeNameClaim(claim.bytes);
-  if (deletedAtMs !== undefined) throw notFound(`database ${name} was deleted; what is left of it can be restored with --uuid ${uuid}`);
+  if (deletedAtMs !== undefined)
+    throw notFound(`database ${name} was deleted; what is left of it can be restored with --uuid ${uuid}`);
   return uuid;
 }
 
 async function headOf(store: ObjectStore, uuid: string, branchName: string): Promise<Head> {
   const branchId = await branchIdOf(store, uuid, branchName);
   const head = await store.get(headKey(uuid, branchId));
-  if (!head) throw new StoreError("corrupt", `the head of branch ${branchName} is missing (${headKey(uuid, branchId)})`);
+  if (!head)
+    throw new StoreError("corrupt", `the head of branch ${branchName} is missing (${headKey(uuid, branchId)})`);
   const decoded = decodeHead(head.bytes);
-  if (decoded.uuid !== uuid || decoded.branchId !== branchId) throw new StoreError("corrupt", `the head of branch ${branchName} is another branch's`);
+  if (decoded.uuid !== uuid || decoded.branchId !== branchId)
+    throw new StoreError("corrupt", `the head of branch ${branchName} is another branch's`);
   return decoded;
 }
 
@@ -157,7 +186,9 @@ async function branchIdOf(store: ObjectStore, uuid: string, branchName: string):
     const catalog = decodeCatalog(stored.bytes);
     const branch = isWritten(catalog) ? catalog.branches.find(({ name }) => name === branchName) : undefined;
     if (branch) return branch.id;
-    throw notFound(isWritten(catalog) ? `the database has no branch ${branchName}` : `database ${uuid} was never written`);
+    throw notFound(
+      isWritten(catalog) ? `the database has no branch ${branchName}` : `database ${uuid} was never written`,
+    );
   }
   const { objects } = await store.list(databasePrefix(uuid), { limit: 1 });
   if (objects.length === 0) throw notFound(`object storage holds nothing of database ${uuid}`);
@@ -172,12 +203,18 @@ async function planTo(store: ObjectStore, head: Head, at: string | undefined): P
   const txid = at === undefined ? head.txid : (named?.txid ?? (/^\d{1,16}$/.test(at) ? Number(at) : undefined));
   if (txid === undefined) throw notFound(`the branch has no checkpoint ${at}`);
   const plan = planOf(head, history, txid);
-  if (!plan) throw notFound(`transaction id ${txid} cannot be restored: object storage does not hold it any more, or it never was a state of this branch`);
+  if (!plan)
+    throw notFound(
+      `transaction id ${txid} cannot be restored: object storage does not hold it any more, or it never was a ` +
+        "state of this branch",
+    );
   return plan;
 }
 
 /** Writes a line whenever another tenth has been read. */
-function progressTo(stderr: RestoreSurroundings["stderr"]): (done: { readonly bytes: number; readonly bytesTotal: number }) => void {
+function progressTo(
+  stderr: RestoreSurroundings["stderr"],
+): (done: { readonly bytes: number; readonly bytesTotal: number }) => void {
   let told = 0;
   return ({ bytes, bytesTotal }) => {
     const step = Math.floor((bytes / bytesTotal) * progressSteps);

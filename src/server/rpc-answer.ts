@@ -2,8 +2,8 @@
  * Large answers on the wires whose messages hold any JSON as google.protobuf.Value: made ready piece by piece, as the
  * library encodes a message at once.
  *
- * Always true: what the library is handed takes it some hundred milliseconds at most; an answer of more values is refused,
- * and can be had over REST, where such fields are their texts. Must not know what an answer means.
+ * Always true: what the library is handed takes it some hundred milliseconds at most; an answer of more values is
+ * refused, and can be had over REST, where such fields are their texts. Must not know what an answer means.
  */
 import type { Message } from "@bufbuild/protobuf";
 import { assert } from "../base/assert.ts";
@@ -22,14 +22,20 @@ export async function settleAnswer(message: Message, world: Pick<World, "soon">)
     if (chars <= limits.encodedAtOnceChars) continue;
     values += valuesOf(text, limits.encodedValuesMax - values);
     if (values > limits.encodedValuesMax) {
-      throw invalid(`the answer holds more than ${limits.encodedValuesMax} values of any JSON, which these wires cannot carry in one: ask for less at once, or over REST`);
+      throw invalid(
+        `the answer holds more than ${limits.encodedValuesMax} values of any JSON, which these wires cannot ` +
+          "carry in one: ask for less at once, or over REST",
+      );
     }
     await turn(world);
     settle();
   }
 }
 
-/** How many values a text of JSON has at most, what stands inside strings aside; no more than one beyond `max` are counted. */
+/**
+ * How many values a text of JSON has at most, what stands inside strings aside; no more than one beyond `max` are
+ * counted.
+ */
 function valuesOf(text: string, max: number): number {
   const signs = /[",[{]/g;
   let values = 1;

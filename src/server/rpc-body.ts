@@ -1,9 +1,9 @@
 /**
  * The request message of a unary call, read off its body in whatever form it comes.
  *
- * Always true: nothing is inflated beyond the method's cap, nor decoded beyond what json-cut and proto-cut let through; what
- * cannot be read is an Unread, which says what the call is about where that can be told. Must not know who calls: it is
- * asked when that is known.
+ * Always true: nothing is inflated beyond the method's cap, nor decoded beyond what json-cut and proto-cut let through;
+ * what cannot be read is an Unread, which says what the call is about where that can be told. Must not know who calls:
+ * it is asked when that is known.
  */
 import { create, type DescField, type Message } from "@bufbuild/protobuf";
 import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
@@ -65,7 +65,10 @@ export class RpcReader {
     this.#bytesMax = rule.body === BodyCap.DATA ? options.dataBodyBytesMax : limits.controlBodyBytesMax;
     const { fields } = method.input;
     const isRaw = fields.some((field) => field.message?.typeName === "google.api.HttpBody");
-    this.#json = { decoder: compileBody(fields, "proto"), frameBytesMax: isRaw ? this.#bytesMax : limits.elementBytesMax };
+    this.#json = {
+      decoder: compileBody(fields, "proto"),
+      frameBytesMax: isRaw ? this.#bytesMax : limits.elementBytesMax,
+    };
     this.#required = fields.filter((field) => field.fieldKind === "message" && isRequired(field));
     this.#address = segments.flatMap((segment) => (segment.kind === "field" ? [segment.field] : []));
   }
@@ -79,7 +82,8 @@ export class RpcReader {
       bytes = held.bytes;
       message = await this.#decode(held.bytes, rpc.form);
       this.#fill(message, rpc);
-      for (const { localName, name } of this.#required) if ((message as Properties)[localName] === undefined) throw invalid(`${name} is required`);
+      for (const { localName, name } of this.#required)
+        if ((message as Properties)[localName] === undefined) throw invalid(`${name} is required`);
       return message;
     } catch (error) {
       if (!(error instanceof ServiceError)) throw error;
@@ -92,13 +96,16 @@ export class RpcReader {
   #decode(bytes: Buffer, { codec }: RpcForm): Message | Promise<Message> {
     const { world } = this.#options;
     const { input } = this.#endpoint.method;
-    return codec === "proto" ? decodeBinary(bytes, input, world) : decodeJson(bytes, this.#json, () => create(input), world);
+    return codec === "proto"
+      ? decodeBinary(bytes, input, world)
+      : decodeJson(bytes, this.#json, () => create(input), world);
   }
 
   /** The Host's database fills an empty one, and never overrides. */
   #fill(message: Message, { hostDatabase }: RpcRequest): void {
     const properties = message as Properties;
-    if (hostDatabase !== undefined && this.#endpoint.hostSegments && properties["db"] === "") properties["db"] = hostDatabase;
+    if (hostDatabase !== undefined && this.#endpoint.hostSegments && properties["db"] === "")
+      properties["db"] = hostDatabase;
   }
 
   /** The bytes of the message, inflated, and held in the room. */
@@ -135,7 +142,11 @@ export class RpcReader {
 
   async #inflated({ bytes, isCompressed }: Payload, { protocol }: RpcForm): Promise<HeldBody> {
     if (isCompressed) return inflate(bytes, this.#bytesMax, this.#options.room);
-    if (bytes.length > this.#bytesMax) throw new ServiceError("payload_too_large", `a message of ${protocol} here holds at most ${this.#bytesMax} bytes`);
+    if (bytes.length > this.#bytesMax)
+      throw new ServiceError(
+        "payload_too_large",
+        `a message of ${protocol} here holds at most ${this.#bytesMax} bytes`,
+      );
     return { bytes, [Symbol.dispose]: () => {} };
   }
 
@@ -149,7 +160,10 @@ export class RpcReader {
   }
 }
 
-/** The time that the client waits, as it says it; undefined where it does not, not as its protocol has it, or longer than a timer can. */
+/**
+ * The time that the client waits, as it says it; undefined where it does not, not as its protocol has it, or longer
+ * than a timer can.
+ */
 export function timeoutOf(form: RpcForm, request: WireRequest): string | undefined {
   const text = timeoutTextOf(form, request);
   if (text === undefined) return undefined;
@@ -170,12 +184,17 @@ function timeoutTextOf({ timeoutHeader }: RpcForm, request: WireRequest): string
 function checkTimeout(form: RpcForm, request: WireRequest): void {
   const { timeoutHeader } = form;
   if (request.headers[timeoutHeader] === undefined || timeoutTextOf(form, request) !== undefined) return;
-  throw invalid(`${timeoutHeader} must be ${timeoutHeader === "grpc-timeout" ? "up to 8 digits and one of H, M, S, m, u, n" : "milliseconds, up to 10 digits"}`);
+  const isGrpc = timeoutHeader === "grpc-timeout";
+  const allowed = isGrpc ? "up to 8 digits and one of H, M, S, m, u, n" : "milliseconds, up to 10 digits";
+  throw invalid(`${timeoutHeader} must be ${allowed}`);
 }
 
 function unknownEncoding(where: string, { protocol }: RpcForm): ServiceError {
   const header = protocol === "connect" ? "accept-encoding" : "grpc-accept-encoding";
-  return new ServiceError("invalid_request", `${where} must be identity or gzip`, { httpStatus: 415, headers: { [header]: "identity, gzip" } });
+  return new ServiceError("invalid_request", `${where} must be identity or gzip`, {
+    httpStatus: 415,
+    headers: { [header]: "identity, gzip" },
+  });
 }
 
 /** The one message of a unary call, out of its envelope. */
@@ -183,12 +202,18 @@ function payloadOfEnvelope(body: Buffer, bytesMax: number, isGzip: boolean): Pay
   if (body.length < envelopeBytes) throw invalid("the body holds no whole message");
   const flags = body[0]!;
   const length = body.readUInt32BE(1);
-  if (length > bytesMax) throw new ServiceError("payload_too_large", `the message is larger than the ${bytesMax} bytes that this method takes`);
+  if (length > bytesMax)
+    throw new ServiceError(
+      "payload_too_large",
+      `the message is larger than the ${bytesMax} bytes that this method takes`,
+    );
   if (body.length < envelopeBytes + length) throw invalid("the body holds no whole message");
-  if (body.length > envelopeBytes + length) throw invalid("the body holds more than the one message that this method takes");
+  if (body.length > envelopeBytes + length)
+    throw invalid("the body holds more than the one message that this method takes");
   if ((flags & ~compressedFlag) !== 0) throw invalid("the message's envelope has flags that no request has");
   const isCompressed = flags === compressedFlag;
-  if (isCompressed && !isGzip) throw invalid("the message is compressed, and grpc-encoding does not say how: gzip is taken");
+  if (isCompressed && !isGzip)
+    throw invalid("the message is compressed, and grpc-encoding does not say how: gzip is taken");
   return { bytes: body.subarray(envelopeBytes), isCompressed };
 }
 
@@ -198,7 +223,10 @@ function payloadOfQuery(query: string): Payload {
   const text = parameters.get("message") ?? "";
   const compression = parameters.get("compression") ?? "identity";
   if (compression !== "identity" && compression !== "gzip") throw unknownEncoding("compression", connectForms.json);
-  return { bytes: Buffer.from(text, parameters.get("base64") === "1" ? "base64url" : "utf8"), isCompressed: compression === "gzip" };
+  return {
+    bytes: Buffer.from(text, parameters.get("base64") === "1" ? "base64url" : "utf8"),
+    isCompressed: compression === "gzip",
+  };
 }
 
 /** How many fields of a message are looked at for those that say what it is about: they come first. */

@@ -1,8 +1,9 @@
 /**
- * The forms of remote procedure calls: which of gRPC, gRPC-Web and Connect a request speaks, and a refusal in that form.
+ * The forms of remote procedure calls: which of gRPC, gRPC-Web and Connect a request speaks, and a refusal in that
+ * form.
  *
- * Always true: what is refused before the library sees it is refused as the library would, with google.rpc.ErrorInfo, so
- * that a client of any form understands it. Must not know: endpoints, bodies.
+ * Always true: what is refused before the library sees it is refused as the library would, with google.rpc.ErrorInfo,
+ * so that a client of any form understands it. Must not know: endpoints, bodies.
  */
 import { create } from "@bufbuild/protobuf";
 import { DurationSchema } from "@bufbuild/protobuf/wkt";
@@ -29,11 +30,20 @@ export interface RpcForm {
 
 function formOf(protocol: RpcForm["protocol"], codec: RpcForm["codec"], contentType: string): RpcForm {
   const isConnect = protocol === "connect";
-  return { protocol, codec, contentType, encodingHeader: isConnect ? "content-encoding" : "grpc-encoding", timeoutHeader: isConnect ? "connect-timeout-ms" : "grpc-timeout" };
+  return {
+    protocol,
+    codec,
+    contentType,
+    encodingHeader: isConnect ? "content-encoding" : "grpc-encoding",
+    timeoutHeader: isConnect ? "connect-timeout-ms" : "grpc-timeout",
+  };
 }
 
 /** Connect, in the codec given: also what a GET speaks, whose query names the codec. */
-export const connectForms = { proto: formOf("connect", "proto", "application/proto"), json: formOf("connect", "json", "application/json") } as const;
+export const connectForms = {
+  proto: formOf("connect", "proto", "application/proto"),
+  json: formOf("connect", "json", "application/json"),
+} as const;
 
 const known: ReadonlyMap<string, RpcForm> = new Map([
   ["application/proto", connectForms.proto],
@@ -62,8 +72,15 @@ export function connectErrorOf(refusal: ServiceError): ConnectError {
   const { connect, retryable } = errorCodes[refusal.code];
   // gRPC's way to say that an encoding, a type or a method is not there.
   const isUnknown = refusal.detail.httpStatus === 415 || refusal.detail.httpStatus === 405;
-  const error = new ConnectError(refusal.message, isUnknown ? Code.Unimplemented : (connect as Code), refusalHeaders(refusal));
-  error.details.push({ desc: ErrorInfoSchema, value: create(ErrorInfoSchema, { reason: refusal.code, domain: "palimpsest" }) });
+  const error = new ConnectError(
+    refusal.message,
+    isUnknown ? Code.Unimplemented : (connect as Code),
+    refusalHeaders(refusal),
+  );
+  error.details.push({
+    desc: ErrorInfoSchema,
+    value: create(ErrorInfoSchema, { reason: refusal.code, domain: "palimpsest" }),
+  });
   const seconds = retryable ? retryAfterSecsOf(refusal) : undefined;
   if (seconds !== undefined) {
     const retryDelay = create(DurationSchema, { seconds: BigInt(seconds) });
@@ -77,18 +94,27 @@ export function isMethodPath(path: string): boolean {
   return /^\/[\w.]+\.\w+\/\w+$/.test(path);
 }
 
-/** Refuses a request before anything of it was read, in the form that its client understands. `code` overrides the refusal's own on these wires. */
+/**
+ * Refuses a request before anything of it was read, in the form that its client understands. `code` overrides the
+ * refusal's own on these wires.
+ */
 export function refuseRequest(refusal: ServiceError, request: WireRequest, response: WireResponse, code?: Code): void {
   const path = (request.url ?? "").split("?", 1)[0]!;
   const form = rpcFormOf(request.headers["content-type"]);
   const isCall = isMethodPath(path);
   if (!isCall && (form === undefined || form.protocol === "connect")) return sendRefusal(refusal, response);
   const known = connectErrorOf(refusal);
-  const error = code === undefined ? known : new ConnectError(refusal.message, code, known.metadata, known.details as []);
+  const error =
+    code === undefined ? known : new ConnectError(refusal.message, code, known.metadata, known.details as []);
   if (form === undefined || form.protocol === "connect") {
     const headers: ResponseHeaders = { "content-type": "application/json" };
     for (const [name, value] of refusalHeaders(refusal)) headers[name] = value;
-    return send(response, refusal.detail.httpStatus ?? (code === undefined ? codeToHttpStatus(error.code) : errorCodes[refusal.code].http), headers, JSON.stringify(errorToJson(error, undefined)));
+    return send(
+      response,
+      refusal.detail.httpStatus ?? (code === undefined ? codeToHttpStatus(error.code) : errorCodes[refusal.code].http),
+      headers,
+      JSON.stringify(errorToJson(error, undefined)),
+    );
   }
   // An answer of headers only, as a call that fails at once has.
   const headers: ResponseHeaders = { "content-type": form.contentType };

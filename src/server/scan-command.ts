@@ -1,5 +1,6 @@
 /**
- * `palimpsest scan`: whether secrets that should be gone lie anywhere in a directory or an object store, without a node.
+ * `palimpsest scan`: whether secrets that should be gone lie anywhere in a directory or an object store, without a
+ * node.
  *
  * Always true: it only reads, and never writes a secret: secrets go by their number, in the order in which they were
  * given. Exit codes: 0 everything was read and nothing found; 1 something was found or could not be read; 2 a wrong
@@ -32,8 +33,8 @@ interface ScanFlags {
 
 const about = `
 Looks at every byte of every file or object, and at the pages inside the segments of object storage; for each TOKEN as
-text (UTF-8, UTF-16), as JSON escapes it, in Base64, and, if it is a JSON array of numbers, as a vector of 32-bit floats.
-What is found is told by the number of the token, never by the token.
+text (UTF-8, UTF-16), as JSON escapes it, in Base64, and, if it is a JSON array of numbers, as a vector of 32-bit
+floats. What is found is told by the number of the token, never by the token.
 
 A token on the command line can be read by other users of the machine; @FILE keeps it out of their sight.
 
@@ -47,7 +48,11 @@ Exit codes: 0 nothing found, 1 something found or not readable, 2 a wrong comman
 export function scanCommand(around: ScanSurroundings, ended: (code: number) => void): Command {
   return new Command("scan")
     .description("look for secrets that should be gone, in a directory or in object storage")
-    .addOption(new Option("--for <token>", "what to look for, or @FILE with one token per line").argParser((given: string, before: readonly string[] | undefined) => [...(before ?? []), given]).makeOptionMandatory())
+    .addOption(
+      new Option("--for <token>", "what to look for, or @FILE with one token per line")
+        .argParser((given: string, before: readonly string[] | undefined) => [...(before ?? []), given])
+        .makeOptionMandatory(),
+    )
     .argument("<where>", "a directory or file, or a store: file://… or s3://…")
     .addHelpText("after", about)
     .action(async (where: string, flags: ScanFlags) => ended(await scan(around, where, flags.for)));
@@ -81,7 +86,11 @@ function secretsOf(given: readonly string[]): readonly string[] | string {
       continue;
     }
     try {
-      secrets.push(...readFileSync(one.slice(1), "utf8").split(/\r?\n/).filter((line) => line !== ""));
+      secrets.push(
+        ...readFileSync(one.slice(1), "utf8")
+          .split(/\r?\n/)
+          .filter((line) => line !== ""),
+      );
     } catch (error) {
       return `${one.slice(1)} cannot be read (${(error as NodeJS.ErrnoException).code ?? "fault"})`;
     }
@@ -95,7 +104,8 @@ function secretsOf(given: readonly string[]): readonly string[] | string {
 /** Where to look, or what is wrong with it. */
 function placeOf(env: Environment, where: string): Place | string {
   if (/^(?:file|s3|mem):\/\//.test(where)) return storeLocationOf(env, where);
-  if (/^[a-z][a-z0-9+.-]*:\/\//i.test(where)) return `${where} is no store: give file://path, s3://bucket or s3://bucket/prefix`;
+  if (/^[a-z][a-z0-9+.-]*:\/\//i.test(where))
+    return `${where} is no store: give file://path, s3://bucket or s3://bucket/prefix`;
   return existsSync(where) ? { kind: "path", path: where } : `there is no ${where}`;
 }
 
@@ -106,15 +116,24 @@ async function residueIn(place: Place, secrets: readonly string[]): Promise<Resi
   return scanStore(await openStore(place, realWorld()), secrets);
 }
 
-function report({ stdout, stderr }: ScanSurroundings, { hits, hitsTotal, unread, places, bytes, pages }: Residue): number {
+function report(
+  { stdout, stderr }: ScanSurroundings,
+  { hits, hitsTotal, unread, places, bytes, pages }: Residue,
+): number {
   for (const hit of hits) stdout.write(`${lineOf(hit)}\n`);
   if (hitsTotal > hits.length) stdout.write(`and ${hitsTotal - hits.length} more\n`);
   for (const { where, why } of unread) stderr.write(`palimpsest: could not read all of ${where}: ${why}\n`);
-  stdout.write(`${hitsTotal === 0 ? "nothing" : hitsTotal} found in ${places} files or objects of ${bytes} bytes, with ${pages} pages inside segments\n`);
+  stdout.write(
+    `${hitsTotal === 0 ? "nothing" : hitsTotal} found in ${places} files or objects of ${bytes} bytes, ` +
+      `with ${pages} pages inside segments\n`,
+  );
   return hitsTotal === 0 && unread.length === 0 ? 0 : 1;
 }
 
 function lineOf({ where, secret, form, isWhole, inPage, offset }: ResidueHit): string {
   const what = `${isWhole ? "" : "part of "}token ${secret + 1} as ${form}`;
-  return `${where}: ${what} at byte ${offset}${inPage ? ` of page ${inPage.page} of transaction id ${inPage.txid}` : ""}`;
+  return (
+    `${where}: ${what} at ` +
+    `byte ${offset}${inPage ? ` of page ${inPage.page} of transaction id ${inPage.txid}` : ""}`
+  );
 }

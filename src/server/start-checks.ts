@@ -7,7 +7,9 @@ import { hostOf, isSelfHosted } from "../ai/hosts.ts";
 import { limits } from "../base/limits.ts";
 import type { Config } from "./config.ts";
 
-/** Every reason not to start (spec: Authentication, rules 2, 3 and 7), each with its remedy; empty when there is none. */
+/**
+ * Every reason not to start (spec: Authentication, rules 2, 3 and 7), each with its remedy; empty when there is none.
+ */
 export function startRefusals(config: Config): readonly string[] {
   const refusals: string[] = [];
   if (config.auth === "on" && config.platformKey === undefined) {
@@ -18,9 +20,13 @@ export function startRefusals(config: Config): readonly string[] {
   }
   if (config.coordination === undefined && !config.singleNode && looksMultiNode(config)) {
     const followsListen = new URL(config.advertise).hostname === config.listen.host;
-    const open = followsListen ? "SERVICE_LISTEN is not a loopback address (and SERVICE_ADVERTISE, which is not set, follows it)" : "SERVICE_ADVERTISE is not a loopback address";
+    const open = followsListen
+      ? "SERVICE_LISTEN is not a loopback address (and SERVICE_ADVERTISE, which is not set, follows it)"
+      : "SERVICE_ADVERTISE is not a loopback address";
     const why = config.auth === "on" ? "SERVICE_AUTH is on" : open;
-    refusals.push(`${why}, so there may be other nodes: set SERVICE_COORD, or SERVICE_SINGLE_NODE=1 when this is the only one`);
+    refusals.push(
+      `${why}, so there may be other nodes: set SERVICE_COORD, or SERVICE_SINGLE_NODE=1 when this is the only one`,
+    );
   }
   if ((config.tlsCertificatePath === undefined) !== (config.tlsKeyPath === undefined)) {
     refusals.push("SERVICE_TLS_CERT and SERVICE_TLS_KEY must be set together");
@@ -28,8 +34,14 @@ export function startRefusals(config: Config): readonly string[] {
   if (config.adminListen?.port === config.listen.port && config.listen.port !== 0) {
     refusals.push("SERVICE_ADMIN_LISTEN must have another port than SERVICE_LISTEN");
   }
-  if (config.objectStore.kind === "s3" && !config.objectStore.plainHttp && config.objectStore.endpoint?.startsWith("http:")) {
-    refusals.push("the S3 endpoint is plain HTTP, which shows every object on the wire: use https, or set AWS_ALLOW_HTTP=true");
+  if (
+    config.objectStore.kind === "s3" &&
+    !config.objectStore.plainHttp &&
+    config.objectStore.endpoint?.startsWith("http:")
+  ) {
+    refusals.push(
+      "the S3 endpoint is plain HTTP, which shows every object on the wire: use https, or set AWS_ALLOW_HTTP=true",
+    );
   }
   return refusals;
 }
@@ -38,17 +50,28 @@ export function startRefusals(config: Config): readonly string[] {
 export function startWarnings(config: Config): readonly string[] {
   const warnings: string[] = [];
   if (config.platformKey !== undefined && config.platformKey.length < limits.platformKeyCharsWise) {
-    warnings.push(`SERVICE_PLATFORM_KEY has fewer than ${limits.platformKeyCharsWise} characters: whoever guesses it may mint every token; take one of openssl rand -base64 32`);
+    warnings.push(
+      `SERVICE_PLATFORM_KEY has fewer than ${limits.platformKeyCharsWise} characters: whoever guesses it may ` +
+        "mint every token; take one of openssl rand -base64 32",
+    );
   }
   if (config.auth === "off") {
     const reach = isLoopback(config.listen.host) ? "" : ", and the listen address is open to the network";
     warnings.push(`SERVICE_AUTH is off: every call is allowed without a credential (development only)${reach}`);
   }
   if (config.auth === "on" && config.tlsCertificatePath === undefined && !isLoopback(config.listen.host)) {
-    warnings.push("credentials reach this node in the clear unless something in front of it ends TLS: set SERVICE_TLS_CERT and SERVICE_TLS_KEY");
+    warnings.push(
+      "credentials reach this node in the clear unless something in front of it ends TLS: set " +
+        "SERVICE_TLS_CERT and SERVICE_TLS_KEY",
+    );
   }
-  if (config.objectStore.kind === "memory") warnings.push("SERVICE_OBJECT_STORE=mem:// forgets everything when the node stops (tests only)");
-  if (config.acceptRollback !== undefined) warnings.push("SERVICE_ACCEPT_ROLLBACK is set: an older state of object storage is believed, and what is newer on this node is set aside; unset it once the databases are open again");
+  if (config.objectStore.kind === "memory")
+    warnings.push("SERVICE_OBJECT_STORE=mem:// forgets everything when the node stops (tests only)");
+  if (config.acceptRollback !== undefined)
+    warnings.push(
+      "SERVICE_ACCEPT_ROLLBACK is set: an older state of object storage is believed, and what is newer on " +
+        "this node is set aside; unset it once the databases are open again",
+    );
   return [...warnings, ...clusterWarnings(config), ...modelWarnings(config)];
 }
 
@@ -57,13 +80,22 @@ function clusterWarnings(config: Config): readonly string[] {
   if (config.coordination === undefined) return [];
   const warnings: string[] = [];
   const { protocol, hostname } = new URL(config.advertise);
-  if (isLoopback(hostname)) warnings.push("SERVICE_ADVERTISE is a loopback address: nodes on other machines cannot reach this one");
-  if (protocol === "http:" && config.tlsCertificatePath !== undefined) warnings.push("SERVICE_ADVERTISE is an http address, but this node speaks TLS: other nodes cannot reach it");
-  if (config.objectStore.kind === "file") warnings.push("SERVICE_OBJECT_STORE is a directory: every node must see the very same one, which cannot be checked");
-  if (config.objectStore.kind === "memory") warnings.push("SERVICE_OBJECT_STORE=mem:// is not shared: what one node writes, no other one finds");
+  if (isLoopback(hostname))
+    warnings.push("SERVICE_ADVERTISE is a loopback address: nodes on other machines cannot reach this one");
+  if (protocol === "http:" && config.tlsCertificatePath !== undefined)
+    warnings.push("SERVICE_ADVERTISE is an http address, but this node speaks TLS: other nodes cannot reach it");
+  if (config.objectStore.kind === "file")
+    warnings.push(
+      "SERVICE_OBJECT_STORE is a directory: every node must see the very same one, which cannot be checked",
+    );
+  if (config.objectStore.kind === "memory")
+    warnings.push("SERVICE_OBJECT_STORE=mem:// is not shared: what one node writes, no other one finds");
   if (config.signingKey === undefined && !config.persistSigningKey) {
     const derived = config.clusterKey === undefined ? ", and the key of the calls between them is derived from it" : "";
-    warnings.push(`nodes with different signing keys reject each other's tokens${derived}: set SERVICE_AUTH_KEY, or SERVICE_PERSIST_AUTH_KEY=1`);
+    warnings.push(
+      `nodes with different signing keys reject each other's tokens${derived}: set SERVICE_AUTH_KEY, or ` +
+        "SERVICE_PERSIST_AUTH_KEY=1",
+    );
   }
   return warnings;
 }
@@ -77,9 +109,17 @@ function modelWarnings(config: Config): readonly string[] {
   ];
   return models.flatMap(([name, key, baseAddress]) => {
     if (baseAddress === undefined) return [];
-    if (key === undefined) return [`SERVICE_${name}_BASE_URL has no effect without SERVICE_${name}_API_KEY; a server that asks for no key takes any`];
-    if (!baseAddress.startsWith("http:") || isSelfHosted(hostOf(baseAddress), config.embedSelfHostedHosts ?? [])) return [];
-    return [`SERVICE_${name}_BASE_URL is plain HTTP to a host that is not known to be your own: texts and the key reach it in the clear`];
+    if (key === undefined)
+      return [
+        `SERVICE_${name}_BASE_URL has no effect without SERVICE_${name}_API_KEY; a server that asks for no key ` +
+          "takes any",
+      ];
+    if (!baseAddress.startsWith("http:") || isSelfHosted(hostOf(baseAddress), config.embedSelfHostedHosts ?? []))
+      return [];
+    return [
+      `SERVICE_${name}_BASE_URL is plain HTTP to a host that is not known to be your own: texts and the key ` +
+        "reach it in the clear",
+    ];
   });
 }
 

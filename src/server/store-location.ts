@@ -1,4 +1,7 @@
-/** Where a command that needs no node finds the objects: a URL as SERVICE_OBJECT_STORE takes it, and the standard variables. */
+/**
+ * Where a command that needs no node finds the objects: a URL as SERVICE_OBJECT_STORE takes it, and the standard
+ * variables.
+ */
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import type { StoreLocation } from "../store/open-store.ts";
@@ -18,14 +21,17 @@ export function storeLocationOf(env: Environment, url: string, isNew = false): L
   const { objectStore } = reading.config;
   if (objectStore.kind === "memory") return "mem:// holds nothing beyond its process";
   // Opening a directory of objects would create it.
-  if (!isNew && objectStore.kind === "file" && !existsSync(objectStore.directory)) return `there is no directory ${objectStore.directory}`;
+  if (!isNew && objectStore.kind === "file" && !existsSync(objectStore.directory))
+    return `there is no directory ${objectStore.directory}`;
   return objectStore;
 }
 
 /** The place as people name it, the same however it was given; without credentials, of which a location has none. */
 export function nameOfLocation(location: LastingLocation): string {
   if (location.kind === "file") return `file://${resolve(location.directory)}`;
-  return `s3://${location.bucket}${location.prefix === "" ? "" : `/${location.prefix}`}${location.endpoint === undefined ? "" : ` at ${location.endpoint}`}`;
+  const { bucket, prefix, endpoint } = location;
+  const at = endpoint === undefined ? "" : ` at ${endpoint}`;
+  return `s3://${bucket}${prefix === "" ? "" : `/${prefix}`}${at}`;
 }
 
 /** Whether one place lies within the other: what is written to the one would appear in the other. */

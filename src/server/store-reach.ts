@@ -2,8 +2,9 @@
  * Whether this node reaches object storage, looked at now and then.
  *
  * Always true: one look is under way at a time; one that is not answered in time counts as not reached, whatever comes
- * of it later. A node that has never looked counts as one that reaches it, as it could not have started otherwise. While
- * nobody needs object storage and the last look reached it, looks are rare: a node that does nothing costs little.
+ * of it later. A node that has never looked counts as one that reaches it, as it could not have started otherwise.
+ * While nobody needs object storage and the last look reached it, looks are rare: a node that does nothing costs
+ * little.
  */
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";

@@ -27,7 +27,10 @@ type Variables = Readonly<Record<string, string | undefined>>;
 const addressDefault = "http://localhost:4318";
 const samplerDefault = "parentbased_always_on";
 
-/** The settings, or undefined when nothing is to be sent. What is wrong goes to `problems`, what has no effect to `warnings`. */
+/**
+ * The settings, or undefined when nothing is to be sent. What is wrong goes to `problems`, what has no effect to
+ * `warnings`.
+ */
 export function readTracing(variables: Variables, problems: string[], warnings: string[]): TracingSettings | undefined {
   const valueOf = (name: string): string | undefined => variables[name]?.trim() || undefined;
   if (valueOf("OTEL_SDK_DISABLED")?.toLowerCase() === "true") return undefined;
@@ -40,7 +43,8 @@ export function readTracing(variables: Variables, problems: string[], warnings: 
     return undefined;
   }
   const protocol = valueOf("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL") ?? valueOf("OTEL_EXPORTER_OTLP_PROTOCOL");
-  if (protocol !== undefined && protocol !== "http/json") warnings.push("OTEL_EXPORTER_OTLP_PROTOCOL is ignored: traces are sent as http/json");
+  if (protocol !== undefined && protocol !== "http/json")
+    warnings.push("OTEL_EXPORTER_OTLP_PROTOCOL is ignored: traces are sent as http/json");
   const name = own === undefined ? "OTEL_EXPORTER_OTLP_ENDPOINT" : "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
   const address = own === undefined ? below(base ?? addressDefault) : own;
   if (address.length > limits.settingTextCharsMax || !/^https?:$/.test(URL.parse(address)?.protocol ?? "")) {
@@ -48,8 +52,14 @@ export function readTracing(variables: Variables, problems: string[], warnings: 
     return undefined;
   }
   const sampling = samplingOf(valueOf("OTEL_TRACES_SAMPLER") ?? samplerDefault, valueOf("OTEL_TRACES_SAMPLER_ARG"));
-  if (!sampling) problems.push("OTEL_TRACES_SAMPLER must be always_on, always_off or traceidratio, or one of these after parentbased_, with a ratio from 0 to 1 in OTEL_TRACES_SAMPLER_ARG");
-  return sampling && Object.freeze({ address, serviceName: valueOf("OTEL_SERVICE_NAME"), sampling: Object.freeze(sampling) });
+  if (!sampling)
+    problems.push(
+      "OTEL_TRACES_SAMPLER must be always_on, always_off or traceidratio, or one of these after parentbased_, " +
+        "with a ratio from 0 to 1 in OTEL_TRACES_SAMPLER_ARG",
+    );
+  return (
+    sampling && Object.freeze({ address, serviceName: valueOf("OTEL_SERVICE_NAME"), sampling: Object.freeze(sampling) })
+  );
 }
 
 /** The endpoint of traces below the one of all signals. */

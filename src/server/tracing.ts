@@ -2,15 +2,33 @@
  * Spans of what this node does for a request, sent to a collector by OTLP over HTTP.
  *
  * Loaded only where an operator has asked for spans. Always true: a span holds the name of an endpoint or of a command,
- * codes, and times; never content, credentials, addresses of clients, or names of databases; what cannot be sent is left
- * out and never holds up a request. Parents are handed from call to call, never looked up in the surroundings. Must not
- * know: what is counted.
+ * codes, and times; never content, credentials, addresses of clients, or names of databases; what cannot be sent is
+ * left out and never holds up a request. Parents are handed from call to call, never looked up in the surroundings.
+ * Must not know: what is counted.
  */
-import { ROOT_CONTEXT, SpanKind, SpanStatusCode, trace as traces, TraceFlags, type Attributes, type Context, type Span, type Tracer } from "@opentelemetry/api";
+import {
+  ROOT_CONTEXT,
+  SpanKind,
+  SpanStatusCode,
+  trace as traces,
+  TraceFlags,
+  type Attributes,
+  type Context,
+  type Span,
+  type Tracer,
+} from "@opentelemetry/api";
 import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-http";
 import { detectResources, envDetector, resourceFromAttributes } from "@opentelemetry/resources";
 import {
-  AlwaysOffSampler, AlwaysOnSampler, BatchSpanProcessor, ParentBasedSampler, TraceIdRatioBasedSampler, TracerProvider, type ReadableSpan, type Sampler, type SpanExporter,
+  AlwaysOffSampler,
+  AlwaysOnSampler,
+  BatchSpanProcessor,
+  ParentBasedSampler,
+  TraceIdRatioBasedSampler,
+  TracerProvider,
+  type ReadableSpan,
+  type Sampler,
+  type SpanExporter,
 } from "@opentelemetry/sdk-trace";
 import { Code } from "@connectrpc/connect";
 import { errorCodes, ServiceError } from "../base/errors.ts";
@@ -46,26 +64,46 @@ export class Tracing implements VisitSpans {
     const { settings, world, nodeId, nodeName } = options;
     const exporter = new ToldExporter(new OTLPTraceExporter({ url: settings.address }), options.log);
     // What the operator says of the service comes after what we say, and the variable for its name alone comes last.
-    const resource = resourceFromAttributes({ "service.name": serviceNameDefault, "service.instance.id": nodeId, "palimpsest.node.name": nodeName })
+    const resource = resourceFromAttributes({
+      "service.name": serviceNameDefault,
+      "service.instance.id": nodeId,
+      "palimpsest.node.name": nodeName,
+    })
       .merge(detectResources({ detectors: [envDetector] }))
-      .merge(resourceFromAttributes(settings.serviceName === undefined ? {} : { "service.name": settings.serviceName }));
+      .merge(
+        resourceFromAttributes(settings.serviceName === undefined ? {} : { "service.name": settings.serviceName }),
+      );
     this.#provider = new TracerProvider({
       resource,
       sampler: samplerOf(settings.sampling),
       idGenerator: { generateTraceId: () => newTraceId(world), generateSpanId: () => newSpanId(world) },
       spanProcessors: [
-        new BatchSpanProcessor({ exporter, maxQueueSize: limits.tracesWaitingMax, maxExportBatchSize: limits.tracesSentMax, scheduledDelayMillis: limits.tracesSendMs, exportTimeoutMillis: limits.tracesDrainMs }),
+        new BatchSpanProcessor({
+          exporter,
+          maxQueueSize: limits.tracesWaitingMax,
+          maxExportBatchSize: limits.tracesSentMax,
+          scheduledDelayMillis: limits.tracesSendMs,
+          exportTimeoutMillis: limits.tracesDrainMs,
+        }),
       ],
     });
     this.#tracer = this.#provider.getTracer("palimpsest");
   }
 
   begin(endpoint: Endpoint, protocol: VisitProtocol, traceparent: string | undefined): VisitSpan {
-    const span = this.#tracer.startSpan(endpoint.name, { kind: SpanKind.SERVER, attributes: attributesOf(endpoint, protocol) }, contextOf(traceOf(traceparent)));
+    const span = this.#tracer.startSpan(
+      endpoint.name,
+      { kind: SpanKind.SERVER, attributes: attributesOf(endpoint, protocol) },
+      contextOf(traceOf(traceparent)),
+    );
     return {
       trace: traceOfSpan(span),
       end(code, httpStatus) {
-        span.setAttributes(protocol === "rest" ? { "http.response.status_code": httpStatus ?? statusOf(endpoint, code) } : { "rpc.response.status_code": rpcStatusOf(code) });
+        span.setAttributes(
+          protocol === "rest"
+            ? { "http.response.status_code": httpStatus ?? statusOf(endpoint, code) }
+            : { "rpc.response.status_code": rpcStatusOf(code) },
+        );
         endSpan(span, code);
       },
     };
@@ -79,7 +117,10 @@ export class Tracing implements VisitSpans {
   /** The other nodes, with a span for each call that is forwarded. */
   peers(peers: Peers): Peers {
     return {
-      forward: (address, call) => this.#forwarded(`forward ${nameOf(call.call)}`, SpanKind.CLIENT, call, (traced) => peers.forward(address, traced)),
+      forward: (address, call) =>
+        this.#forwarded(`forward ${nameOf(call.call)}`, SpanKind.CLIENT, call, (traced) =>
+          peers.forward(address, traced),
+        ),
       follow: (address, uuid) => peers.follow(address, uuid),
       nudge: (address) => peers.nudge(address),
       close: () => peers.close(),
@@ -89,7 +130,8 @@ export class Tracing implements VisitSpans {
   /** What this node does for the others, with a span for each call that one of them has forwarded. */
   host(host: PeerHost): PeerHost {
     return {
-      serve: (call) => this.#forwarded(`serve ${nameOf(call.call)}`, SpanKind.SERVER, call, (traced) => host.serve(traced)),
+      serve: (call) =>
+        this.#forwarded(`serve ${nameOf(call.call)}`, SpanKind.SERVER, call, (traced) => host.serve(traced)),
       followed: (uuid, hint) => host.followed(uuid, hint),
       hinted: (uuid) => host.hinted(uuid),
       nudged: () => host.nudged(),
@@ -100,18 +142,33 @@ export class Tracing implements VisitSpans {
   async close(): Promise<void> {
     const { world, log } = this.#options;
     const outcome = await Promise.race([
-      this.#provider.shutdown().then(() => "sent", () => "unsent"),
+      this.#provider.shutdown().then(
+        () => "sent",
+        () => "unsent",
+      ),
       sleep(world, limits.tracesDrainMs).then(() => "unsent"),
     ]);
     if (outcome === "unsent") log.warn("the collector did not take the last traces in time; they are left out");
   }
 
-  #forwarded(name: string, kind: SpanKind, call: ForwardedCall, act: (call: ForwardedCall) => Promise<Answer>): Promise<Answer> {
-    return this.#spanned(name, kind, traceOf(call.traceparent), (trace) => act(trace ? { ...call, traceparent: traceparentOf(trace) } : call));
+  #forwarded(
+    name: string,
+    kind: SpanKind,
+    call: ForwardedCall,
+    act: (call: ForwardedCall) => Promise<Answer>,
+  ): Promise<Answer> {
+    return this.#spanned(name, kind, traceOf(call.traceparent), (trace) =>
+      act(trace ? { ...call, traceparent: traceparentOf(trace) } : call),
+    );
   }
 
   /** What belongs to no request, such as a job of the node itself, has no span. */
-  async #spanned<Value>(name: string, kind: SpanKind, parent: Trace | undefined, act: (trace: Trace | undefined) => Promise<Value>): Promise<Value> {
+  async #spanned<Value>(
+    name: string,
+    kind: SpanKind,
+    parent: Trace | undefined,
+    act: (trace: Trace | undefined) => Promise<Value>,
+  ): Promise<Value> {
     if (!parent) return act(undefined);
     const span = this.#tracer.startSpan(name, { kind }, contextOf(parent));
     try {
@@ -125,7 +182,11 @@ export class Tracing implements VisitSpans {
   }
 }
 
-type Spanned = (name: string, trace: Trace | undefined, act: (trace: Trace | undefined) => Promise<Answer>) => Promise<Answer>;
+type Spanned = (
+  name: string,
+  trace: Trace | undefined,
+  act: (trace: Trace | undefined) => Promise<Answer>,
+) => Promise<Answer>;
 
 class TracedEngine extends EnginePort {
   readonly #engine: EnginePort;
@@ -138,7 +199,9 @@ class TracedEngine extends EnginePort {
   }
 
   run(target: Target, call: PortCall, options: CallOptions): Promise<Answer> {
-    return this.#spanned(`engine ${nameOf(call)}`, options.trace, (trace) => this.#engine.run(target, call, { ...options, trace }));
+    return this.#spanned(`engine ${nameOf(call)}`, options.trace, (trace) =>
+      this.#engine.run(target, call, { ...options, trace }),
+    );
   }
 }
 
@@ -156,10 +219,12 @@ class ToldExporter implements SpanExporter {
   export(spans: ReadableSpan[], done: Parameters<SpanExporter["export"]>[1]): void {
     this.#exporter.export(spans, (result) => {
       const failed = result.error !== undefined || result.code !== exportSucceeded;
-      if (failed && !this.#failing) this.#log.warn("the collector takes no traces; they are left out", { reason: result.error?.name });
+      if (failed && !this.#failing)
+        this.#log.warn("the collector takes no traces; they are left out", { reason: result.error?.name });
       if (!failed && this.#failing) this.#log.info("the collector takes traces again");
       this.#failing = failed;
-      // What could not be sent is settled here: told as a failure, it would only be told once more, by the library's own means.
+      // What could not be sent is settled here: told as a failure, it would only be told once more, by the library's
+      // own means.
       done({ code: exportSucceeded });
     });
   }
@@ -173,14 +238,20 @@ class ToldExporter implements SpanExporter {
 const exportSucceeded = 0;
 
 function samplerOf({ followsCaller, ratio }: Sampling): Sampler {
-  const root = ratio === 1 ? new AlwaysOnSampler() : ratio === 0 ? new AlwaysOffSampler() : new TraceIdRatioBasedSampler(ratio);
+  const root =
+    ratio === 1 ? new AlwaysOnSampler() : ratio === 0 ? new AlwaysOffSampler() : new TraceIdRatioBasedSampler(ratio);
   return followsCaller ? new ParentBasedSampler({ root }) : root;
 }
 
 function contextOf(parent: Trace | undefined): Context {
   if (!parent) return ROOT_CONTEXT;
   const { traceId, spanId, sampled } = parent;
-  return traces.setSpanContext(ROOT_CONTEXT, { traceId, spanId, traceFlags: sampled ? TraceFlags.SAMPLED : TraceFlags.NONE, isRemote: true });
+  return traces.setSpanContext(ROOT_CONTEXT, {
+    traceId,
+    spanId,
+    traceFlags: sampled ? TraceFlags.SAMPLED : TraceFlags.NONE,
+    isRemote: true,
+  });
 }
 
 function traceOfSpan(span: Span): Trace {
@@ -197,7 +268,10 @@ function nameOf(call: PortCall): string {
 /** By OpenTelemetry's semantic conventions of HTTP and RPC. */
 function attributesOf({ httpMethod, segments, method }: Endpoint, protocol: VisitProtocol): Attributes {
   if (protocol === "rest") return { "http.request.method": httpMethod, "http.route": pathTemplate(segments) };
-  return { "rpc.system.name": protocol === "connect" ? "connectrpc" : "grpc", "rpc.method": `${method.parent.typeName}/${method.name}` };
+  return {
+    "rpc.system.name": protocol === "connect" ? "connectrpc" : "grpc",
+    "rpc.method": `${method.parent.typeName}/${method.name}`,
+  };
 }
 
 /** A client that has gone gets no status; what would have been sent is told. */

@@ -2,9 +2,9 @@
  * Every request of a client for an endpoint, from the moment that it is known for one until its answer: counted, timed,
  * given its trace, and logged where such small things are.
  *
- * Always true: what is kept is told apart by endpoint, wire and code only, of which there are a fixed number; nothing of
- * a request's content, address or credential is. A visit costs two looks at the clock and a few additions. Must not know:
- * who reads the counts, who collects spans.
+ * Always true: what is kept is told apart by endpoint, wire and code only, of which there are a fixed number; nothing
+ * of a request's content, address or credential is. A visit costs two looks at the clock and a few additions. Must not
+ * know: who reads the counts, who collects spans.
  */
 import type { ErrorCode, ServiceError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
@@ -89,7 +89,13 @@ export class Visit {
     guests.durations.note(durationMs);
     guests.codes.set(code, (guests.codes.get(code) ?? 0) + 1);
     this.#span?.end(code, typeof outcome === "string" ? undefined : outcome.detail.httpStatus);
-    this.#options.log.debug?.("a request is over", { endpoint: guests.endpoint.name, wire: guests.wire, code, durationMs: Math.round(durationMs * 1_000) / 1_000, traceId: this.trace.traceId });
+    this.#options.log.debug?.("a request is over", {
+      endpoint: guests.endpoint.name,
+      wire: guests.wire,
+      code,
+      durationMs: Math.round(durationMs * 1_000) / 1_000,
+      traceId: this.trace.traceId,
+    });
   }
 }
 
@@ -119,7 +125,13 @@ export class Visits {
   /** What was counted so far. */
   get counts(): readonly VisitCounts[] {
     return Object.values(this.#guests).flatMap((guests) =>
-      [...guests.values()].map(({ endpoint, wire, codes, running, durations }) => ({ endpoint: endpoint.name, wire, codes: [...codes], running, durations: durations.counts })),
+      [...guests.values()].map(({ endpoint, wire, codes, running, durations }) => ({
+        endpoint: endpoint.name,
+        wire,
+        codes: [...codes],
+        running,
+        durations: durations.counts,
+      })),
     );
   }
 

@@ -35,7 +35,9 @@ export class Concurrency {
       return undefined;
     }
     if (this.#waiting.length >= this.#max) {
-      throw new ServiceError("overloaded", `more than ${this.#max * 2} requests are under way on this node`, { retryAfterSecs: 1 });
+      throw new ServiceError("overloaded", `more than ${this.#max * 2} requests are under way on this node`, {
+        retryAfterSecs: 1,
+      });
     }
     return new Promise((resolve) => this.#waiting.push(resolve));
   }
@@ -53,7 +55,9 @@ interface Bucket {
   filledAtMs: number;
 }
 
-/** So many calls of one caller at once, and no more: what is beyond is turned away, so that it takes no place of others. */
+/**
+ * So many calls of one caller at once, and no more: what is beyond is turned away, so that it takes no place of others.
+ */
 export class Shares {
   readonly #max: number;
   readonly #running = new Map<string, number>();
@@ -66,7 +70,11 @@ export class Shares {
   enter(caller: string): void {
     const running = this.#running.get(caller) ?? 0;
     if (running >= this.#max) {
-      throw new ServiceError("overloaded", `more than ${this.#max} requests of this credential are under way on this node`, { retryAfterSecs: limits.retryAfterSecsMin });
+      throw new ServiceError(
+        "overloaded",
+        `more than ${this.#max} requests of this credential are under way on this node`,
+        { retryAfterSecs: limits.retryAfterSecsMin },
+      );
     }
     this.#running.set(caller, running + 1);
   }

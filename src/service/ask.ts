@@ -1,9 +1,10 @@
 /**
  * Ask: what was recalled goes to a model that answers from it.
  *
- * Always true: nothing relevant is a null answer for which no model is called; what an answer cites was shown to the model
- * and is in `memories`. An answer that cites nothing of it is given all the same, with empty sources: null means that
- * nothing relevant was found, which would not be so, and whoever wants grounds for an answer sees that it has none.
+ * Always true: nothing relevant is a null answer for which no model is called; what an answer cites was shown to the
+ * model and is in `memories`. An answer that cites nothing of it is given all the same, with empty sources: null means
+ * that nothing relevant was found, which would not be so, and whoever wants grounds for an answer sees that it has
+ * none.
  */
 import type { MemoryService } from "../../gen/palimpsest/v1/memory_pb.ts";
 import { prepareQuestion } from "../ai/answering.ts";
@@ -25,11 +26,24 @@ export function askHandlers(node: NodeParts): Pick<ServiceHandlers<typeof Memory
       if (question.trim() === "") throw invalid("question must not be blank");
       // It is also what recall looks for.
       checkText("question", question, limits.recallQueryBytesMax);
-      const { memories, txid } = await recallFrom(node, context, request, { query: question, includeSuperseded, ...present({ types: types?.values, sessionId, source, k }) });
+      const { memories, txid } = await recallFrom(node, context, request, {
+        query: question,
+        includeSuperseded,
+        ...present({ types: types?.values, sessionId, source, k }),
+      });
       if (memories.length === 0) return { sources: [], memories: [], txid };
       const { task, shown } = prepareQuestion(question, memories, node.world.nowMs());
-      const { answer, sources } = await consult(node, context, assistant, { task, inputItems: shown.length, outputItems: (given) => (given.answer === null ? 0 : 1) });
-      return { ...present({ answer: answer ?? undefined }), sources: [...sources], memories: shown.map(memoryMessage), txid };
+      const { answer, sources } = await consult(node, context, assistant, {
+        task,
+        inputItems: shown.length,
+        outputItems: (given) => (given.answer === null ? 0 : 1),
+      });
+      return {
+        ...present({ answer: answer ?? undefined }),
+        sources: [...sources],
+        memories: shown.map(memoryMessage),
+        txid,
+      };
     },
   };
 }

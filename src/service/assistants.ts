@@ -15,31 +15,50 @@ import type { AssistantUse, NodeParts } from "./node-parts.ts";
 const keyVariables = { ask: "SERVICE_ASSISTANT_API_KEY", extract: "SERVICE_EXTRACT_API_KEY" } as const;
 
 /** The model for this use. Throws forbidden when policy keeps text from it, unconfigured when there is none. */
-export async function requireAssistant(node: NodeParts, context: Context, address: { readonly ns: string; readonly profile: string }, use: AssistantUse): Promise<Assistant> {
+export async function requireAssistant(
+  node: NodeParts,
+  context: Context,
+  address: { readonly ns: string; readonly profile: string },
+  use: AssistantUse,
+): Promise<Assistant> {
   const policy = await policyOfProfile(node, address);
   const assistant = node.assistants[use];
   try {
     refuseDeniedEgress(policy, use, assistant?.identity.selfHosted);
   } catch (error) {
-    if (assistant && error instanceof ServiceError && error.code === "forbidden") context.egress = told(assistant, "denied", { errorCode: error.code });
+    if (assistant && error instanceof ServiceError && error.code === "forbidden")
+      context.egress = told(assistant, "denied", { errorCode: error.code });
     throw error;
   }
-  if (!assistant) throw new ServiceError("unconfigured", `${use} needs ${keyVariables[use]}, which this node does not have`);
+  if (!assistant)
+    throw new ServiceError("unconfigured", `${use} needs ${keyVariables[use]}, which this node does not have`);
   return assistant;
 }
 
 /**
- * Asks the model, for as long as the call may take. `inputItems` are the records that go out with the task, `outputItems`
- * tells how many came back.
+ * Asks the model, for as long as the call may take. `inputItems` are the records that go out with the task,
+ * `outputItems` tells how many came back.
  */
 export async function consult<Value>(
   node: NodeParts,
   context: Context,
   assistant: Assistant,
-  { task, inputItems, outputItems }: { readonly task: AssistantTask<Value>; readonly inputItems: number; readonly outputItems: (value: Value) => number },
+  {
+    task,
+    inputItems,
+    outputItems,
+  }: {
+    readonly task: AssistantTask<Value>;
+    readonly inputItems: number;
+    readonly outputItems: (value: Value) => number;
+  },
 ): Promise<Value> {
   const startMs = node.world.monotonicMs();
-  const sizes = (): Partial<AuditEgress> => ({ inputItems, inputBytes: utf8Length(task.data), durationMs: Math.round(node.world.monotonicMs() - startMs) });
+  const sizes = (): Partial<AuditEgress> => ({
+    inputItems,
+    inputBytes: utf8Length(task.data),
+    durationMs: Math.round(node.world.monotonicMs() - startMs),
+  });
   try {
     const value = await assistant.write(task, { deadlineMs: context.deadlineMs, signal: context.call.signal });
     context.egress = told(assistant, "ok", { sizes: { ...sizes(), outputItems: outputItems(value) } });
@@ -52,6 +71,14 @@ export async function consult<Value>(
   }
 }
 
-function told({ identity }: Assistant, outcome: AuditOutcome, { sizes, errorCode }: { readonly sizes?: Partial<AuditEgress>; readonly errorCode?: ErrorCode }): EgressTold {
-  return { outcome, egress: { ...identity, inputItems: 0, inputBytes: 0, outputItems: 0, durationMs: 0, ...sizes }, errorCode };
+function told(
+  { identity }: Assistant,
+  outcome: AuditOutcome,
+  { sizes, errorCode }: { readonly sizes?: Partial<AuditEgress>; readonly errorCode?: ErrorCode },
+): EgressTold {
+  return {
+    outcome,
+    egress: { ...identity, inputItems: 0, inputBytes: 0, outputItems: 0, durationMs: 0, ...sizes },
+    errorCode,
+  };
 }

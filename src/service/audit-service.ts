@@ -3,7 +3,13 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { AuditEventSchema, ControlService } from "../../gen/palimpsest/v1/control_pb.ts";
 import { invalid } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import { auditOutcomes, auditTimeMs, auditVersionOf, type AuditEvent, type AuditOutcome } from "../format/audit-event.ts";
+import {
+  auditOutcomes,
+  auditTimeMs,
+  auditVersionOf,
+  type AuditEvent,
+  type AuditOutcome,
+} from "../format/audit-event.ts";
 import { checkNamePart } from "../format/names.ts";
 import type { ServiceHandlers } from "./context.ts";
 import { present } from "./data-messages.ts";
@@ -55,23 +61,38 @@ function messageOf(event: AuditEvent): MessageInitShape<typeof AuditEventSchema>
       count: event.count,
       actor: actor && {
         kind: actor.kind,
-        ...present({ tokenHash: actor.tokenHash, scope: actor.scope, claimDb: actor.claimDb, claimNs: actor.claimNs, iat: actor.iatSecs === undefined ? undefined : BigInt(actor.iatSecs) }),
+        ...present({
+          tokenHash: actor.tokenHash,
+          scope: actor.scope,
+          claimDb: actor.claimDb,
+          claimNs: actor.claimNs,
+          iat: actor.iatSecs === undefined ? undefined : BigInt(actor.iatSecs),
+        }),
       },
       egress: egress && { ...egress, inputBytes: BigInt(egress.inputBytes), durationMs: BigInt(egress.durationMs) },
       error: event.errorCode,
-      grant: grant && { jti: grant.jti, ...present({ scope: grant.scope, expiresIn: grant.expiresInSecs, db: grant.database, ns: grant.namespace }) },
+      grant: grant && {
+        jti: grant.jti,
+        ...present({ scope: grant.scope, expiresIn: grant.expiresInSecs, db: grant.database, ns: grant.namespace }),
+      },
     }),
   };
 }
 
-export function auditHandlers({ audit, names, world }: NodeParts): Pick<ServiceHandlers<typeof ControlService>, "readAudit"> {
+export function auditHandlers({
+  audit,
+  names,
+  world,
+}: NodeParts): Pick<ServiceHandlers<typeof ControlService>, "readAudit"> {
   return {
     async readAudit(request) {
       const namespace = checkNamePart("namespace", request.ns);
       const toMs = timeOf("to", request.to);
       const { cursor, profile } = request;
       // A cursor stands within the window of the first page; the window's beginning must not move past it.
-      const fromMs = timeOf("from", request.from) ?? (cursor === undefined ? Math.max(0, (toMs ?? world.nowMs()) - defaultWindowMs) : 0);
+      const fromMs =
+        timeOf("from", request.from) ??
+        (cursor === undefined ? Math.max(0, (toMs ?? world.nowMs()) - defaultWindowMs) : 0);
       const { events, nextCursor, complete } = await audit.read(namespace, {
         fromMs,
         toMs,
@@ -82,7 +103,11 @@ export function auditHandlers({ audit, names, world }: NodeParts): Pick<ServiceH
         cursor,
       });
       const nodes = await names.of(events.map(({ node }) => node));
-      return { events: events.map(messageOf), complete, ...present({ nextCursor, nodes: Object.keys(nodes).length === 0 ? undefined : nodes }) };
+      return {
+        events: events.map(messageOf),
+        complete,
+        ...present({ nextCursor, nodes: Object.keys(nodes).length === 0 ? undefined : nodes }),
+      };
     },
   };
 }

@@ -1,14 +1,35 @@
 /**
  * From a call that is over to the event that tells of it.
  *
- * Owns which endpoints are told of and under which action. Always true: of what a client sent, an event holds only names
- * and ids that have the form of names and ids. Calls that concern no namespace make no event.
+ * Owns which endpoints are told of and under which action. Always true: of what a client sent, an event holds only
+ * names and ids that have the form of names and ids. Calls that concern no namespace make no event.
  */
 import type { Message } from "@bufbuild/protobuf";
 import type { CreateBranchRequest } from "../../gen/palimpsest/v1/branch_pb.ts";
-import type { MintNamespaceTokenRequest, RevokeNamespaceTokenRequest, TokenResponse } from "../../gen/palimpsest/v1/control_pb.ts";
-import type { DeleteDocsResponse, DeleteVectorsResponse, ExecuteSqlResponse, InsertDocsResponse, UpdateDocsResponse, UpsertVectorsResponse } from "../../gen/palimpsest/v1/data_pb.ts";
-import type { ErasureCoupon, ExtractRequest, ExtractResponse, ForgetMemoriesResponse, ForgetMemoryRequest, GetMemoryRequest, IngestResponse, ListMemoriesResponse, RecallResponse } from "../../gen/palimpsest/v1/memory_pb.ts";
+import type {
+  MintNamespaceTokenRequest,
+  RevokeNamespaceTokenRequest,
+  TokenResponse,
+} from "../../gen/palimpsest/v1/control_pb.ts";
+import type {
+  DeleteDocsResponse,
+  DeleteVectorsResponse,
+  ExecuteSqlResponse,
+  InsertDocsResponse,
+  UpdateDocsResponse,
+  UpsertVectorsResponse,
+} from "../../gen/palimpsest/v1/data_pb.ts";
+import type {
+  ErasureCoupon,
+  ExtractRequest,
+  ExtractResponse,
+  ForgetMemoriesResponse,
+  ForgetMemoryRequest,
+  GetMemoryRequest,
+  IngestResponse,
+  ListMemoriesResponse,
+  RecallResponse,
+} from "../../gen/palimpsest/v1/memory_pb.ts";
 import type { AuditEntry } from "../control/audit-entry.ts";
 import type { AuditAction } from "../format/audit-actions.ts";
 import { isAuditResource, isRecordId, type AuditGrant } from "../format/audit-event.ts";
@@ -57,16 +78,45 @@ function revokedOf(request: Message): AuditGrant | undefined {
 }
 
 const witnesses: ReadonlyMap<string, Witness> = new Map<string, Witness>([
-  ["MemoryService.Ingest", { action: "memory.ingest", writes: true, count: (answer) => (answer as IngestResponse).results.length }],
-  ["MemoryService.Extract", { action: "memory.extract", egress: "ai.extract", writes: true, count: (answer) => (answer as ExtractResponse).results?.values.length, isIdle: (request) => (request as ExtractRequest).dryRun }],
+  [
+    "MemoryService.Ingest",
+    { action: "memory.ingest", writes: true, count: (answer) => (answer as IngestResponse).results.length },
+  ],
+  [
+    "MemoryService.Extract",
+    {
+      action: "memory.extract",
+      egress: "ai.extract",
+      writes: true,
+      count: (answer) => (answer as ExtractResponse).results?.values.length,
+      isIdle: (request) => (request as ExtractRequest).dryRun,
+    },
+  ],
   ["MemoryService.ForgetMemory", { action: "memory.forget", writes: true, resource: memoryId, count: () => 1 }],
-  ["MemoryService.ForgetMemories", { action: "memory.forget", writes: true, count: (answer) => (answer as ForgetMemoriesResponse).forgotten }],
+  [
+    "MemoryService.ForgetMemories",
+    { action: "memory.forget", writes: true, count: (answer) => (answer as ForgetMemoriesResponse).forgotten },
+  ],
   ["MemoryService.EndSession", { action: "memory.session_end", writes: true }],
-  ["MemoryService.CreateErasure", { action: "erasure.requested", writes: true, made: (answer) => (answer as ErasureCoupon).id, count: (answer) => (answer as ErasureCoupon).memoryIds.length }],
+  [
+    "MemoryService.CreateErasure",
+    {
+      action: "erasure.requested",
+      writes: true,
+      made: (answer) => (answer as ErasureCoupon).id,
+      count: (answer) => (answer as ErasureCoupon).memoryIds.length,
+    },
+  ],
   ["MemoryService.Recall", { action: "memory.recall", count: (answer) => (answer as RecallResponse).memories.length }],
-  ["MemoryService.ListMemories", { action: "memory.list", count: (answer) => (answer as ListMemoriesResponse).memories.length }],
+  [
+    "MemoryService.ListMemories",
+    { action: "memory.list", count: (answer) => (answer as ListMemoriesResponse).memories.length },
+  ],
   ["MemoryService.GetMemory", { action: "memory.get", resource: memoryId, count: () => 1 }],
-  ["MemoryService.Ask", { action: "memory.ask", egress: "ai.ask", count: (answer) => (answer as RecallResponse).memories.length }],
+  [
+    "MemoryService.Ask",
+    { action: "memory.ask", egress: "ai.ask", count: (answer) => (answer as RecallResponse).memories.length },
+  ],
   ["MemoryService.PutProfilePolicy", { action: "policy.update", resource: () => "profile" }],
   ["ControlService.PutNamespacePolicy", { action: "policy.update", resource: () => "namespace" }],
   ["ControlService.MintDatabaseToken", { action: "token.mint", resource: databaseOf, grant: mintedOf }],
@@ -79,17 +129,41 @@ const witnesses: ReadonlyMap<string, Witness> = new Map<string, Witness>([
   ["BranchService.RewindBranch", { action: "branch.rewind", writes: true }],
   ["BranchService.CreateCheckpoint", { action: "branch.checkpoint", writes: true }],
   ["BranchService.DeleteCheckpoint", { action: "branch.checkpoint_delete", writes: true }],
-  ["DataService.ExecuteSql", { action: "sql.write", writes: true, isIdle: (_, { mutates }) => !mutates, count: (answer) => Number((answer as ExecuteSqlResponse).results.reduce((sum, { rowsAffected }) => sum + rowsAffected, 0n)) }],
+  [
+    "DataService.ExecuteSql",
+    {
+      action: "sql.write",
+      writes: true,
+      isIdle: (_, { mutates }) => !mutates,
+      count: (answer) =>
+        Number((answer as ExecuteSqlResponse).results.reduce((sum, { rowsAffected }) => sum + rowsAffected, 0n)),
+    },
+  ],
   ["DataService.PutValue", { action: "kv.put", writes: true, count: () => 1 }],
   ["DataService.DeleteValue", { action: "kv.delete", writes: true, count: () => 1 }],
-  ["DataService.InsertDocs", { action: "docs.insert", writes: true, count: (answer) => (answer as InsertDocsResponse).ids.length }],
-  ["DataService.UpdateDocs", { action: "docs.update", writes: true, count: (answer) => (answer as UpdateDocsResponse).modified }],
-  ["DataService.DeleteDocs", { action: "docs.delete", writes: true, count: (answer) => (answer as DeleteDocsResponse).deleted }],
+  [
+    "DataService.InsertDocs",
+    { action: "docs.insert", writes: true, count: (answer) => (answer as InsertDocsResponse).ids.length },
+  ],
+  [
+    "DataService.UpdateDocs",
+    { action: "docs.update", writes: true, count: (answer) => (answer as UpdateDocsResponse).modified },
+  ],
+  [
+    "DataService.DeleteDocs",
+    { action: "docs.delete", writes: true, count: (answer) => (answer as DeleteDocsResponse).deleted },
+  ],
   ["DataService.CreateDocIndex", { action: "docs.index", writes: true }],
   ["DataService.UpsertVector", { action: "vectors.upsert", writes: true, count: () => 1 }],
-  ["DataService.UpsertVectors", { action: "vectors.upsert", writes: true, count: (answer) => (answer as UpsertVectorsResponse).upserted }],
+  [
+    "DataService.UpsertVectors",
+    { action: "vectors.upsert", writes: true, count: (answer) => (answer as UpsertVectorsResponse).upserted },
+  ],
   ["DataService.DeleteVector", { action: "vectors.delete", writes: true, count: () => 1 }],
-  ["DataService.DeleteVectors", { action: "vectors.delete", writes: true, count: (answer) => (answer as DeleteVectorsResponse).deleted }],
+  [
+    "DataService.DeleteVectors",
+    { action: "vectors.delete", writes: true, count: (answer) => (answer as DeleteVectorsResponse).deleted },
+  ],
   ["DataService.AppendTurn", { action: "turns.append", writes: true, count: () => 1 }],
 ]);
 
@@ -115,11 +189,18 @@ function placeOf({ call }: Context): Place | undefined {
 }
 
 /** Of a call of the control plane a database is named alone; of the others with its branch, said here or there. */
-function placeOfDatabase({ endpoint, message, headers }: Context["call"], db: string, branch: string | undefined): Place | undefined {
+function placeOfDatabase(
+  { endpoint, message, headers }: Context["call"],
+  db: string,
+  branch: string | undefined,
+): Place | undefined {
   const [name = "", inSpec] = db.split("@");
   const profile = profileOfDatabaseName(name);
   if (!profile || endpoint.rule.control) return db === name ? profile : undefined;
-  const said = endpoint.name === "BranchService.CreateBranch" ? (message as CreateBranchRequest).name : (inSpec ?? branch ?? headers.branch ?? mainBranch);
+  const said =
+    endpoint.name === "BranchService.CreateBranch"
+      ? (message as CreateBranchRequest).name
+      : (inSpec ?? branch ?? headers.branch ?? mainBranch);
   return { ...profile, branch: isBranchName(said) ? said : undefined };
 }
 
@@ -131,7 +212,8 @@ export function auditCall({ audit }: NodeParts, context: Context, result: Outcom
   if (witness === undefined || place === undefined) return;
   const isOk = result.outcome === "ok";
   const { egress } = context;
-  if (egress !== undefined && witness.egress !== undefined) audit.record({ ...place, identity, action: witness.egress, ...egress });
+  if (egress !== undefined && witness.egress !== undefined)
+    audit.record({ ...place, identity, action: witness.egress, ...egress });
   // What policy has refused is told as egress only: nothing else happened.
   if (egress?.outcome === "denied") return;
   if (isOk && witness.isIdle?.(call.message, context)) return;
@@ -150,6 +232,14 @@ export function auditCall({ audit }: NodeParts, context: Context, result: Outcom
   });
   // A forget that the policy made an erasure of is told as both.
   if (witness.action === "memory.forget" && context.erasureId !== undefined) {
-    audit.record({ ...place, identity, action: "erasure.requested", resource: context.erasureId, outcome: "ok", txid: context.txid, count: 1 });
+    audit.record({
+      ...place,
+      identity,
+      action: "erasure.requested",
+      resource: context.erasureId,
+      outcome: "ok",
+      txid: context.txid,
+      count: 1,
+    });
   }
 }

@@ -38,15 +38,22 @@ function targetReaderOf({ segments }: Endpoint): TargetReader {
   const inPath = new Set(segments.flatMap((segment) => (segment.kind === "field" ? [segment.field.localName] : [])));
   const text = (message: Message, field: string): string => (message as unknown as Record<string, string>)[field]!;
   if (inPath.has("db")) return (message) => ({ kind: "database", name: parseDatabaseSpec(text(message, "db")).name });
-  if (inPath.has("profile")) return (message) => ({ kind: "database", name: profileDatabaseName(text(message, "ns"), text(message, "profile")) });
-  if (inPath.has("ns")) return (message) => ({ kind: "namespace", namespace: checkNamePart("namespace", text(message, "ns")) });
+  if (inPath.has("profile"))
+    return (message) => ({
+      kind: "database",
+      name: profileDatabaseName(text(message, "ns"), text(message, "profile")),
+    });
+  if (inPath.has("ns"))
+    return (message) => ({ kind: "namespace", namespace: checkNamePart("namespace", text(message, "ns")) });
   return () => ({ kind: "node" });
 }
 
 export class Authorization {
   readonly #credentials: Credentials;
   readonly #databases: Databases;
-  readonly #rules = new Map(endpoints.map((endpoint) => [endpoint, { rule: accessRuleOf(endpoint), targetOf: targetReaderOf(endpoint) }]));
+  readonly #rules = new Map(
+    endpoints.map((endpoint) => [endpoint, { rule: accessRuleOf(endpoint), targetOf: targetReaderOf(endpoint) }]),
+  );
 
   constructor(credentials: Credentials, databases: Databases) {
     this.#credentials = credentials;
@@ -76,8 +83,8 @@ export class Authorization {
   }
 
   /**
-   * The same for a request that cannot be read: by what it is known to be about, or, where that cannot be told, by what the
-   * credential is for, so that who may make no such call at all hears that.
+   * The same for a request that cannot be read: by what it is known to be about, or, where that cannot be told, by what
+   * the credential is for, so that who may make no such call at all hears that.
    */
   checkUnread(endpoint: Endpoint, address: Message | undefined, identity: Identity): void {
     const known = this.#rules.get(endpoint);
@@ -89,9 +96,12 @@ export class Authorization {
 /** What the credential itself is for. */
 function ownTarget(identity: Identity, rule: AccessRule): AccessTarget {
   if (identity.kind !== "token" || rule.credential === "platform") return { kind: "node" };
-  if (identity.database !== undefined && rule.credential === "database") return { kind: "database", name: identity.database.name };
+  if (identity.database !== undefined && rule.credential === "database")
+    return { kind: "database", name: identity.database.name };
   if (identity.namespace === undefined) return { kind: "node" };
-  return rule.credential === "database" ? { kind: "database", name: profileDatabaseName(identity.namespace, "any") } : { kind: "namespace", namespace: identity.namespace };
+  return rule.credential === "database"
+    ? { kind: "database", name: profileDatabaseName(identity.namespace, "any") }
+    : { kind: "namespace", namespace: identity.namespace };
 }
 
 function refuse(rule: AccessRule, identity: Identity, target: AccessTarget): void {

@@ -1,9 +1,10 @@
 /**
- * Makes up for vectors that are missing, in the background: the embedder failed, or was configured after the texts came.
+ * Makes up for vectors that are missing, in the background: the embedder failed, or was configured after the texts
+ * came.
  *
- * Always true: one database at a time and a bounded step at a time; only databases that clients use are looked at; where
- * policy forbids it nothing is done. It may forget a database at any time: the next call to it brings it back. Must not
- * know: what a step does.
+ * Always true: one database at a time and a bounded step at a time; only databases that clients use are looked at;
+ * where policy forbids it nothing is done. It may forget a database at any time: the next call to it brings it back.
+ * Must not know: what a step does.
  */
 import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
@@ -64,7 +65,10 @@ function keyOf({ target }: Place): string {
 export class Backfill {
   readonly #options: BackfillOptions;
   readonly #waiting = new Map<string, Place>();
-  /** Databases that have been gone through and in which nothing was missed since, with the time: a rewind may have taken vectors away. */
+  /**
+   * Databases that have been gone through and in which nothing was missed since, with the time: a rewind may have taken
+   * vectors away.
+   */
   readonly #complete = new Recent<string, number>(limits.backfillsCompleteMax);
   #running = false;
   #closed = false;
@@ -124,7 +128,7 @@ export class Backfill {
     const { world, isAwake, permits, step, log } = this.#options;
     try {
       for (const kind of ["memory", "turn"] as const) {
-        for (let after: number | undefined = 0; after !== undefined; ) {
+        for (let after: number | undefined = 0; after !== undefined;) {
           if (this.#closed || !isAwake()) return "later";
           if (!(await permits(place))) return "given up";
           const options = { deadlineMs: world.monotonicMs() + limits.requestTimeoutSecsDefault * 1_000 };
@@ -137,7 +141,11 @@ export class Backfill {
       return "complete";
     } catch (error) {
       // The database may be gone, or have no room for writes now. Whoever uses it next brings it back.
-      if (!this.#closed) log.warn("vectors that are missing could not be made up for", { uuid: place.target.uuid, reason: error instanceof Error ? error.name : "unknown" });
+      if (!this.#closed)
+        log.warn("vectors that are missing could not be made up for", {
+          uuid: place.target.uuid,
+          reason: error instanceof Error ? error.name : "unknown",
+        });
       return "given up";
     }
   }

@@ -64,14 +64,19 @@ function lifeHandlers(node: NodeParts): Pick<BranchHandlers, "createBranch" | "l
       const { uuid, branch } = await databaseTarget(node, context, request.db, request.branch);
       if (branch === mainBranch) throw invalid(`${mainBranch} cannot be deleted: it goes with its database`);
       // Started from `main`, so that a branch that cannot be opened any more can still be deleted.
-      seen(context, await node.engine.branch({ uuid, branch: mainBranch }, { act: "delete", name: branch }, engineOptions(context)));
+      seen(
+        context,
+        await node.engine.branch({ uuid, branch: mainBranch }, { act: "delete", name: branch }, engineOptions(context)),
+      );
       node.erasures.wake(uuid);
       return {};
     },
   };
 }
 
-function historyHandlers(node: NodeParts): Pick<BranchHandlers, "createCheckpoint" | "listCheckpoints" | "deleteCheckpoint" | "rewindBranch"> {
+function historyHandlers(
+  node: NodeParts,
+): Pick<BranchHandlers, "createCheckpoint" | "listCheckpoints" | "deleteCheckpoint" | "rewindBranch"> {
   return {
     async createCheckpoint(request, context) {
       const name = checkNewCheckpointName(request.name);
@@ -85,7 +90,13 @@ function historyHandlers(node: NodeParts): Pick<BranchHandlers, "createCheckpoin
     async listCheckpoints(request, context) {
       const target = await databaseTarget(node, context, request.db, request.branch);
       const { value } = seen(context, await node.engine.branch(target, { act: "checkpoints" }, engineOptions(context)));
-      return { checkpoints: value.checkpoints.map(({ name, txid, createdAtMs }) => ({ checkpoint: name, txid: BigInt(txid), createdAt: BigInt(createdAtMs) })) };
+      return {
+        checkpoints: value.checkpoints.map(({ name, txid, createdAtMs }) => ({
+          checkpoint: name,
+          txid: BigInt(txid),
+          createdAt: BigInt(createdAtMs),
+        })),
+      };
     },
 
     async deleteCheckpoint(request, context) {
@@ -99,7 +110,10 @@ function historyHandlers(node: NodeParts): Pick<BranchHandlers, "createCheckpoin
     async rewindBranch(request, context) {
       const to = checkState("to", request.to);
       const target = await databaseTarget(node, context, request.db, request.branch);
-      const { value, txid } = seen(context, await node.engine.branch(target, { act: "rewind", to }, engineOptions(context)));
+      const { value, txid } = seen(
+        context,
+        await node.engine.branch(target, { act: "rewind", to }, engineOptions(context)),
+      );
       node.erasures.wake(target.uuid);
       return { rewoundTo: BigInt(value.rewoundTo), txid };
     },

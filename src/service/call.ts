@@ -78,7 +78,10 @@ export class ClientGone extends Error {
   override readonly name = "ClientGone";
 }
 
-/** The refusal of a request that cannot be read, and what it is about nevertheless: whoever may not do that hears so first. */
+/**
+ * The refusal of a request that cannot be read, and what it is about nevertheless: whoever may not do that hears so
+ * first.
+ */
 export class Unread extends Error {
   override readonly name = "Unread";
   readonly refusal: ServiceError;

@@ -61,10 +61,17 @@ export class Caretaker {
   constructor(parts: CaretakerParts) {
     this.#parts = parts;
     // A node that is alone is told of every deletion, and of no order.
-    this.#rounds = new Rounds({ world: parts.world, pauseMs: parts.cluster ? () => this.#pause.after(this.#isBusy) : limits.auditSweepMs, round: () => this.look() });
+    this.#rounds = new Rounds({
+      world: parts.world,
+      pauseMs: parts.cluster ? () => this.#pause.after(this.#isBusy) : limits.auditSweepMs,
+      round: () => this.look(),
+    });
   }
 
-  /** Carries out what was ordered while the node was down, for a while, and looks after it from now on. One that is alone waits for nothing. */
+  /**
+   * Carries out what was ordered while the node was down, for a while, and looks after it from now on. One that is
+   * alone waits for nothing.
+   */
   async start(): Promise<void> {
     const { world, cluster } = this.#parts;
     const first = this.#rounds.start();
@@ -84,7 +91,9 @@ export class Caretaker {
   /** One look at everything. Gives whether all of it could be done. */
   async look(): Promise<boolean> {
     this.#isBusy = false;
-    const ordered = await this.#told("copies that are to be purged could not be looked for", () => this.#carryOutOrders());
+    const ordered = await this.#told("copies that are to be purged could not be looked for", () =>
+      this.#carryOutOrders(),
+    );
     const deleted = await this.#told("deleted databases could not be looked for", () => this.#takeUpDeletions());
     if (!ordered || !deleted) this.#isBusy = true;
     return ordered && deleted;
@@ -102,17 +111,22 @@ export class Caretaker {
     for (const [uuid, places] of byDatabase) {
       if (this.#rounds.closing) return;
       this.#isBusy = true;
-      await this.#told("this node's copies of a database could not be purged yet", async () => {
-        await this.#purge(uuid, cluster);
-        // Where nothing was purged this node writes the database and cleans it itself; whoever does so next orders anew.
-        for (const place of places) await cluster.copies.fulfilled(place);
-      }, uuid);
+      await this.#told(
+        "this node's copies of a database could not be purged yet",
+        async () => {
+          await this.#purge(uuid, cluster);
+          // Where nothing was purged this node writes the database and cleans it itself; whoever does so next orders
+          // anew.
+          for (const place of places) await cluster.copies.fulfilled(place);
+        },
+        uuid,
+      );
     }
   }
 
   /**
-   * What is deleted in this node's shards, each at its own pace: while a node that is down keeps a copy, nothing changes.
-   * A lone node waits for nobody: it removes each once.
+   * What is deleted in this node's shards, each at its own pace: while a node that is down keeps a copy, nothing
+   * changes. A lone node waits for nobody: it removes each once.
    */
   async #takeUpDeletions(): Promise<void> {
     const { cluster, databases, engine, log, world } = this.#parts;
@@ -121,17 +135,25 @@ export class Caretaker {
       if (this.#rounds.closing) return;
       // What was asked for before has a pace of its own.
       this.#isBusy ||= !this.#deleted.has(uuid);
-      const deleted = this.#deleted.get(uuid) ?? { isDropped: false, nextMs: 0, pause: new RisingPause(limits.deletedLookMsMin, limits.deletedLookMsMax) };
-      await this.#told("a deleted database could not be taken care of yet", async () => {
-        if (!deleted.isDropped) {
-          await engine.drop({ uuid, branch: mainBranch }, { deadlineMs: this.#soon() });
-          deleted.isDropped = true;
-          log.info("a deleted database is being purged", { uuid });
-        }
-        if (cluster) await this.#orderCopies(uuid, cluster);
-        deleted.nextMs = world.monotonicMs() + (cluster ? deleted.pause.after(false) : Infinity);
-        this.#deleted.set(uuid, deleted);
-      }, uuid);
+      const deleted = this.#deleted.get(uuid) ?? {
+        isDropped: false,
+        nextMs: 0,
+        pause: new RisingPause(limits.deletedLookMsMin, limits.deletedLookMsMax),
+      };
+      await this.#told(
+        "a deleted database could not be taken care of yet",
+        async () => {
+          if (!deleted.isDropped) {
+            await engine.drop({ uuid, branch: mainBranch }, { deadlineMs: this.#soon() });
+            deleted.isDropped = true;
+            log.info("a deleted database is being purged", { uuid });
+          }
+          if (cluster) await this.#orderCopies(uuid, cluster);
+          deleted.nextMs = world.monotonicMs() + (cluster ? deleted.pause.after(false) : Infinity);
+          this.#deleted.set(uuid, deleted);
+        },
+        uuid,
+      );
     }
   }
 
@@ -158,7 +180,8 @@ export class Caretaker {
     } catch (error) {
       const { log } = this.#parts;
       const fields = uuid === undefined ? {} : { uuid };
-      if (error instanceof ServiceError || error instanceof StoreError) log.warn(`${words}; tried again`, { ...fields, code: codeOf(error) });
+      if (error instanceof ServiceError || error instanceof StoreError)
+        log.warn(`${words}; tried again`, { ...fields, code: codeOf(error) });
       else log.error(`${words}; tried again`, error, fields);
       return false;
     }

@@ -25,7 +25,10 @@ export interface Context {
   judgedUuid: string | undefined;
   /** Whether the caller may make the call. What is forbidden all the same, a policy forbids. */
   admitted: boolean;
-  /** Throws forbidden unless the caller may do on this call's database what needs the scope. For what a path does not tell. */
+  /**
+   * Throws forbidden unless the caller may do on this call's database what needs the scope. For what a path does not
+   * tell.
+   */
   readonly demand: (scope: ScopeName) => Promise<unknown>;
   // What the headers ask for is judged once the caller is admitted; until then it is the node's own.
   /** On world.monotonicMs(): nobody waits for the answer after this. Begins when the request has come whole. */
@@ -41,7 +44,10 @@ export interface Context {
   durableTxid: number | undefined;
   /** The coupon of the erasure that the call has begun; becomes `Service-Erasure-Id`. */
   erasureId: string | undefined;
-  /** Set by a call that asks a model, when policy has refused it or it is over; undefined while nothing has left the node. */
+  /**
+   * Set by a call that asks a model, when policy has refused it or it is over; undefined while nothing has left the
+   * node.
+   */
   egress: EgressTold | undefined;
   /** Set by a call that may change its database or not, once it is known that it would. */
   mutates: boolean;
@@ -62,8 +68,14 @@ export type Handler = (request: Message, context: Context) => Promise<Record<str
 export type HandlerTable = ReadonlyMap<string, Handler>;
 
 /** Puts a service's handlers under their endpoint names. */
-export function handlerEntries<Service extends DescService>(service: Service, handlers: ServiceHandlers<Service>): [string, Handler][] {
-  return service.methods.map((method) => [`${service.name}.${method.name}`, (handlers as unknown as Record<string, Handler>)[method.localName]!]);
+export function handlerEntries<Service extends DescService>(
+  service: Service,
+  handlers: ServiceHandlers<Service>,
+): [string, Handler][] {
+  return service.methods.map((method) => [
+    `${service.name}.${method.name}`,
+    (handlers as unknown as Record<string, Handler>)[method.localName]!,
+  ]);
 }
 
 /** The engine's options for this call; `bytes` is about how large the input is. */
@@ -73,13 +85,19 @@ export function engineOptions(context: Context, bytes = 0): CallOptions {
 }
 
 function callerTold(identity: Identity): CallerTold {
-  return { kind: identity.kind, scope: identity.kind === "token" ? identity.scope : undefined, hash: identity.kind === "anonymous" ? undefined : identity.hash };
+  return {
+    kind: identity.kind,
+    scope: identity.kind === "token" ? identity.scope : undefined,
+    hash: identity.kind === "anonymous" ? undefined : identity.hash,
+  };
 }
 
 /** The answer of a database that nobody has written to yet. */
 export const unborn: Answer<undefined> = { value: undefined, txid: 0, durableTxid: 0 };
 
-/** Notes which state the answer speaks of, and gives its value with the transaction id in the form of a message field. */
+/**
+ * Notes which state the answer speaks of, and gives its value with the transaction id in the form of a message field.
+ */
 export function seen<Value>(context: Context, answer: Answer<Value>): { readonly value: Value; readonly txid: bigint } {
   context.txid = answer.txid;
   context.durableTxid = answer.durableTxid;

@@ -1,10 +1,19 @@
-/** The control plane: databases and tokens. Policies of namespaces are in service/policy-service, the audit stream in service/audit-service. */
+/**
+ * The control plane: databases and tokens. Policies of namespaces are in service/policy-service, the audit stream in
+ * service/audit-service.
+ */
 import type { ControlService } from "../../gen/palimpsest/v1/control_pb.ts";
 import { invalid } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { DatabaseRecord } from "../control/databases.ts";
 import { scopeNamed, scopeOrder, type ScopeName } from "../control/identity.ts";
-import { checkNamePart, checkNewDatabaseName, mainBranch, parseDatabaseSpec, profileOfDatabaseName } from "../format/names.ts";
+import {
+  checkNamePart,
+  checkNewDatabaseName,
+  mainBranch,
+  parseDatabaseSpec,
+  profileOfDatabaseName,
+} from "../format/names.ts";
 import { isUlid } from "../format/ids.ts";
 import { auditHandlers } from "./audit-service.ts";
 import { engineOptions, type ServiceHandlers } from "./context.ts";
@@ -32,11 +41,17 @@ function checkLifetime(expiresIn: number = limits.tokenSecsDefault): number {
   throw invalid(`expires_in must be 1 to ${limits.tokenSecsMax} seconds`);
 }
 
-function tokenHandlers(node: NodeParts): Pick<ServiceHandlers<typeof ControlService>, "mintDatabaseToken" | "mintNamespaceToken" | "revokeDatabaseToken" | "revokeNamespaceToken"> {
+function tokenHandlers(
+  node: NodeParts,
+): Pick<
+  ServiceHandlers<typeof ControlService>,
+  "mintDatabaseToken" | "mintNamespaceToken" | "revokeDatabaseToken" | "revokeNamespaceToken"
+> {
   return {
     async mintDatabaseToken(request, context) {
       const { name, branch } = parseDatabaseSpec(request.db);
-      if (branch !== undefined) throw invalid("a token is for a database, named without @branch, and covers all its branches");
+      if (branch !== undefined)
+        throw invalid("a token is for a database, named without @branch, and covers all its branches");
       const scope = checkScope(request.scope);
       const expiresIn = checkLifetime(request.expiresIn);
       // A profile's name is claimed here if need be: its agent holds the token before its first ingest, and the token
@@ -54,12 +69,16 @@ function tokenHandlers(node: NodeParts): Pick<ServiceHandlers<typeof ControlServ
     },
     async revokeDatabaseToken(request) {
       const { name, branch } = parseDatabaseSpec(request.db);
-      if (branch !== undefined) throw invalid("a token is for a database, named without @branch, and covers all its branches");
+      if (branch !== undefined)
+        throw invalid("a token is for a database, named without @branch, and covers all its branches");
       await node.revocations.revoke({ kind: "db", name }, checkTokenId(request.jti));
       return {};
     },
     async revokeNamespaceToken(request) {
-      await node.revocations.revoke({ kind: "ns", name: checkNamePart("namespace", request.ns) }, checkTokenId(request.jti));
+      await node.revocations.revoke(
+        { kind: "ns", name: checkNamePart("namespace", request.ns) },
+        checkTokenId(request.jti),
+      );
       return {};
     },
   };

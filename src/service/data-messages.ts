@@ -6,7 +6,9 @@ import type { TurnRecord } from "../model/transcript.ts";
 import { setJson } from "./exact-json.ts";
 
 /** The object without its undefined fields, which exact optional types demand. */
-export function present<Fields extends object>(fields: Fields): { [Key in keyof Fields]?: Exclude<Fields[Key], undefined> } {
+export function present<Fields extends object>(
+  fields: Fields,
+): { [Key in keyof Fields]?: Exclude<Fields[Key], undefined> } {
   const kept: Record<string, unknown> = {};
   for (const [key, value] of Object.entries(fields)) if (value !== undefined) kept[key] = value;
   return kept as { [Key in keyof Fields]?: Exclude<Fields[Key], undefined> };

@@ -1,4 +1,7 @@
-/** The stores of a database over the wires: transcript, SQL, key-value, documents, vectors, and waiting for object storage. */
+/**
+ * The stores of a database over the wires: transcript, SQL, key-value, documents, vectors, and waiting for object
+ * storage.
+ */
 import type { DataService } from "../../gen/palimpsest/v1/data_pb.ts";
 import { engineOptions, seen, type ServiceHandlers } from "./context.ts";
 import { documentHandlers } from "./document-service.ts";

@@ -1,10 +1,10 @@
 /**
  * Sweeps databases that nobody uses, when something in them is due.
  *
- * Always true: a database is opened only for an entry of the index whose hour has come, when the owner of its shard asks
- * for it, by whoever holds it or is to; it closes by idleness as after any other use; an entry goes only after its sweep, which notes what will be due next. Two
- * nodes that sweep one database at once do no harm: its writer does both, and the second finds nothing to do. Must not
- * know: what expires, how it is removed.
+ * Always true: a database is opened only for an entry of the index whose hour has come, when the owner of its shard
+ * asks for it, by whoever holds it or is to; it closes by idleness as after any other use; an entry goes only after its
+ * sweep, which notes what will be due next. Two nodes that sweep one database at once do no harm: its writer does both,
+ * and the second finds nothing to do. Must not know: what expires, how it is removed.
  */
 import { codeOf, ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
@@ -45,8 +45,13 @@ export class DueSweeps {
 
   constructor(parts: DueSweepsParts) {
     this.#parts = parts;
-    const told = (error: unknown): void => parts.log.warn("what is due in databases could not be looked for; tried again", { code: codeOf(error) });
-    this.#rounds = new Rounds({ world: parts.world, pauseMs: () => this.#pauseMs(), round: () => this.look().catch(told) });
+    const told = (error: unknown): void =>
+      parts.log.warn("what is due in databases could not be looked for; tried again", { code: codeOf(error) });
+    this.#rounds = new Rounds({
+      world: parts.world,
+      pauseMs: () => this.#pauseMs(),
+      round: () => this.look().catch(told),
+    });
   }
 
   /** Looks now, and from now on every few minutes while something is due, otherwise when the next hour has begun. */
@@ -71,7 +76,7 @@ export class DueSweeps {
     // As it is when the look fails.
     this.#left = "some";
     const permits = new Permits(limits.dueSweepsAtOnceMax);
-    for (let passed = 0; !this.#rounds.closing; ) {
+    for (let passed = 0; !this.#rounds.closing;) {
       const page = await listDue(store, world.time.sureMs(), this.#after, shards);
       await Promise.all(page.entries.map((place) => permits.run(() => this.#sweep(place))));
       passed += page.entries.length;
@@ -99,10 +104,16 @@ export class DueSweeps {
       const database = await databaseOfDue(store, place);
       const retention = database === undefined ? undefined : await retentionOf(database);
       const target = { uuid, branch: mainBranch, retention, database };
-      await engine.branch(target, { act: "sweep", branchId }, { deadlineMs: world.monotonicMs() + limits.requestTimeoutSecsDefault * 1_000 });
+      await engine.branch(
+        target,
+        { act: "sweep", branchId },
+        { deadlineMs: world.monotonicMs() + limits.requestTimeoutSecsDefault * 1_000 },
+      );
     } catch (error) {
-      const isGone = error instanceof ServiceError && (error.code === "database_not_found" || error.code === "branch_not_found");
-      if (!isGone) return log.warn("what is due in a database could not be removed; tried again", { uuid, code: codeOf(error) });
+      const isGone =
+        error instanceof ServiceError && (error.code === "database_not_found" || error.code === "branch_not_found");
+      if (!isGone)
+        return log.warn("what is due in a database could not be removed; tried again", { uuid, code: codeOf(error) });
     }
     try {
       await removeDue(store, place);

@@ -3,8 +3,8 @@
  *
  * Always true: policy is asked before any text leaves, and what left or was not let out is told to the audit stream, in
  * sizes; nothing is made that could not be stored or compared, as the database's vectors are another model's or the
- * callers' own; what fails here fails no call. It works outside the databases' queues and within a time of its own. Must
- * not know: wires, how vectors are made.
+ * callers' own; what fails here fails no call. It works outside the databases' queues and within a time of its own.
+ * Must not know: wires, how vectors are made.
  */
 import type { Embedder, EmbedAnswer } from "../ai/embedder.ts";
 import type { EmbedUse } from "../ai/embedding-models.ts";
@@ -78,8 +78,14 @@ export class Embedding {
   }
 
   /** The memories of an ingest, with vectors for those that come without one; never for tasks. */
-  async memories(context: Context, place: Place, memories: readonly MemoryInput[]): Promise<Prepared<readonly MemoryInput[]>> {
-    const bare = memories.flatMap((memory, at) => (memory.embedding === undefined && memory.type !== "task" ? [at] : []));
+  async memories(
+    context: Context,
+    place: Place,
+    memories: readonly MemoryInput[],
+  ): Promise<Prepared<readonly MemoryInput[]>> {
+    const bare = memories.flatMap((memory, at) =>
+      memory.embedding === undefined && memory.type !== "task" ? [at] : [],
+    );
     const texts = bare.map((at) => memoryText(memories[at]!));
     const made = await this.#forWrite(context, place, "memory", texts);
     if (made === undefined) return { input: memories, written: nothingToDo };
@@ -89,7 +95,11 @@ export class Embedding {
   }
 
   /** A turn that comes without a vector, with one. */
-  async turn<Turn extends { readonly content: string }>(context: Context, place: Place, turn: Turn): Promise<Prepared<Turn>> {
+  async turn<Turn extends { readonly content: string }>(
+    context: Context,
+    place: Place,
+    turn: Turn,
+  ): Promise<Prepared<Turn>> {
     const text = turnText(turn);
     const made = await this.#forWrite(context, place, "turn", text === "" ? [] : [text]);
     if (made === undefined) return { input: turn, written: nothingToDo };
@@ -101,11 +111,22 @@ export class Embedding {
     const { query = "", embedding, includeTurns } = input;
     if (embedding !== undefined || query.trim() === "") return input;
     if (!(await this.#isAllowed(place, context.identity, [query]))) return input;
-    const { value } = await this.#options.engine.read(place.target, "embedding.spaces", undefined, engineOptions(context));
+    const { value } = await this.#options.engine.read(
+      place.target,
+      "embedding.spaces",
+      undefined,
+      engineOptions(context),
+    );
     this.#backfill.note(place);
     const isOurs = (space: SpaceState): boolean => space.exists && space.embeddedBy === this.maker.name;
     if (!isOurs(value.memory) && !(includeTurns && isOurs(value.turn))) return input;
-    const { vectors } = await this.#embed(place, context.identity, [query], "query", this.#deadline(context, limits.embedRecallMs));
+    const { vectors } = await this.#embed(
+      place,
+      context.identity,
+      [query],
+      "query",
+      this.#deadline(context, limits.embedRecallMs),
+    );
     return vectors[0] ? { ...input, embedding: vectors[0], embeddedBy: this.maker.name } : input;
   }
 
@@ -113,10 +134,21 @@ export class Embedding {
   async step({ place, identity, kind, after, options }: Step): Promise<Stepped> {
     const { engine } = this.#options;
     const { target } = place;
-    const { value: page, ...state } = await engine.read(target, "embedding.missing", { kind, embeddedBy: this.maker.name, after }, options);
+    const { value: page, ...state } = await engine.read(
+      target,
+      "embedding.missing",
+      { kind, embeddedBy: this.maker.name, after },
+      options,
+    );
     if (page.items.length === 0) return { ...state, filled: 0, left: 0, failure: undefined, next: page.next };
     const deadlineMs = Math.min(options.deadlineMs, this.#options.world.monotonicMs() + limits.embedWriteMs);
-    const answer = await this.#embed(place, identity, page.items.map(({ text }) => text), "document", deadlineMs);
+    const answer = await this.#embed(
+      place,
+      identity,
+      page.items.map(({ text }) => text),
+      "document",
+      deadlineMs,
+    );
     const items = page.items.flatMap(({ row, createdAt }, at) => {
       const embedding = answer.vectors[at];
       return embedding ? [{ row, createdAt, embedding }] : [];
@@ -126,17 +158,38 @@ export class Embedding {
     const told = { left: page.items.length - items.length, failure, next: page.next };
     if (items.length === 0) return { ...state, ...told, filled: 0 };
     const bytes = items.reduce((sum, { embedding }) => sum + embedding.byteLength, 0);
-    const { value, ...stored } = await engine.write(target, "embedding.fill", { kind, embeddedBy: this.maker, items }, { ...options, bytes });
+    const { value, ...stored } = await engine.write(
+      target,
+      "embedding.fill",
+      { kind, embeddedBy: this.maker, items },
+      { ...options, bytes },
+    );
     return { ...stored, ...told, filled: value.filled };
   }
 
   /** Vectors of what is about to be written; undefined when the database has no place for any. */
-  async #forWrite(context: Context, place: Place, kind: EmbeddedKind, texts: readonly string[]): Promise<Pick<EmbedAnswer, "vectors"> & Pick<Prepared<never>, "written"> | undefined> {
+  async #forWrite(
+    context: Context,
+    place: Place,
+    kind: EmbeddedKind,
+    texts: readonly string[],
+  ): Promise<(Pick<EmbedAnswer, "vectors"> & Pick<Prepared<never>, "written">) | undefined> {
     if (texts.length === 0 || !(await this.#isAllowed(place, context.identity, texts))) return undefined;
-    const { value } = await this.#options.engine.read(place.target, "embedding.spaces", undefined, engineOptions(context));
+    const { value } = await this.#options.engine.read(
+      place.target,
+      "embedding.spaces",
+      undefined,
+      engineOptions(context),
+    );
     const space = value[kind];
     if (space.exists && space.embeddedBy !== this.maker.name) return { vectors: [], written: nothingToDo };
-    const { vectors } = await this.#embed(place, context.identity, texts, "document", this.#deadline(context, limits.embedWriteMs));
+    const { vectors } = await this.#embed(
+      place,
+      context.identity,
+      texts,
+      "document",
+      this.#deadline(context, limits.embedWriteMs),
+    );
     const written = vectors.includes(undefined) ? () => this.#backfill.missed(place) : () => this.#backfill.note(place);
     return { vectors, written };
   }
@@ -152,38 +205,78 @@ export class Embedding {
     const policy = await this.#options.policies.effective(place.namespace, place.profile);
     if (this.permits(policy)) return true;
     const inputBytes = texts.reduce((sum, text) => sum + utf8Length(text), 0);
-    this.#tell(place, identity, { outcome: "denied", errorCode: policy.known ? "forbidden" : "unavailable" }, { inputItems: texts.length, inputBytes, outputItems: 0, durationMs: 0 });
+    this.#tell(
+      place,
+      identity,
+      { outcome: "denied", errorCode: policy.known ? "forbidden" : "unavailable" },
+      { inputItems: texts.length, inputBytes, outputItems: 0, durationMs: 0 },
+    );
     return false;
   }
 
-  async #embed(place: Place, identity: AuditEntry["identity"], texts: readonly string[], use: EmbedUse, deadlineMs: number): Promise<EmbedAnswer> {
+  async #embed(
+    place: Place,
+    identity: AuditEntry["identity"],
+    texts: readonly string[],
+    use: EmbedUse,
+    deadlineMs: number,
+  ): Promise<EmbedAnswer> {
     const { embedder, world, log } = this.#options;
     const startMs = world.monotonicMs();
     const answer = await embedder.embed(texts, use, deadlineMs);
     const outputItems = answer.vectors.filter((vector) => vector !== undefined).length;
     if (answer.sentItems > 0) {
-      const ended = answer.failure === undefined ? { outcome: "ok" as const } : { outcome: "error" as const, errorCode: "unavailable" };
-      this.#tell(place, identity, ended, { inputItems: answer.sentItems, inputBytes: answer.sentBytes, outputItems, durationMs: Math.round(world.monotonicMs() - startMs) });
+      const ended =
+        answer.failure === undefined
+          ? { outcome: "ok" as const }
+          : { outcome: "error" as const, errorCode: "unavailable" };
+      this.#tell(place, identity, ended, {
+        inputItems: answer.sentItems,
+        inputBytes: answer.sentBytes,
+        outputItems,
+        durationMs: Math.round(world.monotonicMs() - startMs),
+      });
     }
     // Said when it changes, not for every call of an outage.
     if (answer.failure !== this.#lastFailure) {
       if (answer.failure === undefined) log.info("the embedder answers again");
-      else log.warn("the embedder gave no vectors: writes and recalls go on without", { reason: answer.failure, endpoint: embedder.endpointHost });
+      else
+        log.warn("the embedder gave no vectors: writes and recalls go on without", {
+          reason: answer.failure,
+          endpoint: embedder.endpointHost,
+        });
     }
     this.#lastFailure = answer.failure;
     return answer;
   }
 
-  #tell({ namespace, profile, target }: Place, identity: AuditEntry["identity"], ended: Pick<AuditEntry, "outcome" | "errorCode">, sizes: Sizes): void {
+  #tell(
+    { namespace, profile, target }: Place,
+    identity: AuditEntry["identity"],
+    ended: Pick<AuditEntry, "outcome" | "errorCode">,
+    sizes: Sizes,
+  ): void {
     const { provider, model, endpointHost } = this.#options.embedder;
     const egress = { provider, model, endpointHost, selfHosted: this.selfHosted, ...sizes };
-    this.#options.audit.record({ namespace, profile, branch: target.branch, identity, action: "ai.embed", ...ended, egress });
+    this.#options.audit.record({
+      namespace,
+      profile,
+      branch: target.branch,
+      identity,
+      action: "ai.embed",
+      ...ended,
+      egress,
+    });
   }
 }
 
 type Sizes = Pick<NonNullable<AuditEntry["egress"]>, "inputItems" | "inputBytes" | "outputItems" | "durationMs">;
 
 /** The same with the maker, who would have made its vector, and with the vector where there is one. */
-function withVector<Input extends object>(input: Input, embeddedBy: Maker, embedding: Float32Array | undefined): Input & { readonly embeddedBy: Maker; readonly embedding?: Float32Array } {
+function withVector<Input extends object>(
+  input: Input,
+  embeddedBy: Maker,
+  embedding: Float32Array | undefined,
+): Input & { readonly embeddedBy: Maker; readonly embedding?: Float32Array } {
   return embedding ? { ...input, embeddedBy, embedding } : { ...input, embeddedBy };
 }

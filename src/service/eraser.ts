@@ -1,12 +1,12 @@
 /**
  * Carries erasures on from their request to their receipt, when their time has come.
  *
- * Owns the looks at databases with unfinished coupons (service/erasure-queue), and the search for coupons in this node's
- * shards, which it finds by their markers. The engine call goes to whoever holds the database. Always true: one look at a
- * time per database, few at once; whatever fails is tried again. A coupon in object storage is the truth; what is held
- * here only says when to look. So two nodes that look at one database at once do no harm: the node that writes it takes
- * their runs in turn, each finds done what the other has done, and a coupon completes once. Must not know: wires,
- * messages.
+ * Owns the looks at databases with unfinished coupons (service/erasure-queue), and the search for coupons in this
+ * node's shards, which it finds by their markers. The engine call goes to whoever holds the database. Always true: one
+ * look at a time per database, few at once; whatever fails is tried again. A coupon in object storage is the truth;
+ * what is held here only says when to look. So two nodes that look at one database at once do no harm: the node that
+ * writes it takes their runs in turn, each finds done what the other has done, and a coupon completes once. Must not
+ * know: wires, messages.
  */
 import { codeOf, ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
@@ -62,7 +62,11 @@ export class Eraser {
   constructor(parts: EraserParts, carryOut: (coupon: ErasureCoupon) => Promise<void>) {
     this.#parts = parts;
     this.#carryOut = carryOut;
-    this.#queue = new ErasureQueue({ world: parts.world, gcGraceMs: parts.gcGraceMs, hasOthers: parts.cluster !== undefined });
+    this.#queue = new ErasureQueue({
+      world: parts.world,
+      gcGraceMs: parts.gcGraceMs,
+      hasOthers: parts.cluster !== undefined,
+    });
     this.#results = new ErasureResults(parts, this.#queue);
     this.#search = new Rounds({ world: parts.world, pauseMs: () => this.#searchPauseMs, round: () => this.#takeUp() });
   }
@@ -119,10 +123,17 @@ export class Eraser {
     const nowMs = this.#parts.world.nowMs();
     await this.#readably(coupon, () =>
       this.#parts.coupons.change(coupon.uuid, coupon.id, (now) =>
-        this.#queue.isOfFuture(now) ? { ...now, requestedAtMs: nowMs, graceUntilMs: nowMs + now.graceUntilMs - now.requestedAtMs } : undefined));
+        this.#queue.isOfFuture(now)
+          ? { ...now, requestedAtMs: nowMs, graceUntilMs: nowMs + now.graceUntilMs - now.requestedAtMs }
+          : undefined,
+      ),
+    );
   }
 
-  /** Looks for coupons that nobody has told this node of, in its shards. Where it is alone, until it knows of all: then there are no others. */
+  /**
+   * Looks for coupons that nobody has told this node of, in its shards. Where it is alone, until it knows of all: then
+   * there are no others.
+   */
   async #takeUp(): Promise<void> {
     const { cluster, log } = this.#parts;
     try {
@@ -131,7 +142,9 @@ export class Eraser {
       if (!cluster) void this.#search.close(0);
     } catch (error) {
       this.#searchPauseMs = limits.erasureLookAgainMs;
-      log.warn("unfinished erasures of earlier runs are not known yet; they are looked for again", { code: codeOf(error) });
+      log.warn("unfinished erasures of earlier runs are not known yet; they are looked for again", {
+        code: codeOf(error),
+      });
     }
   }
 
@@ -140,7 +153,10 @@ export class Eraser {
     try {
       await this.#find({ uuid });
     } catch (error) {
-      this.#parts.log.warn("unfinished erasures of a database that has changed could not be looked for", { uuid, code: codeOf(error) });
+      this.#parts.log.warn("unfinished erasures of a database that has changed could not be looked for", {
+        uuid,
+        code: codeOf(error),
+      });
     }
     if (this.#queue.get(uuid)) this.wake(uuid);
   }
@@ -188,16 +204,31 @@ export class Eraser {
     const { cluster } = this.#parts;
     // Who has changed its branches here has woken it, and nobody told the node whose it is.
     if (cluster && !owns(cluster.shards, uuid) && !woken) this.#queue.leave(database);
-    await Promise.all([...database.coupons.values()].filter((coupon) => this.#queue.isOfFuture(coupon)).map((coupon) => this.#permits.run(() => this.#setRight(coupon))));
-    for (const coupon of [...database.coupons.values()]) if (coupon.status === "begun" && this.#queue.waitOf(coupon) === 0) await this.#carryOutLate(coupon);
+    await Promise.all(
+      [...database.coupons.values()]
+        .filter((coupon) => this.#queue.isOfFuture(coupon))
+        .map((coupon) => this.#permits.run(() => this.#setRight(coupon))),
+    );
+    for (const coupon of [...database.coupons.values()])
+      if (coupon.status === "begun" && this.#queue.waitOf(coupon) === 0) await this.#carryOutLate(coupon);
     // What is blocked comes last: however many such ones there are, they leave room for the others.
-    const due = [...database.coupons.values()].filter((coupon) => this.#queue.isDue(coupon)).sort((a, b) => Number(a.status === "blocked") - Number(b.status === "blocked")).slice(0, limits.erasuresPerLookMax);
+    const due = [...database.coupons.values()]
+      .filter((coupon) => this.#queue.isDue(coupon))
+      .sort((a, b) => Number(a.status === "blocked") - Number(b.status === "blocked"))
+      .slice(0, limits.erasuresPerLookMax);
     if (due.length === 0 && !woken) return this.#queue.lookNext(database, new Set(), undefined);
     await Promise.all(due.map((coupon) => this.#permits.run(() => this.#refresh(coupon))));
     const coupons = [...database.coupons.values()].filter(({ status }) => status !== "begun");
     const asked = coupons.map((coupon): ErasedCoupon => {
       const { id, memoryIds, points, traces, awaiting } = coupon;
-      return { id, memoryIds, points, traces: traces ?? noTraces, isDue: traces !== undefined, ...(awaiting && { awaiting }) };
+      return {
+        id,
+        memoryIds,
+        points,
+        traces: traces ?? noTraces,
+        isDue: traces !== undefined,
+        ...(awaiting && { awaiting }),
+      };
     });
     if (asked.length === 0) return this.#queue.lookNext(database, new Set(), undefined);
     const value = await this.#expunge(uuid, asked, database);
@@ -207,21 +238,41 @@ export class Eraser {
     this.#queue.lookNext(database, new Set(asked.map(({ id }) => id)), value);
   }
 
-  /** It restores, rewrites and scans a whole database: nobody waits for it. What keeps it from its end is told by the coupons that are due. */
+  /**
+   * It restores, rewrites and scans a whole database: nobody waits for it. What keeps it from its end is told by the
+   * coupons that are due.
+   */
   async #expunge(uuid: string, asked: readonly ErasedCoupon[], { coupons }: UnfinishedDatabase): Promise<Expunged> {
     try {
-      return (await this.#parts.engine.branch({ uuid, branch: mainBranch }, { act: "expunge", coupons: asked }, { deadlineMs: Infinity })).value;
+      return (
+        await this.#parts.engine.branch(
+          { uuid, branch: mainBranch },
+          { act: "expunge", coupons: asked },
+          { deadlineMs: Infinity },
+        )
+      ).value;
     } catch (error) {
       const due = asked.flatMap(({ id, isDue }) => (isDue ? (coupons.get(id) ?? []) : []));
-      // Where that cannot be written down either, object storage is away: what failed is thrown and logged all the same.
+      // Where that cannot be written down either, object storage is away: what failed is thrown and logged all the
+      // same.
       await Promise.allSettled(due.map((coupon) => this.#permits.run(() => this.#results.sayWhy(coupon, error))));
       throw error;
     }
   }
 
-  /** Orders the copies to be purged that the coupons wait for; when none is left, what was said of copies is of no use any more. */
-  async #tellOthers(uuid: string, { copies = {} }: Expunged, { coupons }: UnfinishedDatabase, { copies: records, nudge }: EraserCluster): Promise<void> {
-    const holding = new Map(Object.values(copies).flatMap((found) => found.holding.map((one) => [one.copy, one] as const)));
+  /**
+   * Orders the copies to be purged that the coupons wait for; when none is left, what was said of copies is of no use
+   * any more.
+   */
+  async #tellOthers(
+    uuid: string,
+    { copies = {} }: Expunged,
+    { coupons }: UnfinishedDatabase,
+    { copies: records, nudge }: EraserCluster,
+  ): Promise<void> {
+    const holding = new Map(
+      Object.values(copies).flatMap((found) => found.holding.map((one) => [one.copy, one] as const)),
+    );
     await Promise.all([...holding.values()].map((one) => this.#permits.run(() => records.order({ uuid, ...one }))));
     for (const node of new Set([...holding.values()].map((one) => one.node))) nudge(node);
     if (coupons.size === 0) await records.clear(uuid);
@@ -233,11 +284,18 @@ export class Eraser {
       await this.#carryOut(coupon);
     } catch (error) {
       if (!(error instanceof ServiceError) && !(error instanceof StoreError)) throw error;
-      this.#parts.log.warn("an erasure that was begun could not be carried out; tried again", { uuid: coupon.uuid, erasure: coupon.id, code: codeOf(error) });
+      this.#parts.log.warn("an erasure that was begun could not be carried out; tried again", {
+        uuid: coupon.uuid,
+        erasure: coupon.id,
+        code: codeOf(error),
+      });
     }
   }
 
-  /** The coupon with its traces, as it stands in object storage. One that is rotten is left to an operator: it keeps no other from its end. */
+  /**
+   * The coupon with its traces, as it stands in object storage. One that is rotten is left to an operator: it keeps no
+   * other from its end.
+   */
   async #refresh(held: ErasureCoupon): Promise<void> {
     // Where there are other nodes, one of them may have carried it on.
     if (held.traces && !this.#parts.cluster) return;
@@ -252,7 +310,10 @@ export class Eraser {
       else this.hold(coupon);
     } catch (error) {
       if (!isUnreadable(error)) throw error;
-      this.#parts.log.error("the coupon of an erasure cannot be read: the erasure is not carried on", error, { uuid: held.uuid, erasure: held.id });
+      this.#parts.log.error("the coupon of an erasure cannot be read: the erasure is not carried on", error, {
+        uuid: held.uuid,
+        erasure: held.id,
+      });
       this.letGo(held);
     }
   }

@@ -1,9 +1,9 @@
 /**
  * The unfinished erasures that this node looks after, by database, and when each is to be looked at.
  *
- * Owns the coupons as they were last seen, and which of them this node was asked for. Always true: a coupon is due by the
- * time that is trusted, never by a clock that is ahead; one that was asked for under such a clock is looked at now. Must
- * not know: what a look does.
+ * Owns the coupons as they were last seen, and which of them this node was asked for. Always true: a coupon is due by
+ * the time that is trusted, never by a clock that is ahead; one that was asked for under such a clock is looked at now.
+ * Must not know: what a look does.
  */
 import { limits } from "../base/limits.ts";
 import type { World } from "../base/world.ts";
@@ -65,15 +65,23 @@ export class ErasureQueue {
   /** Looks after the coupon from now on, as it stands; `isAskedHere` when this node was asked for the erasure. */
   hold(coupon: ErasureCoupon, isAskedHere = false): void {
     if (isAskedHere) this.#askedHere.add(coupon.id);
-    const database = this.#databases.get(coupon.uuid) ?? { coupons: new Map(), nextLookMs: Infinity, looking: false, woken: false };
+    const database = this.#databases.get(coupon.uuid) ?? {
+      coupons: new Map(),
+      nextLookMs: Infinity,
+      looking: false,
+      woken: false,
+    };
     this.#databases.set(coupon.uuid, database);
-    database.coupons.set(coupon.id, coupon.status === "begun" || this.isDue(coupon) ? coupon : { ...coupon, traces: undefined });
+    database.coupons.set(
+      coupon.id,
+      coupon.status === "begun" || this.isDue(coupon) ? coupon : { ...coupon, traces: undefined },
+    );
     database.nextLookMs = Math.min(database.nextLookMs, this.#world.monotonicMs() + this.waitOf(coupon));
   }
 
   /**
-   * When the coupon is to be looked at first. One that is only begun has a caller, who is given time. What is later than the
-   * longest wait is looked at for nothing before: the clock may have been set right meanwhile.
+   * When the coupon is to be looked at first. One that is only begun has a caller, who is given time. What is later
+   * than the longest wait is looked at for nothing before: the clock may have been set right meanwhile.
    */
   waitOf(coupon: ErasureCoupon): number {
     if (this.isOfFuture(coupon)) return 0;
@@ -113,7 +121,9 @@ export class ErasureQueue {
     if (database.coupons.size === 0) this.#databases.delete(uuid);
   }
 
-  /** The database is in another node's shard, which finds its coupons; those that were asked for here stay for a while. */
+  /**
+   * The database is in another node's shard, which finds its coupons; those that were asked for here stay for a while.
+   */
   leave({ coupons }: UnfinishedDatabase): void {
     const untilMs = this.#world.nowMs() - limits.erasureFirstMs;
     for (const { id, requestedAtMs } of [...coupons.values()]) {
@@ -128,13 +138,15 @@ export class ErasureQueue {
     if (database.woken) return;
     const waits = [...database.coupons.values()].map((coupon) => {
       if (coupon.status === "begun") return this.waitOf(coupon) || limits.erasureLookAgainMs;
-      if (expunged?.mayChangeSoon && asked.has(coupon.id)) return Math.min(Math.max(this.#gcGraceMs, limits.erasureTickMs), limits.erasureLookAgainMs);
+      if (expunged?.mayChangeSoon && asked.has(coupon.id))
+        return Math.min(Math.max(this.#gcGraceMs, limits.erasureTickMs), limits.erasureLookAgainMs);
       // One that came meanwhile is looked at as soon as it is due.
       if (!this.isDue(coupon) || !asked.has(coupon.id)) return this.waitOf(coupon);
       // Whatever frees it tells of itself, or is another coupon's time.
       return limits.erasureBlockedLookMs;
     });
-    database.nextLookMs = this.#world.monotonicMs() + waits.reduce((least, waitMs) => Math.min(least, waitMs), Infinity);
+    database.nextLookMs =
+      this.#world.monotonicMs() + waits.reduce((least, waitMs) => Math.min(least, waitMs), Infinity);
     // Of a deleted database even what is not due is asked about until it is gone.
     database.woken = expunged?.mayChangeSoon ?? false;
   }

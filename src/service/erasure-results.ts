@@ -1,9 +1,9 @@
 /**
  * Writes down what a look at an erasure has found: what blocks it, what it waits for, or its receipt.
  *
- * Always true: a receipt is signed only for what the engine has proven, and a coupon completes once, whoever else looks at
- * it; what is told to a coupon's reader names objects and transaction ids, never content. Must not know: when erasures are
- * looked at.
+ * Always true: a receipt is signed only for what the engine has proven, and a coupon completes once, whoever else looks
+ * at it; what is told to a coupon's reader names objects and transaction ids, never content. Must not know: when
+ * erasures are looked at.
  */
 import { ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
@@ -38,15 +38,31 @@ export class ErasureResults {
   }
 
   /** Writes down what the engine found of the coupon. */
-  async settle(coupon: ErasureCoupon, { blocked, reasons, waitingFor, evidence, copies }: Expunged, clean: ReadonlySet<string>): Promise<void> {
+  async settle(
+    coupon: ErasureCoupon,
+    { blocked, reasons, waitingFor, evidence, copies }: Expunged,
+    clean: ReadonlySet<string>,
+  ): Promise<void> {
     const { coupons } = this.#parts;
     const blockedBy = blocked[coupon.id];
     const ofCopies = copies?.[coupon.id];
     if (clean.has(coupon.id) && evidence) return this.#complete(coupon, withCopies(evidence, ofCopies));
     const pendingFor = coupon.traces === undefined ? undefined : waitingFor;
-    const found = { blockedBy, waitingFor: blockedBy ? reasons?.[coupon.id] : pendingFor, awaiting: blockedBy ? undefined : ofCopies?.awaiting };
-    if (JSON.stringify(found) === JSON.stringify({ blockedBy: coupon.blockedBy, waitingFor: coupon.waitingFor, awaiting: coupon.awaiting })) return;
-    const next = await coupons.change(coupon.uuid, coupon.id, (now) => ({ ...now, status: blockedBy ? "blocked" : "pending", ...found }));
+    const found = {
+      blockedBy,
+      waitingFor: blockedBy ? reasons?.[coupon.id] : pendingFor,
+      awaiting: blockedBy ? undefined : ofCopies?.awaiting,
+    };
+    if (
+      JSON.stringify(found) ===
+      JSON.stringify({ blockedBy: coupon.blockedBy, waitingFor: coupon.waitingFor, awaiting: coupon.awaiting })
+    )
+      return;
+    const next = await coupons.change(coupon.uuid, coupon.id, (now) => ({
+      ...now,
+      status: blockedBy ? "blocked" : "pending",
+      ...found,
+    }));
     if (next.status === "completed") this.#queue.letGo(coupon);
     else this.#queue.hold(next);
   }
@@ -55,12 +71,26 @@ export class ErasureResults {
     const { coupons, receipts, world, audit } = this.#parts;
     const completedAtMs = world.nowMs();
     const receipt = receipts.sign(receiptPayload(coupon, completedAtMs, evidence));
-    const completed = await coupons.change(coupon.uuid, coupon.id, (now) => ({ ...now, status: "completed", completedAtMs, receipt }));
+    const completed = await coupons.change(coupon.uuid, coupon.id, (now) => ({
+      ...now,
+      status: "completed",
+      completedAtMs,
+      receipt,
+    }));
     this.#queue.letGo(coupon);
     // Another node was first, and has said so.
     if (completed.receipt !== receipt) return;
     const place = profileOfDatabaseName(coupon.database);
-    if (place) audit.record({ ...place, branch: coupon.branch, action: "erasure.completed", resource: coupon.id, outcome: "ok", count: coupon.memoryIds.length, identity: { kind: "internal" } });
+    if (place)
+      audit.record({
+        ...place,
+        branch: coupon.branch,
+        action: "erasure.completed",
+        resource: coupon.id,
+        outcome: "ok",
+        count: coupon.memoryIds.length,
+        identity: { kind: "internal" },
+      });
     await this.#forgetJournal(coupon);
   }
 
@@ -69,7 +99,12 @@ export class ErasureResults {
     const { engine, world } = this.#parts;
     for (const { branch } of points) {
       try {
-        await engine.write({ uuid, branch }, "erasure.settled", { couponId: id }, { deadlineMs: world.monotonicMs() + limits.requestTimeoutSecsDefault * 1_000 });
+        await engine.write(
+          { uuid, branch },
+          "erasure.settled",
+          { couponId: id },
+          { deadlineMs: world.monotonicMs() + limits.requestTimeoutSecsDefault * 1_000 },
+        );
       } catch (error) {
         // The branch is gone, or the note stays: it holds ids and nothing else.
         if (!(error instanceof ServiceError) && !(error instanceof StoreError)) throw error;
@@ -88,10 +123,16 @@ export class ErasureResults {
   }
 }
 
-/** Why an attempt came to nothing, for the coupon's reader. Refusals and faults of storage name objects and transaction ids, never content. */
+/**
+ * Why an attempt came to nothing, for the coupon's reader. Refusals and faults of storage name objects and transaction
+ * ids, never content.
+ */
 function failureInWords(error: unknown): string {
   const isTold = error instanceof ServiceError || error instanceof StoreError;
-  return `the last attempt failed: ${isTold ? error.message.slice(0, limits.erasureReasonCharsMax) : "the node met a fault, which its log tells"}`;
+  const why = isTold
+    ? error.message.slice(0, limits.erasureReasonCharsMax)
+    : "the node met a fault, which its log tells";
+  return `the last attempt failed: ${why}`;
 }
 
 /** The evidence with what other nodes have said of their copies, and which nodes never will. */

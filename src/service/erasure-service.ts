@@ -1,6 +1,11 @@
 /** Erasures over the wires: what may be asked for, and what a coupon looks like. */
 import { create, type JsonObject, type MessageInitShape } from "@bufbuild/protobuf";
-import { ErasureCouponSchema, type ErasureTargetSchema, type CreateErasureRequest, type MemoryService } from "../../gen/palimpsest/v1/memory_pb.ts";
+import {
+  ErasureCouponSchema,
+  type ErasureTargetSchema,
+  type CreateErasureRequest,
+  type MemoryService,
+} from "../../gen/palimpsest/v1/memory_pb.ts";
 import { invalid, ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { EffectivePolicy } from "../control/policies.ts";
@@ -52,7 +57,10 @@ function nodesOf({ receipt }: ErasureCoupon): readonly string[] {
 }
 
 /** The coupons for the wire, with the names of the nodes. */
-async function couponMessages({ names }: NodeParts, coupons: readonly ErasureCoupon[]): Promise<MessageInitShape<typeof ErasureCouponSchema>[]> {
+async function couponMessages(
+  { names }: NodeParts,
+  coupons: readonly ErasureCoupon[],
+): Promise<MessageInitShape<typeof ErasureCouponSchema>[]> {
   const known = await names.of(coupons.flatMap(nodesOf));
   return coupons.map((coupon) => couponMessage(coupon, known));
 }
@@ -64,7 +72,10 @@ function namesOf(nodes: readonly string[], names: Readonly<Record<string, string
 }
 
 /** What the coupon says, for the wire. */
-function couponMessage(coupon: ErasureCoupon, names: Readonly<Record<string, string>>): MessageInitShape<typeof ErasureCouponSchema> {
+function couponMessage(
+  coupon: ErasureCoupon,
+  names: Readonly<Record<string, string>>,
+): MessageInitShape<typeof ErasureCouponSchema> {
   const { target, blockedBy, completedAtMs, receipt, waitingFor } = coupon;
   return create(ErasureCouponSchema, {
     id: coupon.id,
@@ -73,7 +84,9 @@ function couponMessage(coupon: ErasureCoupon, names: Readonly<Record<string, str
     memoryIds: [...coupon.memoryIds],
     requestedAt: BigInt(coupon.requestedAtMs),
     graceUntil: BigInt(coupon.graceUntilMs),
-    erasedTxid: Object.fromEntries(Object.entries(erasedTxids(coupon.points)).map(([branch, txid]) => [branch, BigInt(txid)])),
+    erasedTxid: Object.fromEntries(
+      Object.entries(erasedTxids(coupon.points)).map(([branch, txid]) => [branch, BigInt(txid)]),
+    ),
     ...present({
       nodes: namesOf(nodesOf(coupon), names),
       blockedBy: blockedBy && { checkpoints: [...blockedBy.checkpoints], branches: [...blockedBy.branches] },
@@ -85,7 +98,13 @@ function couponMessage(coupon: ErasureCoupon, names: Readonly<Record<string, str
 }
 
 /** Begins an erasure of the profile's branch. */
-async function request(node: NodeParts, context: Context, address: ProfileAddress, erase: ErasureTarget, policy: EffectivePolicy): Promise<Requested> {
+async function request(
+  node: NodeParts,
+  context: Context,
+  address: ProfileAddress,
+  erase: ErasureTarget,
+  policy: EffectivePolicy,
+): Promise<Requested> {
   const target = await requireProfileTarget(node, context, address);
   if (erase.kind === "memory" && !isRecordId(erase.memoryId)) {
     // What has not the form of an id is nobody's, and may be anything: no coupon is to hold it.
@@ -93,19 +112,33 @@ async function request(node: NodeParts, context: Context, address: ProfileAddres
     throw new ServiceError("not_found", "no memory has this id");
   }
   const database = profileDatabaseName(address.ns, address.profile);
-  const requested = await node.erasures.request({ database, target, erase, graceSecs: policy.erasureGraceSecs, options: engineOptions(context) });
+  const requested = await node.erasures.request({
+    database,
+    target,
+    erase,
+    graceSecs: policy.erasureGraceSecs,
+    options: engineOptions(context),
+  });
   context.erasureId = requested.value.id;
   seen(context, requested);
   return requested;
 }
 
 /** Forgets the memory by a tracked erasure, as the policy wants it. */
-export async function forgetTracked(node: NodeParts, context: Context, address: ProfileAddress & { readonly id: string }, policy: EffectivePolicy): Promise<{ txid: bigint; erasureId: string }> {
+export async function forgetTracked(
+  node: NodeParts,
+  context: Context,
+  address: ProfileAddress & { readonly id: string },
+  policy: EffectivePolicy,
+): Promise<{ txid: bigint; erasureId: string }> {
   const { value, txid } = await request(node, context, address, { kind: "memory", memoryId: address.id }, policy);
   return { txid: BigInt(txid), erasureId: value.id };
 }
 
-/** The uuid of the database whose coupons the caller may see: the one that has the name, or the deleted one that had it last. */
+/**
+ * The uuid of the database whose coupons the caller may see: the one that has the name, or the deleted one that had it
+ * last.
+ */
 async function uuidOf(node: NodeParts, context: Context, address: ProfileAddress): Promise<string | undefined> {
   const last = await node.databases.lastHolder(profileDatabaseName(address.ns, address.profile));
   const { identity } = context;
@@ -114,7 +147,11 @@ async function uuidOf(node: NodeParts, context: Context, address: ProfileAddress
 }
 
 /** The coupons' database: asked for its transaction id while it exists. */
-async function placeOf(node: NodeParts, context: Context, address: ProfileAddress): Promise<{ readonly uuid: string | undefined; readonly branch: string | undefined }> {
+async function placeOf(
+  node: NodeParts,
+  context: Context,
+  address: ProfileAddress,
+): Promise<{ readonly uuid: string | undefined; readonly branch: string | undefined }> {
   const branch = address.branch === undefined ? undefined : checkBranchName(address.branch);
   const target = await findProfileTarget(node, context, address);
   if (!target) {
@@ -140,7 +177,8 @@ export function erasureHandlers(node: NodeParts): ErasureHandlers {
 
     async getErasure(message, context) {
       const { uuid, branch } = await placeOf(node, context, message);
-      if (uuid === undefined) throw new ServiceError("database_not_found", `profile ${message.ns}/${message.profile} does not exist`);
+      if (uuid === undefined)
+        throw new ServiceError("database_not_found", `profile ${message.ns}/${message.profile} does not exist`);
       // It becomes part of a key in object storage, which is no place for text that somebody thought of.
       if (!isErasureId(message.id)) throw new ServiceError("not_found", "no erasure has this id");
       return (await couponMessages(node, [await node.erasures.get(uuid, message.id, branch)]))[0]!;

@@ -30,7 +30,12 @@ export type Requested = Answer<ErasureCoupon>;
 const traceKeyBytes = 32;
 
 /** Refusals that say that there is nothing to erase. */
-const nothingThere: ReadonlySet<ErrorCode> = new Set(["invalid_request", "not_found", "database_not_found", "branch_not_found"]);
+const nothingThere: ReadonlySet<ErrorCode> = new Set([
+  "invalid_request",
+  "not_found",
+  "database_not_found",
+  "branch_not_found",
+]);
 
 export class Erasures {
   readonly #parts: EraserParts;
@@ -61,7 +66,10 @@ export class Erasures {
     this.#eraser.wake(uuid);
   }
 
-  /** Erases the target: from the branch at once and durably, from history later. Throws not_found for a memory or topic that is not there. */
+  /**
+   * Erases the target: from the branch at once and durably, from history later. Throws not_found for a memory or topic
+   * that is not there.
+   */
   request(request: ErasureRequest): Promise<Requested> {
     return this.#once(request.target, request.erase, () => this.#request(request));
   }
@@ -89,7 +97,8 @@ export class Erasures {
     if (!cluster) return undefined;
     const asked = keyOf({ uuid, branch }, erase);
     let found: ErasureCoupon | undefined;
-    for await (const one of coupons.unfinished({ uuid })) if (one.status !== "begun" && keyOf(one, one.target) === asked) found = one;
+    for await (const one of coupons.unfinished({ uuid }))
+      if (one.status !== "begun" && keyOf(one, one.target) === asked) found = one;
     return found;
   }
 
@@ -105,9 +114,11 @@ export class Erasures {
   /** The coupons of a database, newest first; those of one branch when it is named. */
   async list(uuid: string, branch: string | undefined): Promise<readonly ErasureCoupon[]> {
     const found: ErasureCoupon[] = [];
-    for (let before: string | undefined; ; ) {
+    for (let before: string | undefined; ;) {
       const { coupons, next } = await this.#parts.coupons.list(uuid, before);
-      found.push(...coupons.filter((coupon) => coupon.status !== "begun" && (branch === undefined || coupon.branch === branch)));
+      found.push(
+        ...coupons.filter((coupon) => coupon.status !== "begun" && (branch === undefined || coupon.branch === branch)),
+      );
       if (next === undefined || found.length >= limits.erasuresListMax) return found.slice(0, limits.erasuresListMax);
       before = next;
     }
@@ -136,8 +147,16 @@ export class Erasures {
     const { world, coupons } = this.#parts;
     const nowMs = world.nowMs();
     const coupon: ErasureCoupon = {
-      id: `ers_${world.ulid()}`, uuid, database, branch, target: erase, status: "begun", memoryIds: [], points: [],
-      requestedAtMs: nowMs, graceUntilMs: nowMs + graceSecs * 1_000,
+      id: `ers_${world.ulid()}`,
+      uuid,
+      database,
+      branch,
+      target: erase,
+      status: "begun",
+      memoryIds: [],
+      points: [],
+      requestedAtMs: nowMs,
+      graceUntilMs: nowMs + graceSecs * 1_000,
       traces: { key: world.randomBytes(traceKeyBytes), windows: new Uint8Array(0), windowsTotal: 0 },
     };
     await coupons.begin(coupon);
@@ -145,7 +164,10 @@ export class Erasures {
     return coupon;
   }
 
-  /** Erases on the branch and records it in the coupon. Throws not_found when there is nothing to erase: then the coupon is gone. */
+  /**
+   * Erases on the branch and records it in the coupon. Throws not_found when there is nothing to erase: then the coupon
+   * is gone.
+   */
   async #attempt(coupon: ErasureCoupon, target: Target, options: CallOptions, isFirst: boolean): Promise<Requested> {
     const { engine, coupons } = this.#parts;
     const { id, uuid, traces: begun } = coupon;
@@ -153,18 +175,26 @@ export class Erasures {
     try {
       const act = { act: "erase", couponId: id, erase: coupon.target, traceKey: begun.key } as const;
       const { value, txid, durableTxid } = await engine.branch(target, act, { ...options, durable: true });
-      if (!value.found) throw new ServiceError("not_found", coupon.target.kind === "topic" ? "no memory has this topic and type" : "no memory has this id", { txid });
+      if (!value.found)
+        throw new ServiceError(
+          "not_found",
+          coupon.target.kind === "topic" ? "no memory has this topic and type" : "no memory has this id",
+          { txid },
+        );
       const { memoryIds, traces, branchId, ancestors } = value;
       const points = [{ branch: target.branch, branchId, txid, ancestors }];
-      const erased = await coupons.change(uuid, id, (now) => (now.status === "begun" ? { ...now, status: "pending", memoryIds, traces, points } : undefined));
+      const erased = await coupons.change(uuid, id, (now) =>
+        now.status === "begun" ? { ...now, status: "pending", memoryIds, traces, points } : undefined,
+      );
       this.#eraser.hold(erased);
       // What was erased here may be what another erasure waited for.
       if (this.#eraser.unfinished(uuid).some(({ status }) => status === "blocked")) this.wake(uuid);
       return { value: erased, txid, durableTxid };
     } catch (error) {
-      // After any other failure nobody knows what has happened: the erasure is carried out later. Want of room is no failure
-      // of the first try, but says nothing of what an earlier one has done.
-      const isRefused = error instanceof ServiceError && (nothingThere.has(error.code) || (isFirst && error.code === "overloaded"));
+      // After any other failure nobody knows what has happened: the erasure is carried out later. Want of room is no
+      // failure of the first try, but says nothing of what an earlier one has done.
+      const isRefused =
+        error instanceof ServiceError && (nothingThere.has(error.code) || (isFirst && error.code === "overloaded"));
       if (isRefused) await this.#discard(coupon);
       throw error;
     }

@@ -8,7 +8,14 @@
  * Always true: the text of a field is valid JSON of the field's kind, nested at most limits.jsonDepthMax deep; integers
  * in it have every digit that was received. Fractions are doubles, as everywhere in JSON.
  */
-import { type DescField, type DescMessage, fromJson, type JsonObject, type JsonValue, type Message } from "@bufbuild/protobuf";
+import {
+  type DescField,
+  type DescMessage,
+  fromJson,
+  type JsonObject,
+  type JsonValue,
+  type Message,
+} from "@bufbuild/protobuf";
 import { ListValueSchema, type ListValue, type Value, ValueSchema } from "@bufbuild/protobuf/wkt";
 import { assert } from "../base/assert.ts";
 import { invalid, type ServiceError } from "../base/errors.ts";
@@ -59,8 +66,8 @@ interface JsonSlot {
 }
 
 /**
- * Sets a field of any JSON to a text: REST writes it as it is, and reading `message[field]` gives the proto form,
- * made on first reading and not to be changed. `field` is the property's name. The text must be JSON of the field's kind.
+ * Sets a field of any JSON to a text: REST writes it as it is, and reading `message[field]` gives the proto form, made
+ * on first reading and not to be changed. `field` is the property's name. The text must be JSON of the field's kind.
  */
 export function setJson(message: Message, field: string, text: string): void {
   carry(message, field, { text, local: undefined });
@@ -84,7 +91,8 @@ function carry(message: Message, field: string, value: ExactField): void {
   let texts = exact[textsKey];
   if (texts === undefined) {
     texts = {};
-    // Not enumerable: a spread of the message copies the proto forms and leaves the texts behind, together or not at all.
+    // Not enumerable: a spread of the message copies the proto forms and leaves the texts behind, together or not at
+    // all.
     Object.defineProperty(exact, textsKey, { value: texts, enumerable: false });
   }
   texts[field] = value;
@@ -104,14 +112,20 @@ export function jsonText(message: Message, field: string): string | undefined {
   return json === undefined ? undefined : JSON.stringify(json);
 }
 
-/** The texts of a list's elements, as `jsonText` would give each; of a large body they are there already. @throws as `jsonText` does. */
+/**
+ * The texts of a list's elements, as `jsonText` would give each; of a large body they are there already. @throws as
+ * `jsonText` does.
+ */
 export function jsonElements(message: Message, field: string): readonly string[] {
   const exact = message as ExactMessage;
   const carried = exact[textsKey]?.[field];
   if (carried?.elements !== undefined) return carried.elements;
-  if (carried === undefined) return ((jsonOf(exact, field) ?? []) as unknown[]).map((element) => JSON.stringify(element));
+  if (carried === undefined)
+    return ((jsonOf(exact, field) ?? []) as unknown[]).map((element) => JSON.stringify(element));
   const plain: unknown = JSON.parse(carried.text);
-  const elements = (inspectJson(plain, limits.jsonDepthMax + 1) === "plain" ? plain : parseExact(carried.text)) as unknown[];
+  const elements = (
+    inspectJson(plain, limits.jsonDepthMax + 1) === "plain" ? plain : parseExact(carried.text)
+  ) as unknown[];
   return elements.map((element) => JSON.stringify(element));
 }
 
@@ -165,7 +179,8 @@ export type JsonFinding = "plain" | "large_number" | "too_deep";
  * integers that a double tells apart, whose text may have said something else. Recurses no deeper than `levels`.
  */
 export function inspectJson(json: unknown, levels: number): JsonFinding {
-  if (typeof json === "number") return Number.MIN_SAFE_INTEGER <= json && json <= Number.MAX_SAFE_INTEGER ? "plain" : "large_number";
+  if (typeof json === "number")
+    return Number.MIN_SAFE_INTEGER <= json && json <= Number.MAX_SAFE_INTEGER ? "plain" : "large_number";
   if (typeof json !== "object" || json === null) return "plain";
   if (levels === 0) return "too_deep";
   let finding: JsonFinding = "plain";
@@ -193,7 +208,10 @@ function tooDeep(name: string): ServiceError {
 
 /** JSON with source text access, which the language has and TypeScript's library does not know yet. */
 const sourceJson = JSON as unknown as {
-  parse(text: string, reviver: (key: string, value: unknown, context: { readonly source?: string }) => unknown): unknown;
+  parse(
+    text: string,
+    reviver: (key: string, value: unknown, context: { readonly source?: string }) => unknown,
+  ): unknown;
   rawJSON(text: string): { readonly rawJSON: string };
   isRawJSON(value: unknown): value is { readonly rawJSON: string };
 };
@@ -211,7 +229,8 @@ export function rawNumberOf(value: unknown): string | undefined {
  */
 export function parseExact(text: string): unknown {
   return sourceJson.parse(text, (_key, value, { source }) => {
-    if (typeof value !== "number" || (Number.MIN_SAFE_INTEGER <= value && value <= Number.MAX_SAFE_INTEGER)) return value;
+    if (typeof value !== "number" || (Number.MIN_SAFE_INTEGER <= value && value <= Number.MAX_SAFE_INTEGER))
+      return value;
     return isHeld(value, source!) ? value : sourceJson.rawJSON(source!);
   });
 }
@@ -227,7 +246,8 @@ const slots = new Map<string, ReadonlyMap<string, JsonSlot>>();
 const noSlots: ReadonlyMap<string, JsonSlot> = new Map();
 
 function slotsOf(typeName: string): ReadonlyMap<string, JsonSlot> {
-  if (slots.size === 0) for (const service of publicServices) for (const method of service.methods) addTypes(method.input, method.output);
+  if (slots.size === 0)
+    for (const service of publicServices) for (const method of service.methods) addTypes(method.input, method.output);
   return slots.get(typeName) ?? noSlots;
 }
 
@@ -275,7 +295,9 @@ function makeSlot(field: DescField, kind: JsonKind): JsonSlot {
 function localOfText(kind: JsonKind, text: string): unknown {
   // Asking for every value takes ten times as long, and most texts have nothing that would have to change.
   const isPresentable = text.isWellFormed() && !/\\u[dD]|[eE]\+?\d{3}|\d{300}/.test(text);
-  const json = (isPresentable ? JSON.parse(text) : JSON.parse(text, (_key, value: unknown) => presentable(value))) as JsonValue;
+  const json = (
+    isPresentable ? JSON.parse(text) : JSON.parse(text, (_key, value: unknown) => presentable(value))
+  ) as JsonValue;
   switch (kind) {
     case "value":
       return fromJson(ValueSchema, json);

@@ -1,8 +1,8 @@
 /**
  * Extract: a model proposes memories from raw turns, and what passes the rules of an ingest is ingested.
  *
- * Always true: what is written came through the same checks as a client's own memories; a proposal that breaks a rule is
- * left out and counted; a dry run writes nothing, and a profile is not created for turns that yield nothing.
+ * Always true: what is written came through the same checks as a client's own memories; a proposal that breaks a rule
+ * is left out and counted; a dry run writes nothing, and a profile is not created for turns that yield nothing.
  */
 import type { ExtractRequest, MemoryService } from "../../gen/palimpsest/v1/memory_pb.ts";
 import { prepareExtraction, type Proposal, type Proposals, type SpokenTurn } from "../ai/extraction.ts";
@@ -23,9 +23,13 @@ import type { NodeParts } from "./node-parts.ts";
 /** The turns of a request. Refuses what is no turn, and more than one extraction takes. */
 function turnsOf(request: ExtractRequest): SpokenTurn[] {
   const text = jsonText(request, "turns") ?? "[]";
-  if (utf8Length(text) > limits.extractTurnsBytesMax) throw invalid(`turns must be at most ${limits.extractTurnsBytesMax} bytes of JSON; extract from a conversation in parts`);
+  if (utf8Length(text) > limits.extractTurnsBytesMax)
+    throw invalid(
+      `turns must be at most ${limits.extractTurnsBytesMax} bytes of JSON; extract from a conversation in parts`,
+    );
   const turns = parseExact(text) as readonly Readonly<Record<string, unknown>>[];
-  if (turns.length === 0 || turns.length > limits.extractTurnsMax) throw invalid(`turns must hold 1 to ${limits.extractTurnsMax} turns`);
+  if (turns.length === 0 || turns.length > limits.extractTurnsMax)
+    throw invalid(`turns must hold 1 to ${limits.extractTurnsMax} turns`);
   return turns.map((turn, at) => {
     const { role, content } = turn;
     if (typeof role !== "string") throw invalid(`turns[${at}].role must be a string`);
@@ -45,7 +49,13 @@ function provenanceOf({ sessionId, source }: ExtractRequest): Provenance {
 }
 
 function inputOf({ type, summary, topicKey, keywords, detail }: Proposal, provenance: Provenance): MemoryInput {
-  return { type, summary, content: detail === undefined ? "null" : JSON.stringify(detail), ...present({ topicKey, keywords }), ...provenance };
+  return {
+    type,
+    summary,
+    content: detail === undefined ? "null" : JSON.stringify(detail),
+    ...present({ topicKey, keywords }),
+    ...provenance,
+  };
 }
 
 /** Whether the memory passes the rules of an ingest. */
@@ -69,9 +79,16 @@ interface Extraction {
 }
 
 function extractionOf({ proposals, misfits }: Proposals, turnCount: number, provenance: Provenance): Extraction {
-  const sound = proposals.map((proposal) => ({ proposal, memory: inputOf(proposal, provenance) })).filter(({ memory }) => isSound(memory)).slice(0, limits.ingestItemsMax);
+  const sound = proposals
+    .map((proposal) => ({ proposal, memory: inputOf(proposal, provenance) }))
+    .filter(({ memory }) => isSound(memory))
+    .slice(0, limits.ingestItemsMax);
   const yielding = new Set(sound.flatMap(({ proposal }) => proposal.turns));
-  return { memories: sound.map(({ memory }) => memory), emptyTurns: turnCount - yielding.size, dropped: misfits + proposals.length - sound.length };
+  return {
+    memories: sound.map(({ memory }) => memory),
+    emptyTurns: turnCount - yielding.size,
+    dropped: misfits + proposals.length - sound.length,
+  };
 }
 
 /** The state of the profile's branch, so that one that cannot be written is known before a model is paid. */
@@ -87,7 +104,11 @@ export function extractHandlers(node: NodeParts): Pick<ServiceHandlers<typeof Me
       const turns = turnsOf(request);
       const provenance = provenanceOf(request);
       await stateOf(node, context, request);
-      const proposed = await consult(node, context, assistant, { task: prepareExtraction(turns), inputItems: turns.length, outputItems: ({ proposals, misfits }) => proposals.length + misfits });
+      const proposed = await consult(node, context, assistant, {
+        task: prepareExtraction(turns),
+        inputItems: turns.length,
+        outputItems: ({ proposals, misfits }) => proposals.length + misfits,
+      });
       const { memories, emptyTurns, dropped } = extractionOf(proposed, turns.length, provenance);
       const counts = { turns: turns.length, emptyTurns, ...present({ dropped: dropped === 0 ? undefined : dropped }) };
       if (request.dryRun) return { proposed: { values: memories.map(inputMessage) }, ...counts };

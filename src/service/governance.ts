@@ -12,7 +12,10 @@ import { present } from "./data-messages.ts";
 import type { NodeParts } from "./node-parts.ts";
 
 /** What is enforced for a profile, whose names are checked here. */
-export function policyOfProfile(node: NodeParts, { ns, profile }: { readonly ns: string; readonly profile: string }): Promise<EffectivePolicy> {
+export function policyOfProfile(
+  node: NodeParts,
+  { ns, profile }: { readonly ns: string; readonly profile: string },
+): Promise<EffectivePolicy> {
   return node.policies.effective(checkNamePart("namespace", ns), checkNamePart("profile", profile));
 }
 
@@ -41,12 +44,22 @@ export function retentionBy(policy: EffectivePolicy): Retention | undefined {
 }
 
 /**
- * Refuses a call whose text no policy lets out: forbidden when it says so, unavailable while nobody can tell. `selfHosted`
- * is what is known of where the text would go; undefined when it would go nowhere.
+ * Refuses a call whose text no policy lets out: forbidden when it says so, unavailable while nobody can tell.
+ * `selfHosted` is what is known of where the text would go; undefined when it would go nowhere.
  */
-export function refuseDeniedEgress(policy: EffectivePolicy, use: keyof EffectivePolicy["egress"], selfHosted?: boolean): void {
-  if (policy.egress[use] === "self_hosted_only" && selfHosted === false) throw new ServiceError("forbidden", `ai_egress.${use} is self_hosted_only by policy, and this node's model is not self-hosted`);
+export function refuseDeniedEgress(
+  policy: EffectivePolicy,
+  use: keyof EffectivePolicy["egress"],
+  selfHosted?: boolean,
+): void {
+  if (policy.egress[use] === "self_hosted_only" && selfHosted === false)
+    throw new ServiceError(
+      "forbidden",
+      `ai_egress.${use} is self_hosted_only by policy, and this node's model is not self-hosted`,
+    );
   if (policy.egress[use] !== "deny") return;
   if (policy.known) throw new ServiceError("forbidden", `ai_egress.${use} is denied by policy`);
-  throw new ServiceError("unavailable", `ai_egress.${use} is denied while the policy cannot be read`, { retryAfterSecs: 1 });
+  throw new ServiceError("unavailable", `ai_egress.${use} is denied while the policy cannot be read`, {
+    retryAfterSecs: 1,
+  });
 }

@@ -32,7 +32,10 @@ export class Held {
 
   constructor(parts: HeldParts, countMax: number = limits.heldMax) {
     this.#parts = parts;
-    this.#terms = new Recent(countMax, (uuid, term) => void this.#begin(this.#leaving, uuid, () => this.#letGo(uuid, term)));
+    this.#terms = new Recent(
+      countMax,
+      (uuid, term) => void this.#begin(this.#leaving, uuid, () => this.#letGo(uuid, term)),
+    );
   }
 
   get size(): number {
@@ -54,7 +57,10 @@ export class Held {
     await this.#leaving.get(uuid);
   }
 
-  /** Takes the database unless another node holds it. Throws StoreError, TurnedAway when the lease was lost meanwhile, or why the engine could not take it over. */
+  /**
+   * Takes the database unless another node holds it. Throws StoreError, TurnedAway when the lease was lost meanwhile,
+   * or why the engine could not take it over.
+   */
   take(uuid: string): Promise<Acquisition> {
     return this.#begin(this.#taking, uuid, () => this.#take(uuid));
   }
@@ -76,7 +82,9 @@ export class Held {
     const { world } = this.#parts;
     const untilMs = world.monotonicMs() + limits.handOverMs;
     while (this.#terms.size + this.#taking.size + this.#leaving.size > 0 && world.monotonicMs() < untilMs) {
-      const some = new Set([...this.#leaving.keys(), ...this.#taking.keys(), ...this.#terms.keys()].slice(0, limits.handOversAtOnceMax));
+      const some = new Set(
+        [...this.#leaving.keys(), ...this.#taking.keys(), ...this.#terms.keys()].slice(0, limits.handOversAtOnceMax),
+      );
       await Promise.all([...some].map((uuid) => this.giveUp(uuid)));
     }
   }
@@ -116,10 +124,12 @@ export class Held {
     const acquisition = await leases.acquire(uuid);
     if (acquisition.kind === "held") return acquisition;
     if (losses === this.#losses) {
-      await local.hold(uuid, acquisition.term, { deadlineMs: world.monotonicMs() + limits.takeMs }).catch(async (error: unknown) => {
-        await this.#letGo(uuid, acquisition.term);
-        throw error;
-      });
+      await local
+        .hold(uuid, acquisition.term, { deadlineMs: world.monotonicMs() + limits.takeMs })
+        .catch(async (error: unknown) => {
+          await this.#letGo(uuid, acquisition.term);
+          throw error;
+        });
     }
     if (losses !== this.#losses) {
       // The engine may have heard of the loss before it heard of this database.

@@ -65,7 +65,8 @@ export class Hints {
       if (holder && holder.nodeId !== nodeId) peers.follow(holder.address, uuid);
     } catch (error) {
       // While the coordination store does not answer there are no new hints, and that is all.
-      if (!(error instanceof StoreError)) log.error("the holder of a database was not asked for hints", error, { uuid });
+      if (!(error instanceof StoreError))
+        log.error("the holder of a database was not asked for hints", error, { uuid });
     }
   }
 }

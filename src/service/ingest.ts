@@ -23,7 +23,12 @@ export interface Ingested {
 }
 
 /** Ingests all or none; the profile is created when it does not exist. */
-export async function ingestInto(node: NodeParts, context: Context, address: ProfileAddress, memories: readonly MemoryInput[]): Promise<Ingested> {
+export async function ingestInto(
+  node: NodeParts,
+  context: Context,
+  address: ProfileAddress,
+  memories: readonly MemoryInput[],
+): Promise<Ingested> {
   await checkAll(node, memories);
   const target = await ensureProfileTarget(node, context, address);
   try {
@@ -48,12 +53,30 @@ async function checkAll({ world }: NodeParts, memories: readonly MemoryInput[]):
   }
 }
 
-async function ingestAt(node: NodeParts, context: Context, address: ProfileAddress, target: Target, memories: readonly MemoryInput[]): Promise<Ingested> {
+async function ingestAt(
+  node: NodeParts,
+  context: Context,
+  address: ProfileAddress,
+  target: Target,
+  memories: readonly MemoryInput[],
+): Promise<Ingested> {
   const { taskTtlMaxSecs } = await policyOfProfile(node, address);
   const place = { namespace: address.ns, profile: address.profile, target };
   const prepared = await node.embedding?.memories(context, place, memories);
   const input = { memories: prepared?.input ?? memories, ...present({ taskTtlMaxSecs }) };
-  const { value, txid } = seen(context, await node.engine.write(target, "memory.ingest", input, engineOptions(context, inputBytes(input.memories))));
+  const { value, txid } = seen(
+    context,
+    await node.engine.write(target, "memory.ingest", input, engineOptions(context, inputBytes(input.memories))),
+  );
   prepared?.written();
-  return { results: value.results.map(({ embedding, expiresAt, ...item }) => ({ ...item, ...present({ embedding: embedding === "stored" ? undefined : embedding, expiresAt: expiresAt === undefined ? undefined : BigInt(expiresAt) }) })), txid };
+  return {
+    results: value.results.map(({ embedding, expiresAt, ...item }) => ({
+      ...item,
+      ...present({
+        embedding: embedding === "stored" ? undefined : embedding,
+        expiresAt: expiresAt === undefined ? undefined : BigInt(expiresAt),
+      }),
+    })),
+    txid,
+  };
 }

@@ -20,17 +20,26 @@ export function kvHandlers(node: NodeParts): KvHandlers {
     async listKeys(request, context) {
       const ns = checkCollectionName("ns", request.ns);
       const target = await databaseTarget(node, context, request.db);
-      const input = { ns, limit: request.limit ?? limits.kvListDefault, ...present({ prefix: request.prefix, cursor: request.cursor }) };
+      const input = {
+        ns,
+        limit: request.limit ?? limits.kvListDefault,
+        ...present({ prefix: request.prefix, cursor: request.cursor }),
+      };
       const { value, txid } = seen(context, await node.engine.read(target, "kv.list", input, engineOptions(context)));
       return { keys: [...value.keys], ...present({ nextCursor: value.nextCursor }), txid };
     },
     async getValue(request, context) {
       const { consistency = context.consistency } = request;
-      if (consistency !== undefined && consistency !== "primary" && consistency !== "cached") throw invalid("consistency must be primary or cached");
-      if (context.consistency !== undefined && consistency !== context.consistency) throw invalid("consistency is given twice, with different values: as a query and as Service-Consistency");
+      if (consistency !== undefined && consistency !== "primary" && consistency !== "cached")
+        throw invalid("consistency must be primary or cached");
+      if (context.consistency !== undefined && consistency !== context.consistency)
+        throw invalid("consistency is given twice, with different values: as a query and as Service-Consistency");
       const input = checked(request);
       const target = await databaseTarget(node, context, request.db);
-      const { value } = seen(context, await node.engine.read(target, "kv.get", input, { ...engineOptions(context), consistency }));
+      const { value } = seen(
+        context,
+        await node.engine.read(target, "kv.get", input, { ...engineOptions(context), consistency }),
+      );
       if (!value) throw new ServiceError("not_found", "no live value has this key");
       return { contentType: "text/plain", data: value.value };
     },
@@ -38,7 +47,10 @@ export function kvHandlers(node: NodeParts): KvHandlers {
       const value = request.value?.data ?? new Uint8Array(0);
       const input = { ...checked(request), value, ...present({ ttlSecs: request.ttl }) };
       const target = await databaseTarget(node, context, request.db);
-      const { txid } = seen(context, await node.engine.write(target, "kv.put", input, engineOptions(context, value.length)));
+      const { txid } = seen(
+        context,
+        await node.engine.write(target, "kv.put", input, engineOptions(context, value.length)),
+      );
       return { txid };
     },
     async deleteValue(request, context) {

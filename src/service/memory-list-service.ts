@@ -32,24 +32,46 @@ function conditionsOf(request: ListMemoriesRequest | ForgetMemoriesRequest): Lis
 export function memoryListHandlers(node: NodeParts): ListHandlers {
   return {
     async listMemories(request, context) {
-      const input = { ...conditionsOf(request), ...present({ types: request.types?.split(","), filter: request.filter, order: request.order }) };
+      const input = {
+        ...conditionsOf(request),
+        ...present({ types: request.types?.split(","), filter: request.filter, order: request.order }),
+      };
       checkList(input);
       const target = await findProfileTarget(node, context, request);
       if (!target) return { memories: [], txid: seen(context, unborn).txid };
-      const { value, txid } = seen(context, await node.engine.read(target, "memory.list", input, engineOptions(context)));
+      const { value, txid } = seen(
+        context,
+        await node.engine.read(target, "memory.list", input, engineOptions(context)),
+      );
       return { memories: value.memories.map(memoryMessage), ...present({ nextCursor: value.nextCursor }), txid };
     },
 
     async forgetMemories(request, context) {
-      const input = { ...conditionsOf(request), ...present({ types: request.types?.values, filter: jsonText(request, "filter") }) };
+      const input = {
+        ...conditionsOf(request),
+        ...present({ types: request.types?.values, filter: jsonText(request, "filter") }),
+      };
       checkForget(input);
       const policy = await policyOfProfile(node, request);
       // A coupon names one memory, topic or session: what a filter happens to hold of is none of them, and a thousand
       // coupons would each search the whole history.
-      if (policy.purgeOnForget) throw new ServiceError("conflict", "erasure.purge_on_forget makes every forget a tracked erasure, which many at once cannot be: forget the memories one by one, or erase a topic or a session");
-      if (!policy.known) throw new ServiceError("unavailable", "whether a forget must be a tracked erasure is not known while the policy cannot be read", { retryAfterSecs: 1 });
+      if (policy.purgeOnForget)
+        throw new ServiceError(
+          "conflict",
+          "erasure.purge_on_forget makes every forget a tracked erasure, which many at once cannot be: forget " +
+            "the memories one by one, or erase a topic or a session",
+        );
+      if (!policy.known)
+        throw new ServiceError(
+          "unavailable",
+          "whether a forget must be a tracked erasure is not known while the policy cannot be read",
+          { retryAfterSecs: 1 },
+        );
       const target = await requireProfileTarget(node, context, request);
-      const { value, txid } = seen(context, await node.engine.write(target, "memory.forget_many", input, engineOptions(context)));
+      const { value, txid } = seen(
+        context,
+        await node.engine.write(target, "memory.forget_many", input, engineOptions(context)),
+      );
       return { forgotten: value.ids.length, ids: value.ids, ...present({ nextCursor: value.nextCursor }), txid };
     },
   };

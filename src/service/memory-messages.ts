@@ -1,6 +1,11 @@
 /** Memories as messages and as what the model layer takes: one translation for every call that carries them. */
 import { create } from "@bufbuild/protobuf";
-import { MemoryInputSchema, MemorySchema, type Memory, type MemoryInput as MemoryInputMessage } from "../../gen/palimpsest/v1/memory_pb.ts";
+import {
+  MemoryInputSchema,
+  MemorySchema,
+  type Memory,
+  type MemoryInput as MemoryInputMessage,
+} from "../../gen/palimpsest/v1/memory_pb.ts";
 import { invalid } from "../base/errors.ts";
 import type { MemoryInput, MemoryRecord } from "../model/memory.ts";
 import { embeddingOf, present } from "./data-messages.ts";
@@ -27,7 +32,15 @@ export function inputOf(place: string, message: MemoryInputMessage): MemoryInput
 }
 
 /** The same the other way: a memory that could be ingested, as clients would send it. */
-export function inputMessage({ type, summary, content, topicKey, keywords, sessionId, source }: MemoryInput): MemoryInputMessage {
+export function inputMessage({
+  type,
+  summary,
+  content,
+  topicKey,
+  keywords,
+  sessionId,
+  source,
+}: MemoryInput): MemoryInputMessage {
   const message = create(MemoryInputSchema, { type, summary, ...present({ topicKey, keywords, sessionId, source }) });
   setJson(message, "content", content);
   return message;
@@ -36,7 +49,13 @@ export function inputMessage({ type, summary, content, topicKey, keywords, sessi
 /** About how much an ingest adds to a commit group. */
 export function inputBytes(memories: readonly MemoryInput[]): number {
   let bytes = 0;
-  for (const memory of memories) bytes += memory.content.length + memory.summary.length + (memory.metadata?.length ?? 0) + (memory.embedding?.byteLength ?? 0) + 256;
+  for (const memory of memories)
+    bytes +=
+      memory.content.length +
+      memory.summary.length +
+      (memory.metadata?.length ?? 0) +
+      (memory.embedding?.byteLength ?? 0) +
+      256;
   return bytes;
 }
 

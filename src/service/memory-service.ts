@@ -19,22 +19,35 @@ import type { NodeParts } from "./node-parts.ts";
 
 type MemoryHandlers = ServiceHandlers<typeof MemoryService>;
 
-function recordHandlers(node: NodeParts): Pick<MemoryHandlers, "listProfiles" | "ingest" | "getMemory" | "forgetMemory"> {
+function recordHandlers(
+  node: NodeParts,
+): Pick<MemoryHandlers, "listProfiles" | "ingest" | "getMemory" | "forgetMemory"> {
   return {
     async listProfiles(request) {
       const namespace = checkNamePart("namespace", request.ns);
       const profiles = await node.databases.listProfiles(namespace);
-      return { namespace, profiles: profiles.map(({ profile, createdAtMs }) => ({ profile, createdAt: BigInt(createdAtMs) })) };
+      return {
+        namespace,
+        profiles: profiles.map(({ profile, createdAtMs }) => ({ profile, createdAt: BigInt(createdAtMs) })),
+      };
     },
 
     async ingest(request, context) {
       if (request.memories.length === 0) throw invalid("memories must hold at least one memory");
-      return ingestInto(node, context, request, request.memories.map((memory, at) => inputOf(`memories[${at}]`, memory)));
+      return ingestInto(
+        node,
+        context,
+        request,
+        request.memories.map((memory, at) => inputOf(`memories[${at}]`, memory)),
+      );
     },
 
     async getMemory(request, context) {
       const target = await requireProfileTarget(node, context, request);
-      const { value } = seen(context, await node.engine.read(target, "memory.get", { id: request.id }, engineOptions(context)));
+      const { value } = seen(
+        context,
+        await node.engine.read(target, "memory.get", { id: request.id }, engineOptions(context)),
+      );
       if (!value) throw new ServiceError("not_found", "no memory has this id");
       return memoryMessage(value);
     },
@@ -43,9 +56,17 @@ function recordHandlers(node: NodeParts): Pick<MemoryHandlers, "listProfiles" | 
       const policy = await policyOfProfile(node, request);
       if (policy.purgeOnForget) return forgetTracked(node, context, request, policy);
       // A plain forget is less than a policy that cannot be read may ask for.
-      if (!policy.known) throw new ServiceError("unavailable", "whether a forget must be a tracked erasure is not known while the policy cannot be read", { retryAfterSecs: 1 });
+      if (!policy.known)
+        throw new ServiceError(
+          "unavailable",
+          "whether a forget must be a tracked erasure is not known while the policy cannot be read",
+          { retryAfterSecs: 1 },
+        );
       const target = await requireProfileTarget(node, context, request);
-      const { value, txid } = seen(context, await node.engine.write(target, "memory.forget", { id: request.id }, engineOptions(context)));
+      const { value, txid } = seen(
+        context,
+        await node.engine.write(target, "memory.forget", { id: request.id }, engineOptions(context)),
+      );
       if (!value.forgotten) throw new ServiceError("not_found", "no memory has this id");
       return { txid };
     },
@@ -57,8 +78,20 @@ function sessionHandlers(node: NodeParts): Pick<MemoryHandlers, "listSessions" |
     async listSessions(request, context) {
       const target = await findProfileTarget(node, context, request);
       if (!target) return { sessions: [], txid: seen(context, unborn).txid };
-      const { value, txid } = seen(context, await node.engine.read(target, "session.list", { limit: request.limit ?? limits.sessionsDefault }, engineOptions(context)));
-      const sessions = value.sessions.map(({ id, createdAt, lastActiveAt }) => ({ id, createdAt: BigInt(createdAt), lastActiveAt: BigInt(lastActiveAt) }));
+      const { value, txid } = seen(
+        context,
+        await node.engine.read(
+          target,
+          "session.list",
+          { limit: request.limit ?? limits.sessionsDefault },
+          engineOptions(context),
+        ),
+      );
+      const sessions = value.sessions.map(({ id, createdAt, lastActiveAt }) => ({
+        id,
+        createdAt: BigInt(createdAt),
+        lastActiveAt: BigInt(lastActiveAt),
+      }));
       return { sessions, txid };
     },
 
@@ -67,12 +100,25 @@ function sessionHandlers(node: NodeParts): Pick<MemoryHandlers, "listSessions" |
       const target = await findProfileTarget(node, context, request);
       // A session of a profile that never was has nothing to end.
       if (!target) return { txid: seen(context, unborn).txid };
-      const { txid } = seen(context, await node.engine.write(target, "session.end", { sessionId, turns: request.turns }, engineOptions(context)));
+      const { txid } = seen(
+        context,
+        await node.engine.write(target, "session.end", { sessionId, turns: request.turns }, engineOptions(context)),
+      );
       return { txid };
     },
   };
 }
 
 export function memoryHandlers(node: NodeParts): MemoryHandlers {
-  return { ...recordHandlers(node), ...memoryListHandlers(node), ...recallHandlers(node), ...askHandlers(node), ...extractHandlers(node), ...sessionHandlers(node), ...profilePolicyHandlers(node), ...reembedHandlers(node), ...erasureHandlers(node) };
+  return {
+    ...recordHandlers(node),
+    ...memoryListHandlers(node),
+    ...recallHandlers(node),
+    ...askHandlers(node),
+    ...extractHandlers(node),
+    ...sessionHandlers(node),
+    ...profilePolicyHandlers(node),
+    ...reembedHandlers(node),
+    ...erasureHandlers(node),
+  };
 }

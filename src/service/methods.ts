@@ -21,8 +21,7 @@ type HttpMethod = "GET" | "PUT" | "POST" | "DELETE" | "PATCH";
 
 /** One segment of a path: itself, or any one segment, percent-decoded once into a string field of the request. */
 export type PathSegment =
-  | { readonly kind: "literal"; readonly text: string }
-  | { readonly kind: "field"; readonly field: DescField };
+  { readonly kind: "literal"; readonly text: string } | { readonly kind: "field"; readonly field: DescField };
 
 /** A method of a public service and everything that its proto file says of it. */
 export interface Endpoint {
@@ -34,7 +33,9 @@ export interface Endpoint {
   readonly segments: readonly PathSegment[];
   /** The path below a database's own address, where `/v1/db/{db}` is `/v1`; undefined where the route is not there. */
   readonly hostSegments: readonly PathSegment[] | undefined;
-  /** `*`: the body is a JSON object of `bodyFields`. A field's name: the body is that field alone. Undefined: no body. */
+  /**
+   * `*`: the body is a JSON object of `bodyFields`. A field's name: the body is that field alone. Undefined: no body.
+   */
   readonly bodyField: string | undefined;
   /** The request's fields that come from the body. */
   readonly bodyFields: readonly DescField[];
@@ -66,7 +67,9 @@ export const scopeNames: ReadonlyMap<Rule["scope"], "read" | "write" | "admin"> 
 
 /** The path as a template, `/v1/db/{db}/sql`. */
 export function pathTemplate(segments: readonly PathSegment[]): string {
-  return segments.map((segment) => `/${segment.kind === "literal" ? segment.text : `{${segment.field.name}}`}`).join("");
+  return segments
+    .map((segment) => `/${segment.kind === "literal" ? segment.text : `{${segment.field.name}}`}`)
+    .join("");
 }
 
 function shapeOf(segments: readonly PathSegment[]): string {
@@ -84,7 +87,10 @@ function endpointOf(method: DescMethodUnary): Endpoint {
   const inPath = new Set(segments.flatMap((segment) => (segment.kind === "field" ? [segment.field] : [])));
   const rest = method.input.fields.filter((field) => !inPath.has(field));
   const bodyFields = rest.filter((field) => inBody(field, bodyField));
-  assert(bodyField === undefined || bodyField === "*" || bodyFields.length === 1, `${name} names a body field that it does not have`);
+  assert(
+    bodyField === undefined || bodyField === "*" || bodyFields.length === 1,
+    `${name} names a body field that it does not have`,
+  );
   return {
     name,
     method,
@@ -112,17 +118,21 @@ function routeOf(name: string, httpRule: HttpRule): { readonly httpMethod: HttpM
 /** Reads a template of literal segments and `{field}`s, the only form that our files use of google.api.http's. */
 function segmentsOf(method: DescMethodUnary, path: string): PathSegment[] {
   assert(path.startsWith("/"), `the path of ${method.name} does not start with /`);
-  return path.slice(1).split("/").map((part) => {
-    if (/^[a-z0-9_]+$/.test(part)) return { kind: "literal", text: part };
-    const field = method.input.fields.find((candidate) => `{${candidate.name}}` === part);
-    const isString = field?.fieldKind === "scalar" && field.scalar === ScalarType.STRING;
-    assert(field !== undefined && isString, `the path of ${method.name} has a part that is no string field: ${part}`);
-    return { kind: "field", field };
-  });
+  return path
+    .slice(1)
+    .split("/")
+    .map((part) => {
+      if (/^[a-z0-9_]+$/.test(part)) return { kind: "literal", text: part };
+      const field = method.input.fields.find((candidate) => `{${candidate.name}}` === part);
+      const isString = field?.fieldKind === "scalar" && field.scalar === ScalarType.STRING;
+      assert(field !== undefined && isString, `the path of ${method.name} has a part that is no string field: ${part}`);
+      return { kind: "field", field };
+    });
 }
 
 function hostSegmentsOf(segments: readonly PathSegment[]): readonly PathSegment[] | undefined {
   const [version, place, database, ...rest] = segments;
-  const isBelowDatabase = place?.kind === "literal" && place.text === "db" && database?.kind === "field" && database.field.name === "db";
+  const isBelowDatabase =
+    place?.kind === "literal" && place.text === "db" && database?.kind === "field" && database.field.name === "db";
   return isBelowDatabase && version ? [version, ...rest] : undefined;
 }

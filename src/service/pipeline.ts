@@ -1,10 +1,10 @@
 /**
  * The one way in: every call of every wire passes here, in this order.
  *
- * deadline, who, may (which database, scope, coverage, revocation), headers, the rest of the request, room (control rate,
- * concurrency), handler, stamp. Where only the rest of the request says what the call is about, it is read once it is known
- * who calls, and whoever may not hears that before he hears what is wrong with it: 401, 403, 413, 400, on every wire.
- * A wire cannot reach a handler but through `dispatch`, so what is checked here is checked on all of them.
+ * deadline, who, may (which database, scope, coverage, revocation), headers, the rest of the request, room (control
+ * rate, concurrency), handler, stamp. Where only the rest of the request says what the call is about, it is read once
+ * it is known who calls, and whoever may not hears that before he hears what is wrong with it: 401, 403, 413, 400, on
+ * every wire. A wire cannot reach a handler but through `dispatch`, so what is checked here is checked on all of them.
  */
 import { create, type Message } from "@bufbuild/protobuf";
 import { type ErrorCode, invalid, ServiceError, StoreError } from "../base/errors.ts";
@@ -22,7 +22,10 @@ export interface PipelineOptions {
   /** The places that calls take while they run. */
   readonly concurrency: Concurrency;
   readonly controlPerSecond: number;
-  /** What one credential, or one address where authentication is off, may take of this node beside the control plane; absent: no bound. */
+  /**
+   * What one credential, or one address where authentication is off, may take of this node beside the control plane;
+   * absent: no bound.
+   */
   readonly callerPerSecond?: number | undefined;
   readonly callerConcurrency?: number | undefined;
   /** What a write waits for before it is answered; a call can ask for more, never for less. */
@@ -34,7 +37,9 @@ export interface PipelineOptions {
 }
 
 /** How a call ended. */
-export type Outcome = { readonly outcome: "ok"; readonly message: Message } | { readonly outcome: "denied" | "error"; readonly code: ErrorCode };
+export type Outcome =
+  | { readonly outcome: "ok"; readonly message: Message }
+  | { readonly outcome: "denied" | "error"; readonly code: ErrorCode };
 
 const txidHeader = "Service-Txid";
 const durableTxidHeader = "Service-Durable-Txid";
@@ -44,7 +49,8 @@ const erasureIdHeader = "Service-Erasure-Id";
 export function createPipeline(options: PipelineOptions): Dispatch {
   const rate = new Rate(options.controlPerSecond, options.world);
   const { authorization, audit, concurrency, callerPerSecond, callerConcurrency } = options;
-  const callerRate = callerPerSecond === undefined ? undefined : new Rate(callerPerSecond, options.world, "requests of this credential");
+  const callerRate =
+    callerPerSecond === undefined ? undefined : new Rate(callerPerSecond, options.world, "requests of this credential");
   const shares = callerConcurrency === undefined ? undefined : new Shares(callerConcurrency);
 
   async function answer(call: Call, context: Context): Promise<CallResult> {
@@ -92,7 +98,12 @@ export function createPipeline(options: PipelineOptions): Dispatch {
 }
 
 /** Reads the rest of the request. What is wrong with it is told to those only who may do what it is about. */
-async function receive({ endpoint }: Call, rest: RestOfCall, context: Context, authorization: Authorization | undefined): Promise<Message> {
+async function receive(
+  { endpoint }: Call,
+  rest: RestOfCall,
+  context: Context,
+  authorization: Authorization | undefined,
+): Promise<Message> {
   try {
     return await rest.receive();
   } catch (error) {
@@ -138,7 +149,8 @@ function stamped(error: unknown, context: Context): unknown {
   const txid = error.detail.txid ?? context.txid;
   if (txid === undefined) return error;
   const { durableTxid } = context;
-  const headers = durableTxid === undefined ? {} : { headers: { ...error.detail.headers, [durableTxidHeader]: String(durableTxid) } };
+  const headers =
+    durableTxid === undefined ? {} : { headers: { ...error.detail.headers, [durableTxidHeader]: String(durableTxid) } };
   return new ServiceError(error.code, error.message, { ...error.detail, txid, ...headers });
 }
 
@@ -165,7 +177,8 @@ function openContext(call: Call, options: PipelineOptions): Context {
 function minTxidOf(text: string | undefined): number {
   if (text === undefined) return 0;
   const txid = Number(text);
-  if (!/^\d+$/.test(text) || !Number.isSafeInteger(txid)) throw invalid("Service-Min-Txid must be a transaction id, a non-negative integer");
+  if (!/^\d+$/.test(text) || !Number.isSafeInteger(txid))
+    throw invalid("Service-Min-Txid must be a transaction id, a non-negative integer");
   return txid;
 }
 

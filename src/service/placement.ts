@@ -31,7 +31,10 @@ export class Placement extends EnginePort implements PeerHost {
   readonly #held: Held;
   readonly #hints: Hints;
   readonly #places: Places;
-  /** How far the answers of writers went that this node has handed on, by branch: plain reads do not go back behind them. */
+  /**
+   * How far the answers of writers went that this node has handed on, by branch: plain reads do not go back behind
+   * them.
+   */
   readonly #shown = new Recent<string, number>(limits.routesMax);
   #usedMs = -Infinity;
   #onNudge = (): void => {};
@@ -71,7 +74,8 @@ export class Placement extends EnginePort implements PeerHost {
     if (call.kind === "drop") return this.#drop(target, call, options);
     const term = this.#held.use(uuid);
     const isCopyEnough = (call.kind === "read" || call.kind === "sql-read") && options.consistency !== "primary";
-    if (term === undefined) return isCopyEnough ? this.#runAtCopy(target, call, options) : this.#runAtWriter(target, call, options);
+    if (term === undefined)
+      return isCopyEnough ? this.#runAtCopy(target, call, options) : this.#runAtWriter(target, call, options);
     try {
       return await this.#parts.local.run(target, call, options);
     } catch (error) {
@@ -85,7 +89,15 @@ export class Placement extends EnginePort implements PeerHost {
     const { target, call, term, budgetMs, minTxid, bytes, durable, consistency, caller, traceparent } = forwarded;
     const { local, world } = this.#parts;
     this.#usedMs = world.monotonicMs();
-    const options = { deadlineMs: world.monotonicMs() + budgetMs, minTxid, bytes, durable, consistency, caller, trace: traceOf(traceparent) };
+    const options = {
+      deadlineMs: world.monotonicMs() + budgetMs,
+      minTxid,
+      bytes,
+      durable,
+      consistency,
+      caller,
+      trace: traceOf(traceparent),
+    };
     if (call.kind === "drop") {
       this.#held.forget(target.uuid);
       return local.run(target, call, options);
@@ -132,11 +144,14 @@ export class Placement extends EnginePort implements PeerHost {
       if (node) peers.nudge(node.address);
     } catch (error) {
       // It looks by itself.
-      if (!(error instanceof StoreError || error instanceof Unreachable)) log.error("a node was not told of an order", error, { node: nodeId });
+      if (!(error instanceof StoreError || error instanceof Unreachable))
+        log.error("a node was not told of an order", error, { node: nodeId });
     }
   }
 
-  /** Lets other nodes have everything. From now on this node takes no database; calls of its clients go to those who do. */
+  /**
+   * Lets other nodes have everything. From now on this node takes no database; calls of its clients go to those who do.
+   */
   async handOver(): Promise<void> {
     await this.#places.handOver();
   }
@@ -160,7 +175,10 @@ export class Placement extends EnginePort implements PeerHost {
 
   #hear(message: Told): void {
     if (message.kind === "shipped") return this.#hints.moved(message.uuid);
-    this.#parts.log.warn("another node has claimed a database that this node held", { uuid: message.uuid, term: message.term });
+    this.#parts.log.warn("another node has claimed a database that this node held", {
+      uuid: message.uuid,
+      term: message.term,
+    });
     void this.#held.fenced(message.uuid, message.term);
   }
 
@@ -173,12 +191,17 @@ export class Placement extends EnginePort implements PeerHost {
     throw unavailable("no node that could write the database took the call in time");
   }
 
-  /** Reads from this node's own copy; while that is too old for the call and its writer does not answer, it may still become new enough. */
+  /**
+   * Reads from this node's own copy; while that is too old for the call and its writer does not answer, it may still
+   * become new enough.
+   */
   async #runAtCopy(target: Target, call: PortCall, options: CallOptions): Promise<Answer> {
     this.#hints.ask(target.uuid);
     const answer = await this.#runNotBack(target, call, options);
     if (answer) return answer;
-    let refusal = unavailable("this node's copy of the database is too old, and its writer did not take the call in time");
+    let refusal = unavailable(
+      "this node's copy of the database is too old, and its writer did not take the call in time",
+    );
     for (let tries = 0; await this.#mayTry(tries, options); tries++) {
       try {
         return await this.#parts.local.run(target, call, options);
@@ -197,19 +220,21 @@ export class Placement extends EnginePort implements PeerHost {
   }
 
   /**
-   * A plain read after one that was answered by the writer: from a copy that is as new, or by the writer again. Undefined
-   * when there was none, or when neither can be had: then going back is better than no answer.
+   * A plain read after one that was answered by the writer: from a copy that is as new, or by the writer again.
+   * Undefined when there was none, or when neither can be had: then going back is better than no answer.
    */
   async #runNotBack(target: Target, call: PortCall, options: CallOptions): Promise<Answer | undefined> {
     const key = branchKey(target);
     const shownTxid = this.#shown.get(key);
-    // Whoever names a transaction id is told of that very one whether it was lost, which a later one in its place would hide.
+    // Whoever names a transaction id is told of that very one whether it was lost, which a later one in its place would
+    // hide.
     if (shownTxid === undefined || options.minTxid || options.consistency === "cached") return undefined;
     try {
       return await this.#parts.local.run(target, call, { ...options, minTxid: shownTxid });
     } catch (error) {
       if (error instanceof ServiceError && error.code !== "conflict" && error.code !== "invalid_request") throw error;
-      // What was shown was lost since, or the branch is another one by now; or the call itself is refused, as it will be again.
+      // What was shown was lost since, or the branch is another one by now; or the call itself is refused, as it will
+      // be again.
       if (error instanceof ServiceError) {
         this.#shown.delete(key);
         return undefined;
@@ -228,7 +253,8 @@ export class Placement extends EnginePort implements PeerHost {
   async #mayTry(tries: number, { deadlineMs, signal }: CallOptions): Promise<boolean> {
     const { world } = this.#parts;
     const pauseMs = this.#pauseMs(tries);
-    if (tries >= limits.placementTriesMax || world.monotonicMs() + pauseMs >= deadlineMs || signal?.aborted) return false;
+    if (tries >= limits.placementTriesMax || world.monotonicMs() + pauseMs >= deadlineMs || signal?.aborted)
+      return false;
     if (pauseMs > 0) await sleep(world, pauseMs);
     return true;
   }
@@ -240,7 +266,8 @@ export class Placement extends EnginePort implements PeerHost {
     try {
       if (place.here) return await this.#parts.local.run(target, call, options);
       const answer = await this.#forward(place, target, call, options);
-      if (call.kind === "read" || call.kind === "sql-read") this.#shown.set(branchKey(target), Math.max(answer.txid, this.#shown.peek(branchKey(target)) ?? 0));
+      if (call.kind === "read" || call.kind === "sql-read")
+        this.#shown.set(branchKey(target), Math.max(answer.txid, this.#shown.peek(branchKey(target)) ?? 0));
       return answer;
     } catch (error) {
       if (!(error instanceof TurnedAway || error instanceof Unreachable)) throw error;
@@ -253,10 +280,24 @@ export class Placement extends EnginePort implements PeerHost {
     const { deadlineMs, minTxid = 0, bytes = 0, durable = false, consistency, caller, trace } = options;
     const budgetMs = deadlineMs - this.#parts.world.monotonicMs();
     const traceparent = trace && traceparentOf(trace);
-    return this.#parts.peers.forward(place.address, { target, call, budgetMs, minTxid, bytes, durable, consistency, caller, traceparent, term: place.term });
+    return this.#parts.peers.forward(place.address, {
+      target,
+      call,
+      budgetMs,
+      minTxid,
+      bytes,
+      durable,
+      consistency,
+      caller,
+      traceparent,
+      term: place.term,
+    });
   }
 
-  /** None before the first repeat, as a stale route is told at once; then ever longer, and random, so that a crowd disperses. */
+  /**
+   * None before the first repeat, as a stale route is told at once; then ever longer, and random, so that a crowd
+   * disperses.
+   */
   #pauseMs(tries: number): number {
     if (tries < 2) return 0;
     const longest = Math.min(limits.placementPauseMsMax, limits.placementPauseMsMin * 2 ** (tries - 2));

@@ -1,9 +1,9 @@
 /**
  * Where a database is held, or is to be held: finds out which node that is, and takes the database when it is this one.
  *
- * Owns: the searches under way, the nodes that are avoided for a while, and whether this node may take databases at all.
- * Always true: whoever asks for one database while it is looked for shares the search; a database is taken here only under
- * a live lease of a node that is not leaving. Must not know: calls, and how they get to another node.
+ * Owns: the searches under way, the nodes that are avoided for a while, and whether this node may take databases at
+ * all. Always true: whoever asks for one database while it is looked for shares the search; a database is taken here
+ * only under a live lease of a node that is not leaving. Must not know: calls, and how they get to another node.
  */
 import { ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
@@ -52,7 +52,9 @@ export class Places {
   /** Whether this node's lease certainly holds now. */
   get isLeased(): boolean {
     const { world } = this.#parts;
-    return this.#lease !== undefined && world.monotonicMs() < this.#lease.monotonicMs && world.wallMs() < this.#lease.wallMs;
+    return (
+      this.#lease !== undefined && world.monotonicMs() < this.#lease.monotonicMs && world.wallMs() < this.#lease.wallMs
+    );
   }
 
   /** The node's lease holds until then: it may take databases. */
@@ -100,7 +102,8 @@ export class Places {
   failed(uuid: string, place: Place, error: TurnedAway | Unreachable): void {
     if (place.here) return this.#held.forget(uuid, place.term);
     this.#routes.forget(uuid, place);
-    if (error instanceof Unreachable || place.term === undefined) this.#shunnedUntil.set(place.nodeId, this.#parts.world.monotonicMs() + limits.shunMs);
+    if (error instanceof Unreachable || place.term === undefined)
+      this.#shunnedUntil.set(place.nodeId, this.#parts.world.monotonicMs() + limits.shunMs);
   }
 
   /** The database is not here any more, and nothing is known of who else has it. */
@@ -114,7 +117,10 @@ export class Places {
     return this.#lease !== undefined && !this.#isLeaving;
   }
 
-  /** Asks the leases where the database is, and takes it if it is to be here. Shared by all who ask meanwhile, who go on in the order in which they came. */
+  /**
+   * Asks the leases where the database is, and takes it if it is to be here. Shared by all who ask meanwhile, who go on
+   * in the order in which they came.
+   */
   #shared(uuid: string): Promise<Place | undefined> {
     const begun = this.#searches.get(uuid);
     if (begun) return begun;
@@ -131,7 +137,9 @@ export class Places {
     // A lease that points here, though nothing is known of it: as after a restart, or when an engine was started anew.
     if (this.#mayTake && holder) return this.#take(uuid);
     const nowMs = world.monotonicMs();
-    const preferred = (await this.#order()).first(uuid, ({ id }) => (id === nodeId ? this.#mayTake : (this.#shunnedUntil.peek(id) ?? 0) <= nowMs));
+    const preferred = (await this.#order()).first(uuid, ({ id }) =>
+      id === nodeId ? this.#mayTake : (this.#shunnedUntil.peek(id) ?? 0) <= nowMs,
+    );
     // What nobody ever wrote is taken where it is first asked for.
     if (preferred?.id === nodeId || (this.#mayTake && (await this.#isUnwritten(uuid)))) return this.#take(uuid);
     if (preferred) return { here: false, nodeId: preferred.id, address: preferred.address, term: undefined };
@@ -198,7 +206,9 @@ export function unavailable(message: string): ServiceError {
 
 /** The call itself was never begun, whatever went wrong while a place was looked for. */
 function refusalOfSearch(error: unknown): unknown {
-  if (error instanceof StoreError) return unavailable("it cannot be found out which node holds the database: the coordination store does not answer");
-  if (error instanceof ServiceError && error.code === "request_timeout") return unavailable("the database could not be taken over in time");
+  if (error instanceof StoreError)
+    return unavailable("it cannot be found out which node holds the database: the coordination store does not answer");
+  if (error instanceof ServiceError && error.code === "request_timeout")
+    return unavailable("the database could not be taken over in time");
   return error;
 }

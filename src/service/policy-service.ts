@@ -5,7 +5,13 @@ import type { MemoryService, ProfilePolicySchema } from "../../gen/palimpsest/v1
 import { invalid, ServiceError } from "../base/errors.ts";
 import type { ProfilePolicy } from "../control/policies.ts";
 import { checkNamePart } from "../format/names.ts";
-import { parsePolicy, unknownFields, type PolicyDocument, type PolicyLevel, type StoredPolicy } from "../format/policy.ts";
+import {
+  parsePolicy,
+  unknownFields,
+  type PolicyDocument,
+  type PolicyLevel,
+  type StoredPolicy,
+} from "../format/policy.ts";
 import type { ServiceHandlers } from "./context.ts";
 import { present } from "./data-messages.ts";
 import { jsonText } from "./exact-json.ts";
@@ -29,11 +35,26 @@ function warningsOf(document: PolicyDocument | undefined): Warnings {
 }
 
 /** `warnings` stands in the answer to a change only. */
-function namespaceMessage(namespace: string, { revision, updatedAtMs, document }: StoredPolicy, warnings: Warnings = {}): MessageInitShape<typeof NamespacePolicySchema> {
-  return { ...warnings, namespace, revision: BigInt(revision), updatedAt: BigInt(updatedAtMs), ...present({ policy: document as JsonObject | undefined }) };
+function namespaceMessage(
+  namespace: string,
+  { revision, updatedAtMs, document }: StoredPolicy,
+  warnings: Warnings = {},
+): MessageInitShape<typeof NamespacePolicySchema> {
+  return {
+    ...warnings,
+    namespace,
+    revision: BigInt(revision),
+    updatedAt: BigInt(updatedAtMs),
+    ...present({ policy: document as JsonObject | undefined }),
+  };
 }
 
-function profileMessage(namespace: string, profile: string, { stored, effective }: ProfilePolicy, warnings: Warnings = {}): MessageInitShape<typeof ProfilePolicySchema> {
+function profileMessage(
+  namespace: string,
+  profile: string,
+  { stored, effective }: ProfilePolicy,
+  warnings: Warnings = {},
+): MessageInitShape<typeof ProfilePolicySchema> {
   return {
     ...warnings,
     namespace,
@@ -44,7 +65,9 @@ function profileMessage(namespace: string, profile: string, { stored, effective 
   };
 }
 
-export function namespacePolicyHandlers(node: NodeParts): Pick<ServiceHandlers<typeof ControlService>, "getNamespacePolicy" | "putNamespacePolicy"> {
+export function namespacePolicyHandlers(
+  node: NodeParts,
+): Pick<ServiceHandlers<typeof ControlService>, "getNamespacePolicy" | "putNamespacePolicy"> {
   return {
     async getNamespacePolicy(request) {
       const namespace = checkNamePart("namespace", request.ns);
@@ -61,7 +84,9 @@ export function namespacePolicyHandlers(node: NodeParts): Pick<ServiceHandlers<t
   };
 }
 
-export function profilePolicyHandlers(node: NodeParts): Pick<ServiceHandlers<typeof MemoryService>, "getProfilePolicy" | "putProfilePolicy"> {
+export function profilePolicyHandlers(
+  node: NodeParts,
+): Pick<ServiceHandlers<typeof MemoryService>, "getProfilePolicy" | "putProfilePolicy"> {
   return {
     async getProfilePolicy(request) {
       const namespace = checkNamePart("namespace", request.ns);
@@ -73,7 +98,12 @@ export function profilePolicyHandlers(node: NodeParts): Pick<ServiceHandlers<typ
       const namespace = checkNamePart("namespace", request.ns);
       const profile = checkNamePart("profile", request.profile);
       const document = documentOf(request, "profile");
-      return profileMessage(namespace, profile, await node.policies.putProfile(namespace, profile, document), warningsOf(document));
+      return profileMessage(
+        namespace,
+        profile,
+        await node.policies.putProfile(namespace, profile, document),
+        warningsOf(document),
+      );
     },
   };
 }

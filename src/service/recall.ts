@@ -24,7 +24,12 @@ export interface Recalled {
 }
 
 /** Recalls from a profile's memory; an unknown profile recalls nothing. Refuses what `checkRecall` refuses. */
-export async function recallFrom(node: NodeParts, context: Context, address: ProfileAddress, input: RecallInput): Promise<Recalled> {
+export async function recallFrom(
+  node: NodeParts,
+  context: Context,
+  address: ProfileAddress,
+  input: RecallInput,
+): Promise<Recalled> {
   checkRecall(input);
   const target = await findProfileTarget(node, context, address);
   if (!target) return { memories: [], turns: [], txid: seen(context, unborn).txid };

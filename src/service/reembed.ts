@@ -1,8 +1,8 @@
 /**
  * Reembed over the wires: a profile's vectors made anew by the node's embedder, step by step.
  *
- * Always true: where it has come to is in the database and in the cursor, so that it can be interrupted anywhere and begun
- * again; policy is asked before anything is given up or sent.
+ * Always true: where it has come to is in the database and in the cursor, so that it can be interrupted anywhere and
+ * begun again; policy is asked before anything is given up or sent.
  */
 import type { MemoryService } from "../../gen/palimpsest/v1/memory_pb.ts";
 import { invalid, ServiceError } from "../base/errors.ts";
@@ -45,7 +45,8 @@ export function reembedHandlers(node: NodeParts): Pick<ServiceHandlers<typeof Me
     async reembed(request, context) {
       const { embedding } = node;
       refuseDeniedEgress(await policyOfProfile(node, request), "embed", embedding?.selfHosted);
-      if (!embedding) throw new ServiceError("unconfigured", "reembed needs SERVICE_EMBED_API_KEY, which this node does not have");
+      if (!embedding)
+        throw new ServiceError("unconfigured", "reembed needs SERVICE_EMBED_API_KEY, which this node does not have");
       const { kind, after } = positionOf(request.cursor);
       const target = await requireProfileTarget(node, context, request);
       const options = engineOptions(context);
@@ -57,7 +58,10 @@ export function reembedHandlers(node: NodeParts): Pick<ServiceHandlers<typeof Me
       const place = { namespace: request.ns, profile: request.profile, target };
       const step = await embedding.step({ place, identity: context.identity, kind, after, options });
       const { txid } = seen(context, { value: undefined, txid: step.txid, durableTxid: step.durableTxid });
-      if (step.failure !== undefined) throw new ServiceError("unavailable", "the embedder gave no vectors; ask for the same step again later", { retryAfterSecs: 1 });
+      if (step.failure !== undefined)
+        throw new ServiceError("unavailable", "the embedder gave no vectors; ask for the same step again later", {
+          retryAfterSecs: 1,
+        });
       const next = following(kind, step.next);
       return { embedded: step.filled, left: step.left, ...(next ? { nextCursor: cursorOf(next) } : {}), txid };
     },

@@ -64,7 +64,8 @@ export class Routes {
       else this.#routes.delete(uuid);
     } catch (error) {
       // The route is as good as it ever was.
-      if (!(error instanceof StoreError)) log.error("the holder of a database was not looked up again", error, { uuid });
+      if (!(error instanceof StoreError))
+        log.error("the holder of a database was not looked up again", error, { uuid });
     }
   }
 }

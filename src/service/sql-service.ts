@@ -21,12 +21,18 @@ function batchOf(request: ExecuteSqlRequest, valuesMax: number | undefined): Sql
   const statements = request.stmts.map((statement) => {
     // The texts of a batch together are bounded like one: they are read on the main thread.
     textBytes += statement.q.length;
-    if (textBytes > limits.sqlTextBytesMax) throw invalid(`the statements of a batch may hold ${limits.sqlTextBytesMax} bytes of SQL together`);
+    if (textBytes > limits.sqlTextBytesMax)
+      throw invalid(`the statements of a batch may hold ${limits.sqlTextBytesMax} bytes of SQL together`);
     checkUserSql(statement.q);
     return { text: statement.q, paramsJson: jsonText(statement, "params") };
   });
   // Each result is a value of its own, with its list of rows.
-  return { statements, atomic: request.txn !== false, mayWrite: true, ...present({ valuesMax: valuesMax === undefined ? undefined : valuesMax - 2 * statements.length }) };
+  return {
+    statements,
+    atomic: request.txn !== false,
+    mayWrite: true,
+    ...present({ valuesMax: valuesMax === undefined ? undefined : valuesMax - 2 * statements.length }),
+  };
 }
 
 function resultMessage(result: SqlStatementResult): SqlResult {
@@ -41,15 +47,26 @@ function resultMessage(result: SqlStatementResult): SqlResult {
 }
 
 /** Runs the batch where it belongs and gives its results and the transaction id they speak of. */
-export async function executeSql(node: NodeParts, request: ExecuteSqlRequest, context: Context): Promise<{ results: SqlResult[]; txid: bigint }> {
+export async function executeSql(
+  node: NodeParts,
+  request: ExecuteSqlRequest,
+  context: Context,
+): Promise<{ results: SqlResult[]; txid: bigint }> {
   const batch = batchOf(request, context.call.answerValuesMax);
   const guard = SqlGuard.available();
-  if (!guard.ok) throw new ServiceError("unconfigured", `SQL needs the native guard, which this node lacks: ${guard.missing}`);
+  if (!guard.ok)
+    throw new ServiceError("unconfigured", `SQL needs the native guard, which this node lacks: ${guard.missing}`);
   const target = await databaseTarget(node, context, request.db);
-  const bytes = batch.statements.reduce((sum, { text, paramsJson }) => sum + text.length + (paramsJson?.length ?? 0), 0);
+  const bytes = batch.statements.reduce(
+    (sum, { text, paramsJson }) => sum + text.length + (paramsJson?.length ?? 0),
+    0,
+  );
   const options = engineOptions(context, bytes);
   if (batch.statements.every(({ text }) => looksReadOnly(text))) {
-    const { value, txid } = seen(context, await node.engine.sqlRead(target, batch, { ...options, ...present({ signal: context.call.signal }) }));
+    const { value, txid } = seen(
+      context,
+      await node.engine.sqlRead(target, batch, { ...options, ...present({ signal: context.call.signal }) }),
+    );
     if (value.kind === "done") return { results: value.results.map(resultMessage), txid };
   }
   context.mutates = true;

@@ -30,8 +30,16 @@ export function checkJudged({ judgedUuid }: Context, { uuid }: DatabaseRecord): 
   throw new ServiceError("forbidden", predatesDeletion);
 }
 
-/** The branch that a `{db}` path segment means; `inMessage` is where the request names it too. Throws database_not_found. */
-export async function databaseTarget(node: NodeParts, context: Context, spec: string, inMessage?: string): Promise<Target> {
+/**
+ * The branch that a `{db}` path segment means; `inMessage` is where the request names it too. Throws
+ * database_not_found.
+ */
+export async function databaseTarget(
+  node: NodeParts,
+  context: Context,
+  spec: string,
+  inMessage?: string,
+): Promise<Target> {
   const { name, branch: inSpec } = parseDatabaseSpec(spec);
   const branch = branchOf([inSpec, context.call.headers.branch, inMessage]);
   return targetOf(node, context, await node.databases.require(name), branch);
@@ -43,18 +51,29 @@ export interface ProfileAddress {
   readonly branch?: string | undefined;
 }
 
-/** The branch of a profile's memory, or undefined when the profile does not exist (404 when the caller has seen a txid). */
-export async function findProfileTarget(node: NodeParts, context: Context, address: ProfileAddress): Promise<Target | undefined> {
+/**
+ * The branch of a profile's memory, or undefined when the profile does not exist (404 when the caller has seen a txid).
+ */
+export async function findProfileTarget(
+  node: NodeParts,
+  context: Context,
+  address: ProfileAddress,
+): Promise<Target | undefined> {
   const name = profileDatabaseName(address.ns, address.profile);
   const branch = branchOf([address.branch, context.call.headers.branch]);
   const record = await node.databases.find(name);
   if (record) return targetOf(node, context, record, branch);
-  if (context.minTxid > 0) throw new ServiceError("database_not_found", `profile ${address.ns}/${address.profile} does not exist`);
+  if (context.minTxid > 0)
+    throw new ServiceError("database_not_found", `profile ${address.ns}/${address.profile} does not exist`);
   return undefined;
 }
 
 /** The branch of a profile's memory; throws database_not_found when the profile does not exist. */
-export async function requireProfileTarget(node: NodeParts, context: Context, address: ProfileAddress): Promise<Target> {
+export async function requireProfileTarget(
+  node: NodeParts,
+  context: Context,
+  address: ProfileAddress,
+): Promise<Target> {
   const target = await findProfileTarget(node, context, address);
   if (target) return target;
   throw new ServiceError("database_not_found", `profile ${address.ns}/${address.profile} does not exist`);
@@ -64,7 +83,12 @@ export async function requireProfileTarget(node: NodeParts, context: Context, ad
  * Whether the call failed because its profile was deleted by way of another node, and this one did not know yet. Now it
  * does: the name is free, or a later profile's.
  */
-export async function wasDeletedElsewhere(node: NodeParts, address: ProfileAddress, { uuid }: Target, error: unknown): Promise<boolean> {
+export async function wasDeletedElsewhere(
+  node: NodeParts,
+  address: ProfileAddress,
+  { uuid }: Target,
+  error: unknown,
+): Promise<boolean> {
   if (!(error instanceof ServiceError) || error.code !== "database_not_found") return false;
   return !(await node.databases.isHeldBy(profileDatabaseName(address.ns, address.profile), uuid));
 }

@@ -16,14 +16,26 @@ function appendTurn(node: NodeParts): TranscriptHandlers["appendTurn"] {
     const content = jsonText(request, "content") ?? "null";
     const embedding = request.embedding && requiredVector("embedding", request.embedding);
     checkText("role", request.role, limits.roleBytesMax);
-    const input = { sessionId: checkSessionId(request.session), role: request.role, content, ...present({ embedding }) };
+    const input = {
+      sessionId: checkSessionId(request.session),
+      role: request.role,
+      content,
+      ...present({ embedding }),
+    };
     const target = await databaseTarget(node, context, request.db);
     // Only a namespace has a policy that lets text out.
     const owner = profileOfDatabaseName(parseDatabaseSpec(request.db).name);
     const prepared = owner && !embedding ? await node.embedding?.turn(context, { ...owner, target }, input) : undefined;
-    const { value, txid } = seen(context, await node.engine.write(target, "turn.append", prepared?.input ?? input, engineOptions(context, content.length)));
+    const { value, txid } = seen(
+      context,
+      await node.engine.write(target, "turn.append", prepared?.input ?? input, engineOptions(context, content.length)),
+    );
     prepared?.written();
-    return { seq: BigInt(value.seq), txid, ...present({ embedding: value.embedding === "stored" ? undefined : value.embedding }) };
+    return {
+      seq: BigInt(value.seq),
+      txid,
+      ...present({ embedding: value.embedding === "stored" ? undefined : value.embedding }),
+    };
   };
 }
 
@@ -34,14 +46,30 @@ export function transcriptHandlers(node: NodeParts): TranscriptHandlers {
     async listTurns(request, context) {
       const sessionId = checkSessionId(request.session);
       const target = await databaseTarget(node, context, request.db);
-      const { value, txid } = seen(context, await node.engine.read(target, "turn.last", { sessionId, last: request.last ?? limits.turnsDefault }, engineOptions(context)));
+      const { value, txid } = seen(
+        context,
+        await node.engine.read(
+          target,
+          "turn.last",
+          { sessionId, last: request.last ?? limits.turnsDefault },
+          engineOptions(context),
+        ),
+      );
       return { turns: value.turns.map(turnMessage), txid };
     },
     async searchTurns(request, context) {
       const sessionId = checkSessionId(request.session);
       const vector = requiredVector("vector", request.vector);
       const target = await databaseTarget(node, context, request.db);
-      const { value, txid } = seen(context, await node.engine.read(target, "turn.search", { sessionId, vector, k: request.k ?? limits.turnSearchDefault }, engineOptions(context)));
+      const { value, txid } = seen(
+        context,
+        await node.engine.read(
+          target,
+          "turn.search",
+          { sessionId, vector, k: request.k ?? limits.turnSearchDefault },
+          engineOptions(context),
+        ),
+      );
       return { turns: value.turns.map(turnMessage), txid };
     },
   };

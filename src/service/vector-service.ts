@@ -1,6 +1,12 @@
 /** Collections of vectors over the wires. */
 import { create, type Message } from "@bufbuild/protobuf";
-import { GetVectorResponseSchema, VectorHitSchema, VectorItemSchema, type DataService, type VectorInput as VectorInputMessage } from "../../gen/palimpsest/v1/data_pb.ts";
+import {
+  GetVectorResponseSchema,
+  VectorHitSchema,
+  VectorItemSchema,
+  type DataService,
+  type VectorInput as VectorInputMessage,
+} from "../../gen/palimpsest/v1/data_pb.ts";
 import { invalid, ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { checkCollectionName } from "../format/names.ts";
@@ -11,7 +17,10 @@ import { jsonText, setJson } from "./exact-json.ts";
 import { databaseTarget } from "./targets.ts";
 import type { NodeParts } from "./node-parts.ts";
 
-type VectorHandlers = Pick<ServiceHandlers<typeof DataService>, "upsertVector" | "upsertVectors" | "searchVectors" | "listVectors" | "getVector" | "deleteVector" | "deleteVectors">;
+type VectorHandlers = Pick<
+  ServiceHandlers<typeof DataService>,
+  "upsertVector" | "upsertVectors" | "searchVectors" | "listVectors" | "getVector" | "deleteVector" | "deleteVectors"
+>;
 
 /** The message with the metadata, if there is some. */
 function withMetadata<Kind extends Message>(message: Kind, metadata: string | undefined): Kind {
@@ -20,7 +29,11 @@ function withMetadata<Kind extends Message>(message: Kind, metadata: string | un
 }
 
 function inputOf(place: string, message: Pick<VectorInputMessage, "id" | "embedding"> & Message): VectorInput {
-  return { id: message.id, embedding: requiredVector(`${place}embedding`, message.embedding), ...present({ metadata: jsonText(message, "metadata") }) };
+  return {
+    id: message.id,
+    embedding: requiredVector(`${place}embedding`, message.embedding),
+    ...present({ metadata: jsonText(message, "metadata") }),
+  };
 }
 
 function bytesOfVectors(vectors: readonly VectorInput[]): number {
@@ -33,15 +46,32 @@ function writers(node: NodeParts): Pick<VectorHandlers, "upsertVector" | "upsert
       const collection = checkCollectionName("collection", request.coll);
       const vector = inputOf("", request);
       const target = await databaseTarget(node, context, request.db);
-      const { txid } = seen(context, await node.engine.write(target, "vector.upsert", { collection, ...vector }, engineOptions(context, bytesOfVectors([vector]))));
+      const { txid } = seen(
+        context,
+        await node.engine.write(
+          target,
+          "vector.upsert",
+          { collection, ...vector },
+          engineOptions(context, bytesOfVectors([vector])),
+        ),
+      );
       return { txid };
     },
     async upsertVectors(request, context) {
       const collection = checkCollectionName("collection", request.coll);
-      if (request.vectors.length === 0 || request.vectors.length > limits.vectorBatchMax) throw invalid(`vectors must hold 1 to ${limits.vectorBatchMax} vectors`);
+      if (request.vectors.length === 0 || request.vectors.length > limits.vectorBatchMax)
+        throw invalid(`vectors must hold 1 to ${limits.vectorBatchMax} vectors`);
       const vectors = request.vectors.map((vector, at) => inputOf(`vectors[${at}].`, vector));
       const target = await databaseTarget(node, context, request.db);
-      const { txid } = seen(context, await node.engine.write(target, "vector.upsert_many", { collection, vectors }, engineOptions(context, bytesOfVectors(vectors))));
+      const { txid } = seen(
+        context,
+        await node.engine.write(
+          target,
+          "vector.upsert_many",
+          { collection, vectors },
+          engineOptions(context, bytesOfVectors(vectors)),
+        ),
+      );
       return { upserted: vectors.length, txid };
     },
   };
@@ -52,14 +82,24 @@ function removers(node: NodeParts): Pick<VectorHandlers, "deleteVector" | "delet
     async deleteVector(request, context) {
       const collection = checkCollectionName("collection", request.coll);
       const target = await databaseTarget(node, context, request.db);
-      const { txid } = seen(context, await node.engine.write(target, "vector.delete", { collection, id: request.id }, engineOptions(context)));
+      const { txid } = seen(
+        context,
+        await node.engine.write(target, "vector.delete", { collection, id: request.id }, engineOptions(context)),
+      );
       return { txid };
     },
     async deleteVectors(request, context) {
       const collection = checkCollectionName("collection", request.coll);
-      const input = { collection, ids: request.ids, ...present({ filter: jsonText(request, "filter"), cursor: request.cursor }) };
+      const input = {
+        collection,
+        ids: request.ids,
+        ...present({ filter: jsonText(request, "filter"), cursor: request.cursor }),
+      };
       const target = await databaseTarget(node, context, request.db);
-      const { value, txid } = seen(context, await node.engine.write(target, "vector.delete_many", input, engineOptions(context)));
+      const { value, txid } = seen(
+        context,
+        await node.engine.write(target, "vector.delete_many", input, engineOptions(context)),
+      );
       return { ...value, txid };
     },
   };
@@ -70,24 +110,49 @@ function readers(node: NodeParts): Pick<VectorHandlers, "searchVectors" | "listV
     async searchVectors(request, context) {
       const collection = checkCollectionName("collection", request.coll);
       const vector = requiredVector("vector", request.vector);
-      const input = { collection, vector, k: request.k ?? limits.vectorSearchDefault, ...present({ filter: jsonText(request, "filter"), metric: request.metric }) };
+      const input = {
+        collection,
+        vector,
+        k: request.k ?? limits.vectorSearchDefault,
+        ...present({ filter: jsonText(request, "filter"), metric: request.metric }),
+      };
       const target = await databaseTarget(node, context, request.db);
-      const { value, txid } = seen(context, await node.engine.read(target, "vector.search", input, engineOptions(context)));
-      return { hits: value.hits.map(({ id, distance, metadata }) => withMetadata(create(VectorHitSchema, { id, distance }), metadata)), txid };
+      const { value, txid } = seen(
+        context,
+        await node.engine.read(target, "vector.search", input, engineOptions(context)),
+      );
+      return {
+        hits: value.hits.map(({ id, distance, metadata }) =>
+          withMetadata(create(VectorHitSchema, { id, distance }), metadata),
+        ),
+        txid,
+      };
     },
     async listVectors(request, context) {
-      const input = { collection: checkCollectionName("collection", request.coll), ...present({ limit: request.limit, cursor: request.cursor }) };
+      const input = {
+        collection: checkCollectionName("collection", request.coll),
+        ...present({ limit: request.limit, cursor: request.cursor }),
+      };
       const target = await databaseTarget(node, context, request.db);
-      const { value, txid } = seen(context, await node.engine.read(target, "vector.list", input, engineOptions(context)));
+      const { value, txid } = seen(
+        context,
+        await node.engine.read(target, "vector.list", input, engineOptions(context)),
+      );
       const vectors = value.vectors.map(({ id, metadata }) => withMetadata(create(VectorItemSchema, { id }), metadata));
       return { vectors, txid, ...present({ nextCursor: value.nextCursor }) };
     },
     async getVector(request, context) {
       const collection = checkCollectionName("collection", request.coll);
       const target = await databaseTarget(node, context, request.db);
-      const { value, txid } = seen(context, await node.engine.read(target, "vector.get", { collection, id: request.id }, engineOptions(context)));
+      const { value, txid } = seen(
+        context,
+        await node.engine.read(target, "vector.get", { collection, id: request.id }, engineOptions(context)),
+      );
       if (!value) throw new ServiceError("not_found", "no vector has this id");
-      return withMetadata(create(GetVectorResponseSchema, { id: value.id, embedding: { values: [...value.embedding] }, txid }), value.metadata);
+      return withMetadata(
+        create(GetVectorResponseSchema, { id: value.id, embedding: { values: [...value.embedding] }, txid }),
+        value.metadata,
+      );
     },
   };
 }

@@ -58,7 +58,10 @@ export class TreePage {
   /** Begins and ends of what is used behind `#content`, each as one number. */
   readonly #uses = new Uint32Array(cellsMax + pageBytes / cellBytesMin);
 
-  /** The payloads that go on elsewhere, as `read` has found them: the first page of the rest, and how many there must be. */
+  /**
+   * The payloads that go on elsewhere, as `read` has found them: the first page of the rest, and how many there must
+   * be.
+   */
   readonly overflows: { readonly first: number; readonly pages: number }[] = [];
   #rowid: Rowid = { high: 0, low: 0 };
 
@@ -73,23 +76,29 @@ export class TreePage {
     this.number = number;
     this.#start = number === 1 ? databaseHeaderBytes : 0;
     const type = bytes[this.#start]!;
-    if (type !== types.indexInner && type !== types.tableInner && type !== types.indexLeaf && type !== types.tableLeaf) throw unsound(number, "is no page of a tree");
+    if (type !== types.indexInner && type !== types.tableInner && type !== types.indexLeaf && type !== types.tableLeaf)
+      throw unsound(number, "is no page of a tree");
     this.isTable = type === types.tableInner || type === types.tableLeaf;
     this.isLeaf = type === types.indexLeaf || type === types.tableLeaf;
     this.cells = this.#u16(this.#start + 3);
     this.#content = this.#u16(this.#start + 5);
     const gap = this.#pointer(this.cells);
-    if (this.cells > cellsMax || this.#content < gap || this.#content > pageBytes) throw unsound(number, "has more cells than room");
+    if (this.cells > cellsMax || this.#content < gap || this.#content > pageBytes)
+      throw unsound(number, "has more cells than room");
   }
 
-  /** Reads every cell. Proves that the rowids rise, that the cells and the freeblocks are all there is behind the gap, and that none lies on another. */
+  /**
+   * Reads every cell. Proves that the rowids rise, that the cells and the freeblocks are all there is behind the gap,
+   * and that none lies on another.
+   */
   read(): void {
     this.overflows.length = 0;
     let uses = this.#addFreeblocks();
     let before: Rowid | undefined;
     for (let index = 0; index < this.cells; index++) {
       const at = this.#u16(this.#pointer(index));
-      if (at < this.#content || at > pageBytes - cellBytesMin) throw unsound(this.number, "has a cell outside of its content");
+      if (at < this.#content || at > pageBytes - cellBytesMin)
+        throw unsound(this.number, "has a cell outside of its content");
       const end = at + this.#readCell(at);
       if (end > pageBytes) throw unsound(this.number, "has a cell that goes on behind its end");
       this.#uses[uses++] = at * 2 ** 16 + end;
@@ -109,7 +118,8 @@ export class TreePage {
       from = use & 0xffff;
     }
     fragments += pageBytes - from;
-    if (fragments !== this.bytes[this.#start + 7]) throw unsound(this.number, "has another number of unused bytes than it says");
+    if (fragments !== this.bytes[this.#start + 7])
+      throw unsound(this.number, "has another number of unused bytes than it says");
   }
 
   /** The page that the cell of an inner page leads to; for one more than there are, the last child. */
@@ -141,10 +151,15 @@ export class TreePage {
   #addFreeblocks(): number {
     let uses = 0;
     // One that ends less than a cell's least before the next would have been joined with it.
-    for (let at = this.#u16(this.#start + 1), least = this.#content, end = 0; at !== 0; at = this.#u16(at), least = end + cellBytesMin) {
+    for (
+      let at = this.#u16(this.#start + 1), least = this.#content, end = 0;
+      at !== 0;
+      at = this.#u16(at), least = end + cellBytesMin
+    ) {
       if (at < least || at > pageBytes - cellBytesMin) throw unsound(this.number, "has a freeblock out of order");
       end = at + this.#u16(at + 2);
-      if (end < at + cellBytesMin || end > pageBytes) throw unsound(this.number, "has a freeblock of an impossible length");
+      if (end < at + cellBytesMin || end > pageBytes)
+        throw unsound(this.number, "has a freeblock of an impossible length");
       this.#uses[uses++] = at * 2 ** 16 + end;
     }
     return uses;
@@ -183,11 +198,15 @@ export class TreePage {
     return local <= most ? local : localMin;
   }
 
-  /** The record's header must describe just as many bytes as there are. One that is longer than what the page has of it is taken as it is. */
+  /**
+   * The record's header must describe just as many bytes as there are. One that is longer than what the page has of it
+   * is taken as it is.
+   */
   #checkRecord(from: number, payload: number, local: number): void {
     this.#readInteger(from);
     const headerBytes = this.#low;
-    if (this.#high !== 0 || headerBytes > payload || headerBytes < this.#at - from) throw unsound(this.number, "has a record whose header is longer than it");
+    if (this.#high !== 0 || headerBytes > payload || headerBytes < this.#at - from)
+      throw unsound(this.number, "has a record whose header is longer than it");
     if (headerBytes > local) return;
     const end = from + headerBytes;
     let total = headerBytes;
@@ -201,7 +220,8 @@ export class TreePage {
       this.#readInteger(this.#at);
       total += Math.floor((this.#high * 2 ** 32 + this.#low - 12) / 2);
     }
-    if (this.#at !== end || total !== payload) throw unsound(this.number, "has a record of another length than its header says");
+    if (this.#at !== end || total !== payload)
+      throw unsound(this.number, "has a record of another length than its header says");
   }
 
   /** SQLite's variable-length integer: up to nine bytes, of which the last has eight bits. */

@@ -29,7 +29,8 @@ function requireSoundSqlite(version: string): void {
   for (const [index, least] of sqliteVersionMin.entries()) {
     const have = parts[index] ?? 0;
     if (have > least) return;
-    if (have < least) throw new Error(`SQLite ${version} can corrupt a WAL database; ${sqliteVersionMin.join(".")} or later is needed`);
+    if (have < least)
+      throw new Error(`SQLite ${version} can corrupt a WAL database; ${sqliteVersionMin.join(".")} or later is needed`);
   }
 }
 
@@ -37,7 +38,10 @@ export interface ConnectionOptions {
   readonly readonly: boolean;
   /** KiB of page cache for this handle. */
   readonly pageCacheKiB: number;
-  /** How long it waits for a lock that another connection holds; a checkpoint never does (sqlite/wal). Not at all by default. */
+  /**
+   * How long it waits for a lock that another connection holds; a checkpoint never does (sqlite/wal). Not at all by
+   * default.
+   */
   readonly busyMs?: number;
 }
 
@@ -93,7 +97,9 @@ export class Connection {
 
   /** Whether a transaction may find the file to have as many pages as it may have. What is deleted makes room. */
   get isNearlyFull(): boolean {
-    const [most, pages, free] = ["max_page_count", "page_count", "freelist_count"].map((name) => this.raw.pragma(name, { simple: true }) as number);
+    const [most, pages, free] = ["max_page_count", "page_count", "freelist_count"].map(
+      (name) => this.raw.pragma(name, { simple: true }) as number,
+    );
     return pages! - free! + limits.databasePagesSpare >= most!;
   }
 
@@ -128,7 +134,10 @@ export class Connection {
     return { changes: result.changes, lastInsertRowid: Number(result.lastInsertRowid) };
   }
 
-  /** `look` is called now and then before a statement of `run`, for as long as `act` runs; what it throws, the statement throws. */
+  /**
+   * `look` is called now and then before a statement of `run`, for as long as `act` runs; what it throws, the statement
+   * throws.
+   */
   watched<Value>(look: () => void, act: () => Value): Value {
     this.#look = look;
     try {

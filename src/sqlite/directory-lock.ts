@@ -1,9 +1,9 @@
 /**
  * One process per data directory: an exclusive SQLite transaction held open on a small file.
  *
- * Node has no flock; SQLite's lock is an OS lock and dies with the process, so a crash leaves nothing to clean up. A node's
- * own processes are not the node: each holds a second file's lock together with the others, and the next node begins when
- * the last of them is gone.
+ * Node has no flock; SQLite's lock is an OS lock and dies with the process, so a crash leaves nothing to clean up. A
+ * node's own processes are not the node: each holds a second file's lock together with the others, and the next node
+ * begins when the last of them is gone.
  */
 import { join } from "node:path";
 import Database from "better-sqlite3";
@@ -16,11 +16,19 @@ export interface DirectoryLock {
 const nodeFile = "node.lock.db";
 const processesFile = "processes.lock.db";
 
-/** Takes the directory, or throws an Error that says another process has it. Waits for processes that a killed node has left. */
+/**
+ * Takes the directory, or throws an Error that says another process has it. Waits for processes that a killed node has
+ * left.
+ */
 export function lockDirectory(directory: string): DirectoryLock {
   const database = exclusively(directory, nodeFile, 0, "is in use by another process");
   try {
-    exclusively(directory, processesFile, limits.sqlOrphanMsMax, "is in use by a process that a node before has left").close();
+    exclusively(
+      directory,
+      processesFile,
+      limits.sqlOrphanMsMax,
+      "is in use by a process that a node before has left",
+    ).close();
   } catch (error) {
     database.close();
     throw error;

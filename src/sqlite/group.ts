@@ -28,7 +28,7 @@ export interface GroupOutcome<Result> {
 }
 
 function totalChanges(connection: Connection): number {
-  return (connection.get<{ n: number }>("SELECT total_changes() AS n"))!.n;
+  return connection.get<{ n: number }>("SELECT total_changes() AS n")!.n;
 }
 
 /** Tells at each call whether rows were changed since the call before; a rollback does not take changes back. */
@@ -105,7 +105,15 @@ function runCommand<Result>(
 }
 
 /** Result codes after which the file or the disk cannot be trusted to go on within this transaction. */
-const fatalCodes = ["SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_NOMEM", "SQLITE_CANTOPEN", "SQLITE_READONLY"];
+const fatalCodes = [
+  "SQLITE_FULL",
+  "SQLITE_IOERR",
+  "SQLITE_CORRUPT",
+  "SQLITE_NOTADB",
+  "SQLITE_NOMEM",
+  "SQLITE_CANTOPEN",
+  "SQLITE_READONLY",
+];
 
 /** Whether the error means that storage itself failed, as opposed to one command. */
 export function isFatal(error: unknown): boolean {

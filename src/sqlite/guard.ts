@@ -19,10 +19,15 @@ const hits = { none: 0, asked: 1, memory: 2, log: 3, spill: 4, disk: 5 } as cons
 
 /** The refusal of a transaction that was stopped, or is not committed, because it wrote too much. */
 export function tooMuchWritten(): ServiceError {
-  return invalid(`the transaction writes more than ${limits.transactionLogBytesMax} bytes of changed pages, the most that one may; nothing was written, do it in parts`);
+  return invalid(
+    `the transaction writes more than ${limits.transactionLogBytesMax} bytes of changed pages, the most ` +
+      "that one may; nothing was written, do it in parts",
+  );
 }
 
-/** The disk had no room for what a statement wrote, as opposed to a database, or a table, that is as large as it may be. */
+/**
+ * The disk had no room for what a statement wrote, as opposed to a database, or a table, that is as large as it may be.
+ */
 export class DiskFull extends Error {
   readonly code = "SQLITE_FULL";
 }
@@ -31,13 +36,20 @@ function stoppedBy(hit: unknown, isOwn: boolean): Error | undefined {
   switch (hit) {
     case hits.asked:
       if (isOwn) return new ServiceError("request_timeout", "the call did not finish in its time and was stopped");
-      return new ServiceError("request_timeout", `the statement did not finish in its time and was stopped: a batch that may write has ${limits.sqlWriteBudgetMs / 1_000} s, one that only reads the request's own time`);
+      return new ServiceError(
+        "request_timeout",
+        "the statement did not finish in its time and was stopped: a batch that may write " +
+          `has ${limits.sqlWriteBudgetMs / 1_000} s, one that only reads the request's own time`,
+      );
     case hits.memory:
       return invalid("the statement needs more memory than one statement may use, and was stopped");
     case hits.log:
       return tooMuchWritten();
     case hits.spill:
-      return invalid(`the statement sorts or gathers more than ${limits.sqlSpillBytesMax} bytes of temporary data, the most that one may; narrow it down, or add an index`);
+      return invalid(
+        `the statement sorts or gathers more than ${limits.sqlSpillBytesMax} bytes of temporary data, the most ` +
+          "that one may; narrow it down, or add an index",
+      );
     case hits.disk:
       return new DiskFull("the disk is full");
     default:
@@ -91,7 +103,8 @@ export class SqlGuard {
    */
   static attach(connection: Connection): SqlGuard {
     const found = SqlGuard.available();
-    if (!found.ok) throw new ServiceError("unconfigured", `SQL needs the native guard, which this node lacks: ${found.missing}`);
+    if (!found.ok)
+      throw new ServiceError("unconfigured", `SQL needs the native guard, which this node lacks: ${found.missing}`);
     const native = control();
     loadLibrary(connection.raw, "sqlite3_sqlguard_init");
     return new SqlGuard(connection, native.call("guard_attached()") as number);
@@ -141,8 +154,8 @@ export class SqlGuard {
   }
 
   /**
-   * Inside `guarded`, after `fit`: the next row of that statement, to which its parameters are bound, or undefined at its
-   * end. `too-large`: SQLite holds more than `bytesMax` bytes of the row, and nothing of it was converted.
+   * Inside `guarded`, after `fit`: the next row of that statement, to which its parameters are bound, or undefined at
+   * its end. `too-large`: SQLite holds more than `bytesMax` bytes of the row, and nothing of it was converted.
    */
   nextRow(columns: number, bytesMax: number): readonly unknown[] | "too-large" | undefined {
     const [outcome, ...values] = control().step(this.handle, columns, bytesMax);

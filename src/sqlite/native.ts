@@ -43,7 +43,10 @@ const nativeLimits: readonly (readonly [id: number, value: number])[] = [
 
 /** better-sqlite3 takes an entry point; its types leave it out. */
 export function loadLibrary(connection: Database.Database, entryPoint: string): void {
-  (connection as unknown as { loadExtension(path: string, entryPoint: string): void }).loadExtension(libraryPath, entryPoint);
+  (connection as unknown as { loadExtension(path: string, entryPoint: string): void }).loadExtension(
+    libraryPath,
+    entryPoint,
+  );
 }
 
 /** This thread's private connection to the native table of guards. */
@@ -61,7 +64,8 @@ class Control {
 
   call(expression: string, ...args: readonly number[]): unknown {
     let statement = this.#statements.get(expression);
-    if (!statement) this.#statements.set(expression, (statement = this.#connection.prepare(`SELECT ${expression}`).pluck()));
+    if (!statement)
+      this.#statements.set(expression, (statement = this.#connection.prepare(`SELECT ${expression}`).pluck()));
     return statement.get(...args);
   }
 

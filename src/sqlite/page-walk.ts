@@ -1,12 +1,13 @@
 /**
  * Whether the pages of a database file fit together, told from the pages alone.
  *
- * What SQLite's own check does for this, it does by running the schema: generated columns, CHECK constraints, expressions
- * of indexes and the contents of virtual tables are somebody else's programs, which may take hours and decide what is
- * called sound. Nothing of that kind runs here. What is found of damage:
+ * What SQLite's own check does for this, it does by running the schema: generated columns, CHECK constraints,
+ * expressions of indexes and the contents of virtual tables are somebody else's programs, which may take hours and
+ * decide what is called sound. Nothing of that kind runs here. What is found of damage:
  *
  * - a header that says another page size, more pages than there are, or a vacuum mode;
- * - a page of a tree whose kind, cells, freeblocks or unused bytes do not fit, or whose records are not of their length;
+ * - a page of a tree whose kind, cells, freeblocks or unused bytes do not fit, or whose records are not of their
+ *   length;
  * - children that are no pages, of another kind or not all at the same depth; rowids out of order;
  * - chains of overflow pages, and a freelist, that are shorter or longer than they must be;
  * - a page that is used twice, or never.
@@ -34,7 +35,16 @@ const levelsMax = 20;
 const magic = "SQLite format 3\0";
 const headerBytes = 100;
 /** Where the header says what; all numbers big-endian. */
-const header = { pageSize: 16, reserved: 20, change: 24, pages: 28, freelist: 32, freePages: 36, vacuum: 52, validFor: 92 } as const;
+const header = {
+  pageSize: 16,
+  reserved: 20,
+  change: 24,
+  pages: 28,
+  freelist: 32,
+  freePages: 36,
+  vacuum: 52,
+  validFor: 92,
+} as const;
 /** A page of the freelist names the next one, how many others it names, and those. */
 const trunkNamesMax = pageBytes / 4 - 2;
 const numberBytes = 4;
@@ -72,7 +82,10 @@ class PageWalk {
     const { size } = fstatSync(descriptor);
     const room = this.#read(1, headerBytes);
     if (room.toString("latin1", 0, magic.length) !== magic) throw new StoreError("corrupt", "the file is no database");
-    const isOurs = room.readUInt16BE(header.pageSize) === pageBytes && room[header.reserved] === 0 && room.readUInt32BE(header.vacuum) === 0;
+    const isOurs =
+      room.readUInt16BE(header.pageSize) === pageBytes &&
+      room[header.reserved] === 0 &&
+      room.readUInt32BE(header.vacuum) === 0;
     if (!isOurs) throw new StoreError("corrupt", "the file has pages of another kind");
     const isCounted = room.readUInt32BE(header.change) === room.readUInt32BE(header.validFor);
     const counted = room.readUInt32BE(header.pages);
@@ -89,7 +102,8 @@ class PageWalk {
     yield* this.#tree({ page: 1, isIndex: false });
     for (const root of roots) yield* this.#tree(root);
     for (let page = 1; page <= this.#pages; page++) {
-      if (this.#isMet(page) === (page === lockPage)) throw unsound(page, page === lockPage ? "is used, and never may be" : "is never used");
+      if (this.#isMet(page) === (page === lockPage))
+        throw unsound(page, page === lockPage ? "is used, and never may be" : "is never used");
     }
   }
 
@@ -119,7 +133,7 @@ class PageWalk {
 
   *#freeList(): Generator<void, void> {
     let count = 0;
-    for (let page = this.#freelist, from = 1; page !== 0; ) {
+    for (let page = this.#freelist, from = 1; page !== 0;) {
       this.#meet(page, from);
       const room = this.#read(page, pageBytes);
       const names = room.readUInt32BE(numberBytes);
@@ -130,7 +144,8 @@ class PageWalk {
       page = room.readUInt32BE(0);
       if (this.#isTurn()) yield;
     }
-    if (count !== this.#freePages) throw new StoreError("corrupt", `the freelist has ${count} pages instead of ${this.#freePages}`);
+    if (count !== this.#freePages)
+      throw new StoreError("corrupt", `the freelist has ${count} pages instead of ${this.#freePages}`);
   }
 
   *#tree(root: TreeRoot): Generator<void, void> {
@@ -142,7 +157,8 @@ class PageWalk {
     while (depth >= 0) {
       const level = levels[depth]!;
       const { page } = level;
-      if (page.isLeaf && leafDepth !== 0 && depth !== leafDepth) throw unsound(page.number, "is not as deep in its tree as others");
+      if (page.isLeaf && leafDepth !== 0 && depth !== leafDepth)
+        throw unsound(page.number, "is not as deep in its tree as others");
       if (page.isLeaf) leafDepth = depth;
       if (page.isLeaf || level.next > page.cells) {
         depth--;

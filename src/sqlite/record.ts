@@ -1,9 +1,10 @@
 /**
  * One row read straight from the image of a b-tree page, for whoever has a page and no database.
  *
- * Always true: what is handed out was wholly inside the page and used up its cell; anything else is StoreError("corrupt").
- * Must not know: what the columns mean. Only what a one-row table of numbers and short bytes needs is here: no overflow
- * pages, no text, no reals. The layout is SQLite's (sqlite.org/fileformat2.html, 1.6 and 2.1).
+ * Always true: what is handed out was wholly inside the page and used up its cell; anything else is
+ * StoreError("corrupt"). Must not know: what the columns mean. Only what a one-row table of numbers and short bytes
+ * needs is here: no overflow pages, no text, no reals. The layout is SQLite's (sqlite.org/fileformat2.html, 1.6 and
+ * 2.1).
  */
 import { StoreError } from "../base/errors.ts";
 
@@ -56,7 +57,10 @@ class Cursor {
     return bytes.reduce((value, byte) => value * 256 + byte, bytes[0]! >= 128 ? -1 : 0);
   }
 
-  /** SQLite's variable-length integer, read as unsigned: a negative one comes out larger than any length or rowid of ours. */
+  /**
+   * SQLite's variable-length integer, read as unsigned: a negative one comes out larger than any length or rowid of
+   * ours.
+   */
   varint(): number {
     let value = 0;
     for (let index = 0; index < 8; index++) {
@@ -77,7 +81,9 @@ function valueOf(serialType: number, body: Cursor): StoredValue {
   throw corrupt(`holds a value of type ${serialType}`);
 }
 
-/** The row of a table that is one leaf page with one row. Not for page 1, whose first 100 bytes are the file's header. */
+/**
+ * The row of a table that is one leaf page with one row. Not for page 1, whose first 100 bytes are the file's header.
+ */
 export function onlyRowOf(page: Uint8Array): StoredRow {
   const header = new Cursor(page, 0, Math.min(page.length, leafHeaderBytes + 2));
   if (header.take(1)[0] !== tableLeaf) throw corrupt("is no leaf of a table");

@@ -5,13 +5,14 @@
  * Here they are zeroed in the file itself, after each fold of the log.
  *
  * Always true, unless the file came with slack of unknown pages: every page of the file without slack, but for those
- * that are noted here. A page is noted before the log that wrote it can be cut or written over. A log that was folded in and
- * not cut puts slack back when it is read again after a crash; its file is there then, and all slack counts as unknown.
+ * that are noted here. A page is noted before the log that wrote it can be cut or written over. A log that was folded
+ * in and not cut puts slack back when it is read again after a crash; its file is there then, and all slack counts as
+ * unknown.
  *
  * Why it is safe while connections are open: only bytes that SQLite never reads change, whichever state a reader looks
  * at; only the file's owning thread writes it, between transactions, and no checkpoint runs meanwhile. Closing a
- * descriptor of the file drops this process's locks on it, which guard only against other processes; the lock of the data
- * directory keeps those away. A page that is torn by a loss of power differs from itself in slack only.
+ * descriptor of the file drops this process's locks on it, which guard only against other processes; the lock of the
+ * data directory keeps those away. A page that is torn by a loss of power differs from itself in slack only.
  *
  * Must not know: what the pages hold, when the log is folded in, page caches (a cached page still has its old slack).
  */
@@ -44,13 +45,16 @@ export class Slack {
     for (const page of pages) this.#noted.add(page);
   }
 
-  /** Zeroes the slack of every page that was noted. Call when the log has been folded in to its end. Gives how many pages had some. */
+  /**
+   * Zeroes the slack of every page that was noted. Call when the log has been folded in to its end. Gives how many
+   * pages had some.
+   */
   zeroNoted(): number {
     if (this.#noted.size === 0) return 0;
     const pages = [...this.#noted].sort((a, b) => a - b);
     const zeroed = this.#within((descriptor, filePages) => {
       let count = 0;
-      for (let from = 0; from < pages.length && pages[from]! <= filePages; ) {
+      for (let from = 0; from < pages.length && pages[from]! <= filePages;) {
         let to = from + 1;
         while (to < pages.length && to - from < chunkPages && pages[to] === pages[from]! + to - from) to++;
         count += this.#zeroRun(descriptor, pages[from]!, to - from);
@@ -63,7 +67,10 @@ export class Slack {
     return zeroed;
   }
 
-  /** Zeroes the slack of the pages from `first` on, a bounded number of them. Gives the next one, or undefined at the file's end. */
+  /**
+   * Zeroes the slack of the pages from `first` on, a bounded number of them. Gives the next one, or undefined at the
+   * file's end.
+   */
   zeroFrom(first: number): { readonly next: number | undefined; readonly zeroed: number } {
     return this.#within((descriptor, filePages) => {
       const zeroed = this.#zeroRun(descriptor, first, chunkPages);

@@ -1,15 +1,19 @@
 /**
  * Time slices of the commands that a thread runs for many tenants.
  *
- * Always true: a command that is stopped has thrown SliceOver, and whoever runs it undoes what it did; nothing is stopped
- * while no other tenant has a call under way on the lane. Must not know: who the tenants are, what is done instead.
+ * Always true: a command that is stopped has thrown SliceOver, and whoever runs it undoes what it did; nothing is
+ * stopped while no other tenant has a call under way on the lane. Must not know: who the tenants are, what is done
+ * instead.
  */
 import { assert } from "../base/assert.ts";
 import { limits } from "../base/limits.ts";
 import type { Connection } from "./connection.ts";
 import { control, hasNative, loadLibrary } from "./native.ts";
 
-/** A command has used up its time slice while another tenant waits. It is to be undone, and run where nobody waits for it. */
+/**
+ * A command has used up its time slice while another tenant waits. It is to be undone, and run where nobody waits for
+ * it.
+ */
 export class SliceOver extends Error {
   constructor() {
     super("the command takes longer than its time slice");

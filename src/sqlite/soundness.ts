@@ -13,7 +13,11 @@ import { reservedPrefix } from "./sql-rules.ts";
 
 /** Has SQLite check the reserved tables; each step is one of them. Throws StoreError("corrupt"). */
 export function* checkReserved(connection: Connection): Generator<void, void> {
-  const tables = connection.all<{ name: string }>("SELECT name FROM sqlite_schema WHERE type = 'table' AND substr(name, 1, ?) = ? COLLATE NOCASE", reservedPrefix.length, reservedPrefix);
+  const tables = connection.all<{ name: string }>(
+    "SELECT name FROM sqlite_schema WHERE type = 'table' AND substr(name, 1, ?) = ? COLLATE NOCASE",
+    reservedPrefix.length,
+    reservedPrefix,
+  );
   for (const { name } of tables) {
     const found = connection.raw.pragma(`quick_check('${name.replaceAll("'", "''")}')`, { simple: true });
     if (found !== "ok") throw new StoreError("corrupt", "SQLite finds one of the service's own tables unsound");
@@ -23,11 +27,16 @@ export function* checkReserved(connection: Connection): Generator<void, void> {
 
 /** The trees that the schema names. */
 function rootsOf(connection: Connection): readonly TreeRoot[] {
-  const rows = connection.all<{ type: string; page: number }>("SELECT type, rootpage AS page FROM sqlite_schema WHERE rootpage > 0");
+  const rows = connection.all<{ type: string; page: number }>(
+    "SELECT type, rootpage AS page FROM sqlite_schema WHERE rootpage > 0",
+  );
   return rows.map(({ type, page }) => ({ page, isIndex: type === "index" }));
 }
 
-/** Checks the file at `path`, which has no log and is only read. Each step is a turn's work. Throws StoreError("corrupt"), or what SQLite throws. */
+/**
+ * Checks the file at `path`, which has no log and is only read. Each step is a turn's work. Throws
+ * StoreError("corrupt"), or what SQLite throws.
+ */
 export function* checkFile(path: string): Generator<void, void> {
   const connection = new Connection(path, { readonly: true, pageCacheKiB: limits.pageCacheKiB });
   let roots: readonly TreeRoot[];
@@ -35,7 +44,8 @@ export function* checkFile(path: string): Generator<void, void> {
     roots = rootsOf(connection);
     yield* checkReserved(connection);
   } finally {
-    // Before the file is opened by ourselves: closing that takes away the locks that SQLite holds on it in this process.
+    // Before the file is opened by ourselves: closing that takes away the locks that SQLite holds on it in this
+    // process.
     connection.close();
   }
   yield* walkPages(path, roots);

@@ -24,7 +24,19 @@ export interface CheckedSql {
   readonly defines: boolean;
 }
 
-const heads = new Set(["SELECT", "VALUES", "WITH", "INSERT", "REPLACE", "UPDATE", "DELETE", "CREATE", "DROP", "ALTER", "PRAGMA"]);
+const heads = new Set([
+  "SELECT",
+  "VALUES",
+  "WITH",
+  "INSERT",
+  "REPLACE",
+  "UPDATE",
+  "DELETE",
+  "CREATE",
+  "DROP",
+  "ALTER",
+  "PRAGMA",
+]);
 const definitionHeads = new Set(["CREATE", "DROP", "ALTER", "PRAGMA"]);
 const readHeads = new Set(["SELECT", "VALUES", "WITH", "EXPLAIN", "PRAGMA"]);
 const transactionHeads = new Set(["BEGIN", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE"]);
@@ -33,12 +45,53 @@ const modules = new Set(["FTS5", "RTREE", "RTREE_I32"]);
 /** Tables that SQLite makes up by itself from a module's name, which no statement may even start to read. */
 const madeUpTables = new Set(["FTS3TOKENIZE", "FTS4AUX", "FTS5VOCAB", "DBSTAT", "SQLITE_DBPAGE"]);
 /** What stands right before a name, where SQLite takes a string for one. */
-const nameFollows = new Set(["FROM", "JOIN", "INTO", "UPDATE", "TABLE", "VIEW", "INDEX", "TRIGGER", "REFERENCES", "TO", "EXISTS", "."]);
+const nameFollows = new Set([
+  "FROM",
+  "JOIN",
+  "INTO",
+  "UPDATE",
+  "TABLE",
+  "VIEW",
+  "INDEX",
+  "TRIGGER",
+  "REFERENCES",
+  "TO",
+  "EXISTS",
+  ".",
+]);
 const sqliteNames = new Set(["SQLITE_MASTER", "SQLITE_SCHEMA", "SQLITE_VERSION"]);
-const objectPragmas = new Set(["TABLE_INFO", "TABLE_XINFO", "TABLE_LIST", "INDEX_LIST", "INDEX_INFO", "INDEX_XINFO", "FOREIGN_KEY_LIST"]);
+const objectPragmas = new Set([
+  "TABLE_INFO",
+  "TABLE_XINFO",
+  "TABLE_LIST",
+  "INDEX_LIST",
+  "INDEX_INFO",
+  "INDEX_XINFO",
+  "FOREIGN_KEY_LIST",
+]);
 const checkPragmas = new Set(["INTEGRITY_CHECK", "QUICK_CHECK", "FOREIGN_KEY_CHECK"]);
-const plainPragmas = new Set(["USER_VERSION", "PAGE_COUNT", "PAGE_SIZE", "FREELIST_COUNT", "ENCODING", "COMPILE_OPTIONS", "FUNCTION_LIST", "MODULE_LIST", "COLLATION_LIST"]);
-const pragmaTables = new Set(["TABLE_INFO", "TABLE_XINFO", "INDEX_LIST", "INDEX_INFO", "INDEX_XINFO", "FOREIGN_KEY_LIST", "COMPILE_OPTIONS", "FUNCTION_LIST", "MODULE_LIST"]);
+const plainPragmas = new Set([
+  "USER_VERSION",
+  "PAGE_COUNT",
+  "PAGE_SIZE",
+  "FREELIST_COUNT",
+  "ENCODING",
+  "COMPILE_OPTIONS",
+  "FUNCTION_LIST",
+  "MODULE_LIST",
+  "COLLATION_LIST",
+]);
+const pragmaTables = new Set([
+  "TABLE_INFO",
+  "TABLE_XINFO",
+  "INDEX_LIST",
+  "INDEX_INFO",
+  "INDEX_XINFO",
+  "FOREIGN_KEY_LIST",
+  "COMPILE_OPTIONS",
+  "FUNCTION_LIST",
+  "MODULE_LIST",
+]);
 
 /** Whether the name is one of the service's own, or that of an index SQLite made for one. */
 function isReserved(name: string): boolean {
@@ -68,7 +121,8 @@ function shown(name: string): string {
 function oneStatement(sql: string): SqlToken[] {
   if (!sql.isWellFormed()) throw invalid("q must be well-formed Unicode text");
   if (sql.includes("\0")) throw invalid("q must not contain the NUL character");
-  if (Buffer.byteLength(sql, "utf8") > limits.sqlTextBytesMax) throw invalid(`q must be at most ${limits.sqlTextBytesMax} bytes`);
+  if (Buffer.byteLength(sql, "utf8") > limits.sqlTextBytesMax)
+    throw invalid(`q must be at most ${limits.sqlTextBytesMax} bytes`);
   const tokens = tokensOf(sql);
   while (tokens.length > 0 && tokens.at(-1)!.text === ";" && tokens.at(-1)!.kind === "operator") tokens.pop();
   if (tokens.length === 0) throw invalid("q must hold a statement");
@@ -83,9 +137,12 @@ function headIndex(tokens: readonly SqlToken[]): number {
 
 function refuseHead(token: SqlToken | undefined): never {
   const text = token?.kind === "word" ? token.text : "";
-  if (transactionHeads.has(text)) throw invalid(`transaction control is not allowed (${text}): a batch is one transaction by itself`);
-  if (text === "ATTACH" || text === "DETACH") throw invalid(`${text} is not allowed: a statement sees its own database only`);
-  if (text === "VACUUM" || text === "ANALYZE" || text === "REINDEX") throw invalid(`${text} is not allowed: the service maintains the file itself`);
+  if (transactionHeads.has(text))
+    throw invalid(`transaction control is not allowed (${text}): a batch is one transaction by itself`);
+  if (text === "ATTACH" || text === "DETACH")
+    throw invalid(`${text} is not allowed: a statement sees its own database only`);
+  if (text === "VACUUM" || text === "ANALYZE" || text === "REINDEX")
+    throw invalid(`${text} is not allowed: the service maintains the file itself`);
   throw invalid(`a statement must start with one of ${[...heads].join(", ")} or EXPLAIN`);
 }
 
@@ -97,7 +154,8 @@ function checkSemicolons(tokens: readonly SqlToken[], trigger: boolean): void {
     if (transactionHeads.has(text) && text !== "END") refuseHead(next);
     if (!trigger) throw invalid("q must hold one statement; send several as several stmts");
     if (!triggerHeads.has(text)) throw invalid("a trigger's body may hold SELECT, INSERT, UPDATE, DELETE and END only");
-    if (text === "END" && index + 2 < tokens.length) throw invalid("q must hold one statement; send several as several stmts");
+    if (text === "END" && index + 2 < tokens.length)
+      throw invalid("q must hold one statement; send several as several stmts");
   }
 }
 
@@ -118,7 +176,10 @@ function checkName(token: SqlToken): void {
   const upper = token.text.toUpperCase();
   if (madeUpTables.has(upper)) throw invalid(`the table ${shown(token.text)} is not allowed`);
   if (upper.startsWith("SQLITE_") && !upper.startsWith("SQLITE_AUTOINDEX_") && !sqliteNames.has(upper)) {
-    throw invalid(`${shown(token.text)} is not allowed: of SQLite's own names only sqlite_master, sqlite_schema and sqlite_version are`);
+    throw invalid(
+      `${shown(token.text)} is not allowed: of SQLite's own names only sqlite_master, sqlite_schema and ` +
+        "sqlite_version are",
+    );
   }
   if (upper.startsWith("PRAGMA_") && !pragmaTables.has(upper.slice("PRAGMA_".length))) {
     throw invalid(`the table function ${shown(token.text)} is not allowed`);
@@ -143,16 +204,22 @@ function checkNames(tokens: readonly SqlToken[], stringsToo: boolean): void {
 function checkVirtualTable(tokens: readonly SqlToken[], from: number): void {
   const using = tokens.findIndex((token, index) => index > from && isWord(token, "USING"));
   const module = tokens[using + 1];
-  if (using < 0 || !isName(module)) throw invalid("CREATE VIRTUAL TABLE needs USING and a module: fts5, rtree or rtree_i32");
-  if (!modules.has(module.text.toUpperCase())) throw invalid(`the virtual table module ${shown(module.text)} is not allowed; fts5, rtree and rtree_i32 are`);
+  if (using < 0 || !isName(module))
+    throw invalid("CREATE VIRTUAL TABLE needs USING and a module: fts5, rtree or rtree_i32");
+  if (!modules.has(module.text.toUpperCase()))
+    throw invalid(`the virtual table module ${shown(module.text)} is not allowed; fts5, rtree and rtree_i32 are`);
   for (const token of tokens) {
     if (/__service|sqlite_/i.test(token.text)) refuseReserved();
   }
 }
 
-function checkCreate(tokens: readonly SqlToken[], head: number): { readonly trigger: boolean; readonly strings: boolean } {
+function checkCreate(
+  tokens: readonly SqlToken[],
+  head: number,
+): { readonly trigger: boolean; readonly strings: boolean } {
   let at = head + 1;
-  if (isWord(tokens[at], "TEMP") || isWord(tokens[at], "TEMPORARY")) throw invalid("temporary objects are not allowed: they would not be kept with the database");
+  if (isWord(tokens[at], "TEMP") || isWord(tokens[at], "TEMPORARY"))
+    throw invalid("temporary objects are not allowed: they would not be kept with the database");
   if (isWord(tokens[at], "UNIQUE")) at++;
   if (isWord(tokens[at], "VIRTUAL")) {
     checkVirtualTable(tokens, at);
@@ -165,7 +232,8 @@ function checkCreate(tokens: readonly SqlToken[], head: number): { readonly trig
 function checkPragma(tokens: readonly SqlToken[], head: number): { readonly wholeDatabase: boolean } {
   let at = head + 1;
   if (tokens[at + 1]?.text === ".") {
-    if (!isName(tokens[at]) || tokens[at]!.text.toUpperCase() !== "MAIN") throw invalid("a pragma's database must be main");
+    if (!isName(tokens[at]) || tokens[at]!.text.toUpperCase() !== "MAIN")
+      throw invalid("a pragma's database must be main");
     at += 2;
   }
   const named = tokens[at];
@@ -173,14 +241,18 @@ function checkPragma(tokens: readonly SqlToken[], head: number): { readonly whol
   const [open, argument, close] = [tokens[at + 1], tokens[at + 2], tokens[at + 3]];
   const bare = open === undefined;
   const called = open?.text === "(" && open.kind === "operator" && close?.text === ")" && at + 4 === tokens.length;
-  if (!bare && !called) throw invalid(`a pragma may be read as PRAGMA name or PRAGMA name(argument), never set (${shown(name)})`);
+  if (!bare && !called)
+    throw invalid(`a pragma may be read as PRAGMA name or PRAGMA name(argument), never set (${shown(name)})`);
   if (called && argument!.kind !== "number" && isReserved(argument!.text)) refuseReserved();
   if (checkPragmas.has(name)) return { wholeDatabase: true };
   if (objectPragmas.has(name) && called) return { wholeDatabase: false };
   if (objectPragmas.has(name)) throw invalid(`the pragma ${name} needs the name of a table or index as its argument`);
   if (plainPragmas.has(name) && bare) return { wholeDatabase: false };
   if (plainPragmas.has(name)) throw invalid(`the pragma ${name} takes no argument: it can be read, not set`);
-  throw invalid(`the pragma ${shown(name)} is not allowed; allowed are ${[...objectPragmas, ...checkPragmas, ...plainPragmas].join(", ").toLowerCase()}`);
+  throw invalid(
+    `the pragma ${shown(name)} is not allowed; allowed ` +
+      `are ${[...objectPragmas, ...checkPragmas, ...plainPragmas].join(", ").toLowerCase()}`,
+  );
 }
 
 /** The statement's tokens, or invalid_request naming the construct that is not allowed (spec: SQL guard rules). */
@@ -198,7 +270,12 @@ export function analyseUserSql(sql: string): CheckedSql {
   checkSemicolons(tokens, trigger);
   if (keyword.text === "PRAGMA") ({ wholeDatabase } = checkPragma(tokens, head));
   if (keyword.text === "ALTER") checkRename(tokens);
-  return { tokens, wholeDatabase, changesRows: head === 0 && !definitionHeads.has(keyword.text), defines: keyword.text === "DROP" || keyword.text === "ALTER" };
+  return {
+    tokens,
+    wholeDatabase,
+    changesRows: head === 0 && !definitionHeads.has(keyword.text),
+    defines: keyword.text === "DROP" || keyword.text === "ALTER",
+  };
 }
 
 /** Our own SQL uses these as table functions; the authorizer watches their creation but is not told a new name. */

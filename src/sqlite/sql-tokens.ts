@@ -63,7 +63,7 @@ interface Cut {
 function quoted(sql: string, at: number): Cut {
   const open = sql[at]!;
   const close = open === "[" ? "]" : open;
-  for (let from = at + 1; ; ) {
+  for (let from = at + 1; ;) {
     const end = sql.indexOf(close, from);
     if (end < 0) throw invalid(`the statement has a quote (${open}) that never ends`);
     if (close === "]" || sql[end + 1] !== close) {
@@ -83,7 +83,8 @@ function cutAt(sql: string, at: number): Cut {
   if (char === "'" || char === '"' || char === "`" || char === "[") return quoted(sql, at);
   if ((char === "x" || char === "X") && sql[at + 1] === "'") {
     const text = matchAt(blob, sql, at);
-    if (text === undefined) throw invalid("the statement has a blob literal that is not pairs of hexadecimal digits in quotes");
+    if (text === undefined)
+      throw invalid("the statement has a blob literal that is not pairs of hexadecimal digits in quotes");
     return { token: { kind: "blob", text }, end: at + text.length };
   }
   if (isWordStart(code)) {
@@ -92,7 +93,8 @@ function cutAt(sql: string, at: number): Cut {
   }
   const digits = matchAt(number, sql, at);
   if (digits !== undefined) {
-    if (matchAt(wordRest, sql, at + digits.length) !== "") throw invalid("the statement has a number that runs into a name");
+    if (matchAt(wordRest, sql, at + digits.length) !== "")
+      throw invalid("the statement has a number that runs into a name");
     return { token: { kind: "number", text: digits }, end: at + digits.length };
   }
   const parameter = matchAt(variable, sql, at);
@@ -105,13 +107,15 @@ function cutAt(sql: string, at: number): Cut {
 /** Upper case for ASCII letters only, as SQLite compares names. */
 function asciiUpper(text: string): string {
   // Only beyond ASCII does toUpperCase do more than SQLite does.
-  return /[\u0080-\uffff]/.test(text) ? text.replace(/[a-z]+/g, (letters) => letters.toUpperCase()) : text.toUpperCase();
+  return /[\u0080-\uffff]/.test(text)
+    ? text.replace(/[a-z]+/g, (letters) => letters.toUpperCase())
+    : text.toUpperCase();
 }
 
 /** All tokens, without space and comments. Throws invalid_request where SQLite would see an illegal token. */
 export function tokensOf(sql: string): SqlToken[] {
   const tokens: SqlToken[] = [];
-  for (let at = 0; at < sql.length; ) {
+  for (let at = 0; at < sql.length;) {
     const past = skipSpace(sql, at);
     if (past > at) {
       at = past;

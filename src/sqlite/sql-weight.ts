@@ -22,8 +22,41 @@ interface Weight {
   readonly aliasTokens: number;
 }
 
-const listEnds = new Set(["FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "UNION", "EXCEPT", "INTERSECT", "ORDER", "LIMIT", ";"]);
-const notNames = new Set(["AS", "CASE", "WHEN", "THEN", "ELSE", "END", "AND", "OR", "NOT", "IS", "NULL", "IN", "LIKE", "GLOB", "BETWEEN", "DISTINCT", "ALL", "COLLATE", "TRUE", "FALSE"]);
+const listEnds = new Set([
+  "FROM",
+  "WHERE",
+  "GROUP",
+  "HAVING",
+  "WINDOW",
+  "UNION",
+  "EXCEPT",
+  "INTERSECT",
+  "ORDER",
+  "LIMIT",
+  ";",
+]);
+const notNames = new Set([
+  "AS",
+  "CASE",
+  "WHEN",
+  "THEN",
+  "ELSE",
+  "END",
+  "AND",
+  "OR",
+  "NOT",
+  "IS",
+  "NULL",
+  "IN",
+  "LIKE",
+  "GLOB",
+  "BETWEEN",
+  "DISTINCT",
+  "ALL",
+  "COLLATE",
+  "TRUE",
+  "FALSE",
+]);
 
 /** One pair of parentheses, or the whole text. */
 interface Frame {
@@ -60,7 +93,12 @@ class Scale {
       longest = Math.max(longest, tokens);
       aliasTokens += tokens * (this.#names.get(alias) ?? 0);
     }
-    return { names: this.#names, uses: this.#frame.names, bits: this.#bits, aliasTokens: aliasTokens + longest * this.#numbers };
+    return {
+      names: this.#names,
+      uses: this.#frame.names,
+      bits: this.#bits,
+      aliasTokens: aliasTokens + longest * this.#numbers,
+    };
   }
 
   #take({ kind, text }: SqlToken, index: number): void {
@@ -145,10 +183,14 @@ function schemaWeight(connection: Connection): SchemaWeight {
   if (known?.version === version) return known;
   const views = new Map<string, Weight>();
   const triggers: Weight[] = [];
-  const size = connection.get<{ n: number | null }>("SELECT sum(octet_length(sql)) AS n FROM sqlite_master WHERE type IN ('view', 'trigger')")!;
+  const size = connection.get<{ n: number | null }>(
+    "SELECT sum(octet_length(sql)) AS n FROM sqlite_master WHERE type IN ('view', 'trigger')",
+  )!;
   const unweighed = (size.n ?? 0) > limits.sqlWeighedBytesMax;
   if (!unweighed && size.n !== null) {
-    for (const row of connection.all<{ type: string; name: string; sql: string }>("SELECT type, name, sql FROM sqlite_master WHERE type IN ('view', 'trigger')")) {
+    for (const row of connection.all<{ type: string; name: string; sql: string }>(
+      "SELECT type, name, sql FROM sqlite_master WHERE type IN ('view', 'trigger')",
+    )) {
       const weight = weigh(tokensOf(row.sql));
       if (row.type === "view") views.set(row.name.toLowerCase(), weight);
       else triggers.push(weight);

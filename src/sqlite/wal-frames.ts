@@ -11,9 +11,9 @@
  * | 12     | 12    | sequence number and two salts            | 16    | 8     | running checksum                   |
  * | 24     | 8     | checksum of the 24 bytes before          | 24    | 4096  | the page                           |
  *
- * Always true: the walk ends at the first frame that is not whole, or whose salts or running checksum are wrong. Any thread
- * may walk: frames are read, and nothing is written. Must not know: which frames are committed, and whose turn it is to
- * write.
+ * Always true: the walk ends at the first frame that is not whole, or whose salts or running checksum are wrong. Any
+ * thread may walk: frames are read, and nothing is written. Must not know: which frames are committed, and whose turn
+ * it is to write.
  */
 import { readSync } from "node:fs";
 import { assert } from "../base/assert.ts";
@@ -50,7 +50,9 @@ const chunkWords = new Int32Array(chunk.buffer);
 
 type AddWords = (words: Int32Array, from: number, to: number, sums: Int32Array) => void;
 
-/** Carries the checksum on over words in the host's order. Written for the optimiser as it is: unrolling gained nothing. */
+/**
+ * Carries the checksum on over words in the host's order. Written for the optimiser as it is: unrolling gained nothing.
+ */
 const addWords: AddWords = (words, from, to, sums) => {
   let first = sums[0]!;
   let second = sums[1]!;
@@ -98,7 +100,10 @@ export function startOf(header: Buffer): LogPlace | undefined {
   const sums = new Int32Array(2);
   addWordsOf(header)(wordsOf(header), 0, 24 / wordBytes, sums);
   if (header.readInt32BE(24) !== sums[0] || header.readInt32BE(28) !== sums[1]) return undefined;
-  assert(header.readUInt32BE(4) === walVersion && header.readUInt32BE(8) === pageBytes, "a log of ours has our page size and the one version there is");
+  assert(
+    header.readUInt32BE(4) === walVersion && header.readUInt32BE(8) === pageBytes,
+    "a log of ours has our page size and the one version there is",
+  );
   return { header, offset: headerBytes, sums: [sums[0], sums[1]] };
 }
 

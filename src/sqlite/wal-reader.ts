@@ -1,8 +1,8 @@
 /**
  * The committed groups of the write-ahead log, each read once, in order, verified.
  *
- * Owns: a descriptor of its own on `<database>-wal` and the place up to which the log has been read. No lock of SQLite's
- * is held on the log, so opening and closing it takes none away.
+ * Owns: a descriptor of its own on `<database>-wal` and the place up to which the log has been read. No lock of
+ * SQLite's is held on the log, so opening and closing it takes none away.
  *
  * Always true: what is handed out is what SQLite itself would recover. The log ends at the first frame whose salts or
  * running checksum are wrong, and a frame counts only when a commit frame follows: until then SQLite may write it again
@@ -12,8 +12,9 @@
  * commit here, because the fsync of commits is ours (sqlite/wal).
  *
  * Any thread may read: committed frames never change until the log is folded in and written over, which only its owner
- * does, and only when nobody needs it any more (engine/shipper). What the owner appends meanwhile lies behind the commits
- * that are asked for, or does not verify yet. No lock of SQLite's is on the log, so that a descriptor more or less is free.
+ * does, and only when nobody needs it any more (engine/shipper). What the owner appends meanwhile lies behind the
+ * commits that are asked for, or does not verify yet. No lock of SQLite's is on the log, so that a descriptor more or
+ * less is free.
  *
  * Must not know: what the pages hold, who ships them, when a checkpoint is due.
  */
@@ -101,10 +102,10 @@ export class WalReader {
   }
 
   /**
-   * The next whole commits, at most `commitsMax`, stopping after the one that reaches `bytesMax` of log; at least one if
-   * there is one. Advances. Looks no further than it must: what a rolled-back transaction left costs nothing to a caller
-   * who asks for as many commits as there are. `longer`: what is asked for has more than `walkMax` bytes of log, and
-   * nothing was advanced. Holds a few words for each page, whatever the commits' size. Throws WalChanged.
+   * The next whole commits, at most `commitsMax`, stopping after the one that reaches `bytesMax` of log; at least one
+   * if there is one. Advances. Looks no further than it must: what a rolled-back transaction left costs nothing to a
+   * caller who asks for as many commits as there are. `longer`: what is asked for has more than `walkMax` bytes of log,
+   * and nothing was advanced. Holds a few words for each page, whatever the commits' size. Throws WalChanged.
    */
   survey(commitsMax: number, bytesMax: number, walkMax = Infinity): LoggedCommit[] | "longer" {
     assert(commitsMax >= 1, "a read is for at least one commit");
@@ -122,10 +123,14 @@ export class WalReader {
     return commits;
   }
 
-  /** Reads the image at an offset that `survey` gave. As committed frames do not change, it is the one that was verified then. */
+  /**
+   * Reads the image at an offset that `survey` gave. As committed frames do not change, it is the one that was verified
+   * then.
+   */
   readImage(offset: number, into: Uint8Array): void {
     const descriptor = this.#open();
-    if (descriptor === undefined || readSync(descriptor, into, 0, pageBytes, offset) !== pageBytes) throw new WalChanged("the log is shorter than what was read of it");
+    if (descriptor === undefined || readSync(descriptor, into, 0, pageBytes, offset) !== pageBytes)
+      throw new WalChanged("the log is shorter than what was read of it");
   }
 
   /** Throws WalChanged unless the log is still the one that was read: what is read of it afterwards was its own. */
@@ -161,7 +166,7 @@ export class WalReader {
   /** How many whole commits lie from here to the end of the log, verified. Advances nothing. Throws WalChanged. */
   count(): number {
     let commits = 0;
-    for (const steps = this.#steps(false); !steps.next().done; ) commits++;
+    for (const steps = this.#steps(false); !steps.next().done;) commits++;
     return commits;
   }
 
@@ -171,9 +176,9 @@ export class WalReader {
   }
 
   /**
-   * The owner's checkpoint moved what it could and did not cut the log. When it had moved everything and no reader stands
-   * in the way, the next writer begins the log anew over its old frames; otherwise it goes on behind them. Either is right
-   * until the next commit was read. Call only with everything in the log read.
+   * The owner's checkpoint moved what it could and did not cut the log. When it had moved everything and no reader
+   * stands in the way, the next writer begins the log anew over its old frames; otherwise it goes on behind them.
+   * Either is right until the next commit was read. Call only with everything in the log read.
    */
   mayRestart(): void {
     if (this.#place !== undefined && this.#expected === "same") this.#expected = "either";
@@ -193,9 +198,9 @@ export class WalReader {
   }
 
   /**
-   * Every whole commit from the place on, each with the place behind it; its pages only when they are wanted. An open or
-   * rolled-back transaction's frames are read and dropped, as no commit frame follows. `longer` and then nothing more when
-   * the walk goes over more than `walkMax` bytes.
+   * Every whole commit from the place on, each with the place behind it; its pages only when they are wanted. An open
+   * or rolled-back transaction's frames are read and dropped, as no commit frame follows. `longer` and then nothing
+   * more when the walk goes over more than `walkMax` bytes.
    */
   *#steps(withPages: boolean, walkMax = Infinity): Generator<Step | "longer"> {
     const start = this.#start();
@@ -210,8 +215,18 @@ export class WalReader {
       if (pages === 0) continue;
       const end = frames.place;
       // Pages beyond the size were cut off by this very commit.
-      const pageNumbers = Uint32Array.from(offsets.keys()).filter((number) => number <= pages).sort();
-      yield { commit: { pages, pageNumbers, offsets: Float64Array.from(pageNumbers, (number) => offsets.get(number)!), logBytes: end.offset - from }, end };
+      const pageNumbers = Uint32Array.from(offsets.keys())
+        .filter((number) => number <= pages)
+        .sort();
+      yield {
+        commit: {
+          pages,
+          pageNumbers,
+          offsets: Float64Array.from(pageNumbers, (number) => offsets.get(number)!),
+          logBytes: end.offset - from,
+        },
+        end,
+      };
       offsets = new Map();
       from = end.offset;
     }

@@ -5,14 +5,15 @@
  * through libuv and off the thread, and answers only then. SQLite itself still syncs the log's header and directory
  * entry when the log is created or restarted, and everything around a checkpoint.
  *
- * A log that is restarted is written over its old frames. That is cheaper to sync than one that was cut and grows again:
- * overwriting changes nothing but the file's data, growing also what the file system's journal must hold (0.10 against
- * 0.14 ms for 28 KiB on ext4, `npm run bench -- lone`; every other fsync of that file system waits for the same journal).
+ * A log that is restarted is written over its old frames. That is cheaper to sync than one that was cut and grows
+ * again: overwriting changes nothing but the file's data, growing also what the file system's journal must hold (0.10
+ * against 0.14 ms for 28 KiB on ext4, `npm run bench -- lone`; every other fsync of that file system waits for the same
+ * journal).
  *
  * The descriptor is opened after the first write and closed before the handle: SQLite deletes the log when the last
  * connection closes. Opening and closing the log takes no lock away (none is held on it); the main database file must
- * not be opened like this while a connection lives, because POSIX drops a process's locks at the first close (sqlite/slack
- * says why it may all the same).
+ * not be opened like this while a connection lives, because POSIX drops a process's locks at the first close
+ * (sqlite/slack says why it may all the same).
  */
 import { closeSync, existsSync, fstatSync, openSync, readFileSync, readSync, truncateSync } from "node:fs";
 import { assert } from "../base/assert.ts";
@@ -26,11 +27,15 @@ const pageNumberBytes = 4;
 /** How much there is in a log, in frames. */
 export interface LogExtent {
   readonly frames: number;
-  /** Of these, from the first on, so many are in the database file already; back at nothing when the log is restarted. */
+  /**
+   * Of these, from the first on, so many are in the database file already; back at nothing when the log is restarted.
+   */
   readonly moved: number;
 }
 
-/** What a checkpoint leaves of the log: `restart`, a file that is written over from its start; `truncate`, an empty one. */
+/**
+ * What a checkpoint leaves of the log: `restart`, a file that is written over from its start; `truncate`, an empty one.
+ */
 export type CheckpointMode = "restart" | "truncate";
 
 export class WalFile {
@@ -56,14 +61,17 @@ export class WalFile {
   }
 
   /**
-   * Cuts off what stands behind the log's first `frames` frames, which are all it holds: nobody reads that, whatever state
-   * they look at. Call between transactions.
+   * Cuts off what stands behind the log's first `frames` frames, which are all it holds: nobody reads that, whatever
+   * state they look at. Call between transactions.
    */
   cutBehind(frames: number): void {
     truncateSync(this.#path, frames === 0 ? 0 : headerBytes + frames * frameBytes);
   }
 
-  /** The page of each of the log's frames from the one of that index to the one before `to`: what a checkpoint of them can write into the database file. */
+  /**
+   * The page of each of the log's frames from the one of that index to the one before `to`: what a checkpoint of them
+   * can write into the database file.
+   */
   *pageNumbers(from: number, to: number): Generator<number> {
     const descriptor = this.#open();
     if (descriptor === undefined) return;
@@ -75,7 +83,10 @@ export class WalFile {
     }
   }
 
-  /** Makes what the log holds at the time of the call, or that it was cut, survive a power loss; undefined when it does already. */
+  /**
+   * Makes what the log holds at the time of the call, or that it was cut, survive a power loss; undefined when it does
+   * already.
+   */
   sync(): Promise<void> | undefined {
     try {
       const descriptor = this.#open();
@@ -92,7 +103,11 @@ export class WalFile {
    */
   checkpoint(connection: Connection, mode: CheckpointMode): boolean {
     assert(!connection.inTransaction, "a checkpoint runs between transactions");
-    const [row] = connection.withoutWaiting(() => connection.raw.pragma(`wal_checkpoint(${mode})`)) as { busy: number; log: number; checkpointed: number }[];
+    const [row] = connection.withoutWaiting(() => connection.raw.pragma(`wal_checkpoint(${mode})`)) as {
+      busy: number;
+      log: number;
+      checkpointed: number;
+    }[];
     if (row?.busy !== 0) return false;
     assert(row.log === row.checkpointed, "a checkpoint that nobody stood in the way of moves the whole log");
     assert(mode === "restart" || this.fileBytes() === 0, "a truncating checkpoint leaves no log");

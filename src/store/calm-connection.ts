@@ -3,14 +3,17 @@
  *
  * Why: when the other side says farewell (GOAWAY) to an idle connection, connect-node cuts it with an error that comes
  * only once the socket has closed; by then the next call may have made it stop listening, and an error that nobody
- * listens for ends the process (connect-es 1768). Always true: whoever waits for an answer still hears that there is none.
+ * listens for ends the process (connect-es 1768). Always true: whoever waits for an answer still hears that there is
+ * none.
  */
 import { Http2SessionManager } from "@connectrpc/connect-node";
 
 export class CalmConnection extends Http2SessionManager {
   readonly #calmed = new WeakSet<object>();
 
-  override async request(...request: Parameters<Http2SessionManager["request"]>): ReturnType<Http2SessionManager["request"]> {
+  override async request(
+    ...request: Parameters<Http2SessionManager["request"]>
+  ): ReturnType<Http2SessionManager["request"]> {
     const stream = await super.request(...request);
     const { session } = stream;
     if (session && !this.#calmed.has(session)) {

@@ -3,7 +3,8 @@
  *
  * Always true: a temporary's name begins with what tells its key, so that those of one key can be taken away from their
  * writers (`revoke`). One that has two names has its link behind it and is not linked again: it stays as the mark of a
- * version that is not known to be durable, until whoever knows better takes it. Must not know: versions, what is in them.
+ * version that is not known to be durable, until whoever knows better takes it. Must not know: versions, what is in
+ * them.
  */
 import { hash } from "node:crypto";
 import { join } from "node:path";
@@ -67,7 +68,12 @@ export class Drafts {
       const draft = await this.#files.create(path);
       let ended: Promise<unknown> | undefined;
       // What stays behind when this fails is garbage under a name that is never used again, and goes at a later start.
-      return { path, draft, end: (keepsFile) => (ended ??= Promise.allSettled([draft.close(), ...(keepsFile ? [] : [this.#files.unlink(path)])])) };
+      return {
+        path,
+        draft,
+        end: (keepsFile) =>
+          (ended ??= Promise.allSettled([draft.close(), ...(keepsFile ? [] : [this.#files.unlink(path)])])),
+      };
     } catch (error) {
       throw fault("writing", error);
     }
@@ -93,15 +99,20 @@ export class Drafts {
 
   /** Takes away what writers have begun for the key and not linked: they look again. */
   async revoke(key: string): Promise<void> {
-    for (const path of await this.#paths(prefixOf(key))) if ((await this.#facts(path))?.links === 1) await removeIfThere(this.#files, path);
+    for (const path of await this.#paths(prefixOf(key)))
+      if ((await this.#facts(path))?.links === 1) await removeIfThere(this.#files, path);
   }
 
   /** The key's version of that identity is durable: its mark goes. */
   async unmark(key: string, identity: string): Promise<void> {
-    for (const path of await this.#paths(prefixOf(key))) if ((await this.#facts(path))?.identity === identity) await removeIfThere(this.#files, path);
+    for (const path of await this.#paths(prefixOf(key)))
+      if ((await this.#facts(path))?.identity === identity) await removeIfThere(this.#files, path);
   }
 
-  /** Removes what was begun before the time, whatever key it is of, and gives how many files there were; who is at it begins anew. */
+  /**
+   * Removes what was begun before the time, whatever key it is of, and gives how many files there were; who is at it
+   * begins anew.
+   */
   async removeBefore(beforeMs: number): Promise<number> {
     let removed = 0;
     for (const name of await namesIn(this.#files, this.#made)) {
@@ -122,7 +133,9 @@ export class Drafts {
   }
 
   async #paths(prefix: string): Promise<string[]> {
-    return (await namesIn(this.#files, this.#temporaries)).filter((name) => name.startsWith(prefix)).map((name) => join(this.#temporaries, name));
+    return (await namesIn(this.#files, this.#temporaries))
+      .filter((name) => name.startsWith(prefix))
+      .map((name) => join(this.#temporaries, name));
   }
 
   async #facts(path: string): Promise<FileFacts | undefined> {

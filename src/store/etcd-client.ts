@@ -11,7 +11,11 @@
  */
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { MessageInitShape } from "@bufbuild/protobuf";
-import { Compare_CompareTarget, type TxnRequestSchema, type TxnResponse } from "../../gen/etcd/api/etcdserverpb/rpc_pb.ts";
+import {
+  Compare_CompareTarget,
+  type TxnRequestSchema,
+  type TxnResponse,
+} from "../../gen/etcd/api/etcdserverpb/rpc_pb.ts";
 import type { KeyValue } from "../../gen/etcd/api/mvccpb/kv_pb.ts";
 import { bytesOf } from "../base/bytes.ts";
 import { StoreError } from "../base/errors.ts";
@@ -33,7 +37,9 @@ export type EtcdStep = NonNullable<Transaction["success"]>[number];
 /** What must hold for a transaction. */
 export type EtcdCondition = NonNullable<Transaction["compare"]>[number];
 
-/** What came of a transaction: whether its conditions held, and what the steps of either branch read, in their order. */
+/**
+ * What came of a transaction: whether its conditions held, and what the steps of either branch read, in their order.
+ */
 export interface EtcdOutcome {
   readonly succeeded: boolean;
   readonly read: readonly (readonly EtcdEntry[])[];
@@ -56,12 +62,17 @@ export function get(key: string): EtcdStep {
   return { request: { case: "requestRange", value: { key: bytesOf(key) } } };
 }
 
-/** Reads the keys that begin so, up to so many, in their order; only those behind `after`, if it is given. The last character must not be the last of its kind. */
+/**
+ * Reads the keys that begin so, up to so many, in their order; only those behind `after`, if it is given. The last
+ * character must not be the last of its kind.
+ */
 export function list(prefix: string, countMax: number, after?: string): EtcdStep {
   const end = prefix.slice(0, -1) + String.fromCharCode(prefix.charCodeAt(prefix.length - 1) + 1);
   // The key that comes right behind another one ends with a zero more.
   const key = after === undefined ? prefix : `${after}\0`;
-  return { request: { case: "requestRange", value: { key: bytesOf(key), rangeEnd: bytesOf(end), limit: BigInt(countMax) } } };
+  return {
+    request: { case: "requestRange", value: { key: bytesOf(key), rangeEnd: bytesOf(end), limit: BigInt(countMax) } },
+  };
 }
 
 /** Deletes the key, if it is there. */
@@ -71,7 +82,11 @@ export function remove(key: string): EtcdStep {
 
 /** The key is as it was seen; undefined when it was not there. */
 export function unchanged(key: string, seen: EtcdEntry | undefined): EtcdCondition {
-  return { target: Compare_CompareTarget.MOD, key: bytesOf(key), targetUnion: { case: "modRevision", value: seen?.revision ?? 0n } };
+  return {
+    target: Compare_CompareTarget.MOD,
+    key: bytesOf(key),
+    targetUnion: { case: "modRevision", value: seen?.revision ?? 0n },
+  };
 }
 
 export class EtcdClient {
@@ -88,7 +103,11 @@ export class EtcdClient {
   }
 
   /** Carries out `then` when every condition holds, otherwise `otherwise`. Throws UnknownLease. */
-  async transact(conditions: readonly EtcdCondition[], then: readonly EtcdStep[], otherwise: readonly EtcdStep[] = []): Promise<EtcdOutcome> {
+  async transact(
+    conditions: readonly EtcdCondition[],
+    then: readonly EtcdStep[],
+    otherwise: readonly EtcdStep[] = [],
+  ): Promise<EtcdOutcome> {
     const changes = [...then, ...otherwise].some((step) => step.request?.case !== "requestRange");
     const request: Transaction = { compare: [...conditions], success: [...then], failure: [...otherwise] };
     return outcomeOf(await this.#ask("transaction", changes, ({ kv }, options) => kv.txn(request, options)));
@@ -96,7 +115,9 @@ export class EtcdClient {
 
   /** A new lease. */
   async grant(ttlSecs: number): Promise<{ readonly id: bigint; readonly ttlSecs: number }> {
-    const granted = await this.#ask("grant of a lease", true, ({ lease }, options) => lease.leaseGrant({ TTL: BigInt(ttlSecs) }, options));
+    const granted = await this.#ask("grant of a lease", true, ({ lease }, options) =>
+      lease.leaseGrant({ TTL: BigInt(ttlSecs) }, options),
+    );
     if (granted.ID === 0n) throw new StoreError("unavailable", "etcd: no lease was granted");
     return { id: granted.ID, ttlSecs: Number(granted.TTL) };
   }
@@ -146,7 +167,8 @@ export class EtcdClient {
         if (this.#preferred === at) this.#preferred = (at + 1) % this.#endpoints.length;
       }
     }
-    if (mayHaveHappened) throw new StoreError("unknown_outcome", `etcd: a ${what} had no answer, and may have happened`, { cause: fault });
+    if (mayHaveHappened)
+      throw new StoreError("unknown_outcome", `etcd: a ${what} had no answer, and may have happened`, { cause: fault });
     throw new StoreError("unavailable", `etcd: a ${what} had no answer`, { cause: fault });
   }
 }
@@ -156,7 +178,15 @@ async function* once<T>(request: T): AsyncGenerator<T> {
 }
 
 /** Answers of etcd that any other endpoint would give too; none of them has changed anything. */
-const answers: readonly Code[] = [Code.InvalidArgument, Code.NotFound, Code.PermissionDenied, Code.FailedPrecondition, Code.OutOfRange, Code.Unimplemented, Code.Unauthenticated];
+const answers: readonly Code[] = [
+  Code.InvalidArgument,
+  Code.NotFound,
+  Code.PermissionDenied,
+  Code.FailedPrecondition,
+  Code.OutOfRange,
+  Code.Unimplemented,
+  Code.Unauthenticated,
+];
 
 function isAnswer(error: unknown): error is ConnectError {
   return error instanceof ConnectError && answers.includes(error.code);
@@ -171,7 +201,10 @@ function refusalOf(what: string, error: ConnectError): Error {
 function isHarmless(error: unknown): boolean {
   if (error instanceof Unanswered) return !error.wasSent;
   if (isUnseen(error)) return true;
-  return error instanceof ConnectError && /^etcdserver: (?:no leader|too many requests|mvcc: database space exceeded)/.test(error.rawMessage);
+  return (
+    error instanceof ConnectError &&
+    /^etcdserver: (?:no leader|too many requests|mvcc: database space exceeded)/.test(error.rawMessage)
+  );
 }
 
 /** What etcd or the connection says of it; credentials go into neither. */
@@ -182,7 +215,11 @@ function textOf(error: unknown): string {
 
 function outcomeOf({ succeeded, responses }: TxnResponse): EtcdOutcome {
   const ranges = responses.flatMap(({ response }) => (response.case === "responseRange" ? [response.value] : []));
-  return { succeeded, read: ranges.map(({ kvs }) => kvs.map(entryOf)), counts: ranges.map(({ count }) => Number(count)) };
+  return {
+    succeeded,
+    read: ranges.map(({ kvs }) => kvs.map(entryOf)),
+    counts: ranges.map(({ count }) => Number(count)),
+  };
 }
 
 function entryOf({ key, value, modRevision }: KeyValue): EtcdEntry {

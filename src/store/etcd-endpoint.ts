@@ -1,8 +1,9 @@
 /**
- * One endpoint of etcd: its address, the credentials that belong to it, and a connection that is made when it is needed.
+ * One endpoint of etcd: its address, the credentials that belong to it, and a connection that is made when it is
+ * needed.
  *
- * Always true: no text that this file makes holds a credential. A connection that left somebody without an answer is cut
- * and never used again, nor is the object that managed it: after a cut, that of connect-node may overlook the next
+ * Always true: no text that this file makes holds a credential. A connection that left somebody without an answer is
+ * cut and never used again, nor is the object that managed it: after a cut, that of connect-node may overlook the next
  * connection.
  */
 import { Code, ConnectError, createClient, type CallOptions, type Client } from "@connectrpc/connect";
@@ -25,19 +26,35 @@ export interface EtcdAddress {
 /** Reads `host:port`, `http://host:port` or `https://user:password@host:port`. */
 export function etcdAddressOf(text: string): EtcdAddress {
   const address = URL.parse(text.includes("://") ? text : `http://${text}`);
-  if (!address || !["http:", "https:"].includes(address.protocol) || address.pathname !== "/" || address.search !== "" || address.hash !== "") {
+  if (
+    !address ||
+    !["http:", "https:"].includes(address.protocol) ||
+    address.pathname !== "/" ||
+    address.search !== "" ||
+    address.hash !== ""
+  ) {
     // A password may stand anywhere in what is not an address.
-    throw new StoreError("misconfigured", "etcd: an endpoint must be host:port, http://host:port or https://host:port, with user:password@ before the host if need be");
+    throw new StoreError(
+      "misconfigured",
+      "etcd: an endpoint must be host:port, http://host:port or https://host:port, with user:password@ before " +
+        "the host if need be",
+    );
   }
   if (address.username === "" && address.password === "") return { origin: address.origin, login: undefined };
   const login = credentialsOf(address);
-  if (!login) throw new StoreError("misconfigured", `etcd: the endpoint ${address.origin} must give a user and a password, percent-encoded, or neither`);
+  if (!login)
+    throw new StoreError(
+      "misconfigured",
+      `etcd: the endpoint ${address.origin} must give a user and a password, percent-encoded, or neither`,
+    );
   return { origin: address.origin, login };
 }
 
 function credentialsOf({ username, password }: URL): EtcdAddress["login"] {
   try {
-    return username === "" || password === "" ? undefined : { name: decodeURIComponent(username), password: decodeURIComponent(password) };
+    return username === "" || password === ""
+      ? undefined
+      : { name: decodeURIComponent(username), password: decodeURIComponent(password) };
   } catch {
     // Not percent-encoded as an address must be.
     return undefined;
@@ -65,7 +82,12 @@ class Session {
     this.connection = new CalmConnection(origin);
     this.#login = login;
     // Answers are small, so there is nothing to compress.
-    const transport = createGrpcTransport({ baseUrl: origin, sessionManager: this.connection, readMaxBytes: limits.coordAnswerBytesMax, acceptCompression: [] });
+    const transport = createGrpcTransport({
+      baseUrl: origin,
+      sessionManager: this.connection,
+      readMaxBytes: limits.coordAnswerBytesMax,
+      acceptCompression: [],
+    });
     this.#services = { kv: createClient(KV, transport), lease: createClient(Lease, transport) };
     this.#auth = createClient(Auth, transport);
   }
@@ -107,7 +129,10 @@ class Session {
 
 /** Whether etcd refused a call for its token or the lack of one: it has done nothing then. */
 function isOfToken(error: unknown): boolean {
-  return error instanceof ConnectError && (error.code === Code.Unauthenticated || /user name is empty|revision of auth store is old/.test(error.rawMessage));
+  return (
+    error instanceof ConnectError &&
+    (error.code === Code.Unauthenticated || /user name is empty|revision of auth store is old/.test(error.rawMessage))
+  );
 }
 
 function optionsOf(signal: AbortSignal, token: string | undefined): CallOptions {
@@ -149,7 +174,8 @@ export class EtcdEndpoint {
     let wasSent = false;
     try {
       return await within(this.#world, limits.coordCallMs, async (signal) => {
-        if ((await session.connection.connect()) === "error") throw new Unanswered(false, messageOf(session.connection.error()));
+        if ((await session.connection.connect()) === "error")
+          throw new Unanswered(false, messageOf(session.connection.error()));
         return session.ask(signal, (services, options) => {
           wasSent = true;
           return repeatedIfRefused(() => ask(services, options));

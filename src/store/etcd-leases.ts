@@ -2,12 +2,12 @@
  * Leases in etcd: one lease of etcd per node, renewed again and again, with which the node's own key and those of all
  * databases it holds end together.
  *
- * Always true: nothing is told to be certain for longer than from before a renewal was sent until its lease ends, less a
- * margin. A renewal is sent only right after disk and engine have proven that they get on: a node whose disk hangs must
- * lose its databases to one that can serve them. A database changes hands in one transaction that raises the count from
- * which its term is, so no term is given twice; that count is one for many databases, as etcd has no room for a key of
- * each that stays. That a lease is gone is told only when etcd says so; while etcd says nothing, the span that was
- * told runs out by itself. Must not know: what holding a database means.
+ * Always true: nothing is told to be certain for longer than from before a renewal was sent until its lease ends, less
+ * a margin. A renewal is sent only right after disk and engine have proven that they get on: a node whose disk hangs
+ * must lose its databases to one that can serve them. A database changes hands in one transaction that raises the count
+ * from which its term is, so no term is given twice; that count is one for many databases, as etcd has no room for a
+ * key of each that stays. That a lease is gone is told only when etcd says so; while etcd says nothing, the span that
+ * was told runs out by itself. Must not know: what holding a database means.
  */
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
@@ -16,7 +16,16 @@ import { Permits } from "../base/permits.ts";
 import { Recent } from "../base/recent.ts";
 import { Turns } from "../base/turns.ts";
 import type { Cancel, World } from "../base/world.ts";
-import { EtcdClient, get, put, remove, unchanged, UnknownLease, type EtcdEntry, type EtcdOutcome } from "./etcd-client.ts";
+import {
+  EtcdClient,
+  get,
+  put,
+  remove,
+  unchanged,
+  UnknownLease,
+  type EtcdEntry,
+  type EtcdOutcome,
+} from "./etcd-client.ts";
 import { EtcdMembers } from "./etcd-members.ts";
 import { holderOf, LeaseKeys, nodeText, termOf, writerText } from "./lease-records.ts";
 import type { Acquisition, Holding, LeaseEvents, Leases, LiveNode } from "./leases.ts";
@@ -39,7 +48,9 @@ export interface EtcdLeasesOptions {
   readonly marginMs?: number;
 }
 
-/** A lease of etcd; each grant is another object, so that a late answer is not taken for one about the present lease. */
+/**
+ * A lease of etcd; each grant is another object, so that a late answer is not taken for one about the present lease.
+ */
 interface EtcdLease {
   readonly id: bigint;
 }
@@ -106,19 +117,34 @@ export class EtcdLeases implements Leases {
 
   async #acquire(uuid: string): Promise<Acquisition> {
     const { node, lease } = this.#standing();
-    const [writerKey, termsKey, oldTermKey] = [this.#keys.writer(uuid), this.#keys.terms(uuid), this.#keys.oldTerm(uuid)];
+    const [writerKey, termsKey, oldTermKey] = [
+      this.#keys.writer(uuid),
+      this.#keys.terms(uuid),
+      this.#keys.oldTerm(uuid),
+    ];
     // Most databases are held by nobody, and were just looked up: the first try finds out what stands, or takes it.
-    let [writer, lastTerm, oldTerm]: readonly (EtcdEntry | undefined)[] = [undefined, this.#lastTerms.get(termsKey), undefined];
+    let [writer, lastTerm, oldTerm]: readonly (EtcdEntry | undefined)[] = [
+      undefined,
+      this.#lastTerms.get(termsKey),
+      undefined,
+    ];
     for (let tries = 0; tries < limits.coordTriesMax; tries++) {
       const holder = writer && holderOf(writer);
       if (holder && holder.nodeId !== node.id) return { kind: "held", by: holder };
-      const term = Math.max(0, ...[lastTerm, oldTerm].map((entry) => (entry ? termOf(entry) : 0)), holder?.term ?? 0) + 1;
-      const outcome = await this.#transactUnder(lease, () => this.#client.transact(
-        [unchanged(writerKey, writer), unchanged(termsKey, lastTerm), unchanged(oldTermKey, oldTerm)],
-        // A node of an older build begins at 1 again where this key is gone: see `docs/scale.md` why it may.
-        [put(writerKey, writerText({ nodeId: node.id, address: node.address, term }), lease.id), put(termsKey, String(term)), ...(oldTerm ? [remove(oldTermKey)] : [])],
-        [get(writerKey), get(termsKey), get(oldTermKey)],
-      ));
+      const term =
+        Math.max(0, ...[lastTerm, oldTerm].map((entry) => (entry ? termOf(entry) : 0)), holder?.term ?? 0) + 1;
+      const outcome = await this.#transactUnder(lease, () =>
+        this.#client.transact(
+          [unchanged(writerKey, writer), unchanged(termsKey, lastTerm), unchanged(oldTermKey, oldTerm)],
+          // A node of an older build begins at 1 again where this key is gone: see `docs/scale.md` why it may.
+          [
+            put(writerKey, writerText({ nodeId: node.id, address: node.address, term }), lease.id),
+            put(termsKey, String(term)),
+            ...(oldTerm ? [remove(oldTermKey)] : []),
+          ],
+          [get(writerKey), get(termsKey), get(oldTermKey)],
+        ),
+      );
       if (outcome.succeeded) return { kind: "acquired", term };
       [writer, lastTerm, oldTerm] = firstsOf(outcome);
     }
@@ -190,10 +216,15 @@ export class EtcdLeases implements Leases {
   async #keep(): Promise<unknown> {
     const startedMs = this.#world.monotonicMs();
     this.#round = this.#renew();
-    const fault = await this.#round.then(() => undefined, (error: unknown) => error);
+    const fault = await this.#round.then(
+      () => undefined,
+      (error: unknown) => error,
+    );
     this.#round = undefined;
-    if (fault === undefined && this.#failures > 0) this.#log.info("the lease is renewed again", { failures: this.#failures });
-    if (fault !== undefined && this.#failures === 0 && !this.#hasLeft) this.#log.warn("the lease was not renewed; it is tried again", { reason: reasonOf(fault) });
+    if (fault === undefined && this.#failures > 0)
+      this.#log.info("the lease is renewed again", { failures: this.#failures });
+    if (fault !== undefined && this.#failures === 0 && !this.#hasLeft)
+      this.#log.warn("the lease was not renewed; it is tried again", { reason: reasonOf(fault) });
     if (fault !== undefined && !this.#hasLeft) this.#events?.renewalFailed?.();
     this.#failures = fault === undefined ? 0 : this.#failures + 1;
     const tookMs = this.#world.monotonicMs() - startedMs;
@@ -263,7 +294,10 @@ export class EtcdLeases implements Leases {
       const node = this.#node!;
       if (this.#lease !== lease || (this.#announced?.lease === lease && this.#announced.node === node)) return;
       try {
-        await this.#client.transact([], [put(this.#keys.node(node.id), nodeText(node), lease.id), put(this.#keys.announced, node.id)]);
+        await this.#client.transact(
+          [],
+          [put(this.#keys.node(node.id), nodeText(node), lease.id), put(this.#keys.announced, node.id)],
+        );
         this.#announced = { node, lease };
         this.#members.changed();
       } catch (error) {

@@ -5,7 +5,8 @@
  * given for as long as nothing has changed. Whether something has is told by one small request: every announcement
  * changes one key that all nodes share, and a node that goes makes the keys fewer. Between two looks that both find the
  * same, nothing was announced, so what there is now is a part of what there was; and as it is as many, it is the same.
- * Nodes of older builds do not change that key, so the list is read anew now and then. Must not know: what nodes are for.
+ * Nodes of older builds do not change that key, so the list is read anew now and then. Must not know: what nodes are
+ * for.
  */
 import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
@@ -68,34 +69,61 @@ export class EtcdMembers {
     const { revision, count, found } = await this.#read(limits.coordNodesPageMax);
     const entries = [...found];
     while (entries.length < Math.min(count, limits.coordNodesMax)) {
-      const { read: [page = []] } = await this.#options.client.transact([], [list(this.#options.keys.nodes, limits.coordNodesPageMax, entries.at(-1)!.key)]);
+      const {
+        read: [page = []],
+      } = await this.#options.client.transact(
+        [],
+        [list(this.#options.keys.nodes, limits.coordNodesPageMax, entries.at(-1)!.key)],
+      );
       if (page.length === 0) break;
       entries.push(...page);
     }
     this.#tellOfCrowd(count);
     const nodes = entries.slice(0, limits.coordNodesMax).map((entry) => this.#options.keys.nodeOf(entry));
-    this.#listed = { nodes: listed && isSame(listed.nodes, nodes) ? listed.nodes : nodes, revision, count, atMs: nowMs };
+    this.#listed = {
+      nodes: listed && isSame(listed.nodes, nodes) ? listed.nodes : nodes,
+      revision,
+      count,
+      atMs: nowMs,
+    };
     return this.#listed.nodes;
   }
 
-  async #read(countMax: number): Promise<{ readonly revision: bigint; readonly count: number; readonly found: readonly EtcdEntry[] }> {
+  async #read(
+    countMax: number,
+  ): Promise<{ readonly revision: bigint; readonly count: number; readonly found: readonly EtcdEntry[] }> {
     const { client, keys } = this.#options;
-    const { read: [[announced] = [], found = []], counts } = await client.transact([], [get(keys.announced), list(keys.nodes, countMax)]);
+    const {
+      read: [[announced] = [], found = []],
+      counts,
+    } = await client.transact([], [get(keys.announced), list(keys.nodes, countMax)]);
     return { revision: announced?.revision ?? 0n, count: counts[1] ?? found.length, found };
   }
 
   /** Said once, when it comes to that: the cluster goes on. */
   #tellOfCrowd(count: number): void {
     const isCrowded = count > limits.coordNodesMax;
-    if (isCrowded && !this.#isCrowded) this.#options.log.warn("there are more nodes than are looked at: those beyond are preferred for nothing", { nodes: count, lookedAt: limits.coordNodesMax });
+    if (isCrowded && !this.#isCrowded)
+      this.#options.log.warn("there are more nodes than are looked at: those beyond are preferred for nothing", {
+        nodes: count,
+        lookedAt: limits.coordNodesMax,
+      });
     this.#isCrowded = isCrowded;
   }
 }
 
 /** Whether the lists, which both come in the order of their keys, say the same. */
 function isSame(before: readonly LiveNode[], now: readonly LiveNode[]): boolean {
-  return before.length === now.length && before.every((node, at) => {
-    const { id, address, reachesStore, sharesJobs } = now[at]!;
-    return node.id === id && node.address === address && node.reachesStore === reachesStore && node.sharesJobs === sharesJobs;
-  });
+  return (
+    before.length === now.length &&
+    before.every((node, at) => {
+      const { id, address, reachesStore, sharesJobs } = now[at]!;
+      return (
+        node.id === id &&
+        node.address === address &&
+        node.reachesStore === reachesStore &&
+        node.sharesJobs === sharesJobs
+      );
+    })
+  );
 }

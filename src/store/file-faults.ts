@@ -16,8 +16,24 @@ export function isTaken(error: unknown): boolean {
   return ["EEXIST", "ENOTEMPTY"].includes(codeOfFault(error));
 }
 
-/** After these a link or a rename was not carried out; after any other one it may have been, though its answer was a failure. */
-const certain = new Set(["ENOSPC", "EDQUOT", "EROFS", "EMFILE", "ENFILE", "EACCES", "EPERM", "EMLINK", "EXDEV", "ENAMETOOLONG", "ENOENT", "ENOTDIR"]);
+/**
+ * After these a link or a rename was not carried out; after any other one it may have been, though its answer was a
+ * failure.
+ */
+const certain = new Set([
+  "ENOSPC",
+  "EDQUOT",
+  "EROFS",
+  "EMFILE",
+  "ENFILE",
+  "EACCES",
+  "EPERM",
+  "EMLINK",
+  "EXDEV",
+  "ENAMETOOLONG",
+  "ENOENT",
+  "ENOTDIR",
+]);
 
 export function isCertain(error: unknown): boolean {
   return certain.has(codeOfFault(error));
@@ -28,7 +44,11 @@ export function fault(what: string, error: unknown): StoreError {
   if (error instanceof StoreError) return error;
   const code = codeOfFault(error);
   const reason = diskFaultOf(error);
-  return new StoreError("unavailable", `file store: ${what} failed: ${reason ?? "the file system refused it"} (${code})`, { cause: error, reason });
+  return new StoreError(
+    "unavailable",
+    `file store: ${what} failed: ${reason ?? "the file system refused it"} (${code})`,
+    { cause: error, reason },
+  );
 }
 
 /** The fault of a put that may have been carried out. */
@@ -36,7 +56,11 @@ export function doubt(error: unknown): StoreError {
   const code = codeOfFault(error);
   const reason = diskFaultOf(error);
   const why = reason === undefined ? "" : `: ${reason} (${code})`;
-  return new StoreError("unknown_outcome", `file store: the put was written but is not settled${why}; read the object back`, { cause: error, reason });
+  return new StoreError(
+    "unknown_outcome",
+    `file store: the put was written but is not settled${why}; read the object back`,
+    { cause: error, reason },
+  );
 }
 
 /** Awaits all of them, so that nothing is under way any more when one has failed. */

@@ -11,13 +11,25 @@ import { StoreError } from "../base/errors.ts";
 import type { World } from "../base/world.ts";
 import { fault, isMissing } from "./file-faults.ts";
 import { readingOnly, realFileSystem, type FileSystem } from "./file-system.ts";
-import type { KeepingStore, ListedObject, ListPage, ObjectVersion, PutCondition, PutOutcome, StoredObject, VersionPurge } from "./object-store.ts";
+import type {
+  KeepingStore,
+  ListedObject,
+  ListPage,
+  ObjectVersion,
+  PutCondition,
+  PutOutcome,
+  StoredObject,
+  VersionPurge,
+} from "./object-store.ts";
 import { StoreRoot } from "./store-root.ts";
 import { VersionFiles, type Place } from "./version-files.ts";
 
 /** How often a put begins anew because others remove what it has begun: each time they have got on. */
 const triesMax = 32;
-/** Keys of deleted objects that one listing removes: an earlier build leaves thousands, and whoever lists waits for this. */
+/**
+ * Keys of deleted objects that one listing removes: an earlier build leaves thousands, and whoever lists waits for
+ * this.
+ */
 const buriedPerListMax = 32;
 const objectSuffix = "~";
 
@@ -112,13 +124,16 @@ export class FileStore implements KeepingStore {
       const outcome = await this.#versions.tryPut(place, bytes, mayAdd);
       if (outcome.kind !== "again") return outcome;
     }
-    throw new StoreError("unavailable", "file store: others have removed again and again what a put had begun; nothing was stored");
+    throw new StoreError(
+      "unavailable",
+      "file store: others have removed again and again what a put had begun; nothing was stored",
+    );
   }
 
   async delete(key: string): Promise<void> {
     const place = this.#placeOf(key);
     return told("deleting", async () => {
-      for (let isDone = false; ; ) {
+      for (let isDone = false; ;) {
         const { versions, isDead } = await this.#versions.survey(place);
         // Also where there was no object: whoever was here before may not have come to the end.
         if (isDead) return this.#versions.bury(place, versions);
@@ -155,14 +170,15 @@ export class FileStore implements KeepingStore {
   purgeVersions(prefix: string): Promise<VersionPurge> {
     return told("purging", async () => {
       let removed = 0;
-      for await (const key of this.#keys(folderOf(prefix), prefix, undefined)) removed += await this.#versions.purge(this.#placeOf(key));
+      for await (const key of this.#keys(folderOf(prefix), prefix, undefined))
+        removed += await this.#versions.purge(this.#placeOf(key));
       return { versioned: true, removed, uploadsAborted: await this.#versions.purgeDrafts(), locked: 0 };
     });
   }
 
   /**
-   * What the key's newest version has superseded and is still there, newest first: for tools, when the newest is an object
-   * that its reader cannot use. What was purged is not among it, nor what was deleted.
+   * What the key's newest version has superseded and is still there, newest first: for tools, when the newest is an
+   * object that its reader cannot use. What was purged is not among it, nor what was deleted.
    */
   olderVersions(key: string): Promise<readonly OlderVersion[]> {
     const place = this.#placeOf(key);
@@ -174,7 +190,8 @@ export class FileStore implements KeepingStore {
         const content = await this.#versions.read(place, version);
         // What is below a deletion belongs to another life of the key.
         if (content === "tombstone") break;
-        if (typeof content === "object") found.push({ bytes: content.bytes, version: String(version), modifiedAtMs: content.facts.modifiedAtMs });
+        if (typeof content === "object")
+          found.push({ bytes: content.bytes, version: String(version), modifiedAtMs: content.facts.modifiedAtMs });
       }
       return found;
     });

@@ -2,8 +2,8 @@
  * The file system as the file store sees it: single steps, each of which may fail, be carried out in part, or be lost
  * when the power goes before it is synced.
  *
- * Why a port: what the file store promises rests on the order of these steps. Tests stand behind it and let every one of
- * them fail, or cut the power there (test/support/faulty-files). Must not know: objects, keys, versions.
+ * Why a port: what the file store promises rests on the order of these steps. Tests stand behind it and let every one
+ * of them fail, or cut the power there (test/support/faulty-files). Must not know: objects, keys, versions.
  */
 import { constants, fstatSync, type Stats } from "node:fs";
 import { link, mkdir, open, readdir, rename, rmdir, stat, unlink, type FileHandle } from "node:fs/promises";
@@ -24,7 +24,10 @@ export interface FileFacts {
 
 /** A file that is being written. */
 export interface Draft {
-  /** Appends some of the bytes, and gives how many: a full disk may take a part of them. `writeDraft` is what callers want. */
+  /**
+   * Appends some of the bytes, and gives how many: a full disk may take a part of them. `writeDraft` is what callers
+   * want.
+   */
   write(parts: readonly Uint8Array[]): Promise<number>;
   /** Resolves when what was written is on stable storage. */
   sync(): Promise<void>;
@@ -40,7 +43,10 @@ export interface FileSystem {
   read(path: string): Promise<FileFacts & { readonly content: Buffer }>;
   stat(path: string): Promise<FileFacts>;
   link(file: string, name: string): Promise<void>;
-  /** Moves a file or a directory; a directory onto a name that is free or an empty directory's, else ENOTEMPTY or EEXIST. */
+  /**
+   * Moves a file or a directory; a directory onto a name that is free or an empty directory's, else ENOTEMPTY or
+   * EEXIST.
+   */
   rename(from: string, to: string): Promise<void>;
   unlink(path: string): Promise<void>;
   /** Makes the directory and those above it; gives the topmost that was new, undefined when none was. */
@@ -52,11 +58,14 @@ export interface FileSystem {
   syncDirectory(path: string): Promise<string>;
 }
 
-/** Writes all the bytes and makes them durable, or throws; whoever puts the file in its place then knows that it is whole. */
+/**
+ * Writes all the bytes and makes them durable, or throws; whoever puts the file in its place then knows that it is
+ * whole.
+ */
 export async function writeDraft(draft: Draft, parts: readonly Uint8Array[]): Promise<void> {
   const total = parts.reduce((sum, part) => sum + part.length, 0);
   let left = parts;
-  for (let done = 0; done < total; ) {
+  for (let done = 0; done < total;) {
     const written = await draft.write(left);
     // A disk that takes nothing and says nothing would be asked for ever.
     if (written <= 0) throw new StoreError("unavailable", "file store: the disk takes no more bytes of a file");
@@ -67,7 +76,8 @@ export async function writeDraft(draft: Draft, parts: readonly Uint8Array[]): Pr
   if (total === 0) return;
   await draft.sync();
   const { bytes } = await draft.stat();
-  if (bytes !== total) throw new StoreError("unavailable", `file store: of ${total} bytes that were written the disk has ${bytes}`);
+  if (bytes !== total)
+    throw new StoreError("unavailable", `file store: of ${total} bytes that were written the disk has ${bytes}`);
 }
 
 /** What follows the first `count` bytes. */
@@ -80,7 +90,13 @@ function after(parts: readonly Uint8Array[], count: number): readonly Uint8Array
 
 function factsOf({ size, nlink, mtimeMs, dev, ino, birthtimeMs }: Stats): FileFacts {
   // A number is given again when what had it is gone; the time of birth then differs.
-  return { bytes: size, links: nlink, modifiedAtMs: Math.floor(mtimeMs), identity: `${dev}-${ino}-${birthtimeMs}`, place: `${dev}-${ino}` };
+  return {
+    bytes: size,
+    links: nlink,
+    modifiedAtMs: Math.floor(mtimeMs),
+    identity: `${dev}-${ino}-${birthtimeMs}`,
+    place: `${dev}-${ino}`,
+  };
 }
 
 /** What is known of an open file is in memory: asking on the spot costs far less than handing it to a thread. */
@@ -90,7 +106,7 @@ function factsOfOpen(handle: FileHandle): FileFacts {
 
 async function readWhole(handle: FileHandle, bytes: number): Promise<Buffer> {
   const content = Buffer.allocUnsafe(bytes);
-  for (let done = 0; done < bytes; ) {
+  for (let done = 0; done < bytes;) {
     const { bytesRead } = await handle.read(content, done, bytes - done, done);
     if (bytesRead === 0) throw new StoreError("unavailable", "file store: a file ended while it was read");
     done += bytesRead;

@@ -4,7 +4,7 @@
  * Always true: what is read back here is well-formed and within its bounds, or `corrupt`: others write there too. A
  * member that nobody here knows is passed over, so that nodes of two versions can live side by side.
  *
- *   nodes/<node>    lives with the node's lease    {"address", "reachesStore", "sharesJobs"}; builds before say no third
+ *   nodes/<node>    lives with the node's lease    {"address", "reachesStore", "sharesJobs"}; older builds: no third
  *   announced       one for all, stays             the node that announced itself last
  *   writer/<uuid>   lives with its holder's lease  {"node", "address", "term"}
  *   terms/<digits>  4,096 of them, which stay      the last term that was given to any database whose uuid begins so
@@ -24,7 +24,10 @@ export interface LeaseRecord {
 
 const isNodeId = matching(/^[\w.-]{1,128}$/);
 const isAddress = matching(/^https?:\/\/[^\s/?#@]{1,256}$/);
-/** Digits of a uuid that choose the key by which terms are counted: more would leave more keys, fewer would make more nodes wait for each other. */
+/**
+ * Digits of a uuid that choose the key by which terms are counted: more would leave more keys, fewer would make more
+ * nodes wait for each other.
+ */
 const termDigits = 3;
 const termPattern = /^[1-9]\d{0,15}$/;
 
@@ -68,7 +71,8 @@ export class LeaseKeys {
   nodeOf(record: LeaseRecord): LiveNode {
     const id = record.key.slice(this.nodes.length);
     const { address, reachesStore, sharesJobs = false } = objectOf(record);
-    if (!isNodeId(id) || !isAddress(address) || typeof reachesStore !== "boolean" || typeof sharesJobs !== "boolean") throw corrupt(record);
+    if (!isNodeId(id) || !isAddress(address) || typeof reachesStore !== "boolean" || typeof sharesJobs !== "boolean")
+      throw corrupt(record);
     return { id, address: address as string, reachesStore, sharesJobs };
   }
 }
@@ -120,5 +124,8 @@ function textOf(record: LeaseRecord): string {
 }
 
 function corrupt({ key }: LeaseRecord): StoreError {
-  return new StoreError("corrupt", `coordination: ${JSON.stringify(key.slice(0, limits.coordMessageCharsMax))} holds what no node writes`);
+  return new StoreError(
+    "corrupt",
+    `coordination: ${JSON.stringify(key.slice(0, limits.coordMessageCharsMax))} holds what no node writes`,
+  );
 }

@@ -56,8 +56,8 @@ export interface LeaseEvents {
  */
 export interface Leases {
   /**
-   * Takes this node's lease and announces it. Rejects when the store is misconfigured; one that does not answer is asked
-   * again for ever, and the node is without a lease meanwhile.
+   * Takes this node's lease and announces it. Rejects when the store is misconfigured; one that does not answer is
+   * asked again for ever, and the node is without a lease meanwhile.
    */
   join(node: LiveNode, events: LeaseEvents): Promise<void>;
   /** Announces a change of what others should know of this node. */
@@ -70,8 +70,8 @@ export interface Leases {
   /** Whoever holds the deleted database holds it no more. */
   forget(uuid: string): Promise<void>;
   /**
-   * The nodes that live, in no order; this one among them while it has its lease. May be a second old. The same array for
-   * as long as nothing is seen to have changed, so that whoever works something out from it need not do so again.
+   * The nodes that live, in no order; this one among them while it has its lease. May be a second old. The same array
+   * for as long as nothing is seen to have changed, so that whoever works something out from it need not do so again.
    */
   nodes(): Promise<readonly LiveNode[]>;
   /** Lets go of everything at once; other nodes see it at once. */

@@ -6,7 +6,7 @@ import type { ListedObject, ObjectStore } from "./object-store.ts";
 
 /** Every object under the prefix, in the order of keys, those behind `after` only. */
 export async function* listed(store: ObjectStore, prefix: string, after?: string): AsyncGenerator<ListedObject, void> {
-  for (let from = after; ; ) {
+  for (let from = after; ;) {
     const page = await store.list(prefix, { after: from, limit: limits.storeListMax });
     yield* page.objects;
     if (page.next === undefined) return;
@@ -20,8 +20,11 @@ export function behindFolder(folder: string): string {
 }
 
 /** The names of the folders that lie under the prefix, and of objects that lie there in no folder; one request each. */
-export async function* foldersUnder(store: ObjectStore, prefix: string): AsyncGenerator<{ readonly name: string; readonly isFolder: boolean }, void> {
-  for (let after: string | undefined; ; ) {
+export async function* foldersUnder(
+  store: ObjectStore,
+  prefix: string,
+): AsyncGenerator<{ readonly name: string; readonly isFolder: boolean }, void> {
+  for (let after: string | undefined; ;) {
     const page = await store.list(prefix, { after, limit: 1 });
     const key = page.objects[0]?.key;
     if (key === undefined && page.next === undefined) return;

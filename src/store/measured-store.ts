@@ -8,7 +8,15 @@ import { StoreError } from "../base/errors.ts";
 import { longBoundsMs, Tally, type TallyCounts } from "../base/tally.ts";
 import type { World } from "../base/world.ts";
 import { databasePrefix } from "../format/object-keys.ts";
-import type { ListPage, ObjectStore, ObjectVersion, PutCondition, PutOutcome, StoredObject, VersionPurge } from "./object-store.ts";
+import type {
+  ListPage,
+  ObjectStore,
+  ObjectVersion,
+  PutCondition,
+  PutOutcome,
+  StoredObject,
+  VersionPurge,
+} from "./object-store.ts";
 
 /** What can be asked of a store. */
 const storeOperations = ["get", "put", "delete", "list", "purge"] as const;
@@ -74,13 +82,23 @@ export class MeasuredStore implements ObjectStore {
   get(key: string): Promise<StoredObject | undefined>;
   get(key: string, heldVersion: ObjectVersion | undefined): Promise<StoredObject | "same" | undefined>;
   async get(key: string, heldVersion?: ObjectVersion): Promise<StoredObject | "same" | undefined> {
-    const found = await this.#measured("get", key, () => this.#store.get(key, heldVersion), (object) => (object === undefined ? "absent" : object === "same" ? "same" : "ok"));
+    const found = await this.#measured(
+      "get",
+      key,
+      () => this.#store.get(key, heldVersion),
+      (object) => (object === undefined ? "absent" : object === "same" ? "same" : "ok"),
+    );
     if (found !== undefined && found !== "same") this.#bytesGot += found.bytes.length;
     return found;
   }
 
   async put(key: string, bytes: Uint8Array, condition: PutCondition): Promise<PutOutcome> {
-    const outcome = await this.#measured("put", key, () => this.#store.put(key, bytes, condition), ({ kind }) => (kind === "stored" ? "ok" : kind));
+    const outcome = await this.#measured(
+      "put",
+      key,
+      () => this.#store.put(key, bytes, condition),
+      ({ kind }) => (kind === "stored" ? "ok" : kind),
+    );
     if (outcome.kind === "stored") this.#bytesPut += bytes.length;
     return outcome;
   }
@@ -97,7 +115,12 @@ export class MeasuredStore implements ObjectStore {
     return this.#measured("purge", prefix, () => this.#store.purgeVersions(prefix));
   }
 
-  async #measured<Value>(operation: StoreOperation, key: string, act: () => Promise<Value>, outcomeOf: (value: Value) => string = () => "ok"): Promise<Value> {
+  async #measured<Value>(
+    operation: StoreOperation,
+    key: string,
+    act: () => Promise<Value>,
+    outcomeOf: (value: Value) => string = () => "ok",
+  ): Promise<Value> {
     const startedMs = this.#world.monotonicMs();
     let outcome = "fault";
     try {

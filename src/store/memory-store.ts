@@ -1,6 +1,14 @@
 /** An object store in memory, for tests and for `mem://`. Everything is lost with the process. */
 import { realWorld, type World } from "../base/world.ts";
-import type { ListPage, ObjectStore, ObjectVersion, PutCondition, PutOutcome, StoredObject, VersionPurge } from "./object-store.ts";
+import type {
+  ListPage,
+  ObjectStore,
+  ObjectVersion,
+  PutCondition,
+  PutOutcome,
+  StoredObject,
+  VersionPurge,
+} from "./object-store.ts";
 
 interface Held extends StoredObject {
   readonly modifiedAtMs: number;

@@ -8,11 +8,19 @@ import { listed } from "./listing.ts";
 import type { ListedObject, ObjectStore } from "./object-store.ts";
 import { sameBytes, surePut } from "./settled-put.ts";
 
-/** Has the object hold these bytes. Says whether it had to be written. Throws StoreError when somebody else writes there. */
+/**
+ * Has the object hold these bytes. Says whether it had to be written. Throws StoreError when somebody else writes
+ * there.
+ */
 export async function putSame(store: ObjectStore, key: string, bytes: Uint8Array): Promise<boolean> {
   const standing = await store.get(key);
   if (standing && sameBytes(standing.bytes, bytes)) return false;
-  const outcome = await surePut(store, key, bytes, standing ? { kind: "version", version: standing.version } : { kind: "absent" });
+  const outcome = await surePut(
+    store,
+    key,
+    bytes,
+    standing ? { kind: "version", version: standing.version } : { kind: "absent" },
+  );
   if (outcome.kind === "lost") throw new StoreError("unavailable", `somebody else writes ${key} too`);
   return true;
 }
@@ -29,7 +37,11 @@ export async function* paired(from: ObjectStore, to: ObjectStore, prefix: string
   const [left, right] = [listed(from, prefix), listed(to, prefix)];
   let [mine, theirs] = [await left.next(), await right.next()];
   while (!mine.done || !theirs.done) {
-    const order = mine.done ? 1 : theirs.done ? -1 : Buffer.compare(Buffer.from(mine.value.key), Buffer.from(theirs.value.key));
+    const order = mine.done
+      ? 1
+      : theirs.done
+        ? -1
+        : Buffer.compare(Buffer.from(mine.value.key), Buffer.from(theirs.value.key));
     const [a, b] = [order <= 0 ? mine.value : undefined, order >= 0 ? theirs.value : undefined];
     const one = (a ?? b) as ListedObject;
     yield { key: one.key, from: a as ListedObject | undefined, to: b as ListedObject | undefined };

@@ -18,9 +18,7 @@ export interface StoredObject {
 }
 
 /** What must be true of the key for the put to happen. */
-export type PutCondition =
-  | { readonly kind: "absent" }
-  | { readonly kind: "version"; readonly version: ObjectVersion };
+export type PutCondition = { readonly kind: "absent" } | { readonly kind: "version"; readonly version: ObjectVersion };
 
 export type PutOutcome =
   | { readonly kind: "stored"; readonly version: ObjectVersion }
@@ -60,20 +58,26 @@ export interface ObjectStore {
    * adapter may send it all the same.
    */
   get(key: string, heldVersion: ObjectVersion | undefined): Promise<StoredObject | "same" | undefined>;
-  /** Stores the bytes if the condition holds. After "unavailable" nothing was stored; only "unknown_outcome" is open. */
+  /**
+   * Stores the bytes if the condition holds. After "unavailable" nothing was stored; only "unknown_outcome" is open.
+   */
   put(key: string, bytes: Uint8Array, condition: PutCondition): Promise<PutOutcome>;
   /**
    * Removes the object; an absent one is fine. May be repeated when an answer is lost, and so may remove what was put
    * under the key meanwhile: a key that is deleted for good is never written again.
    */
   delete(key: string): Promise<void>;
-  /** Keys under a prefix in ascending bytewise order, at most `limit` of them; a page may be shorter and yet have a next. */
+  /**
+   * Keys under a prefix in ascending bytewise order, at most `limit` of them; a page may be shorter and yet have a
+   * next.
+   */
   list(prefix: string, options: { readonly after?: string | undefined; readonly limit: number }): Promise<ListPage>;
   /**
-   * Removes everything under a prefix that `list` does not show: versions that were replaced or deleted before the call,
-   * and uploads that were never finished. Current objects stay as they are, and a deleted one never comes back, whatever
-   * interrupts this. Once it has answered with `locked` 0, nothing of those versions is left. May be repeated, and has
-   * to be after an error: "unavailable" may have removed some; "misconfigured" names the permission or setting it needs.
+   * Removes everything under a prefix that `list` does not show: versions that were replaced or deleted before the
+   * call, and uploads that were never finished. Current objects stay as they are, and a deleted one never comes back,
+   * whatever interrupts this. Once it has answered with `locked` 0, nothing of those versions is left. May be repeated,
+   * and has to be after an error: "unavailable" may have removed some; "misconfigured" names the permission or setting
+   * it needs.
    */
   purgeVersions(prefix: string): Promise<VersionPurge>;
 }

@@ -16,7 +16,10 @@ export const probePrefix = "probe/";
 const rounds = 4;
 const writersPerRace = 32;
 
-/** Races writers for objects of their own and looks at every promise of the port; throws StoreError("misconfigured") at the first breach. */
+/**
+ * Races writers for objects of their own and looks at every promise of the port; throws StoreError("misconfigured") at
+ * the first breach.
+ */
 export async function proveStore(store: ObjectStore, world: World): Promise<void> {
   for (let round = 0; round < rounds; round++) await new Proof(store, `${probePrefix}${world.ulid()}`).run();
 }
@@ -38,9 +41,11 @@ class Proof {
       await this.#loses("a put that demands a version which was replaced", { kind: "version", version: created });
       await this.#loses("a put that demands that there is no object", { kind: "absent" });
       const { objects } = await this.#store.list(this.#key, { limit: 2 });
-      if (objects.length !== 1 || objects[0]!.key !== this.#key) throw breach("an object that was just put is not in a listing");
+      if (objects.length !== 1 || objects[0]!.key !== this.#key)
+        throw breach("an object that was just put is not in a listing");
       await this.#store.delete(this.#key);
-      if ((await this.#store.get(this.#key)) !== undefined) throw breach("an object that was deleted can still be read");
+      if ((await this.#store.get(this.#key)) !== undefined)
+        throw breach("an object that was deleted can still be read");
       await this.#loses("a put that demands a version of a deleted object", { kind: "version", version: replaced });
     } catch (error) {
       // The first fault is the one to tell; an object that cannot be removed is garbage of a few bytes.
@@ -54,20 +59,25 @@ class Proof {
     const bodies = Array.from({ length: writersPerRace }, () => this.#body());
     const results = await Promise.allSettled(bodies.map((body) => this.#store.put(this.#key, body, condition)));
     const doubts = results.filter((result) => result.status === "rejected").map(({ reason }) => passing(reason));
-    const winners = results.flatMap((result, writer) => (result.status === "fulfilled" && result.value.kind === "stored" ? [writer] : []));
+    const winners = results.flatMap((result, writer) =>
+      result.status === "fulfilled" && result.value.kind === "stored" ? [writer] : [],
+    );
     const told = `${writersPerRace} writers raced to ${what}`;
     if (winners.length > 1) throw breach(`${told} and ${winners.length} were told that they had`);
     if (winners.length === 0) throw doubts[0] ?? breach(`${told} and none could`);
     const current = await this.#store.get(this.#key);
     if (current === undefined) throw breach(`${told}, and nothing can be read afterwards`);
     const winner = winners[0]!;
-    if (!Buffer.from(bodies[winner]!).equals(current.bytes)) throw breach(`${told}, and what can be read is not what the winner put`);
-    if ((results[winner] as PromiseFulfilledResult<PutOutcome & { kind: "stored" }>).value.version !== current.version) throw breach("a put and a read tell different versions of one object");
+    if (!Buffer.from(bodies[winner]!).equals(current.bytes))
+      throw breach(`${told}, and what can be read is not what the winner put`);
+    if ((results[winner] as PromiseFulfilledResult<PutOutcome & { kind: "stored" }>).value.version !== current.version)
+      throw breach("a put and a read tell different versions of one object");
     return current.version;
   }
 
   async #loses(what: string, condition: PutCondition): Promise<void> {
-    if ((await this.#store.put(this.#key, this.#body(), condition)).kind === "stored") throw breach(`${what} was carried out`);
+    if ((await this.#store.put(this.#key, this.#body(), condition)).kind === "stored")
+      throw breach(`${what} was carried out`);
   }
 
   /** Bytes unlike any other, as a version may be made of the bytes alone. */
@@ -83,5 +93,8 @@ function passing(fault: unknown): StoreError {
 }
 
 function breach(what: string): StoreError {
-  return new StoreError("misconfigured", `the object store cannot be used, as its conditional puts are not atomic: ${what}`);
+  return new StoreError(
+    "misconfigured",
+    `the object store cannot be used, as its conditional puts are not atomic: ${what}`,
+  );
 }

@@ -4,7 +4,16 @@
  * Always true: nothing that changes an object passes. Must not know: which store is behind it.
  */
 import { assert } from "../base/assert.ts";
-import { olderVersionsOf, type KeepingStore, type ListPage, type ObjectStore, type ObjectVersion, type PutOutcome, type StoredObject, type VersionPurge } from "./object-store.ts";
+import {
+  olderVersionsOf,
+  type KeepingStore,
+  type ListPage,
+  type ObjectStore,
+  type ObjectVersion,
+  type PutOutcome,
+  type StoredObject,
+  type VersionPurge,
+} from "./object-store.ts";
 
 export class ReadOnlyStore implements KeepingStore {
   readonly #store: ObjectStore;

@@ -31,8 +31,15 @@ export interface S3Failure {
 
 /** Refusals that pass: two writers met, a clock was corrected, credentials that ran out are renewed by the client. */
 const passingCodes = new Set([
-  "ConditionalRequestConflict", "OperationAborted", "RequestTimeout", "RequestTimeTooSkewed",
-  "ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "RequestExpired", "CredentialsProviderError",
+  "ConditionalRequestConflict",
+  "OperationAborted",
+  "RequestTimeout",
+  "RequestTimeTooSkewed",
+  "ExpiredToken",
+  "ExpiredTokenException",
+  "TokenRefreshRequired",
+  "RequestExpired",
+  "CredentialsProviderError",
 ]);
 const passingStatuses = new Set([408, 409, 425, 429]);
 const absentCodes = new Set(["NoSuchKey", "NotFound", "NoSuchVersion", "NoSuchUpload"]);
@@ -68,7 +75,8 @@ function kindOf(code: string, status: number | undefined): S3FailureKind {
   if (status === 404 && absentCodes.has(code)) return "absent";
   if (passingStatuses.has(status)) return "busy";
   if (status === notImplemented) return "unsupported";
-  // A refusal that did not say why before the line broke: a repeat hears the reason, which may be that there is no such object.
+  // A refusal that did not say why before the line broke: a repeat hears the reason, which may be that there is no such
+  // object.
   if (status >= 300 && status < 500 && cutCodes.has(code)) return "busy";
   if (status >= 300 && status < 500) return "refused";
   return "lost";

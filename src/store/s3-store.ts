@@ -11,16 +11,32 @@
  * A 403 counts as a wrong configuration, unless its code says that credentials ran out or a clock is off: those pass.
  * (S3 says 403 of an absent key to whoever lacks s3:ListBucket, so that permission is needed.)
  */
-import { DeleteObjectCommand, GetObjectCommand, ListObjectsV2Command, PutObjectCommand, S3Client } from "@aws-sdk/client-s3";
+import {
+  DeleteObjectCommand,
+  GetObjectCommand,
+  ListObjectsV2Command,
+  PutObjectCommand,
+  S3Client,
+} from "@aws-sdk/client-s3";
 import type { ListObjectsV2CommandOutput } from "@aws-sdk/client-s3";
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { sleep, type World } from "../base/world.ts";
-import type { KeepingStore, ListPage, ObjectVersion, PutCondition, PutOutcome, StoredObject, VersionPurge } from "./object-store.ts";
+import type {
+  KeepingStore,
+  ListPage,
+  ObjectVersion,
+  PutCondition,
+  PutOutcome,
+  StoredObject,
+  VersionPurge,
+} from "./object-store.ts";
 import { s3FailureOf, type S3FailureKind } from "./s3-failure.ts";
 import { S3Versions } from "./s3-versions.ts";
 
-/** A bucket, or a folder of one, on a server that speaks S3. Credentials are no part of it: the client finds its own. */
+/**
+ * A bucket, or a folder of one, on a server that speaks S3. Credentials are no part of it: the client finds its own.
+ */
 export interface S3Location {
   readonly kind: "s3";
   readonly bucket: string;
@@ -95,7 +111,10 @@ function refusePlainHttp(client: S3Client): void {
   client.middlewareStack.add(
     (next) => async (call) => {
       if ((call.request as { readonly protocol?: string }).protocol === "http:") {
-        throw new StoreError("misconfigured", "s3 store: the endpoint is plain HTTP, which must be allowed with AWS_ALLOW_HTTP=true");
+        throw new StoreError(
+          "misconfigured",
+          "s3 store: the endpoint is plain HTTP, which must be allowed with AWS_ALLOW_HTTP=true",
+        );
       }
       return next(call);
     },
@@ -131,42 +150,71 @@ export class S3Store implements KeepingStore {
   get(key: string): Promise<StoredObject | undefined>;
   get(key: string, heldVersion: ObjectVersion | undefined): Promise<StoredObject | "same" | undefined>;
   async get(key: string, heldVersion?: ObjectVersion): Promise<StoredObject | "same" | undefined> {
-    return this.#repeated<StoredObject | "same" | undefined>("get", 0, async ({ abortSignal, allow }) => {
-      const command = new GetObjectCommand({ Bucket: this.#bucket, Key: this.#prefix + key, ...(heldVersion !== undefined && { IfNoneMatch: heldVersion }) });
-      const { Body, ContentLength, ETag } = await this.#client.send(command, { abortSignal });
-      allow(ContentLength ?? 0);
-      const bytes = await Body!.transformToByteArray();
-      if (ContentLength !== undefined && bytes.length !== ContentLength) throw new Error("the answer's body is not as long as it says");
-      return { bytes, version: versionOf(ETag) };
-    }, { absent: undefined, ...(heldVersion !== undefined && { same: "same" as const }) });
+    return this.#repeated<StoredObject | "same" | undefined>(
+      "get",
+      0,
+      async ({ abortSignal, allow }) => {
+        const command = new GetObjectCommand({
+          Bucket: this.#bucket,
+          Key: this.#prefix + key,
+          ...(heldVersion !== undefined && { IfNoneMatch: heldVersion }),
+        });
+        const { Body, ContentLength, ETag } = await this.#client.send(command, { abortSignal });
+        allow(ContentLength ?? 0);
+        const bytes = await Body!.transformToByteArray();
+        if (ContentLength !== undefined && bytes.length !== ContentLength)
+          throw new Error("the answer's body is not as long as it says");
+        return { bytes, version: versionOf(ETag) };
+      },
+      { absent: undefined, ...(heldVersion !== undefined && { same: "same" as const }) },
+    );
   }
 
   async put(key: string, bytes: Uint8Array, condition: PutCondition): Promise<PutOutcome> {
     const input = { Bucket: this.#bucket, Key: this.#prefix + key, Body: bytes, ContentLength: bytes.length };
-    const command = new PutObjectCommand(condition.kind === "absent" ? { ...input, IfNoneMatch: "*" } : { ...input, IfMatch: condition.version });
+    const command = new PutObjectCommand(
+      condition.kind === "absent" ? { ...input, IfNoneMatch: "*" } : { ...input, IfMatch: condition.version },
+    );
     const conflict: PutOutcome = { kind: "conflict" };
-    return this.#repeated<PutOutcome>("put", bytes.length, async ({ abortSignal }) => {
-      const { ETag } = await this.#client.send(command, { abortSignal });
-      return { kind: "stored", version: versionOf(ETag) };
-    }, { absent: conflict, unmet: conflict });
+    return this.#repeated<PutOutcome>(
+      "put",
+      bytes.length,
+      async ({ abortSignal }) => {
+        const { ETag } = await this.#client.send(command, { abortSignal });
+        return { kind: "stored", version: versionOf(ETag) };
+      },
+      { absent: conflict, unmet: conflict },
+    );
   }
 
   async delete(key: string): Promise<void> {
-    return this.#repeated("delete", 0, async ({ abortSignal }) => {
-      await this.#client.send(new DeleteObjectCommand({ Bucket: this.#bucket, Key: this.#prefix + key }), { abortSignal });
-    }, { absent: undefined });
+    return this.#repeated(
+      "delete",
+      0,
+      async ({ abortSignal }) => {
+        await this.#client.send(new DeleteObjectCommand({ Bucket: this.#bucket, Key: this.#prefix + key }), {
+          abortSignal,
+        });
+      },
+      { absent: undefined },
+    );
   }
 
   async list(prefix: string, options: { after?: string | undefined; limit: number }): Promise<ListPage> {
-    return this.#repeated("list", 0, async ({ abortSignal }) => {
-      const command = new ListObjectsV2Command({
-        Bucket: this.#bucket,
-        Prefix: this.#prefix + prefix,
-        MaxKeys: Math.min(options.limit, limits.storeListMax),
-        ...(options.after !== undefined && { StartAfter: this.#prefix + options.after }),
-      });
-      return this.#pageOf(await this.#client.send(command, { abortSignal }));
-    }, {});
+    return this.#repeated(
+      "list",
+      0,
+      async ({ abortSignal }) => {
+        const command = new ListObjectsV2Command({
+          Bucket: this.#bucket,
+          Prefix: this.#prefix + prefix,
+          MaxKeys: Math.min(options.limit, limits.storeListMax),
+          ...(options.after !== undefined && { StartAfter: this.#prefix + options.after }),
+        });
+        return this.#pageOf(await this.#client.send(command, { abortSignal }));
+      },
+      {},
+    );
   }
 
   async purgeVersions(prefix: string): Promise<VersionPurge> {
@@ -179,12 +227,14 @@ export class S3Store implements KeepingStore {
 
   #versions(): S3Versions {
     return new S3Versions(this.#bucket, this.#world, (verb, command, expected) =>
-      this.#repeated(verb, 0, ({ abortSignal }) => command(this.#client, abortSignal), expected));
+      this.#repeated(verb, 0, ({ abortSignal }) => command(this.#client, abortSignal), expected),
+    );
   }
 
   #pageOf({ Contents = [], IsTruncated }: ListObjectsV2CommandOutput): ListPage {
     const objects = Contents.map(({ Key, Size, LastModified }) => {
-      if (Key === undefined || Size === undefined || LastModified === undefined) throw new Error("a listed object lacks its key, size or time");
+      if (Key === undefined || Size === undefined || LastModified === undefined)
+        throw new Error("a listed object lacks its key, size or time");
       return { key: Key.slice(this.#prefix.length), bytes: Size, modifiedAtMs: LastModified.getTime() };
     });
     if (IsTruncated && objects.length === 0) throw new Error("a page of a listing is empty but not the last");
@@ -195,7 +245,12 @@ export class S3Store implements KeepingStore {
    * Asks until there is an answer, as often as the verb allows. `expected` holds the answers that the client throws as
    * errors; every other failure becomes a StoreError.
    */
-  async #repeated<T>(verb: Verb, sentBytes: number, ask: (attempt: Attempt) => Promise<T>, expected: { readonly [Kind in S3FailureKind]?: T }): Promise<T> {
+  async #repeated<T>(
+    verb: Verb,
+    sentBytes: number,
+    ask: (attempt: Attempt) => Promise<T>,
+    expected: { readonly [Kind in S3FailureKind]?: T },
+  ): Promise<T> {
     const startedMs = this.#world.monotonicMs();
     for (let attempt = 1; ; attempt++) {
       try {
@@ -204,7 +259,8 @@ export class S3Store implements KeepingStore {
         if (error instanceof StoreError) throw error;
         const { kind, name } = s3FailureOf(error);
         if (kind in expected) return expected[kind] as T;
-        const isLast = attempt === limits.storeAttemptsMax || this.#world.monotonicMs() - startedMs > limits.storeRepeatMs;
+        const isLast =
+          attempt === limits.storeAttemptsMax || this.#world.monotonicMs() - startedMs > limits.storeRepeatMs;
         if (isLast || !repeatable[verb].includes(kind)) throw faultOf(verb, kind, name, error);
       }
       await this.#pause(attempt);
@@ -244,13 +300,21 @@ export class S3Store implements KeepingStore {
 }
 
 function versionOf(etag: string | undefined): string {
-  if (etag === undefined) throw new StoreError("misconfigured", "s3 store: the server sends no ETag, without which nothing can be replaced safely");
+  if (etag === undefined)
+    throw new StoreError(
+      "misconfigured",
+      "s3 store: the server sends no ETag, without which nothing can be replaced safely",
+    );
   return etag;
 }
 
 function faultOf(verb: Verb, kind: S3FailureKind, name: string, cause: unknown): StoreError {
-  if (kind === "busy") return new StoreError("unavailable", `s3 store: a ${verb} was refused for now (${name})`, { cause });
+  if (kind === "busy")
+    return new StoreError("unavailable", `s3 store: a ${verb} was refused for now (${name})`, { cause });
   if (kind !== "lost") return new StoreError("misconfigured", `s3 store: a ${verb} was refused (${name})`, { cause });
-  if (verb === "put") return new StoreError("unknown_outcome", `s3 store: the answer to a put was lost (${name}); read the object back`, { cause });
+  if (verb === "put")
+    return new StoreError("unknown_outcome", `s3 store: the answer to a put was lost (${name}); read the object back`, {
+      cause,
+    });
   return new StoreError("unavailable", `s3 store: a ${verb} had no answer (${name})`, { cause });
 }

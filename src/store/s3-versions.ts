@@ -9,10 +9,23 @@
  * wrongly configured, and said to be so: an erasure must not be proven on a guess.
  */
 import {
-  AbortMultipartUploadCommand, DeleteObjectCommand, GetBucketVersioningCommand, GetObjectCommand, GetObjectLegalHoldCommand, GetObjectRetentionCommand,
-  ListMultipartUploadsCommand, ListObjectVersionsCommand,
+  AbortMultipartUploadCommand,
+  DeleteObjectCommand,
+  GetBucketVersioningCommand,
+  GetObjectCommand,
+  GetObjectLegalHoldCommand,
+  GetObjectRetentionCommand,
+  ListMultipartUploadsCommand,
+  ListObjectVersionsCommand,
 } from "@aws-sdk/client-s3";
-import type { DeleteMarkerEntry, GetObjectLegalHoldCommandOutput, GetObjectRetentionCommandOutput, ListMultipartUploadsCommandOutput, ListObjectVersionsCommandOutput, S3Client } from "@aws-sdk/client-s3";
+import type {
+  DeleteMarkerEntry,
+  GetObjectLegalHoldCommandOutput,
+  GetObjectRetentionCommandOutput,
+  ListMultipartUploadsCommandOutput,
+  ListObjectVersionsCommandOutput,
+  S3Client,
+} from "@aws-sdk/client-s3";
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { Permits } from "../base/permits.ts";
@@ -20,8 +33,15 @@ import type { World } from "../base/world.ts";
 import type { StoredObject, VersionPurge } from "./object-store.ts";
 import type { S3FailureKind } from "./s3-failure.ts";
 
-/** Sends a request as often as its verb may be repeated; `expected` holds answers that come as errors. Throws StoreError. */
-type Send = <T>(verb: "get" | "list" | "delete", command: (client: S3Client, abortSignal: AbortSignal) => Promise<T>, expected: { readonly [Kind in S3FailureKind]?: T }) => Promise<T>;
+/**
+ * Sends a request as often as its verb may be repeated; `expected` holds answers that come as errors. Throws
+ * StoreError.
+ */
+type Send = <T>(
+  verb: "get" | "list" | "delete",
+  command: (client: S3Client, abortSignal: AbortSignal) => Promise<T>,
+  expected: { readonly [Kind in S3FailureKind]?: T },
+) => Promise<T>;
 
 interface Version {
   readonly key: string;
@@ -62,7 +82,11 @@ export class S3Versions {
   async purge(prefix: string): Promise<VersionPurge> {
     const uploadsAborted = await this.#abortUploads(prefix);
     const bucket = { Bucket: this.#bucket };
-    const { Status } = await this.#send("list", (client, abortSignal) => client.send(new GetBucketVersioningCommand(bucket), { abortSignal }), { unsupported: { $metadata: {} } });
+    const { Status } = await this.#send(
+      "list",
+      (client, abortSignal) => client.send(new GetBucketVersioningCommand(bucket), { abortSignal }),
+      { unsupported: { $metadata: {} } },
+    );
     if (Status === undefined) return { versioned: false, removed: 0, uploadsAborted, locked: 0 };
     return { versioned: true, uploadsAborted, ...(await this.#removeVersions(prefix, Status === "Enabled")) };
   }
@@ -98,16 +122,17 @@ export class S3Versions {
     /** Keys that keep something older. */
     const holding = new Set<string>();
     let markers: Version[] = [];
-    const remove = (version: Version): Promise<void> => this.#permits.run(async () => {
-      // While versions are not kept, a put may make this very id the object's again between the listing and now.
-      const isSafe = isEnabled || version.id !== idOfUnversioned;
-      if (isSafe && (await this.#remove(version))) return void count.removed++;
-      if (version.isMarker) return;
-      holding.add(version.key);
-      if (isSafe) count.locked++;
-      else count.unsafe++;
-    });
-    for (let page: VersionPage | undefined = await this.#page(prefix, undefined); page; ) {
+    const remove = (version: Version): Promise<void> =>
+      this.#permits.run(async () => {
+        // While versions are not kept, a put may make this very id the object's again between the listing and now.
+        const isSafe = isEnabled || version.id !== idOfUnversioned;
+        if (isSafe && (await this.#remove(version))) return void count.removed++;
+        if (version.isMarker) return;
+        holding.add(version.key);
+        if (isSafe) count.locked++;
+        else count.unsafe++;
+      });
+    for (let page: VersionPage | undefined = await this.#page(prefix, undefined); page;) {
       // Asked before anything of this page goes: no server need know the place of a version that is no more.
       const next: VersionPage | undefined = page.next && (await this.#page(prefix, page.next));
       await Promise.all(page.versions.filter(({ isCurrent }) => !isCurrent).map(remove));
@@ -118,7 +143,11 @@ export class S3Versions {
       for (const key of holding) if (key !== goesOn) holding.delete(key);
       page = next;
     }
-    if (count.unsafe > 0) throw new StoreError("misconfigured", "s3 store: older versions cannot be removed safely while the bucket's versioning is suspended; enable it");
+    if (count.unsafe > 0)
+      throw new StoreError(
+        "misconfigured",
+        "s3 store: older versions cannot be removed safely while the bucket's versioning is suspended; enable it",
+      );
     return { removed: count.removed, locked: count.locked };
   }
 
@@ -126,12 +155,19 @@ export class S3Versions {
   async #page(prefix: string, from: Place | undefined, none?: VersionPage): Promise<VersionPage> {
     const input = { Bucket: this.#bucket, Prefix: prefix, KeyMarker: from?.key, VersionIdMarker: from?.id };
     const answer = await this.#send<ListObjectVersionsCommandOutput | undefined>(
-      "list", (client, abortSignal) => client.send(new ListObjectVersionsCommand(input), { abortSignal }), none ? { unsupported: undefined } : {});
+      "list",
+      (client, abortSignal) => client.send(new ListObjectVersionsCommand(input), { abortSignal }),
+      none ? { unsupported: undefined } : {},
+    );
     if (answer === undefined) return none!;
     const { Versions = [], DeleteMarkers = [], IsTruncated, NextKeyMarker, NextVersionIdMarker } = answer;
-    if (IsTruncated && NextKeyMarker === undefined) throw unclear("a listing of versions goes on but does not say where");
+    if (IsTruncated && NextKeyMarker === undefined)
+      throw unclear("a listing of versions goes on but does not say where");
     return {
-      versions: [...Versions.map((version) => versionOf(version, false)), ...DeleteMarkers.map((marker) => versionOf(marker, true))],
+      versions: [
+        ...Versions.map((version) => versionOf(version, false)),
+        ...DeleteMarkers.map((marker) => versionOf(marker, true)),
+      ],
       next: IsTruncated ? { key: NextKeyMarker!, id: NextVersionIdMarker } : undefined,
     };
   }
@@ -140,7 +176,11 @@ export class S3Versions {
   async #remove({ key, id, isMarker }: Version): Promise<boolean> {
     const version = { Bucket: this.#bucket, Key: key, VersionId: id };
     try {
-      await this.#send("delete", async (client, abortSignal) => void (await client.send(new DeleteObjectCommand(version), { abortSignal })), { absent: undefined });
+      await this.#send(
+        "delete",
+        async (client, abortSignal) => void (await client.send(new DeleteObjectCommand(version), { abortSignal })),
+        { absent: undefined },
+      );
       return true;
     } catch (error) {
       // Servers refuse what is locked as they refuse whom they do not trust; only the version itself says which it was.
@@ -150,13 +190,25 @@ export class S3Versions {
     }
   }
 
-  async #isLocked(version: { readonly Bucket: string; readonly Key: string; readonly VersionId: string }): Promise<boolean> {
+  async #isLocked(version: {
+    readonly Bucket: string;
+    readonly Key: string;
+    readonly VersionId: string;
+  }): Promise<boolean> {
     // A version without a lock is refused an answer, not answered with none.
     const none = { $metadata: {} };
     const expected = { refused: none, absent: none, unsupported: none };
-    const { LegalHold } = await this.#send<GetObjectLegalHoldCommandOutput>("get", (client, abortSignal) => client.send(new GetObjectLegalHoldCommand(version), { abortSignal }), expected);
+    const { LegalHold } = await this.#send<GetObjectLegalHoldCommandOutput>(
+      "get",
+      (client, abortSignal) => client.send(new GetObjectLegalHoldCommand(version), { abortSignal }),
+      expected,
+    );
     if (LegalHold?.Status === "ON") return true;
-    const { Retention } = await this.#send<GetObjectRetentionCommandOutput>("get", (client, abortSignal) => client.send(new GetObjectRetentionCommand(version), { abortSignal }), expected);
+    const { Retention } = await this.#send<GetObjectRetentionCommandOutput>(
+      "get",
+      (client, abortSignal) => client.send(new GetObjectRetentionCommand(version), { abortSignal }),
+      expected,
+    );
     return Retention?.RetainUntilDate !== undefined && Retention.RetainUntilDate.getTime() > this.#world.nowMs();
   }
 
@@ -166,11 +218,20 @@ export class S3Versions {
     for (let from: Place | undefined, isFirst = true; isFirst || from; isFirst = false) {
       const input = { Bucket: this.#bucket, Prefix: prefix, KeyMarker: from?.key, UploadIdMarker: from?.id };
       const none: ListMultipartUploadsCommandOutput = { $metadata: {} };
-      const { Uploads = [], IsTruncated, NextKeyMarker, NextUploadIdMarker } = await this.#send(
-        "list", (client, abortSignal) => client.send(new ListMultipartUploadsCommand(input), { abortSignal }), { unsupported: none });
+      const {
+        Uploads = [],
+        IsTruncated,
+        NextKeyMarker,
+        NextUploadIdMarker,
+      } = await this.#send(
+        "list",
+        (client, abortSignal) => client.send(new ListMultipartUploadsCommand(input), { abortSignal }),
+        { unsupported: none },
+      );
       await Promise.all(Uploads.map(({ Key, UploadId }) => this.#permits.run(() => this.#abort(Key, UploadId))));
       aborted += Uploads.length;
-      if (IsTruncated && NextKeyMarker === undefined) throw unclear("a listing of uploads goes on but does not say where");
+      if (IsTruncated && NextKeyMarker === undefined)
+        throw unclear("a listing of uploads goes on but does not say where");
       from = IsTruncated ? { key: NextKeyMarker!, id: NextUploadIdMarker } : undefined;
     }
     return aborted;
@@ -179,12 +240,17 @@ export class S3Versions {
   async #abort(key: string | undefined, id: string | undefined): Promise<void> {
     if (key === undefined || id === undefined) throw unclear("a listed upload lacks its key or its id");
     const upload = { Bucket: this.#bucket, Key: key, UploadId: id };
-    await this.#send("delete", async (client, abortSignal) => void (await client.send(new AbortMultipartUploadCommand(upload), { abortSignal })), { absent: undefined });
+    await this.#send(
+      "delete",
+      async (client, abortSignal) => void (await client.send(new AbortMultipartUploadCommand(upload), { abortSignal })),
+      { absent: undefined },
+    );
   }
 }
 
 function versionOf({ Key, VersionId, IsLatest }: DeleteMarkerEntry, isMarker: boolean): Version {
-  if (Key === undefined || VersionId === undefined || IsLatest === undefined) throw unclear("a listed version lacks its key, its id or whether it is the newest");
+  if (Key === undefined || VersionId === undefined || IsLatest === undefined)
+    throw unclear("a listed version lacks its key, its id or whether it is the newest");
   return { key: Key, id: VersionId, isCurrent: IsLatest, isMarker };
 }
 

@@ -25,7 +25,12 @@ function stillHolds(condition: PutCondition, current: StoredObject | undefined):
  * Puts the bytes if the condition holds, and settles doubt by reading back. Throws StoreError("unknown_outcome") when
  * the put may still land: the caller must offer the same bytes under the same condition again before anything else.
  */
-export async function settledPut(store: ObjectStore, key: string, bytes: Uint8Array, condition: PutCondition): Promise<SettledOutcome> {
+export async function settledPut(
+  store: ObjectStore,
+  key: string,
+  bytes: Uint8Array,
+  condition: PutCondition,
+): Promise<SettledOutcome> {
   let doubt: StoreError | undefined;
   try {
     const outcome = await store.put(key, bytes, condition);
@@ -47,12 +52,23 @@ async function readBack(store: ObjectStore, key: string): Promise<StoredObject |
     return await store.get(key);
   } catch (error) {
     if (!(error instanceof StoreError)) throw error;
-    throw new StoreError("unknown_outcome", `what was put could not be read back: ${error.message}`, { cause: error, reason: error.reason });
+    throw new StoreError("unknown_outcome", `what was put could not be read back: ${error.message}`, {
+      cause: error,
+      reason: error.reason,
+    });
   }
 }
 
-/** As settledPut, and while the outcome is in doubt the same bytes again, a few times: for whoever can begin anew with other bytes. */
-export async function surePut(store: ObjectStore, key: string, bytes: Uint8Array, condition: PutCondition): Promise<SettledOutcome> {
+/**
+ * As settledPut, and while the outcome is in doubt the same bytes again, a few times: for whoever can begin anew with
+ * other bytes.
+ */
+export async function surePut(
+  store: ObjectStore,
+  key: string,
+  bytes: Uint8Array,
+  condition: PutCondition,
+): Promise<SettledOutcome> {
   let doubt: StoreError | undefined;
   for (let attempt = 0; ; attempt++) {
     try {
@@ -67,7 +83,10 @@ export async function surePut(store: ObjectStore, key: string, bytes: Uint8Array
   }
 }
 
-/** Puts an immutable object under a name of its own. Whatever happened before, it stands there afterwards or this throws. */
+/**
+ * Puts an immutable object under a name of its own. Whatever happened before, it stands there afterwards or this
+ * throws.
+ */
 export async function putImmutable(store: ObjectStore, key: string, bytes: Uint8Array): Promise<void> {
   const outcome = await settledPut(store, key, bytes, { kind: "absent" });
   if (outcome.kind === "lost") throw new StoreError("corrupt", "an object that is written once holds other bytes");

@@ -17,7 +17,10 @@ import { formats, requireVersion } from "../format/versions.ts";
 import type { ObjectStore } from "./object-store.ts";
 import { surePut } from "./settled-put.ts";
 
-/** Refuses a store whose layout this build does not read: NewerFormat, or StoreError("corrupt") when the object is none of ours. */
+/**
+ * Refuses a store whose layout this build does not read: NewerFormat, or StoreError("corrupt") when the object is none
+ * of ours.
+ */
 export async function requireStoreFormat(store: ObjectStore): Promise<void> {
   const stored = await store.get(storeFormatKey);
   if (stored) requireVersion(formats.store, layoutIn(stored.bytes));

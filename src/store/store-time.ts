@@ -1,6 +1,6 @@
 /**
- * Asks object storage what time it is, when the machine's clock was moved since it told: a second later both agree again,
- * or it is known which of them is wrong. Does nothing but look where the store has no clock of its own.
+ * Asks object storage what time it is, when the machine's clock was moved since it told: a second later both agree
+ * again, or it is known which of them is wrong. Does nothing but look where the store has no clock of its own.
  */
 import { StoreError } from "../base/errors.ts";
 import type { World } from "../base/world.ts";

@@ -4,28 +4,31 @@
  * Each key is a directory `<key>~` of numbered version files; the highest number is the object. An empty file is a
  * tombstone, every other one is the byte 1 and then the object. (The byte 2 alone is what earlier builds left of a
  * superseded version.) All of it is written whole and synced (`drafts`) before it gets its name:
- * - A replacement link(2)s its file onto the next number. Link fails when the name exists: one of the racing writers wins.
+ * - A replacement link(2)s its file onto the next number. Link fails when the name exists: one of the racing writers
+ *   wins.
  * - The first version comes as a directory that holds it: rename(2) fails when the key has a directory that is not
  *   empty. Its number is one that no earlier life of the key had, so that nobody takes a new object for an older one.
  * - A delete links a tombstone and then removes the directory, and the folders above it that are empty. Nobody links
  *   behind a tombstone: whoever comes across one removes what it ended, and begins with a first version.
  *
- * The sleeping writer has looked, and links when the world has moved on: its number may be free again. Two rules keep it
- * from believing that it has won, and from bringing back what was deleted:
+ * The sleeping writer has looked, and links when the world has moved on: its number may be free again. Two rules keep
+ * it from believing that it has won, and from bringing back what was deleted:
  * - Replacements remove only versions that are `versionsKept` numbers below their own. Who finds after its link that
  *   others are as far ahead, or its own name gone, reports the outcome as unknown. It is never read: the highest wins.
  * - Whoever removes any other name first links or finds what supersedes it, and then takes away the temporaries of that
  *   key. A writer makes its temporary before it looks. If it looked before the superseding version was linked, its
- *   temporary was there to be taken, its link fails, and it looks again; if it looked later, it has seen that version, and
- *   links behind it, or not at all when it is a tombstone. So no link is left to come when a name is free again, nor when
- *   the directory is empty and another one may take its place. This needs no clock, and holds across processes.
+ *   temporary was there to be taken, its link fails, and it looks again; if it looked later, it has seen that version,
+ *   and links behind it, or not at all when it is a tombstone. So no link is left to come when a name is free again,
+ *   nor when the directory is empty and another one may take its place. This needs no clock, and holds across
+ *   processes.
  *
  * Power: a version's temporary is unlinked only after the entries above the version were synced. A version that has two
  * names is therefore not known to be durable, whoever wrote it and however that ended; who reads it syncs the entries
  * first. So nothing that was answered, to a put or to a get, is lost. What supersedes is on disk before what it
  * supersedes goes.
  *
- * All of this takes a file system that shows everybody the same at once: a local one, or one whose clients cache no names.
+ * All of this takes a file system that shows everybody the same at once: a local one, or one whose clients cache no
+ * names.
  */
 import { dirname, join } from "node:path";
 import { StoreError } from "../base/errors.ts";
@@ -50,7 +53,10 @@ export interface Place {
   readonly directory: string;
 }
 
-/** What one try to add a version came to; `again` when others have removed what it needs, so that another look must decide. */
+/**
+ * What one try to add a version came to; `again` when others have removed what it needs, so that another look must
+ * decide.
+ */
 type Try = PutOutcome | { readonly kind: "again" };
 
 /** Whether a version may be added behind those that are there; `again` when that cannot be told any more. */
@@ -66,8 +72,9 @@ interface Survey {
 export type VersionContent = "gone" | "tombstone" | "purged" | { readonly bytes: Buffer; readonly facts: FileFacts };
 
 /**
- * A number for the first version of a life of a key. The millisecond decides, in which no life ends and another begins, so
- * that later lives have higher numbers; chance stands in for a clock that was put back. Exact in a number until 2109.
+ * A number for the first version of a life of a key. The millisecond decides, in which no life ends and another begins,
+ * so that later lives have higher numbers; chance stands in for a clock that was put back. Exact in a number until
+ * 2109.
  */
 function firstVersion(world: World): number {
   const [a, b] = world.randomBytes(2);
@@ -100,7 +107,10 @@ export class VersionFiles {
 
   /** Version numbers in ascending order; none when there is nothing of the key. */
   async list({ directory }: Place): Promise<number[]> {
-    return (await namesIn(this.#files, directory)).filter((name) => versionPattern.test(name)).map(Number).sort((a, b) => a - b);
+    return (await namesIn(this.#files, directory))
+      .filter((name) => versionPattern.test(name))
+      .map(Number)
+      .sort((a, b) => a - b);
   }
 
   /** What the version's file holds; of the newest one, once it is durable. */
@@ -116,8 +126,14 @@ export class VersionFiles {
     }
   }
 
-  /** The size of the object and the time of its put; "tombstone" for none, "gone" when the version was superseded and removed. */
-  async look(place: Place, version: number): Promise<"gone" | "tombstone" | { readonly bytes: number; readonly modifiedAtMs: number }> {
+  /**
+   * The size of the object and the time of its put; "tombstone" for none, "gone" when the version was superseded and
+   * removed.
+   */
+  async look(
+    place: Place,
+    version: number,
+  ): Promise<"gone" | "tombstone" | { readonly bytes: number; readonly modifiedAtMs: number }> {
     try {
       const { bytes, modifiedAtMs } = await this.#files.stat(join(place.directory, String(version)));
       return bytes === 0 ? "tombstone" : { bytes: bytes - dataMark.length, modifiedAtMs };
@@ -152,7 +168,10 @@ export class VersionFiles {
   /** One try to add a tombstone; whether it stood. */
   async entomb(place: Place): Promise<boolean> {
     try {
-      return (await this.#tryAdd(place, [], async (versions) => (await this.isDead(place, versions)) === false)).kind === "stored";
+      return (
+        (await this.#tryAdd(place, [], async (versions) => (await this.isDead(place, versions)) === false)).kind ===
+        "stored"
+      );
     } catch (error) {
       // Another one has found the tombstone and removed it with all that it ended.
       if (isMissing((error as StoreError).cause)) return true;
@@ -169,7 +188,9 @@ export class VersionFiles {
       const decided = await mayAdd(versions);
       if (decided === "again") return { kind: "again" };
       if (!decided) return { kind: "conflict" };
-      return await (versions.length === 0 ? this.#found(place, temporary, parts) : this.#append(place, temporary, parts, versions));
+      return await (versions.length === 0
+        ? this.#found(place, temporary, parts)
+        : this.#append(place, temporary, parts, versions));
     } catch (error) {
       if (isMissing(error)) return { kind: "again" };
       const told = fault("writing", error);
@@ -182,11 +203,20 @@ export class VersionFiles {
   }
 
   /** Writes the next version of a key that has some. */
-  async #append(place: Place, temporary: Temporary, parts: readonly Uint8Array[], versions: readonly number[]): Promise<Try> {
+  async #append(
+    place: Place,
+    temporary: Temporary,
+    parts: readonly Uint8Array[],
+    versions: readonly number[],
+  ): Promise<Try> {
     const { path, draft } = temporary;
     const version = versions.at(-1)! + 1;
-    // Whoever added the second version has synced what the directory lies in. Of the first one's writer that is not known.
-    await allDone([writeDraft(draft, parts), ...(versions.length > 1 ? [] : [this.#folders.sync(dirname(place.directory))])]);
+    // Whoever added the second version has synced what the directory lies in. Of the first one's writer that is not
+    // known.
+    await allDone([
+      writeDraft(draft, parts),
+      ...(versions.length > 1 ? [] : [this.#folders.sync(dirname(place.directory))]),
+    ]);
     try {
       await this.#files.link(path, join(place.directory, String(version)));
     } catch (error) {
@@ -261,7 +291,9 @@ export class VersionFiles {
     }
   }
 
-  /** Somebody's put may have been cut short before what it stored was durable: makes it so, for whoever is told of it. */
+  /**
+   * Somebody's put may have been cut short before what it stored was durable: makes it so, for whoever is told of it.
+   */
   async #makeDurable(place: Place, { identity }: FileFacts): Promise<void> {
     await this.#files.syncDirectory(place.directory);
     await this.#folders.sync(dirname(place.directory));
@@ -269,7 +301,10 @@ export class VersionFiles {
     await this.#drafts.unmark(place.key, identity).catch(() => {});
   }
 
-  /** Removes what is left of a key whose newest version is a tombstone, or which has none, and the folders that are empty then. */
+  /**
+   * Removes what is left of a key whose newest version is a tombstone, or which has none, and the folders that are
+   * empty then.
+   */
   async bury(place: Place, versions: readonly number[]): Promise<void> {
     const tombstone = versions.at(-1);
     try {
@@ -313,7 +348,8 @@ export class VersionFiles {
     // What has superseded them outlives a power loss from here on, as their being gone does at the end.
     await this.#files.syncDirectory(place.directory);
     await this.#drafts.revoke(place.key);
-    for (const version of versions.slice(0, -1)) await removeIfThere(this.#files, join(place.directory, String(version)));
+    for (const version of versions.slice(0, -1))
+      await removeIfThere(this.#files, join(place.directory, String(version)));
     if (versions.length > 1) await this.#files.syncDirectory(place.directory);
   }
 }

@@ -1,6 +1,7 @@
 /**
- * Three nodes on a real etcd and a real S3 server (PALIMPSEST_S3_SERVER): what forwarding a write costs, how far replicas
- * lag, and what three nodes write together. All of them share the cores of this machine with the load and the servers.
+ * Three nodes on a real etcd and a real S3 server (PALIMPSEST_S3_SERVER): what forwarding a write costs, how far
+ * replicas lag, and what three nodes write together. All of them share the cores of this machine with the load and the
+ * servers.
  */
 import { readFileSync } from "node:fs";
 import { Cluster, clusterNeed, eventually, hasCluster, pause, type ClusterNode } from "../support/cluster.ts";
@@ -20,17 +21,29 @@ const ticksPerSecond = 100;
 function cpuSeconds(nodes: readonly ClusterNode[]): number {
   return nodes.reduce((sum, { pid }) => {
     // The name in parentheses may hold anything; user and system time are the 12th and 13th field behind it.
-    const fields = readFileSync(`/proc/${pid}/stat`, "utf8").replace(/^.*\) /s, "").split(" ");
+    const fields = readFileSync(`/proc/${pid}/stat`, "utf8")
+      .replace(/^.*\) /s, "")
+      .split(" ");
     return sum + (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
   }, 0);
 }
 
-const putTo = (database: string) => (client: number, step: number): Request => ["PUT", `/v1/db/${database}/kv/n/${client}-${step % 1_000}`, `value ${step}`, "text/plain"];
+const putTo =
+  (database: string) =>
+  (client: number, step: number): Request => [
+    "PUT",
+    `/v1/db/${database}/kv/n/${client}-${step % 1_000}`,
+    `value ${step}`,
+    "text/plain",
+  ];
 
 async function ownedBy(node: ClusterNode, name: string): Promise<string> {
   await node.call("POST", "/v1/databases", { name });
   await eventually(20_000, async () => {
-    const { status, text } = await node.call("PUT", `/v1/db/${name}/kv/n/first`, "value", { "content-type": "text/plain", "service-durability": "durable" });
+    const { status, text } = await node.call("PUT", `/v1/db/${name}/kv/n/first`, "value", {
+      "content-type": "text/plain",
+      "service-durability": "durable",
+    });
     if (status !== 200) throw new Error(text);
   });
   return name;
@@ -47,7 +60,10 @@ async function forwarding([owner, other]: readonly [ClusterNode, ClusterNode]): 
   const costs: Record<"local" | "forwarded", Cost[]> = { local: [], forwarded: [] };
   for (const node of [owner, other]) await load(node.port, clients, warmMs, next);
   for (let round = 0; round < rounds; round++) {
-    for (const [what, node] of [["local", owner], ["forwarded", other]] as const) {
+    for (const [what, node] of [
+      ["local", owner],
+      ["forwarded", other],
+    ] as const) {
       const before = cpuSeconds([owner, other]);
       const result = await load(node.port, clients, roundMs, next);
       costs[what].push({ ...result, cpuMs: ((cpuSeconds([owner, other]) - before) * 1_000) / result.requests });
@@ -56,7 +72,9 @@ async function forwarding([owner, other]: readonly [ClusterNode, ClusterNode]): 
   const ratios = costs.forwarded.map(({ cpuMs }, round) => cpuMs / costs.local[round]!.cpuMs);
   return (["local", "forwarded"] as const).map((what) => {
     const middle = costs[what].toSorted((a, b) => a.cpuMs - b.cpuMs)[Math.floor(rounds / 2)]!;
-    const note = `${middle.cpuMs.toFixed(3)} ms of both nodes' processors a write${what === "forwarded" ? `, ${median(ratios).toFixed(2)} times a local one (target at most 2)` : ""}`;
+    const note =
+      `${middle.cpuMs.toFixed(3)} ms of both nodes' processors a ` +
+      `write${what === "forwarded" ? `, ${median(ratios).toFixed(2)} times a local one (target at most 2)` : ""}`;
     return { what: `kv put, ${clients} raw clients, ${what}`, ...middle, note };
   });
 }
@@ -98,7 +116,13 @@ async function lag([owner, other]: readonly [ClusterNode, ClusterNode]): Promise
   for (const client of [writer, reader]) client.close();
   lags.sort((a, b) => a - b);
   const unseen = acknowledgedMs.size - seen;
-  return { what: `replica lag at ${writesPerSecond} writes/s`, perSecond: acknowledgedMs.size / (lagMs / 1_000), p50Ms: quantile(lags, 0.5), p99Ms: quantile(lags, 0.99), note: `from the answer to a plain read elsewhere (target p99 below 1000 ms); never seen: ${unseen}` };
+  return {
+    what: `replica lag at ${writesPerSecond} writes/s`,
+    perSecond: acknowledgedMs.size / (lagMs / 1_000),
+    p50Ms: quantile(lags, 0.5),
+    p99Ms: quantile(lags, 0.99),
+    note: `from the answer to a plain read elsewhere (target p99 below 1000 ms); never seen: ${unseen}`,
+  };
 }
 
 /** As many clients on one node with three databases, and on three nodes with one each. */
@@ -110,19 +134,37 @@ async function aggregate(nodes: readonly ClusterNode[]): Promise<Row[]> {
     together.push(await ownedBy(one, `together-${index}`));
     apart.push(await ownedBy(node, `apart-${index}`));
   }
-  const run = async (targets: readonly ClusterNode[], databases: readonly string[], durationMs: number): Promise<LoadResult> => {
-    const results = await Promise.all(databases.map((database, index) => load(targets[index % targets.length]!.port, clients, durationMs, putTo(database))));
-    return { perSecond: results.reduce((sum, { perSecond }) => sum + perSecond, 0), p50Ms: median(results.map(({ p50Ms }) => p50Ms)), p99Ms: Math.max(...results.map(({ p99Ms }) => p99Ms)), requests: 0 };
+  const run = async (
+    targets: readonly ClusterNode[],
+    databases: readonly string[],
+    durationMs: number,
+  ): Promise<LoadResult> => {
+    const results = await Promise.all(
+      databases.map((database, index) =>
+        load(targets[index % targets.length]!.port, clients, durationMs, putTo(database)),
+      ),
+    );
+    return {
+      perSecond: results.reduce((sum, { perSecond }) => sum + perSecond, 0),
+      p50Ms: median(results.map(({ p50Ms }) => p50Ms)),
+      p99Ms: Math.max(...results.map(({ p99Ms }) => p99Ms)),
+      requests: 0,
+    };
   };
   await run([one], together, warmMs);
   await run(nodes, apart, warmMs);
   const pairs: { readonly alone: LoadResult; readonly all: LoadResult }[] = [];
-  for (let round = 0; round < rounds; round++) pairs.push({ alone: await run([one], together, roundMs), all: await run(nodes, apart, roundMs) });
+  for (let round = 0; round < rounds; round++)
+    pairs.push({ alone: await run([one], together, roundMs), all: await run(nodes, apart, roundMs) });
   const ratio = ({ alone, all }: (typeof pairs)[number]): number => all.perSecond / alone.perSecond;
   const middle = pairs.toSorted((a, b) => ratio(a) - ratio(b))[Math.floor(rounds / 2)]!;
   return [
     { what: `kv put, ${clients * 3} raw clients, 3 databases on one node`, ...middle.alone },
-    { what: `kv put, ${clients * 3} raw clients, one database on each of 3 nodes`, ...middle.all, note: `${ratio(middle).toFixed(2)} times one node, on the same cores` },
+    {
+      what: `kv put, ${clients * 3} raw clients, one database on each of 3 nodes`,
+      ...middle.all,
+      note: `${ratio(middle).toFixed(2)} times one node, on the same cores`,
+    },
   ];
 }
 
@@ -134,7 +176,11 @@ export async function benchCluster(): Promise<void> {
   const cluster = await Cluster.start({ linked: false, variables: { SERVICE_LOG_LEVEL: "warn" } });
   try {
     const [a, b] = cluster.nodes as [ClusterNode, ClusterNode];
-    report(`A cluster of three (median of ${rounds} rounds after a warm-up)`, [...(await forwarding([a, b])), await lag([a, b]), ...(await aggregate(cluster.nodes))]);
+    report(`A cluster of three (median of ${rounds} rounds after a warm-up)`, [
+      ...(await forwarding([a, b])),
+      await lag([a, b]),
+      ...(await aggregate(cluster.nodes)),
+    ]);
   } finally {
     await cluster.end();
   }

@@ -1,4 +1,7 @@
-/** What an erasure costs: beside a durable ingest when it is asked for, beside the size of the database when history is cut. */
+/**
+ * What an erasure costs: beside a durable ingest when it is asked for, beside the size of the database when history is
+ * cut.
+ */
 import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { limits } from "../../src/base/limits.ts";
@@ -7,7 +10,14 @@ import type { ErasedCoupon, Expunged } from "../../src/engine/protocol.ts";
 import { databasePrefix } from "../../src/format/object-keys.ts";
 import type { WriteOutput } from "../../src/model/commands.ts";
 import { FileStore } from "../../src/store/file-store.ts";
-import type { ListPage, ObjectStore, PutCondition, PutOutcome, StoredObject, VersionPurge } from "../../src/store/object-store.ts";
+import type {
+  ListPage,
+  ObjectStore,
+  PutCondition,
+  PutOutcome,
+  StoredObject,
+  VersionPurge,
+} from "../../src/store/object-store.ts";
 import { openInlineEngine, uuidOf, type InlineEngine } from "../support/inline-engine.ts";
 import { startNodeProcess } from "../support/node-process.ts";
 import { seeded } from "../support/random.ts";
@@ -26,7 +36,11 @@ const batch = 300;
 
 /** Half of it words, half of it noise that no press makes smaller. */
 function contentOf(number: number): object {
-  const noise = Array.from({ length: contentBytes / 2 / 8 }, () => Math.floor(random() * 2 ** 32).toString(16).padStart(8, "0")).join("");
+  const noise = Array.from({ length: contentBytes / 2 / 8 }, () =>
+    Math.floor(random() * 2 ** 32)
+      .toString(16)
+      .padStart(8, "0"),
+  ).join("");
   let words = "";
   for (let at = number; words.length < contentBytes / 2; at++) words += `${sentences[(at * 61) % sentences.length]!}. `;
   return { words, noise };
@@ -57,28 +71,56 @@ async function benchLatency(directory: string, sizeMib: number): Promise<Row[]> 
   };
   const ids: string[] = [];
   for (let number = 0; number < sizeMib * memoriesPerMib; number += batch) {
-    const memories = Array.from({ length: batch }, (_, offset) => ({ type: "fact", summary: summaryOf(number + offset), content: contentOf(number + offset) }));
-    ids.push(...(await must("/v1/memory/bench/one/memories", { memories })).results.map(({ id }: { id: string }) => id));
+    const memories = Array.from({ length: batch }, (_, offset) => ({
+      type: "fact",
+      summary: summaryOf(number + offset),
+      content: contentOf(number + offset),
+    }));
+    ids.push(
+      ...(await must("/v1/memory/bench/one/memories", { memories })).results.map(({ id }: { id: string }) => id),
+    );
   }
   await must("/v1/db/bench--one/sync", {});
   const times: Record<"ingest" | "erasure", number[]> = { ingest: [], erasure: [] };
-  const timed = async (what: keyof typeof times, path: string, body: object, headers?: Record<string, string>): Promise<void> => {
+  const timed = async (
+    what: keyof typeof times,
+    path: string,
+    body: object,
+    headers?: Record<string, string>,
+  ): Promise<void> => {
     const startedAt = performance.now();
     await must(`/v1/memory/bench/one/${path}`, body, headers);
     times[what].push(performance.now() - startedAt);
   };
   for (let pair = 0; pair < warmPairs + pairs; pair++) {
     if (pair === warmPairs) for (const what of ["ingest", "erasure"] as const) times[what] = [];
-    await timed("ingest", "memories", { memories: [{ type: "fact", summary: summaryOf(1e6 + pair), content: contentOf(pair) }] }, { "Service-Durability": "durable" });
+    await timed(
+      "ingest",
+      "memories",
+      { memories: [{ type: "fact", summary: summaryOf(1e6 + pair), content: contentOf(pair) }] },
+      { "Service-Durability": "durable" },
+    );
     await timed("erasure", "erasures", { memory_id: ids[Math.floor(random() * ids.length)] });
   }
   const size = filesMib(join(data, "db"));
   await node.end("SIGTERM");
-  const row = (what: string, of: readonly number[]): Row => ({ what, p50Ms: median(of), p99Ms: quantile([...of].sort((a, b) => a - b), 0.99) });
+  const row = (what: string, of: readonly number[]): Row => ({
+    what,
+    p50Ms: median(of),
+    p99Ms: quantile(
+      [...of].sort((a, b) => a - b),
+      0.99,
+    ),
+  });
   const ratio = median(times.erasure) / median(times.ingest);
   return [
     row("ingest of one memory, durable", times.ingest),
-    { ...row("erasure of one memory", times.erasure), note: `${ratio.toFixed(1)} times the durable ingest (target 10); a database of ${ids.length} memories, ${size} MiB` },
+    {
+      ...row("erasure of one memory", times.erasure),
+      note:
+        `${ratio.toFixed(1)} times the durable ingest (target 10); a database ` +
+        `of ${ids.length} memories, ${size} MiB`,
+    },
   ];
 }
 
@@ -118,7 +160,7 @@ class CountingStore implements ObjectStore {
   /** Bytes of all current objects under the prefix. */
   async bytesUnder(prefix: string): Promise<number> {
     let bytes = 0;
-    for (let after: string | undefined; ; ) {
+    for (let after: string | undefined; ;) {
       const { objects, next } = await this.#store.list(prefix, { after, limit: limits.storeListMax });
       for (const object of objects) bytes += object.bytes;
       if (next === undefined) return bytes;
@@ -128,7 +170,7 @@ class CountingStore implements ObjectStore {
 
   /** Waits until nothing has passed for a while. */
   async quiet(): Promise<void> {
-    for (let before = -1; before !== this.putBytes + this.gotBytes; ) {
+    for (let before = -1; before !== this.putBytes + this.gotBytes;) {
       before = this.putBytes + this.gotBytes;
       await pause(quietMs);
     }
@@ -143,7 +185,12 @@ const target = { uuid: uuidOf(1), branch: "main" };
 /** Erases the memory; a coupon that is due. */
 async function erased({ client, soon }: InlineEngine, memoryId: string): Promise<ErasedCoupon> {
   const id = "ers_00000000000000000000000001";
-  const act = { act: "erase", couponId: id, erase: { kind: "memory", memoryId }, traceKey: new Uint8Array(32).fill(1) } as const;
+  const act = {
+    act: "erase",
+    couponId: id,
+    erase: { kind: "memory", memoryId },
+    traceKey: new Uint8Array(32).fill(1),
+  } as const;
   const { value, txid } = await client.branch(target, act, { ...soon(), durable: true });
   const { memoryIds, traces, branchId } = value;
   return { id, memoryIds, traces, points: [{ branch: target.branch, branchId, txid }], isDue: true };
@@ -157,9 +204,14 @@ async function rewriteRow(directory: string, sizeMib: number): Promise<Row> {
   const { client, soon } = engine;
   let middle = "";
   for (let number = 0; number < sizeMib * memoriesPerMib; number += batch) {
-    const memories = Array.from({ length: batch }, (_, offset) => ({ type: "fact", summary: summaryOf(number + offset), content: JSON.stringify(contentOf(number + offset)) }));
+    const memories = Array.from({ length: batch }, (_, offset) => ({
+      type: "fact",
+      summary: summaryOf(number + offset),
+      content: JSON.stringify(contentOf(number + offset)),
+    }));
     const { value } = await client.write(target, "memory.ingest", { memories }, soon());
-    if (number >= (sizeMib * memoriesPerMib) / 2 && middle === "") middle = (value as WriteOutput<"memory.ingest">).results[0]!.id;
+    if (number >= (sizeMib * memoriesPerMib) / 2 && middle === "")
+      middle = (value as WriteOutput<"memory.ingest">).results[0]!.id;
   }
   await client.sync(target, soon());
   const coupon = await erased(engine, middle);
@@ -169,7 +221,8 @@ async function rewriteRow(directory: string, sizeMib: number): Promise<Row> {
   let expunged: Expunged;
   for (;;) {
     const startedAt = performance.now();
-    expunged = (await client.branch(target, { act: "expunge", coupons: [coupon] }, { deadlineMs: Infinity })).value as Expunged;
+    expunged = (await client.branch(target, { act: "expunge", coupons: [coupon] }, { deadlineMs: Infinity }))
+      .value as Expunged;
     ms += performance.now() - startedAt;
     if (expunged.clean.length > 0) break;
     // Objects that were cut off stay for their grace, which is nobody's work.
@@ -182,7 +235,9 @@ async function rewriteRow(directory: string, sizeMib: number): Promise<Row> {
   const times = (bytes: number): string => `${(bytes / mib).toFixed(1)} MiB (${(bytes / live).toFixed(2)})`;
   return {
     what: `history of a file of ${size} MiB, live objects ${(live / mib).toFixed(1)} MiB`,
-    note: `put ${times(put)}, got ${times(got)}, in brackets per live byte; ${(ms / 1_000).toFixed(1)} s at work, ${((ms / live) * mib).toFixed(0)} ms per live MiB`,
+    note:
+      `put ${times(put)}, got ${times(got)}, in brackets per live byte; ${(ms / 1_000).toFixed(1)} s at ` +
+      `work, ${((ms / live) * mib).toFixed(0)} ms per live MiB`,
   };
 }
 

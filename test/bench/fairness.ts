@@ -12,11 +12,24 @@ const leadMs = 2_000;
 const hostileDocs = 10_000;
 const hostileMemories = 2_000;
 
-const victims: readonly { readonly what: string; readonly next: (step: number, sentences: readonly string[]) => Request }[] = [
+const victims: readonly {
+  readonly what: string;
+  readonly next: (step: number, sentences: readonly string[]) => Request;
+}[] = [
   { what: "key-value put", next: (step) => ["PUT", `/v1/db/victim--p/kv/n/k${step % 100}`, `${step}`, "text/plain"] },
   { what: "key-value get", next: () => ["GET", "/v1/db/victim--p/kv/n/k0"] },
-  { what: "ingest of one memory", next: (step, sentences) => ingestRequest("victim", sentences[step % sentences.length]!, String(step)) },
-  { what: "recall", next: (step, sentences) => ["POST", "/v1/memory/bench/victim/recall", JSON.stringify({ query: sentences[step % sentences.length] })] },
+  {
+    what: "ingest of one memory",
+    next: (step, sentences) => ingestRequest("victim", sentences[step % sentences.length]!, String(step)),
+  },
+  {
+    what: "recall",
+    next: (step, sentences) => [
+      "POST",
+      "/v1/memory/bench/victim/recall",
+      JSON.stringify({ query: sentences[step % sentences.length] }),
+    ],
+  },
 ];
 
 /** Fills what the hostile tenant will ask of. */
@@ -27,16 +40,26 @@ async function prepare(node: NodeProcess, sentences: readonly string[]): Promise
   };
   for (let client = 0; client < hostileDatabases; client++) {
     for (let from = 0; from < hostileMemories; from += 500) {
-      const memories = Array.from({ length: 500 }, (_, n) => ({ type: "event", summary: `${sentences[(from + n) % sentences.length]} ${from + n}`, content: null, metadata: { tags: [{ name: `tag ${n}` }] } }));
+      const memories = Array.from({ length: 500 }, (_, n) => ({
+        type: "event",
+        summary: `${sentences[(from + n) % sentences.length]} ${from + n}`,
+        content: null,
+        metadata: { tags: [{ name: `tag ${n}` }] },
+      }));
       await expect("POST", `/v1/memory/hostile/p${client}/memories`, { memories });
     }
     await expect("POST", `/v1/db/${databaseOf(client)}/sql`, { stmts: [{ q: "CREATE TABLE burden (v)" }] });
     for (let from = 0; from < hostileDocs; from += 1_000) {
-      const documents = Array.from({ length: 1_000 }, (_, n) => ({ n: from + n, tags: Array.from({ length: 8 }, (_tag, at) => ({ name: `tag ${at}` })) }));
+      const documents = Array.from({ length: 1_000 }, (_, n) => ({
+        n: from + n,
+        tags: Array.from({ length: 8 }, (_tag, at) => ({ name: `tag ${at}` })),
+      }));
       await expect("POST", `/v1/db/${databaseOf(client)}/docs/d/insert`, { docs: documents });
     }
   }
-  await expect("POST", "/v1/memory/victim/p/memories", { memories: [{ type: "fact", summary: "I am here", content: null }] });
+  await expect("POST", "/v1/memory/victim/p/memories", {
+    memories: [{ type: "fact", summary: "I am here", content: null }],
+  });
 }
 
 interface Times {
@@ -80,12 +103,18 @@ export async function benchFairness(directory: string): Promise<void> {
     const rows = victims.flatMap(({ what }, kind): Row[] => {
       const [one, other] = [alone.ms[kind]!, beside.ms[kind]!];
       const most = mostOf(quantile(one, 0.99));
-      const note = `${quantile(other, 0.99) <= most ? "within" : "BEYOND"} ${most.toFixed(0)} ms; longest ${other.at(-1)!.toFixed(0)} ms`;
+      const note =
+        `${quantile(other, 0.99) <= most ? "within" : "BEYOND"} ${most.toFixed(0)} ms; ` +
+        `longest ${other.at(-1)!.toFixed(0)} ms`;
       return [
         { what: `${what}, alone`, p50Ms: quantile(one, 0.5), p99Ms: quantile(one, 0.99) },
         { what: `${what}, beside ${hostility.what}`, p50Ms: quantile(other, 0.5), p99Ms: quantile(other, 0.99), note },
       ];
     });
-    report(`${hostility.what}: ${hostileClients} connections, ${answered} calls answered and ${refused} refused; ${beside.refused} of the victim's refused`, rows);
+    report(
+      `${hostility.what}: ${hostileClients} connections, ${answered} calls answered ` +
+        `and ${refused} refused; ${beside.refused} of the victim's refused`,
+      rows,
+    );
   }
 }

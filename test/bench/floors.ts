@@ -18,8 +18,12 @@ import { median } from "./raw-client.ts";
 
 /** Starts the bare echo server and gives its port. */
 export async function startEcho(): Promise<{ port: number; stop(): void }> {
-  const child = spawn(process.execPath, [join(import.meta.dirname, "echo-server.ts")], { stdio: ["ignore", "pipe", "inherit"] });
-  const port = await new Promise<number>((resolve) => child.stdout!.once("data", (data: Buffer) => resolve(Number(data.toString()))));
+  const child = spawn(process.execPath, [join(import.meta.dirname, "echo-server.ts")], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const port = await new Promise<number>((resolve) =>
+    child.stdout!.once("data", (data: Buffer) => resolve(Number(data.toString()))),
+  );
   return { port, stop: () => void child.kill("SIGTERM") };
 }
 
@@ -70,7 +74,9 @@ export function rawMemory(path: string): RawMemory {
   };
 }
 
-/** One ingest after the other, the service's own statements in process, each with its commit and a blocking fdatasync. */
+/**
+ * One ingest after the other, the service's own statements in process, each with its commit and a blocking fdatasync.
+ */
 export class RawIngests {
   readonly #connection: Connection;
   readonly #sentences: readonly string[];
@@ -111,10 +117,26 @@ export class RawIngests {
     const [connection, vectors, world, txid] = [this.#connection, this.#vectors, this.#world, ++this.#txid];
     const nowMs = world.nowMs();
     const sentence = this.#sentences[txid % this.#sentences.length]!;
-    const memories = [{ type: "event", summary: `${sentence} ${txid}`, content: JSON.stringify({ text: sentence, tag: String(txid) }), sessionId: "bench" }];
-    const command = (deferred: Deferred) => ingest({
-      connection, nowMs, vectors, newId: () => world.ulid(), atGroupEnd: (act) => deferred.atGroupEnd.push(act), afterCommit: (act) => deferred.afterCommit.push(act),
-    }, { memories });
+    const memories = [
+      {
+        type: "event",
+        summary: `${sentence} ${txid}`,
+        content: JSON.stringify({ text: sentence, tag: String(txid) }),
+        sessionId: "bench",
+      },
+    ];
+    const command = (deferred: Deferred) =>
+      ingest(
+        {
+          connection,
+          nowMs,
+          vectors,
+          newId: () => world.ulid(),
+          atGroupEnd: (act) => deferred.atGroupEnd.push(act),
+          afterCommit: (act) => deferred.afterCommit.push(act),
+        },
+        { memories },
+      );
     runGroup(connection, [command], () => writeState(connection, { txid, committedAtMs: nowMs, tenure: undefined }));
   }
 }

@@ -1,6 +1,6 @@
 /**
- * One tenant at full load, with the worst that he may ask for, as a process of its own: what it takes to make his calls must
- * not hold up the one who measures. Entry of that process, and what begins and ends it.
+ * One tenant at full load, with the worst that he may ask for, as a process of its own: what it takes to make his calls
+ * must not hold up the one who measures. Entry of that process, and what begins and ends it.
  */
 import { fork } from "node:child_process";
 import { openClient, type Request } from "./raw-client.ts";
@@ -11,7 +11,9 @@ export const hostileClients = 8;
 export const hostileDatabases = 4;
 
 const endlessRead = "WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s) SELECT count(*) FROM s";
-const longWrite = "INSERT INTO burden WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 20000000) SELECT hex(n) FROM s WHERE n % 100000 = 0";
+const longWrite =
+  "INSERT INTO burden WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 20000000) " +
+  "SELECT hex(n) FROM s WHERE n % 100000 = 0";
 
 export const databaseOf = (client: number): string => `hostile--p${client % hostileDatabases}`;
 
@@ -33,7 +35,11 @@ interface HostileCounts {
 
 function makeHostilities(sentences: readonly string[]): readonly Hostility[] {
   const sentence = (n: number): string => sentences[n % sentences.length]!;
-  const sql = (client: number, q: string): Request => ["POST", `/v1/db/${databaseOf(client)}/sql`, JSON.stringify({ stmts: [{ q }] })];
+  const sql = (client: number, q: string): Request => [
+    "POST",
+    `/v1/db/${databaseOf(client)}/sql`,
+    JSON.stringify({ stmts: [{ q }] }),
+  ];
   const find = JSON.stringify({ filter: wideFilter(400), limit: 10 });
   const filter = wideFilter(400);
   return [
@@ -43,13 +49,21 @@ function makeHostilities(sentences: readonly string[]): readonly Hostility[] {
     {
       what: "ingests of 1,000 memories",
       next: (client, step) => {
-        const memories = Array.from({ length: 1_000 }, (_, n) => ({ type: "event", summary: `${sentence(n)} ${step} ${client}`, content: { text: sentence(n + step) } }));
+        const memories = Array.from({ length: 1_000 }, (_, n) => ({
+          type: "event",
+          summary: `${sentence(n)} ${step} ${client}`,
+          content: { text: sentence(n + step) },
+        }));
         return ["POST", `/v1/memory/hostile/p${client % hostileDatabases}/memories`, JSON.stringify({ memories })];
       },
     },
     {
       what: "recalls with hundreds of conditions",
-      next: (client, step) => ["POST", `/v1/memory/hostile/p${client % hostileDatabases}/recall`, JSON.stringify({ query: sentence(step), k: 1_000, filter })],
+      next: (client, step) => [
+        "POST",
+        `/v1/memory/hostile/p${client % hostileDatabases}/recall`,
+        JSON.stringify({ query: sentence(step), k: 1_000, filter }),
+      ],
     },
   ];
 }

@@ -1,4 +1,8 @@
-/** `npm run bench -- [writes|lone|tail|fsync|sql|auth|builds [commit]|cluster|erasure|fairness|recalls [10000 …]|vectors|memory|scale|storage [forks|cold|shipping|durable|puts …]]`: every figure beside its floor, in the same run. */
+/**
+ * `npm run bench -- [writes|lone|tail|fsync|sql|auth|builds [commit]|cluster|erasure|fairness|recalls [10000
+ * …]|vectors|memory|scale|storage [forks|cold|shipping|durable|puts …]]`: every figure beside its floor, in the same
+ * run.
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import { cpus } from "node:os";
 import { join } from "node:path";
@@ -28,14 +32,20 @@ const benches: Record<string, (directory: string) => Promise<void>> = {
   vectors: benchVectors,
   memory: benchMemory,
   auth: benchAuth,
-  builds: (directory) => benchBuilds(directory, asked.find((word) => /^[0-9a-f]{7,40}$/.test(word))),
+  builds: (directory) =>
+    benchBuilds(
+      directory,
+      asked.find((word) => /^[0-9a-f]{7,40}$/.test(word)),
+    ),
   cluster: benchCluster,
   erasure: benchErasure,
   fairness: benchFairness,
   scale: benchScale,
   storage: (directory) => benchStorage(directory, asked),
 };
-console.log(`Node ${process.version}, ${cpus().length} cores (${cpus()[0]?.model ?? "unknown"}); load and servers share them`);
+console.log(
+  `Node ${process.version}, ${cpus().length} cores (${cpus()[0]?.model ?? "unknown"}); load and servers share them`,
+);
 for (const [name, bench] of Object.entries(benches)) {
   if (asked.length > 0 && !asked.includes(name)) continue;
   const directory = mkdtempSync(join(process.cwd(), ".bench-"));

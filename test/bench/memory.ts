@@ -11,10 +11,22 @@ function residentMiB(node: NodeProcess): number {
 }
 
 async function touch(node: NodeProcess, profile: string): Promise<void> {
-  const memories = [{ type: "fact", topic_key: "colour", summary: "the colour is blue", content: { colour: "blue" }, embedding: [1, 0, 0] }];
+  const memories = [
+    {
+      type: "fact",
+      topic_key: "colour",
+      summary: "the colour is blue",
+      content: { colour: "blue" },
+      embedding: [1, 0, 0],
+    },
+  ];
   const ingest = await node.call("POST", `/v1/memory/bench/${profile}/memories`, { memories });
-  const recall = await node.call("POST", `/v1/memory/bench/${profile}/recall`, { query: "colour", embedding: [1, 0, 0] });
-  if (ingest.status !== 201 || recall.json.memories.length !== 1) throw new Error(`touching failed: ${ingest.text} ${recall.text}`);
+  const recall = await node.call("POST", `/v1/memory/bench/${profile}/recall`, {
+    query: "colour",
+    embedding: [1, 0, 0],
+  });
+  if (ingest.status !== 201 || recall.json.memories.length !== 1)
+    throw new Error(`touching failed: ${ingest.text} ${recall.text}`);
 }
 
 export async function benchMemory(directory: string): Promise<void> {
@@ -26,9 +38,16 @@ export async function benchMemory(directory: string): Promise<void> {
   const rows: Row[] = [{ what: "20 databases open", note: `${residentMiB(node).toFixed(0)} MiB resident` }];
   const before = residentMiB(node);
   for (let index = 0; index < 200; index++) await touch(node, `p${index}`);
-  rows.push({ what: "200 more, each after a write and a recall", note: `${(((residentMiB(node) - before) * 1024) / 200).toFixed(0)} KiB each` });
-  for (let from = 200; from < databases; from += 20) await Promise.all(Array.from({ length: 20 }, (_, offset) => touch(node, `p${from + offset}`)));
-  rows.push({ what: `${databases} touched, at once afterwards`, note: `${residentMiB(node).toFixed(0)} MiB resident (target below 1024 at the end)` });
+  rows.push({
+    what: "200 more, each after a write and a recall",
+    note: `${(((residentMiB(node) - before) * 1024) / 200).toFixed(0)} KiB each`,
+  });
+  for (let from = 200; from < databases; from += 20)
+    await Promise.all(Array.from({ length: 20 }, (_, offset) => touch(node, `p${from + offset}`)));
+  rows.push({
+    what: `${databases} touched, at once afterwards`,
+    note: `${residentMiB(node).toFixed(0)} MiB resident (target below 1024 at the end)`,
+  });
   await new Promise((resolve) => setTimeout(resolve, 45_000));
   rows.push({ what: "after the idle close", note: `${residentMiB(node).toFixed(0)} MiB resident` });
   await node.end("SIGTERM");

@@ -39,7 +39,9 @@ export class RawClient {
   send(method: string, path: string, body = "", type = "application/json", credential?: string): Promise<Reply> {
     const length = Buffer.byteLength(body);
     const authorization = credential === undefined ? "" : `authorization: Bearer ${credential}\r\n`;
-    const head = `${method} ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\n${authorization}${length > 0 ? `content-type: ${type}\r\n` : ""}content-length: ${length}\r\n\r\n`;
+    const head =
+      `${method} ${path} HTTP/1.1\r\nhost: ` +
+      `127.0.0.1\r\n${authorization}${length > 0 ? `content-type: ${type}\r\n` : ""}content-length: ${length}\r\n\r\n`;
     return new Promise((resolve, reject) => {
       this.#waiting = { resolve, reject };
       this.#socket.write(head + body);
@@ -75,14 +77,21 @@ class NodeClient {
   }
 
   send(method: string, path: string, body = "", type = "application/json", credential?: string): Promise<Reply> {
-    const headers = { "content-length": Buffer.byteLength(body), ...(body === "" ? {} : { "content-type": type }), ...(credential === undefined ? {} : { authorization: `Bearer ${credential}` }) };
+    const headers = {
+      "content-length": Buffer.byteLength(body),
+      ...(body === "" ? {} : { "content-type": type }),
+      ...(credential === undefined ? {} : { authorization: `Bearer ${credential}` }),
+    };
     return new Promise((resolve, reject) => {
-      const sent = httpRequest({ port: this.#port, host: "127.0.0.1", method, path, agent: this.#agent, headers }, (response) => {
-        let text = "";
-        response.setEncoding("utf8");
-        response.on("data", (chunk: string) => (text += chunk));
-        response.on("end", () => resolve({ status: response.statusCode!, body: text }));
-      });
+      const sent = httpRequest(
+        { port: this.#port, host: "127.0.0.1", method, path, agent: this.#agent, headers },
+        (response) => {
+          let text = "";
+          response.setEncoding("utf8");
+          response.on("data", (chunk: string) => (text += chunk));
+          response.on("end", () => resolve({ status: response.statusCode!, body: text }));
+        },
+      );
       sent.on("error", reject);
       sent.end(body);
     });
@@ -102,8 +111,15 @@ class FetchClient {
   }
 
   async send(method: string, path: string, body = "", type = "application/json", credential?: string): Promise<Reply> {
-    const headers = { "content-type": type, ...(credential === undefined ? {} : { authorization: `Bearer ${credential}` }) };
-    const response = await fetch(`http://127.0.0.1:${this.#port}${path}`, { method, headers, ...(body === "" ? {} : { body }) });
+    const headers = {
+      "content-type": type,
+      ...(credential === undefined ? {} : { authorization: `Bearer ${credential}` }),
+    };
+    const response = await fetch(`http://127.0.0.1:${this.#port}${path}`, {
+      method,
+      headers,
+      ...(body === "" ? {} : { body }),
+    });
     return { status: response.status, body: await response.text() };
   }
 
@@ -131,25 +147,44 @@ export interface LoadResult {
   readonly requests: number;
 }
 
-export type Request = readonly [method: string, path: string, body?: string | undefined, type?: string | undefined, credential?: string | undefined];
+export type Request = readonly [
+  method: string,
+  path: string,
+  body?: string | undefined,
+  type?: string | undefined,
+  credential?: string | undefined,
+];
 
 /** Runs `clients` closed loops for `durationMs` and reports what they saw; a status of 300 or more throws. */
-export async function load(port: number, clients: number, durationMs: number, next: (client: number, step: number) => Request, kind: ClientKind = "raw"): Promise<LoadResult> {
+export async function load(
+  port: number,
+  clients: number,
+  durationMs: number,
+  next: (client: number, step: number) => Request,
+  kind: ClientKind = "raw",
+): Promise<LoadResult> {
   const connections = await Promise.all(Array.from({ length: clients }, async () => openClient(kind, port)));
   const latencies: number[] = [];
   const startedAt = performance.now();
-  await Promise.all(connections.map(async (connection, client) => {
-    for (let step = 0; performance.now() - startedAt < durationMs; step++) {
-      const sentAt = performance.now();
-      const reply = await connection.send(...next(client, step));
-      if (reply.status >= 300) throw new Error(`status ${reply.status}: ${reply.body}`);
-      latencies.push(performance.now() - sentAt);
-    }
-  }));
+  await Promise.all(
+    connections.map(async (connection, client) => {
+      for (let step = 0; performance.now() - startedAt < durationMs; step++) {
+        const sentAt = performance.now();
+        const reply = await connection.send(...next(client, step));
+        if (reply.status >= 300) throw new Error(`status ${reply.status}: ${reply.body}`);
+        latencies.push(performance.now() - sentAt);
+      }
+    }),
+  );
   const seconds = (performance.now() - startedAt) / 1_000;
   for (const connection of connections) connection.close();
   latencies.sort((a, b) => a - b);
-  return { perSecond: latencies.length / seconds, p50Ms: quantile(latencies, 0.5), p99Ms: quantile(latencies, 0.99), requests: latencies.length };
+  return {
+    perSecond: latencies.length / seconds,
+    p50Ms: quantile(latencies, 0.5),
+    p99Ms: quantile(latencies, 0.99),
+    requests: latencies.length,
+  };
 }
 
 export function quantile(sorted: readonly number[], share: number): number {
@@ -157,5 +192,8 @@ export function quantile(sorted: readonly number[], share: number): number {
 }
 
 export function median(values: readonly number[]): number {
-  return quantile([...values].sort((a, b) => a - b), 0.5);
+  return quantile(
+    [...values].sort((a, b) => a - b),
+    0.5,
+  );
 }

@@ -20,12 +20,34 @@ const url = (name: string): string => `file://${join(directory, name)}`;
 async function command(...words: string[]): Promise<void> {
   const startedMs = performance.now();
   const quiet = { write: (): boolean => true };
-  const around = { argv: ["node", "palimpsest", ...words], env: {}, pid: 1, stdin: Readable.from([""]), stdout: quiet, stderr: quiet, on() {}, off() {}, exit() {} };
+  const around = {
+    argv: ["node", "palimpsest", ...words],
+    env: {},
+    pid: 1,
+    stdin: Readable.from([""]),
+    stdout: quiet,
+    stderr: quiet,
+    on() {},
+    off() {},
+    exit() {},
+  };
   const code = await runCommandLine(around as unknown as Surroundings);
-  process.stdout.write(`${words.slice(0, 2).join(" ").replace(/--object-store|--data-dir/, "").trim().padEnd(16)} ${words.includes("--verify") || words.includes("--deep") ? "all proven" : "          "} exit ${code} in ${((performance.now() - startedMs) / 1_000).toFixed(2)} s\n`);
+  process.stdout.write(
+    `${words
+      .slice(0, 2)
+      .join(" ")
+      .replace(/--object-store|--data-dir/, "")
+      .trim()
+      .padEnd(
+        16,
+      )} ${words.includes("--verify") || words.includes("--deep") ? "all proven" : "          "} exit ${code} in ${((performance.now() - startedMs) / 1_000).toFixed(2)} s\n`,
+  );
 }
 
-const reading = readConfig({ SERVICE_DATA_DIR: directory, SERVICE_LISTEN: "127.0.0.1:0", SERVICE_CONTROL_RATE: "100000" }, { pid: 1, cores: 2 });
+const reading = readConfig(
+  { SERVICE_DATA_DIR: directory, SERVICE_LISTEN: "127.0.0.1:0", SERVICE_CONTROL_RATE: "100000" },
+  { pid: 1, cores: 2 },
+);
 if (!("config" in reading)) throw new Error(reading.problems.join("; "));
 const node = await startNode(reading.config, silentLog);
 const port = Number(new URL(node.address).port);
@@ -33,8 +55,15 @@ for (let n = 0; n < databases; n++) {
   const name = `d${n}`;
   await callRest(port, "POST", "/v1/databases", { name });
   for (let part = 0; part < mebibytes; part++) {
-    const q = part === 0 ? "CREATE TABLE t AS SELECT randomblob(1000000) AS b" : "INSERT INTO t VALUES (randomblob(1000000))";
-    const { status, text } = await callRest(port, "POST", `/v1/db/${name}/sql`, { stmts: [{ q }] }, { "service-durability": "durable" });
+    const q =
+      part === 0 ? "CREATE TABLE t AS SELECT randomblob(1000000) AS b" : "INSERT INTO t VALUES (randomblob(1000000))";
+    const { status, text } = await callRest(
+      port,
+      "POST",
+      `/v1/db/${name}/sql`,
+      { stmts: [{ q }] },
+      { "service-durability": "durable" },
+    );
     if (status !== 200) throw new Error(text);
   }
 }

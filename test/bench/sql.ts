@@ -1,4 +1,7 @@
-/** What the boundary of user SQL costs: a small SELECT and a small INSERT beside a key-value put and get of the same node, in turn; and a process itself. */
+/**
+ * What the boundary of user SQL costs: a small SELECT and a small INSERT beside a key-value put and get of the same
+ * node, in turn; and a process itself.
+ */
 import { join } from "node:path";
 import { startNodeProcess } from "../support/node-process.ts";
 import { sqlProcessesOf } from "../support/processes.ts";
@@ -22,7 +25,9 @@ export async function benchSql(directory: string): Promise<void> {
   ];
   const firstMs = performance.now();
   await node.call("POST", "/v1/databases", { name: "one" });
-  await node.call("POST", "/v1/db/one/sql", { stmts: [{ q: "CREATE TABLE t (n INTEGER PRIMARY KEY, v)" }, { q: "INSERT INTO t (v) VALUES (1)" }] });
+  await node.call("POST", "/v1/db/one/sql", {
+    stmts: [{ q: "CREATE TABLE t (n INTEGER PRIMARY KEY, v)" }, { q: "INSERT INTO t (v) VALUES (1)" }],
+  });
   const coldMs = performance.now() - firstMs;
   await node.call("PUT", "/v1/db/one/kv/n/k", "value", { "content-type": "text/plain" });
   const times = acts.map((): number[] => []);
@@ -36,11 +41,19 @@ export async function benchSql(directory: string): Promise<void> {
   }
   const rows = acts.map(([what], at): Row => {
     const sorted = times[at]!.toSorted((a, b) => a - b);
-    const beside = at % 2 === 1 ? `${median(times[at]!.map((ms, call) => ms / times[at - 1]![call]!)).toFixed(2)} times the ${acts[at - 1]![0]}, median of pairs` : "";
+    const beside =
+      at % 2 === 1
+        ? `${median(times[at]!.map((ms, call) => ms / times[at - 1]![call]!)).toFixed(2)} times ` +
+          `the ${acts[at - 1]![0]}, median of pairs`
+        : "";
     return { what, p50Ms: quantile(sorted, 0.5), p99Ms: quantile(sorted, 0.99), note: beside };
   });
-  const resident = sqlProcessesOf(node.child.pid!).map(({ pid }) => Number(/RssAnon:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))![1]) / 1024);
-  rows[1]!.note += `; the first statement of a node ${coldMs.toFixed(0)} ms, a process ${Math.max(...resident).toFixed(0)} MiB of its own`;
+  const resident = sqlProcessesOf(node.child.pid!).map(
+    ({ pid }) => Number(/RssAnon:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))![1]) / 1024,
+  );
+  rows[1]!.note +=
+    `; the first statement of a node ${coldMs.toFixed(0)} ms, a ` +
+    `process ${Math.max(...resident).toFixed(0)} MiB of its own`;
   client.close();
   await node.end("SIGTERM");
   report(`User SQL in processes of its own, 1 client (${calls} calls each, in turn)`, rows);

@@ -107,17 +107,31 @@ function timedNode(directory: string): TimedNode {
   for (const path of [options.databasesDirectory, options.scratchDirectory]) mkdirSync(path, { recursive: true });
   let engine: Engine | undefined;
   let hear: ((message: FromEngine) => void) | undefined;
-  const client = new EngineClient(1, () => ({
-    listen(listener) {
-      hear = listener;
-      engine = new Engine({ options, world, disk: soundDisk, store, press: inlinePress, indexBuilder: undefined, send: listener });
-    },
-    send(message) {
-      if (message.kind === "measure" || message.kind === "sql-ran") return;
-      if (message.kind !== "close") world.soon(() => engine!.hear(message));
-      else void engine!.close().then(() => hear!({ kind: "closed", counters: engine!.counters }));
-    },
-  }), undefined, world, silentLog);
+  const client = new EngineClient(
+    1,
+    () => ({
+      listen(listener) {
+        hear = listener;
+        engine = new Engine({
+          options,
+          world,
+          disk: soundDisk,
+          store,
+          press: inlinePress,
+          indexBuilder: undefined,
+          send: listener,
+        });
+      },
+      send(message) {
+        if (message.kind === "measure" || message.kind === "sql-ran") return;
+        if (message.kind !== "close") world.soon(() => engine!.hear(message));
+        else void engine!.close().then(() => hear!({ kind: "closed", counters: engine!.counters }));
+      },
+    }),
+    undefined,
+    world,
+    silentLog,
+  );
   const of = async <Value>(promise: Promise<Value>): Promise<Value> => {
     let settled = false;
     const end = (): void => void (settled = true);
@@ -136,10 +150,17 @@ type Write = (node: TimedNode, step: number, durable: boolean) => Promise<unknow
 
 const writes: Readonly<Record<string, Write>> = {
   "kv put": ({ client, world }, step, durable) =>
-    client.write(target, "kv.put", { ns: "n", key: `key-${step % 1_000}`, value: Buffer.from(sentences[step % sentences.length]!) }, { deadlineMs: world.monotonicMs() + 60_000, durable }),
+    client.write(
+      target,
+      "kv.put",
+      { ns: "n", key: `key-${step % 1_000}`, value: Buffer.from(sentences[step % sentences.length]!) },
+      { deadlineMs: world.monotonicMs() + 60_000, durable },
+    ),
   ingest: ({ client, world }, step, durable) => {
     const text = sentences[step % sentences.length]!;
-    const memories = [{ type: "event", summary: `${text} ${step}`, content: JSON.stringify({ text, step }), sessionId: "bench" }];
+    const memories = [
+      { type: "event", summary: `${text} ${step}`, content: JSON.stringify({ text, step }), sessionId: "bench" },
+    ];
     return client.write(target, "memory.ingest", { memories }, { deadlineMs: world.monotonicMs() + 60_000, durable });
   },
 };
@@ -156,12 +177,22 @@ async function durablePuts(directory: string, what: string, write: Write): Promi
   for (let step = 1; step <= count; step++) await node.of(write(node, step, true));
   const { tallies } = node.store;
   const spills = tallies.deltas.puts + tallies.packs.puts;
-  const note = `${(putsOf(node.store) / count).toFixed(3)} conditional puts per write (target 1.1): ${tallies.heads.puts} heads, ${spills} segments and packs, ${tallies.images.puts} images, ${tallies.other.puts} other; ${(node.store.pressedBytes / count / 1024).toFixed(1)} KiB compressed per write`;
+  const note =
+    `${(putsOf(node.store) / count).toFixed(3)} conditional puts per write (target ` +
+    `1.1): ${tallies.heads.puts} heads, ${spills} segments and ` +
+    `packs, ${tallies.images.puts} images, ${tallies.other.puts} other; ${(node.store.pressedBytes / count / 1024).toFixed(1)} KiB ` +
+    "compressed per write";
   await node.of(node.client.close());
   return { what: `${count} durable writes one after another, ${what}`, note };
 }
 
-async function steadyHour(directory: string, what: string, write: Write, perSecond: number, durable: boolean): Promise<Row> {
+async function steadyHour(
+  directory: string,
+  what: string,
+  write: Write,
+  perSecond: number,
+  durable: boolean,
+): Promise<Row> {
   const node = timedNode(join(directory, `hour-${what.replace(" ", "-")}-${durable}`));
   const seconds = 3_600;
   for (let second = 0; second < seconds; second++) {
@@ -177,7 +208,12 @@ async function steadyHour(directory: string, what: string, write: Write, perSeco
   await node.of(node.client.close());
   return {
     what: `an hour of ${perSecond} ${what} a second, ${durable ? "durable" : "standard"}`,
-    note: `${(bytes / changedBytes).toFixed(2)} bytes put per byte of changed pages (target 6; ${(bytes / pressedBytes).toFixed(2)} per compressed byte): ${kinds.filter((kind) => kind !== "tails").map(of).join(", ")}; besides, the tail rewritten in heads ${(tallies.tails.bytes / changedBytes).toFixed(2)}; ${(putsOf(node.store) / (seconds * perSecond)).toFixed(2)} puts per write, ${(changedBytes / 2 ** 20).toFixed(0)} MiB changed`,
+    note: `${(bytes / changedBytes).toFixed(2)} bytes put per byte of changed pages (target 6; ${(bytes / pressedBytes).toFixed(2)} per compressed byte): ${kinds
+      .filter((kind) => kind !== "tails")
+      .map(of)
+      .join(
+        ", ",
+      )}; besides, the tail rewritten in heads ${(tallies.tails.bytes / changedBytes).toFixed(2)}; ${(putsOf(node.store) / (seconds * perSecond)).toFixed(2)} puts per write, ${(changedBytes / 2 ** 20).toFixed(0)} MiB changed`,
   };
 }
 

@@ -26,13 +26,21 @@ const prose = sentences.join(". ");
 const rowBytes = 1_000;
 const variables = { SERVICE_REQUEST_TIMEOUT: "600", SERVICE_CONTROL_RATE: "100000", SERVICE_LOG_LEVEL: "info" };
 
-async function must(node: NodeProcess, method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<any> {
+async function must(
+  node: NodeProcess,
+  method: string,
+  path: string,
+  body?: unknown,
+  headers?: Record<string, string>,
+): Promise<any> {
   const { status, text, json } = await node.call(method, path, body, headers);
   if (status >= 300) throw new Error(`${method} ${path}: ${status} ${text}`);
   return json;
 }
 
-/** Makes a database of about so many MiB: a file that the node finds at the first use, and ships with its first write. */
+/**
+ * Makes a database of about so many MiB: a file that the node finds at the first use, and ships with its first write.
+ */
 async function makeDatabase(node: NodeProcess, directory: string, name: string, mib: number): Promise<string> {
   const { uuid } = await must(node, "POST", "/v1/databases", { name });
   const path = branchPath(join(directory, "db"), uuid, "main");
@@ -62,7 +70,8 @@ async function benchForks(directory: string): Promise<Row[]> {
   const data = join(directory, "forks");
   const node = await startNodeProcess(data, variables);
   for (const mib of [1, 1_024]) await makeDatabase(node, data, `db${mib}`, mib);
-  const fork = (mib: number, name: string): Promise<number> => timed(() => must(node, "POST", `/v1/db/db${mib}/branches`, { name }));
+  const fork = (mib: number, name: string): Promise<number> =>
+    timed(() => must(node, "POST", `/v1/db/db${mib}/branches`, { name }));
   const times: Record<number, number[]> = { 1: [], 1_024: [] };
   for (const mib of [1, 1_024]) for (let round = 0; round < 3; round++) await fork(mib, `warm${round}`);
   for (let round = 0; round < 20; round++) for (const mib of [1, 1_024]) times[mib]!.push(await fork(mib, `f${round}`));
@@ -71,7 +80,12 @@ async function benchForks(directory: string): Promise<Row[]> {
   const [small, large] = [median(times[1]!), median(times[1_024]!)];
   return [
     { what: "fork of 1 MiB", p50Ms: small, p99Ms: Math.max(...times[1]!) },
-    { what: "fork of 1 GiB", p50Ms: large, p99Ms: Math.max(...times[1_024]!), note: `${(large / small).toFixed(2)} times that of 1 MiB` },
+    {
+      what: "fork of 1 GiB",
+      p50Ms: large,
+      p99Ms: Math.max(...times[1_024]!),
+      note: `${(large / small).toFixed(2)} times that of 1 MiB`,
+    },
   ];
 }
 
@@ -81,7 +95,8 @@ async function restoreFloor(store: FileStore, uuid: string, path: string): Promi
   const descriptor = openSync(path, "w");
   for (const { id, sha256 } of head.refs) {
     const { bytes } = (await store.get(segmentKey(uuid, id)))!;
-    if (createHash("sha256").update(bytes).digest().compare(sha256) !== 0) throw new Error("the floor reads something else");
+    if (createHash("sha256").update(bytes).digest().compare(sha256) !== 0)
+      throw new Error("the floor reads something else");
     for (const index of readSegmentIndexes(bytes)) {
       let page = 0;
       for (const number of index.frames.keys()) {
@@ -120,7 +135,9 @@ async function benchColdOpens(directory: string): Promise<Row[]> {
   rmSync(data, { recursive: true });
   return sizes.map((mib) => {
     const { open, floor } = times.get(mib)!;
-    const note = `${(median(open) / median(floor)).toFixed(2)} times the floor ${median(floor).toFixed(1)} ms (get, hash, decompress, write, sync of the same objects)`;
+    const note =
+      `${(median(open) / median(floor)).toFixed(2)} times the floor ${median(floor).toFixed(1)} ms (get, ` +
+      "hash, decompress, write, sync of the same objects)";
     return { what: `cold open of ${mib} MiB, to the first read`, p50Ms: median(open), note };
   });
 }
@@ -131,12 +148,23 @@ const rounds = 7;
 
 const ingest = (client: number, step: number): readonly [string, string, string] => {
   const text = sentences[(client * 61 + step) % sentences.length]!;
-  const memories = [{ type: "event", summary: `${text} ${client}-${step}`, content: { text, tag: `${client}-${step}` }, session_id: "bench" }];
+  const memories = [
+    {
+      type: "event",
+      summary: `${text} ${client}-${step}`,
+      content: { text, tag: `${client}-${step}` },
+      session_id: "bench",
+    },
+  ];
   return ["POST", "/v1/memory/bench/one/memories", JSON.stringify({ memories })];
 };
 
 /** Two nodes in turn, round by round after a warm-up; the round with the median ratio speaks. */
-async function against(node: NodeProcess, other: NodeProcess, clients: number): Promise<{ one: LoadResult; other: LoadResult; ratio: number }> {
+async function against(
+  node: NodeProcess,
+  other: NodeProcess,
+  clients: number,
+): Promise<{ one: LoadResult; other: LoadResult; ratio: number }> {
   let step = 0;
   const next = (client: number): ReturnType<typeof ingest> => ingest(client, step++);
   for (const { port } of [node, other]) await load(port, clients, warmMs, next, "node");
@@ -151,24 +179,39 @@ async function against(node: NodeProcess, other: NodeProcess, clients: number): 
 
 async function benchShipping(directory: string): Promise<Row[]> {
   const shipping = await startNodeProcess(join(directory, "on"), variables);
-  const unshipped = await startNodeProcess(join(directory, "off"), variables, join(import.meta.dirname, "unshipped-node.ts"));
+  const unshipped = await startNodeProcess(
+    join(directory, "off"),
+    variables,
+    join(import.meta.dirname, "unshipped-node.ts"),
+  );
   const { one, other, ratio } = await against(shipping, unshipped, 64);
   await Promise.all([shipping.end("SIGTERM"), unshipped.end("SIGTERM")]);
   return [
     { what: "ingest, 64 node clients, shipping off", ...other },
-    { what: "ingest, 64 node clients, shipping on", ...one, note: `${ratio.toFixed(2)} of the throughput without (target 0.85), median of ${rounds} paired rounds` },
+    {
+      what: "ingest, 64 node clients, shipping on",
+      ...one,
+      note: `${ratio.toFixed(2)} of the throughput without (target 0.85), median of ${rounds} paired rounds`,
+    },
   ];
 }
 
 async function benchDurable(directory: string): Promise<Row[]> {
   const rows: Row[] = [];
   for (const clients of [1, 16]) {
-    const durable = await startNodeProcess(join(directory, `durable-${clients}`), { ...variables, SERVICE_DURABILITY: "durable" });
+    const durable = await startNodeProcess(join(directory, `durable-${clients}`), {
+      ...variables,
+      SERVICE_DURABILITY: "durable",
+    });
     const standard = await startNodeProcess(join(directory, `standard-${clients}`), variables);
     const { one, other } = await against(durable, standard, clients);
     await Promise.all([durable.end("SIGTERM"), standard.end("SIGTERM")]);
     rows.push({ what: `ingest, ${clients} node clients, standard`, ...other });
-    rows.push({ what: `ingest, ${clients} node clients, durable`, ...one, note: `p50 is ${(one.p50Ms / other.p50Ms).toFixed(2)} times that of standard` });
+    rows.push({
+      what: `ingest, ${clients} node clients, durable`,
+      ...one,
+      note: `p50 is ${(one.p50Ms / other.p50Ms).toFixed(2)} times that of standard`,
+    });
   }
   return rows;
 }
@@ -181,11 +224,15 @@ export async function benchStorage(directory: string, only: readonly string[] = 
     shipping: () => benchShipping(directory),
     durable: () => benchDurable(directory),
   };
-  const asked = (part: string): boolean => !only.some((name) => name === "puts" || name in parts) || only.includes(part);
+  const asked = (part: string): boolean =>
+    !only.some((name) => name === "puts" || name in parts) || only.includes(part);
   const echo = await startEcho();
   const floor = await load(echo.port, 1, 1_000, () => ["POST", "/", "{}"], "node");
   echo.stop();
-  console.log(`bare echo, 1 node client: p50 ${floor.p50Ms.toFixed(2)} ms; median fdatasync of a 4 KiB append ${fsyncMs(directory).toFixed(3)} ms`);
+  console.log(
+    `bare echo, 1 node client: p50 ${floor.p50Ms.toFixed(2)} ms; median fdatasync of a 4 KiB ` +
+      `append ${fsyncMs(directory).toFixed(3)} ms`,
+  );
   const rows: Row[] = [];
   for (const [part, run] of Object.entries(parts)) if (asked(part)) rows.push(...(await run()));
   report("Object storage on local files, over REST", rows);

@@ -36,11 +36,16 @@ function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
-/** One client, two nodes in turn, a thousand calls each; quantiles of all rounds together, and of each pair of rounds. */
+/**
+ * One client, two nodes in turn, a thousand calls each; quantiles of all rounds together, and of each pair of rounds.
+ */
 async function turns(directory: string): Promise<void> {
   const sentences = sentencesOf(4_096);
   const sides: Side[] = [];
-  for (const [what, entry] of [["shipping to the same disk", undefined], ["nothing is shipped", unshipped]] as const) {
+  for (const [what, entry] of [
+    ["shipping to the same disk", undefined],
+    ["nothing is shipped", unshipped],
+  ] as const) {
     const node = await startNodeProcess(join(directory, `tail-${sides.length}`), {}, entry);
     sides.push({ what, node, client: await openClient("node", node.port), rounds: [], step: 0 });
   }
@@ -63,10 +68,17 @@ async function turns(directory: string): Promise<void> {
   }
   const rows = sides.map(({ what, rounds: all }): Row => {
     const times = all.flat().sort((a, b) => a - b);
-    return { what: `ingest, 1 client, ${what}`, p50Ms: quantile(times, 0.5), p99Ms: quantile(times, 0.99), note: `p99.9 ${quantile(times, 0.999).toFixed(1)} ms, longest ${times.at(-1)!.toFixed(1)} ms` };
+    return {
+      what: `ingest, 1 client, ${what}`,
+      p50Ms: quantile(times, 0.5),
+      p99Ms: quantile(times, 0.99),
+      note: `p99.9 ${quantile(times, 0.999).toFixed(1)} ms, longest ${times.at(-1)!.toFixed(1)} ms`,
+    };
   });
   for (const share of [0.5, 0.99]) {
-    const ratios = sides[0]!.rounds.map((times, turn) => quantile(times, share) / quantile(sides[1]!.rounds[turn]!, share));
+    const ratios = sides[0]!.rounds.map(
+      (times, turn) => quantile(times, share) / quantile(sides[1]!.rounds[turn]!, share),
+    );
     rows[0]!.note += `; p${share * 100} ${median(ratios).toFixed(2)} times that without, median of ${rounds} pairs`;
   }
   for (const { node, client } of sides) {
@@ -77,7 +89,10 @@ async function turns(directory: string): Promise<void> {
 }
 
 /** What `act` costs: how long it takes, and how long it holds the thread. */
-async function cost<Value>(into: { tookMs: number[]; heldMs: number[] }, act: () => Value | Promise<Value>): Promise<Value> {
+async function cost<Value>(
+  into: { tookMs: number[]; heldMs: number[] },
+  act: () => Value | Promise<Value>,
+): Promise<Value> {
   const [startedAt, busy] = [performance.now(), performance.eventLoopUtilization()];
   const value = await act();
   into.tookMs.push(performance.now() - startedAt);
@@ -93,23 +108,39 @@ async function steps(directory: string): Promise<void> {
   const raw = new RawIngests(own, sentencesOf(4_096));
   const log = new WalReader(raw.path);
   const names = ["read the log", "make its pages canonical", "encode the segment", "hash it", "put it"] as const;
-  const costs = Object.fromEntries(names.map((name) => [name, { tookMs: [] as number[], heldMs: [] as number[] }])) as Record<(typeof names)[number], { tookMs: number[]; heldMs: number[] }>;
+  const costs = Object.fromEntries(
+    names.map((name) => [name, { tookMs: [] as number[], heldMs: [] as number[] }]),
+  ) as Record<(typeof names)[number], { tookMs: number[]; heldMs: number[] }>;
   let bytes = 0;
   for (let ship = 0; ship < 24; ship++) {
-    for (const start = log.offset; raw.logBytes - start < limits.shipLogBytes; ) raw.nextMs();
+    for (const start = log.offset; raw.logBytes - start < limits.shipLogBytes;) raw.nextMs();
     const commits = await cost(costs["read the log"], () => log.read(limits.segmentGroupsMax, limits.segmentLogBytes));
     await cost(costs["make its pages canonical"], () => {
       for (const { images } of commits) for (const { page, bytes: image } of images) makeCanonical(image, page);
     });
     const groups = commits.map(({ pages, images }, index) => ({ txid: index + 1, committedAtMs: 1, pages, images }));
-    const segment = await cost(costs["encode the segment"], () => encodeSegment({ kind: "delta", uuid: "00000000-0000-4000-8000-000000000001", branchId: "main", epoch: 1, groups }, threadedPress));
+    const segment = await cost(costs["encode the segment"], () =>
+      encodeSegment(
+        { kind: "delta", uuid: "00000000-0000-4000-8000-000000000001", branchId: "main", epoch: 1, groups },
+        threadedPress,
+      ),
+    );
     await cost(costs["hash it"], () => threadedPress.digest(segment));
     await cost(costs["put it"], () => putImmutable(store, `seg/${world.ulid()}`, segment));
     bytes = segment.length;
   }
   raw.close();
-  const rows = names.map((name): Row => ({ what: name, p50Ms: median(costs[name].tookMs), p99Ms: Math.max(...costs[name].tookMs), note: `of it on the thread ${median(costs[name].heldMs).toFixed(2)} ms` }));
-  report(`What a ship of ${limits.shipLogBytes / 2 ** 20} MiB of log is made of (median and longest of 24; ${(bytes / 2 ** 20).toFixed(2)} MiB of segment)`, rows);
+  const rows = names.map((name): Row => ({
+    what: name,
+    p50Ms: median(costs[name].tookMs),
+    p99Ms: Math.max(...costs[name].tookMs),
+    note: `of it on the thread ${median(costs[name].heldMs).toFixed(2)} ms`,
+  }));
+  report(
+    `What a ship of ${limits.shipLogBytes / 2 ** 20} MiB of log is made of (median and longest of ` +
+      `24; ${(bytes / 2 ** 20).toFixed(2)} MiB of segment)`,
+    rows,
+  );
 }
 
 export async function benchTail(directory: string): Promise<void> {

@@ -1,4 +1,7 @@
-/** A node that ships nothing to object storage, to measure beside one that does. Otherwise the same as `palimpsest serve`. */
+/**
+ * A node that ships nothing to object storage, to measure beside one that does. Otherwise the same as `palimpsest
+ * serve`.
+ */
 process.env["UV_THREADPOOL_SIZE"] ??= "16";
 
 const { availableParallelism } = await import("node:os");

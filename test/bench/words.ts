@@ -1,7 +1,28 @@
 /** Text and vectors that look like memories, from a seed: a Zipf-like vocabulary and clustered unit vectors. */
 import { seeded } from "../support/random.ts";
 
-const syllables = ["ba", "co", "de", "fi", "gu", "ha", "jo", "ki", "lu", "me", "no", "pa", "ri", "so", "tu", "va", "we", "xi", "yo", "za"];
+const syllables = [
+  "ba",
+  "co",
+  "de",
+  "fi",
+  "gu",
+  "ha",
+  "jo",
+  "ki",
+  "lu",
+  "me",
+  "no",
+  "pa",
+  "ri",
+  "so",
+  "tu",
+  "va",
+  "we",
+  "xi",
+  "yo",
+  "za",
+];
 
 export interface Texts {
   sentence(words: number): string;
@@ -24,7 +45,10 @@ export function texts(seed: number): Texts {
     sentence: (words) => Array.from({ length: words }, word).join(" "),
     vector(dimension) {
       const cluster = Math.floor(random() * 50);
-      const values = Array.from({ length: dimension }, (_, index) => Math.sin(cluster * 7.3 + index) + (random() - 0.5));
+      const values = Array.from(
+        { length: dimension },
+        (_, index) => Math.sin(cluster * 7.3 + index) + (random() - 0.5),
+      );
       const length = Math.hypot(...values);
       return values.map((value) => value / length);
     },

@@ -16,7 +16,9 @@ const loneCalls = 2_000;
 const ingestLogBytes = 28 * 1024;
 
 export function ingestRequest(profile: string, sentence: string, tag: string): Request {
-  const memories = [{ type: "event", summary: `${sentence} ${tag}`, content: { text: sentence, tag }, session_id: "bench" }];
+  const memories = [
+    { type: "event", summary: `${sentence} ${tag}`, content: { text: sentence, tag }, session_id: "bench" },
+  ];
   return ["POST", `/v1/memory/bench/${profile}/memories`, JSON.stringify({ memories })];
 }
 
@@ -46,7 +48,13 @@ interface Measured {
 }
 
 /** Echo and service in turn after a warm-up; the round with the median ratio speaks. */
-async function paired(servicePort: number, echoPort: number, clients: number, kind: ClientKind, next: (client: number, step: number) => Request): Promise<Measured> {
+async function paired(
+  servicePort: number,
+  echoPort: number,
+  clients: number,
+  kind: ClientKind,
+  next: (client: number, step: number) => Request,
+): Promise<Measured> {
   const [, , body = "{}"] = next(0, 0);
   const echoBody = body.startsWith("{") ? body : JSON.stringify(body);
   let step = 0;
@@ -67,28 +75,54 @@ export async function benchWrites(directory: string): Promise<void> {
   const sentence = (client: number, step: number): string => sentences[(client * 61 + step) % sentences.length]!;
   const echo = await startEcho();
   const rows: Row[] = [];
-  for (const [clients, kind] of [[1, "node"], [16, "node"], [64, "fetch"], [64, "node"], [64, "raw"]] as const) {
+  for (const [clients, kind] of [
+    [1, "node"],
+    [16, "node"],
+    [64, "fetch"],
+    [64, "node"],
+    [64, "raw"],
+  ] as const) {
     const node = await startNodeProcess(join(directory, `writes-${clients}-${kind}`));
     const commitBefore = rawCommitMs(directory, sentences);
-    const { service, echo: floor, ratio } = await paired(node.port, echo.port, clients, kind, (client, step) => ingestRequest("one", sentence(client, step), `${client}-${step}`));
+    const {
+      service,
+      echo: floor,
+      ratio,
+    } = await paired(node.port, echo.port, clients, kind, (client, step) =>
+      ingestRequest("one", sentence(client, step), `${client}-${step}`),
+    );
     await node.end("SIGTERM");
     const { writes, fsyncs } = countersOf(node);
-    rows.push({ what: `bare echo, ${clients} ${kind} clients`, perSecond: floor.perSecond, p50Ms: floor.p50Ms, p99Ms: floor.p99Ms });
+    rows.push({
+      what: `bare echo, ${clients} ${kind} clients`,
+      perSecond: floor.perSecond,
+      p50Ms: floor.p50Ms,
+      p99Ms: floor.p99Ms,
+    });
     let note = `${(writes / fsyncs).toFixed(1)} writes per fsync`;
     if (clients === 1) {
       const commit = median([commitBefore, rawCommitMs(directory, sentences)]);
-      note += `; p50 is ${(service.p50Ms / (commit + floor.p50Ms)).toFixed(2)} times raw commit with fdatasync (${commit.toFixed(2)} ms) + echo`;
+      note +=
+        `; p50 is ${(service.p50Ms / (commit + floor.p50Ms)).toFixed(2)} times raw commit with fdatasync ` +
+        `(${commit.toFixed(2)} ms) + echo`;
     }
     rows.push({ what: `ingest, ${clients} ${kind} clients, 1 database`, ...service, ofEcho: ratio, note });
     const other = await startNodeProcess(join(directory, `kv-${clients}-${kind}`));
     await other.call("POST", "/v1/databases", { name: "kv" });
-    const put = await paired(other.port, echo.port, clients, kind, (client, step) => ["PUT", `/v1/db/kv/kv/n/${client}-${step % 1000}`, sentence(client, step), "text/plain"]);
+    const put = await paired(other.port, echo.port, clients, kind, (client, step) => [
+      "PUT",
+      `/v1/db/kv/kv/n/${client}-${step % 1000}`,
+      sentence(client, step),
+      "text/plain",
+    ]);
     await other.end("SIGTERM");
     rows.push({ what: `kv put, ${clients} ${kind} clients, 1 database`, ...put.service, ofEcho: put.ratio });
   }
   for (const databases of [64, 256]) {
     const node = await startNodeProcess(join(directory, `many-${databases}`));
-    const { service, ratio } = await paired(node.port, echo.port, databases, "node", (client, step) => ingestRequest(`p${client}`, sentence(client, step), `${client}-${step}`));
+    const { service, ratio } = await paired(node.port, echo.port, databases, "node", (client, step) =>
+      ingestRequest(`p${client}`, sentence(client, step), `${client}-${step}`),
+    );
     await node.end("SIGTERM");
     rows.push({ what: `ingest, 1 node client each on ${databases} databases`, ...service, ofEcho: ratio });
   }
@@ -98,15 +132,18 @@ export async function benchWrites(directory: string): Promise<void> {
 }
 
 /**
- * One client's ingest beside what it is made of, call by call: an ingest, an echo, a raw commit with its fsync. A loop of
- * nothing but echoes, or commits, keeps caches warm and cores awake that a client's own pace lets go; here all three meet
- * the same machine.
+ * One client's ingest beside what it is made of, call by call: an ingest, an echo, a raw commit with its fsync. A loop
+ * of nothing but echoes, or commits, keeps caches warm and cores awake that a client's own pace lets go; here all three
+ * meet the same machine.
  */
 export async function benchLone(directory: string): Promise<void> {
   const sentences = sentencesOf(4_096);
   const echo = await startEcho();
   const rows: Row[] = [];
-  for (const [what, entry] of [["ingest, 1 client", undefined], ["ingest, 1 client, nothing is shipped", join(import.meta.dirname, "unshipped-node.ts")]] as const) {
+  for (const [what, entry] of [
+    ["ingest, 1 client", undefined],
+    ["ingest, 1 client, nothing is shipped", join(import.meta.dirname, "unshipped-node.ts")],
+  ] as const) {
     const node = await startNodeProcess(join(directory, `lone-${rows.length}`), {}, entry);
     const raw = new RawIngests(directory, sentences);
     const [toNode, toEcho] = [await openClient("node", node.port), await openClient("node", echo.port)];
@@ -131,12 +168,26 @@ export async function benchLone(directory: string): Promise<void> {
     raw.close();
     await node.end("SIGTERM");
     const [ingest, echoed, commit] = [median(times.ingest), median(times.echo), median(times.commit)];
-    const p99Ms = quantile(times.ingest.sort((a, b) => a - b), 0.99);
-    rows.push({ what, p50Ms: ingest, p99Ms, note: `${(ingest / (echoed + commit)).toFixed(2)} times echo (${echoed.toFixed(2)} ms) + raw commit with fdatasync (${commit.toFixed(2)} ms)` });
+    const p99Ms = quantile(
+      times.ingest.sort((a, b) => a - b),
+      0.99,
+    );
+    rows.push({
+      what,
+      p50Ms: ingest,
+      p99Ms,
+      note:
+        `${(ingest / (echoed + commit)).toFixed(2)} times echo (${echoed.toFixed(2)} ms) + raw commit with ` +
+        `fdatasync (${commit.toFixed(2)} ms)`,
+    });
   }
   echo.stop();
-  const [appended, over] = (["append", "overwrite"] as const).map((mode) => fsyncMs(directory, ingestLogBytes, mode).toFixed(3));
-  console.log(`disk: median fdatasync of ${ingestLogBytes / 1024} KiB, appended ${appended} ms, written over old ones ${over} ms`);
+  const [appended, over] = (["append", "overwrite"] as const).map((mode) =>
+    fsyncMs(directory, ingestLogBytes, mode).toFixed(3),
+  );
+  console.log(
+    `disk: median fdatasync of ${ingestLogBytes / 1024} KiB, appended ${appended} ms, written over old ones ${over} ms`,
+  );
   report(`One client, call by call beside its floors (median of ${loneCalls} calls)`, rows);
 }
 
@@ -151,24 +202,41 @@ export async function benchFsync(directory: string): Promise<void> {
   for (const databases of [1, 64, 256]) {
     const figures: Record<string, number[]> = { awaited: [], blocking: [] };
     for (let round = 0; round < 3; round++) {
-      for (const [name, disk] of [["awaited", realDisk], ["blocking", blocking]] as const) {
-        const { client, soon } = openInlineEngine(join(directory, `fsync-${name}-${databases}-${round}`), { disk, options: { hotHandlesMax: 1_000 } });
+      for (const [name, disk] of [
+        ["awaited", realDisk],
+        ["blocking", blocking],
+      ] as const) {
+        const { client, soon } = openInlineEngine(join(directory, `fsync-${name}-${databases}-${round}`), {
+          disk,
+          options: { hotHandlesMax: 1_000 },
+        });
         let writes = 0;
         const clients = databases === 1 ? 64 : databases;
         const startedAt = performance.now();
-        await Promise.all(Array.from({ length: clients }, async (_, index) => {
-          const target = { uuid: uuidOf(databases === 1 ? 0 : index), branch: "main" };
-          for (let step = 0; performance.now() - startedAt < roundMs; step++, writes++) {
-            const text = sentences[(index * 61 + step) % sentences.length]!;
-            await client.write(target, "memory.ingest", { memories: [{ type: "event", summary: `${text} ${index}-${step}`, content: `{"n":${step}}` }] }, soon());
-          }
-        }));
+        await Promise.all(
+          Array.from({ length: clients }, async (_, index) => {
+            const target = { uuid: uuidOf(databases === 1 ? 0 : index), branch: "main" };
+            for (let step = 0; performance.now() - startedAt < roundMs; step++, writes++) {
+              const text = sentences[(index * 61 + step) % sentences.length]!;
+              await client.write(
+                target,
+                "memory.ingest",
+                { memories: [{ type: "event", summary: `${text} ${index}-${step}`, content: `{"n":${step}}` }] },
+                soon(),
+              );
+            }
+          }),
+        );
         figures[name]!.push(writes / ((performance.now() - startedAt) / 1_000));
         await client.close();
       }
     }
     const [awaited, blocked] = [median(figures["awaited"]!), median(figures["blocking"]!)];
-    rows.push({ what: `${databases} databases, fsync awaited`, perSecond: awaited, note: `${(awaited / blocked).toFixed(2)} times blocking (${blocked.toFixed(0)}/s)` });
+    rows.push({
+      what: `${databases} databases, fsync awaited`,
+      perSecond: awaited,
+      note: `${(awaited / blocked).toFixed(2)} times blocking (${blocked.toFixed(0)}/s)`,
+    });
   }
   report("Awaited against blocking fsync (median of 3, engine in process, no HTTP)", rows);
 }

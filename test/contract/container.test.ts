@@ -18,7 +18,11 @@ function withoutComments(text: string): string {
 const dockerfile = withoutComments(read("Dockerfile"));
 const compose = withoutComments(read("compose.yaml"));
 const exampleVariables = read("compose.env.example");
-const manifest = JSON.parse(read("package.json")) as { readonly version: string; readonly engines: { readonly node: string }; readonly devDependencies: { readonly node: string } };
+const manifest = JSON.parse(read("package.json")) as {
+  readonly version: string;
+  readonly engines: { readonly node: string };
+  readonly devDependencies: { readonly node: string };
+};
 
 const known = new Set(Object.values(settings).map(({ variable }) => variable));
 
@@ -35,7 +39,12 @@ function block(text: string, heading: RegExp): string {
 
 /** `NAME: value` and `NAME=value` of a text, for names in capitals. */
 function variablesIn(text: string): ReadonlyMap<string, string> {
-  return new Map([...text.matchAll(/\b([A-Z][A-Z0-9_]+)(?:: *|=)("?)([^"\n\\]*?)\2 *(?:\\?$)/gm)].map((match) => [match[1]!, match[3]!]));
+  return new Map(
+    [...text.matchAll(/\b([A-Z][A-Z0-9_]+)(?:: *|=)("?)([^"\n\\]*?)\2 *(?:\\?$)/gm)].map((match) => [
+      match[1]!,
+      match[3]!,
+    ]),
+  );
 }
 
 const nodes = ["node-1", "node-2", "node-3"];
@@ -44,36 +53,56 @@ const nodes = ["node-1", "node-2", "node-3"];
 function variablesOf(node: string): Record<string, string> {
   const shared = variablesIn(block(compose, /^x-variables:/));
   const own = variablesIn(block(block(compose, new RegExp(`^  ${node}:$`)), /^    environment:$/));
-  const filled = [...variablesIn(dockerfile), ...shared, ...own].map(([name, value]) => [name, value.startsWith("${") ? filling(name) : value] as const);
+  const filled = [...variablesIn(dockerfile), ...shared, ...own].map(
+    ([name, value]) => [name, value.startsWith("${") ? filling(name) : value] as const,
+  );
   return Object.fromEntries(filled.filter(([name]) => /^(SERVICE|AWS)_/.test(name)));
 }
 
 function filling(name: string): string {
   // An Ed25519 key in PKCS#8, whose 32 bytes are all one.
-  return name === "SERVICE_AUTH_KEY" ? Buffer.concat([Buffer.from("302e020100300506032b657004220420", "hex"), Buffer.alloc(32, 1)]).toString("base64") : `filled-in-${name.toLowerCase()}`;
+  return name === "SERVICE_AUTH_KEY"
+    ? Buffer.concat([Buffer.from("302e020100300506032b657004220420", "hex"), Buffer.alloc(32, 1)]).toString("base64")
+    : `filled-in-${name.toLowerCase()}`;
 }
 
 test("every variable that the image and the cluster set is one of a node", () => {
-  const named = [...`${dockerfile}\n${compose}\n${exampleVariables}`.matchAll(/\bSERVICE_[A-Z0-9_]+/g)].map(([name]) => name);
+  const named = [...`${dockerfile}\n${compose}\n${exampleVariables}`.matchAll(/\bSERVICE_[A-Z0-9_]+/g)].map(
+    ([name]) => name,
+  );
   expect(named.length).toBeGreaterThan(10);
   expect(named.filter((name) => !known.has(name))).toEqual([]);
 });
 
-test("each node of the cluster has a configuration that starts: coordinated, with credentials, under a name and address of its own", () => {
-  const configs = nodes.map((node) => {
-    const reading = readConfig(variablesOf(node), { pid: 1, cores: 2 });
-    if (!("config" in reading)) throw new Error(reading.problems.join("; "));
-    expect(reading.warnings).toEqual([]);
-    expect(startRefusals(reading.config)).toEqual([]);
-    return reading.config;
-  });
-  for (const config of configs) {
-    expect(config).toMatchObject({ auth: "on", coordination: ["http://etcd:2379"], dataDirectory: "/data", listen: { host: "0.0.0.0", port: 8080 } });
-    expect(config.objectStore).toMatchObject({ kind: "s3", bucket: "palimpsest", endpoint: "http://s3:7070", plainHttp: true });
-  }
-  expect(configs.map(({ advertise }) => advertise)).toEqual(nodes.map((node) => `http://${node}:8080`));
-  expect(configs.map(({ nodeId }) => nodeId)).toEqual(nodes);
-});
+test(
+  "each node of the cluster has a configuration that starts: coordinated, with credentials, under a name " +
+    "and address of its own",
+  () => {
+    const configs = nodes.map((node) => {
+      const reading = readConfig(variablesOf(node), { pid: 1, cores: 2 });
+      if (!("config" in reading)) throw new Error(reading.problems.join("; "));
+      expect(reading.warnings).toEqual([]);
+      expect(startRefusals(reading.config)).toEqual([]);
+      return reading.config;
+    });
+    for (const config of configs) {
+      expect(config).toMatchObject({
+        auth: "on",
+        coordination: ["http://etcd:2379"],
+        dataDirectory: "/data",
+        listen: { host: "0.0.0.0", port: 8080 },
+      });
+      expect(config.objectStore).toMatchObject({
+        kind: "s3",
+        bucket: "palimpsest",
+        endpoint: "http://s3:7070",
+        plainHttp: true,
+      });
+    }
+    expect(configs.map(({ advertise }) => advertise)).toEqual(nodes.map((node) => `http://${node}:8080`));
+    expect(configs.map(({ nodeId }) => nodeId)).toEqual(nodes);
+  },
+);
 
 test("each node has a volume and a port of its own, reached from this machine only", () => {
   const services = nodes.map((node) => block(compose, new RegExp(`^  ${node}:$`)));
@@ -84,7 +113,11 @@ test("each node has a volume and a port of its own, reached from this machine on
 });
 
 test("what nodes wait for says when it is ready", () => {
-  const needs = [...block(block(compose, /^x-node:/), /^  depends_on:/).matchAll(/^ {4}([\w-]+): \{ condition: service_healthy \}$/gm)].map((match) => match[1]!);
+  const needs = [
+    ...block(block(compose, /^x-node:/), /^  depends_on:/).matchAll(
+      /^ {4}([\w-]+): \{ condition: service_healthy \}$/gm,
+    ),
+  ].map((match) => match[1]!);
   expect(needs).toEqual(["etcd", "s3"]);
   for (const need of needs) expect(block(compose, new RegExp(`^  ${need}:$`)), need).toContain("healthcheck:");
   expect(dockerfile).toMatch(/^HEALTHCHECK .*\n.*\/health'/m);
@@ -96,8 +129,11 @@ test("images are pinned by version, and Node is the one that the package was tri
   for (const image of images) expect(image).toMatch(/:v?\d+\.\d+\.\d+(-[a-z-]+)?$/);
   const bases = images.filter((image) => image.startsWith("node:"));
   expect(bases).toHaveLength(2);
-  for (const base of bases) expect(base).toMatch(new RegExp(`^node:${manifest.devDependencies.node.replaceAll(".", "\\.")}-`));
-  expect(Number(manifest.devDependencies.node.split(".")[0])).toBeGreaterThanOrEqual(Number(/\d+/.exec(manifest.engines.node)![0]));
+  for (const base of bases)
+    expect(base).toMatch(new RegExp(`^node:${manifest.devDependencies.node.replaceAll(".", "\\.")}-`));
+  expect(Number(manifest.devDependencies.node.split(".")[0])).toBeGreaterThanOrEqual(
+    Number(/\d+/.exec(manifest.engines.node)![0]),
+  );
   expect(compose).toContain(`image: palimpsest:${manifest.version}\n`);
 });
 
@@ -112,22 +148,49 @@ test("the image runs as nobody in particular, from what was built, without what 
 
 test("no secret stands in any of the files, and none is copied into an image", () => {
   const secrets = Object.values(settings).flatMap(({ variable, kind }) => (kind.secret ? [variable] : []));
-  const hidden = [...secrets, "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "ROOT_ACCESS_KEY_ID", "ROOT_SECRET_ACCESS_KEY", "S3_ACCESS_KEY", "S3_SECRET_KEY"];
+  const hidden = [
+    ...secrets,
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "ROOT_ACCESS_KEY_ID",
+    "ROOT_SECRET_ACCESS_KEY",
+    "S3_ACCESS_KEY",
+    "S3_SECRET_KEY",
+  ];
   for (const name of hidden) {
     expect(variablesIn(dockerfile).has(name), name).toBe(false);
-    for (const match of compose.matchAll(new RegExp(`\\b${name}: (.*)$`, "gm"))) expect(match[1], name).toMatch(/^\$\{[A-Z0-9_]+:\?/);
+    for (const match of compose.matchAll(new RegExp(`\\b${name}: (.*)$`, "gm")))
+      expect(match[1], name).toMatch(/^\$\{[A-Z0-9_]+:\?/);
     for (const match of exampleVariables.matchAll(new RegExp(`^${name}=(.*)$`, "gm"))) expect(match[1], name).toBe("");
   }
   const asked = new Set([...compose.matchAll(/\$\{([A-Z0-9_]+):\?/g)].map((match) => match[1]));
-  expect([...exampleVariables.matchAll(/^([A-Z0-9_]+)=/gm)].map((match) => match[1]).toSorted()).toEqual([...asked].toSorted());
-  const [first, ...allowed] = read(".dockerignore").split("\n").filter((line) => line !== "" && !line.startsWith("#"));
+  expect([...exampleVariables.matchAll(/^([A-Z0-9_]+)=/gm)].map((match) => match[1]).toSorted()).toEqual(
+    [...asked].toSorted(),
+  );
+  const [first, ...allowed] = read(".dockerignore")
+    .split("\n")
+    .filter((line) => line !== "" && !line.startsWith("#"));
   expect(first).toBe("*");
-  expect(allowed.filter((line) => line.startsWith("!")).toSorted()).toEqual(["!.npmrc", "!LICENSE", "!gen", "!native", "!package-lock.json", "!package.json", "!src", "!tsconfig.build.json", "!tsconfig.json"]);
+  expect(allowed.filter((line) => line.startsWith("!")).toSorted()).toEqual([
+    "!.npmrc",
+    "!LICENSE",
+    "!gen",
+    "!native",
+    "!package-lock.json",
+    "!package.json",
+    "!src",
+    "!tsconfig.build.json",
+    "!tsconfig.json",
+  ]);
 });
 
 test("what the image copies is let through to the build", () => {
   const copied = [...dockerfile.matchAll(/^COPY (?!--from)(.+) \S+$/gm)].flatMap((match) => match[1]!.split(" "));
-  const allowed = new Set(read(".dockerignore").split("\n").flatMap((line) => (line.startsWith("!") ? [line.slice(1)] : [])));
+  const allowed = new Set(
+    read(".dockerignore")
+      .split("\n")
+      .flatMap((line) => (line.startsWith("!") ? [line.slice(1)] : [])),
+  );
   expect(copied.length).toBeGreaterThan(5);
   expect(copied.filter((path) => !allowed.has(path))).toEqual([]);
 });

@@ -8,9 +8,9 @@ const lock = JSON.parse(readFileSync(new URL("package-lock.json", packageRoot), 
 };
 
 test("better-sqlite3 is marked `gypfile: false`, so that `npm ci` compiles nothing", () => {
-  // The package ships its binary and says so in its own package.json, but `npm ci` looks at the lock file alone: without
-  // the mark it runs node-gyp, which fails where Node's headers cannot be had. `npm install` drops the mark when it
-  // writes the file anew; put it back.
+  // The package ships its binary and says so in its own package.json, but `npm ci` looks at the lock file alone:
+  // without the mark it runs node-gyp, which fails where Node's headers cannot be had. `npm install` drops the mark
+  // when it writes the file anew; put it back.
   expect(lock.packages["node_modules/better-sqlite3"]?.gypfile).toBe(false);
 });
 

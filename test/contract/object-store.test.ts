@@ -17,7 +17,9 @@ import { temporaryDirectory } from "../support/temporary.ts";
 
 describeStore("mem://", async () => new MemoryStore());
 describeStore("file://", async () => FileStore.open(join(temporaryDirectory(), "objects"), realWorld()));
-describeStore("file:// on a file system in memory", async () => FileStore.open("/objects", realWorld(), new FaultyFiles({ nowMs: () => Date.now() })));
+describeStore("file:// on a file system in memory", async () =>
+  FileStore.open("/objects", realWorld(), new FaultyFiles({ nowMs: () => Date.now() })),
+);
 describeStore("s3://", async () => openStore((await startS3Double()).location, realWorld()));
 
 const versionOf = (outcome: PutOutcome): string => (outcome.kind === "stored" ? outcome.version : "");
@@ -44,7 +46,10 @@ describe("file://: what is gone is gone from the disk", () => {
     expect(holding(directory, "secret")).toEqual([]);
 
     let version = versionOf(await store.put("db/u/head", Buffer.from("old secret 0"), { kind: "absent" }));
-    for (let round = 1; round < 5; round++) version = versionOf(await store.put("db/u/head", Buffer.from(`old secret ${round}`), { kind: "version", version }));
+    for (let round = 1; round < 5; round++)
+      version = versionOf(
+        await store.put("db/u/head", Buffer.from(`old secret ${round}`), { kind: "version", version }),
+      );
     version = versionOf(await store.put("db/u/head", Buffer.from("clean"), { kind: "version", version }));
     await store.put("db/v/head", Buffer.from("another's secret"), { kind: "absent" });
     writeFileSync(join(directory, ".tmp", "left-behind"), "old secret");
@@ -61,24 +66,31 @@ describe("file://: what is gone is gone from the disk", () => {
     const [store, other] = [await FileStore.open(directory, realWorld()), await FileStore.open(directory, realWorld())];
     let isOver = false;
     const purging = (async () => {
-      for (; !isOver; ) await other.purgeVersions("").catch((error: unknown) => expect(error).toMatchObject({ kind: "unavailable" }));
+      for (; !isOver;)
+        await other.purgeVersions("").catch((error: unknown) => expect(error).toMatchObject({ kind: "unavailable" }));
     })();
     // The object is the names of the steps that made it, so that each step is known by name.
     const [won, inDoubt] = [new Set<string>(), new Set<string>()];
-    await Promise.all(Array.from({ length: 4 }, async (_, writer) => {
-      for (let tries = 0; tries < 60; tries++) {
-        const seen = await store.get("k");
-        const name = `${writer}/${tries}`;
-        const next = Buffer.from([...(seen ? [seen.bytes.toString()] : []), name].join(" "));
-        try {
-          if ((await store.put("k", next, seen ? { kind: "version", version: seen.version } : { kind: "absent" })).kind === "stored") won.add(name);
-        } catch (error) {
-          // Swept away again and again, or superseded and purged before it had looked for itself.
-          expect(["unavailable", "unknown_outcome"]).toContain((error as { kind?: string }).kind);
-          if ((error as { kind?: string }).kind === "unknown_outcome") inDoubt.add(name);
+    await Promise.all(
+      Array.from({ length: 4 }, async (_, writer) => {
+        for (let tries = 0; tries < 60; tries++) {
+          const seen = await store.get("k");
+          const name = `${writer}/${tries}`;
+          const next = Buffer.from([...(seen ? [seen.bytes.toString()] : []), name].join(" "));
+          try {
+            if (
+              (await store.put("k", next, seen ? { kind: "version", version: seen.version } : { kind: "absent" }))
+                .kind === "stored"
+            )
+              won.add(name);
+          } catch (error) {
+            // Swept away again and again, or superseded and purged before it had looked for itself.
+            expect(["unavailable", "unknown_outcome"]).toContain((error as { kind?: string }).kind);
+            if ((error as { kind?: string }).kind === "unknown_outcome") inDoubt.add(name);
+          }
         }
-      }
-    }));
+      }),
+    );
     isOver = true;
     await purging;
     expect(won.size).toBeGreaterThan(0);
@@ -92,7 +104,8 @@ describe("file://: what is gone is gone from the disk", () => {
     const directory = join(temporaryDirectory(), "objects");
     const store = await FileStore.open(directory, realWorld());
     let version = versionOf(await store.put("k", Buffer.from("0"), { kind: "absent" }));
-    for (let round = 1; round < 4; round++) version = versionOf(await store.put("k", Buffer.from(String(round)), { kind: "version", version }));
+    for (let round = 1; round < 4; round++)
+      version = versionOf(await store.put("k", Buffer.from(String(round)), { kind: "version", version }));
     await store.purgeVersions("");
     expect(readdirSync(join(directory, "k~"))).toEqual([version]);
     expect(await store.put("k", Buffer.from("4"), { kind: "version", version })).toMatchObject({ kind: "stored" });
@@ -129,11 +142,18 @@ describe("file://: a directory of an earlier build", () => {
     earlier(directory, "gone", { 1: purged, 2: tombstone });
     const store = await FileStore.open(directory, realWorld());
     expect(await store.get("head")).toEqual({ bytes: Buffer.from("newest"), version: "9" });
-    expect(await store.put("head", Buffer.from("next"), { kind: "version", version: "9" })).toEqual({ kind: "stored", version: "10" });
+    expect(await store.put("head", Buffer.from("next"), { kind: "version", version: "9" })).toEqual({
+      kind: "stored",
+      version: "10",
+    });
     expect(await store.put("gone", Buffer.from("again"), { kind: "absent" })).toMatchObject({ kind: "stored" });
     await store.put("new", Buffer.from("new"), { kind: "absent" });
     // What it does: the highest number of the directory is the object, behind one byte.
-    for (const [key, text] of [["head", "next"], ["gone", "again"], ["new", "new"]] as const) {
+    for (const [key, text] of [
+      ["head", "next"],
+      ["gone", "again"],
+      ["new", "new"],
+    ] as const) {
       const names = readdirSync(join(directory, `${key}~`));
       const newest = Math.max(...names.map(Number));
       expect(Number.isSafeInteger(newest)).toBe(true);
@@ -157,19 +177,30 @@ describe("file://: a directory of an earlier build", () => {
     expect(readdirSync(directory, { recursive: true })).toEqual(before);
   });
 
-  test("what was deleted goes with the listings, and a listing after 3,000 deletes costs as if they had never been", { timeout: 300_000 }, async () => {
-    const directory = join(temporaryDirectory(), "objects");
-    for (let index = 0; index < 3_000; index++) earlier(directory, `db/u/seg/${index}`, { 1: purged, 2: tombstone });
-    earlier(directory, "db/u/head/main", { 1: data("head") });
-    const files = new CountedFiles();
-    const store = await FileStore.open(directory, realWorld(), files);
-    for (let listings = 0; listings < Math.ceil(3_000 / 32); listings++) expect((await store.list("db/", { limit: 1_000 })).objects).toHaveLength(1);
-    await store.list("db/", { limit: 1_000 });
-    expect(readdirSync(directory, { recursive: true }).filter((name) => !String(name).startsWith("."))).toEqual(["db", "db/u", "db/u/head", "db/u/head/main~", "db/u/head/main~/1"]);
-    files.steps = 0;
-    await store.list("db/", { limit: 1_000 });
-    expect(files.steps).toBeLessThan(10);
-  });
+  test(
+    "what was deleted goes with the listings, and a listing after 3,000 deletes costs as if they had never been",
+    { timeout: 300_000 },
+    async () => {
+      const directory = join(temporaryDirectory(), "objects");
+      for (let index = 0; index < 3_000; index++) earlier(directory, `db/u/seg/${index}`, { 1: purged, 2: tombstone });
+      earlier(directory, "db/u/head/main", { 1: data("head") });
+      const files = new CountedFiles();
+      const store = await FileStore.open(directory, realWorld(), files);
+      for (let listings = 0; listings < Math.ceil(3_000 / 32); listings++)
+        expect((await store.list("db/", { limit: 1_000 })).objects).toHaveLength(1);
+      await store.list("db/", { limit: 1_000 });
+      expect(readdirSync(directory, { recursive: true }).filter((name) => !String(name).startsWith("."))).toEqual([
+        "db",
+        "db/u",
+        "db/u/head",
+        "db/u/head/main~",
+        "db/u/head/main~/1",
+      ]);
+      files.steps = 0;
+      await store.list("db/", { limit: 1_000 });
+      expect(files.steps).toBeLessThan(10);
+    },
+  );
 });
 
 /** The machine's file system; counts the reads of directories and of what is known of files. */
@@ -201,9 +232,12 @@ describe("file://: older versions, for tools", () => {
     const store = await FileStore.open(directory, realWorld());
     expect(await store.olderVersions("k")).toEqual([]);
     let version = versionOf(await store.put("k", Buffer.from("0"), { kind: "absent" }));
-    for (let round = 1; round < 30; round++) version = versionOf(await store.put("k", Buffer.from(String(round)), { kind: "version", version }));
+    for (let round = 1; round < 30; round++)
+      version = versionOf(await store.put("k", Buffer.from(String(round)), { kind: "version", version }));
     const older = await store.olderVersions("k");
-    expect(older.map(({ bytes }) => Number(bytes.toString()))).toEqual(Array.from({ length: 15 }, (_, index) => 28 - index));
+    expect(older.map(({ bytes }) => Number(bytes.toString()))).toEqual(
+      Array.from({ length: 15 }, (_, index) => 28 - index),
+    );
     expect(older[0]!.modifiedAtMs).toBeGreaterThan(Date.now() - 60_000);
     // What its reader cannot use is there as it is, and so is what it superseded.
     writeFileSync(join(directory, "k~", version), Buffer.from([1, 50]));
@@ -226,7 +260,8 @@ class UnsoundStore extends MemoryStore {
 
   override async put(key: string, bytes: Uint8Array, condition: PutCondition): Promise<PutOutcome> {
     if (!(await this.#decide(this, key, condition))) return { kind: "conflict" };
-    // Neither waits for anything before it acts, so that nothing comes between them: this put replaces whatever is there.
+    // Neither waits for anything before it acts, so that nothing comes between them: this put replaces whatever is
+    // there.
     const [, outcome] = await Promise.all([this.delete(key), super.put(key, bytes, { kind: "absent" })]);
     return outcome;
   }
@@ -235,7 +270,10 @@ class UnsoundStore extends MemoryStore {
 describe("F34: the proof of a start refuses", () => {
   test("a store that ignores conditions", async () => {
     const store = new UnsoundStore(async () => true);
-    await expect(proveStore(store, realWorld())).rejects.toMatchObject({ kind: "misconfigured", message: expect.stringContaining("were told that they had") });
+    await expect(proveStore(store, realWorld())).rejects.toMatchObject({
+      kind: "misconfigured",
+      message: expect.stringContaining("were told that they had"),
+    });
     expect((await store.list("", { limit: 10 })).objects).toEqual([]);
   });
 
@@ -244,7 +282,10 @@ describe("F34: the proof of a start refuses", () => {
       const current = await itself.get(key);
       return condition.kind === "absent" ? current === undefined : current?.version === condition.version;
     });
-    await expect(proveStore(store, realWorld())).rejects.toMatchObject({ kind: "misconfigured", message: expect.stringContaining("were told that they had") });
+    await expect(proveStore(store, realWorld())).rejects.toMatchObject({
+      kind: "misconfigured",
+      message: expect.stringContaining("were told that they had"),
+    });
   });
 
   test("a store that decides If-None-Match alone", async () => {
@@ -259,10 +300,16 @@ describe("F34: the proof of a start refuses", () => {
 
   test("a server that ignores conditions, seen through the S3 adapter", async () => {
     const store = await openStore((await startS3Double({ ignoresConditions: true })).location, realWorld());
-    await expect(proveStore(store, realWorld())).rejects.toMatchObject({ kind: "misconfigured", message: expect.stringContaining("cannot be used") });
+    await expect(proveStore(store, realWorld())).rejects.toMatchObject({
+      kind: "misconfigured",
+      message: expect.stringContaining("cannot be used"),
+    });
   });
 
   test("a store that never lets anybody win", async () => {
-    await expect(proveStore(new UnsoundStore(async () => false), realWorld())).rejects.toMatchObject({ kind: "misconfigured", message: expect.stringContaining("none could") });
+    await expect(proveStore(new UnsoundStore(async () => false), realWorld())).rejects.toMatchObject({
+      kind: "misconfigured",
+      message: expect.stringContaining("none could"),
+    });
   });
 });

@@ -9,9 +9,20 @@ interface Operation {
   readonly operationId: string;
   readonly description: string;
   readonly security: readonly Record<string, readonly string[]>[];
-  readonly parameters?: readonly { readonly name?: string; readonly in?: string; readonly required?: boolean; readonly $ref?: string }[];
-  readonly requestBody?: { readonly required: boolean; readonly content: Record<string, { readonly schema: { readonly $ref?: string } }> };
-  readonly responses: Record<string, { readonly headers?: object; readonly content?: Record<string, { readonly schema: { readonly $ref?: string } }> }>;
+  readonly parameters?: readonly {
+    readonly name?: string;
+    readonly in?: string;
+    readonly required?: boolean;
+    readonly $ref?: string;
+  }[];
+  readonly requestBody?: {
+    readonly required: boolean;
+    readonly content: Record<string, { readonly schema: { readonly $ref?: string } }>;
+  };
+  readonly responses: Record<
+    string,
+    { readonly headers?: object; readonly content?: Record<string, { readonly schema: { readonly $ref?: string } }> }
+  >;
 }
 
 interface ObjectSchema {
@@ -46,9 +57,13 @@ describe("the OpenAPI document", () => {
   });
 
   it("surface lockstep: has the paths and methods of the endpoint table and the plain routes, and no others", () => {
-    const documented = Object.entries(document.paths).flatMap(([path, methods]) => Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`));
+    const documented = Object.entries(document.paths).flatMap(([path, methods]) =>
+      Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
+    );
     const served = endpoints.map((endpoint) => `${endpoint.httpMethod} ${pathTemplate(endpoint.segments)}`);
-    expect(documented.toSorted()).toEqual([...served, ...Object.keys(plainRoutes).map((path) => `GET ${path}`)].toSorted());
+    expect(documented.toSorted()).toEqual(
+      [...served, ...Object.keys(plainRoutes).map((path) => `GET ${path}`)].toSorted(),
+    );
   });
 
   it("names every operation once", () => {
@@ -59,14 +74,19 @@ describe("the OpenAPI document", () => {
   it("refers to nothing that it does not hold", () => {
     const references = [...text.matchAll(/"\$ref":"#\/([^"]+)"/g)].map((match) => match[1] as string);
     expect(references.length).toBeGreaterThan(0);
-    const missing = references.filter((reference) => reference.split("/").reduce<unknown>((at, key) => (at as Record<string, unknown>)[key], document) === undefined);
+    const missing = references.filter(
+      (reference) =>
+        reference.split("/").reduce<unknown>((at, key) => (at as Record<string, unknown>)[key], document) === undefined,
+    );
     expect(missing).toEqual([]);
   });
 
   it("describes every operation and every property", () => {
     expect(operations.filter((operation) => !operation.description)).toEqual([]);
     const bare = Object.entries(schemas).flatMap(([name, schema]) =>
-      Object.entries(schema.properties).filter(([, property]) => !property.description).map(([property]) => `${name}.${property}`),
+      Object.entries(schema.properties)
+        .filter(([, property]) => !property.description)
+        .map(([property]) => `${name}.${property}`),
     );
     expect(bare).toEqual([]);
   });
@@ -78,7 +98,10 @@ describe("the OpenAPI document", () => {
     expect(memory.properties.supersedes).toMatchObject({ type: "array", items: { type: "string" } });
     expect(memory.required).toEqual(expect.arrayContaining(["id", "created_at", "topic_key", "superseded_by"]));
     for (const only of ["score", "channels", "supersedes", "expires_at"]) expect(memory.required).not.toContain(only);
-    expect(schemas.ErasureCoupon?.properties.erased_txid).toMatchObject({ type: "object", additionalProperties: { type: "integer" } });
+    expect(schemas.ErasureCoupon?.properties.erased_txid).toMatchObject({
+      type: "object",
+      additionalProperties: { type: "integer" },
+    });
     expect(schemas.ProfilePolicy?.properties.override).toMatchObject({ type: ["object", "null"] });
   });
 
@@ -89,16 +112,27 @@ describe("the OpenAPI document", () => {
     expect(schemas.MemoryInput?.required).toEqual(["type", "summary", "content"]);
     expect(schemas.MemoryInput?.properties.ttl).toMatchObject({ type: "integer", default: 86400 });
     expect(schemas.RecallRequest?.properties.embedding).toMatchObject({ type: "array", items: { type: "number" } });
-    expect(schemas.FindDocsRequest?.properties.sort).toMatchObject({ type: "object", additionalProperties: { type: "integer" } });
+    expect(schemas.FindDocsRequest?.properties.sort).toMatchObject({
+      type: "object",
+      additionalProperties: { type: "integer" },
+    });
     expect(schemas.RewindBranchRequest?.properties.to).toMatchObject({ type: ["string", "number"] });
     expect(schemas.CreateBranchRequest?.properties.at).toMatchObject({ type: ["string", "number"] });
-    expect(ingest.parameters).toEqual(expect.arrayContaining([expect.objectContaining({ name: "branch", in: "query", required: false })]));
+    expect(ingest.parameters).toEqual(
+      expect.arrayContaining([expect.objectContaining({ name: "branch", in: "query", required: false })]),
+    );
     expect(Object.keys(operationOf("DataService.PutValue").requestBody?.content ?? {})).toEqual(["*/*"]);
   });
 
   it("tells the headers of requests and answers", () => {
-    const parametersOf = (name: string) => operationOf(name).parameters?.flatMap((parameter) => parameter.$ref?.split("/").at(-1) ?? []);
-    expect(parametersOf("MemoryService.Ingest")).toEqual(["Service-Branch", "Service-Min-Txid", "Service-Consistency", "Service-Durability"]);
+    const parametersOf = (name: string) =>
+      operationOf(name).parameters?.flatMap((parameter) => parameter.$ref?.split("/").at(-1) ?? []);
+    expect(parametersOf("MemoryService.Ingest")).toEqual([
+      "Service-Branch",
+      "Service-Min-Txid",
+      "Service-Consistency",
+      "Service-Durability",
+    ]);
     expect(parametersOf("MemoryService.Recall")).not.toContain("Service-Durability");
     expect(parametersOf("DataService.ExecuteSql")).toContain("Service-Durability");
     expect(parametersOf("ControlService.ListDatabases")).toEqual([]);
@@ -107,23 +141,27 @@ describe("the OpenAPI document", () => {
     expect(operationOf("MemoryService.Recall").responses["401"]?.headers).toHaveProperty("WWW-Authenticate");
   });
 
-  it.each(endpoints.map((endpoint) => [endpoint.name, endpoint] as const))("%s: status, txid header, security and errors", (name, endpoint) => {
-    const operation = operationOf(name);
-    const { rule } = endpoint;
-    const success = operation.responses[rule.status];
-    expect("Service-Txid" in (success?.headers ?? {})).toBe(rule.txid);
-    expect("Service-Durable-Txid" in (success?.headers ?? {})).toBe(rule.txid);
-    expect(success?.content === undefined).toBe(rule.status === 204);
+  it.each(endpoints.map((endpoint) => [endpoint.name, endpoint] as const))(
+    "%s: status, txid header, security and errors",
+    (name, endpoint) => {
+      const operation = operationOf(name);
+      const { rule } = endpoint;
+      const success = operation.responses[rule.status];
+      expect("Service-Txid" in (success?.headers ?? {})).toBe(rule.txid);
+      expect("Service-Durable-Txid" in (success?.headers ?? {})).toBe(rule.txid);
+      expect(success?.content === undefined).toBe(rule.status === 204);
 
-    const role = scopeNames.get(rule.scope);
-    for (const alternative of operation.security) {
-      for (const [scheme, roles] of Object.entries(alternative)) expect(roles).toEqual(scheme === "platformKey" || role === undefined ? [] : [role]);
-    }
-    expect(operation.security.length).toBeGreaterThan(0);
+      const role = scopeNames.get(rule.scope);
+      for (const alternative of operation.security) {
+        for (const [scheme, roles] of Object.entries(alternative))
+          expect(roles).toEqual(scheme === "platformKey" || role === undefined ? [] : [role]);
+      }
+      expect(operation.security.length).toBeGreaterThan(0);
 
-    const statuses = errorCodesOf(endpoint).map((code: ErrorCode) => String(errorCodes[code].http));
-    expect(Object.keys(operation.responses)).toEqual(expect.arrayContaining(statuses));
-  });
+      const statuses = errorCodesOf(endpoint).map((code: ErrorCode) => String(errorCodes[code].http));
+      expect(Object.keys(operation.responses)).toEqual(expect.arrayContaining(statuses));
+    },
+  );
 
   it("hardening-06: lists the specific error codes where the specification has them", () => {
     const byName = (name: string) => endpoints.find((endpoint) => endpoint.name === name);

@@ -43,7 +43,10 @@ describe("the proto files", () => {
 
   it("comment every service, method, message and field", () => {
     const names = [
-      ...publicServices.flatMap((service) => [service.typeName, ...service.methods.map((method) => `${service.typeName}.${method.name}`)]),
+      ...publicServices.flatMap((service) => [
+        service.typeName,
+        ...service.methods.map((method) => `${service.typeName}.${method.name}`),
+      ]),
       ...messages.map((message) => message.typeName),
       ...fields.map(nameOf),
     ];
@@ -55,25 +58,33 @@ describe("the proto files", () => {
     expect(Health.methods.map((method) => `${method.name} ${method.methodKind}`)).toEqual(
       expect.arrayContaining(["Check unary", "Watch server_streaming"]),
     );
-    for (const [service, version] of [[ServerReflection, "v1"], [ServerReflectionAlpha, "v1alpha"]] as const) {
+    for (const [service, version] of [
+      [ServerReflection, "v1"],
+      [ServerReflectionAlpha, "v1alpha"],
+    ] as const) {
       expect(service.typeName).toBe(`grpc.reflection.${version}.ServerReflection`);
-      expect(service.methods.map((method) => `${method.name} ${method.methodKind}`)).toEqual(["ServerReflectionInfo bidi_streaming"]);
+      expect(service.methods.map((method) => `${method.name} ${method.methodKind}`)).toEqual([
+        "ServerReflectionInfo bidi_streaming",
+      ]);
     }
   });
 });
 
 describe("the rules of methods", () => {
-  it.each(endpoints.map((endpoint) => [endpoint.name, endpoint] as const))("%s", (_name, { rule, httpMethod, bodyField, segments }) => {
-    expect([200, 201, 204]).toContain(rule.status);
-    expect(rule.errors.filter((code) => !(code in errorCodes))).toEqual([]);
-    // A platform key has no scope; whatever a token opens has one.
-    expect(rule.scope === Scope.UNSPECIFIED).toBe(rule.credential === Credential.PLATFORM);
-    if (httpMethod === "GET" || httpMethod === "DELETE") expect(bodyField).toBeUndefined();
-    else expect(bodyField).toBeDefined();
-    if (bodyField === undefined) expect(rule.body).toBe(BodyCap.UNSPECIFIED);
-    // What is under /v1/db touches a database, and the answer says which state.
-    if (pathTemplate(segments).startsWith("/v1/db/")) expect(rule.txid).toBe(true);
-  });
+  it.each(endpoints.map((endpoint) => [endpoint.name, endpoint] as const))(
+    "%s",
+    (_name, { rule, httpMethod, bodyField, segments }) => {
+      expect([200, 201, 204]).toContain(rule.status);
+      expect(rule.errors.filter((code) => !(code in errorCodes))).toEqual([]);
+      // A platform key has no scope; whatever a token opens has one.
+      expect(rule.scope === Scope.UNSPECIFIED).toBe(rule.credential === Credential.PLATFORM);
+      if (httpMethod === "GET" || httpMethod === "DELETE") expect(bodyField).toBeUndefined();
+      else expect(bodyField).toBeDefined();
+      if (bodyField === undefined) expect(rule.body).toBe(BodyCap.UNSPECIFIED);
+      // What is under /v1/db touches a database, and the answer says which state.
+      if (pathTemplate(segments).startsWith("/v1/db/")) expect(rule.txid).toBe(true);
+    },
+  );
 
   it("let every write that carries data have the large body", () => {
     const large = endpoints.filter(({ rule }) => rule.body === BodyCap.DATA).map(({ name }) => name);
@@ -104,17 +115,24 @@ describe("the fields of messages", () => {
     const options = getOption(field, json);
     expect(field.fieldKind === "enum").toBe(false);
     if (options.bareList) expect(wrappedList(field)?.fieldKind).toBe("list");
-    if (options.orderedObject) expect(field.fieldKind === "list" ? (field.message as DescMessage | undefined)?.fields.length : 0).toBe(2);
+    if (options.orderedObject)
+      expect(field.fieldKind === "list" ? (field.message as DescMessage | undefined)?.fields.length : 0).toBe(2);
     if (options.acceptNumber) expect(field.fieldKind === "scalar" && field.scalar === ScalarType.STRING).toBe(true);
     if (options.nullWhenAbsent) expect(field.proto.proto3Optional).toBe(true);
     // A default is what absence means: so absence must show, and nothing required can have one.
-    if (options.defaultNumber !== undefined) expect([field.proto.proto3Optional, isRequired(field)]).toEqual([true, false]);
+    if (options.defaultNumber !== undefined)
+      expect([field.proto.proto3Optional, isRequired(field)]).toEqual([true, false]);
     // Whatever is required has no use for telling absence from its zero.
     if (isRequired(field)) expect(field.proto.proto3Optional).toBe(false);
   });
 
   it("wrap nothing in a list wrapper without saying that REST shows the bare list", () => {
-    const wrappers = new Set(["palimpsest.v1.Vector", "palimpsest.v1.StringList", "palimpsest.v1.IngestItemList", "palimpsest.v1.MemoryInputList"]);
+    const wrappers = new Set([
+      "palimpsest.v1.Vector",
+      "palimpsest.v1.StringList",
+      "palimpsest.v1.IngestItemList",
+      "palimpsest.v1.MemoryInputList",
+    ]);
     const shown = fields.filter((field) => field.fieldKind === "message" && wrappers.has(field.message.typeName));
     expect(shown.length).toBeGreaterThan(0);
     expect(shown.filter((field) => !getOption(field, json).bareList).map(nameOf)).toEqual([]);
@@ -133,8 +151,12 @@ describe("the fields of messages", () => {
       "FindDocsRequest.limit": limits.docsDefault,
       "SearchVectorsRequest.k": limits.vectorSearchDefault,
     };
-    const stated = fields.map((field) => [`${field.parent.name}.${field.name}`, getOption(field, json).defaultNumber] as const);
-    expect(Object.fromEntries(stated.filter(([name]) => name in bounds).map(([name, value]) => [name, Number(value)]))).toEqual(bounds);
+    const stated = fields.map(
+      (field) => [`${field.parent.name}.${field.name}`, getOption(field, json).defaultNumber] as const,
+    );
+    expect(
+      Object.fromEntries(stated.filter(([name]) => name in bounds).map(([name, value]) => [name, Number(value)])),
+    ).toEqual(bounds);
   });
 });
 
@@ -153,6 +175,8 @@ function withLocalTools(): NodeJS.ProcessEnv {
 async function contents(directory: string): Promise<Record<string, string>> {
   const entries = await readdir(directory, { recursive: true, withFileTypes: true });
   const found = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
-  const read = await Promise.all(found.map(async (path) => [path.slice(directory.length), await readFile(path, "utf8")] as const));
+  const read = await Promise.all(
+    found.map(async (path) => [path.slice(directory.length), await readFile(path, "utf8")] as const),
+  );
   return Object.fromEntries(read);
 }

@@ -1,6 +1,6 @@
 /**
- * The proto files say what the interface specification says: every row of its tables is a method with that path, access,
- * request, status and answer, and every method beyond them is listed here as an extension.
+ * The proto files say what the interface specification says: every row of its tables is a method with that path,
+ * access, request, status and answer, and every method beyond them is listed here as an extension.
  */
 import { type DescField, type DescMessage, getOption, ScalarType } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
@@ -8,7 +8,15 @@ import { json } from "../../gen/palimpsest/v1/options_pb.ts";
 import { isRequired } from "../../src/server/openapi-schema.ts";
 import { plainRoutes } from "../../src/server/openapi.ts";
 import { Credential, type Endpoint, endpoints, pathTemplate, scopeNames } from "../../src/service/methods.ts";
-import { agentMemory, answerRecords, controlPlane, inputRecords, type SpecField, type SpecRoute, substrate } from "./spec-tables.ts";
+import {
+  agentMemory,
+  answerRecords,
+  controlPlane,
+  inputRecords,
+  type SpecField,
+  type SpecRoute,
+  substrate,
+} from "./spec-tables.ts";
 
 /** Methods that the specification does not have. */
 const extensionRoutes = new Set([
@@ -43,9 +51,14 @@ const settledAuth: { readonly [route: string]: { readonly from: string; readonly
   "POST /v1/databases/{db}/tokens": { from: "P", to: "P or NS admin" },
 };
 /** Limits that the specification leaves out. */
-const settledDefaults: { readonly [place: string]: number } = { "DataService.FindDocs.limit": 100, "DataService.FindDocs.skip": 0 };
+const settledDefaults: { readonly [place: string]: number } = {
+  "DataService.FindDocs.limit": 100,
+  "DataService.FindDocs.skip": 0,
+};
 
-/** The scopes of the routes under `/v1/db`: what reads needs read, what changes data write, what changes branches admin. */
+/**
+ * The scopes of the routes under `/v1/db`: what reads needs read, what changes data write, what changes branches admin.
+ */
 const substrateScopes: { readonly [route: string]: "read" | "write" | "admin" } = {
   "POST /v1/db/{db}/memory/{session}/turns": "write",
   "GET /v1/db/{db}/memory/{session}/turns": "read",
@@ -79,7 +92,9 @@ const rows: readonly SpecRoute[] = [
     return { ...row, auth: "DB", scope };
   }),
 ];
-const byRoute = new Map(endpoints.map((endpoint) => [`${endpoint.httpMethod} ${pathTemplate(endpoint.segments)}`, endpoint]));
+const byRoute = new Map(
+  endpoints.map((endpoint) => [`${endpoint.httpMethod} ${pathTemplate(endpoint.segments)}`, endpoint]),
+);
 const routeOf = (row: SpecRoute) => `${row.method} ${row.path}`;
 
 function endpointFor(row: SpecRoute): Endpoint {
@@ -142,8 +157,15 @@ describe("the specification's records", () => {
 });
 
 /** Compares fields both ways; those in `extensions` must be there too, and none of them required. */
-function compareFields(place: string, specified: { readonly [name: string]: SpecField }, fields: readonly DescField[], extensions: readonly string[]) {
-  expect(fields.map((field) => field.name).toSorted(), place).toEqual([...Object.keys(specified), ...extensions].toSorted());
+function compareFields(
+  place: string,
+  specified: { readonly [name: string]: SpecField },
+  fields: readonly DescField[],
+  extensions: readonly string[],
+) {
+  expect(fields.map((field) => field.name).toSorted(), place).toEqual(
+    [...Object.keys(specified), ...extensions].toSorted(),
+  );
   for (const field of fields) {
     const row = specified[field.name];
     const at = `${place}.${field.name}`;
@@ -168,7 +190,10 @@ function expectAnswerField(message: DescMessage, name: string, type: string, alw
   expect(field.proto.proto3Optional && !orNull, `${at} can be left out`).toBe(!always);
 }
 
-/** The forms that fit what the specification calls a type: its objects are our records, its null is the handler's to see. */
+/**
+ * The forms that fit what the specification calls a type: its objects are our records, its null is the handler's to
+ * see.
+ */
 function accepted(type: string): readonly string[] {
   if (type === "object or null" || type === "array") return ["any JSON"];
   return [type];
@@ -180,7 +205,9 @@ function restType(field: DescField): string {
     case "scalar":
       return scalarWord(field.scalar);
     case "message":
-      return getOption(field, json).bareList ? restType(onlyField(field.message)) : messageWord(field.message, "object");
+      return getOption(field, json).bareList
+        ? restType(onlyField(field.message))
+        : messageWord(field.message, "object");
     case "list":
       if (getOption(field, json).orderedObject) return "object";
       return `array of ${field.listKind === "scalar" ? scalarWord(field.scalar) : messageWord(field.message as DescMessage, undefined)}`;
@@ -234,7 +261,9 @@ function accessOf(credential: Endpoint["rule"]["credential"]): string {
 
 /** A message of the public services by its short name. */
 function messageNamed(name: string): DescMessage {
-  const found = endpoints.flatMap((endpoint) => endpoint.method.parent.file.messages).find((message) => message.name === name);
+  const found = endpoints
+    .flatMap((endpoint) => endpoint.method.parent.file.messages)
+    .find((message) => message.name === name);
   if (!found) throw new Error(`no message ${name}`);
   return found;
 }

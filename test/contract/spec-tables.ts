@@ -26,18 +26,61 @@ export interface SpecRoute {
 }
 
 const must = (type: string): SpecField => ({ type, required: true });
-const may = (type: string, defaultValue?: number | boolean): SpecField => ({ type, required: false, ...(defaultValue === undefined ? {} : { defaultValue }) });
+const may = (type: string, defaultValue?: number | boolean): SpecField => ({
+  type,
+  required: false,
+  ...(defaultValue === undefined ? {} : { defaultValue }),
+});
 const branch = { branch: may("string") };
 const tokenRequest = { scope: must("string"), expires_in: may("integer", 3600) };
 
 export const controlPlane: readonly SpecRoute[] = [
-  { method: "POST", path: "/v1/databases", auth: "P", fields: { name: must("string") }, status: 201, tx: false, answer: "DatabaseInfo" },
-  { method: "GET", path: "/v1/databases", auth: "P", fields: {}, status: 200, tx: false, answer: { databases: "array of DatabaseInfo" } },
+  {
+    method: "POST",
+    path: "/v1/databases",
+    auth: "P",
+    fields: { name: must("string") },
+    status: 201,
+    tx: false,
+    answer: "DatabaseInfo",
+  },
+  {
+    method: "GET",
+    path: "/v1/databases",
+    auth: "P",
+    fields: {},
+    status: 200,
+    tx: false,
+    answer: { databases: "array of DatabaseInfo" },
+  },
   { method: "DELETE", path: "/v1/databases/{db}", auth: "P", fields: {}, status: 204, tx: false },
-  { method: "POST", path: "/v1/databases/{db}/tokens", auth: "P", fields: tokenRequest, status: 200, tx: false, answer: "TokenResponse" },
-  { method: "POST", path: "/v1/namespaces/{ns}/tokens", auth: "P", fields: tokenRequest, status: 200, tx: false, answer: "TokenResponse" },
+  {
+    method: "POST",
+    path: "/v1/databases/{db}/tokens",
+    auth: "P",
+    fields: tokenRequest,
+    status: 200,
+    tx: false,
+    answer: "TokenResponse",
+  },
+  {
+    method: "POST",
+    path: "/v1/namespaces/{ns}/tokens",
+    auth: "P",
+    fields: tokenRequest,
+    status: 200,
+    tx: false,
+    answer: "TokenResponse",
+  },
   { method: "GET", path: "/v1/namespaces/{ns}/policy", auth: "P", fields: {}, status: 200, tx: false },
-  { method: "PUT", path: "/v1/namespaces/{ns}/policy", auth: "P", fields: { policy: must("object or null") }, status: 200, tx: false },
+  {
+    method: "PUT",
+    path: "/v1/namespaces/{ns}/policy",
+    auth: "P",
+    fields: { policy: must("object or null") },
+    status: 200,
+    tx: false,
+  },
   {
     method: "GET",
     path: "/v1/namespaces/{ns}/audit",
@@ -60,7 +103,15 @@ export const controlPlane: readonly SpecRoute[] = [
 const profile = "/v1/memory/{ns}/{profile}";
 
 export const agentMemory: readonly SpecRoute[] = [
-  { method: "GET", path: "/v1/memory/{ns}", auth: "NS", fields: {}, status: 200, tx: false, answer: { profiles: "array of object" } },
+  {
+    method: "GET",
+    path: "/v1/memory/{ns}",
+    auth: "NS",
+    fields: {},
+    status: 200,
+    tx: false,
+    answer: { profiles: "array of object" },
+  },
   {
     method: "POST",
     path: `${profile}/memories`,
@@ -71,8 +122,25 @@ export const agentMemory: readonly SpecRoute[] = [
     tx: true,
     answer: { results: "array of IngestItem" },
   },
-  { method: "GET", path: `${profile}/memories/{id}`, auth: "DB", scope: "read", fields: branch, status: 200, tx: false, answer: "Memory" },
-  { method: "DELETE", path: `${profile}/memories/{id}`, auth: "DB", scope: "write", fields: branch, status: 204, tx: false },
+  {
+    method: "GET",
+    path: `${profile}/memories/{id}`,
+    auth: "DB",
+    scope: "read",
+    fields: branch,
+    status: 200,
+    tx: false,
+    answer: "Memory",
+  },
+  {
+    method: "DELETE",
+    path: `${profile}/memories/{id}`,
+    auth: "DB",
+    scope: "write",
+    fields: branch,
+    status: 204,
+    tx: false,
+  },
   {
     method: "POST",
     path: `${profile}/recall`,
@@ -117,11 +185,26 @@ export const agentMemory: readonly SpecRoute[] = [
     path: `${profile}/extract`,
     auth: "DB",
     scope: "write",
-    fields: { turns: must("array of object"), session_id: may("string"), source: may("string"), dry_run: may("boolean", false), ...branch },
+    fields: {
+      turns: must("array of object"),
+      session_id: may("string"),
+      source: may("string"),
+      dry_run: may("boolean", false),
+      ...branch,
+    },
     status: 200,
     tx: false,
   },
-  { method: "GET", path: `${profile}/sessions`, auth: "DB", scope: "read", fields: branch, status: 200, tx: false, answer: { sessions: "array of object" } },
+  {
+    method: "GET",
+    path: `${profile}/sessions`,
+    auth: "DB",
+    scope: "read",
+    fields: branch,
+    status: 200,
+    tx: false,
+    answer: { sessions: "array of object" },
+  },
   {
     method: "DELETE",
     path: `${profile}/sessions/{sid}`,
@@ -136,15 +219,48 @@ export const agentMemory: readonly SpecRoute[] = [
     path: `${profile}/erasures`,
     auth: "DB",
     scope: "write",
-    fields: { memory_id: may("string"), topic_key: may("string"), type: may("string"), session_id: may("string"), turns: may("boolean"), ...branch },
+    fields: {
+      memory_id: may("string"),
+      topic_key: may("string"),
+      type: may("string"),
+      session_id: may("string"),
+      turns: may("boolean"),
+      ...branch,
+    },
     status: 200,
     tx: false,
     answer: "ErasureCoupon",
   },
-  { method: "GET", path: `${profile}/erasures`, auth: "DB", scope: "read", fields: branch, status: 200, tx: false, answer: { erasures: "array of ErasureCoupon" } },
-  { method: "GET", path: `${profile}/erasures/{id}`, auth: "DB", scope: "read", fields: branch, status: 200, tx: false, answer: "ErasureCoupon" },
+  {
+    method: "GET",
+    path: `${profile}/erasures`,
+    auth: "DB",
+    scope: "read",
+    fields: branch,
+    status: 200,
+    tx: false,
+    answer: { erasures: "array of ErasureCoupon" },
+  },
+  {
+    method: "GET",
+    path: `${profile}/erasures/{id}`,
+    auth: "DB",
+    scope: "read",
+    fields: branch,
+    status: 200,
+    tx: false,
+    answer: "ErasureCoupon",
+  },
   { method: "GET", path: `${profile}/policy`, auth: "DB", scope: "read", fields: {}, status: 200, tx: false },
-  { method: "PUT", path: `${profile}/policy`, auth: "DB", scope: "admin", fields: { policy: must("object or null") }, status: 200, tx: false },
+  {
+    method: "PUT",
+    path: `${profile}/policy`,
+    auth: "DB",
+    scope: "admin",
+    fields: { policy: must("object or null") },
+    status: 200,
+    tx: false,
+  },
 ];
 
 const turns = "/v1/db/{db}/memory/{session}";
@@ -162,7 +278,14 @@ export const substrate: readonly Omit<SpecRoute, "auth">[] = [
     status: 200,
     tx: true,
   },
-  { method: "GET", path: `${turns}/turns`, fields: { last: may("integer", 20) }, status: 200, tx: false, answer: { turns: "array of Turn" } },
+  {
+    method: "GET",
+    path: `${turns}/turns`,
+    fields: { last: may("integer", 20) },
+    status: 200,
+    tx: false,
+    answer: { turns: "array of Turn" },
+  },
   {
     method: "POST",
     path: `${turns}/search`,
@@ -171,7 +294,13 @@ export const substrate: readonly Omit<SpecRoute, "auth">[] = [
     tx: false,
     answer: { turns: "array of Turn" },
   },
-  { method: "POST", path: "/v1/db/{db}/sql", fields: { stmts: must("array of object"), txn: may("boolean") }, status: 200, tx: true },
+  {
+    method: "POST",
+    path: "/v1/db/{db}/sql",
+    fields: { stmts: must("array of object"), txn: may("boolean") },
+    status: 200,
+    tx: true,
+  },
   { method: "POST", path: "/v1/db/{db}/sync", fields: {}, status: 200, tx: true },
   {
     method: "GET",
@@ -200,9 +329,21 @@ export const substrate: readonly Omit<SpecRoute, "auth">[] = [
     status: 200,
     tx: false,
   },
-  { method: "POST", path: `${docs}/delete`, fields: { filter: must("object"), multi: may("boolean", false) }, status: 200, tx: false },
+  {
+    method: "POST",
+    path: `${docs}/delete`,
+    fields: { filter: must("object"), multi: may("boolean", false) },
+    status: 200,
+    tx: false,
+  },
   { method: "POST", path: `${docs}/indexes`, fields: { path: must("string") }, status: 200, tx: false },
-  { method: "POST", path: vectors, fields: { id: must("string"), embedding: must("array of number") }, status: 200, tx: true },
+  {
+    method: "POST",
+    path: vectors,
+    fields: { id: must("string"), embedding: must("array of number") },
+    status: 200,
+    tx: true,
+  },
   {
     method: "POST",
     path: `${vectors}/search`,
@@ -241,7 +382,9 @@ export const inputRecords: { readonly [record: string]: { readonly [field: strin
 };
 
 /** The fields of a record that is answered; one that is not always there says when it is. */
-export const answerRecords: { readonly [record: string]: { readonly [field: string]: string | { readonly type: string; readonly only: string } } } = {
+export const answerRecords: {
+  readonly [record: string]: { readonly [field: string]: string | { readonly type: string; readonly only: string } };
+} = {
   DatabaseInfo: { name: "string", uuid: "string", created_at: "integer" },
   TokenResponse: { token: "string" },
   IngestItem: { id: "string", status: "string", superseded: "array of string" },
@@ -260,7 +403,13 @@ export const answerRecords: { readonly [record: string]: { readonly [field: stri
     channels: { type: "array of string", only: "recall" },
     supersedes: { type: "array of string", only: "single-memory get" },
   },
-  Turn: { session_id: "string", seq: "integer", role: "string", content: "any JSON", distance: { type: "number", only: "vector search" } },
+  Turn: {
+    session_id: "string",
+    seq: "integer",
+    role: "string",
+    content: "any JSON",
+    distance: { type: "number", only: "vector search" },
+  },
   ErasureCoupon: {
     id: "string",
     status: "string",

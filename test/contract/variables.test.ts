@@ -8,10 +8,20 @@ import { settings } from "../../src/server/settings.ts";
 const host = { pid: 4321, cores: 6 };
 
 /** Variable, default as the specification writes it, field, and the value that default means. */
-const specified: readonly (readonly [variable: string, written: string, field: keyof typeof settings, value: unknown])[] = [
+const specified: readonly (readonly [
+  variable: string,
+  written: string,
+  field: keyof typeof settings,
+  value: unknown,
+])[] = [
   ["SERVICE_DATA_DIR", "./data", "dataDirectory", "./data"],
   ["SERVICE_LISTEN", "127.0.0.1:8080", "listen", { host: "127.0.0.1", port: 8080 }],
-  ["SERVICE_OBJECT_STORE", "file://{SERVICE_DATA_DIR}/objects", "objectStore", { kind: "file", directory: "./data/objects" }],
+  [
+    "SERVICE_OBJECT_STORE",
+    "file://{SERVICE_DATA_DIR}/objects",
+    "objectStore",
+    { kind: "file", directory: "./data/objects" },
+  ],
   ["SERVICE_COORD", "unset", "coordination", undefined],
   ["SERVICE_ADVERTISE", "http://{SERVICE_LISTEN}", "advertise", "http://127.0.0.1:8080"],
   ["SERVICE_NODE_ID", "node-{pid}", "nodeId", "node-4321"],

@@ -1,4 +1,6 @@
-/** A node dies at each crash point; what it left, or what object storage holds without it, is everything it promised. */
+/**
+ * A node dies at each crash point; what it left, or what object storage holds without it, is everything it promised.
+ */
 import { describe, expect, test } from "vitest";
 import { crashPoints, type CrashPoint } from "../../src/base/world.ts";
 import { playStory, type CrashPlan } from "../support/crash-story.ts";
@@ -11,7 +13,17 @@ const seeds = isLong ? [1, 2, 3, 4, 5] : [1];
 const fates = ["kill", "power", "loss"] as const;
 
 /** Which cases of the failure matrix a death at the point is. */
-const cases: Partial<Record<CrashPoint, string>> = { committed: "F02", synced: "F03", answered: "F20", "segment-put": "F04", "head-landed": "F05", "pack-put": "F71", "image-put": "F71", "rewind-put": "F69", "rewind-landed": "F69" };
+const cases: Partial<Record<CrashPoint, string>> = {
+  committed: "F02",
+  synced: "F03",
+  answered: "F20",
+  "segment-put": "F04",
+  "head-landed": "F05",
+  "pack-put": "F71",
+  "image-put": "F71",
+  "rewind-put": "F69",
+  "rewind-landed": "F69",
+};
 const named = crashPoints.map((point) => [cases[point] === undefined ? "" : `${cases[point]}: `, point] as const);
 
 /** How often a story reaches each point. */
@@ -43,13 +55,18 @@ describe.each(seeds)("the story of seed %i", (seed) => {
     expect(crashPoints.filter((point) => !reached.has(point))).toEqual([]);
   });
 
-  test.each(named)("%swhoever dies at `%s` leaves every acknowledged write, and object storage holds every durable one", { timeout: isLong ? 60 * minuteMs : 5 * minuteMs }, async (_, point) => {
-    const random = seeded(seed * 1_000 + crashPoints.indexOf(point));
-    for (const nth of occurrences(reached.get(point) ?? 1, random)) {
-      // With the power goes what was answered too early.
-      for (const fate of isLong || point === "answered" ? fates : (["kill", "loss"] as const)) await expectSurvival(seed, { point, nth, fate });
-    }
-  });
+  test.each(named)(
+    "%swhoever dies at `%s` leaves every acknowledged write, and object storage holds every durable one",
+    { timeout: isLong ? 60 * minuteMs : 5 * minuteMs },
+    async (_, point) => {
+      const random = seeded(seed * 1_000 + crashPoints.indexOf(point));
+      for (const nth of occurrences(reached.get(point) ?? 1, random)) {
+        // With the power goes what was answered too early.
+        for (const fate of isLong || point === "answered" ? fates : (["kill", "loss"] as const))
+          await expectSurvival(seed, { point, nth, fate });
+      }
+    },
+  );
 
   test("it dies again in the middle of coming back", { timeout: isLong ? 60 * minuteMs : 5 * minuteMs }, async () => {
     const random = seeded(seed);
@@ -57,7 +74,12 @@ describe.each(seeds)("the story of seed %i", (seed) => {
     for (let round = 0; round < (isLong ? 200 : 10); round++) {
       const point = crashPoints[Math.floor(random() * crashPoints.length)]!;
       const nth = 1 + Math.floor(random() * (reached.get(point) ?? 1));
-      const plan: CrashPlan = { point, nth, fate: fates[round % fates.length]!, againAt: 1 + Math.floor(random() * 12) };
+      const plan: CrashPlan = {
+        point,
+        nth,
+        fate: fates[round % fates.length]!,
+        againAt: 1 + Math.floor(random() * 12),
+      };
       const { failure, crashes, lines } = await playStory(seed, plan);
       if (failure) expect.fail(`seed ${seed}, ${JSON.stringify(plan)}: ${failure.stack}\n${lines.join("\n")}`);
       if (crashes === 2) twice++;
@@ -68,7 +90,9 @@ describe.each(seeds)("the story of seed %i", (seed) => {
 
 describe("planted faults are seen", () => {
   test("a disk that claims to sync and does not", { timeout: 5 * minuteMs }, async () => {
-    const ends = await Promise.all([1, 2, 3].map((seed) => playStory(seed, { point: "head-put", nth: 12, fate: "power" }, { diskLies: true })));
+    const ends = await Promise.all(
+      [1, 2, 3].map((seed) => playStory(seed, { point: "head-put", nth: 12, fate: "power" }, { diskLies: true })),
+    );
     expect(ends.map(({ failure }) => failure?.name)).toContain("Violation");
   });
 

@@ -11,29 +11,44 @@ import { realDisk, type Disk } from "../../src/base/disk.ts";
 import { MemoryStore } from "../../src/store/memory-store.ts";
 import type { ObjectStore } from "../../src/store/object-store.ts";
 import { openInlineEngine, uuidOf, type InlineEngine } from "../support/inline-engine.ts";
-import { allowAll, fileOf, keysInStore, keysOf, kill, meddle, reborn, start, withUnshipped } from "../support/mortal-node.ts";
+import {
+  allowAll,
+  fileOf,
+  keysInStore,
+  keysOf,
+  kill,
+  meddle,
+  reborn,
+  start,
+  withUnshipped,
+} from "../support/mortal-node.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
 import { type TimedEngine, VirtualTime } from "../support/timed-engine.ts";
 
 /** What object storage holds now. */
 async function copyOf(store: ObjectStore): Promise<ObjectStore> {
   const copy = new MemoryStore();
-  for (const { key } of (await store.list("", { limit: 1_000 })).objects) await copy.put(key, (await store.get(key))!.bytes, { kind: "absent" });
+  for (const { key } of (await store.list("", { limit: 1_000 })).objects)
+    await copy.put(key, (await store.get(key))!.bytes, { kind: "absent" });
   return copy;
 }
 
 describe("a killed node", () => {
-  test("F02, F22: what was committed and not shipped is in the log, and is shipped by the next process under a new claim", async () => {
-    const time = new VirtualTime();
-    const node = await withUnshipped(time);
-    const { epoch } = time.head(node.uuid);
-    const next = reborn(node, time);
-    expect(await next.keys()).toEqual(keysOf(1, 8));
-    allowAll(time.store);
-    expect((await next.put("k9", "main", { durable: true })).txid).toBe(9);
-    expect(time.head(node.uuid)).toMatchObject({ txid: 9, epoch: epoch + 1, lost: [] });
-    expect(await keysInStore(time)).toEqual(keysOf(1, 9));
-  });
+  test(
+    "F02, F22: what was committed and not shipped is in the log, and is shipped by the next process under a " +
+      "new claim",
+    async () => {
+      const time = new VirtualTime();
+      const node = await withUnshipped(time);
+      const { epoch } = time.head(node.uuid);
+      const next = reborn(node, time);
+      expect(await next.keys()).toEqual(keysOf(1, 8));
+      allowAll(time.store);
+      expect((await next.put("k9", "main", { durable: true })).txid).toBe(9);
+      expect(time.head(node.uuid)).toMatchObject({ txid: 9, epoch: epoch + 1, lost: [] });
+      expect(await keysInStore(time)).toEqual(keysOf(1, 9));
+    },
+  );
 
   test("F02: what the log held is shipped even when nobody asks", async () => {
     const time = new VirtualTime();
@@ -76,7 +91,8 @@ describe("a killed node", () => {
     node = start(time);
     await node.keys();
     let heads = 0;
-    time.store.fateOf = (verb, key) => (verb === "put" && (!key.includes("/head/") || heads++ > 0) ? "refused" : "fine");
+    time.store.fateOf = (verb, key) =>
+      verb === "put" && (!key.includes("/head/") || heads++ > 0) ? "refused" : "fine";
     const first = await node.put("k2");
     const second = await node.put("k3");
     expect(second.txid).toBe(first.txid + 1);
@@ -86,7 +102,10 @@ describe("a killed node", () => {
     expect(await next.keys()).toEqual(keysOf(1, 3));
     await next.sync();
     expect(next.notices).toEqual([]);
-    expect(time.head(next.uuid)).toMatchObject({ txid: second.txid, lost: [{ firstTxid: 2, lastTxid: first.txid - 1 }] });
+    expect(time.head(next.uuid)).toMatchObject({
+      txid: second.txid,
+      lost: [{ firstTxid: 2, lastTxid: first.txid - 1 }],
+    });
     expect((await next.branch({ act: "fork", name: "past", at: String(first.txid) })).forkTxid).toBe(first.txid);
     expect(await next.keys("past")).toEqual(keysOf(1, 2));
   });
@@ -104,10 +123,14 @@ describe("a killed node", () => {
     const stored = await copyOf(store);
     await before.client.close();
     const { promise: released, resolve: release } = Promise.withResolvers<void>();
-    const disk: Disk = { ...realDisk, fdatasync: (descriptor, path) => released.then(() => realDisk.fdatasync(descriptor, path)) };
+    const disk: Disk = {
+      ...realDisk,
+      fdatasync: (descriptor, path) => released.then(() => realDisk.fdatasync(descriptor, path)),
+    };
     const after = openInlineEngine(copy, { store: stored, disk });
     const writing = put(after, "k4", true);
-    while (decodeHead((await stored.get(headKey(target.uuid, "main")))!.bytes).epoch < 2) await new Promise((resolve) => setImmediate(resolve));
+    while (decodeHead((await stored.get(headKey(target.uuid, "main")))!.bytes).epoch < 2)
+      await new Promise((resolve) => setImmediate(resolve));
     release();
     expect((await writing).txid).toBe(4);
     const head = decodeHead((await stored.get(headKey(target.uuid, "main")))!.bytes);
@@ -119,7 +142,14 @@ describe("a killed node", () => {
     const time = new VirtualTime();
     const node = start(time);
     const ingest = (engine: TimedEngine): Promise<any> =>
-      time.of(engine.client.write(engine.at("main"), "memory.ingest", { memories: [{ type: "fact", topicKey: "t", summary: "said once", content: "null" }] }, engine.soon({ durable: true })));
+      time.of(
+        engine.client.write(
+          engine.at("main"),
+          "memory.ingest",
+          { memories: [{ type: "fact", topicKey: "t", summary: "said once", content: "null" }] },
+          engine.soon({ durable: true }),
+        ),
+      );
     const first = await ingest(node);
     const next = reborn(node, time);
     const again = await ingest(next);
@@ -128,63 +158,82 @@ describe("a killed node", () => {
 });
 
 describe("the log", () => {
-  test("F07: a bit that rots in what is not shipped ends the shipping before it, says so, and gives its ids to nobody else", async () => {
-    const time = new VirtualTime();
-    const node = await withUnshipped(time);
-    const path = `${fileOf(node)}-wal`;
-    const descriptor = openSync(path, "r+");
-    const at = statSync(path).size - 3 * pageBytes;
-    const byte = Buffer.alloc(1);
-    readSync(descriptor, byte, 0, 1, at);
-    writeSync(descriptor, Buffer.from([byte[0]! ^ 1]), 0, 1, at);
-    closeSync(descriptor);
-    allowAll(time.store);
-    await time.pass(20_000);
-    expect(node.notices.join("\n")).toMatch(/storage failed|log/);
-    const kept = await node.keys();
-    expect(keysOf(1, 8).slice(0, kept.length)).toEqual(kept);
-    expect(kept.length).toBeGreaterThanOrEqual(3);
-    expect(kept.length).toBeLessThan(8);
-    const { txid } = await node.put("after", "main", { durable: true });
-    expect(txid).toBeGreaterThan(8);
-    await expect(time.of(node.client.read(node.at("main"), "kv.list", { ns: "n" }, node.soon({ minTxid: 8 })))).rejects.toMatchObject({ code: "conflict" });
-    expect(await keysInStore(time)).toEqual(["after", ...kept]);
-  });
+  test(
+    "F07: a bit that rots in what is not shipped ends the shipping before it, says so, and gives its ids to " +
+      "nobody else",
+    async () => {
+      const time = new VirtualTime();
+      const node = await withUnshipped(time);
+      const path = `${fileOf(node)}-wal`;
+      const descriptor = openSync(path, "r+");
+      const at = statSync(path).size - 3 * pageBytes;
+      const byte = Buffer.alloc(1);
+      readSync(descriptor, byte, 0, 1, at);
+      writeSync(descriptor, Buffer.from([byte[0]! ^ 1]), 0, 1, at);
+      closeSync(descriptor);
+      allowAll(time.store);
+      await time.pass(20_000);
+      expect(node.notices.join("\n")).toMatch(/storage failed|log/);
+      const kept = await node.keys();
+      expect(keysOf(1, 8).slice(0, kept.length)).toEqual(kept);
+      expect(kept.length).toBeGreaterThanOrEqual(3);
+      expect(kept.length).toBeLessThan(8);
+      const { txid } = await node.put("after", "main", { durable: true });
+      expect(txid).toBeGreaterThan(8);
+      await expect(
+        time.of(node.client.read(node.at("main"), "kv.list", { ns: "n" }, node.soon({ minTxid: 8 }))),
+      ).rejects.toMatchObject({ code: "conflict" });
+      expect(await keysInStore(time)).toEqual(["after", ...kept]);
+    },
+  );
 
-  test.each(["while the node runs", "while it is down"])("F10: a foreign checkpoint that cuts off what is not shipped, %s, loses nothing: the difference is shipped", async (when) => {
-    const time = new VirtualTime();
-    let node = await withUnshipped(time);
-    if (when === "while it is down") kill(node);
-    meddle(fileOf(node), (database) => database.pragma("wal_checkpoint(TRUNCATE)"));
-    if (when === "while it is down") node = reborn(node, time);
-    allowAll(time.store);
-    await time.pass(20_000);
-    expect(await node.keys()).toEqual(keysOf(1, 8));
-    await node.put("k9", "main", { durable: true });
-    expect(node.notices.join("\n")).toContain("groups are missing from the log");
-    expect(await keysInStore(time)).toEqual(keysOf(1, 9));
-    // What cannot be restored by itself any more was not lost for that: whoever has seen it is answered.
-    expect(time.head(node.uuid).lost).not.toEqual([]);
-    for (let seen = 1; seen <= 9; seen++) expect((await time.of(node.client.read(node.at("main"), "kv.list", { ns: "n" }, node.soon({ minTxid: seen })))).txid).toBe(9);
-  });
+  test.each(["while the node runs", "while it is down"])(
+    "F10: a foreign checkpoint that cuts off what is not shipped, %s, loses nothing: the difference is shipped",
+    async (when) => {
+      const time = new VirtualTime();
+      let node = await withUnshipped(time);
+      if (when === "while it is down") kill(node);
+      meddle(fileOf(node), (database) => database.pragma("wal_checkpoint(TRUNCATE)"));
+      if (when === "while it is down") node = reborn(node, time);
+      allowAll(time.store);
+      await time.pass(20_000);
+      expect(await node.keys()).toEqual(keysOf(1, 8));
+      await node.put("k9", "main", { durable: true });
+      expect(node.notices.join("\n")).toContain("groups are missing from the log");
+      expect(await keysInStore(time)).toEqual(keysOf(1, 9));
+      // What cannot be restored by itself any more was not lost for that: whoever has seen it is answered.
+      expect(time.head(node.uuid).lost).not.toEqual([]);
+      for (let seen = 1; seen <= 9; seen++)
+        expect(
+          (await time.of(node.client.read(node.at("main"), "kv.list", { ns: "n" }, node.soon({ minTxid: seen })))).txid,
+        ).toBe(9);
+    },
+  );
 
-  test("F10: nor does one that cuts off what several claims wrote: each of them has come as far as it did", async () => {
-    const time = new VirtualTime();
-    let node = reborn(await withUnshipped(time), time);
-    let heads = 1;
-    time.store.fateOf = (verb, key) => (verb === "put" && (!key.includes("/head/") || heads-- <= 0) ? "refused" : "fine");
-    await node.put("k9");
-    kill(node);
-    meddle(fileOf(node), (database) => database.pragma("wal_checkpoint(TRUNCATE)"));
-    node = reborn(node, time);
-    allowAll(time.store);
-    expect(await node.keys()).toEqual(keysOf(1, 9));
-    await node.sync();
-    expect(node.notices.join("\n")).toContain("groups are missing from the log");
-    expect(await keysInStore(time)).toEqual(keysOf(1, 9));
-    expect(time.head(node.uuid).tenures.length).toBeGreaterThan(1);
-    for (let seen = 1; seen <= 9; seen++) expect((await time.of(node.client.read(node.at("main"), "kv.list", { ns: "n" }, node.soon({ minTxid: seen })))).txid).toBe(9);
-  });
+  test(
+    "F10: nor does one that cuts off what several claims wrote: each of them has come as far as it " + "did",
+    async () => {
+      const time = new VirtualTime();
+      let node = reborn(await withUnshipped(time), time);
+      let heads = 1;
+      time.store.fateOf = (verb, key) =>
+        verb === "put" && (!key.includes("/head/") || heads-- <= 0) ? "refused" : "fine";
+      await node.put("k9");
+      kill(node);
+      meddle(fileOf(node), (database) => database.pragma("wal_checkpoint(TRUNCATE)"));
+      node = reborn(node, time);
+      allowAll(time.store);
+      expect(await node.keys()).toEqual(keysOf(1, 9));
+      await node.sync();
+      expect(node.notices.join("\n")).toContain("groups are missing from the log");
+      expect(await keysInStore(time)).toEqual(keysOf(1, 9));
+      expect(time.head(node.uuid).tenures.length).toBeGreaterThan(1);
+      for (let seen = 1; seen <= 9; seen++)
+        expect(
+          (await time.of(node.client.read(node.at("main"), "kv.list", { ns: "n" }, node.soon({ minTxid: seen })))).txid,
+        ).toBe(9);
+    },
+  );
 
   test("F11: our own close leaves the log when it holds what is not shipped", async () => {
     const time = new VirtualTime();
@@ -214,53 +263,65 @@ describe("the log", () => {
     expect(await keysInStore(time)).toEqual(keysOf(1, 8));
   });
 
-  test("F13: a transaction far beyond the page cache, which rewrote its own pages in the log, is restored as it ended", async () => {
-    const time = new VirtualTime();
-    const node = start(time);
-    await node.sql(["CREATE TABLE t (n INTEGER PRIMARY KEY, body BLOB)"]);
-    await node.sql([
-      "INSERT INTO t SELECT value, randomblob(4000) FROM (WITH RECURSIVE c (value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM c WHERE value < 6000) SELECT value FROM c)",
-      "UPDATE t SET body = randomblob(4000) WHERE n % 3 = 0",
-      "DELETE FROM t WHERE n % 5 = 0",
-      "UPDATE t SET body = randomblob(100) WHERE n % 7 = 0",
-    ]);
-    await node.sync();
-    const print = "SELECT count(*), sum(length(body)), sum(instr(hex(substr(body, 1, 50)), 'A')), (SELECT group_concat(hex(body)) FROM t WHERE n % 1000 = 1) FROM t";
-    const before = (await node.sql([print])).value;
-    const next = await node.again(true);
-    expect((await next.sql([print])).value).toEqual(before);
-    expect(JSON.stringify((await next.sql(["PRAGMA integrity_check"])).value)).toContain("ok");
-  });
+  test(
+    "F13: a transaction far beyond the page cache, which rewrote its own pages in the log, is restored as " +
+      "it ended",
+    async () => {
+      const time = new VirtualTime();
+      const node = start(time);
+      await node.sql(["CREATE TABLE t (n INTEGER PRIMARY KEY, body BLOB)"]);
+      await node.sql([
+        "INSERT INTO t SELECT value, randomblob(4000) FROM (WITH RECURSIVE c (value) AS (SELECT 1 UNION ALL " +
+          "SELECT value + 1 FROM c WHERE value < 6000) SELECT value FROM c)",
+        "UPDATE t SET body = randomblob(4000) WHERE n % 3 = 0",
+        "DELETE FROM t WHERE n % 5 = 0",
+        "UPDATE t SET body = randomblob(100) WHERE n % 7 = 0",
+      ]);
+      await node.sync();
+      const print =
+        "SELECT count(*), sum(length(body)), sum(instr(hex(substr(body, 1, 50)), 'A')), (SELECT " +
+        "group_concat(hex(body)) FROM t WHERE n % 1000 = 1) FROM t";
+      const before = (await node.sql([print])).value;
+      const next = await node.again(true);
+      expect((await next.sql([print])).value).toEqual(before);
+      expect(JSON.stringify((await next.sql(["PRAGMA integrity_check"])).value)).toContain("ok");
+    },
+  );
 
-  test("F26: a reader that does not end lets the log grow to its bound; then writes are shed at once, and go on when it has ended", { timeout: 600_000 }, async () => {
-    const time = new VirtualTime();
-    const node = start(time);
-    await node.put("first");
-    const reader = new Connection(fileOf(node), { readonly: true, pageCacheKiB: 256 });
-    reader.run("BEGIN");
-    reader.all("SELECT key FROM __service_kv");
-    const valueBytes = 1024 * 1024;
-    let writes = 0;
-    const write = async (): Promise<string> => {
-      const value = Buffer.alloc(valueBytes, ++writes);
-      const answer = node.client.write(node.at("main"), "kv.put", { ns: "big", key: "k", value }, node.soon());
-      return time.of(answer, 2_000).then(
-        () => "done",
-        (error: { code?: string }) => error.code ?? String(error),
-      );
-    };
-    const outcomes: string[] = [];
-    while (outcomes.at(-1) !== "overloaded" && outcomes.length < 1_000) outcomes.push(await write());
-    expect(new Set(outcomes)).toEqual(new Set(["done", "overloaded"]));
-    const log = `${fileOf(node)}-wal`;
-    expect(statSync(log).size).toBeGreaterThan(limits.walBytesMax);
-    expect(statSync(log).size).toBeLessThan(limits.walBytesMax + 8 * valueBytes);
-    expect(await write()).toBe("overloaded");
-    expect(await node.keys()).toEqual(["first"]);
-    reader.close();
-    await time.pass(2_000);
-    expect(await write()).toBe("done");
-    await time.pass(2_000);
-    expect(statSync(log).size).toBeLessThan(limits.walCheckpointBytes);
-  });
+  test(
+    "F26: a reader that does not end lets the log grow to its bound; then writes are shed at once, and go " +
+      "on when it has ended",
+    { timeout: 600_000 },
+    async () => {
+      const time = new VirtualTime();
+      const node = start(time);
+      await node.put("first");
+      const reader = new Connection(fileOf(node), { readonly: true, pageCacheKiB: 256 });
+      reader.run("BEGIN");
+      reader.all("SELECT key FROM __service_kv");
+      const valueBytes = 1024 * 1024;
+      let writes = 0;
+      const write = async (): Promise<string> => {
+        const value = Buffer.alloc(valueBytes, ++writes);
+        const answer = node.client.write(node.at("main"), "kv.put", { ns: "big", key: "k", value }, node.soon());
+        return time.of(answer, 2_000).then(
+          () => "done",
+          (error: { code?: string }) => error.code ?? String(error),
+        );
+      };
+      const outcomes: string[] = [];
+      while (outcomes.at(-1) !== "overloaded" && outcomes.length < 1_000) outcomes.push(await write());
+      expect(new Set(outcomes)).toEqual(new Set(["done", "overloaded"]));
+      const log = `${fileOf(node)}-wal`;
+      expect(statSync(log).size).toBeGreaterThan(limits.walBytesMax);
+      expect(statSync(log).size).toBeLessThan(limits.walBytesMax + 8 * valueBytes);
+      expect(await write()).toBe("overloaded");
+      expect(await node.keys()).toEqual(["first"]);
+      reader.close();
+      await time.pass(2_000);
+      expect(await write()).toBe("done");
+      await time.pass(2_000);
+      expect(statSync(log).size).toBeLessThan(limits.walCheckpointBytes);
+    },
+  );
 });

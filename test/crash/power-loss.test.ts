@@ -54,7 +54,12 @@ async function run(seed: number, syncs: boolean, losses: number): Promise<Loss> 
       const key = `k${round % keys}`;
       unanswered++;
       // Both rows of a write are in one command, so a state with only one of them is torn.
-      await client.write(target, "docs.insert", { collection: "log", docs: [`{"_id":"${round}","key":"${key}"}`, `{"_id":"${round}b"}`] }, soon());
+      await client.write(
+        target,
+        "docs.insert",
+        { collection: "log", docs: [`{"_id":"${round}","key":"${key}"}`, `{"_id":"${round}b"}`] },
+        soon(),
+      );
       await client.write(target, "kv.put", { ns: "n", key, value: Buffer.from(String(round)) }, soon());
       unanswered--;
       acknowledged.set(key, Math.max(round, acknowledged.get(key) ?? 0));
@@ -102,11 +107,29 @@ async function inspect(directory: string, store: ObjectStore, known: ReadonlyMap
     const found = value ? Number(Buffer.from(value.value).toString()) : 0;
     if (found < round) lost++;
   }
-  const { value } = await client.read(target, "docs.find", { collection: "log", limit: 1000, filter: '{"key":{"$exists":true}}' }, soon());
-  const pairs = new Set((await client.read(target, "docs.find", { collection: "log", limit: 1000, filter: '{"key":{"$exists":false}}' }, soon())).value.docs.map((doc) => (JSON.parse(doc) as { _id: string })._id));
-  if (value.docs.length < 1000) for (const doc of value.docs) expect(pairs.has(`${(JSON.parse(doc) as { _id: string })._id}b`)).toBe(true);
+  const { value } = await client.read(
+    target,
+    "docs.find",
+    { collection: "log", limit: 1000, filter: '{"key":{"$exists":true}}' },
+    soon(),
+  );
+  const pairs = new Set(
+    (
+      await client.read(
+        target,
+        "docs.find",
+        { collection: "log", limit: 1000, filter: '{"key":{"$exists":false}}' },
+        soon(),
+      )
+    ).value.docs.map((doc) => (JSON.parse(doc) as { _id: string })._id),
+  );
+  if (value.docs.length < 1000)
+    for (const doc of value.docs) expect(pairs.has(`${(JSON.parse(doc) as { _id: string })._id}b`)).toBe(true);
   await client.close();
-  const connection = new Connection(join(directory, "db", target.uuid, "main.db"), { readonly: false, pageCacheKiB: 1024 });
+  const connection = new Connection(join(directory, "db", target.uuid, "main.db"), {
+    readonly: false,
+    pageCacheKiB: 1024,
+  });
   expect(connection.raw.pragma("integrity_check", { simple: true })).toBe("ok");
   connection.close();
   return lost;
@@ -121,13 +144,22 @@ test("F20: no acknowledged write is lost and no state is torn (seeds 1 to 3)", {
   }
 });
 
-test("F20, negative control: with the fdatasync taken out, the same test sees losses", { timeout: 600_000 }, async () => {
-  const { lost } = await run(1, false, 25);
-  expect(lost).toBeGreaterThan(0);
-});
+test(
+  "F20, negative control: with the fdatasync taken out, the same test sees losses",
+  { timeout: 600_000 },
+  async () => {
+    const { lost } = await run(1, false, 25);
+    expect(lost).toBeGreaterThan(0);
+  },
+);
 
 /** The keys that the node finds on what a loss of power has left. */
-async function keysAfterLoss(disk: PowerDisk, directory: string, random: () => number, store: ObjectStore): Promise<readonly string[]> {
+async function keysAfterLoss(
+  disk: PowerDisk,
+  directory: string,
+  random: () => number,
+  store: ObjectStore,
+): Promise<readonly string[]> {
   const after = join(directory, `after${random()}`);
   disk.lose(after, random);
   const { client, soon } = openInlineEngine(after, { store });
@@ -136,33 +168,49 @@ async function keysAfterLoss(disk: PowerDisk, directory: string, random: () => n
   return value.keys;
 }
 
-test.each(["in order", "by a kill"])("F20: an fsync that failed before the process ended %s takes nothing along that the next one acknowledges", async (how) => {
-  const random = seeded(1);
-  const directory = temporaryDirectory();
-  const live = join(directory, "live");
-  for (const name of ["db", "scratch"]) mkdirSync(join(live, name), { recursive: true });
-  const disk = new PowerDisk(live, true);
-  const store = new MemoryStore();
-  const put = (key: string) => ({ ns: "n", key, value: Buffer.from(key) });
-  // A process that was killed goes on with nothing.
-  let isDead = false;
-  const whileAlive = <Value>(act: Promise<Value>): Promise<Value> => act.then((value) => (isDead ? new Promise<never>(() => {}) : value), (error: unknown) => (isDead ? new Promise<never>(() => {}) : Promise.reject(error as Error)));
-  const real = realWorld();
-  const world: World = { ...real, after: (ms, act) => real.after(ms, () => isDead || act()) };
-  const own: Disk = { write: disk.write, fdatasync: (descriptor) => whileAlive(disk.fdatasync(descriptor)), syncDirectory: (path) => whileAlive(disk.syncDirectory(path)) };
-  const first = openInlineEngine(live, { disk: own, store, world });
-  await first.client.write(target, "kv.put", put("before"), first.soon());
-  disk.isFailing = true;
-  await expect(first.client.write(target, "kv.put", put("doubtful"), first.soon())).rejects.toMatchObject({ code: "unavailable" });
-  if (how === "in order") await first.client.close();
-  isDead = true;
-  disk.isFailing = false;
-  const second = openInlineEngine(live, { disk, store });
-  await second.client.write(target, "kv.put", put("after"), second.soon());
-  for (let loss = 0; loss < 20; loss++) expect(await keysAfterLoss(disk, directory, random, await copyOf(store))).toEqual(expect.arrayContaining(["before", "after"]));
-  await second.client.close();
-  disk.close();
-});
+test.each(["in order", "by a kill"])(
+  "F20: an fsync that failed before the process ended %s takes nothing along that the next one acknowledges",
+  async (how) => {
+    const random = seeded(1);
+    const directory = temporaryDirectory();
+    const live = join(directory, "live");
+    for (const name of ["db", "scratch"]) mkdirSync(join(live, name), { recursive: true });
+    const disk = new PowerDisk(live, true);
+    const store = new MemoryStore();
+    const put = (key: string) => ({ ns: "n", key, value: Buffer.from(key) });
+    // A process that was killed goes on with nothing.
+    let isDead = false;
+    const whileAlive = <Value>(act: Promise<Value>): Promise<Value> =>
+      act.then(
+        (value) => (isDead ? new Promise<never>(() => {}) : value),
+        (error: unknown) => (isDead ? new Promise<never>(() => {}) : Promise.reject(error as Error)),
+      );
+    const real = realWorld();
+    const world: World = { ...real, after: (ms, act) => real.after(ms, () => isDead || act()) };
+    const own: Disk = {
+      write: disk.write,
+      fdatasync: (descriptor) => whileAlive(disk.fdatasync(descriptor)),
+      syncDirectory: (path) => whileAlive(disk.syncDirectory(path)),
+    };
+    const first = openInlineEngine(live, { disk: own, store, world });
+    await first.client.write(target, "kv.put", put("before"), first.soon());
+    disk.isFailing = true;
+    await expect(first.client.write(target, "kv.put", put("doubtful"), first.soon())).rejects.toMatchObject({
+      code: "unavailable",
+    });
+    if (how === "in order") await first.client.close();
+    isDead = true;
+    disk.isFailing = false;
+    const second = openInlineEngine(live, { disk, store });
+    await second.client.write(target, "kv.put", put("after"), second.soon());
+    for (let loss = 0; loss < 20; loss++)
+      expect(await keysAfterLoss(disk, directory, random, await copyOf(store))).toEqual(
+        expect.arrayContaining(["before", "after"]),
+      );
+    await second.client.close();
+    disk.close();
+  },
+);
 
 test("F20: what was scrubbed out of a file stays out of it, whatever a loss of power takes back", async () => {
   const random = seeded(5);
@@ -175,17 +223,30 @@ test("F20: what was scrubbed out of a file stays out of it, whatever a loss of p
   createSchema(connection);
   connection.exec("CREATE TABLE t (k INTEGER PRIMARY KEY, v BLOB)");
   const wal = new WalFile(path, disk);
-  const folder = new LogFolder(wal, { connection, log: readerOf(path), slackUnknown: false }, realWorld(), disk, 64 * 1024);
+  const folder = new LogFolder(
+    wal,
+    { connection, log: readerOf(path), slackUnknown: false },
+    realWorld(),
+    disk,
+    64 * 1024,
+  );
   const secret = Buffer.from("the secret that is to be forgotten");
-  for (let key = 0; key < 200; key++) commit(connection, () => put(connection, key, Buffer.concat([secret, Buffer.alloc(key * 7)])));
+  for (let key = 0; key < 200; key++)
+    commit(connection, () => put(connection, key, Buffer.concat([secret, Buffer.alloc(key * 7)])));
   await wal.sync();
   folder.fold();
   for (let key = 0; key < 200; key++) commit(connection, () => put(connection, key, Buffer.alloc(key % 5)));
-  await new Scrub(folder, realWorld(), { settled: () => true, ship: () => {}, wake: () => {}, failure: () => undefined }).run(performance.now() + 60_000);
+  await new Scrub(folder, realWorld(), {
+    settled: () => true,
+    ship: () => {},
+    wake: () => {},
+    failure: () => undefined,
+  }).run(performance.now() + 60_000);
   for (let loss = 0; loss < 20; loss++) {
     const left = join(directory, `left${loss}`);
     disk.lose(left, random);
-    for (const name of readdirSync(left)) expect(readFileSync(join(left, name)).includes(secret), `${name} after loss ${loss}`).toBe(false);
+    for (const name of readdirSync(left))
+      expect(readFileSync(join(left, name)).includes(secret), `${name} after loss ${loss}`).toBe(false);
   }
   wal.close();
   connection.close();

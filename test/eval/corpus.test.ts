@@ -10,7 +10,10 @@ const locomo = {
   speaker_a: "Ann",
   session_2: [{ speaker: "Bo", dia_id: "D2:1", text: "Look", blip_caption: "a red kite" }],
   session_2_date_time: "2 May",
-  session_1: [{ speaker: "Ann", dia_id: "D1:1", text: "Hello" }, { speaker: "Bo", dia_id: "D1:2", text: "Hi" }],
+  session_1: [
+    { speaker: "Ann", dia_id: "D1:1", text: "Hello" },
+    { speaker: "Bo", dia_id: "D1:2", text: "Hi" },
+  ],
   session_1_date_time: "1 May",
   session_1_observation: {},
   qa: [
@@ -32,7 +35,13 @@ test("LoCoMo: sessions in their order, evidence that is there, in a file or a fo
   ]);
   for (const { questions } of conversations) {
     expect(questions).toEqual([
-      { text: "Who says hello?", category: "multi-hop", turns: ["D1:1", "D2:1"], sessions: ["D1", "D2"], isAnswerable: true },
+      {
+        text: "Who says hello?",
+        category: "multi-hop",
+        turns: ["D1:1", "D2:1"],
+        sessions: ["D1", "D2"],
+        isAnswerable: true,
+      },
       { text: "Who flies?", category: "adversarial", turns: ["D1:2"], sessions: ["D1"], isAnswerable: false },
     ]);
   }
@@ -46,14 +55,22 @@ test("LongMemEval: each question has its own sessions", () => {
     question: "Where?",
     haystack_dates: ["2023/05/01", "2023/05/02"],
     haystack_session_ids: ["s1", "s2"],
-    haystack_sessions: [[{ role: "user", content: "hello" }], [{ role: "user", content: "in Rome", has_answer: true }, { role: "assistant", content: "noted" }]],
+    haystack_sessions: [
+      [{ role: "user", content: "hello" }],
+      [
+        { role: "user", content: "in Rome", has_answer: true },
+        { role: "assistant", content: "noted" },
+      ],
+    ],
     answer_session_ids: ["s2"],
   };
   const path = join(temporaryDirectory(), "set.json");
   writeFileSync(path, JSON.stringify([entry, { ...entry, question_id: "y" }]));
   const { kind, conversations } = readCorpus(path);
   expect([kind, conversations.length]).toEqual(["longmemeval", 2]);
-  expect(conversations[0]!.questions).toEqual([{ text: "Where?", category: "single-session-user", turns: ["s2:0"], sessions: ["s2"], isAnswerable: false }]);
+  expect(conversations[0]!.questions).toEqual([
+    { text: "Where?", category: "single-session-user", turns: ["s2:0"], sessions: ["s2"], isAnswerable: false },
+  ]);
   expect(conversations[1]!.questions[0]!.isAnswerable).toBe(true);
   expect(conversations[1]!.sessions[1]!.turns[0]).toEqual({ id: "s2:0", speaker: "user", text: "in Rome" });
   writeFileSync(path, JSON.stringify([{ other: 1 }]));
@@ -67,5 +84,11 @@ test("any, all, fraction and the reciprocal rank, which looks beyond k", () => {
     { category: "a", found: [], evidence: ["3"] },
     { category: "a", found: ["1", "2"], evidence: ["1", "2"] },
   ];
-  expect(measure(answers, 2)).toEqual({ questions: 4, any: 0.5, all: 0.25, fraction: 0.375, mrr: (1 / 2 + 1 / 3 + 0 + 1) / 4 });
+  expect(measure(answers, 2)).toEqual({
+    questions: 4,
+    any: 0.5,
+    all: 0.25,
+    fraction: 0.375,
+    mrr: (1 / 2 + 1 / 3 + 0 + 1) / 4,
+  });
 });

@@ -1,5 +1,6 @@
 /**
- * Conversations with questions, read from published sets as they are: LoCoMo (one file or a folder of them) and LongMemEval.
+ * Conversations with questions, read from published sets as they are: LoCoMo (one file or a folder of them) and
+ * LongMemEval.
  *
  * The sets are never kept here: a path is given, and a report names what was read by its hash.
  */
@@ -45,7 +46,13 @@ export interface Corpus {
   readonly conversations: readonly Conversation[];
 }
 
-const locomoCategories: Readonly<Record<number, string>> = { 1: "multi-hop", 2: "temporal", 3: "commonsense", 4: "single-hop", 5: "adversarial" };
+const locomoCategories: Readonly<Record<number, string>> = {
+  1: "multi-hop",
+  2: "temporal",
+  3: "commonsense",
+  4: "single-hop",
+  5: "adversarial",
+};
 
 interface LocomoTurn {
   readonly speaker: string;
@@ -65,7 +72,10 @@ type LocomoFields = Readonly<Record<string, unknown>>;
 /** One conversation: its sessions lie flat in the object, or under `conversation` as in the file of all ten. */
 function locomoConversation(name: string, given: LocomoFields): Conversation {
   const fields = (given["conversation"] ?? given) as LocomoFields;
-  const numbers = Object.keys(fields).flatMap((key) => /^session_(\d+)$/.exec(key)?.[1] ?? []).map(Number).sort((a, b) => a - b);
+  const numbers = Object.keys(fields)
+    .flatMap((key) => /^session_(\d+)$/.exec(key)?.[1] ?? [])
+    .map(Number)
+    .sort((a, b) => a - b);
   const sessions = numbers.map((number) => ({
     id: `D${number}`,
     date: String(fields[`session_${number}_date_time`] ?? ""),
@@ -78,8 +88,16 @@ function locomoConversation(name: string, given: LocomoFields): Conversation {
   const known = new Set(sessions.flatMap(({ turns }) => turns.map(({ id }) => id)));
   const questions = (given["qa"] as readonly LocomoQuestion[]).map(({ question, evidence = [], category }) => {
     // Some entries name several turns, and a few name none that exists.
-    const turns = [...new Set(evidence.flatMap((entry) => entry.match(/D\d+:\d+/g) ?? []))].filter((id) => known.has(id));
-    return { text: question, category: locomoCategories[category] ?? String(category), turns, sessions: [...new Set(turns.map((id) => id.split(":")[0]!))], isAnswerable: category !== 5 };
+    const turns = [...new Set(evidence.flatMap((entry) => entry.match(/D\d+:\d+/g) ?? []))].filter((id) =>
+      known.has(id),
+    );
+    return {
+      text: question,
+      category: locomoCategories[category] ?? String(category),
+      turns,
+      sessions: [...new Set(turns.map((id) => id.split(":")[0]!))],
+      isAnswerable: category !== 5,
+    };
   });
   return { name, sessions, questions };
 }
@@ -90,7 +108,11 @@ interface LongMemEvalEntry {
   readonly question: string;
   readonly haystack_dates: readonly string[];
   readonly haystack_session_ids: readonly string[];
-  readonly haystack_sessions: readonly (readonly { readonly role: string; readonly content: string; readonly has_answer?: boolean }[])[];
+  readonly haystack_sessions: readonly (readonly {
+    readonly role: string;
+    readonly content: string;
+    readonly has_answer?: boolean;
+  }[])[];
   readonly answer_session_ids: readonly string[];
 }
 
@@ -109,19 +131,34 @@ function longMemEvalConversation(entry: LongMemEvalEntry, number: number): Conve
     };
   });
   const isAnswerable = !entry.question_id.endsWith("_abs");
-  const question = { text: entry.question, category: entry.question_type, sessions: entry.answer_session_ids, turns: [...answering], isAnswerable };
+  const question = {
+    text: entry.question,
+    category: entry.question_type,
+    sessions: entry.answer_session_ids,
+    turns: [...answering],
+    isAnswerable,
+  };
   return { name: `q${number}`, sessions, questions: [question] };
 }
 
 /** Reads a file or a folder of `.json` files, all of one kind. */
 export function readCorpus(path: string): Corpus {
-  const files = statSync(path).isDirectory() ? readdirSync(path).filter((name) => name.endsWith(".json")).sort().map((name) => join(path, name)) : [path];
+  const files = statSync(path).isDirectory()
+    ? readdirSync(path)
+        .filter((name) => name.endsWith(".json"))
+        .sort()
+        .map((name) => join(path, name))
+    : [path];
   const texts = files.map((file) => readFileSync(file));
   const sha256 = hash("sha256", Buffer.concat(texts));
   const entries = texts.flatMap((text) => JSON.parse(text.toString()) as LocomoFields | readonly LocomoFields[]);
   if (entries.length === 0) throw new Error(`nothing to read in ${path}`);
   if (entries.every((entry) => "haystack_sessions" in entry)) {
-    return { kind: "longmemeval", sha256, conversations: (entries as unknown as LongMemEvalEntry[]).map(longMemEvalConversation) };
+    return {
+      kind: "longmemeval",
+      sha256,
+      conversations: (entries as unknown as LongMemEvalEntry[]).map(longMemEvalConversation),
+    };
   }
   if (!entries.every((entry) => "qa" in entry)) throw new Error(`${path} is neither LoCoMo nor LongMemEval`);
   return { kind: "locomo", sha256, conversations: entries.map((entry, at) => locomoConversation(`c${at}`, entry)) };

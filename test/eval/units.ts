@@ -1,4 +1,7 @@
-/** How a conversation is put into a profile, and how the answers of a recall name what was put in. Only the public REST interface is used. */
+/**
+ * How a conversation is put into a profile, and how the answers of a recall name what was put in. Only the public REST
+ * interface is used.
+ */
 import type { Conversation } from "./corpus.ts";
 
 /** A call of the node that must succeed. */
@@ -58,19 +61,28 @@ function gist(text: string): string {
 }
 
 /** The same whether memories or turns were found: both name their session, and in their content the turn. */
-function foundTurns(found: readonly { readonly session_id: string; readonly content: { readonly id: string } }[]): Found {
-  return { turns: found.map(({ content }) => content.id), sessions: [...new Set(found.map(({ session_id: id }) => id))] };
+function foundTurns(
+  found: readonly { readonly session_id: string; readonly content: { readonly id: string } }[],
+): Found {
+  return {
+    turns: found.map(({ content }) => content.id),
+    sessions: [...new Set(found.map(({ session_id: id }) => id))],
+  };
 }
 
 const session: Unit = {
   levels: ["sessions"],
   async fill(call, profile, { sessions }) {
-    await ingest(call, profile, sessions.map(({ id, date, turns }) => ({
-      type: "event",
-      summary: `Conversation of ${[...new Set(turns.map(({ speaker }) => speaker))].join(" and ")}, ${date}`,
-      content: turns.map(({ speaker, text }) => `${speaker}: ${text}`),
-      session_id: id,
-    })));
+    await ingest(
+      call,
+      profile,
+      sessions.map(({ id, date, turns }) => ({
+        type: "event",
+        summary: `Conversation of ${[...new Set(turns.map(({ speaker }) => speaker))].join(" and ")}, ${date}`,
+        content: turns.map(({ speaker, text }) => `${speaker}: ${text}`),
+        session_id: id,
+      })),
+    );
   },
   async ask(call, profile, query, k, options) {
     const { memories } = await recall(call, profile, { query, k, ...options });
@@ -81,13 +93,19 @@ const session: Unit = {
 const turn: Unit = {
   levels: ["turns", "sessions"],
   async fill(call, profile, { sessions }) {
-    await ingest(call, profile, sessions.flatMap(({ id, date, turns }) => turns.map((said) => ({
-      type: "event",
-      summary: gist(said.text),
-      content: { date, ...(said.text.length > 2_000 ? { text: said.text } : {}), id: said.id },
-      source: said.speaker || "-",
-      session_id: id,
-    }))));
+    await ingest(
+      call,
+      profile,
+      sessions.flatMap(({ id, date, turns }) =>
+        turns.map((said) => ({
+          type: "event",
+          summary: gist(said.text),
+          content: { date, ...(said.text.length > 2_000 ? { text: said.text } : {}), id: said.id },
+          source: said.speaker || "-",
+          session_id: id,
+        })),
+      ),
+    );
   },
   async ask(call, profile, query, k, options) {
     const { memories } = await recall(call, profile, { query, k, ...options });
@@ -101,7 +119,11 @@ const transcript: Unit = {
     // A profile is made by its first memory.
     await ingest(call, profile, [{ type: "event", summary: "-", content: null, session_id: "-" }]);
     for (const { id, date, turns } of sessions) {
-      for (const said of turns) await call("POST", `/v1/db/${namespace}--${profile}/memory/${encodeURIComponent(id)}/turns`, { role: said.speaker || "-", content: { id: said.id, date, text: said.text } });
+      for (const said of turns)
+        await call("POST", `/v1/db/${namespace}--${profile}/memory/${encodeURIComponent(id)}/turns`, {
+          role: said.speaker || "-",
+          content: { id: said.id, date, text: said.text },
+        });
     }
   },
   async ask(call, profile, query, k, options) {

@@ -1,6 +1,7 @@
 /**
- * Memories and questions in scripts that put no spaces between words, and Korean, whose particles hang on words: written for
- * this set, two-character words and mixed scripts among them. Each question is answered by the memory beside it alone.
+ * Memories and questions in scripts that put no spaces between words, and Korean, whose particles hang on words:
+ * written for this set, two-character words and mixed scripts among them. Each question is answered by the memory
+ * beside it alone.
  */
 export type Pair = readonly [memory: string, question: string];
 
@@ -131,4 +132,10 @@ const mixed: readonly Pair[] = [
   ["삼성 노트북에 Ubuntu를 설치했다", "Ubuntu 노트북"],
 ];
 
-export const unspacedPairs: Readonly<Record<string, readonly Pair[]>> = { Chinese: chinese, Japanese: japanese, Korean: korean, Thai: thai, "Mixed scripts": mixed };
+export const unspacedPairs: Readonly<Record<string, readonly Pair[]>> = {
+  Chinese: chinese,
+  Japanese: japanese,
+  Korean: korean,
+  Thai: thai,
+  "Mixed scripts": mixed,
+};

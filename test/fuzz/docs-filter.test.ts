@@ -8,12 +8,36 @@ const collection = "things";
 
 /** Few values and few names, so that filters and documents meet often. */
 const scalar: fc.Arbitrary<Plain> = fc.constantFrom<Plain>(
-  null, true, false, 0, 1, 2, -1, 1.5, 1e300, 5e-324, 2 ** 53, 2n ** 53n + 1n, 2n ** 63n - 1n, -(2n ** 63n), 2n ** 53n, "", "a", "b", "1", "ä", "😀", "\uffff", 'q"\\', "\0",
+  null,
+  true,
+  false,
+  0,
+  1,
+  2,
+  -1,
+  1.5,
+  1e300,
+  5e-324,
+  2 ** 53,
+  2n ** 53n + 1n,
+  2n ** 63n - 1n,
+  -(2n ** 63n),
+  2n ** 53n,
+  "",
+  "a",
+  "b",
+  "1",
+  "ä",
+  "😀",
+  "\uffff",
+  'q"\\',
+  "\0",
 );
 const fieldName = fc.constantFrom("a", "b", "0", "1", "c d", "__proto__", 'x"y', "\\");
 const own = (entries: readonly (readonly [string, Plain])[]): PlainDoc => {
   const doc: PlainDoc = {};
-  for (const [field, value] of entries) Object.defineProperty(doc, field, { value, enumerable: true, configurable: true, writable: true });
+  for (const [field, value] of entries)
+    Object.defineProperty(doc, field, { value, enumerable: true, configurable: true, writable: true });
   return doc;
 };
 const { value: valueArbitrary } = fc.letrec<{ value: Plain }>((tie) => ({
@@ -35,11 +59,14 @@ const operator: fc.Arbitrary<[string, Plain]> = fc.oneof(
 );
 const { condition } = fc.letrec<{ condition: PlainDoc }>((tie) => ({
   condition: fc
-    .uniqueArray(fc.oneof({ maxDepth: 2 }, { arbitrary: operator, weight: 5 }, fc.tuple(fc.constant("$not"), tie("condition"))), {
-      minLength: 1,
-      maxLength: 3,
-      selector: ([name]) => name,
-    })
+    .uniqueArray(
+      fc.oneof({ maxDepth: 2 }, { arbitrary: operator, weight: 5 }, fc.tuple(fc.constant("$not"), tie("condition"))),
+      {
+        minLength: 1,
+        maxLength: 3,
+        selector: ([name]) => name,
+      },
+    )
     .map(own),
 }));
 const { filter: filterArbitrary } = fc.letrec<{ filter: PlainDoc }>((tie) => ({
@@ -65,57 +92,83 @@ function open(): ModelDatabase {
 
 /** The numbers of the documents that a find gives: each test document carries its own in `_id`. */
 const found = (database: ModelDatabase, filter: PlainDoc, sort: { path: string; direction: number }[] = []): string[] =>
-  findDocs(database.view(), { collection, filter: plainText(filter), sort, limit: 1000 }).docs.map((text) => (JSON.parse(text) as { _id: string })._id);
+  findDocs(database.view(), { collection, filter: plainText(filter), sort, limit: 1000 }).docs.map(
+    (text) => (JSON.parse(text) as { _id: string })._id,
+  );
 
-const numbered = (docs: readonly PlainDoc[]): PlainDoc[] => docs.map((doc, index) => own([["_id", String(index).padStart(4, "0")], ...Object.entries(doc)]));
-const insert = (database: ModelDatabase, docs: readonly PlainDoc[]) => database.write((tx) => insertDocs(tx, { collection, docs: docs.map(plainText) }));
+const numbered = (docs: readonly PlainDoc[]): PlainDoc[] =>
+  docs.map((doc, index) => own([["_id", String(index).padStart(4, "0")], ...Object.entries(doc)]));
+const insert = (database: ModelDatabase, docs: readonly PlainDoc[]) =>
+  database.write((tx) => insertDocs(tx, { collection, docs: docs.map(plainText) }));
 
 const indexedPaths = ["a", "b", "a.b", "a.0", "0.a.1", 'x"y', "__proto__.a", "a.b.0", "1"];
 
 /** Every entry of every index, to be compared with that of an index which was made after the fact. */
 function entriesByPath(database: ModelDatabase): Map<string, unknown> {
-  const indexes = database.connection.all<{ doc_index: number; path: string }>("SELECT doc_index, path FROM __service_doc_indexes");
-  return new Map(indexes.map(({ doc_index, path: indexed }) => [indexed, database.connection.raw.prepare(`SELECT * FROM __service_docidx_${doc_index}`).safeIntegers().all()]));
+  const indexes = database.connection.all<{ doc_index: number; path: string }>(
+    "SELECT doc_index, path FROM __service_doc_indexes",
+  );
+  return new Map(
+    indexes.map(({ doc_index, path: indexed }) => [
+      indexed,
+      database.connection.raw.prepare(`SELECT * FROM __service_docidx_${doc_index}`).safeIntegers().all(),
+    ]),
+  );
 }
 
 describe("filters", () => {
   test("docs-08: agree with a naive matcher, without and with indexes", () => {
     const database = open();
     fc.assert(
-      fc.property(fc.array(docArbitrary, { minLength: 60, maxLength: 120 }), fc.array(filterArbitrary, { minLength: 25, maxLength: 25 }), fc.boolean(), (plain, filters, indexFirst) => {
-        const docs = numbered(plain);
-        // The same table all the time: making one costs more than a hundred filters.
-        database.connection.exec("BEGIN");
-        try {
-          const tx = { ...database.view(), newId: () => "unused", atGroupEnd() {}, afterCommit() {} };
-          const expected = filters.map((filter) => docs.filter((doc) => matches(doc, filter)).map((doc) => doc["_id"]));
-          if (!indexFirst) {
-            insertDocs(tx, { collection, docs: docs.map(plainText) });
-            filters.forEach((filter, index) => expect(found(database, filter), plainText(filter)).toEqual(expected[index]));
+      fc.property(
+        fc.array(docArbitrary, { minLength: 60, maxLength: 120 }),
+        fc.array(filterArbitrary, { minLength: 25, maxLength: 25 }),
+        fc.boolean(),
+        (plain, filters, indexFirst) => {
+          const docs = numbered(plain);
+          // The same table all the time: making one costs more than a hundred filters.
+          database.connection.exec("BEGIN");
+          try {
+            const tx = { ...database.view(), newId: () => "unused", atGroupEnd() {}, afterCommit() {} };
+            const expected = filters.map((filter) =>
+              docs.filter((doc) => matches(doc, filter)).map((doc) => doc["_id"]),
+            );
+            if (!indexFirst) {
+              insertDocs(tx, { collection, docs: docs.map(plainText) });
+              filters.forEach((filter, index) =>
+                expect(found(database, filter), plainText(filter)).toEqual(expected[index]),
+              );
+            }
+            for (const indexed of indexedPaths) createDocIndex(tx, { collection, path: indexed });
+            if (indexFirst) insertDocs(tx, { collection, docs: docs.map(plainText) });
+            filters.forEach((filter, index) =>
+              expect(found(database, filter), plainText(filter)).toEqual(expected[index]),
+            );
+          } finally {
+            database.connection.exec("ROLLBACK");
           }
-          for (const indexed of indexedPaths) createDocIndex(tx, { collection, path: indexed });
-          if (indexFirst) insertDocs(tx, { collection, docs: docs.map(plainText) });
-          filters.forEach((filter, index) => expect(found(database, filter), plainText(filter)).toEqual(expected[index]));
-        } finally {
-          database.connection.exec("ROLLBACK");
-        }
-      }),
+        },
+      ),
       { numRuns: 60 },
     );
   });
 
   test("sorts agree with a naive sort, also by several keys", () => {
     fc.assert(
-      fc.property(fc.array(docArbitrary, { maxLength: 30 }), fc.array(fc.record({ path, direction: fc.constantFrom(1, -1) }), { minLength: 1, maxLength: 3 }), (plain, keys) => {
-        const docs = numbered(plain);
-        const database = new ModelDatabase(docsSchema);
-        try {
-          if (docs.length > 0) insert(database, docs);
-          expect(found(database, {}, keys)).toEqual(sorted(docs, keys).map((doc) => doc["_id"]));
-        } finally {
-          database.close();
-        }
-      }),
+      fc.property(
+        fc.array(docArbitrary, { maxLength: 30 }),
+        fc.array(fc.record({ path, direction: fc.constantFrom(1, -1) }), { minLength: 1, maxLength: 3 }),
+        (plain, keys) => {
+          const docs = numbered(plain);
+          const database = new ModelDatabase(docsSchema);
+          try {
+            if (docs.length > 0) insert(database, docs);
+            expect(found(database, {}, keys)).toEqual(sorted(docs, keys).map((doc) => doc["_id"]));
+          } finally {
+            database.close();
+          }
+        },
+      ),
       { numRuns: 150 },
     );
   });
@@ -124,14 +177,17 @@ describe("filters", () => {
     const database = open();
     database.write((tx) => createDocIndex(tx, { collection, path: "x" }));
     fc.assert(
-      fc.property(fc.uniqueArray(fc.double({ noNaN: true, noDefaultInfinity: true }), { minLength: 100, maxLength: 400 }), (values) => {
-        database.write((tx) => deleteDocs(tx, { collection, filter: "{}", multi: true }));
-        insert(database, numbered(values.map((x) => ({ x, y: x }))));
-        for (const [index, x] of values.entries()) {
-          expect(found(database, { x })).toContain(String(index).padStart(4, "0"));
-          expect(found(database, { y: { $gte: x, $lte: x } })).toContain(String(index).padStart(4, "0"));
-        }
-      }),
+      fc.property(
+        fc.uniqueArray(fc.double({ noNaN: true, noDefaultInfinity: true }), { minLength: 100, maxLength: 400 }),
+        (values) => {
+          database.write((tx) => deleteDocs(tx, { collection, filter: "{}", multi: true }));
+          insert(database, numbered(values.map((x) => ({ x, y: x }))));
+          for (const [index, x] of values.entries()) {
+            expect(found(database, { x })).toContain(String(index).padStart(4, "0"));
+            expect(found(database, { y: { $gte: x, $lte: x } })).toContain(String(index).padStart(4, "0"));
+          }
+        },
+      ),
       { numRuns: 5 },
     );
   });
@@ -145,7 +201,14 @@ describe("indexes", () => {
     | { kind: "delete"; filter: PlainDoc; multi: boolean };
   const step: fc.Arbitrary<Step> = fc.oneof(
     fc.record({ kind: fc.constant("insert" as const), doc: docArbitrary }),
-    fc.record({ kind: fc.constant("update" as const), filter: filterArbitrary, operator: fc.constantFrom("$set", "$push", "$unset"), at: path, value, multi: fc.boolean() }),
+    fc.record({
+      kind: fc.constant("update" as const),
+      filter: filterArbitrary,
+      operator: fc.constantFrom("$set", "$push", "$unset"),
+      at: path,
+      value,
+      multi: fc.boolean(),
+    }),
     fc.record({ kind: fc.constant("delete" as const), filter: filterArbitrary, multi: fc.boolean() }),
   );
 

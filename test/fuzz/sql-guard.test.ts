@@ -10,7 +10,9 @@ function corpus(name: string): string {
   return readFileSync(new URL(`corpus/${name}`, import.meta.url), "utf8");
 }
 
-const hostile = corpus("hostile.sql").split("\n").filter((line) => line !== "" && !line.startsWith("-- "));
+const hostile = corpus("hostile.sql")
+  .split("\n")
+  .filter((line) => line !== "" && !line.startsWith("-- "));
 
 /** What a user has of their own, so that statements can get far. */
 const ownSchema = [
@@ -32,24 +34,27 @@ function tried(act: () => unknown): { readonly code: string; readonly answer: st
 }
 
 describe("hostile statements", () => {
-  test("core-12 hardening-07 F25: each is refused on both kinds of connection, and nothing of the service's moves", () => {
-    const database = new SqlDatabase();
-    database.write(ownSchema);
-    const before = database.untouchables();
-    const passed: string[] = [];
-    for (const text of hostile) {
-      const written = tried(() => database.write([text]));
-      const read = tried(() => database.read([text]));
-      for (const { code, answer } of [written, read]) {
-        expect(answer, text).not.toContain(secret);
-        expect(["invalid_request", "done"], text).toContain(code);
+  test(
+    "core-12 hardening-07 F25: each is refused on both kinds of connection, and nothing of the service's " + "moves",
+    () => {
+      const database = new SqlDatabase();
+      database.write(ownSchema);
+      const before = database.untouchables();
+      const passed: string[] = [];
+      for (const text of hostile) {
+        const written = tried(() => database.write([text]));
+        const read = tried(() => database.read([text]));
+        for (const { code, answer } of [written, read]) {
+          expect(answer, text).not.toContain(secret);
+          expect(["invalid_request", "done"], text).toContain(code);
+        }
+        if (written.code === "done" || (read.code === "done" && !read.answer.includes('"writes"'))) passed.push(text);
+        expect(database.untouchables(), text).toBe(before);
       }
-      if (written.code === "done" || (read.code === "done" && !read.answer.includes('"writes"'))) passed.push(text);
-      expect(database.untouchables(), text).toBe(before);
-    }
-    expect(passed).toEqual([]);
-    expect(database.connection.raw.pragma("integrity_check", { simple: true })).toBe("ok");
-  });
+      expect(passed).toEqual([]);
+      expect(database.connection.raw.pragma("integrity_check", { simple: true })).toBe("ok");
+    },
+  );
 
   test("hardening-03: what a text says is judged without a database", () => {
     const late = hostile.filter((text) => tried(() => checkUserSql(text)).code === "done");
@@ -80,21 +85,52 @@ function pagesTouched(database: SqlDatabase, text: string): number[] {
 
 describe("generated statements", () => {
   const space = fc.constantFrom(" ", "\n", "/* c */", " -- c\n", "\t");
-  const reserved = fc.constantFrom("__service_kv", "__SERVICE_kv", "__service_session", "__service_state", "__service_memory_text", "__service_memory_text_data", "__service_x", "__service");
+  const reserved = fc.constantFrom(
+    "__service_kv",
+    "__SERVICE_kv",
+    "__service_session",
+    "__service_state",
+    "__service_memory_text",
+    "__service_memory_text_data",
+    "__service_x",
+    "__service",
+  );
   const own = fc.constantFrom("t", "v", "f", "counted", "sqlite_master", "json_each", "mine");
-  const quoting = fc.constantFrom((name: string) => name, (name: string) => `"${name}"`, (name: string) => `[${name}]`, (name: string) => `\`${name}\``, (name: string) => `'${name}'`);
+  const quoting = fc.constantFrom(
+    (name: string) => name,
+    (name: string) => `"${name}"`,
+    (name: string) => `[${name}]`,
+    (name: string) => `\`${name}\``,
+    (name: string) => `'${name}'`,
+  );
   const schema = fc.constantFrom("", "", "", "main.", "temp.", '"main".', "main . ", "other.");
-  const table = fc.tuple(schema, quoting, fc.oneof({ weight: 3, arbitrary: reserved }, { weight: 2, arbitrary: own })).map(([at, quote, name]) => at + quote(name));
-  const value = fc.oneof(fc.constantFrom("1", "NULL", "'x'", "a", "ns", "value", "rowid", "*", "count(*)", "key", "'__serv'||'ice_kv'"), table);
+  const table = fc
+    .tuple(schema, quoting, fc.oneof({ weight: 3, arbitrary: reserved }, { weight: 2, arbitrary: own }))
+    .map(([at, quote, name]) => at + quote(name));
+  const value = fc.oneof(
+    fc.constantFrom("1", "NULL", "'x'", "a", "ns", "value", "rowid", "*", "count(*)", "key", "'__serv'||'ice_kv'"),
+    table,
+  );
   const source: fc.Arbitrary<string> = fc.oneof(
     table,
     table.map((name) => `(${name})`),
     fc.tuple(table, table).map(([a, b]) => `${a}, ${b}`),
-    fc.tuple(table, fc.constantFrom("JOIN", "LEFT JOIN", "CROSS JOIN", "NATURAL JOIN", "FULL JOIN"), table).map((parts) => parts.join(" ")),
+    fc
+      .tuple(table, fc.constantFrom("JOIN", "LEFT JOIN", "CROSS JOIN", "NATURAL JOIN", "FULL JOIN"), table)
+      .map((parts) => parts.join(" ")),
     table.map((name) => `(SELECT * FROM ${name})`),
-    fc.tuple(fc.constantFrom("pragma_table_info", "pragma_index_list", "json_each", "pragma_foreign_key_list"), value).map(([name, arg]) => `${name}(${arg})`),
+    fc
+      .tuple(fc.constantFrom("pragma_table_info", "pragma_index_list", "json_each", "pragma_foreign_key_list"), value)
+      .map(([name, arg]) => `${name}(${arg})`),
   );
-  const select = fc.tuple(fc.constantFrom("", "DISTINCT "), value, source, fc.constantFrom("", " LIMIT 3", " ORDER BY 1", " GROUP BY 1", " WHERE 1")).map(([distinct, what, from, rest]) => `SELECT ${distinct}${what} FROM ${from}${rest}`);
+  const select = fc
+    .tuple(
+      fc.constantFrom("", "DISTINCT "),
+      value,
+      source,
+      fc.constantFrom("", " LIMIT 3", " ORDER BY 1", " GROUP BY 1", " WHERE 1"),
+    )
+    .map(([distinct, what, from, rest]) => `SELECT ${distinct}${what} FROM ${from}${rest}`);
   const read = fc.oneof(
     select,
     fc.tuple(select, fc.constantFrom("UNION ALL", "EXCEPT"), select).map((parts) => parts.join(" ")),
@@ -104,21 +140,50 @@ describe("generated statements", () => {
     select.map((text) => `EXPLAIN QUERY PLAN ${text}`),
   );
   const write = fc.oneof(
-    fc.tuple(fc.constantFrom("INSERT INTO", "REPLACE INTO", "INSERT OR IGNORE INTO"), table, fc.oneof(select, fc.constant("DEFAULT VALUES"), fc.constant("VALUES (1, 2)"))).map((parts) => parts.join(" ")),
-    fc.tuple(fc.constantFrom("UPDATE", "UPDATE OR REPLACE"), table, value, fc.oneof(fc.constant("1"), select.map((text) => `(${text})`))).map(([verb, name, column, to]) => `${verb} ${name} SET ${column} = ${to}`),
+    fc
+      .tuple(
+        fc.constantFrom("INSERT INTO", "REPLACE INTO", "INSERT OR IGNORE INTO"),
+        table,
+        fc.oneof(select, fc.constant("DEFAULT VALUES"), fc.constant("VALUES (1, 2)")),
+      )
+      .map((parts) => parts.join(" ")),
+    fc
+      .tuple(
+        fc.constantFrom("UPDATE", "UPDATE OR REPLACE"),
+        table,
+        value,
+        fc.oneof(
+          fc.constant("1"),
+          select.map((text) => `(${text})`),
+        ),
+      )
+      .map(([verb, name, column, to]) => `${verb} ${name} SET ${column} = ${to}`),
     fc.tuple(table, fc.constantFrom("", " RETURNING *")).map(([name, rest]) => `DELETE FROM ${name}${rest}`),
   );
   const definition = fc.oneof(
-    fc.tuple(fc.constantFrom("TABLE", "VIEW", "INDEX", "TRIGGER", "TABLE IF EXISTS"), table).map((parts) => `DROP ${parts.join(" ")}`),
+    fc
+      .tuple(fc.constantFrom("TABLE", "VIEW", "INDEX", "TRIGGER", "TABLE IF EXISTS"), table)
+      .map((parts) => `DROP ${parts.join(" ")}`),
     fc.tuple(table, select).map(([name, body]) => `CREATE VIEW ${name} AS ${body}`),
     fc.tuple(table, select).map(([name, body]) => `CREATE TABLE ${name} AS ${body}`),
     fc.tuple(table, table).map(([name, parent]) => `CREATE TABLE ${name} (a REFERENCES ${parent})`),
     fc.tuple(table, table).map(([name, on]) => `CREATE INDEX ${name} ON ${on} (a)`),
-    fc.tuple(table, fc.constantFrom("AFTER INSERT", "BEFORE DELETE", "INSTEAD OF UPDATE"), table, fc.oneof(select, write)).map(([name, when, on, body]) => `CREATE TRIGGER ${name} ${when} ON ${on} BEGIN ${body}; END`),
-    fc.tuple(table, fc.constantFrom("fts5", "rtree", "fts5vocab", "fts4"), table).map(([name, module, content]) => `CREATE VIRTUAL TABLE ${name} USING ${module}(a, b, content=${content})`),
+    fc
+      .tuple(
+        table,
+        fc.constantFrom("AFTER INSERT", "BEFORE DELETE", "INSTEAD OF UPDATE"),
+        table,
+        fc.oneof(select, write),
+      )
+      .map(([name, when, on, body]) => `CREATE TRIGGER ${name} ${when} ON ${on} BEGIN ${body}; END`),
+    fc
+      .tuple(table, fc.constantFrom("fts5", "rtree", "fts5vocab", "fts4"), table)
+      .map(([name, module, content]) => `CREATE VIRTUAL TABLE ${name} USING ${module}(a, b, content=${content})`),
     fc.tuple(table, table).map(([from, to]) => `ALTER TABLE ${from} RENAME TO ${to}`),
     fc.tuple(table, table).map(([name, parent]) => `ALTER TABLE ${name} ADD COLUMN z REFERENCES ${parent}`),
-    fc.tuple(fc.constantFrom("table_info", "index_list", "integrity_check", "table_list", "foreign_key_check"), table).map(([name, arg]) => `PRAGMA ${name}(${arg})`),
+    fc
+      .tuple(fc.constantFrom("table_info", "index_list", "integrity_check", "table_list", "foreign_key_check"), table)
+      .map(([name, arg]) => `PRAGMA ${name}(${arg})`),
   );
   const statement = fc.tuple(fc.oneof(read, write, definition), space).map(([text, gap]) => text.replaceAll(" ", gap));
 
@@ -147,7 +212,13 @@ describe("generated statements", () => {
     database.write(ownSchema);
     const before = database.untouchables();
     const { connection, guard } = database;
-    const reservedPages = new Set(connection.all<{ rootpage: number }>("SELECT rootpage FROM sqlite_master WHERE tbl_name LIKE '\\_\\_service%' ESCAPE '\\' AND rootpage > 0").map(({ rootpage }) => rootpage));
+    const reservedPages = new Set(
+      connection
+        .all<{ rootpage: number }>(
+          "SELECT rootpage FROM sqlite_master WHERE tbl_name LIKE '\\_\\_service%' ESCAPE '\\' AND rootpage > 0",
+        )
+        .map(({ rootpage }) => rootpage),
+    );
     expect(reservedPages.size).toBeGreaterThan(10);
     expect(pagesTouched(database, "SELECT value FROM __service_kv").some((page) => reservedPages.has(page))).toBe(true);
     let passed = 0;
@@ -161,8 +232,13 @@ describe("generated statements", () => {
           });
           passed++;
           if (text.startsWith("EXPLAIN")) return;
-          expect(JSON.stringify(rows, (_key, value: unknown) => (value instanceof Uint8Array ? String(value) : value))).not.toContain(secret);
-          expect(pagesTouched(database, text).filter((page) => reservedPages.has(page)), text).toEqual([]);
+          expect(
+            JSON.stringify(rows, (_key, value: unknown) => (value instanceof Uint8Array ? String(value) : value)),
+          ).not.toContain(secret);
+          expect(
+            pagesTouched(database, text).filter((page) => reservedPages.has(page)),
+            text,
+          ).toEqual([]);
         } catch (error) {
           if (error instanceof Error && error.name === "AssertionError") throw error;
         } finally {

@@ -1,10 +1,10 @@
 /**
  * Inputs with structure against the wires: heads, frames, envelopes, compressed bodies, JSON, protobuf, credentials.
  *
- * The doors are the real ones on real sockets, with real credentials; behind them stands what the pipeline does before a
- * handler. Always true of a run: every answer is one of ours and never an internal error, nothing goes to the log as a
- * fault, no step holds the thread for long, and nothing is held when it is over.
- * `npm run fuzz -- [inputs] [seed]` runs as long as one likes; a finding names the seed and the number of its input.
+ * The doors are the real ones on real sockets, with real credentials; behind them stands what the pipeline does before
+ * a handler. Always true of a run: every answer is one of ours and never an internal error, nothing goes to the log as
+ * a fault, no step holds the thread for long, and nothing is held when it is over. `npm run fuzz -- [inputs] [seed]`
+ * runs as long as one likes; a finding names the seed and the number of its input.
  */
 import { generateKeyPairSync } from "node:crypto";
 import * as http from "node:http";
@@ -65,7 +65,33 @@ interface Input {
   readonly over: "http1" | "http2" | "raw1" | "raw2";
 }
 
-const tokensOfJson = ["[", "]", "{", "}", ",", ":", '"', "\\", "\\u", "\\ud800", "null", "true", "-0", "1e999", "12345678901234567890", "0.1", "[]", "{}", '"__proto__":', '"memories":', '"a":', "[[[[", "\u0000", "\ufeff", " "];
+const tokensOfJson = [
+  "[",
+  "]",
+  "{",
+  "}",
+  ",",
+  ":",
+  '"',
+  "\\",
+  "\\u",
+  "\\ud800",
+  "null",
+  "true",
+  "-0",
+  "1e999",
+  "12345678901234567890",
+  "0.1",
+  "[]",
+  "{}",
+  '"__proto__":',
+  '"memories":',
+  '"a":',
+  "[[[[",
+  "\u0000",
+  "\ufeff",
+  " ",
+];
 
 /** Changes some bytes: flips, cuts, doubles, inserts. */
 function mutate(chance: Chance, bytes: Buffer, tokens: readonly string[]): Buffer {
@@ -80,8 +106,14 @@ function mutate(chance: Chance, bytes: Buffer, tokens: readonly string[]): Buffe
     } else if (kind === 1) out = out.subarray(0, at);
     else if (kind === 2) out = Buffer.concat([out.subarray(0, at), out.subarray(to)]);
     else if (kind === 3) out = Buffer.concat([out.subarray(0, to), out.subarray(at)]);
-    else if (kind === 4) out = Buffer.concat([out.subarray(0, at), Buffer.from(pick(chance, tokens)), out.subarray(at)]);
-    else out = Buffer.concat([out.subarray(0, at), Buffer.from([below(chance, 256), below(chance, 256)]), out.subarray(at)]);
+    else if (kind === 4)
+      out = Buffer.concat([out.subarray(0, at), Buffer.from(pick(chance, tokens)), out.subarray(at)]);
+    else
+      out = Buffer.concat([
+        out.subarray(0, at),
+        Buffer.from([below(chance, 256), below(chance, 256)]),
+        out.subarray(at),
+      ]);
   }
   return out;
 }
@@ -91,11 +123,42 @@ function swell(chance: Chance, bytes: Buffer): Buffer {
   if (bytes.length === 0 || chance() > 0.004) return bytes;
   const from = below(chance, bytes.length);
   const part = bytes.subarray(from, from + 1 + below(chance, 40));
-  return Buffer.concat([bytes.subarray(0, from), Buffer.alloc(part.length * Math.ceil((below(chance, 1_000_000) + 1) / part.length), part), bytes.subarray(from)]);
+  return Buffer.concat([
+    bytes.subarray(0, from),
+    Buffer.alloc(part.length * Math.ceil((below(chance, 1_000_000) + 1) / part.length), part),
+    bytes.subarray(from),
+  ]);
 }
 
-const types = ["application/json", "application/json; charset=utf-8", "application/proto", "application/grpc", "application/grpc+proto", "application/grpc+json", "application/grpc-web", "application/grpc-web+proto", "application/grpc-web+json", "application/grpc-web-text", "application/connect+json", "text/plain", "", "a/b;c"];
-const tokensOfHeads = ["\r\n", "\r", "\n", ":", "host: a\r\n", "content-length: 5\r\n", "transfer-encoding: chunked\r\n", "\0", "é", "HTTP/9.9", " "];
+const types = [
+  "application/json",
+  "application/json; charset=utf-8",
+  "application/proto",
+  "application/grpc",
+  "application/grpc+proto",
+  "application/grpc+json",
+  "application/grpc-web",
+  "application/grpc-web+proto",
+  "application/grpc-web+json",
+  "application/grpc-web-text",
+  "application/connect+json",
+  "text/plain",
+  "",
+  "a/b;c",
+];
+const tokensOfHeads = [
+  "\r\n",
+  "\r",
+  "\n",
+  ":",
+  "host: a\r\n",
+  "content-length: 5\r\n",
+  "transfer-encoding: chunked\r\n",
+  "\0",
+  "é",
+  "HTTP/9.9",
+  " ",
+];
 
 class Generator {
   readonly #chance: Chance;
@@ -131,15 +194,40 @@ class Generator {
     return value === undefined ? message : create(type, message as never);
   }
 
-  #rest({ name, httpMethod, segments, bodyField, bodyFields, queryFields }: Endpoint): Pick<Input, "method" | "path" | "headers" | "body"> {
+  #rest({
+    name,
+    httpMethod,
+    segments,
+    bodyField,
+    bodyFields,
+    queryFields,
+  }: Endpoint): Pick<Input, "method" | "path" | "headers" | "body"> {
     const chance = this.#chance;
     const sample = this.#samples.get(name)! as Record<string, unknown>;
-    let path = segments.map((segment) => `/${segment.kind === "literal" ? segment.text : encodeURIComponent(String(sample[segment.field.name]))}`).join("");
+    let path = segments
+      .map(
+        (segment) =>
+          `/${segment.kind === "literal" ? segment.text : encodeURIComponent(String(sample[segment.field.name]))}`,
+      )
+      .join("");
     if (queryFields.length > 0 && chance() < 0.5) path += `?${pick(chance, queryFields).name}=${below(chance, 300)}`;
-    if (chance() < 0.15) path = mutate(chance, Buffer.from(path), ["/", "%2F", "%", "%ff", "?", "&", "=", "#", "//", ".."]).toString("latin1").replace(/[\s\0-\x1f\x7f-\xff]/g, "%20");
-    const json = Object.fromEntries(Object.entries(sample).filter(([field]) => bodyFields.some((candidate) => candidate.name === field)));
-    const body = bodyField === undefined ? Buffer.alloc(0) : swell(chance, mutate(chance, Buffer.from(JSON.stringify(json)), tokensOfJson));
-    return { method: chance() < 0.95 ? httpMethod : pick(chance, ["GET", "PUT", "POST", "DELETE", "PATCH", "HEAD", "OPTIONS"]), path: path || "/", headers: [["content-type", chance() < 0.9 ? "application/json" : pick(chance, types)]], body };
+    if (chance() < 0.15)
+      path = mutate(chance, Buffer.from(path), ["/", "%2F", "%", "%ff", "?", "&", "=", "#", "//", ".."])
+        .toString("latin1")
+        .replace(/[\s\0-\x1f\x7f-\xff]/g, "%20");
+    const json = Object.fromEntries(
+      Object.entries(sample).filter(([field]) => bodyFields.some((candidate) => candidate.name === field)),
+    );
+    const body =
+      bodyField === undefined
+        ? Buffer.alloc(0)
+        : swell(chance, mutate(chance, Buffer.from(JSON.stringify(json)), tokensOfJson));
+    return {
+      method: chance() < 0.95 ? httpMethod : pick(chance, ["GET", "PUT", "POST", "DELETE", "PATCH", "HEAD", "OPTIONS"]),
+      path: path || "/",
+      headers: [["content-type", chance() < 0.9 ? "application/json" : pick(chance, types)]],
+      body,
+    };
   }
 
   #rpc(endpoint: Endpoint): Pick<Input, "method" | "path" | "headers" | "body"> {
@@ -147,8 +235,19 @@ class Generator {
     const { method } = endpoint;
     const contentType = chance() < 0.95 ? pick(chance, types.slice(0, 9)) : pick(chance, types);
     const message = this.#message(endpoint);
-    const plain = contentType.includes("json") ? jsonOf(method.input, message) : Buffer.from(toBinary(method.input, message));
-    let body = swell(chance, mutate(chance, plain, contentType.includes("json") ? tokensOfJson : ["\x0a\x00", "\x22\x02", "\xff\xff\xff\xff\x0f", "\x0b", "\x32\x00"]));
+    const plain = contentType.includes("json")
+      ? jsonOf(method.input, message)
+      : Buffer.from(toBinary(method.input, message));
+    let body = swell(
+      chance,
+      mutate(
+        chance,
+        plain,
+        contentType.includes("json")
+          ? tokensOfJson
+          : ["\x0a\x00", "\x22\x02", "\xff\xff\xff\xff\x0f", "\x0b", "\x32\x00"],
+      ),
+    );
     const isGzip = chance() < 0.2;
     if (isGzip) body = mutate(chance, gzipSync(body, { level: 1 }), ["\x1f\x8b"]);
     const headers: [string, string][] = [["content-type", contentType]];
@@ -160,10 +259,24 @@ class Generator {
       body = Buffer.concat([head, body]);
       if (chance() < 0.1) body = mutate(chance, body, ["\0\0\0\0\0"]);
     }
-    if (isGzip || chance() < 0.05) headers.push([isFramed ? "grpc-encoding" : "content-encoding", chance() < 0.9 ? "gzip" : pick(chance, ["br", "identity", "deflate", "", "gzip, gzip"])]);
-    if (chance() < 0.1) headers.push([isFramed ? "grpc-timeout" : "connect-timeout-ms", pick(chance, ["1", "1S", "99999999H", "-1", "x", "99999999999", "0n", "5000"])]);
+    if (isGzip || chance() < 0.05)
+      headers.push([
+        isFramed ? "grpc-encoding" : "content-encoding",
+        chance() < 0.9 ? "gzip" : pick(chance, ["br", "identity", "deflate", "", "gzip, gzip"]),
+      ]);
+    if (chance() < 0.1)
+      headers.push([
+        isFramed ? "grpc-timeout" : "connect-timeout-ms",
+        pick(chance, ["1", "1S", "99999999H", "-1", "x", "99999999999", "0n", "5000"]),
+      ]);
     const path = `/${method.parent.typeName}/${chance() < 0.97 ? method.name : pick(chance, ["Nothing", "", "a/b"])}`;
-    if (chance() < 0.05) return { method: "GET", path: `${path}?connect=v1&encoding=${pick(chance, ["json", "proto", "x"])}&message=${encodeURIComponent(plain.toString("base64url").slice(0, 3_000))}&base64=${below(chance, 2)}&compression=${pick(chance, ["", "gzip", "br"])}`, headers: [], body: Buffer.alloc(0) };
+    if (chance() < 0.05)
+      return {
+        method: "GET",
+        path: `${path}?connect=v1&encoding=${pick(chance, ["json", "proto", "x"])}&message=${encodeURIComponent(plain.toString("base64url").slice(0, 3_000))}&base64=${below(chance, 2)}&compression=${pick(chance, ["", "gzip", "br"])}`,
+        headers: [],
+        body: Buffer.alloc(0),
+      };
     return { method: "POST", path, headers, body };
   }
 
@@ -171,8 +284,34 @@ class Generator {
     const chance = this.#chance;
     const headers: [string, string][] = [];
     if (chance() < 0.85) headers.push(["authorization", `Bearer ${this.#credential()}`]);
-    if (chance() < 0.03) headers.push(["authorization", pick(chance, ["Basic YTpi", "Bearer", "bearer  x", "Bearer a b"])]);
-    if (chance() < 0.1) headers.push([pick(chance, ["service-branch", "service-min-txid", "service-consistency", "service-durability", "service-internal", "traceparent", "origin", "content-length", "expect", "te"]), pick(chance, ["main", "1", "-1", "primary", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "null", "http://localhost", "trailers", "100-continue"])]);
+    if (chance() < 0.03)
+      headers.push(["authorization", pick(chance, ["Basic YTpi", "Bearer", "bearer  x", "Bearer a b"])]);
+    if (chance() < 0.1)
+      headers.push([
+        pick(chance, [
+          "service-branch",
+          "service-min-txid",
+          "service-consistency",
+          "service-durability",
+          "service-internal",
+          "traceparent",
+          "origin",
+          "content-length",
+          "expect",
+          "te",
+        ]),
+        pick(chance, [
+          "main",
+          "1",
+          "-1",
+          "primary",
+          "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+          "null",
+          "http://localhost",
+          "trailers",
+          "100-continue",
+        ]),
+      ]);
     return headers;
   }
 
@@ -189,7 +328,11 @@ class Generator {
       case 1:
         return `${head}.${part({ ns: "acme", scope: "admin", exp: pick(chance, [1e99, -1, "x", null]) })}.${signature}`;
       case 2:
-        return mutate(chance, Buffer.from(token), [".", "=", "a".repeat(5_000)]).toString("latin1").replace(/[^\x21-\x7e]/g, "_") || ".";
+        return (
+          mutate(chance, Buffer.from(token), [".", "=", "a".repeat(5_000)])
+            .toString("latin1")
+            .replace(/[^\x21-\x7e]/g, "_") || "."
+        );
       case 3:
         return token.slice(0, below(chance, token.length)) || ".";
       case 4:
@@ -224,10 +367,20 @@ class Target {
     const signingKey = await signingKeyOf(generateKeyPairSync("ed25519").privateKey);
     const minter = new Tokens(signingKey, world);
     const credentials = new Credentials({ tokens: minter, signingKey, platformKey, world });
-    const tokens = [await minter.mint({ namespace: "acme" }, "admin", 86_400), await minter.mint({ namespace: "acme" }, "read", 86_400), platformKey];
+    const tokens = [
+      await minter.mint({ namespace: "acme" }, "admin", 86_400),
+      await minter.mint({ namespace: "acme" }, "read", 86_400),
+      platformKey,
+    ];
     const target = new Target((self) => {
-      const log = { info() {}, warn() {}, error: (message: string, error?: unknown) => void self.faults.push(`${message}: ${error instanceof Error ? error.stack : String(error)}`) };
-      const identify = (credential: string | undefined) => credentials.known(credential) ?? credentials.identify(credential);
+      const log = {
+        info() {},
+        warn() {},
+        error: (message: string, error?: unknown) =>
+          void self.faults.push(`${message}: ${error instanceof Error ? error.stack : String(error)}`),
+      };
+      const identify = (credential: string | undefined) =>
+        credentials.known(credential) ?? credentials.identify(credential);
       const dispatch = async (call: Call) => {
         await call.caller;
         try {
@@ -237,8 +390,24 @@ class Target {
         }
         return { message: create(call.endpoint.method.output), headers: [] };
       };
-      const doors = createDoors({ dispatch, identify, room: self.room, isReady: () => ({ ready: true, checks: {} }), world, log, dataBodyBytesMax: 4 << 20, databaseHostSuffix: "localhost" });
-      return createListener({ host: "127.0.0.1", port: 0, onRequest: doors, world, log, times: { preambleTimeoutMs: 500, headersTimeoutMs: 500, requestReceiveMs: 2_000, drainMs: 100 } });
+      const doors = createDoors({
+        dispatch,
+        identify,
+        room: self.room,
+        isReady: () => ({ ready: true, checks: {} }),
+        world,
+        log,
+        dataBodyBytesMax: 4 << 20,
+        databaseHostSuffix: "localhost",
+      });
+      return createListener({
+        host: "127.0.0.1",
+        port: 0,
+        onRequest: doors,
+        world,
+        log,
+        times: { preambleTimeoutMs: 500, headersTimeoutMs: 500, requestReceiveMs: 2_000, drainMs: 100 },
+      });
     }, tokens);
     target.port = (await target.#listener.listen()).port;
     return target;
@@ -260,7 +429,12 @@ class Sender {
   }
 
   async send(input: Input, chance: Chance): Promise<{ readonly status: string; readonly body: string }> {
-    const answered = input.over === "http1" ? this.#http1(input) : input.over === "http2" ? this.#http2(input) : this.#raw(rawBytes(input, chance));
+    const answered =
+      input.over === "http1"
+        ? this.#http1(input)
+        : input.over === "http2"
+          ? this.#http2(input)
+          : this.#raw(rawBytes(input, chance));
     const late = new Promise<never>((_, reject) => setTimeout(() => reject(new Error("no answer")), answerMs).unref());
     return Promise.race([answered, late]);
   }
@@ -274,13 +448,20 @@ class Sender {
     return new Promise((resolve) => {
       const gone = (): void => resolve({ status: "closed", body: "" });
       try {
-        const flat = [["host", "localhost"], ...headers.filter(([name]) => name !== "content-length" && name !== "expect"), ...(method === "GET" || method === "HEAD" ? [] : [["content-length", String(body.length)]])].flat();
-        const outgoing = http.request({ host: "127.0.0.1", port: this.#port, method, path, headers: flat as never, agent: this.#agent }, (response) => {
-          let text = "";
-          response.on("data", (chunk: Buffer) => (text += chunk.toString("latin1")));
-          response.on("end", () => resolve({ status: statusOf(response.statusCode!, response.headers), body: text }));
-          response.on("error", gone);
-        });
+        const flat = [
+          ["host", "localhost"],
+          ...headers.filter(([name]) => name !== "content-length" && name !== "expect"),
+          ...(method === "GET" || method === "HEAD" ? [] : [["content-length", String(body.length)]]),
+        ].flat();
+        const outgoing = http.request(
+          { host: "127.0.0.1", port: this.#port, method, path, headers: flat as never, agent: this.#agent },
+          (response) => {
+            let text = "";
+            response.on("data", (chunk: Buffer) => (text += chunk.toString("latin1")));
+            response.on("end", () => resolve({ status: statusOf(response.statusCode!, response.headers), body: text }));
+            response.on("error", gone);
+          },
+        );
         outgoing.on("error", gone);
         outgoing.end(method === "GET" || method === "HEAD" ? undefined : body);
       } catch {
@@ -299,11 +480,15 @@ class Sender {
           this.#session.on("error", () => {});
         }
         const many: Record<string, string | string[]> = {};
-        for (const [name, value] of headers) if (name !== "te" && name !== "expect" && name !== "content-length") many[name] = value;
+        for (const [name, value] of headers)
+          if (name !== "te" && name !== "expect" && name !== "content-length") many[name] = value;
         const stream = this.#session.request({ ":method": method, ":path": path, ...many });
         let status = "closed";
         let text = "";
-        stream.on("response", (given) => (status = statusOf(Number(given[":status"]), given as http.IncomingHttpHeaders)));
+        stream.on(
+          "response",
+          (given) => (status = statusOf(Number(given[":status"]), given as http.IncomingHttpHeaders)),
+        );
         stream.on("data", (chunk: Buffer) => (text += chunk.toString("latin1")));
         stream.on("error", () => {});
         stream.on("close", () => resolve({ status, body: text }));
@@ -321,7 +506,12 @@ class Sender {
       let text = "";
       socket.on("data", (chunk: Buffer) => (text += chunk.toString("latin1")));
       socket.on("error", () => {});
-      socket.on("close", () => resolve({ status: /^(?:HTTP\/1\.1 100 Continue\r\n\r\n)*HTTP\/1\.1 ([2-5]\d\d)/.exec(text)?.[1] ?? "closed", body: text }));
+      socket.on("close", () =>
+        resolve({
+          status: /^(?:HTTP\/1\.1 100 Continue\r\n\r\n)*HTTP\/1\.1 ([2-5]\d\d)/.exec(text)?.[1] ?? "closed",
+          body: text,
+        }),
+      );
       socket.end(bytes);
     });
   }
@@ -335,7 +525,9 @@ function statusOf(status: number, headers: http.IncomingHttpHeaders): string {
 /** The bytes of a request whose head is not what a client would send. */
 function rawBytes({ method, path, headers, body, over }: Input, chance: Chance): Buffer {
   if (over === "raw1") {
-    const head = `${method} ${path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n${headers.map(([name, value]) => `${name}: ${value}\r\n`).join("")}content-length: ${body.length}\r\n\r\n`;
+    const head =
+      `${method} ${path} HTTP/1.1\r\nhost: localhost\r\nconnection: ` +
+      `close\r\n${headers.map(([name, value]) => `${name}: ${value}\r\n`).join("")}content-length: ${body.length}\r\n\r\n`;
     return Buffer.concat([mutate(chance, Buffer.from(head, "latin1"), tokensOfHeads), body]);
   }
   const frames: Buffer[] = [Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")];
@@ -352,13 +544,37 @@ function rawBytes({ method, path, headers, body, over }: Input, chance: Chance):
   return Buffer.concat(frames);
 }
 
-const expected = new Set(["closed", "200", "201", "202", "204", "400", "401", "403", "404", "405", "408", "413", "415", "429", "431", "501", "503", "417"]);
+const expected = new Set([
+  "closed",
+  "200",
+  "201",
+  "202",
+  "204",
+  "400",
+  "401",
+  "403",
+  "404",
+  "405",
+  "408",
+  "413",
+  "415",
+  "429",
+  "431",
+  "501",
+  "503",
+  "417",
+]);
 
 /** What is wrong with an answer, whatever was asked. */
 function complaintOf(status: string, body: string): string | undefined {
-  if (status.startsWith("grpc ")) return ["0", "1", "3", "4", "5", "7", "8", "12", "14", "16"].includes(status.slice(5)) ? undefined : `answered ${status}`;
+  if (status.startsWith("grpc "))
+    return ["0", "1", "3", "4", "5", "7", "8", "12", "14", "16"].includes(status.slice(5))
+      ? undefined
+      : `answered ${status}`;
   if (!expected.has(status)) return `answered ${status}: ${body.slice(0, 200)}`;
-  return body.includes('"code":"internal"') || /grpc-status: (2|13|15)\b/.test(body) ? `answered an internal error: ${body.slice(0, 200)}` : undefined;
+  return body.includes('"code":"internal"') || /grpc-status: (2|13|15)\b/.test(body)
+    ? `answered an internal error: ${body.slice(0, 200)}`
+    : undefined;
 }
 
 function collectedHeapMiB(): number {
@@ -373,7 +589,11 @@ function threadMs(): number {
 }
 
 /** Runs so many inputs of the seed. */
-export async function fuzzWires(inputs: number, seed: number, tell: (done: number) => void = () => {}): Promise<FuzzReport> {
+export async function fuzzWires(
+  inputs: number,
+  seed: number,
+  tell: (done: number) => void = () => {},
+): Promise<FuzzReport> {
   const target = await Target.open();
   const sender = new Sender(target.port);
   const answers: Record<string, number> = {};
@@ -395,10 +615,15 @@ export async function fuzzWires(inputs: number, seed: number, tell: (done: numbe
       // Each input has a seed of its own, so that one can be had again without those before it.
       const chance = seeded(seed * 1_000_003 + number);
       const input = new Generator(chance, target.tokens).next();
-      const { status, body } = await sender.send(input, chance).catch((error: unknown) => ({ status: String(error), body: "" }));
+      const { status, body } = await sender
+        .send(input, chance)
+        .catch((error: unknown) => ({ status: String(error), body: "" }));
       answers[status] = (answers[status] ?? 0) + 1;
       const complaint = complaintOf(status, body);
-      if (complaint !== undefined) findings.push(`seed ${seed}, input ${number} (${input.over} ${input.method} ${input.path.slice(0, 120)}): ${complaint}`);
+      if (complaint !== undefined)
+        findings.push(
+          `seed ${seed}, input ${number} (${input.over} ${input.method} ${input.path.slice(0, 120)}): ${complaint}`,
+        );
       if (number === Math.floor(inputs / 2)) heapMiB = collectedHeapMiB();
       // What collecting takes is not the wires' doing.
       if (number === Math.floor(inputs / 2)) fromMs = threadMs();
@@ -411,7 +636,14 @@ export async function fuzzWires(inputs: number, seed: number, tell: (done: numbe
   sender.close();
   await target.close();
   for (const fault of target.faults.slice(0, findingsMax)) findings.push(`a fault of ours: ${String(fault)}`);
-  return { inputs: next, answers, findings, longestMs, leftMiB: collectedHeapMiB() - heapMiB, heldBytes: target.room.bytes };
+  return {
+    inputs: next,
+    answers,
+    findings,
+    longestMs,
+    leftMiB: collectedHeapMiB() - heapMiB,
+    heldBytes: target.room.bytes,
+  };
 }
 
 if (process.argv[1] === import.meta.filename) {
@@ -419,5 +651,6 @@ if (process.argv[1] === import.meta.filename) {
   console.log(`${inputs} inputs of seed ${seed}`);
   const report = await fuzzWires(inputs, seed, (done) => console.log(`${done} of ${inputs}`));
   console.log(report);
-  process.exitCode = report.findings.length === 0 && report.heldBytes === 0 && report.longestMs < 200 && report.leftMiB < 64 ? 0 : 1;
+  process.exitCode =
+    report.findings.length === 0 && report.heldBytes === 0 && report.longestMs < 200 && report.leftMiB < 64 ? 0 : 1;
 }

@@ -27,39 +27,78 @@ function open(path: string, readonly: boolean): Connection {
 const digest = (path: string): string => hash("sha256", readFileSync(path));
 
 /** Reads the golden database a minute after its first commit. */
-function reader(connection: Connection): <Kind extends ReadKind>(kind: Kind, input: ReadInput<Kind>) => ReadOutput<Kind> {
+function reader(
+  connection: Connection,
+): <Kind extends ReadKind>(kind: Kind, input: ReadInput<Kind>) => ReadOutput<Kind> {
   const view: View = { connection, nowMs: goldenStartMs + 60_000, vectors: new VectorCache() };
   return (kind, input) => runRead(kind, view, input) as never;
 }
 
-test.each([true, false])("memory-25: every model reads the file of format 1 (connection read-only: %s), and no byte of it changes", (readonly) => {
-  const path = copyOfGolden();
-  const before = digest(path);
-  const connection = open(path, readonly);
-  expect(readState(connection)).toEqual({ txid: goldenTxid, committedAtMs: goldenStartMs + (goldenTxid - 1) * 1_000 });
-  const read = reader(connection);
-  const chain = read("memory.recall", { topicKey: "ui.theme", includeSuperseded: true }).memories;
-  expect(chain.map(({ summary, content, createdAt }) => [summary, content, createdAt])).toEqual([
-    ["The user prefers the light theme", '{"theme":"light","id":9007199254740993}', goldenStartMs + 1_000],
-    ["The user prefers the dark theme", '{"theme":"dark","id":9007199254740993}', goldenStartMs],
-  ]);
-  expect(read("memory.get", { id: chain[0]!.id })).toMatchObject({ keywords: "appearance colours", sessionId: "s-1", source: "planner", supersededBy: null, supersedes: [chain[1]!.id] });
-  expect(read("memory.recall", { query: "Lima" }).memories.map(({ type, channels }) => [type, channels])).toEqual([["event", ["keyword"]]]);
-  expect(read("memory.recall", { embedding: Float32Array.from([0, 1, 0]) }).memories.map(({ summary }) => summary)).toEqual(["The user prefers the light theme"]);
-  expect(read("memory.recall", { query: "ferns" }).memories[0]).toMatchObject({ type: "task", expiresAt: goldenStartMs + 3_600_000 });
-  expect(read("session.list", {}).sessions).toEqual([{ id: "s-1", createdAt: goldenStartMs, lastActiveAt: goldenStartMs + 3_000 }]);
-  expect(read("turn.last", { sessionId: "s-1" }).turns.map(({ seq, role, content }) => [seq, role, content])).toEqual([[1, "user", '{"text":"hello"}'], [2, "assistant", '"good day"']]);
-  expect(read("turn.search", { sessionId: "s-1", vector: Float32Array.from([0.6, 0.8]) }).turns[0]!.distance).toBeCloseTo(0, 6);
-  expect(Array.from(read("kv.get", { ns: "n", key: "bytes" })!.value)).toEqual([0, 1, 254, 255]);
-  expect(read("kv.list", { ns: "n" }).keys).toEqual(["bytes", "passing"]);
-  expect(read("docs.find", { collection: "People", filter: '{"address.city":"Rome"}' }).docs).toEqual(['{"_id":"ann","n":18446744073709551615,"address":{"city":"Rome"}}']);
-  expect(read("docs.find", { collection: "People", filter: '{"tags":1.5}' }).docs).toEqual(['{"_id":"bob","tags":["a",null,1.5]}']);
-  expect(read("vector.search", { collection: "shapes", vector: Float32Array.from([1, 0.1]) }).hits.map(({ id }) => id)).toEqual(["east", "north"]);
-  expect(connection.all("SELECT * FROM measured")).toEqual([{ at: 1, value: 0.5 }, { at: 2, value: null }]);
-  expect(connection.raw.pragma("integrity_check", { simple: true })).toBe("ok");
-  connection.close();
-  expect(digest(path)).toBe(before);
-});
+test.each([true, false])(
+  "memory-25: every model reads the file of format 1 (connection read-only: %s), and no byte of it changes",
+  (readonly) => {
+    const path = copyOfGolden();
+    const before = digest(path);
+    const connection = open(path, readonly);
+    expect(readState(connection)).toEqual({
+      txid: goldenTxid,
+      committedAtMs: goldenStartMs + (goldenTxid - 1) * 1_000,
+    });
+    const read = reader(connection);
+    const chain = read("memory.recall", { topicKey: "ui.theme", includeSuperseded: true }).memories;
+    expect(chain.map(({ summary, content, createdAt }) => [summary, content, createdAt])).toEqual([
+      ["The user prefers the light theme", '{"theme":"light","id":9007199254740993}', goldenStartMs + 1_000],
+      ["The user prefers the dark theme", '{"theme":"dark","id":9007199254740993}', goldenStartMs],
+    ]);
+    expect(read("memory.get", { id: chain[0]!.id })).toMatchObject({
+      keywords: "appearance colours",
+      sessionId: "s-1",
+      source: "planner",
+      supersededBy: null,
+      supersedes: [chain[1]!.id],
+    });
+    expect(read("memory.recall", { query: "Lima" }).memories.map(({ type, channels }) => [type, channels])).toEqual([
+      ["event", ["keyword"]],
+    ]);
+    expect(
+      read("memory.recall", { embedding: Float32Array.from([0, 1, 0]) }).memories.map(({ summary }) => summary),
+    ).toEqual(["The user prefers the light theme"]);
+    expect(read("memory.recall", { query: "ferns" }).memories[0]).toMatchObject({
+      type: "task",
+      expiresAt: goldenStartMs + 3_600_000,
+    });
+    expect(read("session.list", {}).sessions).toEqual([
+      { id: "s-1", createdAt: goldenStartMs, lastActiveAt: goldenStartMs + 3_000 },
+    ]);
+    expect(read("turn.last", { sessionId: "s-1" }).turns.map(({ seq, role, content }) => [seq, role, content])).toEqual(
+      [
+        [1, "user", '{"text":"hello"}'],
+        [2, "assistant", '"good day"'],
+      ],
+    );
+    expect(
+      read("turn.search", { sessionId: "s-1", vector: Float32Array.from([0.6, 0.8]) }).turns[0]!.distance,
+    ).toBeCloseTo(0, 6);
+    expect(Array.from(read("kv.get", { ns: "n", key: "bytes" })!.value)).toEqual([0, 1, 254, 255]);
+    expect(read("kv.list", { ns: "n" }).keys).toEqual(["bytes", "passing"]);
+    expect(read("docs.find", { collection: "People", filter: '{"address.city":"Rome"}' }).docs).toEqual([
+      '{"_id":"ann","n":18446744073709551615,"address":{"city":"Rome"}}',
+    ]);
+    expect(read("docs.find", { collection: "People", filter: '{"tags":1.5}' }).docs).toEqual([
+      '{"_id":"bob","tags":["a",null,1.5]}',
+    ]);
+    expect(
+      read("vector.search", { collection: "shapes", vector: Float32Array.from([1, 0.1]) }).hits.map(({ id }) => id),
+    ).toEqual(["east", "north"]);
+    expect(connection.all("SELECT * FROM measured")).toEqual([
+      { at: 1, value: 0.5 },
+      { at: 2, value: null },
+    ]);
+    expect(connection.raw.pragma("integrity_check", { simple: true })).toBe("ok");
+    connection.close();
+    expect(digest(path)).toBe(before);
+  },
+);
 
 interface Installed {
   readonly db: string;
@@ -69,7 +108,9 @@ interface Installed {
 /** Puts a file in the place of a database that a node has not opened yet. */
 async function install(service: Awaited<ReturnType<typeof startService>>, file: string): Promise<Installed> {
   const db = await service.database();
-  const { databases } = (await service.call("GET", "/v1/databases")).json as { databases: { name: string; uuid: string }[] };
+  const { databases } = (await service.call("GET", "/v1/databases")).json as {
+    databases: { name: string; uuid: string }[];
+  };
   const directory = join(service.directory, "db", databases.find(({ name }) => name === db)!.uuid);
   mkdirSync(directory, { recursive: true });
   const path = join(directory, "main.db");
@@ -109,7 +150,10 @@ test("memory-25: a file of a newer format is refused, and hurts no other databas
     }
   };
   expect(refusal()).toBeInstanceOf(StoreError);
-  expect(refusal()).toMatchObject({ kind: "misconfigured", message: expect.stringContaining(String(schemaFormat + 1)) });
+  expect(refusal()).toMatchObject({
+    kind: "misconfigured",
+    message: expect.stringContaining(String(schemaFormat + 1)),
+  });
   connection.close();
   const service = await startService();
   const { db, path: installed } = await install(service, path);
@@ -125,12 +169,18 @@ test("memory-25: a file of a newer format is refused, and hurts no other databas
 test("the tables are those of the golden file for as long as the format is", () => {
   // But for the words of turns, whose tables are made when the first turn comes: files from before them have none.
   const schemaOf = (connection: Connection): unknown =>
-    connection.all("SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name GLOB '__service_*' AND name NOT GLOB '__service_turn_text*' ORDER BY type, name");
+    connection.all(
+      "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name GLOB '__service_*' AND name NOT GLOB " +
+        "'__service_turn_text*' ORDER BY type, name",
+    );
   const golden = open(copyOfGolden(), true);
   const freshPath = join(temporaryDirectory(), "main.db");
   writeGolden(freshPath);
   const fresh = open(freshPath, true);
   expect(schemaFormat, "a new format needs a golden file of its own beside this one").toBe(1);
-  expect(schemaOf(fresh), "the tables have changed: raise schemaFormat, keep reading the old one, add a golden file").toEqual(schemaOf(golden));
+  expect(
+    schemaOf(fresh),
+    "the tables have changed: raise schemaFormat, keep reading the old one, add a golden file",
+  ).toEqual(schemaOf(golden));
   for (const connection of [golden, fresh]) connection.close();
 });

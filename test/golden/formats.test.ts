@@ -13,7 +13,21 @@ import { decodeHead, encodeHead } from "../../src/format/head.ts";
 import { decodeHistory, encodeHistory } from "../../src/format/history.ts";
 import { inlinePress } from "../../src/format/press.ts";
 import { decodeSegments } from "../../src/format/segment.ts";
-import { sampleAuditEvents, sampleLaterAuditEvents, sampleAwaitingCoupon, sampleCatalog, sampleCopy, sampleCoupon, sampleDelta, sampleHead, sampleHistory, sampleImage, sampleReceiptPayload, sampleSigningKey, sampleUnattestedPayload } from "../support/format-samples.ts";
+import {
+  sampleAuditEvents,
+  sampleLaterAuditEvents,
+  sampleAwaitingCoupon,
+  sampleCatalog,
+  sampleCopy,
+  sampleCoupon,
+  sampleDelta,
+  sampleHead,
+  sampleHistory,
+  sampleImage,
+  sampleReceiptPayload,
+  sampleSigningKey,
+  sampleUnattestedPayload,
+} from "../support/format-samples.ts";
 import { goldenCoupon, goldenFormatPath, goldenReceipt } from "../support/make-golden.ts";
 
 const golden = (name: string, version = 1): Uint8Array => new Uint8Array(readFileSync(goldenFormatPath(name, version)));
@@ -24,19 +38,32 @@ test.each([
   ["catalog", sampleCatalog, () => decodeCatalog(golden("catalog")), () => encodeCatalog(sampleCatalog)],
   ["coupon", sampleCoupon, () => decodeCoupon(golden("coupon")), goldenCoupon],
   ["copy", sampleCopy, () => decodeCopyRecord(golden("copy")), () => encodeCopyRecord(sampleCopy)],
-  ["audit", sampleAuditEvents, () => decodeAuditObject(golden("audit")), () => encodeAuditObject(sampleAuditEvents.map(encodeAuditEvent))],
-])("the %s of format 1 is read as it was meant, and written byte for byte as it was", (name, sample, decode, encode) => {
-  expect(decode()).toEqual(sample);
-  expect(encode(), "the format has changed: raise its version, keep reading the old one, add a golden file").toEqual(golden(name));
-});
+  [
+    "audit",
+    sampleAuditEvents,
+    () => decodeAuditObject(golden("audit")),
+    () => encodeAuditObject(sampleAuditEvents.map(encodeAuditEvent)),
+  ],
+])(
+  "the %s of format 1 is read as it was meant, and written byte for byte as it was",
+  (name, sample, decode, encode) => {
+    expect(decode()).toEqual(sample);
+    expect(encode(), "the format has changed: raise its version, keep reading the old one, add a golden file").toEqual(
+      golden(name),
+    );
+  },
+);
 
-test("events of version 2 are read and written as they were; the version of an event is the least that can hold it", () => {
-  expect(decodeAuditObject(golden("audit", 2))).toEqual(sampleLaterAuditEvents);
-  expect(encodeAuditObject(sampleLaterAuditEvents.map(encodeAuditEvent))).toEqual(golden("audit", 2));
-  const [plain, later] = [encodeAuditEvent(sampleAuditEvents[0]!), encodeAuditEvent(sampleLaterAuditEvents[0]!)];
-  expect(() => decodeAuditEvent(plain.replace('"v":1', '"v":2'))).toThrow(/unknown form/);
-  expect(() => decodeAuditEvent(later.replace('"v":2', '"v":1'))).toThrow(/unknown form/);
-});
+test(
+  "events of version 2 are read and written as they were; the version of an event is the least that can " + "hold it",
+  () => {
+    expect(decodeAuditObject(golden("audit", 2))).toEqual(sampleLaterAuditEvents);
+    expect(encodeAuditObject(sampleLaterAuditEvents.map(encodeAuditEvent))).toEqual(golden("audit", 2));
+    const [plain, later] = [encodeAuditEvent(sampleAuditEvents[0]!), encodeAuditEvent(sampleLaterAuditEvents[0]!)];
+    expect(() => decodeAuditEvent(plain.replace('"v":1', '"v":2'))).toThrow(/unknown form/);
+    expect(() => decodeAuditEvent(later.replace('"v":2', '"v":1'))).toThrow(/unknown form/);
+  },
+);
 
 test("a coupon that waits for copies of nodes is of format 2, and is read and written as it was", () => {
   expect(decodeCoupon(golden("coupon", 2))).toEqual(sampleAwaitingCoupon);
@@ -46,21 +73,36 @@ test("a coupon that waits for copies of nodes is of format 2, and is read and wr
 test.each([
   [1, sampleReceiptPayload],
   [2, sampleUnattestedPayload],
-])("F93: a receipt of version %s verifies with the key that signed it, and is signed byte for byte as it was", async (version, payload) => {
-  const receipt: unknown = JSON.parse(Buffer.from(golden("receipt", version)).toString());
-  const verdict = verifyReceipt(receipt, { keys: [(await signingKeyOf(sampleSigningKey)).listed] });
-  expect(verdict).toEqual({ isValid: true, receipt: expect.objectContaining({ payload }) as unknown });
-  expect(await goldenReceipt(payload), "receipts are checked by programs that we do not know: a change of theirs needs a new domain text and version").toBe(Buffer.from(golden("receipt", version)).toString());
-});
+])(
+  "F93: a receipt of version %s verifies with the key that signed it, and is signed byte for byte as it was",
+  async (version, payload) => {
+    const receipt: unknown = JSON.parse(Buffer.from(golden("receipt", version)).toString());
+    const verdict = verifyReceipt(receipt, { keys: [(await signingKeyOf(sampleSigningKey)).listed] });
+    expect(verdict).toEqual({ isValid: true, receipt: expect.objectContaining({ payload }) as unknown });
+    expect(
+      await goldenReceipt(payload),
+      "receipts are checked by programs that we do not know: a change of theirs needs a new domain text and version",
+    ).toBe(Buffer.from(golden("receipt", version)).toString());
+  },
+);
 
-test("a receipt of version 1 cannot be made to say that a node never came back, nor one of version 2 that none did", () => {
-  const plain = JSON.parse(Buffer.from(golden("receipt")).toString()) as { readonly payload: { readonly evidence: object } };
-  const other = JSON.parse(Buffer.from(golden("receipt", 2)).toString()) as { readonly payload: { readonly evidence: Record<string, unknown> } };
-  expect(readReceipt({ ...plain, payload: { ...plain.payload, evidence: { ...plain.payload.evidence, unattested: [] } } })).toBeUndefined();
-  const { unattested, ...evidence } = other.payload.evidence;
-  expect(unattested).toBeDefined();
-  expect(readReceipt({ ...other, payload: { ...other.payload, evidence } })).toBeUndefined();
-});
+test(
+  "a receipt of version 1 cannot be made to say that a node never came back, nor one of version 2 that " + "none did",
+  () => {
+    const plain = JSON.parse(Buffer.from(golden("receipt")).toString()) as {
+      readonly payload: { readonly evidence: object };
+    };
+    const other = JSON.parse(Buffer.from(golden("receipt", 2)).toString()) as {
+      readonly payload: { readonly evidence: Record<string, unknown> };
+    };
+    expect(
+      readReceipt({ ...plain, payload: { ...plain.payload, evidence: { ...plain.payload.evidence, unattested: [] } } }),
+    ).toBeUndefined();
+    const { unattested, ...evidence } = other.payload.evidence;
+    expect(unattested).toBeDefined();
+    expect(readReceipt({ ...other, payload: { ...other.payload, evidence } })).toBeUndefined();
+  },
+);
 
 test("the segments of format 1 are read as they were meant", async () => {
   // Compressed bytes may differ from one release of Zstandard to the next, so only the reading is held.
@@ -70,6 +112,11 @@ test("the segments of format 1 are read as they were meant", async () => {
     const { groups, ...rest } = segments[index]!;
     const { groups: wanted, ...wantedRest } = sample;
     expect(rest).toEqual(wantedRest);
-    expect(groups.map((group) => ({ ...group, images: group.images.map(({ page, bytes }) => ({ page, bytes: new Uint8Array(bytes) })) }))).toEqual(wanted);
+    expect(
+      groups.map((group) => ({
+        ...group,
+        images: group.images.map(({ page, bytes }) => ({ page, bytes: new Uint8Array(bytes) })),
+      })),
+    ).toEqual(wanted);
   }
 });

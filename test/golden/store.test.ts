@@ -38,34 +38,45 @@ async function answersOf(service: Service): Promise<unknown[]> {
   return answers;
 }
 
-test("every read of the store of format 1 is answered as by the build that left it, what only its disk had included", async () => {
-  const { start } = await golden();
-  expect(await answersOf(await start())).toEqual(goldenAnswers());
-});
+test(
+  "every read of the store of format 1 is answered as by the build that left it, what only its disk had " + "included",
+  async () => {
+    const { start } = await golden();
+    expect(await answersOf(await start())).toEqual(goldenAnswers());
+  },
+);
 
 test("what lies in its object storage alone is all of it, once this build has shipped what the disk had", async () => {
   const { directory, start } = await golden();
   const first = await start();
-  for (const { path } of goldenAnswers()) await first.call("GET", path.replace(/\/(kv|branches|docs|sql|vectors|memory)\/.*$/, "/kv/n"));
+  for (const { path } of goldenAnswers())
+    await first.call("GET", path.replace(/\/(kv|branches|docs|sql|vectors|memory)\/.*$/, "/kv/n"));
   expect((await first.call("POST", "/v1/db/acme--alice/sync")).status).toBe(200);
   await first.close();
   for (const name of readdirSync(directory)) if (name !== "objects") rmSync(join(directory, name), { recursive: true });
   expect(await answersOf(await start())).toEqual(goldenAnswers());
 });
 
-test("this build writes on: over branches, back to a checkpoint of then, and over a receipt that still verifies", async () => {
-  const { start } = await golden();
-  const service = await start();
-  const plain = "/v1/db/plain";
-  const rewound = await service.call("POST", `${plain}/branches/main/rewind`, { to: "ten" });
-  expect(rewound.status, rewound.text).toBe(200);
-  expect((await service.call("PUT", `${plain}/kv/n/new`, "new", { ...text, "service-durability": "durable" })).status).toBe(200);
-  expect((await service.call("GET", `${plain}/kv/n/counter`)).text).toBe("10");
-  expect((await service.call("GET", `${plain}/kv/n/after`)).status).toBe(404);
-  expect((await service.call("PUT", `${plain}@side/kv/n/new`, "new", text)).status).toBe(200);
-  const [erasure] = (await service.call("GET", "/v1/memory/acme/alice/erasures")).json.erasures as { receipt: unknown }[];
-  const keys: unknown = (await service.call("GET", "/.well-known/jwks.json")).json;
-  expect(verifyReceipt(erasure!.receipt, keys)).toMatchObject({ isValid: true });
-  const found = await service.call("POST", "/v1/memory/acme/alice/recall", { query: "which theme" });
-  expect(found.json.memories[0]).toMatchObject({ summary: "Alice prefers the light theme" });
-});
+test(
+  "this build writes on: over branches, back to a checkpoint of then, and over a receipt that still " + "verifies",
+  async () => {
+    const { start } = await golden();
+    const service = await start();
+    const plain = "/v1/db/plain";
+    const rewound = await service.call("POST", `${plain}/branches/main/rewind`, { to: "ten" });
+    expect(rewound.status, rewound.text).toBe(200);
+    expect(
+      (await service.call("PUT", `${plain}/kv/n/new`, "new", { ...text, "service-durability": "durable" })).status,
+    ).toBe(200);
+    expect((await service.call("GET", `${plain}/kv/n/counter`)).text).toBe("10");
+    expect((await service.call("GET", `${plain}/kv/n/after`)).status).toBe(404);
+    expect((await service.call("PUT", `${plain}@side/kv/n/new`, "new", text)).status).toBe(200);
+    const [erasure] = (await service.call("GET", "/v1/memory/acme/alice/erasures")).json.erasures as {
+      receipt: unknown;
+    }[];
+    const keys: unknown = (await service.call("GET", "/.well-known/jwks.json")).json;
+    expect(verifyReceipt(erasure!.receipt, keys)).toMatchObject({ isValid: true });
+    const found = await service.call("POST", "/v1/memory/acme/alice/recall", { query: "which theme" });
+    expect(found.json.memories[0]).toMatchObject({ summary: "Alice prefers the light theme" });
+  },
+);

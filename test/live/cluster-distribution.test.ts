@@ -1,6 +1,6 @@
 /**
- * Three nodes on one etcd and one S3 server: a database has one writer, every node serves it, and all that a client says
- * with a call reaches whoever answers it (acceptance: Distribution, Replica stream, auth-16).
+ * Three nodes on one etcd and one S3 server: a database has one writer, every node serves it, and all that a client
+ * says with a call reaches whoever answers it (acceptance: Distribution, Replica stream, auth-16).
  */
 import { connect as connectHttp2 } from "node:http2";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
@@ -31,10 +31,20 @@ let names = 0;
 const freshName = (): string => `dist-${names++}`;
 
 /** Makes a database that the node writes: a database's first write takes it. */
-async function ownedBy(owner: ClusterNode, wire: WireName = "rest", headers: Record<string, string> = {}): Promise<{ readonly db: string; readonly uuid: string }> {
+async function ownedBy(
+  owner: ClusterNode,
+  wire: WireName = "rest",
+  headers: Record<string, string> = {},
+): Promise<{ readonly db: string; readonly uuid: string }> {
   const db = freshName();
   const { uuid } = expectOk(await at(owner, wire).call("ControlService.CreateDatabase", { name: db })).body;
-  expectOk(await at(owner, wire).call("DataService.ExecuteSql", { db, stmts: [{ q: "CREATE TABLE rows (name TEXT PRIMARY KEY)" }] }, headers));
+  expectOk(
+    await at(owner, wire).call(
+      "DataService.ExecuteSql",
+      { db, stmts: [{ q: "CREATE TABLE rows (name TEXT PRIMARY KEY)" }] },
+      headers,
+    ),
+  );
   return { db, uuid };
 }
 
@@ -42,24 +52,48 @@ const insert = (wire: Wire, db: string, name: string, headers: Record<string, st
   wire.call("DataService.ExecuteSql", { db, stmts: [{ q: "INSERT INTO rows VALUES (?)", params: [name] }] }, headers);
 
 async function rowsAt(wire: Wire, db: string, headers: Record<string, string> = {}): Promise<string[]> {
-  const { body } = expectOk(await wire.call("DataService.ExecuteSql", { db, stmts: [{ q: "SELECT name FROM rows ORDER BY name" }] }, headers));
+  const { body } = expectOk(
+    await wire.call("DataService.ExecuteSql", { db, stmts: [{ q: "SELECT name FROM rows ORDER BY name" }] }, headers),
+  );
   return body.results[0].rows.flat();
 }
 
-const put = (wire: Wire, db: string, key: string, value: string, headers: Record<string, string> = {}): Promise<Reply> =>
-  wire.call("DataService.PutValue", { db, ns: "n", key, value: Buffer.from(value) }, headers);
+const put = (
+  wire: Wire,
+  db: string,
+  key: string,
+  value: string,
+  headers: Record<string, string> = {},
+): Promise<Reply> => wire.call("DataService.PutValue", { db, ns: "n", key, value: Buffer.from(value) }, headers);
 
 /** The value and the transaction id of the state; undefined when there is none. */
-async function valueAt(wire: Wire, db: string, key: string, headers: Record<string, string> = {}): Promise<{ readonly value: string | undefined; readonly txid: number }> {
+async function valueAt(
+  wire: Wire,
+  db: string,
+  key: string,
+  headers: Record<string, string> = {},
+): Promise<{ readonly value: string | undefined; readonly txid: number }> {
   const reply = await wire.call("DataService.GetValue", { db, ns: "n", key }, headers);
   if (reply.code !== "not_found") expectOk(reply);
   return { value: reply.code === "ok" ? reply.body.toString() : undefined, txid: reply.txid! };
 }
 
-const ingest = (wire: Wire, ns: string, profile: string, memory: object, headers: Record<string, string> = {}): Promise<Reply> =>
+const ingest = (
+  wire: Wire,
+  ns: string,
+  profile: string,
+  memory: object,
+  headers: Record<string, string> = {},
+): Promise<Reply> =>
   wire.call("MemoryService.Ingest", { ns, profile, memories: [{ type: "fact", content: null, ...memory }] }, headers);
 
-async function summariesAt(wire: Wire, ns: string, profile: string, query: string, headers: Record<string, string> = {}): Promise<string[]> {
+async function summariesAt(
+  wire: Wire,
+  ns: string,
+  profile: string,
+  query: string,
+  headers: Record<string, string> = {},
+): Promise<string[]> {
   const { body } = expectOk(await wire.call("MemoryService.Recall", { ns, profile, query, k: 100 }, headers));
   return body.memories.map(({ summary }: { summary: string }) => summary).toSorted();
 }
@@ -92,57 +126,80 @@ describe.skipIf(!hasCluster)(`a cluster of three${clusterNeed}`, () => {
         const { uuid } = expectOk(await of(a).call("ControlService.CreateDatabase", { name })).body;
         expect(await cluster.writerOf(uuid), "a database that nobody wrote has no writer").toBeUndefined();
         expect(expectOk(await put(of(node), name, "k", "v")).txid).toBe(1);
-        expect(await cluster.writerOf(uuid)).toMatchObject({ node: node.id, term: expect.any(Number), address: `http://127.0.0.1:${node.links.peers.port}` });
+        expect(await cluster.writerOf(uuid)).toMatchObject({
+          node: node.id,
+          term: expect.any(Number),
+          address: `http://127.0.0.1:${node.links.peers.port}`,
+        });
       }
     });
 
-    test("dist-02: a write sent to another node is forwarded, its transaction id relayed, and ownership stays", async () => {
-      const { db, uuid } = await ownedBy(a, wireName);
-      const before = await cluster.writerOf(uuid);
-      expect(expectOk(await insert(of(b), db, "from b")).txid).toBe(2);
-      expect(expectOk(await insert(of(c), db, "from c")).txid).toBe(3);
-      expect(await rowsAt(of(a), db)).toEqual(["from b", "from c"]);
-      expect(await cluster.writerOf(uuid)).toEqual(before);
-      const refused = await insert(of(b), db, "from b");
-      expect(refused, "the owner's refusal is relayed").toMatchObject({ code: "invalid_request", txid: 3 });
-    });
+    test(
+      "dist-02: a write sent to another node is forwarded, its transaction id relayed, and ownership " + "stays",
+      async () => {
+        const { db, uuid } = await ownedBy(a, wireName);
+        const before = await cluster.writerOf(uuid);
+        expect(expectOk(await insert(of(b), db, "from b")).txid).toBe(2);
+        expect(expectOk(await insert(of(c), db, "from c")).txid).toBe(3);
+        expect(await rowsAt(of(a), db)).toEqual(["from b", "from c"]);
+        expect(await cluster.writerOf(uuid)).toEqual(before);
+        const refused = await insert(of(b), db, "from b");
+        expect(refused, "the owner's refusal is relayed").toMatchObject({ code: "invalid_request", txid: 3 });
+      },
+    );
 
     test("dist-05: an ingest on another node is forwarded and supersedes there", async () => {
       const profile = freshName();
-      const first = expectOk(await ingest(of(a), "dist", profile, { topic_key: "colour", summary: "likes the colour red" }));
+      const first = expectOk(
+        await ingest(of(a), "dist", profile, { topic_key: "colour", summary: "likes the colour red" }),
+      );
       const uuid = await uuidOf(of(b), `dist--${profile}`);
       const writer = await cluster.writerOf(uuid!);
-      const second = expectOk(await ingest(of(b), "dist", profile, { topic_key: "colour", summary: "likes the colour blue" }));
+      const second = expectOk(
+        await ingest(of(b), "dist", profile, { topic_key: "colour", summary: "likes the colour blue" }),
+      );
       expect(second.txid).toBeGreaterThan(first.txid!);
       expect(second.body.results).toMatchObject([{ status: "created", superseded: [first.body.results[0].id] }]);
       expect(await cluster.writerOf(uuid!)).toEqual(writer);
-      for (const node of [a, b, c]) expect(await summariesAt(of(node), "dist", profile, "colour", atLeast(second.txid))).toEqual(["likes the colour blue"]);
+      for (const node of [a, b, c])
+        expect(await summariesAt(of(node), "dist", profile, "colour", atLeast(second.txid))).toEqual([
+          "likes the colour blue",
+        ]);
     });
 
-    test("dist-06: a replica wakes for a read and says which state it shows; a read with Min-Txid is never older", async () => {
-      const { db } = await ownedBy(a, wireName, durable);
-      const { txid } = expectOk(await put(of(a), db, "k", "old", durable));
-      // Without a way to the writer, this is the other node's own doing.
-      a.links.peers.cut();
-      expect(await valueAt(of(c), db, "k")).toEqual({ value: "old", txid });
-      const newer = expectOk(await put(of(a), db, "k", "new", durable));
-      const asked = await valueAt(of(c), db, "k", atLeast(newer.txid));
-      expect(asked.value).toBe("new");
-      expect(asked.txid).toBeGreaterThanOrEqual(newer.txid!);
-      expect((await valueAt(of(c), db, "k")).txid, "and never goes back").toBeGreaterThanOrEqual(newer.txid!);
-    });
+    test(
+      "dist-06: a replica wakes for a read and says which state it shows; a read with Min-Txid is never " + "older",
+      async () => {
+        const { db } = await ownedBy(a, wireName, durable);
+        const { txid } = expectOk(await put(of(a), db, "k", "old", durable));
+        // Without a way to the writer, this is the other node's own doing.
+        a.links.peers.cut();
+        expect(await valueAt(of(c), db, "k")).toEqual({ value: "old", txid });
+        const newer = expectOk(await put(of(a), db, "k", "new", durable));
+        const asked = await valueAt(of(c), db, "k", atLeast(newer.txid));
+        expect(asked.value).toBe("new");
+        expect(asked.txid).toBeGreaterThanOrEqual(newer.txid!);
+        expect((await valueAt(of(c), db, "k")).txid, "and never goes back").toBeGreaterThanOrEqual(newer.txid!);
+      },
+    );
 
-    test("dist-06: what a replica may be behind: a plain read shows the state that it names, and no primary read does", async () => {
-      const { db } = await ownedBy(a, wireName, durable);
-      const { txid } = expectOk(await put(of(a), db, "k", "old", durable));
-      expect((await valueAt(of(b), db, "k")).value).toBe("old");
-      b.links.store.silence();
-      const newer = expectOk(await put(of(a), db, "k", "new", durable));
-      expect(await valueAt(of(b), db, "k")).toEqual({ value: "old", txid });
-      const inQuery = expectOk(await of(b).call("DataService.GetValue", { db, ns: "n", key: "k", consistency: "primary" }));
-      expect(inQuery.body.toString()).toBe("new");
-      expect(await valueAt(of(b), db, "k", primary)).toEqual({ value: "new", txid: newer.txid });
-    });
+    test(
+      "dist-06: what a replica may be behind: a plain read shows the state that it names, and no primary read " +
+        "does",
+      async () => {
+        const { db } = await ownedBy(a, wireName, durable);
+        const { txid } = expectOk(await put(of(a), db, "k", "old", durable));
+        expect((await valueAt(of(b), db, "k")).value).toBe("old");
+        b.links.store.silence();
+        const newer = expectOk(await put(of(a), db, "k", "new", durable));
+        expect(await valueAt(of(b), db, "k")).toEqual({ value: "old", txid });
+        const inQuery = expectOk(
+          await of(b).call("DataService.GetValue", { db, ns: "n", key: "k", consistency: "primary" }),
+        );
+        expect(inQuery.body.toString()).toBe("new");
+        expect(await valueAt(of(b), db, "k", primary)).toEqual({ value: "new", txid: newer.txid });
+      },
+    );
 
     test("dist-11: what a call says reaches who answers it: durability, Min-Txid, consistency, branch", async () => {
       const { db } = await ownedBy(a, wireName, durable);
@@ -150,8 +207,12 @@ describe.skipIf(!hasCluster)(`a cluster of three${clusterNeed}`, () => {
       expect(durableTxid).toBeGreaterThanOrEqual(txid!);
       const standard = expectOk(await put(of(b), db, "k", "v2"));
       expect(await valueAt(of(c), db, "k", primary), "as of the call").toEqual({ value: "v2", txid: standard.txid });
-      expect(await put(of(b), db, "k", "v3", { "service-durability": "sometimes" })).toMatchObject({ code: "invalid_request" });
-      expect(await of(b).call("DataService.GetValue", { db, ns: "n", key: "k" }, { "service-consistency": "sometimes" })).toMatchObject({ code: "invalid_request" });
+      expect(await put(of(b), db, "k", "v3", { "service-durability": "sometimes" })).toMatchObject({
+        code: "invalid_request",
+      });
+      expect(
+        await of(b).call("DataService.GetValue", { db, ns: "n", key: "k" }, { "service-consistency": "sometimes" }),
+      ).toMatchObject({ code: "invalid_request" });
       const never = await of(b).call("DataService.GetValue", { db, ns: "n", key: "k" }, atLeast(1_000_000_000));
       expect(never, "what the writer has never given").toMatchObject({ code: "invalid_request" });
       expect(never.message).toContain(String(standard.txid));
@@ -159,7 +220,9 @@ describe.skipIf(!hasCluster)(`a cluster of three${clusterNeed}`, () => {
       expectOk(await of(c).call("BranchService.CreateBranch", { db, name: "side" }));
       const onSide = expectOk(await put(of(b), db, "k", "on the side", { "service-branch": "side" }));
       for (const node of [a, b, c]) {
-        expect((await valueAt(of(node), db, "k", { "service-branch": "side", ...atLeast(onSide.txid) })).value).toBe("on the side");
+        expect((await valueAt(of(node), db, "k", { "service-branch": "side", ...atLeast(onSide.txid) })).value).toBe(
+          "on the side",
+        );
         expect((await valueAt(of(node), db, "k", atLeast(standard.txid))).value).toBe("v2");
       }
     });
@@ -167,145 +230,215 @@ describe.skipIf(!hasCluster)(`a cluster of three${clusterNeed}`, () => {
     test("dist-07: of two nodes that create one name one wins, and the other has the winner's", async () => {
       for (let round = 0; round < 5; round++) {
         const name = freshName();
-        const replies = await Promise.all([a, b, c].map((node) => of(node).call("ControlService.CreateDatabase", { name })));
+        const replies = await Promise.all(
+          [a, b, c].map((node) => of(node).call("ControlService.CreateDatabase", { name })),
+        );
         expect(replies.map(({ code }) => code).toSorted()).toEqual(["already_exists", "already_exists", "ok"]);
         const { uuid } = replies.find(({ code }) => code === "ok")!.body;
         for (const node of [a, b, c]) expect(await uuidOf(of(node), name)).toBe(uuid);
         const loser = [a, b, c][replies.findIndex(({ code }) => code !== "ok")]!;
         const { txid } = expectOk(await put(of(loser), name, "k", "from the loser"));
-        for (const node of [a, b, c]) expect((await valueAt(of(node), name, "k", atLeast(txid))).value).toBe("from the loser");
+        for (const node of [a, b, c])
+          expect((await valueAt(of(node), name, "k", atLeast(txid))).value).toBe("from the loser");
       }
     });
 
-    test("dist-08, dist-10: a profile made at all nodes at once is one; deleted and made again it is another, everywhere", async () => {
-      const profile = freshName();
-      const all = (summary: string): Promise<Reply[]> => Promise.all([a, b, c].map((node) => ingest(of(node), "dist", profile, { type: "event", summary: `${summary} of ${node.name}` })));
-      const made = await all("memory");
-      const txid = Math.max(...made.map((reply) => expectOk(reply).txid!));
-      const uuids = new Set(await Promise.all([a, b, c].map((node) => uuidOf(of(node), `dist--${profile}`))));
-      expect(uuids.size).toBe(1);
-      for (const node of [a, b, c]) expect(await summariesAt(of(node), "dist", profile, "memory", atLeast(txid))).toEqual(["memory of a", "memory of b", "memory of c"]);
+    test(
+      "dist-08, dist-10: a profile made at all nodes at once is one; deleted and made again it is another, " +
+        "everywhere",
+      async () => {
+        const profile = freshName();
+        const all = (summary: string): Promise<Reply[]> =>
+          Promise.all(
+            [a, b, c].map((node) =>
+              ingest(of(node), "dist", profile, { type: "event", summary: `${summary} of ${node.name}` }),
+            ),
+          );
+        const made = await all("memory");
+        const txid = Math.max(...made.map((reply) => expectOk(reply).txid!));
+        const uuids = new Set(await Promise.all([a, b, c].map((node) => uuidOf(of(node), `dist--${profile}`))));
+        expect(uuids.size).toBe(1);
+        for (const node of [a, b, c])
+          expect(await summariesAt(of(node), "dist", profile, "memory", atLeast(txid))).toEqual([
+            "memory of a",
+            "memory of b",
+            "memory of c",
+          ]);
 
-      expectOk(await of(a).call("ControlService.DeleteDatabase", { db: `dist--${profile}` }));
-      const again = expectOk(await ingest(of(b), "dist", profile, { type: "event", summary: "memory after the deletion" }));
-      const uuid = await uuidOf(of(b), `dist--${profile}`);
-      expect(uuids.has(uuid)).toBe(false);
+        expectOk(await of(a).call("ControlService.DeleteDatabase", { db: `dist--${profile}` }));
+        const again = expectOk(
+          await ingest(of(b), "dist", profile, { type: "event", summary: "memory after the deletion" }),
+        );
+        const uuid = await uuidOf(of(b), `dist--${profile}`);
+        expect(uuids.has(uuid)).toBe(false);
+        for (const node of [a, b, c]) {
+          await eventually(15_000, async () => {
+            expect(await uuidOf(of(node), `dist--${profile}`)).toBe(uuid);
+            expect(await summariesAt(of(node), "dist", profile, "memory", atLeast(again.txid))).toEqual([
+              "memory after the deletion",
+            ]);
+          });
+        }
+      },
+    );
+  });
+
+  test(
+    "dist-03: a node that stops lets go: the next write takes the database elsewhere, with all that was " + "there",
+    async () => {
+      const { db, uuid } = await ownedBy(a);
+      expectOk(await insert(at(a), db, "by a"));
+      const first = (await cluster.writerOf(uuid))!.term;
+      await a.stop();
+      expect(await cluster.writerOf(uuid)).toBeUndefined();
+      expectOk(await insert(at(b), db, "by b or c"));
+      const second = (await cluster.writerOf(uuid))!;
+      expect(second.term).toBeGreaterThan(first);
+      expect(await rowsAt(at(b), db, primary)).toEqual(["by a", "by b or c"]);
+      await a.start();
+      const { txid } = expectOk(await insert(at(a), db, "through a"));
+      expect(await cluster.writerOf(uuid), "ownership does not come back by itself").toEqual(second);
+      for (const node of [a, b, c])
+        expect(await rowsAt(at(node), db, atLeast(txid))).toEqual(["by a", "by b or c", "through a"]);
+    },
+  );
+
+  test(
+    "dist-04, F52, F60: a node whose lease was taken away cannot ship what it had not shipped; the new " +
+      "owner's data stands",
+    async () => {
+      const { db, uuid } = await ownedBy(a, "rest", durable);
+      expectOk(await insert(at(a), db, "kept", durable));
+      a.links.store.silence();
+      const dirty = expectOk(await insert(at(a), db, "dirty"));
+      const before = (await cluster.writerOf(uuid))!;
+      await cluster.revoke(before.leaseId);
+      const taken = await eventually(15_000, async () =>
+        expectOk(await insert(at(b), db, "by the new owner", durable)),
+      );
+      expect(taken.txid, "no transaction id is given twice").toBeGreaterThan(dirty.txid!);
+      expect((await cluster.writerOf(uuid))!.term).toBeGreaterThan(before.term);
+      expect(await cluster.ownerOf(uuid)).not.toBe(a);
+      a.links.store.restore();
+      await pause(3_000);
       for (const node of [a, b, c]) {
-        await eventually(15_000, async () => {
-          expect(await uuidOf(of(node), `dist--${profile}`)).toBe(uuid);
-          expect(await summariesAt(of(node), "dist", profile, "memory", atLeast(again.txid))).toEqual(["memory after the deletion"]);
-        });
+        expect(await rowsAt(at(node), db, atLeast(taken.txid))).toEqual(["by the new owner", "kept"]);
+        const lost = await at(node).call(
+          "DataService.ExecuteSql",
+          { db, stmts: [{ q: "SELECT 1" }] },
+          atLeast(dirty.txid),
+        );
+        expect(lost, "what is lost is said to be lost").toMatchObject({ code: "conflict" });
       }
-    });
-  });
+      const later = expectOk(await insert(at(a), db, "through the old owner"));
+      expect(await rowsAt(at(c), db, atLeast(later.txid))).toEqual([
+        "by the new owner",
+        "kept",
+        "through the old owner",
+      ]);
+    },
+  );
 
-  test("dist-03: a node that stops lets go: the next write takes the database elsewhere, with all that was there", async () => {
-    const { db, uuid } = await ownedBy(a);
-    expectOk(await insert(at(a), db, "by a"));
-    const first = (await cluster.writerOf(uuid))!.term;
-    await a.stop();
-    expect(await cluster.writerOf(uuid)).toBeUndefined();
-    expectOk(await insert(at(b), db, "by b or c"));
-    const second = (await cluster.writerOf(uuid))!;
-    expect(second.term).toBeGreaterThan(first);
-    expect(await rowsAt(at(b), db, primary)).toEqual(["by a", "by b or c"]);
-    await a.start();
-    const { txid } = expectOk(await insert(at(a), db, "through a"));
-    expect(await cluster.writerOf(uuid), "ownership does not come back by itself").toEqual(second);
-    for (const node of [a, b, c]) expect(await rowsAt(at(node), db, atLeast(txid))).toEqual(["by a", "by b or c", "through a"]);
-  });
+  test(
+    "dist-11: a node that was overtaken acknowledges nothing more as durable; what was durable before is " + "there",
+    async () => {
+      const { db, uuid } = await ownedBy(a, "rest", durable);
+      expectOk(await insert(at(a), db, "durable", durable));
+      a.links.store.silence();
+      a.links.coordination.cut();
+      const late = insert(at(a), db, "late", durable);
+      await cluster.revoke((await cluster.writerOf(uuid))!.leaseId);
+      const { txid } = await eventually(15_000, async () =>
+        expectOk(await insert(at(b), db, "by the new owner", durable)),
+      );
+      a.links.store.restore();
+      expect((await late).code).not.toBe("ok");
+      expect(await rowsAt(at(c), db, atLeast(txid))).toEqual(["by the new owner", "durable"]);
+      const after = await insert(at(a), db, "without a lease");
+      expect(after.code, "nor anything else, without a way to know who does").not.toBe("ok");
+      expect(await rowsAt(at(c), db, primary)).toEqual(["by the new owner", "durable"]);
+    },
+  );
 
-  test("dist-04, F52, F60: a node whose lease was taken away cannot ship what it had not shipped; the new owner's data stands", async () => {
-    const { db, uuid } = await ownedBy(a, "rest", durable);
-    expectOk(await insert(at(a), db, "kept", durable));
-    a.links.store.silence();
-    const dirty = expectOk(await insert(at(a), db, "dirty"));
-    const before = (await cluster.writerOf(uuid))!;
-    await cluster.revoke(before.leaseId);
-    const taken = await eventually(15_000, async () => expectOk(await insert(at(b), db, "by the new owner", durable)));
-    expect(taken.txid, "no transaction id is given twice").toBeGreaterThan(dirty.txid!);
-    expect((await cluster.writerOf(uuid))!.term).toBeGreaterThan(before.term);
-    expect(await cluster.ownerOf(uuid)).not.toBe(a);
-    a.links.store.restore();
-    await pause(3_000);
-    for (const node of [a, b, c]) {
-      expect(await rowsAt(at(node), db, atLeast(taken.txid))).toEqual(["by the new owner", "kept"]);
-      const lost = await at(node).call("DataService.ExecuteSql", { db, stmts: [{ q: "SELECT 1" }] }, atLeast(dirty.txid));
-      expect(lost, "what is lost is said to be lost").toMatchObject({ code: "conflict" });
-    }
-    const later = expectOk(await insert(at(a), db, "through the old owner"));
-    expect(await rowsAt(at(c), db, atLeast(later.txid))).toEqual(["by the new owner", "kept", "through the old owner"]);
-  });
-
-  test("dist-11: a node that was overtaken acknowledges nothing more as durable; what was durable before is there", async () => {
-    const { db, uuid } = await ownedBy(a, "rest", durable);
-    expectOk(await insert(at(a), db, "durable", durable));
-    a.links.store.silence();
-    a.links.coordination.cut();
-    const late = insert(at(a), db, "late", durable);
-    await cluster.revoke((await cluster.writerOf(uuid))!.leaseId);
-    const { txid } = await eventually(15_000, async () => expectOk(await insert(at(b), db, "by the new owner", durable)));
-    a.links.store.restore();
-    expect((await late).code).not.toBe("ok");
-    expect(await rowsAt(at(c), db, atLeast(txid))).toEqual(["by the new owner", "durable"]);
-    const after = await insert(at(a), db, "without a lease");
-    expect(after.code, "nor anything else, without a way to know who does").not.toBe("ok");
-    expect(await rowsAt(at(c), db, primary)).toEqual(["by the new owner", "durable"]);
-  });
-
-  test("replica-01: once a replica has read, plain reads see what is shipped within 3 s, key by key, in a sound file", async () => {
-    const { db } = await ownedBy(a, "rest", durable);
-    for (const node of [b, c]) await rowsAt(at(node), db);
-    for (let round = 0; round < 5; round++) {
-      const keys = [0, 1, 2].map((key) => `${round}-${key}`);
-      for (const key of keys) expectOk(await put(at(a), db, key, `value of ${key}`));
+  test(
+    "replica-01: once a replica has read, plain reads see what is shipped within 3 s, key by key, in a " + "sound file",
+    async () => {
+      const { db } = await ownedBy(a, "rest", durable);
+      for (const node of [b, c]) await rowsAt(at(node), db);
+      for (let round = 0; round < 5; round++) {
+        const keys = [0, 1, 2].map((key) => `${round}-${key}`);
+        for (const key of keys) expectOk(await put(at(a), db, key, `value of ${key}`));
+        for (const node of [b, c]) {
+          for (const key of keys)
+            await eventually(3_000, async () =>
+              expect((await valueAt(at(node), db, key)).value).toBe(`value of ${key}`),
+            );
+        }
+      }
       for (const node of [b, c]) {
-        for (const key of keys) await eventually(3_000, async () => expect((await valueAt(at(node), db, key)).value).toBe(`value of ${key}`));
+        const { body } = expectOk(
+          await at(node).call("DataService.ExecuteSql", { db, stmts: [{ q: "PRAGMA integrity_check" }] }),
+        );
+        expect(body.results[0].rows).toEqual([["ok"]]);
       }
-    }
-    for (const node of [b, c]) {
-      const { body } = expectOk(await at(node).call("DataService.ExecuteSql", { db, stmts: [{ q: "PRAGMA integrity_check" }] }));
-      expect(body.results[0].rows).toEqual([["ok"]]);
-    }
-  });
+    },
+  );
 
-  test("replica-02: writes across packs and new base images reach a replica without a download of everything", { timeout: 120_000 }, async () => {
-    const { db } = await ownedBy(a, "rest", durable);
-    const largeBytes = 16 * 2 ** 20;
-    // Random bytes, which no compression makes smaller.
-    expectOk(await at(a).call("DataService.ExecuteSql", { db, stmts: [{ q: "CREATE TABLE large (b BLOB)" }] }));
-    for (let part = 0; part < 16; part++) expectOk(await at(a).call("DataService.ExecuteSql", { db, stmts: [{ q: "INSERT INTO large VALUES (randomblob(1048576))" }] }, durable));
-    const { txid: from } = expectOk(await put(at(a), db, "k", "0", durable));
-    expect((await valueAt(at(b), db, "k", atLeast(from))).value).toBe("0");
-    const before = b.links.store.passed.answers;
-    for (let step = 1; step <= 120; step++) {
-      expectOk(await put(at(a), db, "k", String(step), durable));
-      if (step % 10 === 0) await valueAt(at(b), db, "k");
-    }
-    await eventually(5_000, async () => expect((await valueAt(at(b), db, "k")).value).toBe("120"));
-    expect(b.links.store.passed.answers - before).toBeLessThan(largeBytes / 2);
-  });
+  test(
+    "replica-02: writes across packs and new base images reach a replica without a download of everything",
+    { timeout: 120_000 },
+    async () => {
+      const { db } = await ownedBy(a, "rest", durable);
+      const largeBytes = 16 * 2 ** 20;
+      // Random bytes, which no compression makes smaller.
+      expectOk(await at(a).call("DataService.ExecuteSql", { db, stmts: [{ q: "CREATE TABLE large (b BLOB)" }] }));
+      for (let part = 0; part < 16; part++)
+        expectOk(
+          await at(a).call(
+            "DataService.ExecuteSql",
+            { db, stmts: [{ q: "INSERT INTO large VALUES (randomblob(1048576))" }] },
+            durable,
+          ),
+        );
+      const { txid: from } = expectOk(await put(at(a), db, "k", "0", durable));
+      expect((await valueAt(at(b), db, "k", atLeast(from))).value).toBe("0");
+      const before = b.links.store.passed.answers;
+      for (let step = 1; step <= 120; step++) {
+        expectOk(await put(at(a), db, "k", String(step), durable));
+        if (step % 10 === 0) await valueAt(at(b), db, "k");
+      }
+      await eventually(5_000, async () => expect((await valueAt(at(b), db, "k")).value).toBe("120"));
+      expect(b.links.store.passed.answers - before).toBeLessThan(largeBytes / 2);
+    },
+  );
 
-  test("replica-03, F61: a write forwarded under a term that is over is turned away there and answered by the new owner", { timeout: 120_000 }, async () => {
-    const databases = await Promise.all(Array.from({ length: 8 }, () => ownedBy(a, "rest", durable)));
-    // Now c knows a as the owner of all of them.
-    const terms = new Map(await Promise.all(databases.map(async ({ uuid }) => [uuid, (await cluster.writerOf(uuid))!.term] as const)));
-    for (const { db } of databases) expectOk(await insert(at(c), db, "first", durable));
-    await a.stop();
-    for (const { db } of databases) expectOk(await insert(at(b), db, "second", durable));
-    await a.start();
-    // Who takes a database is a matter of its uuid; one that c took itself is not forwarded.
-    const owners = await Promise.all(databases.map(({ uuid }) => cluster.ownerOf(uuid)));
-    const forwarded = databases.filter((_, index) => owners[index] === b);
-    expect(forwarded.length).toBeGreaterThan(0);
-    for (const { db, uuid } of forwarded) {
-      const { txid } = expectOk(await insert(at(c), db, "third"));
-      const writer = (await cluster.writerOf(uuid))!;
-      expect(writer.node).toBe(b.id);
-      expect(writer.term).toBeGreaterThan(terms.get(uuid)!);
-      for (const node of [a, b, c]) expect(await rowsAt(at(node), db, atLeast(txid)), node.name).toEqual(["first", "second", "third"]);
-    }
-  });
+  test(
+    "replica-03, F61: a write forwarded under a term that is over is turned away there and answered by the new owner",
+    { timeout: 120_000 },
+    async () => {
+      const databases = await Promise.all(Array.from({ length: 8 }, () => ownedBy(a, "rest", durable)));
+      // Now c knows a as the owner of all of them.
+      const terms = new Map(
+        await Promise.all(databases.map(async ({ uuid }) => [uuid, (await cluster.writerOf(uuid))!.term] as const)),
+      );
+      for (const { db } of databases) expectOk(await insert(at(c), db, "first", durable));
+      await a.stop();
+      for (const { db } of databases) expectOk(await insert(at(b), db, "second", durable));
+      await a.start();
+      // Who takes a database is a matter of its uuid; one that c took itself is not forwarded.
+      const owners = await Promise.all(databases.map(({ uuid }) => cluster.ownerOf(uuid)));
+      const forwarded = databases.filter((_, index) => owners[index] === b);
+      expect(forwarded.length).toBeGreaterThan(0);
+      for (const { db, uuid } of forwarded) {
+        const { txid } = expectOk(await insert(at(c), db, "third"));
+        const writer = (await cluster.writerOf(uuid))!;
+        expect(writer.node).toBe(b.id);
+        expect(writer.term).toBeGreaterThan(terms.get(uuid)!);
+        for (const node of [a, b, c])
+          expect(await rowsAt(at(node), db, atLeast(txid)), node.name).toEqual(["first", "second", "third"]);
+      }
+    },
+  );
 });
 
 /** Asks for the nodes' own service, and gives the status. */
@@ -313,7 +446,13 @@ function knockAtNodeService(node: ClusterNode, headers: Record<string, string>):
   return new Promise((resolve, reject) => {
     const session = connectHttp2(node.address);
     session.once("error", reject);
-    const stream = session.request({ ":method": "POST", ":path": "/palimpsest.node.v1.NodeService/Exchange", "content-type": "application/grpc", te: "trailers", ...headers });
+    const stream = session.request({
+      ":method": "POST",
+      ":path": "/palimpsest.node.v1.NodeService/Exchange",
+      "content-type": "application/grpc",
+      te: "trailers",
+      ...headers,
+    });
     stream.once("error", reject).once("response", (response) => {
       resolve(Number(response[":status"]));
       session.destroy();
@@ -328,7 +467,15 @@ describe.skipIf(!hasCluster)(`a cluster with authentication${clusterNeed}`, () =
   const clusterKey = "cluster-key-of-the-tests";
 
   beforeAll(async () => {
-    cluster = await Cluster.start({ nodes: 2, variables: { SERVICE_AUTH: "on", SERVICE_PLATFORM_KEY: platformKey, SERVICE_AUDIT_FLUSH_MS: "100", SERVICE_POLICY_CACHE_SECS: "0" } });
+    cluster = await Cluster.start({
+      nodes: 2,
+      variables: {
+        SERVICE_AUTH: "on",
+        SERVICE_PLATFORM_KEY: platformKey,
+        SERVICE_AUDIT_FLUSH_MS: "100",
+        SERVICE_POLICY_CACHE_SECS: "0",
+      },
+    });
     [a, b] = cluster.nodes as [ClusterNode, ClusterNode];
   }, 120_000);
   afterAll(() => cluster?.end());
@@ -338,7 +485,8 @@ describe.skipIf(!hasCluster)(`a cluster with authentication${clusterNeed}`, () =
   }
 
   test("auth-16: the nodes' service asks for the cluster key, which opens nothing else", async () => {
-    for (const credential of [{}, { "service-internal": "not-the-key-of-the-cluster" }, platform]) expect(await knockAtNodeService(a, credential)).toBe(401);
+    for (const credential of [{}, { "service-internal": "not-the-key-of-the-cluster" }, platform])
+      expect(await knockAtNodeService(a, credential)).toBe(401);
     for (const credential of [{ "service-internal": clusterKey }, bearer(clusterKey)]) {
       const { status } = await a.call("POST", "/v1/memory/acme/alice/recall", { query: "anything" }, credential);
       expect(status).toBe(401);
@@ -348,9 +496,21 @@ describe.skipIf(!hasCluster)(`a cluster with authentication${clusterNeed}`, () =
 
   test.each(wireNames)("auth-16: over %s, a forwarded call is served under the client's identity", async (wireName) => {
     const ns = `auth-${wireName}`;
-    const [atA, atB] = [a, b].map((node) => (wireName === "rest" ? restWire(node.address) : grpcWire(node.address))) as [Wire, Wire];
-    expectOk(await atA.call("ControlService.PutNamespacePolicy", { ns, policy: { audit: { enabled: true, include_reads: true } } }, platform));
-    const [reader, writer, stranger] = [await mint(atA, ns, "read"), await mint(atB, ns, "write"), await mint(atA, "elsewhere", "admin")];
+    const [atA, atB] = [a, b].map((node) =>
+      wireName === "rest" ? restWire(node.address) : grpcWire(node.address),
+    ) as [Wire, Wire];
+    expectOk(
+      await atA.call(
+        "ControlService.PutNamespacePolicy",
+        { ns, policy: { audit: { enabled: true, include_reads: true } } },
+        platform,
+      ),
+    );
+    const [reader, writer, stranger] = [
+      await mint(atA, ns, "read"),
+      await mint(atB, ns, "write"),
+      await mint(atA, "elsewhere", "admin"),
+    ];
     const first = expectOk(await ingest(atA, ns, "alice", { summary: "at the owner" }, writer));
     const uuid = await uuidOf(atB, `${ns}--alice`, platform);
     expect(await cluster.ownerOf(uuid!)).toBe(a);
@@ -365,11 +525,19 @@ describe.skipIf(!hasCluster)(`a cluster with authentication${clusterNeed}`, () =
     await eventually(10_000, async () => {
       const { body } = expectOk(await atA.call("ControlService.ReadAudit", { ns, limit: 1_000 }, platform));
       const ofAction = (action: string, outcome: string): Record<string, any>[] =>
-        body.events.filter((event: Record<string, any>) => event["node"] === b.id && event["action"] === action && event["outcome"] === outcome);
+        body.events.filter(
+          (event: Record<string, any>) =>
+            event["node"] === b.id && event["action"] === action && event["outcome"] === outcome,
+        );
       expect(ofAction("memory.ingest", "ok"), "one event, of the node that met the client").toMatchObject([
-        { txid: second.txid, actor: { kind: "token", scope: "write", claim_ns: ns, token_hash: expect.stringMatching(/^[0-9a-f]{16}$/) } },
+        {
+          txid: second.txid,
+          actor: { kind: "token", scope: "write", claim_ns: ns, token_hash: expect.stringMatching(/^[0-9a-f]{16}$/) },
+        },
       ]);
-      expect(ofAction("memory.ingest", "denied").map(({ actor }) => actor.scope)).toEqual(expect.arrayContaining(["read", "admin"]));
+      expect(ofAction("memory.ingest", "denied").map(({ actor }) => actor.scope)).toEqual(
+        expect.arrayContaining(["read", "admin"]),
+      );
       expect(ofAction("memory.recall", "ok")).toMatchObject([{ actor: { kind: "token", scope: "read" } }]);
     });
     for (const wire of [atA, atB]) wire.close();
@@ -386,12 +554,17 @@ describe.skipIf(!hasCluster)(`a cluster with authentication${clusterNeed}`, () =
     }
     for (const node of [a, b]) await node.start();
     for (const node of [a, b]) {
-      expect(await ingest(restWire(node.address), ns, "alice", { summary: "after" }, old)).toMatchObject({ code: "forbidden" });
+      expect(await ingest(restWire(node.address), ns, "alice", { summary: "after" }, old)).toMatchObject({
+        code: "forbidden",
+      });
     }
     // A token is judged by the second in which it was minted, with two of skew.
     await pause(4_000);
     const fresh = await mint(restWire(b.address), ns, "write");
     expectOk(await ingest(restWire(a.address), ns, "alice", { summary: "with a new token" }, fresh));
-    expect(await summariesAt(restWire(b.address), ns, "alice", "before new token", { ...old, ...primary }), "the old one still reads").toEqual(["with a new token"]);
+    expect(
+      await summariesAt(restWire(b.address), ns, "alice", "before new token", { ...old, ...primary }),
+      "the old one still reads",
+    ).toEqual(["with a new token"]);
   });
 });

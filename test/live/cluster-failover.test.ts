@@ -1,11 +1,19 @@
 /**
- * Nodes of a cluster that die, sleep, lose etcd or object storage, or are stopped in good order: who writes then, how soon,
- * and that nothing is acknowledged that does not hold.
+ * Nodes of a cluster that die, sleep, lose etcd or object storage, or are stopped in good order: who writes then, how
+ * soon, and that nothing is acknowledged that does not hold.
  */
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { judge } from "../support/cluster-chaos.ts";
 import { ClusterLoad } from "../support/cluster-load.ts";
-import { Cluster, clusterNeed, eventually, hasCluster, leaseTtlMs, pause, type ClusterNode } from "../support/cluster.ts";
+import {
+  Cluster,
+  clusterNeed,
+  eventually,
+  hasCluster,
+  leaseTtlMs,
+  pause,
+  type ClusterNode,
+} from "../support/cluster.ts";
 import type { Trouble, Write } from "../support/history-checker.ts";
 import type { callRest } from "../support/node-process.ts";
 import { seeded } from "../support/random.ts";
@@ -29,7 +37,12 @@ interface Tried {
 
 const keysPath = (db: string): string => `/v1/db/${db}/kv/steady`;
 
-function put(node: ClusterNode, db: string, key: string, headers: Record<string, string> = {}): ReturnType<typeof callRest> {
+function put(
+  node: ClusterNode,
+  db: string,
+  key: string,
+  headers: Record<string, string> = {},
+): ReturnType<typeof callRest> {
   return node.call("PUT", `${keysPath(db)}/${key}`, key, { "content-type": "text/plain", ...headers });
 }
 
@@ -43,7 +56,7 @@ const txidOf = ({ headers }: { readonly headers: Headers }): number => Number(he
 
 async function keysAt(node: ClusterNode, db: string, headers: Record<string, string> = {}): Promise<string[]> {
   const keys: string[] = [];
-  for (let cursor = ""; ; ) {
+  for (let cursor = ""; ;) {
     const { json } = await must(node.call("GET", `${keysPath(db)}?limit=1000${cursor}`, undefined, headers));
     keys.push(...json.keys);
     if (json.next_cursor === null) return keys;
@@ -73,7 +86,15 @@ class SteadyWriter {
       const startMs = performance.now();
       const answer = await put(this.#node, this.#db, key, this.#headers).catch(() => undefined);
       const numberOf = (name: string): number => Number(answer?.headers.get(name) ?? 0);
-      this.tried.push({ key, startMs, endMs: performance.now(), status: answer?.status, text: answer?.text ?? "", txid: numberOf("service-txid"), durableTxid: numberOf("service-durable-txid") });
+      this.tried.push({
+        key,
+        startMs,
+        endMs: performance.now(),
+        status: answer?.status,
+        text: answer?.text ?? "",
+        txid: numberOf("service-txid"),
+        durableTxid: numberOf("service-durable-txid"),
+      });
       await pause(10);
     }
   }
@@ -96,7 +117,10 @@ class SteadyWriter {
 
 function expectAll(keys: readonly string[], tried: readonly Tried[]): void {
   const present = new Set(keys);
-  expect(tried.filter(({ key }) => !present.has(key)), "acknowledged and not there").toEqual([]);
+  expect(
+    tried.filter(({ key }) => !present.has(key)),
+    "acknowledged and not there",
+  ).toEqual([]);
 }
 
 describe.skipIf(!hasCluster)(`failover${clusterNeed}`, { timeout: 180_000 }, () => {
@@ -129,7 +153,12 @@ describe.skipIf(!hasCluster)(`failover${clusterNeed}`, { timeout: 180_000 }, () 
     for (const name of databases) {
       const [ns, profile] = name.split("--");
       if (profile === undefined) await must(owner.call("POST", "/v1/databases", { name }));
-      else await must(owner.call("POST", `/v1/memory/${ns}/${profile}/memories`, { memories: [{ type: "event", summary: "the load begins", content: null }] }));
+      else
+        await must(
+          owner.call("POST", `/v1/memory/${ns}/${profile}/memories`, {
+            memories: [{ type: "event", summary: "the load begins", content: null }],
+          }),
+        );
       await must(put(owner, name, "first", durable));
     }
     load.begin();
@@ -143,22 +172,31 @@ describe.skipIf(!hasCluster)(`failover${clusterNeed}`, { timeout: 180_000 }, () 
     return performance.now();
   }
 
-  test("kill -9 of the writer: another node writes within the lease's time and two seconds, and all that was durable is there", async () => {
-    const load = await loadOn(a, 2);
-    await pause(3_000);
-    const startMs = performance.now();
-    await a.kill();
-    const acceptedMs = await firstAccepted(b, load.databases[0]!, takeoverMs + 5_000);
-    say(`the first write after the kill was accepted after ${((acceptedMs - startMs) / 1_000).toFixed(1)} s`);
-    expect(acceptedMs - startMs).toBeLessThan(takeoverMs);
-    await pause(2_000);
-    await a.start();
-    const verdict = await judge(cluster, load, [{ what: "kill", overtakes: true, startMs, endMs: performance.now() }], say);
-    say(JSON.stringify(verdict.counts));
-    expect(verdict.violations).toEqual([]);
-    expect(load.faults).toEqual([]);
-    expect(verdict.counts.durable).toBeGreaterThan(20);
-  });
+  test(
+    "kill -9 of the writer: another node writes within the lease's time and two seconds, and all that was " +
+      "durable is there",
+    async () => {
+      const load = await loadOn(a, 2);
+      await pause(3_000);
+      const startMs = performance.now();
+      await a.kill();
+      const acceptedMs = await firstAccepted(b, load.databases[0]!, takeoverMs + 5_000);
+      say(`the first write after the kill was accepted after ${((acceptedMs - startMs) / 1_000).toFixed(1)} s`);
+      expect(acceptedMs - startMs).toBeLessThan(takeoverMs);
+      await pause(2_000);
+      await a.start();
+      const verdict = await judge(
+        cluster,
+        load,
+        [{ what: "kill", overtakes: true, startMs, endMs: performance.now() }],
+        say,
+      );
+      say(JSON.stringify(verdict.counts));
+      expect(verdict.violations).toEqual([]);
+      expect(load.faults).toEqual([]);
+      expect(verdict.counts.durable).toBeGreaterThan(20);
+    },
+  );
 
   test("F60: what a dead writer had acknowledged and not shipped is lost, and every node says so", async () => {
     const { db } = await ownedBy(a);
@@ -201,30 +239,41 @@ describe.skipIf(!hasCluster)(`failover${clusterNeed}`, { timeout: 180_000 }, () 
     await eventually(10_000, () => must(put(a, db, "through the one who slept", durable)));
   });
 
-  test("F49, F55: a writer without etcd goes on, each write durable, until another node claims; then it acknowledges nothing", async () => {
-    const { db, uuid } = await ownedBy(a);
-    a.links.coordination.silence();
-    const startMs = performance.now();
-    const writer = new SteadyWriter(a, db);
-    onTestFinished(() => writer.stop());
-    await pause(leaseTtlMs + 6_000);
-    const { acknowledged } = writer;
-    const late = acknowledged.filter((tried) => tried.startMs > startMs + leaseTtlMs);
-    expect(late.length, "it goes on when its lease is over").toBeGreaterThan(10);
-    expect(late.filter((tried) => tried.durableTxid < tried.txid), "and acknowledges what is durable only").toEqual([]);
-    expect(writer.longestGapMs).toBeLessThan(4_000);
+  test(
+    "F49, F55: a writer without etcd goes on, each write durable, until another node claims; then it " +
+      "acknowledges nothing",
+    async () => {
+      const { db, uuid } = await ownedBy(a);
+      a.links.coordination.silence();
+      const startMs = performance.now();
+      const writer = new SteadyWriter(a, db);
+      onTestFinished(() => writer.stop());
+      await pause(leaseTtlMs + 6_000);
+      const { acknowledged } = writer;
+      const late = acknowledged.filter((tried) => tried.startMs > startMs + leaseTtlMs);
+      expect(late.length, "it goes on when its lease is over").toBeGreaterThan(10);
+      expect(
+        late.filter((tried) => tried.durableTxid < tried.txid),
+        "and acknowledges what is durable only",
+      ).toEqual([]);
+      expect(writer.longestGapMs).toBeLessThan(4_000);
 
-    await must(put(b, db, "by the new owner", durable));
-    const takenMs = performance.now();
-    expect(await cluster.ownerOf(uuid)).not.toBe(a);
-    await pause(4_000);
-    expect(writer.acknowledged.filter((tried) => tried.startMs > takenMs), "overtaken, and without a way to know by whom").toEqual([]);
-    expect((await keysAt(a, db)).length, "reads go on").toBeGreaterThan(10);
-    a.links.coordination.restore();
-    await eventually(20_000, async () => expect(writer.acknowledged.at(-1)!.startMs).toBeGreaterThan(takenMs));
-    await writer.stop();
-    for (const node of [a, b, c]) expectAll(await keysAt(node, db, { "service-consistency": "primary" }), writer.acknowledged);
-  });
+      await must(put(b, db, "by the new owner", durable));
+      const takenMs = performance.now();
+      expect(await cluster.ownerOf(uuid)).not.toBe(a);
+      await pause(4_000);
+      expect(
+        writer.acknowledged.filter((tried) => tried.startMs > takenMs),
+        "overtaken, and without a way to know by whom",
+      ).toEqual([]);
+      expect((await keysAt(a, db)).length, "reads go on").toBeGreaterThan(10);
+      a.links.coordination.restore();
+      await eventually(20_000, async () => expect(writer.acknowledged.at(-1)!.startMs).toBeGreaterThan(takenMs));
+      await writer.stop();
+      for (const node of [a, b, c])
+        expectAll(await keysAt(node, db, { "service-consistency": "primary" }), writer.acknowledged);
+    },
+  );
 
   test("F50: without etcd for anybody, the writer goes on, each write durable, and every node reads", async () => {
     const { db } = await ownedBy(a);
@@ -251,7 +300,9 @@ describe.skipIf(!hasCluster)(`failover${clusterNeed}`, { timeout: 180_000 }, () 
       for (const writer of writers) expect(writer.acknowledged.at(-1)?.startMs).toBeGreaterThan(awakenedMs);
     });
     for (const writer of writers) await writer.stop();
-    for (const node of [a, b, c]) for (const writer of writers) expectAll(await keysAt(node, db, { "service-consistency": "primary" }), writer.acknowledged);
+    for (const node of [a, b, c])
+      for (const writer of writers)
+        expectAll(await keysAt(node, db, { "service-consistency": "primary" }), writer.acknowledged);
   });
 
   test("F56: a writer that reaches etcd but not object storage gives the database up", async () => {
@@ -260,9 +311,17 @@ describe.skipIf(!hasCluster)(`failover${clusterNeed}`, { timeout: 180_000 }, () 
     const startMs = performance.now();
     a.links.store.cut();
     const acceptedMs = await firstAccepted(b, load.databases[0]!, 90_000);
-    say(`a durable write was accepted ${((acceptedMs - startMs) / 1_000).toFixed(1)} s after the writer had lost object storage`);
+    say(
+      `a durable write was accepted ${((acceptedMs - startMs) / 1_000).toFixed(1)} s after the writer had ` +
+        "lost object storage",
+    );
     await cluster.heal();
-    const verdict = await judge(cluster, load, [{ what: "no store", overtakes: true, startMs, endMs: performance.now() }], say);
+    const verdict = await judge(
+      cluster,
+      load,
+      [{ what: "no store", overtakes: true, startMs, endMs: performance.now() }],
+      say,
+    );
     say(JSON.stringify(verdict.counts));
     expect(verdict.violations).toEqual([]);
     expect(acceptedMs - startMs).toBeLessThan(60_000);
@@ -277,34 +336,47 @@ describe.skipIf(!hasCluster)(`failover${clusterNeed}`, { timeout: 180_000 }, () 
     await a.stop();
     await pause(2_000);
     await writer.stop();
-    say(`the longest time without an accepted write was ${writer.longestGapMs.toFixed(0)} ms; refused: ${writer.tried.length - writer.acknowledged.length}`);
+    say(
+      `the longest time without an accepted write was ${writer.longestGapMs.toFixed(0)} ms; ` +
+        `refused: ${writer.tried.length - writer.acknowledged.length}`,
+    );
     expect(await cluster.ownerOf(uuid)).not.toBe(a);
     expect(writer.acknowledged.at(-1)!.startMs).toBeGreaterThan(stoppedMs);
     expectAll(await keysAt(c, db, { "service-consistency": "primary" }), writer.acknowledged);
     expect(writer.longestGapMs).toBeLessThan(1_000);
   });
 
-  test("F62: a rolling restart of all nodes under load loses nothing, and 99 of 100 writes take less than two seconds", async () => {
-    const load = await loadOn(a, 2);
-    await pause(1_000);
-    const troubles: Trouble[] = [];
-    for (const node of [a, b, c]) {
-      const startMs = performance.now();
-      await node.stop();
-      await pause(500);
-      await node.start();
-      troubles.push({ what: "restart", overtakes: false, startMs, endMs: performance.now() });
-      await pause(2_000);
-    }
-    const tookMs = load.operations.filter((operation): operation is Write => operation.kind === "write" && operation.outcome === "ok").map(({ startMs, endMs }) => endMs - startMs).sort((x, y) => x - y);
-    const p99Ms = tookMs[Math.floor(tookMs.length * 0.99)]!;
-    const verdict = await judge(cluster, load, troubles, say);
-    say(`${JSON.stringify(verdict.counts)}; refusals ${JSON.stringify(Object.fromEntries(load.refusals))}; p99 ${p99Ms.toFixed(0)} ms, longest ${tookMs.at(-1)!.toFixed(0)} ms`);
-    expect(verdict.violations).toEqual([]);
-    expect(verdict.counts.lost).toBe(0);
-    expect(load.faults).toEqual([]);
-    expect(p99Ms).toBeLessThan(2_000);
-  });
+  test(
+    "F62: a rolling restart of all nodes under load loses nothing, and 99 of 100 writes take less than two " +
+      "seconds",
+    async () => {
+      const load = await loadOn(a, 2);
+      await pause(1_000);
+      const troubles: Trouble[] = [];
+      for (const node of [a, b, c]) {
+        const startMs = performance.now();
+        await node.stop();
+        await pause(500);
+        await node.start();
+        troubles.push({ what: "restart", overtakes: false, startMs, endMs: performance.now() });
+        await pause(2_000);
+      }
+      const tookMs = load.operations
+        .filter((operation): operation is Write => operation.kind === "write" && operation.outcome === "ok")
+        .map(({ startMs, endMs }) => endMs - startMs)
+        .sort((x, y) => x - y);
+      const p99Ms = tookMs[Math.floor(tookMs.length * 0.99)]!;
+      const verdict = await judge(cluster, load, troubles, say);
+      say(
+        `${JSON.stringify(verdict.counts)}; refusals ${JSON.stringify(Object.fromEntries(load.refusals))}; ` +
+          `p99 ${p99Ms.toFixed(0)} ms, longest ${tookMs.at(-1)!.toFixed(0)} ms`,
+      );
+      expect(verdict.violations).toEqual([]);
+      expect(verdict.counts.lost).toBe(0);
+      expect(load.faults).toEqual([]);
+      expect(p99Ms).toBeLessThan(2_000);
+    },
+  );
 });
 
 describe.skipIf(!hasCluster)(`two nodes that do not know of each other${clusterNeed}`, () => {

@@ -1,4 +1,6 @@
-/** Leases in a real etcd: what every adapter must do, and what becomes of them when etcd, the disk or the network fails. */
+/**
+ * Leases in a real etcd: what every adapter must do, and what becomes of them when etcd, the disk or the network fails.
+ */
 import { createServer } from "node:net";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import { silentLog } from "../../src/base/log.ts";
@@ -28,11 +30,24 @@ describe.skipIf(!hasEtcd)(`leases in a real etcd${etcdNeed}`, { timeout: 60_000 
   let prefixes = 0;
   const newPrefix = (): string => `test-${++prefixes}/`;
   const open = (options: Partial<EtcdLeasesOptions> = {}): EtcdLeases =>
-    new EtcdLeases({ endpoints: [etcd.endpoint], world: realWorld(), log: silentLog, progress: async () => {}, prefix: newPrefix(), ...options });
+    new EtcdLeases({
+      endpoints: [etcd.endpoint],
+      world: realWorld(),
+      log: silentLog,
+      progress: async () => {},
+      prefix: newPrefix(),
+      ...options,
+    });
   /** Two nodes of one cluster. */
-  async function pair(options: Partial<EtcdLeasesOptions> = {}): Promise<{ a: LeasedNode; b: LeasedNode; prefix: string }> {
+  async function pair(
+    options: Partial<EtcdLeasesOptions> = {},
+  ): Promise<{ a: LeasedNode; b: LeasedNode; prefix: string }> {
     const prefix = newPrefix();
-    return { a: await joined(open({ ...short, prefix, ...options })), b: await joined(open({ ...short, prefix })), prefix };
+    return {
+      a: await joined(open({ ...short, prefix, ...options })),
+      b: await joined(open({ ...short, prefix })),
+      prefix,
+    };
   }
   /** The leases with which the keys of the prefix live. */
   async function leasesUnder(prefix: string): Promise<string[]> {
@@ -52,22 +67,25 @@ describe.skipIf(!hasEtcd)(`leases in a real etcd${etcdNeed}`, { timeout: 60_000 
     return { open: () => open({ prefix }) };
   });
 
-  test("a lease is told to hold from before its renewal was sent, less the margin, and further on with each renewal", async () => {
-    const world = realWorld();
-    const before = { monotonicMs: world.monotonicMs(), wallMs: world.nowMs() };
-    const { told } = await joined(open({ ttlSecs: 5, renewMs: 100, marginMs: 1_000 }));
-    const [first] = told;
-    expect(first).toMatchObject({ monotonicMs: expect.any(Number) });
-    const { monotonicMs, wallMs } = first as { monotonicMs: number; wallMs: number };
-    expect(monotonicMs).toBeGreaterThanOrEqual(before.monotonicMs + 4_000);
-    expect(monotonicMs).toBeLessThanOrEqual(world.monotonicMs() + 4_000);
-    expect(wallMs).toBeGreaterThanOrEqual(before.wallMs + 4_000);
-    expect(wallMs).toBeLessThanOrEqual(world.nowMs() + 4_000);
-    await vi.waitFor(() => expect(told.length).toBeGreaterThan(5), waiting);
-    const spans = told.map((span) => (span as { monotonicMs: number }).monotonicMs);
-    expect(spans).toEqual(spans.toSorted((x, y) => x - y));
-    expect(new Set(spans).size).toBe(spans.length);
-  });
+  test(
+    "a lease is told to hold from before its renewal was sent, less the margin, and further on with each " + "renewal",
+    async () => {
+      const world = realWorld();
+      const before = { monotonicMs: world.monotonicMs(), wallMs: world.nowMs() };
+      const { told } = await joined(open({ ttlSecs: 5, renewMs: 100, marginMs: 1_000 }));
+      const [first] = told;
+      expect(first).toMatchObject({ monotonicMs: expect.any(Number) });
+      const { monotonicMs, wallMs } = first as { monotonicMs: number; wallMs: number };
+      expect(monotonicMs).toBeGreaterThanOrEqual(before.monotonicMs + 4_000);
+      expect(monotonicMs).toBeLessThanOrEqual(world.monotonicMs() + 4_000);
+      expect(wallMs).toBeGreaterThanOrEqual(before.wallMs + 4_000);
+      expect(wallMs).toBeLessThanOrEqual(world.nowMs() + 4_000);
+      await vi.waitFor(() => expect(told.length).toBeGreaterThan(5), waiting);
+      const spans = told.map((span) => (span as { monotonicMs: number }).monotonicMs);
+      expect(spans).toEqual(spans.toSorted((x, y) => x - y));
+      expect(new Set(spans).size).toBe(spans.length);
+    },
+  );
 
   test("a lease that is renewed outlives its time", async () => {
     const { a, b } = await pair();
@@ -77,25 +95,32 @@ describe.skipIf(!hasEtcd)(`leases in a real etcd${etcdNeed}`, { timeout: 60_000 
     expect(a.told).not.toContain("lost");
   });
 
-  test("F57: while a proof of progress hangs no second one is begun, the lease lapses, and the databases go to another node; afterwards there is a new lease", async () => {
-    let proofs = 0;
-    let hang: Promise<void> | undefined;
-    const { a, b } = await pair({ progress: async () => void (proofs++, await hang) });
-    await a.leases.acquire("db");
-    const { promise, resolve } = Promise.withResolvers<void>();
-    hang = promise;
-    await vi.waitFor(async () => expect(await b.leases.acquire("db")).toEqual({ kind: "acquired", term: 2 }), waiting);
-    const begun = proofs;
-    // Longer than a proof is waited for.
-    await new Promise((pass) => setTimeout(pass, 3_000));
-    expect(proofs).toBe(begun);
-    expect(a.told).not.toContain("lost");
-    hang = undefined;
-    resolve();
-    await leasedAnew(a);
-    await vi.waitFor(async () => expect(await b.leases.nodes()).toHaveLength(2), waiting);
-    expect(await a.leases.acquire("db")).toMatchObject({ kind: "held", by: { nodeId: b.node.id } });
-  });
+  test(
+    "F57: while a proof of progress hangs no second one is begun, the lease lapses, and the databases go to " +
+      "another node; afterwards there is a new lease",
+    async () => {
+      let proofs = 0;
+      let hang: Promise<void> | undefined;
+      const { a, b } = await pair({ progress: async () => void (proofs++, await hang) });
+      await a.leases.acquire("db");
+      const { promise, resolve } = Promise.withResolvers<void>();
+      hang = promise;
+      await vi.waitFor(
+        async () => expect(await b.leases.acquire("db")).toEqual({ kind: "acquired", term: 2 }),
+        waiting,
+      );
+      const begun = proofs;
+      // Longer than a proof is waited for.
+      await new Promise((pass) => setTimeout(pass, 3_000));
+      expect(proofs).toBe(begun);
+      expect(a.told).not.toContain("lost");
+      hang = undefined;
+      resolve();
+      await leasedAnew(a);
+      await vi.waitFor(async () => expect(await b.leases.nodes()).toHaveLength(2), waiting);
+      expect(await a.leases.acquire("db")).toMatchObject({ kind: "held", by: { nodeId: b.node.id } });
+    },
+  );
 
   test("F57: a proof of progress that fails is no progress", async () => {
     const { a, b } = await pair();
@@ -106,15 +131,18 @@ describe.skipIf(!hasEtcd)(`leases in a real etcd${etcdNeed}`, { timeout: 60_000 
     expect(a.told).not.toEqual([]);
   });
 
-  test("F52: a lease that etcd ends by mistake is told to be lost, and all is taken anew without a restart", async () => {
-    const { a, b, prefix } = await pair();
-    await a.leases.acquire("db");
-    for (const id of await leasesUnder(prefix)) await etcd.call("lease/revoke", { ID: id });
-    await leasedAnew(a, b);
-    expect(await b.leases.holding("db")).toEqual({ holder: undefined });
-    expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", term: 2 });
-    await vi.waitFor(async () => expect(await b.leases.nodes()).toHaveLength(2), waiting);
-  });
+  test(
+    "F52: a lease that etcd ends by mistake is told to be lost, and all is taken anew without a " + "restart",
+    async () => {
+      const { a, b, prefix } = await pair();
+      await a.leases.acquire("db");
+      for (const id of await leasesUnder(prefix)) await etcd.call("lease/revoke", { ID: id });
+      await leasedAnew(a, b);
+      expect(await b.leases.holding("db")).toEqual({ holder: undefined });
+      expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", term: 2 });
+      await vi.waitFor(async () => expect(await b.leases.nodes()).toHaveLength(2), waiting);
+    },
+  );
 
   test("F52: who meets the loss when he takes a database hears of it at once, and has nothing", async () => {
     const prefix = newPrefix();
@@ -126,31 +154,35 @@ describe.skipIf(!hasEtcd)(`leases in a real etcd${etcdNeed}`, { timeout: 60_000 
     expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", term: 1 });
   });
 
-  test("F49: F50: while etcd is silent nothing is told and every call ends in time; once it answers, leases that lapsed are lost and taken anew", async () => {
-    const { a, b } = await pair();
-    await a.leases.acquire("db");
-    etcd.freeze();
-    onTestFinished(() => etcd.awaken());
-    // What was on its way has come.
-    await new Promise((resolve) => setTimeout(resolve, 100));
-    const told = [...a.told];
-    const startedMs = performance.now();
-    await expect(b.leases.holding("db")).rejects.toMatchObject({ kind: "unavailable" });
-    await expect(b.leases.acquire("db2")).rejects.toMatchObject({ kind: "unknown_outcome" });
-    expect(performance.now() - startedMs).toBeLessThan(6_000);
-    await new Promise((resolve) => setTimeout(resolve, 3_000));
-    expect(a.told).toEqual(told);
-    etcd.awaken();
-    await vi.waitFor(async () => expect((await b.leases.acquire("db")).kind).toBe("acquired"), waiting);
-    await vi.waitFor(async () => expect(await a.leases.acquire("db")).toMatchObject({ kind: "held" }), waiting);
-    // What had no answer may have come late, and its lease may be over by now: no term is given twice.
-    const { holder } = await b.leases.holding("db2");
-    const acquired = await b.leases.acquire("db2");
-    expect(acquired).toMatchObject({ kind: "acquired" });
-    expect([1, 2]).toContain((acquired as { term: number }).term);
-    if (holder) expect(holder.term).toBe(1);
-    if (holder) expect(acquired).toMatchObject({ term: 2 });
-  });
+  test(
+    "F49: F50: while etcd is silent nothing is told and every call ends in time; once it answers, leases " +
+      "that lapsed are lost and taken anew",
+    async () => {
+      const { a, b } = await pair();
+      await a.leases.acquire("db");
+      etcd.freeze();
+      onTestFinished(() => etcd.awaken());
+      // What was on its way has come.
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      const told = [...a.told];
+      const startedMs = performance.now();
+      await expect(b.leases.holding("db")).rejects.toMatchObject({ kind: "unavailable" });
+      await expect(b.leases.acquire("db2")).rejects.toMatchObject({ kind: "unknown_outcome" });
+      expect(performance.now() - startedMs).toBeLessThan(6_000);
+      await new Promise((resolve) => setTimeout(resolve, 3_000));
+      expect(a.told).toEqual(told);
+      etcd.awaken();
+      await vi.waitFor(async () => expect((await b.leases.acquire("db")).kind).toBe("acquired"), waiting);
+      await vi.waitFor(async () => expect(await a.leases.acquire("db")).toMatchObject({ kind: "held" }), waiting);
+      // What had no answer may have come late, and its lease may be over by now: no term is given twice.
+      const { holder } = await b.leases.holding("db2");
+      const acquired = await b.leases.acquire("db2");
+      expect(acquired).toMatchObject({ kind: "acquired" });
+      expect([1, 2]).toContain((acquired as { term: number }).term);
+      if (holder) expect(holder.term).toBe(1);
+      if (holder) expect(acquired).toMatchObject({ term: 2 });
+    },
+  );
 
   test("an etcd that ends and comes back with its data is asked again, over a new connection", async () => {
     const { a, b } = await pair({ ttlSecs: 10 });
@@ -219,54 +251,84 @@ describe.skipIf(!hasEtcd)(`leases in a real etcd${etcdNeed}`, { timeout: 60_000 
     await expect(a.leases.acquire("db")).rejects.toMatchObject({ kind: "corrupt" });
   });
 
-  test("etcd keeps nothing of a database that nobody holds; what builds before kept is a floor, and goes when the database is next taken", async () => {
-    const prefix = newPrefix();
-    const [a, b] = [await joined(open({ prefix })), await joined(open({ prefix }))];
-    const keys = async (): Promise<string[]> => {
-      const { kvs = [] } = await etcd.call("kv/range", { key: base64(prefix), range_end: base64(`${prefix.slice(0, -1)}0`) });
-      return (kvs as { key: string }[]).map(({ key }) => Buffer.from(key, "base64").toString().slice(prefix.length)).filter((key) => !key.startsWith("nodes/"));
-    };
-    await etcd.call("kv/put", { key: base64(`${prefix}term/abc-old`), value: base64("41") });
-    expect(await a.leases.acquire("abc-old")).toEqual({ kind: "acquired", term: 42 });
-    // One count for all that begin alike: it only has to grow.
-    expect(await a.leases.acquire("abc-new")).toEqual({ kind: "acquired", term: 43 });
-    expect(await keys()).toEqual(["announced", "terms/abc", "writer/abc-new", "writer/abc-old"]);
-    await a.leases.release("abc-old", 42);
-    await a.leases.release("abc-new", 43);
-    expect(await keys()).toEqual(["announced", "terms/abc"]);
-    // A node of a build before takes the database as it does, and gives it back.
-    await etcd.call("kv/put", { key: base64(`${prefix}term/abc-old`), value: base64("1") });
-    expect(await b.leases.acquire("abc-old")).toEqual({ kind: "acquired", term: 44 });
-    expect(await keys()).toEqual(["announced", "terms/abc", "writer/abc-old"]);
-  });
+  test(
+    "etcd keeps nothing of a database that nobody holds; what builds before kept is a floor, and goes when " +
+      "the database is next taken",
+    async () => {
+      const prefix = newPrefix();
+      const [a, b] = [await joined(open({ prefix })), await joined(open({ prefix }))];
+      const keys = async (): Promise<string[]> => {
+        const { kvs = [] } = await etcd.call("kv/range", {
+          key: base64(prefix),
+          range_end: base64(`${prefix.slice(0, -1)}0`),
+        });
+        return (kvs as { key: string }[])
+          .map(({ key }) => Buffer.from(key, "base64").toString().slice(prefix.length))
+          .filter((key) => !key.startsWith("nodes/"));
+      };
+      await etcd.call("kv/put", { key: base64(`${prefix}term/abc-old`), value: base64("41") });
+      expect(await a.leases.acquire("abc-old")).toEqual({ kind: "acquired", term: 42 });
+      // One count for all that begin alike: it only has to grow.
+      expect(await a.leases.acquire("abc-new")).toEqual({ kind: "acquired", term: 43 });
+      expect(await keys()).toEqual(["announced", "terms/abc", "writer/abc-new", "writer/abc-old"]);
+      await a.leases.release("abc-old", 42);
+      await a.leases.release("abc-new", 43);
+      expect(await keys()).toEqual(["announced", "terms/abc"]);
+      // A node of a build before takes the database as it does, and gives it back.
+      await etcd.call("kv/put", { key: base64(`${prefix}term/abc-old`), value: base64("1") });
+      expect(await b.leases.acquire("abc-old")).toEqual({ kind: "acquired", term: 44 });
+      expect(await keys()).toEqual(["announced", "terms/abc", "writer/abc-old"]);
+    },
+  );
 
-  test("nodes() pages through any number, asks for the list only when something has changed, and sees what an older build announces", { timeout: 120_000 }, async () => {
-    const prefix = newPrefix();
-    const a = await joined(open({ prefix }));
-    const listed = async (count: number): Promise<void> => void (await vi.waitFor(async () => expect(await a.leases.nodes()).toHaveLength(count), waiting));
-    await listed(1);
-    const older = (at: number): Promise<unknown> => etcd.call("kv/put", { key: base64(`${prefix}nodes/older-${at}`), value: base64('{"address":"http://n:1","reachesStore":true}') });
-    for (let at = 0; at < 2_500; at += 50) await Promise.all(Array.from({ length: 50 }, (_, index) => older(at + index)));
-    await listed(2_501);
-    const all = await a.leases.nodes();
-    expect(new Set(all.map(({ id }) => id)).size).toBe(2_501);
-    expect(all.filter(({ sharesJobs }) => sharesJobs)).toEqual([a.node]);
-    // Longer than a list is taken for the present one without a question.
-    await new Promise((resolve) => setTimeout(resolve, 1_100));
-    expect(await a.leases.nodes()).toBe(all);
-    await etcd.call("kv/deleterange", { key: base64(`${prefix}nodes/older-7`) });
-    await listed(2_500);
-    const b = await joined(open({ prefix }));
-    await listed(2_501);
-    await b.leases.announce({ ...b.node, reachesStore: false });
-    await vi.waitFor(async () => expect((await a.leases.nodes()).find(({ id }) => id === b.node.id)).toEqual({ ...b.node, reachesStore: false }), waiting);
-  });
+  test(
+    "nodes() pages through any number, asks for the list only when something has changed, and sees what an " +
+      "older build announces",
+    { timeout: 120_000 },
+    async () => {
+      const prefix = newPrefix();
+      const a = await joined(open({ prefix }));
+      const listed = async (count: number): Promise<void> =>
+        void (await vi.waitFor(async () => expect(await a.leases.nodes()).toHaveLength(count), waiting));
+      await listed(1);
+      const older = (at: number): Promise<unknown> =>
+        etcd.call("kv/put", {
+          key: base64(`${prefix}nodes/older-${at}`),
+          value: base64('{"address":"http://n:1","reachesStore":true}'),
+        });
+      for (let at = 0; at < 2_500; at += 50)
+        await Promise.all(Array.from({ length: 50 }, (_, index) => older(at + index)));
+      await listed(2_501);
+      const all = await a.leases.nodes();
+      expect(new Set(all.map(({ id }) => id)).size).toBe(2_501);
+      expect(all.filter(({ sharesJobs }) => sharesJobs)).toEqual([a.node]);
+      // Longer than a list is taken for the present one without a question.
+      await new Promise((resolve) => setTimeout(resolve, 1_100));
+      expect(await a.leases.nodes()).toBe(all);
+      await etcd.call("kv/deleterange", { key: base64(`${prefix}nodes/older-7`) });
+      await listed(2_500);
+      const b = await joined(open({ prefix }));
+      await listed(2_501);
+      await b.leases.announce({ ...b.node, reachesStore: false });
+      await vi.waitFor(
+        async () =>
+          expect((await a.leases.nodes()).find(({ id }) => id === b.node.id)).toEqual({
+            ...b.node,
+            reachesStore: false,
+          }),
+        waiting,
+      );
+    },
+  );
 
   test("a node's key that no node writes is corrupt; what a later version adds is passed over", async () => {
     const prefix = newPrefix();
     const a = await joined(open({ prefix }));
     const later = { id: "later", address: "https://[::1]:8443", reachesStore: false, sharesJobs: true };
-    await etcd.call("kv/put", { key: base64(`${prefix}nodes/later`), value: base64(JSON.stringify({ ...later, zone: "eu" })) });
+    await etcd.call("kv/put", {
+      key: base64(`${prefix}nodes/later`),
+      value: base64(JSON.stringify({ ...later, zone: "eu" })),
+    });
     expect(await a.leases.nodes()).toEqual(expect.arrayContaining([a.node, later]));
     await etcd.call("kv/put", { key: base64(`${prefix}nodes/later`), value: base64('{"address":"http://n:1"}') });
     await a.leases.announce({ ...a.node });
@@ -277,7 +339,8 @@ describe.skipIf(!hasEtcd)(`leases in a real etcd${etcdNeed}`, { timeout: 60_000 
 describe.skipIf(!hasEtcd)(`a real etcd that asks for credentials${etcdNeed}`, { timeout: 60_000 }, () => {
   let etcd: EtcdServer;
   const endpointAs = (credentials: string): string => etcd.endpoint.replace("://", `://${credentials}@`);
-  const open = (endpoint: string): EtcdLeases => new EtcdLeases({ endpoints: [endpoint], world: realWorld(), log: silentLog, progress: async () => {}, ...short });
+  const open = (endpoint: string): EtcdLeases =>
+    new EtcdLeases({ endpoints: [endpoint], world: realWorld(), log: silentLog, progress: async () => {}, ...short });
   beforeAll(async () => {
     etcd = await startEtcd();
     for (const name of ["root", "palimpsest"]) {
@@ -285,23 +348,32 @@ describe.skipIf(!hasEtcd)(`a real etcd that asks for credentials${etcdNeed}`, { 
       await etcd.call("auth/user/add", { name, password: "p@ss:word" });
       await etcd.call("auth/user/grant", { user: name, role: name });
     }
-    await etcd.call("auth/role/grant", { name: "palimpsest", perm: { permType: "READWRITE", key: base64("palimpsest/"), range_end: base64("palimpsest0") } });
+    await etcd.call("auth/role/grant", {
+      name: "palimpsest",
+      perm: { permType: "READWRITE", key: base64("palimpsest/"), range_end: base64("palimpsest0") },
+    });
   });
   afterAll(async () => {
     await etcd.end();
   });
 
-  test("is given those of the endpoint, from before it asks for them until after it has forgotten its tokens", async () => {
-    const a = await joined(open(endpointAs("palimpsest:p%40ss%3Aword")));
-    expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", term: 1 });
-    await etcd.call("auth/enable", {});
-    expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", term: 2 });
-    await etcd.stop();
-    await etcd.start();
-    await vi.waitFor(async () => expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", term: 3 }), waiting);
-    const before = a.told.length;
-    await vi.waitFor(() => expect(a.told.length).toBeGreaterThan(before + 2), waiting);
-  });
+  test(
+    "is given those of the endpoint, from before it asks for them until after it has forgotten its " + "tokens",
+    async () => {
+      const a = await joined(open(endpointAs("palimpsest:p%40ss%3Aword")));
+      expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", term: 1 });
+      await etcd.call("auth/enable", {});
+      expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", term: 2 });
+      await etcd.stop();
+      await etcd.start();
+      await vi.waitFor(
+        async () => expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", term: 3 }),
+        waiting,
+      );
+      const before = a.told.length;
+      await vi.waitFor(() => expect(a.told.length).toBeGreaterThan(before + 2), waiting);
+    },
+  );
 
   test("refuses others: a wrong configuration, which says nothing of the password", async () => {
     for (const endpoint of [etcd.endpoint, endpointAs("palimpsest:wrong-secret"), endpointAs("nobody:wrong-secret")]) {

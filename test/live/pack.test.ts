@@ -21,7 +21,11 @@ interface Packed {
 
 /** Packs the package, building it on the way, and answers the archive's path and what is inside. */
 async function pack(destination: string): Promise<{ readonly archive: string; readonly paths: readonly string[] }> {
-  const { stdout } = await run("npm", ["pack", "--json", "--pack-destination", destination], { cwd: packageFolder, env, maxBuffer: 64 * 1024 * 1024 });
+  const { stdout } = await run("npm", ["pack", "--json", "--pack-destination", destination], {
+    cwd: packageFolder,
+    env,
+    maxBuffer: 64 * 1024 * 1024,
+  });
   // Scripts that npm runs on the way write before the JSON.
   const [packed] = JSON.parse(stdout.slice(stdout.search(/^\[/m))) as [Packed];
   return { archive: join(destination, packed.filename), paths: packed.files.map(({ path }) => path) };
@@ -30,7 +34,12 @@ async function pack(destination: string): Promise<{ readonly archive: string; re
 /** Starts `npx palimpsest serve` in the folder and resolves with its port once it listens. */
 async function serve(folder: string): Promise<number> {
   const port = await freePort();
-  const child = spawn("npx", ["--no-install", "palimpsest", "serve", "--listen", `127.0.0.1:${port}`], { cwd: folder, env, detached: true, stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn("npx", ["--no-install", "palimpsest", "serve", "--listen", `127.0.0.1:${port}`], {
+    cwd: folder,
+    env,
+    detached: true,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
   const { promise: ended, resolve: onEnd } = Promise.withResolvers<void>();
   // The pipes close when the last of the two has ended, which is what still writes to the folder.
   child.once("close", () => onEnd());
@@ -56,15 +65,31 @@ describe.skipIf(!inGate)("the packed package", () => {
   test("memory-01, memory-04: installs into an empty folder and serves", { timeout: 600_000 }, async () => {
     const folder = temporaryDirectory();
     const { archive, paths } = await pack(folder);
-    expect(paths).toEqual(expect.arrayContaining(["package.json", "README.md", "LICENSE", "dist/src/server/main.js", "dist/src/engine/thread.js", "native/sqlguard.c", "native/build.mjs"]));
+    expect(paths).toEqual(
+      expect.arrayContaining([
+        "package.json",
+        "README.md",
+        "LICENSE",
+        "dist/src/server/main.js",
+        "dist/src/engine/thread.js",
+        "native/sqlguard.c",
+        "native/build.mjs",
+      ]),
+    );
     expect(paths.filter((path) => /^(src|test|gen|data)\/|\.so$|\.ts$/.test(path))).toEqual([]);
 
     writeFileSync(join(folder, "package.json"), JSON.stringify({ name: "stranger", private: true }));
-    await run("npm", ["install", "--no-audit", "--no-fund", archive], { cwd: folder, env, maxBuffer: 64 * 1024 * 1024 });
+    await run("npm", ["install", "--no-audit", "--no-fund", archive], {
+      cwd: folder,
+      env,
+      maxBuffer: 64 * 1024 * 1024,
+    });
     const port = await serve(folder);
 
     expect(await callRest(port, "GET", "/health")).toMatchObject({ status: 200, text: "ok" });
-    const ingest = await callRest(port, "POST", "/v1/memory/pack/test/memories", { memories: [{ type: "fact", summary: "The lighthouse keeper is Ada", content: null }] });
+    const ingest = await callRest(port, "POST", "/v1/memory/pack/test/memories", {
+      memories: [{ type: "fact", summary: "The lighthouse keeper is Ada", content: null }],
+    });
     expect(ingest).toMatchObject({ status: 201, json: { results: [{ status: "created" }] } });
     const recall = await callRest(port, "POST", "/v1/memory/pack/test/recall", { query: "lighthouse" });
     expect(recall).toMatchObject({ status: 200, json: { memories: [{ id: ingest.json.results[0].id }] } });

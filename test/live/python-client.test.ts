@@ -11,13 +11,22 @@ const run = promisify(execFile);
 const pathOf = (relative: string): string => fileURLToPath(new URL(`../../${relative}`, import.meta.url));
 
 describe.skipIf(!inGate)("a Python client over gRPC", () => {
-  test("memory-01, memory-02, memory-04: ingests, recalls, reads refusals, asks for health, reflects", { timeout: 120_000 }, async () => {
-    const node = await startNodeProcess(temporaryDirectory());
-    onTestFinished(() => node.end("SIGTERM"));
-    const script = [pathOf("test/support/python/client.py"), String(node.port), pathOf("proto"), pathOf("node_modules/google-proto-files")];
-    const { stdout } = await run(gateTool("PALIMPSEST_PYTHON"), script, { timeout: 100_000 });
-    const lines = stdout.trim().split("\n");
-    expect(lines).toHaveLength(14);
-    for (const line of lines) expect(line).toMatch(/^ok /);
-  });
+  test(
+    "memory-01, memory-02, memory-04: ingests, recalls, reads refusals, asks for health, reflects",
+    { timeout: 120_000 },
+    async () => {
+      const node = await startNodeProcess(temporaryDirectory());
+      onTestFinished(() => node.end("SIGTERM"));
+      const script = [
+        pathOf("test/support/python/client.py"),
+        String(node.port),
+        pathOf("proto"),
+        pathOf("node_modules/google-proto-files"),
+      ];
+      const { stdout } = await run(gateTool("PALIMPSEST_PYTHON"), script, { timeout: 100_000 });
+      const lines = stdout.trim().split("\n");
+      expect(lines).toHaveLength(14);
+      for (const line of lines) expect(line).toMatch(/^ok /);
+    },
+  );
 });

@@ -1,8 +1,9 @@
 /**
- * The S3 adapter on a real server behind a proxy that cuts, delays, repeats, truncates and delivers late: what clients are
- * told of each key can be explained by one order of all calls, whatever was in doubt settles, and nothing is half.
+ * The S3 adapter on a real server behind a proxy that cuts, delays, repeats, truncates and delivers late: what clients
+ * are told of each key can be explained by one order of all calls, whatever was in doubt settles, and nothing is half.
  *
- * `PALIMPSEST_SEED` chooses the order of clients and faults, as far as a real server has one; `PALIMPSEST_ROUNDS` how many stories.
+ * `PALIMPSEST_SEED` chooses the order of clients and faults, as far as a real server has one; `PALIMPSEST_ROUNDS` how
+ * many stories.
  */
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import { StoreError } from "../../src/base/errors.ts";
@@ -27,7 +28,8 @@ async function told<Value>(act: () => Promise<Value>): Promise<Value | undefined
   try {
     return await act();
   } catch (error) {
-    if (error instanceof StoreError && (error.kind === "unavailable" || error.kind === "unknown_outcome")) return undefined;
+    if (error instanceof StoreError && (error.kind === "unavailable" || error.kind === "unknown_outcome"))
+      return undefined;
     throw error;
   }
 }
@@ -66,7 +68,10 @@ class Story {
   async end(): Promise<void> {
     for (const head of heads) {
       await this.#get("last", head);
-      expect(isLinearizable(this.#calls.get(head)!), `the calls of ${head}: ${JSON.stringify(this.#calls.get(head))}`).toBe(true);
+      expect(
+        isLinearizable(this.#calls.get(head)!),
+        `the calls of ${head}: ${JSON.stringify(this.#calls.get(head))}`,
+      ).toBe(true);
     }
     const listed = new Set((await this.#store.list("seg/", { limit: 1_000 })).objects.map(({ key }) => key));
     for (const [key, { isThere, body }] of this.#pool) {
@@ -82,16 +87,27 @@ class Story {
     if (!standing) return;
     const value = this.#newValue();
     const start = performance.now();
-    const condition = standing.version === undefined ? ({ kind: "absent" } as const) : ({ kind: "version", version: standing.version } as const);
+    const condition =
+      standing.version === undefined
+        ? ({ kind: "absent" } as const)
+        : ({ kind: "version", version: standing.version } as const);
     const outcome = await told(() => settledPut(this.#store, key, Buffer.from(value), condition));
     this.#count(`put ${outcome?.kind ?? "in doubt"}`);
     // One that is lost may have landed and been replaced before it was read back.
     const isLanded = outcome?.kind === "landed";
-    const act = { kind: "put", value: nameOf(value), over: standing.value, outcome: isLanded ? "stored" : "unknown" } as const;
+    const act = {
+      kind: "put",
+      value: nameOf(value),
+      over: standing.value,
+      outcome: isLanded ? "stored" : "unknown",
+    } as const;
     this.#note(key, { client, start, end: isLanded ? performance.now() : Infinity, act });
   }
 
-  async #get(client: string, key: string): Promise<{ readonly value: string | undefined; readonly version: string | undefined } | undefined> {
+  async #get(
+    client: string,
+    key: string,
+  ): Promise<{ readonly value: string | undefined; readonly version: string | undefined } | undefined> {
     const start = performance.now();
     const found = await told(async () => ({ found: await this.#store.get(key) }));
     this.#count(found ? "get" : "get in doubt");
@@ -147,33 +163,45 @@ class Story {
   }
 }
 
-describe.skipIf(!hasS3Server)(`faults between the S3 adapter and a real server${s3ServerNeed}`, { timeout: 240_000 }, () => {
-  let server: S3Server;
-  beforeAll(async () => {
-    server = await startS3Server();
-    for (const [name, value] of Object.entries(server.variables)) vi.stubEnv(name, value);
-  });
-  afterAll(async () => {
-    vi.unstubAllEnvs();
-    await server.end();
-  });
+describe.skipIf(!hasS3Server)(
+  `faults between the S3 adapter and a real server${s3ServerNeed}`,
+  { timeout: 240_000 },
+  () => {
+    let server: S3Server;
+    beforeAll(async () => {
+      server = await startS3Server();
+      for (const [name, value] of Object.entries(server.variables)) vi.stubEnv(name, value);
+    });
+    afterAll(async () => {
+      vi.unstubAllEnvs();
+      await server.end();
+    });
 
-  test.each(Array.from({ length: rounds }, (_, round) => seed + round))("F29-F35: story %i: one winner of each put, no read of what was not put or is over, doubt settles", async (story) => {
-    const random = seeded(story);
-    const mangler = await HttpMangler.open(Number(new URL(server.endpoint).port), random);
-    onTestFinished(() => mangler.close());
-    // Bounds of many seconds pass soon, so that senders give up what then comes late.
-    const store = await openStore({ ...server.locationOf(`faults-${story}`), endpoint: `http://127.0.0.1:${mangler.port}` }, hastyWorld(20));
-    const told = new Story(store, random);
-    mangler.chance = 0.5;
-    await Promise.all(Array.from({ length: clients }, (_, client) => told.client(`c${client}`)));
-    mangler.chance = 0;
-    await mangler.quiet();
-    await told.end();
-    const faults = Object.values(mangler.counts).reduce((sum, count) => sum + count, 0);
-    expect(faults).toBeGreaterThan(faultsMin);
-    expect(Object.keys(mangler.counts)).toHaveLength(8);
-    // A story in which nothing was in doubt, or nothing came through, shows nothing.
-    expect(Object.keys(told.counts)).toEqual(expect.arrayContaining(["put landed", "put lost", "object put", "deleted", "list", "get"]));
-  });
-});
+    test.each(Array.from({ length: rounds }, (_, round) => seed + round))(
+      "F29-F35: story %i: one winner of each put, no read of what was not put or is over, doubt settles",
+      async (story) => {
+        const random = seeded(story);
+        const mangler = await HttpMangler.open(Number(new URL(server.endpoint).port), random);
+        onTestFinished(() => mangler.close());
+        // Bounds of many seconds pass soon, so that senders give up what then comes late.
+        const store = await openStore(
+          { ...server.locationOf(`faults-${story}`), endpoint: `http://127.0.0.1:${mangler.port}` },
+          hastyWorld(20),
+        );
+        const told = new Story(store, random);
+        mangler.chance = 0.5;
+        await Promise.all(Array.from({ length: clients }, (_, client) => told.client(`c${client}`)));
+        mangler.chance = 0;
+        await mangler.quiet();
+        await told.end();
+        const faults = Object.values(mangler.counts).reduce((sum, count) => sum + count, 0);
+        expect(faults).toBeGreaterThan(faultsMin);
+        expect(Object.keys(mangler.counts)).toHaveLength(8);
+        // A story in which nothing was in doubt, or nothing came through, shows nothing.
+        expect(Object.keys(told.counts)).toEqual(
+          expect.arrayContaining(["put landed", "put lost", "object put", "deleted", "list", "get"]),
+        );
+      },
+    );
+  },
+);

@@ -7,7 +7,13 @@
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import { countingClients, expectSound, prepareCounting, syncCounting, type CountingClient } from "../support/counting-clients.ts";
+import {
+  countingClients,
+  expectSound,
+  prepareCounting,
+  syncCounting,
+  type CountingClient,
+} from "../support/counting-clients.ts";
 import { startNodeProcess, type NodeProcess } from "../support/node-process.ts";
 import { seeded } from "../support/random.ts";
 import { hasS3Server, s3ServerNeed, startS3Server, type S3Server } from "../support/s3-server.ts";
@@ -51,16 +57,28 @@ describe.skipIf(!hasS3Server)(`node loss on a real S3 server${s3ServerNeed}`, ()
 
   /** A lost transaction id that somebody was given is told from one that never was. */
   async function expectLost(node: NodeProcess, client: CountingClient, txid: number): Promise<void> {
-    const read = await node.call("POST", `/v1/db/${client.databaseName}/sql`, { stmts: [{ q: "SELECT 1" }] }, { "service-min-txid": String(txid) });
+    const read = await node.call(
+      "POST",
+      `/v1/db/${client.databaseName}/sql`,
+      { stmts: [{ q: "SELECT 1" }] },
+      { "service-min-txid": String(txid) },
+    );
     expect(read.status, `${client.name}: ${read.text}`).toBe(409);
     expect(read.json.code).toBe("conflict");
   }
 
-  async function inspect(node: NodeProcess, clients: readonly CountingClient[], loss: Loss, tally: Tally): Promise<void> {
-    const lost = await Promise.all(clients.map(async (client) => {
-      if (loss === "nothing") await client.expectAll(node.call);
-      return { client, txid: loss === "nothing" ? undefined : await client.expectCut(node.call) };
-    }));
+  async function inspect(
+    node: NodeProcess,
+    clients: readonly CountingClient[],
+    loss: Loss,
+    tally: Tally,
+  ): Promise<void> {
+    const lost = await Promise.all(
+      clients.map(async (client) => {
+        if (loss === "nothing") await client.expectAll(node.call);
+        return { client, txid: loss === "nothing" ? undefined : await client.expectCut(node.call) };
+      }),
+    );
     const given = lost.flatMap(({ client, txid }) => (txid === undefined ? [] : [{ client, txid }]));
     tally.lost += given.length;
     for (const { client, txid } of given) await expectLost(node, client, txid);
@@ -77,7 +95,12 @@ describe.skipIf(!hasS3Server)(`node loss on a real S3 server${s3ServerNeed}`, ()
   /** So many rounds of one store: start, write, die at some moment, lose something. */
   async function runStore(prefix: string, random: () => number, wanted: number, tally: Tally): Promise<void> {
     const directory = join(temporaryDirectory(), "data");
-    const variables = { ...server.variables, SERVICE_OBJECT_STORE: server.urlOf(prefix), SERVICE_GC_GRACE_SECS: "1", SERVICE_LOG_LEVEL: "warn" };
+    const variables = {
+      ...server.variables,
+      SERVICE_OBJECT_STORE: server.urlOf(prefix),
+      SERVICE_GC_GRACE_SECS: "1",
+      SERVICE_LOG_LEVEL: "warn",
+    };
     const start = (): Promise<NodeProcess> => startNodeProcess(directory, variables);
     const clients = countingClients();
     let node = await start();
@@ -114,15 +137,25 @@ describe.skipIf(!hasS3Server)(`node loss on a real S3 server${s3ServerNeed}`, ()
     await node.end("SIGTERM");
   }
 
-  test(`F02, F03, F04, F05, F60: ${rounds} rounds of kill -9 with and without the disk (seed ${seed})`, { timeout: 60_000 + rounds * 15_000 }, async () => {
-    const random = seeded(seed);
-    const tally: Tally = { kills: 0, killsOfStarts: 0, acknowledged: 0, lost: 0, losses: { nothing: 0, databases: 0, everything: 0 } };
-    for (let store = 0; tally.kills < rounds; store++) {
-      await runStore(`loss-${store}/objects`, random, Math.min(roundsOfStore, rounds - tally.kills), tally);
-      console.log(JSON.stringify(tally));
-    }
-    expect(tally.acknowledged, "something was written in each round").toBeGreaterThan(rounds);
-    // With fewer rounds chance may spare every standard write.
-    if (rounds >= 12) expect(tally.lost, "the loss of a disk shows").toBeGreaterThan(0);
-  });
+  test(
+    `F02, F03, F04, F05, F60: ${rounds} rounds of kill -9 with and without the disk (seed ${seed})`,
+    { timeout: 60_000 + rounds * 15_000 },
+    async () => {
+      const random = seeded(seed);
+      const tally: Tally = {
+        kills: 0,
+        killsOfStarts: 0,
+        acknowledged: 0,
+        lost: 0,
+        losses: { nothing: 0, databases: 0, everything: 0 },
+      };
+      for (let store = 0; tally.kills < rounds; store++) {
+        await runStore(`loss-${store}/objects`, random, Math.min(roundsOfStore, rounds - tally.kills), tally);
+        console.log(JSON.stringify(tally));
+      }
+      expect(tally.acknowledged, "something was written in each round").toBeGreaterThan(rounds);
+      // With fewer rounds chance may spare every standard write.
+      if (rounds >= 12) expect(tally.lost, "the loss of a disk shows").toBeGreaterThan(0);
+    },
+  );
 });

@@ -5,7 +5,14 @@
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import { countingClients, expectSound, prepareCounting, syncCounting, type CountingClient, type Outcome } from "../support/counting-clients.ts";
+import {
+  countingClients,
+  expectSound,
+  prepareCounting,
+  syncCounting,
+  type CountingClient,
+  type Outcome,
+} from "../support/counting-clients.ts";
 import { startNodeProcess, type NodeProcess } from "../support/node-process.ts";
 import { hasS3Server, s3ServerNeed, startS3Server, type S3Server } from "../support/s3-server.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
@@ -42,7 +49,12 @@ describe.skipIf(!hasS3Server)(`an outage of a real S3 server${s3ServerNeed}`, { 
 
   function starter(given: Record<string, string>): { readonly directory: string; start(): Promise<NodeProcess> } {
     const directory = join(temporaryDirectory(), "data");
-    const variables = { ...server.variables, SERVICE_OBJECT_STORE: server.urlOf(`outage-${stores++}`), SERVICE_REQUEST_TIMEOUT: String(requestTimeoutMs / 1_000), ...given };
+    const variables = {
+      ...server.variables,
+      SERVICE_OBJECT_STORE: server.urlOf(`outage-${stores++}`),
+      SERVICE_REQUEST_TIMEOUT: String(requestTimeoutMs / 1_000),
+      ...given,
+    };
     let startedBefore = 0;
     return {
       directory,
@@ -57,7 +69,10 @@ describe.skipIf(!hasS3Server)(`an outage of a real S3 server${s3ServerNeed}`, { 
   }
 
   /** Writes and reads without a pause until `stop` is called. */
-  function load(node: NodeProcess, clients: readonly CountingClient[]): { readonly tried: Tried[]; readonly reads: Read[]; stop(): Promise<void> } {
+  function load(
+    node: NodeProcess,
+    clients: readonly CountingClient[],
+  ): { readonly tried: Tried[]; readonly reads: Read[]; stop(): Promise<void> } {
     const tried: Tried[] = [];
     const reads: Read[] = [];
     let stopped = false;
@@ -72,7 +87,10 @@ describe.skipIf(!hasS3Server)(`an outage of a real S3 server${s3ServerNeed}`, { 
     const reading = clients.map(async (client) => {
       while (!stopped) {
         const sentMs = performance.now();
-        const failure = await client.inspect(node.call).then(() => undefined, (error: unknown) => String(error));
+        const failure = await client.inspect(node.call).then(
+          () => undefined,
+          (error: unknown) => String(error),
+        );
         reads.push({ sentMs, tookMs: performance.now() - sentMs, failure });
         await pause(150);
       }
@@ -104,51 +122,67 @@ describe.skipIf(!hasS3Server)(`an outage of a real S3 server${s3ServerNeed}`, { 
   }
 
   for (const [what, bound, halt, resume] of [
-    ["F33: a store that is gone, and writes that are too old", { SERVICE_UNSHIPPED_MAX_SECS: "4" }, () => server.stop(), () => server.start()],
-    ["F33: a store that is silent, and too many bytes", { SERVICE_UNSHIPPED_MAX_BYTES: String(512 * 1024) }, async () => server.freeze(), async () => server.awaken()],
+    [
+      "F33: a store that is gone, and writes that are too old",
+      { SERVICE_UNSHIPPED_MAX_SECS: "4" },
+      () => server.stop(),
+      () => server.start(),
+    ],
+    [
+      "F33: a store that is silent, and too many bytes",
+      { SERVICE_UNSHIPPED_MAX_BYTES: String(512 * 1024) },
+      async () => server.freeze(),
+      async () => server.awaken(),
+    ],
   ] as const) {
-    test(`${what}: standard goes on up to the bound, durable is refused in time, reads go on, and all of it drains`, async () => {
-      const { directory, start } = starter(bound);
-      let node = await start();
-      const clients = countingClients();
-      await prepareCounting(node.call, clients);
-      const { tried, reads, stop } = load(node, clients);
-      await pause(1_000);
-      await halt();
-      const goneMs = performance.now();
-      await pause(outageMs);
-      const backMs = performance.now();
-      await resume();
-      await pause(1_000);
-      await stop();
+    test(
+      `${what}: standard goes on up to the bound, durable is refused in time, reads go on, and all of it ` + "drains",
+      async () => {
+        const { directory, start } = starter(bound);
+        let node = await start();
+        const clients = countingClients();
+        await prepareCounting(node.call, clients);
+        const { tried, reads, stop } = load(node, clients);
+        await pause(1_000);
+        await halt();
+        const goneMs = performance.now();
+        await pause(outageMs);
+        const backMs = performance.now();
+        await resume();
+        await pause(1_000);
+        await stop();
 
-      const during = tried.filter(({ sentMs }) => sentMs > goneMs && sentMs < backMs - requestTimeoutMs - slackMs);
-      expectNoneDurable(during);
-      // What was under way when the store went is among them: later ones may be shed at once.
-      expect(tried.some(({ client, outcome }) => client.durable && outcome.kind === "refused" && outcome.status === 408)).toBe(true);
-      const standard = during.filter(({ client }) => !client.durable);
-      const refused = standard.filter(({ outcome }) => outcome.kind !== "acknowledged");
-      expect(standard.length - refused.length, "standard writes go on").toBeGreaterThan(20);
-      expect(refused.length, "up to the bound").toBeGreaterThan(0);
-      for (const { outcome } of refused) {
-        if (outcome.kind !== "refused") throw new Error("no answer");
-        expect(outcome.status, outcome.text).toBe(429);
-        expect(Number(outcome.retryAfter)).toBeGreaterThanOrEqual(1);
-      }
-      const readsDuring = reads.filter(({ sentMs }) => sentMs > goneMs && sentMs < backMs);
-      expect(readsDuring.flatMap(({ failure }) => failure ?? [])).toEqual([]);
-      expect(readsDuring.length, "reads go on").toBeGreaterThan(clients.length * 10);
-      expect(Math.max(...readsDuring.map(({ tookMs }) => tookMs)), "and wait for nothing").toBeLessThan(slackMs);
+        const during = tried.filter(({ sentMs }) => sentMs > goneMs && sentMs < backMs - requestTimeoutMs - slackMs);
+        expectNoneDurable(during);
+        // What was under way when the store went is among them: later ones may be shed at once.
+        expect(
+          tried.some(({ client, outcome }) => client.durable && outcome.kind === "refused" && outcome.status === 408),
+        ).toBe(true);
+        const standard = during.filter(({ client }) => !client.durable);
+        const refused = standard.filter(({ outcome }) => outcome.kind !== "acknowledged");
+        expect(standard.length - refused.length, "standard writes go on").toBeGreaterThan(20);
+        expect(refused.length, "up to the bound").toBeGreaterThan(0);
+        for (const { outcome } of refused) {
+          if (outcome.kind !== "refused") throw new Error("no answer");
+          expect(outcome.status, outcome.text).toBe(429);
+          expect(Number(outcome.retryAfter)).toBeGreaterThanOrEqual(1);
+        }
+        const readsDuring = reads.filter(({ sentMs }) => sentMs > goneMs && sentMs < backMs);
+        expect(readsDuring.flatMap(({ failure }) => failure ?? [])).toEqual([]);
+        expect(readsDuring.length, "reads go on").toBeGreaterThan(clients.length * 10);
+        expect(Math.max(...readsDuring.map(({ tookMs }) => tookMs)), "and wait for nothing").toBeLessThan(slackMs);
 
-      await syncCounting(node.call);
-      for (const client of clients) expect(await client.advance(node.call), client.name).toMatchObject({ kind: "acknowledged" });
-      await syncCounting(node.call);
-      await expectEverything(node, clients);
-      await node.end("SIGKILL");
-      rmSync(directory, { recursive: true });
-      node = await start();
-      await expectEverything(node, clients);
-    });
+        await syncCounting(node.call);
+        for (const client of clients)
+          expect(await client.advance(node.call), client.name).toMatchObject({ kind: "acknowledged" });
+        await syncCounting(node.call);
+        await expectEverything(node, clients);
+        await node.end("SIGKILL");
+        rmSync(directory, { recursive: true });
+        node = await start();
+        await expectEverything(node, clients);
+      },
+    );
   }
 
   test("F02: a node killed in an outage ships at its next start what it had acknowledged", async () => {
@@ -163,7 +197,9 @@ describe.skipIf(!hasS3Server)(`an outage of a real S3 server${s3ServerNeed}`, { 
     await pause(1_500);
     await node.end("SIGKILL");
     await stop();
-    expect(tried.filter(({ sentMs, outcome }) => sentMs > goneMs && outcome.kind === "acknowledged").length).toBeGreaterThan(20);
+    expect(
+      tried.filter(({ sentMs, outcome }) => sentMs > goneMs && outcome.kind === "acknowledged").length,
+    ).toBeGreaterThan(20);
     await server.start();
     node = await start();
     await expectEverything(node, clients);

@@ -1,5 +1,11 @@
 /** Doctor, backup, repair and restore --all on a real S3 server, with and without versions. */
-import { CreateBucketCommand, DeleteObjectCommand, PutBucketVersioningCommand, PutObjectCommand, S3Client } from "@aws-sdk/client-s3";
+import {
+  CreateBucketCommand,
+  DeleteObjectCommand,
+  PutBucketVersioningCommand,
+  PutObjectCommand,
+  S3Client,
+} from "@aws-sdk/client-s3";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { realWorld } from "../../src/base/world.ts";
 import { decodeNameClaim } from "../../src/format/name-claim.ts";
@@ -18,7 +24,9 @@ describe.skipIf(!hasS3Server)(`rescue on a real S3 server${s3ServerNeed}`, { tim
     for (const [name, value] of Object.entries(server.variables)) vi.stubEnv(name, value);
     client = new S3Client({ endpoint: server.endpoint, region: "us-east-1", forcePathStyle: true });
     await client.send(new CreateBucketCommand({ Bucket: "kept" }));
-    await client.send(new PutBucketVersioningCommand({ Bucket: "kept", VersioningConfiguration: { Status: "Enabled" } }));
+    await client.send(
+      new PutBucketVersioningCommand({ Bucket: "kept", VersioningConfiguration: { Status: "Enabled" } }),
+    );
   });
   afterAll(async () => {
     vi.unstubAllEnvs();
@@ -35,7 +43,9 @@ describe.skipIf(!hasS3Server)(`rescue on a real S3 server${s3ServerNeed}`, { tim
   async function doctorFinds(url: string): Promise<string[]> {
     const { out, error } = await palimpsest("doctor", "--object-store", url, "--deep", "--json");
     expect(error).toBe("");
-    return (JSON.parse(out) as { findings: { severity: string; kind: string }[] }).findings.filter(({ severity }) => severity !== "note").map(({ kind }) => kind);
+    return (JSON.parse(out) as { findings: { severity: string; kind: string }[] }).findings
+      .filter(({ severity }) => severity !== "note")
+      .map(({ kind }) => kind);
   }
 
   async function written(url: string): Promise<void> {
@@ -82,7 +92,17 @@ describe.skipIf(!hasS3Server)(`rescue on a real S3 server${s3ServerNeed}`, { tim
       await service.close();
       expect((await palimpsest("backup", "--object-store", fleet.url, "--to", url)).code).toBe(0);
     }
-    const store = await openStore({ kind: "s3", bucket: "kept", prefix: "objects", endpoint: server.endpoint, region: "us-east-1", plainHttp: true }, realWorld());
+    const store = await openStore(
+      {
+        kind: "s3",
+        bucket: "kept",
+        prefix: "objects",
+        endpoint: server.endpoint,
+        region: "us-east-1",
+        plainHttp: true,
+      },
+      realWorld(),
+    );
     const { uuid } = decodeNameClaim((await store.get("names/one.json"))!.bytes);
     const head = { Bucket: "kept", Key: `objects/db/${uuid}/head/main` };
     await client.send(new PutObjectCommand({ ...head, Body: "rubbish" }));
@@ -90,7 +110,16 @@ describe.skipIf(!hasS3Server)(`rescue on a real S3 server${s3ServerNeed}`, { tim
     const looked = await palimpsest("repair", "--object-store", url, "--database", "one");
     expect(looked.out).toContain("an older version of the head");
     const digest = /--apply ([0-9a-f]{16}) carries/.exec(looked.out)![1]!;
-    const done = await palimpsest("repair", "--object-store", url, "--database", "one", "--apply", digest, "--nodes-stopped");
+    const done = await palimpsest(
+      "repair",
+      "--object-store",
+      url,
+      "--database",
+      "one",
+      "--apply",
+      digest,
+      "--nodes-stopped",
+    );
     expect(done, done.error + done.out).toMatchObject({ code: 0 });
     expect(await doctorFinds(url)).toEqual([]);
     const restored = fleetIn(temporaryDirectory());
@@ -98,8 +127,11 @@ describe.skipIf(!hasS3Server)(`rescue on a real S3 server${s3ServerNeed}`, { tim
     const service = await restored.start();
     expect((await rows(service, "one")).slice(0, 4)).toEqual([1, 2, 3, 4]);
     await service.close();
-    // What was deleted is found too. (This server takes the mark of a deletion for an object, so that nothing can be put over it on condition.)
+    // What was deleted is found too. (This server takes the mark of a deletion for an object, so that nothing can be
+    // put over it on condition.)
     await client.send(new DeleteObjectCommand(head));
-    expect((await palimpsest("repair", "--object-store", url, "--database", "one")).out).toContain("an older version of the head");
+    expect((await palimpsest("repair", "--object-store", url, "--database", "one")).out).toContain(
+      "an older version of the head",
+    );
   });
 });

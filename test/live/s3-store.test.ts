@@ -40,28 +40,46 @@ describe.skipIf(!hasS3Server)(`a real S3 server${s3ServerNeed}`, { timeout: 60_0
   test("wrong credentials and a missing bucket are wrong configurations", async () => {
     const { bucket: _, ...rest } = server.locationOf(newPrefix());
     const elsewhere = await openStore({ ...rest, bucket: "no-such-bucket" }, realWorld());
-    await expect(elsewhere.get("k")).rejects.toMatchObject({ kind: "misconfigured", message: expect.stringContaining("NoSuchBucket") });
+    await expect(elsewhere.get("k")).rejects.toMatchObject({
+      kind: "misconfigured",
+      message: expect.stringContaining("NoSuchBucket"),
+    });
     vi.stubEnv("AWS_SECRET_ACCESS_KEY", "not the secret");
     onTestFinished(() => {
       vi.stubEnv("AWS_SECRET_ACCESS_KEY", server.variables["AWS_SECRET_ACCESS_KEY"]);
     });
-    await expect((await open()).get("k")).rejects.toMatchObject({ kind: "misconfigured", message: expect.stringContaining("SignatureDoesNotMatch") });
+    await expect((await open()).get("k")).rejects.toMatchObject({
+      kind: "misconfigured",
+      message: expect.stringContaining("SignatureDoesNotMatch"),
+    });
   });
 
-  test("an outage is unavailable, never an unknown outcome of what was not sent; afterwards everything stored is there", async () => {
-    const store = await open(hastyWorld(20));
-    const stored = await store.put("k", Buffer.from("kept"), { kind: "absent" });
-    await server.stop();
-    await expect(store.get("k")).rejects.toMatchObject({ kind: "unavailable" });
-    await expect(store.put("k2", Buffer.from("x"), { kind: "absent" })).rejects.toMatchObject({ kind: "unavailable" });
-    await server.start();
-    expect(await store.get("k")).toEqual({ bytes: expect.objectContaining({ length: 4 }), version: stored.kind === "stored" ? stored.version : "" });
-    expect(await store.get("k2")).toBeUndefined();
-  });
+  test(
+    "an outage is unavailable, never an unknown outcome of what was not sent; afterwards everything stored " +
+      "is there",
+    async () => {
+      const store = await open(hastyWorld(20));
+      const stored = await store.put("k", Buffer.from("kept"), { kind: "absent" });
+      await server.stop();
+      await expect(store.get("k")).rejects.toMatchObject({ kind: "unavailable" });
+      await expect(store.put("k2", Buffer.from("x"), { kind: "absent" })).rejects.toMatchObject({
+        kind: "unavailable",
+      });
+      await server.start();
+      expect(await store.get("k")).toEqual({
+        bytes: expect.objectContaining({ length: 4 }),
+        version: stored.kind === "stored" ? stored.version : "",
+      });
+      expect(await store.get("k2")).toBeUndefined();
+    },
+  );
 
   test("a node proves the store at its start and keeps its databases there", async () => {
     const prefix = newPrefix();
-    const node = await startNodeProcess(temporaryDirectory(), { ...server.variables, SERVICE_OBJECT_STORE: server.urlOf(prefix) });
+    const node = await startNodeProcess(temporaryDirectory(), {
+      ...server.variables,
+      SERVICE_OBJECT_STORE: server.urlOf(prefix),
+    });
     onTestFinished(() => node.end("SIGTERM"));
     const created = await node.call("POST", "/v1/databases", { name: "harbour" });
     expect(created.status, created.text).toBeLessThan(300);
@@ -72,7 +90,11 @@ describe.skipIf(!hasS3Server)(`a real S3 server${s3ServerNeed}`, { timeout: 60_0
 
   test("F34: a node does not start on plain HTTP that nobody allowed, nor without its bucket", async () => {
     const { AWS_ALLOW_HTTP: _, ...unallowed } = server.variables;
-    await expect(startNodeProcess(temporaryDirectory(), { ...unallowed, SERVICE_OBJECT_STORE: server.urlOf("x") })).rejects.toThrow("AWS_ALLOW_HTTP=true");
-    await expect(startNodeProcess(temporaryDirectory(), { ...server.variables, SERVICE_OBJECT_STORE: "s3://no-such-bucket" })).rejects.toThrow("NoSuchBucket");
+    await expect(
+      startNodeProcess(temporaryDirectory(), { ...unallowed, SERVICE_OBJECT_STORE: server.urlOf("x") }),
+    ).rejects.toThrow("AWS_ALLOW_HTTP=true");
+    await expect(
+      startNodeProcess(temporaryDirectory(), { ...server.variables, SERVICE_OBJECT_STORE: "s3://no-such-bucket" }),
+    ).rejects.toThrow("NoSuchBucket");
   });
 });

@@ -9,4 +9,10 @@ import { sharingMutants } from "./sharing-mutants.ts";
 import { storageMutants } from "./storage-mutants.ts";
 import type { Mutant } from "./mutant.ts";
 
-export const mutants: readonly Mutant[] = [...audited, ...engineMutants, ...storageMutants, ...fileStoreMutants, ...sharingMutants];
+export const mutants: readonly Mutant[] = [
+  ...audited,
+  ...engineMutants,
+  ...storageMutants,
+  ...fileStoreMutants,
+  ...sharingMutants,
+];

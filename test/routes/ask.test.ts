@@ -1,6 +1,11 @@
 /** Ask over both wires, against a server that speaks the provider's protocol. */
 import { describe, expect, onTestFinished, test } from "vitest";
-import { blockOf, startAssistantServer, type AssistantReply, type AssistantRequest } from "../support/assistant-server.ts";
+import {
+  blockOf,
+  startAssistantServer,
+  type AssistantReply,
+  type AssistantRequest,
+} from "../support/assistant-server.ts";
 import { assistedBy, useAssistedService } from "../support/assisted-service.ts";
 import { ok, startService } from "../support/service.ts";
 import { wireNames, type Reply, type Wire, type WireName } from "../support/wires.ts";
@@ -24,7 +29,9 @@ class Asker {
   }
 
   async ingest(...memories: readonly object[]): Promise<string[]> {
-    const { body } = await ok(this.call("Ingest", { memories: memories.map((memory) => ({ type: "fact", content: null, ...memory })) }));
+    const { body } = await ok(
+      this.call("Ingest", { memories: memories.map((memory) => ({ type: "fact", content: null, ...memory })) }),
+    );
     return body.results.map(({ id }: { id: string }) => id);
   }
 
@@ -38,30 +45,58 @@ class Asker {
 }
 
 const says = (answer: string | null, ...sources: unknown[]): AssistantReply => ({ json: { answer, sources } });
-const shownIds = ({ data }: AssistantRequest): string[] => blockOf(data, "memories").map(({ id }: { id: string }) => id);
+const shownIds = ({ data }: AssistantRequest): string[] =>
+  blockOf(data, "memories").map(({ id }: { id: string }) => id);
 /** An honest model: it answers from everything that it is shown. */
 const honest = (request: AssistantRequest): AssistantReply => says("The harbour is in Lisbon.", ...shownIds(request));
 
-onBoth("memory-20 over %s: an answer, its sources and the memories; nothing relevant, or nobody there, is null without a call", async (wire) => {
-  const { server } = assisted();
-  server.say(honest);
-  const asker = new Asker(wire);
-  const [harbour] = await asker.ingest({ summary: "The harbour is in Lisbon", content: { since: 1755 } }, { summary: "Tea is at five" });
-  const { body } = await ok(asker.ask("Where is the harbour?"));
-  expect(body).toEqual({ answer: "The harbour is in Lisbon.", sources: [harbour], memories: [expect.objectContaining({ id: harbour, summary: "The harbour is in Lisbon", content: { since: 1755 } })], txid: 1 });
-  expect(server.requests).toHaveLength(1);
-  expect(server.requests[0]).toMatchObject({ model: "model-of-ask", headers: { authorization: "Bearer key-of-ask" } });
-  const nothing = { sources: [], memories: [] };
-  const unanswered = async (reply: Promise<Reply>): Promise<unknown> => {
-    const { answer = null, ...rest } = (await ok(reply)).body;
-    return { answer, ...rest };
-  };
-  expect(await unanswered(asker.ask("Who sings zebra operas?"))).toEqual({ answer: null, ...nothing, txid: 1 });
-  expect(await unanswered(asker.ask("Where is the harbour?", { types: [] }))).toEqual({ answer: null, ...nothing, txid: 1 });
-  expect(await unanswered(new Asker(wire, "nobody", asker.at.ns).ask("Where is the harbour?"))).toEqual({ answer: null, ...nothing, txid: 0 });
-  expect((await ok(asker.wire.call("MemoryService.ListProfiles", { ns: asker.at.ns }))).body.profiles).toHaveLength(1);
-  expect(server.requests).toHaveLength(1);
-});
+onBoth(
+  "memory-20 over %s: an answer, its sources and the memories; nothing relevant, or nobody there, is null " +
+    "without a call",
+  async (wire) => {
+    const { server } = assisted();
+    server.say(honest);
+    const asker = new Asker(wire);
+    const [harbour] = await asker.ingest(
+      { summary: "The harbour is in Lisbon", content: { since: 1755 } },
+      { summary: "Tea is at five" },
+    );
+    const { body } = await ok(asker.ask("Where is the harbour?"));
+    expect(body).toEqual({
+      answer: "The harbour is in Lisbon.",
+      sources: [harbour],
+      memories: [
+        expect.objectContaining({ id: harbour, summary: "The harbour is in Lisbon", content: { since: 1755 } }),
+      ],
+      txid: 1,
+    });
+    expect(server.requests).toHaveLength(1);
+    expect(server.requests[0]).toMatchObject({
+      model: "model-of-ask",
+      headers: { authorization: "Bearer key-of-ask" },
+    });
+    const nothing = { sources: [], memories: [] };
+    const unanswered = async (reply: Promise<Reply>): Promise<unknown> => {
+      const { answer = null, ...rest } = (await ok(reply)).body;
+      return { answer, ...rest };
+    };
+    expect(await unanswered(asker.ask("Who sings zebra operas?"))).toEqual({ answer: null, ...nothing, txid: 1 });
+    expect(await unanswered(asker.ask("Where is the harbour?", { types: [] }))).toEqual({
+      answer: null,
+      ...nothing,
+      txid: 1,
+    });
+    expect(await unanswered(new Asker(wire, "nobody", asker.at.ns).ask("Where is the harbour?"))).toEqual({
+      answer: null,
+      ...nothing,
+      txid: 0,
+    });
+    expect((await ok(asker.wire.call("MemoryService.ListProfiles", { ns: asker.at.ns }))).body.profiles).toHaveLength(
+      1,
+    );
+    expect(server.requests).toHaveLength(1);
+  },
+);
 
 test("on REST the answer to nothing is null, with status 200", async () => {
   const { service } = assisted();
@@ -72,22 +107,34 @@ test("on REST the answer to nothing is null, with status 200", async () => {
 onBoth("memory-19 over %s: without a key 503 unconfigured, whatever else is wrong with the question", async (wire) => {
   const node = await startService();
   onTestFinished(() => node.close());
-  for (const question of ["who?", " "]) expect(await new Asker(node.wire(wire)).ask(question)).toMatchObject({ code: "unconfigured", message: expect.stringContaining("SERVICE_ASSISTANT_API_KEY") });
+  for (const question of ["who?", " "])
+    expect(await new Asker(node.wire(wire)).ask(question)).toMatchObject({
+      code: "unconfigured",
+      message: expect.stringContaining("SERVICE_ASSISTANT_API_KEY"),
+    });
 });
 
 describe.each(wireNames)("policy over %s", (wire) => {
-  test("governance-10: denied is 403 naming the field, before anything else is judged or sent; other namespaces are asked", async () => {
-    const { server } = assisted();
-    server.say(honest);
-    const [denied, other] = [new Asker(wire), new Asker(wire)];
-    for (const asker of [denied, other]) await asker.ingest({ summary: "the harbour" });
-    await denied.policy({ ai_egress: { ask: "deny" } });
-    for (const question of ["Where is the harbour?", ""]) expect(await denied.ask(question)).toMatchObject({ code: "forbidden", message: expect.stringContaining("ai_egress.ask") });
-    expect(server.requests).toHaveLength(0);
-    expect((await ok(other.ask("Where is the harbour?"))).body.sources).toHaveLength(1);
-    await denied.policy({ ai_egress: { extract: "deny", embed: "deny" } });
-    expect((await ok(denied.ask("Where is the harbour?"))).body.sources).toHaveLength(1);
-  });
+  test(
+    "governance-10: denied is 403 naming the field, before anything else is judged or sent; other " +
+      "namespaces are asked",
+    async () => {
+      const { server } = assisted();
+      server.say(honest);
+      const [denied, other] = [new Asker(wire), new Asker(wire)];
+      for (const asker of [denied, other]) await asker.ingest({ summary: "the harbour" });
+      await denied.policy({ ai_egress: { ask: "deny" } });
+      for (const question of ["Where is the harbour?", ""])
+        expect(await denied.ask(question)).toMatchObject({
+          code: "forbidden",
+          message: expect.stringContaining("ai_egress.ask"),
+        });
+      expect(server.requests).toHaveLength(0);
+      expect((await ok(other.ask("Where is the harbour?"))).body.sources).toHaveLength(1);
+      await denied.policy({ ai_egress: { extract: "deny", embed: "deny" } });
+      expect((await ok(denied.ask("Where is the harbour?"))).body.sources).toHaveLength(1);
+    },
+  );
 
   test("self_hosted_only lets a server of one's own be asked, and no other unless it is listed", async () => {
     const { server } = assisted();
@@ -97,7 +144,10 @@ describe.each(wireNames)("policy over %s", (wire) => {
     await own.policy({ ai_egress: { ask: "self_hosted_only" } });
     expect((await ok(own.ask("Where is the harbour?"))).body.sources).toHaveLength(1);
     const elsewhere = { ...assistedBy(server), SERVICE_ASSISTANT_BASE_URL: "https://models.example.com" };
-    for (const [listed, code] of [["other.example.com", "forbidden"], ["models.example.com", "ok"]] as const) {
+    for (const [listed, code] of [
+      ["other.example.com", "forbidden"],
+      ["models.example.com", "ok"],
+    ] as const) {
       const node = await startService({ ...elsewhere, SERVICE_EMBED_SELF_HOSTED_HOSTS: listed });
       onTestFinished(() => node.close());
       const asker = new Asker(node.wire(wire));
@@ -111,56 +161,99 @@ describe.each(wireNames)("policy over %s", (wire) => {
 onBoth("a question that is none is 400 over %s, and a filter that is none too, without a call", async (wire) => {
   const asker = new Asker(wire);
   await asker.ingest({ summary: "the harbour" });
-  for (const question of ["", " \n\t ", "x".repeat(16 * 1024 + 1)]) expect(await asker.ask(question)).toMatchObject({ code: "invalid_request", message: expect.stringContaining("question") });
+  for (const question of ["", " \n\t ", "x".repeat(16 * 1024 + 1)])
+    expect(await asker.ask(question)).toMatchObject({
+      code: "invalid_request",
+      message: expect.stringContaining("question"),
+    });
   for (const wrong of [{ types: ["rumour"] }, { k: 0 }, { session_id: "" }, { source: "x".repeat(257) }]) {
-    expect(await asker.ask("Where is the harbour?", wrong)).toMatchObject({ code: "invalid_request", message: expect.stringContaining(Object.keys(wrong)[0]!) });
+    expect(await asker.ask("Where is the harbour?", wrong)).toMatchObject({
+      code: "invalid_request",
+      message: expect.stringContaining(Object.keys(wrong)[0]!),
+    });
   }
   expect((await new Asker(wire, "not--one").ask("who?")).code).toBe("invalid_request");
   expect((await asker.ask("Where?", { branch: "side" })).code).toBe("branch_not_found");
-  expect((await new Asker(wire).call("Ask", { question: "who?" }, { "Service-Min-Txid": "1" })).code).toBe("database_not_found");
+  expect((await new Asker(wire).call("Ask", { question: "who?" }, { "Service-Min-Txid": "1" })).code).toBe(
+    "database_not_found",
+  );
   expect(assisted().server.requests).toHaveLength(0);
 });
 
-onBoth("what a model is shown over %s is what recall finds by the same words and filters; a read writes nothing", async (wire) => {
-  const { server } = assisted();
-  server.say(honest);
-  const asker = new Asker(wire);
-  await asker.ingest(...Array.from({ length: 12 }, (_, at) => ({ summary: `harbour number ${at}`, source: at % 2 ? "odd" : "even", session_id: `s${at % 3}` })));
-  await asker.ingest({ summary: "harbour of old", topic_key: "t" }, { summary: "harbour of now", topic_key: "t" }, { type: "event", summary: "a harbour burnt" });
-  for (const narrowed of [{}, { k: 3 }, { k: 100 }, { source: "odd" }, { session_id: "s1", k: 2 }, { types: ["event"] }, { include_superseded: true, k: 100 }]) {
-    const found = (await ok(asker.call("Recall", { query: "which harbour?", ...narrowed }))).body.memories;
-    const { body } = await ok(asker.ask("which harbour?", narrowed));
-    expect(body.memories).toEqual(found);
-    expect(shownIds(server.requests.at(-1)!)).toEqual(found.map(({ id }: { id: string }) => id));
-  }
-  expect((await ok(asker.ask("which harbour?"))).body.memories).toHaveLength(8);
-  expect((await ok(asker.ask("which harbour?"))).txid).toBe(2);
-  const old = blockOf(server.requests.at(-3)!.data, "memories").find(({ summary }: { summary: string }) => summary === "harbour of old");
-  expect(old).toMatchObject({ superseded: true, topic: "t" });
-});
+onBoth(
+  "what a model is shown over %s is what recall finds by the same words and filters; a read writes nothing",
+  async (wire) => {
+    const { server } = assisted();
+    server.say(honest);
+    const asker = new Asker(wire);
+    await asker.ingest(
+      ...Array.from({ length: 12 }, (_, at) => ({
+        summary: `harbour number ${at}`,
+        source: at % 2 ? "odd" : "even",
+        session_id: `s${at % 3}`,
+      })),
+    );
+    await asker.ingest(
+      { summary: "harbour of old", topic_key: "t" },
+      { summary: "harbour of now", topic_key: "t" },
+      { type: "event", summary: "a harbour burnt" },
+    );
+    for (const narrowed of [
+      {},
+      { k: 3 },
+      { k: 100 },
+      { source: "odd" },
+      { session_id: "s1", k: 2 },
+      { types: ["event"] },
+      { include_superseded: true, k: 100 },
+    ]) {
+      const found = (await ok(asker.call("Recall", { query: "which harbour?", ...narrowed }))).body.memories;
+      const { body } = await ok(asker.ask("which harbour?", narrowed));
+      expect(body.memories).toEqual(found);
+      expect(shownIds(server.requests.at(-1)!)).toEqual(found.map(({ id }: { id: string }) => id));
+    }
+    expect((await ok(asker.ask("which harbour?"))).body.memories).toHaveLength(8);
+    expect((await ok(asker.ask("which harbour?"))).txid).toBe(2);
+    const old = blockOf(server.requests.at(-3)!.data, "memories").find(
+      ({ summary }: { summary: string }) => summary === "harbour of old",
+    );
+    expect(old).toMatchObject({ superseded: true, topic: "t" });
+  },
+);
 
 describe.each(wireNames)("what an answer cites over %s", (wire) => {
-  test("an id of another profile, an id that nobody has, and an id twice: only what the model was shown counts, once", async () => {
-    const { server } = assisted();
-    const [asker, stranger] = [new Asker(wire), new Asker(wire)];
-    const [mine] = await asker.ingest({ summary: "the harbour" });
-    const [theirs] = await stranger.ingest({ summary: "the harbour of others" });
-    const [unseen] = await asker.ingest({ summary: "something else" });
-    server.say(says("There.", theirs, mine, "mem_01ARZ3NDEKTSV4RRFFQ69G5FAV", unseen, mine, 7, null));
-    expect((await ok(asker.ask("Where is the harbour?"))).body).toMatchObject({ answer: "There.", sources: [mine] });
-  });
+  test(
+    "an id of another profile, an id that nobody has, and an id twice: only what the model was shown " + "counts, once",
+    async () => {
+      const { server } = assisted();
+      const [asker, stranger] = [new Asker(wire), new Asker(wire)];
+      const [mine] = await asker.ingest({ summary: "the harbour" });
+      const [theirs] = await stranger.ingest({ summary: "the harbour of others" });
+      const [unseen] = await asker.ingest({ summary: "something else" });
+      server.say(says("There.", theirs, mine, "mem_01ARZ3NDEKTSV4RRFFQ69G5FAV", unseen, mine, 7, null));
+      expect((await ok(asker.ask("Where is the harbour?"))).body).toMatchObject({ answer: "There.", sources: [mine] });
+    },
+  );
 
-  test("an answer that cites nothing real is given with empty sources; one that the model does not find is null, with what it saw", async () => {
-    const { server } = assisted();
-    const asker = new Asker(wire);
-    const [mine] = await asker.ingest({ summary: "the harbour" });
-    server.say(says("Everybody knows.", "mem_none"), says(null, mine), says("  "));
-    expect((await ok(asker.ask("Where is the harbour?"))).body).toMatchObject({ answer: "Everybody knows.", sources: [], memories: [{ id: mine }] });
-    for (let at = 0; at < 2; at++) {
-      const { body } = await ok(asker.ask("Where is the harbour?"));
-      expect([body.answer ?? null, body.sources, body.memories.length]).toEqual([null, [], 1]);
-    }
-  });
+  test(
+    "an answer that cites nothing real is given with empty sources; one that the model does not find is " +
+      "null, with what it saw",
+    async () => {
+      const { server } = assisted();
+      const asker = new Asker(wire);
+      const [mine] = await asker.ingest({ summary: "the harbour" });
+      server.say(says("Everybody knows.", "mem_none"), says(null, mine), says("  "));
+      expect((await ok(asker.ask("Where is the harbour?"))).body).toMatchObject({
+        answer: "Everybody knows.",
+        sources: [],
+        memories: [{ id: mine }],
+      });
+      for (let at = 0; at < 2; at++) {
+        const { body } = await ok(asker.ask("Where is the harbour?"));
+        expect([body.answer ?? null, body.sources, body.memories.length]).toEqual([null, [], 1]);
+      }
+    },
+  );
 });
 
 describe("memories are data", () => {
@@ -177,37 +270,49 @@ describe("memories are data", () => {
     const asker = new Asker("rest");
     await asker.ingest({ summary: "the harbour" });
     await ok(asker.ask("Where is the harbour?"));
-    const [id] = await asker.ingest({ summary: attack, content: { [attack]: [attack] }, source: attack.slice(0, 60), topic_key: attack });
+    const [id] = await asker.ingest({
+      summary: attack,
+      content: { [attack]: [attack] },
+      source: attack.slice(0, 60),
+      topic_key: attack,
+    });
     await ok(asker.ask(`harbour? ${attack}`, { k: 1 }));
     const [calm, attacked] = server.requests as [AssistantRequest, AssistantRequest];
     // Our words are the same whatever a tenant says, and there is one block of each kind.
     expect(attacked.system).toBe(calm.system);
     expect(attacked.data.match(/<[^>]*>/g)).toEqual(["<memories>", "</memories>", "<question>", "</question>"]);
     expect(attacked.data.replace(/<memories>[^<]*<\/memories>\n<question>[^<]*<\/question>/, "")).toBe("");
-    expect(blockOf(attacked.data, "memories")).toEqual([expect.objectContaining({ id, summary: attack, topic: attack, content: { [attack]: [attack] } })]);
+    expect(blockOf(attacked.data, "memories")).toEqual([
+      expect.objectContaining({ id, summary: attack, topic: attack, content: { [attack]: [attack] } }),
+    ]);
     expect(blockOf(attacked.data, "question")).toMatchObject({ question: `harbour? ${attack}` });
   });
 
-  test("numbers keep their digits, long contents are cut, and what does not fit is neither shown nor given", async () => {
-    const { server, service } = assisted();
-    server.say(honest);
-    const { ns, profile } = new Asker("rest").at;
-    const path = `/v1/memory/${ns}/${profile}`;
-    const exact = '{"memories":[{"type":"fact","summary":"harbour number","content":{"id":9007199254740993}}]}';
-    expect((await service.call("POST", `${path}/memories`, exact, { "content-type": "application/json" })).status).toBe(201);
-    await service.call("POST", `${path}/ask`, { question: "which harbour number?" });
-    expect(server.requests[0]!.data).toContain('"content":{"id":9007199254740993}');
-    const asker = new Asker("rest");
-    const long = "<".repeat(20_000);
-    await asker.ingest(...Array.from({ length: 8 }, (_, at) => ({ summary: `harbour ${at}`, content: long })));
-    const { body } = await ok(asker.ask("which harbour?"));
-    const shown = blockOf(server.requests[1]!.data, "memories");
-    expect(shown.length).toBeGreaterThan(0);
-    expect(shown.length).toBeLessThan(8);
-    expect(body.memories.map(({ id }: { id: string }) => id)).toEqual(shown.map(({ id }: { id: string }) => id));
-    expect(shown[0].content_begins).toHaveLength(16 * 1024);
-    expect(server.requests[1]!.data.length).toBeLessThan(257 * 1024);
-  });
+  test(
+    "numbers keep their digits, long contents are cut, and what does not fit is neither shown nor " + "given",
+    async () => {
+      const { server, service } = assisted();
+      server.say(honest);
+      const { ns, profile } = new Asker("rest").at;
+      const path = `/v1/memory/${ns}/${profile}`;
+      const exact = '{"memories":[{"type":"fact","summary":"harbour number","content":{"id":9007199254740993}}]}';
+      expect(
+        (await service.call("POST", `${path}/memories`, exact, { "content-type": "application/json" })).status,
+      ).toBe(201);
+      await service.call("POST", `${path}/ask`, { question: "which harbour number?" });
+      expect(server.requests[0]!.data).toContain('"content":{"id":9007199254740993}');
+      const asker = new Asker("rest");
+      const long = "<".repeat(20_000);
+      await asker.ingest(...Array.from({ length: 8 }, (_, at) => ({ summary: `harbour ${at}`, content: long })));
+      const { body } = await ok(asker.ask("which harbour?"));
+      const shown = blockOf(server.requests[1]!.data, "memories");
+      expect(shown.length).toBeGreaterThan(0);
+      expect(shown.length).toBeLessThan(8);
+      expect(body.memories.map(({ id }: { id: string }) => id)).toEqual(shown.map(({ id }: { id: string }) => id));
+      expect(shown[0].content_begins).toHaveLength(16 * 1024);
+      expect(server.requests[1]!.data.length).toBeLessThan(257 * 1024);
+    },
+  );
 });
 
 describe.each(wireNames)("when the model fails, over %s", (wire) => {
@@ -224,7 +329,12 @@ describe.each(wireNames)("when the model fails, over %s", (wire) => {
     await asker.ingest({ summary: "the harbour is SECRET" });
     assisted().server.say(reply);
     const refused = await asker.ask("Where is the harbour? SECRET");
-    expect(refused).toMatchObject({ code: "unavailable", message: expect.stringContaining(words), txid: 1, retryAfterSecs: words === "no room" ? 60 : undefined });
+    expect(refused).toMatchObject({
+      code: "unavailable",
+      message: expect.stringContaining(words),
+      txid: 1,
+      retryAfterSecs: words === "no room" ? 60 : undefined,
+    });
     expect(refused.message).not.toMatch(/SECRET|harbour|key-of/);
   });
 
@@ -241,7 +351,13 @@ describe.each(wireNames)("when the model fails, over %s", (wire) => {
     onTestFinished(() => node.close());
     const asker = new Asker(node.wire(wire));
     // The first call of a busy machine may take longer than that.
-    await expect.poll(async () => (await asker.call("Ingest", { memories: [{ type: "fact", summary: "the harbour", content: null }] })).code, { timeout: 15_000 }).toBe("ok");
+    await expect
+      .poll(
+        async () =>
+          (await asker.call("Ingest", { memories: [{ type: "fact", summary: "the harbour", content: null }] })).code,
+        { timeout: 15_000 },
+      )
+      .toBe("ok");
     server.say("hang");
     expect((await asker.ask("Where is the harbour?")).code).toBe("request_timeout");
     await expect.poll(() => server.abandoned.count).toBe(1);
@@ -253,7 +369,12 @@ test("audit: what was sent is told in sizes, a refusal with where it would have 
   const asker = new Asker("rest");
   const stream = async (atLeast: number): Promise<any[]> => {
     let events: any[] = [];
-    await expect.poll(async () => (events = (await service.call("GET", `/v1/namespaces/${asker.at.ns}/audit`)).json.events).length, { timeout: 5_000 }).toBeGreaterThanOrEqual(atLeast);
+    await expect
+      .poll(
+        async () => (events = (await service.call("GET", `/v1/namespaces/${asker.at.ns}/audit`)).json.events).length,
+        { timeout: 5_000 },
+      )
+      .toBeGreaterThanOrEqual(atLeast);
     return events;
   };
   await asker.policy({ audit: { enabled: true } });
@@ -269,12 +390,29 @@ test("audit: what was sent is told in sizes, a refusal with where it would have 
   await ok(asker.ask("ZEBRA harbour?"));
   const events = await stream(9);
   const host = { provider: "anthropic", model: "model-of-ask", endpoint_host: "127.0.0.1", self_hosted: true };
-  const sent = { ...host, input_items: 2, input_bytes: Buffer.byteLength(server.requests[0]!.data), duration_ms: expect.any(Number) };
+  const sent = {
+    ...host,
+    input_items: 2,
+    input_bytes: Buffer.byteLength(server.requests[0]!.data),
+    duration_ms: expect.any(Number),
+  };
   const told = { ns: asker.at.ns, profile: "alice", branch: "main", actor: { kind: "anonymous" } };
   expect(events.filter(({ action }) => action !== "policy.update" && action !== "memory.ingest")).toEqual([
     expect.objectContaining({ ...told, action: "ai.ask", outcome: "ok", egress: { ...sent, output_items: 1 } }),
-    expect.objectContaining({ ...told, action: "ai.ask", outcome: "error", error: "unavailable", egress: { ...sent, output_items: 0 } }),
-    expect.objectContaining({ ...told, action: "ai.ask", outcome: "denied", error: "forbidden", egress: { ...host, input_items: 0, input_bytes: 0, output_items: 0, duration_ms: 0 } }),
+    expect.objectContaining({
+      ...told,
+      action: "ai.ask",
+      outcome: "error",
+      error: "unavailable",
+      egress: { ...sent, output_items: 0 },
+    }),
+    expect.objectContaining({
+      ...told,
+      action: "ai.ask",
+      outcome: "denied",
+      error: "forbidden",
+      egress: { ...host, input_items: 0, input_bytes: 0, output_items: 0, duration_ms: 0 },
+    }),
     expect.objectContaining({ ...told, action: "ai.ask", outcome: "ok" }),
     expect.objectContaining({ ...told, action: "memory.ask", outcome: "ok", count: 2 }),
   ]);

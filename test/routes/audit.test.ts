@@ -12,7 +12,15 @@ const flushing = { SERVICE_AUDIT_FLUSH_MS: "20" };
 const withAuth = { ...flushing, SERVICE_AUTH: "on", SERVICE_SINGLE_NODE: "1", SERVICE_PLATFORM_KEY: platformKey };
 
 /** What must stand in no event: a client gave it in the tests below. */
-const secrets = ["ZEBRA-summary", "ZEBRA-content", "zebra.topic", "zebra-session", "ZEBRA-query", "ZEBRA-keyword", platformKey];
+const secrets = [
+  "ZEBRA-summary",
+  "ZEBRA-content",
+  "zebra.topic",
+  "zebra-session",
+  "ZEBRA-query",
+  "ZEBRA-keyword",
+  platformKey,
+];
 
 async function node(variables: Record<string, string> = flushing, directory?: string): Promise<Service> {
   const service = await startService(variables, directory);
@@ -20,7 +28,8 @@ async function node(variables: Record<string, string> = flushing, directory?: st
   return service;
 }
 
-const bearer = (credential: string | undefined): Record<string, string> => (credential === undefined ? {} : { authorization: `Bearer ${credential}` });
+const bearer = (credential: string | undefined): Record<string, string> =>
+  credential === undefined ? {} : { authorization: `Bearer ${credential}` };
 
 async function done(answer: Promise<RestAnswer>, status = 200): Promise<any> {
   const { status: got, json, text } = await answer;
@@ -33,15 +42,27 @@ function setPolicy(service: Service, ns: string, policy: object | null, credenti
 }
 
 const switchedOn = { audit: { enabled: true } };
-const fact = { type: "fact", topic_key: "zebra.topic", summary: "ZEBRA-summary", content: { is: "ZEBRA-content" }, keywords: "ZEBRA-keyword", session_id: "zebra-session" };
+const fact = {
+  type: "fact",
+  topic_key: "zebra.topic",
+  summary: "ZEBRA-summary",
+  content: { is: "ZEBRA-content" },
+  keywords: "ZEBRA-keyword",
+  session_id: "zebra-session",
+};
 
 /** The stream once it has at least so many events. */
 async function streamOf(service: Service, ns: string, atLeast: number, query = "", credential?: string): Promise<any> {
   let page: any;
-  await expect.poll(async () => {
-    page = await done(service.call("GET", `/v1/namespaces/${ns}/audit${query}`, undefined, bearer(credential)));
-    return page.events.length;
-  }, { timeout: 5_000 }).toBeGreaterThanOrEqual(atLeast);
+  await expect
+    .poll(
+      async () => {
+        page = await done(service.call("GET", `/v1/namespaces/${ns}/audit${query}`, undefined, bearer(credential)));
+        return page.events.length;
+      },
+      { timeout: 5_000 },
+    )
+    .toBeGreaterThanOrEqual(atLeast);
   return page;
 }
 
@@ -53,7 +74,9 @@ function settled(): Promise<void> {
 /** The bytes of every stored audit object. */
 function auditBytes({ directory }: Service): string {
   const root = join(directory, "objects", "audit");
-  const files = (readdirSync(root, { recursive: true, encoding: "utf8" })).map((path) => join(root, path)).filter((path) => statSync(path).isFile());
+  const files = readdirSync(root, { recursive: true, encoding: "utf8" })
+    .map((path) => join(root, path))
+    .filter((path) => statSync(path).isFile());
   return files.map((path) => `${path}\n${readFileSync(path, "utf8")}`).join("");
 }
 
@@ -67,9 +90,20 @@ describe("what is told", () => {
     const policy = { ...switchedOn, ai_egress: { extract: "deny" } };
     await done(service.call("POST", "/v1/memory/acme/alice/memories", { memories: [fact] }), 201);
     await setPolicy(service, "acme", policy);
-    const { results, txid } = await done(service.call("POST", "/v1/memory/acme/alice/memories", { memories: [{ ...fact, summary: "ZEBRA-summary 2" }, { type: "event", summary: "ZEBRA-summary 3", content: null }] }), 201);
+    const { results, txid } = await done(
+      service.call("POST", "/v1/memory/acme/alice/memories", {
+        memories: [
+          { ...fact, summary: "ZEBRA-summary 2" },
+          { type: "event", summary: "ZEBRA-summary 3", content: null },
+        ],
+      }),
+      201,
+    );
     await done(service.call("DELETE", `/v1/memory/acme/alice/memories/${results[1].id}`), 204);
-    await done(service.call("POST", "/v1/memory/acme/alice/extract", { turns: [{ role: "user", content: "ZEBRA-content" }] }), 403);
+    await done(
+      service.call("POST", "/v1/memory/acme/alice/extract", { turns: [{ role: "user", content: "ZEBRA-content" }] }),
+      403,
+    );
     const { events, next_cursor, complete } = await streamOf(service, "acme", 4);
     expect({ next_cursor, complete }).toEqual({ next_cursor: null, complete: true });
     const anonymous = { kind: "anonymous" };
@@ -80,7 +114,8 @@ describe("what is told", () => {
       { ...profile, action: "memory.forget", resource: results[1].id, outcome: "ok", txid: txid + 1, count: 1 },
       { ...profile, action: "ai.extract", outcome: "denied", error: "forbidden" },
     ]);
-    for (const { v, ts, node: by, id } of events) expect([v, typeof ts, by, id.length]).toEqual([1, "number", events[0].node, 26]);
+    for (const { v, ts, node: by, id } of events)
+      expect([v, typeof ts, by, id.length]).toEqual([1, "number", events[0].node, 26]);
     // What a client reads is the very line that was stored: it can follow the chain itself.
     expect(brokenLinks(events.map((event: object) => decodeAuditEvent(JSON.stringify(event))))).toEqual([]);
     expect(events[0].prev).toBe("0".repeat(64));
@@ -97,13 +132,20 @@ describe("what is told", () => {
     await recall();
     await done(service.call("GET", `/v1/memory/acme/alice/memories/${results[0].id}`));
     await settled();
-    expect((await streamOf(service, "acme", 2)).events.map(({ action }: any) => action)).toEqual(["policy.update", "memory.ingest"]);
+    expect((await streamOf(service, "acme", 2)).events.map(({ action }: any) => action)).toEqual([
+      "policy.update",
+      "memory.ingest",
+    ]);
     await setPolicy(service, "acme", { audit: { enabled: true, include_reads: true } });
     const { memories } = await recall();
     await done(service.call("GET", `/v1/memory/acme/alice/memories/${results[0].id}`));
     await done(service.call("GET", "/v1/memory/acme/alice/memories/ZEBRA-query"), 404);
     const { events } = await streamOf(service, "acme", 6);
-    expect(events.slice(3).map(({ action, count, resource, outcome, error }: any) => ({ action, count, resource, outcome, error }))).toEqual([
+    expect(
+      events
+        .slice(3)
+        .map(({ action, count, resource, outcome, error }: any) => ({ action, count, resource, outcome, error })),
+    ).toEqual([
       { action: "memory.recall", count: memories.length, resource: undefined, outcome: "ok", error: undefined },
       { action: "memory.get", count: 1, resource: results[0].id, outcome: "ok", error: undefined },
       { action: "memory.get", count: undefined, resource: undefined, outcome: "error", error: "not_found" },
@@ -112,23 +154,39 @@ describe("what is told", () => {
     expectNoSecret(auditBytes(service));
   });
 
-  test("audit-03: without a policy the stream is empty and complete, nothing is stored, and writes are fine", async () => {
-    const service = await node();
-    await done(service.call("POST", "/v1/memory/acme/alice/memories", { memories: [fact] }), 201);
-    await settled();
-    expect(await done(service.call("GET", "/v1/namespaces/acme/audit"))).toEqual({ events: [], next_cursor: null, complete: true });
-    expect(readdirSync(join(service.directory, "objects"))).not.toContain("audit");
-  });
+  test(
+    "audit-03: without a policy the stream is empty and complete, nothing is stored, and writes are " + "fine",
+    async () => {
+      const service = await node();
+      await done(service.call("POST", "/v1/memory/acme/alice/memories", { memories: [fact] }), 201);
+      await settled();
+      expect(await done(service.call("GET", "/v1/namespaces/acme/audit"))).toEqual({
+        events: [],
+        next_cursor: null,
+        complete: true,
+      });
+      expect(readdirSync(join(service.directory, "objects"))).not.toContain("audit");
+    },
+  );
 
   test("audit-08: streams are per namespace, a plain database has none, and one that is off is inert", async () => {
     const service = await node();
     for (const ns of ["acme", "other"]) await setPolicy(service, ns, switchedOn);
-    for (const ns of ["acme", "other", "silent"]) await done(service.call("POST", `/v1/memory/${ns}/p/memories`, { memories: [fact] }), 201);
+    for (const ns of ["acme", "other", "silent"])
+      await done(service.call("POST", `/v1/memory/${ns}/p/memories`, { memories: [fact] }), 201);
     await done(service.call("DELETE", "/v1/memory/acme/p/sessions/zebra-session"), 204);
     await done(service.call("DELETE", `/v1/databases/${await service.database()}`), 204);
     await done(service.call("DELETE", "/v1/databases/acme--p"), 204);
-    const told = async (ns: string, atLeast: number): Promise<unknown> => (await streamOf(service, ns, atLeast)).events.map(({ action, ns: of, profile, resource }: any) => [of, profile, action, resource].join(" ").trim());
-    expect(await told("acme", 4)).toEqual(["acme  policy.update namespace", "acme p memory.ingest", "acme p memory.session_end", "acme p db.delete acme--p"]);
+    const told = async (ns: string, atLeast: number): Promise<unknown> =>
+      (await streamOf(service, ns, atLeast)).events.map(({ action, ns: of, profile, resource }: any) =>
+        [of, profile, action, resource].join(" ").trim(),
+      );
+    expect(await told("acme", 4)).toEqual([
+      "acme  policy.update namespace",
+      "acme p memory.ingest",
+      "acme p memory.session_end",
+      "acme p db.delete acme--p",
+    ]);
     expect(await told("other", 2)).toEqual(["other  policy.update namespace", "other p memory.ingest"]);
     expect(await told("silent", 0)).toEqual([]);
     // What was told outlives the profile, and the change that ends a stream is its last event.
@@ -137,7 +195,14 @@ describe("what is told", () => {
     await settled();
     expect(await told("acme", 0)).toEqual([]);
     await setPolicy(service, "acme", switchedOn);
-    expect(await told("acme", 6)).toEqual(["acme  policy.update namespace", "acme p memory.ingest", "acme p memory.session_end", "acme p db.delete acme--p", "acme  policy.update namespace", "acme  policy.update namespace"]);
+    expect(await told("acme", 6)).toEqual([
+      "acme  policy.update namespace",
+      "acme p memory.ingest",
+      "acme p memory.session_end",
+      "acme p db.delete acme--p",
+      "acme  policy.update namespace",
+      "acme  policy.update namespace",
+    ]);
     expectNoSecret(auditBytes(service));
   });
 
@@ -145,12 +210,24 @@ describe("what is told", () => {
     const service = await node();
     await setPolicy(service, "acme", switchedOn);
     await done(service.call("PUT", "/v1/memory/acme/alice/policy", { policy: { ai_egress: { ask: "deny" } } }));
-    await done(service.call("POST", "/v1/memory/acme/alice/extract", { turns: [{ role: "user", content: "ZEBRA-content" }] }), 503);
+    await done(
+      service.call("POST", "/v1/memory/acme/alice/extract", { turns: [{ role: "user", content: "ZEBRA-content" }] }),
+      503,
+    );
     await done(service.call("POST", "/v1/memory/acme/alice/ask", { question: "ZEBRA-query" }), 403);
-    await done(service.call("POST", "/v1/memory/acme/alice/memories", { memories: [{ type: "ZEBRA-content", summary: "ZEBRA-summary", content: null }] }), 400);
+    await done(
+      service.call("POST", "/v1/memory/acme/alice/memories", {
+        memories: [{ type: "ZEBRA-content", summary: "ZEBRA-summary", content: null }],
+      }),
+      400,
+    );
     await done(service.call("DELETE", "/v1/memory/acme/alice/memories/zebra.topic"), 404);
     const { events } = await streamOf(service, "acme", 6);
-    expect(events.slice(1).map(({ action, profile, resource, outcome, error }: any) => [action, profile, resource, outcome, error])).toEqual([
+    expect(
+      events
+        .slice(1)
+        .map(({ action, profile, resource, outcome, error }: any) => [action, profile, resource, outcome, error]),
+    ).toEqual([
       ["policy.update", "alice", "profile", "ok", undefined],
       ["memory.extract", "alice", undefined, "error", "unconfigured"],
       ["ai.ask", "alice", undefined, "denied", "forbidden"],
@@ -181,11 +258,17 @@ describe("reading", () => {
     const service = await node();
     await setPolicy(service, "acme", switchedOn);
     for (const [n, profile] of ["alice", "bob", "alice", "bob", "alice"].entries()) {
-      await done(service.call("POST", `/v1/memory/acme/${profile}/memories`, { memories: n === 4 ? [] : [{ type: "event", summary: `ZEBRA-summary ${n}`, content: null }] }), n === 4 ? 400 : 201);
+      await done(
+        service.call("POST", `/v1/memory/acme/${profile}/memories`, {
+          memories: n === 4 ? [] : [{ type: "event", summary: `ZEBRA-summary ${n}`, content: null }],
+        }),
+        n === 4 ? 400 : 201,
+      );
       await streamOf(service, "acme", n + 2);
     }
     const read = async (query: string): Promise<any> => done(service.call("GET", `/v1/namespaces/acme/audit?${query}`));
-    const actions = async (query: string): Promise<string[]> => (await read(query)).events.map(({ action, profile }: any) => `${action} ${profile}`);
+    const actions = async (query: string): Promise<string[]> =>
+      (await read(query)).events.map(({ action, profile }: any) => `${action} ${profile}`);
     expect(await actions("profile=bob")).toEqual(["memory.ingest bob", "memory.ingest bob"]);
     expect(await actions("action=policy.")).toEqual(["policy.update undefined"]);
     expect(await actions("action=memory.ingest&outcome=error")).toEqual(["memory.ingest alice"]);
@@ -194,7 +277,7 @@ describe("reading", () => {
     expect(await actions(`from=${whole[5].ts + 1}`)).toEqual([]);
     expect((await read(`to=${whole[3].ts + 1}`)).events.length).toBe(4);
     const paged: any[] = [];
-    for (let cursor: string | null = ""; cursor !== null; ) {
+    for (let cursor: string | null = ""; cursor !== null;) {
       const page: any = await read(`limit=2${cursor === "" ? "" : `&cursor=${encodeURIComponent(cursor)}`}`);
       expect(page.events).toHaveLength(2);
       expect(page.complete).toBe(page.next_cursor === null);
@@ -206,7 +289,15 @@ describe("reading", () => {
   });
 
   const badQueries = [
-    "cursor=nonsense", "limit=0", "from=-1", "to=99999999999999999", "outcome=fine", "action=", "action=Memory%20all", "profile=A!", "from=yesterday",
+    "cursor=nonsense",
+    "limit=0",
+    "from=-1",
+    "to=99999999999999999",
+    "outcome=fine",
+    "action=",
+    "action=Memory%20all",
+    "profile=A!",
+    "from=yesterday",
   ];
   test("what is no filter, limit or cursor is 400", async () => {
     const service = await node();
@@ -223,8 +314,12 @@ describe("reading", () => {
     const [event] = (await streamOf(service, "acme", 1)).events;
     const past = await done(service.call("GET", `/v1/namespaces/acme/audit?to=${event.ts}`));
     expect(past).toEqual({ events: [], next_cursor: null, complete: true });
-    expect((await done(service.call("GET", `/v1/namespaces/acme/audit?to=${event.ts + 86_400_000}`))).events).toEqual([event]);
-    expect((await done(service.call("GET", `/v1/namespaces/acme/audit?to=${event.ts + 86_400_001}`))).events).toEqual([]);
+    expect((await done(service.call("GET", `/v1/namespaces/acme/audit?to=${event.ts + 86_400_000}`))).events).toEqual([
+      event,
+    ]);
+    expect((await done(service.call("GET", `/v1/namespaces/acme/audit?to=${event.ts + 86_400_001}`))).events).toEqual(
+      [],
+    );
   });
 
   test("gRPC gives the same events", async () => {
@@ -233,33 +328,66 @@ describe("reading", () => {
     const { events } = await streamOf(service, "acme", 1);
     const reply = await service.wire("grpc").call("ControlService.ReadAudit", { ns: "acme" });
     expect(reply.code).toBe("ok");
-    expect(reply.body.events.map(({ id, prev, action }: any) => ({ id, prev, action }))).toEqual(events.map(({ id, prev, action }: any) => ({ id, prev, action })));
+    expect(reply.body.events.map(({ id, prev, action }: any) => ({ id, prev, action }))).toEqual(
+      events.map(({ id, prev, action }: any) => ({ id, prev, action })),
+    );
   });
 });
 
 describe("with authentication", () => {
-  test("audit-04: the platform key and the namespace's own admin read; the actor is a hash and claims, never the token", async () => {
-    const service = await node(withAuth);
-    await setPolicy(service, "acme", switchedOn, platformKey);
-    const mint = async (path: string, scope: string): Promise<string> => (await done(service.call("POST", `${path}/tokens`, { scope }, bearer(platformKey)))).token;
-    const [admin, write, other] = await Promise.all([mint("/v1/namespaces/acme", "admin"), mint("/v1/namespaces/acme", "write"), mint("/v1/namespaces/other", "admin")]);
-    const profile = await mint("/v1/databases/acme--alice", "admin");
-    await done(service.call("POST", "/v1/memory/acme/alice/memories", { memories: [fact] }, bearer(write)), 201);
-    await done(service.call("POST", "/v1/memory/acme/alice/memories", { memories: [fact] }, bearer(other)), 403);
-    await done(service.call("POST", "/v1/memory/acme/alice/memories", { memories: [fact] }), 401);
-    const { events } = await streamOf(service, "acme", 7, "", platformKey);
-    expect((await streamOf(service, "acme", 7, "", admin)).events).toEqual(events);
-    const statusOf = async (credential?: string): Promise<number> => (await service.call("GET", "/v1/namespaces/acme/audit", undefined, bearer(credential))).status;
-    expect([await statusOf(), await statusOf("garbage"), await statusOf(write), await statusOf(other), await statusOf(profile)]).toEqual([401, 401, 403, 403, 403]);
+  test(
+    "audit-04: the platform key and the namespace's own admin read; the actor is a hash and claims, never " +
+      "the token",
+    async () => {
+      const service = await node(withAuth);
+      await setPolicy(service, "acme", switchedOn, platformKey);
+      const mint = async (path: string, scope: string): Promise<string> =>
+        (await done(service.call("POST", `${path}/tokens`, { scope }, bearer(platformKey)))).token;
+      const [admin, write, other] = await Promise.all([
+        mint("/v1/namespaces/acme", "admin"),
+        mint("/v1/namespaces/acme", "write"),
+        mint("/v1/namespaces/other", "admin"),
+      ]);
+      const profile = await mint("/v1/databases/acme--alice", "admin");
+      await done(service.call("POST", "/v1/memory/acme/alice/memories", { memories: [fact] }, bearer(write)), 201);
+      await done(service.call("POST", "/v1/memory/acme/alice/memories", { memories: [fact] }, bearer(other)), 403);
+      await done(service.call("POST", "/v1/memory/acme/alice/memories", { memories: [fact] }), 401);
+      const { events } = await streamOf(service, "acme", 7, "", platformKey);
+      expect((await streamOf(service, "acme", 7, "", admin)).events).toEqual(events);
+      const statusOf = async (credential?: string): Promise<number> =>
+        (await service.call("GET", "/v1/namespaces/acme/audit", undefined, bearer(credential))).status;
+      expect([
+        await statusOf(),
+        await statusOf("garbage"),
+        await statusOf(write),
+        await statusOf(other),
+        await statusOf(profile),
+      ]).toEqual([401, 401, 403, 403, 403]);
 
-    const hash = expect.stringMatching(/^[0-9a-f]{16}$/);
-    const [ingest, denied, unknown] = events.filter(({ action }: any) => action === "memory.ingest");
-    expect(ingest).toMatchObject({ outcome: "ok", actor: { kind: "token", token_hash: hash, scope: "write", claim_ns: "acme", iat: expect.any(Number) } });
-    expect(denied).toMatchObject({ outcome: "denied", error: "forbidden", actor: { kind: "token", scope: "admin", claim_ns: "other" } });
-    expect(unknown).toMatchObject({ outcome: "denied", error: "unauthorized", actor: { kind: "anonymous" } });
-    expect(events[0]).toMatchObject({ action: "policy.update", actor: { kind: "platform", token_hash: hash } });
-    expect(events.filter(({ action }: any) => action === "token.mint").map(({ resource, profile: of }: any) => [resource, of])).toEqual([[undefined, undefined], [undefined, undefined], ["acme--alice", "alice"]]);
-    const tokens = [admin, write, other, profile];
-    expectNoSecret(auditBytes(service), [...tokens, ...tokens.flatMap((token) => token.split("."))]);
-  });
+      const hash = expect.stringMatching(/^[0-9a-f]{16}$/);
+      const [ingest, denied, unknown] = events.filter(({ action }: any) => action === "memory.ingest");
+      expect(ingest).toMatchObject({
+        outcome: "ok",
+        actor: { kind: "token", token_hash: hash, scope: "write", claim_ns: "acme", iat: expect.any(Number) },
+      });
+      expect(denied).toMatchObject({
+        outcome: "denied",
+        error: "forbidden",
+        actor: { kind: "token", scope: "admin", claim_ns: "other" },
+      });
+      expect(unknown).toMatchObject({ outcome: "denied", error: "unauthorized", actor: { kind: "anonymous" } });
+      expect(events[0]).toMatchObject({ action: "policy.update", actor: { kind: "platform", token_hash: hash } });
+      expect(
+        events
+          .filter(({ action }: any) => action === "token.mint")
+          .map(({ resource, profile: of }: any) => [resource, of]),
+      ).toEqual([
+        [undefined, undefined],
+        [undefined, undefined],
+        ["acme--alice", "alice"],
+      ]);
+      const tokens = [admin, write, other, profile];
+      expectNoSecret(auditBytes(service), [...tokens, ...tokens.flatMap((token) => token.split("."))]);
+    },
+  );
 });

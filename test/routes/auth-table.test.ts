@@ -8,14 +8,24 @@ import { Credential, endpoints, scopeNames } from "../../src/service/methods.ts"
 
 let node: Guarded;
 /** By what it is called below. */
-const credentials = new Map<string, string | undefined>([["nothing", undefined], ["garbage", "garbage"], ["the platform key", platformKey]]);
-const subjects = { "the profile": { db: "acme--bot" }, "its namespace": { ns: "acme" }, "another database": { db: "other" }, "another namespace": { ns: "elsewhere" } } as const;
+const credentials = new Map<string, string | undefined>([
+  ["nothing", undefined],
+  ["garbage", "garbage"],
+  ["the platform key", platformKey],
+]);
+const subjects = {
+  "the profile": { db: "acme--bot" },
+  "its namespace": { ns: "acme" },
+  "another database": { db: "other" },
+  "another namespace": { ns: "elsewhere" },
+} as const;
 const scopes = ["read", "write", "admin"];
 
 beforeAll(async () => {
   node = await startGuarded();
   await node.create("other");
-  for (const [what, subject] of Object.entries(subjects)) for (const scope of scopes) credentials.set(`${scope} token of ${what}`, await node.mint(subject, scope));
+  for (const [what, subject] of Object.entries(subjects))
+    for (const scope of scopes) credentials.set(`${scope} token of ${what}`, await node.mint(subject, scope));
 });
 afterAll(() => node.service.close());
 
@@ -46,7 +56,10 @@ const cases = endpoints.flatMap(({ name }) => wireNames.map((wire): [string, Wir
 
 describe.each(cases)("%s over %s", (method, wire) => {
   test("opens for exactly those whom its rule names", async () => {
-    const request = { ...samples.get(method)!, ...(method === "ControlService.DeleteDatabase" ? { db: "no-such" } : {}) };
+    const request = {
+      ...samples.get(method)!,
+      ...(method === "ControlService.DeleteDatabase" ? { db: "no-such" } : {}),
+    };
     for (const [who, credential] of credentials) {
       const { code } = await node.service.wire(wire).call(method, request, bearer(credential));
       const isKnown = who !== "nothing" && who !== "garbage";

@@ -1,4 +1,6 @@
-/** Bad input on every route of the endpoint table: the right refusal that names what is wrong, and a node that goes on. */
+/**
+ * Bad input on every route of the endpoint table: the right refusal that names what is wrong, and a node that goes on.
+ */
 import { type DescField, getOption, ScalarType } from "@bufbuild/protobuf";
 import { expect, test } from "vitest";
 import { field_behavior, FieldBehavior } from "../../gen/google/api/field_behavior_pb.ts";
@@ -50,7 +52,9 @@ function expectRefused(answer: RestAnswer, what: string, names = ""): void {
 async function expectAlive({ db }: Ground): Promise<void> {
   expect((await service().call("GET", "/health")).text).toBe("ok");
   const value = Math.random().toString();
-  expect((await service().call("PUT", `/v1/db/${db}/kv/alive/k`, value, { "content-type": "text/plain" })).status).toBe(200);
+  expect((await service().call("PUT", `/v1/db/${db}/kv/alive/k`, value, { "content-type": "text/plain" })).status).toBe(
+    200,
+  );
   expect((await service().call("GET", `/v1/db/${db}/kv/alive/k`)).text).toBe(value);
 }
 
@@ -59,16 +63,18 @@ const integers: ReadonlySet<ScalarType | undefined> = new Set([ScalarType.UINT32
 /** JSON texts that are no value of the field. */
 function wrongTexts(field: DescField): readonly string[] {
   const options = getOption(field, json);
-  if (options.bareList) return ["{}", '"x"', "5", "true", '{"values":[]}', '[{}]', "[[]]"];
+  if (options.bareList) return ["{}", '"x"', "5", "true", '{"values":[]}', "[{}]", "[[]]"];
   if (options.orderedObject) return ["[]", '"x"', "5", '{"a":"up"}', '{"a":1.5}'];
   if (field.fieldKind === "list") return ["{}", '"x"', "5", "true", "[5]", "[null]", "[[]]"];
   if (field.fieldKind === "message") {
     if (field.message.typeName === "google.protobuf.Value") return [];
     return ["[]", '"x"', "5", "true"];
   }
-  if (field.scalar === ScalarType.STRING) return [...(options.acceptNumber ? [] : ["5", "1e400"]), "true", "[]", "{}", '["x"]', '"\\ud800"'];
+  if (field.scalar === ScalarType.STRING)
+    return [...(options.acceptNumber ? [] : ["5", "1e400"]), "true", "[]", "{}", '["x"]', '"\\ud800"'];
   if (field.scalar === ScalarType.BOOL) return ['"true"', "1", "0", "[]", "{}"];
-  if (integers.has(field.scalar)) return ['"5"', "1.5", "-1", "1e30", "99999999999999999999", "1e400", "true", "[]", "{}"];
+  if (integers.has(field.scalar))
+    return ['"5"', "1.5", "-1", "1e30", "99999999999999999999", "1e400", "true", "[]", "{}"];
   throw new Error(`no wrong values are known for ${field.name}`);
 }
 
@@ -82,17 +88,27 @@ function isRequired(field: DescField): boolean {
   return getOption(field, field_behavior).includes(FieldBehavior.REQUIRED);
 }
 
-jsonRoutes("%s: a field of a wrong type or out of range is named, and so is one that is missing or unknown", async (_, endpoint) => {
-  const ground = await prepare(endpoint);
-  for (const field of endpoint.bodyFields) {
-    for (const text of wrongTexts(field)) expectRefused(await send(ground, bodyText(ground, field.name, text)), `${field.name}: ${text}`, field.name);
-    if (!isRequired(field)) continue;
-    expectRefused(await send(ground, bodyWith(ground, { [field.name]: undefined })), `without ${field.name}`, field.name);
-    if (field.message?.typeName !== "google.protobuf.Value") expectRefused(await send(ground, bodyText(ground, field.name, "null")), `${field.name} null`, field.name);
-  }
-  for (const name of ["bogus", "__proto__", "constructor", "DB", ""]) expectRefused(await send(ground, bodyText(ground, name, "1")), `unknown ${name}`, name);
-  await expectAlive(ground);
-});
+jsonRoutes(
+  "%s: a field of a wrong type or out of range is named, and so is one that is missing or unknown",
+  async (_, endpoint) => {
+    const ground = await prepare(endpoint);
+    for (const field of endpoint.bodyFields) {
+      for (const text of wrongTexts(field))
+        expectRefused(await send(ground, bodyText(ground, field.name, text)), `${field.name}: ${text}`, field.name);
+      if (!isRequired(field)) continue;
+      expectRefused(
+        await send(ground, bodyWith(ground, { [field.name]: undefined })),
+        `without ${field.name}`,
+        field.name,
+      );
+      if (field.message?.typeName !== "google.protobuf.Value")
+        expectRefused(await send(ground, bodyText(ground, field.name, "null")), `${field.name} null`, field.name);
+    }
+    for (const name of ["bogus", "__proto__", "constructor", "DB", ""])
+      expectRefused(await send(ground, bodyText(ground, name, "1")), `unknown ${name}`, name);
+    await expectAlive(ground);
+  },
+);
 
 const deep = 100_000;
 const brokenTexts: readonly (readonly [string, string])[] = [
@@ -116,7 +132,12 @@ const brokenTexts: readonly (readonly [string, string])[] = [
 jsonRoutes("%s: a body that is no JSON object, or no UTF-8, is refused", async (_, endpoint) => {
   const ground = await prepare(endpoint);
   for (const [what, text] of brokenTexts) expectRefused(await send(ground, text), what);
-  for (const bytes of [[0xff, 0xfe], [0x7b, 0x22, 0xc3, 0x22, 0x7d], [0xc0, 0x80], [0xed, 0xa0, 0x80]]) {
+  for (const bytes of [
+    [0xff, 0xfe],
+    [0x7b, 0x22, 0xc3, 0x22, 0x7d],
+    [0xc0, 0x80],
+    [0xed, 0xa0, 0x80],
+  ]) {
     expectRefused(await send(ground, Uint8Array.from(bytes)), `bytes ${bytes.join()}`);
   }
   if (endpoint.bodyFields.some(isRequired)) expectRefused(await send(ground, ""), "an empty body");
@@ -133,7 +154,11 @@ jsonRoutes("%s: values of any JSON may be 64 levels deep, not more", async (_, e
     if (field.message?.typeName.startsWith("google.protobuf.") !== true) continue;
     for (const depth of [70, deep]) {
       const inside = field.message.typeName === "google.protobuf.Value" ? nested(depth) : `{"a":${nested(depth)}}`;
-      expectRefused(await send(ground, bodyText(ground, field.name, field.fieldKind === "list" ? `[${inside}]` : inside)), `${field.name} ${depth} deep`, field.name);
+      expectRefused(
+        await send(ground, bodyText(ground, field.name, field.fieldKind === "list" ? `[${inside}]` : inside)),
+        `${field.name} ${depth} deep`,
+        field.name,
+      );
     }
   }
   await expectAlive(ground);
@@ -142,7 +167,12 @@ jsonRoutes("%s: values of any JSON may be 64 levels deep, not more", async (_, e
 jsonRoutes("%s: a wrong content type is 415, a body over the cap 413", async (_, endpoint) => {
   const ground = await prepare(endpoint);
   const good = JSON.stringify(bodyWith(ground, {}));
-  for (const type of ["text/plain", "application/x-www-form-urlencoded", "application/xml", "application/json; charset=latin1"]) {
+  for (const type of [
+    "text/plain",
+    "application/x-www-form-urlencoded",
+    "application/xml",
+    "application/json; charset=latin1",
+  ]) {
     const { status, json: refused } = await send(ground, good, { "content-type": type });
     expect([status, refused.code], type).toEqual([415, "invalid_request"]);
   }
@@ -154,27 +184,34 @@ jsonRoutes("%s: a wrong content type is 415, a body over the cap 413", async (_,
   await expectAlive(ground);
 });
 
-routes("%s: a query parameter that is unknown, given twice or of a wrong type is named, and a path that is no UTF-8 refused", async (_, endpoint) => {
-  const ground = await prepare(endpoint);
-  const { body, path } = restRequest(endpoint, ground.sample);
-  const call = (query: string): Promise<RestAnswer> => service().call(endpoint.httpMethod, `${path}?${query}`, body);
-  expectRefused(await call("bogus=1"), "bogus", "bogus");
-  expectRefused(await call("%ff=1"), "a name that is no UTF-8");
-  for (const field of endpoint.queryFields) {
-    expectRefused(await call(`${field.name}=a&${field.name}=b`), `${field.name} twice`, field.name);
-    expectRefused(await call(`${field.name}=%ff`), `${field.name} no UTF-8`, "query");
-    if (field.scalar === ScalarType.STRING) continue;
-    for (const text of ["x", "1.5", "", "1e3", "99999999999999999999", "-1e400", "NaN", "0x10", "[]"]) {
-      expectRefused(await call(`${field.name}=${text}`), `${field.name}=${text}`, field.name);
+routes(
+  "%s: a query parameter that is unknown, given twice or of a wrong type is named, and a path that is no UTF-8 refused",
+  async (_, endpoint) => {
+    const ground = await prepare(endpoint);
+    const { body, path } = restRequest(endpoint, ground.sample);
+    const call = (query: string): Promise<RestAnswer> => service().call(endpoint.httpMethod, `${path}?${query}`, body);
+    expectRefused(await call("bogus=1"), "bogus", "bogus");
+    expectRefused(await call("%ff=1"), "a name that is no UTF-8");
+    for (const field of endpoint.queryFields) {
+      expectRefused(await call(`${field.name}=a&${field.name}=b`), `${field.name} twice`, field.name);
+      expectRefused(await call(`${field.name}=%ff`), `${field.name} no UTF-8`, "query");
+      if (field.scalar === ScalarType.STRING) continue;
+      for (const text of ["x", "1.5", "", "1e3", "99999999999999999999", "-1e400", "NaN", "0x10", "[]"]) {
+        expectRefused(await call(`${field.name}=${text}`), `${field.name}=${text}`, field.name);
+      }
     }
-  }
-  for (const segment of endpoint.segments) {
-    if (segment.kind === "literal") continue;
-    const broken = restRequest(endpoint, { ...ground.sample, [segment.field.name]: "BROKEN" }).path;
-    for (const text of ["%ff", "%", "%e0%a4%a"]) expectRefused(await service().call(endpoint.httpMethod, broken.replace("BROKEN", text), body), `${segment.field.name} ${text}`);
-  }
-  await expectAlive(ground);
-});
+    for (const segment of endpoint.segments) {
+      if (segment.kind === "literal") continue;
+      const broken = restRequest(endpoint, { ...ground.sample, [segment.field.name]: "BROKEN" }).path;
+      for (const text of ["%ff", "%", "%e0%a4%a"])
+        expectRefused(
+          await service().call(endpoint.httpMethod, broken.replace("BROKEN", text), body),
+          `${segment.field.name} ${text}`,
+        );
+    }
+    await expectAlive(ground);
+  },
+);
 
 /** What names may not be, by the path field. */
 const badNames: Readonly<Record<string, readonly string[]>> = {
@@ -210,7 +247,11 @@ test("a Connect, gRPC-Web or gRPC call with garbage for a message is refused, an
   for (const { method } of endpoints) {
     const call = async (type: string, body: string | Uint8Array): Promise<Response> => {
       const headers = { "content-type": type, "connect-protocol-version": "1" };
-      const response = await fetch(`${service().address}/${method.parent.typeName}/${method.name}`, { method: "POST", headers, body: body as NonNullable<RequestInit["body"]> });
+      const response = await fetch(`${service().address}/${method.parent.typeName}/${method.name}`, {
+        method: "POST",
+        headers,
+        body: body as NonNullable<RequestInit["body"]>,
+      });
       await response.arrayBuffer();
       return response;
     };

@@ -1,4 +1,7 @@
-/** Branches, checkpoints and rewind over both wires: the acceptance list's Branching and the lines of others that need them. */
+/**
+ * Branches, checkpoints and rewind over both wires: the acceptance list's Branching and the lines of others that need
+ * them.
+ */
 import { expect, test } from "vitest";
 import { BranchService } from "../../gen/palimpsest/v1/branch_pb.ts";
 import { BranchedDatabase, everywhere, fill, marks } from "../support/branched-database.ts";
@@ -14,65 +17,83 @@ async function database(name: (typeof wireNames)[number]): Promise<BranchedDatab
   return new BranchedDatabase(service().wire(name), await service().database());
 }
 
-test.each(wireNames)("branching-01 and segments-02 over %s: what was synced is all there on a node that has lost its disk", async (name) => {
-  const node = await startLosable();
-  const before = new BranchedDatabase(node.now.wire(name), await node.now.database());
-  await fill(before, "a");
-  await fill(before, "b");
-  await fill(before.at((await ok(before.fork("side"))).body.branch), "c");
-  const synced = await ok(before.call("DataService.Sync"));
-  expect(synced).toMatchObject({ body: { txid: 10 }, txid: 10, durableTxid: 10 });
-  await ok(before.at("side").call("DataService.Sync"));
-  await node.loseDisk();
-  const after = new BranchedDatabase(node.now.wire(name), before.name);
-  expect(await marks(after)).toEqual(everywhere("a", "b"));
-  expect(await marks(after.at("side"))).toEqual(everywhere("a", "b", "c"));
-  expect([await after.integrity(), await after.at("side").integrity()]).toEqual(["ok", "ok"]);
-  // And it goes on: a new tenure, larger transaction ids.
-  await fill(after, "d");
-  expect(await marks(after)).toEqual(everywhere("a", "b", "d"));
-});
+test.each(wireNames)(
+  "branching-01 and segments-02 over %s: what was synced is all there on a node that has lost its disk",
+  async (name) => {
+    const node = await startLosable();
+    const before = new BranchedDatabase(node.now.wire(name), await node.now.database());
+    await fill(before, "a");
+    await fill(before, "b");
+    await fill(before.at((await ok(before.fork("side"))).body.branch), "c");
+    const synced = await ok(before.call("DataService.Sync"));
+    expect(synced).toMatchObject({ body: { txid: 10 }, txid: 10, durableTxid: 10 });
+    await ok(before.at("side").call("DataService.Sync"));
+    await node.loseDisk();
+    const after = new BranchedDatabase(node.now.wire(name), before.name);
+    expect(await marks(after)).toEqual(everywhere("a", "b"));
+    expect(await marks(after.at("side"))).toEqual(everywhere("a", "b", "c"));
+    expect([await after.integrity(), await after.at("side").integrity()]).toEqual(["ok", "ok"]);
+    // And it goes on: a new tenure, larger transaction ids.
+    await fill(after, "d");
+    expect(await marks(after)).toEqual(everywhere("a", "b", "d"));
+  },
+);
 
-onBoth("branching-02 over %s: a fork answers with its spec, sees the parent's rows, and each side keeps its own writes", async (name) => {
-  const db = await database(name);
-  await fill(db, "a");
-  const forked = await ok(db.fork("side"));
-  expect(forked).toMatchObject({ body: { branch: "side", parent: "main", fork_txid: 5, ttl_at: null, spec: `${db.name}@side` }, txid: 5, durableTxid: 5 });
-  const side = new BranchedDatabase(service().wire(name), forked.body.spec);
-  expect(await marks(side)).toEqual(everywhere("a"));
-  await fill(side, "b");
-  await fill(db, "c");
-  expect(await marks(side)).toEqual(everywhere("a", "b"));
-  expect(await marks(db)).toEqual(everywhere("a", "c"));
-});
+onBoth(
+  "branching-02 over %s: a fork answers with its spec, sees the parent's rows, and each side keeps its own writes",
+  async (name) => {
+    const db = await database(name);
+    await fill(db, "a");
+    const forked = await ok(db.fork("side"));
+    expect(forked).toMatchObject({
+      body: { branch: "side", parent: "main", fork_txid: 5, ttl_at: null, spec: `${db.name}@side` },
+      txid: 5,
+      durableTxid: 5,
+    });
+    const side = new BranchedDatabase(service().wire(name), forked.body.spec);
+    expect(await marks(side)).toEqual(everywhere("a"));
+    await fill(side, "b");
+    await fill(db, "c");
+    expect(await marks(side)).toEqual(everywhere("a", "b"));
+    expect(await marks(db)).toEqual(everywhere("a", "c"));
+  },
+);
 
 onBoth("branching-02 over %s: main is as old as its database, also while nobody has written it", async (name) => {
   const unwritten = "mainage-" + name.toLowerCase();
   const { body } = await ok(service().wire(name).call("ControlService.CreateDatabase", { name: unwritten }));
-  expect(await new BranchedDatabase(service().wire(name), unwritten).branches()).toMatchObject([{ name: "main", txid: 0, created_at: body.created_at }]);
+  expect(await new BranchedDatabase(service().wire(name), unwritten).branches()).toMatchObject([
+    { name: "main", txid: 0, created_at: body.created_at },
+  ]);
 });
 
-onBoth("branching-02 over %s: main comes first in the list, then the others by name, each with its parent and state", async (name) => {
-  const db = await database(name);
-  const first = await db.add(1);
-  await ok(db.fork("z"));
-  await ok(db.fork("b", { ttl: 3600 }));
-  await ok(db.at("z").fork("c"));
-  await ok(db.fork("d", { from: "z" }));
-  const later = await db.at("c").add(2);
-  const born = { created_at: expect.any(Number), fork_txid: first, ttl_at: null };
-  expect(await db.branches()).toEqual([
-    { ...born, name: "main", parent: null, fork_txid: null, txid: first },
-    { ...born, name: "b", parent: "main", txid: first, ttl_at: expect.any(Number) },
-    { ...born, name: "c", parent: "z", txid: later },
-    { ...born, name: "d", parent: "z", txid: first },
-    { ...born, name: "z", parent: "main", txid: first },
-  ]);
-  const { created_at: createdAtMs, ttl_at: ttlAtMs } = (await db.branches())[1];
-  expect(ttlAtMs - createdAtMs).toBe(3_600_000);
-  // The header speaks of the branch that is addressed.
-  expect([(await ok(db.call("BranchService.ListBranches"))).txid, (await ok(db.at("c").call("BranchService.ListBranches"))).txid]).toEqual([first, later]);
-});
+onBoth(
+  "branching-02 over %s: main comes first in the list, then the others by name, each with its parent and state",
+  async (name) => {
+    const db = await database(name);
+    const first = await db.add(1);
+    await ok(db.fork("z"));
+    await ok(db.fork("b", { ttl: 3600 }));
+    await ok(db.at("z").fork("c"));
+    await ok(db.fork("d", { from: "z" }));
+    const later = await db.at("c").add(2);
+    const born = { created_at: expect.any(Number), fork_txid: first, ttl_at: null };
+    expect(await db.branches()).toEqual([
+      { ...born, name: "main", parent: null, fork_txid: null, txid: first },
+      { ...born, name: "b", parent: "main", txid: first, ttl_at: expect.any(Number) },
+      { ...born, name: "c", parent: "z", txid: later },
+      { ...born, name: "d", parent: "z", txid: first },
+      { ...born, name: "z", parent: "main", txid: first },
+    ]);
+    const { created_at: createdAtMs, ttl_at: ttlAtMs } = (await db.branches())[1];
+    expect(ttlAtMs - createdAtMs).toBe(3_600_000);
+    // The header speaks of the branch that is addressed.
+    expect([
+      (await ok(db.call("BranchService.ListBranches"))).txid,
+      (await ok(db.at("c").call("BranchService.ListBranches"))).txid,
+    ]).toEqual([first, later]);
+  },
+);
 
 onBoth("branching-02 over %s: a database that was never written can be forked", async (name) => {
   const db = await database(name);
@@ -89,29 +110,41 @@ onBoth("over %s a fork can start at a checkpoint or a transaction of its parent"
   await db.add(3);
   expect((await ok(db.fork("at-two", { at: "two" }))).body).toMatchObject({ fork_txid: second });
   expect((await ok(db.fork("at-first", { at: String(first) }))).body).toMatchObject({ fork_txid: first });
-  expect([await db.at("at-first").rows(), await db.at("at-two").rows(), await db.rows()]).toEqual([[1], [1, 2], [1, 2, 3]]);
+  expect([await db.at("at-first").rows(), await db.at("at-two").rows(), await db.rows()]).toEqual([
+    [1],
+    [1, 2],
+    [1, 2, 3],
+  ]);
   for (const at of ["never", "1000000", "-1", "1.5"]) expect((await db.fork("no", { at })).code, at).toBe("not_found");
-  for (const at of ["", "x".repeat(65)]) expect(await db.fork("no", { at }), at).toMatchObject({ code: "invalid_request", message: expect.stringContaining("at ") });
+  for (const at of ["", "x".repeat(65)])
+    expect(await db.fork("no", { at }), at).toMatchObject({
+      code: "invalid_request",
+      message: expect.stringContaining("at "),
+    });
   expect((await db.branches()).map(({ name: branch }) => branch)).toEqual(["main", "at-first", "at-two"]);
 });
 
-onBoth("branching-03 over %s: a rewind brings back the exact state under a larger txid, writes go on, and it can be rewound itself", async (name) => {
-  const db = await database(name);
-  await fill(db, "a");
-  const marked = await ok(db.checkpoint("c"));
-  expect(marked).toMatchObject({ body: { checkpoint: "c", txid: 5 }, txid: 5 });
-  await fill(db, "b");
-  const rewound = await ok(db.rewind("c"));
-  expect(rewound.body).toEqual({ rewound_to: 5, txid: 11 });
-  expect(rewound.durableTxid).toBe(11);
-  expect(await marks(db)).toEqual(everywhere("a"));
-  await fill(db, "c");
-  expect(await marks(db)).toEqual(everywhere("a", "c"));
-  const undone = await ok(db.rewind("10"));
-  expect(undone.body).toEqual({ rewound_to: 10, txid: 17 });
-  expect(await marks(db)).toEqual(everywhere("a", "b"));
-  expect(await db.integrity()).toBe("ok");
-});
+onBoth(
+  "branching-03 over %s: a rewind brings back the exact state under a larger txid, writes go on, and it " +
+    "can be rewound itself",
+  async (name) => {
+    const db = await database(name);
+    await fill(db, "a");
+    const marked = await ok(db.checkpoint("c"));
+    expect(marked).toMatchObject({ body: { checkpoint: "c", txid: 5 }, txid: 5 });
+    await fill(db, "b");
+    const rewound = await ok(db.rewind("c"));
+    expect(rewound.body).toEqual({ rewound_to: 5, txid: 11 });
+    expect(rewound.durableTxid).toBe(11);
+    expect(await marks(db)).toEqual(everywhere("a"));
+    await fill(db, "c");
+    expect(await marks(db)).toEqual(everywhere("a", "c"));
+    const undone = await ok(db.rewind("10"));
+    expect(undone.body).toEqual({ rewound_to: 10, txid: 17 });
+    expect(await marks(db)).toEqual(everywhere("a", "b"));
+    expect(await db.integrity()).toBe("ok");
+  },
+);
 
 test("branching-03: rewinds, checkpoints and what follows them survive the loss of the disk", async () => {
   const node = await startLosable();
@@ -135,27 +168,40 @@ test("branching-03: rewinds, checkpoints and what follows them survive the loss 
 onBoth("over %s a checkpoint's name is called a name, and cannot be taken for a transaction id", async (name) => {
   const db = await database(name);
   await db.add(1);
-  for (const [bad, words] of [["3", "digits"], ["a b", "^name must be"], [".x", "^name must be"]] as const) {
-    expect(await db.checkpoint(bad)).toMatchObject({ code: "invalid_request", message: expect.stringMatching(words) as unknown });
+  for (const [bad, words] of [
+    ["3", "digits"],
+    ["a b", "^name must be"],
+    [".x", "^name must be"],
+  ] as const) {
+    expect(await db.checkpoint(bad)).toMatchObject({
+      code: "invalid_request",
+      message: expect.stringMatching(words) as unknown,
+    });
   }
 });
 
-onBoth("branching-03 over %s: a checkpoint is listed, is not given twice for two states, and can be deleted", async (name) => {
-  const db = await database(name);
-  const first = await db.add(1);
-  await ok(db.checkpoint("z"));
-  expect((await ok(db.checkpoint("z"))).body).toEqual({ checkpoint: "z", txid: first });
-  const second = await db.add(2);
-  expect(await db.checkpoint("z")).toMatchObject({ code: "already_exists", message: expect.stringContaining("z") });
-  await ok(db.checkpoint("a"));
-  const listed = await ok(db.call("BranchService.ListCheckpoints", { branch: "main" }));
-  expect(listed.body.checkpoints).toEqual([{ checkpoint: "z", txid: first, created_at: expect.any(Number) }, { checkpoint: "a", txid: second, created_at: expect.any(Number) }]);
-  await ok(db.call("BranchService.DeleteCheckpoint", { branch: "main", name: "z" }));
-  expect((await db.call("BranchService.DeleteCheckpoint", { branch: "main", name: "z" })).code).toBe("not_found");
-  expect((await db.rewind("z")).code).toBe("not_found");
-  await ok(db.checkpoint("z"));
-  expect((await ok(db.rewind("z"))).body.rewound_to).toBe(second);
-});
+onBoth(
+  "branching-03 over %s: a checkpoint is listed, is not given twice for two states, and can be deleted",
+  async (name) => {
+    const db = await database(name);
+    const first = await db.add(1);
+    await ok(db.checkpoint("z"));
+    expect((await ok(db.checkpoint("z"))).body).toEqual({ checkpoint: "z", txid: first });
+    const second = await db.add(2);
+    expect(await db.checkpoint("z")).toMatchObject({ code: "already_exists", message: expect.stringContaining("z") });
+    await ok(db.checkpoint("a"));
+    const listed = await ok(db.call("BranchService.ListCheckpoints", { branch: "main" }));
+    expect(listed.body.checkpoints).toEqual([
+      { checkpoint: "z", txid: first, created_at: expect.any(Number) },
+      { checkpoint: "a", txid: second, created_at: expect.any(Number) },
+    ]);
+    await ok(db.call("BranchService.DeleteCheckpoint", { branch: "main", name: "z" }));
+    expect((await db.call("BranchService.DeleteCheckpoint", { branch: "main", name: "z" })).code).toBe("not_found");
+    expect((await db.rewind("z")).code).toBe("not_found");
+    await ok(db.checkpoint("z"));
+    expect((await ok(db.rewind("z"))).body.rewound_to).toBe(second);
+  },
+);
 
 onBoth("branching-03 over %s: checkpoints and rewinds of one branch leave the others alone", async (name) => {
   const db = await database(name);
@@ -171,24 +217,27 @@ onBoth("branching-03 over %s: checkpoints and rewinds of one branch leave the ot
   expect(await db.at("side").rows()).toEqual([1, 3]);
 });
 
-onBoth("branching-04 over %s: a burner is gone when its time is over, alone, and its parent is as it was", async (name) => {
-  const db = await database(name);
-  await db.add(1);
-  await ok(db.fork("stays", { ttl: 3600 }));
-  const { body } = await ok(db.fork("burner", { ttl: 1 }));
-  expect(body).toMatchObject({ branch: "burner", ttl_at: expect.any(Number) });
-  await db.at("burner").add(2);
-  await pause(body.ttl_at - Date.now() + 10);
-  expect((await db.at("burner").sql("SELECT n FROM t")).code).toBe("branch_not_found");
-  expect((await db.at("burner").sql("INSERT INTO t VALUES (9)")).code).toBe("branch_not_found");
-  expect((await db.checkpoint("c", "burner")).code).toBe("branch_not_found");
-  expect((await db.fork("heir", { from: "burner" })).code).toBe("branch_not_found");
-  expect((await db.branches()).map(({ name: branch }) => branch)).toEqual(["main", "stays"]);
-  expect([await db.rows(), await db.at("stays").rows()]).toEqual([[1], [1]]);
-  // The name is free, and what it stood for does not come back.
-  await ok(db.fork("burner"));
-  expect(await db.at("burner").rows()).toEqual([1]);
-});
+onBoth(
+  "branching-04 over %s: a burner is gone when its time is over, alone, and its parent is as it was",
+  async (name) => {
+    const db = await database(name);
+    await db.add(1);
+    await ok(db.fork("stays", { ttl: 3600 }));
+    const { body } = await ok(db.fork("burner", { ttl: 1 }));
+    expect(body).toMatchObject({ branch: "burner", ttl_at: expect.any(Number) });
+    await db.at("burner").add(2);
+    await pause(body.ttl_at - Date.now() + 10);
+    expect((await db.at("burner").sql("SELECT n FROM t")).code).toBe("branch_not_found");
+    expect((await db.at("burner").sql("INSERT INTO t VALUES (9)")).code).toBe("branch_not_found");
+    expect((await db.checkpoint("c", "burner")).code).toBe("branch_not_found");
+    expect((await db.fork("heir", { from: "burner" })).code).toBe("branch_not_found");
+    expect((await db.branches()).map(({ name: branch }) => branch)).toEqual(["main", "stays"]);
+    expect([await db.rows(), await db.at("stays").rows()]).toEqual([[1], [1]]);
+    // The name is free, and what it stood for does not come back.
+    await ok(db.fork("burner"));
+    expect(await db.at("burner").rows()).toEqual([1]);
+  },
+);
 
 onBoth("branching-06 over %s: what is not there, cannot be named or must not be done is refused", async (name) => {
   const db = await database(name);
@@ -196,42 +245,68 @@ onBoth("branching-06 over %s: what is not there, cannot be named or must not be 
   const second = await db.add(2);
   expect((await ok(db.rewind(String(first)))).body).toMatchObject({ rewound_to: first, txid: second + 1 });
   expect(await db.rows()).toEqual([1]);
-  for (const to of ["unknown", String(second + 1_000), "-1", "1.5"]) expect((await db.rewind(to)).code, to).toBe("not_found");
+  for (const to of ["unknown", String(second + 1_000), "-1", "1.5"])
+    expect((await db.rewind(to)).code, to).toBe("not_found");
   expect((await db.rewind("")).code).toBe("invalid_request");
-  expect(await db.call("BranchService.DeleteBranch", { branch: "main" })).toMatchObject({ code: "invalid_request", message: expect.stringContaining("main") });
-  expect(await db.call("BranchService.DeleteBranch", { branch: "side" })).toMatchObject({ code: "branch_not_found", message: expect.stringContaining("side") });
+  expect(await db.call("BranchService.DeleteBranch", { branch: "main" })).toMatchObject({
+    code: "invalid_request",
+    message: expect.stringContaining("main"),
+  });
+  expect(await db.call("BranchService.DeleteBranch", { branch: "side" })).toMatchObject({
+    code: "branch_not_found",
+    message: expect.stringContaining("side"),
+  });
   expect((await db.rewind(String(first), "side")).code).toBe("branch_not_found");
   expect((await db.fork("other", { from: "side" })).code).toBe("branch_not_found");
   expect((await db.at("side").call("BranchService.ListBranches")).code).toBe("branch_not_found");
   for (const bad of ["a b", ".hidden", "a/b", "a@b", "x".repeat(65), "ü"]) {
-    for (const refused of [db.fork(bad), db.fork("fine", { from: bad }), db.checkpoint(bad), db.checkpoint("fine", bad), db.rewind("1", bad), db.call("BranchService.DeleteBranch", { branch: bad })]) {
+    for (const refused of [
+      db.fork(bad),
+      db.fork("fine", { from: bad }),
+      db.checkpoint(bad),
+      db.checkpoint("fine", bad),
+      db.rewind("1", bad),
+      db.call("BranchService.DeleteBranch", { branch: bad }),
+    ]) {
       expect((await refused).code, bad).toBe("invalid_request");
     }
   }
-  for (const ttl of [0, 4_000_000_000]) expect(await db.fork("fine", { ttl }), String(ttl)).toMatchObject({ code: "invalid_request", message: expect.stringContaining("ttl") });
+  for (const ttl of [0, 4_000_000_000])
+    expect(await db.fork("fine", { ttl }), String(ttl)).toMatchObject({
+      code: "invalid_request",
+      message: expect.stringContaining("ttl"),
+    });
   expect((await db.branches()).map(({ name: branch }) => branch)).toEqual(["main"]);
   // Of a branch that is there, a refusal tells the state.
-  for (const refused of [db.rewind("unknown"), db.fork("main"), db.fork("fine", { at: "unknown" }), db.call("BranchService.DeleteCheckpoint", { branch: "main", name: "unknown" })]) {
+  for (const refused of [
+    db.rewind("unknown"),
+    db.fork("main"),
+    db.fork("fine", { at: "unknown" }),
+    db.call("BranchService.DeleteCheckpoint", { branch: "main", name: "unknown" }),
+  ]) {
     expect(await refused).toMatchObject({ code: expect.stringMatching("not_found|already_exists"), txid: second + 1 });
   }
 });
 
-onBoth("branching-06 over %s: of many forks to one name one is made, and a deleted branch frees its name", async (name) => {
-  const db = await database(name);
-  await db.add(1);
-  const codes = (await Promise.all(Array.from({ length: 8 }, () => db.fork("side")))).map(({ code }) => code);
-  expect(codes.filter((code) => code === "ok")).toHaveLength(1);
-  expect(codes.filter((code) => code === "already_exists")).toHaveLength(7);
-  expect(await db.fork("main")).toMatchObject({ code: "already_exists", message: expect.stringContaining("main") });
-  await db.at("side").add(2);
-  await ok(db.at("side").fork("grandchild"));
-  await ok(db.call("BranchService.DeleteBranch", { branch: "side" }));
-  expect((await db.at("side").sql("SELECT 1")).code).toBe("branch_not_found");
-  expect((await db.call("BranchService.DeleteBranch", { branch: "side" })).code).toBe("branch_not_found");
-  expect(await db.at("grandchild").rows()).toEqual([1, 2]);
-  await ok(db.fork("side"));
-  expect(await db.at("side").rows()).toEqual([1]);
-});
+onBoth(
+  "branching-06 over %s: of many forks to one name one is made, and a deleted branch frees its name",
+  async (name) => {
+    const db = await database(name);
+    await db.add(1);
+    const codes = (await Promise.all(Array.from({ length: 8 }, () => db.fork("side")))).map(({ code }) => code);
+    expect(codes.filter((code) => code === "ok")).toHaveLength(1);
+    expect(codes.filter((code) => code === "already_exists")).toHaveLength(7);
+    expect(await db.fork("main")).toMatchObject({ code: "already_exists", message: expect.stringContaining("main") });
+    await db.at("side").add(2);
+    await ok(db.at("side").fork("grandchild"));
+    await ok(db.call("BranchService.DeleteBranch", { branch: "side" }));
+    expect((await db.at("side").sql("SELECT 1")).code).toBe("branch_not_found");
+    expect((await db.call("BranchService.DeleteBranch", { branch: "side" })).code).toBe("branch_not_found");
+    expect(await db.at("grandchild").rows()).toEqual([1, 2]);
+    await ok(db.fork("side"));
+    expect(await db.at("side").rows()).toEqual([1]);
+  },
+);
 
 onBoth("over %s the branch of a request may be said twice but only once differently", async (name) => {
   const db = await database(name);
@@ -246,22 +321,31 @@ onBoth("over %s the branch of a request may be said twice but only once differen
     ["BranchService.RewindBranch", { branch: "main", to: "1" }],
     ["BranchService.DeleteBranch", { branch: "main" }],
   ] as const) {
-    expect(await db.call(method, request, side), method).toMatchObject({ code: "invalid_request", message: expect.stringContaining("more than once") });
+    expect(await db.call(method, request, side), method).toMatchObject({
+      code: "invalid_request",
+      message: expect.stringContaining("more than once"),
+    });
     expect((await db.at("side").call(method, request)).code, method).toBe("invalid_request");
   }
   expect((await ok(db.call("BranchService.CreateBranch", { name: "new" }, side))).body.parent).toBe("side");
-  expect((await ok(db.at("side").call("BranchService.CreateCheckpoint", { branch: "side", name: "c" }, side))).code).toBe("ok");
+  expect(
+    (await ok(db.at("side").call("BranchService.CreateCheckpoint", { branch: "side", name: "c" }, side))).code,
+  ).toBe("ok");
 });
 
-onBoth("over %s Service-Min-Txid of a fork reaches its fork point, and nothing of the parent's later life", async (name) => {
-  const db = await database(name);
-  const first = await db.add(1);
-  await ok(db.fork("side"));
-  const later = await db.add(2);
-  const read = (txid: number): Promise<Reply> => db.at("side").call("DataService.ListKeys", { ns: "n" }, { "Service-Min-Txid": String(txid) });
-  expect((await ok(read(first))).txid).toBe(first);
-  expect((await read(later)).code).toBe("invalid_request");
-});
+onBoth(
+  "over %s Service-Min-Txid of a fork reaches its fork point, and nothing of the parent's later life",
+  async (name) => {
+    const db = await database(name);
+    const first = await db.add(1);
+    await ok(db.fork("side"));
+    const later = await db.add(2);
+    const read = (txid: number): Promise<Reply> =>
+      db.at("side").call("DataService.ListKeys", { ns: "n" }, { "Service-Min-Txid": String(txid) });
+    expect((await ok(read(first))).txid).toBe(first);
+    expect((await read(later)).code).toBe("invalid_request");
+  },
+);
 
 onBoth("memory-17 over %s: a rewind makes a superseded fact the active one again", async (name) => {
   const wire = service().wire(name);
@@ -270,7 +354,10 @@ onBoth("memory-17 over %s: a rewind makes a superseded fact the active one again
     const memory = { type: "fact", topic_key: "ui.theme", summary: `the theme is ${theme}`, content: { theme } };
     return (await ok(wire.call("MemoryService.Ingest", { ...at, memories: [memory] }))).body.results[0].id;
   };
-  const active = async (extra: object = {}): Promise<string[]> => (await ok(wire.call("MemoryService.Recall", { ...at, query: "theme", ...extra }))).body.memories.map(({ id }: { id: string }) => id);
+  const active = async (extra: object = {}): Promise<string[]> =>
+    (await ok(wire.call("MemoryService.Recall", { ...at, query: "theme", ...extra }))).body.memories.map(
+      ({ id }: { id: string }) => id,
+    );
   const db = new BranchedDatabase(wire, `${at.ns}--${at.profile}`);
   const old = await ingest("dark");
   await ok(db.checkpoint("before"));
@@ -282,51 +369,70 @@ onBoth("memory-17 over %s: a rewind makes a superseded fact the active one again
   expect((await ok(wire.call("MemoryService.GetMemory", { ...at, id: old }))).body.superseded_by).toBeNull();
   expect((await wire.call("MemoryService.GetMemory", { ...at, id: young })).code).toBe("not_found");
   // A branch of a profile is named by the query or the body of the memory routes.
-  await ok(wire.call("MemoryService.Ingest", { ...at, branch: "later", memories: [{ type: "event", summary: "only there, of no theme", content: null }] }));
+  await ok(
+    wire.call("MemoryService.Ingest", {
+      ...at,
+      branch: "later",
+      memories: [{ type: "event", summary: "only there, of no theme", content: null }],
+    }),
+  );
   expect(await active({ branch: "later" })).toHaveLength(2);
   expect(await active()).toEqual([old]);
 });
 
-onBoth("documents-07 over %s: after a checkpoint, changes and a fork, main is rewound and the fork keeps what came later", async (name) => {
-  const db = await database(name);
-  await fill(db, "a");
-  await ok(db.checkpoint("c"));
-  await ok(db.call("DataService.UpdateDocs", { coll: "c", filter: { _id: "a" }, update: { $set: { changed: true } } }));
-  await fill(db, "b");
-  await ok(db.fork("side"));
-  await ok(db.rewind("c"));
-  const docs = async (at: BranchedDatabase): Promise<unknown> => (await ok(at.call("DataService.FindDocs", { coll: "c", sort: { _id: 1 } }))).body.docs;
-  expect(await docs(db)).toEqual([{ _id: "a" }]);
-  expect(await marks(db)).toEqual(everywhere("a"));
-  expect(await docs(db.at("side"))).toEqual([{ _id: "a", changed: true }, { _id: "b" }]);
-  expect(await marks(db.at("side"))).toEqual(everywhere("a", "b"));
-});
+onBoth(
+  "documents-07 over %s: after a checkpoint, changes and a fork, main is rewound and the fork keeps what came later",
+  async (name) => {
+    const db = await database(name);
+    await fill(db, "a");
+    await ok(db.checkpoint("c"));
+    await ok(
+      db.call("DataService.UpdateDocs", { coll: "c", filter: { _id: "a" }, update: { $set: { changed: true } } }),
+    );
+    await fill(db, "b");
+    await ok(db.fork("side"));
+    await ok(db.rewind("c"));
+    const docs = async (at: BranchedDatabase): Promise<unknown> =>
+      (await ok(at.call("DataService.FindDocs", { coll: "c", sort: { _id: 1 } }))).body.docs;
+    expect(await docs(db)).toEqual([{ _id: "a" }]);
+    expect(await marks(db)).toEqual(everywhere("a"));
+    expect(await docs(db.at("side"))).toEqual([{ _id: "a", changed: true }, { _id: "b" }]);
+    expect(await marks(db.at("side"))).toEqual(everywhere("a", "b"));
+  },
+);
 
-test("segments-04: a checkpoint in mid-chain, a fork at the head and a rewind of main, then writes on both, on a fresh node too", async () => {
-  const node = await startLosable();
-  let db = new BranchedDatabase(node.now.wire("grpc"), await node.now.database());
-  for (const n of [1, 2, 3]) {
-    await db.add(n);
-    await ok(db.call("DataService.Sync"));
-  }
-  await ok(db.checkpoint("three"));
-  for (const n of [4, 5]) {
-    await db.add(n);
-    await ok(db.call("DataService.Sync"));
-  }
-  await ok(db.fork("side"));
-  await ok(db.rewind("three"));
-  expect(await db.rows()).toEqual([1, 2, 3]);
-  await db.at("side").add(6);
-  await db.add(7);
-  for (const at of [db, db.at("side")]) await ok(at.call("DataService.Sync"));
-  await node.loseDisk();
-  db = new BranchedDatabase(node.now.wire("grpc"), db.name);
-  expect([await db.rows(), await db.at("side").rows()]).toEqual([[1, 2, 3, 7], [1, 2, 3, 4, 5, 6]]);
-  expect([await db.integrity(), await db.at("side").integrity()]).toEqual(["ok", "ok"]);
-  await db.add(8);
-  expect(await db.rows()).toEqual([1, 2, 3, 7, 8]);
-});
+test(
+  "segments-04: a checkpoint in mid-chain, a fork at the head and a rewind of main, then writes on both, " +
+    "on a fresh node too",
+  async () => {
+    const node = await startLosable();
+    let db = new BranchedDatabase(node.now.wire("grpc"), await node.now.database());
+    for (const n of [1, 2, 3]) {
+      await db.add(n);
+      await ok(db.call("DataService.Sync"));
+    }
+    await ok(db.checkpoint("three"));
+    for (const n of [4, 5]) {
+      await db.add(n);
+      await ok(db.call("DataService.Sync"));
+    }
+    await ok(db.fork("side"));
+    await ok(db.rewind("three"));
+    expect(await db.rows()).toEqual([1, 2, 3]);
+    await db.at("side").add(6);
+    await db.add(7);
+    for (const at of [db, db.at("side")]) await ok(at.call("DataService.Sync"));
+    await node.loseDisk();
+    db = new BranchedDatabase(node.now.wire("grpc"), db.name);
+    expect([await db.rows(), await db.at("side").rows()]).toEqual([
+      [1, 2, 3, 7],
+      [1, 2, 3, 4, 5, 6],
+    ]);
+    expect([await db.integrity(), await db.at("side").integrity()]).toEqual(["ok", "ok"]);
+    await db.add(8);
+    expect(await db.rows()).toEqual([1, 2, 3, 7, 8]);
+  },
+);
 
 test("every transaction since the first can be rewound to, in any order", async () => {
   const db = await database("rest");
@@ -345,11 +451,17 @@ test("a fork and a rewind by a typed gRPC client", async () => {
   await db.add(2);
   const client = service().client(BranchService);
   let headers: Headers | undefined;
-  const forked = await client.createBranch({ db: name, name: "side", at: "1", ttl: 60 }, { onHeader: (given) => (headers = given) });
+  const forked = await client.createBranch(
+    { db: name, name: "side", at: "1", ttl: 60 },
+    { onHeader: (given) => (headers = given) },
+  );
   expect(forked).toMatchObject({ branch: "side", parent: "main", forkTxid: 1n, spec: `${name}@side` });
   expect(forked.ttlAt).toBeGreaterThan(BigInt(Date.now()));
   expect([headers!.get("service-txid"), headers!.get("service-durable-txid")]).toEqual(["1", "1"]);
-  const rewound = await client.rewindBranch({ db: name, branch: "main", to: "1" }, { onHeader: (given) => (headers = given) });
+  const rewound = await client.rewindBranch(
+    { db: name, branch: "main", to: "1" },
+    { onHeader: (given) => (headers = given) },
+  );
   expect([rewound.rewoundTo, rewound.txid, headers!.get("service-txid")]).toEqual([1n, 3n, "3"]);
   expect([await db.rows(), await db.at("side").rows()]).toEqual([[1], [1]]);
 });
@@ -359,7 +471,8 @@ test("over REST a transaction id may be a JSON number, and every status is the d
   const db = new BranchedDatabase(service().wire("rest"), name);
   await db.add(1);
   await db.add(2);
-  const call = (method: string, path: string, body?: unknown) => service().call(method, `/v1/db/${name}/branches${path}`, body);
+  const call = (method: string, path: string, body?: unknown) =>
+    service().call(method, `/v1/db/${name}/branches${path}`, body);
   expect((await call("POST", "", { name: "side", at: 1 })).status).toBe(201);
   expect((await call("POST", "", { name: "side" })).status).toBe(409);
   expect((await call("GET", "")).status).toBe(200);
@@ -381,7 +494,8 @@ test("on a database's own host a branch is addressed by Service-Branch or the ho
   expect([forked.status, forked.json.spec]).toEqual([201, `${name}@side`]);
   await db.at("side").add(2);
   const rows = async (host: string, headers: Record<string, string> = {}): Promise<unknown> =>
-    (await callWithHost(port, host, "POST", "/v1/sql", { stmts: [{ q: "SELECT n FROM t ORDER BY n" }] }, headers)).json.results[0].rows;
+    (await callWithHost(port, host, "POST", "/v1/sql", { stmts: [{ q: "SELECT n FROM t ORDER BY n" }] }, headers)).json
+      .results[0].rows;
   expect(await rows(`${name}.localhost`)).toEqual([[1]]);
   expect(await rows(`${name}.localhost`, { "Service-Branch": "side" })).toEqual([[1], [2]]);
   expect(await rows(`${name}@side.localhost`)).toEqual([[1], [2]]);

@@ -24,11 +24,17 @@ import { wireNames } from "../support/wires.ts";
 const path = "/palimpsest.node.v1.NodeService/Exchange";
 
 async function keyOf(service: Service): Promise<string> {
-  return derivedClusterKey(await signingKeyOf(createPrivateKey(readFileSync(join(service.directory, "signing-key.pem")))));
+  return derivedClusterKey(
+    await signingKeyOf(createPrivateKey(readFileSync(join(service.directory, "signing-key.pem")))),
+  );
 }
 
 /** What a node that says this, with these headers, is answered over gRPC: the answers' ids, or the refusal. */
-async function ask(service: Service, headers: Record<string, string>, ...requests: ExchangeRequest[]): Promise<number[] | Code> {
+async function ask(
+  service: Service,
+  headers: Record<string, string>,
+  ...requests: ExchangeRequest[]
+): Promise<number[] | Code> {
   async function* saying(): AsyncGenerator<ExchangeRequest> {
     yield* requests;
   }
@@ -55,42 +61,75 @@ describe.skipIf(!hasEtcd)(`a node among others${etcdNeed}`, () => {
     await node?.service.close();
     await etcd?.end();
   });
-  const aRead = (): ExchangeRequest => create(ExchangeRequestSchema, { calls: [messageOfCall(7, callOf({ call: readCall, term: undefined }))] });
+  const aRead = (): ExchangeRequest =>
+    create(ExchangeRequestSchema, { calls: [messageOfCall(7, callOf({ call: readCall, term: undefined }))] });
 
   test("auth-16: the internal service without the cluster key is 401 over gRPC, and with it is served", async () => {
     const token = await node.mint({ ns: "acme" }, "admin");
-    const wrong: Record<string, string>[] = [{}, { "service-internal": "x" }, { "service-internal": platformKey }, bearer(key), bearer(platformKey), bearer(token), { "service-internal": token }, { "service-internal": `${key}x` }];
-    for (const headers of wrong) expect([headers, await ask(node.service, headers, greeting(), aRead())]).toEqual([headers, Code.Unauthenticated]);
+    const wrong: Record<string, string>[] = [
+      {},
+      { "service-internal": "x" },
+      { "service-internal": platformKey },
+      bearer(key),
+      bearer(platformKey),
+      bearer(token),
+      { "service-internal": token },
+      { "service-internal": `${key}x` },
+    ];
+    for (const headers of wrong)
+      expect([headers, await ask(node.service, headers, greeting(), aRead())]).toEqual([headers, Code.Unauthenticated]);
     expect(await ask(node.service, { "service-internal": key }, greeting(), aRead())).toEqual([7]);
-    expect(await ask(node.service, { "service-internal": key, ...bearer("garbage") }, greeting(), aRead())).toEqual([7]);
+    expect(await ask(node.service, { "service-internal": key, ...bearer("garbage") }, greeting(), aRead())).toEqual([
+      7,
+    ]);
   });
 
-  test("auth-16: the internal service without the cluster key is 401 over both HTTP versions, whatever the method, the type and the body", async () => {
-    const requests: RequestInit[] = [{}, { method: "POST" }, { method: "POST", body: "{}", headers: { "content-type": "application/json" } }, { method: "PUT", body: "x".repeat(100_000) }, { headers: bearer(platformKey) }, { headers: bearer(key) }, { headers: { "service-internal": "x" } }, { method: "POST", body: "{}", headers: { "content-type": "application/connect+json", "service-internal": "x" } }];
-    for (const request of requests) {
-      for (const end of ["", "?x=1", "/more"]) {
-        const response = await fetch(`${node.service.address}${path}${end}`, request);
-        expect([response.status, await response.json()]).toEqual([401, { code: "unauthorized", error: expect.any(String) }]);
-        expect(response.headers.get("www-authenticate")).toBe("Bearer");
+  test(
+    "auth-16: the internal service without the cluster key is 401 over both HTTP versions, whatever the " +
+      "method, the type and the body",
+    async () => {
+      const requests: RequestInit[] = [
+        {},
+        { method: "POST" },
+        { method: "POST", body: "{}", headers: { "content-type": "application/json" } },
+        { method: "PUT", body: "x".repeat(100_000) },
+        { headers: bearer(platformKey) },
+        { headers: bearer(key) },
+        { headers: { "service-internal": "x" } },
+        {
+          method: "POST",
+          body: "{}",
+          headers: { "content-type": "application/connect+json", "service-internal": "x" },
+        },
+      ];
+      for (const request of requests) {
+        for (const end of ["", "?x=1", "/more"]) {
+          const response = await fetch(`${node.service.address}${path}${end}`, request);
+          expect([response.status, await response.json()]).toEqual([
+            401,
+            { code: "unauthorized", error: expect.any(String) },
+          ]);
+          expect(response.headers.get("www-authenticate")).toBe("Bearer");
+        }
       }
-    }
-    const session = connect(node.service.address);
-    onTestFinished(() => session.destroy());
-    for (const type of ["application/json", "application/grpc", "application/connect+proto"]) {
-      const stream = session.request({ ":method": "POST", ":path": path, "content-type": type });
-      const status = new Promise((resolve) => stream.once("response", (headers) => resolve(headers[":status"])));
-      stream.resume();
-      // Nothing of a body is waited for.
-      expect(await status).toBe(401);
-      stream.close();
-    }
-    const sessionManager = new Http2SessionManager(node.service.address);
-    onTestFinished(() => sessionManager.abort());
-    const transport = createConnectTransport({ baseUrl: node.service.address, httpVersion: "2", sessionManager });
-    async function* nothing(): AsyncGenerator<ExchangeRequest> {}
-    const answers = createClient(NodeService, transport).exchange(nothing())[Symbol.asyncIterator]();
-    await expect(answers.next()).rejects.toMatchObject({ code: Code.Unauthenticated });
-  });
+      const session = connect(node.service.address);
+      onTestFinished(() => session.destroy());
+      for (const type of ["application/json", "application/grpc", "application/connect+proto"]) {
+        const stream = session.request({ ":method": "POST", ":path": path, "content-type": type });
+        const status = new Promise((resolve) => stream.once("response", (headers) => resolve(headers[":status"])));
+        stream.resume();
+        // Nothing of a body is waited for.
+        expect(await status).toBe(401);
+        stream.close();
+      }
+      const sessionManager = new Http2SessionManager(node.service.address);
+      onTestFinished(() => sessionManager.abort());
+      const transport = createConnectTransport({ baseUrl: node.service.address, httpVersion: "2", sessionManager });
+      async function* nothing(): AsyncGenerator<ExchangeRequest> {}
+      const answers = createClient(NodeService, transport).exchange(nothing())[Symbol.asyncIterator]();
+      await expect(answers.next()).rejects.toMatchObject({ code: Code.Unauthenticated });
+    },
+  );
 
   test.each(wireNames)("auth-16: a route with only the cluster key is 401 over %s, whichever it is", async (wire) => {
     const samples = sampleRequests("plain", { ns: "acme", profile: "bot" });
@@ -100,7 +139,8 @@ describe.skipIf(!hasEtcd)(`a node among others${etcdNeed}`, () => {
         expect([name, code]).toEqual([name, "unauthorized"]);
       }
     }
-    for (const page of ["/health/ready", "/openapi.json"]) expect((await node.call(key, "GET", page, undefined, { "service-internal": key })).status).toBe(401);
+    for (const page of ["/health/ready", "/openapi.json"])
+      expect((await node.call(key, "GET", page, undefined, { "service-internal": key })).status).toBe(401);
   });
 
   test("the internal service is neither listed nor described", async () => {
@@ -109,26 +149,34 @@ describe.skipIf(!hasEtcd)(`a node among others${etcdNeed}`, () => {
       yield { messageRequest: { case: "listServices", value: "" } };
     }
     const listed: string[] = [];
-    for await (const { messageResponse } of node.service.client(ServerReflection).serverReflectionInfo(listing(), { headers: bearer(platformKey) })) {
-      if (messageResponse.case === "listServicesResponse") listed.push(...messageResponse.value.service.map(({ name }) => name));
+    for await (const { messageResponse } of node.service
+      .client(ServerReflection)
+      .serverReflectionInfo(listing(), { headers: bearer(platformKey) })) {
+      if (messageResponse.case === "listServicesResponse")
+        listed.push(...messageResponse.value.service.map(({ name }) => name));
     }
     expect(listed).toContain("palimpsest.v1.DataService");
     expect(listed).not.toContain("palimpsest.node.v1.NodeService");
   });
 
-  test("without authentication of clients the key is asked for all the same, and each node's own is another", async () => {
-    const open = await startService({ SERVICE_COORD: etcd.endpoint });
-    onTestFinished(() => open.close());
-    expect((await open.call("GET", "/v1/databases")).status).toBe(200);
-    expect(await ask(open, {}, greeting(), aRead())).toBe(Code.Unauthenticated);
-    expect(await ask(open, { "service-internal": key }, greeting(), aRead())).toBe(Code.Unauthenticated);
-    expect(await ask(open, { "service-internal": await keyOf(open) }, greeting(), aRead())).toEqual([7]);
-  });
+  test(
+    "without authentication of clients the key is asked for all the same, and each node's own is " + "another",
+    async () => {
+      const open = await startService({ SERVICE_COORD: etcd.endpoint });
+      onTestFinished(() => open.close());
+      expect((await open.call("GET", "/v1/databases")).status).toBe(200);
+      expect(await ask(open, {}, greeting(), aRead())).toBe(Code.Unauthenticated);
+      expect(await ask(open, { "service-internal": key }, greeting(), aRead())).toBe(Code.Unauthenticated);
+      expect(await ask(open, { "service-internal": await keyOf(open) }, greeting(), aRead())).toEqual([7]);
+    },
+  );
 
   test("a key that is given is the one, and the derived one is none", async () => {
     const given = await startGuarded({ SERVICE_COORD: etcd.endpoint, SERVICE_CLUSTER_KEY: "a-key-of-our-own" });
     onTestFinished(() => given.service.close());
-    expect(await ask(given.service, { "service-internal": await keyOf(given.service) }, greeting(), aRead())).toBe(Code.Unauthenticated);
+    expect(await ask(given.service, { "service-internal": await keyOf(given.service) }, greeting(), aRead())).toBe(
+      Code.Unauthenticated,
+    );
     expect(await ask(given.service, { "service-internal": "a-key-of-our-own" }, greeting(), aRead())).toEqual([7]);
   });
 });

@@ -18,7 +18,10 @@ interface Statement {
 }
 
 function sql(wire: Wire, db: string, ...stmts: readonly (string | Statement)[]): Promise<Reply> {
-  return wire.call("DataService.ExecuteSql", { db, stmts: stmts.map((statement) => (typeof statement === "string" ? { q: statement } : statement)) });
+  return wire.call("DataService.ExecuteSql", {
+    db,
+    stmts: stmts.map((statement) => (typeof statement === "string" ? { q: statement } : statement)),
+  });
 }
 
 function put(wire: Wire, db: string, key: string, value: Uint8Array | string, extra: object = {}): Promise<Reply> {
@@ -29,24 +32,34 @@ function get(wire: Wire, db: string, key: string): Promise<Reply> {
   return wire.call("DataService.GetValue", { db, ns: "n", key });
 }
 
-onBoth("core-01 over %s: a created database has a name, a uuid and a time, and no file before its first use", async (name) => {
-  const wire = setup(name);
-  const { body } = await ok(wire.call("ControlService.CreateDatabase", { name: `born-${name}` }));
-  expect(body).toEqual({ name: `born-${name}`, uuid: expect.stringMatching(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/), created_at: expect.any(Number) });
-  expect(Math.abs(Date.now() - body.created_at)).toBeLessThan(60_000);
-  const files = join(service().directory, "db", body.uuid);
-  expect(existsSync(files)).toBe(false);
-  await ok(put(wire, `born-${name}`, "k", "v"));
-  expect(readdirSync(files)).toContain("main.db");
-});
+onBoth(
+  "core-01 over %s: a created database has a name, a uuid and a time, and no file before its first use",
+  async (name) => {
+    const wire = setup(name);
+    const { body } = await ok(wire.call("ControlService.CreateDatabase", { name: `born-${name}` }));
+    expect(body).toEqual({
+      name: `born-${name}`,
+      uuid: expect.stringMatching(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/),
+      created_at: expect.any(Number),
+    });
+    expect(Math.abs(Date.now() - body.created_at)).toBeLessThan(60_000);
+    const files = join(service().directory, "db", body.uuid);
+    expect(existsSync(files)).toBe(false);
+    await ok(put(wire, `born-${name}`, "k", "v"));
+    expect(readdirSync(files)).toContain("main.db");
+  },
+);
 
 onBoth("core-02 over %s: the same name again is already_exists, and the list shows every database", async (name) => {
   const wire = setup(name);
-  for (const db of ["listed-a", "listed-b"]) await ok(wire.call("ControlService.CreateDatabase", { name: `${db}-${name}` }));
+  for (const db of ["listed-a", "listed-b"])
+    await ok(wire.call("ControlService.CreateDatabase", { name: `${db}-${name}` }));
   const again = await wire.call("ControlService.CreateDatabase", { name: `listed-a-${name}` });
   expect(again).toMatchObject({ code: "already_exists", message: expect.stringContaining(`listed-a-${name}`) });
   const { ns, profile } = service().profile();
-  await ok(wire.call("MemoryService.Ingest", { ns, profile, memories: [{ type: "event", summary: "born", content: null }] }));
+  await ok(
+    wire.call("MemoryService.Ingest", { ns, profile, memories: [{ type: "event", summary: "born", content: null }] }),
+  );
   const { body } = await ok(wire.call("ControlService.ListDatabases", {}));
   const names = body.databases.map((database: { name: string }) => database.name);
   expect(names).toEqual(expect.arrayContaining([`listed-a-${name}`, `listed-b-${name}`, `${ns}--${profile}`]));
@@ -60,27 +73,41 @@ onBoth("core-03 over %s: a database name with @, / or -- is refused", async (nam
   }
 });
 
-onBoth("core-04 over %s: a batch of DDL, bound inserts and a select answers per statement, with txid 1", async (name) => {
-  const wire = setup(name);
-  const { body, txid } = await ok(
-    sql(
-      wire,
-      await service().database(),
-      "CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT, score REAL, data BLOB)",
-      { q: "INSERT INTO t (name, score, data) VALUES (?, ?, ?), (?, ?, ?)", params: ["ann", 1.5, { $base64: "AAH/" }, "bob", null, null] },
-      { q: "SELECT id, name, score, data FROM t WHERE name = :name OR id = 2 ORDER BY id", params: { name: "ann" } },
-    ),
-  );
-  expect(txid).toBe(1);
-  expect(body).toEqual({
-    results: [
-      { columns: [], rows: [], rows_affected: 0, last_insert_rowid: 0 },
-      { columns: [], rows: [], rows_affected: 2, last_insert_rowid: 2 },
-      { columns: ["id", "name", "score", "data"], rows: [[1, "ann", 1.5, { $base64: "AAH/" }], [2, "bob", null, null]], rows_affected: 0, last_insert_rowid: 2 },
-    ],
-    txid: 1,
-  });
-});
+onBoth(
+  "core-04 over %s: a batch of DDL, bound inserts and a select answers per statement, with txid 1",
+  async (name) => {
+    const wire = setup(name);
+    const { body, txid } = await ok(
+      sql(
+        wire,
+        await service().database(),
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT, score REAL, data BLOB)",
+        {
+          q: "INSERT INTO t (name, score, data) VALUES (?, ?, ?), (?, ?, ?)",
+          params: ["ann", 1.5, { $base64: "AAH/" }, "bob", null, null],
+        },
+        { q: "SELECT id, name, score, data FROM t WHERE name = :name OR id = 2 ORDER BY id", params: { name: "ann" } },
+      ),
+    );
+    expect(txid).toBe(1);
+    expect(body).toEqual({
+      results: [
+        { columns: [], rows: [], rows_affected: 0, last_insert_rowid: 0 },
+        { columns: [], rows: [], rows_affected: 2, last_insert_rowid: 2 },
+        {
+          columns: ["id", "name", "score", "data"],
+          rows: [
+            [1, "ann", 1.5, { $base64: "AAH/" }],
+            [2, "bob", null, null],
+          ],
+          rows_affected: 0,
+          last_insert_rowid: 2,
+        },
+      ],
+      txid: 1,
+    });
+  },
+);
 
 onBoth("core-05 over %s: the second write bumps the txid by one, a pure SELECT does not", async (name) => {
   const wire = setup(name);
@@ -99,7 +126,9 @@ onBoth("core-06 over %s: a batch with one failing statement is refused and leave
   await ok(sql(wire, db, "CREATE TABLE t (n INTEGER PRIMARY KEY)"));
   const refused = await sql(wire, db, "INSERT INTO t VALUES (1)", "CREATE TABLE other (n)", "INSERT INTO t VALUES (1)");
   expect(refused).toMatchObject({ code: "invalid_request", message: expect.stringContaining("statement 2"), txid: 1 });
-  const after = await ok(sql(wire, db, "SELECT count(*) FROM t", "SELECT name FROM sqlite_schema WHERE name = 'other'"));
+  const after = await ok(
+    sql(wire, db, "SELECT count(*) FROM t", "SELECT name FROM sqlite_schema WHERE name = 'other'"),
+  );
   expect(after.body.results.map(({ rows }: { rows: unknown }) => rows)).toEqual([[[0]], []]);
   expect(after.txid).toBe(1);
 });
@@ -107,10 +136,20 @@ onBoth("core-06 over %s: a batch with one failing statement is refused and leave
 onBoth("core-06 over %s: with txn false each statement stands alone and reports its own error", async (name) => {
   const wire = setup(name);
   const db = await service().database();
-  const stmts = ["CREATE TABLE t (n INTEGER PRIMARY KEY)", "INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)"].map((q) => ({ q }));
+  const stmts = [
+    "CREATE TABLE t (n INTEGER PRIMARY KEY)",
+    "INSERT INTO t VALUES (1)",
+    "INSERT INTO t VALUES (1)",
+    "INSERT INTO t VALUES (2)",
+  ].map((q) => ({ q }));
   const { body, txid } = await ok(wire.call("DataService.ExecuteSql", { db, stmts, txn: false }));
   expect(txid).toBe(1);
-  expect(body.results.map((result: { error?: { code: string } }) => result.error?.code)).toEqual([undefined, undefined, "invalid_request", undefined]);
+  expect(body.results.map((result: { error?: { code: string } }) => result.error?.code)).toEqual([
+    undefined,
+    undefined,
+    "invalid_request",
+    undefined,
+  ]);
   expect((await ok(sql(wire, db, "SELECT n FROM t ORDER BY n"))).body.results[0].rows).toEqual([[1], [2]]);
 });
 
@@ -128,7 +167,8 @@ onBoth("core-08 over %s: a listing with a prefix has the matching keys only, sor
   const wire = setup(name);
   const db = await service().database();
   for (const key of ["b/2", "a/10", "a/2", "ä", "a", "b/1"]) await ok(put(wire, db, key, key));
-  const list = async (request: object): Promise<any> => (await ok(wire.call("DataService.ListKeys", { db, ns: "n", ...request }))).body;
+  const list = async (request: object): Promise<any> =>
+    (await ok(wire.call("DataService.ListKeys", { db, ns: "n", ...request }))).body;
   expect((await list({ prefix: "a/" })).keys).toEqual(["a/10", "a/2"]);
   expect(await list({})).toMatchObject({ keys: ["a", "a/10", "a/2", "b/1", "b/2", "ä"], next_cursor: null });
   const first = await list({ limit: 4 });
@@ -169,8 +209,15 @@ onBoth("core-11 over %s: with one hot handle, alternating use of two databases l
       }
     }
     // Both at once: whoever has to wait for the handle waits, and is answered.
-    await Promise.all(databases.flatMap((db) => Array.from({ length: 10 }, async (_, round) => expect((await ok(get(wire, db, `k${round}`))).body.toString()).toBe(`${db}-${round}`))));
-    for (const db of databases) expect((await ok(sql(wire, db, "SELECT sum(n) FROM t"))).body.results[0].rows).toEqual([[45]]);
+    await Promise.all(
+      databases.flatMap((db) =>
+        Array.from({ length: 10 }, async (_, round) =>
+          expect((await ok(get(wire, db, `k${round}`))).body.toString()).toBe(`${db}-${round}`),
+        ),
+      ),
+    );
+    for (const db of databases)
+      expect((await ok(sql(wire, db, "SELECT sum(n) FROM t"))).body.results[0].rows).toEqual([[45]]);
   } finally {
     await small.close();
   }
@@ -212,7 +259,9 @@ onBoth("core-12 over %s: SQL that names a reserved table is refused under every 
     else expect(refused.code, `${q}: ${refused.message}`).toBe("invalid_request");
   }
   expect((await ok(get(wire, db, "k"))).body.toString()).toBe("secret-value");
-  expect((await ok(sql(wire, db, "SELECT '__service_kv' AS harmless"))).body.results[0].rows).toEqual([["__service_kv"]]);
+  expect((await ok(sql(wire, db, "SELECT '__service_kv' AS harmless"))).body.results[0].rows).toEqual([
+    ["__service_kv"],
+  ]);
 });
 
 onBoth("core-13 over %s: an unknown database is database_not_found", async (name) => {
@@ -226,9 +275,15 @@ onBoth("core-13 over %s: an unknown database is database_not_found", async (name
     ["DataService.ListTurns", { session: "s" }],
   ] as const) {
     const refused = await wire.call(method, { db: "nowhere", ...request });
-    expect(refused, method).toMatchObject({ code: "database_not_found", message: expect.stringContaining("nowhere"), txid: undefined });
+    expect(refused, method).toMatchObject({
+      code: "database_not_found",
+      message: expect.stringContaining("nowhere"),
+      txid: undefined,
+    });
   }
-  expect(await wire.call("ControlService.DeleteDatabase", { db: "nowhere" })).toMatchObject({ code: "database_not_found" });
+  expect(await wire.call("ControlService.DeleteDatabase", { db: "nowhere" })).toMatchObject({
+    code: "database_not_found",
+  });
 });
 
 onBoth("core-14 over %s: INSERT .. RETURNING and a batch of DDL alone bump the txid", async (name) => {
@@ -237,7 +292,15 @@ onBoth("core-14 over %s: INSERT .. RETURNING and a batch of DDL alone bump the t
   expect((await ok(sql(wire, db, "CREATE TABLE t (n INTEGER PRIMARY KEY, a TEXT)"))).txid).toBe(1);
   const inserted = await ok(sql(wire, db, "INSERT INTO t (a) VALUES ('x'), ('y') RETURNING n, a"));
   expect(inserted.txid).toBe(2);
-  expect(inserted.body.results[0]).toMatchObject({ columns: ["n", "a"], rows: [[1, "x"], [2, "y"]], rows_affected: 2, last_insert_rowid: 2 });
+  expect(inserted.body.results[0]).toMatchObject({
+    columns: ["n", "a"],
+    rows: [
+      [1, "x"],
+      [2, "y"],
+    ],
+    rows_affected: 2,
+    last_insert_rowid: 2,
+  });
   expect((await ok(sql(wire, db, "CREATE INDEX i ON t (a)"))).txid).toBe(3);
 });
 
@@ -246,13 +309,16 @@ onBoth("core-15 over %s: JSON text and arbitrary bytes stay what they were", asy
   const db = await service().database();
   const values = ['{"a": 1 ,"b":[1.0, 12345678901234567890]}', '"quoted"', "null", "", "\uFEFFmark", "a\r\nb\u0000c"];
   for (const [index, value] of values.entries()) await ok(put(wire, db, `v${index}`, value));
-  for (const [index, value] of values.entries()) expect((await ok(get(wire, db, `v${index}`))).body.toString("utf8"), value).toBe(value);
+  for (const [index, value] of values.entries())
+    expect((await ok(get(wire, db, `v${index}`))).body.toString("utf8"), value).toBe(value);
 });
 
 onBoth("over %s a deleted database is gone with its data, and its name can be taken again", async (name) => {
   const wire = setup(name);
   const db = await service().database();
-  const before = (await ok(wire.call("ControlService.ListDatabases", {}))).body.databases.find((database: { name: string }) => database.name === db);
+  const before = (await ok(wire.call("ControlService.ListDatabases", {}))).body.databases.find(
+    (database: { name: string }) => database.name === db,
+  );
   await ok(put(wire, db, "k", "v"));
   await ok(wire.call("ControlService.DeleteDatabase", { db }));
   expect((await get(wire, db, "k")).code).toBe("database_not_found");
@@ -266,14 +332,23 @@ onBoth("over %s a deleted database is gone with its data, and its name can be ta
 
 test("over REST a 64-bit integer survives SQL, and comes back as a string when a double cannot hold it", async () => {
   const db = await service().database();
-  const body = '{"stmts":[{"q":"SELECT ?, ?, ?, typeof(?), ?","params":[9007199254740993, -9223372036854775808, 9007199254740991, 9223372036854775807, {"id": 9007199254740993}]}]}';
+  const body =
+    '{"stmts":[{"q":"SELECT ?, ?, ?, typeof(?), ?","params":[9007199254740993, -9223372036854775808, ' +
+    '9007199254740991, 9223372036854775807, {"id": 9007199254740993}]}]}';
   const { status, json } = await service().call("POST", `/v1/db/${db}/sql`, body);
   expect(status).toBe(200);
-  expect(json.results[0].rows).toEqual([["9007199254740993", "-9223372036854775808", 9007199254740991, "integer", '{"id":9007199254740993}']]);
+  expect(json.results[0].rows).toEqual([
+    ["9007199254740993", "-9223372036854775808", 9007199254740991, "integer", '{"id":9007199254740993}'],
+  ]);
 });
 
 test("over gRPC a number is a double: integers within 2^53 bind as integers", async () => {
   const wire = service().wire("grpc");
-  const { body } = await ok(sql(wire, await service().database(), { q: "SELECT ? / 2, typeof(?), typeof(?)", params: [3, 9007199254740991, 0.5] }));
+  const { body } = await ok(
+    sql(wire, await service().database(), {
+      q: "SELECT ? / 2, typeof(?), typeof(?)",
+      params: [3, 9007199254740991, 0.5],
+    }),
+  );
   expect(body.results[0].rows).toEqual([[1, "integer", "real"]]);
 });

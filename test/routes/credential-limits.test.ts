@@ -10,24 +10,36 @@ async function start(variables: Record<string, string>): Promise<Guarded> {
   return node;
 }
 
-test.each(wireNames)("over %s a rate is one credential's own, and says when to come back; the control plane has its own", async (name) => {
-  const node = await start({ SERVICE_CREDENTIAL_RATE: "5" });
-  const tokens = [await node.mint({ ns: "acme" }, "read"), await node.mint({ ns: "acme" }, "read")] as const;
-  const recall = (token: string): Promise<Reply> => node.service.wire(name).call("MemoryService.Recall", { ns: "acme", profile: "p", query: "x" }, bearer(token));
-  const replies = await Promise.all(Array.from({ length: 40 }, () => recall(tokens[0])));
-  const refused = replies.filter(({ code }) => code !== "ok");
-  expect(refused.length).toBeGreaterThanOrEqual(20);
-  for (const reply of refused) expect(reply).toMatchObject({ code: "overloaded", message: expect.stringContaining("of this credential a second") as unknown, retryAfterSecs: 1 });
-  expect((await recall(tokens[1])).code).toBe("ok");
-  expect((await node.service.wire(name).call("ControlService.ListDatabases", {}, bearer(platformKey))).code).toBe("ok");
-});
+test.each(wireNames)(
+  "over %s a rate is one credential's own, and says when to come back; the control plane has its own",
+  async (name) => {
+    const node = await start({ SERVICE_CREDENTIAL_RATE: "5" });
+    const tokens = [await node.mint({ ns: "acme" }, "read"), await node.mint({ ns: "acme" }, "read")] as const;
+    const recall = (token: string): Promise<Reply> =>
+      node.service.wire(name).call("MemoryService.Recall", { ns: "acme", profile: "p", query: "x" }, bearer(token));
+    const replies = await Promise.all(Array.from({ length: 40 }, () => recall(tokens[0])));
+    const refused = replies.filter(({ code }) => code !== "ok");
+    expect(refused.length).toBeGreaterThanOrEqual(20);
+    for (const reply of refused)
+      expect(reply).toMatchObject({
+        code: "overloaded",
+        message: expect.stringContaining("of this credential a second") as unknown,
+        retryAfterSecs: 1,
+      });
+    expect((await recall(tokens[1])).code).toBe("ok");
+    expect((await node.service.wire(name).call("ControlService.ListDatabases", {}, bearer(platformKey))).code).toBe(
+      "ok",
+    );
+  },
+);
 
 test("no more calls of one credential run at once than it may have; those of others go on", async () => {
   const node = await start({ SERVICE_CREDENTIAL_CONCURRENCY: "2", SERVICE_REQUEST_TIMEOUT: "12" });
   const db = await node.create("d");
   const [first, second] = [await node.mint({ db }, "write"), await node.mint({ db }, "write")];
   const slow = "WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT count(*) FROM c";
-  const sql = (token: string, q: string): Promise<{ status: number; json: any }> => node.call(token, "POST", `/v1/db/${db}/sql`, { stmts: [{ q }] });
+  const sql = (token: string, q: string): Promise<{ status: number; json: any }> =>
+    node.call(token, "POST", `/v1/db/${db}/sql`, { stmts: [{ q }] });
   const look = async (token: string): Promise<number> => (await node.call(token, "GET", `/v1/db/${db}/kv/n`)).status;
   expect([await look(first), await look(second)]).toEqual([200, 200]);
   const running = [sql(first, slow), sql(first, slow)];

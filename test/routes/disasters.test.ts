@@ -9,7 +9,18 @@ import Database from "better-sqlite3";
 import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { sectionsOf, shellIn, type Ran } from "../support/documented.ts";
 import { startNodeProcess, type NodeProcess } from "../support/node-process.ts";
-import { diagnosed, fleetIn, keysUnder, loseObject, objectFile, palimpsest, rotObject, smallFleet, troubles, type Fleet } from "../support/rescue.ts";
+import {
+  diagnosed,
+  fleetIn,
+  keysUnder,
+  loseObject,
+  objectFile,
+  palimpsest,
+  rotObject,
+  smallFleet,
+  troubles,
+  type Fleet,
+} from "../support/rescue.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
 
 const sections = sectionsOf("docs/disasters.md");
@@ -28,7 +39,14 @@ class Scene {
     this.fleet = fleetIn(directory);
     this.#blocks = blocks;
     const elsewhere = temporaryDirectory();
-    this.variables = { STORE: this.fleet.url, DATA: directory, BACKUP: `file://${elsewhere}/backup`, EMPTY: `file://${elsewhere}/empty/objects`, DB: "one", UUID: this.fleet.uuidOf("one") };
+    this.variables = {
+      STORE: this.fleet.url,
+      DATA: directory,
+      BACKUP: `file://${elsewhere}/backup`,
+      EMPTY: `file://${elsewhere}/empty/objects`,
+      DB: "one",
+      UUID: this.fleet.uuidOf("one"),
+    };
   }
 
   get uuid(): string {
@@ -63,7 +81,12 @@ async function numbers(node: NodeProcess, db = "one"): Promise<number[]> {
 }
 
 function write(node: NodeProcess, n: number, db = "one"): ReturnType<NodeProcess["call"]> {
-  return node.call("POST", `/v1/db/${db}/sql`, { stmts: [{ q: `INSERT INTO t VALUES (${n})` }] }, { "service-durability": "durable" });
+  return node.call(
+    "POST",
+    `/v1/db/${db}/sql`,
+    { stmts: [{ q: `INSERT INTO t VALUES (${n})` }] },
+    { "service-durability": "durable" },
+  );
 }
 
 /** The node refuses the database with these words and serves the other one. */
@@ -91,17 +114,26 @@ async function serves(scene: Scene, rows: readonly number[], db = "one"): Promis
 const stories: Readonly<Record<string, (scene: Scene) => Promise<void>>> = {
   "Is anything wrong at all?": async (scene) => {
     expect(await scene.follow()).toMatchObject({ code: 0 });
-    expect(JSON.parse(readFileSync(join(scene.folder, "diagnosis.json"), "utf8"))).toMatchObject({ v: 1, well: true, store: { databases: 2, restored: 3 } });
+    expect(JSON.parse(readFileSync(join(scene.folder, "diagnosis.json"), "utf8"))).toMatchObject({
+      v: 1,
+      well: true,
+      store: { databases: 2, restored: 3 },
+    });
     loseObject(scene.fleet.objects, `db/${scene.uuid}/head/main`);
     expect((await scene.follow()).code).toBe(1);
   },
   "A disk is full": async (scene) => {
-    writeFileSync(join(scene.fleet.directory, "db", scene.uuid, "main.db.01ARZ3NDEKTSV4RRFFQ69G5FAV.tmp"), "unfinished");
+    writeFileSync(
+      join(scene.fleet.directory, "db", scene.uuid, "main.db.01ARZ3NDEKTSV4RRFFQ69G5FAV.tmp"),
+      "unfinished",
+    );
     const ran = await scene.follow();
     expect(ran.code, ran.out).toBe(0);
     expect(ran.out).toContain("leftovers");
     await (await scene.start()).end("SIGTERM");
-    expect(readdirSync(join(scene.fleet.directory, "db", scene.uuid)).some((name) => name.endsWith(".tmp"))).toBe(false);
+    expect(readdirSync(join(scene.fleet.directory, "db", scene.uuid)).some((name) => name.endsWith(".tmp"))).toBe(
+      false,
+    );
   },
   "A node's disk is lost": async (scene) => {
     scene.loseDisk();
@@ -126,7 +158,9 @@ const stories: Readonly<Record<string, (scene: Scene) => Promise<void>>> = {
     scene.loseDisk();
     await refusesOneOnly(scene, "is missing");
     expect((await scene.follow()).code).toBe(1);
-    const { findings } = JSON.parse(readFileSync(join(scene.folder, "diagnosis.json"), "utf8")) as { findings: { kind: string }[] };
+    const { findings } = JSON.parse(readFileSync(join(scene.folder, "diagnosis.json"), "utf8")) as {
+      findings: { kind: string }[];
+    };
     expect(findings.map(({ kind }) => kind)).toContain("object_missing");
   },
   "The head of a branch is lost": async (scene) => {
@@ -158,16 +192,27 @@ const stories: Readonly<Record<string, (scene: Scene) => Promise<void>>> = {
   "The name of a database is lost": async (scene) => {
     loseObject(scene.fleet.objects, "names/one.json");
     const node = await scene.start();
-    expect(await node.call("POST", "/v1/db/one/sql", { stmts: [{ q: "SELECT 1" }] })).toMatchObject({ status: 404, json: { code: "database_not_found" } });
+    expect(await node.call("POST", "/v1/db/one/sql", { stmts: [{ q: "SELECT 1" }] })).toMatchObject({
+      status: 404,
+      json: { code: "database_not_found" },
+    });
     await node.end("SIGTERM");
-    expect((await diagnosed("--object-store", scene.fleet.url)).findings.find(({ kind }) => kind === "database_unclaimed")?.uuid).toBe(scene.uuid);
+    expect(
+      (await diagnosed("--object-store", scene.fleet.url)).findings.find(({ kind }) => kind === "database_unclaimed")
+        ?.uuid,
+    ).toBe(scene.uuid);
     const ran = await scene.follow();
     expect(ran.code, ran.out).toBe(0);
     await serves(scene, [1, 2, 3]);
   },
   "A segment is lost or rotten": async (scene) => {
     const first = await scene.start();
-    await first.call("POST", "/v1/db/one/sql", { stmts: [{ q: "CREATE TABLE big AS SELECT randomblob(150000) AS b" }] }, { "service-durability": "durable" });
+    await first.call(
+      "POST",
+      "/v1/db/one/sql",
+      { stmts: [{ q: "CREATE TABLE big AS SELECT randomblob(150000) AS b" }] },
+      { "service-durability": "durable" },
+    );
     await write(first, 5);
     await first.end("SIGTERM");
     rotObject(scene.fleet.objects, keysUnder(scene.fleet.objects, `db/${scene.uuid}/seg/`).at(-1)!);
@@ -204,9 +249,14 @@ const stories: Readonly<Record<string, (scene: Scene) => Promise<void>>> = {
     await refusesOneOnly(scene, "object storage was put back to an older state than this node has seen");
     const accepting = await scene.start(scene.fleet.directory, { SERVICE_ACCEPT_ROLLBACK: scene.uuid });
     expect(await numbers(accepting)).toEqual([1, 2, 3]);
-    expect((await accepting.call("GET", "/health/ready")).json).toMatchObject({ ready: true, checks: { quarantine: expect.stringContaining("1") as unknown } });
+    expect((await accepting.call("GET", "/health/ready")).json).toMatchObject({
+      ready: true,
+      checks: { quarantine: expect.stringContaining("1") as unknown },
+    });
     await accepting.end("SIGTERM");
-    expect(readdirSync(join(scene.fleet.directory, "quarantine", scene.uuid)).filter((name) => name.endsWith(".json"))).toHaveLength(1);
+    expect(
+      readdirSync(join(scene.fleet.directory, "quarantine", scene.uuid)).filter((name) => name.endsWith(".json")),
+    ).toHaveLength(1);
     await serves(scene, [1, 2, 3]);
   },
   "Two nodes ran on one store without coordination": async (scene) => {
@@ -238,7 +288,9 @@ const stories: Readonly<Record<string, (scene: Scene) => Promise<void>>> = {
     expect(ran.out).toContain("main.db");
     const restored = new Database(join(scene.folder, "now.db"));
     const kept = new Database(join(aside, "main.db"));
-    expect(kept.prepare("SELECT txid FROM __service_state").pluck().get()).toBe(restored.prepare("SELECT txid FROM __service_state").pluck().get());
+    expect(kept.prepare("SELECT txid FROM __service_state").pluck().get()).toBe(
+      restored.prepare("SELECT txid FROM __service_state").pluck().get(),
+    );
     for (const one of [restored, kept]) one.close();
     expect(troubles(await diagnosed("--data-dir", scene.fleet.directory))).toContain("quarantine");
   },
@@ -251,7 +303,8 @@ const stories: Readonly<Record<string, (scene: Scene) => Promise<void>>> = {
     const ran = await scene.follow();
     await after.end("SIGTERM");
     expect(after.log()).toContain('"from":"generated"');
-    const kids = (text: string): string[] => (JSON.parse(text) as { keys: { kid: string }[] }).keys.map(({ kid }) => kid);
+    const kids = (text: string): string[] =>
+      (JSON.parse(text) as { keys: { kid: string }[] }).keys.map(({ kid }) => kid);
     expect(kids(ran.out), "the old key is still listed").toEqual(expect.arrayContaining(kids(out)));
     expect(kids(ran.out).length).toBeGreaterThan(kids(out).length);
   },
@@ -267,13 +320,22 @@ const stories: Readonly<Record<string, (scene: Scene) => Promise<void>>> = {
     const restored = await startNodeProcess(temporaryDirectory(), { SERVICE_OBJECT_STORE: empty });
     onTestFinished(() => restored.end("SIGKILL"));
     expect(await numbers(restored)).toEqual([1, 2, 3]);
-    const asked = await restored.call("POST", "/v1/db/one/sql", { stmts: [{ q: "SELECT 1" }] }, { "service-min-txid": String(later) });
+    const asked = await restored.call(
+      "POST",
+      "/v1/db/one/sql",
+      { stmts: [{ q: "SELECT 1" }] },
+      { "service-min-txid": String(later) },
+    );
     expect(asked).toMatchObject({ status: 409, json: { code: "conflict" } });
   },
   "An erasure stays pending": async (scene) => {
     const node = await scene.start();
-    await node.call("POST", "/v1/memory/acme/alice/memories", { memories: [{ type: "fact", topic_key: "theme", summary: "dark", content: null }] });
-    expect((await node.call("POST", "/v1/memory/acme/alice/erasures", { topic_key: "theme", type: "fact" })).status).toBeLessThan(300);
+    await node.call("POST", "/v1/memory/acme/alice/memories", {
+      memories: [{ type: "fact", topic_key: "theme", summary: "dark", content: null }],
+    });
+    expect(
+      (await node.call("POST", "/v1/memory/acme/alice/erasures", { topic_key: "theme", type: "fact" })).status,
+    ).toBeLessThan(300);
     const ran = await scene.follow();
     expect(ran.code, ran.out).toBe(0);
     expect(ran.out).toContain("erasure_unfinished");

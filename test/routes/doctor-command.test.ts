@@ -3,7 +3,22 @@ import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } fro
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { describe, expect, test } from "vitest";
-import { ageObject, diagnosed, fingerprint, fleetIn, keysUnder, loseObject, objectFile, palimpsest, rotObject, rows, smallFleet, sql, troubles, type Fleet } from "../support/rescue.ts";
+import {
+  ageObject,
+  diagnosed,
+  fingerprint,
+  fleetIn,
+  keysUnder,
+  loseObject,
+  objectFile,
+  palimpsest,
+  rotObject,
+  rows,
+  smallFleet,
+  sql,
+  troubles,
+  type Fleet,
+} from "../support/rescue.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
 
 /** A copy of the fleet to break. */
@@ -17,13 +32,20 @@ describe("palimpsest doctor", () => {
   test("a sound fleet is well, shallow and deep, and not a byte of store and directory changes", async () => {
     const fleet = await smallFleet();
     const before = fingerprint(fleet.directory);
-    for (const flags of [["--data-dir", fleet.directory], ["--object-store", fleet.url], ["--data-dir", fleet.directory, "--object-store", fleet.url, "--deep"]]) {
+    for (const flags of [
+      ["--data-dir", fleet.directory],
+      ["--object-store", fleet.url],
+      ["--data-dir", fleet.directory, "--object-store", fleet.url, "--deep"],
+    ]) {
       const found = await diagnosed(...flags);
       expect(troubles(found)).toEqual([]);
       expect(found).toMatchObject({ code: 0, well: true, store: { databases: 2, branches: 3 } });
     }
     const deep = await diagnosed("--data-dir", fleet.directory, "--deep");
-    expect(deep).toMatchObject({ store: { restored: 3 }, disk: { files: 3, standings: { current: 3 }, running: false } });
+    expect(deep).toMatchObject({
+      store: { restored: 3 },
+      disk: { files: 3, standings: { current: 3 }, running: false },
+    });
     expect(deep.store!["proven"]).toBeGreaterThan(0);
     expect(fingerprint(fleet.directory)).toBe(before);
   });
@@ -68,7 +90,12 @@ describe("palimpsest doctor", () => {
       expect(found.code).toBe(1);
       const finding = found.findings.find((one) => one.kind === kind)!;
       expect(finding.what + finding.todo).not.toContain("undefined");
-      expect(found.findings.map(({ severity }) => severity), "worst first").toEqual(found.findings.map(({ severity }) => severity).toSorted((a, b) => "cwn".indexOf(a[0]!) - "cwn".indexOf(b[0]!)));
+      expect(
+        found.findings.map(({ severity }) => severity),
+        "worst first",
+      ).toEqual(
+        found.findings.map(({ severity }) => severity).toSorted((a, b) => "cwn".indexOf(a[0]!) - "cwn".indexOf(b[0]!)),
+      );
       const said = await palimpsest(["doctor", "--object-store", broken.url, ...(deep ? ["--deep"] : [])]);
       expect(said.out).toContain(` ${kind} `);
       expect(said.out).toMatch(/Means: .+ Do: .+\.\n/);
@@ -81,7 +108,9 @@ describe("palimpsest doctor", () => {
     rotObject(fleet.objects, segment!);
     expect(troubles(await diagnosed("--object-store", fleet.url))).toEqual([]);
     expect(troubles(await diagnosed("--object-store", fleet.url, "--deep", "--database", "two"))).toEqual([]);
-    expect(troubles(await diagnosed("--object-store", fleet.url, "--deep", "--uuid", fleet.uuidOf("one")))).toContain("object_rotten");
+    expect(troubles(await diagnosed("--object-store", fleet.url, "--deep", "--uuid", fleet.uuidOf("one")))).toContain(
+      "object_rotten",
+    );
   });
 
   test("a database whose objects are all gone is not taken for one that was never written", async () => {
@@ -95,8 +124,14 @@ describe("palimpsest doctor", () => {
     writeFileSync(join(due, "1"), "\u0001one");
     rmSync(join(fleet.objects, "db", uuid), { recursive: true });
     const found = await diagnosed("--object-store", fleet.url);
-    expect(found.findings.find((one) => one.uuid === uuid)).toMatchObject({ kind: "database_lost", severity: "critical" });
-    expect(found.findings.find((one) => one.uuid === fleet.uuidOf("bare"))).toMatchObject({ kind: "claim_unwritten", severity: "note" });
+    expect(found.findings.find((one) => one.uuid === uuid)).toMatchObject({
+      kind: "database_lost",
+      severity: "critical",
+    });
+    expect(found.findings.find((one) => one.uuid === fleet.uuidOf("bare"))).toMatchObject({
+      kind: "claim_unwritten",
+      severity: "note",
+    });
   });
 
   test("local files: what each is to its head, logs, leftovers, quarantine and strangers", async () => {
@@ -114,12 +149,17 @@ describe("palimpsest doctor", () => {
     // The bucket was put back: what the file is now, its head does not know.
     const back = await diagnosed("--data-dir", fleet.directory, "--object-store", `file://${older}`, "--uuid", uuid);
     expect(back.code).toBe(1);
-    expect(troubles(back).some((kind) => ["head_older", "file_unknown", "file_ahead", "file_orphaned"].includes(kind))).toBe(true);
+    expect(
+      troubles(back).some((kind) => ["head_older", "file_unknown", "file_ahead", "file_orphaned"].includes(kind)),
+    ).toBe(true);
 
     // Nothing of the database in the store.
     const empty = join(temporaryDirectory(), "objects");
     mkdirSync(empty);
-    expect(troubles(await diagnosed("--data-dir", fleet.directory, "--object-store", `file://${empty}`))).toEqual(["file_foreign", "file_foreign"]);
+    expect(troubles(await diagnosed("--data-dir", fleet.directory, "--object-store", `file://${empty}`))).toEqual([
+      "file_foreign",
+      "file_foreign",
+    ]);
 
     writeFileSync(join(folder, "main.db.01ARZ3NDEKTSV4RRFFQ69G5FAV.tmp"), "half");
     mkdirSync(join(fleet.directory, "quarantine", uuid), { recursive: true });
@@ -127,7 +167,8 @@ describe("palimpsest doctor", () => {
     writeFileSync(join(fleet.directory, "note.txt"), "x");
     rotFile(join(fleet.directory, "db", fleet.uuidOf("two"), "main.db"));
     const found = await diagnosed("--data-dir", fleet.directory, "--deep");
-    for (const kind of ["leftovers", "quarantine", "directory_foreign", "file_unreadable"]) expect(found.findings.map((one) => one.kind)).toContain(kind);
+    for (const kind of ["leftovers", "quarantine", "directory_foreign", "file_unreadable"])
+      expect(found.findings.map((one) => one.kind)).toContain(kind);
     expect(found.disk).toMatchObject({ quarantined: 1 });
   });
 
@@ -141,7 +182,14 @@ describe("palimpsest doctor", () => {
     await sql(service, "two", "INSERT INTO t VALUES (9)");
     await service.close();
     const before = fingerprint(fleet.directory);
-    const found = await diagnosed("--data-dir", fleet.directory, "--object-store", `file://${older}`, "--database", "two");
+    const found = await diagnosed(
+      "--data-dir",
+      fleet.directory,
+      "--object-store",
+      `file://${older}`,
+      "--database",
+      "two",
+    );
     const ahead = found.findings.find(({ kind }) => kind === "file_ahead");
     expect(ahead?.what).toContain("2 transactions are on this disk only");
     expect(fingerprint(fleet.directory)).toBe(before);
@@ -151,9 +199,18 @@ describe("palimpsest doctor", () => {
     const database = new Database(path);
     database.pragma("journal_mode = wal");
     database.exec("UPDATE __service_state SET txid = txid + 1");
-    const logged = await diagnosed("--data-dir", fleet.directory, "--object-store", `file://${older}`, "--database", "two");
+    const logged = await diagnosed(
+      "--data-dir",
+      fleet.directory,
+      "--object-store",
+      `file://${older}`,
+      "--database",
+      "two",
+    );
     database.close();
-    expect(logged.findings.find(({ kind }) => kind === "file_ahead")?.what).toContain("3 transactions are on this disk only");
+    expect(logged.findings.find(({ kind }) => kind === "file_ahead")?.what).toContain(
+      "3 transactions are on this disk only",
+    );
   });
 
   test("a store's newer formats, foreign objects and wrong command lines are told as what they are", async () => {

@@ -64,9 +64,11 @@ class Life {
         this.#branches.push(name);
       }
       let left = Math.ceil(count / branchNames.length);
-      await Promise.all(Array.from({ length: clients }, async () => {
-        while (left-- > 0) await this.#act();
-      }));
+      await Promise.all(
+        Array.from({ length: clients }, async () => {
+          while (left-- > 0) await this.#act();
+        }),
+      );
     }
   }
 
@@ -86,7 +88,11 @@ class Life {
         const reply = await this.#profile.at(branch).call("MemoryService.GetMemory", { id: canary.id });
         if (reply.code === "not_found") continue;
         found++;
-        expect(reply.body).toMatchObject({ summary: `somebody said ${canary.word} once`, keywords: `said ${canary.word}`, content: { said: canary.said } });
+        expect(reply.body).toMatchObject({
+          summary: `somebody said ${canary.word} once`,
+          keywords: `said ${canary.word}`,
+          content: { said: canary.said },
+        });
       }
     }
     expect(found).toBeGreaterThan(this.canaries.size / 4);
@@ -103,9 +109,22 @@ class Life {
     const database = this.#profile.database.at(branch);
     const n = Math.floor(this.#random() * 500);
     if (draw < 0.5) return this.#ingest(branch);
-    if (draw < 0.6) return void (await ok(database.call("DataService.PutValue", { ns: "n", key: `k${n}`, value: Buffer.alloc(n * 4, n) })));
-    if (draw < 0.7) return void (await ok(database.call("DataService.InsertDocs", { coll: "c", docs: [{ n, text: "filler ".repeat(n) }] })));
-    if (draw < 0.75) return void (await ok(database.sql("CREATE TABLE IF NOT EXISTS t (n INTEGER PRIMARY KEY, x TEXT)", `INSERT INTO t (x) VALUES ('${"row ".repeat(n)}')`, `DELETE FROM t WHERE n % 3 = ${n % 3}`)));
+    if (draw < 0.6)
+      return void (await ok(
+        database.call("DataService.PutValue", { ns: "n", key: `k${n}`, value: Buffer.alloc(n * 4, n) }),
+      ));
+    if (draw < 0.7)
+      return void (await ok(
+        database.call("DataService.InsertDocs", { coll: "c", docs: [{ n, text: "filler ".repeat(n) }] }),
+      ));
+    if (draw < 0.75)
+      return void (await ok(
+        database.sql(
+          "CREATE TABLE IF NOT EXISTS t (n INTEGER PRIMARY KEY, x TEXT)",
+          `INSERT INTO t (x) VALUES ('${"row ".repeat(n)}')`,
+          `DELETE FROM t WHERE n % 3 = ${n % 3}`,
+        ),
+      ));
     const canary = this.#pick([...this.canaries.values()]);
     if (draw < 0.82) return void (await this.#profile.at(branch).call("MemoryService.ForgetMemory", { id: canary.id }));
     if (draw < 0.98 || canary.topic === undefined) return this.#erase(branch, { memory_id: canary.id });
@@ -113,13 +132,21 @@ class Life {
   }
 
   async #ingest(branch: string): Promise<void> {
-    const word = `zq${(++this.#words).toString(16).padStart(8, "0")}${Math.floor(this.#random() * 2 ** 32).toString(16).padStart(8, "0")}x`;
+    const word = `zq${(++this.#words).toString(16).padStart(8, "0")}${Math.floor(this.#random() * 2 ** 32)
+      .toString(16)
+      .padStart(8, "0")}x`;
     const embedding = Array.from({ length: dimension }, () => this.#random() - 0.5);
     const topic = this.#random() < 0.6 ? `topic ${Math.floor(this.#random() * 60)}` : undefined;
     const said = `${word} and much besides `.repeat(1 + Math.floor(this.#random() ** 4 * 300));
     const memory = {
-      type: "fact", summary: `somebody said ${word} once`, keywords: `said ${word}`, source: word, embedding, ...(topic === undefined ? {} : { topic_key: topic }),
-      content: { said }, ...(this.#random() < 0.3 ? { session_id: `session ${Math.floor(this.#random() * 20)}` } : {}),
+      type: "fact",
+      summary: `somebody said ${word} once`,
+      keywords: `said ${word}`,
+      source: word,
+      embedding,
+      ...(topic === undefined ? {} : { topic_key: topic }),
+      content: { said },
+      ...(this.#random() < 0.3 ? { session_id: `session ${Math.floor(this.#random() * 20)}` } : {}),
     };
     const { body } = await ok(this.#profile.at(branch).call("MemoryService.Ingest", { memories: [memory] }));
     const id: string = body.results[0].id;
@@ -149,17 +176,26 @@ async function* pieces(directory: string): AsyncGenerator<{ readonly name: strin
     // The file store begins an object with the byte 1, and keeps the names of versions that were replaced.
     if (bytes[0] !== 1) continue;
     const object = bytes.subarray(1);
-    const segments = name.includes("/seg/") ? [object] : name.includes("/head/") ? decodeHead(object).tail.map((entry) => entry.bytes) : [];
+    const segments = name.includes("/seg/")
+      ? [object]
+      : name.includes("/head/")
+        ? decodeHead(object).tail.map((entry) => entry.bytes)
+        : [];
     for (const segment of segments) {
       for (const { groups } of await decodeSegments(segment, inlinePress)) {
-        for (const { txid, images } of groups) for (const { page, bytes: image } of images) yield { name: `${name} txid ${txid} page ${page}`, bytes: Buffer.from(image) };
+        for (const { txid, images } of groups)
+          for (const { page, bytes: image } of images)
+            yield { name: `${name} txid ${txid} page ${page}`, bytes: Buffer.from(image) };
       }
     }
   }
 }
 
 /** What is found of the canaries, by where; and how many other words, which shows that it looks. */
-async function search(directory: string, wanted: readonly Canary[]): Promise<{ readonly hits: readonly string[]; readonly others: number }> {
+async function search(
+  directory: string,
+  wanted: readonly Canary[],
+): Promise<{ readonly hits: readonly string[]; readonly others: number }> {
   const words = new Map(wanted.map(({ word, id }) => [word, id]));
   const wide = wanted.slice(-100).map(({ word }) => Buffer.from(word, "utf16le"));
   const vectors = wanted.slice(-vectorsMax).map(({ vector }) => Buffer.from(vector.subarray(0, 32)));
@@ -179,42 +215,52 @@ async function search(directory: string, wanted: readonly Canary[]): Promise<{ r
 /** Waits until no coupon of the store is unfinished. */
 async function expectFinished(directory: string, waitMs: number): Promise<void> {
   const world = realWorld();
-  const coupons = new ErasureCoupons({ store: await FileStore.open(join(directory, "objects"), world), world, log: silentLog });
+  const coupons = new ErasureCoupons({
+    store: await FileStore.open(join(directory, "objects"), world),
+    world,
+    log: silentLog,
+  });
   const lastMs = performance.now() + waitMs;
   for (;;) {
     const unfinished: string[] = [];
-    for await (const { id, status, blockedBy, waitingFor } of coupons.unfinished()) unfinished.push(JSON.stringify({ id, status, blockedBy, waitingFor }));
+    for await (const { id, status, blockedBy, waitingFor } of coupons.unfinished())
+      unfinished.push(JSON.stringify({ id, status, blockedBy, waitingFor }));
     if (unfinished.length === 0) return;
     if (performance.now() > lastMs) expect(unfinished).toEqual([]);
     await new Promise((resolve) => setTimeout(resolve, 500));
   }
 }
 
-test(`F95: after ${operations} random operations and their erasures nothing is left of what was erased, and the rest is whole`, { timeout: 1_800_000 }, async () => {
-  const directory = temporaryDirectory();
-  const service = await startService({ SERVICE_GC_GRACE_SECS: "1" }, directory);
-  const profile = new ErasingProfile(service.wire("grpc"), "acme");
-  const life = new Life(profile, 7);
-  try {
-    // History is cut and collected all the while.
-    await profile.policy({ erasure: { grace_secs: 0 }, audit: { enabled: true } });
-    await life.run(operations);
-    await life.eraseEverywhere();
-    expect(life.erased.size).toBeGreaterThan(operations / 40);
-    for (const { id } of await profile.coupons()) {
-      const { receipt } = await profile.until(id, "completed", 60_000 + 60 * operations);
-      expect(receipt.payload.evidence.traces.hits).toBe(0);
+test(
+  `F95: after ${operations} random operations and their erasures nothing is left of what was erased, and ` +
+    "the rest is whole",
+  { timeout: 1_800_000 },
+  async () => {
+    const directory = temporaryDirectory();
+    const service = await startService({ SERVICE_GC_GRACE_SECS: "1" }, directory);
+    const profile = new ErasingProfile(service.wire("grpc"), "acme");
+    const life = new Life(profile, 7);
+    try {
+      // History is cut and collected all the while.
+      await profile.policy({ erasure: { grace_secs: 0 }, audit: { enabled: true } });
+      await life.run(operations);
+      await life.eraseEverywhere();
+      expect(life.erased.size).toBeGreaterThan(operations / 40);
+      for (const { id } of await profile.coupons()) {
+        const { receipt } = await profile.until(id, "completed", 60_000 + 60 * operations);
+        expect(receipt.payload.evidence.traces.hits).toBe(0);
+      }
+      // A list gives the newest ones only: of the others, none may be left unfinished either.
+      await expectFinished(directory, 60_000 + 60 * operations);
+      const { hits, others } = await search(directory, [...life.erased]);
+      expect(hits.slice(0, 10)).toEqual([]);
+      // It does find what is there to be found.
+      expect(others).toBeGreaterThan(operations / 10);
+      await life.expectRest();
+    } finally {
+      await service.close();
     }
-    // A list gives the newest ones only: of the others, none may be left unfinished either.
-    await expectFinished(directory, 60_000 + 60 * operations);
-    const { hits, others } = await search(directory, [...life.erased]);
-    expect(hits.slice(0, 10)).toEqual([]);
-    // It does find what is there to be found.
-    expect(others).toBeGreaterThan(operations / 10);
-    await life.expectRest();
-  } finally {
-    await service.close();
-  }
-  // Nor after an orderly stop, which closes every file.
-  expect((await search(directory, [...life.erased])).hits.slice(0, 10)).toEqual([]);
-});
+    // Nor after an orderly stop, which closes every file.
+    expect((await search(directory, [...life.erased])).hits.slice(0, 10)).toEqual([]);
+  },
+);

@@ -22,7 +22,12 @@ const onBoth = test.each(wireNames);
 let namespaces = 0;
 
 /** A profile in a namespace of its own, whose erasures can be undone for so long. */
-async function profileOf(name: WireName, graceSecs = 0, policy: object = {}, from: Service = service()): Promise<ErasingProfile> {
+async function profileOf(
+  name: WireName,
+  graceSecs = 0,
+  policy: object = {},
+  from: Service = service(),
+): Promise<ErasingProfile> {
   const profile = new ErasingProfile(from.wire(name), `ns${++namespaces}`);
   await profile.policy({ erasure: { grace_secs: graceSecs }, ...policy });
   return profile;
@@ -40,19 +45,35 @@ onBoth("erasure-01 and memory-31 over %s: a topic is gone at once, and from hist
   const answer = await ok(profile.erase({ topic_key: "home", type: "fact" }));
   const point = answer.txid!;
   expect(answer.body).toEqual({
-    id: answer.body.erasure_id, erasure_id: expect.stringMatching(/^ers_[0-9A-Z]{26}$/), status: "pending", target: { topic_key: "home", type: "fact" },
-    memory_ids: expect.arrayContaining([first, second]), requested_at: expect.any(Number), grace_until: answer.body.requested_at, erased_txid: { main: point },
-    completed_at: null, txid: point,
+    id: answer.body.erasure_id,
+    erasure_id: expect.stringMatching(/^ers_[0-9A-Z]{26}$/),
+    status: "pending",
+    target: { topic_key: "home", type: "fact" },
+    memory_ids: expect.arrayContaining([first, second]),
+    requested_at: expect.any(Number),
+    grace_until: answer.body.requested_at,
+    erased_txid: { main: point },
+    completed_at: null,
+    txid: point,
   });
   expect(answer.durableTxid).toBeGreaterThanOrEqual(point);
   expect(await profile.summaries("Aurelia")).toEqual(["Aurelia likes plums"]);
   expect((await profile.call("MemoryService.GetMemory", { id: second })).code).toBe("not_found");
 
   const coupon = await profile.until(answer.body.id, "completed");
-  expect(coupon).toMatchObject({ memory_ids: expect.arrayContaining([first, second]), completed_at: expect.any(Number), receipt: { alg: "EdDSA", kid: expect.any(String) } });
+  expect(coupon).toMatchObject({
+    memory_ids: expect.arrayContaining([first, second]),
+    completed_at: expect.any(Number),
+    receipt: { alg: "EdDSA", kid: expect.any(String) },
+  });
   expect(coupon).not.toHaveProperty("blocked_by");
   const { payload } = coupon.receipt;
-  expect(payload).toMatchObject({ erasure_id: coupon.id, target: { topic_key: "home", type: "fact" }, erased_txid: { main: point }, evidence: { traces: { hits: 0 } } });
+  expect(payload).toMatchObject({
+    erasure_id: coupon.id,
+    target: { topic_key: "home", type: "fact" },
+    erased_txid: { main: point },
+    evidence: { traces: { hits: 0 } },
+  });
   expect(payload.evidence.oldest_restorable_txid.main).toBeGreaterThanOrEqual(point);
   expect(payload.evidence.objects.scanned).toBe(payload.evidence.objects.listed);
   expect(payload.evidence.traces.looked_for).toBeGreaterThan(0);
@@ -61,66 +82,114 @@ onBoth("erasure-01 and memory-31 over %s: a topic is gone at once, and from hist
   expect(await profile.summaries("Aurelia")).toEqual(["Aurelia likes plums"]);
 });
 
-onBoth("erasure-02 over %s: a checkpoint from before the erasure blocks it, is named, and frees it when it goes", async (name) => {
-  const profile = await profileOf(name);
-  const [id] = await profile.add({ summary: "a secret of yesterday" });
-  await ok(profile.database.checkpoint("before"));
-  const { id: erasure } = await profile.erased({ memory_id: id });
-  await ok(profile.database.checkpoint("after"));
-  expect(await profile.until(erasure, "blocked")).toMatchObject({ blocked_by: { checkpoints: ["main/before"], branches: [] }, completed_at: null });
-  expect(await profile.until(erasure, "blocked")).not.toHaveProperty("receipt");
-  await ok(profile.database.call("BranchService.DeleteCheckpoint", { branch: "main", name: "before" }));
-  await profile.until(erasure, "completed");
-  // What stands behind the erasure is still there to go back to.
-  await ok(profile.database.rewind("after"));
-});
+onBoth(
+  "erasure-02 over %s: a checkpoint from before the erasure blocks it, is named, and frees it when it goes",
+  async (name) => {
+    const profile = await profileOf(name);
+    const [id] = await profile.add({ summary: "a secret of yesterday" });
+    await ok(profile.database.checkpoint("before"));
+    const { id: erasure } = await profile.erased({ memory_id: id });
+    await ok(profile.database.checkpoint("after"));
+    expect(await profile.until(erasure, "blocked")).toMatchObject({
+      blocked_by: { checkpoints: ["main/before"], branches: [] },
+      completed_at: null,
+    });
+    expect(await profile.until(erasure, "blocked")).not.toHaveProperty("receipt");
+    await ok(profile.database.call("BranchService.DeleteCheckpoint", { branch: "main", name: "before" }));
+    await profile.until(erasure, "completed");
+    // What stands behind the erasure is still there to go back to.
+    await ok(profile.database.rewind("after"));
+  },
+);
 
 onBoth("erasure-03 over %s: where the policy says so, a forget is a tracked erasure", async (name) => {
-  const profile = await profileOf(name, 3_600, { erasure: { grace_secs: 3_600, purge_on_forget: true }, audit: { enabled: true } });
+  const profile = await profileOf(name, 3_600, {
+    erasure: { grace_secs: 3_600, purge_on_forget: true },
+    audit: { enabled: true },
+  });
   const [id, other] = await profile.add({ summary: "forget me" }, { summary: "keep me" });
   const forgotten = await ok(profile.call("MemoryService.ForgetMemory", { id }));
   const [coupon, ...more] = await profile.coupons();
   expect(more).toEqual([]);
-  expect(coupon).toMatchObject({ status: "pending", target: { memory_id: id }, memory_ids: [id], erased_txid: { main: forgotten.txid } });
+  expect(coupon).toMatchObject({
+    status: "pending",
+    target: { memory_id: id },
+    memory_ids: [id],
+    erased_txid: { main: forgotten.txid },
+  });
   expect(coupon.grace_until).toBe(coupon.requested_at + 3_600_000);
   const { ns, profile: called } = profile;
   if (name === "grpc") {
-    expect((await service().client(MemoryService).forgetMemory({ ns, profile: called, id: other! })).erasureId).toMatch(/^ers_/);
+    expect((await service().client(MemoryService).forgetMemory({ ns, profile: called, id: other! })).erasureId).toMatch(
+      /^ers_/,
+    );
   } else {
     const again = await service().call("DELETE", `/v1/memory/${ns}/${called}/memories/${other}`);
     expect([again.status, again.headers.get("service-erasure-id")]).toEqual([204, expect.stringMatching(/^ers_/)]);
   }
-  expect((await profile.call("MemoryService.ForgetMemory", { id: "mem_01J00000000000000000000000" })).code).toBe("not_found");
+  expect((await profile.call("MemoryService.ForgetMemory", { id: "mem_01J00000000000000000000000" })).code).toBe(
+    "not_found",
+  );
   expect(await profile.coupons()).toHaveLength(2);
 });
 
-onBoth("erasure-04 over %s: bad targets are refused, unknown ones not found, and neither leaves a coupon", async (name) => {
-  const profile = await profileOf(name);
-  const [id] = await profile.add({ summary: "here to stay", topic_key: "t" });
-  const refusals: readonly [object, string][] = [
-    [{}, "exactly one"], [{ memory_id: id, session_id: "s" }, "exactly one"], [{ topic_key: "t" }, "type"], [{ type: "fact" }, "exactly one"],
-    [{ topic_key: "t", type: "thought" }, "fact, event"], [{ memory_id: id, turns: true }, "turns"], [{ memory_id: id, type: "fact" }, "type"], [{ session_id: "" }, "session_id"], [{ topic_key: "", type: "fact" }, "topic_key"],
-  ];
-  for (const [target, words] of refusals) {
-    const reply = await profile.erase(target);
-    expect(reply.code, JSON.stringify(target)).toBe("invalid_request");
-    expect(reply.message).toContain(words);
-  }
-  for (const target of [{ memory_id: "mem_01J00000000000000000000000" }, { memory_id: "what somebody said" }, { topic_key: "other", type: "fact" }, { topic_key: "t", type: "instruction" }]) {
-    expect((await profile.erase(target)).code, JSON.stringify(target)).toBe("not_found");
-  }
-  expect((await new ErasingProfile(service().wire(name), profile.ns, "nobody").erase({ memory_id: id })).code).toBe("database_not_found");
-  expect((await profile.at("nowhere").erase({ memory_id: id })).code).toBe("branch_not_found");
-  expect((await profile.call("MemoryService.GetErasure", { id: "ers_01J00000000000000000000000" })).code).toBe("not_found");
-  expect(await profile.coupons()).toEqual([]);
-  expect(await profile.summaries("here")).toEqual(["here to stay"]);
-});
+onBoth(
+  "erasure-04 over %s: bad targets are refused, unknown ones not found, and neither leaves a coupon",
+  async (name) => {
+    const profile = await profileOf(name);
+    const [id] = await profile.add({ summary: "here to stay", topic_key: "t" });
+    const refusals: readonly [object, string][] = [
+      [{}, "exactly one"],
+      [{ memory_id: id, session_id: "s" }, "exactly one"],
+      [{ topic_key: "t" }, "type"],
+      [{ type: "fact" }, "exactly one"],
+      [{ topic_key: "t", type: "thought" }, "fact, event"],
+      [{ memory_id: id, turns: true }, "turns"],
+      [{ memory_id: id, type: "fact" }, "type"],
+      [{ session_id: "" }, "session_id"],
+      [{ topic_key: "", type: "fact" }, "topic_key"],
+    ];
+    for (const [target, words] of refusals) {
+      const reply = await profile.erase(target);
+      expect(reply.code, JSON.stringify(target)).toBe("invalid_request");
+      expect(reply.message).toContain(words);
+    }
+    for (const target of [
+      { memory_id: "mem_01J00000000000000000000000" },
+      { memory_id: "what somebody said" },
+      { topic_key: "other", type: "fact" },
+      { topic_key: "t", type: "instruction" },
+    ]) {
+      expect((await profile.erase(target)).code, JSON.stringify(target)).toBe("not_found");
+    }
+    expect((await new ErasingProfile(service().wire(name), profile.ns, "nobody").erase({ memory_id: id })).code).toBe(
+      "database_not_found",
+    );
+    expect((await profile.at("nowhere").erase({ memory_id: id })).code).toBe("branch_not_found");
+    expect((await profile.call("MemoryService.GetErasure", { id: "ers_01J00000000000000000000000" })).code).toBe(
+      "not_found",
+    );
+    expect(await profile.coupons()).toEqual([]);
+    expect(await profile.summaries("here")).toEqual(["here to stay"]);
+  },
+);
 
 onBoth("hostile text in place of an erasure's id over %s is nobody's id, and never a fault", async (name) => {
   const profile = await profileOf(name);
   await profile.add({ summary: "a bystander" });
-  const shapes = ["x", "../../policies", "a/b", "\0", "日本", "~/1", "x".repeat(5_000), "ers_01j00000000000000000000000", " ers_01J00000000000000000000000"];
-  for (const id of shapes) expect((await profile.call("MemoryService.GetErasure", { id })).code, JSON.stringify(id)).toBe("not_found");
+  const shapes = [
+    "x",
+    "../../policies",
+    "a/b",
+    "\0",
+    "日本",
+    "~/1",
+    "x".repeat(5_000),
+    "ers_01j00000000000000000000000",
+    " ers_01J00000000000000000000000",
+  ];
+  for (const id of shapes)
+    expect((await profile.call("MemoryService.GetErasure", { id })).code, JSON.stringify(id)).toBe("not_found");
 });
 
 onBoth("erasure-05 over %s: the receipt verifies with the published keys, and nothing else does", async (name) => {
@@ -132,7 +201,9 @@ onBoth("erasure-05 over %s: the receipt verifies with the published keys, and no
   const forged = { ...receipt, payload: { ...receipt.payload, completed_at: receipt.payload.completed_at + 1 } };
   expect(verifyReceipt(forged, keys)).toMatchObject({ isValid: false });
   const other = generateKeyPairSync("ed25519").publicKey.export({ format: "jwk" });
-  expect(verifyReceipt(receipt, { keys: [{ ...other, kid: receipt.kid, alg: "EdDSA", use: "sig" }] })).toMatchObject({ isValid: false });
+  expect(verifyReceipt(receipt, { keys: [{ ...other, kid: receipt.kid, alg: "EdDSA", use: "sig" }] })).toMatchObject({
+    isValid: false,
+  });
 });
 
 onBoth("erasure by session over %s: its provenance goes everywhere, its transcript when asked for", async (name) => {
@@ -153,28 +224,33 @@ onBoth("erasure by session over %s: its provenance goes everywhere, its transcri
   expect(await profile.erased({ session_id: "never heard of" })).toMatchObject({ memory_ids: [] });
 });
 
-onBoth("erasure-08 and F86 over %s: a rewind brings the data back and blocks the erasure, which erasing again frees", async (name) => {
-  const profile = await profileOf(name, 1);
-  const [id] = await profile.add({ summary: "comes and goes" });
-  const { id: erasure, txid } = await profile.erased({ memory_id: id });
-  await ok(profile.database.rewind(String(txid - 1)));
-  expect(await profile.summaries("comes")).toEqual(["comes and goes"]);
-  expect(await profile.until(erasure, "blocked")).toMatchObject({ blocked_by: { branches: ["main"] } });
-  const again = await profile.erased({ memory_id: id });
-  expect(again.id).not.toBe(erasure);
-  for (const one of [erasure, again.id]) {
-    const { receipt } = await profile.until(one, "completed");
-    expect(receipt.payload.evidence.oldest_restorable_txid.main).toBeGreaterThanOrEqual(again.txid);
-  }
-  expect(await profile.summaries("comes")).toEqual([]);
-});
+onBoth(
+  "erasure-08 and F86 over %s: a rewind brings the data back and blocks the erasure, which erasing again frees",
+  async (name) => {
+    const profile = await profileOf(name, 1);
+    const [id] = await profile.add({ summary: "comes and goes" });
+    const { id: erasure, txid } = await profile.erased({ memory_id: id });
+    await ok(profile.database.rewind(String(txid - 1)));
+    expect(await profile.summaries("comes")).toEqual(["comes and goes"]);
+    expect(await profile.until(erasure, "blocked")).toMatchObject({ blocked_by: { branches: ["main"] } });
+    const again = await profile.erased({ memory_id: id });
+    expect(again.id).not.toBe(erasure);
+    for (const one of [erasure, again.id]) {
+      const { receipt } = await profile.until(one, "completed");
+      expect(receipt.payload.evidence.oldest_restorable_txid.main).toBeGreaterThanOrEqual(again.txid);
+    }
+    expect(await profile.summaries("comes")).toEqual([]);
+  },
+);
 
 onBoth("erasure-08 and F88 over %s: a branch that holds the data blocks, and frees it when it goes", async (name) => {
   const profile = await profileOf(name);
   const [id] = await profile.add({ summary: "on two branches" });
   await ok(profile.database.fork("side"));
   const { id: erasure } = await profile.erased({ memory_id: id });
-  expect(await profile.until(erasure, "blocked")).toMatchObject({ blocked_by: { branches: ["side"], checkpoints: [] } });
+  expect(await profile.until(erasure, "blocked")).toMatchObject({
+    blocked_by: { branches: ["side"], checkpoints: [] },
+  });
   expect(await profile.at("side").summaries("branches")).toEqual(["on two branches"]);
   await ok(profile.database.call("BranchService.DeleteBranch", { branch: "side" }));
   await profile.until(erasure, "completed");
@@ -190,7 +266,11 @@ onBoth("an erasure on a branch over %s concerns that branch, and waits for main"
   const main = await profile.erased({ memory_id: id });
   await profile.until(side.id, "completed");
   await profile.until(main.id, "completed");
-  expect((await ok(profile.at("side").call("MemoryService.ListErasures"))).body.erasures.map(({ id: one }: { id: string }) => one)).toEqual([side.id]);
+  expect(
+    (await ok(profile.at("side").call("MemoryService.ListErasures"))).body.erasures.map(
+      ({ id: one }: { id: string }) => one,
+    ),
+  ).toEqual([side.id]);
 });
 
 onBoth("erasure-08 over %s: deleting the database completes its erasures, and their receipts stay", async (name) => {
@@ -199,7 +279,11 @@ onBoth("erasure-08 over %s: deleting the database completes its erasures, and th
   await ok(profile.database.checkpoint("keeps"));
   const { id: erasure } = await profile.erased({ memory_id: id });
   await profile.until(erasure, "blocked");
-  await ok(service().wire(name).call("ControlService.DeleteDatabase", { db: `${profile.ns}--${profile.profile}` }));
+  await ok(
+    service()
+      .wire(name)
+      .call("ControlService.DeleteDatabase", { db: `${profile.ns}--${profile.profile}` }),
+  );
   const { receipt } = await profile.until(erasure, "completed");
   expect(receipt.payload.evidence.objects).toMatchObject({ listed: 0, live: 0 });
   expect(verifyReceipt(receipt, await keySet())).toMatchObject({ isValid: true });
@@ -207,7 +291,11 @@ onBoth("erasure-08 over %s: deleting the database completes its erasures, and th
   const patient = await profileOf(name, 86_400);
   const [kept] = await patient.add({ summary: "still undoable" });
   const { id: undue } = await patient.erased({ memory_id: kept });
-  await ok(service().wire(name).call("ControlService.DeleteDatabase", { db: `${patient.ns}--${patient.profile}` }));
+  await ok(
+    service()
+      .wire(name)
+      .call("ControlService.DeleteDatabase", { db: `${patient.ns}--${patient.profile}` }),
+  );
   await patient.until(undue, "completed");
   // Somebody else's profile of the same name sees nothing of it.
   await profile.add({ summary: "new tenant" });
@@ -220,12 +308,15 @@ test("erasures and their completion are in the audit stream, by the coupon's id 
   const { id: erasure, txid } = await profile.erased({ topic_key: "whispered-topic", type: "fact" });
   await profile.until(erasure, "completed");
   // Events are written down some at a time.
-  const { events, text } = await vi.waitFor(async () => {
-    const answer = await service().call("GET", `/v1/namespaces/${profile.ns}/audit`);
-    const found = (answer.json as { events: any[] }).events.filter(({ action }) => action.startsWith("erasure."));
-    expect(found.map(({ action }) => action)).toContain("erasure.completed");
-    return { events: found, text: answer.text };
-  }, { timeout: 60_000, interval: 100 });
+  const { events, text } = await vi.waitFor(
+    async () => {
+      const answer = await service().call("GET", `/v1/namespaces/${profile.ns}/audit`);
+      const found = (answer.json as { events: any[] }).events.filter(({ action }) => action.startsWith("erasure."));
+      expect(found.map(({ action }) => action)).toContain("erasure.completed");
+      return { events: found, text: answer.text };
+    },
+    { timeout: 60_000, interval: 100 },
+  );
   expect(events).toMatchObject([
     { action: "erasure.requested", resource: erasure, outcome: "ok", txid, count: 1, actor: { kind: "anonymous" } },
     { action: "erasure.completed", resource: erasure, outcome: "ok", count: 1, actor: { kind: "internal" } },
@@ -238,13 +329,22 @@ test("an erasure is completed while a client writes without a pause", { timeout:
   const node = await startService({ SERVICE_GC_GRACE_SECS: "1" });
   onTestFinished(() => node.close());
   const profile = await profileOf("rest", 0, {}, node);
-  const filler = (n: number): object[] => Array.from({ length: 100 }, (_, at) => ({ summary: `filler ${n}-${at}`, content: { text: "and so on ".repeat(50) } }));
+  const filler = (n: number): object[] =>
+    Array.from({ length: 100 }, (_, at) => ({
+      summary: `filler ${n}-${at}`,
+      content: { text: "and so on ".repeat(50) },
+    }));
   for (let n = 0; n < 20; n++) await profile.add(...filler(n));
   const [id] = await profile.add({ summary: "in the midst of it" });
   let writing = true;
   let written = 0;
   const writer = (async () => {
-    while (writing) await ok(profile.call("MemoryService.Ingest", { memories: [{ type: "event", summary: `busy ${++written}`, content: {} }] }));
+    while (writing)
+      await ok(
+        profile.call("MemoryService.Ingest", {
+          memories: [{ type: "event", summary: `busy ${++written}`, content: {} }],
+        }),
+      );
   })();
   try {
     await profile.until((await profile.erased({ memory_id: id })).id, "completed");
@@ -277,18 +377,32 @@ test("F85: an erasure that died between its coupon and its deed is carried out b
   const { json } = await before.call("GET", "/v1/databases");
   const { uuid, name: database } = (json as { databases: { uuid: string; name: string }[] }).databases[0]!;
   await before.close();
-  const coupons = new ErasureCoupons({ store: await FileStore.open(join(directory, "objects"), realWorld()), world: realWorld(), log: silentLog });
+  const coupons = new ErasureCoupons({
+    store: await FileStore.open(join(directory, "objects"), realWorld()),
+    world: realWorld(),
+    log: silentLog,
+  });
   const requestedAtMs = Date.now() - 2 * limits.erasureBegunMs;
   await coupons.begin({
-    id: "ers_01J00000000000000000000000", uuid, database, branch: "main", target: { kind: "memory", memoryId: id! }, status: "begun", memoryIds: [], points: [],
-    requestedAtMs, graceUntilMs: requestedAtMs, traces: { key: new Uint8Array(32).fill(7), windows: new Uint8Array(0), windowsTotal: 0 },
+    id: "ers_01J00000000000000000000000",
+    uuid,
+    database,
+    branch: "main",
+    target: { kind: "memory", memoryId: id! },
+    status: "begun",
+    memoryIds: [],
+    points: [],
+    requestedAtMs,
+    graceUntilMs: requestedAtMs,
+    traces: { key: new Uint8Array(32).fill(7), windows: new Uint8Array(0), windowsTotal: 0 },
   });
   const after = await startService(hasty, directory);
   onTestFinished(() => after.close());
   const again = new ErasingProfile(after.wire("rest"), profile.ns, profile.profile);
   expect(await again.coupons()).toEqual([]);
   const lastMs = performance.now() + 30_000;
-  while ((await again.coupons()).length === 0 && performance.now() < lastMs) await new Promise((resolve) => setTimeout(resolve, 100));
+  while ((await again.coupons()).length === 0 && performance.now() < lastMs)
+    await new Promise((resolve) => setTimeout(resolve, 100));
   expect(await again.until("ers_01J00000000000000000000000", "completed")).toMatchObject({ memory_ids: [id] });
   expect(await again.summaries("erased")).toEqual([]);
 });

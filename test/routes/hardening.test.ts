@@ -1,4 +1,7 @@
-/** Bounds, refusals and the SQL guard over the wires: the acceptance list's Hardening, and the status codes of the interface. */
+/**
+ * Bounds, refusals and the SQL guard over the wires: the acceptance list's Hardening, and the status codes of the
+ * interface.
+ */
 import { expect, test } from "vitest";
 import { errorCodes, type ErrorCode } from "../../src/base/errors.ts";
 import { openapiDocument } from "../../src/server/openapi.ts";
@@ -35,31 +38,37 @@ test("hardening-01: data routes take more than a control route, up to SERVICE_MA
   }
 });
 
-onBoth("hardening-02 over %s: of 40 rapid control calls the first passes and later ones are shed with Retry-After", async (name) => {
-  const slow = await startService({ SERVICE_CONTROL_RATE: "10" });
-  try {
-    const wire = slow.wire(name);
-    const replies: Reply[] = [];
-    for (let call = 0; call < 40; call++) replies.push(await wire.call("ControlService.ListDatabases", {}));
-    expect(replies[0]!.code).toBe("ok");
-    const shed = replies.filter(({ code }) => code === "overloaded");
-    expect(shed.length).toBeGreaterThanOrEqual(1);
-    expect(replies.length - shed.length).toBeGreaterThanOrEqual(20);
-    for (const { retryAfterSecs } of shed) expect(retryAfterSecs).toBeGreaterThanOrEqual(1);
-    // Only control calls count.
-    expect((await wire.call("MemoryService.Recall", { ns: "a", profile: "b", query: "x" })).code).toBe("ok");
-  } finally {
-    await slow.close();
-  }
-});
+onBoth(
+  "hardening-02 over %s: of 40 rapid control calls the first passes and later ones are shed with Retry-After",
+  async (name) => {
+    const slow = await startService({ SERVICE_CONTROL_RATE: "10" });
+    try {
+      const wire = slow.wire(name);
+      const replies: Reply[] = [];
+      for (let call = 0; call < 40; call++) replies.push(await wire.call("ControlService.ListDatabases", {}));
+      expect(replies[0]!.code).toBe("ok");
+      const shed = replies.filter(({ code }) => code === "overloaded");
+      expect(shed.length).toBeGreaterThanOrEqual(1);
+      expect(replies.length - shed.length).toBeGreaterThanOrEqual(20);
+      for (const { retryAfterSecs } of shed) expect(retryAfterSecs).toBeGreaterThanOrEqual(1);
+      // Only control calls count.
+      expect((await wire.call("MemoryService.Recall", { ns: "a", profile: "b", query: "x" })).code).toBe("ok");
+    } finally {
+      await slow.close();
+    }
+  },
+);
 
-onBoth("hardening-03 over %s: a reserved table and ATTACH are refused before the database is looked up", async (name) => {
-  const wire = service().wire(name);
-  for (const q of ["SELECT * FROM __service_kv", "ATTACH 'x' AS y", "BEGIN", "VACUUM"]) {
-    expect(await sql(wire, "no-such-database", q), q).toMatchObject({ code: "invalid_request", txid: undefined });
-  }
-  expect((await sql(wire, "no-such-database", "SELECT 1")).code).toBe("database_not_found");
-});
+onBoth(
+  "hardening-03 over %s: a reserved table and ATTACH are refused before the database is looked up",
+  async (name) => {
+    const wire = service().wire(name);
+    for (const q of ["SELECT * FROM __service_kv", "ATTACH 'x' AS y", "BEGIN", "VACUUM"]) {
+      expect(await sql(wire, "no-such-database", q), q).toMatchObject({ code: "invalid_request", txid: undefined });
+    }
+    expect((await sql(wire, "no-such-database", "SELECT 1")).code).toBe("database_not_found");
+  },
+);
 
 onBoth("hardening-04 over %s: PRAGMA integrity_check answers ok", async (name) => {
   const wire = service().wire(name);
@@ -70,17 +79,28 @@ onBoth("hardening-04 over %s: PRAGMA integrity_check answers ok", async (name) =
   expect(body.results[1].rows[0].slice(0, 2)).toEqual([0, "a"]);
 });
 
-onBoth("hardening-05 over %s: an ingest of 1001 is refused, and a k of ten million answers at most 1000", async (name) => {
-  const wire = service().wire(name);
-  const at = service().profile();
-  const memories = (count: number, from: number): object[] => Array.from({ length: count }, (_, index) => ({ type: "event", summary: `heron number ${from + index}`, content: null }));
-  expect(await wire.call("MemoryService.Ingest", { ...at, memories: memories(1001, 0) })).toMatchObject({ code: "invalid_request", message: expect.stringContaining("memories") });
-  await ok(wire.call("MemoryService.Ingest", { ...at, memories: memories(1000, 0) }));
-  await ok(wire.call("MemoryService.Ingest", { ...at, memories: memories(50, 1000) }));
-  const { body } = await ok(wire.call("MemoryService.Recall", { ...at, query: "heron", k: 10_000_000 }));
-  expect(body.memories).toHaveLength(1000);
-  expect((await ok(wire.call("MemoryService.Recall", { ...at, query: "heron" }))).body.memories).toHaveLength(8);
-});
+onBoth(
+  "hardening-05 over %s: an ingest of 1001 is refused, and a k of ten million answers at most 1000",
+  async (name) => {
+    const wire = service().wire(name);
+    const at = service().profile();
+    const memories = (count: number, from: number): object[] =>
+      Array.from({ length: count }, (_, index) => ({
+        type: "event",
+        summary: `heron number ${from + index}`,
+        content: null,
+      }));
+    expect(await wire.call("MemoryService.Ingest", { ...at, memories: memories(1001, 0) })).toMatchObject({
+      code: "invalid_request",
+      message: expect.stringContaining("memories"),
+    });
+    await ok(wire.call("MemoryService.Ingest", { ...at, memories: memories(1000, 0) }));
+    await ok(wire.call("MemoryService.Ingest", { ...at, memories: memories(50, 1000) }));
+    const { body } = await ok(wire.call("MemoryService.Recall", { ...at, query: "heron", k: 10_000_000 }));
+    expect(body.memories).toHaveLength(1000);
+    expect((await ok(wire.call("MemoryService.Recall", { ...at, query: "heron" }))).body.memories).toHaveLength(8);
+  },
+);
 
 onBoth("hardening-06 over %s: every refusal has its code and its status", async (name) => {
   const wire = service().wire(name);
@@ -122,7 +142,7 @@ const forbidden = [
   "/* a comment */ COMMIT",
   "-- a comment\nROLLBACK",
   "SELECT 1; /* and */ BEGIN",
-  "SELECT * FROM \"__service_kv\"",
+  'SELECT * FROM "__service_kv"',
   "SELECT * FROM main.[__service_memory]",
   "CREATE TRIGGER g AFTER INSERT ON t BEGIN INSERT INTO __service_kv VALUES (1); END",
   "INSERT OR ROLLBACK INTO t VALUES (1, 'x')",
@@ -137,7 +157,8 @@ const allowed = [
   "SELECT CASE WHEN 1 THEN 'yes' ELSE 'no' END",
   "SELECT 1 AS commits",
   "SELECT 'Wendy'",
-  "CREATE TRIGGER tally AFTER INSERT ON t BEGIN UPDATE t SET a = CASE WHEN new.n > 5 THEN 'big' ELSE 'small' END WHERE n = new.n; DELETE FROM t WHERE n < 0; END",
+  "CREATE TRIGGER tally AFTER INSERT ON t BEGIN UPDATE t SET a = CASE WHEN new.n > 5 THEN 'big' ELSE " +
+    "'small' END WHERE n = new.n; DELETE FROM t WHERE n < 0; END",
   "INSERT INTO t VALUES (6, 'commit; rollback')",
   "SELECT n -- COMMIT\n FROM t /* ; BEGIN */",
   "CREATE VIRTUAL TABLE words USING fts5 (body)",
@@ -158,26 +179,48 @@ onBoth("hardening-07 over %s: a statement that ends its transaction hurts no nei
   const wire = service().wire(name);
   const db = await service().database();
   await ok(sql(wire, db, "CREATE TABLE t (n INTEGER PRIMARY KEY)", "INSERT INTO t VALUES (1)"));
-  const puts = Array.from({ length: 10 }, (_, at) => ok(wire.call("DataService.PutValue", { db, ns: "n", key: `k${at}`, value: Buffer.from("v") })));
-  const failures = Array.from({ length: 5 }, () => sql(wire, db, "INSERT INTO t VALUES (2)", "INSERT OR FAIL INTO t VALUES (1)"));
+  const puts = Array.from({ length: 10 }, (_, at) =>
+    ok(wire.call("DataService.PutValue", { db, ns: "n", key: `k${at}`, value: Buffer.from("v") })),
+  );
+  const failures = Array.from({ length: 5 }, () =>
+    sql(wire, db, "INSERT INTO t VALUES (2)", "INSERT OR FAIL INTO t VALUES (1)"),
+  );
   await Promise.all(puts);
   for (const failure of failures) expect((await failure).code).toBe("invalid_request");
   expect((await ok(sql(wire, db, "SELECT n FROM t"))).body.results[0].rows).toEqual([[1]]);
   expect((await ok(wire.call("DataService.ListKeys", { db, ns: "n" }))).body.keys).toHaveLength(10);
 });
 
-onBoth("hardening-08 over %s: what reads is told from what writes by the statement, not by its first word", async (name) => {
-  const wire = service().wire(name);
-  const db = await service().database();
-  await ok(sql(wire, db, "CREATE TABLE t (n)", "INSERT INTO t VALUES (1)"));
-  // What writes takes a transaction id, and as it is asked for with durability, object storage covers it; what reads does neither.
-  const durable = (q: string): Promise<Reply> => ok(wire.call("DataService.ExecuteSql", { db, stmts: [{ q }] }, { "Service-Durability": "durable" }));
-  for (const q of ["SELECT * FROM t", "WITH a AS (SELECT 1) SELECT * FROM a", "VALUES (1)", "EXPLAIN SELECT 1", "PRAGMA table_info(t)"]) expect((await durable(q)).txid, q).toBe(1);
-  for (const [index, q] of ["INSERT INTO t VALUES (2)", "DELETE FROM t", "WITH a AS (SELECT 1) INSERT INTO t VALUES (3)", "INSERT INTO t VALUES (2) RETURNING n", "CREATE TABLE u (n)"].entries()) {
-    expect(await durable(q), q).toMatchObject({ txid: index + 2, durableTxid: index + 2 });
-  }
-  expect((await ok(sql(wire, db, "SELECT n FROM t ORDER BY n"))).body.results[0].rows).toEqual([[2], [3]]);
-});
+onBoth(
+  "hardening-08 over %s: what reads is told from what writes by the statement, not by its first word",
+  async (name) => {
+    const wire = service().wire(name);
+    const db = await service().database();
+    await ok(sql(wire, db, "CREATE TABLE t (n)", "INSERT INTO t VALUES (1)"));
+    // What writes takes a transaction id, and as it is asked for with durability, object storage covers it; what reads
+    // does neither.
+    const durable = (q: string): Promise<Reply> =>
+      ok(wire.call("DataService.ExecuteSql", { db, stmts: [{ q }] }, { "Service-Durability": "durable" }));
+    for (const q of [
+      "SELECT * FROM t",
+      "WITH a AS (SELECT 1) SELECT * FROM a",
+      "VALUES (1)",
+      "EXPLAIN SELECT 1",
+      "PRAGMA table_info(t)",
+    ])
+      expect((await durable(q)).txid, q).toBe(1);
+    for (const [index, q] of [
+      "INSERT INTO t VALUES (2)",
+      "DELETE FROM t",
+      "WITH a AS (SELECT 1) INSERT INTO t VALUES (3)",
+      "INSERT INTO t VALUES (2) RETURNING n",
+      "CREATE TABLE u (n)",
+    ].entries()) {
+      expect(await durable(q), q).toMatchObject({ txid: index + 2, durableTxid: index + 2 });
+    }
+    expect((await ok(sql(wire, db, "SELECT n FROM t ORDER BY n"))).body.results[0].rows).toEqual([[2], [3]]);
+  },
+);
 
 test("hardening-09: path segments with any character are decoded once", async () => {
   const db = await service().database();
@@ -197,43 +240,65 @@ test("hardening-09: path segments with any character are decoded once", async ()
   }
 });
 
-test("an unknown route is not_found, a wrong method says which are allowed, a wrong type is refused: all with the envelope", async () => {
-  for (const path of ["/", "/v1", "/v2/databases", "/v1/databases/x/y/z", "/v1/db/x/sql/", "/health/", "/v1/sql"]) {
-    const { status, json } = await service().call("GET", path);
-    expect([status, json?.code], path).toEqual([404, "not_found"]);
-    checkEnvelope(json, status);
-  }
-  const wrong = await service().call("DELETE", "/v1/databases");
-  expect([wrong.status, wrong.json.code]).toEqual([405, "invalid_request"]);
-  expect(new Set(wrong.headers.get("allow")!.split(/,\s*/))).toEqual(new Set(["GET", "POST"]));
-  checkEnvelope(wrong.json, 405);
-  for (const type of ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]) {
-    const { status, json } = await service().call("POST", "/v1/databases", '{"name":"form"}', { "content-type": type });
-    expect([status, json.code], type).toEqual([415, "invalid_request"]);
-    checkEnvelope(json, status);
-  }
-  expect((await service().call("POST", "/v1/databases", '{"name":"with-charset"}', { "content-type": "application/json; charset=utf-8" })).status).toBe(201);
-});
+test(
+  "an unknown route is not_found, a wrong method says which are allowed, a wrong type is refused: all " +
+    "with the envelope",
+  async () => {
+    for (const path of ["/", "/v1", "/v2/databases", "/v1/databases/x/y/z", "/v1/db/x/sql/", "/health/", "/v1/sql"]) {
+      const { status, json } = await service().call("GET", path);
+      expect([status, json?.code], path).toEqual([404, "not_found"]);
+      checkEnvelope(json, status);
+    }
+    const wrong = await service().call("DELETE", "/v1/databases");
+    expect([wrong.status, wrong.json.code]).toEqual([405, "invalid_request"]);
+    expect(new Set(wrong.headers.get("allow")!.split(/,\s*/))).toEqual(new Set(["GET", "POST"]));
+    checkEnvelope(wrong.json, 405);
+    for (const type of ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]) {
+      const { status, json } = await service().call("POST", "/v1/databases", '{"name":"form"}', {
+        "content-type": type,
+      });
+      expect([status, json.code], type).toEqual([415, "invalid_request"]);
+      checkEnvelope(json, status);
+    }
+    expect(
+      (
+        await service().call("POST", "/v1/databases", '{"name":"with-charset"}', {
+          "content-type": "application/json; charset=utf-8",
+        })
+      ).status,
+    ).toBe(201);
+  },
+);
 
-test("health answers ok in plain text, readiness in JSON, and the OpenAPI document holds exactly the router's routes", async () => {
-  const health = await service().call("GET", "/health");
-  expect([health.status, health.text]).toEqual([200, "ok"]);
-  expect(health.headers.get("content-type")).toMatch(/^text\/plain/);
-  const ready = await service().call("GET", "/health/ready");
-  expect([ready.status, ready.json.ready]).toEqual([200, true]);
-  const { status, json } = await service().call("GET", "/openapi.json");
-  expect(status).toBe(200);
-  expect(json).toEqual(JSON.parse(JSON.stringify(openapiDocument(endpoints))));
-});
+test(
+  "health answers ok in plain text, readiness in JSON, and the OpenAPI document holds exactly the " + "router's routes",
+  async () => {
+    const health = await service().call("GET", "/health");
+    expect([health.status, health.text]).toEqual([200, "ok"]);
+    expect(health.headers.get("content-type")).toMatch(/^text\/plain/);
+    const ready = await service().call("GET", "/health/ready");
+    expect([ready.status, ready.json.ready]).toEqual([200, true]);
+    const { status, json } = await service().call("GET", "/openapi.json");
+    expect(status).toBe(200);
+    expect(json).toEqual(JSON.parse(JSON.stringify(openapiDocument(endpoints))));
+  },
+);
 
 test("every route of the OpenAPI document is served, and nothing answers beside them", async () => {
-  const { paths } = (await service().call("GET", "/openapi.json")).json as { paths: Record<string, Record<string, unknown>> };
+  const { paths } = (await service().call("GET", "/openapi.json")).json as {
+    paths: Record<string, Record<string, unknown>>;
+  };
   for (const [template, operations] of Object.entries(paths)) {
     // The key set comes with authentication.
     if (template === "/.well-known/jwks.json") continue;
     const path = template.replace(/\{[^}]+\}/g, "nowhere");
     for (const method of ["GET", "PUT", "POST", "DELETE", "PATCH"]) {
-      const { status, json } = await service().call(method, path, method === "GET" || method === "DELETE" ? undefined : "{}", { "content-type": "application/json" });
+      const { status, json } = await service().call(
+        method,
+        path,
+        method === "GET" || method === "DELETE" ? undefined : "{}",
+        { "content-type": "application/json" },
+      );
       const isThere = method.toLowerCase() in operations;
       expect(status === 405, `${method} ${template}`).toBe(!isThere);
       // What a route does not find is its database or policy, never the route.

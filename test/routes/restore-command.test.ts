@@ -20,9 +20,14 @@ interface Run {
 /** The command as a process. */
 function spawned(...flags: string[]): Promise<Run> {
   return new Promise((resolve) => {
-    const child = execFile(process.execPath, [main, "restore", ...flags], { env: { PATH: process.env["PATH"] } }, (_, out, error) => {
-      resolve({ code: child.exitCode ?? -1, out, error });
-    });
+    const child = execFile(
+      process.execPath,
+      [main, "restore", ...flags],
+      { env: { PATH: process.env["PATH"] } },
+      (_, out, error) => {
+        resolve({ code: child.exitCode ?? -1, out, error });
+      },
+    );
   });
 }
 
@@ -30,7 +35,15 @@ function spawned(...flags: string[]): Promise<Run> {
 async function run(...flags: string[]): Promise<Run> {
   const parsed = restoreCommand().parse(flags, { from: "user" }).opts<RestoreFlags>();
   let [out, error] = ["", ""];
-  const code = await restore({ env: {}, stdout: { write: (text) => (out += text) }, stderr: { write: (text) => (error += text) }, signal: new AbortController().signal }, parsed);
+  const code = await restore(
+    {
+      env: {},
+      stdout: { write: (text) => (out += text) },
+      stderr: { write: (text) => (error += text) },
+      signal: new AbortController().signal,
+    },
+    parsed,
+  );
   return { code, out, error };
 }
 
@@ -61,10 +74,13 @@ async function stored(): Promise<Stored> {
   const directory = temporaryDirectory();
   const service = await startService({}, directory);
   const db = await service.database();
-  const sql = (branch: string, q: string): Promise<{ status: number; headers: Headers }> => service.call("POST", `/v1/db/${db}${branch}/sql`, { stmts: [{ q }] }, { "service-durability": "durable" });
+  const sql = (branch: string, q: string): Promise<{ status: number; headers: Headers }> =>
+    service.call("POST", `/v1/db/${db}${branch}/sql`, { stmts: [{ q }] }, { "service-durability": "durable" });
   expect((await sql("", "CREATE TABLE t (n)")).status).toBe(200);
   return {
-    service, db, directory,
+    service,
+    db,
+    directory,
     store: `file://${join(directory, "objects")}`,
     async row(n, branch = "") {
       const answer = await sql(branch, `INSERT INTO t VALUES (${n})`);
@@ -75,29 +91,42 @@ async function stored(): Promise<Stored> {
 }
 
 describe("palimpsest restore", () => {
-  test("F78: rebuilds the newest state, a transaction id, a checkpoint and another branch, beside a node that runs", async () => {
-    const { service, db, store, row, directory } = await stored();
-    try {
-      const first = await row(1);
-      expect((await service.call("POST", `/v1/db/${db}/branches/main/checkpoint`, { name: "one" })).status).toBe(200);
-      await row(2);
-      expect((await service.call("POST", `/v1/db/${db}/branches`, { name: "side" })).status).toBe(201);
-      await row(3, "@side");
-      await row(4);
-      const before = readdirSync(join(directory, "db"), { recursive: true });
-      for (const [flags, rows] of [[[], [1, 2, 4]], [["--at", String(first)], [1]], [["--at", "one"], [1]], [["--branch", "side"], [1, 2, 3]]] as const) {
-        const out = join(temporaryDirectory(), "out.db");
-        const done = await run("--object-store", store, "--database", db, "--out", out, ...flags);
-        expect(done, done.error).toMatchObject({ code: 0 });
-        expect(done.out).toMatch(new RegExp(`^restored ${db}@\\w+ at transaction id \\d+: \\d+ pages, \\d+ bytes in `));
-        expect(done.error).toContain("100 % of");
-        expect(rowsOf(out)).toEqual(rows);
+  test(
+    "F78: rebuilds the newest state, a transaction id, a checkpoint and another branch, beside a node that " + "runs",
+    async () => {
+      const { service, db, store, row, directory } = await stored();
+      try {
+        const first = await row(1);
+        expect((await service.call("POST", `/v1/db/${db}/branches/main/checkpoint`, { name: "one" })).status).toBe(200);
+        await row(2);
+        expect((await service.call("POST", `/v1/db/${db}/branches`, { name: "side" })).status).toBe(201);
+        await row(3, "@side");
+        await row(4);
+        const before = readdirSync(join(directory, "db"), { recursive: true });
+        for (const [flags, rows] of [
+          [[], [1, 2, 4]],
+          [["--at", String(first)], [1]],
+          [["--at", "one"], [1]],
+          [
+            ["--branch", "side"],
+            [1, 2, 3],
+          ],
+        ] as const) {
+          const out = join(temporaryDirectory(), "out.db");
+          const done = await run("--object-store", store, "--database", db, "--out", out, ...flags);
+          expect(done, done.error).toMatchObject({ code: 0 });
+          expect(done.out).toMatch(
+            new RegExp(`^restored ${db}@\\w+ at transaction id \\d+: \\d+ pages, \\d+ bytes in `),
+          );
+          expect(done.error).toContain("100 % of");
+          expect(rowsOf(out)).toEqual(rows);
+        }
+        expect(readdirSync(join(directory, "db"), { recursive: true })).toEqual(before);
+      } finally {
+        await service.close();
       }
-      expect(readdirSync(join(directory, "db"), { recursive: true })).toEqual(before);
-    } finally {
-      await service.close();
-    }
-  });
+    },
+  );
 
   test("restores by identity from objects alone, and says what it cannot do", async () => {
     const { service, db, store, row, directory } = await stored();
@@ -123,7 +152,9 @@ describe("palimpsest restore", () => {
       expect(done.error).toContain(words);
       expect(done.code).toBe(code);
     }
-    expect(await run("--object-store", `file://${folder}/nothing`, "--database", db, "--out", fresh)).toMatchObject({ code: 2 });
+    expect(await run("--object-store", `file://${folder}/nothing`, "--database", db, "--out", fresh)).toMatchObject({
+      code: 2,
+    });
     expect(existsSync(join(folder, "nothing"))).toBe(false);
     const both = await spawned("--object-store", store, "--database", db, "--uuid", uuid!, "--out", fresh);
     expect(both.error).toContain("cannot be used with");

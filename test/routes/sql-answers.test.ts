@@ -14,23 +14,32 @@ async function prepared(wire: Wire): Promise<string> {
 }
 
 for (const name of wireNames) {
-  test(`${name}: a batch whose answer the wire cannot carry is refused before it is committed`, { timeout: 60_000 }, async () => {
-    const wire = service().wire(name);
-    const db = await prepared(wire);
-    const run = (q: string) => wire.call("DataService.ExecuteSql", { db, stmts: [{ q }] });
-    const many = await run(`INSERT INTO t ${numbers} SELECT n FROM c RETURNING ${columns(20)}`);
-    const count = async (): Promise<unknown> => (await ok(run("SELECT count(*) FROM t"))).body.results[0].rows[0][0];
-    if (name === "rest") {
-      expect(many.body.results[0].rows).toHaveLength(10_000);
+  test(
+    `${name}: a batch whose answer the wire cannot carry is refused before it is committed`,
+    { timeout: 60_000 },
+    async () => {
+      const wire = service().wire(name);
+      const db = await prepared(wire);
+      const run = (q: string) => wire.call("DataService.ExecuteSql", { db, stmts: [{ q }] });
+      const many = await run(`INSERT INTO t ${numbers} SELECT n FROM c RETURNING ${columns(20)}`);
+      const count = async (): Promise<unknown> => (await ok(run("SELECT count(*) FROM t"))).body.results[0].rows[0][0];
+      if (name === "rest") {
+        expect(many.body.results[0].rows).toHaveLength(10_000);
+        expect(await count()).toBe(10_000);
+        return;
+      }
+      expect(many).toMatchObject({ code: "invalid_request", message: expect.stringContaining("over REST") });
+      expect(await count()).toBe(0);
+      expect(
+        (await ok(run(`INSERT INTO t ${numbers} SELECT n FROM c RETURNING ${columns(18)}`))).body.results[0].rows,
+      ).toHaveLength(10_000);
       expect(await count()).toBe(10_000);
-      return;
-    }
-    expect(many).toMatchObject({ code: "invalid_request", message: expect.stringContaining("over REST") });
-    expect(await count()).toBe(0);
-    expect((await ok(run(`INSERT INTO t ${numbers} SELECT n FROM c RETURNING ${columns(18)}`))).body.results[0].rows).toHaveLength(10_000);
-    expect(await count()).toBe(10_000);
-    // One value, whatever it holds.
-    const text = `[{,"\\ `.repeat(100_000);
-    expect((await ok(wire.call("DataService.ExecuteSql", { db, stmts: [{ q: "SELECT ?", params: [text] }] }))).body.results[0].rows[0][0]).toBe(text);
-  });
+      // One value, whatever it holds.
+      const text = `[{,"\\ `.repeat(100_000);
+      expect(
+        (await ok(wire.call("DataService.ExecuteSql", { db, stmts: [{ q: "SELECT ?", params: [text] }] }))).body
+          .results[0].rows[0][0],
+      ).toBe(text);
+    },
+  );
 }

@@ -1,4 +1,7 @@
-/** User SQL that no interrupt reaches, or that wants more than it may have: its process ends, and nobody else's work with it. */
+/**
+ * User SQL that no interrupt reaches, or that wants more than it may have: its process ends, and nobody else's work
+ * with it.
+ */
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { beforeAll, expect, test } from "vitest";
@@ -28,7 +31,9 @@ interface Stmt {
 
 function sql(db: string, q: string, params?: readonly unknown[]): Promise<Reply> {
   const stmt: Stmt = params ? { q, params } : { q };
-  return service().wire("rest").call("DataService.ExecuteSql", { db, stmts: [stmt] });
+  return service()
+    .wire("rest")
+    .call("DataService.ExecuteSql", { db, stmts: [stmt] });
 }
 
 async function table(): Promise<string> {
@@ -44,7 +49,10 @@ async function quiet(): Promise<void> {
   throw new Error("a process goes on burning");
 }
 
-test.each([["a read", `SELECT ${straight}`], ["a write", `INSERT INTO t SELECT ${straight}`]])("%s that computes in native code ends with its process at its time, and nothing burns on", async (_, q) => {
+test.each([
+  ["a read", `SELECT ${straight}`],
+  ["a write", `INSERT INTO t SELECT ${straight}`],
+])("%s that computes in native code ends with its process at its time, and nothing burns on", async (_, q) => {
   const [db, other] = [await table(), await table()];
   const startedMs = performance.now();
   let lasts = true;
@@ -53,7 +61,11 @@ test.each([["a read", `SELECT ${straight}`], ["a write", `INSERT INTO t SELECT $
   let slowestMs = 0;
   while (lasts) {
     const roundMs = performance.now();
-    await ok(service().wire("rest").call("DataService.PutValue", { db: other, ns: "n", key: "k", value: Buffer.from("v") }));
+    await ok(
+      service()
+        .wire("rest")
+        .call("DataService.PutValue", { db: other, ns: "n", key: "k", value: Buffer.from("v") }),
+    );
     expect((await ok(sql(db, "SELECT n FROM t"))).body.results[0].rows).toEqual([[7]]);
     await ok(sql(other, "UPDATE t SET n = 7"));
     slowestMs = Math.max(slowestMs, performance.now() - roundMs);
@@ -72,7 +84,11 @@ test("a storm of batches that must be killed starts few processes, and others ar
   const [db, other] = [await table(), await table()];
   const pids = new Set<number>();
   let lasts = true;
-  const attack = Promise.all(Array.from({ length: 24 }, (_, index) => sql(db, index % 2 === 0 ? `SELECT ${straight}` : `INSERT INTO t SELECT ${straight}`, burning))).finally(() => (lasts = false));
+  const attack = Promise.all(
+    Array.from({ length: 24 }, (_, index) =>
+      sql(db, index % 2 === 0 ? `SELECT ${straight}` : `INSERT INTO t SELECT ${straight}`, burning),
+    ),
+  ).finally(() => (lasts = false));
   let served = 0;
   const startedMs = performance.now();
   while (lasts) {
@@ -80,7 +96,11 @@ test("a storm of batches that must be killed starts few processes, and others ar
     expect(sqlProcessesOf(process.pid).length).toBeLessThanOrEqual(4);
     const { code } = await sql(other, "SELECT n FROM t");
     if (code === "ok") served++;
-    await ok(service().wire("rest").call("DataService.PutValue", { db: other, ns: "n", key: "k", value: Buffer.from("v") }));
+    await ok(
+      service()
+        .wire("rest")
+        .call("DataService.PutValue", { db: other, ns: "n", key: "k", value: Buffer.from("v") }),
+    );
   }
   expect((await attack).map(({ code }) => code)).toEqual(Array.from({ length: 24 }, () => "request_timeout"));
   expect(served).toBeGreaterThan(0);
@@ -107,8 +127,15 @@ test("a process holds no secret, no descriptor of the node, and ends with it", a
   const db = await table();
   await ok(sql(db, "SELECT 1"));
   const [one] = sqlProcessesOf(process.pid);
-  const environment = readFileSync(`/proc/${one!.pid}/environ`, "utf8").split("\0").filter((text) => text !== "").map((text) => text.split("=")[0]);
-  expect(environment.filter((name) => !["SQLITE_TMPDIR", "LD_LIBRARY_PATH", "LD_PRELOAD", "NODE_COMPILE_CACHE", "TZ"].includes(name!))).toEqual([]);
+  const environment = readFileSync(`/proc/${one!.pid}/environ`, "utf8")
+    .split("\0")
+    .filter((text) => text !== "")
+    .map((text) => text.split("=")[0]);
+  expect(
+    environment.filter(
+      (name) => !["SQLITE_TMPDIR", "LD_LIBRARY_PATH", "LD_PRELOAD", "NODE_COMPILE_CACHE", "TZ"].includes(name!),
+    ),
+  ).toEqual([]);
   expect(readFileSync(`/proc/${one!.pid}/limits`, "utf8")).toMatch(/Max core file size\s+0\s+0/);
   expect(isAlive(one!.pid)).toBe(true);
 });
@@ -118,7 +145,9 @@ test("a row is measured before it is converted", async () => {
   const wide = `SELECT ${Array.from({ length: 150 }, () => "?1").join(", ")}`;
   const reply = await sql(db, wide, ["\u0001".repeat(400_000)]);
   expect(reply).toMatchObject({ code: "invalid_request", message: expect.stringContaining("results are larger than") });
-  const grown = sqlProcessesOf(process.pid).map(({ pid }) => Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))![1]) / 1024);
+  const grown = sqlProcessesOf(process.pid).map(
+    ({ pid }) => Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))![1]) / 1024,
+  );
   expect(Math.max(...grown)).toBeLessThan(500);
 });
 
@@ -126,16 +155,36 @@ test("a table that has no row number left is the statement's own affair", async 
   const db = await table();
   await ok(sql(db, "CREATE TABLE a (id INTEGER PRIMARY KEY AUTOINCREMENT, n)"));
   await ok(sql(db, "INSERT INTO a VALUES (9223372036854775807, 1)"));
-  expect(await sql(db, "INSERT INTO a (n) VALUES (2)")).toMatchObject({ code: "invalid_request", message: expect.stringContaining("row number") });
+  expect(await sql(db, "INSERT INTO a (n) VALUES (2)")).toMatchObject({
+    code: "invalid_request",
+    message: expect.stringContaining("row number"),
+  });
 });
 
-test("SQLite's own tables are out of reach under any quoting, and its own statements still keep them in step", async () => {
-  const db = await table();
-  await ok(sql(db, "CREATE TABLE a (id INTEGER PRIMARY KEY AUTOINCREMENT, n)"));
-  await ok(sql(db, "INSERT INTO a (n) VALUES (1)"));
-  for (const q of [
-    "UPDATE OR IGNORE 'sqlite_sequence' SET seq = 7", "DELETE FROM 'sqlite_sequence'", "INSERT OR REPLACE INTO 'sqlite_sequence' VALUES ('a', 7)", "SELECT * FROM t, 'sqlite_sequence'",
-    "SELECT (SELECT seq FROM ('sqlite_sequence'))", "CREATE TABLE b AS SELECT * FROM t, 'sqlite_sequence'", "UPDATE t SET n = seq FROM 'sqlite_sequence'",
-  ]) expect(await sql(db, q), q).toMatchObject({ code: "invalid_request" });
-  for (const q of ["SELECT name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' AND name <> 'sqlite_sequence'", "ALTER TABLE a RENAME TO b", "INSERT INTO b (n) VALUES (2)", "ALTER TABLE b ADD COLUMN m", "DROP TABLE b", "CREATE TABLE a (id INTEGER PRIMARY KEY AUTOINCREMENT)"]) await ok(sql(db, q));
-});
+test(
+  "SQLite's own tables are out of reach under any quoting, and its own statements still keep them in " + "step",
+  async () => {
+    const db = await table();
+    await ok(sql(db, "CREATE TABLE a (id INTEGER PRIMARY KEY AUTOINCREMENT, n)"));
+    await ok(sql(db, "INSERT INTO a (n) VALUES (1)"));
+    for (const q of [
+      "UPDATE OR IGNORE 'sqlite_sequence' SET seq = 7",
+      "DELETE FROM 'sqlite_sequence'",
+      "INSERT OR REPLACE INTO 'sqlite_sequence' VALUES ('a', 7)",
+      "SELECT * FROM t, 'sqlite_sequence'",
+      "SELECT (SELECT seq FROM ('sqlite_sequence'))",
+      "CREATE TABLE b AS SELECT * FROM t, 'sqlite_sequence'",
+      "UPDATE t SET n = seq FROM 'sqlite_sequence'",
+    ])
+      expect(await sql(db, q), q).toMatchObject({ code: "invalid_request" });
+    for (const q of [
+      "SELECT name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' AND name <> 'sqlite_sequence'",
+      "ALTER TABLE a RENAME TO b",
+      "INSERT INTO b (n) VALUES (2)",
+      "ALTER TABLE b ADD COLUMN m",
+      "DROP TABLE b",
+      "CREATE TABLE a (id INTEGER PRIMARY KEY AUTOINCREMENT)",
+    ])
+      await ok(sql(db, q));
+  },
+);

@@ -29,7 +29,12 @@ interface Neighbours {
 
 async function prepare(wire: Wire): Promise<Neighbours> {
   const at = service().profile();
-  await ok(wire.call("MemoryService.Ingest", { ...at, memories: [{ type: "fact", summary: "the lighthouse still shines", content: null }] }));
+  await ok(
+    wire.call("MemoryService.Ingest", {
+      ...at,
+      memories: [{ type: "fact", summary: "the lighthouse still shines", content: null }],
+    }),
+  );
   const db = `${at.ns}--${at.profile}`;
   const other = await service().database();
   for (const name of [db, other]) await ok(sql(wire, name, "CREATE TABLE t AS SELECT 7 AS n"));
@@ -41,22 +46,35 @@ async function useEverything({ wire, db, other }: Neighbours, round: number, sql
   const [ns, profile] = db.split("--");
   for (const name of [db, other]) {
     await ok(wire.call("DataService.PutValue", { db: name, ns: "n", key: "k", value: Buffer.from(`v${round}`) }));
-    expect((await ok(wire.call("DataService.GetValue", { db: name, ns: "n", key: "k" }))).body.toString()).toBe(`v${round}`);
+    expect((await ok(wire.call("DataService.GetValue", { db: name, ns: "n", key: "k" }))).body.toString()).toBe(
+      `v${round}`,
+    );
     await ok(wire.call("DataService.InsertDocs", { db: name, coll: "c", docs: [{ round }] }));
   }
   for (const name of sqlOn) {
     expect((await ok(sql(wire, name, "SELECT n FROM t"))).body.results[0].rows).toEqual([[7]]);
     await ok(sql(wire, name, `UPDATE t SET n = 7 + 0 * ${round}`));
   }
-  expect((await ok(wire.call("MemoryService.Recall", { ns, profile, query: "lighthouse" }))).body.memories).toHaveLength(1);
+  expect(
+    (await ok(wire.call("MemoryService.Recall", { ns, profile, query: "lighthouse" }))).body.memories,
+  ).toHaveLength(1);
 }
 
-/** Attacks, uses the node as long as the attack lasts, and gives what came of both and how often the node was used meanwhile. */
-async function attack(neighbours: Neighbours, statements: readonly string[], sqlOn: readonly string[]): Promise<{ replies: Reply[]; rounds: number; rssGrowth: number }> {
+/**
+ * Attacks, uses the node as long as the attack lasts, and gives what came of both and how often the node was used
+ * meanwhile.
+ */
+async function attack(
+  neighbours: Neighbours,
+  statements: readonly string[],
+  sqlOn: readonly string[],
+): Promise<{ replies: Reply[]; rounds: number; rssGrowth: number }> {
   const rssBefore = process.memoryUsage.rss();
   let rssMost = rssBefore;
   let lasting = true;
-  const attacks = Promise.all(statements.map((q) => sql(neighbours.wire, neighbours.db, q))).finally(() => (lasting = false));
+  const attacks = Promise.all(statements.map((q) => sql(neighbours.wire, neighbours.db, q))).finally(
+    () => (lasting = false),
+  );
   let rounds = 0;
   while (lasting) {
     await useEverything(neighbours, rounds++, sqlOn);
@@ -79,7 +97,11 @@ cases("%s over %s ends in request_timeout while everything else is answered", as
 test("two hostile statements at once hold up no other database, and no key-value or recall of their own", async () => {
   const neighbours = await prepare(service().wire("rest"));
   const statements = hostile.map(([, q]) => q);
-  const { replies, rounds, rssGrowth } = await attack(neighbours, [...statements, ...statements], [neighbours.db, neighbours.other]);
+  const { replies, rounds, rssGrowth } = await attack(
+    neighbours,
+    [...statements, ...statements],
+    [neighbours.db, neighbours.other],
+  );
   expect(replies.map(({ code }) => code)).toEqual(Array.from({ length: 4 }, () => "request_timeout"));
   expect(rounds).toBeGreaterThan(5);
   expect(rssGrowth).toBeLessThan(400 * MiB);
@@ -89,7 +111,10 @@ test("two hostile statements at once hold up no other database, and no key-value
 test("hostile statements of two databases at once leave key-value and recall to everybody", async () => {
   const wire = service().wire("rest");
   const [one, two] = [await prepare(wire), await prepare(wire)];
-  const [first, second] = await Promise.all([attack(one, [hostile[0]![1]], [one.db]), attack(two, [hostile[1]![1]], [two.db])]);
+  const [first, second] = await Promise.all([
+    attack(one, [hostile[0]![1]], [one.db]),
+    attack(two, [hostile[1]![1]], [two.db]),
+  ]);
   for (const { replies, rounds } of [first!, second!]) {
     expect(replies.map(({ code }) => code)).toEqual(["request_timeout"]);
     expect(rounds).toBeGreaterThan(5);
@@ -101,7 +126,12 @@ test("a write that takes too long is told how long it may take", async () => {
   const patient = await startService();
   onTestFinished(() => patient.close());
   const db = await patient.database();
-  const { status, json } = await patient.call("POST", `/v1/db/${db}/sql`, { stmts: [{ q: "CREATE TABLE t (n)" }, { q: "INSERT INTO t WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT count(*) FROM c" }] });
+  const { status, json } = await patient.call("POST", `/v1/db/${db}/sql`, {
+    stmts: [
+      { q: "CREATE TABLE t (n)" },
+      { q: "INSERT INTO t WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT count(*) FROM c" },
+    ],
+  });
   expect([status, json.error]).toEqual([408, expect.stringContaining("a batch that may write has 5 s")]);
 });
 

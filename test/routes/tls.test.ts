@@ -28,32 +28,74 @@ async function startSecured(): Promise<Secured> {
   const directory = temporaryDirectory();
   const [key, cert] = [join(directory, "key.pem"), join(directory, "cert.pem")];
   const subject = ["-subj", "/CN=palimpsest", "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"];
-  execFileSync("openssl", ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-keyout", key, "-out", cert, ...subject], { stdio: "ignore" });
-  const node = await startNode(configOf(join(directory, "data"), { ...guardedVariables, SERVICE_TLS_CERT: cert, SERVICE_TLS_KEY: key }), silentLog);
+  execFileSync(
+    "openssl",
+    [
+      "req",
+      "-x509",
+      "-newkey",
+      "ec",
+      "-pkeyopt",
+      "ec_paramgen_curve:prime256v1",
+      "-nodes",
+      "-days",
+      "2",
+      "-keyout",
+      key,
+      "-out",
+      cert,
+      ...subject,
+    ],
+    { stdio: "ignore" },
+  );
+  const node = await startNode(
+    configOf(join(directory, "data"), { ...guardedVariables, SERVICE_TLS_CERT: cert, SERVICE_TLS_KEY: key }),
+    silentLog,
+  );
   onTestFinished(() => node.close());
   return { node, port: Number(new URL(node.address).port), ca: readFileSync(cert) };
 }
 
-function overHttp1({ port, ca }: Secured, path: string, credential?: string): Promise<{ status: number; version: string; text: string }> {
+function overHttp1(
+  { port, ca }: Secured,
+  path: string,
+  credential?: string,
+): Promise<{ status: number; version: string; text: string }> {
   return new Promise((resolve, reject) => {
-    const outgoing = httpsRequest({ host: "127.0.0.1", port, path, ca, headers: bearer(credential), agent: false }, (response) => {
-      const chunks: Buffer[] = [];
-      response.on("data", (chunk: Buffer) => chunks.push(chunk));
-      response.on("end", () => resolve({ status: response.statusCode!, version: response.httpVersion, text: Buffer.concat(chunks).toString() }));
-    });
+    const outgoing = httpsRequest(
+      { host: "127.0.0.1", port, path, ca, headers: bearer(credential), agent: false },
+      (response) => {
+        const chunks: Buffer[] = [];
+        response.on("data", (chunk: Buffer) => chunks.push(chunk));
+        response.on("end", () =>
+          resolve({
+            status: response.statusCode!,
+            version: response.httpVersion,
+            text: Buffer.concat(chunks).toString(),
+          }),
+        );
+      },
+    );
     outgoing.on("error", reject);
     outgoing.end();
   });
 }
 
-function overHttp2({ port, ca }: Secured, path: string, credential?: string): Promise<{ status: number; protocol: string | undefined; text: string }> {
+function overHttp2(
+  { port, ca }: Secured,
+  path: string,
+  credential?: string,
+): Promise<{ status: number; protocol: string | undefined; text: string }> {
   return new Promise((resolve, reject) => {
     const session = connectHttp2(`https://127.0.0.1:${port}`, { ca });
     session.on("error", reject);
     const stream = session.request({ ":path": path, ...bearer(credential) });
     let status = 0;
     let text = "";
-    stream.setEncoding("utf8").on("response", (headers) => (status = headers[":status"]!)).on("data", (chunk: string) => (text += chunk));
+    stream
+      .setEncoding("utf8")
+      .on("response", (headers) => (status = headers[":status"]!))
+      .on("data", (chunk: string) => (text += chunk));
     stream.on("error", reject).on("end", () => {
       resolve({ status, protocol: session.alpnProtocol, text });
       session.close();
@@ -71,7 +113,10 @@ test("REST over HTTP/1.1 and HTTP/2, and gRPC, with and without a credential", a
     const { status, text } = await call(secured, "/v1/databases", platformKey);
     expect([status, JSON.parse(text)]).toEqual([200, { databases: [] }]);
   }
-  const client = createClient(ControlService, createGrpcTransport({ baseUrl: secured.node.address, nodeOptions: { ca: secured.ca } }));
+  const client = createClient(
+    ControlService,
+    createGrpcTransport({ baseUrl: secured.node.address, nodeOptions: { ca: secured.ca } }),
+  );
   expect((await client.createDatabase({ name: "over-tls" }, { headers: bearer(platformKey) })).name).toBe("over-tls");
   await expect(client.listDatabases({})).rejects.toMatchObject({ code: 16 });
 });
@@ -80,10 +125,19 @@ test("a client that offers both protocols gets HTTP/2, one that offers neither i
   const { port, ca } = await startSecured();
   const negotiated = (ALPNProtocols: string[] | undefined, maxVersion?: "TLSv1.1"): Promise<string | false | null> =>
     new Promise((resolve, reject) => {
-      const socket = connectTls({ host: "127.0.0.1", port, ca, ...(ALPNProtocols ? { ALPNProtocols } : {}), ...(maxVersion ? { maxVersion, minVersion: "TLSv1" as const } : {}) }, () => {
-        resolve(socket.alpnProtocol);
-        socket.destroy();
-      });
+      const socket = connectTls(
+        {
+          host: "127.0.0.1",
+          port,
+          ca,
+          ...(ALPNProtocols ? { ALPNProtocols } : {}),
+          ...(maxVersion ? { maxVersion, minVersion: "TLSv1" as const } : {}),
+        },
+        () => {
+          resolve(socket.alpnProtocol);
+          socket.destroy();
+        },
+      );
       socket.on("error", reject);
     });
   expect(await negotiated(["h2", "http/1.1"])).toBe("h2");
@@ -98,11 +152,18 @@ test("a caller in the clear gets nothing, and one who does not trust the certifi
   await expect(fetch(`https://127.0.0.1:${port}/health`)).rejects.toThrow();
 });
 
-test.each(bombs)("a stranger's bomb under TLS, %s, is refused unread on both HTTP versions", { timeout: 60_000 }, async (what, headers, body) => {
-  const { port } = await startSecured();
-  const session = openSession(`https://127.0.0.1:${port}`);
-  for (const answer of [await sendRaw({ tlsPort: port }, ingest, headers, body), await sendHttp2(session, ingest, headers, body)]) {
-    expectStranger(answer, what);
-    expect(answer.tookMs).toBeLessThan(1_000);
-  }
-});
+test.each(bombs)(
+  "a stranger's bomb under TLS, %s, is refused unread on both HTTP versions",
+  { timeout: 60_000 },
+  async (what, headers, body) => {
+    const { port } = await startSecured();
+    const session = openSession(`https://127.0.0.1:${port}`);
+    for (const answer of [
+      await sendRaw({ tlsPort: port }, ingest, headers, body),
+      await sendHttp2(session, ingest, headers, body),
+    ]) {
+      expectStranger(answer, what);
+      expect(answer.tookMs).toBeLessThan(1_000);
+    }
+  },
+);

@@ -6,28 +6,49 @@ import { wireNames, type Reply } from "../support/wires.ts";
 const service = useService();
 
 describe.each(wireNames)("over %s", (name) => {
-  const call = (method: string, request: object): Promise<Reply> => service().wire(name).call(`DataService.${method}`, request);
+  const call = (method: string, request: object): Promise<Reply> =>
+    service().wire(name).call(`DataService.${method}`, request);
   const must = (method: string, request: object): Promise<Reply> => ok(call(method, request));
   const ids = (reply: Reply): string[] => reply.body.hits.map(({ id }: { id: string }) => id);
 
-  test("metadata comes back, filters a search before the nearest are chosen, and goes with the next upsert without it", async () => {
-    const db = await service().database();
-    const coll = "c";
-    const vectors = Array.from({ length: 300 }, (_, n) => ({ id: `v${n}`, embedding: [1, n / 1_000], metadata: { n, even: n % 2 === 0 } }));
-    expect((await must("UpsertVectors", { db, coll, vectors })).body.upserted).toBe(300);
-    await must("UpsertVector", { db, coll, id: "plain", embedding: [1, 0] });
-    expect(ids(await must("SearchVectors", { db, coll, vector: [1, 0], k: 3, filter: { n: { $gte: 290 }, even: false } }))).toEqual(["v291", "v293", "v295"]);
-    const { body } = await must("SearchVectors", { db, coll, vector: [1, 0.005], k: 1 });
-    expect(body.hits[0]).toMatchObject({ id: "v5", metadata: { n: 5, even: false } });
-    expect((await must("SearchVectors", { db, coll, vector: [1, 0], k: 1, filter: { n: { $exists: false } } })).body.hits).toEqual([{ id: "plain", distance: 0 }]);
-    await must("UpsertVector", { db, coll, id: "v5", embedding: [1, 0.005] });
-    expect(Object.keys((await must("GetVector", { db, coll, id: "v5" })).body)).not.toContain("metadata");
-  });
+  test(
+    "metadata comes back, filters a search before the nearest are chosen, and goes with the next upsert " +
+      "without it",
+    async () => {
+      const db = await service().database();
+      const coll = "c";
+      const vectors = Array.from({ length: 300 }, (_, n) => ({
+        id: `v${n}`,
+        embedding: [1, n / 1_000],
+        metadata: { n, even: n % 2 === 0 },
+      }));
+      expect((await must("UpsertVectors", { db, coll, vectors })).body.upserted).toBe(300);
+      await must("UpsertVector", { db, coll, id: "plain", embedding: [1, 0] });
+      expect(
+        ids(await must("SearchVectors", { db, coll, vector: [1, 0], k: 3, filter: { n: { $gte: 290 }, even: false } })),
+      ).toEqual(["v291", "v293", "v295"]);
+      const { body } = await must("SearchVectors", { db, coll, vector: [1, 0.005], k: 1 });
+      expect(body.hits[0]).toMatchObject({ id: "v5", metadata: { n: 5, even: false } });
+      expect(
+        (await must("SearchVectors", { db, coll, vector: [1, 0], k: 1, filter: { n: { $exists: false } } })).body.hits,
+      ).toEqual([{ id: "plain", distance: 0 }]);
+      await must("UpsertVector", { db, coll, id: "v5", embedding: [1, 0.005] });
+      expect(Object.keys((await must("GetVector", { db, coll, id: "v5" })).body)).not.toContain("metadata");
+    },
+  );
 
   test("a vector is read with its length, listed by id page by page, and deleted for good", async () => {
     const db = await service().database();
     const coll = "c";
-    await must("UpsertVectors", { db, coll, vectors: ["b", "a", "c/d", "é"].map((id, at) => ({ id, embedding: [3 * (at + 1), 4 * (at + 1)], ...(id === "a" && { metadata: { is: "a" } }) })) });
+    await must("UpsertVectors", {
+      db,
+      coll,
+      vectors: ["b", "a", "c/d", "é"].map((id, at) => ({
+        id,
+        embedding: [3 * (at + 1), 4 * (at + 1)],
+        ...(id === "a" && { metadata: { is: "a" } }),
+      })),
+    });
     const got = (await must("GetVector", { db, coll, id: "c/d" })).body;
     expect(got.embedding[0]).toBeCloseTo(9, 5);
     expect(got.embedding[1]).toBeCloseTo(12, 5);
@@ -47,20 +68,50 @@ describe.each(wireNames)("over %s", (name) => {
   test("many are deleted by ids or by a filter, a bounded number at a time", async () => {
     const db = await service().database();
     const coll = "c";
-    for (const from of [0, 1_000]) await must("UpsertVectors", { db, coll, vectors: Array.from({ length: 1_000 }, (_, n) => ({ id: `v${String(from + n).padStart(4, "0")}`, embedding: [1, n], metadata: { n: from + n } })) });
-    expect((await must("DeleteVectors", { db, coll, ids: ["v0000", "v0000", "absent"] })).body).toMatchObject({ deleted: 1, next_cursor: null });
+    for (const from of [0, 1_000])
+      await must("UpsertVectors", {
+        db,
+        coll,
+        vectors: Array.from({ length: 1_000 }, (_, n) => ({
+          id: `v${String(from + n).padStart(4, "0")}`,
+          embedding: [1, n],
+          metadata: { n: from + n },
+        })),
+      });
+    expect((await must("DeleteVectors", { db, coll, ids: ["v0000", "v0000", "absent"] })).body).toMatchObject({
+      deleted: 1,
+      next_cursor: null,
+    });
     const first = (await must("DeleteVectors", { db, coll, filter: { n: { $gte: 500 } } })).body;
     expect(first).toMatchObject({ deleted: 1_000, next_cursor: expect.any(String) });
-    expect((await must("DeleteVectors", { db, coll, filter: { n: { $gte: 500 } }, cursor: first.next_cursor })).body).toMatchObject({ deleted: 500, next_cursor: null });
+    expect(
+      (await must("DeleteVectors", { db, coll, filter: { n: { $gte: 500 } }, cursor: first.next_cursor })).body,
+    ).toMatchObject({ deleted: 500, next_cursor: null });
     expect((await must("ListVectors", { db, coll, limit: 1_000 })).body.vectors).toHaveLength(499);
-    for (const bad of [{}, { ids: ["a"], filter: {} }, { ids: [""] }, { filter: { n: { $near: 1 } } }, { ids: ["a"], cursor: "x" }]) expect((await call("DeleteVectors", { db, coll, ...bad })).code, JSON.stringify(bad)).toBe("invalid_request");
+    for (const bad of [
+      {},
+      { ids: ["a"], filter: {} },
+      { ids: [""] },
+      { filter: { n: { $near: 1 } } },
+      { ids: ["a"], cursor: "x" },
+    ])
+      expect((await call("DeleteVectors", { db, coll, ...bad })).code, JSON.stringify(bad)).toBe("invalid_request");
   });
 
   test("a batch is stored whole or not at all, and says which vector is wrong", async () => {
     const db = await service().database();
     const good = { id: "good", embedding: [1, 2] };
-    const wrong = [{ id: "short", embedding: [1] }, { id: "", embedding: [1, 2] }, { id: "none", embedding: [] }, { id: "odd", embedding: [1, 2], metadata: { $x: 1 } }];
-    for (const bad of wrong) expect(await call("UpsertVectors", { db, coll: "c", vectors: [good, bad] })).toMatchObject({ code: "invalid_request", message: expect.stringContaining("vectors[1]") as unknown });
+    const wrong = [
+      { id: "short", embedding: [1] },
+      { id: "", embedding: [1, 2] },
+      { id: "none", embedding: [] },
+      { id: "odd", embedding: [1, 2], metadata: { $x: 1 } },
+    ];
+    for (const bad of wrong)
+      expect(await call("UpsertVectors", { db, coll: "c", vectors: [good, bad] })).toMatchObject({
+        code: "invalid_request",
+        message: expect.stringContaining("vectors[1]") as unknown,
+      });
     expect((await call("UpsertVectors", { db, coll: "c", vectors: [] })).code).toBe("invalid_request");
     expect((await must("ListVectors", { db, coll: "c" })).body.vectors).toEqual([]);
   });
@@ -68,20 +119,40 @@ describe.each(wireNames)("over %s", (name) => {
   test("dot product and Euclidean distance rank as a plain scan does, also where lengths differ much", async () => {
     const db = await service().database();
     const coll = "c";
-    const random = (seed: number): number => Math.sin(seed * 12.9898) * 43_758.5453 % 1;
-    const vectors = Array.from({ length: 500 }, (_, n) => ({ id: `v${n}`, embedding: Array.from({ length: 4 }, (_, at) => Math.fround(random(n * 4 + at + 1) * (n % 50 === 0 ? 100 : 1))) }));
+    const random = (seed: number): number => (Math.sin(seed * 12.9898) * 43_758.5453) % 1;
+    const vectors = Array.from({ length: 500 }, (_, n) => ({
+      id: `v${n}`,
+      embedding: Array.from({ length: 4 }, (_, at) => Math.fround(random(n * 4 + at + 1) * (n % 50 === 0 ? 100 : 1))),
+    }));
     await must("UpsertVectors", { db, coll, vectors });
-    const dot = (a: readonly number[], b: readonly number[]): number => a.reduce((sum, value, at) => sum + value * b[at]!, 0);
-    for (const vector of [[1, 0.5, -0.25, 2], [-3, 0.1, 0, 0]]) {
-      const scan = (distance: (embedding: readonly number[]) => number): { id: string; distance: number }[] => vectors.map(({ id, embedding }) => ({ id, distance: distance(embedding) })).sort((a, b) => a.distance - b.distance).slice(0, 10);
-      const expected = { dot: scan((embedding) => -dot(vector, embedding)), euclid: scan((embedding) => Math.hypot(...embedding.map((value, at) => value - vector[at]!))) };
+    const dot = (a: readonly number[], b: readonly number[]): number =>
+      a.reduce((sum, value, at) => sum + value * b[at]!, 0);
+    for (const vector of [
+      [1, 0.5, -0.25, 2],
+      [-3, 0.1, 0, 0],
+    ]) {
+      const scan = (distance: (embedding: readonly number[]) => number): { id: string; distance: number }[] =>
+        vectors
+          .map(({ id, embedding }) => ({ id, distance: distance(embedding) }))
+          .sort((a, b) => a.distance - b.distance)
+          .slice(0, 10);
+      const expected = {
+        dot: scan((embedding) => -dot(vector, embedding)),
+        euclid: scan((embedding) => Math.hypot(...embedding.map((value, at) => value - vector[at]!))),
+      };
       for (const metric of ["dot", "euclid"] as const) {
         const { hits } = (await must("SearchVectors", { db, coll, vector, metric })).body;
-        expect(hits.map(({ id }: { id: string }) => id), metric).toEqual(expected[metric].map(({ id }) => id));
-        for (const [at, { distance }] of hits.entries()) expect(distance).toBeCloseTo(expected[metric][at]!.distance, 3);
+        expect(
+          hits.map(({ id }: { id: string }) => id),
+          metric,
+        ).toEqual(expected[metric].map(({ id }) => id));
+        for (const [at, { distance }] of hits.entries())
+          expect(distance).toBeCloseTo(expected[metric][at]!.distance, 3);
       }
     }
-    expect((await call("SearchVectors", { db, coll, vector: [1, 0, 0, 0], metric: "manhattan" })).message).toContain("cosine, dot, euclid");
+    expect((await call("SearchVectors", { db, coll, vector: [1, 0, 0, 0], metric: "manhattan" })).message).toContain(
+      "cosine, dot, euclid",
+    );
   });
 
   test("what is deleted on a branch stays on the other, and a rewind brings it back with its metadata", async () => {
@@ -90,6 +161,8 @@ describe.each(wireNames)("over %s", (name) => {
     await ok(service().wire(name).call("BranchService.CreateCheckpoint", { db, branch: "main", name: "before" }));
     await must("DeleteVector", { db, coll: "c", id: "a" });
     await ok(service().wire(name).call("BranchService.RewindBranch", { db, branch: "main", to: "before" }));
-    expect((await must("SearchVectors", { db, coll: "c", vector: [1, 0], metric: "euclid" })).body.hits).toEqual([{ id: "a", distance: 1, metadata: { x: 1 } }]);
+    expect((await must("SearchVectors", { db, coll: "c", vector: [1, 0], metric: "euclid" })).body.hits).toEqual([
+      { id: "a", distance: 1, metadata: { x: 1 } },
+    ]);
   });
 });

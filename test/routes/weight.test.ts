@@ -6,7 +6,16 @@ import { create, toBinary } from "@bufbuild/protobuf";
 import { expect, test } from "vitest";
 import { IngestRequestSchema, MemoryInputSchema } from "../../gen/palimpsest/v1/memory_pb.ts";
 import { field, hostileMessages, hostileTexts } from "../support/hostile-bodies.ts";
-import { calm, envelope, openSession, sendHttp2, sendRaw, weighedNode, type RawAnswer, type WeighedNode } from "../support/weighed-node.ts";
+import {
+  calm,
+  envelope,
+  openSession,
+  sendHttp2,
+  sendRaw,
+  weighedNode,
+  type RawAnswer,
+  type WeighedNode,
+} from "../support/weighed-node.ts";
 
 const MiB = 1 << 20;
 const ingest = "/palimpsest.v1.MemoryService/Ingest";
@@ -16,7 +25,9 @@ const rest = "/v1/memory/a/b/memories";
 function codeOf(answer: RawAnswer): string {
   if (answer.status === 201) return "ok";
   const body = answer.body.toString();
-  return body.startsWith("{") ? String((JSON.parse(body) as { code: string }).code) : String({ ...answer.headers, ...answer.trailers }["grpc-status"]);
+  return body.startsWith("{")
+    ? String((JSON.parse(body) as { code: string }).code)
+    : String({ ...answer.headers, ...answer.trailers }["grpc-status"]);
 }
 
 const open = (): Promise<WeighedNode> => weighedNode({ SERVICE_SINGLE_NODE: "1" });
@@ -28,7 +39,12 @@ test("REST and Connect: hostile JSON of 31 MiB is refused or taken, and holds no
     const body = Buffer.from(text);
     const { value, healthMs } = await calm(under, async () => {
       const byRest = await sendRaw(node.port, rest, { "content-type": "application/json" }, body);
-      const byConnect = await sendRaw(node.port, ingest, { "content-type": "application/json" }, Buffer.from(text.replace("{", '{"ns":"a","profile":"b",')));
+      const byConnect = await sendRaw(
+        node.port,
+        ingest,
+        { "content-type": "application/json" },
+        Buffer.from(text.replace("{", '{"ns":"a","profile":"b",')),
+      );
       return [byRest, byConnect] as const;
     });
     seen[what] = [codeOf(value[0]), value[1].status === 200 ? "ok" : codeOf(value[1]), Math.round(healthMs)];
@@ -45,7 +61,14 @@ test("gRPC: hostile messages of 31 MiB are refused, and hold nobody up", async (
   const session = openSession(address);
   const seen: Record<string, readonly [string, number]> = {};
   for (const [what, message] of hostileMessages(31 * MiB)) {
-    const { value, healthMs } = await calm(under, () => sendHttp2(session, ingest, { "content-type": "application/grpc" }, envelope(Buffer.concat([field(1, Buffer.from("a")), field(2, Buffer.from("b")), message]))));
+    const { value, healthMs } = await calm(under, () =>
+      sendHttp2(
+        session,
+        ingest,
+        { "content-type": "application/grpc" },
+        envelope(Buffer.concat([field(1, Buffer.from("a")), field(2, Buffer.from("b")), message])),
+      ),
+    );
     seen[what] = [codeOf(value), Math.round(healthMs)];
   }
   for (const [what, [code, healthMs]] of Object.entries(seen)) {
@@ -57,16 +80,37 @@ test("gRPC: hostile messages of 31 MiB are refused, and hold nobody up", async (
 test("an honest ingest of a thousand memories with vectors, 25 MiB, is taken by every wire and holds nobody up", async () => {
   const { node, address, under } = await open();
   const embedding = Array.from({ length: 1536 }, (_, at) => Math.sin(at));
-  const memories = Array.from({ length: 1_000 }, (_, at) => ({ type: "event", summary: `event ${at}`, content: { at }, embedding: embedding.map((value) => Math.fround(value + at / 1_000)) }));
+  const memories = Array.from({ length: 1_000 }, (_, at) => ({
+    type: "event",
+    summary: `event ${at}`,
+    content: { at },
+    embedding: embedding.map((value) => Math.fround(value + at / 1_000)),
+  }));
   const restBody = Buffer.from(JSON.stringify({ memories }));
-  const connectBody = Buffer.from(JSON.stringify({ ns: "a", profile: "c", memories: memories.map((one) => ({ ...one, embedding: { values: one.embedding } })) }));
-  const message = create(IngestRequestSchema, { ns: "a", profile: "g", memories: memories.map((one) => create(MemoryInputSchema, { type: one.type, summary: one.summary, embedding: { values: one.embedding } })) });
+  const connectBody = Buffer.from(
+    JSON.stringify({
+      ns: "a",
+      profile: "c",
+      memories: memories.map((one) => ({ ...one, embedding: { values: one.embedding } })),
+    }),
+  );
+  const message = create(IngestRequestSchema, {
+    ns: "a",
+    profile: "g",
+    memories: memories.map((one) =>
+      create(MemoryInputSchema, { type: one.type, summary: one.summary, embedding: { values: one.embedding } }),
+    ),
+  });
   const grpcBody = envelope(toBinary(IngestRequestSchema, message));
   const session = openSession(address);
   const seen: Record<string, number> = {};
   const one = async (what: string, act: () => Promise<RawAnswer>): Promise<void> => {
     const { value, healthMs } = await calm(under, act);
-    expect([what, value.status, value.body.toString().slice(0, 200)]).toEqual([what, value.status === 201 ? 201 : 200, expect.any(String)]);
+    expect([what, value.status, value.body.toString().slice(0, 200)]).toEqual([
+      what,
+      value.status === 201 ? 201 : 200,
+      expect.any(String),
+    ]);
     seen[what] = Math.round(healthMs);
   };
   await one("REST", () => sendRaw(node.port, rest, { "content-type": "application/json" }, restBody));

@@ -2,8 +2,8 @@
  * What a branch should hold at each transaction id, as far as its clients can know.
  *
  * A branch's txids only grow. An era begins where a txid starts from another state than the one before it: at a rewind,
- * at a fork, or where a claim gave up what its node could not know. Every write is a change with a token of its own, and
- * a txid once its answer is known; until then it has a range of possible ones, which each observation narrows.
+ * at a fork, or where a claim gave up what its node could not know. Every write is a change with a token of its own,
+ * and a txid once its answer is known; until then it has a range of possible ones, which each observation narrows.
  *
  * When a branch was forked, rewound or deleted is taken from object storage at the instant it lands there, whatever its
  * client is told and when: one order for all nodes. What lands must have been asked for, and what was refused must not
@@ -39,7 +39,10 @@ export interface Change {
   readonly token: string;
   readonly kind: Kind;
   readonly removes: boolean;
-  /** The least and greatest txid it may have; equal once known, Infinity when it may still happen, empty when it never did. */
+  /**
+   * The least and greatest txid it may have; equal once known, Infinity when it may still happen, empty when it never
+   * did.
+   */
   least: number;
   greatest: number;
   /** Was given before it was sent, so that its answer must tell a greater one. */
@@ -84,8 +87,8 @@ export class Asks {
   }
 
   /**
-   * Answered; one whose outcome is not known stays open. Two that delete the same thing at once are both told that it is
-   * gone: one that landed after a deletion had begun may be another's.
+   * Answered; one whose outcome is not known stays open. Two that delete the same thing at once are both told that it
+   * is gone: one that landed after a deletion had begun may be another's.
    */
   done(deed: string, landedBefore: number): void {
     const tally = this.#of(deed);
@@ -155,7 +158,10 @@ export class DatabaseModel {
   }
 
   /** A branch came into being. */
-  forked({ name, id, parent, ttlAtMs }: Pick<CatalogBranch, "name" | "id" | "parent" | "ttlAtMs">, nowMs: number): BranchModel {
+  forked(
+    { name, id, parent, ttlAtMs }: Pick<CatalogBranch, "name" | "id" | "parent" | "ttlAtMs">,
+    nowMs: number,
+  ): BranchModel {
     this.asks.landed(`fork ${name}`);
     const from = this.#byId.get(parent!.id);
     if (!from) throw new Violation(`the branch ${name} was forked from ${parent!.id}, which there never was`);
@@ -238,28 +244,48 @@ export class BranchModel {
   }
 
   /**
-   * A write is about to be sent, to a node that may have been superseded without knowing it when it is a `stray`. One that is
-   * `doubtful` knows that it may have been: it may commit, and show that it has, and does not answer unless it holds.
+   * A write is about to be sent, to a node that may have been superseded without knowing it when it is a `stray`. One
+   * that is `doubtful` knows that it may have been: it may commit, and show that it has, and does not answer unless it
+   * holds.
    */
   begin(token: string, kind: Kind, removes: boolean, holder: "sure" | "doubtful" | "stray", nowMs: number): Change {
-    const change: Change = { branch: this, token, kind, removes, afterTxid: holder === "stray" ? 0 : this.givenTxid, least: holder === "sure" ? this.givenTxid + 1 : 1, greatest: Infinity, durable: false, sentAtMs: nowMs, answeredAtMs: Infinity };
+    const change: Change = {
+      branch: this,
+      token,
+      kind,
+      removes,
+      afterTxid: holder === "stray" ? 0 : this.givenTxid,
+      least: holder === "sure" ? this.givenTxid + 1 : 1,
+      greatest: Infinity,
+      durable: false,
+      sentAtMs: nowMs,
+      answeredAtMs: Infinity,
+    };
     const changes = this.database.changes.get(token) ?? [];
     changes.push(change);
     this.database.changes.set(token, changes);
     return change;
   }
 
-  /** The greatest txid that a writer may have committed by now: what was sent a while ago, and not answered, is over. */
+  /**
+   * The greatest txid that a writer may have committed by now: what was sent a while ago, and not answered, is over.
+   */
   greatestTxid(nowMs: number): number {
-    const isUnderWay = (change: Change): boolean => change.branch === this && change.greatest === Infinity && nowMs - change.sentAtMs < callMsMax;
+    const isUnderWay = (change: Change): boolean =>
+      change.branch === this && change.greatest === Infinity && nowMs - change.sentAtMs < callMsMax;
     return this.givenTxid + [...this.database.changes.values()].flat().filter(isUnderWay).length;
   }
 
   /** The write was answered. */
   acknowledged(change: Change, txid: number, durable: boolean, nowMs: number): void {
-    if (txid <= change.afterTxid) throw new Violation(`${this.label}: a write got txid ${txid}, but txid ${change.afterTxid} was given before it was sent`);
-    if (txid < change.least) throw new Violation(`${this.label}: a write got txid ${txid}, and was seen to have none below ${change.least}`);
-    if (durable && this.isLost(txid)) throw new Violation(`${this.label}: txid ${txid} is durable, but a claim has given it up`);
+    if (txid <= change.afterTxid)
+      throw new Violation(
+        `${this.label}: a write got txid ${txid}, but txid ${change.afterTxid} was given before it was sent`,
+      );
+    if (txid < change.least)
+      throw new Violation(`${this.label}: a write got txid ${txid}, and was seen to have none below ${change.least}`);
+    if (durable && this.isLost(txid))
+      throw new Violation(`${this.label}: txid ${txid} is durable, but a claim has given it up`);
     change.least = change.greatest = txid;
     change.answeredAtMs = nowMs;
     if (durable) change.durable = true;
@@ -296,9 +322,18 @@ export class BranchModel {
   /** A claim has declared these transaction ids lost: the branch goes on above them from the state below them. */
   lost(firstTxid: number, lastTxid: number): void {
     const alive = this.#spansAt(Infinity).filter(({ branch }) => branch === this);
-    const acknowledged = this.#knownTxids().filter((txid) => txid >= firstTxid && txid <= lastTxid && alive.some(({ after, to }) => txid > after && txid <= to));
-    if (firstTxid <= this.durableTxid) throw new Violation(`${this.label}: a claim gives up txids from ${firstTxid} on, but ${this.durableTxid} is durable`);
-    if (acknowledged.length > 0 && !this.mayLose) throw new Violation(`${this.label}: a claim gives up txids ${firstTxid} to ${lastTxid}, of which ${acknowledged.join(", ")} were answered, and no node was lost`);
+    const acknowledged = this.#knownTxids().filter(
+      (txid) => txid >= firstTxid && txid <= lastTxid && alive.some(({ after, to }) => txid > after && txid <= to),
+    );
+    if (firstTxid <= this.durableTxid)
+      throw new Violation(
+        `${this.label}: a claim gives up txids from ${firstTxid} on, but ${this.durableTxid} is durable`,
+      );
+    if (acknowledged.length > 0 && !this.mayLose)
+      throw new Violation(
+        `${this.label}: a claim gives up txids ${firstTxid} to ${lastTxid}, of ` +
+          `which ${acknowledged.join(", ")} were answered, and no node was lost`,
+      );
     this.#eras.push({ fromTxid: lastTxid, base: this.#spansAt(firstTxid - 1) });
     this.gaps.push({ firstTxid, lastTxid, isOver: this.goneAtMs !== undefined });
   }
@@ -316,8 +351,8 @@ export class BranchModel {
   }
 
   /**
-   * The tokens of these kinds that were found at `txid`. Throws a Violation when that is not what the branch held; learns
-   * when writes of unknown outcome happened. `among` limits it to the tokens that were looked for.
+   * The tokens of these kinds that were found at `txid`. Throws a Violation when that is not what the branch held;
+   * learns when writes of unknown outcome happened. `among` limits it to the tokens that were looked for.
    */
   observed(txid: number, kinds: readonly Kind[], found: ReadonlySet<string>, among?: ReadonlySet<string>): void {
     const complaint = this.complaint(txid, kinds, found, among);
@@ -326,18 +361,28 @@ export class BranchModel {
   }
 
   /** Why the tokens that were found are not what the branch held at `txid`. */
-  complaint(txid: number, kinds: readonly Kind[], found: ReadonlySet<string>, among?: ReadonlySet<string>): string | undefined {
+  complaint(
+    txid: number,
+    kinds: readonly Kind[],
+    found: ReadonlySet<string>,
+    among?: ReadonlySet<string>,
+  ): string | undefined {
     const stray = [...found].find((token) => !this.database.changes.has(token));
     if (stray !== undefined) return `${this.label} at ${txid}: the token ${stray} was never written`;
-    if (txid < this.forkTxid) return `${this.label} spoke of txid ${txid}, which is before its beginning at ${this.forkTxid}`;
+    if (txid < this.forkTxid)
+      return `${this.label} spoke of txid ${txid}, which is before its beginning at ${this.forkTxid}`;
     const why = this.#complaintOf(this.#spansAt(txid), kinds, found, among);
     return why && `${this.label} at txid ${txid} (given ${this.givenTxid}, durable ${this.durableTxid}): ${why}`;
   }
 
-  /** A txid at which what the branch held is known, of its present line or of any, for restores, forks and rewinds; undefined when there is none yet. */
+  /**
+   * A txid at which what the branch held is known, of its present line or of any, for restores, forks and rewinds;
+   * undefined when there is none yet.
+   */
   pastTxid(random: () => number, ofAnyLine = false): number | undefined {
     const spans = this.#spansAt(Infinity);
-    const isOfLine = (txid: number): boolean => spans.some((span) => span.branch === this && txid > span.after && txid <= span.to);
+    const isOfLine = (txid: number): boolean =>
+      spans.some((span) => span.branch === this && txid > span.after && txid <= span.to);
     const known = this.#knownTxids().filter((txid) => (ofAnyLine ? !this.isLost(txid) : isOfLine(txid)));
     return known.length === 0 ? undefined : known[Math.floor(random() * known.length)];
   }
@@ -345,12 +390,15 @@ export class BranchModel {
   /** Tokens that certainly are there at the newest txid that was given. */
   present(kind: Kind): Change[] {
     const spans = this.#spansAt(Infinity);
-    return [...this.database.changes.values()].filter((changes) => changes[0]!.kind === kind && verdictOf(changes, spans) === "yes").map((changes) => changes[0]!);
+    return [...this.database.changes.values()]
+      .filter((changes) => changes[0]!.kind === kind && verdictOf(changes, spans) === "yes")
+      .map((changes) => changes[0]!);
   }
 
   /** Writes of this branch that were answered, with their transaction ids. */
   *answered(): Generator<Change> {
-    for (const changes of this.database.changes.values()) for (const change of changes) if (change.branch === this && change.answeredAtMs < Infinity) yield change;
+    for (const changes of this.database.changes.values())
+      for (const change of changes) if (change.branch === this && change.answeredAtMs < Infinity) yield change;
   }
 
   get label(): string {
@@ -359,22 +407,35 @@ export class BranchModel {
 
   #knownTxids(): number[] {
     const txids = new Set<number>();
-    for (const changes of this.database.changes.values()) for (const { branch, least, greatest } of changes) if (branch === this && least === greatest) txids.add(least);
+    for (const changes of this.database.changes.values())
+      for (const { branch, least, greatest } of changes) if (branch === this && least === greatest) txids.add(least);
     return [...txids].toSorted((a, b) => a - b);
   }
 
   #spansAt(txid: number): readonly Span[] {
     const era = this.#eras.findLast(({ fromTxid }) => fromTxid <= txid);
-    if (!era) throw new Violation(`${this.label} spoke of txid ${txid}, which is before its beginning at ${this.forkTxid}`);
+    if (!era)
+      throw new Violation(`${this.label} spoke of txid ${txid}, which is before its beginning at ${this.forkTxid}`);
     return [...era.base, { branch: this, after: era.fromTxid, to: txid }];
   }
 
-  #complaintOf(spans: readonly Span[], kinds: readonly Kind[], found: ReadonlySet<string>, among: ReadonlySet<string> | undefined): string | undefined {
+  #complaintOf(
+    spans: readonly Span[],
+    kinds: readonly Kind[],
+    found: ReadonlySet<string>,
+    among: ReadonlySet<string> | undefined,
+  ): string | undefined {
     for (const [token, changes] of this.database.changes) {
       const { kind } = changes[0]!;
       if (!kinds.includes(kind) || (among && !among.has(token))) continue;
       const verdict = verdictOf(changes, spans);
-      const told = (): string => changes.map(({ branch, removes, least, greatest, durable }) => `${removes ? "removed" : "written"} on ${branch.name} at ${least === greatest ? least : `${least}..${greatest}`}${durable ? " durably" : ""}`).join(", ");
+      const told = (): string =>
+        changes
+          .map(
+            ({ branch, removes, least, greatest, durable }) =>
+              `${removes ? "removed" : "written"} on ${branch.name} at ${least === greatest ? least : `${least}..${greatest}`}${durable ? " durably" : ""}`,
+          )
+          .join(", ");
       if (verdict === "yes" && !found.has(token)) return `${kind} ${token} is missing (${told()})`;
       if (verdict === "no" && found.has(token)) return `${kind} ${token} should not be there (${told()})`;
     }
@@ -382,7 +443,13 @@ export class BranchModel {
   }
 
   /** What was seen, and what was not, bounds when a write of unknown outcome happened. */
-  #learn(spans: readonly Span[], txid: number, kinds: readonly Kind[], found: ReadonlySet<string>, among: ReadonlySet<string> | undefined): void {
+  #learn(
+    spans: readonly Span[],
+    txid: number,
+    kinds: readonly Kind[],
+    found: ReadonlySet<string>,
+    among: ReadonlySet<string> | undefined,
+  ): void {
     for (const [token, changes] of this.database.changes) {
       if (!kinds.includes(changes[0]!.kind) || (among && !among.has(token))) continue;
       for (const change of changes) {
@@ -391,7 +458,9 @@ export class BranchModel {
         const decides = change.removes ? verdictOf(changes.slice(0, 1), spans) === "yes" : changes.length === 1;
         if (!decides) continue;
         const happened = found.has(token) !== change.removes;
-        const meets = spans.filter((span) => span.branch === change.branch && span.after < change.greatest && span.to >= change.least);
+        const meets = spans.filter(
+          (span) => span.branch === change.branch && span.after < change.greatest && span.to >= change.least,
+        );
         if (happened) {
           change.least = Math.max(change.least, Math.min(...meets.map(({ after }) => after + 1)));
           change.greatest = Math.min(change.greatest, Math.max(...meets.map(({ to }) => to)));

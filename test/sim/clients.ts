@@ -7,7 +7,7 @@ import type { EngineClient } from "../../src/engine/client.ts";
 import type { CallOptions, EnginePort } from "../../src/engine/engine-port.ts";
 import type { Answer } from "../../src/engine/protocol.ts";
 import type { BranchAct, BranchResults, Target } from "../../src/engine/protocol.ts";
-import type { BranchModel} from "./branch-model.ts";
+import type { BranchModel } from "./branch-model.ts";
 import { deedOf, Violation, type Change, type DatabaseModel, type Kind } from "./branch-model.ts";
 import type { Scheduler } from "./scheduler.ts";
 import { ProcessGone, type SimNode } from "./sim-node.ts";
@@ -19,7 +19,10 @@ export interface ClientsOptions {
   readonly isAlone: () => boolean;
   readonly scheduler: Scheduler;
   readonly random: () => number;
-  /** How far the head in object storage covers the branch, looked up behind everybody's back; undefined when there is none. */
+  /**
+   * How far the head in object storage covers the branch, looked up behind everybody's back; undefined when there is
+   * none.
+   */
   readonly coveredTxid: (branch: BranchModel) => number | undefined;
   /** Whether a claim has declared the transaction id lost. */
   readonly isLost: (branch: BranchModel, txid: number) => boolean;
@@ -89,7 +92,8 @@ export class Clients {
     const all = [...database.branches.values()];
     const branch = all[Math.floor(this.#draw(all.length))]!;
     const choice = this.#draw(100);
-    if (choice < 50) return void (await this.write(branch, kinds[Math.floor(this.#draw(kinds.length))]!, this.#draw(1) < 0.3));
+    if (choice < 50)
+      return void (await this.write(branch, kinds[Math.floor(this.#draw(kinds.length))]!, this.#draw(1) < 0.3));
     if (choice < 57) return this.#remove(branch);
     if (choice < 84) return void (await this.read(branch, kinds[Math.floor(this.#draw(kinds.length))]!));
     if (choice < 89) return void (await this.sync(branch));
@@ -101,8 +105,16 @@ export class Clients {
     const token = branch.database.newToken();
     // What a superseded node acknowledges by itself may be lost.
     if (stray) branch.mayLose = true;
-    const change = branch.begin(token, kind, false, stray !== undefined || !this.#options.isAlone() ? "stray" : "sure", this.#options.scheduler.nowMs);
-    return this.#settle(change, durable, stray, (client, target, options) => put(client, target, options, kind, token, change));
+    const change = branch.begin(
+      token,
+      kind,
+      false,
+      stray !== undefined || !this.#options.isAlone() ? "stray" : "sure",
+      this.#options.scheduler.nowMs,
+    );
+    return this.#settle(change, durable, stray, (client, target, options) =>
+      put(client, target, options, kind, token, change),
+    );
   }
 
   /** Removes a token of the key-value or document kind that is there. */
@@ -111,17 +123,38 @@ export class Clients {
     const tokens = branch.present(kind).filter(({ token }) => branch.database.changes.get(token)!.length === 1);
     if (tokens.length === 0) return;
     const { token } = tokens[Math.floor(this.#draw(tokens.length))]!;
-    const change = branch.begin(token, kind, true, this.#options.isAlone() ? "sure" : "stray", this.#options.scheduler.nowMs);
+    const change = branch.begin(
+      token,
+      kind,
+      true,
+      this.#options.isAlone() ? "sure" : "stray",
+      this.#options.scheduler.nowMs,
+    );
     await this.#settle(change, false, undefined, (client, target, options) =>
       kind === "kv"
         ? client.write(target, "kv.delete", { ns: "sim", key: token }, options)
-        : client.write(target, "docs.delete", { collection: "sim", filter: JSON.stringify({ _id: token }), multi: false }, options),
+        : client.write(
+            target,
+            "docs.delete",
+            { collection: "sim", filter: JSON.stringify({ _id: token }), multi: false },
+            options,
+          ),
     );
   }
 
-  async #settle(change: Change, durable: boolean, stray: SimNode | undefined, act: (client: EngineClient, target: Target, options: CallOptions) => Promise<Answer>): Promise<boolean> {
+  async #settle(
+    change: Change,
+    durable: boolean,
+    stray: SimNode | undefined,
+    act: (client: EngineClient, target: Target, options: CallOptions) => Promise<Answer>,
+  ): Promise<boolean> {
     const { branch } = change;
-    const answer = await this.#ask(`${change.removes ? "remove" : "write"} ${change.kind}${durable ? " durably" : ""} ${change.token}`, branch, act, { durable, stray });
+    const answer = await this.#ask(
+      `${change.removes ? "remove" : "write"} ${change.kind}${durable ? " durably" : ""} ${change.token}`,
+      branch,
+      act,
+      { durable, stray },
+    );
     if (answer === "gone" || answer === "nothing happened") branch.refused(change);
     if (typeof answer === "string") return false;
     this.#covered(branch, answer, durable);
@@ -131,7 +164,12 @@ export class Clients {
       branch.refused(change);
       return true;
     }
-    branch.acknowledged(change, answer.txid, durable || (answer.durableTxid ?? 0) >= answer.txid, this.#options.scheduler.nowMs);
+    branch.acknowledged(
+      change,
+      answer.txid,
+      durable || (answer.durableTxid ?? 0) >= answer.txid,
+      this.#options.scheduler.nowMs,
+    );
     if (answer.isTrusted) branch.saw(answer.txid, Math.max(durable ? answer.txid : 0, answer.durableTxid ?? 0));
     return true;
   }
@@ -141,7 +179,12 @@ export class Clients {
     if (kind === "memory") return this.#readMemories(branch);
     const { seenTxid } = branch;
     const minTxid = this.#draw(1) < 0.5 ? { minTxid: this.#options.isAlone() ? seenTxid : 0 } : {};
-    const answer = await this.#ask(`read ${kind}`, branch, (client, target, options) => list(client, target, options, kind), minTxid);
+    const answer = await this.#ask(
+      `read ${kind}`,
+      branch,
+      (client, target, options) => list(client, target, options, kind),
+      minTxid,
+    );
     if (typeof answer === "string") return answer === "nothing happened";
     this.#observed(branch, answer, seenTxid, kind, new Set(answer.value), undefined);
     if (kind === "sql") this.#ordered(branch, answer.value);
@@ -149,13 +192,18 @@ export class Clients {
   }
 
   async #readMemories(branch: BranchModel): Promise<boolean> {
-    const known = [...branch.database.changes.values()].filter(([change]) => change!.kind === "memory" && change!.id !== undefined).map(([change]) => change!);
+    const known = [...branch.database.changes.values()]
+      .filter(([change]) => change!.kind === "memory" && change!.id !== undefined)
+      .map(([change]) => change!);
     for (let look = 0; look < 3 && known.length > 0; look++) {
       const { token, id } = known[Math.floor(this.#draw(known.length))]!;
       const { seenTxid } = branch;
-      const answer = await this.#ask("read memory", branch, (client, target, options) => client.read(target, "memory.get", { id: id! }, options));
+      const answer = await this.#ask("read memory", branch, (client, target, options) =>
+        client.read(target, "memory.get", { id: id! }, options),
+      );
       if (typeof answer === "string") return false;
-      if (answer.value && answer.value.summary !== token) throw new Violation(`${branch.label}: the memory of ${token} says ${answer.value.summary}`);
+      if (answer.value && answer.value.summary !== token)
+        throw new Violation(`${branch.label}: the memory of ${token} says ${answer.value.summary}`);
       this.#observed(branch, answer, seenTxid, "memory", new Set(answer.value ? [token] : []), new Set([token]));
     }
     return true;
@@ -194,7 +242,10 @@ export class Clients {
     if (at && answer === "refused" && !database.branches.has(name)) this.#stands(parent, at);
     if (typeof answer === "string") return;
     const { forkTxid } = answer.value;
-    if (at === undefined ? forkTxid < seenTxid : forkTxid !== at.txid) throw new Violation(`${parent.label}: asked to fork at ${at?.txid ?? `${seenTxid} or later`}, it forked at ${forkTxid}`);
+    if (at === undefined ? forkTxid < seenTxid : forkTxid !== at.txid)
+      throw new Violation(
+        `${parent.label}: asked to fork at ${at?.txid ?? `${seenTxid} or later`}, it forked at ${forkTxid}`,
+      );
     const child = database.branches.get(name);
     if (!child) return;
     child.isKnown = true;
@@ -206,7 +257,10 @@ export class Clients {
     const { seenTxid } = branch;
     const answer = await this.branch(branch, { act: "checkpoint", name });
     if (typeof answer === "string") return;
-    if (answer.value.txid < seenTxid) throw new Violation(`${branch.label}: a checkpoint at ${answer.value.txid} misses what was answered at ${seenTxid}`);
+    if (answer.value.txid < seenTxid)
+      throw new Violation(
+        `${branch.label}: a checkpoint at ${answer.value.txid} misses what was answered at ${seenTxid}`,
+      );
     branch.checkpoints.set(name, answer.value.txid);
     branch.saw(answer.value.txid, answer.value.txid);
   }
@@ -224,7 +278,8 @@ export class Clients {
     const answer = await this.branch(branch, { act: "rewind", to: to.named });
     if (answer === "refused") this.#stands(branch, to);
     if (typeof answer === "string") return;
-    if (answer.value.rewoundTo !== to.txid) throw new Violation(`${branch.label}: asked to rewind to ${to.txid}, it rewound to ${answer.value.rewoundTo}`);
+    if (answer.value.rewoundTo !== to.txid)
+      throw new Violation(`${branch.label}: asked to rewind to ${to.txid}, it rewound to ${answer.value.rewoundTo}`);
     if (answer.isTrusted) branch.saw(answer.txid, answer.txid);
     await this.read(branch, "kv");
   }
@@ -240,7 +295,8 @@ export class Clients {
 
   /** An earlier state may have left the window, one that has a name never does. */
   #stands(branch: BranchModel, { named, txid }: Past): void {
-    if (branch.checkpoints.get(named) === txid && branch.goneAtMs === undefined) throw new Violation(`${branch.label}: the checkpoint ${named} of ${txid} is refused`);
+    if (branch.checkpoints.get(named) === txid && branch.goneAtMs === undefined)
+      throw new Violation(`${branch.label}: the checkpoint ${named} of ${txid} is refused`);
   }
 
   async #delete(branch: BranchModel): Promise<void> {
@@ -253,8 +309,12 @@ export class Clients {
     const answer = await this.branch(database.branches.get("main")!, { act: "list" });
     if (typeof answer === "string" || !answer.isTrusted) return;
     const listed = new Set(answer.value.branches.map(({ name }) => name));
-    for (const branch of before) if (branch.isKnown && branch.goneAtMs === undefined && !this.#hasEnded(branch) && !listed.has(branch.name)) throw new Violation(`${branch.label} is not listed any more`);
-    for (const name of listed) if (![...before].some((branch) => branch.name === name) && !database.branches.has(name)) throw new Violation(`${database.label}@${name} is listed, and there was none`);
+    for (const branch of before)
+      if (branch.isKnown && branch.goneAtMs === undefined && !this.#hasEnded(branch) && !listed.has(branch.name))
+        throw new Violation(`${branch.label} is not listed any more`);
+    for (const name of listed)
+      if (![...before].some((branch) => branch.name === name) && !database.branches.has(name))
+        throw new Violation(`${database.label}@${name} is listed, and there was none`);
   }
 
   /** Whether a burner's time is over by any clock. */
@@ -263,11 +323,19 @@ export class Clients {
   }
 
   /** Changes branches; what comes of it in object storage must be what was asked for. */
-  async branch<Act extends BranchAct>(branch: BranchModel, act: Act): Promise<Heard<BranchResults[Act["act"]]> | Failure> {
+  async branch<Act extends BranchAct>(
+    branch: BranchModel,
+    act: Act,
+  ): Promise<Heard<BranchResults[Act["act"]]> | Failure> {
     const { asks } = branch.database;
     const deed = deedOf(branch, act);
     const landedBefore = deed === undefined ? 0 : asks.begin(deed);
-    const answer = await this.#ask(`${act.act} ${JSON.stringify(act)}`, branch, (client, target, options) => client.branch(target, act, options), { budgetMs: branchBudgetMs });
+    const answer = await this.#ask(
+      `${act.act} ${JSON.stringify(act)}`,
+      branch,
+      (client, target, options) => client.branch(target, act, options),
+      { budgetMs: branchBudgetMs },
+    );
     if (deed === undefined || answer === "unknown") return answer;
     if (typeof answer === "string") asks.refused(deed);
     else asks.done(deed, landedBefore);
@@ -279,7 +347,12 @@ export class Clients {
     what: string,
     branch: BranchModel,
     act: (client: EngineClient, target: Target, options: CallOptions) => Promise<Answer<Value>>,
-    given: { readonly durable?: boolean; readonly minTxid?: number; readonly budgetMs?: number; readonly stray?: SimNode | undefined } = {},
+    given: {
+      readonly durable?: boolean;
+      readonly minTxid?: number;
+      readonly budgetMs?: number;
+      readonly stray?: SimNode | undefined;
+    } = {},
   ): Promise<Heard<Value> | Failure> {
     const { scheduler } = this.#options;
     const verb = what.split(" ", 2)[0]!;
@@ -292,14 +365,31 @@ export class Clients {
       scheduler.note("client", `${branch.label} ${what}: ${end}`);
     };
     try {
-      const answer = await node.call((client, world) => act(client, { uuid: branch.database.uuid, branch: branch.name }, { deadlineMs: world.monotonicMs() + budgetMs, ...rest }));
+      const answer = await node.call((client, world) =>
+        act(
+          client,
+          { uuid: branch.database.uuid, branch: branch.name },
+          { deadlineMs: world.monotonicMs() + budgetMs, ...rest },
+        ),
+      );
       note(`done ${answer.txid} ${answer.durableTxid ?? 0}`);
       // An answer may be the last thing that a process ever did.
-      const isTrusted = beganAlone && this.#options.isAlone() && node === this.#options.node() && node.up && node.incarnation === incarnation;
+      const isTrusted =
+        beganAlone &&
+        this.#options.isAlone() &&
+        node === this.#options.node() &&
+        node.up &&
+        node.incarnation === incarnation;
       return { ...answer, isTrusted };
     } catch (error) {
       if (error instanceof Violation) throw error;
-      note(error instanceof ServiceError ? `${error.code} ${error.message}` : error instanceof ProcessGone ? "gone" : "fault");
+      note(
+        error instanceof ServiceError
+          ? `${error.code} ${error.message}`
+          : error instanceof ProcessGone
+            ? "gone"
+            : "fault",
+      );
       return this.#failure(what, branch, error, stray !== undefined);
     }
   }
@@ -322,7 +412,14 @@ export class Clients {
         // Its file is gone with its time. A clock that goes back brings it back, as object storage has it.
         if (this.#hasEnded(branch)) branch.nodeLost();
         // Nodes that contend may have read the catalog before it changed.
-        if (isStray || !this.#options.isAlone() || !branch.isKnown || branch.goneAtMs !== undefined || this.#hasEnded(branch)) return "gone";
+        if (
+          isStray ||
+          !this.#options.isAlone() ||
+          !branch.isKnown ||
+          branch.goneAtMs !== undefined ||
+          this.#hasEnded(branch)
+        )
+          return "gone";
         break;
       case "invalid_request":
         if (what === "read sql" && error.message.includes("no such table")) return "nothing happened";
@@ -338,9 +435,17 @@ export class Clients {
     throw new Violation(`${branch.label}: ${what} was refused with ${error.code}: ${error.message}`);
   }
 
-  #observed(branch: BranchModel, answer: Heard, seenTxid: number, kind: Kind, found: ReadonlySet<string>, among: ReadonlySet<string> | undefined): void {
+  #observed(
+    branch: BranchModel,
+    answer: Heard,
+    seenTxid: number,
+    kind: Kind,
+    found: ReadonlySet<string>,
+    among: ReadonlySet<string> | undefined,
+  ): void {
     if (!answer.isTrusted) return;
-    if (answer.txid < seenTxid) throw new Violation(`${branch.label}: a read answered at ${answer.txid} after ${seenTxid} had been seen`);
+    if (answer.txid < seenTxid)
+      throw new Violation(`${branch.label}: a read answered at ${answer.txid} after ${seenTxid} had been seen`);
     this.#covered(branch, answer, false);
     branch.observed(answer.txid, [kind], found, among);
     branch.saw(answer.txid, answer.durableTxid ?? 0);
@@ -351,8 +456,10 @@ export class Clients {
     const claimed = Math.max(durable ? answer.txid : 0, answer.durableTxid ?? 0);
     if (claimed === 0) return;
     const covered = this.#options.coveredTxid(branch);
-    if (this.#options.isLost(branch, claimed)) throw new Violation(`${branch.label}: txid ${claimed} was called durable, but a claim has declared it lost`);
-    if (covered !== undefined && covered < claimed) throw new Violation(`${branch.label}: txid ${claimed} was called durable, but object storage covers ${covered}`);
+    if (this.#options.isLost(branch, claimed))
+      throw new Violation(`${branch.label}: txid ${claimed} was called durable, but a claim has declared it lost`);
+    if (covered !== undefined && covered < claimed)
+      throw new Violation(`${branch.label}: txid ${claimed} was called durable, but object storage covers ${covered}`);
   }
 
   /** Rows of user SQL stand in the order of their transactions. */
@@ -361,7 +468,8 @@ export class Clients {
     for (const token of tokens) {
       const [change] = branch.database.changes.get(token)!;
       if (change!.branch !== branch || change!.least !== change!.greatest) continue;
-      if (change!.least < last) throw new Violation(`${branch.label}: ${token} of txid ${change!.least} stands after one of txid ${last}`);
+      if (change!.least < last)
+        throw new Violation(`${branch.label}: ${token} of txid ${change!.least} stands after one of txid ${last}`);
       last = change!.least;
     }
   }
@@ -379,14 +487,31 @@ function bodyOf(token: string): Buffer {
 }
 
 /** Writes a token. */
-export async function put(client: EnginePort, target: Target, options: CallOptions, kind: Kind, token: string, change: Change): Promise<Answer> {
+export async function put(
+  client: EnginePort,
+  target: Target,
+  options: CallOptions,
+  kind: Kind,
+  token: string,
+  change: Change,
+): Promise<Answer> {
   switch (kind) {
     case "kv":
       return client.write(target, "kv.put", { ns: "sim", key: token, value: bodyOf(token) }, options);
     case "docs":
-      return client.write(target, "docs.insert", { collection: "sim", docs: [JSON.stringify({ _id: token })] }, options);
+      return client.write(
+        target,
+        "docs.insert",
+        { collection: "sim", docs: [JSON.stringify({ _id: token })] },
+        options,
+      );
     case "memory": {
-      const answer = await client.write(target, "memory.ingest", { memories: [{ type: "event", summary: token, content: "null" }] }, options);
+      const answer = await client.write(
+        target,
+        "memory.ingest",
+        { memories: [{ type: "event", summary: token, content: "null" }] },
+        options,
+      );
       change.id = answer.value.results[0]!.id;
       return answer;
     }
@@ -395,8 +520,16 @@ export async function put(client: EnginePort, target: Target, options: CallOptio
         target,
         {
           statements: [
-            { text: "CREATE TABLE IF NOT EXISTS sim (n INTEGER PRIMARY KEY AUTOINCREMENT, token TEXT NOT NULL, body TEXT)", paramsJson: undefined },
-            { text: "INSERT INTO sim (token, body) VALUES (?, ?)", paramsJson: JSON.stringify([token, bodyOf(token).toString()]) },
+            {
+              text:
+                "CREATE TABLE IF NOT EXISTS sim (n INTEGER PRIMARY KEY AUTOINCREMENT, token TEXT NOT NULL, body " +
+                "TEXT)",
+              paramsJson: undefined,
+            },
+            {
+              text: "INSERT INTO sim (token, body) VALUES (?, ?)",
+              paramsJson: JSON.stringify([token, bodyOf(token).toString()]),
+            },
           ],
           atomic: true,
           mayWrite: true,
@@ -407,18 +540,36 @@ export async function put(client: EnginePort, target: Target, options: CallOptio
 }
 
 /** Every token of a kind. */
-export async function list(client: EnginePort, target: Target, options: CallOptions, kind: Exclude<Kind, "memory">): Promise<Answer<string[]>> {
+export async function list(
+  client: EnginePort,
+  target: Target,
+  options: CallOptions,
+  kind: Exclude<Kind, "memory">,
+): Promise<Answer<string[]>> {
   switch (kind) {
     case "kv": {
       const answer = await client.read(target, "kv.list", { ns: "sim", limit: listedMax }, options);
       return { ...answer, value: [...answer.value.keys] };
     }
     case "docs": {
-      const answer = await client.read(target, "docs.find", { collection: "sim", limit: listedMax, filter: "{}" }, options);
+      const answer = await client.read(
+        target,
+        "docs.find",
+        { collection: "sim", limit: listedMax, filter: "{}" },
+        options,
+      );
       return { ...answer, value: answer.value.docs.map((doc) => (JSON.parse(doc) as { _id: string })._id) };
     }
     case "sql": {
-      const answer = await client.sqlWrite(target, { statements: [{ text: "SELECT token FROM sim ORDER BY n", paramsJson: undefined }], atomic: true, mayWrite: false }, options);
+      const answer = await client.sqlWrite(
+        target,
+        {
+          statements: [{ text: "SELECT token FROM sim ORDER BY n", paramsJson: undefined }],
+          atomic: true,
+          mayWrite: false,
+        },
+        options,
+      );
       return { ...answer, value: (JSON.parse(answer.value[0]!.rowsJson) as [string][]).map(([token]) => token) };
     }
   }

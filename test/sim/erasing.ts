@@ -49,21 +49,51 @@ class ErasureStory {
     const scheduler = (this.#scheduler = new Scheduler(seed, linesMax));
     this.#trial = new Trial(scheduler);
     this.#audit = new StoreAudit(() => this.#store);
-    const dose = { ...noFaults, latencyMsMax: 40, requestLost: random() * 0.02, answerLost: random() * 0.02, late: random() * 0.02, refused: random() * 0.03 };
-    this.#store = new HostileStore(scheduler, seed, dose, {}, (key, before, after) => this.#audit.changed(key, before, after));
+    const dose = {
+      ...noFaults,
+      latencyMsMax: 40,
+      requestLost: random() * 0.02,
+      answerLost: random() * 0.02,
+      late: random() * 0.02,
+      refused: random() * 0.03,
+    };
+    this.#store = new HostileStore(scheduler, seed, dose, {}, (key, before, after) =>
+      this.#audit.changed(key, before, after),
+    );
     const hurt: DiskDose = { ...soundDisk, failing: random() < 0.3 ? 0.005 : 0, full: random() < 0.3 ? 0.002 : 0 };
-    this.#node = new SimNode("a", { scheduler, seed, store: this.#store, directory: this.#directory, disk: () => (this.#calm ? soundDisk : hurt), diskLies: false, engine });
+    this.#node = new SimNode("a", {
+      scheduler,
+      seed,
+      store: this.#store,
+      directory: this.#directory,
+      disk: () => (this.#calm ? soundDisk : hurt),
+      diskLies: false,
+      engine,
+    });
     this.#node.atCrashPoint = () => {
       if (!this.#calm && random() < 0.004) this.#crash();
     };
   }
 
   async run(): Promise<Outcome> {
-    await this.#trial.run(() => this.#story(), storyMsMax, () => this.#node.crash("loss"));
+    await this.#trial.run(
+      () => this.#story(),
+      storyMsMax,
+      () => this.#node.crash("loss"),
+    );
     this.#node.dispose();
     rmSync(this.#directory, { recursive: true, force: true });
     const { traceHash, steps, nowMs, lines } = this.#scheduler;
-    return { seed: this.#seed, failure: this.#trial.failure, traceHash, steps, virtualMs: nowMs, crashes: this.#crashes, counts: { ...this.#counts, ...this.#store.counts }, lines };
+    return {
+      seed: this.#seed,
+      failure: this.#trial.failure,
+      traceHash,
+      steps,
+      virtualMs: nowMs,
+      crashes: this.#crashes,
+      counts: { ...this.#counts, ...this.#store.counts },
+      lines,
+    };
   }
 
   async #story(): Promise<void> {
@@ -80,7 +110,10 @@ class ErasureStory {
     await this.#fill("main", 2 + Math.floor(this.#random() * 4));
     await this.#branch("main", { act: "fork", name: "side" });
     await this.#branch("main", { act: "fork", name: "named" });
-    await this.#patiently((client, options) => client.write({ uuid, branch: "named" }, "memory.forget", { id: secretId }, options), "forget");
+    await this.#patiently(
+      (client, options) => client.write({ uuid, branch: "named" }, "memory.forget", { id: secretId }, options),
+      "forget",
+    );
     if (this.#random() < 0.5) await this.#branch("main", { act: "checkpoint", name: "with" });
     await this.#fill("side", 2);
     const coupon = await this.#erase(secretId);
@@ -93,7 +126,8 @@ class ErasureStory {
     this.#store.calmDown();
     for (const branch of ["main", "clean", "side", "named"]) {
       if ((await this.#held(secretId, branch)) > 0) throw new Violation(`${branch} holds the erased memory`);
-      if ((await this.#held(keptId, branch)) === 0) throw new Violation(`${branch} does not hold the memory that was not erased`);
+      if ((await this.#held(keptId, branch)) === 0)
+        throw new Violation(`${branch} does not hold the memory that was not erased`);
     }
     this.#audit.whole(uuid);
     this.#crash("power");
@@ -103,19 +137,44 @@ class ErasureStory {
   }
 
   async #remember(summary: string, branch: string, topicKey?: string): Promise<string> {
-    const { value } = await this.#patiently((client, options) => client.write({ uuid, branch }, "memory.ingest", { memories: [{ type: "fact", summary, ...(topicKey !== undefined && { topicKey }), content: JSON.stringify({ said: summary.repeat(40) }) }] }, { ...options, durable: true }));
+    const { value } = await this.#patiently((client, options) =>
+      client.write(
+        { uuid, branch },
+        "memory.ingest",
+        {
+          memories: [
+            {
+              type: "fact",
+              summary,
+              ...(topicKey !== undefined && { topicKey }),
+              content: JSON.stringify({ said: summary.repeat(40) }),
+            },
+          ],
+        },
+        { ...options, durable: true },
+      ),
+    );
     return value.results[0]!.id;
   }
 
   async #held(id: string, branch: string): Promise<number> {
-    const { value } = await this.#patiently((client, options) => client.read({ uuid, branch }, "memory.held", { memoryIds: [id] }, options));
+    const { value } = await this.#patiently((client, options) =>
+      client.read({ uuid, branch }, "memory.held", { memoryIds: [id] }, options),
+    );
     return value.held.length;
   }
 
   async #fill(branch: string, count: number): Promise<void> {
     for (let write = 0; write < count; write++) {
       const value = Buffer.from(Array.from({ length: 300 }, () => Math.floor(this.#random() * 256)));
-      await this.#patiently((client, options) => client.write({ uuid, branch }, "kv.put", { ns: "f", key: `k${Math.floor(this.#random() * 5)}`, value }, options));
+      await this.#patiently((client, options) =>
+        client.write(
+          { uuid, branch },
+          "kv.put",
+          { ns: "f", key: `k${Math.floor(this.#random() * 5)}`, value },
+          options,
+        ),
+      );
       await this.#scheduler.sleep(1_100);
     }
   }
@@ -126,8 +185,21 @@ class ErasureStory {
     const points: ErasedCoupon["points"][number][] = [];
     let traces: ErasedCoupon["traces"] | undefined;
     for (const branch of ["main", "side"]) {
-      const { memoryIds, traces: own, branchId, ancestors, found, txid } = await this.#branch(branch, { act: "erase", couponId: "ers_1", erase: { kind: "memory", memoryId }, traceKey });
-      if (!found || memoryIds[0] !== memoryId) throw new Violation(`${branch} did not find the memory that is to be erased`);
+      const {
+        memoryIds,
+        traces: own,
+        branchId,
+        ancestors,
+        found,
+        txid,
+      } = await this.#branch(branch, {
+        act: "erase",
+        couponId: "ers_1",
+        erase: { kind: "memory", memoryId },
+        traceKey,
+      });
+      if (!found || memoryIds[0] !== memoryId)
+        throw new Violation(`${branch} did not find the memory that is to be erased`);
       traces ??= own;
       points.push({ branch, branchId, txid, ancestors });
     }
@@ -153,9 +225,16 @@ class ErasureStory {
     const secrets = { words: [word], vectors: [] };
     for (const key of [...this.#store.keys()].filter((one) => one.startsWith(databasePrefix(uuid)))) {
       const { bytes } = this.#store.read(key)!;
-      const segments = key.includes("/seg/") ? [bytes] : key.includes("/head/") ? decodeHead(bytes).tail.map((tail) => tail.bytes) : [];
-      const pages = (await Promise.all(segments.map((segment) => decodeSegments(segment, inlinePress)))).flat().flatMap(({ groups }) => groups.flatMap(({ images }) => images.map((image) => image.bytes)));
-      if ([bytes, ...pages].some((one) => residueIn(Buffer.from(one), secrets) > 0)) throw new Violation(`${key} holds what was erased`);
+      const segments = key.includes("/seg/")
+        ? [bytes]
+        : key.includes("/head/")
+          ? decodeHead(bytes).tail.map((tail) => tail.bytes)
+          : [];
+      const pages = (await Promise.all(segments.map((segment) => decodeSegments(segment, inlinePress))))
+        .flat()
+        .flatMap(({ groups }) => groups.flatMap(({ images }) => images.map((image) => image.bytes)));
+      if ([bytes, ...pages].some((one) => residueIn(Buffer.from(one), secrets) > 0))
+        throw new Violation(`${key} holds what was erased`);
     }
     this.#looksCleanBelow(this.#node.directory!, secrets.words);
     for (let loss = 0; loss < lossesLookedAt; loss++) {
@@ -169,25 +248,41 @@ class ErasureStory {
   #looksCleanBelow(directory: string, words: readonly string[]): void {
     for (const name of readdirSync(directory, { recursive: true, encoding: "utf8" })) {
       const path = join(directory, name);
-      if (statSync(path).isFile() && residueIn(readFileSync(path), { words, vectors: [] }) > 0) throw new Violation(`${path} holds what was erased`);
+      if (statSync(path).isFile() && residueIn(readFileSync(path), { words, vectors: [] }) > 0)
+        throw new Violation(`${path} holds what was erased`);
     }
   }
 
-  async #branch<Act extends BranchAct>(branch: string, act: Act): Promise<BranchResults[Act["act"]] & { readonly txid: number }> {
-    const { value, txid } = await this.#patiently((client, options) => client.branch({ uuid, branch }, act, options), act.act);
+  async #branch<Act extends BranchAct>(
+    branch: string,
+    act: Act,
+  ): Promise<BranchResults[Act["act"]] & { readonly txid: number }> {
+    const { value, txid } = await this.#patiently(
+      (client, options) => client.branch({ uuid, branch }, act, options),
+      act.act,
+    );
     return { ...(value as object), txid } as BranchResults[Act["act"]] & { readonly txid: number };
   }
 
-  /** Asks again for as long as it takes, of whatever process there is. What is there already has come of an earlier try. */
-  async #patiently<Value>(act: (client: EngineClient, options: CallOptions) => Promise<Answer<Value>>, what = ""): Promise<Answer<Value>> {
+  /**
+   * Asks again for as long as it takes, of whatever process there is. What is there already has come of an earlier try.
+   */
+  async #patiently<Value>(
+    act: (client: EngineClient, options: CallOptions) => Promise<Answer<Value>>,
+    what = "",
+  ): Promise<Answer<Value>> {
     for (let tries = 0; tries < triesMax; tries++) {
       if (!this.#node.up) this.#node.start();
       try {
-        return await this.#node.call((client, world) => act(client, { deadlineMs: world.monotonicMs() + callBudgetMs }));
+        return await this.#node.call((client, world) =>
+          act(client, { deadlineMs: world.monotonicMs() + callBudgetMs }),
+        );
       } catch (error) {
         const { code } = error as { code?: string };
-        if ((what === "fork" || what === "checkpoint") && code === "already_exists") return { value: undefined as Value, txid: 0, durableTxid: 0 };
-        if (what === "forget-checkpoint" && code === "not_found") return { value: undefined as Value, txid: 0, durableTxid: 0 };
+        if ((what === "fork" || what === "checkpoint") && code === "already_exists")
+          return { value: undefined as Value, txid: 0, durableTxid: 0 };
+        if (what === "forget-checkpoint" && code === "not_found")
+          return { value: undefined as Value, txid: 0, durableTxid: 0 };
         this.#scheduler.note("client", `${what} ${code ?? String(error)}`);
       }
       await this.#scheduler.sleep(500 + this.#random() * 1_000);

@@ -6,7 +6,15 @@
  */
 import { hash } from "node:crypto";
 import { StoreError } from "../../src/base/errors.ts";
-import type { ListPage, ObjectStore, ObjectVersion, PutCondition, PutOutcome, StoredObject, VersionPurge } from "../../src/store/object-store.ts";
+import type {
+  ListPage,
+  ObjectStore,
+  ObjectVersion,
+  PutCondition,
+  PutOutcome,
+  StoredObject,
+  VersionPurge,
+} from "../../src/store/object-store.ts";
 import { Violation } from "./branch-model.ts";
 import { outside, stream, type Scheduler } from "./scheduler.ts";
 import type { SimWorld } from "./sim-world.ts";
@@ -31,7 +39,17 @@ export interface StoreDose {
   readonly rot: number;
 }
 
-export const noFaults: StoreDose = { latencyMsMax: 5, slow: 0, requestLost: 0, answerLost: 0, late: 0, refused: 0, damagedGet: 0, staleList: 0, rot: 0 };
+export const noFaults: StoreDose = {
+  latencyMsMax: 5,
+  slow: 0,
+  requestLost: 0,
+  answerLost: 0,
+  late: 0,
+  refused: 0,
+  damagedGet: 0,
+  staleList: 0,
+  rot: 0,
+};
 
 /** Planted bugs: a suite that does not see them proves nothing. */
 export interface StoreBugs {
@@ -90,7 +108,10 @@ export class HostileStore {
   of(world: SimWorld): ObjectStore {
     return {
       // An answer of "same" has no body that could be damaged.
-      get: ((key: string, heldVersion?: ObjectVersion) => this.#request(world, "get", key, () => (heldVersion !== undefined && this.peek(key)?.version === heldVersion ? "same" : this.#damaged(this.read(key))))) as ObjectStore["get"],
+      get: ((key: string, heldVersion?: ObjectVersion) =>
+        this.#request(world, "get", key, () =>
+          heldVersion !== undefined && this.peek(key)?.version === heldVersion ? "same" : this.#damaged(this.read(key)),
+        )) as ObjectStore["get"],
       put: (key, bytes, condition) => {
         // A copy: the caller may use its buffer again at once. (A Buffer's own slice would share it.)
         const body = new Uint8Array(bytes);
@@ -129,7 +150,10 @@ export class HostileStore {
     return found && { ...found, bytes: new Uint8Array(found.bytes) };
   }
 
-  /** The object is gone, rotten, or as it was some changes ago, whoever did that; nobody is told. Says whether it could be. */
+  /**
+   * The object is gone, rotten, or as it was some changes ago, whoever did that; nobody is told. Says whether it could
+   * be.
+   */
   meddle(key: string, how: "deleted" | "rotten" | "rolled back", changes = 1): boolean {
     const found = this.#objects.get(key);
     const older = this.#older.get(key)?.at(-changes);
@@ -180,8 +204,10 @@ export class HostileStore {
     this.#scheduler.note(world.name, `asks ${label}`);
     const thereMs = this.#latencyMs();
     return new Promise((resolve, reject) => {
-      const answer = (afterMs: number, act: () => void): void => void this.#scheduler.at(afterMs, world, `answer ${label}`, act);
-      const doubt = (): StoreError => new StoreError(verb === "put" ? "unknown_outcome" : "unavailable", `simulated: ${fate}`);
+      const answer = (afterMs: number, act: () => void): void =>
+        void this.#scheduler.at(afterMs, world, `answer ${label}`, act);
+      const doubt = (): StoreError =>
+        new StoreError(verb === "put" ? "unknown_outcome" : "unavailable", `simulated: ${fate}`);
       if (fate === "refused") return answer(thereMs, () => reject(new StoreError("unavailable", "simulated: 503")));
       if (fate === "requestLost") return answer(thereMs + this.#latencyMs() * 10, () => reject(doubt()));
       const lateMs = fate === "late" ? this.#random() * lateMsMax : 0;
@@ -200,7 +226,12 @@ export class HostileStore {
     if (this.#scheduler.nowMs < this.#stormUntilMs) return this.#random() < 0.8 ? "refused" : "requestLost";
     const { requestLost, answerLost, late, refused } = this.dose;
     let draw = this.#random();
-    const faults: [Fate, number][] = [["requestLost", requestLost], ["answerLost", answerLost], ["refused", refused], ["late", verb === "put" ? late : 0]];
+    const faults: [Fate, number][] = [
+      ["requestLost", requestLost],
+      ["answerLost", answerLost],
+      ["refused", refused],
+      ["late", verb === "put" ? late : 0],
+    ];
     for (const [fate, chance] of faults) {
       if (draw < chance) return fate;
       draw -= chance;
@@ -217,16 +248,19 @@ export class HostileStore {
     const before = this.#objects.get(key);
     const holds = condition.kind === "absent" ? before === undefined : before?.version === condition.version;
     const { ignoresConditions } = this.#bugs;
-    if (!holds && (ignoresConditions === undefined || (ignoresConditions === "of heads" && !key.includes("/head/")))) return { kind: "conflict" };
+    if (!holds && (ignoresConditions === undefined || (ignoresConditions === "of heads" && !key.includes("/head/"))))
+      return { kind: "conflict" };
     // As on S3: the version is a hash of the content.
     const version = hash("md5", bytes);
     if (this.#random() < (this.#bugs.lies ?? 0)) return { kind: "stored", version };
     // Whoever stands on what somebody has put in its place makes a second history.
     if (this.#meddled.has(key)) throw new Violation(`${key} was changed while it was not what it had been`);
-    if (before && replaceable.test(key)) this.#older.set(key, [...(this.#older.get(key) ?? []).slice(-olderMax), before]);
+    if (before && replaceable.test(key))
+      this.#older.set(key, [...(this.#older.get(key) ?? []).slice(-olderMax), before]);
     this.#objects.set(key, { bytes, version, modifiedAtMs: this.#nowMs() });
     this.#watch(key, before?.bytes, bytes);
-    if (poolObject.test(key) && this.#random() < this.dose.rot) this.#scheduler.at(this.#random() * rotMsMax, outside, `rot ${key}`, () => this.#rot(key));
+    if (poolObject.test(key) && this.#random() < this.dose.rot)
+      this.#scheduler.at(this.#random() * rotMsMax, outside, `rot ${key}`, () => this.#rot(key));
     return { kind: "stored", version };
   }
 
@@ -242,7 +276,9 @@ export class HostileStore {
   }
 
   #page(prefix: string, options: { after?: string | undefined; limit: number }, seen: () => boolean): ListPage {
-    const keys = [...this.#objects.keys()].filter((key) => key.startsWith(prefix) && (options.after === undefined || key > options.after)).toSorted();
+    const keys = [...this.#objects.keys()]
+      .filter((key) => key.startsWith(prefix) && (options.after === undefined || key > options.after))
+      .toSorted();
     const page = keys.slice(0, options.limit);
     const objects = page.filter(seen).map((key) => {
       const { bytes, modifiedAtMs } = this.#objects.get(key)!;
@@ -255,7 +291,8 @@ export class HostileStore {
     if (!found || found.bytes.length === 0 || this.#random() >= this.dose.damagedGet) return found;
     this.counts["get damaged"] = (this.counts["get damaged"] ?? 0) + 1;
     this.#scheduler.note("-", "damaged on its way");
-    if (this.#random() < 0.5) return { ...found, bytes: found.bytes.subarray(0, Math.floor(this.#random() * found.bytes.length)) };
+    if (this.#random() < 0.5)
+      return { ...found, bytes: found.bytes.subarray(0, Math.floor(this.#random() * found.bytes.length)) };
     found.bytes[Math.floor(this.#random() * found.bytes.length)]! ^= 1 << Math.floor(this.#random() * 8);
     return found;
   }

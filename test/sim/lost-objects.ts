@@ -2,9 +2,9 @@
  * One run in which the head or the catalog of a database is deleted, rots or is put back to an older version behind
  * everybody's back, and some time later stands there again as it was.
  *
- * What must hold meanwhile: calls are refused or answered as the history has it, never from a new empty database; nothing
- * that the newest head names is deleted; nobody goes on from what was put in its place. Afterwards everything is there
- * that was ever answered, but for what was lost with a node's disk.
+ * What must hold meanwhile: calls are refused or answered as the history has it, never from a new empty database;
+ * nothing that the newest head names is deleted; nobody goes on from what was put in its place. Afterwards everything
+ * is there that was ever answered, but for what was lost with a node's disk.
  */
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -69,8 +69,18 @@ class LossStory {
       forked: (_uuid, branch) => this.#database.forked(branch, scheduler.nowMs),
       deleted: (_uuid, id) => this.#database.deleted(id, scheduler.nowMs),
     });
-    this.#store = new HostileStore(scheduler, seed, { ...noFaults, latencyMsMax: 40 }, {}, (key, before, after) => this.#changed(key, before, after));
-    this.#node = new SimNode("a", { scheduler, seed, store: this.#store, directory: this.#directory, disk: () => soundDisk, diskLies: false, engine });
+    this.#store = new HostileStore(scheduler, seed, { ...noFaults, latencyMsMax: 40 }, {}, (key, before, after) =>
+      this.#changed(key, before, after),
+    );
+    this.#node = new SimNode("a", {
+      scheduler,
+      seed,
+      store: this.#store,
+      directory: this.#directory,
+      disk: () => soundDisk,
+      diskLies: false,
+      engine,
+    });
     this.#clients = new Clients({
       node: () => this.#node,
       isAlone: () => true,
@@ -84,11 +94,24 @@ class LossStory {
   }
 
   async run(): Promise<Outcome> {
-    await this.#trial.run(() => this.#story(), storyMsMax, () => this.#node.crash("loss"));
+    await this.#trial.run(
+      () => this.#story(),
+      storyMsMax,
+      () => this.#node.crash("loss"),
+    );
     this.#node.dispose();
     rmSync(this.#directory, { recursive: true, force: true });
     const { traceHash, steps, nowMs, lines } = this.#scheduler;
-    return { seed: this.#seed, failure: this.#trial.failure, traceHash, steps, virtualMs: nowMs, crashes: this.#crashes, counts: { ...this.#counts, ...this.#clients.counts, ...this.#store.counts }, lines };
+    return {
+      seed: this.#seed,
+      failure: this.#trial.failure,
+      traceHash,
+      steps,
+      virtualMs: nowMs,
+      crashes: this.#crashes,
+      counts: { ...this.#counts, ...this.#clients.counts, ...this.#store.counts },
+      lines,
+    };
   }
 
   get #main(): BranchModel {
@@ -97,7 +120,8 @@ class LossStory {
 
   #changed(key: string, before: Uint8Array | undefined, after: Uint8Array | undefined): void {
     if (!this.#named) return this.#audit.changed(key, before, after);
-    if (after === undefined && this.#named.has(key)) throw new Violation(`${key} was deleted; the newest head names it`);
+    if (after === undefined && this.#named.has(key))
+      throw new Violation(`${key} was deleted; the newest head names it`);
   }
 
   async #story(): Promise<void> {
@@ -147,8 +171,8 @@ class LossStory {
     for (let act = 0; act < 4; act++) await this.#act(500);
     this.#store.putBack();
     this.#named = undefined;
-    // A thread believes the catalog that it has read for as long as nobody changes it: a branch that it lacked comes back
-    // with the next process.
+    // A thread believes the catalog that it has read for as long as nobody changes it: a branch that it lacked comes
+    // back with the next process.
     if (object === "catalog" && rests) {
       this.#node.crash("kill");
       this.#node.start();
@@ -166,13 +190,18 @@ class LossStory {
 
   async #patiently(act: () => Promise<boolean>): Promise<void> {
     for (let tries = 0; !(await act()); tries++) {
-      if (tries === quietTriesMax) throw new Violation("two minutes after everything stood there again there is no answer yet");
+      if (tries === quietTriesMax)
+        throw new Violation("two minutes after everything stood there again there is no answer yet");
       await this.#scheduler.sleep(1_000);
     }
   }
 }
 
 /** Runs a seed. */
-export function simulateLosses(seed: number, meddling: Meddling, given: { readonly keepTrace?: boolean } = {}): Promise<Outcome> {
+export function simulateLosses(
+  seed: number,
+  meddling: Meddling,
+  given: { readonly keepTrace?: boolean } = {},
+): Promise<Outcome> {
   return new LossStory(seed, meddling, given.keepTrace ? Infinity : lastLines).run();
 }

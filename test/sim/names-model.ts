@@ -24,7 +24,8 @@ export class NamesModel {
     if (!after) throw new Violation(`the claim of ${name} was deleted`);
     const [was, now] = [before && decodeNameClaim(before), decodeNameClaim(after)];
     if (was?.uuid !== now.uuid) {
-      if (was && was.deletedAtMs === undefined) throw new Violation(`the name ${name} was taken from ${was.uuid}, which holds it`);
+      if (was && was.deletedAtMs === undefined)
+        throw new Violation(`the name ${name} was taken from ${was.uuid}, which holds it`);
       if (this.#databases.has(now.uuid)) throw new Violation(`the name ${name} went back to ${now.uuid}`);
       const database = new DatabaseModel(now.uuid, `${name}${this.#databases.size}`);
       for (const branch of database.branches.values()) branch.mayLose = true;

@@ -54,7 +54,14 @@ export class Scheduler {
 
   /** Calls `act` once after `delayMs` of virtual time, if its owner is alive then. */
   at(delayMs: number, owner: Owner, what: string, act: () => void): () => void {
-    const event: SimEvent = { dueMs: this.nowMs + Math.max(0, delayMs), order: this.#order++, owner, what, act, cancelled: false };
+    const event: SimEvent = {
+      dueMs: this.nowMs + Math.max(0, delayMs),
+      order: this.#order++,
+      owner,
+      what,
+      act,
+      cancelled: false,
+    };
     this.#later.push(event);
     return () => {
       event.cancelled = true;

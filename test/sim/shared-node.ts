@@ -1,6 +1,7 @@
 /**
- * A simulated node among others: the engine behind the real placement, with leases that the simulation keeps, peers that
- * take a call from one simulated process to another, names of databases, and the job that looks after deleted ones.
+ * A simulated node among others: the engine behind the real placement, with leases that the simulation keeps, peers
+ * that take a call from one simulated process to another, names of databases, and the job that looks after deleted
+ * ones.
  */
 import { ServiceError } from "../../src/base/errors.ts";
 import { limits } from "../../src/base/limits.ts";
@@ -18,7 +19,7 @@ import { Placement } from "../../src/service/placement.ts";
 import { shardsWhile } from "../support/all-shards.ts";
 import { SharedLeases, type LeaseTable } from "../support/shared-leases.ts";
 import { outside, type Owner, type Scheduler } from "./scheduler.ts";
-import type { SimNode} from "./sim-node.ts";
+import type { SimNode } from "./sim-node.ts";
 import { ProcessGone, type Crash } from "./sim-node.ts";
 import type { SimWorld } from "./sim-world.ts";
 
@@ -81,13 +82,28 @@ export class SharedNode {
     const { nodeId } = sim;
     this.#overhear(local);
     const renewLease = local.renewLease.bind(local);
-    local.renewLease = (until) => renewLease(until && leasesNeverEnd ? { monotonicMs: Infinity, wallMs: Infinity } : until);
+    local.renewLease = (until) =>
+      renewLease(until && leasesNeverEnd ? { monotonicMs: Infinity, wallMs: Infinity } : until);
     const store = sim.storeOf(world);
     const leases = new SharedLeases(table, world);
-    const placement = new Placement({ local, leases, peers: this.#peers(world), world, log: silentLog, nodeId, isUnwritten: async (uuid) => (await store.get(headKey(uuid, mainBranch))) === undefined });
+    const placement = new Placement({
+      local,
+      leases,
+      peers: this.#peers(world),
+      world,
+      log: silentLog,
+      nodeId,
+      isUnwritten: async (uuid) => (await store.get(headKey(uuid, mainBranch))) === undefined,
+    });
     const databases = new Databases(store, world);
     // Every node takes up every deletion: what two of them do must do no harm.
-    const cluster = { local, copies: new CopyRecords(store, world), nodeId, shards: shardsWhile(() => true), nudge: (id: string) => placement.nudge(id) };
+    const cluster = {
+      local,
+      copies: new CopyRecords(store, world),
+      nodeId,
+      shards: shardsWhile(() => true),
+      nudge: (id: string) => placement.nudge(id),
+    };
     const caretaker = new Caretaker({ world, log: silentLog, engine: placement, databases, cluster });
     placement.whenNudged(() => caretaker.hurry());
     this.#process = { placement, databases, caretaker, world, followers: new Map() };
@@ -128,7 +144,12 @@ export class SharedNode {
   /** Hands everything over and ends the process in order. */
   async stop(): Promise<void> {
     const { placement, caretaker } = this.#process!;
-    await this.sim.call(() => caretaker.close().then(() => placement.handOver()).then(() => placement.leave()));
+    await this.sim.call(() =>
+      caretaker
+        .close()
+        .then(() => placement.handOver())
+        .then(() => placement.leave()),
+    );
     await this.sim.stop();
     this.#process = undefined;
   }
@@ -148,7 +169,8 @@ export class SharedNode {
         if (!peer || !peer.#process) throw new Unreachable();
         const answer = await peer.#serve(structuredClone(call)).catch(async (error: unknown) => {
           await this.#hop(world);
-          if (error instanceof ProcessGone) throw new ServiceError("unavailable", "the node went away; whether the write happened is not known");
+          if (error instanceof ProcessGone)
+            throw new ServiceError("unavailable", "the node went away; whether the write happened is not known");
           throw error;
         });
         await this.#hop(world);

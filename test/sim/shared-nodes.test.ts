@@ -16,17 +16,40 @@ async function caught(bugs: SharedBugs, seedsMax: number): Promise<Outcome | und
   return undefined;
 }
 
-test(`seeds 1 to ${seeds}: durable answers survive, standard ones are lost only with a mishap, and one node at a time extends one history (F46-F55)`, { timeout: 10 * minuteMs }, async () => {
-  const counts: Record<string, number> = {};
-  for (let seed = 1; seed <= seeds; seed++) {
-    const outcome = await simulateShared(seed);
-    if (outcome.failure) expect.fail(`seed ${seed}: ${outcome.failure.stack}\n${outcome.lines.join("\n")}\nreplay: npm run sim -- --shared --seed ${seed} --trace`);
-    for (const [what, count] of Object.entries(outcome.counts)) counts[what] = (counts[what] ?? 0) + count;
-  }
-  // A run in which nothing went wrong, or nothing went right, shows nothing.
-  const met = ["write done", "read done", "copy done", "write unavailable", "crash", "paused", "suspended", "clock jumps", "cut off from the leases", "lease revoked", "leases lost", "stopped", "standard lost"];
-  expect(met.filter((what) => !counts[what])).toEqual([]);
-});
+test(
+  `seeds 1 to ${seeds}: durable answers survive, standard ones are lost only with a mishap, and one node ` +
+    "at a time extends one history (F46-F55)",
+  { timeout: 10 * minuteMs },
+  async () => {
+    const counts: Record<string, number> = {};
+    for (let seed = 1; seed <= seeds; seed++) {
+      const outcome = await simulateShared(seed);
+      if (outcome.failure)
+        expect.fail(
+          `seed ${seed}: ${outcome.failure.stack}\n${outcome.lines.join("\n")}\nreplay: npm run sim -- --shared ` +
+            `--seed ${seed} --trace`,
+        );
+      for (const [what, count] of Object.entries(outcome.counts)) counts[what] = (counts[what] ?? 0) + count;
+    }
+    // A run in which nothing went wrong, or nothing went right, shows nothing.
+    const met = [
+      "write done",
+      "read done",
+      "copy done",
+      "write unavailable",
+      "crash",
+      "paused",
+      "suspended",
+      "clock jumps",
+      "cut off from the leases",
+      "lease revoked",
+      "leases lost",
+      "stopped",
+      "standard lost",
+    ];
+    expect(met.filter((what) => !counts[what])).toEqual([]);
+  },
+);
 
 test("the same seed gives the same trace", { timeout: minuteMs }, async () => {
   const [first, second] = [await simulateShared(3), await simulateShared(3)];

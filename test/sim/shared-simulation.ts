@@ -38,7 +38,10 @@ const nodesCount = 3;
 const names = ["x", "y"];
 const clientsPerName = 2;
 const callsPerClient = 100;
-/** A standard write is shipped within this of its answer, unless the store is very slow: what was answered longer before a mishap survives it. */
+/**
+ * A standard write is shipped within this of its answer, unless the store is very slow: what was answered longer before
+ * a mishap survives it.
+ */
 const shippedWithinMs = 60_000;
 const storyMsMax = 7_200_000;
 const quietMs = 30_000;
@@ -49,7 +52,13 @@ const purgedWithinMs = 1_800_000;
 function actsOf(seed: number): ActsDose {
   const random = stream(seed, "acts");
   const some = (chance: number, most: number): number => (random() < chance ? random() * most : 0);
-  return { fork: some(0.8, 0.06), rewind: some(0.7, 0.05), checkpoint: some(0.6, 0.04), deletion: some(0.6, 0.04), drop: some(0.4, 0.015) };
+  return {
+    fork: some(0.8, 0.06),
+    rewind: some(0.7, 0.05),
+    checkpoint: some(0.6, 0.04),
+    deletion: some(0.6, 0.04),
+    drop: some(0.4, 0.015),
+  };
 }
 
 class SharedSimulation {
@@ -89,20 +98,53 @@ class SharedSimulation {
       deleted: (uuid, id) => database(uuid).deleted(id, scheduler.nowMs),
     });
     this.#audit.mayJump = true;
-    const dose: StoreDose = { latencyMsMax: 5 + random() * 60, slow: this.#isMild ? 0 : 0.01, requestLost: random() * 0.03, answerLost: random() * 0.03, late: random() * 0.03, refused: random() * 0.05, damagedGet: 0, staleList: 0, rot: 0 };
+    const dose: StoreDose = {
+      latencyMsMax: 5 + random() * 60,
+      slow: this.#isMild ? 0 : 0.01,
+      requestLost: random() * 0.03,
+      answerLost: random() * 0.03,
+      late: random() * 0.03,
+      refused: random() * 0.05,
+      damagedGet: 0,
+      staleList: 0,
+      rot: 0,
+    };
     this.#store = new HostileStore(scheduler, seed, dose, bugs, (key, before, after) => {
       this.#names.changed(key, before, after);
       this.#audit.changed(key, before, after);
     });
     this.#table = new LeaseTable({ monotonicMs: () => scheduler.nowMs });
-    this.#clients = new SharedClients({ scheduler, random: stream(seed, "shared clients"), up: () => this.#up(), names: this.#names, dose: actsOf(seed), areLeasesBroken: () => scheduler.nowMs < this.#leasesFailedUntilMs, isAnyCut: () => this.#table.isAnyCut, leftUnanswered: (...asked) => this.#store.leftUnanswered(...asked) });
+    this.#clients = new SharedClients({
+      scheduler,
+      random: stream(seed, "shared clients"),
+      up: () => this.#up(),
+      names: this.#names,
+      dose: actsOf(seed),
+      areLeasesBroken: () => scheduler.nowMs < this.#leasesFailedUntilMs,
+      isAnyCut: () => this.#table.isAnyCut,
+      leftUnanswered: (...asked) => this.#store.leftUnanswered(...asked),
+    });
     const engine = { coordinated: true, gcGraceMs: stream(seed, "grace")() < 0.5 ? 20_000 : 60_000 };
-    const nodeOptions = { scheduler, seed, store: this.#store, directory: this.#directory, disk: () => ({ ...soundDisk, fsyncMsMax: 3 }), diskLies: false, engine };
+    const nodeOptions = {
+      scheduler,
+      seed,
+      store: this.#store,
+      directory: this.#directory,
+      disk: () => ({ ...soundDisk, fsyncMsMax: 3 }),
+      diskLies: false,
+      engine,
+    };
     const parts = {
-      scheduler, table: this.#table, random: stream(seed, "hops"), nodes: this.#nodes, hints: stream(seed, "hints")() < 0.3, leasesNeverEnd: bugs.leasesNeverEnd ?? false,
+      scheduler,
+      table: this.#table,
+      random: stream(seed, "hops"),
+      nodes: this.#nodes,
+      hints: stream(seed, "hints")() < 0.3,
+      leasesNeverEnd: bugs.leasesNeverEnd ?? false,
       // Object storage did not answer for longer than a node that stops can wait.
       handedOverShort: () => void this.#mishaps.push({ fromMs: scheduler.nowMs, toMs: scheduler.nowMs }),
-      answered: (node: SharedNode, target: Target, call: PortCall, answer: Answer) => this.#answered(node, target, call, answer),
+      answered: (node: SharedNode, target: Target, call: PortCall, answer: Answer) =>
+        this.#answered(node, target, call, answer),
     };
     for (let index = 0; index < nodesCount; index++) {
       const name = "abc"[index]!;
@@ -111,13 +153,26 @@ class SharedSimulation {
   }
 
   async run(): Promise<Outcome> {
-    await this.#trial.run(() => this.#story(), storyMsMax, () => {
-      for (const node of this.#nodes.values()) node.crash("loss");
-    });
+    await this.#trial.run(
+      () => this.#story(),
+      storyMsMax,
+      () => {
+        for (const node of this.#nodes.values()) node.crash("loss");
+      },
+    );
     for (const node of this.#nodes.values()) node.sim.dispose();
     rmSync(this.#directory, { recursive: true, force: true });
     const { traceHash, steps, nowMs, lines } = this.#scheduler;
-    return { seed: this.#seed, failure: this.#trial.failure, traceHash, steps, virtualMs: nowMs, crashes: this.#crashes, lines, counts: { ...this.#clients.counts, ...this.#counts, ...this.#store.counts } };
+    return {
+      seed: this.#seed,
+      failure: this.#trial.failure,
+      traceHash,
+      steps,
+      virtualMs: nowMs,
+      crashes: this.#crashes,
+      lines,
+      counts: { ...this.#clients.counts, ...this.#counts, ...this.#store.counts },
+    };
   }
 
   async #story(): Promise<void> {
@@ -127,10 +182,7 @@ class SharedSimulation {
     for (const name of names) {
       for (let client = 0; client < clientsPerName; client++) {
         acting++;
-        this.#clients.act(name, callsPerClient).then(
-          () => acting--,
-          this.#trial.fail,
-        );
+        this.#clients.act(name, callsPerClient).then(() => acting--, this.#trial.fail);
       }
     }
     while (acting > 0) {
@@ -152,7 +204,12 @@ class SharedSimulation {
     const { holder } = this.#table.holding(uuid);
     // An answer on its way through the process is stopped together with it.
     if (holder?.nodeId === node.sim.nodeId || nowMs < this.#leasesFailedUntilMs || nowMs - node.resumedAtMs < 2) return;
-    this.#trial.fail(new Violation(`${node.name} answered a write (txid ${txid}, durable ${durableTxid}) from its own disk, but ${holder?.nodeId ?? "nobody"} holds the database`));
+    this.#trial.fail(
+      new Violation(
+        `${node.name} answered a write (txid ${txid}, durable ${durableTxid}) from its own disk, ` +
+          `but ${holder?.nodeId ?? "nobody"} holds the database`,
+      ),
+    );
   }
 
   /** In every third run nodes end in order only, and object storage answers soon: nothing at all may be lost. */
@@ -250,16 +307,23 @@ class SharedSimulation {
     for (const branch of database.branches.values()) {
       await this.#patiently(() => answered(clients.read(clients.anyUp()!, branch, "primary", true, "kv")));
       await this.#patiently(async () => (await clients.write(clients.anyUp()!, branch, true)) || undefined);
-      for (const node of this.#nodes.values()) for (const kind of ["kv", "docs"] as const) await this.#patiently(() => answered(clients.read(node, branch, "plain", true, kind)));
+      for (const node of this.#nodes.values())
+        for (const kind of ["kv", "docs"] as const)
+          await this.#patiently(() => answered(clients.read(node, branch, "plain", true, kind)));
       await this.#audit.restores(branch, this.#directory);
       const past = branch.pastTxid(this.#random, true);
       if (past !== undefined) await this.#audit.restores(branch, this.#directory, past);
     }
-    const gone = new Set([...database.everyBranch()].map(({ name }) => name).filter((name) => !database.branches.has(name)));
+    const gone = new Set(
+      [...database.everyBranch()].map(({ name }) => name).filter((name) => !database.branches.has(name)),
+    );
     for (const name of gone) {
       const last = database.named(name).at(-1)!;
       for (const node of this.#nodes.values()) {
-        for (const consistency of ["primary", "plain", "cached"] as const) await this.#patiently(async () => ((await clients.read(node, last, consistency)) === "gone" ? true : undefined));
+        for (const consistency of ["primary", "plain", "cached"] as const)
+          await this.#patiently(async () =>
+            (await clients.read(node, last, consistency)) === "gone" ? true : undefined,
+          );
       }
     }
     this.#audit.whole(database.uuid);
@@ -272,12 +336,19 @@ class SharedSimulation {
         const gap = branch.gaps.find(({ firstTxid, lastTxid }) => txid >= firstTxid && txid <= lastTxid);
         if (!gap || gap.isOver || database.goneAtMs !== undefined) continue;
         this.#counts["standard lost"] = (this.#counts["standard lost"] ?? 0) + 1;
-        if (!this.#isExcused(answeredAtMs)) throw new Violation(`${branch.label}: ${token} was answered at ${answeredAtMs.toFixed(0)} and is lost, though nothing befell anybody around that time`);
+        if (!this.#isExcused(answeredAtMs))
+          throw new Violation(
+            `${branch.label}: ${token} was answered at ${answeredAtMs.toFixed(0)} and is lost, though nothing ` +
+              "befell anybody around that time",
+          );
       }
     }
   }
 
-  /** Whoever asked the writer was shown everything that was answered before; a node that went down may ship more when it comes back. */
+  /**
+   * Whoever asked the writer was shown everything that was answered before; a node that went down may ship more when it
+   * comes back.
+   */
   #accountForReads(): void {
     const back = this.#clients.wentBack.find(({ atMs }) => !this.#isExcused(atMs));
     if (back) throw new Violation(`${back.what}, though nothing befell anybody around that time`);
@@ -285,24 +356,39 @@ class SharedSimulation {
     for (const { branch, begunAtMs, txid } of this.#clients.seen) {
       if (!answered.has(branch)) answered.set(branch, this.#lasting(branch));
       const missed = answered.get(branch)!.find((one) => one.answeredAtMs < begunAtMs && one.least > txid);
-      if (missed) throw new Violation(`${branch.label}: whoever asked at ${begunAtMs.toFixed(0)} was shown ${txid} without ${missed.token} of ${missed.least}, which was answered at ${missed.answeredAtMs.toFixed(0)} and was not lost`);
+      if (missed)
+        throw new Violation(
+          `${branch.label}: whoever asked at ${begunAtMs.toFixed(0)} was ` +
+            `shown ${txid} without ${missed.token} of ${missed.least}, which was answered ` +
+            `at ${missed.answeredAtMs.toFixed(0)} and was not lost`,
+        );
     }
   }
 
   #lasting(branch: BranchModel): readonly Change[] {
-    return isGone(branch) ? [] : [...branch.answered()].filter(({ least, answeredAtMs }) => !branch.isLost(least) && !this.#isExcused(answeredAtMs));
+    return isGone(branch)
+      ? []
+      : [...branch.answered()].filter(
+          ({ least, answeredAtMs }) => !branch.isLost(least) && !this.#isExcused(answeredAtMs),
+        );
   }
 
-  /** Nothing is left of a deleted database, neither in object storage nor on a node's disk, once an operator has said which disks are destroyed. */
+  /**
+   * Nothing is left of a deleted database, neither in object storage nor on a node's disk, once an operator has said
+   * which disks are destroyed.
+   */
   async #isPurged(uuid: string): Promise<void> {
     const { world } = this.#up()[0]!.sim;
     for (const nodeId of this.#lostDisks) await new CopyRecords(this.#store.calm, world!).forget(nodeId);
-    const isLeft = (): string | undefined => [...this.#store.keys()].find((key) => key.startsWith(databasePrefix(uuid)) || key === purgeKey(uuid));
+    const isLeft = (): string | undefined =>
+      [...this.#store.keys()].find((key) => key.startsWith(databasePrefix(uuid)) || key === purgeKey(uuid));
     const untilMs = this.#scheduler.nowMs + purgedWithinMs;
     while (isLeft() !== undefined && this.#scheduler.nowMs < untilMs) await this.#scheduler.sleep(quietMs);
     const left = isLeft();
     if (left !== undefined) throw new Violation(`${left} is left of a database that was deleted`);
-    for (const { name, sim } of this.#nodes.values()) if (existsSync(join(sim.directory!, "db", uuid))) throw new Violation(`${name} has files of ${uuid}, which was deleted`);
+    for (const { name, sim } of this.#nodes.values())
+      if (existsSync(join(sim.directory!, "db", uuid)))
+        throw new Violation(`${name} has files of ${uuid}, which was deleted`);
   }
 
   /** Whether something befell a node before a standard write of this time was surely shipped. */
@@ -325,6 +411,9 @@ async function answered(reading: Promise<Answer<string[]> | string>): Promise<tr
 }
 
 /** Runs a seed. */
-export function simulateShared(seed: number, given: { readonly bugs?: SharedBugs; readonly keepTrace?: boolean } = {}): Promise<Outcome> {
+export function simulateShared(
+  seed: number,
+  given: { readonly bugs?: SharedBugs; readonly keepTrace?: boolean } = {},
+): Promise<Outcome> {
   return new SharedSimulation(seed, given.bugs ?? {}, given.keepTrace ? Infinity : lastLines).run();
 }

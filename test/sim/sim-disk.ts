@@ -46,7 +46,14 @@ export class SimDisk implements Disk {
   /** Called after an fsync of ours has failed. */
   failed: () => void = () => {};
 
-  constructor(ledger: DiskLedger, scheduler: Scheduler, world: SimWorld, seed: number, dose: () => DiskDose, lies: boolean) {
+  constructor(
+    ledger: DiskLedger,
+    scheduler: Scheduler,
+    world: SimWorld,
+    seed: number,
+    dose: () => DiskDose,
+    lies: boolean,
+  ) {
     this.ledger = ledger;
     this.#scheduler = scheduler;
     this.#world = world;
@@ -71,8 +78,16 @@ export class SimDisk implements Disk {
   }
 
   #takeDose({ failing, full, writeFails, readFails }: DiskDose): void {
-    const chances: Readonly<Record<VfsFault, number>> = { readFails, writeFull: full / 2, writeShort: full / 2, writeFails, cutFails: writeFails, syncFails: failing };
-    for (const [fault, chance] of Object.entries(chances)) faultVfs().chance(this.ledger.vfsFolder, fault as VfsFault, chance);
+    const chances: Readonly<Record<VfsFault, number>> = {
+      readFails,
+      writeFull: full / 2,
+      writeShort: full / 2,
+      writeFails,
+      cutFails: writeFails,
+      syncFails: failing,
+    };
+    for (const [fault, chance] of Object.entries(chances))
+      faultVfs().chance(this.ledger.vfsFolder, fault as VfsFault, chance);
   }
 
   write(descriptor: number, path: string, bytes: Uint8Array, position: number): number {

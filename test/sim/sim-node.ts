@@ -1,8 +1,9 @@
 /**
- * A node of the service without its wires: the real engine and client on virtual time, a real data directory, a disk and
- * a store of the simulation's making. It can die at any event and be started again on what it left.
+ * A node of the service without its wires: the real engine and client on virtual time, a real data directory, a disk
+ * and a store of the simulation's making. It can die at any event and be started again on what it left.
  *
- * A process that dies leaves its files open; its copy is what the next process gets, so that neither disturbs the other.
+ * A process that dies leaves its files open; its copy is what the next process gets, so that neither disturbs the
+ * other.
  */
 import type { TimeMemory } from "../../src/base/trusted-time.ts";
 import { mkdirSync } from "node:fs";
@@ -38,7 +39,10 @@ export interface SimNodeOptions {
   readonly store: HostileStore;
   /** Where the node may make its data directories. */
   readonly directory: string;
-  /** Asked at every operation of ours; SQLite's own take what it says when a process starts, or when `takeDose` is called. */
+  /**
+   * Asked at every operation of ours; SQLite's own take what it says when a process starts, or when `takeDose` is
+   * called.
+   */
   readonly disk: () => DiskDose;
   readonly diskLies: boolean;
   /** Called after an fsync has failed. */
@@ -180,7 +184,10 @@ export class SimNode {
     disk.ledger.folderSynced(root, disk.ledger.mark());
     // Now and then a command is stopped, undone and run alone.
     const haste = stream(seed, `slices ${world.name}`);
-    const slices = hastySlices(() => haste() < sliceOverChance, () => haste() < 0.5);
+    const slices = hastySlices(
+      () => haste() < sliceOverChance,
+      () => haste() < 0.5,
+    );
     let engine: Engine | undefined;
     const spawn = (): EngineLane => {
       let hear: ((message: FromEngine) => void) | undefined;
@@ -195,10 +202,22 @@ export class SimNode {
           hear = listener;
           const surroundings = {
             options: {
-              databasesDirectory, scratchDirectory, hotHandlesMax: 100, writeQueueDepth: limits.writeQueueDepthDefault, idleCloseMs: limits.idleCloseMs, nodeId,
-              ...engineDefaults, ...given,
+              databasesDirectory,
+              scratchDirectory,
+              hotHandlesMax: 100,
+              writeQueueDepth: limits.writeQueueDepthDefault,
+              idleCloseMs: limits.idleCloseMs,
+              nodeId,
+              ...engineDefaults,
+              ...given,
             },
-            world, disk, store: store.of(world), press: inlinePress, indexBuilder: undefined, send, slices,
+            world,
+            disk,
+            store: store.of(world),
+            press: inlinePress,
+            indexBuilder: undefined,
+            send,
+            slices,
           };
           engine = new Engine(surroundings);
         },

@@ -27,7 +27,10 @@ export class SimWorld implements World, Owner {
     this.#scheduler = scheduler;
     this.skewMs = skewMs;
     this.name = name;
-    this.time = new TrustedTime(() => this.wallMs(), () => this.monotonicMs());
+    this.time = new TrustedTime(
+      () => this.wallMs(),
+      () => this.monotonicMs(),
+    );
     this.#random = stream(seed, `world ${name}`);
     this.#nextUlid = monotonicFactory(this.#random);
     this.#soon = scheduler.channel(this, "soon", () => 0);

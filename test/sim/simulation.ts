@@ -6,7 +6,7 @@ import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { EngineOptions } from "../../src/engine/protocol.ts";
-import type { BranchModel} from "./branch-model.ts";
+import type { BranchModel } from "./branch-model.ts";
 import { DatabaseModel, Violation, type Kind } from "./branch-model.ts";
 import { Clients } from "./clients.ts";
 import { HostileStore, type StoreBugs, type StoreDose } from "./hostile-store.ts";
@@ -22,7 +22,9 @@ export interface Plot {
   readonly clientsPerDatabase: number;
   readonly callsPerClient: number;
   readonly faults: number;
-  /** Chance of a crash at each place that the engine calls interesting, and after each request that the store applied. */
+  /**
+   * Chance of a crash at each place that the engine calls interesting, and after each request that the store applied.
+   */
   readonly crashAtPoint: number;
   /** Chance that the power goes just as an answer has left. */
   readonly crashAtAnswer: number;
@@ -81,11 +83,30 @@ export function plotOf(seed: number): Plot {
     rollbacks: more() < 0.3 ? 0.4 : 0,
     powerAfterFailure: isFailing ? 0.7 : 0.1,
     store: {
-      latencyMsMax: 5 + random() * 95, slow: some(0.3, 0.05), requestLost: some(0.5, 0.05), answerLost: some(0.5, 0.05), late: some(0.5, 0.05), refused: some(0.5, 0.1),
-      damagedGet: some(0.2, 0.05), staleList: some(0.3, 0.3), rot: some(0.08, 0.2),
+      latencyMsMax: 5 + random() * 95,
+      slow: some(0.3, 0.05),
+      requestLost: some(0.5, 0.05),
+      answerLost: some(0.5, 0.05),
+      late: some(0.5, 0.05),
+      refused: some(0.5, 0.1),
+      damagedGet: some(0.2, 0.05),
+      staleList: some(0.3, 0.3),
+      rot: some(0.08, 0.2),
     },
-    disk: { ...soundDisk, fsyncMsMax: 0.2 + random() * 5, slow: some(0.3, 0.02), failing: some(0.2, 0.01) + (isFailing ? 0.03 : 0), ...hurt },
-    engine: { hotHandlesMax: random() < 0.3 ? 2 : 100, idleCloseMs: random() < 0.3 ? 500 : 30_000, logCheckpointBytes: small ? 64 * 1024 : 1024 * 1024, gcGraceMs: small ? 20_000 : 600_000, pitrMs: small ? 30_000 : 86_400_000 },
+    disk: {
+      ...soundDisk,
+      fsyncMsMax: 0.2 + random() * 5,
+      slow: some(0.3, 0.02),
+      failing: some(0.2, 0.01) + (isFailing ? 0.03 : 0),
+      ...hurt,
+    },
+    engine: {
+      hotHandlesMax: random() < 0.3 ? 2 : 100,
+      idleCloseMs: random() < 0.3 ? 500 : 30_000,
+      logCheckpointBytes: small ? 64 * 1024 : 1024 * 1024,
+      gcGraceMs: small ? 20_000 : 600_000,
+      pitrMs: small ? 30_000 : 86_400_000,
+    },
   };
 }
 
@@ -118,8 +139,19 @@ class Simulation {
       forked: (uuid, branch) => this.#database(uuid).forked(branch, this.#scheduler.nowMs),
       deleted: (uuid, id) => this.#database(uuid).deleted(id, this.#scheduler.nowMs),
     });
-    this.#store = new HostileStore(this.#scheduler, seed, plot.store, bugs, (key, before, after) => this.#audit.changed(key, before, after));
-    const nodeOptions = { scheduler: this.#scheduler, seed, store: this.#store, directory: this.#directory, disk: () => (this.#calm ? soundDisk : plot.disk), diskLies: bugs.diskLies ?? false, diskFailed: (node: SimNode) => this.#diskFailed(node), engine: plot.engine };
+    this.#store = new HostileStore(this.#scheduler, seed, plot.store, bugs, (key, before, after) =>
+      this.#audit.changed(key, before, after),
+    );
+    const nodeOptions = {
+      scheduler: this.#scheduler,
+      seed,
+      store: this.#store,
+      directory: this.#directory,
+      disk: () => (this.#calm ? soundDisk : plot.disk),
+      diskLies: bugs.diskLies ?? false,
+      diskFailed: (node: SimNode) => this.#diskFailed(node),
+      engine: plot.engine,
+    };
     this.#nodes = [new SimNode("a", nodeOptions), new SimNode("b", nodeOptions)];
     this.#node = this.#nodes[0]!;
     this.#clients = new Clients({
@@ -132,10 +164,14 @@ class Simulation {
       mayFail: () => !this.#calm,
       mayBeCorrupt: () => !this.#calm || this.#store.rotten.size > 0,
     });
-    this.#databases = Array.from({ length: plot.databases }, (_, index) => new DatabaseModel(`00000000-0000-4000-8000-${String(index + 1).padStart(12, "0")}`));
+    this.#databases = Array.from(
+      { length: plot.databases },
+      (_, index) => new DatabaseModel(`00000000-0000-4000-8000-${String(index + 1).padStart(12, "0")}`),
+    );
     const maybeCrash = (node: SimNode, point = ""): void => {
       const chance = point === "answered" ? plot.crashAtAnswer : plot.crashAtPoint;
-      if (node === this.#node && !this.#calm && this.#random() < chance) this.#crash(point === "answered" || this.#random() < 0.5 ? "power" : "kill");
+      if (node === this.#node && !this.#calm && this.#random() < chance)
+        this.#crash(point === "answered" || this.#random() < 0.5 ? "power" : "kill");
     };
     for (const node of this.#nodes) node.atCrashPoint = (point) => maybeCrash(node, point);
     this.#store.atApplied = (world) => {
@@ -144,13 +180,26 @@ class Simulation {
   }
 
   async run(): Promise<Outcome> {
-    await this.#trial.run(() => this.#story(), storyMsMax, () => {
-      for (const node of this.#nodes) node.crash("loss");
-    });
+    await this.#trial.run(
+      () => this.#story(),
+      storyMsMax,
+      () => {
+        for (const node of this.#nodes) node.crash("loss");
+      },
+    );
     for (const node of this.#nodes) node.dispose();
     rmSync(this.#directory, { recursive: true, force: true });
     const { traceHash, steps, nowMs, lines } = this.#scheduler;
-    return { seed: this.#seed, failure: this.#trial.failure, traceHash, steps, virtualMs: nowMs, crashes: this.#crashes, counts: { ...this.#clients.counts, ...this.#store.counts }, lines };
+    return {
+      seed: this.#seed,
+      failure: this.#trial.failure,
+      traceHash,
+      steps,
+      virtualMs: nowMs,
+      crashes: this.#crashes,
+      counts: { ...this.#clients.counts, ...this.#store.counts },
+      lines,
+    };
   }
 
   async #story(): Promise<void> {
@@ -159,10 +208,7 @@ class Simulation {
     for (const database of this.#databases) {
       for (let client = 0; client < this.#plot.clientsPerDatabase; client++) {
         acting++;
-        this.#clients.act(database, this.#plot.callsPerClient).then(
-          () => acting--,
-          this.#trial.fail,
-        );
+        this.#clients.act(database, this.#plot.callsPerClient).then(() => acting--, this.#trial.fail);
       }
     }
     let faults = 0;
@@ -200,7 +246,9 @@ class Simulation {
     const node = this.#node;
     const { incarnation } = node;
     node.snapshot();
-    const held = this.#databases.flatMap(({ branches }) => [...branches.values()]).map((branch) => ({ branch, toTxid: branch.greatestTxid(this.#scheduler.nowMs) }));
+    const held = this.#databases
+      .flatMap(({ branches }) => [...branches.values()])
+      .map((branch) => ({ branch, toTxid: branch.greatestTxid(this.#scheduler.nowMs) }));
     await this.#scheduler.sleep(2_000 + this.#random() * 5_000);
     // What is answered now is covered by nothing but this disk.
     this.#store.storm(2_000);
@@ -263,10 +311,19 @@ class Simulation {
 
   #claimed(uuid: string, id: string, { node, lost }: Claim): void {
     const branch = this.#database(uuid).branch(id);
-    this.#scheduler.note("-", `${node} claims ${id} of ${uuid}${lost ? `, ${lost.firstTxid} to ${lost.lastTxid} are lost` : ""}`);
+    this.#scheduler.note(
+      "-",
+      `${node} claims ${id} of ${uuid}${lost ? `, ${lost.firstTxid} to ${lost.lastTxid} are lost` : ""}`,
+    );
     if (!branch) return;
     if (lost) branch.lost(lost.firstTxid, lost.lastTxid);
-    if (branch.ttlAtMs === undefined && branch.goneAtMs === undefined && node === this.#node.nodeId && this.#nodes.every((other) => other === this.#node || !other.up)) branch.mayLose = false;
+    if (
+      branch.ttlAtMs === undefined &&
+      branch.goneAtMs === undefined &&
+      node === this.#node.nodeId &&
+      this.#nodes.every((other) => other === this.#node || !other.up)
+    )
+      branch.mayLose = false;
   }
 
   #database(uuid: string): DatabaseModel {
@@ -318,7 +375,9 @@ class Simulation {
     for (const branch of this.#branches()) await this.#patiently(branch, () => this.#clients.sync(branch));
   }
 
-  /** Tries again until it is answered; the quiet time bounds how long that may take. What has rotted may stay refused. */
+  /**
+   * Tries again until it is answered; the quiet time bounds how long that may take. What has rotted may stay refused.
+   */
   async #patiently(branch: BranchModel, act: () => Promise<boolean>): Promise<void> {
     for (let tries = 0; !(await act()); tries++) {
       if (this.#store.rotten.size > 0 && tries > 3) return;
@@ -339,7 +398,9 @@ class Simulation {
   }
 
   #branches(): BranchModel[] {
-    return this.#databases.flatMap((database) => [...database.branches.values()]).filter((branch) => branch.isKnown && branch.ttlAtMs === undefined);
+    return this.#databases
+      .flatMap((database) => [...database.branches.values()])
+      .filter((branch) => branch.isKnown && branch.ttlAtMs === undefined);
   }
 
   async #within(what: string, act: Promise<void>): Promise<void> {
@@ -352,6 +413,9 @@ class Simulation {
 }
 
 /** Runs a seed. */
-export async function simulate(seed: number, given: { readonly plot: Plot; readonly bugs?: Bugs; readonly keepTrace?: boolean }): Promise<Outcome> {
+export async function simulate(
+  seed: number,
+  given: { readonly plot: Plot; readonly bugs?: Bugs; readonly keepTrace?: boolean },
+): Promise<Outcome> {
   return new Simulation(seed, given.plot, given.bugs ?? {}, given.keepTrace ? Infinity : lastLines).run();
 }

@@ -18,7 +18,7 @@ import { VectorCache } from "../../src/model/vector-index.ts";
 import { Connection } from "../../src/sqlite/connection.ts";
 import type { ObjectStore, StoredObject } from "../../src/store/object-store.ts";
 import { soundDisk } from "../support/sound-disk.ts";
-import type { BranchModel} from "./branch-model.ts";
+import type { BranchModel } from "./branch-model.ts";
 import { Violation, type Kind } from "./branch-model.ts";
 
 const uuidPattern = /^db\/([^/]+)\/(.+)$/;
@@ -130,13 +130,18 @@ export class StoreAudit {
     if (!head) throw new Violation(`${branch.label} has no head in object storage`);
     const plan = planOf(head, this.#history(head), txid ?? head.txid);
     if (!plan) {
-      if (txid === undefined) throw new Violation(`${branch.label}: the head's own state ${head.txid} cannot be restored`);
+      if (txid === undefined)
+        throw new Violation(`${branch.label}: the head's own state ${head.txid} cannot be restored`);
       return false;
     }
     const path = `${scratchDirectory}/restored.db`;
     for (const ending of ["", "-wal", "-shm"]) rmSync(path + ending, { force: true });
     // No fault and no time: the store's calm side, and a disk that syncs at once.
-    await materialise({ store: this.#store().calm, uuid: branch.database.uuid, press: inlinePress, disk: soundDisk }, plan, path);
+    await materialise(
+      { store: this.#store().calm, uuid: branch.database.uuid, press: inlinePress, disk: soundDisk },
+      plan,
+      path,
+    );
     holdAgainstModel(branch, plan.txid, path);
     return true;
   }
@@ -151,7 +156,11 @@ export class StoreAudit {
     this.heads++;
     const id = key.slice(headKey(uuid, "").length);
     if (after === undefined) {
-      if (this.#catalog(uuid)?.deletedAtMs === undefined && this.#catalog(uuid)?.branches.some((branch) => branch.id === id)) throw new Violation(`the head of ${id} was deleted, but its branch is in the catalog`);
+      if (
+        this.#catalog(uuid)?.deletedAtMs === undefined &&
+        this.#catalog(uuid)?.branches.some((branch) => branch.id === id)
+      )
+        throw new Violation(`the head of ${id} was deleted, but its branch is in the catalog`);
       return;
     }
     const head = once(after, decodeHead);
@@ -171,21 +180,34 @@ export class StoreAudit {
         // claim's own first id may have been given before.
         const givenTo = Math.max(was.txid, (was.tenures.at(-1)?.firstTxid ?? 1) - 1);
         const gaveBack = head.reservedTo === givenTo && head.txid === was.txid;
-        if (head.reservedTo < was.reservedTo && !gaveBack) breaks(`reservation went back from ${was.reservedTo} to ${head.reservedTo}`);
-        if (was.reservedTo === givenTo && head.reservedTo > was.reservedTo) breaks(`reserves up to ${head.reservedTo} after everything was given back`);
+        if (head.reservedTo < was.reservedTo && !gaveBack)
+          breaks(`reservation went back from ${was.reservedTo} to ${head.reservedTo}`);
+        if (was.reservedTo === givenTo && head.reservedTo > was.reservedTo)
+          breaks(`reserves up to ${head.reservedTo} after everything was given back`);
       }
-      if (head.epoch === was.epoch && head.node !== was.node) breaks(`two nodes, ${was.node} and ${head.node}, write in one epoch`);
+      if (head.epoch === was.epoch && head.node !== was.node)
+        breaks(`two nodes, ${was.node} and ${head.node}, write in one epoch`);
     }
-    if (head.txid > head.reservedTo && head.epoch > 0) breaks(`txid ${head.txid} is above the reserved ${head.reservedTo}`);
+    if (head.txid > head.reservedTo && head.epoch > 0)
+      breaks(`txid ${head.txid} is above the reserved ${head.reservedTo}`);
     if (!this.#ended.has(uuid)) this.#namesWhole(uuid, head);
     if (head.epoch > (was?.epoch ?? 0)) {
       // What a claim gives up ends right below its own first transaction id; it may have been joined to an earlier gap.
       const gapEnd = (head.tenures.at(-1)?.firstTxid ?? 1) - 1;
       const covers = ({ firstTxid, lastTxid }: TxidRange): boolean => firstTxid <= gapEnd && lastTxid >= gapEnd;
-      this.#watch.claimed?.(uuid, id, { node: head.node, lost: was?.lost.some(covers) ? undefined : head.lost.find(covers) });
+      this.#watch.claimed?.(uuid, id, {
+        node: head.node,
+        lost: was?.lost.some(covers) ? undefined : head.lost.find(covers),
+      });
     }
     // A line that begins above all that there was, with the objects of the state that it goes back to and one more.
-    if (was && head.fromTxid > was.txid) this.#watch.rewound?.(uuid, id, head.refs.at(-2)?.lastTxid ?? breaks("begins a line with nothing before it"), head.fromTxid);
+    if (was && head.fromTxid > was.txid)
+      this.#watch.rewound?.(
+        uuid,
+        id,
+        head.refs.at(-2)?.lastTxid ?? breaks("begins a line with nothing before it"),
+        head.fromTxid,
+      );
   }
 
   #namesWhole(uuid: string, head: Head): void {
@@ -193,7 +215,8 @@ export class StoreAudit {
     const isBranch = this.#catalog(uuid)?.branches.some(({ id }) => id === head.branchId) ?? false;
     for (const promised of this.#namedBy(uuid, head)) {
       const at = `head ${head.branchId} seq ${head.seq} names ${promised.key}`;
-      if (isBranch && condemned.has(promised.key.slice(databasePrefix(uuid).length))) throw new Violation(`${at}, which is condemned`);
+      if (isBranch && condemned.has(promised.key.slice(databasePrefix(uuid).length)))
+        throw new Violation(`${at}, which is condemned`);
       this.#isWhole(promised, at);
     }
   }
@@ -202,8 +225,11 @@ export class StoreAudit {
   #namedBy(uuid: string, head: Head): Promised[] {
     const history = this.#history(head);
     const lines = [head.refs, ...(history?.lines.map(({ refs }) => refs) ?? [])];
-    const named: Promised[] = lines.flat().map(({ id, bytes, sha256 }) => ({ key: `${databasePrefix(uuid)}seg/${id}`, bytes, sha256 }));
-    if (head.history) named.push({ key: historyKey(uuid, head.history.id), bytes: head.history.bytes, sha256: head.history.sha256 });
+    const named: Promised[] = lines
+      .flat()
+      .map(({ id, bytes, sha256 }) => ({ key: `${databasePrefix(uuid)}seg/${id}`, bytes, sha256 }));
+    if (head.history)
+      named.push({ key: historyKey(uuid, head.history.id), bytes: head.history.bytes, sha256: head.history.sha256 });
     return named;
   }
 
@@ -212,7 +238,8 @@ export class StoreAudit {
     if (!found) throw new Violation(`${at}, which is not there`);
     const promised = `${key} ${Buffer.from(sha256).toString("hex")}`;
     if (this.#whole.has(promised) || this.#store().rotten.has(key)) return;
-    if (found.bytes.length !== bytes || Buffer.compare(hashOf(found.bytes), sha256) !== 0) throw new Violation(`${at} with another hash or length`);
+    if (found.bytes.length !== bytes || Buffer.compare(hashOf(found.bytes), sha256) !== 0)
+      throw new Violation(`${at} with another hash or length`);
     this.#whole.add(promised);
   }
 
@@ -221,7 +248,8 @@ export class StoreAudit {
     const catalog = once(after, decodeCatalog);
     const was = before && once(before, decodeCatalog);
     if (was && catalog.seq !== was.seq + 1) throw new Violation(`the catalog's seq ${catalog.seq} follows ${was.seq}`);
-    if (was?.deletedAtMs !== undefined && catalog.deletedAtMs === undefined) throw new Violation(`the deleted database ${uuid} came back`);
+    if (was?.deletedAtMs !== undefined && catalog.deletedAtMs === undefined)
+      throw new Violation(`the deleted database ${uuid} came back`);
     if (catalog.deletedAtMs !== undefined) this.#ended.add(uuid);
     const condemned = new Set(catalog.condemned.map(({ key }) => key));
     for (const { id, name } of catalog.branches) {
@@ -248,10 +276,12 @@ export class StoreAudit {
   #deleted(uuid: string, name: string): void {
     const catalog = this.#catalog(uuid);
     if (!catalog || catalog.deletedAtMs !== undefined) return;
-    if (!catalog.condemned.some(({ key }) => key === name)) throw new Violation(`${name} of ${uuid} was deleted without having been condemned`);
+    if (!catalog.condemned.some(({ key }) => key === name))
+      throw new Violation(`${name} of ${uuid} was deleted without having been condemned`);
     for (const { id } of catalog.branches) {
       const head = this.#head(uuid, id);
-      if (head && this.#namedBy(uuid, head).some(({ key }) => key === databasePrefix(uuid) + name)) throw new Violation(`${name} of ${uuid} was deleted, but the branch ${id} names it`);
+      if (head && this.#namedBy(uuid, head).some(({ key }) => key === databasePrefix(uuid) + name))
+        throw new Violation(`${name} of ${uuid} was deleted, but the branch ${id} names it`);
     }
   }
 
@@ -269,7 +299,10 @@ export class StoreAudit {
     if (!head.history) return undefined;
     const key = historyKey(head.uuid, head.history.id);
     const found = this.#store().peek(key);
-    if (!found) throw new Violation(`head ${head.branchId} seq ${head.seq} names the history ${head.history.id}, which is not there`);
+    if (!found)
+      throw new Violation(
+        `head ${head.branchId} seq ${head.seq} names the history ${head.history.id}, which is not there`,
+      );
     return this.#store().rotten.has(key) ? undefined : once(found.bytes, decodeHistory);
   }
 }
@@ -281,7 +314,8 @@ function holdAgainstModel(branch: BranchModel, txid: number, path: string): void
     const check = connection.raw.pragma("integrity_check", { simple: true });
     if (check !== "ok") throw new Violation(`${branch.label}: the file at txid ${txid} is not sound: ${String(check)}`);
     const state = readState(connection);
-    if (state.txid !== txid) throw new Violation(`${branch.label}: the file of txid ${txid} says that it is at ${state.txid}`);
+    if (state.txid !== txid)
+      throw new Violation(`${branch.label}: the file of txid ${txid} says that it is at ${state.txid}`);
     for (const [kind, tokens] of tokensOf(connection)) branch.observed(txid, [kind], new Set(tokens));
   } finally {
     connection.close();
@@ -290,11 +324,16 @@ function holdAgainstModel(branch: BranchModel, txid: number, path: string): void
 
 function tokensOf(connection: Connection): Map<Kind, string[]> {
   const view = { connection, nowMs: 0, vectors: new VectorCache() };
-  const docs = runRead("docs.find", view, { collection: "sim", filter: "{}", limit: 1_000 }) as { docs: readonly string[] };
+  const docs = runRead("docs.find", view, { collection: "sim", filter: "{}", limit: 1_000 }) as {
+    docs: readonly string[];
+  };
   const hasTable = connection.get("SELECT 1 FROM sqlite_schema WHERE name = 'sim'") !== undefined;
   return new Map<Kind, string[]>([
     ["kv", connection.all<{ key: string }>("SELECT key FROM __service_kv WHERE ns = 'sim'").map(({ key }) => key)],
-    ["memory", connection.all<{ summary: string }>("SELECT summary FROM __service_memory").map(({ summary }) => summary)],
+    [
+      "memory",
+      connection.all<{ summary: string }>("SELECT summary FROM __service_memory").map(({ summary }) => summary),
+    ],
     ["docs", docs.docs.map((doc) => (JSON.parse(doc) as { _id: string })._id)],
     ["sql", hasTable ? connection.all<{ token: string }>("SELECT token FROM sim").map(({ token }) => token) : []],
   ]);

@@ -21,7 +21,10 @@ export class Trial {
 
   /** Lets the story happen within so much virtual time, then `end`, which leaves nothing behind. */
   async run(story: () => Promise<void>, storyMsMax: number, end: () => void): Promise<void> {
-    const unhandled = (error: unknown): void => this.fail(new Violation(`a rejection that nobody handles: ${error instanceof Error ? error.stack : String(error)}`));
+    const unhandled = (error: unknown): void =>
+      this.fail(
+        new Violation(`a rejection that nobody handles: ${error instanceof Error ? error.stack : String(error)}`),
+      );
     process.on("unhandledRejection", unhandled);
     try {
       let ended = false;

@@ -1,4 +1,7 @@
-/** Three nodes under load and trouble of every kind, for minutes: rounds of the chaos of the tests, each with a seed of its own. */
+/**
+ * Three nodes under load and trouble of every kind, for minutes: rounds of the chaos of the tests, each with a seed of
+ * its own.
+ */
 import assert from "node:assert/strict";
 import { runChaos } from "../support/cluster-chaos.ts";
 
@@ -12,7 +15,11 @@ export async function soakCluster(durationMs: number, seed: number): Promise<voi
     const leftMs = durationMs - (performance.now() - startedMs);
     if (leftMs <= 0) return;
     console.log(`\n### Round ${round + 1}`);
-    const { verdict, faults } = await runChaos({ seed: seed + round * 1_000, durationMs: Math.min(leftMs, roundMs), say: (text) => console.log(text) });
+    const { verdict, faults } = await runChaos({
+      seed: seed + round * 1_000,
+      durationMs: Math.min(leftMs, roundMs),
+      say: (text) => console.log(text),
+    });
     assert.deepEqual(verdict.violations, []);
     assert.deepEqual(faults, []);
   }

@@ -1,4 +1,7 @@
-/** A node on a disk that fills up, turns read-only, fails and is slow, for minutes; its objects on that disk, then on a real S3 server where one is named. */
+/**
+ * A node on a disk that fills up, turns read-only, fails and is slow, for minutes; its objects on that disk, then on a
+ * real S3 server where one is named.
+ */
 import { runDiskChaos } from "../support/disk-chaos.ts";
 import { hasS3Server, startS3Server } from "../support/s3-server.ts";
 
@@ -11,7 +14,12 @@ export async function soakDisk(durationMs: number, seed: number): Promise<void> 
   const server = await startS3Server();
   try {
     say("\n### Objects on an S3 server");
-    await runDiskChaos({ durationMs, seed: seed + 1, say, store: { ...server.variables, SERVICE_OBJECT_STORE: server.urlOf("disk") } });
+    await runDiskChaos({
+      durationMs,
+      seed: seed + 1,
+      say,
+      store: { ...server.variables, SERVICE_OBJECT_STORE: server.urlOf("disk") },
+    });
   } finally {
     await server.end();
   }

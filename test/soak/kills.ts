@@ -22,7 +22,8 @@ interface Known {
   readonly tried: Map<string, number>;
 }
 
-const valueOf = (key: string, step: number): string => `${key} ${step} `.repeat(Math.ceil(valueBytes / `${key} ${step} `.length));
+const valueOf = (key: string, step: number): string =>
+  `${key} ${step} `.repeat(Math.ceil(valueBytes / `${key} ${step} `.length));
 const text = { "content-type": "text/plain" };
 
 /** Puts steps until the node dies under it. */
@@ -31,7 +32,12 @@ async function write(node: NodeProcess, client: number, start: number, known: Kn
     const key = `c${client}-${step % keysOfClient}`;
     known.tried.set(key, step);
     try {
-      const { status } = await node.call("PUT", `/v1/db/kills/kv/n/${key}`, valueOf(key, step), step % 7 === 0 ? { ...text, "service-durability": "durable" } : text);
+      const { status } = await node.call(
+        "PUT",
+        `/v1/db/kills/kv/n/${key}`,
+        valueOf(key, step),
+        step % 7 === 0 ? { ...text, "service-durability": "durable" } : text,
+      );
       if (status === 200) known.acknowledged.set(key, step);
     } catch {
       return;
@@ -59,7 +65,10 @@ async function inspect(node: NodeProcess, known: Known): Promise<void> {
     const { status, text: value } = await node.call("GET", `/v1/db/kills/kv/n/${key}`);
     assert.equal(status, 200, `${key} is gone, which was acknowledged at step ${acknowledged}`);
     const step = Number(value.split(" ")[1]);
-    assert(step >= acknowledged && step <= known.tried.get(key)!, `${key} stands at step ${step}, acknowledged at ${acknowledged}`);
+    assert(
+      step >= acknowledged && step <= known.tried.get(key)!,
+      `${key} stands at step ${step}, acknowledged at ${acknowledged}`,
+    );
     assert.equal(hashOf(value), hashOf(valueOf(key, step)), `${key} is torn`);
   }
   const { json } = await node.call("POST", "/v1/db/kills/sql", { stmts: [{ q: "PRAGMA integrity_check" }] });
@@ -82,9 +91,15 @@ export async function soakKills(rounds: number, seed: number): Promise<void> {
   const startedMs = performance.now();
   for (let round = 1; round <= rounds; round++) {
     const before = logGeneration(directory);
-    const writing = Promise.all(Array.from({ length: clients }, (_, client) => write(node, client, round * 1_000_000, known)));
+    const writing = Promise.all(
+      Array.from({ length: clients }, (_, client) => write(node, client, round * 1_000_000, known)),
+    );
     // At least one log is folded in, and then the kill comes at any moment of the next one.
-    for (const untilMs = performance.now() + roundMsMax; logGeneration(directory) === before && performance.now() < untilMs; ) await new Promise((resolve) => setTimeout(resolve, 20));
+    for (
+      const untilMs = performance.now() + roundMsMax;
+      logGeneration(directory) === before && performance.now() < untilMs;
+    )
+      await new Promise((resolve) => setTimeout(resolve, 20));
     if (logGeneration(directory) !== before) folds++;
     await new Promise((resolve) => setTimeout(resolve, random() * 700));
     await node.end("SIGKILL");
@@ -93,7 +108,10 @@ export async function soakKills(rounds: number, seed: number): Promise<void> {
     node = await startNodeProcess(directory, { SERVICE_LOG_LEVEL: "warn" });
     if (round % 20 === 0 || round === rounds) {
       await inspect(node, known);
-      console.log(`${round} rounds, ${folds} of them over a log that was folded in, ${((performance.now() - startedMs) / 1_000).toFixed(0)} s; the last round's steps: ${puts}`);
+      console.log(
+        `${round} rounds, ${folds} of them over a log that was folded ` +
+          `in, ${((performance.now() - startedMs) / 1_000).toFixed(0)} s; the last round's steps: ${puts}`,
+      );
     }
   }
   assert((await node.call("POST", "/v1/db/kills/sync")).status < 300);

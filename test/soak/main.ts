@@ -1,11 +1,13 @@
 /**
- * `npm run soak -- [--minutes 10] [--outage-minutes 0] [--cluster-minutes 0] [--kills 0] [--disk] [--seed 1]`: a real node on a real S3 server (PALIMPSEST_S3_SERVER)
- * under steady writes, with random outages of the store and kills of the node, with and without its disk. Prints every
- * ten seconds what the node holds; at the end everything drains and is proven, once more after the loss of the disk.
+ * `npm run soak -- [--minutes 10] [--outage-minutes 0] [--cluster-minutes 0] [--kills 0] [--disk] [--seed 1]`: a real
+ * node on a real S3 server (PALIMPSEST_S3_SERVER) under steady writes, with random outages of the store and kills of
+ * the node, with and without its disk. Prints every ten seconds what the node holds; at the end everything drains and
+ * is proven, once more after the loss of the disk.
  *
  * With `--outage-minutes` it is one long outage instead, after a minute of peace; with `--cluster-minutes` it is three
- * nodes and a real etcd, with trouble of every kind; with `--kills 1000` so many rounds of kill -9 on one disk, no server
- * needed; with `--disk` it is a disk that fills up, turns read-only, fails and is slow (30 minutes when none are given).
+ * nodes and a real etcd, with trouble of every kind; with `--kills 1000` so many rounds of kill -9 on one disk, no
+ * server needed; with `--disk` it is a disk that fills up, turns read-only, fails and is slow (30 minutes when none are
+ * given).
  */
 import assert from "node:assert/strict";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
@@ -22,7 +24,16 @@ import { soakCluster } from "./cluster.ts";
 import { soakDisk } from "./disk.ts";
 import { soakKills } from "./kills.ts";
 
-const { values } = parseArgs({ options: { minutes: { type: "string" }, disk: { type: "boolean", default: false }, "outage-minutes": { type: "string", default: "0" }, "cluster-minutes": { type: "string", default: "0" }, kills: { type: "string", default: "0" }, seed: { type: "string", default: "1" } } });
+const { values } = parseArgs({
+  options: {
+    minutes: { type: "string" },
+    disk: { type: "boolean", default: false },
+    "outage-minutes": { type: "string", default: "0" },
+    "cluster-minutes": { type: "string", default: "0" },
+    kills: { type: "string", default: "0" },
+    seed: { type: "string", default: "1" },
+  },
+});
 const durationMs = Number(values.minutes ?? (values.disk ? 30 : 10)) * 60_000;
 const outageMs = Number(values["outage-minutes"]) * 60_000;
 const random = seeded(Number(values.seed));
@@ -47,7 +58,13 @@ const store = await openStore(server.locationOf("soak"), realWorld());
 const root = mkdtempSync(join(tmpdir(), "palimpsest-soak-"));
 const directory = join(root, "data");
 // History and garbage go after a minute or so, that a run of minutes shows what stays.
-const variables = { ...server.variables, SERVICE_OBJECT_STORE: server.urlOf("soak"), SERVICE_PITR_SECS: "60", SERVICE_GC_GRACE_SECS: "30", SERVICE_LOG_LEVEL: "warn" };
+const variables = {
+  ...server.variables,
+  SERVICE_OBJECT_STORE: server.urlOf("soak"),
+  SERVICE_PITR_SECS: "60",
+  SERVICE_GC_GRACE_SECS: "30",
+  SERVICE_LOG_LEVEL: "warn",
+};
 
 const clients = countingClients();
 const counts = { acknowledged: 0, durable: 0, shed: 0, late: 0, unavailable: 0, kills: 0, wipes: 0, outages: 0 };
@@ -128,7 +145,7 @@ async function objects(): Promise<{ count: number; bytes: number } | undefined> 
   if (!storeIsUp) return undefined;
   let [count, bytes] = [0, 0];
   try {
-    for (let after: string | undefined; ; ) {
+    for (let after: string | undefined; ;) {
       const page = await store.list("", { after, limit: 1_000 });
       count += page.objects.length;
       bytes += page.objects.reduce((sum, object) => sum + object.bytes, 0);
@@ -148,7 +165,8 @@ async function sample(): Promise<void> {
   const seen = await objects();
   const cells: (string | number)[] = [((performance.now() - startedMs) / 1_000).toFixed(0), storeIsUp ? "up" : "down"];
   try {
-    const resident = Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${node.child.pid}/status`, "utf8"))?.[1]) * 1_024;
+    const resident =
+      Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${node.child.pid}/status`, "utf8"))?.[1]) * 1_024;
     cells.push(mib(resident), readdirSync(`/proc/${node.child.pid}/fd`).length, mib(bytesBelow(directory)));
   } catch {
     // The node is being started anew.
@@ -181,7 +199,16 @@ async function trouble(): Promise<void> {
 
 try {
   await prepareCounting(node.call, clients);
-  const columns = ["seconds", "store", "RSS MiB", "descriptors", "local MiB", "objects", "stored MiB", ...Object.keys(counts)];
+  const columns = [
+    "seconds",
+    "store",
+    "RSS MiB",
+    "descriptors",
+    "local MiB",
+    "objects",
+    "stored MiB",
+    ...Object.keys(counts),
+  ];
   console.log(`| ${columns.join(" | ")} |\n|${columns.map(() => "---:|").join("")}`);
   const sampling = sampleOn();
   const writing = Promise.all(clients.map(write));
@@ -190,7 +217,9 @@ try {
   await writing;
   const drainedFromMs = performance.now();
   await syncCounting(node.call, 120_000);
-  console.log(`\neverything is in object storage ${((performance.now() - drainedFromMs) / 1_000).toFixed(1)} s after the end`);
+  console.log(
+    `\neverything is in object storage ${((performance.now() - drainedFromMs) / 1_000).toFixed(1)} s after the end`,
+  );
   for (const client of clients) await client.expectAll(node.call);
   await sampling;
   await sample();

@@ -14,13 +14,21 @@ export const badToken = "eyJhbGciOiJFZERTQSIsImtpZCI6IngifQ.eyJucyI6ImEifQ.AAAA"
 
 /** Name, headers and body of each. */
 export const bombs: readonly (readonly [string, Record<string, string>, Buffer])[] = [
-  ["Connect JSON in brotli", { "content-type": "application/json", "content-encoding": "br" }, brotliCompressSync(json, { params: { [constants.BROTLI_PARAM_QUALITY]: 5 } })],
+  [
+    "Connect JSON in brotli",
+    { "content-type": "application/json", "content-encoding": "br" },
+    brotliCompressSync(json, { params: { [constants.BROTLI_PARAM_QUALITY]: 5 } }),
+  ],
   ["Connect JSON in gzip", { "content-type": "application/json", "content-encoding": "gzip" }, gzipSync(json)],
   ["Connect protobuf in gzip", { "content-type": "application/proto", "content-encoding": "gzip" }, gzipSync(proto)],
   ["Connect JSON as it is", { "content-type": "application/json" }, json],
   ["gRPC in gzip", { "content-type": "application/grpc", "grpc-encoding": "gzip" }, envelope(gzipSync(proto), 1)],
   ["gRPC as it is", { "content-type": "application/grpc" }, envelope(proto)],
-  ["gRPC-Web in gzip", { "content-type": "application/grpc-web+proto", "grpc-encoding": "gzip" }, envelope(gzipSync(proto), 1)],
+  [
+    "gRPC-Web in gzip",
+    { "content-type": "application/grpc-web+proto", "grpc-encoding": "gzip" },
+    envelope(gzipSync(proto), 1),
+  ],
   ["gRPC-Web JSON as it is", { "content-type": "application/grpc-web+json" }, envelope(json)],
 ];
 
@@ -28,7 +36,15 @@ export const bombs: readonly (readonly [string, Record<string, string>, Buffer])
 export function expectStranger(answer: RawAnswer, what: string): void {
   const type = String(answer.headers["content-type"]);
   const status = { ...answer.headers, ...answer.trailers }["grpc-status"];
-  if (type.startsWith("application/grpc-web")) expect([answer.status, status ?? /grpc-status: (\d+)/.exec(answer.body.toString())?.[1]], what).toEqual([200, "16"]);
+  if (type.startsWith("application/grpc-web"))
+    expect([answer.status, status ?? /grpc-status: (\d+)/.exec(answer.body.toString())?.[1]], what).toEqual([
+      200,
+      "16",
+    ]);
   else if (type.startsWith("application/grpc")) expect([answer.status, status], what).toEqual([200, "16"]);
-  else expect([answer.status, JSON.parse(answer.body.toString()).code], what).toEqual([401, expect.stringMatching(/^unauth/)]);
+  else
+    expect([answer.status, JSON.parse(answer.body.toString()).code], what).toEqual([
+      401,
+      expect.stringMatching(/^unauth/),
+    ]);
 }

@@ -34,7 +34,13 @@ export function memorySource(): PageSource {
 /** The source over its store with some of the store's doors replaced. */
 export function withStore(source: PageSource, doors: Partial<ObjectStore>): PageSource {
   const { store } = source;
-  const own: ObjectStore = { get: (key) => store.get(key), put: (...put) => store.put(...put), delete: (key) => store.delete(key), list: (...list) => store.list(...list), purgeVersions: (prefix) => store.purgeVersions(prefix) };
+  const own: ObjectStore = {
+    get: (key) => store.get(key),
+    put: (...put) => store.put(...put),
+    delete: (key) => store.delete(key),
+    list: (...list) => store.list(...list),
+    purgeVersions: (prefix) => store.purgeVersions(prefix),
+  };
   return { ...source, store: { ...own, ...doors } };
 }
 
@@ -50,9 +56,25 @@ export class Ulids {
 /** The first head of a branch whose database is empty and not shipped yet. */
 export function emptyHead(branchId: string): Head {
   return {
-    uuid: modelUuid, branchId, epoch: 1, seq: 1, nonce: new Uint8Array(16), prevHash: new Uint8Array(32), node: "node",
-    tenures: [{ epoch: 1, id: new Uint8Array(16).fill(1), firstTxid: 1, lastTxid: 0 }], lost: [], txid: 0, committedAtMs: 0,
-    reservedTo: 100, pages: 0, fromTxid: 0, floorTxid: 0, refs: [], tail: [], history: undefined, settledUlid: "",
+    uuid: modelUuid,
+    branchId,
+    epoch: 1,
+    seq: 1,
+    nonce: new Uint8Array(16),
+    prevHash: new Uint8Array(32),
+    node: "node",
+    tenures: [{ epoch: 1, id: new Uint8Array(16).fill(1), firstTxid: 1, lastTxid: 0 }],
+    lost: [],
+    txid: 0,
+    committedAtMs: 0,
+    reservedTo: 100,
+    pages: 0,
+    fromTxid: 0,
+    floorTxid: 0,
+    refs: [],
+    tail: [],
+    history: undefined,
+    settledUlid: "",
   };
 }
 
@@ -91,7 +113,12 @@ export class BranchModel {
   #nextTxid: number;
   #files = 0;
 
-  constructor(random: () => number, source: PageSource = memorySource(), ulids = new Ulids(), head = emptyHead("main")) {
+  constructor(
+    random: () => number,
+    source: PageSource = memorySource(),
+    ulids = new Ulids(),
+    head = emptyHead("main"),
+  ) {
     this.random = random;
     this.source = source;
     this.ulids = ulids;
@@ -115,7 +142,10 @@ export class BranchModel {
     return this.#waiting.at(-1)?.txid ?? this.head.txid;
   }
 
-  /** Commits a group: changes some pages; now and then the database grows or shrinks, also to leave pages that nobody writes. */
+  /**
+   * Commits a group: changes some pages; now and then the database grows or shrinks, also to leave pages that nobody
+   * writes.
+   */
   commit(changes: { readonly size?: number; readonly pages?: readonly number[] } = {}): void {
     const before = this.#pages.length;
     const size = changes.size ?? Math.max(3, before + (this.random() < 0.4 ? this.below(9) - 4 : 0));
@@ -123,7 +153,10 @@ export class BranchModel {
     if (before === 0) for (let page = 1; page <= size; page++) touched.add(page);
     this.#pages.length = Math.min(before, size);
     for (let page = before + 1; page <= size; page++) this.#pages[page - 1] = new Uint8Array(pageBytes);
-    const images: PageImage[] = [...touched].filter((page) => page <= size).sort((a, b) => a - b).map((page) => ({ page, bytes: madePage(page, this.below(2 ** 30)) }));
+    const images: PageImage[] = [...touched]
+      .filter((page) => page <= size)
+      .sort((a, b) => a - b)
+      .map((page) => ({ page, bytes: madePage(page, this.below(2 ** 30)) }));
     for (const { page, bytes } of images) this.#pages[page - 1] = bytes;
     this.nowMs += 1_000;
     this.#endCurrency();
@@ -145,11 +178,30 @@ export class BranchModel {
     const last = groups.at(-1);
     if (!last) return inline ? undefined : this.#spill();
     this.#waiting = [];
-    const bytes = await encodeSegment({ kind: "delta", uuid: this.head.uuid, branchId: this.head.branchId, epoch: this.head.epoch, groups }, this.source.press);
+    const bytes = await encodeSegment(
+      { kind: "delta", uuid: this.head.uuid, branchId: this.head.branchId, epoch: this.head.epoch, groups },
+      this.source.press,
+    );
     const rawBytes = groups.reduce((sum, { images }) => sum + images.length * pageBytes, 0);
-    const segment: TailSegment = { firstTxid: groups[0]!.txid, lastTxid: last.txid, lastAtMs: last.committedAtMs, rawBytes, bytes };
-    const tenures = this.head.tenures.map((tenure, index) => (index === this.head.tenures.length - 1 ? { ...tenure, lastTxid: last.txid } : tenure));
-    this.head = { ...this.head, tail: [...this.head.tail, segment], tenures, txid: last.txid, committedAtMs: last.committedAtMs, pages: last.pages, reservedTo: last.txid + 100 };
+    const segment: TailSegment = {
+      firstTxid: groups[0]!.txid,
+      lastTxid: last.txid,
+      lastAtMs: last.committedAtMs,
+      rawBytes,
+      bytes,
+    };
+    const tenures = this.head.tenures.map((tenure, index) =>
+      index === this.head.tenures.length - 1 ? { ...tenure, lastTxid: last.txid } : tenure,
+    );
+    this.head = {
+      ...this.head,
+      tail: [...this.head.tail, segment],
+      tenures,
+      txid: last.txid,
+      committedAtMs: last.committedAtMs,
+      pages: last.pages,
+      reservedTo: last.txid + 100,
+    };
     if (!inline) await this.#spill();
   }
 
@@ -162,7 +214,16 @@ export class BranchModel {
     const { refs, pages } = await uploadImages(this.source, path, first, this.head.branchId, () => this.newId());
     rmSync(path);
     const tenures = this.head.tenures.map((tenure) => ({ ...tenure, lastTxid: first.txid }));
-    this.head = { ...this.head, refs, tenures, txid: first.txid, committedAtMs: first.committedAtMs, pages, fromTxid: first.txid, reservedTo: first.txid + 100 };
+    this.head = {
+      ...this.head,
+      refs,
+      tenures,
+      txid: first.txid,
+      committedAtMs: first.committedAtMs,
+      pages,
+      fromTxid: first.txid,
+      reservedTo: first.txid + 100,
+    };
   }
 
   async #spill(): Promise<void> {
@@ -176,7 +237,17 @@ export class BranchModel {
     const id = this.newId();
     await this.source.store.put(segmentKey(this.head.uuid, id), bytes, { kind: "absent" });
     const rawBytes = segments.reduce((sum, segment) => sum + segment.rawBytes, 0);
-    return { kind: "delta", id, firstTxid: first.firstTxid, lastTxid: last.lastTxid, cut: false, lastAtMs: last.lastAtMs, bytes: bytes.length, rawBytes, sha256: hashOf(bytes) };
+    return {
+      kind: "delta",
+      id,
+      firstTxid: first.firstTxid,
+      lastTxid: last.lastTxid,
+      cut: false,
+      lastAtMs: last.lastAtMs,
+      bytes: bytes.length,
+      rawBytes,
+      sha256: hashOf(bytes),
+    };
   }
 
   newId(): string {
@@ -191,9 +262,20 @@ export class BranchModel {
     await this.#load(head.txid);
     this.currency.get(head.txid)!.untilMs = Number.POSITIVE_INFINITY;
     const firstTxid = head.reservedTo + 1;
-    const tenure = { epoch: head.epoch + 1, id: new Uint8Array(16).fill(head.epoch + 1), firstTxid, lastTxid: firstTxid - 1 };
+    const tenure = {
+      epoch: head.epoch + 1,
+      id: new Uint8Array(16).fill(head.epoch + 1),
+      firstTxid,
+      lastTxid: firstTxid - 1,
+    };
     const lost = [...head.lost, { firstTxid: head.txid + 1, lastTxid: firstTxid - 1 }];
-    this.head = { ...head, epoch: head.epoch + 1, tenures: [...head.tenures, tenure].slice(-16), lost, reservedTo: firstTxid + 99 };
+    this.head = {
+      ...head,
+      epoch: head.epoch + 1,
+      tenures: [...head.tenures, tenure].slice(-16),
+      lost,
+      reservedTo: firstTxid + 99,
+    };
     this.#nextTxid = firstTxid;
   }
 
@@ -220,7 +302,10 @@ export class BranchModel {
     const path = await this.restored(txid);
     const bytes = readFileSync(path);
     rmSync(path);
-    this.#pages = Array.from({ length: bytes.length / pageBytes }, (_, index) => new Uint8Array(bytes.subarray(index * pageBytes, (index + 1) * pageBytes)));
+    this.#pages = Array.from(
+      { length: bytes.length / pageBytes },
+      (_, index) => new Uint8Array(bytes.subarray(index * pageBytes, (index + 1) * pageBytes)),
+    );
   }
 
   /** Goes back to an older state by a new commit. */
@@ -230,11 +315,25 @@ export class BranchModel {
     await this.#load(txid);
     this.commit({ size: this.#pages.length, pages: [2] });
     const group = this.#waiting.pop()!;
-    const bytes = await encodeSegment({ kind: "delta", uuid: this.head.uuid, branchId: this.head.branchId, epoch: this.head.epoch, groups: [group] }, this.source.press);
-    const delta = await this.putDelta([{ firstTxid: group.txid, lastTxid: group.txid, lastAtMs: group.committedAtMs, rawBytes: pageBytes, bytes }]);
+    const bytes = await encodeSegment(
+      { kind: "delta", uuid: this.head.uuid, branchId: this.head.branchId, epoch: this.head.epoch, groups: [group] },
+      this.source.press,
+    );
+    const delta = await this.putDelta([
+      { firstTxid: group.txid, lastTxid: group.txid, lastAtMs: group.committedAtMs, rawBytes: pageBytes, bytes },
+    ]);
     this.#succeed(rewound(this.head, plan, delta, this.nowMs));
-    const tenures = this.head.tenures.map((tenure, index) => (index === this.head.tenures.length - 1 ? { ...tenure, lastTxid: group.txid } : tenure));
-    this.head = { ...this.head, tenures, txid: group.txid, committedAtMs: group.committedAtMs, pages: group.pages, reservedTo: group.txid + 100 };
+    const tenures = this.head.tenures.map((tenure, index) =>
+      index === this.head.tenures.length - 1 ? { ...tenure, lastTxid: group.txid } : tenure,
+    );
+    this.head = {
+      ...this.head,
+      tenures,
+      txid: group.txid,
+      committedAtMs: group.committedAtMs,
+      pages: group.pages,
+      reservedTo: group.txid + 100,
+    };
   }
 
   #succeed({ refs, fromTxid, closed }: Succession): void {
@@ -245,7 +344,13 @@ export class BranchModel {
   /** Restores a state of the head's line and uploads it as images. */
   async images(txid: number): Promise<readonly SegmentRef[]> {
     const path = await this.restored(txid);
-    const { refs } = await uploadImages(this.source, path, { txid, committedAtMs: this.currency.get(txid)!.fromMs }, this.head.branchId, () => this.newId());
+    const { refs } = await uploadImages(
+      this.source,
+      path,
+      { txid, committedAtMs: this.currency.get(txid)!.fromMs },
+      this.head.branchId,
+      () => this.newId(),
+    );
     rmSync(path);
     return refs;
   }
@@ -277,20 +382,32 @@ export class BranchModel {
   }
 
   checkpoint(name: string, txid: number): void {
-    this.history = { ...this.history, checkpoints: [...this.history.checkpoints, { name, txid, createdAtMs: this.nowMs }] };
+    this.history = {
+      ...this.history,
+      checkpoints: [...this.history.checkpoints, { name, txid, createdAtMs: this.nowMs }],
+    };
   }
 
   /** A branch that begins with the state. Its random numbers follow from this one's. */
   async fork(txid: number): Promise<BranchModel> {
     const point = await pointOf(this.source, this.head, this.planOf(txid));
     const branchId = this.ulids.next();
-    const head = await forkedHead(this.head, this.history, txid, { branchId, nonce: new Uint8Array(16), node: "node", ...point }, this.source.press);
+    const head = await forkedHead(
+      this.head,
+      this.history,
+      txid,
+      { branchId, nonce: new Uint8Array(16), node: "node", ...point },
+      this.source.press,
+    );
     if (!head) throw new Error(`no line holds transaction id ${txid}`);
     const child = new BranchModel(seeded(this.below(2 ** 31)), this.source, this.ulids, {
       ...head,
       epoch: 1,
       reservedTo: txid + 100,
-      tenures: [...head.tenures, { epoch: 1, id: new Uint8Array(16).fill(77), firstTxid: txid + 1, lastTxid: txid }].slice(-16),
+      tenures: [
+        ...head.tenures,
+        { epoch: 1, id: new Uint8Array(16).fill(77), firstTxid: txid + 1, lastTxid: txid },
+      ].slice(-16),
     });
     child.nowMs = this.nowMs;
     child.states.set(txid, this.states.get(txid)!);

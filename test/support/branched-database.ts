@@ -28,7 +28,8 @@ export class BranchedDatabase {
 
   /** Adds a row, and gives the transaction id of that. */
   async add(n: number): Promise<number> {
-    return (await ok(this.sql("CREATE TABLE IF NOT EXISTS t (n INTEGER PRIMARY KEY)", `INSERT INTO t VALUES (${n})`))).txid!;
+    return (await ok(this.sql("CREATE TABLE IF NOT EXISTS t (n INTEGER PRIMARY KEY)", `INSERT INTO t VALUES (${n})`)))
+      .txid!;
   }
 
   async rows(): Promise<number[]> {
@@ -62,7 +63,9 @@ export async function fill(db: BranchedDatabase, mark: string): Promise<void> {
   await ok(db.call("DataService.PutValue", { ns: "n", key: mark, value: Buffer.from(mark) }));
   await ok(db.call("DataService.InsertDocs", { coll: "c", docs: [{ _id: mark }] }));
   await ok(db.call("DataService.UpsertVector", { coll: "v", id: mark, embedding: [1, mark.length] }));
-  await ok(db.call("DataService.AppendTurn", { session: "s", role: "user", content: mark, embedding: [1, mark.length] }));
+  await ok(
+    db.call("DataService.AppendTurn", { session: "s", role: "user", content: mark, embedding: [1, mark.length] }),
+  );
 }
 
 /** The marks that each data model holds. */
@@ -72,9 +75,13 @@ export async function marks(db: BranchedDatabase): Promise<Record<string, readon
   return {
     sql: (await ok(db.sql("SELECT mark FROM marks ORDER BY mark"))).body.results[0].rows.flat(),
     keys: (await ok(db.call("DataService.ListKeys", { ns: "n" }))).body.keys,
-    docs: (await ok(db.call("DataService.FindDocs", { coll: "c", sort: { _id: 1 } }))).body.docs.map(({ _id }: { _id: string }) => _id),
+    docs: (await ok(db.call("DataService.FindDocs", { coll: "c", sort: { _id: 1 } }))).body.docs.map(
+      ({ _id }: { _id: string }) => _id,
+    ),
     vectors: vectors.map(({ id }: { id: string }) => id).sort(),
-    turns: (await ok(db.call("DataService.ListTurns", { session: "s" }))).body.turns.map(({ content }: { content: string }) => content),
+    turns: (await ok(db.call("DataService.ListTurns", { session: "s" }))).body.turns.map(
+      ({ content }: { content: string }) => content,
+    ),
     foundTurns: turns.map(({ content }: { content: string }) => content).sort(),
   };
 }

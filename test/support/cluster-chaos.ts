@@ -1,7 +1,7 @@
 /**
  * Trouble of every kind for a cluster under load, by a seed: processes are killed, stopped and paused, disks are lost,
- * etcd and object storage fall silent or are killed, links break in each way. In the end everything heals, what is there is read from
- * every node and from one with an empty disk, and the checker judges.
+ * etcd and object storage fall silent or are killed, links break in each way. In the end everything heals, what is
+ * there is read from every node and from one with an empty disk, and the checker judges.
  */
 import { Cluster, type ClusterNode, eventually, leaseTtlMs, linkNames, pause } from "./cluster.ts";
 import { ClusterLoad } from "./cluster-load.ts";
@@ -43,7 +43,9 @@ class Nemesis {
 
   /** Shorter than a lease, or longer, so that others take what was held. */
   #aroundLease(): number {
-    return this.#random() < 0.5 ? this.#between(1_000, leaseTtlMs - 1_000) : this.#between(leaseTtlMs + 1_000, leaseTtlMs + 6_000);
+    return this.#random() < 0.5
+      ? this.#between(1_000, leaseTtlMs - 1_000)
+      : this.#between(leaseTtlMs + 1_000, leaseTtlMs + 6_000);
   }
 
   #one<Item>(items: readonly Item[]): Item {
@@ -112,7 +114,12 @@ class Nemesis {
   }
 
   /** Kills the server as a power cut would, and starts it again on what it had stored. */
-  #restart(what: string, overtakes: boolean, server: { stop(): Promise<void>; start(): Promise<void> }, msMax: number): Promise<void> {
+  #restart(
+    what: string,
+    overtakes: boolean,
+    server: { stop(): Promise<void>; start(): Promise<void> },
+    msMax: number,
+  ): Promise<void> {
     return this.#suffer(what, overtakes, async () => {
       await server.stop();
       await pause(this.#between(0, msMax));
@@ -147,7 +154,15 @@ export interface ChaosEnd {
 /** Puts the cluster under load and trouble for so long, heals it, and judges. */
 export async function runChaos({ seed, durationMs, entry, say }: ChaosOptions): Promise<ChaosEnd> {
   const random = seeded(seed);
-  const cluster = await Cluster.start({ entry, variables: { SERVICE_REQUEST_TIMEOUT: "8", SERVICE_GC_GRACE_SECS: "5", SERVICE_PITR_SECS: "60", SERVICE_LOG_LEVEL: "warn" } });
+  const cluster = await Cluster.start({
+    entry,
+    variables: {
+      SERVICE_REQUEST_TIMEOUT: "8",
+      SERVICE_GC_GRACE_SECS: "5",
+      SERVICE_PITR_SECS: "60",
+      SERVICE_LOG_LEVEL: "warn",
+    },
+  });
   try {
     const load = new ClusterLoad(cluster, { random: seeded(seed + 1) });
     await load.prepare();
@@ -156,8 +171,11 @@ export async function runChaos({ seed, durationMs, entry, say }: ChaosOptions): 
     await nemesis.run(durationMs);
     await cluster.heal();
     const verdict = await judge(cluster, load, nemesis.troubles, say);
-    const told = (counts: ReadonlyMap<string, number>): string => JSON.stringify(Object.fromEntries([...counts].toSorted()));
-    say(`seed ${seed}: ${JSON.stringify(verdict.counts)}\ntrouble: ${told(nemesis.counts)}\nrefusals: ${told(load.refusals)}`);
+    const told = (counts: ReadonlyMap<string, number>): string =>
+      JSON.stringify(Object.fromEntries([...counts].toSorted()));
+    say(
+      `seed ${seed}: ${JSON.stringify(verdict.counts)}\ntrouble: ${told(nemesis.counts)}\nrefusals: ${told(load.refusals)}`,
+    );
     for (const { rule, what } of verdict.violations) say(`${rule}: ${what}`);
     for (const fault of load.faults) say(`fault: ${fault}`);
     return { verdict, faults: load.faults };
@@ -170,10 +188,18 @@ export async function runChaos({ seed, durationMs, entry, say }: ChaosOptions): 
  * Ends the load on a healed cluster, reads what is there from every node and from one with an empty disk, and holds the
  * load's history against it.
  */
-export async function judge(cluster: Cluster, load: ClusterLoad, troubles: readonly Trouble[], say: (text: string) => void): Promise<Verdict> {
+export async function judge(
+  cluster: Cluster,
+  load: ClusterLoad,
+  troubles: readonly Trouble[],
+  say: (text: string) => void,
+): Promise<Verdict> {
   const healedMs = performance.now();
   const leastTxids = await expectRecovery(cluster, load);
-  say(`every node takes durable writes ${((performance.now() - healedMs) / 1_000).toFixed(1)} s after everything was healed`);
+  say(
+    `every node takes durable writes ${((performance.now() - healedMs) / 1_000).toFixed(1)} s after ` +
+      "everything was healed",
+  );
   await load.end();
   for (const database of load.databases) leastTxids.set(database, await newestTxid(cluster, database));
   const { finals, probes } = await lookAtAll(cluster, load, leastTxids);
@@ -186,7 +212,10 @@ async function expectRecovery(cluster: Cluster, { databases }: ClusterLoad): Pro
   await eventually(recoveryMs, async () => {
     for (const node of cluster.nodes) {
       for (const database of databases) {
-        const { status, text, json } = await node.call("PUT", `/v1/db/${database}/kv/after/${node.name}`, "healed", { "content-type": "text/plain", "service-durability": "durable" });
+        const { status, text, json } = await node.call("PUT", `/v1/db/${database}/kv/after/${node.name}`, "healed", {
+          "content-type": "text/plain",
+          "service-durability": "durable",
+        });
         if (status !== 200) throw new Error(`${node.name} does not take a durable write of ${database}: ${text}`);
         txids.set(database, json.txid);
       }
@@ -204,7 +233,11 @@ async function newestTxid(cluster: Cluster, database: string): Promise<number> {
 }
 
 /** What every node shows, one with an empty disk first, each as a replica and then through the writer. */
-async function lookAtAll(cluster: Cluster, load: ClusterLoad, leastTxids: ReadonlyMap<string, number>): Promise<{ finals: FinalState[]; probes: Awaited<ReturnType<ClusterLoad["probe"]>> }> {
+async function lookAtAll(
+  cluster: Cluster,
+  load: ClusterLoad,
+  leastTxids: ReadonlyMap<string, number>,
+): Promise<{ finals: FinalState[]; probes: Awaited<ReturnType<ClusterLoad["probe"]>> }> {
   const nodes = [...cluster.nodes];
   const fresh = await cluster.join("fresh");
   const finals = [await load.finalState(fresh, leastTxids)];
@@ -215,8 +248,11 @@ async function lookAtAll(cluster: Cluster, load: ClusterLoad, leastTxids: Readon
   }
   for (const database of load.databases) {
     for (const node of [fresh, ...nodes]) {
-      const { json, text } = await node.call("POST", `/v1/db/${database}/sql`, { stmts: [{ q: "PRAGMA integrity_check" }] });
-      if (JSON.stringify(json?.results?.[0]?.rows) !== '[["ok"]]') throw new Error(`${database} at ${node.name} is not sound: ${text}`);
+      const { json, text } = await node.call("POST", `/v1/db/${database}/sql`, {
+        stmts: [{ q: "PRAGMA integrity_check" }],
+      });
+      if (JSON.stringify(json?.results?.[0]?.rows) !== '[["ok"]]')
+        throw new Error(`${database} at ${node.name} is not sound: ${text}`);
     }
   }
   const probes = [...(await load.probe(nodes[0]!, finals[0]!)), ...(await load.probe(fresh, finals[0]!))];

@@ -2,8 +2,8 @@
  * Clients that write and read all the time, at all nodes of a cluster, over both wires, and remember what they were
  * told, for the history checker.
  *
- * Every write is a value of its own: a key, a turn or a memory. A write is never sent twice, so that what is there twice
- * is the service's doing.
+ * Every write is a value of its own: a key, a turn or a memory. A write is never sent twice, so that what is there
+ * twice is the service's doing.
  */
 import { pause, type Cluster, type ClusterNode } from "./cluster.ts";
 import type { FinalState, Operation, Probe, Read, Seen, Write } from "./history-checker.ts";
@@ -13,8 +13,19 @@ import { grpcWire, restWire, type Reply, type Wire } from "./wires.ts";
 interface Medium {
   readonly name: string;
   /** Gives the value's place in the stream, where there is one. */
-  write(wire: Wire, database: string, stream: string, value: string, headers: Record<string, string>): Promise<{ readonly reply: Reply; readonly place?: number }>;
-  read(wire: Wire, database: string, stream: string, headers: Record<string, string>): Promise<{ readonly reply: Reply; readonly seen: readonly Seen[] }>;
+  write(
+    wire: Wire,
+    database: string,
+    stream: string,
+    value: string,
+    headers: Record<string, string>,
+  ): Promise<{ readonly reply: Reply; readonly place?: number }>;
+  read(
+    wire: Wire,
+    database: string,
+    stream: string,
+    headers: Record<string, string>,
+  ): Promise<{ readonly reply: Reply; readonly seen: readonly Seen[] }>;
 }
 
 /** More values than a stream ever gets. */
@@ -39,7 +50,13 @@ const turns: Medium = {
   },
   async read(wire, db, session, headers) {
     const reply = await wire.call("DataService.ListTurns", { db, session, last: streamMax }, headers);
-    return { reply, seen: (reply.body?.turns ?? []).map(({ content, seq }: { content: string; seq: number }) => ({ value: content, place: seq })) };
+    return {
+      reply,
+      seen: (reply.body?.turns ?? []).map(({ content, seq }: { content: string; seq: number }) => ({
+        value: content,
+        place: seq,
+      })),
+    };
   },
 };
 
@@ -49,12 +66,25 @@ const memories: Medium = {
   name: "memories",
   async write(wire, db, session_id, summary, headers) {
     const profile = db.slice(namespace.length + 2);
-    return { reply: await wire.call("MemoryService.Ingest", { ns: namespace, profile, memories: [{ type: "event", summary, content: null, session_id }] }, headers) };
+    return {
+      reply: await wire.call(
+        "MemoryService.Ingest",
+        { ns: namespace, profile, memories: [{ type: "event", summary, content: null, session_id }] },
+        headers,
+      ),
+    };
   },
   async read(wire, db, session_id, headers) {
     const profile = db.slice(namespace.length + 2);
-    const reply = await wire.call("MemoryService.ListMemories", { ns: namespace, profile, session_id, limit: streamMax, order: "asc" }, headers);
-    return { reply, seen: (reply.body?.memories ?? []).map(({ summary }: { summary: string }) => ({ value: summary })) };
+    const reply = await wire.call(
+      "MemoryService.ListMemories",
+      { ns: namespace, profile, session_id, limit: streamMax, order: "asc" },
+      headers,
+    );
+    return {
+      reply,
+      seen: (reply.body?.memories ?? []).map(({ summary }: { summary: string }) => ({ value: summary })),
+    };
   },
 };
 
@@ -81,7 +111,16 @@ export interface LoadOptions {
 }
 
 /** Refusals that say that nothing has happened. */
-const definiteRefusals = ["overloaded", "invalid_request", "conflict", "forbidden", "not_found", "database_not_found", "branch_not_found", "payload_too_large"];
+const definiteRefusals = [
+  "overloaded",
+  "invalid_request",
+  "conflict",
+  "forbidden",
+  "not_found",
+  "database_not_found",
+  "branch_not_found",
+  "payload_too_large",
+];
 const valuesPerStream = 40;
 
 /** A call that did not come to an answer. */
@@ -89,7 +128,9 @@ class NoAnswer extends Error {}
 
 async function within<Value>(patienceMs: number, act: Promise<Value>): Promise<Value> {
   let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_resolve, reject) => (timer = setTimeout(() => reject(new NoAnswer("no answer in time")), patienceMs)));
+  const late = new Promise<never>(
+    (_resolve, reject) => (timer = setTimeout(() => reject(new NoAnswer("no answer in time")), patienceMs)),
+  );
   try {
     return await Promise.race([act, late]);
   } finally {
@@ -99,7 +140,8 @@ async function within<Value>(patienceMs: number, act: Promise<Value>): Promise<V
 
 /** Whether nothing was listening, so that the call never reached a node. */
 function neverLeft(error: unknown): boolean {
-  for (let cause = error; cause instanceof Error; cause = cause.cause) if ((cause as { code?: unknown }).code === "ECONNREFUSED") return true;
+  for (let cause = error; cause instanceof Error; cause = cause.cause)
+    if ((cause as { code?: unknown }).code === "ECONNREFUSED") return true;
   return false;
 }
 
@@ -121,7 +163,15 @@ export class ClusterLoad {
 
   constructor(cluster: Cluster, options: LoadOptions) {
     this.#cluster = cluster;
-    this.#options = { clientsPerNode: 3, databases: ["plain-0", "plain-1", `${namespace}--p0`, `${namespace}--p1`], restMs: 30, patienceMs: 10_000, writeShare: 0.65, durableShare: 0.3, ...options };
+    this.#options = {
+      clientsPerNode: 3,
+      databases: ["plain-0", "plain-1", `${namespace}--p0`, `${namespace}--p1`],
+      restMs: 30,
+      patienceMs: 10_000,
+      writeShare: 0.65,
+      durableShare: 0.3,
+      ...options,
+    };
     this.databases = this.#options.databases;
   }
 
@@ -133,7 +183,9 @@ export class ClusterLoad {
       const { status, text } =
         profile === undefined
           ? await node.call("POST", "/v1/databases", { name })
-          : await node.call("POST", `/v1/memory/${ns}/${profile}/memories`, { memories: [{ type: "event", summary: "the load begins", content: null, session_id: "before" }] });
+          : await node.call("POST", `/v1/memory/${ns}/${profile}/memories`, {
+              memories: [{ type: "event", summary: "the load begins", content: null, session_id: "before" }],
+            });
       if (status !== 201) throw new Error(`${name} was not made: ${text}`);
     }
   }
@@ -141,7 +193,8 @@ export class ClusterLoad {
   /** Starts clients at the nodes, or at these. */
   begin(nodes: readonly ClusterNode[] = this.#cluster.nodes): void {
     for (const node of nodes) {
-      for (let index = 0; index < this.#options.clientsPerNode; index++) this.#running.push(this.#client(node, index % 2 === 0 ? "rest" : "grpc"));
+      for (let index = 0; index < this.#options.clientsPerNode; index++)
+        this.#running.push(this.#client(node, index % 2 === 0 ? "rest" : "grpc"));
     }
   }
 
@@ -167,22 +220,43 @@ export class ClusterLoad {
     wire.close();
   }
 
-  async #write(client: string, node: ClusterNode, wire: Wire, database: string, known: Map<string, number>): Promise<boolean> {
+  async #write(
+    client: string,
+    node: ClusterNode,
+    wire: Wire,
+    database: string,
+    known: Map<string, number>,
+  ): Promise<boolean> {
     const { random, durableShare } = this.#options;
     const media = mediaOf(database);
     const medium = media[Math.floor(random() * media.length)]!;
     const stream = this.#streamFor(database, medium);
     const value = `${client}-${this.#number++}`;
     const durable = random() < durableShare;
-    const begun = { kind: "write", client, node: node.name, database, stream, value, durable, startMs: performance.now() } as const;
+    const begun = {
+      kind: "write",
+      client,
+      node: node.name,
+      database,
+      stream,
+      value,
+      durable,
+      startMs: performance.now(),
+    } as const;
     const done = (rest: Pick<Write, "outcome" | "txid" | "place">): boolean => {
       this.operations.push({ ...begun, ...rest, endMs: performance.now() });
       return rest.outcome === "ok";
     };
     try {
-      const { reply, place } = await within(this.#options.patienceMs, medium.write(wire, database, stream, value, durable ? { "service-durability": "durable" } : {}));
+      const { reply, place } = await within(
+        this.#options.patienceMs,
+        medium.write(wire, database, stream, value, durable ? { "service-durability": "durable" } : {}),
+      );
       if (reply.code === "ok") {
-        if (durable && !(reply.durableTxid! >= reply.txid!)) this.faults.push(`${value}: a durable write of txid ${reply.txid} was answered at durable txid ${reply.durableTxid}`);
+        if (durable && !(reply.durableTxid! >= reply.txid!))
+          this.faults.push(
+            `${value}: a durable write of txid ${reply.txid} was answered at durable txid ${reply.durableTxid}`,
+          );
         known.set(database, Math.max(known.get(database) ?? 0, reply.txid!));
         return done({ outcome: "ok", txid: reply.txid, place });
       }
@@ -194,20 +268,44 @@ export class ClusterLoad {
     }
   }
 
-  async #read(client: string, node: ClusterNode, wire: Wire, database: string, known: Map<string, number>): Promise<boolean> {
+  async #read(
+    client: string,
+    node: ClusterNode,
+    wire: Wire,
+    database: string,
+    known: Map<string, number>,
+  ): Promise<boolean> {
     const { random } = this.#options;
     const stream = this.#someStream(database);
     if (stream === undefined) return true;
     const draw = random();
     const isPrimary = draw < 0.2;
     const minTxid = draw > 0.5 ? (known.get(database) ?? 0) : 0;
-    const headers = { ...(isPrimary ? { "service-consistency": "primary" } : {}), ...(minTxid > 0 ? { "service-min-txid": String(minTxid) } : {}) };
+    const headers = {
+      ...(isPrimary ? { "service-consistency": "primary" } : {}),
+      ...(minTxid > 0 ? { "service-min-txid": String(minTxid) } : {}),
+    };
     const startMs = performance.now();
     try {
-      const { reply, seen } = await within(this.#options.patienceMs, mediumOf(stream).read(wire, database, stream, headers));
+      const { reply, seen } = await within(
+        this.#options.patienceMs,
+        mediumOf(stream).read(wire, database, stream, headers),
+      );
       if (reply.code === "ok") {
         const txid = reply.txid!;
-        this.operations.push({ kind: "read", client, node: node.name, database, stream, startMs, endMs: performance.now(), txid, minTxid, isPrimary, seen } satisfies Read);
+        this.operations.push({
+          kind: "read",
+          client,
+          node: node.name,
+          database,
+          stream,
+          startMs,
+          endMs: performance.now(),
+          txid,
+          minTxid,
+          isPrimary,
+          seen,
+        } satisfies Read);
         known.set(database, Math.max(known.get(database) ?? 0, txid));
         return true;
       }
@@ -222,7 +320,9 @@ export class ClusterLoad {
 
   #refused(node: ClusterNode, { code, message }: Reply, what: string): void {
     this.#count(code);
-    const isExpected = ["overloaded", "unavailable", "request_timeout"].includes(code) || (code === "conflict" && what.startsWith("read"));
+    const isExpected =
+      ["overloaded", "unavailable", "request_timeout"].includes(code) ||
+      (code === "conflict" && what.startsWith("read"));
     if (!isExpected) this.faults.push(`${node.name}, ${what}: ${code}: ${message}`);
   }
 
@@ -248,14 +348,22 @@ export class ClusterLoad {
   }
 
   /** Everything that a node shows, at least of these transaction ids. */
-  async finalState(node: ClusterNode, leastTxids: ReadonlyMap<string, number>, headers: Record<string, string> = {}): Promise<FinalState> {
+  async finalState(
+    node: ClusterNode,
+    leastTxids: ReadonlyMap<string, number>,
+    headers: Record<string, string> = {},
+  ): Promise<FinalState> {
     const wire = restWire(node.address);
     const databases = new Map<string, Map<string, readonly Seen[]>>();
     for (const database of this.databases) {
       const streams = new Map<string, readonly Seen[]>();
       for (const stream of this.#streams.get(database) ?? []) {
-        const { reply, seen } = await mediumOf(stream).read(wire, database, stream, { "service-min-txid": String(leastTxids.get(database) ?? 0), ...headers });
-        if (reply.code !== "ok") throw new Error(`${node.name} does not show ${database}/${stream}: ${reply.code}: ${reply.message}`);
+        const { reply, seen } = await mediumOf(stream).read(wire, database, stream, {
+          "service-min-txid": String(leastTxids.get(database) ?? 0),
+          ...headers,
+        });
+        if (reply.code !== "ok")
+          throw new Error(`${node.name} does not show ${database}/${stream}: ${reply.code}: ${reply.message}`);
         streams.set(stream, seen);
       }
       databases.set(database, streams);
@@ -267,14 +375,23 @@ export class ClusterLoad {
   async probe(node: ClusterNode, { databases }: FinalState): Promise<readonly Probe[]> {
     const probes: Probe[] = [];
     for (const database of this.databases) {
-      const present = new Set([...(databases.get(database)?.values() ?? [])].flatMap((seen) => seen.map(({ value }) => value)));
-      const writes = this.operations.filter((operation) => operation.kind === "write" && operation.database === database && operation.outcome === "ok") as Write[];
+      const present = new Set(
+        [...(databases.get(database)?.values() ?? [])].flatMap((seen) => seen.map(({ value }) => value)),
+      );
+      const writes = this.operations.filter(
+        (operation) => operation.kind === "write" && operation.database === database && operation.outcome === "ok",
+      ) as Write[];
       const lost = writes.filter(({ value }) => !present.has(value));
       const known = writes.filter(({ value }) => present.has(value));
       const some = known.filter((_, index) => index % Math.ceil(known.length / probesPerKind) === 0);
       for (const txid of new Set([...lost.slice(-probesPerKind), ...some].map((write) => write.txid!))) {
-        const reply = await restWire(node.address).call("DataService.ListKeys", { db: database, ns: "probe" }, { "service-min-txid": String(txid) });
-        if (reply.code !== "ok" && reply.code !== "conflict") throw new Error(`${database} at ${txid}: ${reply.code}: ${reply.message}`);
+        const reply = await restWire(node.address).call(
+          "DataService.ListKeys",
+          { db: database, ns: "probe" },
+          { "service-min-txid": String(txid) },
+        );
+        if (reply.code !== "ok" && reply.code !== "conflict")
+          throw new Error(`${database} at ${txid}: ${reply.code}: ${reply.message}`);
         probes.push({ database, txid, answer: reply.code === "ok" ? "known" : "lost" });
       }
     }

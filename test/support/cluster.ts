@@ -1,6 +1,6 @@
 /**
- * A cluster of real processes: nodes, one etcd and one S3 server. Everything that a node says to the others, to etcd and
- * to S3 goes through links that a test can break; clients reach a node directly.
+ * A cluster of real processes: nodes, one etcd and one S3 server. Everything that a node says to the others, to etcd
+ * and to S3 goes through links that a test can break; clients reach a node directly.
  *
  * A node keeps its addresses, its data directory and its links for as long as the cluster stands, however often it is
  * killed and started. Works with and without a test runner around it: whoever starts a cluster ends it.
@@ -70,7 +70,14 @@ export class ClusterNode {
   #process: NodeProcess | undefined;
   #isPaused = false;
 
-  constructor(name: string, directory: string, port: number, links: NodeLinks, variables: Record<string, string>, entry: string | undefined) {
+  constructor(
+    name: string,
+    directory: string,
+    port: number,
+    links: NodeLinks,
+    variables: Record<string, string>,
+    entry: string | undefined,
+  ) {
     this.name = name;
     this.directory = directory;
     this.port = port;
@@ -159,7 +166,10 @@ export interface ClusterOptions {
   readonly entry?: string | undefined;
   /** Whether the nodes have SERVICE_COORD. */
   readonly coordinated?: boolean;
-  /** Whether links lie between the nodes and everything else; without them nothing can be broken, and nothing costs time. */
+  /**
+   * Whether links lie between the nodes and everything else; without them nothing can be broken, and nothing costs
+   * time.
+   */
   readonly linked?: boolean;
 }
 
@@ -175,8 +185,15 @@ export class Cluster {
     this.etcd = etcd;
     this.store = store;
     this.#options = options;
-    const signingKey = generateKeyPairSync("ed25519").privateKey.export({ format: "der", type: "pkcs8" }).toString("base64");
-    this.#shared = { SERVICE_CLUSTER_KEY: "cluster-key-of-the-tests", SERVICE_AUTH_KEY: signingKey, SERVICE_CONTROL_RATE: "1000", SERVICE_LOG_LEVEL: "info" };
+    const signingKey = generateKeyPairSync("ed25519")
+      .privateKey.export({ format: "der", type: "pkcs8" })
+      .toString("base64");
+    this.#shared = {
+      SERVICE_CLUSTER_KEY: "cluster-key-of-the-tests",
+      SERVICE_AUTH_KEY: signingKey,
+      SERVICE_CONTROL_RATE: "1000",
+      SERVICE_LOG_LEVEL: "info",
+    };
   }
 
   /** Starts the servers and the nodes a, b, c and so on, and resolves when all of them are ready. */
@@ -185,7 +202,9 @@ export class Cluster {
     const etcd = await startEtcd();
     const cluster = new Cluster(etcd, store, options);
     try {
-      await Promise.all(Array.from({ length: options.nodes ?? 3 }, (_, index) => cluster.join(String.fromCharCode(97 + index))));
+      await Promise.all(
+        Array.from({ length: options.nodes ?? 3 }, (_, index) => cluster.join(String.fromCharCode(97 + index))),
+      );
       cluster.nodes.sort((a, b) => a.name.localeCompare(b.name));
       await cluster.#whole();
       return cluster;
@@ -203,7 +222,8 @@ export class Cluster {
       store: await LinkProxy.open(Number(new URL(this.store.endpoint).port)),
       peers: await LinkProxy.open(port),
     };
-    const addressOf = (link: LinkProxy, direct: string): string => (this.#options.linked === false ? direct : `http://127.0.0.1:${link.port}`);
+    const addressOf = (link: LinkProxy, direct: string): string =>
+      this.#options.linked === false ? direct : `http://127.0.0.1:${link.port}`;
     const variables = {
       ...this.store.variables,
       AWS_ENDPOINT_URL_S3: addressOf(links.store, this.store.endpoint),
@@ -211,7 +231,9 @@ export class Cluster {
       SERVICE_ADVERTISE: addressOf(links.peers, `http://127.0.0.1:${port}`),
       SERVICE_NODE_ID: name,
       ...this.#shared,
-      ...(this.#options.coordinated === false ? { SERVICE_SINGLE_NODE: "1" } : { SERVICE_COORD: addressOf(links.coordination, this.etcd.endpoint) }),
+      ...(this.#options.coordinated === false
+        ? { SERVICE_SINGLE_NODE: "1" }
+        : { SERVICE_COORD: addressOf(links.coordination, this.etcd.endpoint) }),
       ...this.#options.variables,
     };
     const node = new ClusterNode(name, join(this.#root, name), port, links, variables, this.#options.entry);
@@ -229,7 +251,9 @@ export class Cluster {
 
   /** Who holds the database, as etcd itself says, past every broken link; undefined when nobody does. */
   async writerOf(uuid: string): Promise<WriterRecord | undefined> {
-    const { kvs } = await this.etcd.call("kv/range", { key: Buffer.from(`palimpsest/writer/${uuid}`).toString("base64") });
+    const { kvs } = await this.etcd.call("kv/range", {
+      key: Buffer.from(`palimpsest/writer/${uuid}`).toString("base64"),
+    });
     const [found] = (kvs ?? []) as { value: string; lease: string }[];
     if (!found) return undefined;
     return { ...JSON.parse(Buffer.from(found.value, "base64").toString()), leaseId: found.lease };
@@ -259,10 +283,16 @@ export class Cluster {
     if (this.#options.coordinated === false) return;
     const prefix = "palimpsest/nodes/";
     // The end of a range in etcd: the next key that does not begin so.
-    const range = { key: Buffer.from(prefix).toString("base64"), range_end: Buffer.from("palimpsest/nodes0").toString("base64"), keys_only: true };
+    const range = {
+      key: Buffer.from(prefix).toString("base64"),
+      range_end: Buffer.from("palimpsest/nodes0").toString("base64"),
+      keys_only: true,
+    };
     await eventually(60_000, async () => {
       const { kvs } = await this.etcd.call("kv/range", range);
-      const leased = ((kvs ?? []) as { key: string }[]).map(({ key }) => Buffer.from(key, "base64").toString().slice(prefix.length));
+      const leased = ((kvs ?? []) as { key: string }[]).map(({ key }) =>
+        Buffer.from(key, "base64").toString().slice(prefix.length),
+      );
       const without = this.nodes.filter(({ id }) => !leased.includes(id));
       if (without.length > 0) throw new Error(`without a lease: ${without.map(({ name }) => name).join(", ")}`);
     });

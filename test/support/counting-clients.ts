@@ -1,6 +1,6 @@
 /**
- * Clients that count: each writes the steps 1, 2, 3, … to a few keys in turn, so that what a database holds says exactly
- * which of a client's writes are there, and whether they are the first so many of them without a gap.
+ * Clients that count: each writes the steps 1, 2, 3, … to a few keys in turn, so that what a database holds says
+ * exactly which of a client's writes are there, and whether they are the first so many of them without a gap.
  *
  * A client waits for each answer before it sends the next step, and sends a step again until it is acknowledged; a
  * repeat writes what the first try would have written, so it does no harm when that came through after all. Works with
@@ -8,7 +8,12 @@
  */
 import assert from "node:assert/strict";
 
-type Call = (method: string, path: string, body?: unknown, headers?: Record<string, string>) => Promise<{ status: number; headers: Headers; text: string; json: any }>;
+type Call = (
+  method: string,
+  path: string,
+  body?: unknown,
+  headers?: Record<string, string>,
+) => Promise<{ status: number; headers: Headers; text: string; json: any }>;
 type Answer = Awaited<ReturnType<Call>>;
 
 const countingDatabase = "count";
@@ -29,7 +34,11 @@ const memoryPath = `/v1/memory/${profile.ns}/${profile.name}`;
 const media: Readonly<Record<string, Medium>> = {
   kv: {
     database: "plain",
-    write: (call, key, step, headers) => call("PUT", `/v1/db/${countingDatabase}/kv/steps/${key}`, String(step), { "content-type": "text/plain", ...headers }),
+    write: (call, key, step, headers) =>
+      call("PUT", `/v1/db/${countingDatabase}/kv/steps/${key}`, String(step), {
+        "content-type": "text/plain",
+        ...headers,
+      }),
     async read(call, key) {
       const answer = await call("GET", `/v1/db/${countingDatabase}/kv/steps/${key}`);
       return { answer, step: answer.status === 404 ? 0 : Number(answer.text) };
@@ -37,7 +46,8 @@ const media: Readonly<Record<string, Medium>> = {
   },
   docs: {
     database: "plain",
-    write: (call, key, step, headers) => call("POST", `${docsPath}/update`, { filter: { _id: key }, update: { $set: { step } } }, headers),
+    write: (call, key, step, headers) =>
+      call("POST", `${docsPath}/update`, { filter: { _id: key }, update: { $set: { step } } }, headers),
     async read(call, key) {
       const answer = await call("POST", `${docsPath}/find`, { filter: { _id: key } });
       return { answer, step: answer.json?.docs[0]?.step };
@@ -46,9 +56,23 @@ const media: Readonly<Record<string, Medium>> = {
   sql: {
     database: "plain",
     write: (call, key, step, headers) =>
-      call("POST", sqlPath, { stmts: [{ q: "INSERT OR REPLACE INTO steps VALUES (?, ?)", params: [key, step] }, { q: "INSERT OR REPLACE INTO mirrored VALUES (?, ?)", params: [key, step] }] }, headers),
+      call(
+        "POST",
+        sqlPath,
+        {
+          stmts: [
+            { q: "INSERT OR REPLACE INTO steps VALUES (?, ?)", params: [key, step] },
+            { q: "INSERT OR REPLACE INTO mirrored VALUES (?, ?)", params: [key, step] },
+          ],
+        },
+        headers,
+      ),
     async read(call, key) {
-      const answer = await call("POST", sqlPath, { stmts: [{ q: "SELECT step, (SELECT step FROM mirrored WHERE key = ?1) FROM steps WHERE key = ?1", params: [key] }] });
+      const answer = await call("POST", sqlPath, {
+        stmts: [
+          { q: "SELECT step, (SELECT step FROM mirrored WHERE key = ?1) FROM steps WHERE key = ?1", params: [key] },
+        ],
+      });
       const [step, mirrored] = answer.json?.results[0].rows[0] ?? [0, 0];
       assert.equal(mirrored, step, `both rows of one transaction, ${key}`);
       return { answer, step };
@@ -56,7 +80,13 @@ const media: Readonly<Record<string, Medium>> = {
   },
   memory: {
     database: "profile",
-    write: (call, key, step, headers) => call("POST", `${memoryPath}/memories`, { memories: [{ type: "fact", topic_key: key, summary: `${key} stands at ${step}`, content: { step } }] }, headers),
+    write: (call, key, step, headers) =>
+      call(
+        "POST",
+        `${memoryPath}/memories`,
+        { memories: [{ type: "fact", topic_key: key, summary: `${key} stands at ${step}`, content: { step } }] },
+        headers,
+      ),
     async read(call, key) {
       const answer = await call("POST", `${memoryPath}/recall`, { topic_key: key, k: 1 });
       return { answer, step: answer.json?.memories[0]?.content.step ?? 0 };
@@ -64,7 +94,7 @@ const media: Readonly<Record<string, Medium>> = {
   },
 };
 
-export type MediumName = keyof typeof media  ;
+export type MediumName = keyof typeof media;
 const mediumNames: readonly MediumName[] = Object.keys(media);
 
 /** Makes the databases, the tables and the documents, durably. */
@@ -80,10 +110,18 @@ export async function prepareCounting(call: Call, clients: readonly CountingClie
     }
   };
   await must("POST", "/v1/databases", { name: countingDatabase });
-  await must("POST", sqlPath, { stmts: ["steps", "mirrored"].map((name) => ({ q: `CREATE TABLE IF NOT EXISTS ${name} (key TEXT PRIMARY KEY, step INTEGER)` })) });
-  const docs = clients.filter(({ medium }) => medium === "docs").flatMap(({ keys }) => keys.map((key) => ({ _id: key, step: 0 })));
+  await must("POST", sqlPath, {
+    stmts: ["steps", "mirrored"].map((name) => ({
+      q: `CREATE TABLE IF NOT EXISTS ${name} (key TEXT PRIMARY KEY, step INTEGER)`,
+    })),
+  });
+  const docs = clients
+    .filter(({ medium }) => medium === "docs")
+    .flatMap(({ keys }) => keys.map((key) => ({ _id: key, step: 0 })));
   await must("POST", `${docsPath}/insert`, { docs });
-  await must("POST", `${memoryPath}/memories`, { memories: [{ type: "event", summary: "counting begins", content: null }] });
+  await must("POST", `${memoryPath}/memories`, {
+    memories: [{ type: "event", summary: "counting begins", content: null }],
+  });
   await syncCounting(call);
 }
 
@@ -111,7 +149,13 @@ export async function expectSound(call: Call): Promise<void> {
 /** What came of one try. */
 export type Outcome =
   | { readonly kind: "acknowledged"; readonly txid: number }
-  | { readonly kind: "refused"; readonly status: number; readonly retryAfter: string | null; readonly tookMs: number; readonly text: string }
+  | {
+      readonly kind: "refused";
+      readonly status: number;
+      readonly retryAfter: string | null;
+      readonly tookMs: number;
+      readonly text: string;
+    }
   | { readonly kind: "no answer" };
 
 export class CountingClient {
@@ -151,17 +195,32 @@ export class CountingClient {
     const startedMs = performance.now();
     let answer: Answer;
     try {
-      answer = await media[this.medium]!.write(call, this.keys[step % keysOfClient]!, step, this.durable ? { "service-durability": "durable" } : {});
+      answer = await media[this.medium]!.write(
+        call,
+        this.keys[step % keysOfClient]!,
+        step,
+        this.durable ? { "service-durability": "durable" } : {},
+      );
     } catch {
       // The node died under it, or closed the connection.
       return { kind: "no answer" };
     }
     if (answer.status >= 300) {
-      return { kind: "refused", status: answer.status, retryAfter: answer.headers.get("retry-after"), tookMs: performance.now() - startedMs, text: answer.text };
+      return {
+        kind: "refused",
+        status: answer.status,
+        retryAfter: answer.headers.get("retry-after"),
+        tookMs: performance.now() - startedMs,
+        text: answer.text,
+      };
     }
     const txid = Number(answer.headers.get("service-txid"));
     assert(txid > 0, `${this.name}: an acknowledged write has a transaction id`);
-    if (this.durable) assert(Number(answer.headers.get("service-durable-txid")) >= txid, `${this.name}: ${txid} was acknowledged before it was covered`);
+    if (this.durable)
+      assert(
+        Number(answer.headers.get("service-durable-txid")) >= txid,
+        `${this.name}: ${txid} was acknowledged before it was covered`,
+      );
     this.acknowledged = step;
     if (this.durable) this.#covered = step;
     // A repeat of what came through is answered from a later state than the one that it made.
@@ -169,14 +228,22 @@ export class CountingClient {
     return { kind: "acknowledged", txid };
   }
 
-  /** What is there, which must be the first so many steps and nothing else. Gives their number and the state's transaction id. */
+  /**
+   * What is there, which must be the first so many steps and nothing else. Gives their number and the state's
+   * transaction id.
+   */
   async inspect(call: Call): Promise<{ readonly steps: number; readonly txid: number }> {
     const reads = await Promise.all(this.keys.map((key) => media[this.medium]!.read(call, key)));
-    for (const { answer } of reads) assert(answer.status === 200 || answer.status === 404, `${this.name}: ${answer.text}`);
+    for (const { answer } of reads)
+      assert(answer.status === 200 || answer.status === 404, `${this.name}: ${answer.text}`);
     const found = reads.map(({ step }) => step);
     const steps = Math.max(...found);
     const expected = this.keys.map((_, index) => Math.max(0, steps - ((steps - index + keysOfClient) % keysOfClient)));
-    assert.deepEqual(found, expected, `${this.name}: the first ${steps} steps would be ${expected.join()}, but there is ${found.join()}`);
+    assert.deepEqual(
+      found,
+      expected,
+      `${this.name}: the first ${steps} steps would be ${expected.join()}, but there is ${found.join()}`,
+    );
     assert(steps <= this.sent, `${this.name}: ${steps} steps, but only ${this.sent} were sent`);
     return { steps, txid: Number(reads[0]!.answer.headers.get("service-txid")) };
   }
@@ -184,21 +251,28 @@ export class CountingClient {
   /** After a restart that kept the files: everything acknowledged is there. */
   async expectAll(call: Call): Promise<void> {
     const { steps } = await this.inspect(call);
-    assert(steps >= this.acknowledged, `${this.name}: ${this.acknowledged} steps were acknowledged, ${steps} are there`);
+    assert(
+      steps >= this.acknowledged,
+      `${this.name}: ${this.acknowledged} steps were acknowledged, ${steps} are there`,
+    );
     this.#goOnFrom(steps);
   }
 
   /**
    * After a loss of the files: the state is a cut of history at its transaction id, for this client too, and below it
-   * nothing is missing; a durable client lost nothing at all. Gives the newest transaction id that it had been given and
-   * that is lost.
+   * nothing is missing; a durable client lost nothing at all. Gives the newest transaction id that it had been given
+   * and that is lost.
    */
   async expectCut(call: Call): Promise<number | undefined> {
     const { steps, txid } = await this.inspect(call);
     assert(steps >= this.#covered, `${this.name}: ${this.#covered} steps were durable, ${steps} are there`);
     let lostTxid: number | undefined;
     for (const [step, given] of this.#txids) {
-      assert.equal(step <= steps, given <= txid, `${this.name}: ${steps} steps at transaction ${txid}, but step ${step} was transaction ${given}`);
+      assert.equal(
+        step <= steps,
+        given <= txid,
+        `${this.name}: ${steps} steps at transaction ${txid}, but step ${step} was transaction ${given}`,
+      );
       if (given > txid) lostTxid = Math.max(lostTxid ?? 0, given);
     }
     this.#goOnFrom(steps);
@@ -214,5 +288,8 @@ export class CountingClient {
 
 /** Two clients of each medium, one of them durable. */
 export function countingClients(): CountingClient[] {
-  return mediumNames.flatMap((medium) => [new CountingClient(`${medium}-standard`, medium, false), new CountingClient(`${medium}-durable`, medium, true)]);
+  return mediumNames.flatMap((medium) => [
+    new CountingClient(`${medium}-standard`, medium, false),
+    new CountingClient(`${medium}-durable`, medium, true),
+  ]);
 }

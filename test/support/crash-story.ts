@@ -1,10 +1,11 @@
 /**
  * A node that does one of everything and dies at a chosen crash point, and the look at what it left.
  *
- * Owns the story: two databases, every data model, standard and durable writes, sync, fork, checkpoint, rewind, deletion
- * of a branch, packs, a new base image, collection, another node in between, in order and not. It runs on the simulation's virtual time
- * (test/sim), so that one seed is one order of events and the n-th time a point is reached is always the same moment.
- * At that moment the process is gone: its timers and promises never settle, and its directory is copied as it is.
+ * Owns the story: two databases, every data model, standard and durable writes, sync, fork, checkpoint, rewind,
+ * deletion of a branch, packs, a new base image, collection, another node in between, in order and not. It runs on the
+ * simulation's virtual time (test/sim), so that one seed is one order of events and the n-th time a point is reached is
+ * always the same moment. At that moment the process is gone: its timers and promises never settle, and its directory
+ * is copied as it is.
  */
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -12,7 +13,7 @@ import { join } from "node:path";
 import type { CrashPoint } from "../../src/base/world.ts";
 import type { Answer } from "../../src/engine/protocol.ts";
 import type { BranchAct, BranchResults } from "../../src/engine/protocol.ts";
-import type { BranchModel} from "../sim/branch-model.ts";
+import type { BranchModel } from "../sim/branch-model.ts";
 import { DatabaseModel, deedOf, Violation, type Kind } from "../sim/branch-model.ts";
 import { Clients } from "../sim/clients.ts";
 import { HostileStore, noFaults, type StoreBugs } from "../sim/hostile-store.ts";
@@ -86,8 +87,18 @@ class Story {
       forked: (uuid, branch) => this.#database(uuid).forked(branch, this.#scheduler.nowMs),
       deleted: (uuid, id) => this.#database(uuid).deleted(id, this.#scheduler.nowMs),
     });
-    this.#store = new HostileStore(this.#scheduler, seed, noFaults, bugs, (key, before, after) => this.#audit.changed(key, before, after));
-    const options = { scheduler: this.#scheduler, seed, store: this.#store, directory: this.#directory, disk: () => soundDisk, diskLies: bugs.diskLies ?? false, engine: engineOptions };
+    this.#store = new HostileStore(this.#scheduler, seed, noFaults, bugs, (key, before, after) =>
+      this.#audit.changed(key, before, after),
+    );
+    const options = {
+      scheduler: this.#scheduler,
+      seed,
+      store: this.#store,
+      directory: this.#directory,
+      disk: () => soundDisk,
+      diskLies: bugs.diskLies ?? false,
+      engine: engineOptions,
+    };
     this.#nodes = [new SimNode("a", options), new SimNode("b", options)];
     this.#node = this.#nodes[0]!;
     for (const node of this.#nodes) node.atCrashPoint = (point) => this.#at(point as CrashPoint);
@@ -112,7 +123,8 @@ class Story {
         () => (ended = true),
         (error: unknown) => (this.#failure ??= error as Error),
       );
-      if (!(await this.#scheduler.run(() => ended || this.#failure !== undefined, storyMsMax))) this.#failure ??= new Violation("the story did not end");
+      if (!(await this.#scheduler.run(() => ended || this.#failure !== undefined, storyMsMax)))
+        this.#failure ??= new Violation("the story did not end");
     } catch (error) {
       this.#failure ??= error as Error;
     } finally {
@@ -122,7 +134,12 @@ class Story {
       for (const node of this.#nodes) node.dispose();
       rmSync(this.#directory, { recursive: true, force: true });
     }
-    return { failure: this.#failure, reached: this.#reached, crashes: this.#crashes, lines: this.#scheduler.lines.slice(-lastLines) };
+    return {
+      failure: this.#failure,
+      reached: this.#reached,
+      crashes: this.#crashes,
+      lines: this.#scheduler.lines.slice(-lastLines),
+    };
   }
 
   async #tell(): Promise<void> {
@@ -158,7 +175,9 @@ class Story {
 
   /** Waits for all; what one of them found wrong wins over another's being interrupted. */
   async #together(acts: readonly Promise<void>[]): Promise<void> {
-    const failures = (await Promise.allSettled(acts)).flatMap((outcome) => (outcome.status === "rejected" ? [outcome.reason as Error] : []));
+    const failures = (await Promise.allSettled(acts)).flatMap((outcome) =>
+      outcome.status === "rejected" ? [outcome.reason as Error] : [],
+    );
     const worst = failures.find((error) => !(error instanceof Interrupted)) ?? failures[0];
     if (worst) throw worst;
   }
@@ -187,7 +206,10 @@ class Story {
   /** Another node writes for a while; what the first one has is then behind. */
   async #handOver(): Promise<void> {
     const [first, other] = this.#nodes as [SimNode, SimNode];
-    for (const [from, to] of [[first, other], [other, first]] as const) {
+    for (const [from, to] of [
+      [first, other],
+      [other, first],
+    ] as const) {
       await this.#must(async () => {
         await from.stop();
         return true;
@@ -198,7 +220,10 @@ class Story {
     }
   }
 
-  /** A node dies with what it has not shipped, another one writes on, and the first finds that its file is nobody's any more. */
+  /**
+   * A node dies with what it has not shipped, another one writes on, and the first finds that its file is nobody's any
+   * more.
+   */
   async #overtake(): Promise<void> {
     const [first, other] = this.#nodes as [SimNode, SimNode];
     const mains = this.#databases.map(({ branches }) => branches.get("main")!);
@@ -232,9 +257,19 @@ class Story {
 
   /** Makes the deltas outgrow the database, so that a new base image is due. */
   async #writeBig(branch: BranchModel): Promise<void> {
-    const value = Buffer.alloc(bigBytes, Buffer.from(Array.from({ length: 251 }, () => Math.floor(this.#random() * 256))));
+    const value = Buffer.alloc(
+      bigBytes,
+      Buffer.from(Array.from({ length: 251 }, () => Math.floor(this.#random() * 256))),
+    );
     await this.#must(async () => {
-      await this.#node.call((client, world) => client.write(this.#target(branch), "kv.put", { ns: "big", key: "k", value }, { deadlineMs: world.monotonicMs() + callBudgetMs }));
+      await this.#node.call((client, world) =>
+        client.write(
+          this.#target(branch),
+          "kv.put",
+          { ns: "big", key: "k", value },
+          { deadlineMs: world.monotonicMs() + callBudgetMs },
+        ),
+      );
       return true;
     });
     await this.#sleep(1_500);
@@ -266,7 +301,9 @@ class Story {
     let landedBefore = 0;
     await this.#must(async () => {
       landedBefore = deed === undefined ? 0 : asks.begin(deed);
-      answer = await this.#node.call((client, world) => client.branch(this.#target(branch), act, { deadlineMs: world.monotonicMs() + callBudgetMs }));
+      answer = await this.#node.call((client, world) =>
+        client.branch(this.#target(branch), act, { deadlineMs: world.monotonicMs() + callBudgetMs }),
+      );
       return true;
     });
     if (deed !== undefined) asks.done(deed, landedBefore);
@@ -317,7 +354,8 @@ class Story {
     const { value } = await this.#patiently(() => this.#branch(main, { act: "list" }));
     const listed = value.branches.map(({ name }) => name).toSorted();
     const known = [...database.branches.keys()].toSorted();
-    if (listed.join() !== known.join()) throw new Violation(`the branches are ${known.join(", ")}, and ${listed.join(", ")} are listed`);
+    if (listed.join() !== known.join())
+      throw new Violation(`the branches are ${known.join(", ")}, and ${listed.join(", ")} are listed`);
   }
 
   async #lookAt(branch: BranchModel): Promise<void> {
@@ -326,14 +364,16 @@ class Story {
     if (sound !== '[["ok"]]') throw new Violation(`${branch.label}: the file is not sound: ${sound}`);
     const { value } = await this.#patiently(() => this.#branch(branch, { act: "checkpoints" }));
     for (const [name, txid] of branch.checkpoints) {
-      if (value.checkpoints.find((checkpoint) => checkpoint.name === name)?.txid !== txid) throw new Violation(`${branch.label}: the checkpoint ${name} of ${txid} is not there any more`);
+      if (value.checkpoints.find((checkpoint) => checkpoint.name === name)?.txid !== txid)
+        throw new Violation(`${branch.label}: the checkpoint ${name} of ${txid} is not there any more`);
     }
   }
 
   /** Everything works as before. */
   async #goOn(database: DatabaseModel): Promise<void> {
     for (const branch of [...database.branches.values()]) {
-      for (const durable of [false, true]) await this.#patiently(() => this.#holds(() => this.#clients.write(branch, "kv", durable)));
+      for (const durable of [false, true])
+        await this.#patiently(() => this.#holds(() => this.#clients.write(branch, "kv", durable)));
       await this.#patiently(() => this.#holds(() => this.#clients.sync(branch)));
       await this.#holds(() => this.#clients.read(branch, "kv"));
     }
@@ -354,7 +394,13 @@ class Story {
 
   async #soundness(branch: BranchModel): Promise<string> {
     const statements = [{ text: "PRAGMA integrity_check", paramsJson: undefined }];
-    const { value } = await this.#node.call((client, world) => client.sqlWrite(this.#target(branch), { statements, atomic: true, mayWrite: false }, { deadlineMs: world.monotonicMs() + callBudgetMs }));
+    const { value } = await this.#node.call((client, world) =>
+      client.sqlWrite(
+        this.#target(branch),
+        { statements, atomic: true, mayWrite: false },
+        { deadlineMs: world.monotonicMs() + callBudgetMs },
+      ),
+    );
     return value[0]!.rowsJson;
   }
 

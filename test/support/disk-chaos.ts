@@ -1,13 +1,19 @@
 /**
- * A real node under steady writes on a disk that fills up, turns read-only, fails, is slow, and whose process is killed:
- * what was acknowledged is there, what was refused said so by one of the right codes, and the node serves again by itself
- * when the disk is sound again. Works with and without a test runner around it.
+ * A real node under steady writes on a disk that fills up, turns read-only, fails, is slow, and whose process is
+ * killed: what was acknowledged is there, what was refused said so by one of the right codes, and the node serves again
+ * by itself when the disk is sound again. Works with and without a test runner around it.
  */
 import assert from "node:assert/strict";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { countingClients, expectSound, prepareCounting, syncCounting, type CountingClient } from "./counting-clients.ts";
+import {
+  countingClients,
+  expectSound,
+  prepareCounting,
+  syncCounting,
+  type CountingClient,
+} from "./counting-clients.ts";
 import { FaultyDisk, type DiskTrouble } from "./faulty-disk.ts";
 import { startNodeProcess, type NodeProcess } from "./node-process.ts";
 import { seeded } from "./random.ts";
@@ -35,7 +41,10 @@ export interface DiskChaosCounts {
   readonly troublesOf: Record<string, number>;
 }
 
-/** So long after the disk is sound again every client has an acknowledgement; most of it is the pause between two tries to ship. */
+/**
+ * So long after the disk is sound again every client has an acknowledgement; most of it is the pause between two tries
+ * to ship.
+ */
 const recoveryMsMax = 45_000;
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -57,7 +66,19 @@ class DiskChaos {
   readonly #root = join(this.#folder, "disk");
   readonly #disk = new FaultyDisk(this.#root, this.#folder);
   readonly #clients = countingClients();
-  readonly counts: DiskChaosCounts = { acknowledged: 0, durable: 0, shed: 0, late: 0, unavailable: 0, unanswered: 0, troubles: 0, kills: 0, wipes: 0, recoveryMsMax: 0, troublesOf: {} };
+  readonly counts: DiskChaosCounts = {
+    acknowledged: 0,
+    durable: 0,
+    shed: 0,
+    late: 0,
+    unavailable: 0,
+    unanswered: 0,
+    troubles: 0,
+    kills: 0,
+    wipes: 0,
+    recoveryMsMax: 0,
+    troublesOf: {},
+  };
   #node: NodeProcess | undefined;
   #isHeld = false;
   #isOver = false;
@@ -94,7 +115,14 @@ class DiskChaos {
 
   #start(): Promise<NodeProcess> {
     const store = this.#options.store ?? { SERVICE_OBJECT_STORE: `file://${join(this.#root, "objects")}` };
-    return startNodeProcess(this.#directory, { SERVICE_LOG_LEVEL: "warn", SERVICE_PITR_SECS: "60", SERVICE_GC_GRACE_SECS: "30", SERVICE_UNSHIPPED_MAX_SECS: "30", ...store, ...this.#disk.variables });
+    return startNodeProcess(this.#directory, {
+      SERVICE_LOG_LEVEL: "warn",
+      SERVICE_PITR_SECS: "60",
+      SERVICE_GC_GRACE_SECS: "30",
+      SERVICE_UNSHIPPED_MAX_SECS: "30",
+      ...store,
+      ...this.#disk.variables,
+    });
   }
 
   async #write(client: CountingClient): Promise<void> {
@@ -133,7 +161,9 @@ class DiskChaos {
       this.#disk.heal();
       if (isKilled) await this.#revive(isWiped);
       await this.#recover(name);
-      this.#options.say(`${name} for ${lastingMs.toFixed(0)} ms${isKilled ? (isWiped ? ", killed, wiped" : ", killed") : ""}: ${JSON.stringify(this.counts)}`);
+      this.#options.say(
+        `${name} for ${lastingMs.toFixed(0)} ms${isKilled ? (isWiped ? ", killed, wiped" : ", killed") : ""}: ${JSON.stringify(this.counts)}`,
+      );
     }
   }
 
@@ -151,7 +181,8 @@ class DiskChaos {
   async #revive(isWiped: boolean): Promise<void> {
     mkdirSync(this.#directory, { recursive: true });
     this.#node = await this.#start();
-    for (const client of this.#clients) await settled(() => (isWiped ? client.expectCut(this.#node!.call) : client.expectAll(this.#node!.call)));
+    for (const client of this.#clients)
+      await settled(() => (isWiped ? client.expectCut(this.#node!.call) : client.expectAll(this.#node!.call)));
     await settled(() => expectSound(this.#node!.call));
     this.#isHeld = false;
   }
@@ -163,8 +194,13 @@ class DiskChaos {
     const isServed = (): boolean => this.#clients.every(({ acknowledged }, index) => acknowledged > before[index]!);
     while (!isServed()) {
       const waitedMs = performance.now() - fromMs;
-      const waiting = this.#clients.filter(({ acknowledged }, index) => acknowledged <= before[index]!).map((client) => client.name);
-      assert(waitedMs < recoveryMsMax, `${waiting.join()}: not served ${waitedMs.toFixed(0)} ms after the disk was sound again (${name})`);
+      const waiting = this.#clients
+        .filter(({ acknowledged }, index) => acknowledged <= before[index]!)
+        .map((client) => client.name);
+      assert(
+        waitedMs < recoveryMsMax,
+        `${waiting.join()}: not served ${waitedMs.toFixed(0)} ms after the disk was sound again (${name})`,
+      );
       assert(this.#node!.child.exitCode === null, `the node has ended (${name})`);
       await pause(20);
     }
@@ -194,7 +230,8 @@ async function settled(look: () => Promise<unknown>): Promise<void> {
       await look();
       return;
     } catch (error) {
-      if (tries === 20 || !/"(?:request_timeout|unavailable|overloaded)"/.test(String((error as Error).message))) throw error;
+      if (tries === 20 || !/"(?:request_timeout|unavailable|overloaded)"/.test(String((error as Error).message)))
+        throw error;
       await pause(250);
     }
   }

@@ -2,8 +2,8 @@
  * What a disk is known to hold of a folder, and what a loss of power may take back.
  *
  * Every change below the folder is written down with what stood there before, whoever makes it: SQLite, through the VFS
- * for tests (fault-vfs), or our own code, through node:fs (watched-files). A sync strikes off what it covers: of a file,
- * its bytes and length; of a directory, the names in it.
+ * for tests (fault-vfs), or our own code, through node:fs (watched-files). A sync strikes off what it covers: of a
+ * file, its bytes and length; of a directory, the names in it.
  *
  * A loss of power gives any state that a real disk may be found in:
  * - of each file, any of its unsynced writes may be there or not, sector by sector and in any order, but a cut is
@@ -89,7 +89,12 @@ export class DiskLedger {
     const covered = changes.filter(({ seq }) => seq <= mark);
     if (covered.some(({ kind, sizeBefore, offset }) => kind === "wrote" && offset < sizeBefore)) this.overwriting++;
     // What has been written again since its fsync failed is dirty once more.
-    const kept = changes.filter((change, index) => change.seq > mark || (change.holed && !covered.some((later) => !later.holed && changes.indexOf(later) > index && covers(later, change))));
+    const kept = changes.filter(
+      (change, index) =>
+        change.seq > mark ||
+        (change.holed &&
+          !covered.some((later) => !later.holed && changes.indexOf(later) > index && covers(later, change))),
+    );
     if (kept.length > 0) this.#changes.set(ino, kept);
     else this.#changes.delete(ino);
   }
@@ -131,7 +136,9 @@ export class DiskLedger {
   /** A folder goes with all that is in it; that it might come back is not looked at. */
   folderGone(path: string): void {
     drain();
-    this.#names = this.#names.filter(({ renamings }) => !renamings.some((one) => one.path === path || one.path.startsWith(`${path}/`)));
+    this.#names = this.#names.filter(
+      ({ renamings }) => !renamings.some((one) => one.path === path || one.path.startsWith(`${path}/`)),
+    );
   }
 
   /** What the VFS has seen. */
@@ -139,7 +146,13 @@ export class DiskLedger {
     const path = bytes.toString();
     switch (kind) {
       case "wrote":
-        return this.#change(ino, { kind, offset, length, sizeBefore: Number(bytes.readBigInt64LE(0)), before: Buffer.from(bytes.subarray(8)) });
+        return this.#change(ino, {
+          kind,
+          offset,
+          length,
+          sizeBefore: Number(bytes.readBigInt64LE(0)),
+          before: Buffer.from(bytes.subarray(8)),
+        });
       case "cut":
         return this.#change(ino, { kind, offset, length: 0, sizeBefore: length, before: Buffer.from(bytes) });
       case "synced":
@@ -163,7 +176,11 @@ export class DiskLedger {
     const table = this.#files();
     const contentOf = this.#contents(table);
     this.#undoNames(table, contentOf, random);
-    this.#copy(table, to, (path, ino) => (path.endsWith("-shm") && random() < 0.5 ? undefined : this.#afterLoss(ino, real.readFileSync(contentOf(ino)), random)));
+    this.#copy(table, to, (path, ino) =>
+      path.endsWith("-shm") && random() < 0.5
+        ? undefined
+        : this.#afterLoss(ino, real.readFileSync(contentOf(ino)), random),
+    );
   }
 
   /** Copies everything to `to` as it is. */
@@ -177,7 +194,12 @@ export class DiskLedger {
     drain();
     const moved = new Map<number, number>();
     const there = (path: string): string => join(next.root, relative(this.root, path));
-    this.#copy(this.#files(), next.root, (path) => real.readFileSync(path), (ino, copy) => moved.set(ino, real.statSync(copy).ino));
+    this.#copy(
+      this.#files(),
+      next.root,
+      (path) => real.readFileSync(path),
+      (ino, copy) => moved.set(ino, real.statSync(copy).ino),
+    );
     for (const name of real.readdirSync(this.#grave)) {
       const ino = Number(name);
       if (moved.has(ino)) continue;
@@ -188,8 +210,19 @@ export class DiskLedger {
     }
     // The copies are what there was: writing them is no change.
     next.#changes.clear();
-    for (const [ino, changes] of this.#changes) if (moved.has(ino)) next.#changes.set(moved.get(ino)!, changes.map((change) => ({ ...change })));
-    next.#names = this.#names.map(({ seq, renamings }) => ({ seq, renamings: renamings.map(({ path, was }) => ({ path: there(path), was: was === undefined ? undefined : (moved.get(was) ?? was) })) }));
+    for (const [ino, changes] of this.#changes)
+      if (moved.has(ino))
+        next.#changes.set(
+          moved.get(ino)!,
+          changes.map((change) => ({ ...change })),
+        );
+    next.#names = this.#names.map(({ seq, renamings }) => ({
+      seq,
+      renamings: renamings.map(({ path, was }) => ({
+        path: there(path),
+        was: was === undefined ? undefined : (moved.get(was) ?? was),
+      })),
+    }));
     next.#seq = this.#seq;
   }
 
@@ -200,7 +233,9 @@ export class DiskLedger {
   }
 
   #folderSynced(path: string, mark: number): void {
-    this.#names = this.#names.filter(({ seq, renamings }) => seq > mark || !renamings.some((one) => dirname(one.path) === path));
+    this.#names = this.#names.filter(
+      ({ seq, renamings }) => seq > mark || !renamings.some((one) => dirname(one.path) === path),
+    );
   }
 
   /** Every name there is now, with its inode; undefined for a folder. */
@@ -214,11 +249,17 @@ export class DiskLedger {
   }
 
   #undoNames(table: Map<string, number | undefined>, contentOf: (ino: number) => string, random: () => number): void {
-    const folders = [...new Set(this.#names.flatMap(({ renamings }) => renamings.map(({ path }) => dirname(path))))].toSorted();
-    const cuts = new Map(folders.map((folder) => {
-      const seqs = this.#names.filter(({ renamings }) => renamings.some(({ path }) => dirname(path) === folder)).map(({ seq }) => seq);
-      return [folder, [...seqs, Infinity][Math.floor(random() * (seqs.length + 1))]!];
-    }));
+    const folders = [
+      ...new Set(this.#names.flatMap(({ renamings }) => renamings.map(({ path }) => dirname(path)))),
+    ].toSorted();
+    const cuts = new Map(
+      folders.map((folder) => {
+        const seqs = this.#names
+          .filter(({ renamings }) => renamings.some(({ path }) => dirname(path) === folder))
+          .map(({ seq }) => seq);
+        return [folder, [...seqs, Infinity][Math.floor(random() * (seqs.length + 1))]!];
+      }),
+    );
     const undone: NameChange[] = [];
     for (const change of this.#names) {
       const touched = change.renamings.map(({ path }) => dirname(path));
@@ -240,7 +281,12 @@ export class DiskLedger {
     return (ino) => paths.get(ino) ?? join(this.#grave, String(ino));
   }
 
-  #copy(table: ReadonlyMap<string, number | undefined>, to: string, bytesOf: (path: string, ino: number) => Uint8Array | undefined, copied: (ino: number, copy: string) => void = () => {}): void {
+  #copy(
+    table: ReadonlyMap<string, number | undefined>,
+    to: string,
+    bytesOf: (path: string, ino: number) => Uint8Array | undefined,
+    copied: (ino: number, copy: string) => void = () => {},
+  ): void {
     real.mkdirSync(to, { recursive: true });
     for (const [path, ino] of table) {
       const copy = join(to, relative(this.root, path));
@@ -277,7 +323,8 @@ export class DiskLedger {
       if (!points.has(sector)) points.set(sector, random() < 0.5 ? rest.length : pointOf());
       return points.get(sector)!;
     };
-    for (const [index, change] of [...rest.entries()].toReversed()) bytes = undo(bytes, change, (sector) => sectorPoint(sector) <= index, fate < 0.6 && point <= index);
+    for (const [index, change] of [...rest.entries()].toReversed())
+      bytes = undo(bytes, change, (sector) => sectorPoint(sector) <= index, fate < 0.6 && point <= index);
     return bytes;
   }
 }
@@ -288,7 +335,12 @@ function covers(later: Change, earlier: Change): boolean {
 }
 
 /** The bytes without the change, in those sectors that lose it; with its size before when that is to be lost too. */
-function undo(bytes: Buffer, { kind, offset, length, sizeBefore, before }: Change, loses: (sector: number) => boolean, losesSize = kind === "cut"): Buffer {
+function undo(
+  bytes: Buffer,
+  { kind, offset, length, sizeBefore, before }: Change,
+  loses: (sector: number) => boolean,
+  losesSize = kind === "cut",
+): Buffer {
   const end = kind === "cut" ? sizeBefore : offset + length;
   let undone = bytes;
   if (kind === "cut") {
@@ -297,7 +349,7 @@ function undo(bytes: Buffer, { kind, offset, length, sizeBefore, before }: Chang
     before.copy(undone, offset);
     return undone;
   }
-  for (let at = offset; at < Math.min(end, bytes.length); ) {
+  for (let at = offset; at < Math.min(end, bytes.length);) {
     const next = Math.min((Math.floor(at / sectorBytes) + 1) * sectorBytes, end, bytes.length);
     if (loses(Math.floor(at / sectorBytes))) {
       undone.fill(0, at, next);

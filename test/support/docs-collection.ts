@@ -1,5 +1,13 @@
 /** A collection in a database of its own, spoken to in plain values. */
-import { createDocIndex, deleteDocs, docsSchema, findDocs, insertDocs, updateDocs, type SortKey } from "../../src/model/docs.ts";
+import {
+  createDocIndex,
+  deleteDocs,
+  docsSchema,
+  findDocs,
+  insertDocs,
+  updateDocs,
+  type SortKey,
+} from "../../src/model/docs.ts";
 import { plainText, type Plain, type PlainDoc } from "./docs-oracle.ts";
 import { ModelDatabase } from "./model-database.ts";
 
@@ -16,21 +24,32 @@ export class DocsCollection {
   }
 
   /** The texts found. */
-  texts(filter: PlainDoc = {}, more: { sort?: readonly SortKey[]; limit?: number; skip?: number } = {}): readonly string[] {
+  texts(
+    filter: PlainDoc = {},
+    more: { sort?: readonly SortKey[]; limit?: number; skip?: number } = {},
+  ): readonly string[] {
     return findDocs(this.database.view(), { collection: this.collection, filter: plainText(filter), ...more }).docs;
   }
 
   /** The values found at one field. */
-  find(field: string, filter: PlainDoc = {}, more: { sort?: readonly SortKey[]; limit?: number; skip?: number } = {}): unknown[] {
+  find(
+    field: string,
+    filter: PlainDoc = {},
+    more: { sort?: readonly SortKey[]; limit?: number; skip?: number } = {},
+  ): unknown[] {
     return this.texts(filter, more).map((text) => (JSON.parse(text) as Record<string, unknown>)[field]);
   }
 
   update(filter: PlainDoc, update: Plain, multi = false): { readonly matched: number; readonly modified: number } {
-    return this.database.write((tx) => updateDocs(tx, { collection: this.collection, filter: plainText(filter), update: plainText(update), multi }));
+    return this.database.write((tx) =>
+      updateDocs(tx, { collection: this.collection, filter: plainText(filter), update: plainText(update), multi }),
+    );
   }
 
   delete(filter: PlainDoc, multi = false): number {
-    return this.database.write((tx) => deleteDocs(tx, { collection: this.collection, filter: plainText(filter), multi })).deleted;
+    return this.database.write((tx) =>
+      deleteDocs(tx, { collection: this.collection, filter: plainText(filter), multi }),
+    ).deleted;
   }
 
   index(...paths: readonly string[]): void {

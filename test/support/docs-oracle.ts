@@ -9,18 +9,23 @@ export type PlainDoc = { [field: string]: Plain };
 const missing = Symbol("missing");
 type Reached = Plain | typeof missing;
 
-const isDoc = (value: Reached | undefined): value is PlainDoc => typeof value === "object" && value !== null && !Array.isArray(value);
+const isDoc = (value: Reached | undefined): value is PlainDoc =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** JSON text, with bigints digit by digit. */
 export function plainText(value: Plain): string {
   if (typeof value === "bigint") return String(value);
   if (Array.isArray(value)) return `[${value.map(plainText).join(",")}]`;
-  if (isDoc(value)) return `{${Object.entries(value).map(([field, inner]) => `${JSON.stringify(field)}:${plainText(inner)}`).join(",")}}`;
+  if (isDoc(value))
+    return `{${Object.entries(value)
+      .map(([field, inner]) => `${JSON.stringify(field)}:${plainText(inner)}`)
+      .join(",")}}`;
   return JSON.stringify(value);
 }
 
 function lookUp(container: PlainDoc | Plain[], name: string): Reached {
-  if (Array.isArray(container)) return /^(0|[1-9][0-9]*)$/.test(name) && Number(name) < container.length ? container[Number(name)]! : missing;
+  if (Array.isArray(container))
+    return /^(0|[1-9][0-9]*)$/.test(name) && Number(name) < container.length ? container[Number(name)]! : missing;
   return Object.hasOwn(container, name) ? container[name]! : missing;
 }
 
@@ -61,9 +66,13 @@ const isNumber = (value: Reached): value is number | bigint => typeof value === 
 
 function same(left: Reached, right: Plain): boolean {
   if (isNumber(left) && isNumber(right)) return left == right;
-  if (Array.isArray(left) && Array.isArray(right)) return left.length === right.length && left.every((value, index) => same(value, right[index]!));
+  if (Array.isArray(left) && Array.isArray(right))
+    return left.length === right.length && left.every((value, index) => same(value, right[index]!));
   if (isDoc(left) && isDoc(right)) {
-    return Object.keys(left).length === Object.keys(right).length && Object.entries(left).every(([field, value]) => Object.hasOwn(right, field) && same(value, right[field]!));
+    return (
+      Object.keys(left).length === Object.keys(right).length &&
+      Object.entries(left).every(([field, value]) => Object.hasOwn(right, field) && same(value, right[field]!))
+    );
   }
   return left === right;
 }
@@ -109,7 +118,9 @@ export function matches(doc: PlainDoc, filter: PlainDoc): boolean {
     if (key === "$or") return (operand as PlainDoc[]).some((inner) => matches(doc, inner));
     if (key === "$not") return !matches(doc, operand as PlainDoc);
     const condition = isDoc(operand) && Object.keys(operand).some((name) => name.startsWith("$"));
-    return condition ? Object.entries(operand).every(([operator, value]) => holds(doc, key, operator, value)) : equals(doc, key, operand);
+    return condition
+      ? Object.entries(operand).every(([operator, value]) => holds(doc, key, operator, value))
+      : equals(doc, key, operand);
   });
 }
 
@@ -127,11 +138,17 @@ function order(left: Reached, right: Reached): number {
   if (isNumber(left) && isNumber(right)) return left < right ? -1 : left > right ? 1 : 0;
   if (typeof left === "boolean") return Number(left) - Number(right);
   if (left === null || left === missing) return 0;
-  return bytewise(typeof left === "string" ? left : plainText(left as Plain), typeof right === "string" ? right : plainText(right as Plain));
+  return bytewise(
+    typeof left === "string" ? left : plainText(left as Plain),
+    typeof right === "string" ? right : plainText(right as Plain),
+  );
 }
 
 /** The documents in the order of these keys: an array by its least element, descending by its greatest. */
-export function sorted<Doc extends PlainDoc>(docs: readonly Doc[], keys: readonly { path: string; direction: number }[]): Doc[] {
+export function sorted<Doc extends PlainDoc>(
+  docs: readonly Doc[],
+  keys: readonly { path: string; direction: number }[],
+): Doc[] {
   const keyOf = (doc: Doc, path: string, direction: number): Reached => {
     const elements = reachAll(doc, path).elements;
     if (elements.length === 0) return missing;

@@ -60,7 +60,15 @@ export async function openEcho(options: EchoOptions = {}): Promise<EchoNode> {
     databaseHostSuffix: "localhost",
     ...options.doors,
   });
-  const listener = createListener({ host: "127.0.0.1", port: 0, onRequest: doors, world, log, ...options.listener, times: { drainMs: 500, ...options.listener?.times } });
+  const listener = createListener({
+    host: "127.0.0.1",
+    port: 0,
+    onRequest: doors,
+    world,
+    log,
+    ...options.listener,
+    times: { drainMs: 500, ...options.listener?.times },
+  });
   const { port } = await listener.listen();
   onTestFinished(() => listener.close());
   return { doors, listener, port, address: `http://127.0.0.1:${port}`, calls, faults };

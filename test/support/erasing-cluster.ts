@@ -1,4 +1,7 @@
-/** Nodes on virtual time over one store, of which one writes a database, and the erasures of each: as a cluster would run them. */
+/**
+ * Nodes on virtual time over one store, of which one writes a database, and the erasures of each: as a cluster would
+ * run them.
+ */
 import { generateKeyPairSync } from "node:crypto";
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -64,8 +67,20 @@ export async function member(node: LeasedNode, writer: () => TimedEngine): Promi
   const log = silentLog;
   const audited: AuditEntry[] = [];
   const coupons = new ErasureCoupons({ store, world, log });
-  const policyOf = async (): Promise<{ enabled: boolean; includeReads: boolean; retentionSecs: undefined }> => ({ enabled: false, includeReads: false, retentionSecs: undefined });
-  const audit = new AuditLog({ store, world, log, node: world.ulid(), flushMs: 1e9, policyOf, heard: (entry) => void audited.push(entry) });
+  const policyOf = async (): Promise<{ enabled: boolean; includeReads: boolean; retentionSecs: undefined }> => ({
+    enabled: false,
+    includeReads: false,
+    retentionSecs: undefined,
+  });
+  const audit = new AuditLog({
+    store,
+    world,
+    log,
+    node: world.ulid(),
+    flushMs: 1e9,
+    policyOf,
+    heard: (entry) => void audited.push(entry),
+  });
   const receipts = new Receipts(await signingKeyOf(keys.privateKey));
   const copies = new CopyRecords(store, world);
   const acts: string[] = [];
@@ -79,10 +94,33 @@ export async function member(node: LeasedNode, writer: () => TimedEngine): Promi
     nudged,
     audited,
     acts,
-    erasures: new Erasures({ world, log, engine, coupons, receipts, audit, gcGraceMs: 0, cluster: { shards, copies, nudge } }),
-    caretaker: new Caretaker({ world, log, engine, databases: new Databases(store, world), cluster: { local: node.client, copies, nodeId: node.name, shards, nudge } }),
+    erasures: new Erasures({
+      world,
+      log,
+      engine,
+      coupons,
+      receipts,
+      audit,
+      gcGraceMs: 0,
+      cluster: { shards, copies, nudge },
+    }),
+    caretaker: new Caretaker({
+      world,
+      log,
+      engine,
+      databases: new Databases(store, world),
+      cluster: { local: node.client, copies, nodeId: node.name, shards, nudge },
+    }),
     erase: (memoryId, graceSecs = 0) =>
-      time.of(made.erasures.request({ database: "acme--alice", target: node.at("main"), erase: { kind: "memory", memoryId }, graceSecs, options: { deadlineMs: world.monotonicMs() + 5_000 } })),
+      time.of(
+        made.erasures.request({
+          database: "acme--alice",
+          target: node.at("main"),
+          erase: { kind: "memory", memoryId },
+          graceSecs,
+          options: { deadlineMs: world.monotonicMs() + 5_000 },
+        }),
+      ),
     coupon: (id) => time.of(made.erasures.get(node.uuid, id, undefined)),
     stop: async () => {
       await time.of(Promise.all([made.erasures.close(), made.caretaker.close()]));
@@ -92,8 +130,19 @@ export async function member(node: LeasedNode, writer: () => TimedEngine): Promi
 }
 
 /** A node that holds the database from now on, or only has its lease. */
-export async function openNode(time: VirtualTime, name: string, term: number | undefined, options: Partial<EngineOptions> = {}, directory?: string): Promise<LeasedNode> {
-  const node = new LeasedNode(time, name, { gcGraceMs: 0, pitrMs: 1e12, idleCloseMs: 1e12, nodeName: `${name}-name`, ...options }, directory);
+export async function openNode(
+  time: VirtualTime,
+  name: string,
+  term: number | undefined,
+  options: Partial<EngineOptions> = {},
+  directory?: string,
+): Promise<LeasedNode> {
+  const node = new LeasedNode(
+    time,
+    name,
+    { gcGraceMs: 0, pitrMs: 1e12, idleCloseMs: 1e12, nodeName: `${name}-name`, ...options },
+    directory,
+  );
   await node.renew(foreverMs);
   if (term !== undefined) await time.of(node.holding(term));
   return node;
@@ -101,7 +150,14 @@ export async function openNode(time: VirtualTime, name: string, term: number | u
 
 /** Takes in a memory that says this, and gives its id. */
 export async function remember(node: TimedEngine, summary: string): Promise<string> {
-  const { value } = await node.time.of(node.client.write(node.at("main"), "memory.ingest", { memories: [{ type: "fact", summary, content: "{}" }] }, node.soon({ durable: true })));
+  const { value } = await node.time.of(
+    node.client.write(
+      node.at("main"),
+      "memory.ingest",
+      { memories: [{ type: "fact", summary, content: "{}" }] },
+      node.soon({ durable: true }),
+    ),
+  );
   return value.results[0]!.id;
 }
 
@@ -115,6 +171,8 @@ export function residueOnDisk({ directory }: TimedEngine, text: string): string[
 
 /** Says whether the memory is there for whoever asks the node. */
 export async function finds(node: TimedEngine, memoryId: string): Promise<boolean> {
-  const { value } = await node.time.of(node.client.read(node.at("main"), "memory.held", { memoryIds: [memoryId] }, node.soon()));
+  const { value } = await node.time.of(
+    node.client.read(node.at("main"), "memory.held", { memoryIds: [memoryId] }, node.soon()),
+  );
   return value.held.length > 0;
 }

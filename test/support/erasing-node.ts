@@ -1,4 +1,7 @@
-/** A node on virtual time whose memories are erased: what was erased, what is left of it, and every state that can be restored. */
+/**
+ * A node on virtual time whose memories are erased: what was erased, what is left of it, and every state that can be
+ * restored.
+ */
 import { readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "vitest";
@@ -43,7 +46,9 @@ export class ErasingNode {
   /** Takes in a memory that says this, and gives its id. */
   async remember(summary: string, branch = "main", more: object = {}): Promise<string> {
     const memories = [{ type: "fact", summary, content: "{}", ...more }];
-    const { value } = await this.time.of(this.node.client.write(this.node.at(branch), "memory.ingest", { memories }, this.node.soon()));
+    const { value } = await this.time.of(
+      this.node.client.write(this.node.at(branch), "memory.ingest", { memories }, this.node.soon()),
+    );
     return value.results[0]!.id;
   }
 
@@ -52,7 +57,9 @@ export class ErasingNode {
   }
 
   async holds(id: string, branch = "main"): Promise<boolean> {
-    const { value } = await this.time.of(this.node.client.read(this.node.at(branch), "memory.held", { memoryIds: [id] }, this.node.soon()));
+    const { value } = await this.time.of(
+      this.node.client.read(this.node.at(branch), "memory.held", { memoryIds: [id] }, this.node.soon()),
+    );
     return value.held.length > 0;
   }
 
@@ -60,13 +67,19 @@ export class ErasingNode {
   async erase(what: string | Erase, branch = "main"): Promise<ErasedCoupon & { readonly txid: number }> {
     const couponId = `ers_${++this.#coupons}`;
     const erase: Erase = typeof what === "string" ? { kind: "memory", memoryId: what } : what;
-    const { memoryIds, traces, branchId, ancestors, txid, found } = await this.node.branch({ act: "erase", couponId, erase, traceKey: new Uint8Array(32).fill(this.#coupons) }, branch);
+    const { memoryIds, traces, branchId, ancestors, txid, found } = await this.node.branch(
+      { act: "erase", couponId, erase, traceKey: new Uint8Array(32).fill(this.#coupons) },
+      branch,
+    );
     expect(found).toBe(true);
     return { id: couponId, memoryIds, traces, points: [{ branch, branchId, txid, ancestors }], isDue: true, txid };
   }
 
   async expunge(...coupons: readonly ErasedCoupon[]): Promise<Expunged> {
-    const { value } = await this.time.of(this.node.client.branch(this.node.at("main"), { act: "expunge", coupons }, { deadlineMs: Infinity }), 1e7);
+    const { value } = await this.time.of(
+      this.node.client.branch(this.node.at("main"), { act: "expunge", coupons }, { deadlineMs: Infinity }),
+      1e7,
+    );
     return value as Expunged;
   }
 
@@ -115,8 +128,14 @@ export class ErasingNode {
     const found: string[] = [];
     for (const key of this.time.store.keys(databasePrefix(this.uuid))) {
       const { bytes } = this.time.store.read(key)!;
-      const inside = key.includes("/seg/") ? [bytes] : key.includes("/head/") ? this.time.head(this.uuid, key.slice(key.lastIndexOf("/") + 1)).tail.map((tail) => tail.bytes) : [];
-      const pages = (await Promise.all(inside.map((segments) => decodeSegments(segments, inlinePress)))).flat().flatMap(({ groups }) => groups.flatMap(({ images }) => images));
+      const inside = key.includes("/seg/")
+        ? [bytes]
+        : key.includes("/head/")
+          ? this.time.head(this.uuid, key.slice(key.lastIndexOf("/") + 1)).tail.map((tail) => tail.bytes)
+          : [];
+      const pages = (await Promise.all(inside.map((segments) => decodeSegments(segments, inlinePress))))
+        .flat()
+        .flatMap(({ groups }) => groups.flatMap(({ images }) => images));
       if ([bytes, ...pages.map((page) => page.bytes)].some((one) => Buffer.from(one).includes(text))) found.push(key);
     }
     for (const name of readdirSync(this.node.directory, { recursive: true, encoding: "utf8" })) {
@@ -128,7 +147,10 @@ export class ErasingNode {
 
   /** Bytes of all the database's objects. */
   get storedBytes(): number {
-    return this.time.store.keys(databasePrefix(this.uuid)).filter((key) => key !== catalogKey(this.uuid)).reduce((sum, key) => sum + this.time.store.read(key)!.bytes.length, 0);
+    return this.time.store
+      .keys(databasePrefix(this.uuid))
+      .filter((key) => key !== catalogKey(this.uuid))
+      .reduce((sum, key) => sum + this.time.store.read(key)!.bytes.length, 0);
   }
 
   /** The first object that holds the text, as it was put. */

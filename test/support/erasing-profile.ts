@@ -39,7 +39,11 @@ export class ErasingProfile {
 
   /** Takes in memories and makes them durable; gives their ids. */
   async add(...memories: readonly object[]): Promise<string[]> {
-    const { body } = await ok(this.call("MemoryService.Ingest", { memories: memories.map((memory) => ({ type: "fact", content: {}, ...memory })) }));
+    const { body } = await ok(
+      this.call("MemoryService.Ingest", {
+        memories: memories.map((memory) => ({ type: "fact", content: {}, ...memory })),
+      }),
+    );
     await ok(this.database.call("DataService.Sync"));
     return body.results.map(({ id }: { id: string }) => id);
   }
@@ -50,7 +54,7 @@ export class ErasingProfile {
 
   /** Erases, asking again while the node is too busy, until it says that the memory is erased or was never there. */
   async surelyErase(id: string): Promise<void> {
-    for (const lastMs = performance.now() + patienceMs; ; ) {
+    for (const lastMs = performance.now() + patienceMs; ;) {
       const { code, message } = await this.erase({ memory_id: id });
       if (code === "ok" || code === "not_found") return;
       expect(["unavailable", "overloaded", "request_timeout"], message).toContain(code);

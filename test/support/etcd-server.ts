@@ -57,19 +57,32 @@ export async function startEtcd(): Promise<EtcdServer> {
   async function start(): Promise<void> {
     const said: string[] = [];
     const flags = {
-      name: "test", "data-dir": data, "log-level": "error", logger: "zap", "listen-client-urls": endpoint, "advertise-client-urls": endpoint,
-      "listen-peer-urls": peer, "initial-advertise-peer-urls": peer, "initial-cluster": `test=${peer}`,
+      name: "test",
+      "data-dir": data,
+      "log-level": "error",
+      logger: "zap",
+      "listen-client-urls": endpoint,
+      "advertise-client-urls": endpoint,
+      "listen-peer-urls": peer,
+      "initial-advertise-peer-urls": peer,
+      "initial-cluster": `test=${peer}`,
     };
-    const started = spawn(command, Object.entries(flags).map(([name, value]) => `--${name}=${value}`), {
-      env: { PATH: process.env["PATH"], ETCD_UNSUPPORTED_ARCH: process.arch },
-      stdio: ["ignore", "pipe", "pipe"],
-    });
+    const started = spawn(
+      command,
+      Object.entries(flags).map(([name, value]) => `--${name}=${value}`),
+      {
+        env: { PATH: process.env["PATH"], ETCD_UNSUPPORTED_ARCH: process.arch },
+        stdio: ["ignore", "pipe", "pipe"],
+      },
+    );
     child = started;
     let fault: Error | undefined;
     started.once("error", (error) => (fault = error));
-    for (const stream of [started.stdout, started.stderr]) stream.setEncoding("utf8").on("data", (chunk: string) => said.push(chunk));
+    for (const stream of [started.stdout, started.stderr])
+      stream.setEncoding("utf8").on("data", (chunk: string) => said.push(chunk));
     while (!(await isHealthy(endpoint))) {
-      if (fault || started.exitCode !== null || started.signalCode !== null) throw new Error(`etcd ended at start: ${fault?.message ?? said.join("")}`);
+      if (fault || started.exitCode !== null || started.signalCode !== null)
+        throw new Error(`etcd ended at start: ${fault?.message ?? said.join("")}`);
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
   }

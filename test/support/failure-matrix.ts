@@ -35,7 +35,13 @@ export function written(document: string): string {
   const byRow = proofs();
   return document
     .split("\n")
-    .map((line) => line.replace(rowPattern, (_, start: string, name: string) => `${start} ${(byRow.get(name) ?? []).map((file) => `\`${file}\``).join(", ") || "–"} |`))
+    .map((line) =>
+      line.replace(
+        rowPattern,
+        (_, start: string, name: string) =>
+          `${start} ${(byRow.get(name) ?? []).map((file) => `\`${file}\``).join(", ") || "–"} |`,
+      ),
+    )
     .join("\n");
 }
 

@@ -36,7 +36,11 @@ function compiled(): string {
   const name = createHash("sha256").update(readFileSync(source)).digest("hex").slice(0, 16);
   const library = join(tmpdir(), `palimpsest-fault-vfs-${name}.so`);
   if (existsSync(library)) return library;
-  const header = join(dirname(createRequire(import.meta.url).resolve("better-sqlite3/package.json")), "deps", "sqlite3");
+  const header = join(
+    dirname(createRequire(import.meta.url).resolve("better-sqlite3/package.json")),
+    "deps",
+    "sqlite3",
+  );
   const fresh = `${library}.${process.pid}`;
   execFileSync("cc", ["-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-Wall", "-I", header, "-o", fresh, source]);
   // Test processes may compile at once, and the library may be mapped already.
@@ -50,7 +54,10 @@ class FaultVfs {
 
   constructor() {
     // better-sqlite3 takes an entry point; its types leave it out.
-    (this.#connection as unknown as { loadExtension(path: string, entryPoint: string): void }).loadExtension(compiled(), "sqlite3_faultvfs_init");
+    (this.#connection as unknown as { loadExtension(path: string, entryPoint: string): void }).loadExtension(
+      compiled(),
+      "sqlite3_faultvfs_init",
+    );
   }
 
   /** Watches a folder; what is removed from it is linked into `grave` first. Gives its id. */
@@ -81,8 +88,10 @@ class FaultVfs {
   drain(): VfsEntry[] {
     const journal = this.#call("fault_drain()") as Buffer | null;
     const entries: VfsEntry[] = [];
-    for (let at = 0; journal && at < journal.length; ) {
-      const [folder, kind, ino, offset, length, count] = Array.from({ length: 6 }, (_, index) => Number(journal.readBigInt64LE(at + index * numberBytes))) as [number, number, number, number, number, number];
+    for (let at = 0; journal && at < journal.length;) {
+      const [folder, kind, ino, offset, length, count] = Array.from({ length: 6 }, (_, index) =>
+        Number(journal.readBigInt64LE(at + index * numberBytes)),
+      ) as [number, number, number, number, number, number];
       at += headBytes;
       entries.push({ folder, kind: kinds[kind]!, ino, offset, length, bytes: journal.subarray(at, at + count) });
       at += count;
@@ -92,7 +101,8 @@ class FaultVfs {
 
   #call(expression: string, ...args: readonly (number | string)[]): unknown {
     let statement = this.#statements.get(expression);
-    if (!statement) this.#statements.set(expression, (statement = this.#connection.prepare(`SELECT ${expression}`).pluck()));
+    if (!statement)
+      this.#statements.set(expression, (statement = this.#connection.prepare(`SELECT ${expression}`).pluck()));
     return statement.get(...args);
   }
 }

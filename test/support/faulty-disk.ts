@@ -1,8 +1,8 @@
 /**
  * A disk under a real process that fills up, turns read-only, fails or is slow, as a test says while the process runs.
  *
- * No root and no file system of its own: a library in C (faulty-disk.c) stands between the process and its C library for
- * everything below one directory, and reads from a shared block of memory what to do.
+ * No root and no file system of its own: a library in C (faulty-disk.c) stands between the process and its C library
+ * for everything below one directory, and reads from a shared block of memory what to do.
  */
 import { execFileSync, spawnSync } from "node:child_process";
 import { closeSync, mkdirSync, openSync, readSync, writeFileSync, writeSync } from "node:fs";
@@ -43,7 +43,16 @@ export class FaultyDisk {
   constructor(root: string, folder: string) {
     mkdirSync(root, { recursive: true });
     const [library, control] = [join(folder, "faulty-disk.so"), join(folder, "control")];
-    execFileSync("cc", ["-O1", "-shared", "-fPIC", "-w", "-o", library, join(import.meta.dirname, "faulty-disk.c"), "-ldl"]);
+    execFileSync("cc", [
+      "-O1",
+      "-shared",
+      "-fPIC",
+      "-w",
+      "-o",
+      library,
+      join(import.meta.dirname, "faulty-disk.c"),
+      "-ldl",
+    ]);
     writeFileSync(control, Buffer.alloc(controlBytes));
     this.#descriptor = openSync(control, "r+");
     this.variables = { LD_PRELOAD: library, FAULTY_DISK_ROOT: root, FAULTY_DISK_CONTROL: control };

@@ -1,10 +1,10 @@
 /**
- * A file system in memory that does what disks do: it fills up, fails, answers wrongly, and forgets at a power loss what
- * was not synced. Deterministic, without real I/O: time is a count of steps, chance is given.
+ * A file system in memory that does what disks do: it fills up, fails, answers wrongly, and forgets at a power loss
+ * what was not synced. Deterministic, without real I/O: time is a count of steps, chance is given.
  *
- * It knows files and directories by inode, and of each what is there and what is on stable storage: a file's bytes as of
- * its last sync, a directory's entries as of its last sync. Everything else may survive a power loss or not, each name and
- * each file by itself, which is more than any real file system loses.
+ * It knows files and directories by inode, and of each what is there and what is on stable storage: a file's bytes as
+ * of its last sync, a directory's entries as of its last sync. Everything else may survive a power loss or not, each
+ * name and each file by itself, which is more than any real file system loses.
  */
 import { posix } from "node:path";
 import type { Draft, FileFacts, FileSystem } from "../../src/store/file-system.ts";
@@ -143,7 +143,14 @@ export class FaultyFiles implements FileSystem {
     return this.#step("create", path, () => {
       const { directory, name } = this.#parentOf(path);
       if (directory.entries.has(name)) throw problem("EEXIST", path);
-      const node: FileNode = { kind: "file", id: ++this.#ids, bytes: Buffer.alloc(0), synced: Buffer.alloc(0), links: 1, modifiedAtMs: this.#nowMs() };
+      const node: FileNode = {
+        kind: "file",
+        id: ++this.#ids,
+        bytes: Buffer.alloc(0),
+        synced: Buffer.alloc(0),
+        links: 1,
+        modifiedAtMs: this.#nowMs(),
+      };
       this.#enter(directory, name, node);
       return this.#draftOf(node, path);
     });
@@ -253,7 +260,13 @@ export class FaultyFiles implements FileSystem {
           node.modifiedAtMs = this.#nowMs();
           return claimed;
         };
-        return this.#step("write", path, () => taking(all, all.length), (bytes) => taking(all.subarray(0, bytes), this.options.lies?.counts ? all.length : Math.min(bytes, all.length)));
+        return this.#step(
+          "write",
+          path,
+          () => taking(all, all.length),
+          (bytes) =>
+            taking(all.subarray(0, bytes), this.options.lies?.counts ? all.length : Math.min(bytes, all.length)),
+        );
       },
       sync: () =>
         this.#step("sync", path, () => {
@@ -351,7 +364,12 @@ export function inTurns(files: FileSystem, turn: () => Promise<void>): FileSyste
   return {
     create: waiting(async (path) => {
       const draft = await files.create(path);
-      return { write: waiting((parts) => draft.write(parts)), sync: waiting(() => draft.sync()), stat: waiting(() => draft.stat()), close: () => draft.close() };
+      return {
+        write: waiting((parts) => draft.write(parts)),
+        sync: waiting(() => draft.sync()),
+        stat: waiting(() => draft.stat()),
+        close: () => draft.close(),
+      };
     }),
     read: waiting((path) => files.read(path)),
     stat: waiting((path) => files.stat(path)),

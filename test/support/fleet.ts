@@ -1,10 +1,12 @@
 /**
- * A fleet of any size as one of its nodes sees it, on virtual time: the real code that finds and divides work, over object
- * storage whose listings come from a formula and a coordination store that counts. So ten million databases take no room.
+ * A fleet of any size as one of its nodes sees it, on virtual time: the real code that finds and divides work, over
+ * object storage whose listings come from a formula and a coordination store that counts. So ten million databases take
+ * no room.
  *
  * Real: shards and the list of nodes, placement with its leases held, erasures, the caretaker, sweeps, the audit log's
- * sweeps, the looks at object storage. A model: the engine, which takes its time and says that it is done; the other nodes,
- * of which only their names are there, and what they would forward to this node, which is what it forwards to them.
+ * sweeps, the looks at object storage. A model: the engine, which takes its time and says that it is done; the other
+ * nodes, of which only their names are there, and what they would forward to this node, which is what it forwards to
+ * them.
  */
 import { generateKeyPairSync } from "node:crypto";
 import { silentLog } from "../../src/base/log.ts";
@@ -52,7 +54,9 @@ export interface FleetOptions {
 
 /** The n-th of so many uuids, which lie as evenly as random ones do; `which` makes others of them. */
 function uuidAt(index: number, count: number, which = 0): string {
-  return `${Math.floor((index * 2 ** 32) / count).toString(16).padStart(8, "0")}-${which.toString(16).padStart(4, "0")}-4000-8000-${index.toString(16).padStart(12, "0")}`;
+  return `${Math.floor((index * 2 ** 32) / count)
+    .toString(16)
+    .padStart(8, "0")}-${which.toString(16).padStart(4, "0")}-4000-8000-${index.toString(16).padStart(12, "0")}`;
 }
 
 /** Requests of one kind. */
@@ -125,7 +129,9 @@ class FleetStore extends MemoryStore {
     return { objects, next: undefined };
   }
 
-  /** From the hour at which the fleet began: what came before is done. Entries are noted a while before they are due. */
+  /**
+   * From the hour at which the fleet began: what came before is done. Entries are noted a while before they are due.
+   */
   *#dueAfter(after: string): Generator<string> {
     const { duePerHour: count = 0 } = this.#options;
     const nowMs = this.#world.nowMs();
@@ -155,10 +161,14 @@ class FleetStore extends MemoryStore {
   *#erasingAfter(after: string): Generator<string> {
     const { erasures: count = 0 } = this.#options;
     const keyOf = (index: number): string => `erasing/${uuidAt(index, count)}/${idOf(index)}`;
-    for (let index = firstBehind(after, count, keyOf); index < count; index++) if (this.#askedAtMs(index) <= this.#world.nowMs()) yield keyOf(index);
+    for (let index = firstBehind(after, count, keyOf); index < count; index++)
+      if (this.#askedAtMs(index) <= this.#world.nowMs()) yield keyOf(index);
   }
 
-  /** One after the other over a day: what is there at the beginning was asked for in the day before, and is asked for again a day later. */
+  /**
+   * One after the other over a day: what is there at the beginning was asked for in the day before, and is asked for
+   * again a day later.
+   */
   #askedAtMs(index: number): number {
     const { erasures: count = 1 } = this.#options;
     const isLater = index % 2 === 0;
@@ -168,9 +178,17 @@ class FleetStore extends MemoryStore {
   #coupon({ uuid, id }: { readonly uuid: string; readonly id: string }): Uint8Array {
     const index = parseInt(uuid.slice(-12), 16);
     const requestedAtMs = Math.round(this.#askedAtMs(index));
-    if (!this.#found.has(id) && requestedAtMs > this.#startMs) this.foundAfterMs.push(this.#world.nowMs() - requestedAtMs);
+    if (!this.#found.has(id) && requestedAtMs > this.#startMs)
+      this.foundAfterMs.push(this.#world.nowMs() - requestedAtMs);
     this.#found.add(id);
-    const coupon = { ...sampleCoupon, uuid, id, requestedAtMs, graceUntilMs: requestedAtMs + 1_000 * hourMs, status: "pending" as const };
+    const coupon = {
+      ...sampleCoupon,
+      uuid,
+      id,
+      requestedAtMs,
+      graceUntilMs: requestedAtMs + 1_000 * hourMs,
+      status: "pending" as const,
+    };
     return encodeCoupon(coupon, new Uint8Array(16));
   }
 }
@@ -207,7 +225,11 @@ class FleetEtcd {
   /** These live from now on. */
   set(nodes: readonly LiveNode[]): void {
     this.#revision++;
-    this.#entries = nodes.map((node) => ({ key: this.#prefix + node.id, value: Buffer.from(nodeText(node)), revision: this.#revision }));
+    this.#entries = nodes.map((node) => ({
+      key: this.#prefix + node.id,
+      value: Buffer.from(nodeText(node)),
+      revision: this.#revision,
+    }));
   }
 
   async transact(_conditions: unknown, steps: readonly EtcdStep[]): Promise<EtcdOutcome> {
@@ -287,7 +309,12 @@ export interface FleetNode {
 }
 
 export function nodesOf(count: number): readonly LiveNode[] {
-  return Array.from({ length: count }, (_, index) => ({ id: `01HZXK${String(index).padStart(20, "0")}`, address: `http://10.0.${index >> 8}.${index & 255}:8080`, reachesStore: true, sharesJobs: true }));
+  return Array.from({ length: count }, (_, index) => ({
+    id: `01HZXK${String(index).padStart(20, "0")}`,
+    address: `http://10.0.${index >> 8}.${index & 255}:8080`,
+    reachesStore: true,
+    sharesJobs: true,
+  }));
 }
 
 /** One node among so many that do the same, as it comes up. */
@@ -303,13 +330,28 @@ export async function startFleetNode(options: FleetOptions): Promise<FleetNode> 
   const node = nodesOf(1)[0]!;
   const engineCalls = new Map<string, number>();
   const local = engineOf(world, options.sweepMs ?? 300, engineCalls);
-  const peers = { forward: (_: string, call: never): Promise<Answer> => placement.serve(call), follow() {}, nudge() {}, close: async () => {} };
-  const placement: Placement = new Placement({ local, leases, peers, world, log: silentLog, nodeId: node.id, isUnwritten: async () => false });
-  const renew = (): void => void placement.leaseEvents.renewed({ monotonicMs: world.monotonicMs() + 8_000, wallMs: world.nowMs() + 8_000 });
+  const peers = {
+    forward: (_: string, call: never): Promise<Answer> => placement.serve(call),
+    follow() {},
+    nudge() {},
+    close: async () => {},
+  };
+  const placement: Placement = new Placement({
+    local,
+    leases,
+    peers,
+    world,
+    log: silentLog,
+    nodeId: node.id,
+    isUnwritten: async () => false,
+  });
+  const renew = (): void =>
+    void placement.leaseEvents.renewed({ monotonicMs: world.monotonicMs() + 8_000, wallMs: world.nowMs() + 8_000 });
   await leases.join(node);
   renew();
   // What is renewed counts as one request each time.
-  const keepRenewing = (): void => void world.after(limits.leaseRenewMs, () => (requests.etcd++, renew(), keepRenewing()));
+  const keepRenewing = (): void =>
+    void world.after(limits.leaseRenewMs, () => (requests.etcd++, renew(), keepRenewing()));
   const shards = new Shards({ world, nodeId: node.id, nodes: () => leases.nodes() });
   const isAlone = options.nodes === 1;
   if (!isAlone) {
@@ -317,13 +359,37 @@ export async function startFleetNode(options: FleetOptions): Promise<FleetNode> 
     keepRenewing();
   }
   const copies = new CopyRecords(store, world);
-  const audit = new AuditLog({ store, world, log: silentLog, node: node.id, flushMs: 60_000, policyOf: async () => ({ enabled: true, includeReads: false, retentionSecs: 86_400 }), ...(!isAlone && { tends: async (namespace: string) => shards.has(shardOf(`audit/${namespace}`)) }) });
+  const audit = new AuditLog({
+    store,
+    world,
+    log: silentLog,
+    node: node.id,
+    flushMs: 60_000,
+    policyOf: async () => ({ enabled: true, includeReads: false, retentionSecs: 86_400 }),
+    ...(!isAlone && { tends: async (namespace: string) => shards.has(shardOf(`audit/${namespace}`)) }),
+  });
   const receipts = new Receipts(await signingKeyOf(generateKeyPairSync("ed25519").privateKey));
   const jobs = new Jobs({
-    world, log: silentLog, store, engine: isAlone ? local : placement, local, copies, databases: new Databases(store, world), policies: {} as Policies, receipts, audit,
-    nodeId: node.id, gcGraceMs: 600_000, cluster: isAlone ? undefined : ({ placement, shards } as never),
+    world,
+    log: silentLog,
+    store,
+    engine: isAlone ? local : placement,
+    local,
+    copies,
+    databases: new Databases(store, world),
+    policies: {} as Policies,
+    receipts,
+    audit,
+    nodeId: node.id,
+    gcGraceMs: 600_000,
+    cluster: isAlone ? undefined : ({ placement, shards } as never),
   });
-  const reach = new StoreReach({ store, world, isNeeded: () => world.monotonicMs() - placement.usedMs < limits.storeReachIdleMs, looked: () => {} });
+  const reach = new StoreReach({
+    store,
+    world,
+    isNeeded: () => world.monotonicMs() - placement.usedMs < limits.storeReachIdleMs,
+    looked: () => {},
+  });
   const of = async <Value>(promise: Promise<Value>): Promise<Value> => {
     let isSettled = false;
     const end = (): void => void (isSettled = true);
@@ -340,7 +406,13 @@ export async function startFleetNode(options: FleetOptions): Promise<FleetNode> 
   jobs.start();
   audit.keepSwept();
   return {
-    requests, store, shards, jobs, etcd, world, engineCalls,
+    requests,
+    store,
+    shards,
+    jobs,
+    etcd,
+    world,
+    engineCalls,
     reset: () => void Object.assign(requests, none()),
     pass: (ms) => of(scheduler.sleep(ms)),
     close: async () => {
@@ -359,8 +431,16 @@ function engineOf(world: SimWorld, tookMs: number, calls: Map<string, number>): 
     return { value: undefined, txid: 1, durableTxid: 1 };
   };
   const engine = {
-    run, tell() {}, renewLease() {}, hint() {}, followed() {}, hold: async () => {}, letGo: async () => {}, purgeCopies: async () => true,
-    branch: (target: Target, act: never) => run(target, { kind: "branch", act }), drop: (target: Target) => run(target, { kind: "drop" }),
+    run,
+    tell() {},
+    renewLease() {},
+    hint() {},
+    followed() {},
+    hold: async () => {},
+    letGo: async () => {},
+    purgeCopies: async () => true,
+    branch: (target: Target, act: never) => run(target, { kind: "branch", act }),
+    drop: (target: Target) => run(target, { kind: "drop" }),
   };
   return engine as unknown as EngineClient;
 }

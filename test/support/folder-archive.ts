@@ -1,4 +1,7 @@
-/** A folder as one file: every folder and file below it in one compressed stream, for golden data of several hundred files. */
+/**
+ * A folder as one file: every folder and file below it in one compressed stream, for golden data of several hundred
+ * files.
+ */
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { zstdCompressSync, zstdDecompressSync } from "node:zlib";

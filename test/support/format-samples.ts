@@ -29,7 +29,15 @@ export const sampleDelta: Segment = {
   branchId,
   epoch: 3,
   groups: [
-    { txid: 41, committedAtMs: startMs, pages: 300_000, images: [{ page: 1, bytes: countingBytes(pageBytes, 1) }, { page: 300_000, bytes: countingBytes(pageBytes, 2) }] },
+    {
+      txid: 41,
+      committedAtMs: startMs,
+      pages: 300_000,
+      images: [
+        { page: 1, bytes: countingBytes(pageBytes, 1) },
+        { page: 300_000, bytes: countingBytes(pageBytes, 2) },
+      ],
+    },
     { txid: 42, committedAtMs: startMs + 1, pages: 7, images: [] },
     { txid: 43, committedAtMs: startMs - 1, pages: 7, images: [{ page: 7, bytes: new Uint8Array(pageBytes) }] },
   ],
@@ -41,12 +49,42 @@ export const sampleImage: Segment = {
   uuid,
   branchId: "main",
   epoch: 1,
-  groups: [{ txid: 9, committedAtMs: startMs, pages: 2, images: [{ page: 1, bytes: countingBytes(pageBytes, 3) }, { page: 2, bytes: countingBytes(pageBytes, 4) }] }],
+  groups: [
+    {
+      txid: 9,
+      committedAtMs: startMs,
+      pages: 2,
+      images: [
+        { page: 1, bytes: countingBytes(pageBytes, 3) },
+        { page: 2, bytes: countingBytes(pageBytes, 4) },
+      ],
+    },
+  ],
 };
 
 export const sampleRefs: readonly SegmentRef[] = [
-  { kind: "image", id: "main-1-01HF7YAT000000000000000002", firstTxid: 9, lastTxid: 9, cut: false, lastAtMs: startMs, bytes: 1_000, rawBytes: 8_192, sha256: countingBytes(32, 5) },
-  { kind: "delta", id: `${branchId}-9007199254740991-01HF7YAT000000000000000003`, firstTxid: 10, lastTxid: 2 ** 53 - 1, cut: true, lastAtMs: startMs + 9, bytes: 2_000, rawBytes: 2 ** 40, sha256: countingBytes(32, 6) },
+  {
+    kind: "image",
+    id: "main-1-01HF7YAT000000000000000002",
+    firstTxid: 9,
+    lastTxid: 9,
+    cut: false,
+    lastAtMs: startMs,
+    bytes: 1_000,
+    rawBytes: 8_192,
+    sha256: countingBytes(32, 5),
+  },
+  {
+    kind: "delta",
+    id: `${branchId}-9007199254740991-01HF7YAT000000000000000003`,
+    firstTxid: 10,
+    lastTxid: 2 ** 53 - 1,
+    cut: true,
+    lastAtMs: startMs + 9,
+    bytes: 2_000,
+    rawBytes: 2 ** 40,
+    sha256: countingBytes(32, 6),
+  },
 ];
 
 export const sampleHead: Head = {
@@ -91,8 +129,20 @@ export const sampleCatalog: Catalog = {
   createdAtMs: startMs,
   branches: [
     { name: "main", id: "main", createdAtMs: startMs, parent: undefined, ttlAtMs: undefined },
-    { name: "Later", id: branchId, createdAtMs: startMs + 1, parent: { name: "main", id: "main", forkTxid: 17 }, ttlAtMs: startMs + 60_000 },
-    { name: "dev", id: "01HF7YAT000000000000000006", createdAtMs: startMs + 2, parent: { name: "Later", id: branchId, forkTxid: 18 }, ttlAtMs: undefined },
+    {
+      name: "Later",
+      id: branchId,
+      createdAtMs: startMs + 1,
+      parent: { name: "main", id: "main", forkTxid: 17 },
+      ttlAtMs: startMs + 60_000,
+    },
+    {
+      name: "dev",
+      id: "01HF7YAT000000000000000006",
+      createdAtMs: startMs + 2,
+      parent: { name: "Later", id: branchId, forkTxid: 18 },
+      ttlAtMs: undefined,
+    },
   ],
   condemned: [{ key: "seg/main-1-01HF7YAT000000000000000002", atMs: startMs + 3 }],
   deletedAtMs: startMs + 4,
@@ -101,39 +151,96 @@ export const sampleCatalog: Catalog = {
 /** A change by the bearer of a token, what left for a model, and a refusal of nobody in particular. */
 export const sampleAuditEvents: readonly AuditEvent[] = [
   {
-    id: "01HF7YAT000000000000000001", node: "01HF7YAT00000000000000000N", namespace: "acme", profile: "alice", branch: "main", action: "memory.ingest", outcome: "ok", txid: 7, count: 3,
-    actor: { kind: "token", tokenHash: "0123456789abcdef", scope: "write", claimNs: "acme", iatSecs: startMs / 1_000 }, prev: "0".repeat(64),
+    id: "01HF7YAT000000000000000001",
+    node: "01HF7YAT00000000000000000N",
+    namespace: "acme",
+    profile: "alice",
+    branch: "main",
+    action: "memory.ingest",
+    outcome: "ok",
+    txid: 7,
+    count: 3,
+    actor: { kind: "token", tokenHash: "0123456789abcdef", scope: "write", claimNs: "acme", iatSecs: startMs / 1_000 },
+    prev: "0".repeat(64),
   },
   {
-    id: "01HF7YAT000000000000000002", node: "01HF7YAT00000000000000000N", namespace: "acme", profile: "alice", action: "ai.embed", outcome: "ok",
-    egress: { provider: "local", model: "small-1", endpointHost: "embed.test:8000", selfHosted: true, inputItems: 2, inputBytes: 345, outputItems: 2, durationMs: 12 },
+    id: "01HF7YAT000000000000000002",
+    node: "01HF7YAT00000000000000000N",
+    namespace: "acme",
+    profile: "alice",
+    action: "ai.embed",
+    outcome: "ok",
+    egress: {
+      provider: "local",
+      model: "small-1",
+      endpointHost: "embed.test:8000",
+      selfHosted: true,
+      inputItems: 2,
+      inputBytes: 345,
+      outputItems: 2,
+      durationMs: 12,
+    },
     prev: "ab".repeat(32),
   },
   {
-    id: "01HF7YAT000000000000000003", node: "01HF7YAT00000000000000000N", namespace: "acme", profile: "alice", branch: "main", action: "memory.forget", resource: "mem_01HF7YAT000000000000000009",
-    outcome: "denied", actor: { kind: "anonymous" }, errorCode: "unauthorized", prev: "cd".repeat(32),
+    id: "01HF7YAT000000000000000003",
+    node: "01HF7YAT00000000000000000N",
+    namespace: "acme",
+    profile: "alice",
+    branch: "main",
+    action: "memory.forget",
+    resource: "mem_01HF7YAT000000000000000009",
+    outcome: "denied",
+    actor: { kind: "anonymous" },
+    errorCode: "unauthorized",
+    prev: "cd".repeat(32),
   },
 ];
 
 /** What version 2 of an event came for: a token that was minted, one that was revoked, and a rewind. */
 export const sampleLaterAuditEvents: readonly AuditEvent[] = [
   {
-    id: "01HF7YAT000000000000000004", node: "01HF7YAT00000000000000000N", namespace: "acme", profile: "alice", action: "token.mint", resource: "acme--alice", outcome: "ok",
-    actor: { kind: "platform", tokenHash: "0123456789abcdef" }, grant: { jti: "01HF7YAT00000000000000000J", scope: "write", expiresInSecs: 3_600, database: "acme--alice" }, prev: "ef".repeat(32),
+    id: "01HF7YAT000000000000000004",
+    node: "01HF7YAT00000000000000000N",
+    namespace: "acme",
+    profile: "alice",
+    action: "token.mint",
+    resource: "acme--alice",
+    outcome: "ok",
+    actor: { kind: "platform", tokenHash: "0123456789abcdef" },
+    grant: { jti: "01HF7YAT00000000000000000J", scope: "write", expiresInSecs: 3_600, database: "acme--alice" },
+    prev: "ef".repeat(32),
   },
   {
-    id: "01HF7YAT000000000000000005", node: "01HF7YAT00000000000000000N", namespace: "acme", action: "token.revoke", outcome: "ok",
-    actor: { kind: "platform", tokenHash: "0123456789abcdef" }, grant: { jti: "01HF7YAT00000000000000000K", namespace: "acme" }, prev: "ab".repeat(32),
+    id: "01HF7YAT000000000000000005",
+    node: "01HF7YAT00000000000000000N",
+    namespace: "acme",
+    action: "token.revoke",
+    outcome: "ok",
+    actor: { kind: "platform", tokenHash: "0123456789abcdef" },
+    grant: { jti: "01HF7YAT00000000000000000K", namespace: "acme" },
+    prev: "ab".repeat(32),
   },
   {
-    id: "01HF7YAT000000000000000006", node: "01HF7YAT00000000000000000N", namespace: "acme", profile: "alice", branch: "main", action: "branch.rewind", outcome: "ok", txid: 9,
-    actor: { kind: "anonymous" }, prev: "cd".repeat(32),
+    id: "01HF7YAT000000000000000006",
+    node: "01HF7YAT00000000000000000N",
+    namespace: "acme",
+    profile: "alice",
+    branch: "main",
+    action: "branch.rewind",
+    outcome: "ok",
+    txid: 9,
+    actor: { kind: "anonymous" },
+    prev: "cd".repeat(32),
   },
 ];
 
 /** A private key that everybody knows: the first one of RFC 8032, section 7.1. */
 export const sampleSigningKey = createPrivateKey({
-  key: Buffer.from("302e020100300506032b6570042204209d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60", "hex"),
+  key: Buffer.from(
+    "302e020100300506032b6570042204209d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60",
+    "hex",
+  ),
   format: "der",
   type: "pkcs8",
 });
@@ -175,7 +282,13 @@ export const sampleAwaitingCoupon: ErasureCoupon = {
 
 /** A copy that its node has purged. */
 export const sampleCopy: CopyRecord = {
-  uuid, node: "01HF7YAT00000000000000000N", copy: "01HF7YAT0000000000000000C1", name: "db-2.übung", createdAtMs: startMs, purged: { atMs: startMs + 5, filesRemoved: 3 }, forgottenAtMs: startMs + 6,
+  uuid,
+  node: "01HF7YAT00000000000000000N",
+  copy: "01HF7YAT0000000000000000C1",
+  name: "db-2.übung",
+  createdAtMs: startMs,
+  purged: { atMs: startMs + 5, filesRemoved: 3 },
+  forgottenAtMs: startMs + 6,
 };
 
 /** How an erasure was proven, with something in every list. */
@@ -198,14 +311,18 @@ export const sampleEvidence: ErasureEvidence = {
 export const sampleReceiptPayload = receiptPayload(sampleCoupon, startMs + 86_400_001, sampleEvidence);
 
 /** The same where a node never came back. */
-export const sampleUnattestedPayload = receiptPayload(sampleCoupon, startMs + 86_400_001, { ...sampleEvidence, unattested: ["01HF7YAT00000000000000000N"] });
+export const sampleUnattestedPayload = receiptPayload(sampleCoupon, startMs + 86_400_001, {
+  ...sampleEvidence,
+  unattested: ["01HF7YAT00000000000000000N"],
+});
 
 /** Expects an object that was cut anywhere, lengthened, or has any one bit flipped to be refused as corrupt. */
 export async function expectDamageRefused(bytes: Uint8Array, decode: (bytes: Uint8Array) => unknown): Promise<void> {
   const damaged: [how: string, bytes: Uint8Array][] = [["lengthened", Uint8Array.of(...bytes, 0)]];
   for (const at of bytes.keys()) {
     damaged.push([`cut to ${at} bytes`, bytes.slice(0, at)]);
-    for (let bit = 1; bit <= 0x80; bit *= 2) damaged.push([`bit ${bit} of byte ${at} flipped`, bytes.with(at, bytes[at]! ^ bit)]);
+    for (let bit = 1; bit <= 0x80; bit *= 2)
+      damaged.push([`bit ${bit} of byte ${at} flipped`, bytes.with(at, bytes[at]! ^ bit)]);
   }
   const accepted: string[] = [];
   for (const [how, object] of damaged) {
@@ -213,7 +330,8 @@ export async function expectDamageRefused(bytes: Uint8Array, decode: (bytes: Uin
       await decode(object);
       accepted.push(how);
     } catch (error) {
-      if (!(error instanceof StoreError && error.kind === "corrupt")) throw new Error(`${how}: not refused as corrupt`, { cause: error });
+      if (!(error instanceof StoreError && error.kind === "corrupt"))
+        throw new Error(`${how}: not refused as corrupt`, { cause: error });
     }
   }
   expect(accepted).toEqual([]);

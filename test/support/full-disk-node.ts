@@ -1,7 +1,7 @@
 /**
  * A process that fills the small disk under a real node and its object store, while durable and standard clients write,
- * kills the node, takes its data away and starts it anew on what the store has: `node full-disk-node.ts <small disk> <runs> <seed>`.
- * Throws at the first promise that was broken; prints what was counted.
+ * kills the node, takes its data away and starts it anew on what the store has: `node full-disk-node.ts <small disk>
+ * <runs> <seed>`. Throws at the first promise that was broken; prints what was counted.
  */
 import { mkdirSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

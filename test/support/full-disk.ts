@@ -1,5 +1,6 @@
 /**
- * A process that fills the disk under an engine and its object store: `node full-disk.ts <data on a small disk> <folder elsewhere>`.
+ * A process that fills the disk under an engine and its object store: `node full-disk.ts <data on a small disk> <folder
+ * elsewhere>`.
  *
  * Prints what happened as one line of JSON; the test that started it judges.
  */
@@ -18,7 +19,8 @@ const files = await FileStore.open(join(directory, "objects"), realWorld());
 let storeIsAway = false;
 const store: ObjectStore = {
   get: (key) => files.get(key),
-  put: (key, bytes, condition) => (storeIsAway ? Promise.reject(new StoreError("unavailable", "away")) : files.put(key, bytes, condition)),
+  put: (key, bytes, condition) =>
+    storeIsAway ? Promise.reject(new StoreError("unavailable", "away")) : files.put(key, bytes, condition),
   delete: (key) => files.delete(key),
   list: (prefix, options) => files.list(prefix, options),
   purgeVersions: () => files.purgeVersions(""),
@@ -35,7 +37,12 @@ async function put(bytes: number, durable = false): Promise<string> {
   try {
     // Noise, which is no smaller in object storage.
     const value = Buffer.concat([Buffer.from(key), randomBytes(bytes)]);
-    await client.write(target, "kv.put", { ns: "n", key, value }, durable ? { deadlineMs: world.monotonicMs() + 3_000, durable } : soon());
+    await client.write(
+      target,
+      "kv.put",
+      { ns: "n", key, value },
+      durable ? { deadlineMs: world.monotonicMs() + 3_000, durable } : soon(),
+    );
     acknowledged.push(key);
     return "ok";
   } catch (error) {
@@ -61,7 +68,8 @@ function empty(): void {
 /** Writes until the disk is full, and some more. */
 async function untilFull(durable = false): Promise<string[]> {
   const outcomes: string[] = [];
-  while (outcomes.at(-1) === undefined || (outcomes.at(-1) === "ok" && outcomes.length < 100)) outcomes.push(await put(256 * 1024, durable));
+  while (outcomes.at(-1) === undefined || (outcomes.at(-1) === "ok" && outcomes.length < 100))
+    outcomes.push(await put(256 * 1024, durable));
   for (let more = 0; more < 3; more++) outcomes.push(await put(256 * 1024, durable));
   return outcomes;
 }
@@ -80,7 +88,10 @@ fill(2 * 1024 * 1024);
 const fullAndDurable = await untilFull(true);
 const durableWhenFull = [...acknowledged];
 // What object storage has while the disk is full is what a node elsewhere can go on from.
-const fromFull = openInlineEngine(join(elsewhere, "from-full"), { store, options: { nodeId: "other", shipping: false } });
+const fromFull = openInlineEngine(join(elsewhere, "from-full"), {
+  store,
+  options: { nodeId: "other", shipping: false },
+});
 const heldFromFull = await held(fromFull.client);
 await fromFull.client.close();
 empty();
@@ -96,7 +107,11 @@ empty();
 await client.sync(target, soon());
 const atTheEnd = [await put(100), await put(256 * 1024)];
 await client.sync(target, soon());
-const check = await client.sqlWrite(target, { statements: [{ text: "PRAGMA integrity_check", paramsJson: undefined }], atomic: true, mayWrite: false }, soon());
+const check = await client.sqlWrite(
+  target,
+  { statements: [{ text: "PRAGMA integrity_check", paramsJson: undefined }], atomic: true, mayWrite: false },
+  soon(),
+);
 const last = await held(client);
 await client.close();
 
@@ -104,4 +119,23 @@ const other = openInlineEngine(join(elsewhere, "at-the-end"), { store: files, op
 const restored = await held(other.client);
 await other.client.close();
 clearInterval(alive);
-console.log(JSON.stringify({ full, whileFull, acknowledgedWhenFull, afterwards, fullAndDurable, durableWhenFull, heldFromFull, fullAndAway, whileAway, acknowledgedWhenAway, atTheEnd, integrity: check.value[0]!.rowsJson, last, restored, acknowledged, refused }));
+console.log(
+  JSON.stringify({
+    full,
+    whileFull,
+    acknowledgedWhenFull,
+    afterwards,
+    fullAndDurable,
+    durableWhenFull,
+    heldFromFull,
+    fullAndAway,
+    whileAway,
+    acknowledgedWhenAway,
+    atTheEnd,
+    integrity: check.value[0]!.rowsJson,
+    last,
+    restored,
+    acknowledged,
+    refused,
+  }),
+);

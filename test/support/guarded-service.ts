@@ -10,7 +10,13 @@ export interface Guarded {
   /** Mints a token with the platform key. */
   mint(subject: Subject, scope: string, expiresIn?: number): Promise<string>;
   /** Calls REST with a credential, or without one. */
-  call(credential: string | undefined, method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<RestAnswer>;
+  call(
+    credential: string | undefined,
+    method: string,
+    path: string,
+    body?: unknown,
+    headers?: Record<string, string>,
+  ): Promise<RestAnswer>;
   /** Creates a database with the platform key. */
   create(name: string): Promise<string>;
 }
@@ -22,13 +28,17 @@ export async function startGuarded(variables: Record<string, string> = {}, direc
 
 /** The same over a node that runs already. */
 export function guarded(service: Service): Guarded {
-  const call: Guarded["call"] = (credential, method, path, body, headers) => service.call(method, path, body, { ...bearer(credential), ...headers });
+  const call: Guarded["call"] = (credential, method, path, body, headers) =>
+    service.call(method, path, body, { ...bearer(credential), ...headers });
   return {
     service,
     call,
     async mint(subject, scope, expiresIn) {
       const path = "db" in subject ? `/v1/databases/${subject.db}/tokens` : `/v1/namespaces/${subject.ns}/tokens`;
-      const { status, json, text } = await call(platformKey, "POST", path, { scope, ...(expiresIn === undefined ? {} : { expires_in: expiresIn }) });
+      const { status, json, text } = await call(platformKey, "POST", path, {
+        scope,
+        ...(expiresIn === undefined ? {} : { expires_in: expiresIn }),
+      });
       expect(status, text).toBe(200);
       return (json as { token: string }).token;
     },

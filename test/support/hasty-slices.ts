@@ -1,7 +1,9 @@
 /** Time slices that are over when a test says so, between two statements of a command. */
 import { SliceOver, type Slices } from "../../src/sqlite/slices.ts";
 
-/** `isOver` is asked now and then, until it has said so once in a slice; `isShared`, whether another tenant is about. */
+/**
+ * `isOver` is asked now and then, until it has said so once in a slice; `isShared`, whether another tenant is about.
+ */
 export function hastySlices(isOver: () => boolean, isShared: () => boolean = () => false): Slices {
   return {
     stopped: 0,

@@ -3,5 +3,9 @@ import { realWorld, type World } from "../../src/base/world.ts";
 
 export function hastyWorld(factor: number): World {
   const world = realWorld();
-  return { ...world, monotonicMs: () => world.monotonicMs() * factor, after: (delayMs, act) => world.after(delayMs / factor, act) };
+  return {
+    ...world,
+    monotonicMs: () => world.monotonicMs() * factor,
+    after: (delayMs, act) => world.after(delayMs / factor, act),
+  };
 }

@@ -2,9 +2,9 @@
  * Judges what clients of several nodes were told, beside what is there in the end.
  *
  * Every write adds a value that nobody else writes to a stream of a database, so that what is lost, what came twice and
- * what a read should have shown can be told by the values alone. Several writes may share a transaction id, as writes of
- * one moment are committed together; writes of which one was answered before the other was sent may not. A write whose
- * outcome is unknown may be there or not. Pure: the same history has the same verdict.
+ * what a read should have shown can be told by the values alone. Several writes may share a transaction id, as writes
+ * of one moment are committed together; writes of which one was answered before the other was sent may not. A write
+ * whose outcome is unknown may be there or not. Pure: the same history has the same verdict.
  */
 
 /** A write that a client sent, and what came of it. */
@@ -132,7 +132,9 @@ export function checkHistory(history: History): Verdict {
   return new Checker(history).verdict();
 }
 
-/** The time by which a write that was acknowledged at `endMs` is surely shipped: every outage of shipping puts it off. */
+/**
+ * The time by which a write that was acknowledged at `endMs` is surely shipped: every outage of shipping puts it off.
+ */
 function shippedByMs({ troubles, shipsWithinMs }: History, endMs: number): number {
   let byMs = endMs + shipsWithinMs;
   for (const trouble of troubles.toSorted((a, b) => a.startMs - b.startMs)) {
@@ -144,11 +146,14 @@ function shippedByMs({ troubles, shipsWithinMs }: History, endMs: number): numbe
 /** Whether a writer may have been lost or overtaken before it could ship the write. */
 function mayBeLost(history: History, write: Write): boolean {
   const byMs = shippedByMs(history, write.endMs);
-  return history.troubles.some(({ overtakes, startMs, endMs }) => overtakes && startMs <= byMs && endMs >= write.startMs);
+  return history.troubles.some(
+    ({ overtakes, startMs, endMs }) => overtakes && startMs <= byMs && endMs >= write.startMs,
+  );
 }
 
 function label(write: Write): string {
-  const txid = write.txid === undefined ? write.outcome : `${write.durable ? "durable" : "standard"} txid ${write.txid}`;
+  const txid =
+    write.txid === undefined ? write.outcome : `${write.durable ? "durable" : "standard"} txid ${write.txid}`;
   return `${write.database}/${write.stream}/${write.value} (${write.client} at ${write.node}, ${txid}, ${write.startMs.toFixed(0)} to ${write.endMs.toFixed(0)} ms)`;
 }
 
@@ -205,8 +210,14 @@ class Checker {
       for (const [database, streams] of truth.databases) {
         const theirs = other.databases.get(database);
         for (const stream of new Set([...streams.keys(), ...(theirs?.keys() ?? [])])) {
-          const [ours, same] = [streams.get(stream) ?? [], theirs?.get(stream) ?? []].map((seen) => JSON.stringify(seen));
-          if (ours !== same) this.#broken("two nodes differ in the end", `${database}/${stream}: ${truth.name} shows ${ours}, ${other.name} shows ${same}`);
+          const [ours, same] = [streams.get(stream) ?? [], theirs?.get(stream) ?? []].map((seen) =>
+            JSON.stringify(seen),
+          );
+          if (ours !== same)
+            this.#broken(
+              "two nodes differ in the end",
+              `${database}/${stream}: ${truth.name} shows ${ours}, ${other.name} shows ${same}`,
+            );
         }
       }
     }
@@ -226,8 +237,13 @@ class Checker {
       }
       if (write.outcome === "failed") this.#broken("a write that failed is there", label(write));
       if (place === undefined || write.outcome !== "ok") continue;
-      if (write.place !== place) this.#broken("a place was given twice or is not kept", `${label(write)} was given ${write.place} and stands at ${place}`);
-      if (last && last.txid! > write.txid!) this.#broken("places go against transaction ids", `${label(last)} stands before ${label(write)}`);
+      if (write.place !== place)
+        this.#broken(
+          "a place was given twice or is not kept",
+          `${label(write)} was given ${write.place} and stands at ${place}`,
+        );
+      if (last && last.txid! > write.txid!)
+        this.#broken("places go against transaction ids", `${label(last)} stands before ${label(write)}`);
       last = write;
     }
   }
@@ -257,18 +273,27 @@ class Checker {
         for (; ended < byEnd.length && byEnd[ended]!.endMs < write.startMs; ended++) {
           if (!highest || byEnd[ended]!.txid! > highest.txid!) highest = byEnd[ended]!;
         }
-        if (highest && write.txid! <= highest.txid!) this.#broken("transaction ids go against time", `${label(highest)} was answered before ${label(write)} was sent`);
+        if (highest && write.txid! <= highest.txid!)
+          this.#broken(
+            "transaction ids go against time",
+            `${label(highest)} was answered before ${label(write)} was sent`,
+          );
       }
     }
   }
 
   #acknowledgedByDatabase(): Map<string, Write[]> {
-    return Map.groupBy(this.#writes.filter(({ outcome }) => outcome === "ok"), ({ database }) => database);
+    return Map.groupBy(
+      this.#writes.filter(({ outcome }) => outcome === "ok"),
+      ({ database }) => database,
+    );
   }
 
   /** A read shows exactly what its transaction id says, as far as that is known. */
   #checkRead(read: Read): void {
-    const what = `${read.client} read ${read.database}/${read.stream} at ${read.node}, txid ${read.txid} of at least ${read.minTxid}, ${read.startMs.toFixed(0)} to ${read.endMs.toFixed(0)} ms`;
+    const what =
+      `${read.client} read ${read.database}/${read.stream} at ${read.node}, txid ${read.txid} of at ` +
+      `least ${read.minTxid}, ${read.startMs.toFixed(0)} to ${read.endMs.toFixed(0)} ms`;
     if (read.txid < read.minTxid) this.#broken("a read is older than it asked", what);
     const shown = new Set<string>();
     for (const { value } of read.seen) {
@@ -277,18 +302,23 @@ class Checker {
       const write = this.#byValue.get(value);
       if (!write || write.startMs > read.endMs) this.#broken("a value came from nowhere", `${value}: ${what}`);
       else if (write.outcome === "failed") this.#broken("a write that failed is there", `${label(write)}: ${what}`);
-      else if (write.txid !== undefined && write.txid > read.txid) this.#broken("a read shows what is newer than it says", `${label(write)}: ${what}`);
+      else if (write.txid !== undefined && write.txid > read.txid)
+        this.#broken("a read shows what is newer than it says", `${label(write)}: ${what}`);
     }
     for (const write of this.#streamOf(read)) {
       // What is lost in the end may have been lost by then.
-      if (write.txid! <= read.txid && !shown.has(write.value) && this.#present.has(write.value)) this.#broken("a read misses what it must show", `${label(write)}: ${what}`);
+      if (write.txid! <= read.txid && !shown.has(write.value) && this.#present.has(write.value))
+        this.#broken("a read misses what it must show", `${label(write)}: ${what}`);
     }
   }
 
   #streams: Map<string, Write[]> | undefined;
 
   #streamOf({ database, stream }: Read): readonly Write[] {
-    this.#streams ??= Map.groupBy(this.#writes.filter(({ outcome }) => outcome === "ok"), (write) => `${write.database}/${write.stream}`);
+    this.#streams ??= Map.groupBy(
+      this.#writes.filter(({ outcome }) => outcome === "ok"),
+      (write) => `${write.database}/${write.stream}`,
+    );
     return this.#streams.get(`${database}/${stream}`) ?? [];
   }
 
@@ -297,17 +327,28 @@ class Checker {
     const acknowledged = this.#acknowledgedByDatabase();
     for (const read of this.#reads) {
       if (!read.isPrimary) continue;
-      const missed = acknowledged.get(read.database)?.find(({ endMs, txid, value }) => endMs < read.startMs && txid! > read.txid && this.#present.has(value));
-      if (missed) this.#broken("a primary read is stale", `${label(missed)}; read of txid ${read.txid} by ${read.client} at ${read.node} from ${read.startMs.toFixed(0)} ms`);
+      const missed = acknowledged
+        .get(read.database)
+        ?.find(({ endMs, txid, value }) => endMs < read.startMs && txid! > read.txid && this.#present.has(value));
+      if (missed)
+        this.#broken(
+          "a primary read is stale",
+          `${label(missed)}; read of ` +
+            `txid ${read.txid} by ${read.client} at ${read.node} from ${read.startMs.toFixed(0)} ms`,
+        );
     }
   }
 
   #checkProbes(): void {
-    const byTxid = Map.groupBy(this.#writes.filter(({ outcome }) => outcome === "ok"), ({ database, txid }) => `${database} ${txid}`);
+    const byTxid = Map.groupBy(
+      this.#writes.filter(({ outcome }) => outcome === "ok"),
+      ({ database, txid }) => `${database} ${txid}`,
+    );
     for (const { database, txid, answer } of this.#history.probes) {
       const writes = byTxid.get(`${database} ${txid}`) ?? [];
       for (const write of writes) {
-        if (this.#present.has(write.value) !== (answer === "known")) this.#broken("a lost transaction is not told from a known one", `${label(write)} is ${answer}`);
+        if (this.#present.has(write.value) !== (answer === "known"))
+          this.#broken("a lost transaction is not told from a known one", `${label(write)} is ${answer}`);
       }
     }
   }

@@ -1,12 +1,21 @@
 /**
- * A proxy before an HTTP server that does to each request what networks and gateways do: it cuts the connection before or
- * after the server has acted, delays, sends a request twice, delivers it long after its sender has given up, ends an
+ * A proxy before an HTTP server that does to each request what networks and gateways do: it cuts the connection before
+ * or after the server has acted, delays, sends a request twice, delivers it long after its sender has given up, ends an
  * answer in the middle, or answers in the server's place.
  */
 import { createServer, request, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
-const fates = ["cut before", "cut after", "delayed", "repeated", "answered by the repeat", "late", "truncated", "refused"] as const;
+const fates = [
+  "cut before",
+  "cut after",
+  "delayed",
+  "repeated",
+  "answered by the repeat",
+  "late",
+  "truncated",
+  "refused",
+] as const;
 /** What happens to a request; `fine` is what happens to the others. */
 export type Fate = (typeof fates)[number];
 
@@ -108,9 +117,23 @@ export class HttpMangler {
   #forward({ method, url, rawHeaders }: IncomingMessage, body: Buffer): Promise<Heard> {
     return new Promise((resolve, reject) => {
       // Headers as they came, the host among them: they are signed.
-      const passed = request({ host: "127.0.0.1", port: this.#targetPort, method, path: url, headers: rawHeaders, setHost: false, agent: false }, (heard) => {
-        bodyOf(heard).then((bytes) => resolve({ status: heard.statusCode!, headers: heard.headers, body: bytes }), reject);
-      });
+      const passed = request(
+        {
+          host: "127.0.0.1",
+          port: this.#targetPort,
+          method,
+          path: url,
+          headers: rawHeaders,
+          setHost: false,
+          agent: false,
+        },
+        (heard) => {
+          bodyOf(heard).then(
+            (bytes) => resolve({ status: heard.statusCode!, headers: heard.headers, body: bytes }),
+            reject,
+          );
+        },
+      );
       passed.on("error", reject);
       passed.end(body);
     });

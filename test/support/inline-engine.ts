@@ -1,4 +1,7 @@
-/** The real engine on the test's own thread: same code, same files, no worker, with a disk and a world of the test's choice. */
+/**
+ * The real engine on the test's own thread: same code, same files, no worker, with a disk and a world of the test's
+ * choice.
+ */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { silentLog } from "../../src/base/log.ts";
@@ -53,7 +56,18 @@ export function inlineOptions(directory: string, given: Partial<EngineOptions> =
 }
 
 /** Given no store, an engine gets an empty one in memory, which is gone with it. */
-export function openInlineEngine(directory: string, given: { disk?: Disk; world?: World; store?: ObjectStore; maker?: SegmentMaker; sql?: SqlWriter; slices?: Slices; options?: Partial<EngineOptions> } = {}): InlineEngine {
+export function openInlineEngine(
+  directory: string,
+  given: {
+    disk?: Disk;
+    world?: World;
+    store?: ObjectStore;
+    maker?: SegmentMaker;
+    sql?: SqlWriter;
+    slices?: Slices;
+    options?: Partial<EngineOptions>;
+  } = {},
+): InlineEngine {
   const world = given.world ?? realWorld();
   const options = inlineOptions(directory, given.options);
   const store = given.store ?? new MemoryStore(world);

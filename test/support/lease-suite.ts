@@ -29,23 +29,27 @@ export async function joined(leases: Leases, id = `node-${++nodes}`): Promise<Le
 /** Runs the suite; every `open` answers an empty store. */
 export function describeLeases(name: string, open: () => SharedCoordination): void {
   describe(name, () => {
-    test("a database that nobody holds is taken under term 1, others see the holder, and a released one keeps its count", async () => {
-      const coordination = open();
-      const a = await joined(coordination.open());
-      const b = await joined(coordination.open());
-      expect(await b.leases.holding("db")).toEqual({ holder: undefined });
-      expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", term: 1 });
-      const holder = { nodeId: a.node.id, address: a.node.address, term: 1 };
-      expect(await b.leases.holding("db")).toEqual({ holder });
-      expect(await b.leases.acquire("db")).toEqual({ kind: "held", by: holder });
-      await b.leases.release("db", 1);
-      await a.leases.release("db", 2);
-      expect((await a.leases.holding("db")).holder).toEqual(holder);
-      await a.leases.release("db", 1);
-      expect(await b.leases.holding("db")).toEqual({ holder: undefined });
-      expect(await b.leases.acquire("db")).toEqual({ kind: "acquired", term: 2 });
-      expect(await b.leases.acquire("other")).toEqual({ kind: "acquired", term: 1 });
-    });
+    test(
+      "a database that nobody holds is taken under term 1, others see the holder, and a released one keeps " +
+        "its count",
+      async () => {
+        const coordination = open();
+        const a = await joined(coordination.open());
+        const b = await joined(coordination.open());
+        expect(await b.leases.holding("db")).toEqual({ holder: undefined });
+        expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", term: 1 });
+        const holder = { nodeId: a.node.id, address: a.node.address, term: 1 };
+        expect(await b.leases.holding("db")).toEqual({ holder });
+        expect(await b.leases.acquire("db")).toEqual({ kind: "held", by: holder });
+        await b.leases.release("db", 1);
+        await a.leases.release("db", 2);
+        expect((await a.leases.holding("db")).holder).toEqual(holder);
+        await a.leases.release("db", 1);
+        expect(await b.leases.holding("db")).toEqual({ holder: undefined });
+        expect(await b.leases.acquire("db")).toEqual({ kind: "acquired", term: 2 });
+        expect(await b.leases.acquire("other")).toEqual({ kind: "acquired", term: 1 });
+      },
+    );
 
     test("distribution-10: 16 nodes that race for one database converge on one holder", async () => {
       const coordination = open();
@@ -54,21 +58,25 @@ export function describeLeases(name: string, open: () => SharedCoordination): vo
       const winners = racers.filter((_, at) => outcomes[at]!.kind === "acquired");
       expect(winners).toHaveLength(1);
       const holder = { nodeId: winners[0]!.node.id, address: winners[0]!.node.address, term: 1 };
-      expect(outcomes.filter(({ kind }) => kind === "held")).toEqual(Array.from({ length: 15 }, () => ({ kind: "held", by: holder })));
+      expect(outcomes.filter(({ kind }) => kind === "held")).toEqual(
+        Array.from({ length: 15 }, () => ({ kind: "held", by: holder })),
+      );
     });
 
     test("no term is given twice, however often the database changes hands", async () => {
       const coordination = open();
       const rivals = await Promise.all([1, 2, 3].map(() => joined(coordination.open())));
       const terms: number[] = [];
-      await Promise.all(rivals.map(async ({ leases }) => {
-        for (let turn = 0; turn < 20; turn++) {
-          const acquisition = await leases.acquire("db");
-          if (acquisition.kind === "held") continue;
-          terms.push(acquisition.term);
-          await leases.release("db", acquisition.term);
-        }
-      }));
+      await Promise.all(
+        rivals.map(async ({ leases }) => {
+          for (let turn = 0; turn < 20; turn++) {
+            const acquisition = await leases.acquire("db");
+            if (acquisition.kind === "held") continue;
+            terms.push(acquisition.term);
+            await leases.release("db", acquisition.term);
+          }
+        }),
+      );
       expect(terms.length).toBeGreaterThan(0);
       expect(terms).toEqual(terms.map((_, at) => at + 1));
     });
@@ -79,27 +87,33 @@ export function describeLeases(name: string, open: () => SharedCoordination): vo
       const b = await joined(coordination.open());
       const last = new Map<string, number>();
       for (let turn = 0; turn < 5; turn++) {
-        await Promise.all(["abc-1", "abc-2", "abc-3"].map(async (uuid, at) => {
-          const taker = (turn + at) % 2 === 0 ? a : b;
-          const acquisition = await taker.leases.acquire(uuid);
-          if (acquisition.kind === "held") throw new Error("nobody else takes it now");
-          expect(acquisition.term).toBeGreaterThan(last.get(uuid) ?? 0);
-          last.set(uuid, acquisition.term);
-          await taker.leases.release(uuid, acquisition.term);
-        }));
+        await Promise.all(
+          ["abc-1", "abc-2", "abc-3"].map(async (uuid, at) => {
+            const taker = (turn + at) % 2 === 0 ? a : b;
+            const acquisition = await taker.leases.acquire(uuid);
+            if (acquisition.kind === "held") throw new Error("nobody else takes it now");
+            expect(acquisition.term).toBeGreaterThan(last.get(uuid) ?? 0);
+            last.set(uuid, acquisition.term);
+            await taker.leases.release(uuid, acquisition.term);
+          }),
+        );
       }
       expect(Math.max(...last.values())).toBe(15);
     });
 
-    test("a node that comes back under its identity takes its own databases under the next term, before its old lease has ended", async () => {
-      const coordination = open();
-      const before = await joined(coordination.open(), "node-back");
-      await before.leases.acquire("db");
-      const after = await joined(coordination.open(), "node-back");
-      expect(await after.leases.acquire("db")).toEqual({ kind: "acquired", term: 2 });
-      await before.leases.release("db", 1);
-      expect((await after.leases.holding("db")).holder).toMatchObject({ term: 2 });
-    });
+    test(
+      "a node that comes back under its identity takes its own databases under the next term, before its old " +
+        "lease has ended",
+      async () => {
+        const coordination = open();
+        const before = await joined(coordination.open(), "node-back");
+        await before.leases.acquire("db");
+        const after = await joined(coordination.open(), "node-back");
+        expect(await after.leases.acquire("db")).toEqual({ kind: "acquired", term: 2 });
+        await before.leases.release("db", 1);
+        expect((await after.leases.holding("db")).holder).toMatchObject({ term: 2 });
+      },
+    );
 
     test("a node that leaves is gone at once, and so is all that it held", async () => {
       const coordination = open();
@@ -120,7 +134,9 @@ export function describeLeases(name: string, open: () => SharedCoordination): vo
       const changed = { ...a.node, reachesStore: false };
       await a.leases.announce(changed);
       const b = await joined(coordination.open());
-      expect((await b.leases.nodes()).toSorted((x, y) => x.id.localeCompare(y.id))).toEqual([changed, b.node].toSorted((x, y) => x.id.localeCompare(y.id)));
+      expect((await b.leases.nodes()).toSorted((x, y) => x.id.localeCompare(y.id))).toEqual(
+        [changed, b.node].toSorted((x, y) => x.id.localeCompare(y.id)),
+      );
     });
 
     test("a forgotten database is held by nobody, and its terms go on", async () => {

@@ -22,7 +22,13 @@ export class LeasedNode extends TimedEngine {
   readonly told: Told[] = [];
   readonly name: string;
 
-  constructor(time: VirtualTime, name: string, options: Partial<EngineOptions> = {}, directory = temporaryDirectory(), disk: Disk = soundDisk) {
+  constructor(
+    time: VirtualTime,
+    name: string,
+    options: Partial<EngineOptions> = {},
+    directory = temporaryDirectory(),
+    disk: Disk = soundDisk,
+  ) {
     super(time, { nodeId: name, coordinated: true, ...options }, directory, time.store, disk);
     this.name = name;
     this.client.tell((message) => this.told.push(message));
@@ -56,7 +62,9 @@ export class LeasedNode extends TimedEngine {
 
   /** Reads the keys as of the call, as only the writer may answer. */
   primaryKeys(): Promise<readonly string[]> {
-    return this.client.read(this.at("main"), "kv.list", { ns: "n", limit: 10_000 }, this.soon({ consistency: "primary" })).then(({ value }) => value.keys);
+    return this.client
+      .read(this.at("main"), "kv.list", { ns: "n", limit: 10_000 }, this.soon({ consistency: "primary" }))
+      .then(({ value }) => value.keys);
   }
 
   removing(key: string, more: Partial<CallOptions> = {}): Promise<Answer<unknown>> {

@@ -2,8 +2,8 @@
  * A TCP link that a test can break: whoever connects to the proxy's port is connected to the target's, as long as the
  * link is sound.
  *
- * A silent link keeps its connections and holds what they send, as a network does that loses every packet: what was held
- * is delivered when the link is restored, however late. A cut link resets what is on it and every new connection.
+ * A silent link keeps its connections and holds what they send, as a network does that loses every packet: what was
+ * held is delivered when the link is restored, however late. A cut link resets what is on it and every new connection.
  */
 import { connect, createServer, type AddressInfo, type Server, type Socket } from "node:net";
 
@@ -103,7 +103,9 @@ export class LinkProxy {
   }
 
   #carry(connection: Connection, from: Socket, to: Socket, flow: Flow): void {
-    /** What was taken and is not due yet, in its order: later bytes never overtake it, whatever order timers come in. */
+    /**
+     * What was taken and is not due yet, in its order: later bytes never overtake it, whatever order timers come in.
+     */
     const waiting: { readonly dueMs: number; readonly act: () => void }[] = [];
     const deliver = (): void => {
       for (let first = waiting[0]; first; first = waiting[0]) {
@@ -135,7 +137,10 @@ export class LinkProxy {
 
   /** What is not read stays with its sender, as on a network that takes no packets. */
   #regulate({ near, far }: Connection): void {
-    for (const [from, to, flow] of [[near, far, "requests"], [far, near, "answers"]] as const) {
+    for (const [from, to, flow] of [
+      [near, far, "requests"],
+      [far, near, "answers"],
+    ] as const) {
       if (this.#silent.has(flow) || to.writableNeedDrain) from.pause();
       else from.resume();
     }

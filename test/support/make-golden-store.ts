@@ -2,8 +2,8 @@
  * Makes test/golden/store-v1.bin: the data directory of a node, with its object store, as a build left it that was
  * killed while it wrote; and what that build answered, beside it.
  *
- * Run it (`node test/support/make-golden-store.ts <src/server/main.ts of a released build>`) once for each release whose
- * formats differ from the one before; afterwards the files stay as they are.
+ * Run it (`node test/support/make-golden-store.ts <src/server/main.ts of a released build>`) once for each release
+ * whose formats differ from the one before; afterwards the files stay as they are.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -61,7 +61,13 @@ const reads: readonly Pick<GoldenAnswer, "path" | "body">[] = [
   { path: "/v1/db/plain@side/kv/n/counter" },
 ];
 
-async function ask(node: NodeProcess, method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<any> {
+async function ask(
+  node: NodeProcess,
+  method: string,
+  path: string,
+  body?: unknown,
+  headers?: Record<string, string>,
+): Promise<any> {
   const { status, json, text } = await node.call(method, path, body, headers);
   if (status >= 300) throw new Error(`${method} ${path}: ${status} ${text}`);
   return json;
@@ -70,22 +76,52 @@ async function ask(node: NodeProcess, method: string, path: string, body?: unkno
 const text = { "content-type": "text/plain" };
 const durable = { "service-durability": "durable" };
 
-/** Everything that leaves its mark at rest: every data model, branches, rewinds, packs, a new base image, erasures, a deletion. */
+/**
+ * Everything that leaves its mark at rest: every data model, branches, rewinds, packs, a new base image, erasures, a
+ * deletion.
+ */
 async function tellStory(node: NodeProcess): Promise<void> {
-  await ask(node, "PUT", "/v1/namespaces/acme/policy", { policy: { audit: { enabled: true }, erasure: { grace_secs: 0 }, memory: { superseded_max_count: 50 } } });
-  const ingest = (memories: readonly unknown[], profile = memory): Promise<any> => ask(node, "POST", `${profile}/memories`, { memories }, durable);
+  await ask(node, "PUT", "/v1/namespaces/acme/policy", {
+    policy: { audit: { enabled: true }, erasure: { grace_secs: 0 }, memory: { superseded_max_count: 50 } },
+  });
+  const ingest = (memories: readonly unknown[], profile = memory): Promise<any> =>
+    ask(node, "POST", `${profile}/memories`, { memories }, durable);
   await ingest([
-    { type: "fact", topic_key: "theme", summary: "Alice prefers the dark theme", content: { theme: "dark" }, session_id: "s-1", source: "planner", metadata: { n: 1 } },
+    {
+      type: "fact",
+      topic_key: "theme",
+      summary: "Alice prefers the dark theme",
+      content: { theme: "dark" },
+      session_id: "s-1",
+      source: "planner",
+      metadata: { n: 1 },
+    },
     { type: "event", summary: "Alice moved to Lima", content: null, embedding: [0.1, 0.2, 0.3] },
     { type: "instruction", topic_key: "tone", summary: "Answer briefly", content: ["brief", 18446744073709551000] },
     { type: "task", summary: "Water the ferns", content: {}, session_id: "s-1", ttl: 315_000_000 },
   ]);
-  await ingest([{ type: "fact", topic_key: "theme", summary: "Alice prefers the light theme", content: { theme: "light" } }]);
+  await ingest([
+    { type: "fact", topic_key: "theme", summary: "Alice prefers the light theme", content: { theme: "light" } },
+  ]);
   const { results } = await ingest([{ type: "event", summary: "Alice said something to be erased", content: {} }]);
   await ask(node, "POST", `${database}/memory/chat/turns`, { role: "user", content: "hello" });
-  await ask(node, "POST", `${database}/sql`, { stmts: [{ q: "CREATE TABLE visits (place TEXT, times INTEGER)" }, { q: "INSERT INTO visits VALUES ('Rome', 3), ('Lima', 1)" }] });
-  await ask(node, "POST", `${database}/docs/notes/insert`, { docs: [{ _id: "a", tags: ["a", "b"], stars: 4 }, { _id: "b", tags: ["c"] }] });
-  for (const [id, embedding] of [["f1", [0.1, 0.9]], ["f2", [0.9, 0.1]]] as const) await ask(node, "POST", `${database}/vectors/faces`, { id, embedding });
+  await ask(node, "POST", `${database}/sql`, {
+    stmts: [
+      { q: "CREATE TABLE visits (place TEXT, times INTEGER)" },
+      { q: "INSERT INTO visits VALUES ('Rome', 3), ('Lima', 1)" },
+    ],
+  });
+  await ask(node, "POST", `${database}/docs/notes/insert`, {
+    docs: [
+      { _id: "a", tags: ["a", "b"], stars: 4 },
+      { _id: "b", tags: ["c"] },
+    ],
+  });
+  for (const [id, embedding] of [
+    ["f1", [0.1, 0.9]],
+    ["f2", [0.9, 0.1]],
+  ] as const)
+    await ask(node, "POST", `${database}/vectors/faces`, { id, embedding });
   await ask(node, "PUT", `${database}/kv/n/small`, "before", text);
   await ask(node, "POST", `${database}/branches/main/checkpoint`, { name: "before" });
   await ask(node, "PUT", `${database}/kv/n/gone`, "gone with the rewind", text);
@@ -95,7 +131,13 @@ async function tellStory(node: NodeProcess): Promise<void> {
   await ask(node, "POST", "/v1/databases", { name: "gone" });
   await ask(node, "PUT", "/v1/db/gone/kv/n/k", "gone", { ...text, ...durable });
   await ask(node, "DELETE", "/v1/databases/gone");
-  const bob = await ask(node, "POST", "/v1/memory/slow/bob/memories", { memories: [{ type: "event", summary: "Bob waits for his grace", content: {} }] }, durable);
+  const bob = await ask(
+    node,
+    "POST",
+    "/v1/memory/slow/bob/memories",
+    { memories: [{ type: "event", summary: "Bob waits for his grace", content: {} }] },
+    durable,
+  );
   await ask(node, "POST", "/v1/memory/slow/bob/erasures", { memory_id: bob.results[0].id });
   await ask(node, "DELETE", `${database}/branches/main/checkpoint/before`);
   await ask(node, "DELETE", `${database}/branches/experiment`);
@@ -111,7 +153,10 @@ async function tellStory(node: NodeProcess): Promise<void> {
   await ask(node, "PUT", `${database}/kv/n/small`, "after", { ...text, ...durable });
 }
 
-/** A database whose history is kept: objects of every shipping, packs of them, a new base image, a rewind, a fork, a checkpoint. */
+/**
+ * A database whose history is kept: objects of every shipping, packs of them, a new base image, a rewind, a fork, a
+ * checkpoint.
+ */
 async function tellLongStory(node: NodeProcess): Promise<void> {
   const plain = "/v1/db/plain";
   await ask(node, "POST", "/v1/databases", { name: "plain" });
@@ -128,7 +173,10 @@ async function tellLongStory(node: NodeProcess): Promise<void> {
   await ask(node, "PUT", `${plain}/kv/n/after`, "after the rewind", { ...text, ...durable });
 }
 
-/** Lets the build of this entry tell its story, kills it while it writes, and keeps what it left and what it answers of that. */
+/**
+ * Lets the build of this entry tell its story, kills it while it writes, and keeps what it left and what it answers of
+ * that.
+ */
 async function makeGoldenStore(entry: string): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), "palimpsest-golden-"));
   const variables = { SERVICE_CONTROL_RATE: "1000", SERVICE_GC_GRACE_SECS: "1", SERVICE_NODE_ID: "golden" };
@@ -139,7 +187,10 @@ async function makeGoldenStore(entry: string): Promise<void> {
   const second = await startNodeProcess(folder, variables, entry);
   for (let n = 0; n < 5; n++) await ask(second, "PUT", `${database}/kv/n/unshipped${n}`, "on this disk only", text);
   await second.end("SIGKILL");
-  const archive = packFolder(folder, (path) => path.startsWith("scratch") || /^(?:node|processes)\.lock\.db/.test(path) || path.endsWith("-shm"));
+  const archive = packFolder(
+    folder,
+    (path) => path.startsWith("scratch") || /^(?:node|processes)\.lock\.db/.test(path) || path.endsWith("-shm"),
+  );
   const third = await startNodeProcess(folder, variables, entry);
   const answers: GoldenAnswer[] = [];
   for (const { path, body } of reads) {

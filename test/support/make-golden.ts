@@ -24,7 +24,22 @@ import type { Tx } from "../../src/model/transaction.ts";
 import { VectorCache } from "../../src/model/vector-index.ts";
 import { Connection } from "../../src/sqlite/connection.ts";
 import { runGroup } from "../../src/sqlite/group.ts";
-import { countingBytes, sampleAuditEvents, sampleLaterAuditEvents, sampleAwaitingCoupon, sampleCatalog, sampleCopy, sampleCoupon, sampleDelta, sampleHead, sampleHistory, sampleImage, sampleReceiptPayload, sampleSigningKey, sampleUnattestedPayload } from "./format-samples.ts";
+import {
+  countingBytes,
+  sampleAuditEvents,
+  sampleLaterAuditEvents,
+  sampleAwaitingCoupon,
+  sampleCatalog,
+  sampleCopy,
+  sampleCoupon,
+  sampleDelta,
+  sampleHead,
+  sampleHistory,
+  sampleImage,
+  sampleReceiptPayload,
+  sampleSigningKey,
+  sampleUnattestedPayload,
+} from "./format-samples.ts";
 
 export const goldenPath = join(import.meta.dirname, "../golden/database-v1.db");
 /** When the first commit was made; each further one is a second later. */
@@ -58,12 +73,21 @@ const commands: readonly Command[] = [
     },
   },
   { kind: "memory.ingest", input: { memories: [theme("light", [0, 1, 0])] } },
-  { kind: "turn.append", input: { sessionId: "s-1", role: "user", content: '{"text":"hello"}', embedding: Float32Array.from([0.6, 0.8]) } },
+  {
+    kind: "turn.append",
+    input: { sessionId: "s-1", role: "user", content: '{"text":"hello"}', embedding: Float32Array.from([0.6, 0.8]) },
+  },
   { kind: "turn.append", input: { sessionId: "s-1", role: "assistant", content: '"good day"' } },
   { kind: "kv.put", input: { ns: "n", key: "bytes", value: Uint8Array.from([0, 1, 254, 255]) } },
   { kind: "kv.put", input: { ns: "n", key: "passing", value: Uint8Array.from([120]), ttlSecs: 3_600 } },
   { kind: "docs.index", input: { collection: "People", path: "address.city" } },
-  { kind: "docs.insert", input: { collection: "People", docs: ['{"_id":"ann","n":18446744073709551615,"address":{"city":"Rome"}}', '{"_id":"bob","tags":["a",null,1.5]}'] } },
+  {
+    kind: "docs.insert",
+    input: {
+      collection: "People",
+      docs: ['{"_id":"ann","n":18446744073709551615,"address":{"city":"Rome"}}', '{"_id":"bob","tags":["a",null,1.5]}'],
+    },
+  },
   { kind: "vector.upsert", input: { collection: "shapes", id: "east", embedding: Float32Array.from([1, 0]) } },
   { kind: "vector.upsert", input: { collection: "shapes", id: "north", embedding: Float32Array.from([0, 1]) } },
 ];
@@ -72,7 +96,9 @@ const commands: readonly Command[] = [
 export function writeGolden(path: string): void {
   const connection = new Connection(path, { readonly: false, pageCacheKiB: limits.pageCacheKiB });
   createSchema(connection);
-  connection.exec("CREATE TABLE measured (at INTEGER PRIMARY KEY, value REAL); INSERT INTO measured VALUES (1, 0.5), (2, NULL)");
+  connection.exec(
+    "CREATE TABLE measured (at INTEGER PRIMARY KEY, value REAL); INSERT INTO measured VALUES (1, 0.5), (2, NULL)",
+  );
   let ids = 0;
   for (const [index, { kind, input }] of commands.entries()) {
     const committedAtMs = goldenStartMs + index * 1_000;
@@ -117,7 +143,10 @@ export async function goldenReceipt(payload = sampleReceiptPayload): Promise<str
 
 /** Writes the samples of test/support/format-samples.ts, each in its format; the segment's object holds two. */
 async function writeGoldenFormats(): Promise<void> {
-  writeFileSync(goldenFormatPath("segment"), Buffer.concat([await encodeSegment(sampleDelta, inlinePress), await encodeSegment(sampleImage, inlinePress)]));
+  writeFileSync(
+    goldenFormatPath("segment"),
+    Buffer.concat([await encodeSegment(sampleDelta, inlinePress), await encodeSegment(sampleImage, inlinePress)]),
+  );
   writeFileSync(goldenFormatPath("head"), encodeHead(sampleHead));
   writeFileSync(goldenFormatPath("history"), encodeHistory(sampleHistory));
   writeFileSync(goldenFormatPath("catalog"), encodeCatalog(sampleCatalog));

@@ -31,7 +31,10 @@ export function readMetrics(text: string): ReadonlyMap<string, MetricFamily> {
     } else {
       const sample = sampleOf(line);
       const ending = sample.name.slice(current?.name.length);
-      const fits = current && sample.name.startsWith(current.name) && (ending === "" || (current.family.type === "histogram" && ["_bucket", "_sum", "_count"].includes(ending)));
+      const fits =
+        current &&
+        sample.name.startsWith(current.name) &&
+        (ending === "" || (current.family.type === "histogram" && ["_bucket", "_sum", "_count"].includes(ending)));
       if (!fits) throw new Error(`${line} stands below another metric`);
       current!.family.samples.push(sample);
     }
@@ -47,9 +50,15 @@ function sampleOf(line: string): MetricSample {
 }
 
 /** The sum of the samples whose labels agree with the given ones. */
-export function sumOf(families: ReadonlyMap<string, MetricFamily>, name: string, labels: Readonly<Record<string, string>> = {}, part = name): number {
+export function sumOf(
+  families: ReadonlyMap<string, MetricFamily>,
+  name: string,
+  labels: Readonly<Record<string, string>> = {},
+  part = name,
+): number {
   const family = families.get(name);
   if (!family) throw new Error(`there is no metric ${name}`);
-  const fits = (sample: MetricSample): boolean => sample.name === part && Object.entries(labels).every(([label, value]) => sample.labels[label] === value);
+  const fits = (sample: MetricSample): boolean =>
+    sample.name === part && Object.entries(labels).every(([label, value]) => sample.labels[label] === value);
   return family.samples.filter(fits).reduce((sum, { value }) => sum + value, 0);
 }

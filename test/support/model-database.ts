@@ -10,7 +10,10 @@ import { runGroup, type CommandOutcome } from "../../src/sqlite/group.ts";
 
 export class ModelDatabase {
   readonly directory = mkdtempSync(join(tmpdir(), "palimpsest-model-"));
-  readonly connection = new Connection(join(this.directory, "main.db"), { readonly: false, pageCacheKiB: limits.pageCacheKiB });
+  readonly connection = new Connection(join(this.directory, "main.db"), {
+    readonly: false,
+    pageCacheKiB: limits.pageCacheKiB,
+  });
   readonly vectors: VectorCache;
   /** The clock of the next command, in Unix ms. */
   nowMs = 1_700_000_000_000;
@@ -27,13 +30,14 @@ export class ModelDatabase {
 
   /** Runs the commands as one commit group. */
   group<Result>(...commands: readonly ((tx: Tx) => Result)[]): readonly CommandOutcome<Result>[] {
-    const run = commands.map((command) => (deferred: { atGroupEnd: (() => void)[]; afterCommit: (() => void)[] }) =>
-      command({
-        ...this.view(),
-        newId: () => `id-${String(this.#ids++).padStart(8, "0")}`,
-        atGroupEnd: (act) => deferred.atGroupEnd.push(act),
-        afterCommit: (act) => deferred.afterCommit.push(act),
-      }),
+    const run = commands.map(
+      (command) => (deferred: { atGroupEnd: (() => void)[]; afterCommit: (() => void)[] }) =>
+        command({
+          ...this.view(),
+          newId: () => `id-${String(this.#ids++).padStart(8, "0")}`,
+          atGroupEnd: (act) => deferred.atGroupEnd.push(act),
+          afterCommit: (act) => deferred.afterCommit.push(act),
+        }),
     );
     const { outcomes, afterCommit } = runGroup(this.connection, run, () => {});
     for (const act of afterCommit) act();

@@ -17,7 +17,12 @@ interface ModelRequest {
 
 /** What a request is answered with instead of vectors. */
 type Misbehaviour =
-  | { readonly kind: "status"; readonly status: number; readonly headers?: Record<string, string>; readonly text?: string }
+  | {
+      readonly kind: "status";
+      readonly status: number;
+      readonly headers?: Record<string, string>;
+      readonly text?: string;
+    }
   | { readonly kind: "hang" }
   | { readonly kind: "cut" }
   | { readonly kind: "body"; readonly text: string }
@@ -39,7 +44,8 @@ export interface ModelServer {
 /** A vector with one place for each word, by the word's hash: the same for the same words, whatever their order. */
 export function vectorOfWords(text: string, dimension: number): number[] {
   const vector = Array.from({ length: dimension }, () => 0);
-  for (const word of text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []) vector[createHash("sha256").update(word).digest().readUInt32LE() % dimension]! += 1;
+  for (const word of text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [])
+    vector[createHash("sha256").update(word).digest().readUInt32LE() % dimension]! += 1;
   const length = Math.hypot(...vector) || 1;
   return vector.map((value) => value / length);
 }
@@ -64,14 +70,27 @@ export async function openModelServer(): Promise<ModelServer> {
     const chunks: Uint8Array[] = [];
     for await (const chunk of incoming) chunks.push(chunk as Uint8Array);
     const body = JSON.parse(Buffer.concat(chunks).toString()) as ModelRequest["body"];
-    const request = { path: incoming.url!, authorization: incoming.headers.authorization, headers: incoming.headers, body };
+    const request = {
+      path: incoming.url!,
+      authorization: incoming.headers.authorization,
+      headers: incoming.headers,
+      body,
+    };
     model.requests.push(request);
-    const misbehaviour = incoming.url!.endsWith("/embeddings") ? model.misbehave?.(request) : ({ kind: "status", status: 404 } as const);
+    const misbehaviour = incoming.url!.endsWith("/embeddings")
+      ? model.misbehave?.(request)
+      : ({ kind: "status", status: 404 } as const);
     if (misbehaviour) return misbehaved(misbehaviour, response);
     const isVoyage = "input_type" in body;
-    const data = body.input.map((text, index) => ({ object: "embedding", embedding: vectorOfWords(text, model.dimension), index }));
+    const data = body.input.map((text, index) => ({
+      object: "embedding",
+      embedding: vectorOfWords(text, model.dimension),
+      index,
+    }));
     const usage = isVoyage ? { total_tokens: 1 } : { prompt_tokens: 1, total_tokens: 1 };
-    response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify({ object: "list", data, model: body.model, usage }));
+    response
+      .writeHead(200, { "content-type": "application/json" })
+      .end(JSON.stringify({ object: "list", data, model: body.model, usage }));
   }
 
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -90,8 +109,12 @@ export async function modelServer(): Promise<ModelServer> {
 function misbehaved(misbehaviour: Misbehaviour, response: ServerResponse): void {
   switch (misbehaviour.kind) {
     case "status": {
-      const body = JSON.stringify({ error: { message: misbehaviour.text ?? "the provider's own words", type: "error" } });
-      response.writeHead(misbehaviour.status, { "content-type": "application/json", ...misbehaviour.headers }).end(body);
+      const body = JSON.stringify({
+        error: { message: misbehaviour.text ?? "the provider's own words", type: "error" },
+      });
+      response
+        .writeHead(misbehaviour.status, { "content-type": "application/json", ...misbehaviour.headers })
+        .end(body);
       return;
     }
     case "hang":

@@ -1,5 +1,6 @@
 /**
- * Nodes on virtual time that can die in the middle of everything, and what the failure matrix does to them and to their files.
+ * Nodes on virtual time that can die in the middle of everything, and what the failure matrix does to them and to their
+ * files.
  *
  * A node that was killed sends no request any more, and none that it has sent comes to an end for it.
  */
@@ -16,7 +17,11 @@ import { TimedEngine, type VirtualTime } from "./timed-engine.ts";
 const lives = new WeakMap<TimedEngine, { over: boolean }>();
 
 /** A node that can die in the middle of everything. */
-export function start(time: VirtualTime, options: ConstructorParameters<typeof TimedEngine>[1] = {}, directory = temporaryDirectory()): TimedEngine {
+export function start(
+  time: VirtualTime,
+  options: ConstructorParameters<typeof TimedEngine>[1] = {},
+  directory = temporaryDirectory(),
+): TimedEngine {
   const life = { over: false };
   const never = new Promise<never>(() => {});
   const whileAlive = <Value>(act: () => Promise<Value>): Promise<Value> => {
@@ -45,7 +50,8 @@ export function kill(node: TimedEngine): void {
 }
 
 /** The names that a run of writes gives its keys. */
-export const keysOf = (from: number, to: number): string[] => Array.from({ length: to - from + 1 }, (_, index) => `k${from + index}`);
+export const keysOf = (from: number, to: number): string[] =>
+  Array.from({ length: to - from + 1 }, (_, index) => `k${from + index}`);
 
 /** The file of the branch `main`. */
 export function fileOf(node: TimedEngine): string {
@@ -70,7 +76,10 @@ export async function putAll(node: TimedEngine, keys: readonly string[]): Promis
 }
 
 /** A node whose log holds groups that object storage lacks: k1 to k3 are shipped, k4 to k8 are not. */
-export async function withUnshipped(time: VirtualTime, options: ConstructorParameters<typeof TimedEngine>[1] = {}): Promise<TimedEngine> {
+export async function withUnshipped(
+  time: VirtualTime,
+  options: ConstructorParameters<typeof TimedEngine>[1] = {},
+): Promise<TimedEngine> {
   const node = start(time, options);
   await putAll(node, keysOf(1, 3));
   await node.sync();
@@ -90,7 +99,11 @@ export async function keysInStore(time: VirtualTime): Promise<readonly string[]>
 }
 
 /** The node's process dies; another one starts on a copy of its directory as it is. */
-export function reborn(node: TimedEngine, time: VirtualTime, options: ConstructorParameters<typeof TimedEngine>[1] = {}): TimedEngine {
+export function reborn(
+  node: TimedEngine,
+  time: VirtualTime,
+  options: ConstructorParameters<typeof TimedEngine>[1] = {},
+): TimedEngine {
   const directory = temporaryDirectory();
   cpSync(node.directory, directory, { recursive: true });
   kill(node);

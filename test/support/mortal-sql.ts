@@ -1,4 +1,7 @@
-/** Processes that run writing batches and are killed by a script: a writer for an inline engine, with the next process started ahead. */
+/**
+ * Processes that run writing batches and are killed by a script: a writer for an inline engine, with the next process
+ * started ahead.
+ */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { ServiceError } from "../../src/base/errors.ts";
@@ -50,7 +53,8 @@ export class MortalSql implements SqlWriter {
     this.path = call.path;
     const answered = new Promise<FromSqlProcess>((resolve) => (started.hear = resolve));
     started.process.send({ kind: "write", ...call });
-    const killing = this.killAfterMs === undefined ? undefined : setTimeout(() => started.process.kill(), this.killAfterMs);
+    const killing =
+      this.killAfterMs === undefined ? undefined : setTimeout(() => started.process.kill(), this.killAfterMs);
     const end = await Promise.race([answered, started.ended]);
     clearTimeout(killing);
     this.lastMs = performance.now() - startedMs;
@@ -62,7 +66,11 @@ export class MortalSql implements SqlWriter {
     }
     if (end.kind !== "wrote") throw new Error("a write is answered as one");
     if (end.reply.kind === "done" || end.reply.kind === "ran") return end.reply;
-    if (end.reply.kind === "fault") return { kind: "failed", error: Object.assign(new Error(end.reply.fault.message), { code: end.reply.fault.code }) };
+    if (end.reply.kind === "fault")
+      return {
+        kind: "failed",
+        error: Object.assign(new Error(end.reply.fault.message), { code: end.reply.fault.code }),
+      };
     return { kind: "failed", error: new ServiceError(end.reply.code, end.reply.message) };
   }
 

@@ -1,6 +1,6 @@
 /**
- * Loaded into a node's process before anything else (`NODE_OPTIONS=--import …`), its threads included: its wall clock is
- * ahead by as many seconds as TEST_CLOCK_AHEAD_SECS says. Timers and the monotonic clock run as ever.
+ * Loaded into a node's process before anything else (`NODE_OPTIONS=--import …`), its threads included: its wall clock
+ * is ahead by as many seconds as TEST_CLOCK_AHEAD_SECS says. Timers and the monotonic clock run as ever.
  */
 const aheadMs = Number(process.env["TEST_CLOCK_AHEAD_SECS"] ?? 0) * 1_000;
 const now = Date.now;

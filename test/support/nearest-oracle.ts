@@ -23,7 +23,12 @@ function oracleCosine(left: readonly number[], right: readonly number[]): number
 }
 
 /** Compares the query with everything, sorts everything, takes the first. */
-export function oracleNearest(vectors: ReadonlyMap<number, Float32Array>, query: Float32Array, want: number, allowed: (owner: number) => boolean = () => true): OracleHit[] {
+export function oracleNearest(
+  vectors: ReadonlyMap<number, Float32Array>,
+  query: Float32Array,
+  want: number,
+  allowed: (owner: number) => boolean = () => true,
+): OracleHit[] {
   const unit = oracleUnit(query);
   return [...vectors]
     .filter(([owner]) => allowed(owner))

@@ -9,7 +9,12 @@ export interface NodeProcess {
   /** Everything the process has written to standard error. */
   log(): string;
   /** Calls REST; the body is sent as JSON unless it is a string. */
-  call(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<{ status: number; headers: Headers; text: string; json: any }>;
+  call(
+    method: string,
+    path: string,
+    body?: unknown,
+    headers?: Record<string, string>,
+  ): Promise<{ status: number; headers: Headers; text: string; json: any }>;
   /** Ends the process with the signal and waits for its end. */
   end(signal: NodeJS.Signals): Promise<void>;
 }
@@ -25,9 +30,22 @@ export function freePort(): Promise<number> {
   });
 }
 
-export async function callRest(port: number, method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<{ status: number; headers: Headers; text: string; json: any }> {
-  const init: RequestInit = { method, headers: { ...(body === undefined ? {} : { "content-type": "application/json" }), ...headers } };
-  if (body !== undefined) init.body = typeof body === "string" || body instanceof Uint8Array ? (body as NonNullable<RequestInit["body"]>) : JSON.stringify(body);
+export async function callRest(
+  port: number,
+  method: string,
+  path: string,
+  body?: unknown,
+  headers: Record<string, string> = {},
+): Promise<{ status: number; headers: Headers; text: string; json: any }> {
+  const init: RequestInit = {
+    method,
+    headers: { ...(body === undefined ? {} : { "content-type": "application/json" }), ...headers },
+  };
+  if (body !== undefined)
+    init.body =
+      typeof body === "string" || body instanceof Uint8Array
+        ? (body as NonNullable<RequestInit["body"]>)
+        : JSON.stringify(body);
   const response = await fetch(`http://127.0.0.1:${port}${path}`, init);
   const text = await response.text();
   let json: unknown;
@@ -44,12 +62,26 @@ process.on("exit", () => {
 const compileCache = join(import.meta.dirname, "../../node_modules/.cache/compiled");
 const serviceEntry = join(import.meta.dirname, "../../src/server/main.ts");
 
-/** Starts `palimpsest serve` from the sources, or another entry of a node, on a free port or the given one, and resolves when it is ready. */
-export async function startNodeProcess(dataDirectory: string, variables: Record<string, string> = {}, entry = serviceEntry, givenPort?: number): Promise<NodeProcess> {
+/**
+ * Starts `palimpsest serve` from the sources, or another entry of a node, on a free port or the given one, and resolves
+ * when it is ready.
+ */
+export async function startNodeProcess(
+  dataDirectory: string,
+  variables: Record<string, string> = {},
+  entry = serviceEntry,
+  givenPort?: number,
+): Promise<NodeProcess> {
   const port = givenPort ?? (await freePort());
   const child = spawn(process.execPath, [entry, "serve"], {
     // What Node has compiled of the sources it keeps: half of the time that a start takes.
-    env: { PATH: process.env["PATH"], NODE_COMPILE_CACHE: compileCache, SERVICE_DATA_DIR: dataDirectory, SERVICE_LISTEN: `127.0.0.1:${port}`, ...variables },
+    env: {
+      PATH: process.env["PATH"],
+      NODE_COMPILE_CACHE: compileCache,
+      SERVICE_DATA_DIR: dataDirectory,
+      SERVICE_LISTEN: `127.0.0.1:${port}`,
+      ...variables,
+    },
     stdio: ["ignore", "ignore", "pipe"],
   });
   const lines: string[] = [];
@@ -58,7 +90,8 @@ export async function startNodeProcess(dataDirectory: string, variables: Record<
   const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
   void ended.then(() => running.delete(child));
   for (;;) {
-    if (child.exitCode !== null || child.signalCode !== null) throw new Error(`the node ended at start:\n${lines.join("")}`);
+    if (child.exitCode !== null || child.signalCode !== null)
+      throw new Error(`the node ended at start:\n${lines.join("")}`);
     try {
       // A node that asks for credentials tells a stranger only that it serves.
       if ([200, 401].includes((await fetch(`http://127.0.0.1:${port}/health/ready`)).status)) break;

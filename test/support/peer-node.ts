@@ -1,11 +1,20 @@
-/** Two ends of the links between nodes on real sockets: a node's door before a host of the test's choice, and links to it. */
+/**
+ * Two ends of the links between nodes on real sockets: a node's door before a host of the test's choice, and links to
+ * it.
+ */
 import { createServer, type Http2Server } from "node:http2";
 import type { AddressInfo } from "node:net";
 import { create } from "@bufbuild/protobuf";
 import { createClient } from "@connectrpc/connect";
 import { connectNodeAdapter, createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
 import { onTestFinished } from "vitest";
-import { type ExchangeRequest, ExchangeRequestSchema, type ExchangeResponse, ExchangeResponseSchema, NodeService } from "../../gen/palimpsest/node/v1/node_pb.ts";
+import {
+  type ExchangeRequest,
+  ExchangeRequestSchema,
+  type ExchangeResponse,
+  ExchangeResponseSchema,
+  NodeService,
+} from "../../gen/palimpsest/node/v1/node_pb.ts";
 import type { Log, LogFields } from "../../src/base/log.ts";
 import { realWorld, type World } from "../../src/base/world.ts";
 import type { Answer } from "../../src/engine/protocol.ts";
@@ -45,7 +54,10 @@ export interface PeerNode extends EchoNode {
 }
 
 /** A node's door on a port of its own, closed with the test. `answer` is what the host does with a call. */
-export async function openPeer(answer: (call: ForwardedCall) => Answer | Promise<Answer>, given: { world?: World; host?: Partial<PeerHost>; listener?: Partial<ListenerOptions> } = {}): Promise<PeerNode> {
+export async function openPeer(
+  answer: (call: ForwardedCall) => Answer | Promise<Answer>,
+  given: { world?: World; host?: Partial<PeerHost>; listener?: Partial<ListenerOptions> } = {},
+): Promise<PeerNode> {
   const log = listeningLog();
   const served: ForwardedCall[] = [];
   const host: PeerHost = {
@@ -72,7 +84,12 @@ export interface OpenLinks {
 export function openLinks(given: { world?: World; key?: string } = {}): OpenLinks {
   const log = listeningLog();
   const hinted: string[] = [];
-  const links = new PeerLinks({ clusterKey: given.key ?? clusterKey, world: given.world ?? realWorld(), log, hinted: (uuid) => void hinted.push(uuid) });
+  const links = new PeerLinks({
+    clusterKey: given.key ?? clusterKey,
+    world: given.world ?? realWorld(),
+    log,
+    hinted: (uuid) => void hinted.push(uuid),
+  });
   onTestFinished(() => links.close());
   return { links, log, hinted };
 }
@@ -81,7 +98,11 @@ export function openLinks(given: { world?: World; key?: string } = {}): OpenLink
 export function callOf(given: Partial<ForwardedCall> = {}): ForwardedCall {
   return {
     target: { uuid: uuidOf(1), branch: "main" },
-    call: { kind: "write", command: "kv.put", input: { ns: "n", key: "k", value: new Uint8Array(3), contentType: "text/plain" } },
+    call: {
+      kind: "write",
+      command: "kv.put",
+      input: { ns: "n", key: "k", value: new Uint8Array(3), contentType: "text/plain" },
+    },
     budgetMs: 60_000,
     minTxid: 0,
     bytes: 0,
@@ -96,7 +117,9 @@ export function callOf(given: Partial<ForwardedCall> = {}): ForwardedCall {
 export const readCall: ForwardedCall["call"] = { kind: "read", command: "kv.get", input: { ns: "n", key: "k" } };
 
 /** A node that speaks the messages as the test writes them. Gives its address. */
-export async function openScripted(exchange: (requests: AsyncIterable<ExchangeRequest>) => AsyncIterable<ExchangeResponse>): Promise<string> {
+export async function openScripted(
+  exchange: (requests: AsyncIterable<ExchangeRequest>) => AsyncIterable<ExchangeResponse>,
+): Promise<string> {
   const adapter = connectNodeAdapter({ routes: (router) => void router.service(NodeService, { exchange }) });
   const server: Http2Server = createServer(adapter);
   const sessions = new Set<{ destroy(): void }>();
@@ -110,10 +133,17 @@ export async function openScripted(exchange: (requests: AsyncIterable<ExchangeRe
 }
 
 /** Says to a node what the test wants, with the headers that the test wants. */
-export function sayTo(address: string, requests: AsyncIterable<ExchangeRequest>, headers: Record<string, string> = { "service-internal": clusterKey }): AsyncIterable<ExchangeResponse> {
+export function sayTo(
+  address: string,
+  requests: AsyncIterable<ExchangeRequest>,
+  headers: Record<string, string> = { "service-internal": clusterKey },
+): AsyncIterable<ExchangeResponse> {
   const sessionManager = new Http2SessionManager(address);
   onTestFinished(() => sessionManager.abort());
-  return createClient(NodeService, createGrpcTransport({ baseUrl: address, sessionManager, acceptCompression: [] })).exchange(requests, { headers });
+  return createClient(
+    NodeService,
+    createGrpcTransport({ baseUrl: address, sessionManager, acceptCompression: [] }),
+  ).exchange(requests, { headers });
 }
 
 export const greeting = (): ExchangeRequest => create(ExchangeRequestSchema, { protocol });

@@ -53,7 +53,9 @@ class DirectPeers implements Peers {
 
   follow(address: string, uuid: string): void {
     const node = this.#cluster.reached(address);
-    node.placement.followed(uuid, () => this.#cluster.nodes.find((candidate) => candidate.peers === this)?.placement.hinted(uuid));
+    node.placement.followed(uuid, () =>
+      this.#cluster.nodes.find((candidate) => candidate.peers === this)?.placement.hinted(uuid),
+    );
   }
 
   nudge(address: string): void {
@@ -86,11 +88,17 @@ export class PlacedNodes {
   }
 
   /** Starts nodes of these names, which live until the test ends. */
-  static start<Names extends readonly string[]>(...ids: Names): Promise<{ cluster: PlacedNodes; nodes: { [Index in keyof Names]: PlacedNode } }> {
+  static start<Names extends readonly string[]>(
+    ...ids: Names
+  ): Promise<{ cluster: PlacedNodes; nodes: { [Index in keyof Names]: PlacedNode } }> {
     return PlacedNodes.startIn(realWorld(), placedTtlMs, ...ids);
   }
 
-  static async startIn<Names extends readonly string[]>(world: World, ttlMs: number, ...ids: Names): Promise<{ cluster: PlacedNodes; nodes: { [Index in keyof Names]: PlacedNode } }> {
+  static async startIn<Names extends readonly string[]>(
+    world: World,
+    ttlMs: number,
+    ...ids: Names
+  ): Promise<{ cluster: PlacedNodes; nodes: { [Index in keyof Names]: PlacedNode } }> {
     const cluster = new PlacedNodes(world, ttlMs);
     for (const id of ids) await cluster.#start(id);
     return { cluster, nodes: cluster.nodes as unknown as { [Index in keyof Names]: PlacedNode } };
@@ -123,24 +131,55 @@ export class PlacedNodes {
     return this.table.holding(uuid).holder?.nodeId;
   }
 
-  put(node: PlacedNode, uuid: string, key: string, value: string, options: { durable?: boolean; budgetMs?: number } = {}): Promise<Answer> {
+  put(
+    node: PlacedNode,
+    uuid: string,
+    key: string,
+    value: string,
+    options: { durable?: boolean; budgetMs?: number } = {},
+  ): Promise<Answer> {
     const input = { ns: "default", key, value: new TextEncoder().encode(value) };
-    return node.placement.write(mainOf(uuid), "kv.put", input, { ...this.deadline(options.budgetMs), durable: options.durable ?? false });
+    return node.placement.write(mainOf(uuid), "kv.put", input, {
+      ...this.deadline(options.budgetMs),
+      durable: options.durable ?? false,
+    });
   }
 
   /** The value as the node's own copy has it, or with `primary` as its writer does. */
-  async get(node: PlacedNode, uuid: string, key: string, options: { minTxid?: number; consistency?: "primary" } = {}): Promise<string | undefined> {
-    const { value } = await node.placement.read(mainOf(uuid), "kv.get", { ns: "default", key }, { ...this.deadline(), ...options });
+  async get(
+    node: PlacedNode,
+    uuid: string,
+    key: string,
+    options: { minTxid?: number; consistency?: "primary" } = {},
+  ): Promise<string | undefined> {
+    const { value } = await node.placement.read(
+      mainOf(uuid),
+      "kv.get",
+      { ns: "default", key },
+      { ...this.deadline(), ...options },
+    );
     return value && new TextDecoder().decode(value.value);
   }
 
   async #start(id: string): Promise<void> {
     const { world, store, table } = this;
     const address = `http://${id}:8080`;
-    const engine = openInlineEngine(join(temporaryDirectory(), id), { world, store, options: { nodeId: id, coordinated: true } });
+    const engine = openInlineEngine(join(temporaryDirectory(), id), {
+      world,
+      store,
+      options: { nodeId: id, coordinated: true },
+    });
     const leases = new CountedLeases(table, world);
     const peers = new DirectPeers(this);
-    const placement = new Placement({ local: engine.client, leases, peers, world, log: silentLog, nodeId: id, isUnwritten: async (uuid) => (await store.get(headKey(uuid, mainBranch))) === undefined });
+    const placement = new Placement({
+      local: engine.client,
+      leases,
+      peers,
+      world,
+      log: silentLog,
+      nodeId: id,
+      isUnwritten: async (uuid) => (await store.get(headKey(uuid, mainBranch))) === undefined,
+    });
     await leases.join({ id, address, reachesStore: true, sharesJobs: true }, placement.leaseEvents);
     this.nodes.push({ id, address, placement, engine, leases, peers });
     onTestFinished(async () => {

@@ -30,11 +30,15 @@ export interface PlantedTree {
 /** Copies the sources and plants the fault; throws when there is no place for it. */
 export function plantTree({ path, before, after }: Plant): PlantedTree {
   const directory = mkdtempSync(join(tmpdir(), "palimpsest-planted-"));
-  for (const name of ["src", "gen", "native", "proto", "package.json"]) cpSync(join(root, name), join(directory, name), { recursive: true });
+  for (const name of ["src", "gen", "native", "proto", "package.json"])
+    cpSync(join(root, name), join(directory, name), { recursive: true });
   symlinkSync(join(root, "node_modules"), join(directory, "node_modules"));
   const target = join(directory, path);
   const text = readFileSync(target, "utf8");
   if (text.split(before).length !== 2) throw new Error(`${path} has no single place for the fault`);
   writeFileSync(target, text.replace(before, after));
-  return { entry: join(directory, "src/server/main.ts"), remove: () => rmSync(directory, { recursive: true, force: true }) };
+  return {
+    entry: join(directory, "src/server/main.ts"),
+    remove: () => rmSync(directory, { recursive: true, force: true }),
+  };
 }

@@ -1,6 +1,6 @@
 /**
- * A disk that can lose power, under a real engine: syncs take a few turns of the loop, and `lose` copies its folder as a
- * disk may hold it after the power went.
+ * A disk that can lose power, under a real engine: syncs take a few turns of the loop, and `lose` copies its folder as
+ * a disk may hold it after the power went.
  */
 import { fstatSync } from "node:fs";
 import { realDisk, type Disk } from "../../src/base/disk.ts";

@@ -17,7 +17,12 @@ function seen(pid: number): Seen | undefined {
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
     // The name stands in parentheses and may hold anything.
     const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-    return { pid, state: fields[0]!, parent: Number(fields[1]), cpuMs: (Number(fields[11]) + Number(fields[12])) * tickMs };
+    return {
+      pid,
+      state: fields[0]!,
+      parent: Number(fields[1]),
+      cpuMs: (Number(fields[11]) + Number(fields[12])) * tickMs,
+    };
   } catch {
     // It has ended meanwhile.
     return undefined;
@@ -32,10 +37,16 @@ export function isAlive(pid: number): boolean {
 
 /** Processes that the process has started and that run user SQL. */
 export function sqlProcessesOf(parent: number): readonly Seen[] {
-  const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name)).map(Number);
+  const pids = readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number);
   return pids.flatMap((pid) => {
     const found = seen(pid);
-    return found?.parent === parent && isAlive(pid) && readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("sql-child") ? [found] : [];
+    return found?.parent === parent &&
+      isAlive(pid) &&
+      readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("sql-child")
+      ? [found]
+      : [];
   });
 }
 
@@ -43,5 +54,8 @@ export function sqlProcessesOf(parent: number): readonly Seen[] {
 export async function burntBy(parent: number, forMs: number): Promise<number> {
   const before = new Map(sqlProcessesOf(parent).map(({ pid, cpuMs }) => [pid, cpuMs]));
   await new Promise((resolve) => setTimeout(resolve, forMs));
-  return sqlProcessesOf(parent).reduce((sum, { pid, cpuMs }) => sum + (before.has(pid) ? cpuMs - before.get(pid)! : 0), 0);
+  return sqlProcessesOf(parent).reduce(
+    (sum, { pid, cpuMs }) => sum + (before.has(pid) ? cpuMs - before.get(pid)! : 0),
+    0,
+  );
 }

@@ -1,4 +1,7 @@
-/** A process that races others for versions of one key of a store; prints how often it won, and how often it could not know. */
+/**
+ * A process that races others for versions of one key of a store; prints how often it won, and how often it could not
+ * know.
+ */
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { StoreError } from "../../src/base/errors.ts";
@@ -12,10 +15,16 @@ export interface RaceTotals {
 
 /** Lets several processes count one object of the store up to `steps`, and adds up what they tell. */
 export async function racePuts(location: StoreLocation, processes: number, steps: number): Promise<RaceTotals> {
-  const runs = await Promise.all(Array.from({ length: processes }, () =>
-    promisify(execFile)(process.execPath, [import.meta.filename, JSON.stringify(location), "count", String(steps)])));
+  const runs = await Promise.all(
+    Array.from({ length: processes }, () =>
+      promisify(execFile)(process.execPath, [import.meta.filename, JSON.stringify(location), "count", String(steps)]),
+    ),
+  );
   const totals = runs.map(({ stdout }) => JSON.parse(stdout) as RaceTotals);
-  return { wins: totals.reduce((sum, one) => sum + one.wins, 0), unknown: totals.reduce((sum, one) => sum + one.unknown, 0) };
+  return {
+    wins: totals.reduce((sum, one) => sum + one.wins, 0),
+    unknown: totals.reduce((sum, one) => sum + one.unknown, 0),
+  };
 }
 
 async function race(location: StoreLocation, key: string, steps: number): Promise<RaceTotals> {
@@ -27,7 +36,11 @@ async function race(location: StoreLocation, key: string, steps: number): Promis
     const count = current ? Number(Buffer.from(current.bytes).toString()) : 0;
     if (count >= steps) return { wins, unknown };
     try {
-      const outcome = await store.put(key, Buffer.from(String(count + 1)), current ? { kind: "version", version: current.version } : { kind: "absent" });
+      const outcome = await store.put(
+        key,
+        Buffer.from(String(count + 1)),
+        current ? { kind: "version", version: current.version } : { kind: "absent" },
+      );
       if (outcome.kind === "stored") wins++;
     } catch (error) {
       if (!(error instanceof StoreError) || error.kind !== "unknown_outcome") throw error;

@@ -11,7 +11,12 @@ export interface KeyCall {
   readonly end: number;
   readonly act:
     /** `over` is the value that must stand there; undefined for none. */
-    | { readonly kind: "put"; readonly value: string; readonly over: string | undefined; readonly outcome: "stored" | "conflict" | "unknown" }
+    | {
+        readonly kind: "put";
+        readonly value: string;
+        readonly over: string | undefined;
+        readonly outcome: "stored" | "conflict" | "unknown";
+      }
     | { readonly kind: "get"; readonly found: string | undefined }
     | { readonly kind: "delete"; readonly outcome: "done" | "unknown" };
 }
@@ -29,7 +34,9 @@ function after({ act }: KeyCall, state: string | undefined): { readonly state: s
   }
 }
 
-/** Whether there is an order of the calls that explains all of them. Calls of unknown outcome may have had no effect. */
+/**
+ * Whether there is an order of the calls that explains all of them. Calls of unknown outcome may have had no effect.
+ */
 export function isLinearizable(calls: readonly KeyCall[]): boolean {
   const isOpen = ({ act }: KeyCall): boolean => "outcome" in act && act.outcome === "unknown";
   const seen = new Set<string>();
@@ -42,7 +49,13 @@ export function isLinearizable(calls: readonly KeyCall[]): boolean {
     return left.some((call) => {
       if (call.start > firstEnd) return false;
       const next = after(call, state);
-      return next !== "impossible" && search(left.filter((one) => one !== call), next.state);
+      return (
+        next !== "impossible" &&
+        search(
+          left.filter((one) => one !== call),
+          next.state,
+        )
+      );
     });
   };
   return search(calls, undefined);

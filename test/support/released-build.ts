@@ -1,6 +1,6 @@
 /**
- * The sources of a released build, taken out of this repository's own history: for tests in which two builds work on one
- * store. They run with the packages that are installed here.
+ * The sources of a released build, taken out of this repository's own history: for tests in which two builds work on
+ * one store. They run with the packages that are installed here.
  */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, symlinkSync } from "node:fs";
@@ -24,7 +24,10 @@ export function hasReleasedBuild(): boolean {
 /** Puts the sources of a commit into the folder; gives the entry of a node. */
 export function buildEntry(folder: string, commit: string): string {
   mkdirSync(folder, { recursive: true });
-  const archive = execFileSync("git", ["archive", commit, "src", "gen", "proto", "native", "package.json"], { cwd: root, maxBuffer: 2 ** 28 });
+  const archive = execFileSync("git", ["archive", commit, "src", "gen", "proto", "native", "package.json"], {
+    cwd: root,
+    maxBuffer: 2 ** 28,
+  });
   execFileSync("tar", ["-x", "-C", folder], { input: archive });
   symlinkSync(join(root, "node_modules"), join(folder, "node_modules"));
   // Its own native part: that of another build speaks of other things.

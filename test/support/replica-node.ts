@@ -24,7 +24,9 @@ export class WatchedStore implements ObjectStore {
   /** Every get that was answered. */
   got: Got[] = [];
   /** Changes what a get gives, as a cache or a proxy in between would. Undefined: nothing is changed. */
-  between: ((key: string, found: StoredObject | undefined) => StoredObject | undefined | Promise<StoredObject | undefined>) | undefined;
+  between:
+    | ((key: string, found: StoredObject | undefined) => StoredObject | undefined | Promise<StoredObject | undefined>)
+    | undefined;
 
   constructor(store: ScriptedStore) {
     this.#store = store;
@@ -72,7 +74,12 @@ export class ReplicaNode extends TimedEngine {
   readonly #time: VirtualTime;
   readonly #own: Partial<EngineOptions>;
 
-  constructor(time: VirtualTime, options: Partial<EngineOptions> = {}, directory = temporaryDirectory(), disk: Disk = soundDisk) {
+  constructor(
+    time: VirtualTime,
+    options: Partial<EngineOptions> = {},
+    directory = temporaryDirectory(),
+    disk: Disk = soundDisk,
+  ) {
     const seen = new WatchedStore(time.store);
     super(time, { nodeId: "replica", coordinated: true, ...options }, directory, seen, disk);
     this.seen = seen;
@@ -87,11 +94,20 @@ export class ReplicaNode extends TimedEngine {
   }
 
   /** A read; not awaited yet. */
-  reading<Kind extends ReadKind>(command: Kind, input: ReadInput<Kind>, more: Partial<CallOptions> = {}, branch = "main"): Promise<Answer<ReadOutput<Kind>>> {
+  reading<Kind extends ReadKind>(
+    command: Kind,
+    input: ReadInput<Kind>,
+    more: Partial<CallOptions> = {},
+    branch = "main",
+  ): Promise<Answer<ReadOutput<Kind>>> {
     return this.client.read(this.at(branch), command, input, this.soon(more));
   }
 
-  read<Kind extends ReadKind>(command: Kind, input: ReadInput<Kind>, more: Partial<CallOptions> = {}): Promise<Answer<ReadOutput<Kind>>> {
+  read<Kind extends ReadKind>(
+    command: Kind,
+    input: ReadInput<Kind>,
+    more: Partial<CallOptions> = {},
+  ): Promise<Answer<ReadOutput<Kind>>> {
     return this.#time.of(this.reading(command, input, more));
   }
 

@@ -4,7 +4,11 @@ import { endpoints } from "../../src/service/methods.ts";
 export type Request = Readonly<Record<string, unknown>>;
 
 /** Methods that a node answers with 503 when no model is configured. */
-export const unserved: ReadonlySet<string> = new Set(["MemoryService.Ask", "MemoryService.Extract", "MemoryService.Reembed"]);
+export const unserved: ReadonlySet<string> = new Set([
+  "MemoryService.Ask",
+  "MemoryService.Extract",
+  "MemoryService.Reembed",
+]);
 
 interface Profile {
   readonly ns: string;
@@ -13,7 +17,12 @@ interface Profile {
 
 /** A request that the method takes, in the specification's JSON, by the endpoint's name; every body field is given. */
 export function sampleRequests(db: string, at: Profile): ReadonlyMap<string, Request> {
-  const samples = new Map<string, Request>([...controlSamples(db, at), ...memorySamples(at), ...dataSamples(db), ...branchSamples(db)]);
+  const samples = new Map<string, Request>([
+    ...controlSamples(db, at),
+    ...memorySamples(at),
+    ...dataSamples(db),
+    ...branchSamples(db),
+  ]);
   const missing = endpoints.filter(({ name }) => !samples.has(name));
   if (missing.length > 0) throw new Error(`no sample request for ${missing.map(({ name }) => name).join(", ")}`);
   return samples;
@@ -38,14 +47,48 @@ function memorySamples(at: Profile): [string, Request][] {
   const narrowed = { types: ["fact"], session_id: "s", source: "me", k: 5, include_superseded: false };
   return [
     ["MemoryService.ListProfiles", { ns: at.ns }],
-    ["MemoryService.Ingest", { ...at, memories: [{ type: "fact", summary: "a fact", content: { a: 1 }, metadata: { a: 1 } }] }],
+    [
+      "MemoryService.Ingest",
+      { ...at, memories: [{ type: "fact", summary: "a fact", content: { a: 1 }, metadata: { a: 1 } }] },
+    ],
     ["MemoryService.ListMemories", { ...at }],
-    ["MemoryService.ForgetMemories", { ...at, types: ["fact"], topic_key: "none", session_id: "s", source: "me", created_from: 0, created_to: 1, filter: { a: 1 }, include_superseded: false, limit: 5 }],
+    [
+      "MemoryService.ForgetMemories",
+      {
+        ...at,
+        types: ["fact"],
+        topic_key: "none",
+        session_id: "s",
+        source: "me",
+        created_from: 0,
+        created_to: 1,
+        filter: { a: 1 },
+        include_superseded: false,
+        limit: 5,
+      },
+    ],
     ["MemoryService.GetMemory", { ...at, id: "mem_none" }],
     ["MemoryService.ForgetMemory", { ...at, id: "mem_none" }],
-    ["MemoryService.Recall", { ...at, query: "fact", embedding: [1, 0], topic_key: "t", ...narrowed, include_turns: false, search_turns: false, explain: false, min_score: { keyword: 0.5 }, filter: { a: 1 } }],
+    [
+      "MemoryService.Recall",
+      {
+        ...at,
+        query: "fact",
+        embedding: [1, 0],
+        topic_key: "t",
+        ...narrowed,
+        include_turns: false,
+        search_turns: false,
+        explain: false,
+        min_score: { keyword: 0.5 },
+        filter: { a: 1 },
+      },
+    ],
     ["MemoryService.Ask", { ...at, question: "who?", ...narrowed }],
-    ["MemoryService.Extract", { ...at, turns: [{ role: "user", content: "x" }], session_id: "s", source: "me", dry_run: true }],
+    [
+      "MemoryService.Extract",
+      { ...at, turns: [{ role: "user", content: "x" }], session_id: "s", source: "me", dry_run: true },
+    ],
     ["MemoryService.Reembed", { ...at, cursor: "memory-0" }],
     ["MemoryService.ListSessions", { ...at }],
     ["MemoryService.EndSession", { ...at, sid: "s" }],

@@ -1,4 +1,6 @@
-/** The tools for the worst day as tests use them: commands in this process, and a small fleet's object store to break. */
+/**
+ * The tools for the worst day as tests use them: commands in this process, and a small fleet's object store to break.
+ */
 import { createHash } from "node:crypto";
 import { existsSync, lstatSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -37,9 +39,23 @@ export interface Diagnosis {
   readonly code: number;
   readonly well: boolean;
   readonly counts: Readonly<Record<"critical" | "warning" | "note", number>>;
-  readonly findings: readonly { readonly severity: string; readonly kind: string; readonly uuid?: string; readonly branch?: string; readonly key?: string; readonly what: string; readonly todo: string }[];
+  readonly findings: readonly {
+    readonly severity: string;
+    readonly kind: string;
+    readonly uuid?: string;
+    readonly branch?: string;
+    readonly key?: string;
+    readonly what: string;
+    readonly todo: string;
+  }[];
   readonly store?: Readonly<Record<string, number>>;
-  readonly disk?: { readonly node: string; readonly running: boolean; readonly files: number; readonly standings: Readonly<Record<string, number>>; readonly quarantined: number };
+  readonly disk?: {
+    readonly node: string;
+    readonly running: boolean;
+    readonly files: number;
+    readonly standings: Readonly<Record<string, number>>;
+    readonly quarantined: number;
+  };
 }
 
 /** Runs doctor with these flags. */
@@ -59,7 +75,11 @@ export function fingerprint(directory: string): string {
   const lines = (readdirSync(directory, { recursive: true, encoding: "utf8" }) as string[]).sort().map((name) => {
     const path = join(directory, name);
     const stat = lstatSync(path);
-    const content = stat.isFile() ? createHash("sha256").update(readFileSync(path)).digest("hex") : stat.isSymbolicLink() ? readlinkSync(path) : "";
+    const content = stat.isFile()
+      ? createHash("sha256").update(readFileSync(path)).digest("hex")
+      : stat.isSymbolicLink()
+        ? readlinkSync(path)
+        : "";
     return `${name} ${stat.mode} ${stat.size} ${stat.mtimeMs} ${stat.ino} ${content}`;
   });
   return lines.join("\n");
@@ -79,7 +99,10 @@ export function objectFile(objects: string, key: string): string {
   return join(versionsOf(objects, key), String(newestVersion(objects, key)));
 }
 
-/** Puts a version above all others of an object, as the file store lays one down: a byte for what it is, then the object. */
+/**
+ * Puts a version above all others of an object, as the file store lays one down: a byte for what it is, then the
+ * object.
+ */
 export function overlayObject(objects: string, key: string, bytes: string): void {
   writeFileSync(join(versionsOf(objects, key), String(newestVersion(objects, key) + 1)), `\u0001${bytes}`);
 }
@@ -88,7 +111,10 @@ export function overlayObject(objects: string, key: string, bytes: string): void
 export function keysUnder(objects: string, folder: string): string[] {
   const path = join(objects, folder);
   if (!existsSync(path)) return [];
-  return readdirSync(path).filter((name) => name.endsWith("~")).map((name) => folder + name.slice(0, -1)).sort();
+  return readdirSync(path)
+    .filter((name) => name.endsWith("~"))
+    .map((name) => folder + name.slice(0, -1))
+    .sort();
 }
 
 /** Takes an object away with all that the store keeps of it, as whoever removes files by hand does. */
@@ -128,7 +154,12 @@ export interface Fleet {
 
 /** A durable statement on a database; gives its transaction id. */
 export async function sql(service: Service, db: string, q: string): Promise<number> {
-  const answer = await service.call("POST", `/v1/db/${db}/sql`, { stmts: [{ q }] }, { "service-durability": "durable" });
+  const answer = await service.call(
+    "POST",
+    `/v1/db/${db}/sql`,
+    { stmts: [{ q }] },
+    { "service-durability": "durable" },
+  );
   expect(answer.status, answer.text).toBe(200);
   return Number(answer.headers.get("service-txid"));
 }
@@ -137,19 +168,33 @@ export async function sql(service: Service, db: string, q: string): Promise<numb
 export async function rows(service: Service, db: string): Promise<number[]> {
   const answer = await service.call("POST", `/v1/db/${db}/sql`, { stmts: [{ q: "SELECT n FROM t ORDER BY n" }] });
   expect(answer.status, answer.text).toBe(200);
-  return (answer.json as { results: { rows: { n: number }[] | number[][] }[] }).results[0]!.rows.map((row) => (Array.isArray(row) ? row[0]! : row.n));
+  return (answer.json as { results: { rows: { n: number }[] | number[][] }[] }).results[0]!.rows.map((row) =>
+    Array.isArray(row) ? row[0]! : row.n,
+  );
 }
 
 export function fleetIn(directory: string): Fleet {
   const objects = join(directory, "objects");
   return {
-    directory, objects, url: `file://${objects}`,
+    directory,
+    objects,
+    url: `file://${objects}`,
     start: (variables = {}) => startService(variables, directory),
-    uuidOf: (name) => (JSON.parse(readFileSync(objectFile(objects, `names/${name}.json`)).subarray(1).toString()) as { uuid: string }).uuid,
+    uuidOf: (name) =>
+      (
+        JSON.parse(
+          readFileSync(objectFile(objects, `names/${name}.json`))
+            .subarray(1)
+            .toString(),
+        ) as { uuid: string }
+      ).uuid,
   };
 }
 
-/** A stopped node with the databases `one` and `two`, each a table of three numbers; `one` has a branch `side` and a checkpoint. */
+/**
+ * A stopped node with the databases `one` and `two`, each a table of three numbers; `one` has a branch `side` and a
+ * checkpoint.
+ */
 export async function smallFleet(directory = temporaryDirectory()): Promise<Fleet> {
   const fleet = fleetIn(directory);
   const service = await fleet.start();

@@ -24,11 +24,15 @@ function storedOf(vector: Float32Array): string {
 }
 
 function partsOf(secrets: Secrets): { readonly words: ReadonlySet<string>; readonly vectors: ReadonlySet<string> } {
-  const words = secrets.words.flatMap((word) => [0, 3, word.length - partChars].map((from) => word.slice(from, from + partChars)));
+  const words = secrets.words.flatMap((word) =>
+    [0, 3, word.length - partChars].map((from) => word.slice(from, from + partChars)),
+  );
   // The last bits of a number depend on how the length was summed up: the upper three bytes of each do not.
   const vectors = secrets.vectors.flatMap((vector) => {
     const stored = storedOf(vector);
-    return [0, Math.floor(stored.length / 8) * 4, stored.length - vectorPartBytes].map((from) => masked(stored.slice(from, from + vectorPartBytes)));
+    return [0, Math.floor(stored.length / 8) * 4, stored.length - vectorPartBytes].map((from) =>
+      masked(stored.slice(from, from + vectorPartBytes)),
+    );
   });
   return { words: new Set(words), vectors: new Set(vectors) };
 }
@@ -44,10 +48,12 @@ function masked(part: string): string {
 export function residueIn(bytes: Buffer, secrets: Secrets): number {
   const { words, vectors } = partsOf(secrets);
   const plain = bytes.toString("latin1");
-  // Whole characters only: Node writes beyond its own memory when it decodes an odd number of bytes that are not aligned.
+  // Whole characters only: Node writes beyond its own memory when it decodes an odd number of bytes that are not
+  // aligned.
   const wide = [bytes, bytes.subarray(1)].map((from) => from.subarray(0, from.length & ~1).toString("utf16le"));
   let hits = 0;
-  for (const text of [plain, ...wide]) for (let at = 0; at + partChars <= text.length; at++) if (words.has(text.slice(at, at + partChars))) hits++;
+  for (const text of [plain, ...wide])
+    for (let at = 0; at + partChars <= text.length; at++) if (words.has(text.slice(at, at + partChars))) hits++;
   if (vectors.size === 0) return hits;
   // Most of a file is zeroes: what begins with them is passed over.
   for (let at = 0; at + vectorPartBytes <= bytes.length; at++) {
@@ -58,7 +64,9 @@ export function residueIn(bytes: Buffer, secrets: Secrets): number {
 
 /** The same in every file below the folder, by file; files without any are left out. */
 export function residueBelow(directory: string, secrets: Secrets): Record<string, number> {
-  const files = readdirSync(directory, { recursive: true, encoding: "utf8" }).filter((name) => statSync(join(directory, name)).isFile());
+  const files = readdirSync(directory, { recursive: true, encoding: "utf8" }).filter((name) =>
+    statSync(join(directory, name)).isFile(),
+  );
   const found = files.map((name) => [name, residueIn(readFileSync(join(directory, name)), secrets)] as const);
   return Object.fromEntries(found.filter(([, hits]) => hits > 0));
 }

@@ -1,6 +1,7 @@
 /**
  * A small server that speaks as much S3 as the store adapter needs, and goes wrong when it is told to: what a real
- * server cannot be made to do. It keeps no versions and knows no uploads in parts. ETags are made of the bytes alone, as Amazon's are.
+ * server cannot be made to do. It keeps no versions and knows no uploads in parts. ETags are made of the bytes alone,
+ * as Amazon's are.
  */
 import { createHash } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
@@ -58,7 +59,10 @@ interface Answer {
   readonly body?: Buffer | string;
 }
 
-const errorAnswer = (status: number, code: string): Answer => ({ status, body: `<?xml version="1.0"?><Error><Code>${code}</Code><Message>${code}</Message></Error>` });
+const errorAnswer = (status: number, code: string): Answer => ({
+  status,
+  body: `<?xml version="1.0"?><Error><Code>${code}</Code><Message>${code}</Message></Error>`,
+});
 
 /** Starts a double that ends with the test. */
 export async function startS3Double(options: S3DoubleOptions = {}): Promise<S3Double> {
@@ -92,12 +96,21 @@ export async function startS3Double(options: S3DoubleOptions = {}): Promise<S3Do
     double.requests.push(request);
     const fault = double.fault(request);
     const isUnknown = ["versioning", "versions", "uploads"].some((feature) => url.searchParams.has(feature));
-    const carryOut = (): Answer => (isUnknown ? errorAnswer(501, "NotImplemented") : key === "" ? listing(url.searchParams) : onObject(incoming, key, body));
+    const carryOut = (): Answer =>
+      isUnknown
+        ? errorAnswer(501, "NotImplemented")
+        : key === ""
+          ? listing(url.searchParams)
+          : onObject(incoming, key, body);
     if (typeof fault === "object" && "kind" in fault) return fault.held(() => void carryOut());
     const answer = typeof fault === "object" ? errorAnswer(fault.status, fault.code) : carryOut();
     if (fault === "drop answer") return void response.destroy();
     const sent = Buffer.from(answer.body ?? "");
-    response.writeHead(answer.status, { "content-length": sent.length, date: new Date(Date.now() + double.clockAheadMs).toUTCString(), ...answer.headers });
+    response.writeHead(answer.status, {
+      "content-length": sent.length,
+      date: new Date(Date.now() + double.clockAheadMs).toUTCString(),
+      ...answer.headers,
+    });
     if (fault !== "cut body") return void response.end(sent);
     response.write(sent.subarray(0, sent.length / 2), () => response.destroy());
   }
@@ -108,7 +121,8 @@ export async function startS3Double(options: S3DoubleOptions = {}): Promise<S3Do
       if (!options.ignoresConditions) {
         if (headers["if-none-match"] === "*" && held) return errorAnswer(412, "PreconditionFailed");
         if (headers["if-match"] !== undefined && !held) return errorAnswer(404, "NoSuchKey");
-        if (headers["if-match"] !== undefined && headers["if-match"] !== held?.etag) return errorAnswer(412, "PreconditionFailed");
+        if (headers["if-match"] !== undefined && headers["if-match"] !== held?.etag)
+          return errorAnswer(412, "PreconditionFailed");
       }
       const etag = `"${createHash("md5").update(body).digest("hex")}"`;
       objects.set(key, { bytes: body, etag, modified: new Date() });
@@ -120,17 +134,26 @@ export async function startS3Double(options: S3DoubleOptions = {}): Promise<S3Do
     }
     if (!held) return errorAnswer(404, "NoSuchKey");
     if (headers["if-none-match"] === held.etag) return { status: 304, headers: { etag: held.etag } };
-    return { status: 200, headers: { etag: held.etag, "last-modified": held.modified.toUTCString() }, body: held.bytes };
+    return {
+      status: 200,
+      headers: { etag: held.etag, "last-modified": held.modified.toUTCString() },
+      body: held.bytes,
+    };
   }
 
   function listing(query: URLSearchParams): Answer {
-    const keys = [...objects.keys()].filter((key) => key.startsWith(query.get("prefix")!) && key > (query.get("start-after") ?? "")).sort();
+    const keys = [...objects.keys()]
+      .filter((key) => key.startsWith(query.get("prefix")!) && key > (query.get("start-after") ?? ""))
+      .sort();
     const page = keys.slice(0, Number(query.get("max-keys")));
     const rows = page.map((key) => {
       const { bytes, modified, etag } = objects.get(key)!;
       return `<Contents><Key>${key}</Key><Size>${bytes.length}</Size><LastModified>${modified.toISOString()}</LastModified><ETag>${etag}</ETag></Contents>`;
     });
-    return { status: 200, body: `<?xml version="1.0"?><ListBucketResult><IsTruncated>${keys.length > page.length}</IsTruncated>${rows.join("")}</ListBucketResult>` };
+    return {
+      status: 200,
+      body: `<?xml version="1.0"?><ListBucketResult><IsTruncated>${keys.length > page.length}</IsTruncated>${rows.join("")}</ListBucketResult>`,
+    };
   }
 
   return double;

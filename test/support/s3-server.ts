@@ -40,7 +40,10 @@ export interface S3Server {
   end(): Promise<void>;
 }
 
-/** Starts a server with an empty bucket and credentials of its own, able to keep versions if asked, and resolves when it answers. */
+/**
+ * Starts a server with an empty bucket and credentials of its own, able to keep versions if asked, and resolves when it
+ * answers.
+ */
 export async function startS3Server({ keepsVersions = false } = {}): Promise<S3Server> {
   const tool = gateTool(toolVariable);
   const directory = mkdtempSync(join(tmpdir(), "palimpsest-s3-"));
@@ -55,16 +58,22 @@ export async function startS3Server({ keepsVersions = false } = {}): Promise<S3S
 
   async function start(): Promise<void> {
     const said: string[] = [];
-    const started = spawn(tool, ["--port", `127.0.0.1:${port}`, "--region", region, "--keep-alive", "--quiet", "posix", ...versions, objects], {
-      env: { PATH: process.env["PATH"], ROOT_ACCESS_KEY_ID: accessKey, ROOT_SECRET_ACCESS_KEY: secretKey },
-      stdio: ["ignore", "pipe", "pipe"],
-    });
+    const started = spawn(
+      tool,
+      ["--port", `127.0.0.1:${port}`, "--region", region, "--keep-alive", "--quiet", "posix", ...versions, objects],
+      {
+        env: { PATH: process.env["PATH"], ROOT_ACCESS_KEY_ID: accessKey, ROOT_SECRET_ACCESS_KEY: secretKey },
+        stdio: ["ignore", "pipe", "pipe"],
+      },
+    );
     child = started;
     let fault: Error | undefined;
     started.once("error", (error) => (fault = error));
-    for (const stream of [started.stdout, started.stderr]) stream.setEncoding("utf8").on("data", (chunk: string) => said.push(chunk));
+    for (const stream of [started.stdout, started.stderr])
+      stream.setEncoding("utf8").on("data", (chunk: string) => said.push(chunk));
     while (!(await answers(endpoint))) {
-      if (fault || started.exitCode !== null || started.signalCode !== null) throw new Error(`the S3 server ended at start: ${fault?.message ?? said.join("")}`);
+      if (fault || started.exitCode !== null || started.signalCode !== null)
+        throw new Error(`the S3 server ended at start: ${fault?.message ?? said.join("")}`);
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
   }
@@ -80,7 +89,13 @@ export async function startS3Server({ keepsVersions = false } = {}): Promise<S3S
 
   const server: S3Server = {
     endpoint,
-    variables: { AWS_ACCESS_KEY_ID: accessKey, AWS_SECRET_ACCESS_KEY: secretKey, AWS_REGION: region, AWS_ENDPOINT_URL_S3: endpoint, AWS_ALLOW_HTTP: "true" },
+    variables: {
+      AWS_ACCESS_KEY_ID: accessKey,
+      AWS_SECRET_ACCESS_KEY: secretKey,
+      AWS_REGION: region,
+      AWS_ENDPOINT_URL_S3: endpoint,
+      AWS_ALLOW_HTTP: "true",
+    },
     urlOf: (prefix) => `s3://${bucket}/${prefix}`,
     locationOf: (prefix) => ({ kind: "s3", bucket, prefix, endpoint, region, plainHttp: true }),
     start,

@@ -1,12 +1,20 @@
 /**
  * An object store in memory that counts what is asked of it and treats each request as the test says.
  *
- * Always true: objects change only by compare-and-set, and a version is a hash of the content, as on S3. Whoever watches
- * is told of every change, so that an audit can hold after each step (test/sim/store-audit).
+ * Always true: objects change only by compare-and-set, and a version is a hash of the content, as on S3. Whoever
+ * watches is told of every change, so that an audit can hold after each step (test/sim/store-audit).
  */
 import { createHash } from "node:crypto";
 import { StoreError } from "../../src/base/errors.ts";
-import type { ListPage, ObjectStore, ObjectVersion, PutCondition, PutOutcome, StoredObject, VersionPurge } from "../../src/store/object-store.ts";
+import type {
+  ListPage,
+  ObjectStore,
+  ObjectVersion,
+  PutCondition,
+  PutOutcome,
+  StoredObject,
+  VersionPurge,
+} from "../../src/store/object-store.ts";
 import { StoreAudit } from "../sim/store-audit.ts";
 
 export type Verb = "get" | "put" | "delete" | "list";
@@ -75,7 +83,13 @@ export class ScriptedStore implements ObjectStore {
     return this.#request("list", prefix, () => {
       const keys = this.keys(prefix).filter((key) => options.after === undefined || key > options.after);
       const page = keys.slice(0, options.limit);
-      const objects = page.filter((key) => !this.hides(key)).map((key) => ({ key, bytes: this.#objects.get(key)!.bytes.length, modifiedAtMs: this.#objects.get(key)!.modifiedAtMs }));
+      const objects = page
+        .filter((key) => !this.hides(key))
+        .map((key) => ({
+          key,
+          bytes: this.#objects.get(key)!.bytes.length,
+          modifiedAtMs: this.#objects.get(key)!.modifiedAtMs,
+        }));
       return { objects, next: keys.length > page.length ? page.at(-1) : undefined };
     });
   }
@@ -86,7 +100,13 @@ export class ScriptedStore implements ObjectStore {
 
   /** The store without any fault, for whoever checks. */
   get calm(): ObjectStore {
-    return { get: async (key) => this.read(key), put: async (...put) => this.#put(...put), delete: async (key) => void this.#objects.delete(key), list: (...list) => this.list(...list), purgeVersions: () => this.purgeVersions() };
+    return {
+      get: async (key) => this.read(key),
+      put: async (...put) => this.#put(...put),
+      delete: async (key) => void this.#objects.delete(key),
+      list: (...list) => this.list(...list),
+      purgeVersions: () => this.purgeVersions(),
+    };
   }
 
   /** The object as it lies there, not to be changed. */
@@ -115,7 +135,11 @@ export class ScriptedStore implements ObjectStore {
 
   /** How many requests of the verb there were, for keys whose folder has this name when one is given. */
   count(verb: Verb, folder?: string): number {
-    return [...this.counts].reduce((sum, [name, count]) => (name.startsWith(`${verb} `) && (folder === undefined || name === `${verb} ${folder}`) ? sum + count : sum), 0);
+    return [...this.counts].reduce(
+      (sum, [name, count]) =>
+        name.startsWith(`${verb} `) && (folder === undefined || name === `${verb} ${folder}`) ? sum + count : sum,
+      0,
+    );
   }
 
   /** Holds every change from now on against what must always be true of heads, histories and catalogs. */

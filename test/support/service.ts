@@ -36,7 +36,12 @@ export interface Service {
 
 /** A node's configuration: a free port, no limit on control calls, and the variables of the test. */
 export function configOf(directory: string, variables: Record<string, string>): Config {
-  const environment = { SERVICE_DATA_DIR: directory, SERVICE_LISTEN: "127.0.0.1:0", SERVICE_CONTROL_RATE: "100000", ...variables };
+  const environment = {
+    SERVICE_DATA_DIR: directory,
+    SERVICE_LISTEN: "127.0.0.1:0",
+    SERVICE_CONTROL_RATE: "100000",
+    ...variables,
+  };
   const reading = readConfig(environment, { pid: 1, cores: 2 });
   if (!("config" in reading)) throw new Error(reading.problems.join("; "));
   return reading.config;
@@ -120,17 +125,31 @@ export async function ok(reply: Promise<Reply>): Promise<Reply> {
 }
 
 /** Calls REST with headers that fetch keeps to itself, such as Host. */
-export function callWithHost(port: number, host: string, method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<{ status: number; headers: Record<string, string | string[] | undefined>; json: any }> {
+export function callWithHost(
+  port: number,
+  host: string,
+  method: string,
+  path: string,
+  body?: unknown,
+  headers: Record<string, string> = {},
+): Promise<{ status: number; headers: Record<string, string | string[] | undefined>; json: any }> {
   return new Promise((resolve, reject) => {
     const type: Record<string, string> = body === undefined ? {} : { "content-type": "application/json" };
-    const outgoing = httpRequest({ host: "127.0.0.1", port, method, path, headers: { host, ...type, ...headers } }, (response) => {
-      const chunks: Buffer[] = [];
-      response.on("data", (chunk: Buffer) => chunks.push(chunk));
-      response.on("end", () => {
-        const text = Buffer.concat(chunks).toString();
-        resolve({ status: response.statusCode!, headers: response.headers, json: text === "" ? undefined : JSON.parse(text) });
-      });
-    });
+    const outgoing = httpRequest(
+      { host: "127.0.0.1", port, method, path, headers: { host, ...type, ...headers } },
+      (response) => {
+        const chunks: Buffer[] = [];
+        response.on("data", (chunk: Buffer) => chunks.push(chunk));
+        response.on("end", () => {
+          const text = Buffer.concat(chunks).toString();
+          resolve({
+            status: response.statusCode!,
+            headers: response.headers,
+            json: text === "" ? undefined : JSON.parse(text),
+          });
+        });
+      },
+    );
     outgoing.on("error", reject);
     outgoing.end(body === undefined ? undefined : JSON.stringify(body));
   });

@@ -1,6 +1,6 @@
 /**
- * Leases that several nodes of one process share, on the clocks of their Worlds: what etcd does for nodes, for tests and
- * simulations that own time. `LeaseTable` is the coordination store, `SharedLeases` a node's adapter.
+ * Leases that several nodes of one process share, on the clocks of their Worlds: what etcd does for nodes, for tests
+ * and simulations that own time. `LeaseTable` is the coordination store, `SharedLeases` a node's adapter.
  *
  * A test can cut a node off, end its lease as if by mistake, and lose everything, as a store from an old backup has.
  */
@@ -21,7 +21,11 @@ export interface LeaseTimes {
   readonly marginMs: number;
 }
 
-const usualTimes: LeaseTimes = { ttlMs: limits.leaseTtlSecs * 1_000, renewMs: limits.leaseRenewMs, marginMs: limits.leaseMarginMs };
+const usualTimes: LeaseTimes = {
+  ttlMs: limits.leaseTtlSecs * 1_000,
+  renewMs: limits.leaseRenewMs,
+  marginMs: limits.leaseMarginMs,
+};
 
 export class LeaseTable {
   readonly times: LeaseTimes;
@@ -121,7 +125,8 @@ export class LeaseTable {
   /** The same array for as long as nothing has changed. */
   nodes(): readonly LiveNode[] {
     const nodes = [...this.#nodes.values()].filter(({ lease }) => this.isAlive(lease)).map(({ node }) => node);
-    if (nodes.length !== this.#listed.length || nodes.some((node, at) => node !== this.#listed[at])) this.#listed = nodes;
+    if (nodes.length !== this.#listed.length || nodes.some((node, at) => node !== this.#listed[at]))
+      this.#listed = nodes;
     return this.#listed;
   }
 }
@@ -210,7 +215,10 @@ export class SharedLeases implements Leases {
 
   #renew(): void {
     const { ttlMs, marginMs } = this.#table.times;
-    const until = { monotonicMs: this.#world.monotonicMs() + ttlMs - marginMs, wallMs: this.#world.wallMs() + ttlMs - marginMs };
+    const until = {
+      monotonicMs: this.#world.monotonicMs() + ttlMs - marginMs,
+      wallMs: this.#world.wallMs() + ttlMs - marginMs,
+    };
     const node = this.#node!;
     // As from an etcd that does not answer, nothing is heard.
     if (!this.#table.isReachedBy(node.id)) return;

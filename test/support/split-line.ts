@@ -1,4 +1,6 @@
-/** A branch's line in as many objects as it has groups: what an older build, or a failure that lasted, leaves behind. */
+/**
+ * A branch's line in as many objects as it has groups: what an older build, or a failure that lasted, leaves behind.
+ */
 import { limits } from "../../src/base/limits.ts";
 import { ulidAfter } from "../../src/base/world.ts";
 import { encodeHead, hashOf, type Head } from "../../src/format/head.ts";
@@ -9,8 +11,16 @@ import type { SegmentRef } from "../../src/format/refs.ts";
 import { decodeSegments, encodeSegment } from "../../src/format/segment.ts";
 import type { VirtualTime } from "./timed-engine.ts";
 
-/** Splits the deltas of the branch's line, the newest first, until it has `refsMax` references. Whoever writes it must be stopped. */
-export async function splitLine(time: VirtualTime, uuid: string, refsMax: number = limits.lineRefsMax, branchId = "main"): Promise<Head> {
+/**
+ * Splits the deltas of the branch's line, the newest first, until it has `refsMax` references. Whoever writes it must
+ * be stopped.
+ */
+export async function splitLine(
+  time: VirtualTime,
+  uuid: string,
+  refsMax: number = limits.lineRefsMax,
+  branchId = "main",
+): Promise<Head> {
   const { store } = time;
   const head = time.head(uuid, branchId);
   const refs: SegmentRef[] = [];
@@ -20,7 +30,13 @@ export async function splitLine(time: VirtualTime, uuid: string, refsMax: number
   }
   const key = headKey(uuid, branchId);
   const { bytes, version } = store.read(key)!;
-  const next: Head = { ...head, seq: head.seq + 1, nonce: new Uint8Array(16).fill(head.seq % 256), prevHash: hashOf(bytes), refs };
+  const next: Head = {
+    ...head,
+    seq: head.seq + 1,
+    nonce: new Uint8Array(16).fill(head.seq % 256),
+    prevHash: hashOf(bytes),
+    refs,
+  };
   await store.calm.put(key, encodeHead(next), { kind: "version", version });
   return next;
 }
@@ -31,14 +47,28 @@ async function piecesOf({ store }: VirtualTime, uuid: string, ref: SegmentRef, m
   const all = segments.flatMap(({ groups }) => groups);
   const { branchId, epoch, ulid } = parsePoolId(ref.id)!;
   const pieces: SegmentRef[] = [];
-  for (let at = 0, next = ulidAfter(ulid); at < all.length; at += pieces.at(-1)!.lastTxid - pieces.at(-1)!.firstTxid + 1, next = ulidAfter(next)) {
+  for (
+    let at = 0, next = ulidAfter(ulid);
+    at < all.length;
+    at += pieces.at(-1)!.lastTxid - pieces.at(-1)!.firstTxid + 1, next = ulidAfter(next)
+  ) {
     const groups = pieces.length === most - 1 ? all.slice(at) : [all[at]!];
     const [first, last] = [groups[0]!, groups.at(-1)!];
     const bytes = await encodeSegment({ ...segments[0]!, groups }, inlinePress);
     const id = poolId(branchId, epoch, next);
     await store.calm.put(segmentKey(uuid, id), bytes, { kind: "absent" });
     const rawBytes = groups.reduce((sum, { images }) => sum + images.length, 0) * pageBytes;
-    pieces.push({ kind: "delta", id, firstTxid: first.txid, lastTxid: last.txid, cut: false, lastAtMs: last.committedAtMs, bytes: bytes.length, rawBytes, sha256: hashOf(bytes) });
+    pieces.push({
+      kind: "delta",
+      id,
+      firstTxid: first.txid,
+      lastTxid: last.txid,
+      cut: false,
+      lastAtMs: last.committedAtMs,
+      bytes: bytes.length,
+      rawBytes,
+      sha256: hashOf(bytes),
+    });
   }
   return pieces;
 }

@@ -14,15 +14,41 @@ export const secret = "s3cret-of-the-service";
 
 /** Settings that user SQL must never move (the engine's durability and erasure rest on them). */
 const watchedPragmas = [
-  "journal_mode", "synchronous", "secure_delete", "wal_autocheckpoint", "auto_vacuum", "page_size", "trusted_schema", "writable_schema", "foreign_keys",
-  "recursive_triggers", "query_only", "cache_size", "temp_store", "mmap_size", "locking_mode", "max_page_count", "user_version", "application_id",
-  "case_sensitive_like", "ignore_check_constraints", "legacy_alter_table", "cell_size_check", "hard_heap_limit", "soft_heap_limit", "cache_spill",
+  "journal_mode",
+  "synchronous",
+  "secure_delete",
+  "wal_autocheckpoint",
+  "auto_vacuum",
+  "page_size",
+  "trusted_schema",
+  "writable_schema",
+  "foreign_keys",
+  "recursive_triggers",
+  "query_only",
+  "cache_size",
+  "temp_store",
+  "mmap_size",
+  "locking_mode",
+  "max_page_count",
+  "user_version",
+  "application_id",
+  "case_sensitive_like",
+  "ignore_check_constraints",
+  "legacy_alter_table",
+  "cell_size_check",
+  "hard_heap_limit",
+  "soft_heap_limit",
+  "cache_spill",
 ];
 
 export type Given = string | readonly [text: string, params: unknown];
 
 function batchOf(given: readonly Given[], options: { atomic?: boolean; mayWrite?: boolean } = {}): SqlBatch {
-  const statements = given.map((one) => (typeof one === "string" ? { text: one, paramsJson: undefined } : { text: one[0], paramsJson: typeof one[1] === "string" ? one[1] : JSON.stringify(one[1]) }));
+  const statements = given.map((one) =>
+    typeof one === "string"
+      ? { text: one, paramsJson: undefined }
+      : { text: one[0], paramsJson: typeof one[1] === "string" ? one[1] : JSON.stringify(one[1]) },
+  );
   return { statements, atomic: options.atomic ?? true, mayWrite: options.mayWrite ?? true };
 }
 
@@ -53,8 +79,15 @@ export class SqlDatabase {
   }
 
   /** Runs the batch as the owner does: alone in a transaction. */
-  write(given: readonly Given[], options: { atomic?: boolean; mayWrite?: boolean; ticket?: number } = {}): SqlStatementResult[] {
-    return runAlone(this.connection, () => writeSql(this.connection, this.guard, options.ticket ?? newTicket(), batchOf(given, options)), () => {}).result;
+  write(
+    given: readonly Given[],
+    options: { atomic?: boolean; mayWrite?: boolean; ticket?: number } = {},
+  ): SqlStatementResult[] {
+    return runAlone(
+      this.connection,
+      () => writeSql(this.connection, this.guard, options.ticket ?? newTicket(), batchOf(given, options)),
+      () => {},
+    ).result;
   }
 
   /** Runs the statements one by one, lets `look` see the outcome inside the transaction, and undoes it all. */
@@ -87,10 +120,20 @@ export class SqlDatabase {
 
   /** Everything that user SQL must leave as it is: reserved tables' definitions and rows, and the settings. */
   untouchables(): string {
-    const tables = this.connection.all<{ name: string; sql: string }>("SELECT name, sql FROM sqlite_master WHERE tbl_name LIKE '\\_\\_service%' ESCAPE '\\' ORDER BY name");
-    const rows = tables.filter(({ sql }) => sql?.startsWith("CREATE TABLE")).map(({ name }) => [name, this.connection.raw.prepare(`SELECT * FROM "${name}"`).all()]);
+    const tables = this.connection.all<{ name: string; sql: string }>(
+      "SELECT name, sql FROM sqlite_master WHERE tbl_name LIKE '\\_\\_service%' ESCAPE '\\' ORDER BY name",
+    );
+    const rows = tables
+      .filter(({ sql }) => sql?.startsWith("CREATE TABLE"))
+      .map(({ name }) => [name, this.connection.raw.prepare(`SELECT * FROM "${name}"`).all()]);
     const temporary = this.connection.raw.prepare("SELECT count(*) FROM sqlite_temp_master").pluck().get();
     const databases = this.connection.raw.pragma("database_list") as unknown[];
-    return JSON.stringify([tables, rows, temporary, databases, watchedPragmas.map((name) => [name, this.connection.raw.pragma(name, { simple: true })])]);
+    return JSON.stringify([
+      tables,
+      rows,
+      temporary,
+      databases,
+      watchedPragmas.map((name) => [name, this.connection.raw.pragma(name, { simple: true })]),
+    ]);
   }
 }

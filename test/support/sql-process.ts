@@ -50,25 +50,48 @@ export class ProcessUnderTest {
   }
 
   async start(): Promise<void> {
-    const process = (this.#process = sqlProcess({ directory: this.directory, environment: { SQLITE_TMPDIR: this.directory } }));
+    const process = (this.#process = sqlProcess({
+      directory: this.directory,
+      environment: { SQLITE_TMPDIR: this.directory },
+    }));
     const ended = Promise.withResolvers<string>();
     this.#ended = ended.promise;
-    const ready = new Promise<void>((resolve) => process.listen((message) => (message.kind === "ready" ? resolve() : this.#hear?.(message)), ended.resolve));
+    const ready = new Promise<void>((resolve) =>
+      process.listen((message) => (message.kind === "ready" ? resolve() : this.#hear?.(message)), ended.resolve),
+    );
     await Promise.race([ready, this.#ended.then((how) => Promise.reject(new Error(`the process ended with ${how}`)))]);
   }
 
   /** Runs the statements; the process is interrupted after `interruptMs`, and killed after `killMs` more. */
-  async run(kind: "read" | "write", texts: readonly (readonly [text: string, ...params: unknown[]])[], interruptMs?: number, killMs = 200): Promise<Reply> {
+  async run(
+    kind: "read" | "write",
+    texts: readonly (readonly [text: string, ...params: unknown[]])[],
+    interruptMs?: number,
+    killMs = 200,
+  ): Promise<Reply> {
     if (!this.#process) await this.start();
     const process = this.#process!;
     const ticket = tickets++;
-    const batch: SqlBatch = { statements: texts.map(([text, ...params]) => ({ text, paramsJson: JSON.stringify(params) })), atomic: true, mayWrite: true };
+    const batch: SqlBatch = {
+      statements: texts.map(([text, ...params]) => ({ text, paramsJson: JSON.stringify(params) })),
+      atomic: true,
+      mayWrite: true,
+    };
     const seal = { txid: readState(this.owner).txid + 1, committedAtMs: 1, tenure: undefined };
-    const message: ToSqlProcess = kind === "read" ? { kind, path: this.path, batch, ticket } : { kind, path: this.path, batch, ticket, seal, logBytesMax: 2 ** 27 };
+    const message: ToSqlProcess =
+      kind === "read"
+        ? { kind, path: this.path, batch, ticket }
+        : { kind, path: this.path, batch, ticket, seal, logBytesMax: 2 ** 27 };
     const startedMs = performance.now();
     const answered = new Promise<FromSqlProcess>((resolve) => (this.#hear = resolve));
     process.send(message);
-    const timers = interruptMs === undefined ? [] : [setTimeout(() => process.interrupt(ticket), interruptMs), setTimeout(() => process.kill(), interruptMs + killMs)];
+    const timers =
+      interruptMs === undefined
+        ? []
+        : [
+            setTimeout(() => process.interrupt(ticket), interruptMs),
+            setTimeout(() => process.kill(), interruptMs + killMs),
+          ];
     const answer = await Promise.race([answered, this.#ended]);
     for (const timer of timers) clearTimeout(timer);
     const ms = performance.now() - startedMs;
@@ -80,12 +103,17 @@ export class ProcessUnderTest {
       const { value, refusal, fault } = answer.answer;
       if (refusal || fault) return { refusal: refusal ?? { code: "fault", message: fault!.message }, ms };
       const outcome = value as { readonly kind: string; readonly results?: readonly { readonly rowsJson: string }[] };
-      return outcome.results ? { rows: outcome.results.map(({ rowsJson }) => rowsJson), ms } : { refusal: { code: outcome.kind, message: "" }, ms };
+      return outcome.results
+        ? { rows: outcome.results.map(({ rowsJson }) => rowsJson), ms }
+        : { refusal: { code: outcome.kind, message: "" }, ms };
     }
     if (answer.kind !== "wrote") throw new Error("a process is ready once");
     if (answer.reply.kind === "ran") throw new Error("no command was given");
     if (answer.reply.kind === "done") return { rows: answer.reply.results.map(({ rowsJson }) => rowsJson), ms };
-    return { refusal: answer.reply.kind === "refused" ? answer.reply : { code: "fault", message: answer.reply.fault.message }, ms };
+    return {
+      refusal: answer.reply.kind === "refused" ? answer.reply : { code: "fault", message: answer.reply.fault.message },
+      ms,
+    };
   }
 
   async kill(): Promise<void> {

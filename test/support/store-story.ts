@@ -1,6 +1,6 @@
 /**
- * A story of puts, replacements, deletes, listings and purges, told to a file store on a file system that fails; and what
- * must hold of each key after whatever it was answered.
+ * A story of puts, replacements, deletes, listings and purges, told to a file store on a file system that fails; and
+ * what must hold of each key after whatever it was answered.
  *
  * Of each key it keeps what may stand there: one thing after an answer, more after an unknown outcome. Every answer is
  * held against it, and so is what is found when the store is opened again.
@@ -22,7 +22,12 @@ const nothing = "nothing";
 export function storyWorld(seed = 1, nowMs: () => number = () => 1_800_000_000_000): World {
   const random = seeded(seed);
   let ids = 0;
-  return { ...realWorld(), nowMs, randomBytes: (count) => Uint8Array.from({ length: count }, () => Math.floor(random() * 256)), ulid: () => `${seed}-${String(++ids).padStart(8, "0")}` };
+  return {
+    ...realWorld(),
+    nowMs,
+    randomBytes: (count) => Uint8Array.from({ length: count }, () => Math.floor(random() * 256)),
+    ulid: () => `${seed}-${String(++ids).padStart(8, "0")}`,
+  };
 }
 
 /** Longer than a block of the disk, and whole only when all of it is there. */
@@ -85,7 +90,10 @@ export class StoreStory {
   async end(): Promise<void> {
     for (const key of storyKeys) {
       const current = await this.#store!.get(key);
-      const outcome = await this.#put(key, current ? { kind: "version", version: current.version } : { kind: "absent" });
+      const outcome = await this.#put(
+        key,
+        current ? { kind: "version", version: current.version } : { kind: "absent" },
+      );
       expect(outcome, `a put of ${key} after all that`).toBe("stored");
       await this.#seen(key);
     }

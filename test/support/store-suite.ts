@@ -8,7 +8,7 @@ const text = (bytes: Uint8Array | undefined): string | undefined => bytes && Buf
 
 async function keysOf(store: ObjectStore, prefix: string, limit: number): Promise<readonly string[]> {
   const found: string[] = [];
-  for (let after: string | undefined; ; ) {
+  for (let after: string | undefined; ;) {
     const page = await store.list(prefix, { after, limit });
     expect(page.objects.length).toBeLessThanOrEqual(limit);
     found.push(...page.objects.map(({ key }) => key));
@@ -20,27 +20,40 @@ async function keysOf(store: ObjectStore, prefix: string, limit: number): Promis
 /** Runs the suite; every `open` answers an empty store. */
 export function describeStore(name: string, open: () => Promise<ObjectStore>): void {
   describe(name, () => {
-    test("an absent object is undefined; a stored one comes back byte for byte, the empty one and a large one too", async () => {
-      const store = await open();
-      expect(await store.get("a/b.json")).toBeUndefined();
-      for (const [key, length] of [["a/b.json", 300], ["empty", 0], ["large", 5_000_000]] as const) {
-        const bytes = Uint8Array.from({ length }, (_, index) => index % 251);
-        await store.put(key, bytes, { kind: "absent" });
-        expect(Buffer.compare((await store.get(key))!.bytes, bytes)).toBe(0);
-      }
-    });
+    test(
+      "an absent object is undefined; a stored one comes back byte for byte, the empty one and a large one " + "too",
+      async () => {
+        const store = await open();
+        expect(await store.get("a/b.json")).toBeUndefined();
+        for (const [key, length] of [
+          ["a/b.json", 300],
+          ["empty", 0],
+          ["large", 5_000_000],
+        ] as const) {
+          const bytes = Uint8Array.from({ length }, (_, index) => index % 251);
+          await store.put(key, bytes, { kind: "absent" });
+          expect(Buffer.compare((await store.get(key))!.bytes, bytes)).toBe(0);
+        }
+      },
+    );
 
     test("conditions: create once, replace only what was seen", async () => {
       const store = await open();
       const first = await store.put("k", Buffer.from("1"), { kind: "absent" });
       expect(first.kind).toBe("stored");
       expect(await store.put("k", Buffer.from("x"), { kind: "absent" })).toEqual({ kind: "conflict" });
-      expect(await store.put("k", Buffer.from("x"), { kind: "version", version: "nonsense" })).toEqual({ kind: "conflict" });
-      expect(await store.put("none", Buffer.from("x"), { kind: "version", version: "1" })).toEqual({ kind: "conflict" });
+      expect(await store.put("k", Buffer.from("x"), { kind: "version", version: "nonsense" })).toEqual({
+        kind: "conflict",
+      });
+      expect(await store.put("none", Buffer.from("x"), { kind: "version", version: "1" })).toEqual({
+        kind: "conflict",
+      });
       const seen = (await store.get("k"))!;
       const second = await store.put("k", Buffer.from("2"), { kind: "version", version: seen.version });
       expect(second.kind).toBe("stored");
-      expect(await store.put("k", Buffer.from("3"), { kind: "version", version: seen.version })).toEqual({ kind: "conflict" });
+      expect(await store.put("k", Buffer.from("3"), { kind: "version", version: seen.version })).toEqual({
+        kind: "conflict",
+      });
       expect(text((await store.get("k"))!.bytes)).toBe("2");
       expect(await store.get("none")).toBeUndefined();
     });
@@ -49,7 +62,11 @@ export function describeStore(name: string, open: () => Promise<ObjectStore>): v
       const store = await open();
       const versions: string[] = [];
       for (let round = 0; round < 20; round++) {
-        const outcome = await store.put("k", Buffer.from(`nonce ${round}`), round === 0 ? { kind: "absent" } : { kind: "version", version: versions.at(-1)! });
+        const outcome = await store.put(
+          "k",
+          Buffer.from(`nonce ${round}`),
+          round === 0 ? { kind: "absent" } : { kind: "version", version: versions.at(-1)! },
+        );
         if (outcome.kind !== "stored") throw new Error("a put with the version of the put before must succeed");
         expect((await store.get("k"))!.version).toBe(outcome.version);
         versions.push(outcome.version);
@@ -79,9 +96,13 @@ export function describeStore(name: string, open: () => Promise<ObjectStore>): v
       await store.delete("never");
       expect(await store.get("k")).toBeUndefined();
       expect((await store.list("", { limit: 10 })).objects).toEqual([]);
-      expect(await store.put("k", Buffer.from("2"), { kind: "version", version: seen.version })).toEqual({ kind: "conflict" });
+      expect(await store.put("k", Buffer.from("2"), { kind: "version", version: seen.version })).toEqual({
+        kind: "conflict",
+      });
       expect((await store.put("k", Buffer.from("2"), { kind: "absent" })).kind).toBe("stored");
-      expect(await store.put("k", Buffer.from("3"), { kind: "version", version: seen.version })).toEqual({ kind: "conflict" });
+      expect(await store.put("k", Buffer.from("3"), { kind: "version", version: seen.version })).toEqual({
+        kind: "conflict",
+      });
       expect(text((await store.get("k"))!.bytes)).toBe("2");
     });
 
@@ -111,32 +132,55 @@ export function describeStore(name: string, open: () => Promise<ObjectStore>): v
       const store = await open();
       for (let round = 0; round < 20; round++) {
         const seen = await store.get("k");
-        const outcomes = await Promise.all(Array.from({ length: 32 }, (_, writer) =>
-          store.put("k", Buffer.from(`${round}/${writer}`), seen ? { kind: "version", version: seen.version } : { kind: "absent" })));
+        const outcomes = await Promise.all(
+          Array.from({ length: 32 }, (_, writer) =>
+            store.put(
+              "k",
+              Buffer.from(`${round}/${writer}`),
+              seen ? { kind: "version", version: seen.version } : { kind: "absent" },
+            ),
+          ),
+        );
         const winners = outcomes.flatMap(({ kind }, writer) => (kind === "stored" ? [writer] : []));
         expect(winners).toHaveLength(1);
         expect(text((await store.get("k"))!.bytes)).toBe(`${round}/${winners[0]}`);
       }
     });
 
-    test("F91: a purge of older versions leaves current objects as they are, versions included, and what was deleted stays so", async () => {
-      const store = await open();
-      const first = await store.put("a/replaced", Buffer.from("1"), { kind: "absent" });
-      const second = await store.put("a/replaced", Buffer.from("2"), { kind: "version", version: first.kind === "stored" ? first.version : "" });
-      for (const key of ["a/empty", "a/gone", "b/other"]) await store.put(key, Buffer.from(key === "a/empty" ? "" : key), { kind: "absent" });
-      await store.delete("a/gone");
-      const before = await store.list("", { limit: 10 });
-      const purged = await store.purgeVersions("a/");
-      expect(purged).toMatchObject({ uploadsAborted: 0, locked: 0 });
-      expect(await store.purgeVersions("a/")).toEqual({ ...purged, removed: 0 });
-      expect(await store.list("", { limit: 10 })).toEqual(before);
-      expect(await store.get("a/replaced")).toEqual({ bytes: expect.objectContaining({ length: 1 }), version: second.kind === "stored" ? second.version : "" });
-      expect(text((await store.get("a/empty"))!.bytes)).toBe("");
-      expect(await store.get("a/gone")).toBeUndefined();
-      // Whoever saw the older state is told so still.
-      expect(await store.put("a/replaced", Buffer.from("3"), { kind: "version", version: first.kind === "stored" ? first.version : "" })).toEqual({ kind: "conflict" });
-      expect((await store.put("a/gone", Buffer.from("anew"), { kind: "absent" })).kind).toBe("stored");
-    });
+    test(
+      "F91: a purge of older versions leaves current objects as they are, versions included, and what was " +
+        "deleted stays so",
+      async () => {
+        const store = await open();
+        const first = await store.put("a/replaced", Buffer.from("1"), { kind: "absent" });
+        const second = await store.put("a/replaced", Buffer.from("2"), {
+          kind: "version",
+          version: first.kind === "stored" ? first.version : "",
+        });
+        for (const key of ["a/empty", "a/gone", "b/other"])
+          await store.put(key, Buffer.from(key === "a/empty" ? "" : key), { kind: "absent" });
+        await store.delete("a/gone");
+        const before = await store.list("", { limit: 10 });
+        const purged = await store.purgeVersions("a/");
+        expect(purged).toMatchObject({ uploadsAborted: 0, locked: 0 });
+        expect(await store.purgeVersions("a/")).toEqual({ ...purged, removed: 0 });
+        expect(await store.list("", { limit: 10 })).toEqual(before);
+        expect(await store.get("a/replaced")).toEqual({
+          bytes: expect.objectContaining({ length: 1 }),
+          version: second.kind === "stored" ? second.version : "",
+        });
+        expect(text((await store.get("a/empty"))!.bytes)).toBe("");
+        expect(await store.get("a/gone")).toBeUndefined();
+        // Whoever saw the older state is told so still.
+        expect(
+          await store.put("a/replaced", Buffer.from("3"), {
+            kind: "version",
+            version: first.kind === "stored" ? first.version : "",
+          }),
+        ).toEqual({ kind: "conflict" });
+        expect((await store.put("a/gone", Buffer.from("anew"), { kind: "absent" })).kind).toBe("stored");
+      },
+    );
 
     test("F34: passes the proof of a start, which leaves nothing behind", async () => {
       const store = await open();

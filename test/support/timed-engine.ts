@@ -1,8 +1,8 @@
 /**
  * The real engine on virtual time: one test owns the clock of one or several nodes over one scripted store.
  *
- * `of` lets time pass until a promise settles, `pass` for so long; nothing happens in between. Files and SQLite are real,
- * fsyncs return at once. Several nodes are several engines with a name and a data directory of their own.
+ * `of` lets time pass until a promise settles, `pass` for so long; nothing happens in between. Files and SQLite are
+ * real, fsyncs return at once. Several nodes are several engines with a name and a data directory of their own.
  */
 import { mkdirSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -33,7 +33,11 @@ import { temporaryDirectory } from "./temporary.ts";
 /** Bytes of random text, which no press makes smaller. */
 export function noise(bytes: number, seed = 1): string {
   const random = seeded(seed);
-  return Array.from({ length: bytes / 8 }, () => Math.floor(random() * 2 ** 32).toString(16).padStart(8, "0")).join("");
+  return Array.from({ length: bytes / 8 }, () =>
+    Math.floor(random() * 2 ** 32)
+      .toString(16)
+      .padStart(8, "0"),
+  ).join("");
 }
 
 /** One virtual clock, one store. */
@@ -67,7 +71,10 @@ export class VirtualTime {
     await this.of(this.scheduler.sleep(ms), ms + 1);
   }
 
-  /** What a deletion leaves beside the database's objects, for as long as somebody may ask: the marker, and its name's tombstone. */
+  /**
+   * What a deletion leaves beside the database's objects, for as long as somebody may ask: the marker, and its name's
+   * tombstone.
+   */
   async noteDeletion(uuid: string, name = "n--p"): Promise<void> {
     const claim = { uuid, createdAtMs: 1, deletedAtMs: 2 };
     await this.store.calm.put(purgeKey(uuid), Buffer.from(name), { kind: "absent" });
@@ -84,14 +91,19 @@ export class VirtualTime {
 
   history(uuid: string, branchId = "main"): History {
     const { history } = this.head(uuid, branchId);
-    return history ? decodeHistory(this.store.read(historyKey(uuid, history.id))!.bytes) : { uuid, branchId, lines: [], checkpoints: [] };
+    return history
+      ? decodeHistory(this.store.read(historyKey(uuid, history.id))!.bytes)
+      : { uuid, branchId, lines: [], checkpoints: [] };
   }
 }
 
 /** The store as a process sees it: what it asks once it is dead never arrives. */
 function whileAlive(store: ObjectStore, world: SimWorld): ObjectStore {
   return new Proxy(store, {
-    get: (_, name: keyof ObjectStore) => (...args: unknown[]) => (world.fate === "dead" ? new Promise(() => {}) : (store[name] as (...args: unknown[]) => unknown)(...args)),
+    get:
+      (_, name: keyof ObjectStore) =>
+      (...args: unknown[]) =>
+        world.fate === "dead" ? new Promise(() => {}) : (store[name] as (...args: unknown[]) => unknown)(...args),
   });
 }
 
@@ -109,7 +121,13 @@ export class TimedEngine {
   #closed = false;
   readonly uuid: string = uuidOf(1);
 
-  constructor(time: VirtualTime, options: Partial<EngineOptions> = {}, directory = temporaryDirectory(), store: ObjectStore = time.store, disk: Disk = soundDisk) {
+  constructor(
+    time: VirtualTime,
+    options: Partial<EngineOptions> = {},
+    directory = temporaryDirectory(),
+    store: ObjectStore = time.store,
+    disk: Disk = soundDisk,
+  ) {
     this.time = time;
     this.directory = directory;
     this.world = time.world();
@@ -132,7 +150,12 @@ export class TimedEngine {
       listen: (listener) => {
         hear = listener;
         this.#engine = new Engine({
-          options, world: this.world, disk: this.#disk, store: whileAlive(this.#store, this.world), press: inlinePress, indexBuilder: undefined,
+          options,
+          world: this.world,
+          disk: this.#disk,
+          store: whileAlive(this.#store, this.world),
+          press: inlinePress,
+          indexBuilder: undefined,
           send: (message) => {
             const copy = structuredClone(message);
             if (copy.kind === "event") this.notices.push(copy.message);
@@ -167,7 +190,11 @@ export class TimedEngine {
   }
 
   sql(statements: readonly string[], branch = "main"): Promise<Answer<unknown>> {
-    const batch = { statements: statements.map((text) => ({ text, paramsJson: undefined })), atomic: true, mayWrite: true };
+    const batch = {
+      statements: statements.map((text) => ({ text, paramsJson: undefined })),
+      atomic: true,
+      mayWrite: true,
+    };
     return this.time.of(this.client.sqlWrite(this.at(branch), batch, this.soon()));
   }
 
@@ -176,7 +203,9 @@ export class TimedEngine {
   }
 
   async keys(branch = "main"): Promise<readonly string[]> {
-    const { value } = await this.time.of(this.client.read(this.at(branch), "kv.list", { ns: "n", limit: 10_000 }, this.soon()));
+    const { value } = await this.time.of(
+      this.client.read(this.at(branch), "kv.list", { ns: "n", limit: 10_000 }, this.soon()),
+    );
     return value.keys;
   }
 

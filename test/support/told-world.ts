@@ -1,7 +1,9 @@
 /**
- * A real world in which pauses take no time, and a time limit is up when the test says so: a busy machine makes nobody late.
+ * A real world in which pauses take no time, and a time limit is up when the test says so: a busy machine makes nobody
+ * late.
  *
- * What is shorter than `limitMs` is taken for a pause, and everything else for a limit. The clock goes on by what has passed.
+ * What is shorter than `limitMs` is taken for a pause, and everything else for a limit. The clock goes on by what has
+ * passed.
  */
 import { realWorld, type World } from "../../src/base/world.ts";
 

@@ -40,7 +40,14 @@ function spansOf(body: string): CollectedSpan[] {
   return JSON.parse(body).resourceSpans.flatMap(({ resource, scopeSpans }: any) =>
     scopeSpans.flatMap(({ spans }: any) =>
       spans.map(({ traceId, spanId, parentSpanId, name, kind, attributes, status }: any) => ({
-        traceId, spanId, parentSpanId: parentSpanId || undefined, name, kind, attributes: attributesOf(attributes), status: status?.code ?? 0, resource: attributesOf(resource.attributes),
+        traceId,
+        spanId,
+        parentSpanId: parentSpanId || undefined,
+        name,
+        kind,
+        attributes: attributesOf(attributes),
+        status: status?.code ?? 0,
+        resource: attributesOf(resource.attributes),
       })),
     ),
   );
@@ -62,7 +69,8 @@ export async function startCollector(): Promise<TraceCollector> {
       headers.push(request.headers);
       bodies.push(body);
       if (collector.status === 200) spans.push(...spansOf(body));
-      if (collector.status !== 0) response.writeHead(collector.status, { "content-type": "application/json" }).end("{}");
+      if (collector.status !== 0)
+        response.writeHead(collector.status, { "content-type": "application/json" }).end("{}");
     });
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -72,6 +80,9 @@ export async function startCollector(): Promise<TraceCollector> {
   });
   return Object.assign(collector, {
     address: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    spans, paths, headers, bodies,
+    spans,
+    paths,
+    headers,
+    bodies,
   });
 }

@@ -31,7 +31,9 @@ export function newDatabase(): { readonly path: string; readonly base: Buffer } 
 /** Commits the act's writes as the next transaction id. */
 export function commit(connection: Connection, act: () => void): void {
   const { txid } = readState(connection);
-  runAlone(connection, act, () => writeState(connection, { txid: txid + 1, committedAtMs: txid * 1_000, tenure: undefined }));
+  runAlone(connection, act, () =>
+    writeState(connection, { txid: txid + 1, committedAtMs: txid * 1_000, tenure: undefined }),
+  );
 }
 
 export function put(connection: Connection, key: number, value: SqlValue): void {
@@ -79,7 +81,10 @@ export function applied(base: Uint8Array, commits: readonly WalCommit[]): Buffer
 }
 
 /** What SQLite itself makes of a database file and a log: the file after it folded the log in. */
-export function recovered(base: Uint8Array, log: Uint8Array): { readonly file: Buffer; readonly txid: number; readonly integrity: unknown } {
+export function recovered(
+  base: Uint8Array,
+  log: Uint8Array,
+): { readonly file: Buffer; readonly txid: number; readonly integrity: unknown } {
   const path = join(temporaryDirectory(), "main.db");
   writeFileSync(path, base);
   writeFileSync(logPath(path), log);
@@ -115,7 +120,12 @@ export function readFresh(path: string): WalCommit[] {
 }
 
 /** A closed database with a log of so many small commits. */
-export function smallLog(commits: number): { readonly path: string; readonly base: Buffer; readonly log: Buffer; readonly ends: readonly number[] } {
+export function smallLog(commits: number): {
+  readonly path: string;
+  readonly base: Buffer;
+  readonly log: Buffer;
+  readonly ends: readonly number[];
+} {
   const { path, base } = newDatabase();
   const connection = openConnection(path);
   for (let key = 1; key <= commits; key++) commitRow(connection, key);
@@ -138,7 +148,11 @@ export interface Frame {
 export function framesOf(log: Buffer): Frame[] {
   return Array.from({ length: (log.length - 32) / frameBytes }, (_, index) => {
     const at = 32 + index * frameBytes;
-    return { page: log.readUInt32BE(at), pages: log.readUInt32BE(at + 4), bytes: log.subarray(at + 24, at + frameBytes) };
+    return {
+      page: log.readUInt32BE(at),
+      pages: log.readUInt32BE(at + 4),
+      bytes: log.subarray(at + 24, at + frameBytes),
+    };
   });
 }
 

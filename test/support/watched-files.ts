@@ -16,7 +16,11 @@ const untouched = { ...fs };
 export const real = {
   ...untouched,
   readFileSync: (path: string): Buffer => inside(() => untouched.readFileSync(path)),
-  writeFileSync: (path: fs.PathOrFileDescriptor, data: string | NodeJS.ArrayBufferView, options?: fs.WriteFileOptions): void => inside(() => untouched.writeFileSync(path, data, options)),
+  writeFileSync: (
+    path: fs.PathOrFileDescriptor,
+    data: string | NodeJS.ArrayBufferView,
+    options?: fs.WriteFileOptions,
+  ): void => inside(() => untouched.writeFileSync(path, data, options)),
 };
 
 /** Who is told; each call comes before the deed. */
@@ -25,19 +29,28 @@ export interface FileWatcher {
   synced(ino: number, mark: number): void;
   wrote(ino: number, offset: number, length: number, sizeBefore: number, before: Buffer): void;
   cut(ino: number, size: number, sizeBefore: number, before: Buffer): void;
-  naming(renamings: readonly { readonly path: string; readonly was: number | undefined }[], bury: readonly string[]): void;
+  naming(
+    renamings: readonly { readonly path: string; readonly was: number | undefined }[],
+    bury: readonly string[],
+  ): void;
   folderSynced(path: string, mark: number): void;
   folderGone(path: string): void;
   onRead(path: string): void;
 }
 
 const watched = new Map<string, FileWatcher>();
-const open = new Map<number, { readonly watcher: FileWatcher; readonly path: string; readonly ino: number; readonly isFolder: boolean }>();
+const open = new Map<
+  number,
+  { readonly watcher: FileWatcher; readonly path: string; readonly ino: number; readonly isFolder: boolean }
+>();
 let isPatched = false;
 /** Set while a call of node:fs is under way that may use others of them. */
 let isInside = false;
 
-/** From now on the watcher is told of what happens below the folder; undefined: nobody is, and what a process that died there had open is closed. */
+/**
+ * From now on the watcher is told of what happens below the folder; undefined: nobody is, and what a process that died
+ * there had open is closed.
+ */
 export function watchFiles(root: string, watcher: FileWatcher | undefined): void {
   if (!isPatched) patch();
   isPatched = true;
@@ -64,7 +77,8 @@ function inoOf(path: string): number | undefined {
 
 function tellOfCut(watcher: FileWatcher, path: string, size: number): void {
   const bytes = real.readFileSync(path);
-  if (bytes.length !== size) watcher.cut(inoOf(path)!, size, bytes.length, bytes.subarray(Math.min(size, bytes.length)));
+  if (bytes.length !== size)
+    watcher.cut(inoOf(path)!, size, bytes.length, bytes.subarray(Math.min(size, bytes.length)));
 }
 
 /** What stands in a file where something is about to be written. */
@@ -94,7 +108,12 @@ function inside<Value>(act: () => Value): Value {
 type Any = (...args: never[]) => unknown;
 
 /** Puts a call in the place of one of node:fs. */
-function replace<Name extends keyof typeof fs>(name: Name, call: (typeof fs)[Name] extends Any ? (...args: Parameters<(typeof fs)[Name]>) => ReturnType<(typeof fs)[Name]> : never): void {
+function replace<Name extends keyof typeof fs>(
+  name: Name,
+  call: (typeof fs)[Name] extends Any
+    ? (...args: Parameters<(typeof fs)[Name]>) => ReturnType<(typeof fs)[Name]>
+    : never,
+): void {
   (fs as Record<Name, unknown>)[name] = call;
 }
 
@@ -117,12 +136,24 @@ function patchFiles(): void {
     open.delete(descriptor);
     real.closeSync(descriptor);
   });
-  (fs as { writeSync: unknown }).writeSync = (descriptor: number, bytes: Uint8Array, offset: number, length: number, position: number): number => {
+  (fs as { writeSync: unknown }).writeSync = (
+    descriptor: number,
+    bytes: Uint8Array,
+    offset: number,
+    length: number,
+    position: number,
+  ): number => {
     const found = open.get(descriptor);
     if (found) {
       const before = real.openSync(found.path, "r");
       try {
-        found.watcher.wrote(found.ino, position, length, real.fstatSync(before).size, standing(before, position, length));
+        found.watcher.wrote(
+          found.ino,
+          position,
+          length,
+          real.fstatSync(before).size,
+          standing(before, position, length),
+        );
       } finally {
         real.closeSync(before);
       }
@@ -166,7 +197,13 @@ function patchNames(): void {
     const watcher = watcherOf(from);
     if (watcher) {
       const was = inoOf(to as string);
-      watcher.naming([{ path: to as string, was }, { path: from as string, was: inoOf(from as string) }], was === undefined ? [] : [to as string]);
+      watcher.naming(
+        [
+          { path: to as string, was },
+          { path: from as string, was: inoOf(from as string) },
+        ],
+        was === undefined ? [] : [to as string],
+      );
     }
     real.renameSync(from, to);
   });

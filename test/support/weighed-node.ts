@@ -1,4 +1,7 @@
-/** A node in a process of its own that is watched while somebody is hard on it: how long `/health` takes, how much it holds. */
+/**
+ * A node in a process of its own that is watched while somebody is hard on it: how long `/health` takes, how much it
+ * holds.
+ */
 import { connect as connectHttp2, constants, type ClientHttp2Session, type OutgoingHttpHeaders } from "node:http2";
 import { readFileSync } from "node:fs";
 import * as http from "node:http";
@@ -12,7 +15,10 @@ import { temporaryDirectory } from "./temporary.ts";
 /** What was seen while something went on. */
 export interface Strain<Value> {
   readonly value: Value;
-  /** The longest that `/health` took, in milliseconds, less the longest that an idle server took, as if the node had a processor to itself. */
+  /**
+   * The longest that `/health` took, in milliseconds, less the longest that an idle server took, as if the node had a
+   * processor to itself.
+   */
   readonly healthMs: number;
   /** What the process came to hold more than before, at most, in MiB. */
   readonly grownMiB: number;
@@ -29,12 +35,19 @@ const probeEveryMs = 10;
 
 /** Starts one; it ends with the test. */
 export async function weighedNode(variables: Record<string, string>): Promise<WeighedNode> {
-  const node = await startNodeProcess(temporaryDirectory(), { SERVICE_CONTROL_RATE: "100000", SERVICE_LOG_LEVEL: "warn", ...variables });
+  const node = await startNodeProcess(temporaryDirectory(), {
+    SERVICE_CONTROL_RATE: "100000",
+    SERVICE_LOG_LEVEL: "warn",
+    ...variables,
+  });
   onTestFinished(() => node.end("SIGKILL"));
-  const residentMiB = (): number => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${node.child.pid!}/status`, "utf8"))![1]) / 1024;
+  const residentMiB = (): number =>
+    Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${node.child.pid!}/status`, "utf8"))![1]) / 1024;
   /** How long the node's main thread has run, and has waited for a processor, in milliseconds. */
   const scheduled = (): readonly [number, number] => {
-    const [ran, waited] = readFileSync(`/proc/${node.child.pid!}/task/${node.child.pid!}/schedstat`, "utf8").split(" ").map(Number) as [number, number];
+    const [ran, waited] = readFileSync(`/proc/${node.child.pid!}/task/${node.child.pid!}/schedstat`, "utf8")
+      .split(" ")
+      .map(Number) as [number, number];
     return [ran / 1e6, waited / 1e6];
   };
   // In a thread of its own, so that what weighs on this one does not count.
@@ -122,18 +135,41 @@ export interface RawAnswer {
   readonly tookMs: number;
 }
 
-/** Sends a request by HTTP/1.1 on a connection of its own, under TLS where that is asked for, and gives the answer, whether or not the body was taken. */
-export function sendRaw(to: number | { readonly tlsPort: number }, path: string, headers: http.OutgoingHttpHeaders, body: Uint8Array, method = "POST"): Promise<RawAnswer> {
+/**
+ * Sends a request by HTTP/1.1 on a connection of its own, under TLS where that is asked for, and gives the answer,
+ * whether or not the body was taken.
+ */
+export function sendRaw(
+  to: number | { readonly tlsPort: number },
+  path: string,
+  headers: http.OutgoingHttpHeaders,
+  body: Uint8Array,
+  method = "POST",
+): Promise<RawAnswer> {
   return new Promise((resolve, reject) => {
     const from = performance.now();
-    const options = { host: "127.0.0.1", path, method, headers: { "content-length": body.length, ...headers }, agent: false as const };
+    const options = {
+      host: "127.0.0.1",
+      path,
+      method,
+      headers: { "content-length": body.length, ...headers },
+      agent: false as const,
+    };
     const send = (answered: (response: http.IncomingMessage) => void): http.ClientRequest =>
-      typeof to === "number" ? http.request({ ...options, port: to }, answered) : https.request({ ...options, port: to.tlsPort, rejectUnauthorized: false }, answered);
+      typeof to === "number"
+        ? http.request({ ...options, port: to }, answered)
+        : https.request({ ...options, port: to.tlsPort, rejectUnauthorized: false }, answered);
     const outgoing = send((response) => {
       const tookMs = performance.now() - from;
       const chunks: Buffer[] = [];
       const settle = (): void => {
-        resolve({ status: response.statusCode!, headers: response.headers, body: Buffer.concat(chunks), trailers: response.trailers, tookMs });
+        resolve({
+          status: response.statusCode!,
+          headers: response.headers,
+          body: Buffer.concat(chunks),
+          trailers: response.trailers,
+          tookMs,
+        });
         outgoing.destroy();
       };
       response.on("data", (chunk: Buffer) => chunks.push(chunk));
@@ -158,7 +194,12 @@ export function openSession(address: string): ClientHttp2Session {
 }
 
 /** Sends a request by HTTP/2. */
-export function sendHttp2(session: ClientHttp2Session, path: string, headers: OutgoingHttpHeaders, body: Uint8Array): Promise<RawAnswer> {
+export function sendHttp2(
+  session: ClientHttp2Session,
+  path: string,
+  headers: OutgoingHttpHeaders,
+  body: Uint8Array,
+): Promise<RawAnswer> {
   return new Promise((resolve, reject) => {
     const from = performance.now();
     const stream = session.request({ ":method": "POST", ":path": path, te: "trailers", ...headers });
@@ -173,7 +214,8 @@ export function sendHttp2(session: ClientHttp2Session, path: string, headers: Ou
     stream.on("trailers", (given) => (trailers = given as Record<string, string | string[] | undefined>));
     stream.on("data", (chunk: Buffer) => chunks.push(chunk));
     const settle = (): void => {
-      if (head) resolve({ status: Number(head[":status"]), headers: head, body: Buffer.concat(chunks), trailers, tookMs });
+      if (head)
+        resolve({ status: Number(head[":status"]), headers: head, body: Buffer.concat(chunks), trailers, tookMs });
       else reject(new Error(`no answer: the stream ended with code ${stream.rstCode}`));
       stream.close(constants.NGHTTP2_NO_ERROR);
     };

@@ -5,7 +5,16 @@
  * ProtoJSON, so that nothing of the product's REST translation is used to check it. What every answer must have, the
  * status, the envelope and the transaction id's header, is checked here, for every call of every test.
  */
-import { type DescField, type DescMessage, fromJson, getOption, type JsonObject, type JsonValue, ScalarType, toJson } from "@bufbuild/protobuf";
+import {
+  type DescField,
+  type DescMessage,
+  fromJson,
+  getOption,
+  type JsonObject,
+  type JsonValue,
+  ScalarType,
+  toJson,
+} from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
 import { assert } from "../../src/base/assert.ts";
@@ -66,19 +75,33 @@ function checkSuccess({ name, rule }: Endpoint, { txid, durableTxid }: Txids, bo
   check(!rule.txid || txid !== undefined, `${name} answered without Service-Txid`);
   check(!rule.txid || durableTxid !== undefined, `${name} answered without Service-Durable-Txid`);
   const inBody = (body as { txid?: unknown } | undefined)?.txid;
-  check(inBody === undefined || inBody === txid, `${name} answered txid ${String(inBody)} in the body and ${String(txid)} in the header`);
+  check(
+    inBody === undefined || inBody === txid,
+    `${name} answered txid ${String(inBody)} in the body and ${String(txid)} in the header`,
+  );
 }
 
 /** The REST path, query and body of a request. */
-export function restRequest(endpoint: Endpoint, request: Readonly<Record<string, unknown>>): { readonly path: string; readonly body: Uint8Array | string | undefined } {
-  const path = endpoint.segments.map((segment) => `/${segment.kind === "literal" ? segment.text : encodeURIComponent(String(request[segment.field.name]))}`).join("");
+export function restRequest(
+  endpoint: Endpoint,
+  request: Readonly<Record<string, unknown>>,
+): { readonly path: string; readonly body: Uint8Array | string | undefined } {
+  const path = endpoint.segments
+    .map(
+      (segment) =>
+        `/${segment.kind === "literal" ? segment.text : encodeURIComponent(String(request[segment.field.name]))}`,
+    )
+    .join("");
   const query = new URLSearchParams();
   for (const { name } of endpoint.queryFields) if (request[name] !== undefined) query.set(name, String(request[name]));
   const pathAndQuery = query.size > 0 ? `${path}?${query.toString()}` : path;
   if (endpoint.bodyField === undefined) return { path: pathAndQuery, body: undefined };
   if (endpoint.bodyField !== "*") return { path: pathAndQuery, body: request[endpoint.bodyField] as Uint8Array };
   const inBody = new Set(endpoint.bodyFields.map(({ name }) => name));
-  return { path: pathAndQuery, body: JSON.stringify(Object.fromEntries(Object.entries(request).filter(([name]) => inBody.has(name)))) };
+  return {
+    path: pathAndQuery,
+    body: JSON.stringify(Object.fromEntries(Object.entries(request).filter(([name]) => inBody.has(name)))),
+  };
 }
 
 /** Calls over HTTP/1.1 REST. */
@@ -88,8 +111,13 @@ export function restWire(address: string): Wire {
     async call(method, request, headers = {}) {
       const endpoint = endpointNamed(method);
       const { path, body } = restRequest(endpoint, request as Record<string, unknown>);
-      const type: Record<string, string> = body === undefined ? {} : { "content-type": typeof body === "string" ? "application/json" : "text/plain" };
-      const response = await fetch(`${address}${path}`, { method: endpoint.httpMethod, headers: { ...type, ...headers }, ...(body === undefined ? {} : { body: body as NonNullable<RequestInit["body"]> }) });
+      const type: Record<string, string> =
+        body === undefined ? {} : { "content-type": typeof body === "string" ? "application/json" : "text/plain" };
+      const response = await fetch(`${address}${path}`, {
+        method: endpoint.httpMethod,
+        headers: { ...type, ...headers },
+        ...(body === undefined ? {} : { body: body as NonNullable<RequestInit["body"]> }),
+      });
       return replyOf(endpoint, response);
     },
     close() {},
@@ -107,7 +135,10 @@ async function replyOf(endpoint: Endpoint, response: Response): Promise<Reply> {
     check(response.status === endpoint.rule.status, `${endpoint.name} answered ${response.status}`);
     check(response.status !== 204 || bytes.length === 0, `${endpoint.name} answered 204 with a body`);
     const isRaw = endpoint.method.output.typeName === "google.api.HttpBody";
-    check(isRaw || isJson === bytes.length > 0, `${endpoint.name} answered with the type ${response.headers.get("content-type")}`);
+    check(
+      isRaw || isJson === bytes.length > 0,
+      `${endpoint.name} answered with the type ${response.headers.get("content-type")}`,
+    );
     let body: unknown = isRaw ? bytes : undefined;
     if (!isRaw && bytes.length > 0) body = JSON.parse(bytes.toString());
     checkSuccess(endpoint, txids, isRaw ? undefined : body);
@@ -121,7 +152,10 @@ async function replyOf(endpoint: Endpoint, response: Response): Promise<Reply> {
 
 /** The envelope has exactly its two members, and its code goes with the status. */
 export function checkEnvelope(body: { readonly error: string; readonly code: ErrorCode }, status: number): void {
-  check(Object.keys(body).sort().join() === "code,error" && typeof body.error === "string" && body.error !== "", `an envelope is ${JSON.stringify(body)}`);
+  check(
+    Object.keys(body).sort().join() === "code,error" && typeof body.error === "string" && body.error !== "",
+    `an envelope is ${JSON.stringify(body)}`,
+  );
   const table = errorCodes[body.code];
   check(table !== undefined, `the code ${body.code} is not in the table`);
   // HTTP itself demands these two, whatever the code.
@@ -139,7 +173,13 @@ export function grpcWire(address: string): Wire {
       const input = fromJson(endpoint.method.input, protoJson(endpoint.method.input, request as JsonObject));
       try {
         const response = await transport.unary(endpoint.method, undefined, undefined, headers, input, undefined);
-        const body = specBody(endpoint, toJson(endpoint.method.output, response.message, { useProtoFieldName: true, alwaysEmitImplicit: true }) as JsonObject);
+        const body = specBody(
+          endpoint,
+          toJson(endpoint.method.output, response.message, {
+            useProtoFieldName: true,
+            alwaysEmitImplicit: true,
+          }) as JsonObject,
+        );
         const txids = txidsOf(response.header);
         checkSuccess(endpoint, txids, Buffer.isBuffer(body) ? undefined : body);
         return { code: "ok", body, message: "", ...txids, retryAfterSecs: undefined };
@@ -154,7 +194,10 @@ export function grpcWire(address: string): Wire {
 
 function refusalReply(endpoint: Endpoint, error: ConnectError): Reply {
   const code = error.findDetails(ErrorInfoSchema)[0]?.reason as ErrorCode | undefined;
-  check(code !== undefined && errorCodes[code] !== undefined, `${endpoint.name} was refused without an ErrorInfo: ${error.message}`);
+  check(
+    code !== undefined && errorCodes[code] !== undefined,
+    `${endpoint.name} was refused without an ErrorInfo: ${error.message}`,
+  );
   check(error.code === (errorCodes[code].connect as Code), `${code} came as ${Code[error.code]}`);
   const seconds = error.findDetails(RetryInfoSchema)[0]?.retryDelay?.seconds;
   return {
@@ -188,17 +231,24 @@ function protoField(field: DescField, value: JsonValue): JsonValue {
   if (form.bareList) return { values: value };
   if (form.orderedObject) {
     const [key, inner] = field.message!.fields;
-    return Object.entries(value as JsonObject).map(([path, direction]) => ({ [key!.name]: path, [inner!.name]: direction }));
+    return Object.entries(value as JsonObject).map(([path, direction]) => ({
+      [key!.name]: path,
+      [inner!.name]: direction,
+    }));
   }
-  if (field.message?.typeName === "google.api.HttpBody") return { data: Buffer.from(value as unknown as Uint8Array).toString("base64") };
+  if (field.message?.typeName === "google.api.HttpBody")
+    return { data: Buffer.from(value as unknown as Uint8Array).toString("base64") };
   if (!field.message || isWellKnown(field.message)) return value;
   const inner = field.message;
-  return field.fieldKind === "list" ? (value as JsonObject[]).map((item) => protoJson(inner, item)) : protoJson(inner, value as JsonObject);
+  return field.fieldKind === "list"
+    ? (value as JsonObject[]).map((item) => protoJson(inner, item))
+    : protoJson(inner, value as JsonObject);
 }
 
 /** The answer's ProtoJSON as the specification's JSON; what REST gives in no body is left out here too. */
 function specBody(endpoint: Endpoint, from: JsonObject): unknown {
-  if (endpoint.method.output.typeName === "google.api.HttpBody") return Buffer.from((from["data"] as string | undefined) ?? "", "base64");
+  if (endpoint.method.output.typeName === "google.api.HttpBody")
+    return Buffer.from((from["data"] as string | undefined) ?? "", "base64");
   return endpoint.rule.status === 204 ? undefined : specJson(endpoint.method.output, from);
 }
 
@@ -214,9 +264,12 @@ function specJson(desc: DescMessage, from: JsonObject): JsonObject {
 
 function specField(field: DescField, value: JsonValue): JsonValue {
   if (field.fieldKind === "scalar") return field.scalar === ScalarType.INT64 ? Number(value) : value;
-  if (field.fieldKind === "map" && field.scalar === ScalarType.INT64) return Object.fromEntries(Object.entries(value as JsonObject).map(([key, number]) => [key, Number(number)]));
+  if (field.fieldKind === "map" && field.scalar === ScalarType.INT64)
+    return Object.fromEntries(Object.entries(value as JsonObject).map(([key, number]) => [key, Number(number)]));
   const { message } = field;
   if (field.fieldKind === "map" || !message || isWellKnown(message)) return value;
   if (getOption(field, json).bareList) return specField(message.fields[0]!, (value as JsonObject)["values"]!);
-  return field.fieldKind === "list" ? (value as JsonObject[]).map((item) => specJson(message, item)) : specJson(message, value as JsonObject);
+  return field.fieldKind === "list"
+    ? (value as JsonObject[]).map((item) => specJson(message, item))
+    : specJson(message, value as JsonObject);
 }

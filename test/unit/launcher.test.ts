@@ -11,7 +11,9 @@ const launcher = fileURLToPath(new URL("../../bin/palimpsest.cjs", import.meta.u
 test("a Node that is too old gets one plain line and the exit code of a failure", () => {
   const older = join(temporaryDirectory(), "older.cjs");
   writeFileSync(older, 'Object.defineProperty(process.versions, "node", { value: "20.11.1" });');
-  const { status, stdout, stderr } = spawnSync(process.execPath, ["--require", older, launcher, "serve"], { encoding: "utf8" });
+  const { status, stdout, stderr } = spawnSync(process.execPath, ["--require", older, launcher, "serve"], {
+    encoding: "utf8",
+  });
   expect([status, stdout]).toEqual([1, ""]);
   expect(stderr).toMatch(/^palimpsest needs Node 24 or later, and this is Node 20\.11\.1\. .*npm start.*\n$/);
 });

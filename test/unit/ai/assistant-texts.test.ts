@@ -8,7 +8,17 @@ import { limits } from "../../../src/base/limits.ts";
 import { blockOf } from "../../support/assistant-server.ts";
 
 function memory(fields: Partial<KnownMemory> = {}): KnownMemory {
-  return { id: "mem_1", type: "fact", topicKey: null, summary: "s", content: "null", source: null, createdAt: 1_700_000_000_000, supersededBy: null, ...fields };
+  return {
+    id: "mem_1",
+    type: "fact",
+    topicKey: null,
+    summary: "s",
+    content: "null",
+    source: null,
+    createdAt: 1_700_000_000_000,
+    supersededBy: null,
+    ...fields,
+  };
 }
 
 describe("fences", () => {
@@ -32,7 +42,9 @@ describe("fences", () => {
         const said = memory({ summary: one, topicKey: two, source: three, content: JSON.stringify({ [two]: one }) });
         const { task } = prepareQuestion(three, [said], 0);
         expect(task.data.match(/<[^>]*>/g)).toEqual(["<memories>", "</memories>", "<question>", "</question>"]);
-        expect(blockOf(task.data, "memories")).toMatchObject([{ summary: one.toWellFormed(), topic: two.toWellFormed() }]);
+        expect(blockOf(task.data, "memories")).toMatchObject([
+          { summary: one.toWellFormed(), topic: two.toWellFormed() },
+        ]);
         expect(blockOf(task.data, "question").asked_at).toBe("1970-01-01T00:00:00.000Z");
       }),
       { seed: 7 },
@@ -42,21 +54,39 @@ describe("fences", () => {
 
 describe("a question", () => {
   test("holds as many memories as fit, in their order, and at least one", () => {
-    const largest = memory({ summary: "<".repeat(limits.summaryBytesMax), topicKey: "\u0001".repeat(limits.topicKeyBytesMax), source: "<".repeat(limits.sourceBytesMax), content: JSON.stringify("\u0001<".repeat(limits.askContentBytesMax)) });
-    const { task, shown } = prepareQuestion("q", Array.from({ length: 9 }, () => largest), 0);
+    const largest = memory({
+      summary: "<".repeat(limits.summaryBytesMax),
+      topicKey: "\u0001".repeat(limits.topicKeyBytesMax),
+      source: "<".repeat(limits.sourceBytesMax),
+      content: JSON.stringify("\u0001<".repeat(limits.askContentBytesMax)),
+    });
+    const { task, shown } = prepareQuestion(
+      "q",
+      Array.from({ length: 9 }, () => largest),
+      0,
+    );
     expect(shown.length).toBeGreaterThanOrEqual(1);
     expect(shown.length).toBeLessThan(9);
     expect(task.data.length).toBeLessThan(limits.askMemoriesBytesMax + 1_000);
     const many = Array.from({ length: 1_000 }, (_, at) => memory({ id: `mem_${at}`, summary: "x".repeat(1_000) }));
     const most = prepareQuestion("q", many, 0);
     expect(most.shown).toEqual(many.slice(0, most.shown.length));
-    expect(blockOf(most.task.data, "memories").map(({ id }: { id: string }) => id)).toEqual(most.shown.map(({ id }) => id));
+    expect(blockOf(most.task.data, "memories").map(({ id }: { id: string }) => id)).toEqual(
+      most.shown.map(({ id }) => id),
+    );
     expect(most.shown.length).toBeGreaterThan(200);
     expect(most.shown.length).toBeLessThan(260);
   });
 
   test("tells a content as it is, and the beginning of a longer one", () => {
-    const [short, long] = blockOf(prepareQuestion("q", [memory({ content: '{"a":[1]}' }), memory({ content: JSON.stringify("😀".repeat(10_000)) })], 0).task.data, "memories");
+    const [short, long] = blockOf(
+      prepareQuestion(
+        "q",
+        [memory({ content: '{"a":[1]}' }), memory({ content: JSON.stringify("😀".repeat(10_000)) })],
+        0,
+      ).task.data,
+      "memories",
+    );
     expect(short.content).toEqual({ a: [1] });
     expect(long).not.toHaveProperty("content");
     expect(long.content_begins).toHaveLength(limits.askContentBytesMax);
@@ -66,7 +96,18 @@ describe("a question", () => {
   test("takes an answer of its form only", () => {
     const { read } = prepareQuestion("q", [memory()], 0).task;
     expect(read({ answer: "a", sources: ["mem_1", "mem_2"], more: 1 })).toEqual({ answer: "a", sources: ["mem_1"] });
-    for (const wrong of [null, undefined, 1, [], {}, { answer: "a" }, { answer: 1, sources: [] }, { answer: "a", sources: "mem_1" }, { sources: [] }]) expect(read(wrong)).toBe(undefined);
+    for (const wrong of [
+      null,
+      undefined,
+      1,
+      [],
+      {},
+      { answer: "a" },
+      { answer: 1, sources: [] },
+      { answer: "a", sources: "mem_1" },
+      { sources: [] },
+    ])
+      expect(read(wrong)).toBe(undefined);
   });
 });
 
@@ -75,7 +116,9 @@ describe("an extraction", () => {
     const { read } = prepareExtraction([{ role: "user", content: '"x"' }]);
     for (const wrong of [null, [], {}, { memories: {} }, { memories: "none" }]) expect(read(wrong)).toBe(undefined);
     expect(read({ memories: [null, { type: "fact", summary: " s ", turns: ["1", 1, 2] }] })).toEqual({
-      proposals: [{ type: "fact", summary: "s", topicKey: undefined, keywords: undefined, detail: undefined, turns: [0] }],
+      proposals: [
+        { type: "fact", summary: "s", topicKey: undefined, keywords: undefined, detail: undefined, turns: [0] },
+      ],
       misfits: 1,
     });
   });
@@ -100,6 +143,12 @@ describe("an extraction", () => {
   });
 
   test("a topic's spelling is the spelling of itself", () => {
-    fc.assert(fc.property(fc.string({ unit: "binary" }), (text) => void expect(topicKeyOf(topicKeyOf(text) ?? "")).toBe(topicKeyOf(text))), { seed: 7, numRuns: 2_000 });
+    fc.assert(
+      fc.property(
+        fc.string({ unit: "binary" }),
+        (text) => void expect(topicKeyOf(topicKeyOf(text) ?? "")).toBe(topicKeyOf(text)),
+      ),
+      { seed: 7, numRuns: 2_000 },
+    );
   });
 });

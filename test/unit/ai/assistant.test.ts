@@ -46,8 +46,17 @@ async function bench(replies: readonly AssistantReply[], options: Partial<Assist
   const note = (...words: unknown[]): void => void logged.push(JSON.stringify(words));
   const log: Log = { info: note, warn: note, error: note };
   const world = options.world ?? hastyWorld(pausesMs);
-  const assistant = new Assistant({ apiKey: key, model: "model-of-this-test", baseAddress: server.address, selfHostedHosts: [], log, ...options, world });
-  const write = (deadlineInMs = 100_000, signal?: AbortSignal): Promise<unknown> => assistant.write(task, { deadlineMs: world.monotonicMs() + deadlineInMs, signal });
+  const assistant = new Assistant({
+    apiKey: key,
+    model: "model-of-this-test",
+    baseAddress: server.address,
+    selfHostedHosts: [],
+    log,
+    ...options,
+    world,
+  });
+  const write = (deadlineInMs = 100_000, signal?: AbortSignal): Promise<unknown> =>
+    assistant.write(task, { deadlineMs: world.monotonicMs() + deadlineInMs, signal });
   return { server, assistant, pausesMs, logged, write };
 }
 
@@ -80,18 +89,29 @@ describe("what is sent", () => {
     expect(Object.keys(headers).filter((name) => name.startsWith("x-stainless"))).toEqual([]);
   });
 
-  test("a model that nobody has chosen is told how much to think; of others it is not known what they understand", async () => {
-    const { server, write } = await bench([fine], { model: undefined });
-    await write();
-    expect(server.requests[0]!.body.output_config).toMatchObject({ effort: "low" });
-  });
+  test(
+    "a model that nobody has chosen is told how much to think; of others it is not known what they " + "understand",
+    async () => {
+      const { server, write } = await bench([fine], { model: undefined });
+      await write();
+      expect(server.requests[0]!.body.output_config).toMatchObject({ effort: "low" });
+    },
+  );
 
   test("the identity says where it goes: the provider's own address unless told otherwise", async () => {
     const { assistant } = await bench([fine]);
-    expect(assistant.identity).toEqual({ provider: "anthropic", model: "model-of-this-test", endpointHost: "127.0.0.1", selfHosted: true });
+    expect(assistant.identity).toEqual({
+      provider: "anthropic",
+      model: "model-of-this-test",
+      endpointHost: "127.0.0.1",
+      selfHosted: true,
+    });
     const own = await bench([fine], { baseAddress: undefined, model: undefined });
     expect(own.assistant.identity).toMatchObject({ endpointHost: "api.anthropic.com", selfHosted: false });
-    const listed = await bench([fine], { baseAddress: "https://models.example.com/v2", selfHostedHosts: ["models.example.com"] });
+    const listed = await bench([fine], {
+      baseAddress: "https://models.example.com/v2",
+      selfHostedHosts: ["models.example.com"],
+    });
     expect(listed.assistant.identity).toMatchObject({ endpointHost: "models.example.com", selfHosted: true });
   });
 });
@@ -114,7 +134,11 @@ describe("failures", () => {
     ["a refused request", { status: 400 }, /refused the request \(status 400\)/],
   ] as const)("%s is unavailable, is not tried again, and quotes nothing", async (_, reply, message) => {
     const tried = await bench([reply, fine]);
-    expect(await refusal(tried)).toMatchObject({ code: "unavailable", message: expect.stringMatching(message), detail: { isLasting: true } });
+    expect(await refusal(tried)).toMatchObject({
+      code: "unavailable",
+      message: expect.stringMatching(message),
+      detail: { isLasting: true },
+    });
     expect(tried.server.requests).toHaveLength(1);
     expect(tried.logged).toHaveLength(1);
   });
@@ -130,7 +154,10 @@ describe("failures", () => {
     expect(await (await bench(["cut", fine])).write()).toEqual({ yes: true });
     const nobody = await bench([fine]);
     await nobody.server.close();
-    expect(await refusal(nobody)).toMatchObject({ code: "unavailable", message: expect.stringContaining("cannot be reached") });
+    expect(await refusal(nobody)).toMatchObject({
+      code: "unavailable",
+      message: expect.stringContaining("cannot be reached"),
+    });
   });
 
   test("attempts are bounded", async () => {
@@ -158,12 +185,15 @@ describe("failures", () => {
 });
 
 describe("time and room", () => {
-  test.each(["hang", "hang_in_body"] as const)("%s: the call ends at its deadline, and the connection with it", async (reply) => {
-    const tried = await bench([reply], { world: realWorld() });
-    expect(await refusal(tried, 300)).toMatchObject({ code: "request_timeout" });
-    await expect.poll(() => tried.server.abandoned.count).toBe(1);
-    expect(tried.server.requests).toHaveLength(1);
-  });
+  test.each(["hang", "hang_in_body"] as const)(
+    "%s: the call ends at its deadline, and the connection with it",
+    async (reply) => {
+      const tried = await bench([reply], { world: realWorld() });
+      expect(await refusal(tried, 300)).toMatchObject({ code: "request_timeout" });
+      await expect.poll(() => tried.server.abandoned.count).toBe(1);
+      expect(tried.server.requests).toHaveLength(1);
+    },
+  );
 
   test("a caller that goes away takes the call with it, also while it pauses", async () => {
     for (const reply of ["hang", { status: 429, headers: { "retry-after": "30" } }] as const) {

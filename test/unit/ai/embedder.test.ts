@@ -10,8 +10,21 @@ import { modelServer, vectorOfWords, type ModelServer } from "../../support/mode
 
 const world = realWorld();
 
-function embedderOf(server: ModelServer, { provider = "openai", model, world: given = world }: { provider?: EmbedProvider; model?: string; world?: typeof world } = {}): ModelEmbedder {
-  const embedder = new ModelEmbedder({ provider, apiKey: "secret-key", model, baseAddress: server.address, world: given });
+function embedderOf(
+  server: ModelServer,
+  {
+    provider = "openai",
+    model,
+    world: given = world,
+  }: { provider?: EmbedProvider; model?: string; world?: typeof world } = {},
+): ModelEmbedder {
+  const embedder = new ModelEmbedder({
+    provider,
+    apiKey: "secret-key",
+    model,
+    baseAddress: server.address,
+    world: given,
+  });
   onTestFinished(() => embedder.close());
   return embedder;
 }
@@ -20,20 +33,37 @@ function soon(ms = 5_000, from = world): number {
   return from.monotonicMs() + ms;
 }
 
-test("OpenAI's protocol: the key, the model, the texts and nothing of the machine are sent; vectors come in the order of the texts", async () => {
-  const server = await modelServer();
-  const embedder = embedderOf(server);
-  const answer = await embedder.embed(["red apples", "green pears"], "document", soon());
-  expect(answer.failure).toBeUndefined();
-  expect([answer.sentItems, answer.sentBytes]).toEqual([2, 21]);
-  expect(answer.vectors.map((vector) => [...vector!])).toEqual(["red apples", "green pears"].map((text) => [...Float32Array.from(vectorOfWords(text, 256))]));
-  const [request] = server.requests;
-  expect(server.requests).toHaveLength(1);
-  expect([request!.path, request!.authorization]).toEqual(["/v1/embeddings", "Bearer secret-key"]);
-  expect(request!.body).toEqual({ input: ["red apples", "green pears"], model: "text-embedding-3-small", encoding_format: "float" });
-  expect(Object.keys(request!.headers).filter((header) => header.startsWith("x-") || header.startsWith("openai"))).toEqual([]);
-  expect(embedder).toMatchObject({ provider: "openai", name: "openai/text-embedding-3-small", endpointHost: "127.0.0.1", floor: 0.2 });
-});
+test(
+  "OpenAI's protocol: the key, the model, the texts and nothing of the machine are sent; vectors come in " +
+    "the order of the texts",
+  async () => {
+    const server = await modelServer();
+    const embedder = embedderOf(server);
+    const answer = await embedder.embed(["red apples", "green pears"], "document", soon());
+    expect(answer.failure).toBeUndefined();
+    expect([answer.sentItems, answer.sentBytes]).toEqual([2, 21]);
+    expect(answer.vectors.map((vector) => [...vector!])).toEqual(
+      ["red apples", "green pears"].map((text) => [...Float32Array.from(vectorOfWords(text, 256))]),
+    );
+    const [request] = server.requests;
+    expect(server.requests).toHaveLength(1);
+    expect([request!.path, request!.authorization]).toEqual(["/v1/embeddings", "Bearer secret-key"]);
+    expect(request!.body).toEqual({
+      input: ["red apples", "green pears"],
+      model: "text-embedding-3-small",
+      encoding_format: "float",
+    });
+    expect(
+      Object.keys(request!.headers).filter((header) => header.startsWith("x-") || header.startsWith("openai")),
+    ).toEqual([]);
+    expect(embedder).toMatchObject({
+      provider: "openai",
+      name: "openai/text-embedding-3-small",
+      endpointHost: "127.0.0.1",
+      floor: 0.2,
+    });
+  },
+);
 
 test("Voyage's protocol says what a text is for, and lets the server cut what is too long", async () => {
   const server = await modelServer();
@@ -53,7 +83,12 @@ test("what a model's makers put before a text stands before it, and its floor go
   await embedder.embed(["bees"], "document", soon());
   expect(server.requests.map(({ body }) => body.input)).toEqual([["search_query: bees"], ["search_document: bees"]]);
   expect(embedder.floor).toBe(0.4);
-  expect([traitsOf("intfloat/multilingual-e5-large").floor, traitsOf("text-embedding-ada-002").floor, traitsOf("bge-m3").floor, traitsOf("anything").floor]).toEqual([0.7, 0.7, 0.2, 0.2]);
+  expect([
+    traitsOf("intfloat/multilingual-e5-large").floor,
+    traitsOf("text-embedding-ada-002").floor,
+    traitsOf("bge-m3").floor,
+    traitsOf("anything").floor,
+  ]).toEqual([0.7, 0.7, 0.2, 0.2]);
 });
 
 test("a base address that is a mere origin gets the protocol's path, any other is taken as it is", () => {
@@ -70,10 +105,13 @@ test("many texts go in batches of bounded count and size, a few at a time, and e
     setTimeout(() => running--, 5);
     return undefined;
   };
-  const texts = Array.from({ length: 400 }, (_, at) => (at % 50 === 0 ? `text ${at} `.padEnd(limits.embedTextBytesMax, "x") : `text ${at}`));
+  const texts = Array.from({ length: 400 }, (_, at) =>
+    at % 50 === 0 ? `text ${at} `.padEnd(limits.embedTextBytesMax, "x") : `text ${at}`,
+  );
   const { vectors, failure, sentItems } = await embedderOf(server).embed(texts, "document", soon(20_000));
   expect([failure, sentItems]).toEqual([undefined, 400]);
-  for (const [at, text] of texts.entries()) expect([...vectors[at]!]).toEqual([...Float32Array.from(vectorOfWords(text, 256))]);
+  for (const [at, text] of texts.entries())
+    expect([...vectors[at]!]).toEqual([...Float32Array.from(vectorOfWords(text, 256))]);
   for (const { body } of server.requests) {
     expect(body.input.length).toBeLessThanOrEqual(limits.embedBatchItemsMax);
     expect(Buffer.byteLength(body.input.join(""))).toBeLessThanOrEqual(limits.embedBatchBytesMax);
@@ -118,12 +156,49 @@ test("a server that hangs is given up at the deadline", async () => {
 const unusable: readonly (readonly [string, string])[] = [
   ["no JSON", "<html>"],
   ["too few vectors", JSON.stringify({ data: [] })],
-  ["a vector twice", JSON.stringify({ data: [{ index: 0, embedding: [1] }, { index: 0, embedding: [1] }] })],
-  ["two dimensions", JSON.stringify({ data: [{ index: 0, embedding: [1, 0] }, { index: 1, embedding: [1] }] })],
-  ["numbers that are none", JSON.stringify({ data: [{ index: 0, embedding: [1, null] }, { index: 1, embedding: [1, "2"] }] })],
+  [
+    "a vector twice",
+    JSON.stringify({
+      data: [
+        { index: 0, embedding: [1] },
+        { index: 0, embedding: [1] },
+      ],
+    }),
+  ],
+  [
+    "two dimensions",
+    JSON.stringify({
+      data: [
+        { index: 0, embedding: [1, 0] },
+        { index: 1, embedding: [1] },
+      ],
+    }),
+  ],
+  [
+    "numbers that are none",
+    JSON.stringify({
+      data: [
+        { index: 0, embedding: [1, null] },
+        { index: 1, embedding: [1, "2"] },
+      ],
+    }),
+  ],
   ["numbers beyond 32 bits", '{"data":[{"index":0,"embedding":[1e300]},{"index":1,"embedding":[1]}]}'],
-  ["too many numbers", JSON.stringify({ data: [0, 1].map((index) => ({ index, embedding: Array(limits.vectorDimensionMax + 1).fill(1) })) })],
-  ["an index beyond the texts", JSON.stringify({ data: [{ index: 0, embedding: [1] }, { index: 7, embedding: [1] }] })],
+  [
+    "too many numbers",
+    JSON.stringify({
+      data: [0, 1].map((index) => ({ index, embedding: Array(limits.vectorDimensionMax + 1).fill(1) })),
+    }),
+  ],
+  [
+    "an index beyond the texts",
+    JSON.stringify({
+      data: [
+        { index: 0, embedding: [1] },
+        { index: 7, embedding: [1] },
+      ],
+    }),
+  ],
 ];
 
 test.each(unusable)("an answer with %s is none", async (_, text) => {
@@ -135,7 +210,16 @@ test.each(unusable)("an answer with %s is none", async (_, text) => {
 
 test("vectors are told by their index, and one without a direction is left out", async () => {
   const server = await modelServer();
-  server.misbehave = () => ({ kind: "body", text: JSON.stringify({ data: [{ index: 1, embedding: [0, 1] }, { index: 2, embedding: [0, 0] }, { index: 0, embedding: [1, 0] }] }) });
+  server.misbehave = () => ({
+    kind: "body",
+    text: JSON.stringify({
+      data: [
+        { index: 1, embedding: [0, 1] },
+        { index: 2, embedding: [0, 0] },
+        { index: 0, embedding: [1, 0] },
+      ],
+    }),
+  });
   const { failure, vectors } = await embedderOf(server).embed(["a", "b", "c"], "document", soon());
   expect([failure, vectors.map((vector) => vector && [...vector])]).toEqual([undefined, [[1, 0], [0, 1], undefined]]);
 });
@@ -150,7 +234,11 @@ test("an endless answer and one that is cut off fail", async () => {
 
 test("a redirect is not followed: the texts stay with the host that was named", async () => {
   const [server, elsewhere] = [await modelServer(), await modelServer()];
-  server.misbehave = () => ({ kind: "status", status: 307, headers: { location: `${elsewhere.address}/v1/embeddings` } });
+  server.misbehave = () => ({
+    kind: "status",
+    status: 307,
+    headers: { location: `${elsewhere.address}/v1/embeddings` },
+  });
   const { failure } = await embedderOf(server).embed(["a"], "document", soon(1_500));
   expect(failure).toBe("unavailable");
   expect(elsewhere.requests).toEqual([]);
@@ -168,7 +256,11 @@ test("a text that the model does not take costs no other text its vector", async
 test("where no text is taken, it is soon given up", async () => {
   const server = await modelServer();
   server.misbehave = () => ({ kind: "status", status: 400 });
-  const { failure } = await embedderOf(server).embed(Array.from({ length: 128 }, (_, at) => `t${at}`), "document", soon());
+  const { failure } = await embedderOf(server).embed(
+    Array.from({ length: 128 }, (_, at) => `t${at}`),
+    "document",
+    soon(),
+  );
   expect(failure).toBe("rejected");
   expect(server.requests.length).toBeLessThanOrEqual(limits.embedRejectionsMax + 1);
 });
@@ -177,9 +269,15 @@ test("a provider that refuses the key is not asked again for this call, and left
   const server = await modelServer();
   server.misbehave = () => ({ kind: "status", status: 401, text: "Incorrect API key provided: secret-key" });
   const embedder = embedderOf(server);
-  for (let call = 1; call <= limits.breakerFailures; call++) expect((await embedder.embed(["a"], "document", soon())).failure).toBe("refused");
+  for (let call = 1; call <= limits.breakerFailures; call++)
+    expect((await embedder.embed(["a"], "document", soon())).failure).toBe("refused");
   expect(embedder.isAwake).toBe(false);
-  expect(await embedder.embed(["a"], "document", soon())).toEqual({ vectors: [undefined], failure: "resting", sentItems: 0, sentBytes: 0 });
+  expect(await embedder.embed(["a"], "document", soon())).toEqual({
+    vectors: [undefined],
+    failure: "resting",
+    sentItems: 0,
+    sentBytes: 0,
+  });
   expect(server.requests).toHaveLength(limits.breakerFailures);
 });
 
@@ -188,7 +286,8 @@ test("a provider that is back is found by one probe", async () => {
   const hasty = hastyWorld(20);
   server.misbehave = () => ({ kind: "status", status: 401 });
   const embedder = embedderOf(server, { world: hasty });
-  for (let call = 1; call <= limits.breakerFailures; call++) await embedder.embed(["a"], "document", soon(60_000, hasty));
+  for (let call = 1; call <= limits.breakerFailures; call++)
+    await embedder.embed(["a"], "document", soon(60_000, hasty));
   server.misbehave = undefined;
   await new Promise((resolve) => setTimeout(resolve, (2 * limits.breakerOpenMs) / 20));
   expect((await embedder.embed(["a"], "document", soon(60_000, hasty))).failure).toBeUndefined();
@@ -207,5 +306,9 @@ test("Retry-After is read in both its forms", () => {
   expect(retryAfterMs("2", 0)).toBe(2_000);
   expect(retryAfterMs("Wed, 21 Oct 2015 07:28:10 GMT", Date.parse("2015-10-21T07:28:00Z"))).toBe(10_000);
   expect(retryAfterMs("Wed, 21 Oct 2015 07:28:10 GMT", Date.parse("2016-10-21T07:28:00Z"))).toBe(0);
-  expect([retryAfterMs("soon", 0), retryAfterMs(null, 0), retryAfterMs("", 0)]).toEqual([undefined, undefined, undefined]);
+  expect([retryAfterMs("soon", 0), retryAfterMs(null, 0), retryAfterMs("", 0)]).toEqual([
+    undefined,
+    undefined,
+    undefined,
+  ]);
 });

@@ -31,7 +31,11 @@ describe("batcher", () => {
     const { batcher, batches } = collecting();
     for (let item = 1; item <= 10; item++) expect(batcher.offer(item)).toBe(true);
     while (!batcher.idle) await turn();
-    expect(batches).toEqual([[1, 2, 3, 4], [5, 6, 7, 8], [9, 10]]);
+    expect(batches).toEqual([
+      [1, 2, 3, 4],
+      [5, 6, 7, 8],
+      [9, 10],
+    ]);
   });
 
   test("a batch is cut at bytesMax, and an item larger than that goes alone", async () => {
@@ -125,14 +129,30 @@ describe("errors", () => {
   test("a refusal crosses a thread as plain data and comes back the same", () => {
     const error = new ServiceError("overloaded", "full", { retryAfterSecs: 3, txid: 9 });
     const back = errorOfRefusal(structuredClone(refusalOf(error)!));
-    expect({ code: back.code, message: back.message, detail: back.detail }).toEqual({ code: "overloaded", message: "full", detail: { retryAfterSecs: 3, txid: 9 } });
+    expect({ code: back.code, message: back.message, detail: back.detail }).toEqual({
+      code: "overloaded",
+      message: "full",
+      detail: { retryAfterSecs: 3, txid: 9 },
+    });
     expect(refusalOf(new Error("bug"))).toBeUndefined();
   });
 
   test("the table holds every code of the specification", () => {
     expect(Object.fromEntries(Object.entries(errorCodes).map(([code, row]) => [code, row.http]))).toEqual({
-      unauthorized: 401, forbidden: 403, not_found: 404, database_not_found: 404, branch_not_found: 404, already_exists: 409, conflict: 409,
-      invalid_request: 400, payload_too_large: 413, request_timeout: 408, overloaded: 429, unconfigured: 503, unavailable: 503, internal: 500,
+      unauthorized: 401,
+      forbidden: 403,
+      not_found: 404,
+      database_not_found: 404,
+      branch_not_found: 404,
+      already_exists: 409,
+      conflict: 409,
+      invalid_request: 400,
+      payload_too_large: 413,
+      request_timeout: 408,
+      overloaded: 429,
+      unconfigured: 503,
+      unavailable: 503,
+      internal: 500,
     });
   });
 

@@ -36,7 +36,9 @@ describe("a small file", () => {
   test("on a full disk stays what it was, and nothing takes the room that is missing", async () => {
     const directory = temporaryDirectory();
     await placeFile(realDisk, join(directory, "node-id"), Buffer.from("before"));
-    await expect(placeFile(toldDisk(7).disk, join(directory, "node-id"), Buffer.from("afterwards"))).rejects.toMatchObject({ code: "ENOSPC" });
+    await expect(
+      placeFile(toldDisk(7).disk, join(directory, "node-id"), Buffer.from("afterwards")),
+    ).rejects.toMatchObject({ code: "ENOSPC" });
     expect(readdirSync(directory)).toEqual(["node-id"]);
     expect(readFileSync(join(directory, "node-id"), "utf8")).toBe("before");
   });
@@ -64,7 +66,9 @@ describe("a log that is proven after a failed fsync", () => {
     expect(readFileSync(`${path}-wal`, "utf8")).toBe("frames");
     expect(statSync(`${path}-wal`).ino).not.toBe(before);
     expect(told).toEqual([`file ${path}-wal.new, 6 bytes`, `folder ${directory} with main.db-wal`]);
-    await expect(proveLog(path, { ...disk, fdatasync: () => Promise.reject(new Error("i/o error")) })).rejects.toThrow("i/o error");
+    await expect(proveLog(path, { ...disk, fdatasync: () => Promise.reject(new Error("i/o error")) })).rejects.toThrow(
+      "i/o error",
+    );
     expect(readFileSync(`${path}-wal`, "utf8")).toBe("frames");
     await proveLog(join(directory, "other.db"), disk);
     expect(existsSync(join(directory, "other.db-wal"))).toBe(false);

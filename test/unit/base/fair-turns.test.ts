@@ -52,7 +52,10 @@ test("whoever has had more than his share waits until the others have had theirs
   });
   run();
   // Of the first 200 ms each has had about a half.
-  const half = order.slice(0, order.findIndex((_, at) => order.slice(0, at).reduce((sum, name) => sum + (name === "L" ? 20 : 1), 0) >= 200));
+  const half = order.slice(
+    0,
+    order.findIndex((_, at) => order.slice(0, at).reduce((sum, name) => sum + (name === "L" ? 20 : 1), 0) >= 200),
+  );
   const long = half.filter((name) => name === "L").length * 20;
   expect(long).toBeGreaterThanOrEqual(80);
   expect(long).toBeLessThanOrEqual(120);

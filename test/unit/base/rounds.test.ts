@@ -9,12 +9,16 @@ test("a round begins after the pause, at once when hurried, and right after the 
   const world = new SimWorld(scheduler, 1, "a");
   const begun: number[] = [];
   let under = 0;
-  const rounds = new Rounds({ world, pauseMs: () => 1_000, round: async () => {
-    expect(under++).toBe(0);
-    begun.push(Math.round(scheduler.nowMs));
-    await scheduler.sleep(100);
-    under--;
-  } });
+  const rounds = new Rounds({
+    world,
+    pauseMs: () => 1_000,
+    round: async () => {
+      expect(under++).toBe(0);
+      begun.push(Math.round(scheduler.nowMs));
+      await scheduler.sleep(100);
+      under--;
+    },
+  });
   const pass = async (ms: number): Promise<void> => {
     let isOver = false;
     void scheduler.sleep(ms).then(() => (isOver = true));
@@ -40,5 +44,7 @@ test("a round begins after the pause, at once when hurried, and right after the 
 
 test("a pause doubles while there is nothing to do, up to its most", () => {
   const pause = new RisingPause(30, 100);
-  expect([true, false, false, false, true, false].map((hadWork) => pause.after(hadWork))).toEqual([30, 60, 100, 100, 30, 60]);
+  expect([true, false, false, false, true, false].map((hadWork) => pause.after(hadWork))).toEqual([
+    30, 60, 100, 100, 30, 60,
+  ]);
 });

@@ -22,14 +22,30 @@ test("a version to come may say more, this one may not", () => {
 });
 
 test.each([
-  undefined, "", "00", `ff-${traceId}-${spanId}-01`, `00-${traceId.toUpperCase()}-${spanId}-01`, `00-${"0".repeat(32)}-${spanId}-01`, `00-${traceId}-${"0".repeat(16)}-01`, `00-${traceId}-${spanId}-1`,
-  `00-${traceId}-${spanId}`, `00-${traceId.slice(1)}-${spanId}-01`, ` 00-${traceId}-${spanId}-01`, `00-${traceId}-${spanId}-01\n`, `00-${traceId}-${spanId}-01, 00-${traceId}-${spanId}-01`, `01-${traceId}-${spanId}-01more`,
+  undefined,
+  "",
+  "00",
+  `ff-${traceId}-${spanId}-01`,
+  `00-${traceId.toUpperCase()}-${spanId}-01`,
+  `00-${"0".repeat(32)}-${spanId}-01`,
+  `00-${traceId}-${"0".repeat(16)}-01`,
+  `00-${traceId}-${spanId}-1`,
+  `00-${traceId}-${spanId}`,
+  `00-${traceId.slice(1)}-${spanId}-01`,
+  ` 00-${traceId}-${spanId}-01`,
+  `00-${traceId}-${spanId}-01\n`,
+  `00-${traceId}-${spanId}-01, 00-${traceId}-${spanId}-01`,
+  `01-${traceId}-${spanId}-01more`,
 ])("%j is no header", (text) => {
   expect(traceOf(text)).toBeUndefined();
 });
 
 test("a request keeps the trace that it came with, or gets one of its own that stays", () => {
-  expect({ ...pick(new RequestTrace(world, `00-${traceId}-${spanId}-01`)) }).toEqual({ traceId, spanId, sampled: true });
+  expect({ ...pick(new RequestTrace(world, `00-${traceId}-${spanId}-01`)) }).toEqual({
+    traceId,
+    spanId,
+    sampled: true,
+  });
   const own = new RequestTrace(world, "garbage");
   const first = pick(own);
   expect(pick(own)).toEqual(first);
@@ -39,6 +55,10 @@ test("a request keeps the trace that it came with, or gets one of its own that s
   expect([newTraceId(world), newSpanId(world)].map((id) => id.length)).toEqual([32, 16]);
 });
 
-function pick({ traceId: trace, spanId: span, sampled }: RequestTrace): { readonly traceId: string; readonly spanId: string; readonly sampled: boolean } {
+function pick({ traceId: trace, spanId: span, sampled }: RequestTrace): {
+  readonly traceId: string;
+  readonly spanId: string;
+  readonly sampled: boolean;
+} {
   return { traceId: trace, spanId: span, sampled };
 }

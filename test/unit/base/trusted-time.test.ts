@@ -18,7 +18,10 @@ class Clocks {
 
   constructor(wallAheadMs = 0) {
     this.wallAheadMs = wallAheadMs;
-    this.time = new TrustedTime(() => this.trueMs + this.wallAheadMs, () => this.monotonicMs);
+    this.time = new TrustedTime(
+      () => this.trueMs + this.wallAheadMs,
+      () => this.monotonicMs,
+    );
   }
 
   /** Lets time pass, with a look each minute, and says by how much the two answers are off. */
@@ -41,7 +44,10 @@ class Clocks {
   restarted(): Clocks {
     const next = new Clocks(this.wallAheadMs);
     Object.assign(next, { trueMs: this.trueMs, monotonicMs: 77 });
-    const time = new TrustedTime(() => next.trueMs + next.wallAheadMs, () => next.monotonicMs);
+    const time = new TrustedTime(
+      () => next.trueMs + next.wallAheadMs,
+      () => next.monotonicMs,
+    );
     time.resume(this.time.memory);
     return Object.assign(next, { time });
   }
@@ -66,19 +72,22 @@ describe("F42: one clock", () => {
     expect(clocks.time.aheadMs).toBe(0);
   });
 
-  test.each([10 * 60_000, 4 * dayMs, 8 * yearMs])("ahead by %d ms for two minutes: nothing is sure that has not come", (aheadMs) => {
-    const clocks = new Clocks().pass(hourMs);
-    clocks.wallAheadMs = aheadMs;
-    for (let minute = 0; minute < 2; minute++) {
-      clocks.pass(60_000);
-      expect(clocks.off.sure).toBe(0);
-      // A machine may have slept for days, not for years.
-      expect(clocks.off.now).toBe(aheadMs > limits.clockJumpMsMax ? 0 : aheadMs);
-      expect(clocks.time.aheadMs).toBe(aheadMs);
-    }
-    clocks.wallAheadMs = 0;
-    expect(clocks.pass(60_000).off).toEqual({ now: 0, sure: 0 });
-  });
+  test.each([10 * 60_000, 4 * dayMs, 8 * yearMs])(
+    "ahead by %d ms for two minutes: nothing is sure that has not come",
+    (aheadMs) => {
+      const clocks = new Clocks().pass(hourMs);
+      clocks.wallAheadMs = aheadMs;
+      for (let minute = 0; minute < 2; minute++) {
+        clocks.pass(60_000);
+        expect(clocks.off.sure).toBe(0);
+        // A machine may have slept for days, not for years.
+        expect(clocks.off.now).toBe(aheadMs > limits.clockJumpMsMax ? 0 : aheadMs);
+        expect(clocks.time.aheadMs).toBe(aheadMs);
+      }
+      clocks.wallAheadMs = 0;
+      expect(clocks.pass(60_000).off).toEqual({ now: 0, sure: 0 });
+    },
+  );
 
   test("behind by years for two minutes: what is written stays right, nothing is removed", () => {
     const clocks = new Clocks().pass(hourMs);
@@ -98,36 +107,43 @@ describe("F42: one clock", () => {
     expect(clocks.off).toEqual({ now: 0, sure: 0 });
   });
 
-  test("steps of seconds need nobody, and a clock that runs too fast is never sure of what it did not say an hour ago", () => {
-    const clocks = new Clocks().pass(2 * hourMs);
-    clocks.wallAheadMs = 3_000;
-    expect(clocks.pass(60_000).off).toEqual({ now: 3_000, sure: 0 });
-    expect(clocks.pass(limits.clockSteadyMs + 60_000).off.sure).toBe(3_000);
-    clocks.wallAheadMs = -3_000;
-    expect(clocks.pass(60_000).off).toEqual({ now: -3_000, sure: -3_000 });
-    const said: number[] = [];
-    for (let step = 0; step < 300; step++) {
-      clocks.wallAheadMs += 50_000;
-      clocks.pass(60_000);
-      said.push(clocks.wallAheadMs);
-      expect(clocks.off.sure).toBeLessThanOrEqual(Math.max(3_000, said.at(-60) ?? 0));
-    }
-  });
+  test(
+    "steps of seconds need nobody, and a clock that runs too fast is never sure of what it did not say an " +
+      "hour ago",
+    () => {
+      const clocks = new Clocks().pass(2 * hourMs);
+      clocks.wallAheadMs = 3_000;
+      expect(clocks.pass(60_000).off).toEqual({ now: 3_000, sure: 0 });
+      expect(clocks.pass(limits.clockSteadyMs + 60_000).off.sure).toBe(3_000);
+      clocks.wallAheadMs = -3_000;
+      expect(clocks.pass(60_000).off).toEqual({ now: -3_000, sure: -3_000 });
+      const said: number[] = [];
+      for (let step = 0; step < 300; step++) {
+        clocks.wallAheadMs += 50_000;
+        clocks.pass(60_000);
+        said.push(clocks.wallAheadMs);
+        expect(clocks.off.sure).toBeLessThanOrEqual(Math.max(3_000, said.at(-60) ?? 0));
+      }
+    },
+  );
 
-  test("a machine that is suspended every few minutes is delayed by an hour or two of its waking, over restarts too", () => {
-    let clocks = new Clocks();
-    let asleepMs = 0;
-    for (let nap = 0; nap < 100; nap++) {
-      clocks.suspend(10 * hourMs);
-      asleepMs += 10 * hourMs;
-      if (nap % 3 === 0) clocks = clocks.restarted();
-      clocks.pass(10 * 60_000);
-      expect(clocks.off.now).toBe(0);
-      expect(clocks.off.sure).toBeGreaterThanOrEqual(-13 * 10 * hourMs);
-    }
-    expect(asleepMs).toBeGreaterThan(limits.clockJumpMsMax);
-    expect(clocks.pass(2 * limits.clockSteadyMs).off.sure).toBe(0);
-  });
+  test(
+    "a machine that is suspended every few minutes is delayed by an hour or two of its waking, over " + "restarts too",
+    () => {
+      let clocks = new Clocks();
+      let asleepMs = 0;
+      for (let nap = 0; nap < 100; nap++) {
+        clocks.suspend(10 * hourMs);
+        asleepMs += 10 * hourMs;
+        if (nap % 3 === 0) clocks = clocks.restarted();
+        clocks.pass(10 * 60_000);
+        expect(clocks.off.now).toBe(0);
+        expect(clocks.off.sure).toBeGreaterThanOrEqual(-13 * 10 * hourMs);
+      }
+      expect(asleepMs).toBeGreaterThan(limits.clockJumpMsMax);
+      expect(clocks.pass(2 * limits.clockSteadyMs).off.sure).toBe(0);
+    },
+  );
 
   test("a clock that tells the same for an hour is believed, whatever it tells: there is no other", () => {
     const clocks = new Clocks().pass(hourMs);
@@ -179,15 +195,18 @@ describe("F42: two clocks", () => {
     expect(clocks.time.look()).toBe(false);
   });
 
-  test.each([4 * dayMs, 8 * yearMs, -8 * yearMs])("the machine's is off by %d ms, from the start and for good: the store's is gone by", (aheadMs) => {
-    const clocks = withStore(aheadMs);
-    clocks.answer();
-    for (const off of [clocks.off, clocks.pass(dayMs).off]) {
-      expect(Math.abs(off.now)).toBeLessThanOrEqual(600);
-      expect(Math.abs(off.sure)).toBeLessThanOrEqual(600);
-    }
-    expect(Math.round(clocks.time.aheadMs / 10_000)).toBe(aheadMs / 10_000);
-  });
+  test.each([4 * dayMs, 8 * yearMs, -8 * yearMs])(
+    "the machine's is off by %d ms, from the start and for good: the store's is gone by",
+    (aheadMs) => {
+      const clocks = withStore(aheadMs);
+      clocks.answer();
+      for (const off of [clocks.off, clocks.pass(dayMs).off]) {
+        expect(Math.abs(off.now)).toBeLessThanOrEqual(600);
+        expect(Math.abs(off.sure)).toBeLessThanOrEqual(600);
+      }
+      expect(Math.round(clocks.time.aheadMs / 10_000)).toBe(aheadMs / 10_000);
+    },
+  );
 
   test("the machine's is moved: the store is asked at once, and what is sure stays what it was", () => {
     const clocks = withStore();
@@ -236,7 +255,10 @@ describe("F42: two clocks", () => {
   test("another thread goes on from what this one knows", () => {
     const clocks = withStore(4 * dayMs);
     clocks.answer();
-    const other = new TrustedTime(() => clocks.trueMs + clocks.wallAheadMs, () => clocks.monotonicMs);
+    const other = new TrustedTime(
+      () => clocks.trueMs + clocks.wallAheadMs,
+      () => clocks.monotonicMs,
+    );
     other.awaitStore();
     const { memory } = clocks.time;
     clocks.pass(hourMs);

@@ -1,7 +1,14 @@
 /** Who may do what: every endpoint of the proto files, by every kind of credential, on every kind of target. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { asksStanding, decide, namespaceCovers, type AccessRule, type AccessTarget, type NameStanding } from "../../../src/control/access.ts";
+import {
+  asksStanding,
+  decide,
+  namespaceCovers,
+  type AccessRule,
+  type AccessTarget,
+  type NameStanding,
+} from "../../../src/control/access.ts";
 import { anonymous, type Identity, scopeIncludes, type ScopeName } from "../../../src/control/identity.ts";
 import { accessRuleOf } from "../../../src/service/authorization.ts";
 import { endpoints, type Endpoint } from "../../../src/service/methods.ts";
@@ -9,7 +16,11 @@ import { endpoints, type Endpoint } from "../../../src/service/methods.ts";
 const deletedAtMs = 1_000_000;
 const scopes: readonly ScopeName[] = ["read", "write", "admin"];
 
-type Bearer = { readonly database?: { readonly name: string; readonly uuid: string }; readonly namespace?: string; readonly issuedAtMs?: number };
+type Bearer = {
+  readonly database?: { readonly name: string; readonly uuid: string };
+  readonly namespace?: string;
+  readonly issuedAtMs?: number;
+};
 
 function tokenOf(scope: ScopeName, { database, namespace, issuedAtMs = 0 }: Bearer): Identity {
   return { kind: "token", hash: "0123456789abcdef", scope, database, namespace, issuedAtMs, expiresAtMs: 10 ** 12 };
@@ -45,11 +56,19 @@ const opened: Readonly<Record<string, Readonly<Record<string, readonly string[]>
 };
 
 /** Which scopes are enough, written down by hand. */
-const enough: Readonly<Record<ScopeName, readonly ScopeName[]>> = { read: ["read", "write", "admin"], write: ["write", "admin"], admin: ["admin"] };
+const enough: Readonly<Record<ScopeName, readonly ScopeName[]>> = {
+  read: ["read", "write", "admin"],
+  write: ["write", "admin"],
+  admin: ["admin"],
+};
 
 function targetsOf({ segments }: Endpoint): readonly [string, AccessTarget][] {
   const fields = segments.flatMap((segment) => (segment.kind === "field" ? [segment.field.name] : []));
-  if (fields.includes("db") || fields.includes("profile")) return databaseTargets.map((name) => [name, { kind: "database", name, standing: { uuid: "u1", deletedAtMs: undefined } }]);
+  if (fields.includes("db") || fields.includes("profile"))
+    return databaseTargets.map((name) => [
+      name,
+      { kind: "database", name, standing: { uuid: "u1", deletedAtMs: undefined } },
+    ]);
   if (fields.includes("ns")) return namespaceTargets.map((namespace) => [namespace, { kind: "namespace", namespace }]);
   return [["the node", { kind: "node" }]];
 }
@@ -57,24 +76,31 @@ function targetsOf({ segments }: Endpoint): readonly [string, AccessTarget][] {
 describe.each(endpoints.map((endpoint) => [endpoint.name, endpoint] as const))("%s", (_name, endpoint) => {
   const rule = accessRuleOf(endpoint);
   const cases: [string, Identity, ScopeName | undefined][] = [["platform", platform, undefined]];
-  for (const [bearer, claims] of Object.entries(bearers)) for (const scope of scopes) cases.push([bearer, tokenOf(scope, claims), scope]);
+  for (const [bearer, claims] of Object.entries(bearers))
+    for (const scope of scopes) cases.push([bearer, tokenOf(scope, claims), scope]);
 
   test("nobody in particular is unauthorized", () => {
-    for (const [, target] of targetsOf(endpoint)) expect(decide({ rule, identity: anonymous, target })).toEqual({ kind: "unauthorized" });
+    for (const [, target] of targetsOf(endpoint))
+      expect(decide({ rule, identity: anonymous, target })).toEqual({ kind: "unauthorized" });
   });
 
   test.each(cases)("%s", (bearer, identity, scope) => {
     for (const [name, target] of targetsOf(endpoint)) {
       const isCovered = opened[rule.credential]![bearer]?.includes(name) === true;
       const hasScope = scope === undefined || rule.scope === undefined || enough[rule.scope].includes(scope);
-      expect([name, decide({ rule, identity, target }).kind]).toEqual([name, isCovered && hasScope ? "allow" : "forbidden"]);
+      expect([name, decide({ rule, identity, target }).kind]).toEqual([
+        name,
+        isCovered && hasScope ? "allow" : "forbidden",
+      ]);
     }
   });
 });
 
 test("every rule is of a kind that the table knows", () => {
   for (const endpoint of endpoints) expect(Object.keys(opened)).toContain(accessRuleOf(endpoint).credential);
-  expect(decide({ rule: { credential: "none", scope: undefined }, identity: anonymous, target: { kind: "node" } })).toEqual({ kind: "allow" });
+  expect(
+    decide({ rule: { credential: "none", scope: undefined }, identity: anonymous, target: { kind: "node" } }),
+  ).toEqual({ kind: "allow" });
 });
 
 describe("revocation", () => {
@@ -93,19 +119,34 @@ describe("revocation", () => {
     expect(decisions(own, { uuid: undefined, deletedAtMs })).toEqual(["allow", "forbidden", "forbidden"]);
   });
 
-  test("auth-17: a namespace token writes only when it is younger than the deletion by the skew, and reads always", () => {
-    const at = (issuedAtMs: number): string[] => decisions(admin({ namespace: "acme", issuedAtMs }), { uuid: "u2", deletedAtMs });
-    expect(at(deletedAtMs - 60_000)).toEqual(["allow", "forbidden", "forbidden"]);
-    expect(at(deletedAtMs)).toEqual(["allow", "forbidden", "forbidden"]);
-    expect(at(deletedAtMs + 2_000)).toEqual(["allow", "forbidden", "forbidden"]);
-    expect(at(deletedAtMs + 2_001)).toEqual(["allow", "allow", "allow"]);
-    expect(decisions(admin({ namespace: "acme" }), { uuid: "u2", deletedAtMs: undefined })).toEqual(["allow", "allow", "allow"]);
-    expect(decisions(admin({ namespace: "acme" }), { uuid: undefined, deletedAtMs })).toEqual(["allow", "forbidden", "forbidden"]);
-  });
+  test(
+    "auth-17: a namespace token writes only when it is younger than the deletion by the skew, and reads " + "always",
+    () => {
+      const at = (issuedAtMs: number): string[] =>
+        decisions(admin({ namespace: "acme", issuedAtMs }), { uuid: "u2", deletedAtMs });
+      expect(at(deletedAtMs - 60_000)).toEqual(["allow", "forbidden", "forbidden"]);
+      expect(at(deletedAtMs)).toEqual(["allow", "forbidden", "forbidden"]);
+      expect(at(deletedAtMs + 2_000)).toEqual(["allow", "forbidden", "forbidden"]);
+      expect(at(deletedAtMs + 2_001)).toEqual(["allow", "allow", "allow"]);
+      expect(decisions(admin({ namespace: "acme" }), { uuid: "u2", deletedAtMs: undefined })).toEqual([
+        "allow",
+        "allow",
+        "allow",
+      ]);
+      expect(decisions(admin({ namespace: "acme" }), { uuid: undefined, deletedAtMs })).toEqual([
+        "allow",
+        "forbidden",
+        "forbidden",
+      ]);
+    },
+  );
 
   test("auth-17: where the deletion and the token have numbers, no clock has a say", () => {
     const at = (deletions: number | undefined, issuedAtMs: number): string[] => {
-      const identity = { ...admin({ namespace: "acme", issuedAtMs }), ...(deletions !== undefined && { deletions }) } as Identity;
+      const identity = {
+        ...admin({ namespace: "acme", issuedAtMs }),
+        ...(deletions !== undefined && { deletions }),
+      } as Identity;
       return decisions(identity, { uuid: "u2", deletedAtMs, deletion: 7 });
     };
     for (const issuedAtMs of [0, deletedAtMs, 10 ** 9]) {
@@ -118,18 +159,40 @@ describe("revocation", () => {
   });
 
   test("the message says why and what to do", () => {
-    const old = decide({ rule: rules[1]!, identity: admin({ namespace: "acme" }), target: { kind: "database", name: "acme--alice", standing: { uuid: "u2", deletedAtMs } } });
-    expect(old).toEqual({ kind: "forbidden", message: expect.stringMatching(/predates the database's deletion.*fresh token/) });
+    const old = decide({
+      rule: rules[1]!,
+      identity: admin({ namespace: "acme" }),
+      target: { kind: "database", name: "acme--alice", standing: { uuid: "u2", deletedAtMs } },
+    });
+    expect(old).toEqual({
+      kind: "forbidden",
+      message: expect.stringMatching(/predates the database's deletion.*fresh token/),
+    });
   });
 
   test("the standing is asked for whenever a decision can depend on it", () => {
-    const standings = [undefined, { uuid: "u1", deletedAtMs: undefined }, { uuid: "u2", deletedAtMs }, { uuid: undefined, deletedAtMs }];
+    const standings = [
+      undefined,
+      { uuid: "u1", deletedAtMs: undefined },
+      { uuid: "u2", deletedAtMs },
+      { uuid: undefined, deletedAtMs },
+    ];
     for (const endpoint of endpoints) {
       const rule = accessRuleOf(endpoint);
       for (const [, target] of targetsOf(endpoint)) {
-        for (const identity of [platform, ...Object.values(bearers).flatMap((claims) => scopes.map((scope) => tokenOf(scope, claims)))]) {
+        for (const identity of [
+          platform,
+          ...Object.values(bearers).flatMap((claims) => scopes.map((scope) => tokenOf(scope, claims))),
+        ]) {
           if (target.kind !== "database" || asksStanding(rule, identity, target)) continue;
-          const kinds = standings.map((standing) => decide({ rule, identity, target: standing ? { ...target, standing } : { kind: "database", name: target.name } }).kind);
+          const kinds = standings.map(
+            (standing) =>
+              decide({
+                rule,
+                identity,
+                target: standing ? { ...target, standing } : { kind: "database", name: target.name },
+              }).kind,
+          );
           expect(new Set(kinds).size).toBe(1);
         }
       }
@@ -139,18 +202,29 @@ describe("revocation", () => {
 
 describe("names", () => {
   test.each([
-    ["acme", "acme--alice", true], ["acme", "acme--support_bot", true], ["acme", "acme--a--b", false], ["acme", "acme---bob", false], ["acme", "acmex--alice", false],
-    ["acme", "acme", false], ["acme", "other--alice", false], ["team", "team---x", false], ["team-", "team---x", false], ["acme", "acme--", false], ["", "--x", false],
+    ["acme", "acme--alice", true],
+    ["acme", "acme--support_bot", true],
+    ["acme", "acme--a--b", false],
+    ["acme", "acme---bob", false],
+    ["acme", "acmex--alice", false],
+    ["acme", "acme", false],
+    ["acme", "other--alice", false],
+    ["team", "team---x", false],
+    ["team-", "team---x", false],
+    ["acme", "acme--", false],
+    ["", "--x", false],
   ])("auth-18: %s covers %s: %s", (namespace, name, covers) => {
     expect(namespaceCovers(namespace, name)).toBe(covers);
   });
 
   test("auth-18: no database is covered by two namespaces", () => {
     const part = fc.stringMatching(/^[a-z0-9_-]{0,6}$/);
-    fc.assert(fc.property(part, part, part, (one, other, rest) => {
-      const name = `${one}--${rest}`;
-      if (one !== other) expect(namespaceCovers(one, name) && namespaceCovers(other, name)).toBe(false);
-    }));
+    fc.assert(
+      fc.property(part, part, part, (one, other, rest) => {
+        const name = `${one}--${rest}`;
+        if (one !== other) expect(namespaceCovers(one, name) && namespaceCovers(other, name)).toBe(false);
+      }),
+    );
   });
 
   test("the order of scopes", () => {

@@ -20,7 +20,14 @@ const on: AuditPolicy = { enabled: true, includeReads: false, retentionSecs: und
 const off: AuditPolicy = { ...on, enabled: false };
 const all = { fromMs: 0, limit: 1_000 };
 
-const ingest = (txid: number, namespace = "acme"): AuditEntry => ({ namespace, profile: "alice", action: "memory.ingest", outcome: "ok", txid, identity: { kind: "anonymous" } });
+const ingest = (txid: number, namespace = "acme"): AuditEntry => ({
+  namespace,
+  profile: "alice",
+  action: "memory.ingest",
+  outcome: "ok",
+  txid,
+  identity: { kind: "anonymous" },
+});
 const stranger: AuditEntry = { ...ingest(0), txid: undefined, outcome: "denied", errorCode: "unauthorized" };
 
 interface Given {
@@ -34,10 +41,31 @@ interface Given {
 }
 
 /** A log whose timer never fires: a test flushes itself. */
-function open({ store = new ScriptedStore(), world = realWorld(), node = nodeA, log = silentLog, policies = { acme: on }, policyOf }: Given = {}) {
-  const audit = new AuditLog({ store, world, log, node, flushMs: 1_000_000, policyOf: policyOf ?? (async (namespace) => policies[namespace] ?? off) });
-  const events = async (namespace = "acme"): Promise<readonly AuditEvent[]> => (await new AuditStreams(store, silentLog).read(namespace, all)).events;
-  return { audit, store, policies, events, txids: async (namespace?: string) => (await events(namespace)).map(({ txid }) => txid) };
+function open({
+  store = new ScriptedStore(),
+  world = realWorld(),
+  node = nodeA,
+  log = silentLog,
+  policies = { acme: on },
+  policyOf,
+}: Given = {}) {
+  const audit = new AuditLog({
+    store,
+    world,
+    log,
+    node,
+    flushMs: 1_000_000,
+    policyOf: policyOf ?? (async (namespace) => policies[namespace] ?? off),
+  });
+  const events = async (namespace = "acme"): Promise<readonly AuditEvent[]> =>
+    (await new AuditStreams(store, silentLog).read(namespace, all)).events;
+  return {
+    audit,
+    store,
+    policies,
+    events,
+    txids: async (namespace?: string) => (await events(namespace)).map(({ txid }) => txid),
+  };
 }
 
 /** A world whose wall clock the test turns; its ids say that time too. */
@@ -63,7 +91,12 @@ function turnedWorld(startMs: number): World & { atMs: number } {
 /** Counts what is said, by message. */
 function countingLog(): Log & { readonly said: string[] } {
   const said: string[] = [];
-  return { said, info: (message) => said.push(message), warn: (message) => said.push(message), error: (message) => said.push(message) };
+  return {
+    said,
+    info: (message) => said.push(message),
+    warn: (message) => said.push(message),
+    error: (message) => said.push(message),
+  };
 }
 
 describe("recording", () => {
@@ -96,27 +129,36 @@ describe("recording", () => {
     expect(parseAuditKey(third!)?.firstId).toBe(whole[2]!.id);
   });
 
-  test("the chain of a node goes on over a restart, however long ago its last event was, beside other nodes", async () => {
-    const world = turnedWorld(Date.UTC(2026, 0, 1, 12));
-    const store = new ScriptedStore();
-    for (const [n, pauseMs] of [0, 1_000, 2 * 3_600_000, 3 * dayMs, 100 * dayMs].entries()) {
-      world.atMs += pauseMs;
-      for (const node of [nodeA, nodeB]) {
-        const { audit } = open({ store, world, node });
-        audit.record(ingest(n));
-        await audit.close();
+  test(
+    "the chain of a node goes on over a restart, however long ago its last event was, beside other " + "nodes",
+    async () => {
+      const world = turnedWorld(Date.UTC(2026, 0, 1, 12));
+      const store = new ScriptedStore();
+      for (const [n, pauseMs] of [0, 1_000, 2 * 3_600_000, 3 * dayMs, 100 * dayMs].entries()) {
+        world.atMs += pauseMs;
+        for (const node of [nodeA, nodeB]) {
+          const { audit } = open({ store, world, node });
+          audit.record(ingest(n));
+          await audit.close();
+        }
       }
-    }
-    const { events } = open({ store, world });
-    const stored = await events();
-    expect(stored).toHaveLength(10);
-    expect(brokenLinks(stored)).toEqual([]);
-    expect(stored.filter(({ prev }) => prev === firstLink).map(({ node }) => node)).toEqual([nodeA, nodeB]);
-  });
+      const { events } = open({ store, world });
+      const stored = await events();
+      expect(stored).toHaveLength(10);
+      expect(brokenLinks(stored)).toEqual([]);
+      expect(stored.filter(({ prev }) => prev === firstLink).map(({ node }) => node)).toEqual([nodeA, nodeB]);
+    },
+  );
 
   test("the change that switches a stream on is its first event, the one that switches it off its last", async () => {
     const { audit, policies, events } = open({ policies: {} });
-    const change: AuditEntry = { namespace: "acme", action: "policy.update", resource: "namespace", outcome: "ok", identity: { kind: "platform", hash: "0123456789abcdef" } };
+    const change: AuditEntry = {
+      namespace: "acme",
+      action: "policy.update",
+      resource: "namespace",
+      outcome: "ok",
+      identity: { kind: "platform", hash: "0123456789abcdef" },
+    };
     audit.record(ingest(1));
     await audit.flush();
     audit.record(change);
@@ -134,30 +176,54 @@ describe("recording", () => {
 
   test("reads are left out until the policy includes them; refusals never are", async () => {
     const { audit, policies, events } = open();
-    const recall: AuditEntry = { namespace: "acme", profile: "alice", action: "memory.recall", outcome: "ok", count: 2, identity: { kind: "anonymous" } };
+    const recall: AuditEntry = {
+      namespace: "acme",
+      profile: "alice",
+      action: "memory.recall",
+      outcome: "ok",
+      count: 2,
+      identity: { kind: "anonymous" },
+    };
     audit.record(recall);
     audit.record({ ...recall, count: undefined, outcome: "denied", errorCode: "forbidden" });
     policies["acme"] = { ...on, includeReads: true };
     audit.record(recall);
     await audit.flush();
-    expect((await events()).map(({ outcome, count }) => [outcome, count])).toEqual([["denied", undefined], ["ok", 2]]);
+    expect((await events()).map(({ outcome, count }) => [outcome, count])).toEqual([
+      ["denied", undefined],
+      ["ok", 2],
+    ]);
   });
 
-  test("audit-08: streams are per namespace; one that is off costs no object and reads as empty and complete", async () => {
-    const { audit, store, txids } = open({ policies: { acme: on, other: on } });
-    for (const namespace of ["acme", "other", "silent"]) audit.record(ingest(namespace.length, namespace));
-    await audit.flush();
-    expect(await txids("acme")).toEqual([4]);
-    expect(await txids("other")).toEqual([5]);
-    expect(store.keys("audit/").map((key) => parseAuditKey(key)?.namespace)).toEqual(["acme", "other"]);
-    expect(await audit.read("silent", all)).toEqual({ events: [], nextCursor: undefined, complete: true });
-  });
+  test(
+    "audit-08: streams are per namespace; one that is off costs no object and reads as empty and " + "complete",
+    async () => {
+      const { audit, store, txids } = open({ policies: { acme: on, other: on } });
+      for (const namespace of ["acme", "other", "silent"]) audit.record(ingest(namespace.length, namespace));
+      await audit.flush();
+      expect(await txids("acme")).toEqual([4]);
+      expect(await txids("other")).toEqual([5]);
+      expect(store.keys("audit/").map((key) => parseAuditKey(key)?.namespace)).toEqual(["acme", "other"]);
+      expect(await audit.read("silent", all)).toEqual({ events: [], nextCursor: undefined, complete: true });
+    },
+  );
 
   test("the actor is told by kind, hash and claims", async () => {
     const { audit, events } = open();
-    const token = { kind: "token", hash: "00112233aabbccdd", scope: "write", database: undefined, namespace: "acme", issuedAtMs: 1_700_000_000_999, expiresAtMs: 1_800_000_000_000 } as const;
+    const token = {
+      kind: "token",
+      hash: "00112233aabbccdd",
+      scope: "write",
+      database: undefined,
+      namespace: "acme",
+      issuedAtMs: 1_700_000_000_999,
+      expiresAtMs: 1_800_000_000_000,
+    } as const;
     audit.record({ ...ingest(1), identity: token });
-    audit.record({ ...ingest(2), identity: { ...token, namespace: undefined, database: { name: "acme--alice", uuid: "u" } } });
+    audit.record({
+      ...ingest(2),
+      identity: { ...token, namespace: undefined, database: { name: "acme--alice", uuid: "u" } },
+    });
     await audit.flush();
     expect((await events()).map(({ actor }) => actor)).toEqual([
       { kind: "token", tokenHash: "00112233aabbccdd", scope: "write", claimNs: "acme", iatSecs: 1_700_000_000 },
@@ -185,32 +251,39 @@ describe("recording", () => {
       audit.record(ingest(txid));
     }
     await audit.flush();
-    expect(store.keys("audit/").map((key) => parseAuditKey(key)?.day)).toEqual(["2026-01-01", "2026-01-02", "2026-01-02"]);
+    expect(store.keys("audit/").map((key) => parseAuditKey(key)?.day)).toEqual([
+      "2026-01-01",
+      "2026-01-02",
+      "2026-01-02",
+    ]);
     expect(await txids()).toEqual([0, 1, 2, 3, 4, 5]);
   });
 });
 
 describe("a store that fails", () => {
-  test("what could not be stored is kept and stored in order when it can; answers that were lost make no doubles", async () => {
-    const log = countingLog();
-    const { audit, store, events, txids } = open({ log });
-    store.fateOf = () => "refused";
-    audit.record(ingest(1));
-    await audit.flush();
-    store.fateOf = (verb) => (verb === "put" ? "answerLost" : "fine");
-    audit.record(ingest(2));
-    await audit.flush();
-    store.fateOf = (verb) => (verb === "put" ? "requestLost" : "fine");
-    audit.record(ingest(3));
-    await audit.flush();
-    expect(await txids()).toEqual([1, 2]);
-    store.fateOf = () => "fine";
-    await audit.flush();
-    expect(await txids()).toEqual([1, 2, 3]);
-    expect(brokenLinks(await events())).toEqual([]);
-    expect(audit.dropped).toBe(0);
-    expect(log.said.filter((line) => line.includes("could not be stored"))).toHaveLength(2);
-  });
+  test(
+    "what could not be stored is kept and stored in order when it can; answers that were lost make no " + "doubles",
+    async () => {
+      const log = countingLog();
+      const { audit, store, events, txids } = open({ log });
+      store.fateOf = () => "refused";
+      audit.record(ingest(1));
+      await audit.flush();
+      store.fateOf = (verb) => (verb === "put" ? "answerLost" : "fine");
+      audit.record(ingest(2));
+      await audit.flush();
+      store.fateOf = (verb) => (verb === "put" ? "requestLost" : "fine");
+      audit.record(ingest(3));
+      await audit.flush();
+      expect(await txids()).toEqual([1, 2]);
+      store.fateOf = () => "fine";
+      await audit.flush();
+      expect(await txids()).toEqual([1, 2, 3]);
+      expect(brokenLinks(await events())).toEqual([]);
+      expect(audit.dropped).toBe(0);
+      expect(log.said.filter((line) => line.includes("could not be stored"))).toHaveLength(2);
+    },
+  );
 
   test("a policy that cannot be read holds back its own namespace only, and is asked again", async () => {
     let readable = false;
@@ -242,9 +315,17 @@ describe("a store that fails", () => {
     await audit.flush();
     audit.record(ingest(0));
     await audit.flush();
-    const found = await new AuditStreams(store, silentLog).read("acme", { fromMs: 0, limit: limits.auditEventsMax + 2 });
+    const found = await new AuditStreams(store, silentLog).read("acme", {
+      fromMs: 0,
+      limit: limits.auditEventsMax + 2,
+    });
     expect(found.events).toHaveLength(limits.auditEventsMax + 2);
-    expect(found.events.at(-2)).toMatchObject({ action: "audit.dropped", outcome: "error", count: extra, actor: { kind: "internal" } });
+    expect(found.events.at(-2)).toMatchObject({
+      action: "audit.dropped",
+      outcome: "error",
+      count: extra,
+      actor: { kind: "internal" },
+    });
     expect(found.events.at(-1)).toMatchObject({ action: "memory.ingest" });
     expect(brokenLinks(found.events)).toEqual([]);
     expect(await events()).toHaveLength(1_000);
@@ -311,7 +392,14 @@ describe("a store that fails", () => {
 
 test("events are flushed within the interval, without being asked", async () => {
   const store = new ScriptedStore();
-  const audit = new AuditLog({ store, world: realWorld(), log: silentLog, node: nodeA, flushMs: 20, policyOf: async () => on });
+  const audit = new AuditLog({
+    store,
+    world: realWorld(),
+    log: silentLog,
+    node: nodeA,
+    flushMs: 20,
+    policyOf: async () => on,
+  });
   audit.record(ingest(1));
   await expect.poll(() => store.keys("audit/").length, { timeout: 2_000 }).toBe(1);
   audit.record(ingest(2));
@@ -319,25 +407,37 @@ test("events are flushed within the interval, without being asked", async () => 
   await audit.close();
 });
 
-test("audit-07: a sweep removes only whole days before what the policy keeps, of every namespace by its own policy", async () => {
-  const world = turnedWorld(Date.UTC(2026, 0, 1, 12));
-  const policies = { acme: { ...on, retentionSecs: (2 * dayMs) / 1_000 }, "acme-x": { ...on, retentionSecs: 60 }, acme0: on };
-  const { audit, store } = open({ world, policies });
-  const namespaces = Object.keys(policies);
-  for (let day = 0; day < 5; day++) {
-    for (const namespace of namespaces) for (let n = 0; n < 20; n++) audit.record(ingest(n, namespace));
-    await audit.flush();
-    world.atMs += dayMs;
-  }
-  world.atMs -= dayMs;
-  const days = (): string[][] => namespaces.map((namespace) => store.keys(`audit/${namespace}/`).map((key) => parseAuditKey(key)!.day.slice(-2)));
-  expect(days()).toEqual([["01", "02", "03", "04", "05"], ["01", "02", "03", "04", "05"], ["01", "02", "03", "04", "05"]]);
-  // The cutoff of `acme` is noon of the 3rd: that day is not over by then.
-  expect(await audit.sweep()).toBe(6);
-  expect(days()).toEqual([["03", "04", "05"], ["05"], ["01", "02", "03", "04", "05"]]);
-  expect(await audit.sweep()).toBe(0);
-  expect(dayOf(world.atMs)).toBe("2026-01-05");
-});
+test(
+  "audit-07: a sweep removes only whole days before what the policy keeps, of every namespace by its own " + "policy",
+  async () => {
+    const world = turnedWorld(Date.UTC(2026, 0, 1, 12));
+    const policies = {
+      acme: { ...on, retentionSecs: (2 * dayMs) / 1_000 },
+      "acme-x": { ...on, retentionSecs: 60 },
+      acme0: on,
+    };
+    const { audit, store } = open({ world, policies });
+    const namespaces = Object.keys(policies);
+    for (let day = 0; day < 5; day++) {
+      for (const namespace of namespaces) for (let n = 0; n < 20; n++) audit.record(ingest(n, namespace));
+      await audit.flush();
+      world.atMs += dayMs;
+    }
+    world.atMs -= dayMs;
+    const days = (): string[][] =>
+      namespaces.map((namespace) => store.keys(`audit/${namespace}/`).map((key) => parseAuditKey(key)!.day.slice(-2)));
+    expect(days()).toEqual([
+      ["01", "02", "03", "04", "05"],
+      ["01", "02", "03", "04", "05"],
+      ["01", "02", "03", "04", "05"],
+    ]);
+    // The cutoff of `acme` is noon of the 3rd: that day is not over by then.
+    expect(await audit.sweep()).toBe(6);
+    expect(days()).toEqual([["03", "04", "05"], ["05"], ["01", "02", "03", "04", "05"]]);
+    expect(await audit.sweep()).toBe(0);
+    expect(dayOf(world.atMs)).toBe("2026-01-05");
+  },
+);
 
 test("F42: a sweep under a clock that has come to be ahead removes nothing", async () => {
   const clock = setWorld(Date.UTC(2026, 0, 1, 12));
@@ -354,7 +454,15 @@ test("a sweep removes nothing of a namespace that is another node's to sweep", a
   const store = new ScriptedStore();
   const ours = new Set(["acme"]);
   const policyOf = async (): Promise<AuditPolicy> => ({ ...on, retentionSecs: 60 });
-  const audit = new AuditLog({ store, world, log: silentLog, node: nodeA, flushMs: 1_000_000, policyOf, tends: async (namespace) => ours.has(namespace) });
+  const audit = new AuditLog({
+    store,
+    world,
+    log: silentLog,
+    node: nodeA,
+    flushMs: 1_000_000,
+    policyOf,
+    tends: async (namespace) => ours.has(namespace),
+  });
   for (const namespace of ["acme", "other"]) audit.record(ingest(1, namespace));
   await audit.flush();
   world.atMs += 3 * dayMs;
@@ -366,32 +474,36 @@ test("a sweep removes nothing of a namespace that is another node's to sweep", a
 });
 
 describe("reading", () => {
-  test("audit-06: pages of 2 over 6 one-event objects give 6 distinct ids and no gap; what arrives meanwhile comes too", async () => {
-    const { audit } = open();
-    for (let txid = 1; txid <= 6; txid++) {
-      audit.record(ingest(txid));
-      await audit.flush();
-    }
-    const txids: unknown[] = [];
-    const ids = new Set<string>();
-    let cursor: string | undefined;
-    for (let page = 0; page === 0 || cursor !== undefined; page++) {
-      const { events, nextCursor, complete } = await audit.read("acme", { fromMs: 0, limit: 2, cursor });
-      expect(events.length).toBeLessThanOrEqual(2);
-      expect(complete).toBe(nextCursor === undefined);
-      for (const { id, txid } of events) {
-        ids.add(id);
-        txids.push(txid);
-      }
-      if (page === 1) {
-        audit.record(ingest(7));
+  test(
+    "audit-06: pages of 2 over 6 one-event objects give 6 distinct ids and no gap; what arrives meanwhile " +
+      "comes too",
+    async () => {
+      const { audit } = open();
+      for (let txid = 1; txid <= 6; txid++) {
+        audit.record(ingest(txid));
         await audit.flush();
       }
-      cursor = nextCursor;
-    }
-    expect(txids).toEqual([1, 2, 3, 4, 5, 6, 7]);
-    expect(ids.size).toBe(7);
-  });
+      const txids: unknown[] = [];
+      const ids = new Set<string>();
+      let cursor: string | undefined;
+      for (let page = 0; page === 0 || cursor !== undefined; page++) {
+        const { events, nextCursor, complete } = await audit.read("acme", { fromMs: 0, limit: 2, cursor });
+        expect(events.length).toBeLessThanOrEqual(2);
+        expect(complete).toBe(nextCursor === undefined);
+        for (const { id, txid } of events) {
+          ids.add(id);
+          txids.push(txid);
+        }
+        if (page === 1) {
+          audit.record(ingest(7));
+          await audit.flush();
+        }
+        cursor = nextCursor;
+      }
+      expect(txids).toEqual([1, 2, 3, 4, 5, 6, 7]);
+      expect(ids.size).toBe(7);
+    },
+  );
 
   test("a page may end within an object, and the last one has no cursor even when it is full", async () => {
     const { audit } = open();
@@ -419,7 +531,8 @@ describe("reading", () => {
       world.atMs += 10 * 3_600_000;
     }
     await audit.flush();
-    const found = async (filter: object): Promise<unknown[]> => (await audit.read("acme", { ...all, ...filter })).events.map(({ txid }) => txid);
+    const found = async (filter: object): Promise<unknown[]> =>
+      (await audit.read("acme", { ...all, ...filter })).events.map(({ txid }) => txid);
     expect(await found({})).toEqual([0, 1, 2, 3, 4]);
     expect(await found({ action: "memory.ingest" })).toEqual([0, 4]);
     expect(await found({ action: "memory." })).toEqual([0, 1, 4]);
@@ -459,10 +572,13 @@ describe("reading", () => {
     expect(second).toMatchObject({ events: [{ txid: objects - 1 }], nextCursor: undefined, complete: true });
   });
 
-  test.each(["", "x", "Zm9v", "!!!!", Buffer.from("2026-01-01/x 0").toString("base64url")])("%j is no cursor", async (cursor) => {
-    const { audit } = open();
-    await expect(audit.read("acme", { ...all, cursor })).rejects.toMatchObject({ code: "invalid_request" });
-  });
+  test.each(["", "x", "Zm9v", "!!!!", Buffer.from("2026-01-01/x 0").toString("base64url")])(
+    "%j is no cursor",
+    async (cursor) => {
+      const { audit } = open();
+      await expect(audit.read("acme", { ...all, cursor })).rejects.toMatchObject({ code: "invalid_request" });
+    },
+  );
 
   test("an object that cannot be read is passed over, and the page says that it is not complete", async () => {
     const log = countingLog();

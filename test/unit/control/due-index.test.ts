@@ -16,12 +16,19 @@ test("an entry is due at the end of the hour in which something expires, also ov
     expect(dueKey({ uuid, branchId, atMs })).toBe(`due/2032010100/${uuid}/main`);
     expect(parseDueKey(dueKey({ uuid, branchId, atMs }))).toEqual({ uuid, branchId, atMs: startMs + hourMs });
   }
-  for (const key of ["due/2032/x/main", `due/2032139900/${uuid}/main`, `due/2032010100/${uuid}/..`, `other/2032010100/${uuid}/main`]) expect(parseDueKey(key)).toBeUndefined();
+  for (const key of [
+    "due/2032/x/main",
+    `due/2032139900/${uuid}/main`,
+    `due/2032010100/${uuid}/..`,
+    `other/2032010100/${uuid}/main`,
+  ])
+    expect(parseDueKey(key)).toBeUndefined();
 });
 
 test("lists what is due and nothing that is not, page by page, oldest first; the first name stays", async () => {
   const store = new MemoryStore();
-  for (let hour = 3; hour >= 0; hour--) await putDue(store, { uuid, branchId, atMs: startMs + hour * hourMs }, "acme--alice");
+  for (let hour = 3; hour >= 0; hour--)
+    await putDue(store, { uuid, branchId, atMs: startMs + hour * hourMs }, "acme--alice");
   await putDue(store, { uuid, branchId, atMs: startMs }, "other");
   await store.put("due/junk", Uint8Array.of(1), { kind: "absent" });
   const { entries, next } = await listDue(store, startMs + hourMs, undefined);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { ServiceError} from "../../../src/base/errors.ts";
+import type { ServiceError } from "../../../src/base/errors.ts";
 import { StoreError } from "../../../src/base/errors.ts";
 import { limits } from "../../../src/base/limits.ts";
 import { silentLog, type Log } from "../../../src/base/log.ts";
@@ -23,12 +23,40 @@ const { traces } = sampleCoupon;
 /** The id of the n-th erasure. */
 const idOf = (n: number): string => `ers_01HF7YAT${String(n).padStart(18, "0")}`;
 const begunOf = (n: number, of = uuid): ErasureCoupon => ({
-  ...sampleCoupon, id: idOf(n), uuid: of, status: "begun", memoryIds: [], points: [], blockedBy: undefined, waitingFor: undefined, traces: undefined,
+  ...sampleCoupon,
+  id: idOf(n),
+  uuid: of,
+  status: "begun",
+  memoryIds: [],
+  points: [],
+  blockedBy: undefined,
+  waitingFor: undefined,
+  traces: undefined,
 });
-const erased = (coupon: ErasureCoupon): ErasureCoupon => ({ ...coupon, status: "pending", memoryIds: sampleCoupon.memoryIds, points: sampleCoupon.points, traces });
-const blocked = (coupon: ErasureCoupon): ErasureCoupon => ({ ...coupon, status: "blocked", blockedBy: { checkpoints: ["main/x"], branches: [] } });
-const completed = (coupon: ErasureCoupon): ErasureCoupon => ({ ...coupon, status: "completed", completedAtMs: startMs + 5, receipt: receiptOf(coupon) });
-const receiptOf = (coupon: ErasureCoupon): ErasureReceipt => ({ payload: receiptPayload(coupon, startMs + 5, sampleEvidence), alg: "EdDSA", kid: "k", sig: "A".repeat(86) });
+const erased = (coupon: ErasureCoupon): ErasureCoupon => ({
+  ...coupon,
+  status: "pending",
+  memoryIds: sampleCoupon.memoryIds,
+  points: sampleCoupon.points,
+  traces,
+});
+const blocked = (coupon: ErasureCoupon): ErasureCoupon => ({
+  ...coupon,
+  status: "blocked",
+  blockedBy: { checkpoints: ["main/x"], branches: [] },
+});
+const completed = (coupon: ErasureCoupon): ErasureCoupon => ({
+  ...coupon,
+  status: "completed",
+  completedAtMs: startMs + 5,
+  receipt: receiptOf(coupon),
+});
+const receiptOf = (coupon: ErasureCoupon): ErasureReceipt => ({
+  payload: receiptPayload(coupon, startMs + 5, sampleEvidence),
+  alg: "EdDSA",
+  kid: "k",
+  sig: "A".repeat(86),
+});
 
 interface Kept {
   readonly store: ScriptedStore;
@@ -68,25 +96,36 @@ describe("the life of a coupon", () => {
 
   test("erasure-06: of many nodes that create the same coupon at once one wins", async () => {
     const location = { kind: "file", directory: temporaryDirectory() } as const;
-    const nodes = await Promise.all(Array.from({ length: 8 }, async () => new ErasureCoupons({ store: await openStore(location, realWorld()), world: realWorld(), log: silentLog })));
-    const outcomes = await Promise.allSettled(nodes.map((node, index) => node.begin({ ...begunOf(1), database: `node-${index}` })));
+    const nodes = await Promise.all(
+      Array.from(
+        { length: 8 },
+        async () =>
+          new ErasureCoupons({ store: await openStore(location, realWorld()), world: realWorld(), log: silentLog }),
+      ),
+    );
+    const outcomes = await Promise.allSettled(
+      nodes.map((node, index) => node.begin({ ...begunOf(1), database: `node-${index}` })),
+    );
     const winners = outcomes.flatMap(({ status }, index) => (status === "fulfilled" ? [index] : []));
     expect(winners).toHaveLength(1);
     for (const outcome of outcomes) if (outcome.status === "rejected") expect(outcome.reason).toEqual(alreadyThere);
     for (const node of nodes) expect((await node.get(uuid, idOf(1)))?.database).toBe(`node-${winners[0]}`);
   });
 
-  test("erasure-06: the unfinished ones are those that have begun, are pending or blocked, of one database or of all", async () => {
-    const { coupons, unfinished } = kept();
-    for (const n of [1, 2, 3, 4]) await coupons.begin(begunOf(n));
-    await coupons.begin(begunOf(5, otherUuid));
-    for (const n of [2, 3, 4]) await coupons.change(uuid, idOf(n), erased);
-    await coupons.change(uuid, idOf(3), blocked);
-    await coupons.change(uuid, idOf(4), completed);
-    expect(await unfinished(uuid)).toEqual([1, 2, 3].map(idOf));
-    expect(await unfinished(otherUuid)).toEqual([idOf(5)]);
-    expect(await unfinished()).toEqual([1, 2, 3, 5].map(idOf));
-  });
+  test(
+    "erasure-06: the unfinished ones are those that have begun, are pending or blocked, of one database or " + "of all",
+    async () => {
+      const { coupons, unfinished } = kept();
+      for (const n of [1, 2, 3, 4]) await coupons.begin(begunOf(n));
+      await coupons.begin(begunOf(5, otherUuid));
+      for (const n of [2, 3, 4]) await coupons.change(uuid, idOf(n), erased);
+      await coupons.change(uuid, idOf(3), blocked);
+      await coupons.change(uuid, idOf(4), completed);
+      expect(await unfinished(uuid)).toEqual([1, 2, 3].map(idOf));
+      expect(await unfinished(otherUuid)).toEqual([idOf(5)]);
+      expect(await unfinished()).toEqual([1, 2, 3, 5].map(idOf));
+    },
+  );
 
   test("completion destroys the traces, then removes the marker, and is for good", async () => {
     const { coupons, store } = kept();
@@ -96,9 +135,15 @@ describe("the life of a coupon", () => {
     const changes: string[] = [];
     store.watch = (key, _, after) => changes.push(`${after ? "put" : "delete"} ${key}`);
     const done = await coupons.change(uuid, idOf(1), completed);
-    expect(done).toMatchObject({ status: "completed", traces: undefined, blockedBy: undefined, waitingFor: undefined, completedAtMs: startMs + 5 });
+    expect(done).toMatchObject({
+      status: "completed",
+      traces: undefined,
+      blockedBy: undefined,
+      waitingFor: undefined,
+      completedAtMs: startMs + 5,
+    });
     expect(changes).toEqual([`put ${erasureCouponKey(uuid, idOf(1))}`, `delete ${erasureMarkerKey(uuid, idOf(1))}`]);
-    expect(Buffer.from(store.read(erasureCouponKey(uuid, idOf(1)))!.bytes).includes("traces\":{\"key")).toBe(false);
+    expect(Buffer.from(store.read(erasureCouponKey(uuid, idOf(1)))!.bytes).includes('traces":{"key')).toBe(false);
     expect(await coupons.change(uuid, idOf(1), () => expect.unreachable())).toEqual(done);
     expect(await coupons.get(uuid, idOf(1))).toEqual(done);
   });
@@ -124,9 +169,18 @@ describe("the life of a coupon", () => {
 describe("changes that race", () => {
   test("are all made, each upon the others", async () => {
     const location = { kind: "file", directory: temporaryDirectory() } as const;
-    const nodes = await Promise.all(Array.from({ length: 4 }, async () => new ErasureCoupons({ store: await openStore(location, realWorld()), world: realWorld(), log: silentLog })));
+    const nodes = await Promise.all(
+      Array.from(
+        { length: 4 },
+        async () =>
+          new ErasureCoupons({ store: await openStore(location, realWorld()), world: realWorld(), log: silentLog }),
+      ),
+    );
     await nodes[0]!.begin(begunOf(1));
-    const counted = (coupon: ErasureCoupon): ErasureCoupon => ({ ...coupon, waitingFor: String(Number(coupon.waitingFor ?? 0) + 1) });
+    const counted = (coupon: ErasureCoupon): ErasureCoupon => ({
+      ...coupon,
+      waitingFor: String(Number(coupon.waitingFor ?? 0) + 1),
+    });
     await Promise.all(nodes.flatMap((node) => Array.from({ length: 5 }, () => node.change(uuid, idOf(1), counted))));
     expect((await nodes[0]!.get(uuid, idOf(1)))?.waitingFor).toBe("20");
   });
@@ -135,7 +189,11 @@ describe("changes that race", () => {
     const { coupons, store } = kept();
     await coupons.begin(begunOf(1));
     await coupons.change(uuid, idOf(1), erased);
-    const all = await Promise.all(Array.from({ length: 6 }, (_, n) => coupons.change(uuid, idOf(1), (coupon) => ({ ...completed(coupon), completedAtMs: startMs + n }))));
+    const all = await Promise.all(
+      Array.from({ length: 6 }, (_, n) =>
+        coupons.change(uuid, idOf(1), (coupon) => ({ ...completed(coupon), completedAtMs: startMs + n })),
+      ),
+    );
     expect(new Set(all.map(({ completedAtMs }) => completedAtMs)).size).toBe(1);
     expect(store.keys("erasing/")).toEqual([]);
   });
@@ -143,7 +201,10 @@ describe("changes that race", () => {
   test("tell their own put from one of the same content by another node", async () => {
     const { coupons, store } = kept();
     await coupons.begin(begunOf(1));
-    const waiting = (coupon: ErasureCoupon): ErasureCoupon => ({ ...coupon, waitingFor: `${coupon.waitingFor ?? ""}x` });
+    const waiting = (coupon: ErasureCoupon): ErasureCoupon => ({
+      ...coupon,
+      waitingFor: `${coupon.waitingFor ?? ""}x`,
+    });
     let lost = 1;
     store.fateOf = (verb) => (verb === "put" && lost-- > 0 ? "answerLost" : "fine");
     expect((await coupons.change(uuid, idOf(1), waiting)).waitingFor).toBe("x");
@@ -166,12 +227,24 @@ describe("changes that race", () => {
 
 describe("what a failure leaves behind", () => {
   test("F85: no coupon stands without its marker, wherever putting it ends", async () => {
-    for (const [verb, fate] of [["erasing/", "refused"], ["erasing/", "requestLost"], ["erasures/", "refused"], ["erasures/", "requestLost"], ["erasures/", "answerLost"]] as const) {
+    for (const [verb, fate] of [
+      ["erasing/", "refused"],
+      ["erasing/", "requestLost"],
+      ["erasures/", "refused"],
+      ["erasures/", "requestLost"],
+      ["erasures/", "answerLost"],
+    ] as const) {
       const { coupons, store, unfinished } = kept();
       store.fateOf = (request, key) => (request === "put" && key.startsWith(verb) ? fate : "fine");
-      const outcome = await coupons.begin(begunOf(1)).then(() => "begun", (error: unknown) => (error as StoreError).kind);
+      const outcome = await coupons.begin(begunOf(1)).then(
+        () => "begun",
+        (error: unknown) => (error as StoreError).kind,
+      );
       store.fateOf = () => "fine";
-      const [coupon, marker] = [store.read(erasureCouponKey(uuid, idOf(1))), store.read(erasureMarkerKey(uuid, idOf(1)))];
+      const [coupon, marker] = [
+        store.read(erasureCouponKey(uuid, idOf(1))),
+        store.read(erasureMarkerKey(uuid, idOf(1))),
+      ];
       if (coupon) expect(marker, `${verb} ${fate}`).toBeDefined();
       expect(outcome === "begun", `${verb} ${fate}`).toBe(fate === "answerLost");
       expect(await unfinished()).toEqual(coupon ? [idOf(1)] : []);
@@ -216,14 +289,21 @@ describe("what a failure leaves behind", () => {
     const clock = setWorld(startMs);
     const store = new ScriptedStore(() => clock.now);
     let monotonicMs = 0;
-    const coupons = new ErasureCoupons({ store, world: { ...clock.world, monotonicMs: () => monotonicMs }, log: silentLog });
+    const coupons = new ErasureCoupons({
+      store,
+      world: { ...clock.world, monotonicMs: () => monotonicMs },
+      log: silentLog,
+    });
     store.watch = (key) => (monotonicMs += key.startsWith("erasures/") ? limits.erasureMarkerMs / 2 : 0);
     await expect(coupons.begin(begunOf(1))).rejects.toThrow(faultOf("unavailable"));
     expect(store.keys()).toEqual([]);
   });
 
   test("the marker of a completed coupon is removed by whoever sees it", async () => {
-    for (const sees of [(one: Kept) => one.unfinished(), (one: Kept) => one.coupons.change(uuid, idOf(1), () => undefined)]) {
+    for (const sees of [
+      (one: Kept) => one.unfinished(),
+      (one: Kept) => one.coupons.change(uuid, idOf(1), () => undefined),
+    ]) {
       const one = kept();
       await one.coupons.begin(begunOf(1));
       await one.coupons.change(uuid, idOf(1), erased);
@@ -239,24 +319,28 @@ describe("what a failure leaves behind", () => {
     }
   });
 
-  test("what a store keeps of the coupon's earlier versions is purged before the marker goes, and tried again until it is", async () => {
-    const { coupons, store, logged, unfinished } = kept();
-    const purged: string[] = [];
-    let purge = async (): Promise<VersionPurge> => ({ versioned: true, removed: 2, uploadsAborted: 0, locked: 0 });
-    const purgeVersions = (prefix: string): Promise<VersionPurge> => (purged.push(prefix), purge());
-    Object.assign(store, { purgeVersions });
-    for (const n of [1, 2, 3]) await coupons.begin(begunOf(n)).then(() => coupons.change(uuid, idOf(n), erased));
-    await coupons.change(uuid, idOf(1), completed);
-    expect(purged).toEqual([erasureCouponKey(uuid, idOf(1))]);
-    purge = () => Promise.reject(new StoreError("misconfigured", "not allowed"));
-    expect((await coupons.change(uuid, idOf(2), completed)).status).toBe("completed");
-    expect(store.keys("erasing/")).toEqual([2, 3].map((n) => erasureMarkerKey(uuid, idOf(n))));
-    expect(logged).toHaveLength(1);
-    purge = async () => ({ versioned: true, removed: 0, uploadsAborted: 0, locked: 1 });
-    expect(await unfinished()).toEqual([idOf(3)]);
-    expect(store.keys("erasing/")).toEqual([erasureMarkerKey(uuid, idOf(3))]);
-    expect(logged[1]).toContain("locked");
-  });
+  test(
+    "what a store keeps of the coupon's earlier versions is purged before the marker goes, and tried again " +
+      "until it is",
+    async () => {
+      const { coupons, store, logged, unfinished } = kept();
+      const purged: string[] = [];
+      let purge = async (): Promise<VersionPurge> => ({ versioned: true, removed: 2, uploadsAborted: 0, locked: 0 });
+      const purgeVersions = (prefix: string): Promise<VersionPurge> => (purged.push(prefix), purge());
+      Object.assign(store, { purgeVersions });
+      for (const n of [1, 2, 3]) await coupons.begin(begunOf(n)).then(() => coupons.change(uuid, idOf(n), erased));
+      await coupons.change(uuid, idOf(1), completed);
+      expect(purged).toEqual([erasureCouponKey(uuid, idOf(1))]);
+      purge = () => Promise.reject(new StoreError("misconfigured", "not allowed"));
+      expect((await coupons.change(uuid, idOf(2), completed)).status).toBe("completed");
+      expect(store.keys("erasing/")).toEqual([2, 3].map((n) => erasureMarkerKey(uuid, idOf(n))));
+      expect(logged).toHaveLength(1);
+      purge = async () => ({ versioned: true, removed: 0, uploadsAborted: 0, locked: 1 });
+      expect(await unfinished()).toEqual([idOf(3)]);
+      expect(store.keys("erasing/")).toEqual([erasureMarkerKey(uuid, idOf(3))]);
+      expect(logged[1]).toContain("locked");
+    },
+  );
 
   test("a rotten coupon is an error to who asks for it, and hides no other in a list", async () => {
     const { coupons, store, logged, unfinished } = kept();
@@ -295,7 +379,8 @@ describe("a list of coupons", () => {
     const { coupons, store } = kept();
     const count = 2 * limits.erasuresListMax;
     const nonce = countingBytes(16, 1);
-    for (let n = 0; n < count; n++) await store.calm.put(erasureCouponKey(uuid, idOf(n)), encodeCoupon(begunOf(n), nonce), { kind: "absent" });
+    for (let n = 0; n < count; n++)
+      await store.calm.put(erasureCouponKey(uuid, idOf(n)), encodeCoupon(begunOf(n), nonce), { kind: "absent" });
     await coupons.begin(begunOf(count, otherUuid));
     await store.calm.put(`erasures/${uuid}/foreign`, countingBytes(3, 1), { kind: "absent" });
     const seen: string[] = [];
@@ -318,7 +403,10 @@ describe("a list of coupons", () => {
     const large = (n: number): ErasureCoupon => ({ ...erased(begunOf(n)), traces: { ...traces!, windows } });
     const bytes = encodeCoupon(large(0), countingBytes(16, 1)).length;
     const fitting = Math.floor(limits.erasuresListBytesMax / bytes);
-    for (let n = 0; n <= fitting; n++) await store.calm.put(erasureCouponKey(uuid, idOf(n)), encodeCoupon(large(n), countingBytes(16, 1)), { kind: "absent" });
+    for (let n = 0; n <= fitting; n++)
+      await store.calm.put(erasureCouponKey(uuid, idOf(n)), encodeCoupon(large(n), countingBytes(16, 1)), {
+        kind: "absent",
+      });
     const first = await coupons.list(uuid);
     expect(first.coupons).toHaveLength(fitting);
     const rest = await coupons.list(uuid, first.next);

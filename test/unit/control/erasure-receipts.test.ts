@@ -13,7 +13,11 @@ const newKey = (): Promise<SigningKey> => signingKeyOf(generateKeyPairSync("ed25
 const reordered = (value: unknown): unknown => {
   if (typeof value !== "object" || value === null) return value;
   if (Array.isArray(value)) return value.map(reordered);
-  return Object.fromEntries(Object.entries(value).toReversed().map(([name, member]) => [name, reordered(member)]));
+  return Object.fromEntries(
+    Object.entries(value)
+      .toReversed()
+      .map(([name, member]) => [name, reordered(member)]),
+  );
 };
 
 /** What the check says when it refuses. */
@@ -29,20 +33,28 @@ describe("erasure-05: a receipt", () => {
     const receipt = new Receipts(key).sign(sampleReceiptPayload);
     const keySet = { keys: [(await newKey()).listed, key.listed] };
     expect(receipt).toMatchObject({ payload: sampleReceiptPayload, alg: "EdDSA", kid: key.kid });
-    expect(verifyReceipt(JSON.parse(JSON.stringify(reordered(receipt))), JSON.parse(JSON.stringify(keySet)))).toEqual({ isValid: true, receipt });
+    expect(verifyReceipt(JSON.parse(JSON.stringify(reordered(receipt))), JSON.parse(JSON.stringify(keySet)))).toEqual({
+      isValid: true,
+      receipt,
+    });
   });
 
-  test("F93: that was signed before its key was replaced verifies from the key set that the next node publishes", async () => {
-    const store = new ScriptedStore();
-    const [old, current] = [await newKey(), await newKey()];
-    await new KeySet(store, realWorld(), old.listed).publish();
-    const receipt = new Receipts(old).sign(sampleReceiptPayload);
-    const successor = new KeySet(store, realWorld(), current.listed);
-    await successor.publish();
-    expect(verifyReceipt(receipt, { keys: await successor.keys() }).isValid).toBe(true);
-    expect(verifyReceipt(new Receipts(current).sign(sampleReceiptPayload), { keys: await successor.keys() }).isValid).toBe(true);
-    expect(refusal(receipt, { keys: [current.listed] })).toMatch(/not in the key set/);
-  });
+  test(
+    "F93: that was signed before its key was replaced verifies from the key set that the next node " + "publishes",
+    async () => {
+      const store = new ScriptedStore();
+      const [old, current] = [await newKey(), await newKey()];
+      await new KeySet(store, realWorld(), old.listed).publish();
+      const receipt = new Receipts(old).sign(sampleReceiptPayload);
+      const successor = new KeySet(store, realWorld(), current.listed);
+      await successor.publish();
+      expect(verifyReceipt(receipt, { keys: await successor.keys() }).isValid).toBe(true);
+      expect(
+        verifyReceipt(new Receipts(current).sign(sampleReceiptPayload), { keys: await successor.keys() }).isValid,
+      ).toBe(true);
+      expect(refusal(receipt, { keys: [current.listed] })).toMatch(/not in the key set/);
+    },
+  );
 
   test("does not verify when any value of its payload was changed", async () => {
     const key = await newKey();
@@ -55,7 +67,8 @@ describe("erasure-05: a receipt", () => {
       if (typeof value === "number") yield value + 1;
       if (typeof value === "boolean") yield !value;
       if (Array.isArray(value)) for (const at of value.keys()) yield value.toSpliced(at, 1);
-      if (Array.isArray(value)) for (const at of value.keys()) for (const other of variants(value[at])) yield value.with(at, other);
+      if (Array.isArray(value))
+        for (const at of value.keys()) for (const other of variants(value[at])) yield value.with(at, other);
       if (typeof value !== "object" || value === null || Array.isArray(value)) return;
       for (const [name, member] of Object.entries(value)) {
         const rest = Object.entries(value).filter(([other]) => other !== name);
@@ -69,14 +82,18 @@ describe("erasure-05: a receipt", () => {
       changed++;
     }
     expect(changed).toBeGreaterThan(100);
-    expect(refusal({ ...receipt, payload: { ...sampleReceiptPayload, db: "other" } }, keySet)).toMatch(/signature is not one of this key/);
+    expect(refusal({ ...receipt, payload: { ...sampleReceiptPayload, db: "other" } }, keySet)).toMatch(
+      /signature is not one of this key/,
+    );
   });
 
   test("does not verify with another key, even under the same name", async () => {
     const [key, other] = [await newKey(), await newKey()];
     const receipt = new Receipts(key).sign(sampleReceiptPayload);
     expect(refusal(receipt, { keys: [{ ...other.listed, kid: key.kid }] })).toMatch(/signature is not one of this key/);
-    expect(refusal({ ...receipt, kid: other.kid }, { keys: [key.listed, other.listed] })).toMatch(/signature is not one of this key/);
+    expect(refusal({ ...receipt, kid: other.kid }, { keys: [key.listed, other.listed] })).toMatch(
+      /signature is not one of this key/,
+    );
     expect(refusal(receipt, { keys: [other.listed] })).toMatch(/not in the key set/);
   });
 
@@ -94,10 +111,15 @@ describe("erasure-05: a receipt", () => {
     const last = digits[digits.indexOf(receipt.sig.at(-1)!) ^ 1]!;
     expect(Buffer.from(receipt.sig.slice(0, -1) + last, "base64url")).toEqual(bytes);
     expect(refusal(withSig(receipt.sig.slice(0, -1) + last), keySet)).toMatch(/not spelt/);
-    for (let at = 0; at < bytes.length; at++) expect(verifyReceipt(withSig(Buffer.from(bytes.with(at, bytes[at]! ^ 1)).toString("base64url")), keySet).isValid).toBe(false);
+    for (let at = 0; at < bytes.length; at++)
+      expect(
+        verifyReceipt(withSig(Buffer.from(bytes.with(at, bytes[at]! ^ 1)).toString("base64url")), keySet).isValid,
+      ).toBe(false);
     // The same payload without the text before it, and as a token's payload.
     const bare = Buffer.from(signedBytes(sampleReceiptPayload)).subarray("palimpsest-erasure-receipt-v1\0".length);
-    expect(refusal(withSig(sign(null, bare, key.privateKey).toString("base64url")), keySet)).toMatch(/signature is not one of this key/);
+    expect(refusal(withSig(sign(null, bare, key.privateKey).toString("base64url")), keySet)).toMatch(
+      /signature is not one of this key/,
+    );
   });
 
   test("does not verify with anything beside its payload that is not signed", async () => {
@@ -107,7 +129,8 @@ describe("erasure-05: a receipt", () => {
     expect(refusal({ ...receipt, note: "and everything else too" }, keySet)).toMatch(/one too many/);
     expect(refusal({ ...receipt, alg: "none" }, keySet)).toMatch(/algorithm/);
     expect(refusal({ ...receipt, alg: undefined }, keySet)).toMatch(/algorithm/);
-    for (const value of [null, [], "x", 1, {}, { payload: sampleReceiptPayload }]) expect(verifyReceipt(value, keySet).isValid).toBe(false);
+    for (const value of [null, [], "x", 1, {}, { payload: sampleReceiptPayload }])
+      expect(verifyReceipt(value, keySet).isValid).toBe(false);
   });
 
   test("is refused without a fault against whatever stands in for a key set", async () => {
@@ -115,16 +138,30 @@ describe("erasure-05: a receipt", () => {
     const receipt = new Receipts(key).sign(sampleReceiptPayload);
     const { kid, listed } = key;
     expect(refusal(receipt, {})).toMatch(/key set is none/);
-    for (const keySet of [null, [], "x", { keys: {} }, { keys: [null, 1, []] }]) expect(verifyReceipt(receipt, keySet).isValid).toBe(false);
-    const unusable = [{ kid }, { ...listed, kty: "RSA" }, { ...listed, crv: "X25519" }, { ...listed, x: 1 }, { ...listed, x: "AA" }, { ...listed, alg: "HS256" }, { ...listed, use: "enc" }, { kid, kty: "oct", k: "AAAA" }];
-    for (const entry of unusable) expect(refusal(receipt, { keys: [entry] }), JSON.stringify(entry)).toMatch(/cannot be used/);
+    for (const keySet of [null, [], "x", { keys: {} }, { keys: [null, 1, []] }])
+      expect(verifyReceipt(receipt, keySet).isValid).toBe(false);
+    const unusable = [
+      { kid },
+      { ...listed, kty: "RSA" },
+      { ...listed, crv: "X25519" },
+      { ...listed, x: 1 },
+      { ...listed, x: "AA" },
+      { ...listed, alg: "HS256" },
+      { ...listed, use: "enc" },
+      { kid, kty: "oct", k: "AAAA" },
+    ];
+    for (const entry of unusable)
+      expect(refusal(receipt, { keys: [entry] }), JSON.stringify(entry)).toMatch(/cannot be used/);
     // A key set need not say what its keys are for.
     expect(verifyReceipt(receipt, { keys: [{ kid, kty: "OKP", crv: "Ed25519", x: listed.x }] }).isValid).toBe(true);
   });
 
   test("is not signed for a payload that no check would take", async () => {
     const receipts = new Receipts(await newKey());
-    const hits = { ...sampleReceiptPayload, evidence: { ...sampleReceiptPayload.evidence, traces: { looked_for: 1, hits: 1 } } } as unknown as ReceiptPayload;
+    const hits = {
+      ...sampleReceiptPayload,
+      evidence: { ...sampleReceiptPayload.evidence, traces: { looked_for: 1, hits: 1 } },
+    } as unknown as ReceiptPayload;
     expect(() => receipts.sign(hits)).toThrow(/invariant/);
   });
 });

@@ -24,7 +24,10 @@ beforeEach(() => {
 });
 
 function node(store = time.store): Policies {
-  const write = (message: string, ...rest: readonly unknown[]): void => void lines.push(`${message} ${rest.map((part) => (part instanceof Error ? `${part.message} ${String(part.cause)}` : JSON.stringify(part))).join(" ")}`);
+  const write = (message: string, ...rest: readonly unknown[]): void =>
+    void lines.push(
+      `${message} ${rest.map((part) => (part instanceof Error ? `${part.message} ${String(part.cause)}` : JSON.stringify(part))).join(" ")}`,
+    );
   const log: Log = { info: write, warn: write, error: write };
   return new Policies({ store, world: time.world(), log, cacheMs, nodePitrSecs });
 }
@@ -35,7 +38,10 @@ describe("a namespace's policy", () => {
   test("governance-01: was never set, is set, replaced as a whole, and cleared, with a revision for each", async () => {
     const policies = node();
     expect(await policies.getNamespace("acme")).toBeUndefined();
-    expect(await policies.putNamespace("acme", { ...pitr(600), mine: 1 })).toMatchObject({ revision: 1, document: { ...pitr(600), mine: 1 } });
+    expect(await policies.putNamespace("acme", { ...pitr(600), mine: 1 })).toMatchObject({
+      revision: 1,
+      document: { ...pitr(600), mine: 1 },
+    });
     expect(await policies.getNamespace("acme")).toMatchObject({ revision: 1, document: { ...pitr(600), mine: 1 } });
     expect(await policies.putNamespace("acme", { memory: { superseded_max_count: 2 } })).toMatchObject({ revision: 2 });
     expect((await policies.effective("acme")).pitrSecs).toBe(nodePitrSecs);
@@ -47,20 +53,27 @@ describe("a namespace's policy", () => {
 
   test("two writers at once, on one node or two, are two revisions: none is lost", async () => {
     const nodes = [node(), node(), node()];
-    const puts = await time.of(Promise.all(Array.from({ length: 30 }, (_, n) => nodes[n % 3]!.putNamespace("acme", pitr(60 + n)))));
-    expect(puts.map(({ revision }) => revision).sort((a, b) => a - b)).toEqual(Array.from({ length: 30 }, (_, n) => n + 1));
+    const puts = await time.of(
+      Promise.all(Array.from({ length: 30 }, (_, n) => nodes[n % 3]!.putNamespace("acme", pitr(60 + n)))),
+    );
+    expect(puts.map(({ revision }) => revision).sort((a, b) => a - b)).toEqual(
+      Array.from({ length: 30 }, (_, n) => n + 1),
+    );
     const last = puts.find(({ revision }) => revision === 30)!;
     expect(await nodes[0]!.getNamespace("acme")).toMatchObject({ revision: 30, document: last.document });
   });
 
-  test.each(["answerLost", "requestLost"] as const)("a put whose outcome was in doubt (%s) is settled: it counts once", async (fate) => {
-    const policies = node();
-    let puts = 0;
-    time.store.fateOf = (verb) => (verb === "put" && ++puts === 1 ? fate : "fine");
-    expect(await policies.putNamespace("acme", pitr(600))).toMatchObject({ revision: 1 });
-    expect(await policies.getNamespace("acme")).toMatchObject({ revision: 1 });
-    expect(await policies.putNamespace("acme", pitr(600))).toMatchObject({ revision: 2 });
-  });
+  test.each(["answerLost", "requestLost"] as const)(
+    "a put whose outcome was in doubt (%s) is settled: it counts once",
+    async (fate) => {
+      const policies = node();
+      let puts = 0;
+      time.store.fateOf = (verb) => (verb === "put" && ++puts === 1 ? fate : "fine");
+      expect(await policies.putNamespace("acme", pitr(600))).toMatchObject({ revision: 1 });
+      expect(await policies.getNamespace("acme")).toMatchObject({ revision: 1 });
+      expect(await policies.putNamespace("acme", pitr(600))).toMatchObject({ revision: 2 });
+    },
+  );
 
   test("a put that stays in doubt says so, and what this node enforces is read anew", async () => {
     const policies = node();
@@ -75,23 +88,47 @@ describe("a namespace's policy", () => {
 });
 
 describe("a profile's policy", () => {
-  test("governance-04: tightens its namespace's, names what it would loosen, and leaves its siblings alone", async () => {
-    const policies = node();
-    await policies.putNamespace("acme", { retention: { pitr_secs: 600 }, ai_egress: { ask: "deny" }, erasure: { purge_on_forget: true } });
-    await expect(policies.putProfile("acme", "a", { retention: { pitr_secs: 601 }, ai_egress: { ask: "allow", embed: "deny" }, erasure: { purge_on_forget: false } }))
-      .rejects.toMatchObject({ code: "conflict", message: expect.stringContaining("retention.pitr_secs, ai_egress.ask, erasure.purge_on_forget") });
-    expect(await policies.getProfile("acme", "a")).toMatchObject({ stored: undefined, effective: { pitrSecs: 600 } });
-    expect(await policies.putProfile("acme", "a", { ...pitr(60), ai_egress: { embed: "deny" } })).toMatchObject({ stored: { revision: 1 }, effective: { pitrSecs: 60, egress: { ask: "deny", embed: "deny" } } });
-    expect(await policies.effective("acme", "b")).toMatchObject({ pitrSecs: 600, egress: { embed: "allow" } });
-    expect(await policies.effective("acme")).toMatchObject({ pitrSecs: 600 });
-    expect(await policies.putProfile("acme", "a", undefined)).toMatchObject({ stored: { revision: 2, document: undefined }, effective: { pitrSecs: 600, egress: { embed: "allow" } } });
-  });
+  test(
+    "governance-04: tightens its namespace's, names what it would loosen, and leaves its siblings " + "alone",
+    async () => {
+      const policies = node();
+      await policies.putNamespace("acme", {
+        retention: { pitr_secs: 600 },
+        ai_egress: { ask: "deny" },
+        erasure: { purge_on_forget: true },
+      });
+      await expect(
+        policies.putProfile("acme", "a", {
+          retention: { pitr_secs: 601 },
+          ai_egress: { ask: "allow", embed: "deny" },
+          erasure: { purge_on_forget: false },
+        }),
+      ).rejects.toMatchObject({
+        code: "conflict",
+        message: expect.stringContaining("retention.pitr_secs, ai_egress.ask, erasure.purge_on_forget"),
+      });
+      expect(await policies.getProfile("acme", "a")).toMatchObject({ stored: undefined, effective: { pitrSecs: 600 } });
+      expect(await policies.putProfile("acme", "a", { ...pitr(60), ai_egress: { embed: "deny" } })).toMatchObject({
+        stored: { revision: 1 },
+        effective: { pitrSecs: 60, egress: { ask: "deny", embed: "deny" } },
+      });
+      expect(await policies.effective("acme", "b")).toMatchObject({ pitrSecs: 600, egress: { embed: "allow" } });
+      expect(await policies.effective("acme")).toMatchObject({ pitrSecs: 600 });
+      expect(await policies.putProfile("acme", "a", undefined)).toMatchObject({
+        stored: { revision: 2, document: undefined },
+        effective: { pitrSecs: 600, egress: { embed: "allow" } },
+      });
+    },
+  );
 
   test("is overruled by a namespace that becomes stricter later", async () => {
     const policies = node();
     await policies.putProfile("acme", "a", { ...pitr(600), ai_egress: { ask: "self_hosted_only" } });
     await policies.putNamespace("acme", { ...pitr(60), ai_egress: { ask: "deny" } });
-    expect(await policies.getProfile("acme", "a")).toMatchObject({ stored: { document: pitr(600) }, effective: { pitrSecs: 60, egress: { ask: "deny" } } });
+    expect(await policies.getProfile("acme", "a")).toMatchObject({
+      stored: { document: pitr(600) },
+      effective: { pitrSecs: 60, egress: { ask: "deny" } },
+    });
   });
 
   test("that loosens is refused also when the namespace has become stricter while it was on its way", async () => {
@@ -99,7 +136,8 @@ describe("a profile's policy", () => {
     const gate = Promise.withResolvers<void>();
     let held = 0;
     // The put of the profile waits until somebody else has written the profile and the namespace.
-    time.store.fateOf = (verb, key) => (verb === "put" && key === profilePolicyKey("acme", "a") && ++held === 1 ? { held: gate.promise } : "fine");
+    time.store.fateOf = (verb, key) =>
+      verb === "put" && key === profilePolicyKey("acme", "a") && ++held === 1 ? { held: gate.promise } : "fine";
     const late = policies.putProfile("acme", "a", pitr(600));
     const refused = expect(late).rejects.toMatchObject({ code: "conflict" });
     await time.pass(1_000);
@@ -115,7 +153,13 @@ describe("a profile's policy", () => {
 describe("what is enforced", () => {
   test("governance-02: of a policy that nobody has set is what the node has", async () => {
     expect(await node().effective("acme", "a")).toMatchObject({
-      known: true, pitrSecs: nodePitrSecs, taskTtlMaxSecs: undefined, egress: allowed, audit: { enabled: false, includeReads: false, retentionSecs: undefined }, erasureGraceSecs: 86_400, purgeOnForget: false,
+      known: true,
+      pitrSecs: nodePitrSecs,
+      taskTtlMaxSecs: undefined,
+      egress: allowed,
+      audit: { enabled: false, includeReads: false, retentionSecs: undefined },
+      erasureGraceSecs: 86_400,
+      purgeOnForget: false,
     });
   });
 
@@ -168,20 +212,36 @@ describe("what is enforced", () => {
 
   test("is never looser than any of its parts, whatever they are", () => {
     const cap = fc.integer({ min: 60, max: 100_000_000 });
-    const some = fc.record({
-      "retention.pitr_secs": cap, "memory.task_ttl_max_secs": cap, "memory.event_max_age_secs": cap, "memory.superseded_max_age_secs": cap, "memory.superseded_max_count": fc.integer({ min: 1, max: 9 }),
-      "ai_egress.extract": fc.constantFrom(...egressOrder), "ai_egress.ask": fc.constantFrom(...egressOrder), "ai_egress.embed": fc.constantFrom(...egressOrder),
-      "erasure.grace_secs": fc.integer({ min: 0, max: 1_000_000 }), "erasure.purge_on_forget": fc.boolean(), "audit.enabled": fc.boolean(),
-    }, { requiredKeys: [] }) as fc.Arbitrary<PolicyValues>;
+    const some = fc.record(
+      {
+        "retention.pitr_secs": cap,
+        "memory.task_ttl_max_secs": cap,
+        "memory.event_max_age_secs": cap,
+        "memory.superseded_max_age_secs": cap,
+        "memory.superseded_max_count": fc.integer({ min: 1, max: 9 }),
+        "ai_egress.extract": fc.constantFrom(...egressOrder),
+        "ai_egress.ask": fc.constantFrom(...egressOrder),
+        "ai_egress.embed": fc.constantFrom(...egressOrder),
+        "erasure.grace_secs": fc.integer({ min: 0, max: 1_000_000 }),
+        "erasure.purge_on_forget": fc.boolean(),
+        "audit.enabled": fc.boolean(),
+      },
+      { requiredKeys: [] },
+    ) as fc.Arbitrary<PolicyValues>;
     fc.assert(
-      fc.property(cap, fc.option(some, { nil: undefined }), fc.option(some, { nil: undefined }), (ceiling, namespace, profile) => {
-        const { values, known, egress, pitrSecs } = effectivePolicy(ceiling, namespace, profile);
-        expect(looserFields(values, { "retention.pitr_secs": ceiling })).toEqual([]);
-        for (const part of [namespace, profile]) expect(looserFields(values, part ?? {})).toEqual([]);
-        expect(known).toBe(namespace !== undefined && profile !== undefined);
-        if (!known) expect(egress).toEqual(denied);
-        expect(pitrSecs).toBe(values["retention.pitr_secs"]);
-      }),
+      fc.property(
+        cap,
+        fc.option(some, { nil: undefined }),
+        fc.option(some, { nil: undefined }),
+        (ceiling, namespace, profile) => {
+          const { values, known, egress, pitrSecs } = effectivePolicy(ceiling, namespace, profile);
+          expect(looserFields(values, { "retention.pitr_secs": ceiling })).toEqual([]);
+          for (const part of [namespace, profile]) expect(looserFields(values, part ?? {})).toEqual([]);
+          expect(known).toBe(namespace !== undefined && profile !== undefined);
+          if (!known) expect(egress).toEqual(denied);
+          expect(pitrSecs).toBe(values["retention.pitr_secs"]);
+        },
+      ),
     );
   });
 });
@@ -194,48 +254,80 @@ describe("governance-13: a store that fails", () => {
     await time.pass(cacheMs);
     time.store.fateOf = () => "refused";
     for (let call = 0; call < 5; call++) {
-      expect(await time.of(policies.effective("acme", "a"))).toMatchObject({ known: true, pitrSecs: 600, egress: { ask: "deny", embed: "allow" } });
+      expect(await time.of(policies.effective("acme", "a"))).toMatchObject({
+        known: true,
+        pitrSecs: 600,
+        egress: { ask: "deny", embed: "allow" },
+      });
       await time.pass(cacheMs);
     }
     expect(lines).toHaveLength(1);
     time.store.fateOf = () => "fine";
     await node().putNamespace("acme", pitr(60));
-    expect(await time.of(policies.effective("acme", "a"))).toMatchObject({ known: true, pitrSecs: 60, egress: allowed });
+    expect(await time.of(policies.effective("acme", "a"))).toMatchObject({
+      known: true,
+      pitrSecs: 60,
+      egress: allowed,
+    });
   });
 
   test("with a policy that is not known denies all egress, keeps the node's bounds, and is asked again", async () => {
     const policies = node();
     time.store.fateOf = () => "refused";
-    expect(await time.of(policies.effective("acme", "a"))).toMatchObject({ known: false, pitrSecs: nodePitrSecs, taskTtlMaxSecs: undefined, egress: denied, audit: { enabled: false } });
+    expect(await time.of(policies.effective("acme", "a"))).toMatchObject({
+      known: false,
+      pitrSecs: nodePitrSecs,
+      taskTtlMaxSecs: undefined,
+      egress: denied,
+      audit: { enabled: false },
+    });
     time.store.fateOf = (_, key) => (key === profilePolicyKey("acme", "a") ? "refused" : "fine");
     await node().putNamespace("acme", pitr(600));
-    expect(await time.of(policies.effective("acme", "a"))).toMatchObject({ known: false, pitrSecs: 600, egress: denied });
+    expect(await time.of(policies.effective("acme", "a"))).toMatchObject({
+      known: false,
+      pitrSecs: 600,
+      egress: denied,
+    });
     expect(await time.of(policies.effective("acme"))).toMatchObject({ known: true, pitrSecs: 600, egress: allowed });
     time.store.fateOf = () => "fine";
-    expect(await time.of(policies.effective("acme", "a"))).toMatchObject({ known: true, pitrSecs: 600, egress: allowed });
+    expect(await time.of(policies.effective("acme", "a"))).toMatchObject({
+      known: true,
+      pitrSecs: 600,
+      egress: allowed,
+    });
   });
 
-  test("or is silent keeps nobody waiting: a moment for what is known, a little longer for what is not, none for whoever comes then", async () => {
-    const policies = node();
-    await time.of(policies.effective("acme", "a"));
-    await time.pass(cacheMs);
-    const never = new Promise<void>(() => {});
-    time.store.fateOf = () => ({ held: never });
-    const waited = async (profile: string): Promise<number> => {
-      const beganMs = time.scheduler.nowMs;
-      await time.of(policies.effective("acme", profile));
-      return time.scheduler.nowMs - beganMs;
-    };
-    expect(await waited("a")).toBeLessThanOrEqual(300);
-    expect(await waited("b")).toBeLessThanOrEqual(2_100);
-    expect(await waited("a")).toBe(0);
-    expect(await waited("b")).toBe(0);
-  });
+  test(
+    "or is silent keeps nobody waiting: a moment for what is known, a little longer for what is not, none " +
+      "for whoever comes then",
+    async () => {
+      const policies = node();
+      await time.of(policies.effective("acme", "a"));
+      await time.pass(cacheMs);
+      const never = new Promise<void>(() => {});
+      time.store.fateOf = () => ({ held: never });
+      const waited = async (profile: string): Promise<number> => {
+        const beganMs = time.scheduler.nowMs;
+        await time.of(policies.effective("acme", profile));
+        return time.scheduler.nowMs - beganMs;
+      };
+      expect(await waited("a")).toBeLessThanOrEqual(300);
+      expect(await waited("b")).toBeLessThanOrEqual(2_100);
+      expect(await waited("a")).toBe(0);
+      expect(await waited("b")).toBe(0);
+    },
+  );
 
   test("fails whoever wants to see or change a policy", async () => {
     const policies = node();
     time.store.fateOf = () => "refused";
-    for (const act of [() => policies.getNamespace("acme"), () => policies.getProfile("acme", "a"), () => policies.putNamespace("acme", pitr(60)), () => policies.putProfile("acme", "a", pitr(60)), () => policies.namespaces()]) {
+    for (const act of [
+      () => policies.getNamespace("acme"),
+      () => policies.getProfile("acme", "a"),
+      () => policies.putNamespace("acme", pitr(60)),
+      () => policies.putProfile("acme", "a", pitr(60)),
+      () => policies.namespaces(),
+    ]) {
       await expect(act()).rejects.toBeInstanceOf(StoreError);
     }
   });
@@ -243,7 +335,8 @@ describe("governance-13: a store that fails", () => {
 
 describe("governance-13: a corrupt policy", () => {
   const secret = "tenant-secret";
-  const corrupt = (key: string): void => time.store.spoil(key, () => Buffer.from(`${secret}{"v":1,"policy":{"note":"${secret}"}`));
+  const corrupt = (key: string): void =>
+    time.store.spoil(key, () => Buffer.from(`${secret}{"v":1,"policy":{"note":"${secret}"}`));
 
   test("is left out of lists, and the others are there", async () => {
     const policies = node();
@@ -253,7 +346,9 @@ describe("governance-13: a corrupt policy", () => {
     await policies.putProfile("beta", "namespace", pitr(60));
     await time.store.put("policies/UPPER/namespace", Buffer.from("{}"), { kind: "absent" });
     corrupt(namespacePolicyKey("beta"));
-    expect(await policies.namespaces()).toEqual(["acme", "c-1"].map((namespace) => ({ namespace, values: { "retention.pitr_secs": 600 } })));
+    expect(await policies.namespaces()).toEqual(
+      ["acme", "c-1"].map((namespace) => ({ namespace, values: { "retention.pitr_secs": 600 } })),
+    );
   });
 
   test("denies egress, of a namespace and of a profile, with a log line that holds nothing of it", async () => {
@@ -266,7 +361,11 @@ describe("governance-13: a corrupt policy", () => {
     expect(await policies.effective("acme", "b")).toMatchObject({ known: true, pitrSecs: 600, egress: allowed });
     corrupt(namespacePolicyKey("acme"));
     await time.pass(cacheMs);
-    expect(await policies.effective("acme", "b")).toMatchObject({ known: false, pitrSecs: nodePitrSecs, egress: denied });
+    expect(await policies.effective("acme", "b")).toMatchObject({
+      known: false,
+      pitrSecs: nodePitrSecs,
+      egress: denied,
+    });
     expect(lines.length).toBeGreaterThan(0);
     for (const line of lines) expect(line).not.toContain(secret);
     expect(lines.every((line) => line.includes("policies/acme/"))).toBe(true);

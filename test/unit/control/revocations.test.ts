@@ -9,7 +9,17 @@ import { ScriptedStore } from "../../support/scripted-store.ts";
 import { setWorld } from "../../support/set-world.ts";
 
 const jti = "01HF7YAT00000000000000000J";
-const identity = (of: Partial<TokenIdentity>): TokenIdentity => ({ kind: "token", hash: "0".repeat(16), scope: "write", jti, database: undefined, namespace: undefined, issuedAtMs: 0, expiresAtMs: 1, ...of });
+const identity = (of: Partial<TokenIdentity>): TokenIdentity => ({
+  kind: "token",
+  hash: "0".repeat(16),
+  scope: "write",
+  jti,
+  database: undefined,
+  namespace: undefined,
+  issuedAtMs: 0,
+  expiresAtMs: 1,
+  ...of,
+});
 const ofProfile = identity({ database: { name: "acme--alice", uuid: "u" } });
 const ofNamespace = identity({ namespace: "acme" });
 
@@ -24,9 +34,23 @@ test("a revocation is for the tokens of its subject alone, whoever has the same 
   const { node } = setup();
   const [byDatabase, byNamespace] = [node(), node()];
   await byDatabase.revoke({ kind: "db", name: "acme--alice" }, jti);
-  expect([ofProfile, ofNamespace, identity({ database: { name: "acme--bob", uuid: "u" } }), { ...ofProfile, jti: "01HF7YAT00000000000000000K" }].map((token) => byDatabase.has(token))).toEqual([true, false, false, false]);
+  expect(
+    [
+      ofProfile,
+      ofNamespace,
+      identity({ database: { name: "acme--bob", uuid: "u" } }),
+      { ...ofProfile, jti: "01HF7YAT00000000000000000K" },
+    ].map((token) => byDatabase.has(token)),
+  ).toEqual([true, false, false, false]);
   await byNamespace.revoke({ kind: "ns", name: "acme" }, jti);
-  expect([ofProfile, ofNamespace, identity({ namespace: "other" }), identity({ database: { name: "acmes--alice", uuid: "u" } })].map((token) => byNamespace.has(token))).toEqual([true, true, false, false]);
+  expect(
+    [
+      ofProfile,
+      ofNamespace,
+      identity({ namespace: "other" }),
+      identity({ database: { name: "acmes--alice", uuid: "u" } }),
+    ].map((token) => byNamespace.has(token)),
+  ).toEqual([true, true, false, false]);
 });
 
 test("another node learns of it when what it knows is old, and in an outage keeps what it knows", async () => {
@@ -40,7 +64,9 @@ test("another node learns of it when what it knows is old, and in an outage keep
   store.fateOf = () => "refused";
   await elsewhere.refresh();
   expect(elsewhere.has(ofProfile)).toBe(true);
-  await expect(here.revoke({ kind: "db", name: "acme--alice" }, "01HF7YAT00000000000000000K")).rejects.toMatchObject({ kind: "unavailable" });
+  await expect(here.revoke({ kind: "db", name: "acme--alice" }, "01HF7YAT00000000000000000K")).rejects.toMatchObject({
+    kind: "unavailable",
+  });
 });
 
 test("it goes once no token that it can be of is good, and not before; to say it again changes nothing", async () => {

@@ -17,7 +17,10 @@ import { temporaryDirectory } from "../../support/temporary.ts";
 
 function fresh(): { readonly base64: string; readonly pem: string } {
   const { privateKey } = generateKeyPairSync("ed25519");
-  return { base64: privateKey.export({ format: "der", type: "pkcs8" }).toString("base64"), pem: privateKey.export({ format: "pem", type: "pkcs8" }) as string };
+  return {
+    base64: privateKey.export({ format: "der", type: "pkcs8" }).toString("base64"),
+    pem: privateKey.export({ format: "pem", type: "pkcs8" }) as string,
+  };
 }
 
 async function kidOf(pem: string): Promise<string> {
@@ -46,13 +49,24 @@ describe("precedence", () => {
     const [local, kept] = [fresh(), fresh()];
     const from = sources({ persist: true });
     await from.file.write(local.pem);
-    expect(await loadSigningKey(from)).toMatchObject({ from: "file", differsFromKept: false, key: { kid: await kidOf(local.pem) } });
+    expect(await loadSigningKey(from)).toMatchObject({
+      from: "file",
+      differsFromKept: false,
+      key: { kid: await kidOf(local.pem) },
+    });
     // It was offered to nodes that have no file of their own.
-    expect(await loadSigningKey(sources({ persist: true, store: from.store }))).toMatchObject({ from: "object storage", key: { kid: await kidOf(local.pem) } });
+    expect(await loadSigningKey(sources({ persist: true, store: from.store }))).toMatchObject({
+      from: "object storage",
+      key: { kid: await kidOf(local.pem) },
+    });
     const other = sources({ persist: true });
     await other.store.put(signingKeyKey, bytesOf(kept.pem), absent);
     await other.file.write(local.pem);
-    expect(await loadSigningKey(other)).toMatchObject({ from: "file", differsFromKept: true, key: { kid: await kidOf(local.pem) } });
+    expect(await loadSigningKey(other)).toMatchObject({
+      from: "file",
+      differsFromKept: true,
+      key: { kid: await kidOf(local.pem) },
+    });
   });
 
   test("object storage is asked and written only when it is to keep the key", async () => {
@@ -61,37 +75,56 @@ describe("precedence", () => {
     await from.store.put(signingKeyKey, bytesOf(kept.pem), absent);
     const made = await loadSigningKey(from);
     expect([made.from, made.key.kid === (await kidOf(kept.pem))]).toEqual(["generated", false]);
-    expect(await loadSigningKey({ ...from, persist: true, file: keyFile(temporaryDirectory()) })).toMatchObject({ from: "object storage", key: { kid: await kidOf(kept.pem) } });
+    expect(await loadSigningKey({ ...from, persist: true, file: keyFile(temporaryDirectory()) })).toMatchObject({
+      from: "object storage",
+      key: { kid: await kidOf(kept.pem) },
+    });
   });
 
-  test("a generated key stays: in the file, for its owner only, or in object storage for everyone who may read there", async () => {
-    const from = sources();
-    const made = await loadSigningKey(from);
-    expect(made.from).toBe("generated");
-    expect(await loadSigningKey(from)).toMatchObject({ from: "file", key: { kid: made.key.kid } });
-    expect(statSync(join(from.directory, "signing-key.pem")).mode & 0o777).toBe(0o600);
-    expect(readdirSync(from.directory)).toEqual(["signing-key.pem"]);
-    expect(await from.store.get(signingKeyKey)).toBeUndefined();
+  test(
+    "a generated key stays: in the file, for its owner only, or in object storage for everyone who may read " + "there",
+    async () => {
+      const from = sources();
+      const made = await loadSigningKey(from);
+      expect(made.from).toBe("generated");
+      expect(await loadSigningKey(from)).toMatchObject({ from: "file", key: { kid: made.key.kid } });
+      expect(statSync(join(from.directory, "signing-key.pem")).mode & 0o777).toBe(0o600);
+      expect(readdirSync(from.directory)).toEqual(["signing-key.pem"]);
+      expect(await from.store.get(signingKeyKey)).toBeUndefined();
 
-    const shared = sources({ persist: true });
-    const first = await loadSigningKey(shared);
-    expect(first.from).toBe("generated");
-    expect(existsSync(join(shared.directory, "signing-key.pem"))).toBe(false);
-    expect(await loadSigningKey(sources({ persist: true, store: shared.store }))).toMatchObject({ from: "object storage", key: { kid: first.key.kid } });
-  });
+      const shared = sources({ persist: true });
+      const first = await loadSigningKey(shared);
+      expect(first.from).toBe("generated");
+      expect(existsSync(join(shared.directory, "signing-key.pem"))).toBe(false);
+      expect(await loadSigningKey(sources({ persist: true, store: shared.store }))).toMatchObject({
+        from: "object storage",
+        key: { kid: first.key.kid },
+      });
+    },
+  );
 
   test("of nodes that race to keep a key, all take the winner's", async () => {
     const store = new MemoryStore();
-    const loaded = await Promise.all(Array.from({ length: 8 }, () => loadSigningKey(sources({ persist: true, store }))));
+    const loaded = await Promise.all(
+      Array.from({ length: 8 }, () => loadSigningKey(sources({ persist: true, store }))),
+    );
     expect(new Set(loaded.map(({ key }) => key.kid)).size).toBe(1);
     expect(loaded.filter(({ from }) => from === "generated")).toHaveLength(1);
   });
 });
 
 describe("what cannot be read", () => {
-  const rsa = generateKeyPairSync("rsa", { modulusLength: 1024 }).privateKey.export({ format: "pem", type: "pkcs8" }) as string;
+  const rsa = generateKeyPairSync("rsa", { modulusLength: 1024 }).privateKey.export({
+    format: "pem",
+    type: "pkcs8",
+  }) as string;
 
-  test.each([["nothing", ""], ["garbage", "garbage"], ["another kind of key", rsa], ["half a key", fresh().pem.slice(0, 60)]])("%s is refused where it lies, never replaced", async (_what, text) => {
+  test.each([
+    ["nothing", ""],
+    ["garbage", "garbage"],
+    ["another kind of key", rsa],
+    ["half a key", fresh().pem.slice(0, 60)],
+  ])("%s is refused where it lies, never replaced", async (_what, text) => {
     const from = sources();
     writeFileSync(join(from.directory, "signing-key.pem"), text);
     await expect(loadSigningKey(from)).rejects.toThrow(/^the local signing key file is not/);
@@ -102,18 +135,28 @@ describe("what cannot be read", () => {
   });
 
   test("a store that does not answer stops a start that needs it", async () => {
-    const store: ObjectStore = Object.assign(new MemoryStore(), { get: () => Promise.reject(new StoreError("unavailable", "down")) });
+    const store: ObjectStore = Object.assign(new MemoryStore(), {
+      get: () => Promise.reject(new StoreError("unavailable", "down")),
+    });
     await expect(loadSigningKey(sources({ persist: true, store }))).rejects.toThrow("down");
     expect((await loadSigningKey(sources({ store }))).from).toBe("generated");
   });
 });
 
 describe("the key set", () => {
-  const listedOf = async (): Promise<Awaited<ReturnType<typeof signingKeyOf>>["listed"]> => (await signingKeyOf(createPrivateKey(fresh().pem))).listed;
+  const listedOf = async (): Promise<Awaited<ReturnType<typeof signingKeyOf>>["listed"]> =>
+    (await signingKeyOf(createPrivateKey(fresh().pem))).listed;
 
   test("a key is named by its RFC 7638 thumbprint, and its private half is not in it", async () => {
     const listed = await listedOf();
-    expect(listed).toEqual({ kty: "OKP", crv: "Ed25519", x: expect.stringMatching(/^[A-Za-z0-9_-]{43}$/), kid: await calculateJwkThumbprint({ ...listed }), alg: "EdDSA", use: "sig" });
+    expect(listed).toEqual({
+      kty: "OKP",
+      crv: "Ed25519",
+      x: expect.stringMatching(/^[A-Za-z0-9_-]{43}$/),
+      kid: await calculateJwkThumbprint({ ...listed }),
+      alg: "EdDSA",
+      use: "sig",
+    });
   });
 
   test("keys that were in use before stay listed, after the one in use", async () => {
@@ -130,7 +173,13 @@ describe("the key set", () => {
     const store = new MemoryStore();
     const [old, current] = [await listedOf(), await listedOf()];
     await new KeySet(store, realWorld(), old).publish();
-    for (const [name, text] of [["a", ""], ["b", "[]"], ["c", "null"], ["d", '{"v":1,"kty":"OKP","crv":"X25519","x":"AA"}']] as const) await store.put(publicKeyKey(name), bytesOf(text), absent);
+    for (const [name, text] of [
+      ["a", ""],
+      ["b", "[]"],
+      ["c", "null"],
+      ["d", '{"v":1,"kty":"OKP","crv":"X25519","x":"AA"}'],
+    ] as const)
+      await store.put(publicKeyKey(name), bytesOf(text), absent);
     expect(await new KeySet(store, realWorld(), current).keys()).toEqual([current, old]);
   });
 

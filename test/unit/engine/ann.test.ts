@@ -5,7 +5,15 @@ import { realWorld } from "../../../src/base/world.ts";
 import { indexBuilder } from "../../../src/engine/ann-builder.ts";
 import { VectorCache, VectorPool, type IndexBuilder } from "../../../src/model/vector-index.ts";
 import { unitVector } from "../../../src/model/vector-kernel.ts";
-import { deleteVector, nearest, openSpace, putVector, vectorsSchema, type OwnerFilter, type VectorSpace } from "../../../src/model/vectors.ts";
+import {
+  deleteVector,
+  nearest,
+  openSpace,
+  putVector,
+  vectorsSchema,
+  type OwnerFilter,
+  type VectorSpace,
+} from "../../../src/model/vectors.ts";
 import { ModelDatabase } from "../../support/model-database.ts";
 import { clusteredVectors, oracleNearest } from "../../support/nearest-oracle.ts";
 import { temporaryDirectory } from "../../support/temporary.ts";
@@ -73,7 +81,8 @@ function change(changes: readonly (readonly [owner: number, vector?: Float32Arra
   }
 }
 
-const search = (query: Float32Array, want = 10, allowed?: OwnerFilter) => nearest(database.view(), space, query, want, allowed);
+const search = (query: Float32Array, want = 10, allowed?: OwnerFilter) =>
+  nearest(database.view(), space, query, want, allowed);
 
 /** The share of the true nearest that the searches give, over all queries. */
 function recall(want = 10, allowed?: OwnerFilter): number {
@@ -85,7 +94,8 @@ function recall(want = 10, allowed?: OwnerFilter): number {
     const hits = search(query, want, allowed).hits;
     const owners = new Set(hits.map((hit) => hit.owner));
     // What is found is scored exactly, whoever found it.
-    for (const hit of hits) expect(hit).toEqual(oracleNearest(new Map([[hit.owner, expected.get(hit.owner)!]]), query, 1)[0]);
+    for (const hit of hits)
+      expect(hit).toEqual(oracleNearest(new Map([[hit.owner, expected.get(hit.owner)!]]), query, 1)[0]);
     there += truth.length;
     found += truth.filter((hit) => owners.has(hit.owner)).length;
   }
@@ -171,7 +181,8 @@ describe("an approximate index", () => {
   test("is left aside once the space is small again", async () => {
     await builtIndex();
     change(Array.from({ length: 2600 }, (_, at) => [at + 1] as const));
-    for (const query of queries) expect(search(query)).toEqual({ hits: oracleNearest(expected, query, 10), exact: true });
+    for (const query of queries)
+      expect(search(query)).toEqual({ hits: oracleNearest(expected, query, 10), exact: true });
   });
 
   test("counts against the budget", async () => {

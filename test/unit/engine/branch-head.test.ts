@@ -15,13 +15,25 @@ const uuid = uuidOf(1);
 const key = headKey(uuid, "main");
 const world = realWorld();
 
-const read = (store: ScriptedStore, nodeId = "a"): Promise<BranchHead> => BranchHead.read({ store, world, nodeId, uuid, branchId: "main" });
+const read = (store: ScriptedStore, nodeId = "a"): Promise<BranchHead> =>
+  BranchHead.read({ store, world, nodeId, uuid, branchId: "main" });
 const stored = (store: ScriptedStore): Head => decodeHead(store.read(key)!.bytes);
 const outcomeOf = (promise: Promise<unknown>): Promise<string> =>
-  promise.then(() => "done", (error: unknown) => (error instanceof Fenced ? "fenced" : error instanceof StoreError ? error.kind : String(error)));
+  promise.then(
+    () => "done",
+    (error: unknown) => (error instanceof Fenced ? "fenced" : error instanceof StoreError ? error.kind : String(error)),
+  );
 
 /** A change that covers up to the txid. */
-const covering = (txid: number) => (head: Head) => (head.txid >= txid ? undefined : { txid, tenures: head.tenures.map((tenure, at) => (at === head.tenures.length - 1 ? { ...tenure, lastTxid: txid } : tenure)) });
+const covering = (txid: number) => (head: Head) =>
+  head.txid >= txid
+    ? undefined
+    : {
+        txid,
+        tenures: head.tenures.map((tenure, at) =>
+          at === head.tenures.length - 1 ? { ...tenure, lastTxid: txid } : tenure,
+        ),
+      };
 
 /** Every version of the head that ever stood in the store, in order. */
 function chainOf(store: ScriptedStore): Uint8Array[] {
@@ -38,7 +50,13 @@ function isChain(versions: readonly Uint8Array[]): boolean {
     const before = versions[at - 1];
     if (before === undefined) return head.seq === 1 && head.prevHash.every((byte) => byte === 0);
     const was = decodeHead(before);
-    return head.seq === was.seq + 1 && head.epoch >= was.epoch && head.txid >= was.txid && Buffer.compare(head.prevHash, hashOf(before)) === 0 && Buffer.compare(head.nonce, was.nonce) !== 0;
+    return (
+      head.seq === was.seq + 1 &&
+      head.epoch >= was.epoch &&
+      head.txid >= was.txid &&
+      Buffer.compare(head.prevHash, hashOf(before)) === 0 &&
+      Buffer.compare(head.nonce, was.nonce) !== 0
+    );
   });
 }
 
@@ -69,7 +87,9 @@ describe("the chain", () => {
     const store = new ScriptedStore();
     await (await read(store)).claim(0, true);
     await store.calm.put(headKey(uuid, "01JABCDEFGHJKMNPQRSTVWXYZ0"), store.read(key)!.bytes, { kind: "absent" });
-    expect(await outcomeOf(BranchHead.read({ store, world, nodeId: "a", uuid, branchId: "01JABCDEFGHJKMNPQRSTVWXYZ0" }))).toBe("corrupt");
+    expect(
+      await outcomeOf(BranchHead.read({ store, world, nodeId: "a", uuid, branchId: "01JABCDEFGHJKMNPQRSTVWXYZ0" })),
+    ).toBe("corrupt");
   });
 });
 
@@ -83,15 +103,21 @@ describe("a claim", () => {
     expect(stored(store)).toMatchObject({ node: "b", lost: [], reservedTo: 7 + limits.txidReserve });
   });
 
-  test("by a writer that may have missed some goes above everything reserved, and remembers the gap as lost", async () => {
-    const store = new ScriptedStore();
-    const first = await read(store);
-    await first.claim(0, true);
-    await first.update(covering(7));
-    const tenure = await (await read(store, "b")).claim(7, false);
-    expect(tenure.firstTxid).toBe(limits.txidReserve + 1);
-    expect(stored(store)).toMatchObject({ lost: [{ firstTxid: 8, lastTxid: limits.txidReserve }], reservedTo: 2 * limits.txidReserve });
-  });
+  test(
+    "by a writer that may have missed some goes above everything reserved, and remembers the gap as " + "lost",
+    async () => {
+      const store = new ScriptedStore();
+      const first = await read(store);
+      await first.claim(0, true);
+      await first.update(covering(7));
+      const tenure = await (await read(store, "b")).claim(7, false);
+      expect(tenure.firstTxid).toBe(limits.txidReserve + 1);
+      expect(stored(store)).toMatchObject({
+        lost: [{ firstTxid: 8, lastTxid: limits.txidReserve }],
+        reservedTo: 2 * limits.txidReserve,
+      });
+    },
+  );
 
   test("by the writer that holds it already changes nothing; several at once are one", async () => {
     const store = new ScriptedStore();
@@ -105,7 +131,8 @@ describe("a claim", () => {
 
   test("keeps bounded lists of tenures and of lost ranges, however many claims there were", async () => {
     const store = new ScriptedStore();
-    for (let n = 0; n < limits.headLostMax + 20; n++) await (await read(store, `n${n}`)).claim(n === 0 ? 0 : stored(store).txid, n === 0);
+    for (let n = 0; n < limits.headLostMax + 20; n++)
+      await (await read(store, `n${n}`)).claim(n === 0 ? 0 : stored(store).txid, n === 0);
     const { tenures, lost, epoch } = stored(store);
     expect(epoch).toBe(limits.headLostMax + 20);
     expect(tenures).toHaveLength(limits.headTenuresMax);
@@ -165,27 +192,31 @@ describe("a claim", () => {
     expect(stored(store).txid).toBe(1);
   });
 
-  test("F39: a head that was damaged, and put back between a refused change and the look at what refused it, is gone on from", async () => {
-    const store = new ScriptedStore();
-    const chain = chainOf(store);
-    const head = await read(store);
-    await head.claim(0, true);
-    const whole = store.read(key)!.bytes.slice();
-    store.spoil(key, (bytes) => bytes.toReversed());
-    let isPutBack = false;
-    store.fateOf = (verb) => {
-      if (verb === "get" && !isPutBack) {
-        isPutBack = true;
-        store.spoil(key, () => whole);
-      }
-      return "fine";
-    };
-    expect(await outcomeOf(head.update(covering(1)))).toBe("done");
-    expect(isPutBack).toBe(true);
-    expect(stored(store).txid).toBe(1);
-    expect(head.fenced).toBe(false);
-    expect(isChain(chain)).toBe(true);
-  });
+  test(
+    "F39: a head that was damaged, and put back between a refused change and the look at what refused it, " +
+      "is gone on from",
+    async () => {
+      const store = new ScriptedStore();
+      const chain = chainOf(store);
+      const head = await read(store);
+      await head.claim(0, true);
+      const whole = store.read(key)!.bytes.slice();
+      store.spoil(key, (bytes) => bytes.toReversed());
+      let isPutBack = false;
+      store.fateOf = (verb) => {
+        if (verb === "get" && !isPutBack) {
+          isPutBack = true;
+          store.spoil(key, () => whole);
+        }
+        return "fine";
+      };
+      expect(await outcomeOf(head.update(covering(1)))).toBe("done");
+      expect(isPutBack).toBe(true);
+      expect(stored(store).txid).toBe(1);
+      expect(head.fenced).toBe(false);
+      expect(isChain(chain)).toBe(true);
+    },
+  );
 });
 
 describe("doubt", () => {
@@ -271,76 +302,90 @@ describe("doubt", () => {
     expect(stored(store).lost).toEqual([]);
   });
 
-  test("F29-F31, F53: under random fates and two nodes that claim from each other, the heads form one chain and nothing acknowledged is taken back", async () => {
-    for (let seed = 1; seed <= 60; seed++) {
-      const random = seeded(seed);
-      const store = new ScriptedStore();
-      const chain = chainOf(store);
-      const landings: PromiseWithResolvers<void>[] = [];
-      const late = (): Fate => {
-        const landing = Promise.withResolvers<void>();
-        landings.push(landing);
-        return { late: landing.promise };
-      };
-      store.fateOf = (verb) => {
-        if (random() < 0.6) return "fine";
-        const fates: Fate[] = verb === "put" ? ["answerLost", "requestLost", "refused"] : ["refused"];
-        return verb === "put" && random() < 0.4 ? late() : fates[Math.floor(random() * fates.length)]!;
-      };
-      const acknowledged: { readonly node: string; readonly txid: number }[] = [];
-      const writers = new Map<string, BranchHead>();
-      for (let step = 0; step < 60; step++) {
-        const node = random() < 0.5 ? "a" : "b";
-        const head = writers.get(node);
-        try {
-          if (!head || head.fenced) {
-            const fresh = await read(store, node);
-            await fresh.claim(fresh.now.txid, false);
-            writers.set(node, fresh);
-          } else {
-            const txid = Math.max(head.now.txid, head.tenure!.firstTxid - 1) + 1;
-            await head.update(covering(txid));
-            acknowledged.push({ node, txid });
+  test(
+    "F29-F31, F53: under random fates and two nodes that claim from each other, the heads form one chain " +
+      "and nothing acknowledged is taken back",
+    async () => {
+      for (let seed = 1; seed <= 60; seed++) {
+        const random = seeded(seed);
+        const store = new ScriptedStore();
+        const chain = chainOf(store);
+        const landings: PromiseWithResolvers<void>[] = [];
+        const late = (): Fate => {
+          const landing = Promise.withResolvers<void>();
+          landings.push(landing);
+          return { late: landing.promise };
+        };
+        store.fateOf = (verb) => {
+          if (random() < 0.6) return "fine";
+          const fates: Fate[] = verb === "put" ? ["answerLost", "requestLost", "refused"] : ["refused"];
+          return verb === "put" && random() < 0.4 ? late() : fates[Math.floor(random() * fates.length)]!;
+        };
+        const acknowledged: { readonly node: string; readonly txid: number }[] = [];
+        const writers = new Map<string, BranchHead>();
+        for (let step = 0; step < 60; step++) {
+          const node = random() < 0.5 ? "a" : "b";
+          const head = writers.get(node);
+          try {
+            if (!head || head.fenced) {
+              const fresh = await read(store, node);
+              await fresh.claim(fresh.now.txid, false);
+              writers.set(node, fresh);
+            } else {
+              const txid = Math.max(head.now.txid, head.tenure!.firstTxid - 1) + 1;
+              await head.update(covering(txid));
+              acknowledged.push({ node, txid });
+            }
+          } catch (error) {
+            if (!(error instanceof StoreError) && !(error instanceof Fenced)) throw error;
           }
-        } catch (error) {
-          if (!(error instanceof StoreError) && !(error instanceof Fenced)) throw error;
+          if (random() < 0.3) landings.splice(Math.floor(random() * landings.length), 1)[0]?.resolve();
+          await new Promise((resolve) => setImmediate(resolve));
         }
-        if (random() < 0.3) landings.splice(Math.floor(random() * landings.length), 1)[0]?.resolve();
-        await new Promise((resolve) => setImmediate(resolve));
+        expect(isChain(chain), `seed ${seed}`).toBe(true);
+        for (const { node, txid } of acknowledged) {
+          const at = chain.map((bytes) => decodeHead(bytes)).filter((head) => head.txid === txid);
+          expect(
+            new Set(
+              at.map(
+                (head) => head.tenures.findLast((tenure) => tenure.firstTxid <= txid && txid <= tenure.lastTxid)?.epoch,
+              ),
+            ).size,
+            `seed ${seed}: txid ${txid} of ${node}`,
+          ).toBe(1);
+        }
       }
-      expect(isChain(chain), `seed ${seed}`).toBe(true);
-      for (const { node, txid } of acknowledged) {
-        const at = chain.map((bytes) => decodeHead(bytes)).filter((head) => head.txid === txid);
-        expect(new Set(at.map((head) => head.tenures.findLast((tenure) => tenure.firstTxid <= txid && txid <= tenure.lastTxid)?.epoch)).size, `seed ${seed}: txid ${txid} of ${node}`).toBe(1);
-      }
-    }
-  });
+    },
+  );
 });
 
 describe("what is uploaded and not published", () => {
-  test("F65: of an older epoch is not published any more, as collectors take it for garbage: it is put again", async () => {
-    const store = new ScriptedStore();
-    const writer = await read(store);
-    await writer.claim(0, true);
-    await writer.update(covering(1));
-    // The next process of the same node, which has work to do before anything is written.
-    const head = await read(store);
-    await withUploads(head, async (uploads) => {
-      const id = uploads.newId();
-      expect(uploads.isOver).toBe(false);
-      await uploads.update(() => ({ committedAtMs: 1 }));
-      await head.claim(1, true);
-      expect(parsePoolId(id)!.epoch).toBeLessThan(stored(store).epoch);
-      expect(uploads.isOver).toBe(true);
-      expect(await outcomeOf(uploads.update(() => ({ committedAtMs: 2 })))).toBe("unavailable");
-    });
-    expect(stored(store).committedAtMs).toBe(1);
-    await withUploads(head, async (uploads) => {
-      expect(parsePoolId(uploads.newId())!.epoch).toBe(stored(store).epoch);
-      await uploads.update(() => ({ committedAtMs: 3 }));
-    });
-    expect(stored(store).committedAtMs).toBe(3);
-  });
+  test(
+    "F65: of an older epoch is not published any more, as collectors take it for garbage: it is put " + "again",
+    async () => {
+      const store = new ScriptedStore();
+      const writer = await read(store);
+      await writer.claim(0, true);
+      await writer.update(covering(1));
+      // The next process of the same node, which has work to do before anything is written.
+      const head = await read(store);
+      await withUploads(head, async (uploads) => {
+        const id = uploads.newId();
+        expect(uploads.isOver).toBe(false);
+        await uploads.update(() => ({ committedAtMs: 1 }));
+        await head.claim(1, true);
+        expect(parsePoolId(id)!.epoch).toBeLessThan(stored(store).epoch);
+        expect(uploads.isOver).toBe(true);
+        expect(await outcomeOf(uploads.update(() => ({ committedAtMs: 2 })))).toBe("unavailable");
+      });
+      expect(stored(store).committedAtMs).toBe(1);
+      await withUploads(head, async (uploads) => {
+        expect(parsePoolId(uploads.newId())!.epoch).toBe(stored(store).epoch);
+        await uploads.update(() => ({ committedAtMs: 3 }));
+      });
+      expect(stored(store).committedAtMs).toBe(3);
+    },
+  );
 
   test("F65: holds the mark of what is settled below it, until it is published or given up", async () => {
     const store = new ScriptedStore();
@@ -367,25 +412,28 @@ describe("what is uploaded and not published", () => {
     expect(ids[0]! > settledUlid && ids[1]! > ids[0]!).toBe(true);
   });
 
-  test("F42: what was named by a clock that was ahead is settled when it is over, and what is being uploaded is not", async () => {
-    const store = new ScriptedStore();
-    const head = await read(store);
-    await head.claim(0, true);
-    await head.update(() => ({ txid: 1 }));
-    const future = "7ZZZZZZZZZ0000000000000000";
-    store.spoil(headKey(uuid, "main"), (bytes) => encodeHead({ ...decodeHead(bytes), settledUlid: future }));
-    const again = await read(store);
-    const [garbage, fresh] = [again.beginUpload(), again.beginUpload()];
-    again.endUpload(garbage);
-    await again.update(covering(2));
-    expect(stored(store).settledUlid > garbage.slice(-26)).toBe(true);
-    expect(stored(store).settledUlid <= fresh.slice(-26)).toBe(true);
-    again.endUpload(fresh);
-    await again.update(covering(3));
-    expect(stored(store).settledUlid > fresh.slice(-26)).toBe(true);
-    // A claim's own names are its own matter.
-    const next = await read(store);
-    await next.claim(3, true);
-    expect(stored(store).settledUlid < future).toBe(true);
-  });
+  test(
+    "F42: what was named by a clock that was ahead is settled when it is over, and what is being uploaded " + "is not",
+    async () => {
+      const store = new ScriptedStore();
+      const head = await read(store);
+      await head.claim(0, true);
+      await head.update(() => ({ txid: 1 }));
+      const future = "7ZZZZZZZZZ0000000000000000";
+      store.spoil(headKey(uuid, "main"), (bytes) => encodeHead({ ...decodeHead(bytes), settledUlid: future }));
+      const again = await read(store);
+      const [garbage, fresh] = [again.beginUpload(), again.beginUpload()];
+      again.endUpload(garbage);
+      await again.update(covering(2));
+      expect(stored(store).settledUlid > garbage.slice(-26)).toBe(true);
+      expect(stored(store).settledUlid <= fresh.slice(-26)).toBe(true);
+      again.endUpload(fresh);
+      await again.update(covering(3));
+      expect(stored(store).settledUlid > fresh.slice(-26)).toBe(true);
+      // A claim's own names are its own matter.
+      const next = await read(store);
+      await next.claim(3, true);
+      expect(stored(store).settledUlid < future).toBe(true);
+    },
+  );
 });

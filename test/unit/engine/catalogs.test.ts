@@ -14,7 +14,11 @@ const uuid = uuidOf(1);
 const world = realWorld();
 const stored = (store: ScriptedStore): Catalog => decodeCatalog(store.read(catalogKey(uuid))!.bytes);
 const kindOf = (promise: Promise<unknown>): Promise<string> =>
-  promise.then(() => "done", (error: unknown) => (error instanceof StoreError ? error.kind : error instanceof ServiceError ? error.code : String(error)));
+  promise.then(
+    () => "done",
+    (error: unknown) =>
+      error instanceof StoreError ? error.kind : error instanceof ServiceError ? error.code : String(error),
+  );
 
 /** A catalog as a first claim leaves it. */
 async function made(catalogs: Catalogs): Promise<void> {
@@ -27,7 +31,14 @@ function branchOf(name: string, ttlAtMs?: number): CatalogBranch {
 }
 
 /** Adds the branch, unless it is there. */
-const adding = (branch: CatalogBranch) => (catalog: Catalog) => (catalog.branches.some(({ id }) => id === branch.id) ? undefined : { branches: [...catalog.branches, branch].sort((a, b) => (a.name === "main" ? -1 : b.name === "main" ? 1 : a.name < b.name ? -1 : 1)) });
+const adding = (branch: CatalogBranch) => (catalog: Catalog) =>
+  catalog.branches.some(({ id }) => id === branch.id)
+    ? undefined
+    : {
+        branches: [...catalog.branches, branch].sort((a, b) =>
+          a.name === "main" ? -1 : b.name === "main" ? 1 : a.name < b.name ? -1 : 1,
+        ),
+      };
 
 describe("catalogs", () => {
   test("of a database that nobody has written have one branch, main, and no object", async () => {
@@ -72,7 +83,13 @@ describe("catalogs", () => {
     const store = new ScriptedStore();
     const catalogs = new Catalogs(store, world);
     await made(catalogs);
-    expect(await kindOf(catalogs.update(uuid, () => { throw new ServiceError("already_exists", "taken"); }))).toBe("already_exists");
+    expect(
+      await kindOf(
+        catalogs.update(uuid, () => {
+          throw new ServiceError("already_exists", "taken");
+        }),
+      ),
+    ).toBe("already_exists");
     expect(stored(store).seq).toBe(1);
   });
 
@@ -99,23 +116,27 @@ describe("catalogs", () => {
     expect(await kindOf(new Catalogs(store, world).get(uuidOf(2)))).toBe("corrupt");
   });
 
-  test("F31: after a change that may still land nobody is told of branches before it is known whether it did", async () => {
-    const store = new ScriptedStore();
-    const catalogs = new Catalogs(store, world);
-    await made(catalogs);
-    const landings: (() => void)[] = [];
-    store.fateOf = (verb) => (verb === "put" ? { late: new Promise<void>((resolve) => landings.push(resolve)) } : "fine");
-    expect(await kindOf(catalogs.update(uuid, adding(branchOf("late"))))).toBe("unknown_outcome");
-    expect(await kindOf(catalogs.branch(uuid, "late"))).toBe("unknown_outcome");
-    expect(await kindOf(catalogs.fresh(uuid))).toBe("unknown_outcome");
-    // A put that is on its way lands, and the answer to what was asked in between is not one that it makes untrue.
-    landings[0]!();
-    expect(await kindOf(catalogs.branch(uuid, "late"))).toBe("done");
-    for (const land of landings) land();
-    await new Promise((resolve) => setImmediate(resolve));
-    expect(stored(store).seq).toBe(2);
-    expect((await catalogs.get(uuid))?.branches.map(({ name }) => name)).toEqual(["main", "late"]);
-  });
+  test(
+    "F31: after a change that may still land nobody is told of branches before it is known whether it " + "did",
+    async () => {
+      const store = new ScriptedStore();
+      const catalogs = new Catalogs(store, world);
+      await made(catalogs);
+      const landings: (() => void)[] = [];
+      store.fateOf = (verb) =>
+        verb === "put" ? { late: new Promise<void>((resolve) => landings.push(resolve)) } : "fine";
+      expect(await kindOf(catalogs.update(uuid, adding(branchOf("late"))))).toBe("unknown_outcome");
+      expect(await kindOf(catalogs.branch(uuid, "late"))).toBe("unknown_outcome");
+      expect(await kindOf(catalogs.fresh(uuid))).toBe("unknown_outcome");
+      // A put that is on its way lands, and the answer to what was asked in between is not one that it makes untrue.
+      landings[0]!();
+      expect(await kindOf(catalogs.branch(uuid, "late"))).toBe("done");
+      for (const land of landings) land();
+      await new Promise((resolve) => setImmediate(resolve));
+      expect(stored(store).seq).toBe(2);
+      expect((await catalogs.get(uuid))?.branches.map(({ name }) => name)).toEqual(["main", "late"]);
+    },
+  );
 
   test("F31: a change in doubt is offered again before the next one, which is made to what came of it", async () => {
     const store = new ScriptedStore();
@@ -144,7 +165,8 @@ describe("catalogs", () => {
     const catalogs = new Catalogs(store, world);
     for (let n = 0; n <= limits.catalogDoubtsMax; n++) await catalogs.begin(uuidOf(n));
     store.fateOf = (verb) => (verb === "put" ? "requestLost" : "fine");
-    for (let n = 0; n < limits.catalogDoubtsMax; n++) expect(await kindOf(catalogs.ensure(uuidOf(n)))).toBe("unknown_outcome");
+    for (let n = 0; n < limits.catalogDoubtsMax; n++)
+      expect(await kindOf(catalogs.ensure(uuidOf(n)))).toBe("unknown_outcome");
     expect(await kindOf(catalogs.ensure(uuidOf(limits.catalogDoubtsMax)))).toBe("unavailable");
     store.fateOf = () => "fine";
     for (let n = 0; n <= limits.catalogDoubtsMax; n++) await catalogs.ensure(uuidOf(n));

@@ -26,7 +26,9 @@ describe("the ages of commits", () => {
         const trueMs = waiting.length === 0 ? 0 : clock.now - waiting[0]!.atMs;
         expect(ages.oldestMs).toBeGreaterThanOrEqual(trueMs);
         longest = Math.max(longest, trueMs);
-        expect(ages.oldestMs - trueMs).toBeLessThanOrEqual(limits.commitStretchMs + (4 * longest) / limits.commitStretchesMax);
+        expect(ages.oldestMs - trueMs).toBeLessThanOrEqual(
+          limits.commitStretchMs + (4 * longest) / limits.commitStretchesMax,
+        );
       }
       ages.covered(8_000);
       expect(ages.oldestMs).toBe(0);
@@ -56,38 +58,53 @@ describe("the ages of commits", () => {
   });
 });
 
-test("F33: a slow store: the bound on the age of what is not shipped holds for the oldest acknowledged write, and the metric tells its age", { timeout: 60_000 }, async () => {
-  const time = new VirtualTime();
-  const unshippedMsMax = 30_000;
-  const node = new TimedEngine(time, { nodeId: "a", idleCloseMs: 1e12, unshippedMsMax, unshippedBytesMax: 64 * 2 ** 20 });
-  await node.put("k0");
-  await node.sync();
-  time.store.fateOf = (verb) => (verb === "put" ? { held: time.scheduler.sleep(10_000) } : "fine");
-  const acknowledged: { readonly txid: number; readonly atMs: number }[] = [];
-  const ageNow = (): number => {
-    const head = time.head(node.uuid).txid;
-    const oldest = acknowledged.find(({ txid }) => txid > head);
-    return oldest ? time.scheduler.nowMs - oldest.atMs : 0;
-  };
-  const value = "x".repeat(700 * 1024);
-  let [refused, worst] = [0, 0];
-  for (let n = 0; n < 150; n++) {
-    const before = ageNow();
-    const taken = await time.of(node.putting(`k${n}`, "main", {}, value).then(({ txid }) => acknowledged.push({ txid, atMs: time.scheduler.nowMs }), () => 0));
-    if (taken === 0) refused++;
-    // What is taken while the oldest waits for too long was taken by mistake.
-    if (before > unshippedMsMax) expect(taken).toBe(0);
-    const told = node.engine.state.backlogs.ms;
-    expect(told).toBeGreaterThanOrEqual(ageNow());
-    expect(told - ageNow()).toBeLessThan(1_000);
-    worst = Math.max(worst, ageNow());
-    await time.pass(1_000);
-  }
-  expect(refused).toBeGreaterThan(10);
-  expect(acknowledged.length).toBeGreaterThan(30);
-  // It waits for the batch that is under way and for its own, two puts each, and no longer.
-  expect(worst).toBeLessThan(unshippedMsMax + 2 * 20_000);
-  time.store.fateOf = () => "fine";
-  await node.sync();
-  expect(node.engine.state.backlogs.ms).toBe(0);
-});
+test(
+  "F33: a slow store: the bound on the age of what is not shipped holds for the oldest acknowledged " +
+    "write, and the metric tells its age",
+  { timeout: 60_000 },
+  async () => {
+    const time = new VirtualTime();
+    const unshippedMsMax = 30_000;
+    const node = new TimedEngine(time, {
+      nodeId: "a",
+      idleCloseMs: 1e12,
+      unshippedMsMax,
+      unshippedBytesMax: 64 * 2 ** 20,
+    });
+    await node.put("k0");
+    await node.sync();
+    time.store.fateOf = (verb) => (verb === "put" ? { held: time.scheduler.sleep(10_000) } : "fine");
+    const acknowledged: { readonly txid: number; readonly atMs: number }[] = [];
+    const ageNow = (): number => {
+      const head = time.head(node.uuid).txid;
+      const oldest = acknowledged.find(({ txid }) => txid > head);
+      return oldest ? time.scheduler.nowMs - oldest.atMs : 0;
+    };
+    const value = "x".repeat(700 * 1024);
+    let [refused, worst] = [0, 0];
+    for (let n = 0; n < 150; n++) {
+      const before = ageNow();
+      const taken = await time.of(
+        node.putting(`k${n}`, "main", {}, value).then(
+          ({ txid }) => acknowledged.push({ txid, atMs: time.scheduler.nowMs }),
+          () => 0,
+        ),
+      );
+      if (taken === 0) refused++;
+      // What is taken while the oldest waits for too long was taken by mistake.
+      if (before > unshippedMsMax) expect(taken).toBe(0);
+      const told = node.engine.state.backlogs.ms;
+      expect(told).toBeGreaterThanOrEqual(ageNow());
+      expect(told - ageNow()).toBeLessThan(1_000);
+      worst = Math.max(worst, ageNow());
+      await time.pass(1_000);
+    }
+    expect(refused).toBeGreaterThan(10);
+    expect(acknowledged.length).toBeGreaterThan(30);
+    // It waits for the batch that is under way and for its own, two puts each, and no longer.
+    expect(worst).toBeLessThan(unshippedMsMax + 2 * 20_000);
+    time.store.fateOf = () => "fine";
+    await node.sync();
+    expect(node.engine.state.backlogs.ms).toBe(0);
+  },
+);

@@ -16,10 +16,15 @@ const recordsOf = (time: VirtualTime): CopyRecords => new CopyRecords(time.store
 /** The copies of the database that stand, as `node`, and those that are purged, as `node purged files`. */
 async function copiesOf(time: VirtualTime, uuid: string): Promise<string[]> {
   const records: CopyRecord[] = await recordsOf(time).list(uuid);
-  return records.map((record) => (isStanding(record) ? record.node : `${record.node} purged ${record.purged?.filesRemoved}`));
+  return records.map((record) =>
+    isStanding(record) ? record.node : `${record.node} purged ${record.purged?.filesRemoved}`,
+  );
 }
 
-const filesOf = ({ directory, uuid }: TimedEngine): string[] => [join(directory, "db", uuid), join(directory, "quarantine", uuid)].flatMap((path) => (existsSync(path) ? readdirSync(path) : []));
+const filesOf = ({ directory, uuid }: TimedEngine): string[] =>
+  [join(directory, "db", uuid), join(directory, "quarantine", uuid)].flatMap((path) =>
+    existsSync(path) ? readdirSync(path) : [],
+  );
 const isRecordPut = (verb: string, key: string): boolean => verb === "put" && key.startsWith("copies/");
 
 /** A writer with a key in object storage, and another node. */
@@ -33,29 +38,33 @@ async function pair(): Promise<{ time: VirtualTime; a: LeasedNode; b: LeasedNode
 }
 
 describe("a copy", () => {
-  test.each(["a new database", "one that is restored"])("of %s is registered before its first file stands, once", async (which) => {
-    const { time, b } = await pair();
-    const node = which === "a new database" ? new LeasedNode(time, "c") : b;
-    const target = which === "a new database" ? { uuid: "00000000-0000-4000-8000-0000000000aa", branch: "main" } : node.at("main");
-    const directory = join(node.directory, "db", target.uuid);
-    let seen: boolean | undefined;
-    const { promise: gate, resolve: open } = Promise.withResolvers<void>();
-    time.store.fateOf = (verb, key): Fate => {
-      if (!isRecordPut(verb, key)) return "fine";
-      seen = existsSync(directory);
-      return { held: gate };
-    };
-    const reading = node.client.read(target, "kv.list", { ns: "n" }, node.soon());
-    await time.pass(500);
-    expect(seen).toBe(false);
-    expect(existsSync(directory)).toBe(false);
-    open();
-    await time.of(reading);
-    time.store.fateOf = () => "fine";
-    expect(readdirSync(directory)).toContain("main.db");
-    await time.of(node.client.read(target, "kv.list", { ns: "n" }, node.soon()));
-    expect(await copiesOf(time, target.uuid)).toEqual(which === "a new database" ? ["c"] : ["a", "b"]);
-  });
+  test.each(["a new database", "one that is restored"])(
+    "of %s is registered before its first file stands, once",
+    async (which) => {
+      const { time, b } = await pair();
+      const node = which === "a new database" ? new LeasedNode(time, "c") : b;
+      const target =
+        which === "a new database" ? { uuid: "00000000-0000-4000-8000-0000000000aa", branch: "main" } : node.at("main");
+      const directory = join(node.directory, "db", target.uuid);
+      let seen: boolean | undefined;
+      const { promise: gate, resolve: open } = Promise.withResolvers<void>();
+      time.store.fateOf = (verb, key): Fate => {
+        if (!isRecordPut(verb, key)) return "fine";
+        seen = existsSync(directory);
+        return { held: gate };
+      };
+      const reading = node.client.read(target, "kv.list", { ns: "n" }, node.soon());
+      await time.pass(500);
+      expect(seen).toBe(false);
+      expect(existsSync(directory)).toBe(false);
+      open();
+      await time.of(reading);
+      time.store.fateOf = () => "fine";
+      expect(readdirSync(directory)).toContain("main.db");
+      await time.of(node.client.read(target, "kv.list", { ns: "n" }, node.soon()));
+      expect(await copiesOf(time, target.uuid)).toEqual(which === "a new database" ? ["c"] : ["a", "b"]);
+    },
+  );
 
   test("that cannot be registered is not made, and the call is told so", async () => {
     const { time, b } = await pair();
@@ -128,20 +137,24 @@ describe("a copy", () => {
 });
 
 describe("a purge of a node's copies", () => {
-  test("removes every file, what was set aside too, and then says so; the next use fetches a copy with a name of its own", async () => {
-    const { time, b } = await pair();
-    await b.keys();
-    const aside = join(b.directory, "quarantine", b.uuid);
-    mkdirSync(aside, { recursive: true });
-    writeFileSync(join(aside, "main-1-x.db"), "x");
-    let files: string[] | undefined;
-    time.store.watch = (key) => void (key.startsWith("copies/") && (files = filesOf(b)));
-    await time.of(b.client.purgeCopies(b.uuid, b.soon()));
-    expect(files).toEqual([]);
-    expect(await copiesOf(time, b.uuid)).toEqual(["a", expect.stringMatching(/^b purged [2-9]/)]);
-    expect(await b.keys()).toEqual(["first"]);
-    expect(await copiesOf(time, b.uuid)).toEqual(["a", expect.stringMatching(/^b purged/), "b"]);
-  });
+  test(
+    "removes every file, what was set aside too, and then says so; the next use fetches a copy with a name " +
+      "of its own",
+    async () => {
+      const { time, b } = await pair();
+      await b.keys();
+      const aside = join(b.directory, "quarantine", b.uuid);
+      mkdirSync(aside, { recursive: true });
+      writeFileSync(join(aside, "main-1-x.db"), "x");
+      let files: string[] | undefined;
+      time.store.watch = (key) => void (key.startsWith("copies/") && (files = filesOf(b)));
+      await time.of(b.client.purgeCopies(b.uuid, b.soon()));
+      expect(files).toEqual([]);
+      expect(await copiesOf(time, b.uuid)).toEqual(["a", expect.stringMatching(/^b purged [2-9]/)]);
+      expect(await b.keys()).toEqual(["first"]);
+      expect(await copiesOf(time, b.uuid)).toEqual(["a", expect.stringMatching(/^b purged/), "b"]);
+    },
+  );
 
   test("does nothing to a database that the node writes, and says so", async () => {
     const { time, a } = await pair();
@@ -152,44 +165,53 @@ describe("a purge of a node's copies", () => {
     expect(filesOf(a)).toEqual([]);
   });
 
-  test("F92: waits for a copy that is being brought to a newer state, removes what came of it, and the next use begins at the newest head", async () => {
-    const { time, a, b } = await pair();
-    await b.keys();
-    for (let n = 0; n < 3; n++) {
-      await time.of(a.putting(`more${n}`, "main", {}, noise(400_000, n)));
-      await a.sync();
-    }
-    const { promise: gate, resolve: open } = Promise.withResolvers<void>();
-    let fetching = 0;
-    time.store.fateOf = (verb, key): Fate => {
-      if (verb !== "get" || !key.includes("/seg/")) return "fine";
-      fetching++;
-      return { held: gate };
-    };
-    const applying = outcomeOf(b.client.read(b.at("main"), "kv.list", { ns: "n" }, b.soon({ minTxid: 4 })));
-    await time.pass(200);
-    expect(fetching).toBeGreaterThan(0);
-    let isPurged = false;
-    const purging = b.client.purgeCopies(b.uuid, b.soon()).then(() => (isPurged = true));
-    await time.pass(2_000);
-    expect(isPurged).toBe(false);
-    expect((await copiesOf(time, b.uuid)).filter((copy) => copy.startsWith("b"))).toEqual(["b"]);
-    open();
-    await time.of(purging);
-    await time.of(applying);
-    time.store.fateOf = () => "fine";
-    const copies = await copiesOf(time, b.uuid);
-    expect(copies.filter((copy) => copy.startsWith("b purged"))).toHaveLength(1);
-    expect(await b.keys()).toEqual(["first", "more0", "more1", "more2"]);
-    expect((await copiesOf(time, b.uuid)).filter((copy) => copy === "b")).toHaveLength(1);
-    expect(time.store.violations).toEqual([]);
-  });
+  test(
+    "F92: waits for a copy that is being brought to a newer state, removes what came of it, and the next " +
+      "use begins at the newest head",
+    async () => {
+      const { time, a, b } = await pair();
+      await b.keys();
+      for (let n = 0; n < 3; n++) {
+        await time.of(a.putting(`more${n}`, "main", {}, noise(400_000, n)));
+        await a.sync();
+      }
+      const { promise: gate, resolve: open } = Promise.withResolvers<void>();
+      let fetching = 0;
+      time.store.fateOf = (verb, key): Fate => {
+        if (verb !== "get" || !key.includes("/seg/")) return "fine";
+        fetching++;
+        return { held: gate };
+      };
+      const applying = outcomeOf(b.client.read(b.at("main"), "kv.list", { ns: "n" }, b.soon({ minTxid: 4 })));
+      await time.pass(200);
+      expect(fetching).toBeGreaterThan(0);
+      let isPurged = false;
+      const purging = b.client.purgeCopies(b.uuid, b.soon()).then(() => (isPurged = true));
+      await time.pass(2_000);
+      expect(isPurged).toBe(false);
+      expect((await copiesOf(time, b.uuid)).filter((copy) => copy.startsWith("b"))).toEqual(["b"]);
+      open();
+      await time.of(purging);
+      await time.of(applying);
+      time.store.fateOf = () => "fine";
+      const copies = await copiesOf(time, b.uuid);
+      expect(copies.filter((copy) => copy.startsWith("b purged"))).toHaveLength(1);
+      expect(await b.keys()).toEqual(["first", "more0", "more1", "more2"]);
+      expect((await copiesOf(time, b.uuid)).filter((copy) => copy === "b")).toHaveLength(1);
+      expect(time.store.violations).toEqual([]);
+    },
+  );
 
   test("leaves a record for whoever is about to make a file, and none for whoever only was", async () => {
     const time = sharedTime();
     const records = recordsOf(time);
     const uuid = "00000000-0000-4000-8000-000000000001";
-    const copies = new Copies({ records, owner: { node: "a", name: "" }, coordinated: true, databasesDirectory: join(temporaryDirectory(), "db") });
+    const copies = new Copies({
+      records,
+      owner: { node: "a", name: "" },
+      coordinated: true,
+      databasesDirectory: join(temporaryDirectory(), "db"),
+    });
     const { promise: made, resolve: make } = Promise.withResolvers<void>();
     const act = copies.making(uuid, async (registered) => {
       expect(await registered).toBe(true);
@@ -208,36 +230,59 @@ describe("a purge of a node's copies", () => {
     expect(await copiesOf(time, uuid)).toHaveLength(3);
   });
 
-  test("never ends with a file and no standing record, however reads, purges and faults of object storage mix", async () => {
-    const { time, b } = await pair();
-    const random = seeded(3);
-    for (let round = 0; round < 60; round++) {
-      time.store.fateOf = (_verb, key): Fate => (key.startsWith("copies/") ? (["fine", "fine", "refused", "answerLost", "requestLost"] as const)[Math.floor(random() * 5)]! : "fine");
-      const acts = [outcomeOf(b.client.read(b.at("main"), "kv.list", { ns: "n" }, b.soon())), outcomeOf(b.client.purgeCopies(b.uuid, b.soon())), outcomeOf(b.client.read(b.at("main"), "kv.list", { ns: "n" }, b.soon()))];
-      await time.of(Promise.all(round % 2 === 0 ? acts : acts.toReversed()));
-      time.store.fateOf = () => "fine";
-      const own = (await recordsOf(time).list(b.uuid)).filter((record) => record.node === "b" && isStanding(record));
-      if (filesOf(b).length > 0) expect(own.length, `round ${round}`).toBeGreaterThan(0);
-    }
-  });
+  test(
+    "never ends with a file and no standing record, however reads, purges and faults of object storage " + "mix",
+    async () => {
+      const { time, b } = await pair();
+      const random = seeded(3);
+      for (let round = 0; round < 60; round++) {
+        time.store.fateOf = (_verb, key): Fate =>
+          key.startsWith("copies/")
+            ? (["fine", "fine", "refused", "answerLost", "requestLost"] as const)[Math.floor(random() * 5)]!
+            : "fine";
+        const acts = [
+          outcomeOf(b.client.read(b.at("main"), "kv.list", { ns: "n" }, b.soon())),
+          outcomeOf(b.client.purgeCopies(b.uuid, b.soon())),
+          outcomeOf(b.client.read(b.at("main"), "kv.list", { ns: "n" }, b.soon())),
+        ];
+        await time.of(Promise.all(round % 2 === 0 ? acts : acts.toReversed()));
+        time.store.fateOf = () => "fine";
+        const own = (await recordsOf(time).list(b.uuid)).filter((record) => record.node === "b" && isStanding(record));
+        if (filesOf(b).length > 0) expect(own.length, `round ${round}`).toBeGreaterThan(0);
+      }
+    },
+  );
 });
 
 describe("a disk from a time when its node was alone", () => {
-  test("is registered before the node is one of several, once, what was set aside too; and again after it was alone again", async () => {
-    const time = sharedTime();
-    const records = recordsOf(time);
-    const directory = temporaryDirectory();
-    const databasesDirectory = join(directory, "db");
-    const uuids = ["00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002", "00000000-0000-4000-8000-000000000003"] as const;
-    for (const path of [join(databasesDirectory, uuids[0]), join(databasesDirectory, uuids[1]), join(directory, "quarantine", uuids[2])]) mkdirSync(path, { recursive: true });
-    writeFileSync(join(databasesDirectory, uuids[0], "main.db"), "x");
-    writeFileSync(join(directory, "quarantine", uuids[2], "main.db"), "x");
-    const owner = { node: "a", name: "alpha" };
-    for (let starts = 0; starts < 2; starts++) await registerCopies({ records, owner, databasesDirectory });
-    expect(await Promise.all(uuids.map(async (uuid) => (await records.list(uuid)).length))).toEqual([1, 0, 1]);
-    unregisterCopies(databasesDirectory);
-    writeFileSync(join(databasesDirectory, uuids[1], "main.db"), "x");
-    await registerCopies({ records, owner, databasesDirectory });
-    expect(await Promise.all(uuids.map(async (uuid) => (await records.list(uuid)).length))).toEqual([2, 1, 2]);
-  });
+  test(
+    "is registered before the node is one of several, once, what was set aside too; and again after it was " +
+      "alone again",
+    async () => {
+      const time = sharedTime();
+      const records = recordsOf(time);
+      const directory = temporaryDirectory();
+      const databasesDirectory = join(directory, "db");
+      const uuids = [
+        "00000000-0000-4000-8000-000000000001",
+        "00000000-0000-4000-8000-000000000002",
+        "00000000-0000-4000-8000-000000000003",
+      ] as const;
+      for (const path of [
+        join(databasesDirectory, uuids[0]),
+        join(databasesDirectory, uuids[1]),
+        join(directory, "quarantine", uuids[2]),
+      ])
+        mkdirSync(path, { recursive: true });
+      writeFileSync(join(databasesDirectory, uuids[0], "main.db"), "x");
+      writeFileSync(join(directory, "quarantine", uuids[2], "main.db"), "x");
+      const owner = { node: "a", name: "alpha" };
+      for (let starts = 0; starts < 2; starts++) await registerCopies({ records, owner, databasesDirectory });
+      expect(await Promise.all(uuids.map(async (uuid) => (await records.list(uuid)).length))).toEqual([1, 0, 1]);
+      unregisterCopies(databasesDirectory);
+      writeFileSync(join(databasesDirectory, uuids[1], "main.db"), "x");
+      await registerCopies({ records, owner, databasesDirectory });
+      expect(await Promise.all(uuids.map(async (uuid) => (await records.list(uuid)).length))).toEqual([2, 1, 2]);
+    },
+  );
 });

@@ -2,7 +2,17 @@
 import { describe, expect, test } from "vitest";
 import { realWorld } from "../../../src/base/world.ts";
 import { BranchHead } from "../../../src/engine/branch-head.ts";
-import { cleanObjects, cutBranch, cutTxid, firstStateFrom, isCut, restoringLines, type Beginnings, type CuttingParts, type Past } from "../../../src/engine/cutting.ts";
+import {
+  cleanObjects,
+  cutBranch,
+  cutTxid,
+  firstStateFrom,
+  isCut,
+  restoringLines,
+  type Beginnings,
+  type CuttingParts,
+  type Past,
+} from "../../../src/engine/cutting.ts";
 import { historyOf, putHistory } from "../../../src/engine/histories.ts";
 import { planOf } from "../../../src/engine/lines.ts";
 import { uploadImages } from "../../../src/engine/packing.ts";
@@ -21,8 +31,18 @@ async function held(model: BranchModel): Promise<{ head: BranchHead; past: Past 
   const history = await putHistory(store, model.history, model.newId());
   const key = headKey(model.head.uuid, model.head.branchId);
   const before = await store.get(key);
-  await store.put(key, encodeHead({ ...model.head, history }), before ? { kind: "version", version: before.version } : { kind: "absent" });
-  const head = await BranchHead.read({ store, world: realWorld(), nodeId: "node", uuid: model.head.uuid, branchId: model.head.branchId });
+  await store.put(
+    key,
+    encodeHead({ ...model.head, history }),
+    before ? { kind: "version", version: before.version } : { kind: "absent" },
+  );
+  const head = await BranchHead.read({
+    store,
+    world: realWorld(),
+    nodeId: "node",
+    uuid: model.head.uuid,
+    branchId: model.head.branchId,
+  });
   return { head, past: { head: head.now, history: model.history } };
 }
 
@@ -34,7 +54,13 @@ function partsOf(model: BranchModel, source = model.source): CuttingParts & { re
     putImages: async (plan, newId) => {
       const path = model.path();
       await materialise(source, plan, path);
-      const { refs } = await uploadImages(source, path, { txid: plan.txid, committedAtMs: 1_000 }, model.head.branchId, newId);
+      const { refs } = await uploadImages(
+        source,
+        path,
+        { txid: plan.txid, committedAtMs: 1_000 },
+        model.head.branchId,
+        newId,
+      );
       return refs;
     },
     check: async (plan) => void (await materialise(source, plan, model.path())),
@@ -67,10 +93,13 @@ async function strays(model: BranchModel, past: Past): Promise<string[]> {
     for (const ref of line.refs) {
       const { indexes } = await fetchObject(model.source, ref);
       const txids = indexes.flatMap(({ groups }) => groups.map(({ txid }) => txid));
-      for (const txid of txids) if (txid < line.fromTxid || txid > line.toTxid) found.push(`${txid} in ${line.fromTxid}-${line.toTxid}`);
+      for (const txid of txids)
+        if (txid < line.fromTxid || txid > line.toTxid) found.push(`${txid} in ${line.fromTxid}-${line.toTxid}`);
     }
   }
-  const tail = past.head.tail.flatMap(({ bytes }) => readSegmentIndexes(bytes).flatMap(({ groups }) => groups.map(({ txid }) => txid)));
+  const tail = past.head.tail.flatMap(({ bytes }) =>
+    readSegmentIndexes(bytes).flatMap(({ groups }) => groups.map(({ txid }) => txid)),
+  );
   for (const txid of tail) if (txid <= past.head.fromTxid) found.push(`${txid} in the tail`);
   return found;
 }
@@ -106,7 +135,10 @@ async function rewindAnywhere(model: BranchModel): Promise<void> {
   await model.rewind(txids[model.below(txids.length)]!);
 }
 
-/** Beginnings for a cut at `cut`, some lines of the past left out and some begun later, as whoever looks into states would decide. */
+/**
+ * Beginnings for a cut at `cut`, some lines of the past left out and some begun later, as whoever looks into states
+ * would decide.
+ */
 function beginningsAt(model: BranchModel, past: Past, cut: number): Beginnings {
   const lines = restoringLines(past);
   return lines.map((line, index) => {
@@ -119,10 +151,18 @@ function beginningsAt(model: BranchModel, past: Past, cut: number): Beginnings {
 
 describe("cutTxid", () => {
   const branch = (id: string, parent?: readonly [string, number]): CatalogBranch => ({
-    name: id, id, createdAtMs: 1, ttlAtMs: undefined, parent: parent && { name: parent[0], id: parent[0], forkTxid: parent[1] },
+    name: id,
+    id,
+    createdAtMs: 1,
+    ttlAtMs: undefined,
+    parent: parent && { name: parent[0], id: parent[0], forkTxid: parent[1] },
   });
   const branches = [branch("main"), branch("a", ["main", 10]), branch("b", ["a", 20]), branch("orphan", ["gone", 30])];
-  const at = (branchId: string, txid: number): { branch: string; branchId: string; txid: number } => ({ branch: branchId, branchId, txid });
+  const at = (branchId: string, txid: number): { branch: string; branchId: string; txid: number } => ({
+    branch: branchId,
+    branchId,
+    txid,
+  });
 
   test("is the erasure's own point where it happened, and the fork where that branch came from", () => {
     expect(["main", "a", "b", "orphan"].map((id) => cutTxid(branches, [at("a", 25)], id))).toEqual([10, 25, 0, 0]);
@@ -136,34 +176,43 @@ describe("cutTxid", () => {
   });
 
   test("takes any branch for the ancestor of one that is gone", () => {
-    expect(["main", "a", "b", "orphan"].map((id) => cutTxid(branches, [at("orphan", 40)], id))).toEqual([30, 30, 30, 40]);
+    expect(["main", "a", "b", "orphan"].map((id) => cutTxid(branches, [at("orphan", 40)], id))).toEqual([
+      30, 30, 30, 40,
+    ]);
     expect(["main", "b"].map((id) => cutTxid(branches, [at("gone", 40)], id))).toEqual([40, 40]);
   });
 });
 
 describe("a cut", () => {
-  test("keeps every state from the cut on exactly as it was, and no object holds a group of any other (random lives)", async () => {
-    let cuts = 0;
-    for (let seed = 1; seed <= 40; seed++) {
-      const model = await lived(seed);
-      const { head, past } = await held(model);
-      const before = await statesOf(model, past);
-      const beginnings = beginningsAt(model, past, model.below(past.head.txid + 1));
-      const clean = new Set(cleanObjects(past, beginnings));
-      const due = !isCut(past, beginnings, clean);
-      expect(await cutBranch(partsOf(model), head, past, beginnings, clean), `seed ${seed}`).toBe(true);
-      cuts += due ? 1 : 0;
-      const after = await pastOf(model, head);
-      const kept = restoringLines(past).flatMap((line, index) => (beginnings[index] === undefined ? [] : [{ from: beginnings[index], to: line.toTxid }]));
-      const expected = [...before].filter(([txid]) => kept.some(({ from, to }) => txid >= from && txid <= to));
-      expect([...(await statesOf(model, after))], `seed ${seed}`).toEqual(expected);
-      expect(expected.every(([txid, state]) => model.states.get(txid) === undefined || model.states.get(txid) === state)).toBe(true);
-      expect(await strays(model, after), `seed ${seed}`).toEqual([]);
-      const same = restoringLines(after).map(({ fromTxid }) => fromTxid);
-      expect(isCut(after, same, new Set(cleanObjects(after, same))), `seed ${seed}`).toBe(true);
-    }
-    expect(cuts).toBeGreaterThan(25);
-  });
+  test(
+    "keeps every state from the cut on exactly as it was, and no object holds a group of any other (random " + "lives)",
+    async () => {
+      let cuts = 0;
+      for (let seed = 1; seed <= 40; seed++) {
+        const model = await lived(seed);
+        const { head, past } = await held(model);
+        const before = await statesOf(model, past);
+        const beginnings = beginningsAt(model, past, model.below(past.head.txid + 1));
+        const clean = new Set(cleanObjects(past, beginnings));
+        const due = !isCut(past, beginnings, clean);
+        expect(await cutBranch(partsOf(model), head, past, beginnings, clean), `seed ${seed}`).toBe(true);
+        cuts += due ? 1 : 0;
+        const after = await pastOf(model, head);
+        const kept = restoringLines(past).flatMap((line, index) =>
+          beginnings[index] === undefined ? [] : [{ from: beginnings[index], to: line.toTxid }],
+        );
+        const expected = [...before].filter(([txid]) => kept.some(({ from, to }) => txid >= from && txid <= to));
+        expect([...(await statesOf(model, after))], `seed ${seed}`).toEqual(expected);
+        expect(
+          expected.every(([txid, state]) => model.states.get(txid) === undefined || model.states.get(txid) === state),
+        ).toBe(true);
+        expect(await strays(model, after), `seed ${seed}`).toEqual([]);
+        const same = restoringLines(after).map(({ fromTxid }) => fromTxid);
+        expect(isCut(after, same, new Set(cleanObjects(after, same))), `seed ${seed}`).toBe(true);
+      }
+      expect(cuts).toBeGreaterThan(25);
+    },
+  );
 
   test("of a fork leaves nothing of its parent's groups in the child, and the child's states stay", async () => {
     for (let seed = 1; seed <= 15; seed++) {
@@ -177,7 +226,9 @@ describe("a cut", () => {
       const { head, past } = await held(child);
       const before = await statesOf(child, past);
       const beginnings = [past.head.fromTxid];
-      expect(await cutBranch(partsOf(child), head, past, beginnings, new Set(cleanObjects(past, beginnings)))).toBe(true);
+      expect(await cutBranch(partsOf(child), head, past, beginnings, new Set(cleanObjects(past, beginnings)))).toBe(
+        true,
+      );
       const after = await pastOf(child, head);
       expect(await statesOf(child, after), `seed ${seed}`).toEqual(before);
       expect(await strays(child, after), `seed ${seed}`).toEqual([]);
@@ -188,7 +239,9 @@ describe("a cut", () => {
     const parent = await lived(3);
     await parent.ship(false);
     const { head, past } = await held(parent);
-    const beginnings = restoringLines(past).map((_, index, lines) => (index === lines.length - 1 ? past.head.txid : undefined));
+    const beginnings = restoringLines(past).map((_, index, lines) =>
+      index === lines.length - 1 ? past.head.txid : undefined,
+    );
     await cutBranch(partsOf(parent), head, past, beginnings, new Set());
     const after = await pastOf(parent, head);
     parent.head = after.head;
@@ -196,25 +249,31 @@ describe("a cut", () => {
     for (let n = 0; n < 3; n++) parent.commit();
     await parent.ship(false);
     const child = await parent.fork(parent.head.txid - 1);
-    const [one, other] = [{ head: parent.head, history: parent.history }, { head: child.head, history: child.history }];
+    const [one, other] = [
+      { head: parent.head, history: parent.history },
+      { head: child.head, history: child.history },
+    ];
     const clean = new Set(cleanObjects(one, [one.head.fromTxid]));
     expect(child.head.refs.at(-1)!.cut).toBe(true);
     expect(isCut(other, [other.head.fromTxid], clean)).toBe(true);
     expect(isCut(other, [other.head.fromTxid], new Set())).toBe(false);
   });
 
-  test("restores a beginning that lies in the tail, also when every object of the line is clean by another branch", async () => {
-    const model = new BranchModel(seeded(4));
-    model.commit();
-    await model.ship(false);
-    model.commit();
-    model.commit();
-    await model.ship(true);
-    const { head, past } = await held(model);
-    const at = past.head.txid - 1;
-    expect(await cutBranch(partsOf(model), head, past, [at], new Set(past.head.refs.map(({ id }) => id)))).toBe(true);
-    expect([...(await statesOf(model, await pastOf(model, head)))]).toEqual([...model.states].slice(-2));
-  });
+  test(
+    "restores a beginning that lies in the tail, also when every object of the line is clean by another " + "branch",
+    async () => {
+      const model = new BranchModel(seeded(4));
+      model.commit();
+      await model.ship(false);
+      model.commit();
+      model.commit();
+      await model.ship(true);
+      const { head, past } = await held(model);
+      const at = past.head.txid - 1;
+      expect(await cutBranch(partsOf(model), head, past, [at], new Set(past.head.refs.map(({ id }) => id)))).toBe(true);
+      expect([...(await statesOf(model, await pastOf(model, head)))]).toEqual([...model.states].slice(-2));
+    },
+  );
 
   test("writes only what must be written: whole objects above it stay as they are", async () => {
     const model = new BranchModel(seeded(5));
@@ -251,7 +310,9 @@ describe("a cut beside a writer", () => {
     return { model, ...(await held(model)) };
   }
 
-  /** The parts, with something that happens when the history is put: after all the work, right before the head moves. */
+  /**
+   * The parts, with something that happens when the history is put: after all the work, right before the head moves.
+   */
   function withEvent(model: BranchModel, event: () => Promise<void>): CuttingParts {
     let once = true;
     const source = withStore(model.source, {
@@ -275,8 +336,15 @@ describe("a cut beside a writer", () => {
         model.commit();
         await model.ship(true);
         const { txid, tenures, pages, tail } = model.head;
-        const ref = inline ? undefined : await putObject(model.source, { ...joined(tail), kind: "delta", id: head.beginUpload() });
-        await head.update((now) => ({ txid, tenures, pages, ...(ref ? { refs: [...now.refs, ref], tail: [] } : { tail }) }));
+        const ref = inline
+          ? undefined
+          : await putObject(model.source, { ...joined(tail), kind: "delta", id: head.beginUpload() });
+        await head.update((now) => ({
+          txid,
+          tenures,
+          pages,
+          ...(ref ? { refs: [...now.refs, ref], tail: [] } : { tail }),
+        }));
       };
       expect(await cutBranch(withEvent(model, shipMore), head, past, [at], new Set())).toBe(true);
       const after = await pastOf(model, head);

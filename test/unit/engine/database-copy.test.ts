@@ -18,20 +18,37 @@ function interrupted(store: ObjectStore, act: () => Promise<void>): ObjectStore 
   let acting: Promise<void> | undefined;
   return new Proxy(new ReadOnlyStore(store), {
     get: (target, name: keyof ObjectStore) =>
-      name !== "get" ? target[name].bind(target) : async (key: string) => {
-        if (key.includes("/seg/")) await (acting ??= act());
-        return target.get(key);
-      },
+      name !== "get"
+        ? target[name].bind(target)
+        : async (key: string) => {
+            if (key.includes("/seg/")) await (acting ??= act());
+            return target.get(key);
+          },
   });
 }
 
 /** Copies and gives what it came to; `act` happens in the midst of it. */
-function copied(time: VirtualTime, node: TimedEngine, to: MemoryStore, act: () => Promise<void>): Promise<DatabaseOutcome> {
-  const parts = { from: interrupted(time.store, act), to, press: inlinePress, permits: new Permits(4), headFor: (_: unknown, bytes: Uint8Array) => bytes };
+function copied(
+  time: VirtualTime,
+  node: TimedEngine,
+  to: MemoryStore,
+  act: () => Promise<void>,
+): Promise<DatabaseOutcome> {
+  const parts = {
+    from: interrupted(time.store, act),
+    to,
+    press: inlinePress,
+    permits: new Permits(4),
+    headFor: (_: unknown, bytes: Uint8Array) => bytes,
+  };
   return time.of(copyDatabase(parts, node.uuid), 3_600_000);
 }
 
-async function writer(): Promise<{ time: VirtualTime; node: TimedEngine; some: (from: number, to: number) => Promise<void> }> {
+async function writer(): Promise<{
+  time: VirtualTime;
+  node: TimedEngine;
+  some: (from: number, to: number) => Promise<void>;
+}> {
   const time = new VirtualTime();
   const node = new TimedEngine(time, { gcGraceMs: 1_000, idleCloseMs: 1e12 });
   const some = async (from: number, to: number): Promise<void> => {
@@ -53,7 +70,9 @@ test("what is packed and collected while it is copied is not missed: the newer h
     await some(13, 60);
     await time.scheduler.sleep(600_000);
   });
-  const gone = await Promise.all(before.refs.map(async ({ id }) => (await time.store.get(`db/${node.uuid}/seg/${id}`)) === undefined));
+  const gone = await Promise.all(
+    before.refs.map(async ({ id }) => (await time.store.get(`db/${node.uuid}/seg/${id}`)) === undefined),
+  );
   expect(gone.some(Boolean), "the collector has been there").toBe(true);
   expect(outcome).toMatchObject({ kind: "copied", branchIds: ["main"] });
   const inventory = await inventoryOf({ store: to, uuid: node.uuid, press: inlinePress, disk: soundDisk }, true);

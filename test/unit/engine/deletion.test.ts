@@ -1,4 +1,7 @@
-/** A database that one node deletes while others know it: nothing that is written to it afterwards is acknowledged as if it lived. */
+/**
+ * A database that one node deletes while others know it: nothing that is written to it afterwards is acknowledged as if
+ * it lived.
+ */
 import { describe, expect, test } from "vitest";
 import { LeasedNode, outcomeOf, sharedTime } from "../../support/leased-node.ts";
 import type { VirtualTime } from "../../support/timed-engine.ts";
@@ -18,16 +21,19 @@ async function three(): Promise<{ time: VirtualTime; a: LeasedNode; b: LeasedNod
 const drop = (node: LeasedNode): Promise<void> => node.time.of(node.client.drop(node.at("main"), node.soon()));
 
 describe("a deleted database", () => {
-  test("is written by no node that takes it afterwards, though it knew the database, and has no life in the store", async () => {
-    const { time, a, b, c } = await three();
-    await drop(b);
-    await drop(a);
-    const head = time.head(a.uuid);
-    await c.hold(2, 1e9);
-    expect(await time.of(outcomeOf(c.putting("late")))).toBe("database_not_found");
-    expect(await time.of(outcomeOf(c.putting("late", "main", { durable: true })))).toBe("database_not_found");
-    expect(time.head(a.uuid)).toEqual(head);
-  });
+  test(
+    "is written by no node that takes it afterwards, though it knew the database, and has no life in the " + "store",
+    async () => {
+      const { time, a, b, c } = await three();
+      await drop(b);
+      await drop(a);
+      const head = time.head(a.uuid);
+      await c.hold(2, 1e9);
+      expect(await time.of(outcomeOf(c.putting("late")))).toBe("database_not_found");
+      expect(await time.of(outcomeOf(c.putting("late", "main", { durable: true })))).toBe("database_not_found");
+      expect(time.head(a.uuid)).toEqual(head);
+    },
+  );
 
   test("is no more durably written by a holder that nobody could tell, and within a second it knows", async () => {
     const { time, a, b } = await three();

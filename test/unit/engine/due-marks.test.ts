@@ -8,7 +8,12 @@ import { VirtualTime } from "../../support/timed-engine.ts";
 test("beyond their bound are left out and said once, and taken again when the store answers", async () => {
   const time = new VirtualTime();
   const notices: string[] = [];
-  const marks = new DueMarks({ store: time.store, world: time.world(), nameOf: () => "acme--alice", notice: (message) => notices.push(message) });
+  const marks = new DueMarks({
+    store: time.store,
+    world: time.world(),
+    nameOf: () => "acme--alice",
+    notice: (message) => notices.push(message),
+  });
   const atMs = Date.UTC(2031, 0, 1);
   time.store.fateOf = (verb) => (verb === "put" ? "refused" : "fine");
   for (let n = 0; n < limits.dueMarksMax + 5; n++) marks.note({ uuid: uuidOf(n), branchId: "main", atMs });

@@ -49,16 +49,19 @@ function movableWorld(): World & { skipMs: number } {
 }
 
 describe("transaction ids", () => {
-  test("core-04, core-05: the first effective write is 1, each later one 1 more; what changes nothing takes none", async () => {
-    const { client, soon } = openInlineEngine(temporaryDirectory());
-    expect((await client.read(target, "kv.get", { ns: "n", key: "k" }, soon())).txid).toBe(0);
-    expect((await client.write(target, "kv.delete", { ns: "n", key: "k" }, soon())).txid).toBe(0);
-    expect((await client.write(target, "kv.put", put("k"), soon())).txid).toBe(1);
-    expect((await client.write(target, "kv.delete", { ns: "n", key: "none" }, soon())).txid).toBe(1);
-    expect((await client.write(target, "kv.put", put("k", "2"), soon())).txid).toBe(2);
-    expect((await client.read(target, "kv.get", { ns: "n", key: "k" }, soon())).txid).toBe(2);
-    await client.close();
-  });
+  test(
+    "core-04, core-05: the first effective write is 1, each later one 1 more; what changes nothing takes " + "none",
+    async () => {
+      const { client, soon } = openInlineEngine(temporaryDirectory());
+      expect((await client.read(target, "kv.get", { ns: "n", key: "k" }, soon())).txid).toBe(0);
+      expect((await client.write(target, "kv.delete", { ns: "n", key: "k" }, soon())).txid).toBe(0);
+      expect((await client.write(target, "kv.put", put("k"), soon())).txid).toBe(1);
+      expect((await client.write(target, "kv.delete", { ns: "n", key: "none" }, soon())).txid).toBe(1);
+      expect((await client.write(target, "kv.put", put("k", "2"), soon())).txid).toBe(2);
+      expect((await client.read(target, "kv.get", { ns: "n", key: "k" }, soon())).txid).toBe(2);
+      await client.close();
+    },
+  );
 
   test("hardening-10: writes that wait together share a group and a txid; a bad one fails alone", async () => {
     const { client, engine, soon } = openInlineEngine(temporaryDirectory());
@@ -81,7 +84,9 @@ describe("transaction ids", () => {
     const { client, soon } = openInlineEngine(temporaryDirectory());
     await client.write(target, "kv.put", put("k"), soon());
     expect((await client.read(target, "kv.get", { ns: "n", key: "k" }, { ...soon(), minTxid: 1 })).txid).toBe(1);
-    await expect(client.read(target, "kv.get", { ns: "n", key: "k" }, { ...soon(), minTxid: 2 })).rejects.toThrow(/2 was never given.*stands at 1/);
+    await expect(client.read(target, "kv.get", { ns: "n", key: "k" }, { ...soon(), minTxid: 2 })).rejects.toThrow(
+      /2 was never given.*stands at 1/,
+    );
     await client.close();
   });
 });
@@ -95,7 +100,9 @@ describe("the fsync", () => {
     const settled: string[] = [];
     const writing = client.write(target, "kv.put", put("k", "new"), soon()).then(() => settled.push("write"));
     await turns(20);
-    const reading = client.read(target, "kv.get", { ns: "n", key: "k" }, soon()).then(({ value }) => settled.push(Buffer.from(value!.value).toString()));
+    const reading = client
+      .read(target, "kv.get", { ns: "n", key: "k" }, soon())
+      .then(({ value }) => settled.push(Buffer.from(value!.value).toString()));
     await turns(20);
     expect(settled).toEqual([]);
     disk.release();
@@ -118,26 +125,32 @@ describe("the fsync", () => {
     await client.close();
   });
 
-  test("F19: a failed fsync ends the handle: nothing of it is acknowledged, what was acknowledged stays, and the database goes on", async () => {
-    const disk = new HeldDisk();
-    const directory = temporaryDirectory();
-    const { client, soon } = openInlineEngine(directory, { disk });
-    await client.write(target, "kv.put", put("safe"), soon());
-    disk.failure = Object.assign(new Error("i/o error"), { code: "EIO" });
-    await expect(client.write(target, "kv.put", put("lost"), soon())).rejects.toMatchObject({ code: "unavailable" });
-    disk.failure = undefined;
-    expect((await client.read(target, "kv.get", { ns: "n", key: "safe" }, soon())).value).toBeDefined();
-    // "Not known" was the answer: the log was proven anew and the write turned out to be there.
-    const { txid } = await client.read(target, "kv.get", { ns: "n", key: "lost" }, soon());
-    expect((await client.write(target, "kv.put", put("after"), soon())).txid).toBe(txid + 1);
-    await client.close();
-  });
+  test(
+    "F19: a failed fsync ends the handle: nothing of it is acknowledged, what was acknowledged stays, and " +
+      "the database goes on",
+    async () => {
+      const disk = new HeldDisk();
+      const directory = temporaryDirectory();
+      const { client, soon } = openInlineEngine(directory, { disk });
+      await client.write(target, "kv.put", put("safe"), soon());
+      disk.failure = Object.assign(new Error("i/o error"), { code: "EIO" });
+      await expect(client.write(target, "kv.put", put("lost"), soon())).rejects.toMatchObject({ code: "unavailable" });
+      disk.failure = undefined;
+      expect((await client.read(target, "kv.get", { ns: "n", key: "safe" }, soon())).value).toBeDefined();
+      // "Not known" was the answer: the log was proven anew and the write turned out to be there.
+      const { txid } = await client.read(target, "kv.get", { ns: "n", key: "lost" }, soon());
+      expect((await client.write(target, "kv.put", put("after"), soon())).txid).toBe(txid + 1);
+      await client.close();
+    },
+  );
 
   test("many clients on one database share fsyncs", async () => {
     const { client, engine, soon } = openInlineEngine(temporaryDirectory());
-    await Promise.all(Array.from({ length: 64 }, async (_, index) => {
-      for (let step = 0; step < 10; step++) await client.write(target, "kv.put", put(`${index}-${step}`), soon());
-    }));
+    await Promise.all(
+      Array.from({ length: 64 }, async (_, index) => {
+        for (let step = 0; step < 10; step++) await client.write(target, "kv.put", put(`${index}-${step}`), soon());
+      }),
+    );
     const { writes, fsyncs } = engine.counters;
     expect(writes).toBe(640);
     expect(writes / fsyncs).toBeGreaterThanOrEqual(16);
@@ -146,21 +159,27 @@ describe("the fsync", () => {
 });
 
 describe("room", () => {
-  test("hardening-10: with a queue of one, the second write is shed at once with Retry-After and the first lands", async () => {
-    const disk = new HeldDisk();
-    const { client, soon } = openInlineEngine(temporaryDirectory(), { disk, options: { writeQueueDepth: 1 } });
-    await client.write(target, "kv.put", put("warm"), soon());
-    disk.held = true;
-    const running = client.write(target, "kv.put", put("a"), soon());
-    await turns(10);
-    const waiting = client.write(target, "kv.put", put("b"), soon());
-    await turns(10);
-    await expect(client.write(target, "kv.put", put("c"), soon())).rejects.toMatchObject({ code: "overloaded", detail: { retryAfterSecs: expect.any(Number) } });
-    disk.release();
-    await Promise.all([running, waiting]);
-    expect((await client.read(target, "kv.list", { ns: "n" }, soon())).value.keys).toEqual(["a", "b", "warm"]);
-    await client.close();
-  });
+  test(
+    "hardening-10: with a queue of one, the second write is shed at once with Retry-After and the first " + "lands",
+    async () => {
+      const disk = new HeldDisk();
+      const { client, soon } = openInlineEngine(temporaryDirectory(), { disk, options: { writeQueueDepth: 1 } });
+      await client.write(target, "kv.put", put("warm"), soon());
+      disk.held = true;
+      const running = client.write(target, "kv.put", put("a"), soon());
+      await turns(10);
+      const waiting = client.write(target, "kv.put", put("b"), soon());
+      await turns(10);
+      await expect(client.write(target, "kv.put", put("c"), soon())).rejects.toMatchObject({
+        code: "overloaded",
+        detail: { retryAfterSecs: expect.any(Number) },
+      });
+      disk.release();
+      await Promise.all([running, waiting]);
+      expect((await client.read(target, "kv.list", { ns: "n" }, soon())).value.keys).toEqual(["a", "b", "warm"]);
+      await client.close();
+    },
+  );
 
   test("a write whose time is over before its turn is refused and does not happen", async () => {
     const world = movableWorld();
@@ -183,7 +202,8 @@ describe("room", () => {
   test("core-11, F28: with room for one handle, alternating between two databases loses nothing", async () => {
     const { client, engine, soon } = openInlineEngine(temporaryDirectory(), { options: { hotHandlesMax: 1 } });
     const targets = [1, 2, 3].map((number) => ({ uuid: uuidOf(number), branch: "main" }));
-    for (let step = 0; step < 10; step++) for (const one of targets) await client.write(one, "kv.put", put(`k${step}`), soon());
+    for (let step = 0; step < 10; step++)
+      for (const one of targets) await client.write(one, "kv.put", put(`k${step}`), soon());
     for (const one of targets) {
       const { value, txid } = await client.read(one, "kv.list", { ns: "n" }, soon());
       expect(value.keys).toHaveLength(10);
@@ -195,7 +215,11 @@ describe("room", () => {
 
   test("F28: more databases than handles, all at once: everyone is served", async () => {
     const { client, soon } = openInlineEngine(temporaryDirectory(), { options: { hotHandlesMax: 3 } });
-    await Promise.all(Array.from({ length: 30 }, (_, index) => client.write({ uuid: uuidOf(index), branch: "main" }, "kv.put", put("k"), soon())));
+    await Promise.all(
+      Array.from({ length: 30 }, (_, index) =>
+        client.write({ uuid: uuidOf(index), branch: "main" }, "kv.put", put("k"), soon()),
+      ),
+    );
     await client.close();
   });
 
@@ -207,7 +231,8 @@ describe("room", () => {
     const files = (): string[] => readdirSync(join(directory, "db", target.uuid));
     expect(files()).toContain("main.db-wal");
     world.skipMs += 10_000;
-    for (let look = 0; look < 400 && files().includes("main.db-wal"); look++) await new Promise((resolve) => setTimeout(resolve, 10));
+    for (let look = 0; look < 400 && files().includes("main.db-wal"); look++)
+      await new Promise((resolve) => setTimeout(resolve, 10));
     expect(files()).toEqual(["main.db"]);
     expect((await client.read(target, "kv.get", { ns: "n", key: "k" }, soon())).txid).toBe(1);
     expect(engine.counters.opened).toBe(2);
@@ -243,7 +268,8 @@ describe("life", () => {
   test("a large log is folded into the file between groups, and nothing is lost by it", async () => {
     const { client, soon } = openInlineEngine(temporaryDirectory());
     const value = Buffer.alloc(512 * 1024, 7);
-    for (let step = 0; step < 24; step++) await client.write(target, "kv.put", { ns: "n", key: `k${step}`, value }, soon());
+    for (let step = 0; step < 24; step++)
+      await client.write(target, "kv.put", { ns: "n", key: `k${step}`, value }, soon());
     for (let step = 0; step < 24; step++) {
       const read = await client.read(target, "kv.get", { ns: "n", key: `k${step}` }, soon());
       expect(Buffer.compare(read.value!.value, value)).toBe(0);
@@ -258,11 +284,16 @@ describe("life", () => {
     await client.write(target, "kv.put", put("k"), soon());
     await client.close();
     const { Connection } = await import("../../../src/sqlite/connection.ts");
-    const connection = new Connection(join(directory, "db", target.uuid, "main.db"), { readonly: false, pageCacheKiB: 256 });
+    const connection = new Connection(join(directory, "db", target.uuid, "main.db"), {
+      readonly: false,
+      pageCacheKiB: 256,
+    });
     connection.run("UPDATE __service_state SET format = 99");
     connection.close();
     const again = openInlineEngine(directory, { store });
-    await expect(again.client.read(target, "kv.get", { ns: "n", key: "k" }, again.soon())).rejects.toThrow("format version 99, written by a newer build");
+    await expect(again.client.read(target, "kv.get", { ns: "n", key: "k" }, again.soon())).rejects.toThrow(
+      "format version 99, written by a newer build",
+    );
     await again.client.close();
   });
 });

@@ -5,10 +5,15 @@ import { inlinePress } from "../../../src/format/press.ts";
 import { decodeSegments, encodeSegment } from "../../../src/format/segment.ts";
 import { collectGraceMs, ErasingNode } from "../../support/erasing-node.ts";
 
-const vector = (seed: number): Float32Array => Float32Array.from({ length: 256 }, (_, at) => Math.sin(seed * 1_000 + at));
+const vector = (seed: number): Float32Array =>
+  Float32Array.from({ length: 256 }, (_, at) => Math.sin(seed * 1_000 + at));
 
 /** A node whose secret is erased and gone, and an object from before that has it. */
-async function completed(): Promise<{ node: ErasingNode; coupon: Awaited<ReturnType<ErasingNode["erase"]>>; object: { readonly key: string; readonly bytes: Uint8Array } }> {
+async function completed(): Promise<{
+  node: ErasingNode;
+  coupon: Awaited<ReturnType<ErasingNode["erase"]>>;
+  object: { readonly key: string; readonly bytes: Uint8Array };
+}> {
   const node = new ErasingNode();
   const secret = await node.remember("the zyxwvutsecret of it", "main", { embedding: vector(1) });
   await node.fill(2);
@@ -20,16 +25,25 @@ async function completed(): Promise<{ node: ErasingNode; coupon: Awaited<ReturnT
 }
 
 describe("the proof of an erasure", () => {
-  test("fails while an object that is not ours holds what was erased, and names it to reader and operator", async () => {
-    const { node, coupon, object } = await completed();
-    const key = `${databasePrefix(node.uuid)}seg/a-copy`;
-    await node.time.store.calm.put(key, object.bytes, { kind: "absent" });
-    expect(await node.expunge(coupon)).toEqual({ blocked: {}, clean: [], waitingFor: "an object that still holds traces: seg/a-copy", mayChangeSoon: true, evidence: undefined });
-    expect(node.node.notices).toContain("an erasure is not complete: an object that still holds traces: seg/a-copy");
-    expect(JSON.stringify(node.node.notices)).not.toContain("zyxwvutsecret");
-    await node.time.store.calm.delete(key);
-    expect((await node.expunge(coupon)).clean).toEqual([coupon.id]);
-  });
+  test(
+    "fails while an object that is not ours holds what was erased, and names it to reader and " + "operator",
+    async () => {
+      const { node, coupon, object } = await completed();
+      const key = `${databasePrefix(node.uuid)}seg/a-copy`;
+      await node.time.store.calm.put(key, object.bytes, { kind: "absent" });
+      expect(await node.expunge(coupon)).toEqual({
+        blocked: {},
+        clean: [],
+        waitingFor: "an object that still holds traces: seg/a-copy",
+        mayChangeSoon: true,
+        evidence: undefined,
+      });
+      expect(node.node.notices).toContain("an erasure is not complete: an object that still holds traces: seg/a-copy");
+      expect(JSON.stringify(node.node.notices)).not.toContain("zyxwvutsecret");
+      await node.time.store.calm.delete(key);
+      expect((await node.expunge(coupon)).clean).toEqual([coupon.id]);
+    },
+  );
 
   test("fails while the bytes stand raw in an object of any other name", async () => {
     const { node, coupon, object } = await completed();
@@ -60,7 +74,9 @@ describe("the proof of an erasure", () => {
     const { node, coupon } = await completed();
     const key = node.time.store.keys(`${databasePrefix(node.uuid)}seg/`)[0]!;
     const segments = await decodeSegments(node.time.store.read(key)!.bytes, inlinePress);
-    const page = segments.flatMap(({ groups }) => groups.flatMap(({ images }) => images)).find(({ bytes }) => bytes[0] === 13)!;
+    const page = segments
+      .flatMap(({ groups }) => groups.flatMap(({ images }) => images))
+      .find(({ bytes }) => bytes[0] === 13)!;
     const cells = (page.bytes[5]! << 8) | page.bytes[6]!;
     page.bytes[cells - 1] = 0x55;
     const bytes = Buffer.concat(await Promise.all(segments.map((segment) => encodeSegment(segment, inlinePress))));
@@ -84,9 +100,16 @@ describe("the proof of an erasure", () => {
   test("does not begin while the store's object lock keeps old versions", async () => {
     const { node, coupon } = await completed();
     node.time.store.purgeVersions = async () => ({ versioned: true, removed: 3, uploadsAborted: 1, locked: 2 });
-    expect(await node.expunge(coupon)).toMatchObject({ clean: [], waitingFor: "versions of objects that the store's object lock keeps" });
+    expect(await node.expunge(coupon)).toMatchObject({
+      clean: [],
+      waitingFor: "versions of objects that the store's object lock keeps",
+    });
     node.time.store.purgeVersions = async () => ({ versioned: true, removed: 3, uploadsAborted: 1, locked: 0 });
-    expect((await node.expunge(coupon)).evidence!.store).toEqual({ versioned: true, versions_removed: 3, uploads_aborted: 1 });
+    expect((await node.expunge(coupon)).evidence!.store).toEqual({
+      versioned: true,
+      versions_removed: 3,
+      uploads_aborted: 1,
+    });
   });
 
   test("is not given of objects that cannot be read", async () => {
@@ -105,7 +128,14 @@ describe("a session's turns", () => {
   async function forked(): Promise<{ node: ErasingNode; coupon: Awaited<ReturnType<ErasingNode["erase"]>> }> {
     const node = new ErasingNode();
     for (let n = 0; n < 3; n++) {
-      await node.time.of(node.node.client.write(node.node.at("main"), "turn.append", { sessionId: "s1", role: "user", content: JSON.stringify(`zyxwvutsecret ${n}`) }, node.node.soon()));
+      await node.time.of(
+        node.node.client.write(
+          node.node.at("main"),
+          "turn.append",
+          { sessionId: "s1", role: "user", content: JSON.stringify(`zyxwvutsecret ${n}`) },
+          node.node.soon(),
+        ),
+      );
     }
     await node.node.branch({ act: "fork", name: "side" });
     await node.fill(1, "side");
@@ -117,7 +147,10 @@ describe("a session's turns", () => {
   test("block their erasure by the branch that still has them, though no memory says so", async () => {
     const { node, coupon } = await forked();
     expect(coupon.memoryIds).toEqual([]);
-    expect(await node.expunge(coupon)).toMatchObject({ blocked: { [coupon.id]: { checkpoints: [], branches: ["side"] } }, clean: [] });
+    expect(await node.expunge(coupon)).toMatchObject({
+      blocked: { [coupon.id]: { checkpoints: [], branches: ["side"] } },
+      clean: [],
+    });
     const second = await node.erase({ kind: "session", sessionId: "s1", turns: true }, "side");
     expect((await node.complete(coupon, second)).clean).toEqual([coupon.id, second.id]);
     expect(await node.residue("zyxwvutsecret")).toEqual([]);

@@ -1,4 +1,7 @@
-/** What goes on beside an erasure that is being completed, or went wrong before it: it keeps neither erased data nor the erasure from its end. */
+/**
+ * What goes on beside an erasure that is being completed, or went wrong before it: it keeps neither erased data nor the
+ * erasure from its end.
+ */
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { Work } from "../../../src/engine/protocol.ts";
@@ -8,9 +11,15 @@ import { ErasingNode } from "../../support/erasing-node.ts";
 const pinToken = 1_000_000;
 
 /** Does what a reader of user SQL asks for: its pin of the branch's file, or the end of that. */
-async function reader(node: ErasingNode, branch: string, work: Extract<Work, { kind: "pin" | "unpin" }>): Promise<void> {
+async function reader(
+  node: ErasingNode,
+  branch: string,
+  work: Extract<Work, { kind: "pin" | "unpin" }>,
+): Promise<void> {
   const { engine } = node.node;
-  engine.receive([{ id: pinToken, target: node.node.at(branch), work, budgetMs: Infinity, minTxid: 0, durable: false }]);
+  engine.receive([
+    { id: pinToken, target: node.node.at(branch), work, budgetMs: Infinity, minTxid: 0, durable: false },
+  ]);
   await node.time.pass(100);
 }
 
@@ -28,26 +37,36 @@ describe("a local file", () => {
     expect(await node.residue("zyxwvutsecret")).toEqual([]);
   });
 
-  test("of a branch that nobody uses stays open until it is clean, however long another one's cleaning takes", async () => {
-    const node = new ErasingNode({ idleCloseMs: 3_000 });
-    const secret = await node.remember("the zyxwvutsecret of it");
-    const coupon = await node.erase(secret);
-    await node.node.branch({ act: "fork", name: "side" });
-    await node.complete(coupon);
-    await node.fill(1, "side");
-    await node.fill(1);
-    const long = new Connection(join(node.node.directory, "db", node.uuid, "main.db"), { readonly: true, pageCacheKiB: 64 });
-    long.run("BEGIN");
-    long.get("SELECT count(*) FROM __service_memory");
-    await node.fill(1);
-    const running = node.node.client.branch(node.node.at("main"), { act: "expunge", coupons: [coupon] }, { deadlineMs: Infinity });
-    running.catch(() => {});
-    await node.time.pass(8_000);
-    long.close();
-    const { value } = await node.time.of(running);
-    expect(value.clean).toEqual([coupon.id]);
-    expect(node.node.notices).toEqual([]);
-  });
+  test(
+    "of a branch that nobody uses stays open until it is clean, however long another one's cleaning " + "takes",
+    async () => {
+      const node = new ErasingNode({ idleCloseMs: 3_000 });
+      const secret = await node.remember("the zyxwvutsecret of it");
+      const coupon = await node.erase(secret);
+      await node.node.branch({ act: "fork", name: "side" });
+      await node.complete(coupon);
+      await node.fill(1, "side");
+      await node.fill(1);
+      const long = new Connection(join(node.node.directory, "db", node.uuid, "main.db"), {
+        readonly: true,
+        pageCacheKiB: 64,
+      });
+      long.run("BEGIN");
+      long.get("SELECT count(*) FROM __service_memory");
+      await node.fill(1);
+      const running = node.node.client.branch(
+        node.node.at("main"),
+        { act: "expunge", coupons: [coupon] },
+        { deadlineMs: Infinity },
+      );
+      running.catch(() => {});
+      await node.time.pass(8_000);
+      long.close();
+      const { value } = await node.time.of(running);
+      expect(value.clean).toEqual([coupon.id]);
+      expect(node.node.notices).toEqual([]);
+    },
+  );
 });
 
 describe("packing", () => {
@@ -123,7 +142,12 @@ describe("what looks like what was erased, and stays by right", () => {
     const node = new ErasingNode();
     const end = "2f0c7a52-1111-4222-8333-abcdefabcdef";
     const say = (sessionId: string): Promise<unknown> =>
-      node.node.client.write(node.node.at("main"), "turn.append", { sessionId, role: "user", content: JSON.stringify(`zyxwvutsecret of ${sessionId}`) }, node.node.soon());
+      node.node.client.write(
+        node.node.at("main"),
+        "turn.append",
+        { sessionId, role: "user", content: JSON.stringify(`zyxwvutsecret of ${sessionId}`) },
+        node.node.soon(),
+      );
     await node.time.of(Promise.all([say(`alice:${end}`), say(`bobby:${end}`)]));
     const coupon = await node.erase({ kind: "session", sessionId: `alice:${end}`, turns: true });
     await node.fill(2);

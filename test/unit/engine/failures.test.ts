@@ -38,8 +38,12 @@ test("F17: a database whose file finds no room is unavailable, and opens when th
     },
   };
   const { client, soon } = openInlineEngine(join(temporaryDirectory(), "data"), { store: new MemoryStore(), disk });
-  const put = (): Promise<unknown> => client.write({ uuid: uuidOf(1), branch: "main" }, "kv.put", { ns: "n", key: "k", value: Buffer.from("v") }, soon());
-  await expect(put()).rejects.toMatchObject({ code: "unavailable", message: expect.stringContaining("the disk is full") });
+  const put = (): Promise<unknown> =>
+    client.write({ uuid: uuidOf(1), branch: "main" }, "kv.put", { ns: "n", key: "k", value: Buffer.from("v") }, soon());
+  await expect(put()).rejects.toMatchObject({
+    code: "unavailable",
+    message: expect.stringContaining("the disk is full"),
+  });
   isFull = false;
   await put();
   await client.close();

@@ -17,13 +17,17 @@ import { temporaryDirectory } from "../../support/temporary.ts";
 const target = { uuid: uuidOf(1), branch: "main" };
 const put = (key: string, value = key) => ({ ns: "n", key, value: Buffer.from(value) });
 
-/** A disk whose next fsyncs of the log fail as a broken device's do. What is synced beside it, as a restored state is, takes none of them. */
+/**
+ * A disk whose next fsyncs of the log fail as a broken device's do. What is synced beside it, as a restored state is,
+ * takes none of them.
+ */
 class FailingDisk implements Disk {
   readonly write = realDisk.write;
   failures = 0;
 
   async fdatasync(descriptor: number, path: string): Promise<void> {
-    if (path.endsWith("main.db-wal") && this.failures-- > 0) throw Object.assign(new Error("i/o error"), { code: "EIO" });
+    if (path.endsWith("main.db-wal") && this.failures-- > 0)
+      throw Object.assign(new Error("i/o error"), { code: "EIO" });
     await realDisk.fdatasync(descriptor, path);
   }
 
@@ -58,7 +62,8 @@ function rawEngine(directory: string, disk: Disk = realDisk) {
       waiting.set(id, resolve);
       own.receive([{ id, target: { uuid, branch: "main" }, work, budgetMs: 10_000, minTxid: 0, durable: false }]);
     });
-  const write = (key: string): Promise<EngineAnswer> => call({ kind: "write", command: "kv.put", input: put(key), bytes: 1 });
+  const write = (key: string): Promise<EngineAnswer> =>
+    call({ kind: "write", command: "kv.put", input: put(key), bytes: 1 });
   const keys = (): Promise<EngineAnswer> => call({ kind: "read", command: "kv.list", input: { ns: "n" } });
   return { engine: own, events, call, write, keys };
 }
@@ -72,7 +77,10 @@ test("whatever fails right after a commit ends the handle; the commit does not h
   });
   const { client, soon } = openInlineEngine(temporaryDirectory(), { world });
   const writes = await Promise.allSettled(["k1", "k2"].map((key) => client.write(target, "kv.put", put(key), soon())));
-  expect(writes.map((write) => write.status === "rejected" && (write.reason as ServiceError).code)).toEqual(["unavailable", "unavailable"]);
+  expect(writes.map((write) => write.status === "rejected" && (write.reason as ServiceError).code)).toEqual([
+    "unavailable",
+    "unavailable",
+  ]);
   const { value, txid } = await client.read(target, "kv.list", { ns: "n" }, soon());
   expect({ keys: value.keys, txid }).toEqual({ keys: ["k1", "k2"], txid: 1 });
   await client.close();
@@ -89,7 +97,11 @@ describe("F19: a failed fsync", () => {
     disk.failures = 2;
     const second = openInlineEngine(directory, { disk, store });
     const { value, txid } = await second.client.read(target, "kv.list", { ns: "n" }, second.soon());
-    expect({ keys: value.keys.length, txid, failures: disk.failures < 0 }).toEqual({ keys: 5, txid: 5, failures: true });
+    expect({ keys: value.keys.length, txid, failures: disk.failures < 0 }).toEqual({
+      keys: 5,
+      txid: 5,
+      failures: true,
+    });
     await second.client.close();
   });
 
@@ -103,11 +115,16 @@ describe("F19: a failed fsync", () => {
     reader.run("BEGIN");
     reader.all("SELECT * FROM __service_kv");
     const value = Buffer.alloc(1024 * 1024, 1);
-    for (let step = 0; step < 20; step++) await client.write(target, "kv.put", { ns: "n", key: `big${step}`, value }, soon());
+    for (let step = 0; step < 20; step++)
+      await client.write(target, "kv.put", { ns: "n", key: `big${step}`, value }, soon());
     disk.failures = 1;
-    await expect(client.write(target, "kv.put", { ns: "n", key: "doubtful", value }, soon())).rejects.toMatchObject({ code: "unavailable" });
+    await expect(client.write(target, "kv.put", { ns: "n", key: "doubtful", value }, soon())).rejects.toMatchObject({
+      code: "unavailable",
+    });
     reader.close();
-    expect((await client.read(target, "kv.list", { ns: "n", limit: 100 }, soon())).value.keys.length).toBeGreaterThanOrEqual(21);
+    expect(
+      (await client.read(target, "kv.list", { ns: "n", limit: 100 }, soon())).value.keys.length,
+    ).toBeGreaterThanOrEqual(21);
     await client.close();
     const connection = new Connection(path, { readonly: false, pageCacheKiB: 256 });
     onTestFinished(() => connection.close());
@@ -156,7 +173,9 @@ describe("deletion", () => {
     const late = client.write(target, "kv.put", put("late"), soon());
     await expect(late).rejects.toMatchObject({ code: "database_not_found" });
     await dropping;
-    await expect(client.write(target, "kv.put", put("later"), soon())).rejects.toMatchObject({ code: "database_not_found" });
+    await expect(client.write(target, "kv.put", put("later"), soon())).rejects.toMatchObject({
+      code: "database_not_found",
+    });
     expect(existsSync(join(directory, "db", uuidOf(1)))).toBe(false);
     await client.close();
   });
@@ -166,16 +185,22 @@ describe("commands", () => {
   test("a derived cache that fails after the commit neither repeats the commit nor loses it", async () => {
     const { client, soon } = openInlineEngine(temporaryDirectory());
     const original = writeCommands["turn.append"];
-    const append = vi.spyOn(writeCommands as { "turn.append": typeof original }, "turn.append").mockImplementation((tx, input) => {
-      tx.afterCommit(() => {
-        throw new Error("cache fault");
+    const append = vi
+      .spyOn(writeCommands as { "turn.append": typeof original }, "turn.append")
+      .mockImplementation((tx, input) => {
+        tx.afterCommit(() => {
+          throw new Error("cache fault");
+        });
+        return original(tx, input);
       });
-      return original(tx, input);
-    });
     onTestFinished(() => append.mockRestore());
-    const turn = (content: string) => client.write(target, "turn.append", { sessionId: "s", role: "user", content }, soon());
+    const turn = (content: string) =>
+      client.write(target, "turn.append", { sessionId: "s", role: "user", content }, soon());
     const answers = await Promise.all([turn('"a"'), turn('"b"')]);
-    expect(answers.map(({ value, txid }) => [value.seq, txid])).toEqual([[1, 1], [2, 1]]);
+    expect(answers.map(({ value, txid }) => [value.seq, txid])).toEqual([
+      [1, 1],
+      [2, 1],
+    ]);
     expect((await client.read(target, "turn.last", { sessionId: "s" }, soon())).value.turns).toHaveLength(2);
     await client.close();
   });
@@ -205,7 +230,11 @@ describe("commands", () => {
 test("F28: a burst of first uses does not pass the cap on open handles", async () => {
   const directory = temporaryDirectory();
   const { client, engine, soon } = openInlineEngine(directory, { options: { hotHandlesMax: 4 } });
-  await Promise.all(Array.from({ length: 40 }, (_, index) => client.write({ uuid: uuidOf(index), branch: "main" }, "kv.put", put("k"), soon())));
+  await Promise.all(
+    Array.from({ length: 40 }, (_, index) =>
+      client.write({ uuid: uuidOf(index), branch: "main" }, "kv.put", put("k"), soon()),
+    ),
+  );
   expect(engine.counters.opened - engine.counters.evicted).toBeLessThanOrEqual(4);
   expect(readdirSync(join(directory, "db"))).toHaveLength(40);
   await client.close();

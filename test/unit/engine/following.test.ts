@@ -23,37 +23,61 @@ async function pair(): Promise<{ time: VirtualTime; writer: LeasedNode; replica:
 const durable = { durable: true };
 
 describe("a copy", () => {
-  test("replica-stream-1, distribution-06: the first read wakes it; ships after that are seen by plain reads within three seconds, and the file is sound", async () => {
-    const { time, writer, replica } = await pair();
-    expect(await replica.read("kv.list", { ns: "n" })).toMatchObject({ value: { keys: ["first"] }, txid: 1, durableTxid: 1 });
-    const keys = ["first"];
-    for (let round = 0; round < 5; round++) {
-      for (let one = 0; one < 4; one++) {
-        keys.push(`key ${round} ${one}`);
-        await writer.put(keys.at(-1)!, "main");
+  test(
+    "replica-stream-1, distribution-06: the first read wakes it; ships after that are seen by plain reads " +
+      "within three seconds, and the file is sound",
+    async () => {
+      const { time, writer, replica } = await pair();
+      expect(await replica.read("kv.list", { ns: "n" })).toMatchObject({
+        value: { keys: ["first"] },
+        txid: 1,
+        durableTxid: 1,
+      });
+      const keys = ["first"];
+      for (let round = 0; round < 5; round++) {
+        for (let one = 0; one < 4; one++) {
+          keys.push(`key ${round} ${one}`);
+          await writer.put(keys.at(-1)!, "main");
+        }
+        await time.pass(3_000);
+        expect(await replica.list()).toEqual(keys.toSorted());
       }
-      await time.pass(3_000);
-      expect(await replica.list()).toEqual(keys.toSorted());
-    }
-    expect(replica.integrity()).toBe("ok");
-    expect(replica.notices).toEqual([]);
-    expect(time.store.violations).toEqual([]);
-    expect(time.head(writer.uuid)).toMatchObject({ node: "writer", epoch: 1 });
-  });
+      expect(replica.integrity()).toBe("ok");
+      expect(replica.notices).toEqual([]);
+      expect(time.store.violations).toEqual([]);
+      expect(time.head(writer.uuid)).toMatchObject({ node: "writer", epoch: 1 });
+    },
+  );
 
   test("answers what the writer answers at the same transaction id, in the same bytes", async () => {
     const { time, writer, replica } = await pair();
     await replica.list();
-    const write = <Kind extends WriteKind>(command: Kind, input: WriteInput<Kind>): Promise<unknown> => time.of(writer.client.write(writer.at("main"), command, input, writer.soon(durable)));
-    await write("docs.insert", { collection: "c", docs: Array.from({ length: 20 }, (_, n) => JSON.stringify({ _id: `d${n}`, n, text: noise(64, n) })) });
-    await write("memory.ingest", { memories: [{ type: "fact", summary: "the user likes tea", content: '"tea"', keywords: "tea", topicKey: "drink" }, { type: "event", summary: "tea at five", content: "5" }] });
-    for (let n = 0; n < 20; n++) await write("vector.upsert", { collection: "v", id: `v${n}`, embedding: Float32Array.of(Math.cos(n), Math.sin(n)) });
+    const write = <Kind extends WriteKind>(command: Kind, input: WriteInput<Kind>): Promise<unknown> =>
+      time.of(writer.client.write(writer.at("main"), command, input, writer.soon(durable)));
+    await write("docs.insert", {
+      collection: "c",
+      docs: Array.from({ length: 20 }, (_, n) => JSON.stringify({ _id: `d${n}`, n, text: noise(64, n) })),
+    });
+    await write("memory.ingest", {
+      memories: [
+        { type: "fact", summary: "the user likes tea", content: '"tea"', keywords: "tea", topicKey: "drink" },
+        { type: "event", summary: "tea at five", content: "5" },
+      ],
+    });
+    for (let n = 0; n < 20; n++)
+      await write("vector.upsert", {
+        collection: "v",
+        id: `v${n}`,
+        embedding: Float32Array.of(Math.cos(n), Math.sin(n)),
+      });
     await writer.sql(["CREATE TABLE t (n)", "INSERT INTO t VALUES (1), (2)"]);
     const { txid } = await writer.sync();
     const reads: readonly [string, unknown][] = [
-      ["kv.list", { ns: "n" }], ["kv.get", { ns: "n", key: "first" }],
+      ["kv.list", { ns: "n" }],
+      ["kv.get", { ns: "n", key: "first" }],
       ["docs.find", { collection: "c", filter: '{"n":{"$gt":4}}', sort: [{ path: "n", direction: -1 }], limit: 7 }],
-      ["memory.recall", { query: "tea", k: 5, explain: true }], ["memory.list", {}],
+      ["memory.recall", { query: "tea", k: 5, explain: true }],
+      ["memory.list", {}],
       ["vector.search", { collection: "v", vector: Float32Array.of(1, 0), k: 5 }],
     ];
     for (const [command, input] of reads) {
@@ -66,19 +90,22 @@ describe("a copy", () => {
     expect(replica.integrity()).toBe("ok");
   });
 
-  test("of a database that nobody has written yet is empty, and becomes what the first writer begins with", async () => {
-    const time = sharedTime();
-    const [writer, replica] = [new LeasedNode(time, "writer"), new ReplicaNode(time)];
-    expect(await replica.list()).toEqual([]);
-    expect(await outcomeOf(time.of(replica.listing({ minTxid: 1 })))).toBe("behind");
-    await writer.hold(1, longMs);
-    const { txid } = await writer.put("first", "main", durable);
-    replica.seen.forget();
-    expect(await replica.list({ minTxid: txid })).toEqual(["first"]);
-    // Its own empty file may be that of another build: the writer's image was fetched.
-    const image = time.head(writer.uuid).refs.find(({ kind }) => kind === "image")!;
-    expect(replica.seen.of("seg").map(({ key }) => key)).toContain(segmentKey(writer.uuid, image.id));
-  });
+  test(
+    "of a database that nobody has written yet is empty, and becomes what the first writer begins " + "with",
+    async () => {
+      const time = sharedTime();
+      const [writer, replica] = [new LeasedNode(time, "writer"), new ReplicaNode(time)];
+      expect(await replica.list()).toEqual([]);
+      expect(await outcomeOf(time.of(replica.listing({ minTxid: 1 })))).toBe("behind");
+      await writer.hold(1, longMs);
+      const { txid } = await writer.put("first", "main", durable);
+      replica.seen.forget();
+      expect(await replica.list({ minTxid: txid })).toEqual(["first"]);
+      // Its own empty file may be that of another build: the writer's image was fetched.
+      const image = time.head(writer.uuid).refs.find(({ kind }) => kind === "image")!;
+      expect(replica.seen.of("seg").map(({ key }) => key)).toContain(segmentKey(writer.uuid, image.id));
+    },
+  );
 });
 
 describe("Min-Txid", () => {
@@ -94,20 +121,24 @@ describe("Min-Txid", () => {
     }
   });
 
-  test("F82: of what the writer has not shipped is turned away as behind, after a bounded time and few requests", async () => {
-    const { time, writer, replica } = await pair();
-    await replica.list();
-    time.store.fateOf = (verb, key) => (verb === "put" && key.includes("/head/") ? { held: new Promise(() => {}) } : "fine");
-    const { txid } = await writer.put("logged");
-    replica.seen.forget();
-    const startedMs = time.scheduler.nowMs;
-    const many = Array.from({ length: 50 }, () => outcomeOf(replica.listing({ minTxid: txid })));
-    expect(new Set(await time.of(Promise.all(many)))).toEqual(new Set(["behind"]));
-    expect(time.scheduler.nowMs - startedMs).toBeLessThanOrEqual(limits.replicaPatienceMs + 50);
-    expect(replica.seen.of("head").length).toBeLessThan(60);
-    // The first look learns the version.
-    expect(replica.seen.of("head").filter(({ isSame }) => !isSame).length).toBeLessThanOrEqual(1);
-  });
+  test(
+    "F82: of what the writer has not shipped is turned away as behind, after a bounded time and few " + "requests",
+    async () => {
+      const { time, writer, replica } = await pair();
+      await replica.list();
+      time.store.fateOf = (verb, key) =>
+        verb === "put" && key.includes("/head/") ? { held: new Promise(() => {}) } : "fine";
+      const { txid } = await writer.put("logged");
+      replica.seen.forget();
+      const startedMs = time.scheduler.nowMs;
+      const many = Array.from({ length: 50 }, () => outcomeOf(replica.listing({ minTxid: txid })));
+      expect(new Set(await time.of(Promise.all(many)))).toEqual(new Set(["behind"]));
+      expect(time.scheduler.nowMs - startedMs).toBeLessThanOrEqual(limits.replicaPatienceMs + 50);
+      expect(replica.seen.of("head").length).toBeLessThan(60);
+      // The first look learns the version.
+      expect(replica.seen.of("head").filter(({ isSame }) => !isSame).length).toBeLessThanOrEqual(1);
+    },
+  );
 
   test("F82: far beyond what any writer may have given, one look is enough", async () => {
     const { time, replica } = await pair();
@@ -130,26 +161,38 @@ describe("Min-Txid", () => {
     await next.hold(2, longMs);
     await next.put("kept", "main", durable);
     expect(time.head(next.uuid).lost).toEqual([expect.objectContaining({ firstTxid: lostTxid })]);
-    const refusals = [next.client.read(next.at("main"), "kv.list", { ns: "n" }, next.soon({ minTxid: lostTxid })), replica.listing({ minTxid: lostTxid })];
+    const refusals = [
+      next.client.read(next.at("main"), "kv.list", { ns: "n" }, next.soon({ minTxid: lostTxid })),
+      replica.listing({ minTxid: lostTxid }),
+    ];
     expect(await time.of(Promise.all(refusals.map(outcomeOf)))).toEqual(["conflict", "conflict"]);
     expect(await replica.list()).toEqual(["first", "kept"]);
   });
 
-  test("F60: of a write that was lost is refused as soon as the next claim stands, before anything is written under it", async () => {
-    const { time, writer, replica } = await pair();
-    await replica.list();
-    let headsLeft = 0;
-    time.store.fateOf = (verb, key) => (verb === "put" && key.includes("/head/") && headsLeft-- <= 0 ? "refused" : "fine");
-    const { txid: lostTxid } = await writer.put("lost");
-    writer.kill();
-    const next = new LeasedNode(time, "next");
-    await next.hold(2, longMs);
-    headsLeft = 1;
-    await next.put("not shipped");
-    expect(time.head(next.uuid)).toMatchObject({ epoch: 2, txid: 1, lost: [expect.objectContaining({ firstTxid: lostTxid })] });
-    expect(await outcomeOf(time.of(replica.listing({ minTxid: lostTxid })))).toBe("conflict");
-    expect(await replica.list()).toEqual(["first"]);
-  });
+  test(
+    "F60: of a write that was lost is refused as soon as the next claim stands, before anything is written " +
+      "under it",
+    async () => {
+      const { time, writer, replica } = await pair();
+      await replica.list();
+      let headsLeft = 0;
+      time.store.fateOf = (verb, key) =>
+        verb === "put" && key.includes("/head/") && headsLeft-- <= 0 ? "refused" : "fine";
+      const { txid: lostTxid } = await writer.put("lost");
+      writer.kill();
+      const next = new LeasedNode(time, "next");
+      await next.hold(2, longMs);
+      headsLeft = 1;
+      await next.put("not shipped");
+      expect(time.head(next.uuid)).toMatchObject({
+        epoch: 2,
+        txid: 1,
+        lost: [expect.objectContaining({ firstTxid: lostTxid })],
+      });
+      expect(await outcomeOf(time.of(replica.listing({ minTxid: lostTxid })))).toBe("conflict");
+      expect(await replica.list()).toEqual(["first"]);
+    },
+  );
 });
 
 describe("looking", () => {
@@ -243,20 +286,23 @@ describe("looking", () => {
     expect(await replica.list({ consistency: "cached" })).toContain("first");
   });
 
-  test("while object storage is away reads go on from what is here, and what must be newer is unavailable", async () => {
-    const { time, writer, replica } = await pair();
-    await replica.list();
-    await writer.put("second", "main", durable);
-    time.store.fateOf = () => "refused";
-    for (let round = 0; round < 20; round++) {
-      expect(await replica.list()).toEqual(["first"]);
-      await time.pass(1_000);
-    }
-    expect(await outcomeOf(time.of(replica.listing({ minTxid: 2 })))).toBe("unavailable");
-    time.store.fateOf = () => "fine";
-    expect(await replica.list({ minTxid: 2 })).toEqual(["first", "second"]);
-    expect(replica.notices).toEqual([]);
-  });
+  test(
+    "while object storage is away reads go on from what is here, and what must be newer is " + "unavailable",
+    async () => {
+      const { time, writer, replica } = await pair();
+      await replica.list();
+      await writer.put("second", "main", durable);
+      time.store.fateOf = () => "refused";
+      for (let round = 0; round < 20; round++) {
+        expect(await replica.list()).toEqual(["first"]);
+        await time.pass(1_000);
+      }
+      expect(await outcomeOf(time.of(replica.listing({ minTxid: 2 })))).toBe("unavailable");
+      time.store.fateOf = () => "fine";
+      expect(await replica.list({ minTxid: 2 })).toEqual(["first", "second"]);
+      expect(replica.notices).toEqual([]);
+    },
+  );
 
   test("what is held is not followed", async () => {
     const { time, writer, replica } = await pair();

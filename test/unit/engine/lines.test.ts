@@ -1,7 +1,16 @@
 /** Lines as plain data: what restores what, and what follows from what. */
 import { describe, expect, it } from "vitest";
 import { packDue, packed, rebaseDue } from "../../../src/engine/line-length.ts";
-import { closedLine, forkedHead, isRestorable, planOf, rebased, referenced, rewound, trimmed } from "../../../src/engine/lines.ts";
+import {
+  closedLine,
+  forkedHead,
+  isRestorable,
+  planOf,
+  rebased,
+  referenced,
+  rewound,
+  trimmed,
+} from "../../../src/engine/lines.ts";
 import type { Head, TailSegment } from "../../../src/format/head.ts";
 import type { History } from "../../../src/format/history.ts";
 import { poolId } from "../../../src/format/object-keys.ts";
@@ -15,8 +24,16 @@ const KiB = 1024;
 
 function delta(firstTxid: number, lastTxid: number, more: Partial<SegmentRef> = {}): SegmentRef {
   return {
-    kind: "delta", id: poolId("main", 1, ulids.next()), firstTxid, lastTxid, cut: false, lastAtMs: lastTxid * 10,
-    bytes: 1000, rawBytes: 4096, sha256: new Uint8Array(32), ...more,
+    kind: "delta",
+    id: poolId("main", 1, ulids.next()),
+    firstTxid,
+    lastTxid,
+    cut: false,
+    lastAtMs: lastTxid * 10,
+    bytes: 1000,
+    rawBytes: 4096,
+    sha256: new Uint8Array(32),
+    ...more,
   };
 }
 
@@ -27,8 +44,14 @@ function image(txid: number, more: Partial<SegmentRef> = {}): SegmentRef {
 function headOf(refs: readonly SegmentRef[], more: Partial<Head> = {}): Head {
   const txid = more.txid ?? refs.at(-1)!.lastTxid;
   return {
-    ...emptyHead("main"), txid, reservedTo: txid + 100, pages: 10, fromTxid: refs[0]!.firstTxid, refs,
-    tenures: [{ epoch: 1, id: new Uint8Array(16), firstTxid: 1, lastTxid: txid }], ...more,
+    ...emptyHead("main"),
+    txid,
+    reservedTo: txid + 100,
+    pages: 10,
+    fromTxid: refs[0]!.firstTxid,
+    refs,
+    tenures: [{ epoch: 1, id: new Uint8Array(16), firstTxid: 1, lastTxid: txid }],
+    ...more,
   };
 }
 
@@ -58,7 +81,16 @@ describe("planOf", () => {
   });
 
   it("takes the tail as far as it is needed", () => {
-    const tail: TailSegment[] = [[21, 22], [23, 25]].map(([firstTxid, lastTxid]) => ({ firstTxid: firstTxid!, lastTxid: lastTxid!, lastAtMs: 1, rawBytes: 1, bytes: new Uint8Array(1) }));
+    const tail: TailSegment[] = [
+      [21, 22],
+      [23, 25],
+    ].map(([firstTxid, lastTxid]) => ({
+      firstTxid: firstTxid!,
+      lastTxid: lastTxid!,
+      lastAtMs: 1,
+      rawBytes: 1,
+      bytes: new Uint8Array(1),
+    }));
     const withTail = headOf(head.refs, { tail, txid: 25 });
     expect(planOf(withTail, undefined, 20)?.tail).toEqual([]);
     expect(planOf(withTail, undefined, 22)?.tail).toEqual([tail[0]]);
@@ -74,7 +106,10 @@ describe("planOf", () => {
 
   it("F70: has none for an id that was lost, lies between two claims, or in no object", () => {
     const gap = headOf([image(1), delta(2, 5), delta(30, 40)], {
-      tenures: [{ epoch: 1, id: new Uint8Array(16), firstTxid: 1, lastTxid: 5 }, { epoch: 2, id: new Uint8Array(16), firstTxid: 20, lastTxid: 40 }],
+      tenures: [
+        { epoch: 1, id: new Uint8Array(16), firstTxid: 1, lastTxid: 5 },
+        { epoch: 2, id: new Uint8Array(16), firstTxid: 20, lastTxid: 40 },
+      ],
       lost: [{ firstTxid: 33, lastTxid: 33 }],
     });
     for (const txid of [5, 30, 32, 34, 40]) expect(planOf(gap, undefined, txid), String(txid)).toBeDefined();
@@ -82,7 +117,9 @@ describe("planOf", () => {
   });
 
   it("judges claims that the head no longer remembers by the lines alone", () => {
-    const old = headOf([image(1), delta(2, 5), delta(6, 9)], { tenures: [{ epoch: 9, id: new Uint8Array(16), firstTxid: 8, lastTxid: 9 }] });
+    const old = headOf([image(1), delta(2, 5), delta(6, 9)], {
+      tenures: [{ epoch: 9, id: new Uint8Array(16), firstTxid: 8, lastTxid: 9 }],
+    });
     expect(planOf(old, undefined, 4)).toBeDefined();
   });
 
@@ -125,7 +162,13 @@ describe("isRestorable", () => {
   });
 
   it("allows what has a name, if it is still held", () => {
-    const named = historyOf([], [{ name: "a", txid: 3, createdAtMs: 0 }, { name: "b", txid: 99, createdAtMs: 0 }]);
+    const named = historyOf(
+      [],
+      [
+        { name: "a", txid: 3, createdAtMs: 0 },
+        { name: "b", txid: 99, createdAtMs: 0 },
+      ],
+    );
     expect(isRestorable(head, named, 3, 1_000)).toBe(true);
     expect(isRestorable(head, named, 99, 0)).toBe(false);
     expect(isRestorable({ ...head, floorTxid: 4 }, named, 3, 0)).toBe(false);
@@ -134,12 +177,36 @@ describe("isRestorable", () => {
 
 describe("succession", () => {
   it("a fork takes the line cut at its point, and no past", async () => {
-    const lost = [{ firstTxid: 4, lastTxid: 4 }, { firstTxid: 50, lastTxid: 60 }];
-    const tenures = [{ epoch: 1, id: new Uint8Array(16), firstTxid: 1, lastTxid: 3 }, { epoch: 2, id: new Uint8Array(16), firstTxid: 5, lastTxid: 20 }, { epoch: 3, id: new Uint8Array(16), firstTxid: 21, lastTxid: 25 }];
+    const lost = [
+      { firstTxid: 4, lastTxid: 4 },
+      { firstTxid: 50, lastTxid: 60 },
+    ];
+    const tenures = [
+      { epoch: 1, id: new Uint8Array(16), firstTxid: 1, lastTxid: 3 },
+      { epoch: 2, id: new Uint8Array(16), firstTxid: 5, lastTxid: 20 },
+      { epoch: 3, id: new Uint8Array(16), firstTxid: 21, lastTxid: 25 },
+    ];
     const parent = headOf([image(1), delta(2, 9), delta(10, 20), delta(21, 25)], { lost, tenures });
-    const child = await forkedHead(parent, undefined, 15, { branchId: ulids.next(), nonce: new Uint8Array(16), node: "n", committedAtMs: 150, pages: 7 }, inlinePress);
+    const child = await forkedHead(
+      parent,
+      undefined,
+      15,
+      { branchId: ulids.next(), nonce: new Uint8Array(16), node: "n", committedAtMs: 150, pages: 7 },
+      inlinePress,
+    );
     expect(spans(child?.refs)).toEqual(["image 1-1", "delta 2-9", "delta 10-15 cut"]);
-    expect(child).toMatchObject({ epoch: 0, seq: 1, txid: 15, fromTxid: 15, floorTxid: 15, reservedTo: 15, committedAtMs: 150, pages: 7, history: undefined, lost: [lost[0]] });
+    expect(child).toMatchObject({
+      epoch: 0,
+      seq: 1,
+      txid: 15,
+      fromTxid: 15,
+      floorTxid: 15,
+      reservedTo: 15,
+      committedAtMs: 150,
+      pages: 7,
+      history: undefined,
+      lost: [lost[0]],
+    });
     expect(child?.tenures.map(({ lastTxid }) => lastTxid)).toEqual([3, 15]);
     expect(planOf(child!, undefined, 14)).toBeUndefined();
   });
@@ -154,7 +221,11 @@ describe("succession", () => {
 
   it("a rewind to the end of an object cuts nothing", () => {
     const head = headOf([image(1), delta(2, 9), delta(10, 20)]);
-    expect(spans(rewound(head, planOf(head, undefined, 9)!, delta(21, 21), 0).refs)).toEqual(["image 1-1", "delta 2-9", "delta 21-21"]);
+    expect(spans(rewound(head, planOf(head, undefined, 9)!, delta(21, 21), 0).refs)).toEqual([
+      "image 1-1",
+      "delta 2-9",
+      "delta 21-21",
+    ]);
   });
 
   it("a new base closes the line at its own state and keeps what lies above", () => {
@@ -166,25 +237,43 @@ describe("succession", () => {
     expect(next.closed).toMatchObject({ fromTxid: 1, toTxid: 9 });
   });
 
-  it("F73: a new base still fits when its last delta was packed meanwhile, and not when the branch was rewound below it", () => {
-    const repacked = headOf([image(1), delta(2, 20)]);
-    const next = rebased(repacked, [image(9)], 500)!;
-    expect(spans(next.refs)).toEqual(["image 9-9", "delta 2-20"]);
-    expect(spans(next.closed.refs)).toEqual(["image 1-1", "delta 2-9 cut"]);
-    const before = headOf([image(1), delta(2, 9), delta(10, 20)]);
-    const { refs, fromTxid } = rewound(before, planOf(before, undefined, 5)!, delta(21, 21), 0);
-    expect(rebased({ ...before, refs, fromTxid, txid: 21, tenures: [{ ...before.tenures[0]!, lastTxid: 21 }] }, [image(9)], 500)).toBeUndefined();
-  });
+  it(
+    "F73: a new base still fits when its last delta was packed meanwhile, and not when the branch was " +
+      "rewound below it",
+    () => {
+      const repacked = headOf([image(1), delta(2, 20)]);
+      const next = rebased(repacked, [image(9)], 500)!;
+      expect(spans(next.refs)).toEqual(["image 9-9", "delta 2-20"]);
+      expect(spans(next.closed.refs)).toEqual(["image 1-1", "delta 2-9 cut"]);
+      const before = headOf([image(1), delta(2, 9), delta(10, 20)]);
+      const { refs, fromTxid } = rewound(before, planOf(before, undefined, 5)!, delta(21, 21), 0);
+      expect(
+        rebased(
+          { ...before, refs, fromTxid, txid: 21, tenures: [{ ...before.tenures[0]!, lastTxid: 21 }] },
+          [image(9)],
+          500,
+        ),
+      ).toBeUndefined();
+    },
+  );
 
   it("a line with a tail is not closed", () => {
-    const head = headOf([image(1), delta(2, 2)], { txid: 3, tail: [{ firstTxid: 3, lastTxid: 3, lastAtMs: 0, rawBytes: 0, bytes: new Uint8Array(0) }] });
+    const head = headOf([image(1), delta(2, 2)], {
+      txid: 3,
+      tail: [{ firstTxid: 3, lastTxid: 3, lastAtMs: 0, rawBytes: 0, bytes: new Uint8Array(0) }],
+    });
     expect(() => closedLine(head, 3, 0)).toThrow("has no tail");
     expect(closedLine(head, 2, 0).toTxid).toBe(2);
   });
 });
 
 describe("trimmed", () => {
-  const line = { fromTxid: 1, toTxid: 30, endedAtMs: 100, refs: [image(1), delta(2, 10), delta(11, 20), delta(21, 30)] };
+  const line = {
+    fromTxid: 1,
+    toTxid: 30,
+    endedAtMs: 100,
+    refs: [image(1), delta(2, 10), delta(11, 20), delta(21, 30)],
+  };
 
   it("F77: keeps lines that ended inside the window, drops the others", () => {
     expect(trimmed(historyOf([line]), 100).lines).toEqual([line]);
@@ -192,7 +281,11 @@ describe("trimmed", () => {
   });
 
   it("F77: keeps what a checkpoint needs and nothing above it", () => {
-    const checkpoints = [{ name: "a", txid: 4, createdAtMs: 0 }, { name: "b", txid: 15, createdAtMs: 0 }, { name: "c", txid: 40, createdAtMs: 0 }];
+    const checkpoints = [
+      { name: "a", txid: 4, createdAtMs: 0 },
+      { name: "b", txid: 15, createdAtMs: 0 },
+      { name: "c", txid: 40, createdAtMs: 0 },
+    ];
     const [kept] = trimmed(historyOf([line], checkpoints), 101).lines;
     expect(kept).toMatchObject({ fromTxid: 1, toTxid: 15 });
     expect(spans(kept?.refs)).toEqual(["image 1-1", "delta 2-10", "delta 11-15 cut"]);
@@ -201,7 +294,8 @@ describe("trimmed", () => {
 });
 
 describe("packDue", () => {
-  const small = (count: number, from = 2, more: Partial<SegmentRef> = {}): SegmentRef[] => Array.from({ length: count }, (_, at) => delta(from + at, from + at, more));
+  const small = (count: number, from = 2, more: Partial<SegmentRef> = {}): SegmentRef[] =>
+    Array.from({ length: count }, (_, at) => delta(from + at, from + at, more));
   const due = (refs: readonly SegmentRef[]): readonly [number, number] | undefined => {
     const range = packDue(headOf([image(1), ...refs]));
     return range && [range.from, range.to];
@@ -221,7 +315,9 @@ describe("packDue", () => {
   });
 
   it("puts together whatever sizes when they alternate for too long", () => {
-    const mixed = Array.from({ length: 70 }, (_, at) => delta(at + 2, at + 2, { bytes: at % 12 === 0 ? 300 * KiB : 1000 }));
+    const mixed = Array.from({ length: 70 }, (_, at) =>
+      delta(at + 2, at + 2, { bytes: at % 12 === 0 ? 300 * KiB : 1000 }),
+    );
     expect(due(mixed)).toEqual([1, 71]);
   });
 
@@ -274,12 +370,18 @@ describe("rebaseDue", () => {
     expect(rebaseDue(headOf(refs.slice(0, 2), { pages: 10 }))).toBeUndefined();
   });
 
-  it("waits until the deltas have taken as much room as the images do, or hold four times what the database does", () => {
-    const line = (bytes: number, rawBytes: number) => [image(1, { bytes: 1_000 * KiB }), delta(2, 9, { bytes, rawBytes })];
-    expect(rebaseDue(headOf(line(999 * KiB, 8_000 * KiB), { pages: 1_000 }))).toBeUndefined();
-    expect(rebaseDue(headOf(line(1_000 * KiB, 8_000 * KiB), { pages: 1_000 }))).toBe(9);
-    expect(rebaseDue(headOf(line(999 * KiB, 16_000 * KiB), { pages: 1_000 }))).toBe(9);
-  });
+  it(
+    "waits until the deltas have taken as much room as the images do, or hold four times what the database " + "does",
+    () => {
+      const line = (bytes: number, rawBytes: number) => [
+        image(1, { bytes: 1_000 * KiB }),
+        delta(2, 9, { bytes, rawBytes }),
+      ];
+      expect(rebaseDue(headOf(line(999 * KiB, 8_000 * KiB), { pages: 1_000 }))).toBeUndefined();
+      expect(rebaseDue(headOf(line(1_000 * KiB, 8_000 * KiB), { pages: 1_000 }))).toBe(9);
+      expect(rebaseDue(headOf(line(999 * KiB, 16_000 * KiB), { pages: 1_000 }))).toBe(9);
+    },
+  );
 
   it("comes early when there are too many objects", () => {
     const refs = [image(1), ...Array.from({ length: 800 }, (_, at) => delta(at + 2, at + 2))];
@@ -295,8 +397,12 @@ describe("rebaseDue", () => {
 
 it("referenced names every object of the head and of its past once", () => {
   const [base, shared, old] = [image(1), delta(2, 9), delta(10, 12)];
-  const head = headOf([base, shared], { history: { id: poolId("main", 1, ulids.next()), bytes: 1, sha256: new Uint8Array(32) } });
+  const head = headOf([base, shared], {
+    history: { id: poolId("main", 1, ulids.next()), bytes: 1, sha256: new Uint8Array(32) },
+  });
   const past = historyOf([{ fromTxid: 1, toTxid: 12, endedAtMs: 0, refs: [base, shared, old] }]);
-  expect([...referenced(head, past)].sort()).toEqual([...[base, shared, old].map(({ id }) => `seg/${id}`), `hist/${head.history!.id}`].sort());
+  expect([...referenced(head, past)].sort()).toEqual(
+    [...[base, shared, old].map(({ id }) => `seg/${id}`), `hist/${head.history!.id}`].sort(),
+  );
   expect(referenced(headOf([base]), undefined).size).toBe(1);
 });

@@ -15,7 +15,13 @@ function folderOf(path: string) {
   const clock = { nowMs: 0 };
   const connection = openConnection(path, 64);
   const wal = new WalFile(path, realDisk);
-  const folder = new LogFolder(wal, { connection, log: readerOf(path), slackUnknown: false }, { ...realWorld(), monotonicMs: () => clock.nowMs }, realDisk, stepBytes);
+  const folder = new LogFolder(
+    wal,
+    { connection, log: readerOf(path), slackUnknown: false },
+    { ...realWorld(), monotonicMs: () => clock.nowMs },
+    realDisk,
+    stepBytes,
+  );
   const rollBack = (): void => {
     spill(connection, 100);
     connection.run("ROLLBACK");
@@ -28,27 +34,31 @@ function folderOf(path: string) {
   return { clock, connection, wal, folder, rollBack, close };
 }
 
-test("a file that is far longer than its log is cut at once; while a reader stands in the way that is tried now and then, not each round", () => {
-  const { path } = newDatabase();
-  const { clock, connection, wal, folder, rollBack, close } = folderOf(path);
-  commitRow(connection, 1);
-  folder.written(10);
-  const reader = new Connection(path, { readonly: true, pageCacheKiB: 64 });
-  reader.run("BEGIN");
-  reader.all("SELECT count(*) FROM t");
-  rollBack();
-  expect(folder.due).toBe(true);
-  expect(folder.fold()).toBe("held-up");
-  for (let round = 0; round < 3; round++) {
+test(
+  "a file that is far longer than its log is cut at once; while a reader stands in the way that is tried " +
+    "now and then, not each round",
+  () => {
+    const { path } = newDatabase();
+    const { clock, connection, wal, folder, rollBack, close } = folderOf(path);
+    commitRow(connection, 1);
+    folder.written(10);
+    const reader = new Connection(path, { readonly: true, pageCacheKiB: 64 });
+    reader.run("BEGIN");
+    reader.all("SELECT count(*) FROM t");
     rollBack();
-    expect(folder.due).toBe(false);
-  }
-  clock.nowMs += limits.checkpointRetryMs;
-  expect(folder.due).toBe(true);
-  reader.close();
-  expect([folder.fold(), wal.fileBytes(), folder.due]).toEqual(["folded", 0, false]);
-  close();
-});
+    expect(folder.due).toBe(true);
+    expect(folder.fold()).toBe("held-up");
+    for (let round = 0; round < 3; round++) {
+      rollBack();
+      expect(folder.due).toBe(false);
+    }
+    clock.nowMs += limits.checkpointRetryMs;
+    expect(folder.due).toBe(true);
+    reader.close();
+    expect([folder.fold(), wal.fileBytes(), folder.due]).toEqual(["folded", 0, false]);
+    close();
+  },
+);
 
 test("the log grows by what SQLite says, over old frames too, and a fold counts it from nothing", () => {
   const { path } = newDatabase();

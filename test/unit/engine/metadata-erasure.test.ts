@@ -14,6 +14,8 @@ test("an erased memory's metadata is nowhere when the erasure completes, and wha
   expect(clean).toEqual([coupon.id]);
   expect(evidence!.traces).toEqual({ looked_for: coupon.traces.windowsTotal, hits: 0 });
   expect(await node.residue("zyxwvutsecret")).toEqual([]);
-  const { value } = await node.time.of(node.node.client.read(node.node.at("main"), "memory.get", { id: kept }, node.node.soon()));
+  const { value } = await node.time.of(
+    node.node.client.read(node.node.at("main"), "memory.get", { id: kept }, node.node.soon()),
+  );
   expect(value!.metadata).toBe('{"of":"abcdefgkept"}');
 });

@@ -1,57 +1,83 @@
-/** A node that was overtaken without knowing it, or that is not sure of its lease: what it answers, and what becomes of its writes. */
+/**
+ * A node that was overtaken without knowing it, or that is not sure of its lease: what it answers, and what becomes of
+ * its writes.
+ */
 import { cpSync, existsSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { BranchAct } from "../../../src/engine/protocol.ts";
-import { HeldDisk, holdHeads, keysInStore, LeasedNode, leaseMs, outcomeOf, pair, sharedTime } from "../../support/leased-node.ts";
+import {
+  HeldDisk,
+  holdHeads,
+  keysInStore,
+  LeasedNode,
+  leaseMs,
+  outcomeOf,
+  pair,
+  sharedTime,
+} from "../../support/leased-node.ts";
 import { temporaryDirectory } from "../../support/temporary.ts";
 import { noise, TimedEngine } from "../../support/timed-engine.ts";
 import { soundDisk } from "../../support/sound-disk.ts";
 
 describe("a writer that was overtaken", () => {
-  test("F46, distribution-11: between the upload and the head it finds out there: no durable answer, and the new history is whole", async () => {
-    const { time, a, b } = await pair();
-    const resumed = Promise.withResolvers<void>();
-    holdHeads(time, resumed.promise);
-    const durable = outcomeOf(a.putting("zombie", "main", { durable: true }, noise(200_000)));
-    await time.pass(50);
-    expect(time.store.keys(`db/${a.uuid}/seg/`)).toHaveLength(1 + 1);
-    time.store.fateOf = () => "fine";
-    await time.pass(60_000 - leaseMs);
-    await b.hold(2);
-    await b.put("of b", "main", { durable: true });
-    resumed.resolve();
-    expect(await time.of(durable)).toBe("unavailable");
-    expect(await a.fenced()).toEqual([1]);
-    expect(await outcomeOf(a.put("more", "main", { durable: true }))).toBe("unheld");
-    expect(await b.keys()).toEqual(["first", "of b"]);
-    expect(await keysInStore(time)).toEqual(["first", "of b"]);
-    expect(time.store.violations).toEqual([]);
-  });
+  test(
+    "F46, distribution-11: between the upload and the head it finds out there: no durable answer, and the " +
+      "new history is whole",
+    async () => {
+      const { time, a, b } = await pair();
+      const resumed = Promise.withResolvers<void>();
+      holdHeads(time, resumed.promise);
+      const durable = outcomeOf(a.putting("zombie", "main", { durable: true }, noise(200_000)));
+      await time.pass(50);
+      expect(time.store.keys(`db/${a.uuid}/seg/`)).toHaveLength(1 + 1);
+      time.store.fateOf = () => "fine";
+      await time.pass(60_000 - leaseMs);
+      await b.hold(2);
+      await b.put("of b", "main", { durable: true });
+      resumed.resolve();
+      expect(await time.of(durable)).toBe("unavailable");
+      expect(await a.fenced()).toEqual([1]);
+      expect(await outcomeOf(a.put("more", "main", { durable: true }))).toBe("unheld");
+      expect(await b.keys()).toEqual(["first", "of b"]);
+      expect(await keysInStore(time)).toEqual(["first", "of b"]);
+      expect(time.store.violations).toEqual([]);
+    },
+  );
 
-  test("F47: stopped before its commit's fsync, it does not acknowledge what it finds on its disk; the file is set aside", async () => {
-    const disk = new HeldDisk();
-    const { time, a, b } = await pair(disk);
-    disk.hold();
-    const standard = outcomeOf(a.putting("zombie"));
-    await time.pass(2 * leaseMs);
-    await b.hold(2);
-    await b.put("of b", "main", { durable: true });
-    disk.release();
-    expect(await time.of(standard)).toBe("unavailable");
-    expect(await a.fenced()).toEqual([1]);
-    expect(await a.keys()).toEqual(["first", "of b"]);
-    expect(readdirSync(join(a.directory, "quarantine", a.uuid)).length).toBeGreaterThan(0);
-    expect(await keysInStore(time)).toEqual(["first", "of b"]);
-    expect(time.store.violations).toEqual([]);
-  });
+  test(
+    "F47: stopped before its commit's fsync, it does not acknowledge what it finds on its disk; the file is " +
+      "set aside",
+    async () => {
+      const disk = new HeldDisk();
+      const { time, a, b } = await pair(disk);
+      disk.hold();
+      const standard = outcomeOf(a.putting("zombie"));
+      await time.pass(2 * leaseMs);
+      await b.hold(2);
+      await b.put("of b", "main", { durable: true });
+      disk.release();
+      expect(await time.of(standard)).toBe("unavailable");
+      expect(await a.fenced()).toEqual([1]);
+      expect(await a.keys()).toEqual(["first", "of b"]);
+      expect(readdirSync(join(a.directory, "quarantine", a.uuid)).length).toBeGreaterThan(0);
+      expect(await keysInStore(time)).toEqual(["first", "of b"]);
+      expect(time.store.violations).toEqual([]);
+    },
+  );
 
   test.each<[string, (node: LeasedNode) => Promise<void>]>([
-    ["F48: only the wall clock has moved, as after a suspension of the machine", async (node) => void (node.world.skewMs += 300_000)],
-    ["F47: only the monotonic clock has moved, as the wall clock was put back", async (node) => {
-      node.world.skewMs -= 3_600_000;
-      await node.time.pass(2 * leaseMs);
-    }],
+    [
+      "F48: only the wall clock has moved, as after a suspension of the machine",
+      async (node) => void (node.world.skewMs += 300_000),
+    ],
+    [
+      "F47: only the monotonic clock has moved, as the wall clock was put back",
+      async (node) => {
+        node.world.skewMs -= 3_600_000;
+        await node.time.pass(2 * leaseMs);
+      },
+    ],
   ])("%s: a standard write waits for the head", async (_name, move) => {
     const disk = new HeldDisk();
     const { time, a, b } = await pair(disk);
@@ -68,33 +94,40 @@ describe("a writer that was overtaken", () => {
     expect(await keysInStore(time)).toEqual(["before", "first", "of b"]);
   });
 
-  test("F49: without the coordination store every write is durable while nobody claims; a renewal ends that", async () => {
-    const { time, a } = await pair();
-    expect((await a.put("certain")).durableTxid).toBe(1);
-    await time.pass(leaseMs);
-    for (const key of ["k1", "k2", "k3"]) {
-      const { txid, durableTxid } = await a.put(key);
-      expect(durableTxid, key).toBeGreaterThanOrEqual(txid);
-    }
-    await a.renew();
-    const { txid, durableTxid } = await a.put("certain again");
-    expect(durableTxid).toBeLessThan(txid);
-    expect(await a.fenced()).toEqual([]);
-  });
+  test(
+    "F49: without the coordination store every write is durable while nobody claims; a renewal ends " + "that",
+    async () => {
+      const { time, a } = await pair();
+      expect((await a.put("certain")).durableTxid).toBe(1);
+      await time.pass(leaseMs);
+      for (const key of ["k1", "k2", "k3"]) {
+        const { txid, durableTxid } = await a.put(key);
+        expect(durableTxid, key).toBeGreaterThanOrEqual(txid);
+      }
+      await a.renew();
+      const { txid, durableTxid } = await a.put("certain again");
+      expect(durableTxid).toBeLessThan(txid);
+      expect(await a.fenced()).toEqual([]);
+    },
+  );
 
-  test("F49, F55: it reaches object storage and not the coordination store: the claim of another ends it at its next head", async () => {
-    const { time, a, b } = await pair();
-    await time.pass(leaseMs);
-    await a.put("durable only");
-    await b.hold(2);
-    await b.put("of b");
-    expect(await outcomeOf(a.put("zombie"))).toBe("unavailable");
-    expect(await a.fenced()).toEqual([1]);
-    expect(await outcomeOf(a.put("zombie"))).toBe("unheld");
-    await b.sync();
-    expect(await keysInStore(time)).toEqual(["durable only", "first", "of b"]);
-    expect(time.store.violations).toEqual([]);
-  });
+  test(
+    "F49, F55: it reaches object storage and not the coordination store: the claim of another ends it at " +
+      "its next head",
+    async () => {
+      const { time, a, b } = await pair();
+      await time.pass(leaseMs);
+      await a.put("durable only");
+      await b.hold(2);
+      await b.put("of b");
+      expect(await outcomeOf(a.put("zombie"))).toBe("unavailable");
+      expect(await a.fenced()).toEqual([1]);
+      expect(await outcomeOf(a.put("zombie"))).toBe("unheld");
+      await b.sync();
+      expect(await keysInStore(time)).toEqual(["durable only", "first", "of b"]);
+      expect(time.store.violations).toEqual([]);
+    },
+  );
 
   test("F49: while its lease is not certain it takes a branch only from itself", async () => {
     const { time, a, b } = await pair();
@@ -142,7 +175,8 @@ describe("a writer that was overtaken", () => {
     })();
     await time.pass(500);
     await b.hold(2, 60_000);
-    for (let tries = 1; (await time.of(outcomeOf(b.putting("of b", "main", { durable: true })))) !== "done"; tries++) expect(tries).toBeLessThan(5);
+    for (let tries = 1; (await time.of(outcomeOf(b.putting("of b", "main", { durable: true })))) !== "done"; tries++)
+      expect(tries).toBeLessThan(5);
     await time.of(writing);
     expect(writes).toBeGreaterThan(20);
     expect(time.head(a.uuid).node).toBe("b");
@@ -150,42 +184,50 @@ describe("a writer that was overtaken", () => {
     expect(time.store.violations).toEqual([]);
   });
 
-  test("distribution-04: an old owner with a dirty copy ships nothing of it; the new owner's data is whole", async () => {
-    const { time, a, b } = await pair();
-    time.store.fateOf = () => "refused";
-    await a.put("dirty");
-    const copy = join(temporaryDirectory(), "copy");
-    mkdirSync(copy);
-    cpSync(a.directory, copy, { recursive: true });
-    a.kill();
-    time.store.fateOf = () => "fine";
-    await b.hold(2);
-    await b.put("of b", "main", { durable: true });
-    const heads = time.store.count("put", "head");
-    const old = new LeasedNode(time, "a", {}, copy);
-    await time.pass(10_000);
-    expect(time.store.count("put", "head")).toBe(heads);
-    expect(existsSync(join(copy, "quarantine", a.uuid))).toBe(true);
-    await old.hold(1);
-    expect(await old.keys()).toEqual(["first", "of b"]);
-    expect(await keysInStore(time)).toEqual(["first", "of b"]);
-    expect(time.store.violations).toEqual([]);
-  });
+  test(
+    "distribution-04: an old owner with a dirty copy ships nothing of it; the new owner's data is " + "whole",
+    async () => {
+      const { time, a, b } = await pair();
+      time.store.fateOf = () => "refused";
+      await a.put("dirty");
+      const copy = join(temporaryDirectory(), "copy");
+      mkdirSync(copy);
+      cpSync(a.directory, copy, { recursive: true });
+      a.kill();
+      time.store.fateOf = () => "fine";
+      await b.hold(2);
+      await b.put("of b", "main", { durable: true });
+      const heads = time.store.count("put", "head");
+      const old = new LeasedNode(time, "a", {}, copy);
+      await time.pass(10_000);
+      expect(time.store.count("put", "head")).toBe(heads);
+      expect(existsSync(join(copy, "quarantine", a.uuid))).toBe(true);
+      await old.hold(1);
+      expect(await old.keys()).toEqual(["first", "of b"]);
+      expect(await keysInStore(time)).toEqual(["first", "of b"]);
+      expect(time.store.violations).toEqual([]);
+    },
+  );
 
-  test("distribution-11: what was answered as durable survives the takeover from a node that never comes back", async () => {
-    const { time, a, b } = await pair();
-    for (let n = 0; n < 20; n++) await a.put(`k${n}`, "main", { durable: n % 2 === 0 });
-    a.kill();
-    await b.hold(2);
-    await b.put("of b");
-    const keys = await b.keys();
-    for (let n = 0; n < 20; n += 2) expect(keys).toContain(`k${n}`);
-    expect(time.store.violations).toEqual([]);
-  });
+  test(
+    "distribution-11: what was answered as durable survives the takeover from a node that never comes " + "back",
+    async () => {
+      const { time, a, b } = await pair();
+      for (let n = 0; n < 20; n++) await a.put(`k${n}`, "main", { durable: n % 2 === 0 });
+      a.kill();
+      await b.hold(2);
+      await b.put("of b");
+      const keys = await b.keys();
+      for (let n = 0; n < 20; n += 2) expect(keys).toContain(`k${n}`);
+      expect(time.store.violations).toEqual([]);
+    },
+  );
 });
 
 describe("branches of a database that another node has taken, without its last holder's knowing", () => {
-  /** The last holder knows of `old`, and its lease has run out; the new one has written, made `new` and removed `old`. */
+  /**
+   * The last holder knows of `old`, and its lease has run out; the new one has written, made `new` and removed `old`.
+   */
   async function taken(): Promise<Awaited<ReturnType<typeof pair>>> {
     const { time, a, b } = await pair();
     await a.branch({ act: "fork", name: "old" });
@@ -200,62 +242,84 @@ describe("branches of a database that another node has taken, without its last h
   }
 
   test.each<[string, BranchAct]>([
-    ["a fork", { act: "fork", name: "mine" }], ["a fork of its own past", { act: "fork", name: "mine", at: "1" }], ["a deletion", { act: "delete", name: "old" }],
+    ["a fork", { act: "fork", name: "mine" }],
+    ["a fork of its own past", { act: "fork", name: "mine", at: "1" }],
+    ["a deletion", { act: "delete", name: "old" }],
     ["a deletion of what it does not know", { act: "delete", name: "new" }],
   ])("%s is refused, and has not happened", async (_what, act) => {
     const { time, a, b } = await taken();
     expect(await outcomeOf(time.of(a.branching(act)))).toMatch(/^(?:unheld|unavailable)$/);
     expect(time.catalog(a.uuid).branches.map(({ name }) => name)).toEqual(["main", "new"]);
-    expect((await b.branch({ act: "list" })).branches.map(({ name }: { name: string }) => name)).toEqual(["main", "new"]);
+    expect((await b.branch({ act: "list" })).branches.map(({ name }: { name: string }) => name)).toEqual([
+      "main",
+      "new",
+    ]);
     expect(time.store.violations).toEqual([]);
   });
 
   test.each<[string, (a: LeasedNode) => Promise<unknown>]>([
-    ["a list of branches", (a) => a.branching({ act: "list" })], ["a list of checkpoints", (a) => a.branching({ act: "checkpoints" })], ["a checkpoint that it knows already", (a) => a.branching({ act: "checkpoint", name: "c" })],
-    ["a rewind", (a) => a.branching({ act: "rewind", to: "c" })], ["a sync", (a) => a.client.sync(a.at("main"), a.soon())],
+    ["a list of branches", (a) => a.branching({ act: "list" })],
+    ["a list of checkpoints", (a) => a.branching({ act: "checkpoints" })],
+    ["a checkpoint that it knows already", (a) => a.branching({ act: "checkpoint", name: "c" })],
+    ["a rewind", (a) => a.branching({ act: "rewind", to: "c" })],
+    ["a sync", (a) => a.client.sync(a.at("main"), a.soon())],
   ])("%s is another node's business", async (_what, ask) => {
     const { time, a } = await taken();
     expect(await outcomeOf(time.of(ask(a)))).toMatch(/^(?:unheld|unavailable)$/);
     expect(time.store.violations).toEqual([]);
   });
 
-  test("a branch that it does not know is there, one that it knows is gone, for whoever asks the writer there", async () => {
-    const { time, a } = await taken();
-    const primary = (branch: string): Promise<unknown> => a.client.read(a.at(branch), "kv.list", { ns: "n" }, a.soon({ consistency: "primary" }));
-    expect(await time.of(primary("new"))).toMatchObject({ value: { keys: ["first", "of b"] } });
-    expect(await outcomeOf(time.of(primary("old")))).toBe("branch_not_found");
-  });
+  test(
+    "a branch that it does not know is there, one that it knows is gone, for whoever asks the writer " + "there",
+    async () => {
+      const { time, a } = await taken();
+      const primary = (branch: string): Promise<unknown> =>
+        a.client.read(a.at(branch), "kv.list", { ns: "n" }, a.soon({ consistency: "primary" }));
+      expect(await time.of(primary("new"))).toMatchObject({ value: { keys: ["first", "of b"] } });
+      expect(await outcomeOf(time.of(primary("old")))).toBe("branch_not_found");
+    },
+  );
 
   test("a change that is on its way when the next holder takes the database comes too late", async () => {
     const { time, a, b } = await pair();
     await a.branch({ act: "fork", name: "old" });
     const onItsWay = Promise.withResolvers<void>();
-    time.store.fateOf = (verb, key) => (verb === "put" && key.endsWith("/catalog") ? { held: onItsWay.promise } : "fine");
-    const acts = [outcomeOf(a.branching({ act: "fork", name: "mine" })), outcomeOf(a.branching({ act: "delete", name: "old" }))];
+    time.store.fateOf = (verb, key) =>
+      verb === "put" && key.endsWith("/catalog") ? { held: onItsWay.promise } : "fine";
+    const acts = [
+      outcomeOf(a.branching({ act: "fork", name: "mine" })),
+      outcomeOf(a.branching({ act: "delete", name: "old" })),
+    ];
     await time.pass(2 * leaseMs);
     time.store.fateOf = () => "fine";
     await b.hold(2, 1_000_000);
     onItsWay.resolve();
     expect(await time.of(Promise.all(acts))).toEqual(["unavailable", "unavailable"]);
     expect(await b.keys("old")).toEqual(["first"]);
-    expect((await b.branch({ act: "list" })).branches.map(({ name }: { name: string }) => name)).toEqual(["main", "old"]);
+    expect((await b.branch({ act: "list" })).branches.map(({ name }: { name: string }) => name)).toEqual([
+      "main",
+      "old",
+    ]);
     expect(time.store.violations).toEqual([]);
   });
 
-  test("while nobody has taken it, it is read and rewound as the lease runs out, and branched when it is renewed", async () => {
-    const { time, a } = await pair();
-    await a.branch({ act: "checkpoint", name: "c" });
-    await a.put("second");
-    await time.pass(2 * leaseMs);
-    expect((await a.branch({ act: "list" })).branches).toHaveLength(1);
-    expect((await a.branch({ act: "checkpoints" })).checkpoints).toHaveLength(1);
-    await a.branch({ act: "rewind", to: "c" });
-    await time.of(a.client.sync(a.at("main"), a.soon()));
-    expect(await outcomeOf(time.of(a.branching({ act: "fork", name: "mine" })))).toBe("unavailable");
-    await a.renew();
-    await a.branch({ act: "fork", name: "mine" });
-    expect(await a.keys("mine")).toEqual(["first"]);
-  });
+  test(
+    "while nobody has taken it, it is read and rewound as the lease runs out, and branched when it is " + "renewed",
+    async () => {
+      const { time, a } = await pair();
+      await a.branch({ act: "checkpoint", name: "c" });
+      await a.put("second");
+      await time.pass(2 * leaseMs);
+      expect((await a.branch({ act: "list" })).branches).toHaveLength(1);
+      expect((await a.branch({ act: "checkpoints" })).checkpoints).toHaveLength(1);
+      await a.branch({ act: "rewind", to: "c" });
+      await time.of(a.client.sync(a.at("main"), a.soon()));
+      expect(await outcomeOf(time.of(a.branching({ act: "fork", name: "mine" })))).toBe("unavailable");
+      await a.renew();
+      await a.branch({ act: "fork", name: "mine" });
+      expect(await a.keys("mine")).toEqual(["first"]);
+    },
+  );
 });
 
 describe("a node that nothing coordinates", () => {
@@ -276,22 +340,26 @@ describe("a node that nothing coordinates", () => {
 });
 
 describe("a lease that is lost", () => {
-  test("ends every holding: what is queued is turned away, what is committed is shipped and then answered, if nobody has claimed", async () => {
-    const disk = new HeldDisk();
-    const { time, a } = await pair(disk);
-    disk.hold();
-    const begun = a.putting("begun");
-    await time.pass(1);
-    const queued = outcomeOf(a.putting("queued"));
-    await time.pass(1);
-    await a.lose();
-    expect(await time.of(queued)).toBe("unheld");
-    disk.release();
-    const { txid, durableTxid } = await time.of(begun);
-    expect(durableTxid).toBeGreaterThanOrEqual(txid);
-    expect(await outcomeOf(a.put("more"))).toBe("unheld");
-    expect(await keysInStore(time)).toEqual(["begun", "first"]);
-  });
+  test(
+    "ends every holding: what is queued is turned away, what is committed is shipped and then answered, if " +
+      "nobody has claimed",
+    async () => {
+      const disk = new HeldDisk();
+      const { time, a } = await pair(disk);
+      disk.hold();
+      const begun = a.putting("begun");
+      await time.pass(1);
+      const queued = outcomeOf(a.putting("queued"));
+      await time.pass(1);
+      await a.lose();
+      expect(await time.of(queued)).toBe("unheld");
+      disk.release();
+      const { txid, durableTxid } = await time.of(begun);
+      expect(durableTxid).toBeGreaterThanOrEqual(txid);
+      expect(await outcomeOf(a.put("more"))).toBe("unheld");
+      expect(await keysInStore(time)).toEqual(["begun", "first"]);
+    },
+  );
 
   test("leaves no job that changes a head, claims a branch or removes one", async () => {
     const time = sharedTime();
@@ -299,11 +367,22 @@ describe("a lease that is lost", () => {
     await node.hold(1, 1_000_000);
     await node.put("k", "main", { durable: true });
     await node.branch({ act: "fork", name: "burner", ttlSecs: 30 });
-    await time.of(node.client.write(node.at("main"), "kv.put", { ns: "n", key: "gone soon", value: Buffer.from("v"), ttlSecs: 5 }, node.soon()));
+    await time.of(
+      node.client.write(
+        node.at("main"),
+        "kv.put",
+        { ns: "n", key: "gone soon", value: Buffer.from("v"), ttlSecs: 5 },
+        node.soon(),
+      ),
+    );
     await node.sync();
     await node.lose();
     await time.pass(2_000);
-    const changes = (): readonly number[] => [time.store.count("put", "head"), time.store.count("put", "catalog"), time.store.count("delete")];
+    const changes = (): readonly number[] => [
+      time.store.count("put", "head"),
+      time.store.count("put", "catalog"),
+      time.store.count("delete"),
+    ];
     const before = changes();
     await time.pass(600_000);
     expect(changes()).toEqual(before);
@@ -317,7 +396,8 @@ describe("a lease that is lost", () => {
 describe("a transaction id that a writer has never given", () => {
   test("is refused when the branch is still its own, and is another node's business when that one has claimed it", async () => {
     const { time, a, b } = await pair();
-    const reading = (minTxid: number): Promise<string> => time.of(outcomeOf(a.client.read(a.at("main"), "kv.get", { ns: "n", key: "first" }, a.soon({ minTxid }))));
+    const reading = (minTxid: number): Promise<string> =>
+      time.of(outcomeOf(a.client.read(a.at("main"), "kv.get", { ns: "n", key: "first" }, a.soon({ minTxid }))));
     expect(await reading(200)).toBe("invalid_request");
     // Its lease was taken from it, and it has not heard of that.
     await b.hold(2);

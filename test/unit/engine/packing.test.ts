@@ -1,5 +1,20 @@
-/** Packs and images of a real database: its log is read, shipped and restored, and every state is compared with SQLite's own. */
-import { appendFileSync, closeSync, mkdirSync, openSync, readdirSync, readFileSync, readSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
+/**
+ * Packs and images of a real database: its log is read, shipped and restored, and every state is compared with SQLite's
+ * own.
+ */
+import {
+  appendFileSync,
+  closeSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { StoreError } from "../../../src/base/errors.ts";
@@ -40,7 +55,10 @@ class ShippedDatabase {
 
   constructor() {
     createSchema(this.connection);
-    this.connection.exec("CREATE TABLE items (id INTEGER PRIMARY KEY, body TEXT); CREATE INDEX by_body ON items (body); CREATE VIRTUAL TABLE words USING fts5(body);");
+    this.connection.exec(
+      "CREATE TABLE items (id INTEGER PRIMARY KEY, body TEXT); CREATE INDEX by_body ON items (body); CREATE " +
+        "VIRTUAL TABLE words USING fts5(body);",
+    );
     this.connection.raw.pragma("wal_checkpoint(TRUNCATE)");
     this.#statePage = stateRootPage(this.connection);
     this.#log = new WalReader(this.path);
@@ -79,25 +97,44 @@ class ShippedDatabase {
 
   /** Ships everything in the log as one object. */
   async ship(): Promise<void> {
-    const groups = this.#log.read(Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER).map(({ pages, images }): PageGroup => {
-      for (const { page, bytes } of images) makeCanonical(bytes, page);
-      const { txid, committedAtMs } = stateOfPage(images.find(({ page }) => page === this.#statePage)!.bytes);
-      this.#pages.length = Math.min(this.#pages.length, pages);
-      while (this.#pages.length < pages) this.#pages.push(new Uint8Array(pageBytes));
-      for (const { page, bytes } of images) this.#pages[page - 1] = bytes;
-      this.canonical.set(txid, Buffer.from(hashOf(Buffer.concat(this.#pages))).toString("hex"));
-      return { txid, committedAtMs, pages, images };
-    });
+    const groups = this.#log
+      .read(Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER)
+      .map(({ pages, images }): PageGroup => {
+        for (const { page, bytes } of images) makeCanonical(bytes, page);
+        const { txid, committedAtMs } = stateOfPage(images.find(({ page }) => page === this.#statePage)!.bytes);
+        this.#pages.length = Math.min(this.#pages.length, pages);
+        while (this.#pages.length < pages) this.#pages.push(new Uint8Array(pageBytes));
+        for (const { page, bytes } of images) this.#pages[page - 1] = bytes;
+        this.canonical.set(txid, Buffer.from(hashOf(Buffer.concat(this.#pages))).toString("hex"));
+        return { txid, committedAtMs, pages, images };
+      });
     const last = groups.at(-1);
     if (!last) return;
-    const bytes = await encodeSegment({ kind: "delta", uuid: this.source.uuid, branchId: "main", epoch: 1, groups }, inlinePress);
+    const bytes = await encodeSegment(
+      { kind: "delta", uuid: this.source.uuid, branchId: "main", epoch: 1, groups },
+      inlinePress,
+    );
     const ref: SegmentRef = {
-      kind: "delta", id: this.idOf(), firstTxid: groups[0]!.txid, lastTxid: last.txid, cut: false, lastAtMs: last.committedAtMs,
-      bytes: bytes.length, rawBytes: groups.reduce((sum, { images }) => sum + images.length * pageBytes, 0), sha256: hashOf(bytes),
+      kind: "delta",
+      id: this.idOf(),
+      firstTxid: groups[0]!.txid,
+      lastTxid: last.txid,
+      cut: false,
+      lastAtMs: last.committedAtMs,
+      bytes: bytes.length,
+      rawBytes: groups.reduce((sum, { images }) => sum + images.length * pageBytes, 0),
+      sha256: hashOf(bytes),
     };
     await this.source.store.put(segmentKey(this.source.uuid, ref.id), bytes, { kind: "absent" });
     const tenures = [{ epoch: 1, id: this.#tenure, firstTxid: 1, lastTxid: last.txid }];
-    this.head = { ...this.head, refs: [...this.head.refs, ref], tenures, txid: last.txid, committedAtMs: last.committedAtMs, pages: last.pages };
+    this.head = {
+      ...this.head,
+      refs: [...this.head.refs, ref],
+      tenures,
+      txid: last.txid,
+      committedAtMs: last.committedAtMs,
+      pages: last.pages,
+    };
   }
 
   /** Folds the log in, as its owner does when all of it is shipped. */
@@ -113,7 +150,10 @@ class ShippedDatabase {
 }
 
 function contentOf(connection: Connection): string {
-  const rows = [connection.all("SELECT id, body FROM items ORDER BY id"), connection.all("SELECT rowid, body FROM words ORDER BY rowid")];
+  const rows = [
+    connection.all("SELECT id, body FROM items ORDER BY id"),
+    connection.all("SELECT rowid, body FROM words ORDER BY rowid"),
+  ];
   return Buffer.from(hashOf(Buffer.from(JSON.stringify(rows)))).toString("hex");
 }
 
@@ -147,53 +187,74 @@ function randomChange(random: () => number): (connection: Connection) => void {
 }
 
 describe("a real database", () => {
-  it.each([1, 2])("F78: every state is restored as SQLite had it, through checkpoints, mass deletes, packs and new bases (seed %i)", async (seed) => {
-    const random = seeded(seed);
-    const database = new ShippedDatabase();
-    await database.begin();
-    const pasts: Head[] = [];
-    for (let round = 0; round < 14; round++) {
-      for (let count = 0; count < 6; count++) database.commit(randomChange(random));
-      await database.ship();
-      if (round % 4 === 1) database.checkpoint();
-      if (round === 6) {
-        // Most of the file is free pages then, which the log leaves as they were.
-        database.commit((connection) => void connection.exec("DELETE FROM items; DELETE FROM words; INSERT INTO words (words) VALUES ('optimize')"));
+  it.each([1, 2])(
+    "F78: every state is restored as SQLite had it, through checkpoints, mass deletes, packs and new bases (seed %i)",
+    async (seed) => {
+      const random = seeded(seed);
+      const database = new ShippedDatabase();
+      await database.begin();
+      const pasts: Head[] = [];
+      for (let round = 0; round < 14; round++) {
+        for (let count = 0; count < 6; count++) database.commit(randomChange(random));
         await database.ship();
+        if (round % 4 === 1) database.checkpoint();
+        if (round === 6) {
+          // Most of the file is free pages then, which the log leaves as they were.
+          database.commit(
+            (connection) =>
+              void connection.exec(
+                "DELETE FROM items; DELETE FROM words; INSERT INTO words (words) VALUES ('optimize')",
+              ),
+          );
+          await database.ship();
+        }
+        const { refs } = database.head;
+        if (round === 5 || round === 11) {
+          const inputs = refs.slice(-3);
+          database.head = {
+            ...database.head,
+            refs: [...refs.slice(0, -3), await pack(database.source, inputs, database.idOf())],
+          };
+        }
+        if (round === 8) {
+          const { txid } = database.head;
+          const scratch = join(database.directory, "scratch");
+          mkdirSync(scratch);
+          const images = await writeImages(
+            database.source,
+            planOf(database.head, undefined, txid)!,
+            scratch,
+            "main",
+            database.idOf,
+          );
+          expect(images.pages).toBe(database.head.pages);
+          expect(readdirSync(scratch)).toEqual([]);
+          pasts.push(database.head);
+          const next = rebased(database.head, images.refs, 0)!;
+          database.head = { ...database.head, refs: next.refs, fromTxid: next.fromTxid };
+        }
       }
-      const { refs } = database.head;
-      if (round === 5 || round === 11) {
-        const inputs = refs.slice(-3);
-        database.head = { ...database.head, refs: [...refs.slice(0, -3), await pack(database.source, inputs, database.idOf())] };
+      database.close();
+      pasts.push(database.head);
+      const path = join(database.directory, "restored.db");
+      let restored = 0;
+      for (const txid of database.contents.keys()) {
+        for (const head of pasts) {
+          const plan = planOf(head, undefined, txid);
+          if (!plan) continue;
+          rmSync(path, { force: true });
+          await materialise(database.source, plan, path);
+          expect(inspect(path)).toEqual({
+            txid,
+            content: database.contents.get(txid),
+            canonical: database.canonical.get(txid),
+          });
+          restored++;
+        }
       }
-      if (round === 8) {
-        const { txid } = database.head;
-        const scratch = join(database.directory, "scratch");
-        mkdirSync(scratch);
-        const images = await writeImages(database.source, planOf(database.head, undefined, txid)!, scratch, "main", database.idOf);
-        expect(images.pages).toBe(database.head.pages);
-        expect(readdirSync(scratch)).toEqual([]);
-        pasts.push(database.head);
-        const next = rebased(database.head, images.refs, 0)!;
-        database.head = { ...database.head, refs: next.refs, fromTxid: next.fromTxid };
-      }
-    }
-    database.close();
-    pasts.push(database.head);
-    const path = join(database.directory, "restored.db");
-    let restored = 0;
-    for (const txid of database.contents.keys()) {
-      for (const head of pasts) {
-        const plan = planOf(head, undefined, txid);
-        if (!plan) continue;
-        rmSync(path, { force: true });
-        await materialise(database.source, plan, path);
-        expect(inspect(path)).toEqual({ txid, content: database.contents.get(txid), canonical: database.canonical.get(txid) });
-        restored++;
-      }
-    }
-    expect(restored).toBeGreaterThan(database.contents.size);
-  });
+      expect(restored).toBeGreaterThan(database.contents.size);
+    },
+  );
 
   it("a file that stopped long ago is rolled forward to the newest state", async () => {
     const random = seeded(3);
@@ -210,7 +271,11 @@ describe("a real database", () => {
       rmSync(path, { force: true });
       await materialise(database.source, planOf(database.head, undefined, txid)!, path);
       await rollForward(database.source, planOf(database.head, undefined, 40)!, txid, path);
-      expect(inspect(path)).toEqual({ txid: 40, content: database.contents.get(40), canonical: database.canonical.get(40) });
+      expect(inspect(path)).toEqual({
+        txid: 40,
+        content: database.contents.get(40),
+        canonical: database.canonical.get(40),
+      });
     }
   });
 });
@@ -226,7 +291,10 @@ async function sampleBranch(): Promise<BranchModel> {
 }
 
 async function failureOf(act: Promise<unknown>): Promise<StoreError> {
-  const error = await act.then(() => undefined, (thrown: unknown) => thrown);
+  const error = await act.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  );
   expect(error).toBeInstanceOf(StoreError);
   return error as StoreError;
 }
@@ -255,29 +323,35 @@ describe("pack", () => {
     }
   });
 
-  it("F71: killed at any moment leaves the inputs where they were and at most one object that nobody names", async () => {
-    const branch = await sampleBranch();
-    const before = await keysOf(branch.source);
-    const source = withStore(branch.source, {
-      async put(...put) {
-        await branch.source.store.put(...put);
-        throw new StoreError("unavailable", "killed");
-      },
-    });
-    const refs = branch.head.refs.slice(1);
-    await failureOf(pack(source, refs, branch.newId()));
-    const after = await keysOf(branch.source);
-    expect(after.filter((key) => before.includes(key))).toEqual(before);
-    expect(after.length).toBe(before.length + 1);
-    expect(await branch.pack({ from: 1, to: 5 })).toBe(true);
-    const { expected, found } = branch.compare(5, await branch.restored(5));
-    expect(found).toBe(expected);
-  });
+  it(
+    "F71: killed at any moment leaves the inputs where they were and at most one object that nobody " + "names",
+    async () => {
+      const branch = await sampleBranch();
+      const before = await keysOf(branch.source);
+      const source = withStore(branch.source, {
+        async put(...put) {
+          await branch.source.store.put(...put);
+          throw new StoreError("unavailable", "killed");
+        },
+      });
+      const refs = branch.head.refs.slice(1);
+      await failureOf(pack(source, refs, branch.newId()));
+      const after = await keysOf(branch.source);
+      expect(after.filter((key) => before.includes(key))).toEqual(before);
+      expect(after.length).toBe(before.length + 1);
+      expect(await branch.pack({ from: 1, to: 5 })).toBe(true);
+      const { expected, found } = branch.compare(5, await branch.restored(5));
+      expect(found).toBe(expected);
+    },
+  );
 
   it("F71: of two that pack the same objects one takes their place", async () => {
     const branch = await sampleBranch();
     const inputs = branch.head.refs.slice(1);
-    const [first, second] = await Promise.all([pack(branch.source, inputs, branch.newId()), pack(branch.source, inputs, branch.newId())]);
+    const [first, second] = await Promise.all([
+      pack(branch.source, inputs, branch.newId()),
+      pack(branch.source, inputs, branch.newId()),
+    ]);
     expect(first!.sha256).toEqual(second!.sha256);
     expect(await branch.pack({ from: 1, to: 5 })).toBe(true);
     expect(branch.head.refs.length).toBe(2);
@@ -302,7 +376,10 @@ describe("pack", () => {
     await branch.ship(false);
     // 2, 3, of which 4 and 5 were cut together with the rest of the line, then 6 and 7.
     await branch.pack({ from: 1, to: branch.head.refs.length });
-    expect(branch.head.refs.map(({ kind, firstTxid, lastTxid, cut }) => [kind, firstTxid, lastTxid, cut])).toEqual([["image", 1, 1, false], ["delta", 2, 7, false]]);
+    expect(branch.head.refs.map(({ kind, firstTxid, lastTxid, cut }) => [kind, firstTxid, lastTxid, cut])).toEqual([
+      ["image", 1, 1, false],
+      ["delta", 2, 7, false],
+    ]);
     for (const txid of [4, 5, 6, 7]) {
       const { expected, found } = branch.compare(txid, await branch.restored(txid));
       expect(found, String(txid)).toBe(expected);
@@ -319,7 +396,9 @@ describe("pack", () => {
     expect(made).toMatchObject({ firstTxid: 2, lastTxid: 10, cut: false });
     const { indexes } = await fetchObject(branch.source, made);
     expect(indexes.flatMap(({ groups }) => groups.map(({ txid }) => txid))).toEqual([2, 3, 4, 10]);
-    expect(made.rawBytes).toBe(indexes.flatMap(({ groups }) => groups).reduce((sum, { pageNumbers }) => sum + pageNumbers.length, 0) * pageBytes);
+    expect(made.rawBytes).toBe(
+      indexes.flatMap(({ groups }) => groups).reduce((sum, { pageNumbers }) => sum + pageNumbers.length, 0) * pageBytes,
+    );
   });
 });
 
@@ -348,7 +427,15 @@ describe("writeImages", () => {
     const { refs } = await uploadImages(database.source, old, { txid: 2, committedAtMs: 0 }, "main", database.idOf);
     rmSync(old);
     const before = await keysOf(database.source);
-    const error = await failureOf(writeImages(database.source, { ...planOf(database.head, undefined, 2)!, images: refs, deltas: [] }, scratch, "main", database.idOf));
+    const error = await failureOf(
+      writeImages(
+        database.source,
+        { ...planOf(database.head, undefined, 2)!, images: refs, deltas: [] },
+        scratch,
+        "main",
+        database.idOf,
+      ),
+    );
     expect(error.message).toContain("says of itself that it is 1");
     expect(await keysOf(database.source)).toEqual(before);
     expect(readdirSync(scratch)).toEqual([]);
@@ -371,9 +458,14 @@ it("F15: a database beyond 1 GiB has every page but the lock page in its images"
   const last = Buffer.alloc(pageBytes, 3);
   truncateSync(path, 262_146 * pageBytes);
   appendFileSync(path, last);
-  const { refs, pages } = await uploadImages(branch.source, path, { txid: 1, committedAtMs: 0 }, "main", () => branch.newId());
+  const { refs, pages } = await uploadImages(branch.source, path, { txid: 1, committedAtMs: 0 }, "main", () =>
+    branch.newId(),
+  );
   expect(pages).toBe(262_147);
-  expect(refs.map(({ rawBytes }) => rawBytes / pageBytes)).toEqual([...Array<number>(16).fill(limits.imageObjectPages), 2]);
+  expect(refs.map(({ rawBytes }) => rawBytes / pageBytes)).toEqual([
+    ...Array<number>(16).fill(limits.imageObjectPages),
+    2,
+  ]);
   const restored = branch.path();
   const plan = { txid: 1, fromTxid: 1, lost: [], images: refs, deltas: [], tail: [] };
   expect(await materialise(branch.source, plan, restored)).toEqual({ pages: 262_147 });

@@ -1,4 +1,7 @@
-/** Restores of branches with made-up pages: every state through random histories, and objects that are missing, cut or rotten. */
+/**
+ * Restores of branches with made-up pages: every state through random histories, and objects that are missing, cut or
+ * rotten.
+ */
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { StoreError } from "../../../src/base/errors.ts";
@@ -81,70 +84,95 @@ async function verify(branch: BranchModel): Promise<number> {
     }
     const named = branch.history.checkpoints.some((checkpoint) => checkpoint.txid === txid);
     if (known && (named || branch.currency.get(txid)!.untilMs >= cutoffMs)) {
-      expect(isRestorable(branch.head, branch.history, txid, cutoffMs), `transaction id ${txid} must be restorable`).toBe(true);
+      expect(
+        isRestorable(branch.head, branch.history, txid, cutoffMs),
+        `transaction id ${txid} must be restorable`,
+      ).toBe(true);
     }
   }
   return restored;
 }
 
 describe("random histories", () => {
-  it.each(Array.from({ length: 12 }, (_, at) => at + 1))("F14 F78: every state of every branch stays what it was through forks, rewinds of rewinds, rebases, packs and trims (seed %i)", async (seed) => {
-    const random = seeded(seed);
-    const branches = [new BranchModel(random)];
-    const images = new Map<BranchModel, MadeImages>();
-    for (let count = 0; count < 160; count++) {
-      const branch = branches[Math.floor(random() * branches.length)]!;
-      if (!images.has(branch)) images.set(branch, {});
-      const child = await step(branch, images.get(branch)!);
-      if (child && branches.length < 3) branches.push(child);
-    }
-    let restored = 0;
-    for (const branch of branches) {
-      await branch.ship(random() < 0.5);
-      if (branch.head.txid > 0) restored += await verify(branch);
-    }
-    expect(restored).toBeGreaterThan(20);
-  });
+  it.each(Array.from({ length: 12 }, (_, at) => at + 1))(
+    "F14 F78: every state of every branch stays what it was through forks, rewinds of rewinds, rebases, " +
+      "packs and trims (seed %i)",
+    async (seed) => {
+      const random = seeded(seed);
+      const branches = [new BranchModel(random)];
+      const images = new Map<BranchModel, MadeImages>();
+      for (let count = 0; count < 160; count++) {
+        const branch = branches[Math.floor(random() * branches.length)]!;
+        if (!images.has(branch)) images.set(branch, {});
+        const child = await step(branch, images.get(branch)!);
+        if (child && branches.length < 3) branches.push(child);
+      }
+      let restored = 0;
+      for (const branch of branches) {
+        await branch.ship(random() < 0.5);
+        if (branch.head.txid > 0) restored += await verify(branch);
+      }
+      expect(restored).toBeGreaterThan(20);
+    },
+  );
 
-  it.each([true, false])("a fork in the middle of what the head holds goes on from there, its groups in the head: %s", async (inline) => {
-    const branch = await sampleBranch();
-    for (let count = 0; count < 4; count++) branch.commit();
-    await branch.ship(true);
-    for (const txid of [11, 13, 14, 15, 16]) {
-      const child = await branch.fork(txid);
-      expect(child.head.tail.at(-1)?.lastTxid).toBe(txid);
-      expect(child.head.tail.reduce((sum, { rawBytes }) => sum + rawBytes, 0)).toBeLessThanOrEqual(branch.head.tail.reduce((sum, { rawBytes }) => sum + rawBytes, 0));
-      for (let count = 0; count < 2; count++) child.commit();
-      await child.ship(inline);
-      expect(await verify(child)).toBe(3);
-    }
-  });
+  it.each([true, false])(
+    "a fork in the middle of what the head holds goes on from there, its groups in the head: %s",
+    async (inline) => {
+      const branch = await sampleBranch();
+      for (let count = 0; count < 4; count++) branch.commit();
+      await branch.ship(true);
+      for (const txid of [11, 13, 14, 15, 16]) {
+        const child = await branch.fork(txid);
+        expect(child.head.tail.at(-1)?.lastTxid).toBe(txid);
+        expect(child.head.tail.reduce((sum, { rawBytes }) => sum + rawBytes, 0)).toBeLessThanOrEqual(
+          branch.head.tail.reduce((sum, { rawBytes }) => sum + rawBytes, 0),
+        );
+        for (let count = 0; count < 2; count++) child.commit();
+        await child.ship(inline);
+        expect(await verify(child)).toBe(3);
+      }
+    },
+  );
 
-  it.each([1, 2, 3, 4, 5, 6])("F14: a file rolled forward along its line is the same as one restored (seed %i)", async (seed) => {
-    const branch = new BranchModel(seeded(seed * 31));
-    const images = {};
-    let rolled = 0;
-    for (let count = 0; count < 200; count++) {
-      await step(branch, images);
-      if (branch.below(3) > 0) continue;
-      const states = [...branch.states.keys()].filter((txid) => txid >= branch.head.fromTxid && planOf(branch.head, undefined, txid)).sort((a, b) => a - b);
-      if (states.length < 2) continue;
-      const from = branch.below(states.length);
-      const to = from + branch.below(states.length - from);
-      const path = await branch.restored(states[from]!);
-      await rollForward(branch.source, branch.planOf(states[to]!), states[from]!, path);
-      const { expected, found } = branch.compare(states[to]!, path);
-      expect(found, `${states[from]} to ${states[to]}`).toBe(expected);
-      if (to > from) rolled++;
-    }
-    expect(rolled).toBeGreaterThan(0);
-  });
+  it.each([1, 2, 3, 4, 5, 6])(
+    "F14: a file rolled forward along its line is the same as one restored (seed %i)",
+    async (seed) => {
+      const branch = new BranchModel(seeded(seed * 31));
+      const images = {};
+      let rolled = 0;
+      for (let count = 0; count < 200; count++) {
+        await step(branch, images);
+        if (branch.below(3) > 0) continue;
+        const states = [...branch.states.keys()]
+          .filter((txid) => txid >= branch.head.fromTxid && planOf(branch.head, undefined, txid))
+          .sort((a, b) => a - b);
+        if (states.length < 2) continue;
+        const from = branch.below(states.length);
+        const to = from + branch.below(states.length - from);
+        const path = await branch.restored(states[from]!);
+        await rollForward(branch.source, branch.planOf(states[to]!), states[from]!, path);
+        const { expected, found } = branch.compare(states[to]!, path);
+        expect(found, `${states[from]} to ${states[to]}`).toBe(expected);
+        if (to > from) rolled++;
+      }
+      expect(rolled).toBeGreaterThan(0);
+    },
+  );
 });
 
-/** A branch with images at 1 and at 3, an object of 2 and 3, one of 4 to 7, one of 8 to 10, and 11 and 12 in the head. */
+/**
+ * A branch with images at 1 and at 3, an object of 2 and 3, one of 4 to 7, one of 8 to 10, and 11 and 12 in the head.
+ */
 async function sampleBranch(): Promise<BranchModel> {
   const branch = new BranchModel(seeded(5));
-  for (const [count, inline] of [[3, false], [4, false], [3, false], [1, true], [1, true]] as const) {
+  for (const [count, inline] of [
+    [3, false],
+    [4, false],
+    [3, false],
+    [1, true],
+    [1, true],
+  ] as const) {
     for (let made = 0; made < count; made++) branch.commit();
     await branch.ship(inline);
     if (branch.head.txid === 3) branch.rebase(await branch.images(3));
@@ -153,7 +181,10 @@ async function sampleBranch(): Promise<BranchModel> {
 }
 
 /** The source with some of the store's answers changed. */
-function tampered(source: PageSource, change: (key: string, bytes: Uint8Array, asked: number) => Uint8Array | undefined): PageSource {
+function tampered(
+  source: PageSource,
+  change: (key: string, bytes: Uint8Array, asked: number) => Uint8Array | undefined,
+): PageSource {
   const asked = new Map<string, number>();
   return withStore(source, {
     async get(key) {
@@ -166,7 +197,10 @@ function tampered(source: PageSource, change: (key: string, bytes: Uint8Array, a
 }
 
 async function failureOf(act: Promise<unknown>): Promise<StoreError> {
-  const error = await act.then(() => undefined, (thrown: unknown) => thrown);
+  const error = await act.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  );
   expect(error).toBeInstanceOf(StoreError);
   return error as StoreError;
 }
@@ -185,18 +219,23 @@ describe("materialise", () => {
     ["F37", "missing", () => undefined],
   ];
 
-  it.each(damages)("%s: an object that is %s for good is an error that names it and its transaction ids, and no file", async (_, __, damage) => {
-    const branch = await sampleBranch();
-    const plan = branch.planOf(12);
-    for (const ref of [...plan.deltas, ...plan.images]) {
-      const source = tampered(branch.source, (key, bytes) => (key === segmentKey(source.uuid, ref.id) ? damage(bytes) : bytes));
-      const error = await failureOf(materialise(source, plan, branch.path()));
-      expect(error.kind).toBe("corrupt");
-      expect(error.message).toContain(ref.id);
-      expect(error.message).toContain(`transaction ids ${ref.firstTxid} to ${ref.lastTxid}`);
-      expect(readdirSync(branch.directory)).toEqual([]);
-    }
-  });
+  it.each(damages)(
+    "%s: an object that is %s for good is an error that names it and its transaction ids, and no file",
+    async (_, __, damage) => {
+      const branch = await sampleBranch();
+      const plan = branch.planOf(12);
+      for (const ref of [...plan.deltas, ...plan.images]) {
+        const source = tampered(branch.source, (key, bytes) =>
+          key === segmentKey(source.uuid, ref.id) ? damage(bytes) : bytes,
+        );
+        const error = await failureOf(materialise(source, plan, branch.path()));
+        expect(error.kind).toBe("corrupt");
+        expect(error.message).toContain(ref.id);
+        expect(error.message).toContain(`transaction ids ${ref.firstTxid} to ${ref.lastTxid}`);
+        expect(readdirSync(branch.directory)).toEqual([]);
+      }
+    },
+  );
 
   it("F35: a body that was cut once on its way is fetched again", async () => {
     const branch = await sampleBranch();
@@ -212,7 +251,9 @@ describe("materialise", () => {
     const plan = branch.planOf(10);
     const length = oldest(plan).bytes;
     for (let at = 0; at < length; at += 13) {
-      const source = tampered(branch.source, (key, bytes) => (key === segmentKey(source.uuid, oldest(plan).id) ? flip(bytes, at) : bytes));
+      const source = tampered(branch.source, (key, bytes) =>
+        key === segmentKey(source.uuid, oldest(plan).id) ? flip(bytes, at) : bytes,
+      );
       expect((await failureOf(materialise(source, plan, branch.path()))).kind).toBe("corrupt");
     }
   });
@@ -230,12 +271,28 @@ describe("materialise", () => {
     const branch = await sampleBranch();
     const plan = branch.planOf(12);
     const [first, second] = [plan.deltas[0]!, plan.deltas[1]!];
-    for (const deltas of [[second], [first], [second, first], [first, { ...second, firstTxid: 9 }], [first, { ...second, lastTxid: 9 }]]) {
+    for (const deltas of [
+      [second],
+      [first],
+      [second, first],
+      [first, { ...second, firstTxid: 9 }],
+      [first, { ...second, lastTxid: 9 }],
+    ]) {
       expect((await failureOf(materialise(branch.source, { ...plan, deltas }, branch.path()))).kind).toBe("corrupt");
     }
-    expect((await failureOf(materialise(branch.source, { ...plan, tail: plan.tail.slice(1) }, branch.path()))).message).toContain("transaction ids 11 to 11 are missing");
-    expect((await failureOf(materialise(branch.source, { ...plan, tail: [] }, branch.path()))).message).toContain("no object holds transaction id 12");
-    expect((await failureOf(materialise(branch.source, { ...plan, images: branch.planOf(2).images, fromTxid: 1 }, branch.path()))).message).toContain("transaction ids 2 to 3 are missing");
+    expect(
+      (await failureOf(materialise(branch.source, { ...plan, tail: plan.tail.slice(1) }, branch.path()))).message,
+    ).toContain("transaction ids 11 to 11 are missing");
+    expect((await failureOf(materialise(branch.source, { ...plan, tail: [] }, branch.path()))).message).toContain(
+      "no object holds transaction id 12",
+    );
+    expect(
+      (
+        await failureOf(
+          materialise(branch.source, { ...plan, images: branch.planOf(2).images, fromTxid: 1 }, branch.path()),
+        )
+      ).message,
+    ).toContain("transaction ids 2 to 3 are missing");
   });
 
   it("objects of another database are refused", async () => {
@@ -245,7 +302,9 @@ describe("materialise", () => {
       const { bytes } = (await branch.source.store.get(segmentKey(branch.source.uuid, id)))!;
       await branch.source.store.put(segmentKey(uuid, id), bytes, { kind: "absent" });
     }
-    expect((await failureOf(materialise({ ...branch.source, uuid }, branch.planOf(10), branch.path()))).message).toContain("is of another database");
+    expect(
+      (await failureOf(materialise({ ...branch.source, uuid }, branch.planOf(10), branch.path()))).message,
+    ).toContain("is of another database");
   });
 
   it("an image that lacks one of its objects is refused", async () => {
@@ -258,7 +317,9 @@ describe("materialise", () => {
     const { expected, found } = branch.compare(1, await branch.restored(1));
     expect(found).toBe(expected);
     for (const kept of [images.slice(0, 1), images.slice(1), [...images].reverse()]) {
-      expect((await failureOf(materialise(branch.source, { ...plan, images: kept }, branch.path()))).message).toMatch(/page \d+ of (an|its) image/);
+      expect((await failureOf(materialise(branch.source, { ...plan, images: kept }, branch.path()))).message).toMatch(
+        /page \d+ of (an|its) image/,
+      );
     }
   });
 
@@ -292,7 +353,9 @@ describe("materialise", () => {
     await branch.ship(false);
     const path = branch.path();
     writeFileSync(path, new Uint8Array(3 * pageBytes));
-    const { refs } = await uploadImages(branch.source, path, { txid: 1, committedAtMs: 0 }, "main", () => branch.newId());
+    const { refs } = await uploadImages(branch.source, path, { txid: 1, committedAtMs: 0 }, "main", () =>
+      branch.newId(),
+    );
     const error = await failureOf(materialise(branch.source, { ...branch.planOf(1), images: refs }, branch.path()));
     expect(error.message).toContain("does not begin a database");
   });
@@ -302,13 +365,18 @@ describe("materialise", () => {
     const told: number[] = [];
     const plan = branch.planOf(12);
     const bytesTotal = [...plan.images, ...plan.deltas].reduce((sum, { bytes }) => sum + bytes, 0);
-    await materialise(branch.source, plan, branch.path(), { progress: (done) => told.push(done.bytes / done.bytesTotal) });
+    await materialise(branch.source, plan, branch.path(), {
+      progress: (done) => told.push(done.bytes / done.bytesTotal),
+    });
     expect(told.length).toBe(plan.images.length + plan.deltas.length);
     expect(told.at(-1)).toBe(1);
     expect(bytesTotal).toBeGreaterThan(0);
     const controller = new AbortController();
     const path = branch.path();
-    const ended = materialise(branch.source, plan, path, { signal: controller.signal, progress: () => controller.abort(new Error("enough")) });
+    const ended = materialise(branch.source, plan, path, {
+      signal: controller.signal,
+      progress: () => controller.abort(new Error("enough")),
+    });
     await expect(ended).rejects.toThrow("enough");
     expect(existsSync(path)).toBe(false);
     expect(existsSync(`${path}.restoring`)).toBe(false);
@@ -367,7 +435,9 @@ describe("rollForward", () => {
     const path = await branch.restored(5);
     const before = readFileSync(path);
     const rotten = branch.planOf(12).deltas[0]!;
-    const source = tampered(branch.source, (key, bytes) => (key === segmentKey(source.uuid, rotten.id) ? undefined : bytes));
+    const source = tampered(branch.source, (key, bytes) =>
+      key === segmentKey(source.uuid, rotten.id) ? undefined : bytes,
+    );
     expect((await failureOf(rollForward(source, branch.planOf(12), 5, path))).message).toContain("is missing");
     expect(isPatching(path)).toBe(false);
     expect(readFileSync(path).equals(before)).toBe(true);
@@ -377,9 +447,13 @@ describe("rollForward", () => {
     const branch = await sampleBranch();
     const path = await branch.restored(5);
     const ending = new AbortController();
-    await expect(rollForward(branch.source, branch.planOf(12), 5, path, { signal: ending.signal, progress: () => ending.abort() })).rejects.toThrow("aborted");
+    await expect(
+      rollForward(branch.source, branch.planOf(12), 5, path, { signal: ending.signal, progress: () => ending.abort() }),
+    ).rejects.toThrow("aborted");
     expect(isPatching(path)).toBe(true);
-    await expect(rollForward(branch.source, branch.planOf(12), 5, path)).rejects.toThrow("a mixture is not rolled forward");
+    await expect(rollForward(branch.source, branch.planOf(12), 5, path)).rejects.toThrow(
+      "a mixture is not rolled forward",
+    );
   });
 
   it("is synced, marker and file, in an order in which a power loss leaves no mixture without its marker", async () => {
@@ -389,11 +463,17 @@ describe("rollForward", () => {
     const before = readFileSync(path);
     const disk = {
       ...soundDisk,
-      fdatasync: async () => void seen.push(`file changed: ${!readFileSync(path).equals(before)}, marker: ${isPatching(path)}`),
-      syncDirectory: async () => void seen.push(`folder, marker: ${isPatching(path)}, file changed: ${!readFileSync(path).equals(before)}`),
+      fdatasync: async () =>
+        void seen.push(`file changed: ${!readFileSync(path).equals(before)}, marker: ${isPatching(path)}`),
+      syncDirectory: async () =>
+        void seen.push(`folder, marker: ${isPatching(path)}, file changed: ${!readFileSync(path).equals(before)}`),
     };
     await rollForward({ ...branch.source, disk }, branch.planOf(12), 5, path);
-    expect(seen).toEqual(["folder, marker: true, file changed: false", "file changed: true, marker: true", "folder, marker: false, file changed: true"]);
+    expect(seen).toEqual([
+      "folder, marker: true, file changed: false",
+      "file changed: true, marker: true",
+      "folder, marker: false, file changed: true",
+    ]);
   });
 
   it("does nothing from a state to itself, and refuses what does not lie on the line", async () => {

@@ -1,4 +1,7 @@
-/** A file that is restored or rolled forward: what is on disk before it counts, and which transaction ids its node may give. */
+/**
+ * A file that is restored or rolled forward: what is on disk before it counts, and which transaction ids its node may
+ * give.
+ */
 import { copyFileSync, cpSync, existsSync, fstatSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -45,12 +48,25 @@ class LedgerDisk implements Disk {
   /** Where in the order the file was last written, and first synced after that; -1 where never. */
   lastOf(inode: number): { readonly written: number; readonly synced: number } {
     const written = this.deeds.findLastIndex((deed) => deed.what === "write" && deed.inode === inode);
-    return { written, synced: this.deeds.findIndex((deed, index) => index > written && deed.what === "fdatasync" && deed.inode === inode) };
+    return {
+      written,
+      synced: this.deeds.findIndex(
+        (deed, index) => index > written && deed.what === "fdatasync" && deed.inode === inode,
+      ),
+    };
   }
 
   /** The first sync of the folder that had the name, and the first that lacked it after it had it. */
   entry(name: string): { readonly came: number; readonly went: number } {
-    const isSynced = (has: boolean, from: number): number => this.deeds.findIndex((deed, index) => index > from && deed.what === "syncDirectory" && basename(deed.path) !== "db" && !deed.path.includes("quarantine") && deed.names.includes(name) === has);
+    const isSynced = (has: boolean, from: number): number =>
+      this.deeds.findIndex(
+        (deed, index) =>
+          index > from &&
+          deed.what === "syncDirectory" &&
+          basename(deed.path) !== "db" &&
+          !deed.path.includes("quarantine") &&
+          deed.names.includes(name) === has,
+      );
     const came = isSynced(true, -1);
     return { came, went: isSynced(false, came) };
   }
@@ -71,7 +87,11 @@ async function written(): Promise<{ time: VirtualTime; node: TimedEngine; older:
   return { time, node, older };
 }
 
-const ledgered = (time: VirtualTime, directory: string, nodeId = "test-node"): { node: TimedEngine; disk: LedgerDisk } => {
+const ledgered = (
+  time: VirtualTime,
+  directory: string,
+  nodeId = "test-node",
+): { node: TimedEngine; disk: LedgerDisk } => {
   const disk = new LedgerDisk();
   return { disk, node: new TimedEngine(time, { nodeId }, directory, time.store, disk) };
 };
@@ -92,24 +112,27 @@ describe("what is on disk, and in which order", () => {
     expect(disk.entry("main.db.restored")).toMatchObject({ went: -1 });
   });
 
-  test("a file that is rolled forward is written behind its markers, and synced before the mark of a mixture goes", async () => {
-    const { time, node, older } = await written();
-    kill(node);
-    const { node: next, disk } = ledgered(time, older);
-    expect(await next.keys()).toHaveLength(7);
-    const { ino } = statSync(fileOf(next));
-    const first = disk.deeds.findIndex((deed) => deed.what === "write" && deed.inode === ino);
-    const { synced } = disk.lastOf(ino);
-    expect(first).toBeGreaterThan(0);
-    const [patching, restored] = [disk.entry("main.db.patching"), disk.entry("main.db.restored")];
-    for (const { came } of [patching, restored]) {
-      expect(came).toBeGreaterThanOrEqual(0);
-      expect(came).toBeLessThan(first);
-    }
-    expect(synced).toBeGreaterThan(first);
-    expect(patching.went).toBeGreaterThan(synced);
-    expect(restored.went).toBe(-1);
-  });
+  test(
+    "a file that is rolled forward is written behind its markers, and synced before the mark of a mixture " + "goes",
+    async () => {
+      const { time, node, older } = await written();
+      kill(node);
+      const { node: next, disk } = ledgered(time, older);
+      expect(await next.keys()).toHaveLength(7);
+      const { ino } = statSync(fileOf(next));
+      const first = disk.deeds.findIndex((deed) => deed.what === "write" && deed.inode === ino);
+      const { synced } = disk.lastOf(ino);
+      expect(first).toBeGreaterThan(0);
+      const [patching, restored] = [disk.entry("main.db.patching"), disk.entry("main.db.restored")];
+      for (const { came } of [patching, restored]) {
+        expect(came).toBeGreaterThanOrEqual(0);
+        expect(came).toBeLessThan(first);
+      }
+      expect(synced).toBeGreaterThan(first);
+      expect(patching.went).toBeGreaterThan(synced);
+      expect(restored.went).toBe(-1);
+    },
+  );
 
   test("a first file is synced before its name is", async () => {
     const time = new VirtualTime();
@@ -133,7 +156,12 @@ describe("transaction ids of a file that was not written here", () => {
     return { time, older, lastTxid };
   }
 
-  test.each(["rolled forward", "restored", "rolled forward, closed and opened again", "restored, closed and opened again"])("are none that were given before: %s", async (how) => {
+  test.each([
+    "rolled forward",
+    "restored",
+    "rolled forward, closed and opened again",
+    "restored, closed and opened again",
+  ])("are none that were given before: %s", async (how) => {
     const { time, older, lastTxid } = await bereft();
     if (how.startsWith("restored")) rmSync(fileOf(new TimedEngine(time, {}, older)));
     let node = new TimedEngine(time, {}, older);
@@ -145,7 +173,9 @@ describe("transaction ids of a file that was not written here", () => {
     }
     // Whoever has seen what is lost is told so, and not answered from a state without it.
     for (const minTxid of [lastTxid - 1, lastTxid]) {
-      await expect(time.of(node.client.read(node.at("main"), "kv.list", { ns: "n" }, node.soon({ minTxid })))).rejects.toMatchObject({ code: "conflict" });
+      await expect(
+        time.of(node.client.read(node.at("main"), "kv.list", { ns: "n" }, node.soon({ minTxid }))),
+      ).rejects.toMatchObject({ code: "conflict" });
     }
     const { txid } = await node.put("next", "main", { durable: true });
     expect(txid).toBeGreaterThan(limits.txidReserve);
@@ -158,57 +188,65 @@ describe("transaction ids of a file that was not written here", () => {
 });
 
 describe("what a node has acknowledged and not shipped", () => {
-  test("is shipped, though a claim that could not know it for all there was came in between, and a death right behind that", async () => {
-    const { time, node } = await written();
-    await node.close();
-    node.wipe();
-    const restored = start(time, {}, node.directory);
-    expect(await restored.keys()).toHaveLength(7);
-    const marker = `${fileOf(restored)}.restored`;
-    expect(existsSync(marker)).toBe(true);
-    await restored.put("durable", "main", { durable: true });
-    expect(existsSync(marker)).toBe(false);
-    refusePuts(time.store);
-    const { txid } = await restored.put("answered");
-    kill(restored);
-    // That the marker went was not synced: a loss of power brings it back.
-    writeFileSync(marker, "");
-    allowAll(time.store);
-    const next = start(time, {}, node.directory);
-    const dead = new Promise<void>((resolve) => {
-      next.world.atCrashPoint = (name) => {
-        if (name !== "claimed") return;
-        kill(next);
-        resolve();
-      };
-    });
-    next.putting("another").catch(() => {});
-    await time.of(dead);
-    expect(time.head(node.uuid).lost).toContainEqual(expect.objectContaining({ firstTxid: txid + 1 }));
-    const last = start(time, {}, node.directory);
-    expect(await last.keys()).toContain("answered");
-    await last.sync();
-    expect(time.head(node.uuid).txid).toBe(txid);
-    expect((await last.put("next")).txid).toBeGreaterThan(2 * limits.txidReserve);
-    expect(await keysInStore(time)).toContain("answered");
-    expect(existsSync(join(node.directory, "quarantine", node.uuid))).toBe(false);
-  });
+  test(
+    "is shipped, though a claim that could not know it for all there was came in between, and a death right " +
+      "behind that",
+    async () => {
+      const { time, node } = await written();
+      await node.close();
+      node.wipe();
+      const restored = start(time, {}, node.directory);
+      expect(await restored.keys()).toHaveLength(7);
+      const marker = `${fileOf(restored)}.restored`;
+      expect(existsSync(marker)).toBe(true);
+      await restored.put("durable", "main", { durable: true });
+      expect(existsSync(marker)).toBe(false);
+      refusePuts(time.store);
+      const { txid } = await restored.put("answered");
+      kill(restored);
+      // That the marker went was not synced: a loss of power brings it back.
+      writeFileSync(marker, "");
+      allowAll(time.store);
+      const next = start(time, {}, node.directory);
+      const dead = new Promise<void>((resolve) => {
+        next.world.atCrashPoint = (name) => {
+          if (name !== "claimed") return;
+          kill(next);
+          resolve();
+        };
+      });
+      next.putting("another").catch(() => {});
+      await time.of(dead);
+      expect(time.head(node.uuid).lost).toContainEqual(expect.objectContaining({ firstTxid: txid + 1 }));
+      const last = start(time, {}, node.directory);
+      expect(await last.keys()).toContain("answered");
+      await last.sync();
+      expect(time.head(node.uuid).txid).toBe(txid);
+      expect((await last.put("next")).txid).toBeGreaterThan(2 * limits.txidReserve);
+      expect(await keysInStore(time)).toContain("answered");
+      expect(existsSync(join(node.directory, "quarantine", node.uuid))).toBe(false);
+    },
+  );
 
-  test("is not taken for less than all by the next start, though the file was restored under a claim that the node had", async () => {
-    const { time, node } = await written();
-    await time.pass(limits.idleCloseMs + 5_000);
-    // As after a rewind whose file could not be folded together.
-    rmSync(fileOf(node));
-    expect(await node.keys()).toHaveLength(7);
-    expect(existsSync(`${fileOf(node)}.restored`)).toBe(true);
-    refusePuts(time.store);
-    const { txid } = await node.put("answered");
-    expect(existsSync(`${fileOf(node)}.restored`)).toBe(false);
-    kill(node);
-    allowAll(time.store);
-    const next = start(time, {}, node.directory);
-    expect((await next.put("next")).txid).toBe(txid + 1);
-  });
+  test(
+    "is not taken for less than all by the next start, though the file was restored under a claim that the " +
+      "node had",
+    async () => {
+      const { time, node } = await written();
+      await time.pass(limits.idleCloseMs + 5_000);
+      // As after a rewind whose file could not be folded together.
+      rmSync(fileOf(node));
+      expect(await node.keys()).toHaveLength(7);
+      expect(existsSync(`${fileOf(node)}.restored`)).toBe(true);
+      refusePuts(time.store);
+      const { txid } = await node.put("answered");
+      expect(existsSync(`${fileOf(node)}.restored`)).toBe(false);
+      kill(node);
+      allowAll(time.store);
+      const next = start(time, {}, node.directory);
+      expect((await next.put("next")).txid).toBe(txid + 1);
+    },
+  );
 });
 
 describe("a file that takes the place of another", () => {

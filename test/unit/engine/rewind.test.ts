@@ -14,7 +14,8 @@ async function fill(node: TimedEngine, count: number, from = 1, branch = "main")
   for (let n = from; n < from + count; n++) await node.put(`k${String(n).padStart(4, "0")}`, branch);
 }
 
-const names = (count: number): string[] => Array.from({ length: count }, (_, n) => `k${String(n + 1).padStart(4, "0")}`);
+const names = (count: number): string[] =>
+  Array.from({ length: count }, (_, n) => `k${String(n + 1).padStart(4, "0")}`);
 
 describe("a rewind", () => {
   test("branching-03, recovery-05: goes to any txid, also between flushes, and takes a new one", async () => {
@@ -129,7 +130,8 @@ describe("a rewind", () => {
     const { txid } = await other.put("next");
     expect(txid).toBeGreaterThan(5);
     await other.sync();
-    for (const to of ["4", "5", String(txid - 1)]) await expect(other.branch({ act: "rewind", to })).rejects.toMatchObject({ code: "not_found" });
+    for (const to of ["4", "5", String(txid - 1)])
+      await expect(other.branch({ act: "rewind", to })).rejects.toMatchObject({ code: "not_found" });
     await other.branch({ act: "rewind", to: "3" });
     expect(await other.keys()).toEqual(names(3));
     await other.branch({ act: "rewind", to: String(txid) });
@@ -197,8 +199,15 @@ describe("a rewind among others", () => {
       const { time, node } = setup();
       await fill(node, 3);
       const again = await node.again();
-      const acts = [() => again.branching({ act: "rewind", to: "1" }), () => again.putting("meanwhile", "main", { durable: true })];
-      const [rewind, write] = await time.of(Promise.all((writeFirst ? acts.toReversed() : acts).map((act) => act())).then((done) => (writeFirst ? done.toReversed() : done)));
+      const acts = [
+        () => again.branching({ act: "rewind", to: "1" }),
+        () => again.putting("meanwhile", "main", { durable: true }),
+      ];
+      const [rewind, write] = await time.of(
+        Promise.all((writeFirst ? acts.toReversed() : acts).map((act) => act())).then((done) =>
+          writeFirst ? done.toReversed() : done,
+        ),
+      );
       expect(rewind!.txid).not.toBe(write!.txid);
       const expected = write!.txid > rewind!.txid ? ["k0001", "meanwhile"] : ["k0001"];
       expect(await again.keys()).toEqual(expected);
@@ -220,13 +229,15 @@ describe("a rewind among others", () => {
     time.store.fateOf = () => ({ held: time.scheduler.sleep(5) });
     for (let round = 0; round < 12; round++) {
       const { txid } = await node.put(`r${round}`);
-      const acts = await time.of(Promise.allSettled([
-        node.branching({ act: "fork", name: `f${round}` }),
-        node.branching({ act: "rewind", to: String(txid) }),
-        node.branching({ act: "checkpoint", name: `c${round}` }),
-        node.client.sync(node.at("main"), node.soon()),
-        node.branching({ act: "rewind", to: String(txid) }),
-      ]));
+      const acts = await time.of(
+        Promise.allSettled([
+          node.branching({ act: "fork", name: `f${round}` }),
+          node.branching({ act: "rewind", to: String(txid) }),
+          node.branching({ act: "checkpoint", name: `c${round}` }),
+          node.client.sync(node.at("main"), node.soon()),
+          node.branching({ act: "rewind", to: String(txid) }),
+        ]),
+      );
       for (const act of acts) if (act.status === "rejected") expect(act.reason).toMatchObject({ code: "unavailable" });
       expect(acts.filter(({ status }) => status === "fulfilled").length).toBeGreaterThanOrEqual(2);
     }
@@ -241,7 +252,10 @@ describe("a rewind among others", () => {
       await node.sync();
       let lost = 0;
       time.store.fateOf = (verb, key) => (verb === "put" && key.includes("/head/") && lost++ < 1 ? fate : "fine");
-      const outcome = await node.branch({ act: "rewind", to: "2" }).then(() => "done", (error: { code?: string }) => error.code ?? "fault");
+      const outcome = await node.branch({ act: "rewind", to: "2" }).then(
+        () => "done",
+        (error: { code?: string }) => error.code ?? "fault",
+      );
       expect(["done", "unavailable"], fate).toContain(outcome);
       const keys = await node.keys();
       expect([names(2), names(4)], fate).toContainEqual(keys);

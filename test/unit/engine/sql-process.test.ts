@@ -9,27 +9,43 @@ import { realDisk } from "../../../src/base/disk.ts";
 import { ProcessUnderTest } from "../../support/sql-process.ts";
 
 const MiB = 1024 * 1024;
-const rows = (count: number): string => `WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < ${count})`;
+const rows = (count: number): string =>
+  `WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < ${count})`;
 
-test("temporary files together stay within their quota, in reads and in writes, and the next statement has all of it", { timeout: 180_000 }, async () => {
-  const process = new ProcessUnderTest();
-  const sort = (count: number): string => `${rows(count)} SELECT sum(length(b)) FROM (SELECT randomblob(200000) AS b FROM c ORDER BY b LIMIT -1 OFFSET 1)`;
-  await process.run("write", [["CREATE TABLE t (n)"]]);
-  const most = Math.ceil(limits.sqlSpillBytesMax / 200_000);
-  expect((await process.run("read", [[sort(most + 200)]])).refusal).toMatchObject({ code: "invalid_request", message: expect.stringContaining("temporary data") });
-  expect((await process.run("write", [[`INSERT INTO t ${sort(most + 200)}`]])).refusal).toMatchObject({ code: "invalid_request", message: expect.stringContaining("temporary data") });
-  expect((await process.run("read", [[sort(300)]])).rows).toEqual([`[[${299 * 200_000}]]`]);
-  expect((await process.run("read", [["SELECT count(*) FROM t"]])).rows).toEqual(["[[0]]"]);
-});
+test(
+  "temporary files together stay within their quota, in reads and in writes, and the next statement has all of it",
+  { timeout: 180_000 },
+  async () => {
+    const process = new ProcessUnderTest();
+    const sort = (count: number): string =>
+      `${rows(count)} SELECT sum(length(b)) FROM (SELECT randomblob(200000) AS b FROM c ORDER BY b LIMIT -1 OFFSET 1)`;
+    await process.run("write", [["CREATE TABLE t (n)"]]);
+    const most = Math.ceil(limits.sqlSpillBytesMax / 200_000);
+    expect((await process.run("read", [[sort(most + 200)]])).refusal).toMatchObject({
+      code: "invalid_request",
+      message: expect.stringContaining("temporary data"),
+    });
+    expect((await process.run("write", [[`INSERT INTO t ${sort(most + 200)}`]])).refusal).toMatchObject({
+      code: "invalid_request",
+      message: expect.stringContaining("temporary data"),
+    });
+    expect((await process.run("read", [[sort(300)]])).rows).toEqual([`[[${299 * 200_000}]]`]);
+    expect((await process.run("read", [["SELECT count(*) FROM t"]])).rows).toEqual(["[[0]]"]);
+  },
+);
 
-test("a transaction's log stays within its bound, refused by the write that would go beyond", { timeout: 180_000 }, async () => {
-  const process = new ProcessUnderTest();
-  await process.run("write", [["CREATE TABLE t (b)"]]);
-  const reply = await process.run("write", [[`INSERT INTO t ${rows(2_000)} SELECT randomblob(100000) FROM c`]]);
-  expect(reply.refusal).toMatchObject({ code: "invalid_request", message: expect.stringContaining("changed pages") });
-  expect(new WalFile(process.path, realDisk).fileBytes()).toBeLessThanOrEqual(limits.transactionLogBytesMax);
-  expect((await process.run("read", [["SELECT count(*) FROM t"]])).rows).toEqual(["[[0]]"]);
-});
+test(
+  "a transaction's log stays within its bound, refused by the write that would go beyond",
+  { timeout: 180_000 },
+  async () => {
+    const process = new ProcessUnderTest();
+    await process.run("write", [["CREATE TABLE t (b)"]]);
+    const reply = await process.run("write", [[`INSERT INTO t ${rows(2_000)} SELECT randomblob(100000) FROM c`]]);
+    expect(reply.refusal).toMatchObject({ code: "invalid_request", message: expect.stringContaining("changed pages") });
+    expect(new WalFile(process.path, realDisk).fileBytes()).toBeLessThanOrEqual(limits.transactionLogBytesMax);
+    expect((await process.run("read", [["SELECT count(*) FROM t"]])).rows).toEqual(["[[0]]"]);
+  },
+);
 
 test("memory is bounded by the system, for SQLite and for everything else", { timeout: 180_000 }, async () => {
   const process = new ProcessUnderTest();
@@ -38,7 +54,11 @@ test("memory is bounded by the system, for SQLite and for everything else", { ti
   const bound = Number(/Max data size\s+(\d+)/.exec(readFileSync(`/proc/${process.pid}/limits`, "utf8"))![1]);
   expect(bound - before).toBeLessThan(limits.sqlProcessBytesMax + 64 * MiB);
   // Sums of texts that SQLite keeps in memory, many at once.
-  const reply = await process.run("read", [[`${rows(2_000)} SELECT ${Array.from({ length: 200 }, (_, at) => `length(group_concat(hex(zeroblob(2000 + ${at}))))`).join(", ")} FROM c`]]);
+  const reply = await process.run("read", [
+    [
+      `${rows(2_000)} SELECT ${Array.from({ length: 200 }, (_, at) => `length(group_concat(hex(zeroblob(2000 + ${at}))))`).join(", ")} FROM c`,
+    ],
+  ]);
   expect(reply.refusal?.code ?? reply.ended).toMatch(/invalid_request|SIG/);
 });
 
@@ -65,14 +85,19 @@ test("a process that closes leaves the log as it is, also when the owner's lock 
   log.close();
 });
 
-test("what a statement needs of the machine is all it has: no descriptor but its pipes and SQLite's files", async () => {
-  const process = new ProcessUnderTest();
-  await process.run("read", [["SELECT 1"]]);
-  const open = readdirSync(`/proc/${process.pid}/fd`).map((name) => readlinkSync(`/proc/${process.pid}/fd/${name}`));
-  const strange = open.filter((target) => !/^(?:socket:|pipe:|anon_inode:|\/dev\/null$)/.test(target) && !target.startsWith(process.directory));
-  expect(strange).toEqual([]);
-  expect(open.filter((target) => target.startsWith("socket:"))).toHaveLength(2);
-});
+test(
+  "what a statement needs of the machine is all it has: no descriptor but its pipes and SQLite's " + "files",
+  async () => {
+    const process = new ProcessUnderTest();
+    await process.run("read", [["SELECT 1"]]);
+    const open = readdirSync(`/proc/${process.pid}/fd`).map((name) => readlinkSync(`/proc/${process.pid}/fd/${name}`));
+    const strange = open.filter(
+      (target) => !/^(?:socket:|pipe:|anon_inode:|\/dev\/null$)/.test(target) && !target.startsWith(process.directory),
+    );
+    expect(strange).toEqual([]);
+    expect(open.filter((target) => target.startsWith("socket:"))).toHaveLength(2);
+  },
+);
 
 test("whoever starts on the data directory waits for processes of the node before", async () => {
   const process = new ProcessUnderTest();
@@ -82,8 +107,13 @@ test("whoever starts on the data directory waits for processes of the node befor
   const waited = await new Promise<number>((resolve) => {
     // The wait blocks: it is another process's.
     void import("node:child_process").then(({ spawn }) => {
-      const text = `const { lockDirectory } = await import(${JSON.stringify(new URL("../../../src/sqlite/directory-lock.ts", import.meta.url).href)}); lockDirectory(${JSON.stringify(process.directory)}).release();`;
-      spawn(globalThis.process.execPath, ["--input-type=module", "-e", text]).on("exit", (code) => resolve(code === 0 ? performance.now() - startedMs : -1));
+      const text =
+        "const { lockDirectory } = await " +
+        `import(${JSON.stringify(new URL("../../../src/sqlite/directory-lock.ts", import.meta.url).href)}); ` +
+        `lockDirectory(${JSON.stringify(process.directory)}).release();`;
+      spawn(globalThis.process.execPath, ["--input-type=module", "-e", text]).on("exit", (code) =>
+        resolve(code === 0 ? performance.now() - startedMs : -1),
+      );
     });
   });
   expect(waited).toBeGreaterThan(350);

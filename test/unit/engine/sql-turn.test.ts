@@ -1,4 +1,7 @@
-/** What a database does while a process runs a batch of user SQL for it: nothing else is written, reads go on, and nobody is told of a commit that is not noted and synced. */
+/**
+ * What a database does while a process runs a batch of user SQL for it: nothing else is written, reads go on, and
+ * nobody is told of a commit that is not noted and synced.
+ */
 import { expect, onTestFinished, test } from "vitest";
 import { limits } from "../../../src/base/limits.ts";
 import { readState } from "../../../src/model/schema.ts";
@@ -70,7 +73,13 @@ const turns = (ms = 60): Promise<void> => new Promise((resolve) => setTimeout(re
 
 /** Whether the promise has settled by now. */
 async function isOver(promise: Promise<unknown>): Promise<boolean> {
-  return Promise.race([promise.then(() => true, () => true), turns().then(() => false)]);
+  return Promise.race([
+    promise.then(
+      () => true,
+      () => true,
+    ),
+    turns().then(() => false),
+  ]);
 }
 
 test("other writes wait for it, in their order; reads are answered meanwhile", async () => {
@@ -100,7 +109,10 @@ test("a read that sees its commit is answered when the commit is noted, with its
   sql.answer();
   expect(await running).toMatchObject({ txid: 3 });
   expect(await reads[0]).toMatchObject({ txid: 3 });
-  await reads[1]!.then(({ txid }) => expect(txid).toBe(3), (error: unknown) => expect(error).toMatchObject({ detail: { txid: 3 } }));
+  await reads[1]!.then(
+    ({ txid }) => expect(txid).toBe(3),
+    (error: unknown) => expect(error).toMatchObject({ detail: { txid: 3 } }),
+  );
 });
 
 test("a commit whose process was lost is told as written, its results as lost; what follows goes on from it", async () => {
@@ -110,36 +122,46 @@ test("a commit whose process was lost is told as written, its results as lost; w
   sql.commit();
   await turns();
   sql.answer({ kind: "lost", code: "overloaded", message: "it was killed" });
-  expect(await running).toMatchObject({ code: "request_timeout", message: expect.stringContaining("was written, as transaction 3") });
+  expect(await running).toMatchObject({
+    code: "request_timeout",
+    message: expect.stringContaining("was written, as transaction 3"),
+  });
   expect(await put("after")).toMatchObject({ txid: 4 });
 });
 
-test("the log is not folded in while it runs, however long it is and whatever is shipped, and is when it is over", async () => {
-  const { sql, client, soon, put, write } = await setup();
-  // More than makes it due, less than holds writers up; standard writes are shipped a second later.
-  await Promise.all([1, 2, 3].map((at) => client.write(target, "kv.put", { ns: "n", key: `large${at}`, value: Buffer.alloc(64 * 1024, at) }, soon())));
-  const running = write("INSERT INTO t VALUES (1)");
-  const { path } = await sql.given;
-  const extent = (): { readonly log: number; readonly checkpointed: number } => {
-    const connection = new Connection(path, { readonly: true, pageCacheKiB: 64 });
-    try {
-      return connection.get("PRAGMA wal_checkpoint(NOOP)")!;
-    } finally {
-      connection.close();
-    }
-  };
-  const before = extent();
-  expect((before.log - before.checkpointed) * 4_096).toBeGreaterThan(logBytes);
-  await client.run(target, { kind: "sync" }, soon());
-  await turns(2 * limits.foldHoldMsMax);
-  expect(extent()).toEqual(before);
-  sql.commit();
-  sql.answer();
-  await running;
-  await client.run(target, { kind: "sync" }, soon());
-  await put("next");
-  await client.run(target, { kind: "sync" }, soon());
-  await turns();
-  const after = extent();
-  expect(after.checkpointed === after.log || after.log < before.log).toBe(true);
-});
+test(
+  "the log is not folded in while it runs, however long it is and whatever is shipped, and is when it is " + "over",
+  async () => {
+    const { sql, client, soon, put, write } = await setup();
+    // More than makes it due, less than holds writers up; standard writes are shipped a second later.
+    await Promise.all(
+      [1, 2, 3].map((at) =>
+        client.write(target, "kv.put", { ns: "n", key: `large${at}`, value: Buffer.alloc(64 * 1024, at) }, soon()),
+      ),
+    );
+    const running = write("INSERT INTO t VALUES (1)");
+    const { path } = await sql.given;
+    const extent = (): { readonly log: number; readonly checkpointed: number } => {
+      const connection = new Connection(path, { readonly: true, pageCacheKiB: 64 });
+      try {
+        return connection.get("PRAGMA wal_checkpoint(NOOP)")!;
+      } finally {
+        connection.close();
+      }
+    };
+    const before = extent();
+    expect((before.log - before.checkpointed) * 4_096).toBeGreaterThan(logBytes);
+    await client.run(target, { kind: "sync" }, soon());
+    await turns(2 * limits.foldHoldMsMax);
+    expect(extent()).toEqual(before);
+    sql.commit();
+    sql.answer();
+    await running;
+    await client.run(target, { kind: "sync" }, soon());
+    await put("next");
+    await client.run(target, { kind: "sync" }, soon());
+    await turns();
+    const after = extent();
+    expect(after.checkpointed === after.log || after.log < before.log).toBe(true);
+  },
+);

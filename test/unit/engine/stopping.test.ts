@@ -13,28 +13,31 @@ import { noise, TimedEngine, VirtualTime } from "../../support/timed-engine.ts";
 const other = { nodeId: "another-disk" };
 
 describe("transaction ids that were reserved and never used", () => {
-  test("are given back by a clean stop: a node without the disk goes on without a gap, and nothing counts as lost", async () => {
-    const time = new VirtualTime();
-    time.store.audit();
-    const node = start(time);
-    const txid = await putAll(node, keysOf(1, 3));
-    await node.branch({ act: "fork", name: "dev" });
-    const onBranch = await node.put("own", "dev");
-    const headKeys = time.store.keys().filter((key) => key.includes("/head/"));
-    expect(headKeys).toHaveLength(2);
-    await node.close();
-    for (const id of headKeys.map((key) => key.split("/").at(-1)!)) {
-      const { reservedTo, txid: covered } = time.head(node.uuid, id);
-      expect(reservedTo, id).toBe(covered);
-    }
-    const next = start(time, other);
-    expect((await next.put("k4")).txid).toBe(txid + 1);
-    expect((await next.put("more", "dev")).txid).toBe(onBranch.txid + 1);
-    expect(await next.keys()).toEqual(keysOf(1, 4));
-    expect(time.head(node.uuid).lost).toEqual([]);
-    expect(time.head(node.uuid).reservedTo).toBeGreaterThan(limits.txidReserve);
-    expect(time.store.violations).toEqual([]);
-  });
+  test(
+    "are given back by a clean stop: a node without the disk goes on without a gap, and nothing counts as " + "lost",
+    async () => {
+      const time = new VirtualTime();
+      time.store.audit();
+      const node = start(time);
+      const txid = await putAll(node, keysOf(1, 3));
+      await node.branch({ act: "fork", name: "dev" });
+      const onBranch = await node.put("own", "dev");
+      const headKeys = time.store.keys().filter((key) => key.includes("/head/"));
+      expect(headKeys).toHaveLength(2);
+      await node.close();
+      for (const id of headKeys.map((key) => key.split("/").at(-1)!)) {
+        const { reservedTo, txid: covered } = time.head(node.uuid, id);
+        expect(reservedTo, id).toBe(covered);
+      }
+      const next = start(time, other);
+      expect((await next.put("k4")).txid).toBe(txid + 1);
+      expect((await next.put("more", "dev")).txid).toBe(onBranch.txid + 1);
+      expect(await next.keys()).toEqual(keysOf(1, 4));
+      expect(time.head(node.uuid).lost).toEqual([]);
+      expect(time.head(node.uuid).reservedTo).toBeGreaterThan(limits.txidReserve);
+      expect(time.store.violations).toEqual([]);
+    },
+  );
 
   test("are given back for branches that were closed long before", async () => {
     const time = new VirtualTime();
@@ -48,25 +51,33 @@ describe("transaction ids that were reserved and never used", () => {
     expect(time.head(node.uuid)).toMatchObject({ txid: 1, reservedTo: 1 });
   });
 
-  test("are never given back where a writer before may have used them: a claim that committed nothing keeps its gap", async () => {
-    const time = new VirtualTime();
-    time.store.audit();
-    const node = start(time);
-    const txid = await putAll(node, keysOf(1, 3));
-    await node.sync();
-    kill(node);
-    const next = start(time, other);
-    await next.branch({ act: "fork", name: "dev" });
-    const { lost } = time.head(node.uuid);
-    expect(lost).toMatchObject([{ firstTxid: txid + 1 }]);
-    await next.close();
-    const third = start(time, { nodeId: "a-third-disk" });
-    const { txid: given } = await third.put("k4", "main", { durable: true });
-    expect(given).toBeGreaterThan(lost[0]!.lastTxid);
-    const seen = third.client.read(third.at("main"), "kv.list", { ns: "n", limit: 10 }, third.soon({ minTxid: given }));
-    expect((await time.of(seen)).value.keys).toEqual(keysOf(1, 4));
-    expect(time.store.violations).toEqual([]);
-  });
+  test(
+    "are never given back where a writer before may have used them: a claim that committed nothing keeps " + "its gap",
+    async () => {
+      const time = new VirtualTime();
+      time.store.audit();
+      const node = start(time);
+      const txid = await putAll(node, keysOf(1, 3));
+      await node.sync();
+      kill(node);
+      const next = start(time, other);
+      await next.branch({ act: "fork", name: "dev" });
+      const { lost } = time.head(node.uuid);
+      expect(lost).toMatchObject([{ firstTxid: txid + 1 }]);
+      await next.close();
+      const third = start(time, { nodeId: "a-third-disk" });
+      const { txid: given } = await third.put("k4", "main", { durable: true });
+      expect(given).toBeGreaterThan(lost[0]!.lastTxid);
+      const seen = third.client.read(
+        third.at("main"),
+        "kv.list",
+        { ns: "n", limit: 10 },
+        third.soon({ minTxid: given }),
+      );
+      expect((await time.of(seen)).value.keys).toEqual(keysOf(1, 4));
+      expect(time.store.violations).toEqual([]);
+    },
+  );
 
   test("stay reserved when the process dies: what it may have acknowledged lies in the gap", async () => {
     const time = new VirtualTime();
@@ -98,26 +109,34 @@ describe("transaction ids that were reserved and never used", () => {
     expect(time.store.violations).toEqual([]);
   });
 
-  test("stay reserved for a write that was let in before the stop and that nobody could ship, with time left or not", async () => {
-    const time = new VirtualTime();
-    const first = start(time);
-    await first.put("k1");
-    await first.close();
-    const node = start(time, {}, first.directory);
-    const gate = Promise.withResolvers<void>();
-    time.store.fateOf = (verb, key) => (verb === "get" && key.includes("/head/") ? { held: gate.promise } : verb === "put" && key.includes("/seg/") ? "refused" : "fine");
-    const writing = node.putting("k2", "main", {}, noise(2 * limits.tailBytesMax));
-    await time.pass(100);
-    const closing = node.client.close();
-    await time.pass(100);
-    gate.resolve();
-    const { txid } = await time.of(writing);
-    expect(txid).toBe(2);
-    const startedMs = time.scheduler.nowMs;
-    await time.of(closing);
-    expect(time.scheduler.nowMs - startedMs).toBeLessThan(limits.lastShipMs / 2);
-    expect(time.head(node.uuid)).toMatchObject({ txid: 1, reservedTo: txid - 1 + limits.txidReserve });
-  });
+  test(
+    "stay reserved for a write that was let in before the stop and that nobody could ship, with time left " + "or not",
+    async () => {
+      const time = new VirtualTime();
+      const first = start(time);
+      await first.put("k1");
+      await first.close();
+      const node = start(time, {}, first.directory);
+      const gate = Promise.withResolvers<void>();
+      time.store.fateOf = (verb, key) =>
+        verb === "get" && key.includes("/head/")
+          ? { held: gate.promise }
+          : verb === "put" && key.includes("/seg/")
+            ? "refused"
+            : "fine";
+      const writing = node.putting("k2", "main", {}, noise(2 * limits.tailBytesMax));
+      await time.pass(100);
+      const closing = node.client.close();
+      await time.pass(100);
+      gate.resolve();
+      const { txid } = await time.of(writing);
+      expect(txid).toBe(2);
+      const startedMs = time.scheduler.nowMs;
+      await time.of(closing);
+      expect(time.scheduler.nowMs - startedMs).toBeLessThan(limits.lastShipMs / 2);
+      expect(time.head(node.uuid)).toMatchObject({ txid: 1, reservedTo: txid - 1 + limits.txidReserve });
+    },
+  );
 
   test("of a branch that another node has claimed are that node's", async () => {
     const time = new VirtualTime();
@@ -135,24 +154,28 @@ describe("transaction ids that were reserved and never used", () => {
     expect(time.store.violations).toEqual([]);
   });
 
-  test.each(["requestLost", "answerLost", "held"] as const)("do not hold up a stop when the put of a head is %s", async (fate) => {
-    const time = new VirtualTime();
-    time.store.audit();
-    const node = start(time);
-    await node.put("k1");
-    await node.sync();
-    const gate = Promise.withResolvers<void>();
-    time.store.fateOf = (verb, key) => (verb === "put" && key.includes("/head/") ? (fate === "held" ? { held: gate.promise } : fate) : "fine");
-    const startedMs = time.scheduler.nowMs;
-    await node.close();
-    expect(time.scheduler.nowMs - startedMs).toBeLessThanOrEqual(limits.lastShipMs + 100);
-    gate.resolve();
-    time.store.fateOf = () => "fine";
-    const again = start(time, {}, node.directory);
-    expect((await again.put("k2")).txid).toBe(2);
-    expect(await again.keys()).toEqual(keysOf(1, 2));
-    expect(time.store.violations).toEqual([]);
-  });
+  test.each(["requestLost", "answerLost", "held"] as const)(
+    "do not hold up a stop when the put of a head is %s",
+    async (fate) => {
+      const time = new VirtualTime();
+      time.store.audit();
+      const node = start(time);
+      await node.put("k1");
+      await node.sync();
+      const gate = Promise.withResolvers<void>();
+      time.store.fateOf = (verb, key) =>
+        verb === "put" && key.includes("/head/") ? (fate === "held" ? { held: gate.promise } : fate) : "fine";
+      const startedMs = time.scheduler.nowMs;
+      await node.close();
+      expect(time.scheduler.nowMs - startedMs).toBeLessThanOrEqual(limits.lastShipMs + 100);
+      gate.resolve();
+      time.store.fateOf = () => "fine";
+      const again = start(time, {}, node.directory);
+      expect((await again.put("k2")).txid).toBe(2);
+      expect(await again.keys()).toEqual(keysOf(1, 2));
+      expect(time.store.violations).toEqual([]);
+    },
+  );
 
   test("are no business of a node that ships nothing", async () => {
     const time = new VirtualTime();
@@ -167,7 +190,16 @@ describe("transaction ids that were reserved and never used", () => {
 describe("files that a crash has left half made", () => {
   const ulid = "01J0000000000000000000000A";
   const leftovers = ["", "-wal", "-shm", ".restoring"].map((suffix) => `main.db.${ulid}.tmp${suffix}`);
-  const ofUse = ["main.db", "main.db-wal", "main.db-shm", "main.db.restored", "main.db.patching", `${ulid}.db`, "main.db.tmp", `main.db.${ulid}.tmp.kept`];
+  const ofUse = [
+    "main.db",
+    "main.db-wal",
+    "main.db-shm",
+    "main.db.restored",
+    "main.db.patching",
+    `${ulid}.db`,
+    "main.db.tmp",
+    `main.db.${ulid}.tmp.kept`,
+  ];
 
   function fill(directory: string, uuid: string): string {
     const folder = join(directory, "db", uuid);
@@ -191,7 +223,8 @@ describe("files that a crash has left half made", () => {
     const lanes = 2;
     expect(new Set(uuids.map((uuid) => laneOf(uuid, lanes)))).toEqual(new Set([0, 1]));
     new TimedEngine(new VirtualTime(), { lane: 1, lanes, shipping: false }, directory);
-    for (const [uuid, folder] of folders) expect(existsSync(join(folder, leftovers[0]!)), uuid).toBe(laneOf(uuid, lanes) !== 1);
+    for (const [uuid, folder] of folders)
+      expect(existsSync(join(folder, leftovers[0]!)), uuid).toBe(laneOf(uuid, lanes) !== 1);
   });
 
   test("by a death in the middle of a restore go with the next start, which restores anew", async () => {

@@ -17,7 +17,12 @@ test("a thread removes what one before it was making when it was lost, and leave
   for (const path of [own, others]) writeFileSync(join(path, "state.db"), "pages of a state that may be erased by now");
   const world = realWorld();
   const client = new EngineClient(1, () => engineLane(options), undefined, world, silentLog);
-  await client.write({ uuid: uuidOf(1), branch: "main" }, "kv.put", { ns: "n", key: "k", value: Buffer.from("v") }, { deadlineMs: world.monotonicMs() + 30_000 });
+  await client.write(
+    { uuid: uuidOf(1), branch: "main" },
+    "kv.put",
+    { ns: "n", key: "k", value: Buffer.from("v") },
+    { deadlineMs: world.monotonicMs() + 30_000 },
+  );
   expect(existsSync(join(own, "state.db"))).toBe(false);
   expect(existsSync(own)).toBe(true);
   await client.close();

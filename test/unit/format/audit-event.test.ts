@@ -1,8 +1,21 @@
 import { describe, expect, test } from "vitest";
 import { StoreError } from "../../../src/base/errors.ts";
 import { auditActions } from "../../../src/format/audit-actions.ts";
-import { auditTimeMs, decodeAuditEvent, encodeAuditEvent, isAuditResource, isEvent, type AuditEvent } from "../../../src/format/audit-event.ts";
-import { auditLinkTo, brokenLinks, decodeAuditObject, encodeAuditObject, firstLink } from "../../../src/format/audit-object.ts";
+import {
+  auditTimeMs,
+  decodeAuditEvent,
+  encodeAuditEvent,
+  isAuditResource,
+  isEvent,
+  type AuditEvent,
+} from "../../../src/format/audit-event.ts";
+import {
+  auditLinkTo,
+  brokenLinks,
+  decodeAuditObject,
+  encodeAuditObject,
+  firstLink,
+} from "../../../src/format/audit-object.ts";
 import { auditKey, auditKeyAt, dayOf, parseAuditKey } from "../../../src/format/audit-keys.ts";
 import { ulidTimeMs } from "../../../src/format/ids.ts";
 import { realWorld } from "../../../src/base/world.ts";
@@ -15,7 +28,15 @@ function chainOf(count: number, node: string): AuditEvent[] {
   const world = realWorld();
   const events: AuditEvent[] = [];
   for (let n = 0, prev = firstLink; n < count; n++) {
-    const event: AuditEvent = { id: world.ulid(), node, namespace: "acme", action: "memory.ingest", outcome: "ok", txid: n, prev };
+    const event: AuditEvent = {
+      id: world.ulid(),
+      node,
+      namespace: "acme",
+      action: "memory.ingest",
+      outcome: "ok",
+      txid: n,
+      prev,
+    };
     events.push(event);
     prev = auditLinkTo(encodeAuditEvent(event));
   }
@@ -56,16 +77,43 @@ describe("an audit event", () => {
 
   test("no text member takes what a tenant may have said", () => {
     const said = "The user's topic is ui.theme";
-    const texts = ["id", "node", "namespace", "profile", "branch", "action", "resource", "outcome", "errorCode", "prev"] as const;
-    expect(Object.entries(first).filter(([, value]) => typeof value === "string").every(([name]) => (texts as readonly string[]).includes(name))).toBe(true);
+    const texts = [
+      "id",
+      "node",
+      "namespace",
+      "profile",
+      "branch",
+      "action",
+      "resource",
+      "outcome",
+      "errorCode",
+      "prev",
+    ] as const;
+    expect(
+      Object.entries(first)
+        .filter(([, value]) => typeof value === "string")
+        .every(([name]) => (texts as readonly string[]).includes(name)),
+    ).toBe(true);
     for (const member of texts) expect(isEvent({ ...first, [member]: said }), member).toBe(false);
-    for (const member of ["kind", "tokenHash", "scope", "claimDb", "claimNs"]) expect(isEvent({ ...first, actor: { ...first.actor, [member]: said } }), member).toBe(false);
-    for (const member of ["provider", "model", "endpointHost"]) expect(isEvent({ ...second, egress: { ...second.egress, [member]: said } }), member).toBe(false);
+    for (const member of ["kind", "tokenHash", "scope", "claimDb", "claimNs"])
+      expect(isEvent({ ...first, actor: { ...first.actor, [member]: said } }), member).toBe(false);
+    for (const member of ["provider", "model", "endpointHost"])
+      expect(isEvent({ ...second, egress: { ...second.egress, [member]: said } }), member).toBe(false);
   });
 
   test("its resource has the form of an id or a name", () => {
-    expect(["mem_01HF7YAT000000000000000001", "ers_01HF7YAT000000000000000001", "acme--alice", "namespace"].map(isAuditResource)).toEqual([true, true, true, true]);
-    expect(["mem_01HF", "s 1", "The user", "", "mem_01HF7YAT000000000000000001 "].map(isAuditResource)).toEqual([false, false, false, false, false]);
+    expect(
+      ["mem_01HF7YAT000000000000000001", "ers_01HF7YAT000000000000000001", "acme--alice", "namespace"].map(
+        isAuditResource,
+      ),
+    ).toEqual([true, true, true, true]);
+    expect(["mem_01HF", "s 1", "The user", "", "mem_01HF7YAT000000000000000001 "].map(isAuditResource)).toEqual([
+      false,
+      false,
+      false,
+      false,
+      false,
+    ]);
   });
 
   test("the actions are those that clients are told of", () => {
@@ -77,7 +125,8 @@ describe("an audit event", () => {
 describe("an audit object", () => {
   test("that was cut within a line, or is empty, is refused", () => {
     const bytes = encodeAuditObject(sampleAuditEvents.map(encodeAuditEvent));
-    for (const end of [0, 1, bytes.length - 1]) expect(() => decodeAuditObject(bytes.slice(0, end))).toThrow(StoreError);
+    for (const end of [0, 1, bytes.length - 1])
+      expect(() => decodeAuditObject(bytes.slice(0, end))).toThrow(StoreError);
     expect(() => decodeAuditObject(Uint8Array.of(0xff, 10))).toThrow(StoreError);
   });
 
@@ -88,7 +137,13 @@ describe("an audit object", () => {
     expect(dayOf(auditTimeMs(first))).toBe(parts.day);
     const atMs = auditTimeMs(first);
     expect(auditKeyAt("acme", atMs) < key && key < auditKeyAt("acme", atMs + 1)).toBe(true);
-    for (const foreign of [`${key}x`, key.replace("audit/", "audits/"), key.replace(first.node, "node-1"), "audit/acme/x"]) expect(parseAuditKey(foreign)).toBeUndefined();
+    for (const foreign of [
+      `${key}x`,
+      key.replace("audit/", "audits/"),
+      key.replace(first.node, "node-1"),
+      "audit/acme/x",
+    ])
+      expect(parseAuditKey(foreign)).toBeUndefined();
   });
 });
 

@@ -3,7 +3,10 @@ import { expect, test } from "vitest";
 import { AssertionFault } from "../../../src/base/assert.ts";
 import { ByteReader, ByteWriter } from "../../../src/format/binary.ts";
 
-const corrupt = expect.objectContaining({ kind: "corrupt", message: expect.stringMatching(/^a thing cannot be read: /) });
+const corrupt = expect.objectContaining({
+  kind: "corrupt",
+  message: expect.stringMatching(/^a thing cannot be read: /),
+});
 
 function written(write: (writer: ByteWriter) => void): Uint8Array {
   const writer = new ByteWriter();
@@ -21,8 +24,16 @@ function read<Value>(bytes: Uint8Array, take: (reader: ByteReader) => Value): Va
 test("values of every kind come back in the order in which they were written", () => {
   fc.assert(
     fc.property(
-      fc.nat(0xff), fc.nat(0xffff_ffff), fc.maxSafeNat(), fc.uint8Array({ minLength: 5, maxLength: 5 }), fc.uint8Array({ maxLength: 700 }), fc.string({ unit: "grapheme" }),
-      fc.uuid(), fc.array(fc.maxSafeNat(), { maxLength: 300 }), fc.boolean(), fc.option(fc.maxSafeNat(), { nil: undefined }),
+      fc.nat(0xff),
+      fc.nat(0xffff_ffff),
+      fc.maxSafeNat(),
+      fc.uint8Array({ minLength: 5, maxLength: 5 }),
+      fc.uint8Array({ maxLength: 700 }),
+      fc.string({ unit: "grapheme" }),
+      fc.uuid(),
+      fc.array(fc.maxSafeNat(), { maxLength: 300 }),
+      fc.boolean(),
+      fc.option(fc.maxSafeNat(), { nil: undefined }),
       (u8, u32, varint, fixed, bytes, text, uuid, list, flag, optional) => {
         const at = written((writer) => {
           writer.u8(u8);
@@ -37,8 +48,16 @@ test("values of every kind come back in the order in which they were written", (
           writer.optional(optional, (value) => writer.varint(value));
         });
         const back = read(at, (reader) => [
-          reader.u8(), reader.u32(), reader.varint(), reader.fixed(5), reader.bytes(700), reader.text(1_000),
-          reader.uuid(), reader.list(300, () => reader.varint()), reader.flag(), reader.optional(() => reader.varint()),
+          reader.u8(),
+          reader.u32(),
+          reader.varint(),
+          reader.fixed(5),
+          reader.bytes(700),
+          reader.text(1_000),
+          reader.uuid(),
+          reader.list(300, () => reader.varint()),
+          reader.flag(),
+          reader.optional(() => reader.varint()),
         ]);
         expect(back).toEqual([u8, u32, varint, fixed, bytes, text, uuid, list, flag, optional]);
       },
@@ -47,7 +66,13 @@ test("values of every kind come back in the order in which they were written", (
 });
 
 test("a varint takes seven bits a byte", () => {
-  for (const [value, bytes] of [[0, [0]], [0x7f, [0x7f]], [0x80, [0x80, 1]], [0x3fff, [0xff, 0x7f]], [2 ** 53 - 1, [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x0f]]] as const) {
+  for (const [value, bytes] of [
+    [0, [0]],
+    [0x7f, [0x7f]],
+    [0x80, [0x80, 1]],
+    [0x3fff, [0xff, 0x7f]],
+    [2 ** 53 - 1, [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x0f]],
+  ] as const) {
     expect([...written((writer) => writer.varint(value))]).toEqual(bytes);
     expect(read(Uint8Array.from(bytes), (reader) => reader.varint())).toBe(value);
   }

@@ -1,17 +1,27 @@
 import { expect, test } from "vitest";
 import { AssertionFault } from "../../../src/base/assert.ts";
 import { limits } from "../../../src/base/limits.ts";
-import { compareBranchNames, decodeCatalog, encodeCatalog, type Catalog, type CatalogBranch } from "../../../src/format/catalog.ts";
+import {
+  compareBranchNames,
+  decodeCatalog,
+  encodeCatalog,
+  type Catalog,
+  type CatalogBranch,
+} from "../../../src/format/catalog.ts";
 import { expectDamageRefused, sampleCatalog } from "../../support/format-samples.ts";
 
 const [main, later, dev] = sampleCatalog.branches as [CatalogBranch, CatalogBranch, CatalogBranch];
 
 function manyBranches(count: number): CatalogBranch[] {
-  return Array.from({ length: count }, (_, index) => ({ ...later, name: `${"b".repeat(limits.nameCharsMax - 4)}${String(index).padStart(4, "0")}` }));
+  return Array.from({ length: count }, (_, index) => ({
+    ...later,
+    name: `${"b".repeat(limits.nameCharsMax - 4)}${String(index).padStart(4, "0")}`,
+  }));
 }
 
 test("a catalog comes back as it was", () => {
-  for (const catalog of [sampleCatalog, { ...sampleCatalog, branches: [main], condemned: [], deletedAtMs: undefined }]) expect(decodeCatalog(encodeCatalog(catalog))).toEqual(catalog);
+  for (const catalog of [sampleCatalog, { ...sampleCatalog, branches: [main], condemned: [], deletedAtMs: undefined }])
+    expect(decodeCatalog(encodeCatalog(catalog))).toEqual(catalog);
 });
 
 test("F74: a catalog with as many branches and condemned objects as it may have fits its bound", () => {
@@ -27,7 +37,14 @@ test("damage anywhere is refused as corrupt", async () => {
 });
 
 test("main stands before all other names, which stand in code unit order", () => {
-  expect(["zoo", "main", "Later", "dev", "a.b", "_"].toSorted(compareBranchNames)).toEqual(["main", "Later", "_", "a.b", "dev", "zoo"]);
+  expect(["zoo", "main", "Later", "dev", "a.b", "_"].toSorted(compareBranchNames)).toEqual([
+    "main",
+    "Later",
+    "_",
+    "a.b",
+    "dev",
+    "zoo",
+  ]);
   expect(compareBranchNames("dev", "dev")).toBe(0);
 });
 

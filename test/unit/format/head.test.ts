@@ -10,28 +10,60 @@ const fullHead: Head = {
   ...sampleHead,
   tenures: Array(limits.headTenuresMax).fill(sampleHead.tenures[0]),
   lost: Array(limits.headLostMax).fill({ firstTxid: 2 ** 52, lastTxid: 2 ** 53 - 1 }),
-  refs: Array(limits.lineRefsMax).fill({ ...sampleRefs[1], firstTxid: 0, lastAtMs: 2 ** 53 - 1, bytes: 2 ** 53 - 1, rawBytes: 2 ** 53 - 1 }),
-  tail: Array(limits.tailSegmentsMax).fill({ ...sampleHead.tail[0], bytes: countingBytes(limits.tailBytesMax / limits.tailSegmentsMax, 1) }),
+  refs: Array(limits.lineRefsMax).fill({
+    ...sampleRefs[1],
+    firstTxid: 0,
+    lastAtMs: 2 ** 53 - 1,
+    bytes: 2 ** 53 - 1,
+    rawBytes: 2 ** 53 - 1,
+  }),
+  tail: Array(limits.tailSegmentsMax).fill({
+    ...sampleHead.tail[0],
+    bytes: countingBytes(limits.tailBytesMax / limits.tailSegmentsMax, 1),
+  }),
   node: "n".repeat(limits.nodeIdBytesMax),
 };
 
 test("a head comes back as it was", () => {
   expect(decodeHead(encodeHead(sampleHead))).toEqual(sampleHead);
-  const first: Head = { ...sampleHead, branchId: "main", node: "", tenures: [], lost: [], refs: [], tail: [], history: undefined, settledUlid: "" };
+  const first: Head = {
+    ...sampleHead,
+    branchId: "main",
+    node: "",
+    tenures: [],
+    lost: [],
+    refs: [],
+    tail: [],
+    history: undefined,
+    settledUlid: "",
+  };
   expect(decodeHead(encodeHead(first))).toEqual(first);
 });
 
 test("any numbers come back", () => {
   const numbers = ["epoch", "seq", "txid", "committedAtMs", "reservedTo", "fromTxid", "floorTxid"] as const;
   fc.assert(
-    fc.property(fc.tuple(...numbers.map(() => fc.maxSafeNat())), fc.nat(2 ** 25 - 1), fc.uuid(), fc.nat(2 ** 52), fc.nat(2 ** 52), (values, pages, uuid, firstTxid, span) => {
-      const range = { firstTxid, lastTxid: firstTxid + span };
-      const head: Head = {
-        ...sampleHead, ...Object.fromEntries(numbers.map((name, index) => [name, values[index]])), uuid, pages, lost: [range],
-        tenures: [{ ...sampleHead.tenures[0]!, firstTxid, lastTxid: firstTxid + span - 1 }], refs: [{ ...sampleRefs[0]!, ...range }], tail: [{ ...sampleHead.tail[0]!, ...range }],
-      };
-      expect(decodeHead(encodeHead(head))).toEqual(head);
-    }),
+    fc.property(
+      fc.tuple(...numbers.map(() => fc.maxSafeNat())),
+      fc.nat(2 ** 25 - 1),
+      fc.uuid(),
+      fc.nat(2 ** 52),
+      fc.nat(2 ** 52),
+      (values, pages, uuid, firstTxid, span) => {
+        const range = { firstTxid, lastTxid: firstTxid + span };
+        const head: Head = {
+          ...sampleHead,
+          ...Object.fromEntries(numbers.map((name, index) => [name, values[index]])),
+          uuid,
+          pages,
+          lost: [range],
+          tenures: [{ ...sampleHead.tenures[0]!, firstTxid, lastTxid: firstTxid + span - 1 }],
+          refs: [{ ...sampleRefs[0]!, ...range }],
+          tail: [{ ...sampleHead.tail[0]!, ...range }],
+        };
+        expect(decodeHead(encodeHead(head))).toEqual(head);
+      },
+    ),
   );
 });
 
@@ -53,7 +85,15 @@ test.each<[string, Partial<Head>]>([
   ["one lost range too many", { lost: more(fullHead.lost) }],
   ["one reference too many", { refs: more(fullHead.refs) }],
   ["one tail segment too many", { tail: Array(limits.tailSegmentsMax + 1).fill(tail) }],
-  ["a tail of one byte too many", { tail: [{ ...tail, bytes: new Uint8Array(1) }, { ...tail, bytes: new Uint8Array(limits.tailBytesMax) }] }],
+  [
+    "a tail of one byte too many",
+    {
+      tail: [
+        { ...tail, bytes: new Uint8Array(1) },
+        { ...tail, bytes: new Uint8Array(limits.tailBytesMax) },
+      ],
+    },
+  ],
   ["an empty range", { lost: [{ firstTxid: 2, lastTxid: 1 }] }],
   ["a short nonce", { nonce: new Uint8Array(15) }],
   ["a short hash", { prevHash: new Uint8Array(31) }],

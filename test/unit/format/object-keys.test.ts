@@ -2,8 +2,22 @@ import { expect, test } from "vitest";
 import { realWorld } from "../../../src/base/world.ts";
 import { isErasureId, isMemoryId, isUlid } from "../../../src/format/ids.ts";
 import {
-  catalogKey, databasePrefix, erasingPrefix, erasureCouponKey, erasureCouponPrefix, erasureMarkerKey, erasureMarkerPrefix, headKey, historyKey, isBranchId, parseErasureKey, parsePoolId, poolId,
-  purgeKey, purgePrefix, segmentKey,
+  catalogKey,
+  databasePrefix,
+  erasingPrefix,
+  erasureCouponKey,
+  erasureCouponPrefix,
+  erasureMarkerKey,
+  erasureMarkerPrefix,
+  headKey,
+  historyKey,
+  isBranchId,
+  parseErasureKey,
+  parsePoolId,
+  poolId,
+  purgeKey,
+  purgePrefix,
+  segmentKey,
 } from "../../../src/format/object-keys.ts";
 
 const ulid = "01HF7YAT000000000000000001";
@@ -27,8 +41,21 @@ test("an id of the pool says again what it was made of", () => {
 });
 
 test.each([
-  "", "main", `main-1`, `main-1-${ulid}x`, ` main-1-${ulid}`, `main-01-${ulid}`, `main--1-${ulid}`, `main-1-${ulid.toLowerCase()}`, `main-9007199254740992-${ulid}`,
-  `other-1-${ulid}`, `main-1-${ulid.slice(1)}`, `main-1-8${ulid.slice(1)}`, `main-1-${ulid.replace("H", "U")}`, `main-1e3-${ulid}`, `main-1-${ulid}\n`,
+  "",
+  "main",
+  `main-1`,
+  `main-1-${ulid}x`,
+  ` main-1-${ulid}`,
+  `main-01-${ulid}`,
+  `main--1-${ulid}`,
+  `main-1-${ulid.toLowerCase()}`,
+  `main-9007199254740992-${ulid}`,
+  `other-1-${ulid}`,
+  `main-1-${ulid.slice(1)}`,
+  `main-1-8${ulid.slice(1)}`,
+  `main-1-${ulid.replace("H", "U")}`,
+  `main-1e3-${ulid}`,
+  `main-1-${ulid}\n`,
 ])("%j is no id of the pool", (text) => {
   expect(parsePoolId(text)).toBeUndefined();
 });
@@ -45,11 +72,28 @@ test("a coupon and its marker lie apart from their database, and their keys say 
   expect(erasureCouponKey(uuid, id).startsWith(erasureCouponPrefix(uuid))).toBe(true);
   expect(erasureMarkerKey(uuid, id).startsWith(erasureMarkerPrefix(uuid))).toBe(true);
   expect(erasureMarkerPrefix(uuid).startsWith(erasingPrefix)).toBe(true);
-  for (const key of [erasureCouponKey(uuid, id), erasureMarkerKey(uuid, id)]) expect(parseErasureKey(key)).toEqual({ uuid, id });
-  for (const key of [`erasures/${uuid}`, `erasures/${uuid}/${ulid}`, `erasing/u/${id}`, `erasing/${uuid}/${id}/x`, `x/erasing/${uuid}/${id}`, `erasing/${uuid}/${id}\n`]) expect(parseErasureKey(key)).toBeUndefined();
+  for (const key of [erasureCouponKey(uuid, id), erasureMarkerKey(uuid, id)])
+    expect(parseErasureKey(key)).toEqual({ uuid, id });
+  for (const key of [
+    `erasures/${uuid}`,
+    `erasures/${uuid}/${ulid}`,
+    `erasing/u/${id}`,
+    `erasing/${uuid}/${id}/x`,
+    `x/erasing/${uuid}/${id}`,
+    `erasing/${uuid}/${id}\n`,
+  ])
+    expect(parseErasureKey(key)).toBeUndefined();
 });
 
 test("ids of memories and erasures are told from each other and from anything else", () => {
-  expect([`mem_${ulid}`, `ers_${ulid}`, ulid, `mem_${ulid} `, `mem_${ulid}\n`, 1, undefined].map(isMemoryId)).toEqual([true, false, false, false, false, false, false]);
+  expect([`mem_${ulid}`, `ers_${ulid}`, ulid, `mem_${ulid} `, `mem_${ulid}\n`, 1, undefined].map(isMemoryId)).toEqual([
+    true,
+    false,
+    false,
+    false,
+    false,
+    false,
+    false,
+  ]);
   expect([`mem_${ulid}`, `ers_${ulid}`, `ers_${ulid.toLowerCase()}`].map(isErasureId)).toEqual([false, true, false]);
 });

@@ -26,13 +26,20 @@ function contentOf(path: string): unknown {
 /** A database after much churn, and a token of every row that was deleted from it. */
 function churned(path: string, seed: number): string[] {
   const random = seeded(seed);
-  const word = () => Math.floor(random() * 2 ** 32).toString(36).padStart(7, "0") + Math.floor(random() * 2 ** 32).toString(36).padStart(7, "0");
+  const word = () =>
+    Math.floor(random() * 2 ** 32)
+      .toString(36)
+      .padStart(7, "0") +
+    Math.floor(random() * 2 ** 32)
+      .toString(36)
+      .padStart(7, "0");
   const connection = open(path);
   connection.exec(
-    "CREATE TABLE keyed (id TEXT PRIMARY KEY, body TEXT, k TEXT) WITHOUT ROWID; CREATE INDEX keyed_k ON keyed (k);"
-    + "CREATE TABLE counted (id INTEGER PRIMARY KEY, body BLOB);"
-    + "CREATE TABLE indexed (a TEXT, b REAL, c TEXT); CREATE INDEX indexed_a ON indexed (a, b); CREATE UNIQUE INDEX indexed_c ON indexed (c);"
-    + "CREATE VIRTUAL TABLE texts USING fts5 (body); INSERT INTO texts (texts, rank) VALUES ('secure-delete', 1)",
+    "CREATE TABLE keyed (id TEXT PRIMARY KEY, body TEXT, k TEXT) WITHOUT ROWID; CREATE INDEX keyed_k ON keyed (k);" +
+      "CREATE TABLE counted (id INTEGER PRIMARY KEY, body BLOB);" +
+      "CREATE TABLE indexed (a TEXT, b REAL, c TEXT); CREATE INDEX indexed_a ON indexed (a, b); CREATE UNIQUE " +
+      "INDEX indexed_c ON indexed (c);" +
+      "CREATE VIRTUAL TABLE texts USING fts5 (body); INSERT INTO texts (texts, rank) VALUES ('secure-delete', 1)",
   );
   const rows: { readonly id: string; readonly token: string; readonly number: number }[] = [];
   const gone: string[] = [];
@@ -41,16 +48,31 @@ function churned(path: string, seed: number): string[] {
     const token = `secret${word()}`;
     const id = word() + token;
     rows.push({ id, token, number });
-    connection.run("INSERT INTO keyed VALUES (?, ?, ?)", id, `${token} ${"p".repeat(10 + (number * 37) % 300)}`, word() + token);
-    connection.run("INSERT INTO counted VALUES (?, ?)", BigInt(number), number % 40 === 0 ? `${token}${"o".repeat(Math.floor(random() * 20_000))}` : token);
+    connection.run(
+      "INSERT INTO keyed VALUES (?, ?, ?)",
+      id,
+      `${token} ${"p".repeat(10 + ((number * 37) % 300))}`,
+      word() + token,
+    );
+    connection.run(
+      "INSERT INTO counted VALUES (?, ?)",
+      BigInt(number),
+      number % 40 === 0 ? `${token}${"o".repeat(Math.floor(random() * 20_000))}` : token,
+    );
     connection.run("INSERT INTO indexed VALUES (?, ?, ?)", token, random(), id);
     connection.run("INSERT INTO texts (rowid, body) VALUES (?, ?)", BigInt(number), `${token} w${number % 9}`);
     if (number % 3 === 0) {
       const row = rows[Math.floor(random() * rows.length)]!;
-      connection.run("UPDATE keyed SET body = ? WHERE id = ?", `${row.token}${"q".repeat(Math.floor(random() * 600))}`, row.id);
+      connection.run(
+        "UPDATE keyed SET body = ? WHERE id = ?",
+        `${row.token}${"q".repeat(Math.floor(random() * 600))}`,
+        row.id,
+      );
     }
     if (number % 7 === 0) {
-      const [{ id: lost, token: secret, number: of }] = rows.splice(Math.floor(random() * rows.length), 1) as [(typeof rows)[number]];
+      const [{ id: lost, token: secret, number: of }] = rows.splice(Math.floor(random() * rows.length), 1) as [
+        (typeof rows)[number],
+      ];
       connection.run("DELETE FROM keyed WHERE id = ?", lost);
       connection.run("DELETE FROM counted WHERE id = ?", BigInt(of));
       connection.run("DELETE FROM indexed WHERE c = ?", lost);
@@ -66,12 +88,16 @@ function churned(path: string, seed: number): string[] {
 
 function canonical(file: Buffer): Buffer {
   const bytes = Buffer.from(file);
-  for (let at = 0; at < bytes.length; at += pageBytes) makeCanonical(bytes.subarray(at, at + pageBytes), at / pageBytes + 1);
+  for (let at = 0; at < bytes.length; at += pageBytes)
+    makeCanonical(bytes.subarray(at, at + pageBytes), at / pageBytes + 1);
   return bytes;
 }
 
 /** How many pages of a file have this type. */
-const pagesOfType = (file: Buffer, type: number): number => Array.from({ length: file.length / pageBytes }, (_, page) => file[page * pageBytes + (page === 0 ? 100 : 0)]!).filter((one) => one === type).length;
+const pagesOfType = (file: Buffer, type: number): number =>
+  Array.from({ length: file.length / pageBytes }, (_, page) => file[page * pageBytes + (page === 0 ? 100 : 0)]!).filter(
+    (one) => one === type,
+  ).length;
 
 describe("a database with every kind of page", () => {
   test.each([5, 9])("keeps every row and loses every deleted word (seed %i)", (seed) => {
@@ -93,18 +119,29 @@ describe("a database with every kind of page", () => {
     const path = join(temporaryDirectory(), "a.db");
     const connection = open(path);
     connection.raw.pragma("secure_delete = 0");
-    connection.exec("CREATE TABLE t (id TEXT PRIMARY KEY, body TEXT) WITHOUT ROWID; CREATE INDEX t_body ON t (body); CREATE TABLE u (id INTEGER PRIMARY KEY, body TEXT)");
+    connection.exec(
+      "CREATE TABLE t (id TEXT PRIMARY KEY, body TEXT) WITHOUT ROWID; CREATE INDEX t_body ON t (body); CREATE " +
+        "TABLE u (id INTEGER PRIMARY KEY, body TEXT)",
+    );
     const random = seeded(4);
-    const tokens = Array.from({ length: 3_000 }, (_, index) => `secret${String(index).padStart(5, "0")}${Math.floor(random() * 2 ** 32).toString(36).padStart(7, "0")}`);
+    const tokens = Array.from(
+      { length: 3_000 },
+      (_, index) =>
+        `secret${String(index).padStart(5, "0")}${Math.floor(random() * 2 ** 32)
+          .toString(36)
+          .padStart(7, "0")}`,
+    );
     connection.exec("BEGIN");
     for (const [index, token] of tokens.entries()) {
       connection.run("INSERT INTO t VALUES (?, ?)", `${random()}`, token);
       connection.run("INSERT INTO u VALUES (?, ?)", BigInt(index), token);
     }
     connection.exec("COMMIT");
-    // A third of the rows and none of the last page: no page becomes so empty that it is freed, as secure_delete is what wipes those.
+    // A third of the rows and none of the last page: no page becomes so empty that it is freed, as secure_delete is
+    // what wipes those.
     const gone = tokens.filter((_, index) => index % 3 === 0 && index < 2_700);
-    for (const token of gone) for (const table of ["t", "u"]) connection.run(`DELETE FROM ${table} WHERE body = ?`, token);
+    for (const token of gone)
+      for (const table of ["t", "u"]) connection.run(`DELETE FROM ${table} WHERE body = ?`, token);
     expect(connection.raw.pragma("freelist_count", { simple: true })).toBe(0);
     connection.raw.pragma("wal_checkpoint(TRUNCATE)");
     connection.close();
@@ -120,7 +157,10 @@ describe("a database with every kind of page", () => {
     churned(path, 3);
     writeFileSync(path, canonical(readFileSync(path)));
     const connection = open(path);
-    connection.exec("UPDATE keyed SET body = body || 'longer'; DELETE FROM indexed WHERE b < 0.5; INSERT INTO counted (body) SELECT body FROM keyed; UPDATE texts SET body = body || ' w3'");
+    connection.exec(
+      "UPDATE keyed SET body = body || 'longer'; DELETE FROM indexed WHERE b < 0.5; INSERT INTO counted " +
+        "(body) SELECT body FROM keyed; UPDATE texts SET body = body || ' w3'",
+    );
     expect(connection.raw.pragma("integrity_check", { simple: true })).toBe("ok");
     connection.exec("INSERT INTO texts (texts) VALUES ('integrity-check')");
     connection.close();
@@ -128,7 +168,14 @@ describe("a database with every kind of page", () => {
 });
 
 /** A page of the byte 0xff with the header of a b-tree at `start`. */
-function pageWith(given: { start?: number; type?: number; freeblock?: number; cells?: number; content?: number; blocks?: readonly [at: number, next: number, size: number][] }): Uint8Array {
+function pageWith(given: {
+  start?: number;
+  type?: number;
+  freeblock?: number;
+  cells?: number;
+  content?: number;
+  blocks?: readonly [at: number, next: number, size: number][];
+}): Uint8Array {
   const page = Buffer.alloc(pageBytes, 0xff);
   const start = given.start ?? 0;
   page[start] = given.type ?? 13;
@@ -157,14 +204,30 @@ function zeroed(page: Uint8Array, pageNumber: number): [from: number, to: number
   return stretches;
 }
 
-test.each([[2, 12], [5, 12], [10, 8], [13, 8]])("a page of type %i: the gap between its pointers and its cells", (type, header) => {
+test.each([
+  [2, 12],
+  [5, 12],
+  [10, 8],
+  [13, 8],
+])("a page of type %i: the gap between its pointers and its cells", (type, header) => {
   expect(zeroed(pageWith({ type }), 2)).toEqual([[header + 6, 1000]]);
   expect(zeroed(pageWith({ type, start: 100 }), 1)).toEqual([[100 + header + 6, 1000]]);
 });
 
 test("the bodies of freeblocks go, their headers stay", () => {
-  const page = pageWith({ freeblock: 1200, blocks: [[1200, 1204, 4], [1204, 4000, 20], [4000, 0, 96]] });
-  expect(zeroed(page, 2)).toEqual([[14, 1000], [1208, 1224], [4004, 4096]]);
+  const page = pageWith({
+    freeblock: 1200,
+    blocks: [
+      [1200, 1204, 4],
+      [1204, 4000, 20],
+      [4000, 0, 96],
+    ],
+  });
+  expect(zeroed(page, 2)).toEqual([
+    [14, 1000],
+    [1208, 1224],
+    [4004, 4096],
+  ]);
 });
 
 test("no gap and no freeblock: nothing to do", () => {
@@ -183,9 +246,27 @@ test.each<[string, Parameters<typeof pageWith>[0]]>([
   ["a freeblock of 3 bytes", { freeblock: 1200, blocks: [[1200, 0, 3]] }],
   ["a freeblock beyond the page", { freeblock: 4090, blocks: [[4090, 0, 7]] }],
   ["a freeblock whose header is beyond the page", { freeblock: 4094 }],
-  ["a chain that goes back", { freeblock: 1300, blocks: [[1300, 1200, 8], [1200, 0, 8]] }],
+  [
+    "a chain that goes back",
+    {
+      freeblock: 1300,
+      blocks: [
+        [1300, 1200, 8],
+        [1200, 0, 8],
+      ],
+    },
+  ],
   ["a chain in a circle", { freeblock: 1200, blocks: [[1200, 1200, 8]] }],
-  ["freeblocks that overlap", { freeblock: 1200, blocks: [[1200, 1204, 8], [1204, 0, 8]] }],
+  [
+    "freeblocks that overlap",
+    {
+      freeblock: 1200,
+      blocks: [
+        [1200, 1204, 8],
+        [1204, 0, 8],
+      ],
+    },
+  ],
 ])("%s stays as it is", (_name, given) => {
   expect(zeroed(pageWith(given), 2)).toEqual([]);
 });
@@ -193,16 +274,27 @@ test.each<[string, Parameters<typeof pageWith>[0]]>([
 test("any bytes at all end, stay outside zeroed places, and are canonical afterwards", () => {
   const bytes = fc.uint8Array({ minLength: pageBytes, maxLength: pageBytes });
   fc.assert(
-    fc.property(bytes, fc.constantFrom(2, 5, 10, 13), fc.nat(600), fc.nat(4200), fc.nat(4200), fc.boolean(), (page, type, cells, content, freeblock, isFirst) => {
-      const start = isFirst ? 100 : 0;
-      page.set([type, freeblock >> 8, freeblock & 0xff, cells >> 8, cells & 0xff, content >> 8, content & 0xff], start);
-      const pageNumber = isFirst ? 1 : 9;
-      const once = page.slice();
-      zeroed(page, pageNumber);
-      makeCanonical(once, pageNumber);
-      expect(zeroed(once, pageNumber)).toEqual([]);
-      expect(once.subarray(0, start + 8)).toEqual(page.subarray(0, start + 8));
-    }),
+    fc.property(
+      bytes,
+      fc.constantFrom(2, 5, 10, 13),
+      fc.nat(600),
+      fc.nat(4200),
+      fc.nat(4200),
+      fc.boolean(),
+      (page, type, cells, content, freeblock, isFirst) => {
+        const start = isFirst ? 100 : 0;
+        page.set(
+          [type, freeblock >> 8, freeblock & 0xff, cells >> 8, cells & 0xff, content >> 8, content & 0xff],
+          start,
+        );
+        const pageNumber = isFirst ? 1 : 9;
+        const once = page.slice();
+        zeroed(page, pageNumber);
+        makeCanonical(once, pageNumber);
+        expect(zeroed(once, pageNumber)).toEqual([]);
+        expect(once.subarray(0, start + 8)).toEqual(page.subarray(0, start + 8));
+      },
+    ),
     { numRuns: 50 },
   );
 });

@@ -5,7 +5,19 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { ServiceError, StoreError } from "../../../src/base/errors.ts";
 import { limits } from "../../../src/base/limits.ts";
-import { decodePolicy, egressOrder, encodePolicy, looserFields, parsePolicy, readPolicy, strictest, type PolicyLevel, type PolicyPath, type PolicyValues, type StoredPolicy } from "../../../src/format/policy.ts";
+import {
+  decodePolicy,
+  egressOrder,
+  encodePolicy,
+  looserFields,
+  parsePolicy,
+  readPolicy,
+  strictest,
+  type PolicyLevel,
+  type PolicyPath,
+  type PolicyValues,
+  type StoredPolicy,
+} from "../../../src/format/policy.ts";
 
 /** The document that says just this. */
 function documentOf(values: PolicyValues): Record<string, Record<string, unknown>> {
@@ -54,30 +66,63 @@ describe("a policy document", () => {
   });
 
   test("keeps what is unknown, and says nothing where it is null or empty", () => {
-    const document = { retention: { pitr_secs: null, later: [1, { a: "b" }] }, memory: {}, audit: null, region: "eu", "retention.pitr_secs": 1 };
+    const document = {
+      retention: { pitr_secs: null, later: [1, { a: "b" }] },
+      memory: {},
+      audit: null,
+      region: "eu",
+      "retention.pitr_secs": 1,
+    };
     expect(parsePolicy(JSON.stringify(document), "namespace")).toEqual(document);
     expect(readPolicy(document, "namespace")).toEqual({});
     expect(parsePolicy("null", "namespace")).toBeUndefined();
   });
 
-  const seconds = (path: string, least: number): string => `${path} must be a whole number of seconds, at least ${least}`;
+  const seconds = (path: string, least: number): string =>
+    `${path} must be a whole number of seconds, at least ${least}`;
   test.each<[PolicyPath, unknown[], string]>([
-    ...(["retention.pitr_secs", "retention.pitr_snapshot_secs", "memory.task_ttl_max_secs", "memory.event_max_age_secs", "memory.superseded_max_age_secs", "audit.retention_secs"] as const)
-      .map((path): [PolicyPath, unknown[], string] => [path, [59, 0, -60, 60.5, "60", true, [60], {}], seconds(path, 60)]),
+    ...(
+      [
+        "retention.pitr_secs",
+        "retention.pitr_snapshot_secs",
+        "memory.task_ttl_max_secs",
+        "memory.event_max_age_secs",
+        "memory.superseded_max_age_secs",
+        "audit.retention_secs",
+      ] as const
+    ).map((path): [PolicyPath, unknown[], string] => [
+      path,
+      [59, 0, -60, 60.5, "60", true, [60], {}],
+      seconds(path, 60),
+    ]),
     ["erasure.grace_secs", [-1, 0.5, "0", false], seconds("erasure.grace_secs", 0)],
-    ["memory.superseded_max_count", [0, -1, 1.5, "1"], "memory.superseded_max_count must be a whole number, at least 1"],
-    ...(["ai_egress.extract", "ai_egress.ask", "ai_egress.embed"] as const)
-      .map((path): [PolicyPath, unknown[], string] => [path, ["DENY", "none", "", 0, true, ["deny"]], `${path} must be one of allow, self_hosted_only, deny`]),
-    ...(["audit.enabled", "audit.include_reads", "audit.include_data", "erasure.purge_on_forget"] as const)
-      .map((path): [PolicyPath, unknown[], string] => [path, [0, 1, "true", {}], `${path} must be true or false`]),
+    [
+      "memory.superseded_max_count",
+      [0, -1, 1.5, "1"],
+      "memory.superseded_max_count must be a whole number, at least 1",
+    ],
+    ...(["ai_egress.extract", "ai_egress.ask", "ai_egress.embed"] as const).map(
+      (path): [PolicyPath, unknown[], string] => [
+        path,
+        ["DENY", "none", "", 0, true, ["deny"]],
+        `${path} must be one of allow, self_hosted_only, deny`,
+      ],
+    ),
+    ...(["audit.enabled", "audit.include_reads", "audit.include_data", "erasure.purge_on_forget"] as const).map(
+      (path): [PolicyPath, unknown[], string] => [path, [0, 1, "true", {}], `${path} must be true or false`],
+    ),
   ])("governance-03: %s refuses what it cannot be, by its path and with what is allowed", (path, values, message) => {
     const [group, field] = path.split(".") as [string, string];
-    for (const value of values) expect(refusalOf({ [group]: { [field]: value } }), JSON.stringify(value)).toBe(`the policy is not valid: ${message}`);
+    for (const value of values)
+      expect(refusalOf({ [group]: { [field]: value } }), JSON.stringify(value)).toBe(
+        `the policy is not valid: ${message}`,
+      );
   });
 
   test("governance-03: every wrong field is named at once", () => {
     const message = refusalOf({ retention: { pitr_secs: 1 }, ai_egress: "deny", memory: { superseded_max_count: 0 } });
-    for (const path of ["retention.pitr_secs", "ai_egress must be an object", "memory.superseded_max_count"]) expect(message).toContain(path);
+    for (const path of ["retention.pitr_secs", "ai_egress must be an object", "memory.superseded_max_count"])
+      expect(message).toContain(path);
   });
 
   test("is an object within its bounds", () => {
@@ -93,7 +138,10 @@ describe("a policy document", () => {
   test("of a profile cannot set what concerns the whole namespace", () => {
     for (const path of paths) {
       const document = documentOf({ [path]: everything[path] });
-      if (path.startsWith("audit.")) expect(refusalOf(document, "profile")).toBe(`the policy is not valid: ${path} can be set for a whole namespace only`);
+      if (path.startsWith("audit."))
+        expect(refusalOf(document, "profile")).toBe(
+          `the policy is not valid: ${path} can be set for a whole namespace only`,
+        );
       else expect(parsePolicy(JSON.stringify(document), "profile")).toEqual(document);
     }
   });
@@ -118,7 +166,9 @@ describe("tightening", () => {
   ])("governance-04: %s may go from the looser to the stricter, never back", (path, loosestFirst) => {
     for (const [at, own] of loosestFirst.entries()) {
       for (const [baseAt, base] of loosestFirst.entries()) {
-        expect(looserFields({ [path]: own }, { [path]: base }), `${own} where the namespace has ${base}`).toEqual(at < baseAt ? [path] : []);
+        expect(looserFields({ [path]: own }, { [path]: base }), `${own} where the namespace has ${base}`).toEqual(
+          at < baseAt ? [path] : [],
+        );
         expect(strictest({ [path]: own }, { [path]: base })).toEqual({ [path]: loosestFirst[Math.max(at, baseAt)] });
       }
       expect(looserFields({ [path]: own }, {})).toEqual([]);
@@ -127,14 +177,33 @@ describe("tightening", () => {
   });
 
   test("governance-04: every looser field is named", () => {
-    const base: PolicyValues = { "retention.pitr_secs": 100, "ai_egress.ask": "deny", "erasure.purge_on_forget": true, "memory.superseded_max_count": 3 };
-    const own: PolicyValues = { "retention.pitr_secs": 101, "ai_egress.ask": "allow", "erasure.purge_on_forget": false, "memory.superseded_max_count": 2 };
+    const base: PolicyValues = {
+      "retention.pitr_secs": 100,
+      "ai_egress.ask": "deny",
+      "erasure.purge_on_forget": true,
+      "memory.superseded_max_count": 3,
+    };
+    const own: PolicyValues = {
+      "retention.pitr_secs": 101,
+      "ai_egress.ask": "allow",
+      "erasure.purge_on_forget": false,
+      "memory.superseded_max_count": 2,
+    };
     expect(looserFields(own, base)).toEqual(["retention.pitr_secs", "ai_egress.ask", "erasure.purge_on_forget"]);
   });
 
   test("the strictest of several is never looser than any of them, and says nothing of its own", () => {
     const some = fc.record(
-      Object.fromEntries(paths.map((path) => [path, path.startsWith("ai_egress.") ? fc.constantFrom(...egressOrder) : typeof everything[path] === "boolean" ? fc.boolean() : fc.integer({ min: 0, max: 5 })])),
+      Object.fromEntries(
+        paths.map((path) => [
+          path,
+          path.startsWith("ai_egress.")
+            ? fc.constantFrom(...egressOrder)
+            : typeof everything[path] === "boolean"
+              ? fc.boolean()
+              : fc.integer({ min: 0, max: 5 }),
+        ]),
+      ),
       { requiredKeys: [] },
     ) as fc.Arbitrary<PolicyValues>;
     fc.assert(
@@ -166,7 +235,10 @@ describe("a policy at rest", () => {
 
   test("of format 1 is read as it was meant, and written byte for byte as it was", () => {
     expect(decodePolicy(golden, "namespace")).toEqual({ ...sample, values: first });
-    expect(Buffer.from(encodePolicy(sample)).toString(), "the format has changed: raise its version, keep reading the old one, add a golden file").toBe(Buffer.from(golden).toString());
+    expect(
+      Buffer.from(encodePolicy(sample)).toString(),
+      "the format has changed: raise its version, keep reading the old one, add a golden file",
+    ).toBe(Buffer.from(golden).toString());
   });
 
   test("comes back cleared as it was", () => {
@@ -177,10 +249,25 @@ describe("a policy at rest", () => {
   test("governance-13: that is anything else is corrupt, never no policy", () => {
     const object = JSON.parse(Buffer.from(golden).toString()) as Record<string, unknown>;
     const spoilt: unknown[] = [
-      null, [], "x", {}, { ...object, v: 2 }, { ...object, revision: "3" }, { ...object, updated_at: undefined }, { ...object, nonce: "00" },
-      { ...object, policy: undefined }, { ...object, policy: [] }, { ...object, policy: { retention: { pitr_secs: 1 } } }, { ...object, policy: { ai_egress: { ask: "eu_only" } } },
+      null,
+      [],
+      "x",
+      {},
+      { ...object, v: 2 },
+      { ...object, revision: "3" },
+      { ...object, updated_at: undefined },
+      { ...object, nonce: "00" },
+      { ...object, policy: undefined },
+      { ...object, policy: [] },
+      { ...object, policy: { retention: { pitr_secs: 1 } } },
+      { ...object, policy: { ai_egress: { ask: "eu_only" } } },
     ];
-    const texts = [...spoilt.map((value) => JSON.stringify(value)), "", "{", Buffer.from(golden).toString().slice(0, -1)];
+    const texts = [
+      ...spoilt.map((value) => JSON.stringify(value)),
+      "",
+      "{",
+      Buffer.from(golden).toString().slice(0, -1),
+    ];
     for (const text of texts) expect(() => decodePolicy(Buffer.from(text), "namespace"), text).toThrow(StoreError);
     expect(() => decodePolicy(Uint8Array.of(0xff, 0xfe), "namespace")).toThrow(StoreError);
     // What only a namespace may say.

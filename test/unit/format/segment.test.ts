@@ -3,7 +3,15 @@ import { expect, test } from "vitest";
 import { AssertionFault } from "../../../src/base/assert.ts";
 import { lockPage, pageBytes } from "../../../src/format/pages.ts";
 import { inlinePress, threadedPress } from "../../../src/format/press.ts";
-import { decodeFrame, decodeSegments, encodeSegment, framePages, readSegmentIndexes, type PageGroup, type Segment } from "../../../src/format/segment.ts";
+import {
+  decodeFrame,
+  decodeSegments,
+  encodeSegment,
+  framePages,
+  readSegmentIndexes,
+  type PageGroup,
+  type Segment,
+} from "../../../src/format/segment.ts";
 import { countingBytes, expectDamageRefused, sampleDelta, sampleImage } from "../../support/format-samples.ts";
 import { seeded } from "../../support/random.ts";
 
@@ -14,32 +22,45 @@ const objectOf = async (...segments: Segment[]): Promise<Uint8Array> =>
 const plain = (segments: readonly Segment[]): Segment[] =>
   segments.map((segment) => ({
     ...segment,
-    groups: segment.groups.map((group) => ({ ...group, images: group.images.map(({ page, bytes }) => ({ page, bytes: new Uint8Array(bytes) })) })),
+    groups: segment.groups.map((group) => ({
+      ...group,
+      images: group.images.map(({ page, bytes }) => ({ page, bytes: new Uint8Array(bytes) })),
+    })),
   }));
 
 const group = fc.record({
   committedAtMs: fc.maxSafeNat(),
   pages: fc.constant(2 ** 25 - 1),
-  images: fc.uniqueArray(fc.integer({ min: 1, max: 2 ** 25 - 1 }).filter((page) => page !== lockPage), { maxLength: 8 })
-    .map((pages) => pages.toSorted((left, right) => left - right).map((page) => ({ page, bytes: countingBytes(pageBytes, page) }))),
+  images: fc
+    .uniqueArray(
+      fc.integer({ min: 1, max: 2 ** 25 - 1 }).filter((page) => page !== lockPage),
+      { maxLength: 8 },
+    )
+    .map((pages) =>
+      pages.toSorted((left, right) => left - right).map((page) => ({ page, bytes: countingBytes(pageBytes, page) })),
+    ),
 });
-const segment: fc.Arbitrary<Segment> = fc.record({
-  uuid: fc.uuid(),
-  branchId: fc.constantFrom("main", sampleDelta.branchId),
-  epoch: fc.maxSafeNat(),
-  firstTxid: fc.nat(2 ** 40),
-  groups: fc.array(group, { minLength: 1, maxLength: 5 }),
-}).chain(({ firstTxid, groups, ...rest }) =>
-  fc.constantFrom<Segment>(
-    { ...rest, kind: "delta", groups: groups.map((one, index) => ({ txid: firstTxid + index, ...one })) },
-    { ...rest, kind: "image", groups: [{ txid: firstTxid, ...groups[0]! }] },
-  ));
+const segment: fc.Arbitrary<Segment> = fc
+  .record({
+    uuid: fc.uuid(),
+    branchId: fc.constantFrom("main", sampleDelta.branchId),
+    epoch: fc.maxSafeNat(),
+    firstTxid: fc.nat(2 ** 40),
+    groups: fc.array(group, { minLength: 1, maxLength: 5 }),
+  })
+  .chain(({ firstTxid, groups, ...rest }) =>
+    fc.constantFrom<Segment>(
+      { ...rest, kind: "delta", groups: groups.map((one, index) => ({ txid: firstTxid + index, ...one })) },
+      { ...rest, kind: "image", groups: [{ txid: firstTxid, ...groups[0]! }] },
+    ),
+  );
 
 test("segments come back from an object of several, with both presses", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(segment, { minLength: 1, maxLength: 4 }), async (segments) => {
       const object = await objectOf(...segments);
-      for (const press of [inlinePress, threadedPress]) expect(plain(await decodeSegments(object, press))).toEqual(segments);
+      for (const press of [inlinePress, threadedPress])
+        expect(plain(await decodeSegments(object, press))).toEqual(segments);
     }),
     { numRuns: 40 },
   );
@@ -49,16 +70,38 @@ test("the indexes say what the segments hold, and where", async () => {
   const object = await objectOf(sampleDelta, sampleImage);
   const [delta, image, ...more] = readSegmentIndexes(object);
   expect(more).toEqual([]);
-  expect(delta).toMatchObject({ kind: "delta", uuid: sampleDelta.uuid, branchId: sampleDelta.branchId, epoch: 3, offset: 0 });
-  expect(delta!.groups).toEqual(sampleDelta.groups.map(({ images, ...rest }) => ({ ...rest, pageNumbers: Uint32Array.from(images, ({ page }) => page) })));
-  expect(image).toMatchObject({ kind: "image", branchId: "main", epoch: 1, offset: delta!.bytes, bytes: object.length - delta!.bytes });
+  expect(delta).toMatchObject({
+    kind: "delta",
+    uuid: sampleDelta.uuid,
+    branchId: sampleDelta.branchId,
+    epoch: 3,
+    offset: 0,
+  });
+  expect(delta!.groups).toEqual(
+    sampleDelta.groups.map(({ images, ...rest }) => ({
+      ...rest,
+      pageNumbers: Uint32Array.from(images, ({ page }) => page),
+    })),
+  );
+  expect(image).toMatchObject({
+    kind: "image",
+    branchId: "main",
+    epoch: 1,
+    offset: delta!.bytes,
+    bytes: object.length - delta!.bytes,
+  });
   expect(plain(await decodeSegments(object.subarray(image!.offset), inlinePress))).toEqual([sampleImage]);
 });
 
 /** A group of so many pages of noise, numbered in steps of two. */
 function noisyGroup(txid: number, count: number, random: () => number): PageGroup {
   const bytes = () => Uint8Array.from({ length: pageBytes }, () => random() * 256);
-  return { txid, committedAtMs: txid, pages: 2 * count, images: Array.from({ length: count }, (_, index) => ({ page: 2 * index + 1, bytes: bytes() })) };
+  return {
+    txid,
+    committedAtMs: txid,
+    pages: 2 * count,
+    images: Array.from({ length: count }, (_, index) => ({ page: 2 * index + 1, bytes: bytes() })),
+  };
 }
 
 test("images lie in frames of 256, also across groups, and each frame is read alone", async () => {
@@ -74,7 +117,14 @@ test("images lie in frames of 256, also across groups, and each frame is read al
     const expected = images.slice(number * framePages, (number + 1) * framePages).map(({ bytes }) => bytes);
     expect(Buffer.compare(raw, Buffer.concat(expected))).toBe(0);
   }
-  expect(Buffer.compare(Buffer.concat((await decodeSegments(object, inlinePress))[0]!.groups.flatMap((one) => one.images.map(({ bytes }) => bytes))), Buffer.concat(images.map(({ bytes }) => bytes)))).toBe(0);
+  expect(
+    Buffer.compare(
+      Buffer.concat(
+        (await decodeSegments(object, inlinePress))[0]!.groups.flatMap((one) => one.images.map(({ bytes }) => bytes)),
+      ),
+      Buffer.concat(images.map(({ bytes }) => bytes)),
+    ),
+  ).toBe(0);
   await expect(decodeFrame(object, index!, 3, inlinePress)).rejects.toThrow(AssertionFault);
 });
 
@@ -94,8 +144,12 @@ test("damage in the index, or a cut, is refused without decompressing", async ()
   const object = await objectOf(sampleDelta);
   const [index] = readSegmentIndexes(object);
   const end = index!.frames[0]!.offset;
-  for (let at = 0; at < end; at++) expect(() => readSegmentIndexes(object.with(at, object[at]! ^ 1))).toThrow(expect.objectContaining({ kind: "corrupt" }));
-  for (let length = 0; length < object.length; length++) expect(() => readSegmentIndexes(object.subarray(0, length))).toThrow(expect.objectContaining({ kind: "corrupt" }));
+  for (let at = 0; at < end; at++)
+    expect(() => readSegmentIndexes(object.with(at, object[at]! ^ 1))).toThrow(
+      expect.objectContaining({ kind: "corrupt" }),
+    );
+  for (let length = 0; length < object.length; length++)
+    expect(() => readSegmentIndexes(object.subarray(0, length))).toThrow(expect.objectContaining({ kind: "corrupt" }));
 });
 
 test("a small commit costs little beyond its compressed page", async () => {

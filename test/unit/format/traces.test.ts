@@ -20,7 +20,8 @@ function naively(sets: readonly (readonly Uint8Array[])[], bytes: Uint8Array): [
   const hits: [number, number][] = [];
   for (let offset = 0; offset + windowBytes <= bytes.length; offset++) {
     for (const [set, windows] of sets.entries()) {
-      for (const window of windows) if (Buffer.compare(bytes.subarray(offset, offset + windowBytes), window) === 0) hits.push([set, offset]);
+      for (const window of windows)
+        if (Buffer.compare(bytes.subarray(offset, offset + windowBytes), window) === 0) hits.push([set, offset]);
     }
   }
   return hits;
@@ -30,7 +31,8 @@ describe("a search for traces", () => {
   test("finds exactly what looking everywhere finds, repeats and overlaps included", () => {
     // Few different bytes, so that windows repeat and overlap.
     const alphabet = fc.integer({ min: 0, max: 2 });
-    const bytesOf = (minLength: number, maxLength: number) => fc.array(alphabet, { minLength, maxLength }).map((values) => Uint8Array.from(values));
+    const bytesOf = (minLength: number, maxLength: number) =>
+      fc.array(alphabet, { minLength, maxLength }).map((values) => Uint8Array.from(values));
     const input = fc.record({
       bytes: bytesOf(0, 300),
       cuts: fc.array(fc.array(fc.nat(), { maxLength: 4 }), { minLength: 1, maxLength: 3 }),
@@ -39,7 +41,10 @@ describe("a search for traces", () => {
     fc.assert(
       fc.property(input, ({ bytes, cuts, strangers }) => {
         const places = bytes.length - windowBytes + 1;
-        const sets = cuts.map((own) => [...(places > 0 ? own.map((at) => bytes.slice(at % places, (at % places) + windowBytes)) : []), ...strangers]);
+        const sets = cuts.map((own) => [
+          ...(places > 0 ? own.map((at) => bytes.slice(at % places, (at % places) + windowBytes)) : []),
+          ...strangers,
+        ]);
         const traces = sets.map((windows, set) => tracesOf(Buffer.alloc(32, set + 1), windows));
         expect(searched(traces, bytes).sort()).toEqual(naively(sets, bytes).sort());
       }),
@@ -51,7 +56,10 @@ describe("a search for traces", () => {
     const bytes = randomBytes(4_096);
     const key = randomBytes(32);
     const windows = [bytes.subarray(0, windowBytes), bytes.subarray(4_096 - windowBytes)];
-    expect(searched([tracesOf(key, windows)], bytes)).toEqual([[0, 0], [0, 4_096 - windowBytes]]);
+    expect(searched([tracesOf(key, windows)], bytes)).toEqual([
+      [0, 0],
+      [0, 4_096 - windowBytes],
+    ]);
     expect(searched([tracesOf(key, windows)], windows[1]!)).toEqual([[0, 0]]);
     expect(searched([tracesOf(key, windows)], windows[1]!.subarray(1))).toEqual([]);
   });
@@ -67,7 +75,10 @@ describe("a search for traces", () => {
     const bytes = randomBytes(200);
     const window = bytes.subarray(70, 70 + windowBytes);
     const [one, other] = [tracesOf(randomBytes(32), [window]), tracesOf(randomBytes(32), [window])];
-    expect(searched([one, other], bytes)).toEqual([[0, 70], [1, 70]]);
+    expect(searched([one, other], bytes)).toEqual([
+      [0, 70],
+      [1, 70],
+    ]);
     expect(searched([{ ...one, key: other.key }, other], bytes)).toEqual([[1, 70]]);
     expect(Buffer.from(one.windows).equals(Buffer.from(other.windows))).toBe(false);
   });
@@ -85,11 +96,18 @@ describe("a search for traces", () => {
   test("a trace has the size that it says, and a cut-off set is refused", () => {
     const trace = traceOf(randomBytes(32), randomBytes(windowBytes));
     expect(trace.length).toBe(traceBytes);
-    expect(() => new TraceSearch([{ key: randomBytes(32), windows: trace.subarray(1), windowsTotal: 1 }])).toThrow(/cut off/);
+    expect(() => new TraceSearch([{ key: randomBytes(32), windows: trace.subarray(1), windowsTotal: 1 }])).toThrow(
+      /cut off/,
+    );
   });
 
   test("counts what it looks for", () => {
     const window = randomBytes(windowBytes);
-    expect(new TraceSearch([tracesOf(randomBytes(32), [window, randomBytes(windowBytes)]), tracesOf(randomBytes(32), [window])]).size).toBe(3);
+    expect(
+      new TraceSearch([
+        tracesOf(randomBytes(32), [window, randomBytes(windowBytes)]),
+        tracesOf(randomBytes(32), [window]),
+      ]).size,
+    ).toBe(3);
   });
 });

@@ -31,9 +31,17 @@ function resealed(bytes: Buffer, version: number): Uint8Array {
 
 /** The JSON object with another version; a coupon's checksum is made anew. */
 function renumbered(bytes: Uint8Array, version: number): Uint8Array {
-  const text = Buffer.from(bytes).toString().replace(/"v":\d+/, `"v":${version}`);
+  const text = Buffer.from(bytes)
+    .toString()
+    .replace(/"v":\d+/, `"v":${version}`);
   const summed = text.startsWith('{"sum":"') ? text.slice(text.indexOf('"v":')) : undefined;
-  return Buffer.from(summed === undefined ? text : `{"sum":"${Buffer.from(hashOf(Buffer.from(summed))).toString("hex").slice(0, 32)}",${summed}`);
+  return Buffer.from(
+    summed === undefined
+      ? text
+      : `{"sum":"${Buffer.from(hashOf(Buffer.from(summed)))
+          .toString("hex")
+          .slice(0, 32)}",${summed}`,
+  );
 }
 
 const claim = encodeNameClaim({ uuid: "00000000-0000-4000-8000-000000000001", createdAtMs: 1, deletedAtMs: undefined });
@@ -45,24 +53,37 @@ const readers: Readonly<Record<string, (version: number) => unknown>> = {
   history: (version) => decodeHistory(resealed(golden("history"), version)),
   segment: (version) => readSegmentIndexes(resealed(golden("segment"), version)),
   nameClaim: (version) => decodeNameClaim(renumbered(claim, version)),
-  policy: (version) => decodePolicy(renumbered(readFileSync(goldenFormatPath("policy").replace(".bin", ".json")), version), "namespace"),
+  policy: (version) =>
+    decodePolicy(renumbered(readFileSync(goldenFormatPath("policy").replace(".bin", ".json")), version), "namespace"),
   auditEvent: (version) => decodeAuditEvent(Buffer.from(renumbered(event, version)).toString()),
   coupon: (version) => decodeCoupon(renumbered(golden("coupon"), version)),
   copyRecord: (version) => decodeCopyRecord(renumbered(golden("copy"), version)),
 };
 
-test.each(Object.keys(readers))("%s: one of a newer build is refused as such, and one of no build as corrupt", (name) => {
-  const read = (version: number) => (): unknown => readers[name]!(version);
-  expect(read(far)).toThrow(NewerFormat);
-  expect(read(far)).toThrow(expect.objectContaining({ kind: "misconfigured", message: expect.stringContaining("newer build") }));
-  expect(read(0)).toThrow(expect.objectContaining({ kind: "corrupt" }));
-  expect(read(0)).not.toThrow(NewerFormat);
-});
+test.each(Object.keys(readers))(
+  "%s: one of a newer build is refused as such, and one of no build as corrupt",
+  (name) => {
+    const read = (version: number) => (): unknown => readers[name]!(version);
+    expect(read(far)).toThrow(NewerFormat);
+    expect(read(far)).toThrow(
+      expect.objectContaining({ kind: "misconfigured", message: expect.stringContaining("newer build") }),
+    );
+    expect(read(0)).toThrow(expect.objectContaining({ kind: "corrupt" }));
+    expect(read(0)).not.toThrow(NewerFormat);
+  },
+);
 
 test("what is written is read, and what cannot be read is told from what did not answer", () => {
   for (const { writes, reads } of Object.values(formats)) expect(reads).toEqual(expect.arrayContaining([...writes]));
   expect(() => requireVersion(formats.head, "1")).toThrow(expect.objectContaining({ kind: "corrupt" }));
-  expect([new NewerFormat(formats.head, 9), new StoreError("corrupt", ""), new StoreError("unavailable", ""), new Error("")].map(isUnreadable)).toEqual([true, true, false, false]);
+  expect(
+    [
+      new NewerFormat(formats.head, 9),
+      new StoreError("corrupt", ""),
+      new StoreError("unavailable", ""),
+      new Error(""),
+    ].map(isUnreadable),
+  ).toEqual([true, true, false, false]);
 });
 
 test("docs/formats.md has the table as it is", () => {

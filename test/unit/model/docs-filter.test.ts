@@ -32,30 +32,84 @@ describe("meaning", () => {
     ["$exists false", [{ a: null }, {}, { a: [] }], { a: { $exists: false } }, "1"],
     ["$in of nothing", [{ a: 1 }, {}], { a: { $in: [] } }, ""],
     ["$nin of nothing", [{ a: 1 }, {}], { a: { $nin: [] } }, "01"],
-    ["$in of mixed types", [{ a: 1 }, { a: "1" }, { a: true }, { a: { b: 1 } }, {}], { a: { $in: ["1", true, null, { b: 1 }] } }, "1234"],
+    [
+      "$in of mixed types",
+      [{ a: 1 }, { a: "1" }, { a: true }, { a: { b: 1 } }, {}],
+      { a: { $in: ["1", true, null, { b: 1 }] } },
+      "1234",
+    ],
     ["an array matches by element", [{ a: [1, 2] }, { a: 2 }, { a: [3] }, { a: [[2]] }], { a: 2 }, "01"],
     ["an array matches as a whole", [{ a: [1, 2] }, { a: [2, 1] }, { a: [[1, 2]] }], { a: [1, 2] }, "02"],
     ["two ends may hold for two elements", [{ a: [1, 9] }, { a: [1] }, { a: 5 }], { a: { $gt: 4, $lt: 6 } }, "02"],
     ["$ne holds for no element", [{ a: [1, 2] }, { a: [2] }], { a: { $ne: 1 } }, "1"],
-    ["numbers compare with numbers only", [{ a: 5 }, { a: "9" }, { a: true }, { a: null }, { a: { b: 9 } }], { a: { $gt: 4 } }, "0"],
-    ["texts with texts, bytewise", [{ a: 5 }, { a: "b" }, { a: "Z" }, { a: "é" }, { a: "\uffff" }, { a: "😀" }], { a: { $gt: "a" } }, "1345"],
+    [
+      "numbers compare with numbers only",
+      [{ a: 5 }, { a: "9" }, { a: true }, { a: null }, { a: { b: 9 } }],
+      { a: { $gt: 4 } },
+      "0",
+    ],
+    [
+      "texts with texts, bytewise",
+      [{ a: 5 }, { a: "b" }, { a: "Z" }, { a: "é" }, { a: "\uffff" }, { a: "😀" }],
+      { a: { $gt: "a" } },
+      "1345",
+    ],
     ["booleans with booleans", [{ a: 1 }, { a: true }, { a: false }], { a: { $gte: false } }, "12"],
     ["true is not 1", [{ a: 1 }, { a: true }], { a: 1 }, "0"],
-    ["1 equals 1.0 inside objects too", [{ a: { x: [1, 2n ** 53n + 1n] } }, { a: { x: [1.5] } }], { a: { x: [1.0, 2n ** 53n + 1n] } }, "0"],
-    ["objects are equal in any order of fields, and only whole", [{ a: { x: 1, y: 2 } }, { a: { y: 2, x: 1 } }, { a: { x: 1 } }, { a: { x: 1, y: 2, z: 3 } }], { a: { y: 2, x: 1 } }, "01"],
+    [
+      "1 equals 1.0 inside objects too",
+      [{ a: { x: [1, 2n ** 53n + 1n] } }, { a: { x: [1.5] } }],
+      { a: { x: [1.0, 2n ** 53n + 1n] } },
+      "0",
+    ],
+    [
+      "objects are equal in any order of fields, and only whole",
+      [{ a: { x: 1, y: 2 } }, { a: { y: 2, x: 1 } }, { a: { x: 1 } }, { a: { x: 1, y: 2, z: 3 } }],
+      { a: { y: 2, x: 1 } },
+      "01",
+    ],
     ["{} equals an empty object", [{ a: {} }, { a: { b: 1 } }, { a: [] }, {}], { a: {} }, "0"],
     ["$gte null is equality with null", [{ a: null }, {}, { a: 0 }], { a: { $gte: null } }, "01"],
     ["nothing is greater than null", [{ a: null }, {}, { a: 0 }], { a: { $gt: null } }, ""],
     ["a dot path goes into objects", [{ a: { b: { c: 1 } } }, { a: { b: 1 } }, { a: 1 }], { "a.b.c": 1 }, "0"],
-    ["and into objects in arrays", [{ a: [{ b: 1 }, { b: 2 }] }, { a: [{ b: [2] }] }, { a: [[{ b: 2 }]] }], { "a.b": 2 }, "01"],
-    ["a number picks an element", [{ a: [5, 6] }, { a: [6, 5] }, { a: { 1: 6 } }, { a: [{ 1: 6 }] }], { "a.1": 6 }, "023"],
+    [
+      "and into objects in arrays",
+      [{ a: [{ b: 1 }, { b: 2 }] }, { a: [{ b: [2] }] }, { a: [[{ b: 2 }]] }],
+      { "a.b": 2 },
+      "01",
+    ],
+    [
+      "a number picks an element",
+      [{ a: [5, 6] }, { a: [6, 5] }, { a: { 1: 6 } }, { a: [{ 1: 6 }] }],
+      { "a.1": 6 },
+      "023",
+    ],
     ["a picked array counts only as a whole", [{ a: [[1, 2]] }, { a: [1] }], { "a.0": 1 }, "1"],
     ["a picked array can be picked from", [{ a: [[1, 2]] }, { a: [[2, 1]] }], { "a.0.1": 2 }, "0"],
-    ["null reaches elements without the field", [{ a: [{ b: 1 }, {}] }, { a: [{ b: 1 }] }, { a: [1] }, { a: 1 }, {}], { "a.b": null }, "034"],
+    [
+      "null reaches elements without the field",
+      [{ a: [{ b: 1 }, {}] }, { a: [{ b: 1 }] }, { a: [1] }, { a: 1 }, {}],
+      { "a.b": null },
+      "034",
+    ],
     ["$not holds where the field is missing", [{ a: 5 }, { a: 1 }, {}], { a: { $not: { $gt: 3 } } }, "12"],
     ["$not over a filter", [{ a: 1, b: 1 }, { a: 1 }, {}], { $not: { a: 1, b: 1 } }, "12"],
-    ["fields beside $or are a conjunction", [{ a: 1, b: 1 }, { a: 2, b: 1 }, { a: 1, b: 2 }], { b: 1, $or: [{ a: 1 }, { a: 3 }] }, "0"],
-    ["$or of equalities on one path is a list", [{ a: 1 }, { a: [2] }, { a: { x: 1 } }, {}, { a: 3 }], { $or: [{ a: 1 }, { a: 2 }, { b: 5 }, { a: null }, { a: { $in: [{ x: 1 }] } }] }, "0123"],
+    [
+      "fields beside $or are a conjunction",
+      [
+        { a: 1, b: 1 },
+        { a: 2, b: 1 },
+        { a: 1, b: 2 },
+      ],
+      { b: 1, $or: [{ a: 1 }, { a: 3 }] },
+      "0",
+    ],
+    [
+      "$or of equalities on one path is a list",
+      [{ a: 1 }, { a: [2] }, { a: { x: 1 } }, {}, { a: 3 }],
+      { $or: [{ a: 1 }, { a: 2 }, { b: 5 }, { a: null }, { a: { $in: [{ x: 1 }] } }] },
+      "0123",
+    ],
     ["$and of contradictions", [{ a: 1 }], { $and: [{ a: 1 }, { a: 2 }] }, ""],
     ["operators inside a value are values", [{ a: { b: { $gt: 1 } } }, { a: { b: 2 } }], { a: { b: { $gt: 1 } } }, "0"],
   ];
@@ -96,7 +150,10 @@ describe("bounds", () => {
     insert({ a: 1 }, { a: 2 });
     expect(["0", "1"]).toContain(ids(shape(30)));
     expect(["0", "1"]).toContain(ids(shape(32)));
-    for (const depth of [34, 60, 200]) expect(refusal(() => ids(shape(depth)))).toMatch(/^invalid_request: filter (nests \$and, \$or and \$not more than 32 deep|is nested too deep)/);
+    for (const depth of [34, 60, 200])
+      expect(refusal(() => ids(shape(depth)))).toMatch(
+        /^invalid_request: filter (nests \$and, \$or and \$not more than 32 deep|is nested too deep)/,
+      );
   });
 
   test("docs-10: depth 31 accepted", () => {
@@ -110,27 +167,48 @@ describe("bounds", () => {
     const list = (count: number): Plain[] => Array.from({ length: count }, (_, index) => index);
     expect(ids({ a: { $in: list(1000) } })).toBe("0");
     expect(ids({ a: { $nin: list(1000) } })).toBe("1");
-    expect(refusal(() => ids({ a: { $in: list(1001) } }))).toBe("invalid_request: filter.a.$in must have at most 1000 values, not 1001");
-    expect(refusal(() => ids({ a: { $nin: list(1001) } }))).toMatch(/^invalid_request: filter\.a\.\$nin must have at most 1000/);
+    expect(refusal(() => ids({ a: { $in: list(1001) } }))).toBe(
+      "invalid_request: filter.a.$in must have at most 1000 values, not 1001",
+    );
+    expect(refusal(() => ids({ a: { $nin: list(1001) } }))).toMatch(
+      /^invalid_request: filter\.a\.\$nin must have at most 1000/,
+    );
   });
 
   test("the widest and deepest filters within the bounds are within SQLite's own", () => {
     insert({ a: 1, x: [{ y: 1 }] });
     things.index("a");
-    const wide = (count: number, make: (index: number) => PlainDoc) => ({ $or: Array.from({ length: count }, (_, index) => make(index)) });
+    const wide = (count: number, make: (index: number) => PlainDoc) => ({
+      $or: Array.from({ length: count }, (_, index) => make(index)),
+    });
     expect(ids(wide(990, (index) => ({ [`f${index}`]: index })))).toBe("");
     expect(ids(wide(490, (index) => ({ [`x.f${index}`]: { $ne: index } })))).toBe("0");
     expect(ids(wide(900, (index) => ({ a: index })))).toBe("0");
     expect(ids(wide(900, (index) => ({ a: { $lt: index } })))).toBe("0");
-    const lists = Array.from({ length: 1000 }, (_, index) => [index % 3, `s${index}`, index % 2 === 0, null, [index], { index }][index % 6]!);
+    const lists = Array.from(
+      { length: 1000 },
+      (_, index) => [index % 3, `s${index}`, index % 2 === 0, null, [index], { index }][index % 6]!,
+    );
     expect(ids(wide(300, (index) => ({ [`f${index}`]: { $nin: lists } })))).toBe("");
     const long = Array.from({ length: 64 }, (_, index) => `p${index}`).join(".");
     expect(ids(wide(14, (index) => ({ [long]: { $gt: index } })))).toBe("");
     // Widest at the bottom of the deepest.
-    expect(ids(nested(14, (inner) => ({ $and: [{ $not: inner }, { a: 1 }] }), wide(900, (index) => ({ a: { $lt: index } }))))).toBe("0");
+    expect(
+      ids(
+        nested(
+          14,
+          (inner) => ({ $and: [{ $not: inner }, { a: 1 }] }),
+          wide(900, (index) => ({ a: { $lt: index } })),
+        ),
+      ),
+    ).toBe("0");
     expect(refusal(() => ids(wide(1001, (index) => ({ a: index }))))).toMatch(/^invalid_request: filter is too large/);
-    expect(refusal(() => ids(wide(40, (index) => ({ [long]: { $gt: index } }))))).toMatch(/^invalid_request: filter is too large/);
-    expect(refusal(() => ids({ $and: Array.from({ length: 5000 }, () => ({})) }))).toMatch(/^invalid_request: filter is too large/);
+    expect(refusal(() => ids(wide(40, (index) => ({ [long]: { $gt: index } }))))).toMatch(
+      /^invalid_request: filter is too large/,
+    );
+    expect(refusal(() => ids({ $and: Array.from({ length: 5000 }, () => ({})) }))).toMatch(
+      /^invalid_request: filter is too large/,
+    );
   });
 });
 
@@ -167,11 +245,15 @@ describe("refusals name the place", () => {
     ['{"a":"\\ud800"}', "filter has a string with half a surrogate pair"],
     ['{"\\ud800":1}', "filter has a field name with half a surrogate pair"],
   ])("%.60s", (filter, message) => {
-    expect(refusal(() => findDocs(things.database.view(), { collection: "things", filter }))).toContain(`invalid_request: ${message}`);
+    expect(refusal(() => findDocs(things.database.view(), { collection: "things", filter }))).toContain(
+      `invalid_request: ${message}`,
+    );
   });
 
   test("a refusal never repeats a long name", () => {
-    const message = refusal(() => findDocs(things.database.view(), { collection: "things", filter: `{"$${"x".repeat(100_000)}":1}` }));
+    const message = refusal(() =>
+      findDocs(things.database.view(), { collection: "things", filter: `{"$${"x".repeat(100_000)}":1}` }),
+    );
     expect(message.length).toBeLessThan(300);
   });
 
@@ -184,10 +266,19 @@ describe("refusals name the place", () => {
 
 test("a filter works over a column of another table, beside parameters of the caller", () => {
   const { connection } = things.database;
-  connection.exec(`CREATE TABLE memory (id INTEGER PRIMARY KEY, meta TEXT); INSERT INTO memory (meta) VALUES ('{"tags":["a"],"o":[{"p":1}]}'), ('{"tags":["b"]}'), ('{}')`);
+  connection.exec(
+    "CREATE TABLE memory (id INTEGER PRIMARY KEY, meta TEXT); INSERT INTO memory (meta) VALUES " +
+      `('{"tags":["a"],"o":[{"p":1}]}'), ('{"tags":["b"]}'), ('{}')`,
+  );
   prepareQueries(connection);
   const bindings = new Bindings();
-  const condition = filterSql(parseFilter("filter", '{"$or":[{"tags":"a","o.p":1},{"tags":null}]}'), "m.meta", bindings);
-  const rows = connection.prepared(`SELECT id FROM memory AS m WHERE id >= ? AND ${condition} ORDER BY id`).all(1, bindings.values);
+  const condition = filterSql(
+    parseFilter("filter", '{"$or":[{"tags":"a","o.p":1},{"tags":null}]}'),
+    "m.meta",
+    bindings,
+  );
+  const rows = connection
+    .prepared(`SELECT id FROM memory AS m WHERE id >= ? AND ${condition} ORDER BY id`)
+    .all(1, bindings.values);
   expect(rows).toEqual([{ id: 1 }, { id: 3 }]);
 });

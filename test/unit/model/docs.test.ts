@@ -12,15 +12,28 @@ beforeEach(() => {
 
 afterEach(() => things.close());
 
-const tables = () => things.database.connection.all<{ name: string }>("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name").map((row) => row.name);
-const insertTexts = (...docs: string[]) => things.database.write((tx) => insertDocs(tx, { collection: things.collection, docs }));
+const tables = () =>
+  things.database.connection
+    .all<{ name: string }>("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
+    .map((row) => row.name);
+const insertTexts = (...docs: string[]) =>
+  things.database.write((tx) => insertDocs(tx, { collection: things.collection, docs }));
 
 describe("insert and find", () => {
   test("docs-01: equality, $gt with sort and limit, $or with $in and $gte, $exists", () => {
-    things.insert({ name: "ann", age: 30, city: "Oslo" }, { name: "bob", age: 25 }, { name: "cid", age: 41, city: "Rome" });
+    things.insert(
+      { name: "ann", age: 30, city: "Oslo" },
+      { name: "bob", age: 25 },
+      { name: "cid", age: 41, city: "Rome" },
+    );
     expect(things.find("name", { name: "ann" })).toEqual(["ann"]);
-    expect(things.find("name", { age: { $gt: 26 } }, { sort: [{ path: "age", direction: -1 }], limit: 1 })).toEqual(["cid"]);
-    expect(things.find("name", { $or: [{ name: { $in: ["bob", "zoe"] } }, { age: { $gte: 41 } }] })).toEqual(["bob", "cid"]);
+    expect(things.find("name", { age: { $gt: 26 } }, { sort: [{ path: "age", direction: -1 }], limit: 1 })).toEqual([
+      "cid",
+    ]);
+    expect(things.find("name", { $or: [{ name: { $in: ["bob", "zoe"] } }, { age: { $gte: 41 } }] })).toEqual([
+      "bob",
+      "cid",
+    ]);
     expect(things.find("name", { city: { $exists: true } })).toEqual(["ann", "cid"]);
     expect(things.find("name", { city: { $exists: false } })).toEqual(["bob"]);
   });
@@ -52,7 +65,9 @@ describe("insert and find", () => {
 
   test("a taken _id fails the whole batch, also within the batch", () => {
     things.insert({ _id: "one" });
-    expect(refusal(() => things.insert({ _id: "two" }, { _id: "one" }))).toBe("already_exists: docs[1]._id is already the _id of a document in this collection");
+    expect(refusal(() => things.insert({ _id: "two" }, { _id: "one" }))).toBe(
+      "already_exists: docs[1]._id is already the _id of a document in this collection",
+    );
     expect(refusal(() => things.insert({ _id: "two" }, { _id: "two" }))).toMatch(/^already_exists: docs\[1\]\._id/);
     expect(things.find("_id")).toEqual(["one"]);
   });
@@ -67,12 +82,21 @@ describe("insert and find", () => {
   test("names that differ only in case or punctuation are different collections", () => {
     const { database } = things;
     const names = ["Users", "users", "a-b", "a_b", "USERS"];
-    for (const collection of names) database.write((tx) => insertDocs(tx, { collection, docs: [JSON.stringify({ _id: "x", in: collection })] }));
-    for (const collection of names) expect(findDocs(database.view(), { collection }).docs).toEqual([JSON.stringify({ _id: "x", in: collection })]);
+    for (const collection of names)
+      database.write((tx) => insertDocs(tx, { collection, docs: [JSON.stringify({ _id: "x", in: collection })] }));
+    for (const collection of names)
+      expect(findDocs(database.view(), { collection }).docs).toEqual([JSON.stringify({ _id: "x", in: collection })]);
   });
 
   test("numbers come back as they were written", () => {
-    const texts = ['{"_id":"1","n":9007199254740993}', '{"_id":"2","n":-9223372036854775808}', '{"_id":"3","n":123456789012345678901234567890}', '{"_id":"4","n":1.0}', '{"_id":"5","n":-0}', '{"_id":"6","n":1E400}'];
+    const texts = [
+      '{"_id":"1","n":9007199254740993}',
+      '{"_id":"2","n":-9223372036854775808}',
+      '{"_id":"3","n":123456789012345678901234567890}',
+      '{"_id":"4","n":1.0}',
+      '{"_id":"5","n":-0}',
+      '{"_id":"6","n":1E400}',
+    ];
     insertTexts(...texts);
     expect(things.texts()).toEqual(texts);
     expect(things.find("_id", { n: 2n ** 53n + 1n })).toEqual(["1"]);
@@ -92,10 +116,17 @@ describe("insert and find", () => {
   test("__proto__ is a field like any other", () => {
     insertTexts('{"_id":"x","__proto__":{"admin":true}}', '{"_id":"y"}');
     expect(things.texts({ _id: "x" })).toEqual(['{"_id":"x","__proto__":{"admin":true}}']);
-    expect(findDocs(things.database.view(), { collection: "things", filter: '{"__proto__.admin":true}' }).docs).toHaveLength(1);
-    things.database.write((tx) => updateDocs(tx, { collection: "things", filter: "{}", update: '{"$set":{"__proto__.polluted":1}}', multi: true }));
+    expect(
+      findDocs(things.database.view(), { collection: "things", filter: '{"__proto__.admin":true}' }).docs,
+    ).toHaveLength(1);
+    things.database.write((tx) =>
+      updateDocs(tx, { collection: "things", filter: "{}", update: '{"$set":{"__proto__.polluted":1}}', multi: true }),
+    );
     expect(({} as Record<string, unknown>)["polluted"]).toBeUndefined();
-    expect(things.texts()).toEqual(['{"_id":"x","__proto__":{"admin":true,"polluted":1}}', '{"_id":"y","__proto__":{"polluted":1}}']);
+    expect(things.texts()).toEqual([
+      '{"_id":"x","__proto__":{"admin":true,"polluted":1}}',
+      '{"_id":"y","__proto__":{"polluted":1}}',
+    ]);
   });
 
   test("field names with dots, dollars inside, quotes and nothing are stored as they are", () => {
@@ -121,7 +152,10 @@ describe("insert and find", () => {
     ['{"\\udc00":1}', "docs[0] has a field name with half a surrogate pair"],
     [`{"a":${"[".repeat(64)}${"]".repeat(64)}}`, "docs[0] is nested too deep"],
     [`{"a":${"[".repeat(300_000)}${"]".repeat(300_000)}}`, "docs[0] is nested too deep"],
-    [JSON.stringify({ a: "x".repeat(limits.docBytesMax) }), `docs[0] must be at most ${limits.docBytesMax} bytes of JSON`],
+    [
+      JSON.stringify({ a: "x".repeat(limits.docBytesMax) }),
+      `docs[0] must be at most ${limits.docBytesMax} bytes of JSON`,
+    ],
   ])("refuses the document %.40s", (text, message) => {
     expect(refusal(() => insertTexts(text))).toContain(`invalid_request: ${message}`);
     expect(tables()).not.toContain("__service_doc_1");
@@ -131,28 +165,36 @@ describe("insert and find", () => {
     insertTexts(`{"a":${"[".repeat(63)}${"]".repeat(63)}}`, JSON.stringify({ _id: "x".repeat(512), a: "\0" }));
     expect(things.find("a", { a: "\0" })).toEqual(["\0"]);
     expect(refusal(() => insertTexts())).toBe("invalid_request: docs must hold 1 to 1000 documents");
-    expect(refusal(() => insertTexts(...Array.from({ length: 1001 }, () => "{}")))).toBe("invalid_request: docs must hold 1 to 1000 documents");
+    expect(refusal(() => insertTexts(...Array.from({ length: 1001 }, () => "{}")))).toBe(
+      "invalid_request: docs must hold 1 to 1000 documents",
+    );
     expect(insertTexts(...Array.from({ length: 1000 }, () => "{}")).ids).toHaveLength(1000);
   });
 
-  test.each(["", "a b", "a.b", "ü", "x".repeat(65)])("refuses the collection name %j on every command", (collection) => {
-    const { database } = things;
-    const acts = [
-      () => findDocs(database.view(), { collection }),
-      () => database.write((tx) => insertDocs(tx, { collection, docs: ["{}"] })),
-      () => database.write((tx) => updateDocs(tx, { collection, filter: "{}", update: '{"$set":{"a":1}}', multi: true })),
-      () => database.write((tx) => deleteDocs(tx, { collection, filter: "{}", multi: true })),
-      () => database.write((tx) => createDocIndex(tx, { collection, path: "a" })),
-    ];
-    for (const act of acts) expect(refusal(act)).toMatch(/^invalid_request: collection must be/);
-  });
+  test.each(["", "a b", "a.b", "ü", "x".repeat(65)])(
+    "refuses the collection name %j on every command",
+    (collection) => {
+      const { database } = things;
+      const acts = [
+        () => findDocs(database.view(), { collection }),
+        () => database.write((tx) => insertDocs(tx, { collection, docs: ["{}"] })),
+        () =>
+          database.write((tx) => updateDocs(tx, { collection, filter: "{}", update: '{"$set":{"a":1}}', multi: true })),
+        () => database.write((tx) => deleteDocs(tx, { collection, filter: "{}", multi: true })),
+        () => database.write((tx) => createDocIndex(tx, { collection, path: "a" })),
+      ];
+      for (const act of acts) expect(refusal(act)).toMatch(/^invalid_request: collection must be/);
+    },
+  );
 
   test("a database has a bounded number of collections", () => {
     const { database } = things;
     for (let index = 0; index < limits.collectionsMax; index++) {
       database.connection.run("INSERT INTO __service_doc_collections (name) VALUES (?)", `c${index}`);
     }
-    expect(refusal(() => things.insert({}))).toBe("invalid_request: the database already has 1000 collections, the most allowed");
+    expect(refusal(() => things.insert({}))).toBe(
+      "invalid_request: the database already has 1000 collections, the most allowed",
+    );
     expect(refusal(() => things.index("a"))).toMatch(/^invalid_request: the database already has/);
   });
 
@@ -169,7 +211,8 @@ describe("pages and order", () => {
   const ascending = (path: string) => [{ path, direction: 1 }];
 
   test("without a sort in the order of insertion, 100 at most unless asked, 1000 at most", () => {
-    for (let batch = 0; batch < 2; batch++) things.insert(...Array.from({ length: 600 }, (_, index) => ({ n: batch * 600 + index })));
+    for (let batch = 0; batch < 2; batch++)
+      things.insert(...Array.from({ length: 600 }, (_, index) => ({ n: batch * 600 + index })));
     expect(things.find("n")).toEqual(Array.from({ length: 100 }, (_, index) => index));
     expect(things.find("n", {}, { limit: 3, skip: 500 })).toEqual([500, 501, 502]);
     expect(things.texts({}, { limit: 10_000_000 })).toHaveLength(1000);
@@ -186,14 +229,46 @@ describe("pages and order", () => {
   });
 
   test("several keys count in the order given; ties keep the order of insertion", () => {
-    things.insert({ _id: "1", a: 2, b: 1 }, { _id: "2", a: 1, b: 1 }, { _id: "3", a: 2, b: 2 }, { _id: "4", a: 1, b: 1 });
-    expect(things.find("_id", {}, { sort: [{ path: "a", direction: 1 }, { path: "b", direction: -1 }] })).toEqual(["2", "4", "3", "1"]);
-    expect(things.find("_id", {}, { sort: [{ path: "b", direction: -1 }, { path: "a", direction: 1 }] })).toEqual(["3", "2", "4", "1"]);
+    things.insert(
+      { _id: "1", a: 2, b: 1 },
+      { _id: "2", a: 1, b: 1 },
+      { _id: "3", a: 2, b: 2 },
+      { _id: "4", a: 1, b: 1 },
+    );
+    expect(
+      things.find(
+        "_id",
+        {},
+        {
+          sort: [
+            { path: "a", direction: 1 },
+            { path: "b", direction: -1 },
+          ],
+        },
+      ),
+    ).toEqual(["2", "4", "3", "1"]);
+    expect(
+      things.find(
+        "_id",
+        {},
+        {
+          sort: [
+            { path: "b", direction: -1 },
+            { path: "a", direction: 1 },
+          ],
+        },
+      ),
+    ).toEqual(["3", "2", "4", "1"]);
     expect(things.find("_id", {}, { sort: [{ path: "_id", direction: -1 }], limit: 2 })).toEqual(["4", "3"]);
   });
 
   test("an array sorts by its least element, descending by its greatest", () => {
-    things.insert({ _id: "5", a: 5 }, { _id: "1..9", a: [9, 1] }, { _id: "none", a: [] }, { _id: "deep", a: [{ b: 3 }] });
+    things.insert(
+      { _id: "5", a: 5 },
+      { _id: "1..9", a: [9, 1] },
+      { _id: "none", a: [] },
+      { _id: "deep", a: [{ b: 3 }] },
+    );
     expect(things.find("_id", {}, { sort: ascending("a") })).toEqual(["none", "1..9", "5", "deep"]);
     expect(things.find("_id", {}, { sort: [{ path: "a", direction: -1 }] })).toEqual(["deep", "1..9", "5", "none"]);
     expect(things.find("_id", {}, { sort: [{ path: "a.b", direction: -1 }], limit: 1 })).toEqual(["deep"]);
@@ -207,7 +282,10 @@ describe("pages and order", () => {
     [{ sort: [{ path: "a", direction: 2 }] }, "sort.a must be 1 (ascending) or -1 (descending)"],
     [{ sort: [{ path: "a..b", direction: 1 }] }, "a field name in sort must be a path"],
     [{ sort: [{ path: "$a", direction: 1 }] }, "a field name in sort must be a path"],
-    [{ sort: Array.from({ length: 17 }, (_, index) => ({ path: `a${index}`, direction: 1 })) }, "sort must have at most 16 keys"],
+    [
+      { sort: Array.from({ length: 17 }, (_, index) => ({ path: `a${index}`, direction: 1 })) },
+      "sort must have at most 16 keys",
+    ],
   ])("refuses %j", (more, message) => {
     expect(refusal(() => things.texts({}, more))).toContain(`invalid_request: ${message}`);
   });
@@ -215,7 +293,10 @@ describe("pages and order", () => {
   test("a page that is too large in bytes is refused, not truncated", () => {
     const doc = { a: "x".repeat(limits.docBytesMax - 100) };
     for (let count = 0; count < 33; count++) things.insert(doc);
-    expect(refusal(() => things.texts())).toBe(`invalid_request: the documents found are larger than ${limits.docsResultBytesMax} bytes together; ask for fewer with limit`);
+    expect(refusal(() => things.texts())).toBe(
+      `invalid_request: the documents found are larger than ${limits.docsResultBytesMax} bytes together; ask ` +
+        "for fewer with limit",
+    );
     expect(things.texts({}, { limit: 32 })).toHaveLength(32);
     expect(refusal(() => things.texts({}, { sort: [{ path: "a", direction: 1 }] }))).toMatch(/larger than/);
   });

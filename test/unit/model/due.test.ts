@@ -21,15 +21,34 @@ afterEach(() => database.close());
 const day = 86_400_000;
 type Swept = { readonly more: boolean; readonly position: object; readonly dueAtMs: number | undefined };
 
-const take = (...memories: readonly Partial<MemoryInput>[]): void => void database.write((tx) => ingest(tx, { memories: memories.map((memory, at) => ({ type: "fact", summary: `memory ${database.nowMs} ${at}`, content: "{}", ...memory })) }));
-const put = (key: string, ttlSecs?: number): void => void database.write((tx) => kvPut(tx, { ns: "n", key, value: Uint8Array.of(1), ...(ttlSecs !== undefined && { ttlSecs }) }));
-const due = (question: Partial<DueQuestion> = {}): number | undefined => nextDue(database.view(), { isSwept: false, ...question }).dueAtMs;
-const rows = (): number => database.connection.get<{ n: number }>("SELECT (SELECT count(*) FROM __service_kv) + (SELECT count(*) FROM __service_memory) AS n")!.n;
-const sweep = (position: object, retention?: MemoryRetention): Swept => database.write((tx) => runWrite("sweep", tx, { rowsMax: 500, position, ...(retention && { retention }) })) as Swept;
+const take = (...memories: readonly Partial<MemoryInput>[]): void =>
+  void database.write((tx) =>
+    ingest(tx, {
+      memories: memories.map((memory, at) => ({
+        type: "fact",
+        summary: `memory ${database.nowMs} ${at}`,
+        content: "{}",
+        ...memory,
+      })),
+    }),
+  );
+const put = (key: string, ttlSecs?: number): void =>
+  void database.write((tx) =>
+    kvPut(tx, { ns: "n", key, value: Uint8Array.of(1), ...(ttlSecs !== undefined && { ttlSecs }) }),
+  );
+const due = (question: Partial<DueQuestion> = {}): number | undefined =>
+  nextDue(database.view(), { isSwept: false, ...question }).dueAtMs;
+const rows = (): number =>
+  database.connection.get<{ n: number }>(
+    "SELECT (SELECT count(*) FROM __service_kv) + (SELECT count(*) FROM __service_memory) AS n",
+  )!.n;
+const sweep = (position: object, retention?: MemoryRetention): Swept =>
+  database.write((tx) => runWrite("sweep", tx, { rowsMax: 500, position, ...(retention && { retention }) })) as Swept;
 
 /** Sweeps until nothing is left to do. */
 function sweepAll(retention?: MemoryRetention, position: object = {}): Swept {
-  for (let swept = sweep(position, retention); ; swept = sweep(swept.position, retention)) if (!swept.more) return swept;
+  for (let swept = sweep(position, retention); ; swept = sweep(swept.position, retention))
+    if (!swept.more) return swept;
 }
 
 describe("what is due", () => {
@@ -75,52 +94,69 @@ describe("what is due", () => {
     expect(due({ retention: { supersededMaxCount: 1 }, isSwept: true })).toBeUndefined();
   });
 
-  test("is bounded by what was looked at, however many other memories stand before the first event, and a sweep goes on from there", () => {
-    const { nowMs } = database;
-    for (let batch = 0; batch < 5; batch++) take(...Array.from({ length: 500 }, (_, at) => ({ type: "fact", summary: `fact ${batch} ${at}` })));
-    database.nowMs += 10 * day;
-    const eventAtMs = database.nowMs;
-    take({ type: "event" });
-    expect(due({ retention: { eventMaxAgeMs: day } })).toBe(nowMs + day);
-    const swept = sweepAll({ eventMaxAgeMs: day });
-    expect(swept.dueAtMs).toBe(eventAtMs + day);
-    expect(due({ retention: { eventMaxAgeMs: day }, position: swept.position })).toBe(eventAtMs + day);
-  });
+  test(
+    "is bounded by what was looked at, however many other memories stand before the first event, and a " +
+      "sweep goes on from there",
+    () => {
+      const { nowMs } = database;
+      for (let batch = 0; batch < 5; batch++)
+        take(...Array.from({ length: 500 }, (_, at) => ({ type: "fact", summary: `fact ${batch} ${at}` })));
+      database.nowMs += 10 * day;
+      const eventAtMs = database.nowMs;
+      take({ type: "event" });
+      expect(due({ retention: { eventMaxAgeMs: day } })).toBe(nowMs + day);
+      const swept = sweepAll({ eventMaxAgeMs: day });
+      expect(swept.dueAtMs).toBe(eventAtMs + day);
+      expect(due({ retention: { eventMaxAgeMs: day }, position: swept.position })).toBe(eventAtMs + day);
+    },
+  );
 
-  test("comes before anything that a sweep removes, whatever was written and swept, and sweeps at these times end", () => {
-    const random = seeded(7);
-    const retention = { eventMaxAgeMs: 3_000_000, supersededMaxAgeMs: 2_000_000, supersededMaxCount: 2 };
-    let position: object = {};
-    for (let round = 0; round < 150; round++) {
-      const pick = random();
-      if (pick < 0.3) put(`k${Math.floor(random() * 20)}`, random() < 0.5 ? Math.floor(random() * 4_000) : undefined);
-      else if (pick < 0.5) take({ type: "event" });
-      else if (pick < 0.6) take({ type: "task", ttlSecs: Math.floor(random() * 4_000) });
-      else if (pick < 0.8) take({ type: "fact", topicKey: `t${Math.floor(random() * 5)}` });
-      else {
-        const swept = sweepAll(retention, position);
-        position = swept.position;
-        const before = rows();
-        // Nothing goes before it is due.
-        if (swept.dueAtMs !== undefined && swept.dueAtMs > database.nowMs) {
-          database.nowMs = swept.dueAtMs - 1;
-          sweepAll(retention, position);
-          expect(rows()).toBe(before);
+  test(
+    "comes before anything that a sweep removes, whatever was written and swept, and sweeps at these times " + "end",
+    () => {
+      const random = seeded(7);
+      const retention = { eventMaxAgeMs: 3_000_000, supersededMaxAgeMs: 2_000_000, supersededMaxCount: 2 };
+      let position: object = {};
+      for (let round = 0; round < 150; round++) {
+        const pick = random();
+        if (pick < 0.3) put(`k${Math.floor(random() * 20)}`, random() < 0.5 ? Math.floor(random() * 4_000) : undefined);
+        else if (pick < 0.5) take({ type: "event" });
+        else if (pick < 0.6) take({ type: "task", ttlSecs: Math.floor(random() * 4_000) });
+        else if (pick < 0.8) take({ type: "fact", topicKey: `t${Math.floor(random() * 5)}` });
+        else {
+          const swept = sweepAll(retention, position);
+          position = swept.position;
+          const before = rows();
+          // Nothing goes before it is due.
+          if (swept.dueAtMs !== undefined && swept.dueAtMs > database.nowMs) {
+            database.nowMs = swept.dueAtMs - 1;
+            sweepAll(retention, position);
+            expect(rows()).toBe(before);
+          }
+          if (swept.dueAtMs === undefined) {
+            database.nowMs += 100 * day;
+            sweepAll(retention, position);
+            expect(rows()).toBe(before);
+          }
         }
-        if (swept.dueAtMs === undefined) {
-          database.nowMs += 100 * day;
-          sweepAll(retention, position);
-          expect(rows()).toBe(before);
-        }
+        database.nowMs += Math.floor(random() * 400_000);
       }
-      database.nowMs += Math.floor(random() * 400_000);
-    }
-    // From now on nobody writes: sweeps at the times that they name themselves come to an end.
-    let sweeps = 0;
-    for (let swept = sweepAll(retention, position); swept.dueAtMs !== undefined; swept = sweepAll(retention, swept.position)) {
-      expect(++sweeps).toBeLessThan(1_000);
-      database.nowMs = Math.max(database.nowMs + 1, swept.dueAtMs);
-    }
-    expect(database.connection.get("SELECT 1 FROM __service_memory WHERE type = 'event' OR superseded_at IS NOT NULL AND superseded_at < ?", database.nowMs - retention.supersededMaxAgeMs)).toBeUndefined();
-  });
+      // From now on nobody writes: sweeps at the times that they name themselves come to an end.
+      let sweeps = 0;
+      for (
+        let swept = sweepAll(retention, position);
+        swept.dueAtMs !== undefined;
+        swept = sweepAll(retention, swept.position)
+      ) {
+        expect(++sweeps).toBeLessThan(1_000);
+        database.nowMs = Math.max(database.nowMs + 1, swept.dueAtMs);
+      }
+      expect(
+        database.connection.get(
+          "SELECT 1 FROM __service_memory WHERE type = 'event' OR superseded_at IS NOT NULL AND superseded_at < ?",
+          database.nowMs - retention.supersededMaxAgeMs,
+        ),
+      ).toBeUndefined();
+    },
+  );
 });

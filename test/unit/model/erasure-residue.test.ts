@@ -46,9 +46,24 @@ class Churned {
   memory(): MemoryInput {
     const type = ["fact", "event", "instruction", "task"][Math.floor(this.random() * 4)]!;
     const word = (): string => canary(this.random);
-    const topic = type === "fact" || type === "instruction" ? { topicKey: this.random() < 0.5 ? `topic${Math.floor(this.random() * 30)}` : word() } : {};
-    const content = JSON.stringify({ said: `${word()} ${"filler ".repeat(Math.floor(this.random() * (this.random() < 0.05 ? 2_000 : 30)))}${word()}` });
-    return { type, summary: `about ${word()} and more`, content, keywords: word(), source: word(), metadata: JSON.stringify({ tag: word() }), sessionId: `session-${Math.floor(this.random() * 10)}`, embedding: this.vector(300), ...topic };
+    const topic =
+      type === "fact" || type === "instruction"
+        ? { topicKey: this.random() < 0.5 ? `topic${Math.floor(this.random() * 30)}` : word() }
+        : {};
+    const content = JSON.stringify({
+      said: `${word()} ${"filler ".repeat(Math.floor(this.random() * (this.random() < 0.05 ? 2_000 : 30)))}${word()}`,
+    });
+    return {
+      type,
+      summary: `about ${word()} and more`,
+      content,
+      keywords: word(),
+      source: word(),
+      metadata: JSON.stringify({ tag: word() }),
+      sessionId: `session-${Math.floor(this.random() * 10)}`,
+      embedding: this.vector(300),
+      ...topic,
+    };
   }
 
   run(operations: number): void {
@@ -60,12 +75,25 @@ class Churned {
         const [{ id }] = live.splice(Math.floor(this.random() * live.length), 1) as [Written];
         database.write((tx) => forget(tx, { id }));
       } else if (dice < 0.3) {
-        const turn = { session: `session-${Math.floor(this.random() * 10)}`, content: canary(this.random), embedding: this.vector(20) };
-        database.write((tx) => appendTurn(tx, { sessionId: turn.session, role: "user", content: JSON.stringify(turn.content), embedding: turn.embedding }));
+        const turn = {
+          session: `session-${Math.floor(this.random() * 10)}`,
+          content: canary(this.random),
+          embedding: this.vector(20),
+        };
+        database.write((tx) =>
+          appendTurn(tx, {
+            sessionId: turn.session,
+            role: "user",
+            content: JSON.stringify(turn.content),
+            embedding: turn.embedding,
+          }),
+        );
         this.turns.push(turn);
       } else {
         const row = this.memory();
-        const { results } = database.write((tx) => ingest({ ...tx, newId: () => ulid(database.nowMs) }, { memories: [row] }));
+        const { results } = database.write((tx) =>
+          ingest({ ...tx, newId: () => ulid(database.nowMs) }, { memories: [row] }),
+        );
         live.push({ id: results[0]!.id, row });
       }
       if (operation % 150 === 149) this.fold();
@@ -82,7 +110,9 @@ class Churned {
   }
 
   erase(target: ErasureTarget, n: number): Erased {
-    return this.database.write((tx) => eraseMemories(tx, { couponId: `ers_${n}`, target, traceKey: Buffer.alloc(32, n) }));
+    return this.database.write((tx) =>
+      eraseMemories(tx, { couponId: `ers_${n}`, target, traceKey: Buffer.alloc(32, n) }),
+    );
   }
 
   close(): void {
@@ -92,17 +122,33 @@ class Churned {
 }
 
 /** Erases a third of the memories, by every kind of target, and a transcript. */
-function eraseMany(churned: Churned): { readonly before: Buffer; readonly after: Buffer; readonly erased: readonly Erased[]; readonly secrets: Secrets } {
+function eraseMany(churned: Churned): {
+  readonly before: Buffer;
+  readonly after: Buffer;
+  readonly erased: readonly Erased[];
+  readonly secrets: Secrets;
+} {
   const before = churned.fold();
-  const targets: ErasureTarget[] = churned.live.filter(() => churned.random() < 0.3).map(({ id }) => ({ kind: "memory", memoryId: id }));
+  const targets: ErasureTarget[] = churned.live
+    .filter(() => churned.random() < 0.3)
+    .map(({ id }) => ({ kind: "memory", memoryId: id }));
   for (let topic = 0; topic < 8; topic++) targets.push({ kind: "topic", topicKey: `topic${topic}`, type: "fact" });
-  targets.push({ kind: "session", sessionId: "session-3", turns: true }, { kind: "session", sessionId: "session-4", turns: true });
+  targets.push(
+    { kind: "session", sessionId: "session-3", turns: true },
+    { kind: "session", sessionId: "session-4", turns: true },
+  );
   const erased = targets.map((target, n) => churned.erase(target, n));
   const gone = new Set(erased.flatMap(({ memoryIds }) => memoryIds));
   const rows = churned.live.filter(({ id }) => gone.has(id)).map(({ row }) => row);
   const turns = churned.turns.filter(({ session }) => session === "session-3" || session === "session-4");
-  const wordsOf = (row: MemoryInput): string[] => `${row.summary} ${row.content} ${row.keywords} ${row.source} ${row.metadata} ${row.topicKey ?? ""}`.match(/\b[b-z2-8]{16}\b/g) ?? [];
-  const secrets = { words: [...rows.flatMap(wordsOf), ...turns.map(({ content }) => content)], vectors: [...rows.map(({ embedding }) => embedding!), ...turns.map(({ embedding }) => embedding)] };
+  const wordsOf = (row: MemoryInput): string[] =>
+    `${row.summary} ${row.content} ${row.keywords} ${row.source} ${row.metadata} ${row.topicKey ?? ""}`.match(
+      /\b[b-z2-8]{16}\b/g,
+    ) ?? [];
+  const secrets = {
+    words: [...rows.flatMap(wordsOf), ...turns.map(({ content }) => content)],
+    vectors: [...rows.map(({ embedding }) => embedding!), ...turns.map(({ embedding }) => embedding)],
+  };
   expect(secrets.words.length).toBeGreaterThan(250);
   return { before, after: churned.fold(), erased, secrets };
 }
@@ -130,12 +176,14 @@ test("F95: nothing of erased memories and turns is in the file, and every trace 
   expect(residueIn(before, secrets)).toBeGreaterThan(secrets.words.length);
   expect(residueIn(after, secrets)).toBe(0);
   const kept = erased.map(({ traces }) => traces.windows.length / traceBytes);
-  // A window that lies across two overflow pages is in no page as a whole: a vector of 1,200 bytes has one such at most.
+  // A window that lies across two overflow pages is in no page as a whole: a vector of 1,200 bytes has one such at
+  // most.
   const found = windowsFound(before, erased);
   found.forEach((count, set) => expect(kept[set]! - count).toBeLessThanOrEqual(erased[set]!.memoryIds.length));
   expect(found.reduce((a, b) => a + b)).toBeGreaterThan(0.98 * kept.reduce((a, b) => a + b));
   expect(windowsFound(after, erased)).toEqual(erased.map(() => 0));
-  for (const text of ["__service_memory_text", "__service_turn_text"]) churned.database.connection.exec(`INSERT INTO ${text} (${text}, rank) VALUES ('integrity-check', 1)`);
+  for (const text of ["__service_memory_text", "__service_turn_text"])
+    churned.database.connection.exec(`INSERT INTO ${text} (${text}, rank) VALUES ('integrity-check', 1)`);
   expect(churned.database.connection.raw.pragma("integrity_check", { simple: true })).toBe("ok");
   churned.close();
 });

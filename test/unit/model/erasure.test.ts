@@ -26,7 +26,8 @@ afterEach(() => database.close());
 
 function add(draft: Partial<MemoryInput>): string {
   const memory: MemoryInput = { type: "fact", summary: "a plain summary", content: "{}", ...draft };
-  return database.write((tx) => ingest({ ...tx, newId: () => ulid(database.nowMs) }, { memories: [memory] })).results[0]!.id;
+  return database.write((tx) => ingest({ ...tx, newId: () => ulid(database.nowMs) }, { memories: [memory] }))
+    .results[0]!.id;
 }
 
 function erase(target: ErasureTarget, couponId = "ers_1", traceKey: Uint8Array = key): Erased {
@@ -36,24 +37,42 @@ function erase(target: ErasureTarget, couponId = "ers_1", traceKey: Uint8Array =
 const eraseMemory = (memoryId: string, couponId?: string): Erased => erase({ kind: "memory", memoryId }, couponId);
 const eraseSession = (sessionId: string, turns = false): Erased => erase({ kind: "session", sessionId, turns });
 const say = (sessionId: string, content: string, embedding?: Float32Array) =>
-  database.write((tx) => appendTurn(tx, { sessionId, role: "user", content: JSON.stringify(content), ...(embedding && { embedding }) }));
+  database.write((tx) =>
+    appendTurn(tx, { sessionId, role: "user", content: JSON.stringify(content), ...(embedding && { embedding }) }),
+  );
 const get = (id: string) => getMemory(database.view(), { id });
-const recalled = (query: string): string[] => recall(database.view(), { query, includeSuperseded: true }).memories.map(({ id }) => id);
-const vectorOf = (seed: number): Float32Array => Float32Array.from({ length: 200 }, (_, at) => Math.sin(seed * 997 + at * at));
+const recalled = (query: string): string[] =>
+  recall(database.view(), { query, includeSuperseded: true }).memories.map(({ id }) => id);
+const vectorOf = (seed: number): Float32Array =>
+  Float32Array.from({ length: 200 }, (_, at) => Math.sin(seed * 997 + at * at));
 
 /** Every row of every table, the shadow tables of the keyword index included; the journal is not content. */
 function dump(): Record<string, unknown[]> {
-  const tables = database.connection.all<{ name: string }>("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> '__service_erasure' ORDER BY name");
-  return Object.fromEntries(tables.map(({ name }) => [name, database.connection.all(`SELECT * FROM ${name} ORDER BY 1, 2`)]));
+  const tables = database.connection.all<{ name: string }>(
+    "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> " +
+      "'__service_erasure' ORDER BY name",
+  );
+  return Object.fromEntries(
+    tables.map(({ name }) => [name, database.connection.all(`SELECT * FROM ${name} ORDER BY 1, 2`)]),
+  );
 }
 
 /** The rows that hold none of these numbers and texts. */
-function without(rows: Record<string, unknown[]>, of: (table: string, row: Record<string, unknown>) => boolean): Record<string, unknown[]> {
-  return Object.fromEntries(Object.entries(rows).filter(([table]) => !/_(data|idx|docsize|config)$/.test(table)).map(([table, all]) => [table, all.filter((row) => !of(table, row as Record<string, unknown>))]));
+function without(
+  rows: Record<string, unknown[]>,
+  of: (table: string, row: Record<string, unknown>) => boolean,
+): Record<string, unknown[]> {
+  return Object.fromEntries(
+    Object.entries(rows)
+      .filter(([table]) => !/_(data|idx|docsize|config)$/.test(table))
+      .map(([table, all]) => [table, all.filter((row) => !of(table, row as Record<string, unknown>))]),
+  );
 }
 
 function expectSoundIndex(): void {
-  database.connection.exec("INSERT INTO __service_memory_text (__service_memory_text, rank) VALUES ('integrity-check', 1)");
+  database.connection.exec(
+    "INSERT INTO __service_memory_text (__service_memory_text, rank) VALUES ('integrity-check', 1)",
+  );
   expect(database.connection.raw.pragma("integrity_check", { simple: true })).toBe("ok");
 }
 
@@ -67,8 +86,11 @@ describe("a memory", () => {
     const before = dump();
     expect(eraseMemory(id)).toMatchObject({ found: true, memoryIds: [id] });
     const isGone = (table: string, one: Record<string, unknown>): boolean =>
-      (table === "__service_memory" && one["id"] === id) || (table === "__service_memory_provenance" && one["memory"] === row) ||
-      (table === "__service_vector" && one["space"] === 1 && one["owner"] === row) || (table.startsWith("__service_memory_text") && (one["id"] === row || one["rowid"] === row || one["summary"] === "zebra goes"));
+      (table === "__service_memory" && one["id"] === id) ||
+      (table === "__service_memory_provenance" && one["memory"] === row) ||
+      (table === "__service_vector" && one["space"] === 1 && one["owner"] === row) ||
+      (table.startsWith("__service_memory_text") &&
+        (one["id"] === row || one["rowid"] === row || one["summary"] === "zebra goes"));
     expect(without(dump(), () => false)).toEqual(without(before, isGone));
     expect([get(id), recalled("zebra"), recalled("quagga")]).toEqual([undefined, [], []]);
     expectSoundIndex();
@@ -77,7 +99,9 @@ describe("a memory", () => {
   test("that is unknown is not found, and nothing is changed or written down", () => {
     add({});
     const before = dump();
-    const changed = database.group((tx) => eraseMemories(tx, { couponId: "ers_1", target: { kind: "memory", memoryId: "mem_unknown" }, traceKey: key }))[0]!;
+    const changed = database.group((tx) =>
+      eraseMemories(tx, { couponId: "ers_1", target: { kind: "memory", memoryId: "mem_unknown" }, traceKey: key }),
+    )[0]!;
     expect(changed).toMatchObject({ kind: "done", changed: false, result: { found: false, memoryIds: [] } });
     expect(dump()).toEqual(before);
     expect(database.connection.get("SELECT 1 FROM sqlite_schema WHERE name = '__service_erasure'")).toBeUndefined();
@@ -104,7 +128,11 @@ describe("a memory", () => {
 
 describe("a topic", () => {
   test("goes whole, superseded memories included; the same key of another type stays", () => {
-    const ids = [add({ topicKey: "t", summary: "one" }), add({ topicKey: "t", summary: "two" }), add({ topicKey: "t", summary: "three" })];
+    const ids = [
+      add({ topicKey: "t", summary: "one" }),
+      add({ topicKey: "t", summary: "two" }),
+      add({ topicKey: "t", summary: "three" }),
+    ];
     const other = add({ topicKey: "t", type: "instruction", summary: "four" });
     expect(erase({ kind: "topic", topicKey: "t", type: "fact" })).toMatchObject({ found: true, memoryIds: ids });
     expect(recalled("four")).toEqual([other]);
@@ -116,44 +144,54 @@ describe("a topic", () => {
   test("of more memories than one transaction removes is refused, and nothing is changed", () => {
     add({ topicKey: "t" });
     database.connection.exec(
-      `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < ${limits.erasureMemoriesMax}) INSERT INTO __service_memory (id, type, created_at, topic_key, superseded_by, superseded_at, fingerprint, summary, content) `
-        + "SELECT 'mem_' || printf('%026d', i), 'fact', 1, 't', 'x', 1, randomblob(32), 's', '{}' FROM n",
+      "WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i " +
+        `< ${limits.erasureMemoriesMax}) INSERT INTO __service_memory (id, type, created_at, topic_key, ` +
+        "superseded_by, superseded_at, fingerprint, summary, content) " +
+        "SELECT 'mem_' || printf('%026d', i), 'fact', 1, 't', 'x', 1, randomblob(32), 's', '{}' FROM n",
     );
     expect(() => erase({ kind: "topic", topicKey: "t", type: "fact" })).toThrow(/in parts/);
-    expect(database.connection.get("SELECT count(*) AS n FROM __service_memory")).toEqual({ n: limits.erasureMemoriesMax + 1 });
+    expect(database.connection.get("SELECT count(*) AS n FROM __service_memory")).toEqual({
+      n: limits.erasureMemoriesMax + 1,
+    });
   });
 });
 
 describe("a session", () => {
-  test("takes the memories that only it spoke of; others lose its provenance and are said to come from somebody else", () => {
-    const own = add({ summary: "own alone", sessionId: "s", source: "narwhal" });
-    const task = add({ type: "task", summary: "its task", sessionId: "s" });
-    const shared = add({ summary: "said twice", sessionId: "s", source: "narwhal" });
-    add({ summary: "said twice", sessionId: "t", source: "walrus" });
-    const borrowed = add({ summary: "first elsewhere", sessionId: "t", source: "walrus" });
-    add({ summary: "first elsewhere", sessionId: "s", source: "narwhal" });
-    const nameless = add({ summary: "said by nobody too", sessionId: "s", source: "narwhal" });
-    add({ summary: "said by nobody too" });
-    say("s", "kept turn");
-    expect(eraseSession("s").memoryIds).toEqual([own, task]);
-    expect([get(own), get(task)]).toEqual([undefined, undefined]);
-    expect(get(shared)).toMatchObject({ sessionId: "t", source: "walrus" });
-    expect(get(borrowed)).toMatchObject({ sessionId: "t", source: "walrus" });
-    expect(get(nameless)).toMatchObject({ sessionId: null, source: null });
-    expect(recalled("narwhal")).toEqual([]);
-    expect(recalled("walrus").sort()).toEqual([shared, borrowed].sort());
-    expect(database.connection.all("SELECT * FROM __service_memory_provenance WHERE session_id = 's'")).toEqual([]);
-    expect(listSessions(database.view(), {}).sessions.map(({ id }) => id)).toEqual(["t"]);
-    expect(lastTurns(database.view(), { sessionId: "s" }).turns).toHaveLength(1);
-    expectSoundIndex();
-  });
+  test(
+    "takes the memories that only it spoke of; others lose its provenance and are said to come from " + "somebody else",
+    () => {
+      const own = add({ summary: "own alone", sessionId: "s", source: "narwhal" });
+      const task = add({ type: "task", summary: "its task", sessionId: "s" });
+      const shared = add({ summary: "said twice", sessionId: "s", source: "narwhal" });
+      add({ summary: "said twice", sessionId: "t", source: "walrus" });
+      const borrowed = add({ summary: "first elsewhere", sessionId: "t", source: "walrus" });
+      add({ summary: "first elsewhere", sessionId: "s", source: "narwhal" });
+      const nameless = add({ summary: "said by nobody too", sessionId: "s", source: "narwhal" });
+      add({ summary: "said by nobody too" });
+      say("s", "kept turn");
+      expect(eraseSession("s").memoryIds).toEqual([own, task]);
+      expect([get(own), get(task)]).toEqual([undefined, undefined]);
+      expect(get(shared)).toMatchObject({ sessionId: "t", source: "walrus" });
+      expect(get(borrowed)).toMatchObject({ sessionId: "t", source: "walrus" });
+      expect(get(nameless)).toMatchObject({ sessionId: null, source: null });
+      expect(recalled("narwhal")).toEqual([]);
+      expect(recalled("walrus").sort()).toEqual([shared, borrowed].sort());
+      expect(database.connection.all("SELECT * FROM __service_memory_provenance WHERE session_id = 's'")).toEqual([]);
+      expect(listSessions(database.view(), {}).sessions.map(({ id }) => id)).toEqual(["t"]);
+      expect(lastTurns(database.view(), { sessionId: "s" }).turns).toHaveLength(1);
+      expectSoundIndex();
+    },
+  );
 
   test("with turns takes its transcript and the number that it had come to", () => {
-    for (const session of ["s", "t"]) for (let turn = 1; turn <= 3; turn++) say(session, `turn ${turn} of ${session}`, vectorOf(turn));
+    for (const session of ["s", "t"])
+      for (let turn = 1; turn <= 3; turn++) say(session, `turn ${turn} of ${session}`, vectorOf(turn));
     expect(eraseSession("s", true)).toMatchObject({ found: true, memoryIds: [] });
     expect(lastTurns(database.view(), { sessionId: "s" }).turns).toEqual([]);
     expect(database.connection.all("SELECT * FROM __service_turn_floor")).toEqual([]);
-    expect(searchTurns(database.view(), { vector: vectorOf(1), k: 10 }).turns.map(({ sessionId }) => sessionId)).toEqual(["t", "t", "t"]);
+    expect(
+      searchTurns(database.view(), { vector: vectorOf(1), k: 10 }).turns.map(({ sessionId }) => sessionId),
+    ).toEqual(["t", "t", "t"]);
     expect(say("s", "anew").seq).toBe(1);
   });
 
@@ -173,7 +211,11 @@ describe("the journal", () => {
     expect(first.memoryIds).toEqual([id]);
     add({ topicKey: "t" });
     const before = dump();
-    expect(database.group((tx) => eraseMemories(tx, { couponId: "ers_1", target, traceKey: key }))[0]).toEqual({ kind: "done", changed: false, result: first });
+    expect(database.group((tx) => eraseMemories(tx, { couponId: "ers_1", target, traceKey: key }))[0]).toEqual({
+      kind: "done",
+      changed: false,
+      result: first,
+    });
     expect(dump()).toEqual(before);
     expect(erase(target, "ers_2").memoryIds).toHaveLength(1);
   });
@@ -188,7 +230,10 @@ describe("the journal", () => {
   });
 
   test("is not missed where nothing was ever erased", () => {
-    expect(database.group((tx) => settleErasure(tx, { couponId: "ers_1" }))[0]).toMatchObject({ kind: "done", changed: false });
+    expect(database.group((tx) => settleErasure(tx, { couponId: "ers_1" }))[0]).toMatchObject({
+      kind: "done",
+      changed: false,
+    });
   });
 
   test("holds nothing that was said", () => {
@@ -213,7 +258,8 @@ test("samples of values that ANALYZE took are gone", () => {
   for (let n = 0; n < 50; n++) add({ topicKey: `topic${n}`, summary: `summary ${n}` });
   database.connection.exec("ANALYZE");
   eraseMemory(add({ summary: "last" }));
-  for (const table of ["sqlite_stat1", "sqlite_stat4"]) expect(database.connection.all(`SELECT * FROM ${table}`)).toEqual([]);
+  for (const table of ["sqlite_stat1", "sqlite_stat4"])
+    expect(database.connection.all(`SELECT * FROM ${table}`)).toEqual([]);
 });
 
 test("a forgotten memory is not found any more", () => {
@@ -232,8 +278,9 @@ test("windows within a vector that a vector which stays has too are left out; th
 test("of too many windows a bounded number is kept, taken evenly, and all are counted", () => {
   const turns = limits.erasureTraceWindowsMax + 1_000;
   database.connection.exec(
-    `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < ${turns}) INSERT INTO __service_turn (session_id, seq, created_at, role, content) `
-      + "SELECT 'a session with a long name', i, 1700000000000 + i, 'user', '\"said\"' FROM n",
+    `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < ${turns}) INSERT INTO ` +
+      "__service_turn (session_id, seq, created_at, role, content) " +
+      "SELECT 'a session with a long name', i, 1700000000000 + i, 'user', '\"said\"' FROM n",
   );
   const { traces } = eraseSession("a session with a long name", true);
   expect([traces.windowsTotal, traces.windows.length / traceBytes]).toEqual([turns, limits.erasureTraceWindowsMax]);
@@ -241,7 +288,8 @@ test("of too many windows a bounded number is kept, taken evenly, and all are co
 
 test("traces are counted, and come to whole ones", () => {
   const { traces } = eraseMemory(add({ embedding: vectorOf(1) }));
-  // The row, its entry in the index, the vector's beginning; within the 800 bytes of the vector: at 0, at 512, at the end.
+  // The row, its entry in the index, the vector's beginning; within the 800 bytes of the vector: at 0, at 512, at the
+  // end.
   expect(traces).toMatchObject({ key, windowsTotal: 6 });
   expect(traces.windows.length).toBe(6 * traceBytes);
 });

@@ -43,7 +43,9 @@ describe("canonical JSON", () => {
     const value = fc.jsonValue({ maxDepth: 3 });
     fc.assert(
       fc.property(value, value, (left, right) => {
-        const equal = canonicalText(parseJson("left", JSON.stringify(left)).value) === canonicalText(parseJson("right", JSON.stringify(right)).value);
+        const equal =
+          canonicalText(parseJson("left", JSON.stringify(left)).value) ===
+          canonicalText(parseJson("right", JSON.stringify(right)).value);
         expect(equal).toBe(JSON.stringify(sorted(left)) === JSON.stringify(sorted(right)));
       }),
     );
@@ -51,9 +53,13 @@ describe("canonical JSON", () => {
 
   test("any number is the same however its point is moved", () => {
     fc.assert(
-      fc.property(fc.bigInt({ min: -(10n ** 30n), max: 10n ** 30n }).filter((whole) => whole !== 0n), fc.integer({ min: 0, max: 40 }), (whole, places) => {
-        expect(canonical(`${whole}${"0".repeat(places)}e-${places}`)).toBe(canonical(String(whole)));
-      }),
+      fc.property(
+        fc.bigInt({ min: -(10n ** 30n), max: 10n ** 30n }).filter((whole) => whole !== 0n),
+        fc.integer({ min: 0, max: 40 }),
+        (whole, places) => {
+          expect(canonical(`${whole}${"0".repeat(places)}e-${places}`)).toBe(canonical(String(whole)));
+        },
+      ),
     );
   });
 });
@@ -62,16 +68,27 @@ describe("canonical JSON", () => {
 function sorted(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(sorted);
   if (typeof value !== "object" || value === null) return value;
-  return Object.fromEntries(Object.entries(value).sort(([left], [right]) => (left < right ? -1 : 1)).map(([field, inner]) => [` ${field}`, sorted(inner)]));
+  return Object.fromEntries(
+    Object.entries(value)
+      .sort(([left], [right]) => (left < right ? -1 : 1))
+      .map(([field, inner]) => [` ${field}`, sorted(inner)]),
+  );
 }
 
 describe("fingerprint", () => {
   const base: Identity = { type: "fact", topicKey: "t", summary: "s", content: {}, sessionId: "s-1" };
-  const hex = (identity: Partial<Identity>): string => Buffer.from(fingerprint({ ...base, ...identity })).toString("hex");
+  const hex = (identity: Partial<Identity>): string =>
+    Buffer.from(fingerprint({ ...base, ...identity })).toString("hex");
 
   test("memory-28: type, topic, summary and content each make a difference; the session does for tasks only", () => {
     expect(hex({})).toHaveLength(64);
-    const changes: readonly Partial<Identity>[] = [{ type: "instruction" }, { topicKey: "u" }, { topicKey: undefined }, { summary: "S" }, { content: [] }];
+    const changes: readonly Partial<Identity>[] = [
+      { type: "instruction" },
+      { topicKey: "u" },
+      { topicKey: undefined },
+      { summary: "S" },
+      { content: [] },
+    ];
     for (const change of changes) expect(hex(change)).not.toBe(hex({}));
     expect(hex({ sessionId: "s-2" })).toBe(hex({}));
     expect(hex({ type: "task", sessionId: "s-2" })).not.toBe(hex({ type: "task" }));

@@ -17,8 +17,10 @@ beforeEach(() => {
 afterEach(() => database.close());
 
 const say = (summary: string, more: Partial<MemoryInput> = {}): string =>
-  database.write((tx) => ingest(tx, { memories: [{ type: "event", summary, content: "null", ...more }] })).results[0]!.id;
-const find = (query: string, k = 8): string[] => recall(database.view(), { query, k }).memories.map(({ summary }) => summary);
+  database.write((tx) => ingest(tx, { memories: [{ type: "event", summary, content: "null", ...more }] })).results[0]!
+    .id;
+const find = (query: string, k = 8): string[] =>
+  recall(database.view(), { query, k }).memories.map(({ summary }) => summary);
 const words = (query: string): string[] => queryTerms(query).map(({ word }) => word);
 
 describe("words of a question", () => {
@@ -58,8 +60,15 @@ describe("words of a question", () => {
 describe("finding", () => {
   test("memory-04: summary, keywords, topic, text leaves of the content, source and month are found", () => {
     say("unrelated filler about gardens");
-    say("the memory", { type: "fact", topicKey: "ui.theme_choice", keywords: "palette", content: '{"deep":[{"note":"otter"}],"walnut":1}', source: "planner" });
-    for (const query of ["memory", "palette", "theme", "otters", "planner"]) expect(find(query)).toEqual(["the memory"]);
+    say("the memory", {
+      type: "fact",
+      topicKey: "ui.theme_choice",
+      keywords: "palette",
+      content: '{"deep":[{"note":"otter"}],"walnut":1}',
+      source: "planner",
+    });
+    for (const query of ["memory", "palette", "theme", "otters", "planner"])
+      expect(find(query)).toEqual(["the memory"]);
     expect(find("walnut")).toEqual([]);
     expect(find("November 2023")).toHaveLength(2);
   });
@@ -95,7 +104,15 @@ describe("finding", () => {
 
   test("memory-29: operators and quotes are plain words, whatever they are", () => {
     say("deploy the service near port eighty");
-    for (const query of ['deploy AND NOT "service', "deploy* OR (service", "topic:deploy", "NEAR(deploy service)", "^deploy + {", "deploy -service \0", "\ud800deploy"]) {
+    for (const query of [
+      'deploy AND NOT "service',
+      "deploy* OR (service",
+      "topic:deploy",
+      "NEAR(deploy service)",
+      "^deploy + {",
+      "deploy -service \0",
+      "\ud800deploy",
+    ]) {
       expect(find(query), query).toHaveLength(1);
     }
     fc.assert(
@@ -108,13 +125,16 @@ describe("finding", () => {
 
   test("whatever was said is found again by its own words", () => {
     fc.assert(
-      fc.property(fc.string({ unit: "grapheme", minLength: 1, maxLength: 40 }).filter((text) => /\p{L}/u.test(text)), (text) => {
-        const summary = `${text} mark`;
-        const id = say(summary);
-        const found = recall(database.view(), { query: summary, k: 1000 }).memories.map((memory) => memory.id);
-        database.write((tx) => forget(tx, { id }));
-        expect(found).toContain(id);
-      }),
+      fc.property(
+        fc.string({ unit: "grapheme", minLength: 1, maxLength: 40 }).filter((text) => /\p{L}/u.test(text)),
+        (text) => {
+          const summary = `${text} mark`;
+          const id = say(summary);
+          const found = recall(database.view(), { query: summary, k: 1000 }).memories.map((memory) => memory.id);
+          database.write((tx) => forget(tx, { id }));
+          expect(found).toContain(id);
+        },
+      ),
       { numRuns: 100 },
     );
   });
@@ -136,11 +156,19 @@ describe("words that begin like the question's", () => {
   });
 
   test("are neither short words nor any that share less than two thirds", () => {
-    expect(queryTerms("paint cat decided").map(({ wideMatch }) => wideMatch)).toEqual(['("paint" OR "pain"*)', '"cat"', '("decided" OR "decid"*)']);
+    expect(queryTerms("paint cat decided").map(({ wideMatch }) => wideMatch)).toEqual([
+      '("paint" OR "pain"*)',
+      '"cat"',
+      '("decided" OR "decid"*)',
+    ]);
   });
 
   test("count in small databases only", () => {
-    const fill = Array.from({ length: limits.widenedMemoriesMax }, (_, at): MemoryInput => ({ type: "event", summary: `filler number ${at}`, content: "null" }));
+    const fill = Array.from({ length: limits.widenedMemoriesMax }, (_, at): MemoryInput => ({
+      type: "event",
+      summary: `filler number ${at}`,
+      content: "null",
+    }));
     say("the budget counselor was hers");
     say("the budget meeting was hers");
     expect(find("counseling about the budget")[0]).toBe("the budget counselor was hers");
@@ -167,7 +195,8 @@ describe("the gate", () => {
   test("a floor on the request takes its place", () => {
     say("alpha beta gamma delta");
     say("alpha only");
-    const least = (keyword: number): number => recall(database.view(), { query: "alpha beta gamma delta", minScore: { keyword } }).memories.length;
+    const least = (keyword: number): number =>
+      recall(database.view(), { query: "alpha beta gamma delta", minScore: { keyword } }).memories.length;
     expect([least(0), least(0.5), least(1)]).toEqual([2, 1, 1]);
   });
 
@@ -200,12 +229,17 @@ describe("the index", () => {
     const ids = Array.from({ length: 200 }, (_, at) => say(`common words here and the token secretword${at}x`));
     for (const id of ids.slice(0, 100)) database.write((tx) => forget(tx, { id }));
     database.connection.exec("INSERT INTO __service_memory_text (__service_memory_text) VALUES ('integrity-check')");
-    const terms = database.connection.all<{ block: Uint8Array }>("SELECT block FROM __service_memory_text_data").map(({ block }) => Buffer.from(block).toString("latin1")).join();
+    const terms = database.connection
+      .all<{ block: Uint8Array }>("SELECT block FROM __service_memory_text_data")
+      .map(({ block }) => Buffer.from(block).toString("latin1"))
+      .join();
     expect(terms).toContain("secretword");
     expect(find("secretword150x")).toHaveLength(1);
     for (let at = 0; at < 100; at++) expect(find(`secretword${at}x`)).toEqual([]);
     database.connection.exec("CREATE VIRTUAL TABLE temp.vocabulary USING fts5vocab (main, __service_memory_text, row)");
-    const kept = database.connection.all<{ term: string }>("SELECT term FROM temp.vocabulary WHERE term LIKE 'secretword%'").map(({ term }) => term);
+    const kept = database.connection
+      .all<{ term: string }>("SELECT term FROM temp.vocabulary WHERE term LIKE 'secretword%'")
+      .map(({ term }) => term);
     expect(kept.sort()).toEqual(Array.from({ length: 100 }, (_, at) => `secretword${at + 100}x`).sort());
   });
 });

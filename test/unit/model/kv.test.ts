@@ -16,7 +16,8 @@ const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 const put = (key: string, value = "v", ttlSecs?: number, ns = "ns") =>
   database.write((tx) => kvPut(tx, { ns, key, value: bytes(value), ...(ttlSecs === undefined ? {} : { ttlSecs }) }));
 const get = (key: string, ns = "ns") => kvGet(database.view(), { ns, key })?.value;
-const list = (input: { prefix?: string; limit?: number; cursor?: string } = {}) => kvList(database.view(), { ns: "ns", ...input });
+const list = (input: { prefix?: string; limit?: number; cursor?: string } = {}) =>
+  kvList(database.view(), { ns: "ns", ...input });
 
 /** Every key of the listing, page by page. */
 function listAll(prefix: string, limit: number): string[] {
@@ -59,16 +60,25 @@ describe("values", () => {
 
   test("the same value again changes nothing", () => {
     put("k", "v");
-    expect(database.group((tx) => kvPut(tx, { ns: "ns", key: "k", value: bytes("v") }))[0]).toMatchObject({ changed: false });
-    expect(database.group((tx) => kvPut(tx, { ns: "ns", key: "k", value: bytes("w") }))[0]).toMatchObject({ changed: true });
-    expect(database.group((tx) => kvPut(tx, { ns: "ns", key: "k", value: bytes("w"), ttlSecs: 5 }))[0]).toMatchObject({ changed: true });
+    expect(database.group((tx) => kvPut(tx, { ns: "ns", key: "k", value: bytes("v") }))[0]).toMatchObject({
+      changed: false,
+    });
+    expect(database.group((tx) => kvPut(tx, { ns: "ns", key: "k", value: bytes("w") }))[0]).toMatchObject({
+      changed: true,
+    });
+    expect(database.group((tx) => kvPut(tx, { ns: "ns", key: "k", value: bytes("w"), ttlSecs: 5 }))[0]).toMatchObject({
+      changed: true,
+    });
   });
 
   test("core-10: a deleted key is gone, and deleting what is not there changes nothing", () => {
     put("k");
     expect(database.write((tx) => kvDelete(tx, { ns: "ns", key: "k" }))).toEqual({ deleted: true });
     expect(get("k")).toBeUndefined();
-    expect(database.group((tx) => kvDelete(tx, { ns: "ns", key: "k" }))[0]).toMatchObject({ result: { deleted: false }, changed: false });
+    expect(database.group((tx) => kvDelete(tx, { ns: "ns", key: "k" }))[0]).toMatchObject({
+      result: { deleted: false },
+      changed: false,
+    });
   });
 });
 
@@ -98,7 +108,8 @@ describe("expiry", () => {
     expect([sweep(), sweep(), sweep()]).toEqual([6, 4, 0]);
     expect(list().keys).toEqual(["alive", "forever"]);
     const plan = database.connection.all<{ detail: string }>(
-      "EXPLAIN QUERY PLAN SELECT row FROM __service_kv WHERE expires_at IS NOT NULL AND expires_at <= 5 ORDER BY expires_at, row LIMIT 5",
+      "EXPLAIN QUERY PLAN SELECT row FROM __service_kv WHERE expires_at IS NOT NULL AND expires_at <= 5 ORDER " +
+        "BY expires_at, row LIMIT 5",
     );
     expect(plan.map((step) => step.detail).join()).toContain("__service_kv_expiry");
   });
@@ -106,24 +117,64 @@ describe("expiry", () => {
 
 describe("listing", () => {
   // Characters around every edge of the encodings, and those that LIKE and GLOB would read as patterns.
-  const character = fc.constantFrom("a", "b", "B", "%", "_", "*", "[", "\\", "\u0000", "\u007f", "\u0080", "é", "\u07ff", "\u0800", "\ud7ff", "\ue000", "\uffff", "\u{10000}", "😀", "\u{10ffff}");
-  const text = (minLength: number) => fc.array(character, { minLength, maxLength: 4 }).map((characters) => characters.join(""));
+  const character = fc.constantFrom(
+    "a",
+    "b",
+    "B",
+    "%",
+    "_",
+    "*",
+    "[",
+    "\\",
+    "\u0000",
+    "\u007f",
+    "\u0080",
+    "é",
+    "\u07ff",
+    "\u0800",
+    "\ud7ff",
+    "\ue000",
+    "\uffff",
+    "\u{10000}",
+    "😀",
+    "\u{10ffff}",
+  );
+  const text = (minLength: number) =>
+    fc.array(character, { minLength, maxLength: 4 }).map((characters) => characters.join(""));
 
   test("core-08: exactly the keys with the prefix, in bytewise order, on any page size", () => {
     fc.assert(
-      fc.property(fc.uniqueArray(text(1), { maxLength: 30 }), text(0), fc.integer({ min: 1, max: 7 }), (keys, prefix, limit) => {
-        database.connection.exec("DELETE FROM __service_kv");
-        for (const key of keys) put(key);
-        put("a", "v", undefined, "other");
-        const expected = keys.filter((key) => key.startsWith(prefix)).sort((left, right) => Buffer.compare(Buffer.from(left), Buffer.from(right)));
-        expect(listAll(prefix, limit)).toEqual(expected);
-      }),
+      fc.property(
+        fc.uniqueArray(text(1), { maxLength: 30 }),
+        text(0),
+        fc.integer({ min: 1, max: 7 }),
+        (keys, prefix, limit) => {
+          database.connection.exec("DELETE FROM __service_kv");
+          for (const key of keys) put(key);
+          put("a", "v", undefined, "other");
+          const expected = keys
+            .filter((key) => key.startsWith(prefix))
+            .sort((left, right) => Buffer.compare(Buffer.from(left), Buffer.from(right)));
+          expect(listAll(prefix, limit)).toEqual(expected);
+        },
+      ),
       { numRuns: 150 },
     );
   });
 
   test("core-08: the end of a prefix is right at the edges of the code space", () => {
-    for (const key of ["\ud7ff", "\ud7ffz", "\ue000", "\uffff", "\u{10ffff}", "\u{10ffff}a", "a\u{10ffff}", "a\u{10ffff}\u{10ffff}b", "b"]) put(key);
+    for (const key of [
+      "\ud7ff",
+      "\ud7ffz",
+      "\ue000",
+      "\uffff",
+      "\u{10ffff}",
+      "\u{10ffff}a",
+      "a\u{10ffff}",
+      "a\u{10ffff}\u{10ffff}b",
+      "b",
+    ])
+      put(key);
     expect(list({ prefix: "\ud7ff" }).keys).toEqual(["\ud7ff", "\ud7ffz"]);
     expect(list({ prefix: "\uffff" }).keys).toEqual(["\uffff"]);
     expect(list({ prefix: "\u{10ffff}" }).keys).toEqual(["\u{10ffff}", "\u{10ffff}a"]);
@@ -139,8 +190,13 @@ describe("listing", () => {
 
   test("a page after the first enters the index at its cursor", () => {
     const plan = database.connection.all<{ detail: string }>(
-      "EXPLAIN QUERY PLAN SELECT key FROM __service_kv WHERE ns = ? AND key > ? AND key < ? AND (expires_at IS NULL OR expires_at > ?) ORDER BY key LIMIT ?",
-      "ns", "a", "b", 0, 1,
+      "EXPLAIN QUERY PLAN SELECT key FROM __service_kv WHERE ns = ? AND key > ? AND key < ? AND (expires_at " +
+        "IS NULL OR expires_at > ?) ORDER BY key LIMIT ?",
+      "ns",
+      "a",
+      "b",
+      0,
+      1,
     );
     expect(plan.map((step) => step.detail).join()).toMatch(/ns=\? AND key>\? AND key<\?/);
   });

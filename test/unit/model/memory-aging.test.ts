@@ -21,7 +21,9 @@ beforeEach(() => {
 afterEach(() => database.close());
 
 function take(...memories: readonly (Partial<MemoryInput> & { readonly summary: string })[]): string[] {
-  return database.write((tx) => ingest(tx, { memories: memories.map((memory) => ({ type: "fact", content: "{}", ...memory })) })).results.map(({ id }) => id);
+  return database
+    .write((tx) => ingest(tx, { memories: memories.map((memory) => ({ type: "fact", content: "{}", ...memory })) }))
+    .results.map(({ id }) => id);
 }
 
 /** One sweep: turns until there is no more to do; gives how many it took. */
@@ -34,13 +36,20 @@ function age(retention: MemoryRetention, rowsMax: number = limits.sweepRowsMax):
   }
 }
 
-const left = (): string[] => database.connection.all<{ summary: string }>("SELECT summary FROM __service_memory ORDER BY row").map(({ summary }) => summary);
+const left = (): string[] =>
+  database.connection
+    .all<{ summary: string }>("SELECT summary FROM __service_memory ORDER BY row")
+    .map(({ summary }) => summary);
 const minute = 60_000;
 
 describe("superseded_max_count", () => {
   test("governance-08: of three generations, 1 removes exactly the oldest superseded one", () => {
     take({ summary: "v1", topicKey: "plan" }, { summary: "v2", topicKey: "plan" }, { summary: "v3", topicKey: "plan" });
-    take({ summary: "other type", type: "instruction", topicKey: "plan" }, { summary: "other topic", topicKey: "name" }, { summary: "no topic" });
+    take(
+      { summary: "other type", type: "instruction", topicKey: "plan" },
+      { summary: "other topic", topicKey: "name" },
+      { summary: "no topic" },
+    );
     age({ supersededMaxCount: 2 });
     expect(left()).toEqual(["v1", "v2", "v3", "other type", "other topic", "no topic"]);
     age({ supersededMaxCount: 1 });
@@ -49,7 +58,11 @@ describe("superseded_max_count", () => {
   });
 
   test("counts the superseded ones of a topic whose active memory was forgotten", () => {
-    const [, , active] = take({ summary: "v1", topicKey: "plan" }, { summary: "v2", topicKey: "plan" }, { summary: "v3", topicKey: "plan" });
+    const [, , active] = take(
+      { summary: "v1", topicKey: "plan" },
+      { summary: "v2", topicKey: "plan" },
+      { summary: "v3", topicKey: "plan" },
+    );
     database.write((tx) => forget(tx, { id: active! }));
     age({ supersededMaxCount: 2 });
     expect(left()).toEqual(["v1", "v2"]);
@@ -58,8 +71,9 @@ describe("superseded_max_count", () => {
   });
 
   test("goes over any number of topics in turns of bounded size", () => {
-    for (let topic = 0; topic < 25; topic++) for (let n = 0; n < 4; n++) take({ summary: `${topic} ${n}`, topicKey: `topic ${topic}` });
-    expect(age({ supersededMaxCount: 1 }, 4)).toBeGreaterThan(25 * 2 / 4);
+    for (let topic = 0; topic < 25; topic++)
+      for (let n = 0; n < 4; n++) take({ summary: `${topic} ${n}`, topicKey: `topic ${topic}` });
+    expect(age({ supersededMaxCount: 1 }, 4)).toBeGreaterThan((25 * 2) / 4);
     expect(left()).toEqual(Array.from({ length: 25 }, (_, topic) => [`${topic} 2`, `${topic} 3`]).flat());
     expect(position).toEqual({});
   });
@@ -67,7 +81,12 @@ describe("superseded_max_count", () => {
 
 describe("governance-14: event_max_age and superseded_max_age", () => {
   test("remove events by their own age, and no memory of another type", () => {
-    take({ summary: "old event", type: "event" }, { summary: "old fact" }, { summary: "old instruction", type: "instruction" }, { summary: "old task", type: "task", ttlSecs: 86_400 });
+    take(
+      { summary: "old event", type: "event" },
+      { summary: "old fact" },
+      { summary: "old instruction", type: "instruction" },
+      { summary: "old task", type: "task", ttlSecs: 86_400 },
+    );
     database.nowMs += minute;
     take({ summary: "young event", type: "event" });
     age({ eventMaxAgeMs: minute + 1 });
@@ -94,26 +113,31 @@ describe("governance-14: event_max_age and superseded_max_age", () => {
     expect(left()).toEqual(["old", "v3"]);
   });
 
-  test("F42: an event that was stamped by a clock that was ahead stands in nobody's way, and goes with what came after it", () => {
-    take({ summary: "first", type: "event" });
-    const rightMs = database.nowMs;
-    database.nowMs += 8 * 365 * 86_400_000;
-    take({ summary: "ahead", type: "event" }, { summary: "ahead fact" });
-    database.nowMs = rightMs + 1_000;
-    take({ summary: "after", type: "event" });
-    database.nowMs = rightMs + minute;
-    age({ eventMaxAgeMs: minute });
-    expect(left()).toEqual(["ahead", "ahead fact", "after"]);
-    database.nowMs = rightMs + 1_000 + minute;
-    take({ summary: "young", type: "event" });
-    age({ eventMaxAgeMs: minute });
-    expect(left()).toEqual(["ahead fact", "young"]);
-  });
+  test(
+    "F42: an event that was stamped by a clock that was ahead stands in nobody's way, and goes with what " +
+      "came after it",
+    () => {
+      take({ summary: "first", type: "event" });
+      const rightMs = database.nowMs;
+      database.nowMs += 8 * 365 * 86_400_000;
+      take({ summary: "ahead", type: "event" }, { summary: "ahead fact" });
+      database.nowMs = rightMs + 1_000;
+      take({ summary: "after", type: "event" });
+      database.nowMs = rightMs + minute;
+      age({ eventMaxAgeMs: minute });
+      expect(left()).toEqual(["ahead", "ahead fact", "after"]);
+      database.nowMs = rightMs + 1_000 + minute;
+      take({ summary: "young", type: "event" });
+      age({ eventMaxAgeMs: minute });
+      expect(left()).toEqual(["ahead fact", "young"]);
+    },
+  );
 
   test("F42: more such events than one turn looks at are passed over", () => {
     const rightMs = database.nowMs;
     database.nowMs += 8 * 365 * 86_400_000;
-    for (let n = 0; n < limits.sweepLooksMax + 10; n += 500) take(...Array.from({ length: 500 }, (_, at) => ({ summary: `${n} ${at}`, type: "event" }) as never));
+    for (let n = 0; n < limits.sweepLooksMax + 10; n += 500)
+      take(...Array.from({ length: 500 }, (_, at) => ({ summary: `${n} ${at}`, type: "event" }) as never));
     database.nowMs = rightMs;
     take({ summary: "after", type: "event" });
     database.nowMs = rightMs + minute;
@@ -134,7 +158,13 @@ describe("governance-14: event_max_age and superseded_max_age", () => {
   });
 
   test("a second sweep looks past what the first has passed, and turns are bounded", () => {
-    for (let n = 0; n < 30; n++) take(...Array.from({ length: 100 }, (_, at) => ({ summary: `${n} ${at}`, type: at % 10 === 0 ? "event" : "fact", topicKey: undefined }) as never));
+    for (let n = 0; n < 30; n++)
+      take(
+        ...Array.from(
+          { length: 100 },
+          (_, at) => ({ summary: `${n} ${at}`, type: at % 10 === 0 ? "event" : "fact", topicKey: undefined }) as never,
+        ),
+      );
     database.nowMs += minute;
     expect(age({ eventMaxAgeMs: minute }, 50)).toBeGreaterThan(5);
     expect(left()).toHaveLength(2_700);
@@ -147,13 +177,21 @@ describe("governance-14: event_max_age and superseded_max_age", () => {
 
 test("bounds that let nothing go change nothing: no transaction id is spent", () => {
   take({ summary: "v1", topicKey: "plan" }, { summary: "v2", topicKey: "plan" }, { summary: "event", type: "event" });
-  const outcome = database.group((tx) => ageMemories(tx, { eventMaxAgeMs: minute, supersededMaxAgeMs: minute, supersededMaxCount: 1 }, {}, 10))[0]!;
+  const outcome = database.group((tx) =>
+    ageMemories(tx, { eventMaxAgeMs: minute, supersededMaxAgeMs: minute, supersededMaxCount: 1 }, {}, 10),
+  )[0]!;
   expect(outcome).toMatchObject({ kind: "done", changed: false });
 });
 
 test("governance-08 and governance-14: a random history keeps what the rules say, whatever bounds come and go", () => {
   const random = seeded(20_261_121);
-  interface Kept { readonly id: string; readonly type: string; readonly topicKey?: string; readonly createdAtMs: number; supersededAtMs?: number }
+  interface Kept {
+    readonly id: string;
+    readonly type: string;
+    readonly topicKey?: string;
+    readonly createdAtMs: number;
+    supersededAtMs?: number;
+  }
   let model: Kept[] = [];
   for (let step = 0; step < 400; step++) {
     database.nowMs += Math.floor(random() * minute);
@@ -163,7 +201,8 @@ test("governance-08 and governance-14: a random history keeps what the rules say
       const type = ["fact", "event", "instruction"][Math.floor(random() * 3)]!;
       const topicKey = type === "event" || random() < 0.2 ? undefined : `topic ${Math.floor(random() * 5)}`;
       const [id] = take({ type, summary: `memory ${step}`, ...(topicKey === undefined ? {} : { topicKey }) });
-      for (const kept of model) if (topicKey !== undefined && kept.type === type && kept.topicKey === topicKey) kept.supersededAtMs ??= nowMs;
+      for (const kept of model)
+        if (topicKey !== undefined && kept.type === type && kept.topicKey === topicKey) kept.supersededAtMs ??= nowMs;
       model.push({ id: id!, type, createdAtMs: nowMs, ...(topicKey === undefined ? {} : { topicKey }) });
     } else if (draw < 0.8 && model.length > 0) {
       const gone = random() < 0.5 ? model.at(-1)! : model[Math.floor(random() * model.length)]!;
@@ -179,16 +218,25 @@ test("governance-08 and governance-14: a random history keeps what the rules say
       };
       age(retention, 1 + Math.floor(random() * 20));
       const { eventMaxAgeMs = Infinity, supersededMaxAgeMs = Infinity, supersededMaxCount = Infinity } = retention;
-      model = model.filter(({ type, createdAtMs, supersededAtMs = Infinity }) => !(type === "event" && createdAtMs <= nowMs - eventMaxAgeMs) && !(supersededAtMs <= nowMs - supersededMaxAgeMs));
+      model = model.filter(
+        ({ type, createdAtMs, supersededAtMs = Infinity }) =>
+          !(type === "event" && createdAtMs <= nowMs - eventMaxAgeMs) &&
+          !(supersededAtMs <= nowMs - supersededMaxAgeMs),
+      );
       const places = new Map<string, number>();
-      model = model.toReversed().filter(({ type, topicKey, supersededAtMs }) => {
-        if (supersededAtMs === undefined) return true;
-        const place = (places.get(`${type} ${topicKey}`) ?? 0) + 1;
-        places.set(`${type} ${topicKey}`, place);
-        return place <= supersededMaxCount;
-      }).reverse();
+      model = model
+        .toReversed()
+        .filter(({ type, topicKey, supersededAtMs }) => {
+          if (supersededAtMs === undefined) return true;
+          const place = (places.get(`${type} ${topicKey}`) ?? 0) + 1;
+          places.set(`${type} ${topicKey}`, place);
+          return place <= supersededMaxCount;
+        })
+        .reverse();
     }
-    const ids = database.connection.all<{ id: string }>("SELECT id FROM __service_memory ORDER BY row").map(({ id }) => id);
+    const ids = database.connection
+      .all<{ id: string }>("SELECT id FROM __service_memory ORDER BY row")
+      .map(({ id }) => id);
     expect(ids, `step ${step}`).toEqual(model.map(({ id }) => id));
   }
 });

@@ -23,7 +23,8 @@ function store(...memories: readonly (Partial<MemoryInput> & { readonly summary:
 
 /** What each reading command shows. */
 function shown(view: View, ids: readonly string[]): string[][] {
-  const summaries = (memories: readonly { readonly summary: string }[]): string[] => memories.map(({ summary }) => summary).sort();
+  const summaries = (memories: readonly { readonly summary: string }[]): string[] =>
+    memories.map(({ summary }) => summary).sort();
   return [
     summaries(ids.flatMap((id) => getMemory(view, { id }) ?? [])),
     summaries(listMemories(view, { includeSuperseded: true }).memories),
@@ -42,17 +43,24 @@ describe("what policy lets go of", () => {
     expect(shown(database.view(), ids)).toEqual(thrice(["said event", "said fact"]));
   });
 
-  test("of each topic the newest superseded memories stay, by count and by the time at which they were superseded", () => {
-    const ids = ["said v1", "said v2", "said v3", "said v4"].flatMap((summary) => {
-      database.nowMs += minute;
-      return store({ summary, topicKey: "t" });
-    });
-    const other = store({ summary: "said w1", topicKey: "u" }, { summary: "said w2", topicKey: "u" });
-    expect(shown(under({ supersededMaxCount: 1 }), [...ids, ...other])).toEqual(thrice(["said v3", "said v4", "said w1", "said w2"]));
-    expect(shown(under({ supersededMaxAgeMs: minute }), [...ids, ...other])).toEqual(thrice(["said v3", "said v4", "said w1", "said w2"]));
-    expect(getMemory(under({ supersededMaxCount: 1 }), { id: ids[2]! })?.supersedes).toEqual([]);
-    expect(getMemory(database.view(), { id: ids[2]! })?.supersedes).toEqual([ids[1]]);
-  });
+  test(
+    "of each topic the newest superseded memories stay, by count and by the time at which they were " + "superseded",
+    () => {
+      const ids = ["said v1", "said v2", "said v3", "said v4"].flatMap((summary) => {
+        database.nowMs += minute;
+        return store({ summary, topicKey: "t" });
+      });
+      const other = store({ summary: "said w1", topicKey: "u" }, { summary: "said w2", topicKey: "u" });
+      expect(shown(under({ supersededMaxCount: 1 }), [...ids, ...other])).toEqual(
+        thrice(["said v3", "said v4", "said w1", "said w2"]),
+      );
+      expect(shown(under({ supersededMaxAgeMs: minute }), [...ids, ...other])).toEqual(
+        thrice(["said v3", "said v4", "said w1", "said w2"]),
+      );
+      expect(getMemory(under({ supersededMaxCount: 1 }), { id: ids[2]! })?.supersedes).toEqual([]);
+      expect(getMemory(database.view(), { id: ids[2]! })?.supersedes).toEqual([ids[1]]);
+    },
+  );
 
   test("it can neither be forgotten nor stand in the way of the same event again", () => {
     const [old] = store({ summary: "said event", type: "event" });
@@ -60,7 +68,9 @@ describe("what policy lets go of", () => {
     const retained = (tx: Tx): Tx => ({ ...tx, retention: { eventMaxAgeMs: minute } });
     expect(database.write((tx) => forget(retained(tx), { id: old! }))).toEqual({ forgotten: false });
     expect(database.write((tx) => forgetMemories(retained(tx), { types: ["event"] })).ids).toEqual([]);
-    const again = database.write((tx) => ingest(retained(tx), { memories: [{ type: "event", summary: "said event", content: "{}" }] })).results[0]!;
+    const again = database.write((tx) =>
+      ingest(retained(tx), { memories: [{ type: "event", summary: "said event", content: "{}" }] }),
+    ).results[0]!;
     expect(again).toMatchObject({ status: "created" });
     expect(again.id).not.toBe(old);
     expect(database.connection.all("SELECT id FROM __service_memory")).toEqual([{ id: again.id }]);

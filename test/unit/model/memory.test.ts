@@ -2,7 +2,15 @@ import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { ServiceError } from "../../../src/base/errors.ts";
 import { limits } from "../../../src/base/limits.ts";
-import { checkMemories, forget, getMemory, ingest, sweepMemories, type IngestResult, type MemoryInput } from "../../../src/model/memory.ts";
+import {
+  checkMemories,
+  forget,
+  getMemory,
+  ingest,
+  sweepMemories,
+  type IngestResult,
+  type MemoryInput,
+} from "../../../src/model/memory.ts";
 import { memorySchema } from "../../../src/model/memory-schema.ts";
 import { recall, type RecallInput } from "../../../src/model/recall.ts";
 import { endSession, listSessions } from "../../../src/model/sessions.ts";
@@ -26,7 +34,8 @@ function draft({ type = "fact", summary = "user prefers dark mode", content = "{
 function ingestAll(drafts: readonly Draft[], taskTtlMaxSecs?: number): IngestResult[] {
   const memories = drafts.map(draft);
   checkMemories(memories);
-  return database.write((tx) => ingest(tx, { memories, ...(taskTtlMaxSecs === undefined ? {} : { taskTtlMaxSecs }) })).results;
+  return database.write((tx) => ingest(tx, { memories, ...(taskTtlMaxSecs === undefined ? {} : { taskTtlMaxSecs }) }))
+    .results;
 }
 
 const ingestOne = (one: Draft): IngestResult => ingestAll([one])[0]!;
@@ -42,7 +51,13 @@ function changes(one: Draft): boolean {
 
 describe("ingest", () => {
   test("memory-01: a new memory is created and comes back as it was given", () => {
-    const result = ingestOne({ topicKey: "ui", content: '{"b": 9007199254740993, "a": [1.50]}', keywords: "theme", sessionId: "s-1", source: "planner" });
+    const result = ingestOne({
+      topicKey: "ui",
+      content: '{"b": 9007199254740993, "a": [1.50]}',
+      keywords: "theme",
+      sessionId: "s-1",
+      source: "planner",
+    });
     expect(result).toEqual({ id: expect.stringMatching(/^mem_/), status: "created", superseded: [] });
     expect(get(result.id)).toEqual({
       id: result.id,
@@ -61,7 +76,13 @@ describe("ingest", () => {
 
   test("memory-23: what was not given is null", () => {
     const { id } = ingestOne({ type: "event" });
-    expect(get(id)).toMatchObject({ topicKey: null, keywords: null, sessionId: null, source: null, supersededBy: null });
+    expect(get(id)).toMatchObject({
+      topicKey: null,
+      keywords: null,
+      sessionId: null,
+      source: null,
+      supersededBy: null,
+    });
     expect(get(id)).not.toHaveProperty("expiresAt");
     expect(get("mem_unknown")).toBeUndefined();
   });
@@ -70,7 +91,11 @@ describe("ingest", () => {
     const first = ingestOne({ topicKey: "ui", sessionId: "s-1", source: "a" });
     database.nowMs += 1000;
     expect(changes({ topicKey: "ui", sessionId: "s-1", source: "a" })).toBe(false);
-    expect(ingestOne({ topicKey: "ui", sessionId: "s-1", source: "a" })).toEqual({ id: first.id, status: "duplicate", superseded: [] });
+    expect(ingestOne({ topicKey: "ui", sessionId: "s-1", source: "a" })).toEqual({
+      id: first.id,
+      status: "duplicate",
+      superseded: [],
+    });
     expect(rows("__service_memory")).toBe(1);
   });
 
@@ -83,13 +108,24 @@ describe("ingest", () => {
   });
 
   test("memory-03: topics of another type or key, and memories without one, are left alone", () => {
-    const ids = ingestAll([{ topicKey: "ui" }, { topicKey: "UI" }, { type: "instruction", topicKey: "ui" }, { summary: "no topic" }, { summary: "nor here" }]);
+    const ids = ingestAll([
+      { topicKey: "ui" },
+      { topicKey: "UI" },
+      { type: "instruction", topicKey: "ui" },
+      { summary: "no topic" },
+      { summary: "nor here" },
+    ]);
     expect(ids.flatMap(({ superseded }) => superseded)).toEqual([]);
   });
 
   test("memory-09: dark, light, dark ends dark with an honest chain", () => {
     const dark = { topicKey: "ui", summary: "dark" };
-    const [first, light, second, again] = [dark, { topicKey: "ui", summary: "light" }, dark, dark].map(ingestOne) as [IngestResult, IngestResult, IngestResult, IngestResult];
+    const [first, light, second, again] = [dark, { topicKey: "ui", summary: "light" }, dark, dark].map(ingestOne) as [
+      IngestResult,
+      IngestResult,
+      IngestResult,
+      IngestResult,
+    ];
     expect(second).toMatchObject({ status: "created", superseded: [light.id] });
     expect(second.id).not.toBe(first.id);
     expect(again).toMatchObject({ id: second.id, status: "duplicate" });
@@ -99,7 +135,11 @@ describe("ingest", () => {
   });
 
   test("memory-26: two facts on one topic in one batch: the second supersedes the first", () => {
-    const [first, second, third] = ingestAll([{ topicKey: "ui", summary: "one" }, { topicKey: "ui", summary: "two" }, { topicKey: "ui", summary: "two" }]);
+    const [first, second, third] = ingestAll([
+      { topicKey: "ui", summary: "one" },
+      { topicKey: "ui", summary: "two" },
+      { topicKey: "ui", summary: "two" },
+    ]);
     expect(second).toMatchObject({ status: "created", superseded: [first!.id] });
     expect(third).toMatchObject({ id: second!.id, status: "duplicate" });
   });
@@ -107,9 +147,19 @@ describe("ingest", () => {
   test("memory-28: key order makes no difference; type, topic, summary and content do", () => {
     const first = ingestOne({ content: '{"a":1,"b":2}' });
     expect(ingestOne({ content: '{"b":2.0,"a":1}' })).toMatchObject({ id: first.id, status: "duplicate" });
-    const others: Draft[] = [{ content: '{"a":1,"b":3}' }, { type: "event", content: '{"a":1,"b":2}' }, { summary: "x", content: '{"a":1,"b":2}' }, { topicKey: "t", content: '{"a":1,"b":2}' }];
+    const others: Draft[] = [
+      { content: '{"a":1,"b":3}' },
+      { type: "event", content: '{"a":1,"b":2}' },
+      { summary: "x", content: '{"a":1,"b":2}' },
+      { topicKey: "t", content: '{"a":1,"b":2}' },
+    ];
     expect(ingestAll(others).map(({ status }) => status)).toEqual(["created", "created", "created", "created"]);
-    const tasks = ingestAll([{ type: "task", summary: "one" }, { type: "task", summary: "two" }, { type: "task", summary: "two", sessionId: "s-1" }, { type: "task", summary: "two", sessionId: "s-1" }]);
+    const tasks = ingestAll([
+      { type: "task", summary: "one" },
+      { type: "task", summary: "two" },
+      { type: "task", summary: "two", sessionId: "s-1" },
+      { type: "task", summary: "two", sessionId: "s-1" },
+    ]);
     expect(tasks.map(({ status }) => status)).toEqual(["created", "created", "created", "duplicate"]);
   });
 
@@ -131,7 +181,12 @@ describe("ingest", () => {
       (tx) => ingest(tx, { memories: [draft({ summary: "kept" })] }),
     );
     expect(outcomes.map(({ kind }) => kind)).toEqual(["failed", "done"]);
-    expect([rows("__service_memory"), rows("__service_memory_text"), rows("__service_vector"), rows("__service_session")]).toEqual([1, 1, 0, 0]);
+    expect([
+      rows("__service_memory"),
+      rows("__service_memory_text"),
+      rows("__service_vector"),
+      rows("__service_session"),
+    ]).toEqual([1, 1, 0, 0]);
   });
 });
 
@@ -146,7 +201,12 @@ describe("vectors", () => {
 
   test("a duplicate fills in a missing vector and keeps one that is there", () => {
     const first = ingestOne({ summary: "bare" });
-    expect(ingestOne({ summary: "bare", embedding: Float32Array.of(0, 1) })).toEqual({ id: first.id, status: "duplicate", superseded: [], embedding: "stored" });
+    expect(ingestOne({ summary: "bare", embedding: Float32Array.of(0, 1) })).toEqual({
+      id: first.id,
+      status: "duplicate",
+      superseded: [],
+      embedding: "stored",
+    });
     expect(recalled({ embedding: Float32Array.of(0, 1) })).toEqual([first.id]);
     expect(changes({ summary: "bare", embedding: Float32Array.of(1, 0) })).toBe(false);
     expect(recalled({ embedding: Float32Array.of(1, 0) })).toEqual([]);
@@ -160,9 +220,19 @@ describe("tasks", () => {
   };
 
   test("a task lives for a day unless told otherwise; the policy's cap clamps both", () => {
-    const plain = ingestAll([{ type: "task", summary: "a" }, { type: "task", summary: "b", ttlSecs: 120 }]);
+    const plain = ingestAll([
+      { type: "task", summary: "a" },
+      { type: "task", summary: "b", ttlSecs: 120 },
+    ]);
     expect(plain.map(({ id }) => ttlOf(id))).toEqual([86_400, 120]);
-    const capped = ingestAll([{ type: "task", summary: "c" }, { type: "task", summary: "d", ttlSecs: 99_999 }, { type: "task", summary: "e", ttlSecs: 120 }], 600);
+    const capped = ingestAll(
+      [
+        { type: "task", summary: "c" },
+        { type: "task", summary: "d", ttlSecs: 99_999 },
+        { type: "task", summary: "e", ttlSecs: 120 },
+      ],
+      600,
+    );
     expect(capped.map(({ id }) => ttlOf(id))).toEqual([600, 600, 120]);
   });
 
@@ -186,12 +256,18 @@ describe("tasks", () => {
   });
 
   test("a sweep removes what has expired, the earliest first, no more than asked, and nothing else", () => {
-    for (let ttlSecs = 5; ttlSecs > 0; ttlSecs--) ingestOne({ type: "task", summary: `task ${ttlSecs}`, ttlSecs, embedding: Float32Array.of(1, ttlSecs) });
+    for (let ttlSecs = 5; ttlSecs > 0; ttlSecs--)
+      ingestOne({ type: "task", summary: `task ${ttlSecs}`, ttlSecs, embedding: Float32Array.of(1, ttlSecs) });
     ingestOne({ summary: "a fact stays" });
     database.nowMs += 4_000;
     const sweep = (rowsMax: number): number => database.write((tx) => sweepMemories(tx, { rowsMax })).removed;
     expect([sweep(3), sweep(3), sweep(3)]).toEqual([3, 1, 0]);
-    expect([rows("__service_memory"), rows("__service_memory_text"), rows("__service_vector"), rows("__service_memory_provenance")]).toEqual([2, 2, 1, 2]);
+    expect([
+      rows("__service_memory"),
+      rows("__service_memory_text"),
+      rows("__service_vector"),
+      rows("__service_memory_provenance"),
+    ]).toEqual([2, 2, 1, 2]);
   });
 });
 
@@ -201,7 +277,9 @@ describe("forget", () => {
     const forgetIt = () => database.write((tx) => forget(tx, { id }));
     expect(forgetIt()).toEqual({ forgotten: true });
     expect([recalled({ query: "dark", embedding: Float32Array.of(1, 0) }), get(id)]).toEqual([[], undefined]);
-    expect(["__service_memory", "__service_memory_text", "__service_memory_provenance", "__service_vector"].map(rows)).toEqual([0, 0, 0, 0]);
+    expect(
+      ["__service_memory", "__service_memory_text", "__service_memory_provenance", "__service_vector"].map(rows),
+    ).toEqual([0, 0, 0, 0]);
     expect(forgetIt()).toEqual({ forgotten: false });
     expect(ingestOne({}).status).toBe("created");
   });
@@ -219,37 +297,44 @@ describe("forget", () => {
 describe("sessions", () => {
   const sessions = (limit?: number) => listSessions(database.view(), limit === undefined ? {} : { limit }).sessions;
 
-  test("memory-14: a session is listed from its first memory; ending it removes its tasks and its row, not its facts", () => {
-    const fact = ingestOne({ sessionId: "s-1" });
-    const task = ingestOne({ type: "task", summary: "task of the session", sessionId: "s-1" });
-    const other = ingestOne({ type: "task", summary: "task of the session", sessionId: "s-2" });
-    expect(sessions().map(({ id }) => id)).toEqual(["s-2", "s-1"]);
-    const end = () => database.group((tx) => endSession(tx, { sessionId: "s-1", turns: false }))[0];
-    expect(end()).toMatchObject({ changed: true, result: { removed: 1, turnsRemoved: 0 } });
-    expect([get(fact.id)?.sessionId, get(task.id), get(other.id)?.id]).toEqual(["s-1", undefined, other.id]);
-    expect(sessions().map(({ id }) => id)).toEqual(["s-2"]);
-    expect(end()).toMatchObject({ changed: false });
-  });
+  test(
+    "memory-14: a session is listed from its first memory; ending it removes its tasks and its row, not its " + "facts",
+    () => {
+      const fact = ingestOne({ sessionId: "s-1" });
+      const task = ingestOne({ type: "task", summary: "task of the session", sessionId: "s-1" });
+      const other = ingestOne({ type: "task", summary: "task of the session", sessionId: "s-2" });
+      expect(sessions().map(({ id }) => id)).toEqual(["s-2", "s-1"]);
+      const end = () => database.group((tx) => endSession(tx, { sessionId: "s-1", turns: false }))[0];
+      expect(end()).toMatchObject({ changed: true, result: { removed: 1, turnsRemoved: 0 } });
+      expect([get(fact.id)?.sessionId, get(task.id), get(other.id)?.id]).toEqual(["s-1", undefined, other.id]);
+      expect(sessions().map(({ id }) => id)).toEqual(["s-2"]);
+      expect(end()).toMatchObject({ changed: false });
+    },
+  );
 
-  test("the most recently active come first; a clock that falls back never makes one older; a duplicate is no activity", () => {
-    const born = database.nowMs;
-    ingestOne({ summary: "one", sessionId: "a" });
-    database.nowMs += 10;
-    ingestOne({ summary: "two", sessionId: "b" });
-    database.nowMs += 10;
-    ingestOne({ summary: "three", sessionId: "a" });
-    database.nowMs -= 1000;
-    ingestOne({ summary: "four", sessionId: "a" });
-    database.nowMs += 5000;
-    expect(changes({ summary: "two", sessionId: "b" })).toBe(false);
-    expect(sessions()).toEqual([
-      { id: "a", createdAt: born, lastActiveAt: born + 20 },
-      { id: "b", createdAt: born + 10, lastActiveAt: born + 10 },
-    ]);
-    expect(sessions(1)).toHaveLength(1);
-    expect(sessions(1_000_000)).toHaveLength(2);
-    expect(() => sessions(0)).toThrow(ServiceError);
-  });
+  test(
+    "the most recently active come first; a clock that falls back never makes one older; a duplicate is no " +
+      "activity",
+    () => {
+      const born = database.nowMs;
+      ingestOne({ summary: "one", sessionId: "a" });
+      database.nowMs += 10;
+      ingestOne({ summary: "two", sessionId: "b" });
+      database.nowMs += 10;
+      ingestOne({ summary: "three", sessionId: "a" });
+      database.nowMs -= 1000;
+      ingestOne({ summary: "four", sessionId: "a" });
+      database.nowMs += 5000;
+      expect(changes({ summary: "two", sessionId: "b" })).toBe(false);
+      expect(sessions()).toEqual([
+        { id: "a", createdAt: born, lastActiveAt: born + 20 },
+        { id: "b", createdAt: born + 10, lastActiveAt: born + 10 },
+      ]);
+      expect(sessions(1)).toHaveLength(1);
+      expect(sessions(1_000_000)).toHaveLength(2);
+      expect(() => sessions(0)).toThrow(ServiceError);
+    },
+  );
 
   test("a duplicate brings back the session that said it and was ended", () => {
     ingestOne({ sessionId: "s-1" });
@@ -295,7 +380,9 @@ describe("validation", () => {
     ["text", { content: "{" }],
     ["text", { content: "[".repeat(65) + "]".repeat(65) }],
   ])("%s: refused with the item and the field named: %o", (_, bad) => {
-    expect(refusal({}, bad)).toMatch(/^memories\[1\]\.(type|summary|content|topic_key|keywords|embedding|session_id|source|ttl) /);
+    expect(refusal({}, bad)).toMatch(
+      /^memories\[1\]\.(type|summary|content|topic_key|keywords|embedding|session_id|source|ttl) /,
+    );
   });
 
   test("what is at the bounds is accepted", () => {
@@ -316,19 +403,33 @@ describe("validation", () => {
   });
 });
 
-test("memory-09: whatever is said in whatever order, each topic has one active memory, the last one said, and no two active ones are alike", () => {
-  const said = fc.record({ topicKey: fc.constantFrom("a", "b"), type: fc.constantFrom("fact", "instruction"), summary: fc.constantFrom("x", "y", "z") });
-  fc.assert(
-    fc.property(fc.array(said, { maxLength: 30 }), (drafts) => {
-      database.connection.exec("DELETE FROM __service_memory; DELETE FROM __service_memory_provenance; DELETE FROM __service_memory_text");
-      ingestAll(drafts);
-      const last = new Map(drafts.map(({ type, topicKey, summary }) => [`${type} ${topicKey}`, summary]));
-      const active = database.connection.all<{ topic: string; summary: string }>("SELECT type || ' ' || topic_key AS topic, summary FROM __service_memory WHERE superseded_by IS NULL");
-      expect(new Map(active.map(({ topic, summary }) => [topic, summary]))).toEqual(last);
-      expect(active).toHaveLength(last.size);
-      const dangling = "SELECT count(*) AS n FROM __service_memory AS old WHERE superseded_by IS NOT NULL AND NOT EXISTS (SELECT 1 FROM __service_memory AS new WHERE new.id = old.superseded_by AND new.row > old.row)";
-      expect(database.connection.get(dangling)).toEqual({ n: 0 });
-    }),
-    { numRuns: 60 },
-  );
-});
+test(
+  "memory-09: whatever is said in whatever order, each topic has one active memory, the last one said, " +
+    "and no two active ones are alike",
+  () => {
+    const said = fc.record({
+      topicKey: fc.constantFrom("a", "b"),
+      type: fc.constantFrom("fact", "instruction"),
+      summary: fc.constantFrom("x", "y", "z"),
+    });
+    fc.assert(
+      fc.property(fc.array(said, { maxLength: 30 }), (drafts) => {
+        database.connection.exec(
+          "DELETE FROM __service_memory; DELETE FROM __service_memory_provenance; DELETE FROM __service_memory_text",
+        );
+        ingestAll(drafts);
+        const last = new Map(drafts.map(({ type, topicKey, summary }) => [`${type} ${topicKey}`, summary]));
+        const active = database.connection.all<{ topic: string; summary: string }>(
+          "SELECT type || ' ' || topic_key AS topic, summary FROM __service_memory WHERE superseded_by IS NULL",
+        );
+        expect(new Map(active.map(({ topic, summary }) => [topic, summary]))).toEqual(last);
+        expect(active).toHaveLength(last.size);
+        const dangling =
+          "SELECT count(*) AS n FROM __service_memory AS old WHERE superseded_by IS NOT NULL AND NOT EXISTS " +
+          "(SELECT 1 FROM __service_memory AS new WHERE new.id = old.superseded_by AND new.row > old.row)";
+        expect(database.connection.get(dangling)).toEqual({ n: 0 });
+      }),
+      { numRuns: 60 },
+    );
+  },
+);

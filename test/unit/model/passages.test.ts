@@ -22,12 +22,22 @@ const found = (input: RecallInput) => recall(database.view(), { explain: true, .
 const filler = (words: number): string => "and then they talked about something else ".repeat(words / 7);
 
 test("where words meet comes before where they are scattered, whichever was said last", () => {
-  for (const [first, second] of [["met", "scattered"], ["scattered", "met"]] as const) {
+  for (const [first, second] of [
+    ["met", "scattered"],
+    ["scattered", "met"],
+  ] as const) {
     for (const kind of [first, second]) {
-      const text = kind === "met" ? `${filler(210)} the grey parrot escaped through the window ${filler(210)}` : `grey ${filler(140)} parrot ${filler(140)} escaped ${filler(140)} window`;
+      const text =
+        kind === "met"
+          ? `${filler(210)} the grey parrot escaped through the window ${filler(210)}`
+          : `grey ${filler(140)} parrot ${filler(140)} escaped ${filler(140)} window`;
       say(`${kind} after ${first}`, text);
     }
-    expect(found({ query: "grey parrot escaped window" }).filter(({ summary }) => summary.endsWith(first)).map(({ summary }) => summary)[0]).toBe(`met after ${first}`);
+    expect(
+      found({ query: "grey parrot escaped window" })
+        .filter(({ summary }) => summary.endsWith(first))
+        .map(({ summary }) => summary)[0],
+    ).toBe(`met after ${first}`);
   }
 });
 
@@ -50,7 +60,10 @@ test("scattered words do not open the gate", () => {
 test("marks that a text brings itself change nothing, and unspaced scripts have passages too", () => {
   say("odd", `\u0001nothing\u0002 ${filler(140)} heron \u0001`);
   expect(found({ query: "heron" }).map(({ summary }) => summary)).toEqual(["odd"]);
-  say("猫", `${"これはとても長い文章です。".repeat(40)}東京の公園で灰色の猫を見た。${"これはとても長い文章です。".repeat(40)}`);
+  say(
+    "猫",
+    `${"これはとても長い文章です。".repeat(40)}東京の公園で灰色の猫を見た。${"これはとても長い文章です。".repeat(40)}`,
+  );
   expect(found({ query: "公園で灰色の猫" })[0]!.explain!.coverage).toBe(1);
 });
 

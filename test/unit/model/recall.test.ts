@@ -33,22 +33,44 @@ const summaries = (input: RecallInput): string[] => ask(input).map(({ summary })
 
 describe("channels", () => {
   test("memory-04, memory-06: each channel finds alone and says which it was", () => {
-    say({ summary: "prefers dark mode", type: "fact", topicKey: "ui" }, { summary: "likes hiking", embedding: vector(1, 0) }, { summary: "likes sailing", embedding: vector(0.9, 0.4) }, { summary: "far away", embedding: vector(-1, 0) });
-    expect(ask({ query: "dark" }).map(({ summary, channels }) => [summary, channels])).toEqual([["prefers dark mode", ["keyword"]]]);
-    expect(ask({ topicKey: "ui" }).map(({ summary, channels }) => [summary, channels])).toEqual([["prefers dark mode", ["topic"]]]);
-    expect(ask({ embedding: vector(1, 0) }).map(({ summary, channels }) => [summary, channels])).toEqual([["likes hiking", ["vector"]], ["likes sailing", ["vector"]]]);
+    say(
+      { summary: "prefers dark mode", type: "fact", topicKey: "ui" },
+      { summary: "likes hiking", embedding: vector(1, 0) },
+      { summary: "likes sailing", embedding: vector(0.9, 0.4) },
+      { summary: "far away", embedding: vector(-1, 0) },
+    );
+    expect(ask({ query: "dark" }).map(({ summary, channels }) => [summary, channels])).toEqual([
+      ["prefers dark mode", ["keyword"]],
+    ]);
+    expect(ask({ topicKey: "ui" }).map(({ summary, channels }) => [summary, channels])).toEqual([
+      ["prefers dark mode", ["topic"]],
+    ]);
+    expect(ask({ embedding: vector(1, 0) }).map(({ summary, channels }) => [summary, channels])).toEqual([
+      ["likes hiking", ["vector"]],
+      ["likes sailing", ["vector"]],
+    ]);
   });
 
   test("memory-05: an exact topic outranks a memory that is first by words and by vector", () => {
-    say({ summary: "the exact topic", type: "fact", topicKey: "ui" }, { summary: "zebra zebra", embedding: vector(1, 0) });
+    say(
+      { summary: "the exact topic", type: "fact", topicKey: "ui" },
+      { summary: "zebra zebra", embedding: vector(1, 0) },
+    );
     const found = ask({ query: "zebra", embedding: vector(1, 0), topicKey: "ui" });
-    expect(found.map(({ summary, channels }) => [summary, channels])).toEqual([["the exact topic", ["topic"]], ["zebra zebra", ["keyword", "vector"]]]);
+    expect(found.map(({ summary, channels }) => [summary, channels])).toEqual([
+      ["the exact topic", ["topic"]],
+      ["zebra zebra", ["keyword", "vector"]],
+    ]);
     expect(found[0]!.score).toBeCloseTo(4 / 61, 12);
     expect(found[1]!.score).toBeCloseTo(2 / 61, 12);
   });
 
   test("what two channels find comes before what one finds", () => {
-    say({ summary: "heron", embedding: vector(1, 0) }, { summary: "heron heron heron" }, { summary: "other", embedding: vector(1, 0.01) });
+    say(
+      { summary: "heron", embedding: vector(1, 0) },
+      { summary: "heron heron heron" },
+      { summary: "other", embedding: vector(1, 0.01) },
+    );
     expect(summaries({ query: "heron", embedding: vector(1, 0) })[0]).toBe("heron");
   });
 
@@ -59,10 +81,18 @@ describe("channels", () => {
   });
 
   test("the floor of the vector channel can be moved", () => {
-    say({ summary: "near", embedding: vector(1, 0) }, { summary: "sideways", embedding: vector(0.1, 1) }, { summary: "opposite", embedding: vector(-1, 0) });
+    say(
+      { summary: "near", embedding: vector(1, 0) },
+      { summary: "sideways", embedding: vector(0.1, 1) },
+      { summary: "opposite", embedding: vector(-1, 0) },
+    );
     const above = (least: number): string[] => summaries({ embedding: vector(1, 0), minScore: { vector: least } });
     expect(summaries({ embedding: vector(1, 0) })).toEqual(["near"]);
-    expect([above(0.05), above(-1), above(1)]).toEqual([["near", "sideways"], ["near", "sideways", "opposite"], ["near"]]);
+    expect([above(0.05), above(-1), above(1)]).toEqual([
+      ["near", "sideways"],
+      ["near", "sideways", "opposite"],
+      ["near"],
+    ]);
   });
 
   test("memory-07: nonsense finds nothing, and answers are never filled up", () => {
@@ -74,39 +104,80 @@ describe("channels", () => {
 });
 
 describe("filters", () => {
-  const crowd = (more: Partial<MemoryInput>) => Array.from({ length: 60 }, (_, at) => ({ summary: `deploy the service deploy ${at}`, embedding: vector(1, at / 1000), ...more }));
+  const crowd = (more: Partial<MemoryInput>) =>
+    Array.from({ length: 60 }, (_, at) => ({
+      summary: `deploy the service deploy ${at}`,
+      embedding: vector(1, at / 1000),
+      ...more,
+    }));
 
   test("memory-10: 60 events that match better never hide the one task; the same for a session and a source", () => {
     say(...crowd({ source: "crowd", sessionId: "crowd" }));
-    const [task] = say({ type: "task", summary: "some day deploy it all and then write a long report about how it went", source: "quiet", sessionId: "quiet", embedding: vector(0.5, 1) });
-    for (const filter of [{ types: ["task"] }, { source: "quiet" }, { sessionId: "quiet" }, { types: ["task"], source: "quiet", sessionId: "quiet" }]) {
-      for (const asked of [{ query: "deploy" }, { embedding: vector(1, 0) }, { query: "deploy", embedding: vector(1, 0) }]) {
+    const [task] = say({
+      type: "task",
+      summary: "some day deploy it all and then write a long report about how it went",
+      source: "quiet",
+      sessionId: "quiet",
+      embedding: vector(0.5, 1),
+    });
+    for (const filter of [
+      { types: ["task"] },
+      { source: "quiet" },
+      { sessionId: "quiet" },
+      { types: ["task"], source: "quiet", sessionId: "quiet" },
+    ]) {
+      for (const asked of [
+        { query: "deploy" },
+        { embedding: vector(1, 0) },
+        { query: "deploy", embedding: vector(1, 0) },
+      ]) {
         expect(ask({ ...asked, ...filter, k: 1 }).map(({ id }) => id)).toEqual([task]);
       }
     }
   });
 
   test("memory-10: superseded and expired memories crowd out nothing either", () => {
-    for (let at = 0; at < 60; at++) say({ type: "fact", topicKey: "t", summary: `deploy deploy ${at}`, embedding: vector(1, 0) });
+    for (let at = 0; at < 60; at++)
+      say({ type: "fact", topicKey: "t", summary: `deploy deploy ${at}`, embedding: vector(1, 0) });
     say(...crowd({ type: "task", ttlSecs: 1 }));
     say({ summary: "an old note says deploy once among many other words", embedding: vector(1, 1) });
     database.nowMs += 1000;
-    expect(summaries({ query: "deploy", embedding: vector(1, 0) })).toEqual(["deploy deploy 59", "an old note says deploy once among many other words"]);
+    expect(summaries({ query: "deploy", embedding: vector(1, 0) })).toEqual([
+      "deploy deploy 59",
+      "an old note says deploy once among many other words",
+    ]);
     expect(ask({ query: "deploy", k: 1000, includeSuperseded: true })).toHaveLength(61);
   });
 
   test("memory-10: nor do hundreds of them that all match better", () => {
-    const shown = say(...Array.from({ length: 60 }, (_, at) => ({ summary: `kiwi and a rather long rest of the sentence ${at}` })));
+    const shown = say(
+      ...Array.from({ length: 60 }, (_, at) => ({ summary: `kiwi and a rather long rest of the sentence ${at}` })),
+    );
     const newest = shown.toReversed().slice(0, 8);
-    say(...Array.from({ length: 450 }, (_, at) => ({ type: "task", summary: "kiwi kiwi", content: String(at), ttlSecs: 60 })));
+    say(
+      ...Array.from({ length: 450 }, (_, at) => ({
+        type: "task",
+        summary: "kiwi kiwi",
+        content: String(at),
+        ttlSecs: 60,
+      })),
+    );
     expect(ask({ query: "kiwi" }).every(({ type }) => type === "task")).toBe(true);
     database.nowMs += 60_000;
     expect(ask({ query: "kiwi" }).map(({ id }) => id)).toEqual(newest);
   });
 
   test("memory-07, memory-11: types restrict, an explicit empty list matches nothing", () => {
-    say({ summary: "kiwi", type: "fact", topicKey: "t" }, { summary: "kiwi", type: "event" }, { summary: "kiwi", type: "instruction" });
-    expect(ask({ query: "kiwi", types: ["instruction", "fact", "fact"] }).map(({ type }) => type).sort()).toEqual(["fact", "instruction"]);
+    say(
+      { summary: "kiwi", type: "fact", topicKey: "t" },
+      { summary: "kiwi", type: "event" },
+      { summary: "kiwi", type: "instruction" },
+    );
+    expect(
+      ask({ query: "kiwi", types: ["instruction", "fact", "fact"] })
+        .map(({ type }) => type)
+        .sort(),
+    ).toEqual(["fact", "instruction"]);
     expect(ask({ query: "kiwi", topicKey: "t", types: [] })).toEqual([]);
   });
 
@@ -114,7 +185,12 @@ describe("filters", () => {
     say({ summary: "kiwi", source: "a", sessionId: "s-1" });
     say({ summary: "kiwi", source: "b", sessionId: "s-2" });
     const found = (filter: Partial<RecallInput>): number => ask({ query: "kiwi", ...filter }).length;
-    expect([found({ source: "a" }), found({ source: "b" }), found({ sessionId: "s-2" }), found({ source: "a", sessionId: "s-1" })]).toEqual([1, 1, 1, 1]);
+    expect([
+      found({ source: "a" }),
+      found({ source: "b" }),
+      found({ sessionId: "s-2" }),
+      found({ source: "a", sessionId: "s-1" }),
+    ]).toEqual([1, 1, 1, 1]);
     expect([found({ source: "c" }), found({ source: "a", sessionId: "s-2" })]).toEqual([0, 0]);
     expect(ask({ query: "kiwi", source: "b" })[0]).toMatchObject({ source: "a", sessionId: "s-1" });
   });
@@ -124,13 +200,18 @@ describe("filters", () => {
     const [now] = say({ type: "fact", topicKey: "ui", summary: "prefers light mode" });
     expect(ask({ query: "prefers mode" }).map(({ id }) => id)).toEqual([now]);
     const all = ask({ query: "prefers dark mode", topicKey: "ui", includeSuperseded: true });
-    expect(all.map(({ id, supersededBy }) => [id, supersededBy])).toEqual([[now, null], [old, now]]);
+    expect(all.map(({ id, supersededBy }) => [id, supersededBy])).toEqual([
+      [now, null],
+      [old, now],
+    ]);
   });
 });
 
 describe("ranking", () => {
   test("equals come newest first, then by the later id, however many there are", () => {
-    const first = say(...Array.from({ length: 70 }, (_, at) => ({ summary: "kiwi", content: String(at), embedding: vector(1, 0) })));
+    const first = say(
+      ...Array.from({ length: 70 }, (_, at) => ({ summary: "kiwi", content: String(at), embedding: vector(1, 0) })),
+    );
     database.nowMs += 1000;
     const [newest] = say({ summary: "kiwi", embedding: vector(1, 0) });
     for (const asked of [{ query: "kiwi" }, { query: "kiwi", includeSuperseded: true }]) {
@@ -155,25 +236,31 @@ describe("ranking", () => {
   test("the same request at the same state gives the same bytes, on another connection's cache too", () => {
     const words = ["ant", "bee", "cat", "dog", "eel", "fox"];
     fc.assert(
-      fc.property(fc.array(fc.array(fc.constantFrom(...words), { minLength: 1, maxLength: 6 }), { minLength: 1, maxLength: 12 }), fc.uniqueArray(fc.constantFrom(...words), { minLength: 1 }), (texts, query) => {
-        say(...texts.map((text, at) => ({ summary: text.join(" "), embedding: vector(text.length, at + 1, 1) })));
-        const input = { query: query.join(" "), embedding: vector(1, 2, 3), k: 20, explain: true };
-        const once = JSON.stringify(ask(input));
-        const cold = new ModelDatabase(memorySchema + vectorsSchema);
-        try {
-          const elsewhere = { ...database.view(), vectors: cold.vectors };
-          expect(JSON.stringify(recall(elsewhere, input).memories)).toBe(once);
-        } finally {
-          cold.close();
-        }
-      }),
+      fc.property(
+        fc.array(fc.array(fc.constantFrom(...words), { minLength: 1, maxLength: 6 }), { minLength: 1, maxLength: 12 }),
+        fc.uniqueArray(fc.constantFrom(...words), { minLength: 1 }),
+        (texts, query) => {
+          say(...texts.map((text, at) => ({ summary: text.join(" "), embedding: vector(text.length, at + 1, 1) })));
+          const input = { query: query.join(" "), embedding: vector(1, 2, 3), k: 20, explain: true };
+          const once = JSON.stringify(ask(input));
+          const cold = new ModelDatabase(memorySchema + vectorsSchema);
+          try {
+            const elsewhere = { ...database.view(), vectors: cold.vectors };
+            expect(JSON.stringify(recall(elsewhere, input).memories)).toBe(once);
+          } finally {
+            cold.close();
+          }
+        },
+      ),
       { numRuns: 20 },
     );
   });
 
   test("explain gives the rank, score and words of every channel", () => {
     say({ summary: "prefers dark mode", type: "fact", topicKey: "ui", embedding: vector(1, 0) });
-    expect(ask({ query: "is dark theme preferred?", topicKey: "ui", embedding: vector(1, 0), explain: true })[0]!.explain).toEqual({
+    expect(
+      ask({ query: "is dark theme preferred?", topicKey: "ui", embedding: vector(1, 0), explain: true })[0]!.explain,
+    ).toEqual({
       channels: [
         { channel: "topic", rank: 1, score: 1, approximate: false },
         { channel: "keyword", rank: 1, score: expect.any(Number), approximate: false },
@@ -182,12 +269,16 @@ describe("ranking", () => {
       matchedTerms: ["dark", "preferred"],
       coverage: expect.closeTo(0.587, 2),
     });
-    expect(ask({ embedding: vector(1, 0), explain: true })[0]!.explain).toEqual({ channels: [{ channel: "vector", rank: 1, score: expect.closeTo(1, 6), approximate: false }], matchedTerms: [] });
+    expect(ask({ embedding: vector(1, 0), explain: true })[0]!.explain).toEqual({
+      channels: [{ channel: "vector", rank: 1, score: expect.closeTo(1, 6), approximate: false }],
+      matchedTerms: [],
+    });
     expect(ask({ query: "dark" })[0]).not.toHaveProperty("explain");
   });
 
   test("contents that are too large for one answer are refused, fewer of them are given", () => {
-    for (let at = 0; at < 33; at++) say({ summary: "kiwi", content: JSON.stringify(String(at).padEnd(limits.contentBytesMax - 2, "_")) });
+    for (let at = 0; at < 33; at++)
+      say({ summary: "kiwi", content: JSON.stringify(String(at).padEnd(limits.contentBytesMax - 2, "_")) });
     expect(() => ask({ query: "kiwi", k: 33 })).toThrow(/^k must be lower/);
     expect(ask({ query: "kiwi", k: 32 })).toHaveLength(32);
   });
@@ -195,18 +286,26 @@ describe("ranking", () => {
 
 describe("turns", () => {
   test("memory-15: only when asked for and with a vector, in a list of their own, narrowed by session", () => {
-    const turn = (sessionId: string, content: string, embedding: Float32Array) => database.write((tx) => appendTurn(tx, { sessionId, role: "user", content, embedding }));
+    const turn = (sessionId: string, content: string, embedding: Float32Array) =>
+      database.write((tx) => appendTurn(tx, { sessionId, role: "user", content, embedding }));
     turn("s-1", '"verbatim"', vector(1, 0));
     turn("s-2", '"elsewhere"', vector(0.9, 0.1));
-    const turns = (input: RecallInput) => recall(database.view(), input).turns.map(({ sessionId, content }) => [sessionId, content]);
-    expect(turns({ embedding: vector(1, 0), includeTurns: true })).toEqual([["s-1", '"verbatim"'], ["s-2", '"elsewhere"']]);
+    const turns = (input: RecallInput) =>
+      recall(database.view(), input).turns.map(({ sessionId, content }) => [sessionId, content]);
+    expect(turns({ embedding: vector(1, 0), includeTurns: true })).toEqual([
+      ["s-1", '"verbatim"'],
+      ["s-2", '"elsewhere"'],
+    ]);
     expect(turns({ embedding: vector(1, 0), includeTurns: true, sessionId: "s-2" })).toEqual([["s-2", '"elsewhere"']]);
     expect(turns({ embedding: vector(1, 0), includeTurns: true, k: 1 })).toEqual([["s-1", '"verbatim"']]);
     expect(turns({ embedding: vector(1, 0), includeTurns: true, types: [] })).toHaveLength(2);
     expect(turns({ embedding: vector(1, 0) })).toEqual([]);
     expect(turns({ query: "verbatim", includeTurns: true })).toEqual([]);
     expect(turns({ embedding: vector(1, 0, 0), includeTurns: true })).toEqual([]);
-    expect(recall(database.view(), { embedding: vector(1, 0), includeTurns: true }).turns[0]!.distance).toBeCloseTo(0, 6);
+    expect(recall(database.view(), { embedding: vector(1, 0), includeTurns: true }).turns[0]!.distance).toBeCloseTo(
+      0,
+      6,
+    );
   });
 });
 

@@ -3,7 +3,14 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { StoreError } from "../../../src/base/errors.ts";
-import { createSchema, readState, stateOfPage, stateRootPage, writeState, type DatabaseState } from "../../../src/model/schema.ts";
+import {
+  createSchema,
+  readState,
+  stateOfPage,
+  stateRootPage,
+  writeState,
+  type DatabaseState,
+} from "../../../src/model/schema.ts";
 import { Connection } from "../../../src/sqlite/connection.ts";
 import { WalReader } from "../../../src/sqlite/wal-reader.ts";
 import { seeded } from "../../support/random.ts";
@@ -35,7 +42,24 @@ test("the page says what the row says, over all sizes of numbers, with and witho
   const connection = newDatabase();
   const random = seeded(11);
   const count = (): number => Math.floor(random() * 2 ** (random() * 53));
-  const edges = [0, 1, 2, 127, 128, 255, 256, 32_767, 32_768, 2 ** 23 - 1, 2 ** 23, 2 ** 31 - 1, 2 ** 31, 2 ** 47 - 1, 2 ** 47, Number.MAX_SAFE_INTEGER];
+  const edges = [
+    0,
+    1,
+    2,
+    127,
+    128,
+    255,
+    256,
+    32_767,
+    32_768,
+    2 ** 23 - 1,
+    2 ** 23,
+    2 ** 31 - 1,
+    2 ** 31,
+    2 ** 47 - 1,
+    2 ** 47,
+    Number.MAX_SAFE_INTEGER,
+  ];
   const reader = new WalReader(connection.path);
   reader.skip(reader.count());
   for (let round = 0; round < 600; round++) {
@@ -70,7 +94,11 @@ test("the state page stays where it is and a leaf, whatever else the database ho
   expect(stateRootPage(connection)).toBe(root);
   const { path } = connection;
   connection.close();
-  expect(stateOfPage(readFileSync(path).subarray((root - 1) * 4096, root * 4096))).toEqual({ txid: 5, committedAtMs: 6, tenure: undefined });
+  expect(stateOfPage(readFileSync(path).subarray((root - 1) * 4096, root * 4096))).toEqual({
+    txid: 5,
+    committedAtMs: 6,
+    tenure: undefined,
+  });
 });
 
 describe("what is no state page is refused as corrupt", () => {
@@ -89,15 +117,21 @@ describe("what is no state page is refused as corrupt", () => {
 
   test("other pages of the database, nothing, and a page cut short", () => {
     const connection = newDatabase();
-    connection.exec("CREATE TABLE one (id INTEGER PRIMARY KEY, a, b, c, d, e); INSERT INTO one VALUES (1, 1, 1, 1, NULL, NULL)");
-    connection.exec("CREATE TABLE real (id INTEGER PRIMARY KEY, a, b, c, d); INSERT INTO real VALUES (1, 1, 0.5, 1, NULL)");
+    connection.exec(
+      "CREATE TABLE one (id INTEGER PRIMARY KEY, a, b, c, d, e); INSERT INTO one VALUES (1, 1, 1, 1, NULL, NULL)",
+    );
+    connection.exec(
+      "CREATE TABLE real (id INTEGER PRIMARY KEY, a, b, c, d); INSERT INTO real VALUES (1, 1, 0.5, 1, NULL)",
+    );
     const root = stateRootPage(connection);
     const page = statePage(connection);
     const { path } = connection;
     connection.close();
     const file = readFileSync(path);
-    for (let number = 1; number <= file.length / 4096; number++) if (number !== root) corrupt(file.subarray((number - 1) * 4096, number * 4096));
-    for (const bytes of [new Uint8Array(0), new Uint8Array(4096), page.subarray(0, 4095), page.subarray(0, 9)]) corrupt(bytes);
+    for (let number = 1; number <= file.length / 4096; number++)
+      if (number !== root) corrupt(file.subarray((number - 1) * 4096, number * 4096));
+    for (const bytes of [new Uint8Array(0), new Uint8Array(4096), page.subarray(0, 4095), page.subarray(0, 9)])
+      corrupt(bytes);
   });
 
   test("a row of another format, which both ways of reading name", () => {
@@ -116,18 +150,26 @@ describe("what is no state page is refused as corrupt", () => {
       corrupt(statePage(connection));
       expect(refusal(() => readState(connection))).toMatchObject({ kind: "corrupt" });
     }
-    expect(() => connection.run("UPDATE __service_state SET txid = 1, tenure = ?", new Uint8Array(15))).toThrow("CHECK");
+    expect(() => connection.run("UPDATE __service_state SET txid = 1, tenure = ?", new Uint8Array(15))).toThrow(
+      "CHECK",
+    );
     connection.close();
   });
 
   test("a row that is not the only one, not row 1, of another kind of page, or does not fill its cell", () => {
     const connection = newDatabase();
     const shaped = ["two", "second"];
-    for (const name of shaped) connection.exec(`CREATE TABLE ${name} (id INTEGER PRIMARY KEY, format, txid, committed_at, tenure)`);
-    connection.exec("INSERT INTO two VALUES (1, 1, 5, 6, NULL), (2, 1, 5, 6, NULL); INSERT INTO second VALUES (2, 1, 5, 6, NULL)");
+    for (const name of shaped)
+      connection.exec(`CREATE TABLE ${name} (id INTEGER PRIMARY KEY, format, txid, committed_at, tenure)`);
+    connection.exec(
+      "INSERT INTO two VALUES (1, 1, 5, 6, NULL), (2, 1, 5, 6, NULL); INSERT INTO second VALUES (2, 1, 5, 6, NULL)",
+    );
     writeState(connection, { txid: 100, committedAtMs: 100, tenure: new Uint8Array(16).fill(7) });
     const page = statePage(connection);
-    const roots = shaped.map((name) => connection.get<{ rootpage: number }>("SELECT rootpage FROM sqlite_schema WHERE name = ?", name)!.rootpage);
+    const roots = shaped.map(
+      (name) =>
+        connection.get<{ rootpage: number }>("SELECT rootpage FROM sqlite_schema WHERE name = ?", name)!.rootpage,
+    );
     const { path } = connection;
     connection.close();
     const file = readFileSync(path);
@@ -139,7 +181,9 @@ describe("what is no state page is refused as corrupt", () => {
     corrupt(page.with(4, 0));
     corrupt(page.with(cell + 1, 2));
     for (const type of [0, 42, 46, 45, 7, 10]) corrupt(page.with(cell + 7, type));
-    expect(refusal(() => stateOfPage(page.with(cell + 7, 46)))).toMatchObject({ message: expect.stringContaining("ends within a value") });
+    expect(refusal(() => stateOfPage(page.with(cell + 7, 46)))).toMatchObject({
+      message: expect.stringContaining("ends within a value"),
+    });
   });
 
   test("any byte of the page changed gives another state or a refusal, never another fault", () => {

@@ -16,10 +16,17 @@ beforeEach(() => {
 afterEach(() => database.close());
 
 const append = (sessionId: string, content: string, embedding?: number[], role = "user") =>
-  database.write((tx) => appendTurn(tx, { sessionId, role, content, ...(embedding ? { embedding: Float32Array.from(embedding) } : {}) }));
-const last = (sessionId: string, count?: number) => lastTurns(database.view(), { sessionId, ...(count === undefined ? {} : { last: count }) }).turns;
+  database.write((tx) =>
+    appendTurn(tx, { sessionId, role, content, ...(embedding ? { embedding: Float32Array.from(embedding) } : {}) }),
+  );
+const last = (sessionId: string, count?: number) =>
+  lastTurns(database.view(), { sessionId, ...(count === undefined ? {} : { last: count }) }).turns;
 const search = (vector: number[], sessionId?: string, k?: number) =>
-  searchTurns(database.view(), { vector: Float32Array.from(vector), ...(sessionId === undefined ? {} : { sessionId }), ...(k === undefined ? {} : { k }) }).turns;
+  searchTurns(database.view(), {
+    vector: Float32Array.from(vector),
+    ...(sessionId === undefined ? {} : { sessionId }),
+    ...(k === undefined ? {} : { k }),
+  }).turns;
 const end = (sessionId: string, turns: boolean) => database.write((tx) => endSession(tx, { sessionId, turns }));
 
 describe("the window", () => {
@@ -89,8 +96,20 @@ describe("search", () => {
     append("a", '"north"', [0, 1]);
     append("a", '"without a vector"');
     append("b", '"east too"', [2, 0.1]);
-    expect(search([0, 3], "a", 1)).toEqual([{ sessionId: "a", seq: 2, role: "user", content: '"north"', createdAt: database.nowMs, distance: expect.closeTo(0, 6) }]);
-    expect(search([1, 0], "a").map(({ content, distance }) => [content, Math.round(distance!)])).toEqual([['"east"', 0], ['"north"', 1]]);
+    expect(search([0, 3], "a", 1)).toEqual([
+      {
+        sessionId: "a",
+        seq: 2,
+        role: "user",
+        content: '"north"',
+        createdAt: database.nowMs,
+        distance: expect.closeTo(0, 6),
+      },
+    ]);
+    expect(search([1, 0], "a").map(({ content, distance }) => [content, Math.round(distance!)])).toEqual([
+      ['"east"', 0],
+      ['"north"', 1],
+    ]);
     expect(search([1, 0]).map(({ content }) => content)).toEqual(['"east"', '"east too"', '"north"']);
     expect(search([1, 0], "c")).toEqual([]);
   });

@@ -17,9 +17,24 @@ beforeEach(() => {
 afterEach(() => database.close());
 
 const append = (sessionId: string, content: unknown, embedding?: readonly number[], role = "user") =>
-  database.write((tx) => appendTurn(tx, { sessionId, role, content: JSON.stringify(content), ...(embedding ? { embedding: Float32Array.from(embedding) } : {}) }));
-const found = (input: RecallInput): string[] => recall(database.view(), { searchTurns: true, ...input }).turns.map(({ sessionId, seq }) => `${sessionId}/${seq}`);
-const smallTalk = ["how was your week", "fine thanks, busy at work", "the weather has been awful", "it rained all day here", "see you tomorrow then", "bye for now"];
+  database.write((tx) =>
+    appendTurn(tx, {
+      sessionId,
+      role,
+      content: JSON.stringify(content),
+      ...(embedding ? { embedding: Float32Array.from(embedding) } : {}),
+    }),
+  );
+const found = (input: RecallInput): string[] =>
+  recall(database.view(), { searchTurns: true, ...input }).turns.map(({ sessionId, seq }) => `${sessionId}/${seq}`);
+const smallTalk = [
+  "how was your week",
+  "fine thanks, busy at work",
+  "the weather has been awful",
+  "it rained all day here",
+  "see you tomorrow then",
+  "bye for now",
+];
 
 describe("turns by their words", () => {
   test("are found by content, speaker and month, only when asked for", () => {
@@ -62,10 +77,23 @@ describe("turns by their words", () => {
     for (const text of smallTalk) append("a", text);
     append("b", "we adopted a parrot called Pico", [1, 0]);
     append("c", "the bird is doing well", [0.9, 0.1]);
-    const { turns } = recall(database.view(), { query: "parrot", embedding: Float32Array.from([1, 0]), includeTurns: true, searchTurns: true });
-    expect(turns.map(({ sessionId, distance }) => [sessionId, distance === undefined])).toEqual([["b", false], ["c", false]]);
+    const { turns } = recall(database.view(), {
+      query: "parrot",
+      embedding: Float32Array.from([1, 0]),
+      includeTurns: true,
+      searchTurns: true,
+    });
+    expect(turns.map(({ sessionId, distance }) => [sessionId, distance === undefined])).toEqual([
+      ["b", false],
+      ["c", false],
+    ]);
     append("d", "another parrot altogether");
-    const more = recall(database.view(), { query: "parrot", embedding: Float32Array.from([1, 0]), includeTurns: true, searchTurns: true }).turns;
+    const more = recall(database.view(), {
+      query: "parrot",
+      embedding: Float32Array.from([1, 0]),
+      includeTurns: true,
+      searchTurns: true,
+    }).turns;
     expect(more[0]!.sessionId).toBe("b");
     expect(more.find(({ sessionId }) => sessionId === "d")).not.toHaveProperty("distance");
   });
@@ -78,7 +106,10 @@ describe("the index of turns", () => {
   test("is made by the first turn: a file without it is read", () => {
     expect(found({ query: "parrot" })).toEqual([]);
     expect(strayTurnText(database.connection)).toBeUndefined();
-    database.connection.run("INSERT INTO __service_turn (session_id, seq, created_at, role, content) VALUES ('old', 1, 0, 'user', '\"a parrot of old\"')");
+    database.connection.run(
+      "INSERT INTO __service_turn (session_id, seq, created_at, role, content) VALUES ('old', 1, 0, 'user', " +
+        "'\"a parrot of old\"')",
+    );
     expect(found({ query: "parrot" })).toEqual([]);
     expect(database.write((tx) => endSession(tx, { sessionId: "old", turns: true })).turnsRemoved).toBe(1);
     append("a", "a parrot");
@@ -95,8 +126,18 @@ describe("the index of turns", () => {
       (tx) => endSession(tx, { sessionId: "a", turns: true }),
       (tx) => appendTurn(tx, { sessionId: "c", role: "user", content: '"an egret"' }),
     );
-    expect([found({ query: "parrot" }), found({ query: "heron" }), found({ query: "egret" })]).toEqual([[], [], ["c/1"]]);
-    database.write((tx) => eraseMemories(tx, { couponId: "ers_1", target: { kind: "session", sessionId: "b", turns: true }, traceKey: Buffer.alloc(32, 1) }));
+    expect([found({ query: "parrot" }), found({ query: "heron" }), found({ query: "egret" })]).toEqual([
+      [],
+      [],
+      ["c/1"],
+    ]);
+    database.write((tx) =>
+      eraseMemories(tx, {
+        couponId: "ers_1",
+        target: { kind: "session", sessionId: "b", turns: true },
+        traceKey: Buffer.alloc(32, 1),
+      }),
+    );
     expect(found({ query: "falcon" })).toEqual([]);
     expect(rows()).toBe(1);
     expect(strays()).toEqual([]);

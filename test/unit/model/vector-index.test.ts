@@ -3,7 +3,15 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { storedForm, streamNearest, VectorCache, VectorPool, type RowSource } from "../../../src/model/vector-index.ts";
 import { kernelMargin, unitVector } from "../../../src/model/vector-kernel.ts";
 import { Admission, VectorMatrix, type OwnerFilter } from "../../../src/model/vector-matrix.ts";
-import { deleteVector, findSpace, nearest, openSpace, putVector, vectorsSchema, type VectorSpace } from "../../../src/model/vectors.ts";
+import {
+  deleteVector,
+  findSpace,
+  nearest,
+  openSpace,
+  putVector,
+  vectorsSchema,
+  type VectorSpace,
+} from "../../../src/model/vectors.ts";
 import { ModelDatabase } from "../../support/model-database.ts";
 import { clusteredVectors, oracleNearest } from "../../support/nearest-oracle.ts";
 
@@ -18,28 +26,34 @@ function filled(database: ModelDatabase, name: string, vectors: readonly Float32
   });
 }
 
-const byOwner = (vectors: readonly Float32Array[]): Map<number, Float32Array> => new Map(vectors.map((vector, at) => [at + 1, vector]));
+const byOwner = (vectors: readonly Float32Array[]): Map<number, Float32Array> =>
+  new Map(vectors.map((vector, at) => [at + 1, vector]));
 
 describe("matrix", () => {
   test("a removed or replaced vector is nowhere in its memory, and the free rows are zero", () => {
     fc.assert(
-      fc.property(fc.array(fc.record({ owner: fc.integer({ min: 1, max: 8 }), removes: fc.boolean() }), { maxLength: 60 }), (changes) => {
-        const matrix = new VectorMatrix(2, 0);
-        const living = new Map<number, number>();
-        changes.forEach(({ owner, removes }, at) => {
-          const mark = at + 1;
-          if (removes) {
-            matrix.remove(owner);
-            living.delete(owner);
-          } else {
-            matrix.put(owner, new Float32Array([mark, mark]), at);
-            living.set(owner, mark);
-          }
-        });
-        expect(Array.from(matrix.rows.subarray(0, 2 * matrix.count)).toSorted()).toEqual([...living.values()].flatMap((mark) => [mark, mark]).toSorted());
-        expect(matrix.rows.subarray(2 * matrix.count).every((value) => value === 0)).toBe(true);
-        for (const [owner, mark] of living) expect(matrix.rows[matrix.rowOf(owner)! * 2]).toBe(mark);
-      }),
+      fc.property(
+        fc.array(fc.record({ owner: fc.integer({ min: 1, max: 8 }), removes: fc.boolean() }), { maxLength: 60 }),
+        (changes) => {
+          const matrix = new VectorMatrix(2, 0);
+          const living = new Map<number, number>();
+          changes.forEach(({ owner, removes }, at) => {
+            const mark = at + 1;
+            if (removes) {
+              matrix.remove(owner);
+              living.delete(owner);
+            } else {
+              matrix.put(owner, new Float32Array([mark, mark]), at);
+              living.set(owner, mark);
+            }
+          });
+          expect(Array.from(matrix.rows.subarray(0, 2 * matrix.count)).toSorted()).toEqual(
+            [...living.values()].flatMap((mark) => [mark, mark]).toSorted(),
+          );
+          expect(matrix.rows.subarray(2 * matrix.count).every((value) => value === 0)).toBe(true);
+          for (const [owner, mark] of living) expect(matrix.rows[matrix.rowOf(owner)! * 2]).toBe(mark);
+        },
+      ),
     );
   });
 
@@ -55,23 +69,36 @@ describe("matrix", () => {
     // Directions so close that their similarities differ by about what the kernel may be off.
     const angles = fc.array(fc.integer({ min: 0, max: 200 }), { minLength: 1, maxLength: 40 });
     fc.assert(
-      fc.property(angles, fc.infiniteStream(fc.integer({ min: -100, max: 100 })), fc.integer({ min: 1, max: 5 }), fc.nat(40), fc.nat(40), (steps, errors, want, length, floorRank) => {
-        const vectors = steps.map((step) => new Float32Array([Math.cos(1 + step * 1e-7), Math.sin(1 + step * 1e-7)]));
-        const matrix = new VectorMatrix(2, 0);
-        vectors.forEach((vector, at) => matrix.put(at + 1, unitVector(vector), 0));
-        const query = new Float32Array([1, 0]);
-        const all = oracleNearest(byOwner(vectors), query, vectors.length);
-        const offBy = kernelMargin(2);
-        const ranked = all
-          .map(({ owner, similarity }) => ({ row: owner - 1, score: similarity + (offBy * (errors.next().value ?? 0)) / 100 }))
-          .sort((left, right) => right.score - left.score)
-          .slice(0, Math.max(1, length));
-        const floor = all[floorRank]?.similarity ?? -Infinity;
-        const ranking = { rows: ranked.map(({ row }) => row), scores: ranked.map(({ score }) => score) };
-        const hits = matrix.best(ranking, { query, want, allowed: undefined }, new Admission(undefined), floor);
-        if (ranked.length === vectors.length) expect(hits).toBeDefined();
-        if (hits) expect(hits.filter((hit) => hit.similarity >= floor)).toEqual(all.slice(0, want).filter((hit) => hit.similarity >= floor));
-      }),
+      fc.property(
+        angles,
+        fc.infiniteStream(fc.integer({ min: -100, max: 100 })),
+        fc.integer({ min: 1, max: 5 }),
+        fc.nat(40),
+        fc.nat(40),
+        (steps, errors, want, length, floorRank) => {
+          const vectors = steps.map((step) => new Float32Array([Math.cos(1 + step * 1e-7), Math.sin(1 + step * 1e-7)]));
+          const matrix = new VectorMatrix(2, 0);
+          vectors.forEach((vector, at) => matrix.put(at + 1, unitVector(vector), 0));
+          const query = new Float32Array([1, 0]);
+          const all = oracleNearest(byOwner(vectors), query, vectors.length);
+          const offBy = kernelMargin(2);
+          const ranked = all
+            .map(({ owner, similarity }) => ({
+              row: owner - 1,
+              score: similarity + (offBy * (errors.next().value ?? 0)) / 100,
+            }))
+            .sort((left, right) => right.score - left.score)
+            .slice(0, Math.max(1, length));
+          const floor = all[floorRank]?.similarity ?? -Infinity;
+          const ranking = { rows: ranked.map(({ row }) => row), scores: ranked.map(({ score }) => score) };
+          const hits = matrix.best(ranking, { query, want, allowed: undefined }, new Admission(undefined), floor);
+          if (ranked.length === vectors.length) expect(hits).toBeDefined();
+          if (hits)
+            expect(hits.filter((hit) => hit.similarity >= floor)).toEqual(
+              all.slice(0, want).filter((hit) => hit.similarity >= floor),
+            );
+        },
+      ),
       { numRuns: 500 },
     );
   });
@@ -79,10 +106,14 @@ describe("matrix", () => {
   test("vectors that differ by less than the kernel can tell are still ordered rightly", () => {
     const matrix = new VectorMatrix(512, 0);
     const [base] = clusteredVectors(1, 512, 1, 7);
-    const vectors = Array.from({ length: 300 }, (_, at) => base!.map((value, place) => (place === at ? value + 2e-4 : value)));
+    const vectors = Array.from({ length: 300 }, (_, at) =>
+      base!.map((value, place) => (place === at ? value + 2e-4 : value)),
+    );
     vectors.forEach((vector, at) => matrix.put(at + 1, unitVector(vector), 0));
     const query = clusteredVectors(1, 512, 1, 7)[0]!;
-    expect(matrix.nearest({ query: unitVector(query), want: 10, allowed: undefined })).toEqual(oracleNearest(byOwner(vectors), query, 10));
+    expect(matrix.nearest({ query: unitVector(query), want: 10, allowed: undefined })).toEqual(
+      oracleNearest(byOwner(vectors), query, 10),
+    );
   });
 });
 
@@ -99,14 +130,25 @@ describe("streaming", () => {
 
   test("chunks of any size give what the whole gives, under any filter", () => {
     fc.assert(
-      fc.property(fc.integer({ min: 1, max: 60 }), fc.integer({ min: 1, max: 70 }), fc.integer({ min: 1, max: 12 }), fc.integer({ min: 1, max: 9 }), fc.integer(), (count, chunk, want, every, seed) => {
-        const vectors = clusteredVectors(count, dimension, 4, seed);
-        const query = clusteredVectors(1, dimension, 4, seed + 1)[0]!;
-        const allowed: OwnerFilter = (owners) => new Set(owners.filter((owner) => owner % every === 0));
-        const { hits, exact } = streamNearest(source(vectors, chunk), dimension, { query: unitVector(query), want, allowed });
-        expect(exact).toBe(true);
-        expect(hits).toEqual(oracleNearest(byOwner(vectors), query, want, (owner) => owner % every === 0));
-      }),
+      fc.property(
+        fc.integer({ min: 1, max: 60 }),
+        fc.integer({ min: 1, max: 70 }),
+        fc.integer({ min: 1, max: 12 }),
+        fc.integer({ min: 1, max: 9 }),
+        fc.integer(),
+        (count, chunk, want, every, seed) => {
+          const vectors = clusteredVectors(count, dimension, 4, seed);
+          const query = clusteredVectors(1, dimension, 4, seed + 1)[0]!;
+          const allowed: OwnerFilter = (owners) => new Set(owners.filter((owner) => owner % every === 0));
+          const { hits, exact } = streamNearest(source(vectors, chunk), dimension, {
+            query: unitVector(query),
+            want,
+            allowed,
+          });
+          expect(exact).toBe(true);
+          expect(hits).toEqual(oracleNearest(byOwner(vectors), query, want, (owner) => owner % every === 0));
+        },
+      ),
       { numRuns: 60 },
     );
   });
@@ -114,10 +156,15 @@ describe("streaming", () => {
   test("a space too large for the budget is searched from its rows, several chunks of them", () => {
     const wide = 4096;
     const vectors = clusteredVectors(600, wide, 5, 3);
-    const [streamed, cached] = [new ModelDatabase(vectorsSchema, new VectorCache(new VectorPool({ bytesMax: 1 }))), new ModelDatabase(vectorsSchema)];
+    const [streamed, cached] = [
+      new ModelDatabase(vectorsSchema, new VectorCache(new VectorPool({ bytesMax: 1 }))),
+      new ModelDatabase(vectorsSchema),
+    ];
     try {
       const query = vectors[77]!;
-      const found = [streamed, cached].map((database) => nearest(database.view(), filled(database, "m", vectors), query, 20));
+      const found = [streamed, cached].map((database) =>
+        nearest(database.view(), filled(database, "m", vectors), query, 20),
+      );
       expect(found[0]).toEqual(found[1]);
       expect(found[0]!.hits[0]).toEqual({ owner: 78, similarity: 1 });
       expect(streamed.vectors.bytes).toBe(0);
@@ -179,7 +226,9 @@ describe("cache", () => {
     database.connection.exec("DELETE FROM __service_vector WHERE owner = 1");
     database.vectors.drop();
     expect([database.vectors.bytes, pool.bytes]).toEqual([0, 0]);
-    expect(search(space, vectors[0]!)).toEqual(oracleNearest(new Map([...byOwner(vectors)].filter(([owner]) => owner !== 1)), vectors[0]!, 3));
+    expect(search(space, vectors[0]!)).toEqual(
+      oracleNearest(new Map([...byOwner(vectors)].filter(([owner]) => owner !== 1)), vectors[0]!, 3),
+    );
   });
 
   test("a space that outgrows the budget leaves memory and is still searched rightly", () => {

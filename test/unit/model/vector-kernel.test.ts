@@ -1,6 +1,14 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { cosine, kernelFault, kernelMargin, kernelName, rankInJavaScript, rankRows, unitVector } from "../../../src/model/vector-kernel.ts";
+import {
+  cosine,
+  kernelFault,
+  kernelMargin,
+  kernelName,
+  rankInJavaScript,
+  rankRows,
+  unitVector,
+} from "../../../src/model/vector-kernel.ts";
 import { clusteredVectors } from "../../support/nearest-oracle.ts";
 
 test("the native kernel is the one in use where it is installed", () => {
@@ -13,23 +21,34 @@ describe.each([
 ])("%s kernel", (_, rank) => {
   test("ranks by inner product, and is within its margin of the true cosine", () => {
     fc.assert(
-      fc.property(fc.integer({ min: 1, max: 300 }), fc.integer({ min: 1, max: 60 }), fc.integer(), fc.double({ min: 0, max: 1, noNaN: true }), (dimension, count, seed, part) => {
-        const vectors = clusteredVectors(count + 1, dimension, 3, seed).map(unitVector);
-        const query = vectors.pop()!;
-        const matrix = new Float32Array((count + 5) * dimension);
-        vectors.forEach((vector, row) => matrix.set(vector, row * dimension));
-        const ask = Math.max(1, Math.ceil(part * count));
-        const { rows, scores } = rank(matrix, dimension, count, query, ask);
-        expect(rows).toHaveLength(ask);
-        expect(new Set(Array.from(rows)).size).toBe(ask);
-        for (let at = 0; at < ask; at++) {
-          expect(rows[at]).toBeLessThan(count);
-          expect(Math.abs(scores[at]! - cosine(matrix, dimension, rows[at]!, query))).toBeLessThanOrEqual(kernelMargin(dimension));
-          if (at > 0) expect(scores[at]!).toBeLessThanOrEqual(scores[at - 1]!);
-        }
-        const left = vectors.map((_, row) => row).filter((row) => !Array.from(rows).includes(row));
-        for (const row of left) expect(cosine(matrix, dimension, row, query)).toBeLessThanOrEqual(scores[ask - 1]! + kernelMargin(dimension));
-      }),
+      fc.property(
+        fc.integer({ min: 1, max: 300 }),
+        fc.integer({ min: 1, max: 60 }),
+        fc.integer(),
+        fc.double({ min: 0, max: 1, noNaN: true }),
+        (dimension, count, seed, part) => {
+          const vectors = clusteredVectors(count + 1, dimension, 3, seed).map(unitVector);
+          const query = vectors.pop()!;
+          const matrix = new Float32Array((count + 5) * dimension);
+          vectors.forEach((vector, row) => matrix.set(vector, row * dimension));
+          const ask = Math.max(1, Math.ceil(part * count));
+          const { rows, scores } = rank(matrix, dimension, count, query, ask);
+          expect(rows).toHaveLength(ask);
+          expect(new Set(Array.from(rows)).size).toBe(ask);
+          for (let at = 0; at < ask; at++) {
+            expect(rows[at]).toBeLessThan(count);
+            expect(Math.abs(scores[at]! - cosine(matrix, dimension, rows[at]!, query))).toBeLessThanOrEqual(
+              kernelMargin(dimension),
+            );
+            if (at > 0) expect(scores[at]!).toBeLessThanOrEqual(scores[at - 1]!);
+          }
+          const left = vectors.map((_, row) => row).filter((row) => !Array.from(rows).includes(row));
+          for (const row of left)
+            expect(cosine(matrix, dimension, row, query)).toBeLessThanOrEqual(
+              scores[ask - 1]! + kernelMargin(dimension),
+            );
+        },
+      ),
       { numRuns: 100 },
     );
   });

@@ -3,7 +3,17 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { limits } from "../../../src/base/limits.ts";
 import type { Tx } from "../../../src/model/transaction.ts";
 import { VectorCache, VectorPool } from "../../../src/model/vector-index.ts";
-import { checkEmbedding, deleteVector, findSpace, hasVector, nearest, openSpace, putVector, vectorsSchema, type VectorSpace } from "../../../src/model/vectors.ts";
+import {
+  checkEmbedding,
+  deleteVector,
+  findSpace,
+  hasVector,
+  nearest,
+  openSpace,
+  putVector,
+  vectorsSchema,
+  type VectorSpace,
+} from "../../../src/model/vectors.ts";
 import { upsertVector } from "../../../src/model/vector-collections.ts";
 import { searchVectors } from "../../../src/model/vector-search.ts";
 import { ModelDatabase } from "../../support/model-database.ts";
@@ -20,7 +30,9 @@ afterEach(() => database.close());
 const vector = (...values: number[]): Float32Array => new Float32Array(values);
 
 // Few distinct numbers make many equal and nearly equal vectors: the hard case for ties and for the cut.
-const embedding = fc.array(fc.constantFrom(-1, 0, 1, 2, 0.1), { minLength: 3, maxLength: 3 }).map((values) => (values.every((value) => value === 0) ? vector(1, 0, 0) : vector(...values)));
+const embedding = fc
+  .array(fc.constantFrom(-1, 0, 1, 2, 0.1), { minLength: 3, maxLength: 3 })
+  .map((values) => (values.every((value) => value === 0) ? vector(1, 0, 0) : vector(...values)));
 const owner = fc.integer({ min: 1, max: 25 });
 const change = fc.oneof(
   { weight: 5, arbitrary: fc.record({ kind: fc.constant("put" as const), owner, embedding }) },
@@ -28,7 +40,10 @@ const change = fc.oneof(
 );
 type Change = typeof change extends fc.Arbitrary<infer Value> ? Value : never;
 /** One commit group: commands of several changes each, some of which fail at their end. */
-const group = fc.array(fc.record({ changes: fc.array(change, { maxLength: 6 }), fails: fc.boolean() }), { minLength: 1, maxLength: 4 });
+const group = fc.array(fc.record({ changes: fc.array(change, { maxLength: 6 }), fails: fc.boolean() }), {
+  minLength: 1,
+  maxLength: 4,
+});
 
 function applyTo(vectors: Map<number, Float32Array>, changes: readonly Change[]): void {
   for (const one of changes) {
@@ -54,60 +69,83 @@ describe("nearest equals brute force after any history of commits and rollbacks"
   ])("%s", (_, pool) => {
     const oddOwners = (owners: readonly number[]) => new Set(owners.filter((candidate) => candidate % 2 === 1));
     fc.assert(
-      fc.property(fc.array(group, { maxLength: 5 }), embedding, fc.integer({ min: 1, max: 8 }), owner, (groups, query, want, only) => {
-        const fresh = new ModelDatabase(vectorsSchema, new VectorCache(pool()));
-        try {
-          const expected = new Map<number, Float32Array>();
-          for (const commands of groups) {
-            fresh.group(
-              ...commands.map(({ changes, fails }) => (tx: Tx) => {
-                applyIn(tx, changes);
-                if (fails) throw new Error("this command fails");
-              }),
-            );
-            for (const { changes, fails } of commands) if (!fails) applyTo(expected, changes);
-            const space = findSpace(fresh.view(), "memory", "m");
-            if (!space) {
-              expect(expected.size).toBe(0);
-              continue;
+      fc.property(
+        fc.array(group, { maxLength: 5 }),
+        embedding,
+        fc.integer({ min: 1, max: 8 }),
+        owner,
+        (groups, query, want, only) => {
+          const fresh = new ModelDatabase(vectorsSchema, new VectorCache(pool()));
+          try {
+            const expected = new Map<number, Float32Array>();
+            for (const commands of groups) {
+              fresh.group(
+                ...commands.map(({ changes, fails }) => (tx: Tx) => {
+                  applyIn(tx, changes);
+                  if (fails) throw new Error("this command fails");
+                }),
+              );
+              for (const { changes, fails } of commands) if (!fails) applyTo(expected, changes);
+              const space = findSpace(fresh.view(), "memory", "m");
+              if (!space) {
+                expect(expected.size).toBe(0);
+                continue;
+              }
+              const search = (
+                ...filter: Parameters<typeof nearest> extends [unknown, unknown, unknown, unknown, ...infer Rest]
+                  ? Rest
+                  : never
+              ) => nearest(fresh.view(), space, query, want, ...filter);
+              expect(search()).toEqual({ hits: oracleNearest(expected, query, want), exact: true });
+              expect(search(oddOwners).hits).toEqual(
+                oracleNearest(expected, query, want, (candidate) => candidate % 2 === 1),
+              );
+              expect(search(() => new Set([only])).hits).toEqual(
+                oracleNearest(expected, query, want, (candidate) => candidate === only),
+              );
+              expect(search(() => new Set()).hits).toEqual([]);
+              for (const [candidate] of expected) expect(hasVector(fresh.view(), space, candidate)).toBe(true);
             }
-            const search = (...filter: Parameters<typeof nearest> extends [unknown, unknown, unknown, unknown, ...infer Rest] ? Rest : never) =>
-              nearest(fresh.view(), space, query, want, ...filter);
-            expect(search()).toEqual({ hits: oracleNearest(expected, query, want), exact: true });
-            expect(search(oddOwners).hits).toEqual(oracleNearest(expected, query, want, (candidate) => candidate % 2 === 1));
-            expect(search(() => new Set([only])).hits).toEqual(oracleNearest(expected, query, want, (candidate) => candidate === only));
-            expect(search(() => new Set()).hits).toEqual([]);
-            for (const [candidate] of expected) expect(hasVector(fresh.view(), space, candidate)).toBe(true);
+          } finally {
+            fresh.close();
           }
-        } finally {
-          fresh.close();
-        }
-      }),
+        },
+      ),
       { numRuns: 40 },
     );
   });
 
   test("the same rows give the same bits whatever the history, and after a reopening of the cache", () => {
     fc.assert(
-      fc.property(fc.array(change, { maxLength: 20 }), fc.uniqueArray(fc.tuple(owner, embedding), { selector: ([key]) => key, minLength: 1, maxLength: 15 }), embedding, (detour, rows, query) => {
-        const [direct, winding] = [new ModelDatabase(vectorsSchema), new ModelDatabase(vectorsSchema)];
-        try {
-          const puts = rows.map(([key, value]): Change => ({ kind: "put", owner: key, embedding: value }));
-          const removals = Array.from({ length: 25 }, (_, at): Change => ({ kind: "delete", owner: at + 1 }));
-          const space = direct.write((tx) => applyIn(tx, puts));
-          winding.write((tx) => applyIn(tx, [...detour]));
-          nearest(winding.view(), space, query, 5);
-          winding.write((tx) => applyIn(tx, removals.filter((removal) => !rows.some(([key]) => key === removal.owner))));
-          winding.write((tx) => applyIn(tx, puts.toReversed()));
-          const hits = nearest(direct.view(), space, query, 7);
-          expect(nearest(winding.view(), space, query, 7)).toEqual(hits);
-          winding.vectors.drop();
-          expect(nearest(winding.view(), space, query, 7)).toEqual(hits);
-        } finally {
-          direct.close();
-          winding.close();
-        }
-      }),
+      fc.property(
+        fc.array(change, { maxLength: 20 }),
+        fc.uniqueArray(fc.tuple(owner, embedding), { selector: ([key]) => key, minLength: 1, maxLength: 15 }),
+        embedding,
+        (detour, rows, query) => {
+          const [direct, winding] = [new ModelDatabase(vectorsSchema), new ModelDatabase(vectorsSchema)];
+          try {
+            const puts = rows.map(([key, value]): Change => ({ kind: "put", owner: key, embedding: value }));
+            const removals = Array.from({ length: 25 }, (_, at): Change => ({ kind: "delete", owner: at + 1 }));
+            const space = direct.write((tx) => applyIn(tx, puts));
+            winding.write((tx) => applyIn(tx, [...detour]));
+            nearest(winding.view(), space, query, 5);
+            winding.write((tx) =>
+              applyIn(
+                tx,
+                removals.filter((removal) => !rows.some(([key]) => key === removal.owner)),
+              ),
+            );
+            winding.write((tx) => applyIn(tx, puts.toReversed()));
+            const hits = nearest(direct.view(), space, query, 7);
+            expect(nearest(winding.view(), space, query, 7)).toEqual(hits);
+            winding.vectors.drop();
+            expect(nearest(winding.view(), space, query, 7)).toEqual(hits);
+          } finally {
+            direct.close();
+            winding.close();
+          }
+        },
+      ),
       { numRuns: 40 },
     );
   });
@@ -135,7 +173,9 @@ describe("spaces", () => {
 
   test("vectors are stored as little-endian float32 of length 1", () => {
     database.write((tx) => putVector(tx, openSpace(tx, "memory", "m", 2), 1, vector(3, 4)));
-    const { embedding: stored } = database.connection.get<{ embedding: Buffer }>("SELECT embedding FROM __service_vector")!;
+    const { embedding: stored } = database.connection.get<{ embedding: Buffer }>(
+      "SELECT embedding FROM __service_vector",
+    )!;
     expect([stored.readFloatLE(0), stored.readFloatLE(4)]).toEqual([Math.fround(0.6), Math.fround(0.8)]);
   });
 
@@ -201,7 +241,8 @@ describe("checkEmbedding", () => {
 });
 
 describe("collections", () => {
-  const upsert = (id: string, value: Float32Array, collection = "c") => database.write((tx) => upsertVector(tx, { collection, id, embedding: value }));
+  const upsert = (id: string, value: Float32Array, collection = "c") =>
+    database.write((tx) => upsertVector(tx, { collection, id, embedding: value }));
   const search = (value: Float32Array, k?: number, collection = "c") =>
     searchVectors(database.view(), { collection, vector: value, ...(k === undefined ? {} : { k }) }).hits;
 
@@ -226,7 +267,8 @@ describe("collections", () => {
 
   test("collections whose names differ in case or punctuation do not meet", () => {
     for (const name of ["Users", "users", "a-b", "a_b"]) upsert(name, vector(1, 0), name);
-    for (const name of ["Users", "users", "a-b", "a_b"]) expect(search(vector(1, 0), 5, name)).toEqual([{ id: name, distance: 0 }]);
+    for (const name of ["Users", "users", "a-b", "a_b"])
+      expect(search(vector(1, 0), 5, name)).toEqual([{ id: name, distance: 0 }]);
   });
 
   test("a wrong dimension is refused with both dimensions, and leaves no item behind", () => {

@@ -38,12 +38,19 @@ test("all bodies that are being read share one room, and give it back however th
   const outcomes: unknown[] = [];
   const port = await openReader(room, outcomes);
   const begin = (): http.ClientRequest => {
-    const request = http.request({ host: "127.0.0.1", port, method: "POST", agent: false, headers: { "content-length": "900" } });
+    const request = http.request({
+      host: "127.0.0.1",
+      port,
+      method: "POST",
+      agent: false,
+      headers: { "content-length": "900" },
+    });
     request.on("error", () => {});
     request.write(Buffer.alloc(800));
     return request;
   };
-  const post = async (bytes: number): Promise<string> => (await fetch(`http://127.0.0.1:${port}`, { method: "POST", body: Buffer.alloc(bytes) })).text();
+  const post = async (bytes: number): Promise<string> =>
+    (await fetch(`http://127.0.0.1:${port}`, { method: "POST", body: Buffer.alloc(bytes) })).text();
   const slow = begin();
   await holding(room, 800);
   expect(await post(300)).toBe("overloaded");

@@ -65,7 +65,13 @@ function overHttp1(node: Node): Connection {
   return {
     ask: (header) =>
       node.outcomeOf(async () => {
-        const request = http.get({ agent, host: "127.0.0.1", port: node.port, path: "/v1/databases", headers: header === undefined ? {} : { authorization: header } });
+        const request = http.get({
+          agent,
+          host: "127.0.0.1",
+          port: node.port,
+          path: "/v1/databases",
+          headers: header === undefined ? {} : { authorization: header },
+        });
         const [response] = (await once(request, "response")) as [http.IncomingMessage];
         const text = Buffer.concat(await response.toArray()).toString();
         return response.statusCode === 200 ? undefined : (JSON.parse(text) as { error: string }).error;
@@ -79,8 +85,13 @@ function overHttp2(node: Node): Connection {
   return {
     ask: (header) =>
       node.outcomeOf(async () => {
-        const stream = session.request({ ":path": "/v1/databases", ...(header === undefined ? {} : { authorization: header }) });
-        const [headers] = (await once(stream, "response")) as [http2.IncomingHttpHeaders & http2.IncomingHttpStatusHeader];
+        const stream = session.request({
+          ":path": "/v1/databases",
+          ...(header === undefined ? {} : { authorization: header }),
+        });
+        const [headers] = (await once(stream, "response")) as [
+          http2.IncomingHttpHeaders & http2.IncomingHttpStatusHeader,
+        ];
         const text = Buffer.concat(await stream.toArray()).toString();
         return headers[":status"] === 200 ? undefined : (JSON.parse(text) as { error: string }).error;
       }),
@@ -102,7 +113,11 @@ function overGrpc(node: Node): Connection {
   };
 }
 
-const wires = [["REST over HTTP/1.1", overHttp1], ["REST over HTTP/2", overHttp2], ["gRPC", overGrpc]] as const;
+const wires = [
+  ["REST over HTTP/1.1", overHttp1],
+  ["REST over HTTP/2", overHttp2],
+  ["gRPC", overGrpc],
+] as const;
 
 describe.each(wires)("%s", (_, connect) => {
   test("a token that comes again by the same connection is known without being asked for", async () => {
@@ -137,7 +152,11 @@ describe.each(wires)("%s", (_, connect) => {
     const node = await openNode();
     const [one, other, token] = [connect(node), connect(node), await node.mint()];
     const expected = await node.credentials.identify(token);
-    expect([await one.ask(`Bearer ${token}`), await other.ask(`Bearer ${token}`), await one.ask(`Bearer ${token}`)]).toEqual([expected, expected, expected]);
+    expect([
+      await one.ask(`Bearer ${token}`),
+      await other.ask(`Bearer ${token}`),
+      await one.ask(`Bearer ${token}`),
+    ]).toEqual([expected, expected, expected]);
     expect(await other.ask(undefined)).toContain("needs a credential");
     expect(await one.ask(`Bearer ${token}`)).toBe(expected);
     expect(node.asked).toEqual([token, token, undefined]);

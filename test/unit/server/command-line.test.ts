@@ -19,7 +19,10 @@ interface Command {
 }
 
 function palimpsest(given: readonly string[], variables: Readonly<Record<string, string>> = {}): Command {
-  const child = spawn(process.execPath, [main, ...given], { env: { PATH: process.env["PATH"], ...variables }, stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn(process.execPath, [main, ...given], {
+    env: { PATH: process.env["PATH"], ...variables },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
   onTestFinished(() => {
     child.kill("SIGKILL");
   });
@@ -62,7 +65,11 @@ test("serve --help names every variable", async () => {
   const command = palimpsest(["serve", "--help"]);
   expect(await command.exit).toBe(0);
   const words = new Set(command.written().split(/[\s(),]+/));
-  expect(Object.values(settings).map(({ variable }) => variable).filter((variable) => !words.has(variable))).toEqual([]);
+  expect(
+    Object.values(settings)
+      .map(({ variable }) => variable)
+      .filter((variable) => !words.has(variable)),
+  ).toEqual([]);
 });
 
 test.each([
@@ -70,7 +77,11 @@ test.each([
   ["an unknown command", ["nonsense"], "nonsense"],
   ["a bad value, by its flag", ["serve", "--listen", "nowhere"], "SERVICE_LISTEN must be"],
   ["auth-21: a node that must not start", ["serve", "--auth", "on"], "SERVICE_PLATFORM_KEY"],
-  ["auth-21: an unknown object-store scheme", ["serve", "--object-store", "gs://bucket"], "SERVICE_OBJECT_STORE must be"],
+  [
+    "auth-21: an unknown object-store scheme",
+    ["serve", "--object-store", "gs://bucket"],
+    "SERVICE_OBJECT_STORE must be",
+  ],
 ])("%s: exit code 2 and a reason", async (_, given, reason) => {
   const command = palimpsest(given);
   expect(await command.exit).toBe(2);
@@ -92,22 +103,31 @@ test("an address in use: exit code 1", async () => {
   expect(second.written()).toContain("EADDRINUSE");
 });
 
-test("says where it listens, warns that authentication is off, has its pool of 16, and stops in order on SIGTERM", async () => {
-  const command = serve();
-  await command.says("listening on http://127.0.0.1:");
-  await command.says("SERVICE_AUTH is off");
-  const address = /listening on (\S+)/.exec(command.written())![1]!;
-  expect(await (await fetch(`${address}/health`)).text()).toBe("ok");
-  if (process.platform === "linux") {
-    // The pool starts with its first use: an fsync of a write.
-    await fetch(`${address}/v1/memory/a/b/memories`, { method: "POST", headers: { "content-type": "application/json" }, body: '{"memories":[{"type":"fact","summary":"s","content":1}]}' });
-    const threads = readdirSync(`/proc/${command.child.pid}/task`).map((task) => readFileSync(`/proc/${command.child.pid}/task/${task}/comm`, "utf8"));
-    expect(threads.filter((name) => name.startsWith("libuv-worker"))).toHaveLength(16);
-  }
-  command.child.kill("SIGTERM");
-  expect(await command.exit).toBe(0);
-  expect(command.written()).toContain("stopped");
-});
+test(
+  "says where it listens, warns that authentication is off, has its pool of 16, and stops in order on " + "SIGTERM",
+  async () => {
+    const command = serve();
+    await command.says("listening on http://127.0.0.1:");
+    await command.says("SERVICE_AUTH is off");
+    const address = /listening on (\S+)/.exec(command.written())![1]!;
+    expect(await (await fetch(`${address}/health`)).text()).toBe("ok");
+    if (process.platform === "linux") {
+      // The pool starts with its first use: an fsync of a write.
+      await fetch(`${address}/v1/memory/a/b/memories`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: '{"memories":[{"type":"fact","summary":"s","content":1}]}',
+      });
+      const threads = readdirSync(`/proc/${command.child.pid}/task`).map((task) =>
+        readFileSync(`/proc/${command.child.pid}/task/${task}/comm`, "utf8"),
+      );
+      expect(threads.filter((name) => name.startsWith("libuv-worker"))).toHaveLength(16);
+    }
+    command.child.kill("SIGTERM");
+    expect(await command.exit).toBe(0);
+    expect(command.written()).toContain("stopped");
+  },
+);
 
 test("a second signal exits at once, whatever is under way", async () => {
   const command = serve();
@@ -120,7 +140,10 @@ test("a second signal exits at once, whatever is under way", async () => {
   onTestFinished(() => {
     socket.destroy();
   });
-  socket.write("POST /v1/memory/a/b/memories HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{");
+  socket.write(
+    "POST /v1/memory/a/b/memories HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: " +
+      "1000\r\n\r\n{",
+  );
   // A whole call after it has gone through, so the half one has been seen.
   await fetch(`http://127.0.0.1:${port}/health`);
   command.child.kill("SIGTERM");

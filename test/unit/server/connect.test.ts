@@ -36,39 +36,77 @@ describe.each(wires)("%s", (_name, transportTo) => {
   test("a call reaches the dispatch whole, its answer and headers come back", async () => {
     const memory = create(MemorySchema, { id: "mem_1", type: "fact", createdAt: 5n });
     setJson(memory, "content", '{"a":[1,null]}');
-    const node = await openEcho({ dispatch: (call) => Promise.resolve({ message: memory, headers: [["Service-Txid", "12"], ["Service-Durable-Txid", String(node.calls.indexOf(call))]] }) });
+    const node = await openEcho({
+      dispatch: (call) =>
+        Promise.resolve({
+          message: memory,
+          headers: [
+            ["Service-Txid", "12"],
+            ["Service-Durable-Txid", String(node.calls.indexOf(call))],
+          ],
+        }),
+    });
     const client = createClient(MemoryService, transportTo(node.address));
     let headers: Headers | undefined;
     const answer = await client.getMemory(
       { ns: "acme", profile: "bot", id: "mem_1", branch: "dev" },
-      { headers: { authorization: "Bearer abc", "Service-Min-Txid": "9", "Service-Durability": "durable" }, onHeader: (given) => (headers = given), timeoutMs: 20_000 },
+      {
+        headers: { authorization: "Bearer abc", "Service-Min-Txid": "9", "Service-Durability": "durable" },
+        onHeader: (given) => (headers = given),
+        timeoutMs: 20_000,
+      },
     );
-    expect([answer.id, answer.createdAt, toJson(ValueSchema, answer.content!)]).toEqual(["mem_1", 5n, { a: [1, null] }]);
+    expect([answer.id, answer.createdAt, toJson(ValueSchema, answer.content!)]).toEqual([
+      "mem_1",
+      5n,
+      { a: [1, null] },
+    ]);
     expect([headers!.get("service-txid"), headers!.get("service-durable-txid")]).toEqual(["12", "0"]);
     const call = node.calls[0]!;
     expect(call.endpoint.name).toBe("MemoryService.GetMemory");
     expect(call.message).toMatchObject({ ns: "acme", profile: "bot", id: "mem_1", branch: "dev" });
-    expect([call.credential, call.headers.minTxid, call.headers.durability, call.headers.branch, call.remoteAddress, call.hostDatabase]).toEqual(["abc", "9", "durable", undefined, "127.0.0.1", undefined]);
+    expect([
+      call.credential,
+      call.headers.minTxid,
+      call.headers.durability,
+      call.headers.branch,
+      call.remoteAddress,
+      call.hostDatabase,
+    ]).toEqual(["abc", "9", "durable", undefined, "127.0.0.1", undefined]);
     const remaining = call.deadlineMs! - realWorld().monotonicMs();
     expect([remaining > 0, remaining <= 20_000]).toEqual([true, true]);
   });
 
   test("any JSON goes in", async () => {
-    const node = await openEcho({ dispatch: () => Promise.resolve({ message: create(IngestResponseSchema, { txid: 3n }), headers: [] }) });
+    const node = await openEcho({
+      dispatch: () => Promise.resolve({ message: create(IngestResponseSchema, { txid: 3n }), headers: [] }),
+    });
     const client: Client<typeof MemoryService> = createClient(MemoryService, transportTo(node.address));
     const content = fromJson(ValueSchema, { n: 1.5, deep: [[{}]], s: "\u{1f600}" });
-    expect((await client.ingest({ ns: "a", profile: "b", memories: [{ type: "fact", summary: "s", content, embedding: { values: [0.5] } }] })).txid).toBe(3n);
+    expect(
+      (
+        await client.ingest({
+          ns: "a",
+          profile: "b",
+          memories: [{ type: "fact", summary: "s", content, embedding: { values: [0.5] } }],
+        })
+      ).txid,
+    ).toBe(3n);
     const { memories } = node.calls[0]!.message as unknown as { memories: [Parameters<typeof jsonText>[0]] };
     expect(jsonText(memories[0], "content")).toBe('{"n":1.5,"deep":[[{}]],"s":"\u{1f600}"}');
   });
 
   test("hardening-06: every code comes with its reason, its status and its headers", async () => {
     for (const code of Object.keys(errorCodes) as ErrorCode[]) {
-      const node = await openEcho({ dispatch: () => Promise.reject(new ServiceError(code, `it is ${code}`, { txid: 12, retryAfterSecs: 3 })) });
+      const node = await openEcho({
+        dispatch: () => Promise.reject(new ServiceError(code, `it is ${code}`, { txid: 12, retryAfterSecs: 3 })),
+      });
       const error = await refusalOf(createClient(ControlService, transportTo(node.address)).listDatabases({}));
       expect([error.code, error.rawMessage]).toEqual([errorCodes[code].connect, `it is ${code}`]);
       expect(error.findDetails(ErrorInfoSchema)).toMatchObject([{ reason: code, domain: "palimpsest" }]);
-      expect(error.findDetails(RetryInfoSchema).map((info) => info.retryDelay?.seconds)).toEqual(errorCodes[code].retryable ? [3n] : []);
+      expect(error.findDetails(RetryInfoSchema).map((info) => info.retryDelay?.seconds)).toEqual(
+        errorCodes[code].retryable ? [3n] : [],
+      );
       expect(error.metadata.get("service-txid")).toBe("12");
       await node.listener.close();
     }
@@ -78,7 +116,10 @@ describe.each(wires)("%s", (_name, transportTo) => {
     const bug = new Error("secret of ours");
     const node = await openEcho({ dispatch: () => Promise.reject(bug) });
     const error = await refusalOf(createClient(ControlService, transportTo(node.address)).listDatabases({}));
-    expect([error.code, error.rawMessage]).toEqual([Code.Internal, expect.stringMatching(/^internal error [0-9A-Z]{26}:/)]);
+    expect([error.code, error.rawMessage]).toEqual([
+      Code.Internal,
+      expect.stringMatching(/^internal error [0-9A-Z]{26}:/),
+    ]);
     expect(error.findDetails(ErrorInfoSchema)).toMatchObject([{ reason: "internal" }]);
     expect(node.faults).toEqual([bug]);
   });
@@ -87,8 +128,11 @@ describe.each(wires)("%s", (_name, transportTo) => {
     const node = await openEcho({ doors: { dataBodyBytesMax: 2 * 1024 * 1024 } });
     const control = createClient(ControlService, transportTo(node.address));
     const data = createClient(DataService, transportTo(node.address));
-    expect((await refusalOf(control.createDatabase({ name: "x".repeat(1024 * 1024) }))).code).toBe(Code.ResourceExhausted);
-    const put = (bytes: number) => data.putValue({ db: "d", ns: "n", key: "k", value: { data: new Uint8Array(bytes) } });
+    expect((await refusalOf(control.createDatabase({ name: "x".repeat(1024 * 1024) }))).code).toBe(
+      Code.ResourceExhausted,
+    );
+    const put = (bytes: number) =>
+      data.putValue({ db: "d", ns: "n", key: "k", value: { data: new Uint8Array(bytes) } });
     await put(1024 * 1024 + 1);
     expect((await refusalOf(put(2 * 1024 * 1024))).code).toBe(Code.ResourceExhausted);
     expect(node.calls).toHaveLength(1);
@@ -96,7 +140,9 @@ describe.each(wires)("%s", (_name, transportTo) => {
 
   test("a required message that is absent is named", async () => {
     const node = await openEcho();
-    const error = await refusalOf(createClient(DataService, transportTo(node.address)).searchVectors({ db: "d", coll: "c" }));
+    const error = await refusalOf(
+      createClient(DataService, transportTo(node.address)).searchVectors({ db: "d", coll: "c" }),
+    );
     expect([error.code, error.rawMessage]).toEqual([Code.InvalidArgument, "vector is required"]);
   });
 
@@ -110,7 +156,9 @@ describe.each(wires)("%s", (_name, transportTo) => {
       },
     });
     const abort = new AbortController();
-    const refused = refusalOf(createClient(ControlService, transportTo(node.address)).listDatabases({}, { signal: abort.signal }));
+    const refused = refusalOf(
+      createClient(ControlService, transportTo(node.address)).listDatabases({}, { signal: abort.signal }),
+    );
     const signal = await begun;
     abort.abort();
     expect((await refused).code).toBe(Code.Canceled);
@@ -123,19 +171,41 @@ describe("what is shared with REST", () => {
   test("paths that are no methods go to REST", async () => {
     const { address } = await openEcho();
     for (const path of ["/nothing", "/palimpsest.v1.MemoryService", "/v1/palimpsest.v1.MemoryService/Nothing"]) {
-      const response = await fetch(address + path, { method: "POST", headers: { "content-type": "application/json" }, body: "{}" });
-      expect([response.status, await response.json()]).toMatchObject([404, { error: expect.stringContaining("no such route"), code: "not_found" }]);
+      const response = await fetch(address + path, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: "{}",
+      });
+      expect([response.status, await response.json()]).toMatchObject([
+        404,
+        { error: expect.stringContaining("no such route"), code: "not_found" },
+      ]);
     }
   });
 
   test("the Host's database fills an empty one, and never overrides", async () => {
     const node = await openEcho();
     const call = (db: string) =>
-      fetch(`${node.address}/palimpsest.v1.DataService/Sync`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ db }) });
+      fetch(`${node.address}/palimpsest.v1.DataService/Sync`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ db }),
+      });
     await call("d");
     expect(node.calls[0]!.message).toMatchObject({ db: "d" });
-    for (const db of ["", "other"]) await exchange(node.port, `POST /palimpsest.v1.DataService/Sync HTTP/1.1\r\nhost: notes.localhost\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: ${JSON.stringify({ db }).length}\r\n\r\n${JSON.stringify({ db })}`);
-    expect(node.calls.slice(1).map(({ message, hostDatabase }) => [(message as unknown as { db: string }).db, hostDatabase])).toEqual([["notes", "notes"], ["other", "notes"]]);
+    for (const db of ["", "other"])
+      await exchange(
+        node.port,
+        `POST /palimpsest.v1.DataService/Sync HTTP/1.1\r\nhost: notes.localhost\r\ncontent-type: ` +
+          `application/json\r\nconnection: ` +
+          `close\r\ncontent-length: ${JSON.stringify({ db }).length}\r\n\r\n${JSON.stringify({ db })}`,
+      );
+    expect(
+      node.calls.slice(1).map(({ message, hostDatabase }) => [(message as unknown as { db: string }).db, hostDatabase]),
+    ).toEqual([
+      ["notes", "notes"],
+      ["other", "notes"],
+    ]);
   });
 
   test.each([
@@ -144,15 +214,27 @@ describe("what is shared with REST", () => {
     ["no Host at all", "POST /palimpsest.v1.DataService/Sync HTTP/1.0\r\n"],
   ])("%s is 400, and the node goes on", async (_name, head) => {
     const node = await openEcho();
-    const answer = await exchange(node.port, `${head}content-type: application/json\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}`);
+    const answer = await exchange(
+      node.port,
+      `${head}content-type: application/json\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}`,
+    );
     expect(answer).toMatch(/^HTTP\/1.[01] 400 /);
     expect((await fetch(`${node.address}/health`)).status).toBe(200);
   });
 
   test("a Connect body that is no JSON, too deep or of wrong types is refused without a fault of ours", async () => {
     const node = await openEcho();
-    for (const body of ["{", "5", '{"ns":5}', '{"memories":[{"content":'.concat("[".repeat(100_000), "]".repeat(100_000), "}]}")]) {
-      const response = await fetch(`${node.address}/palimpsest.v1.MemoryService/Ingest`, { method: "POST", headers: { "content-type": "application/json" }, body });
+    for (const body of [
+      "{",
+      "5",
+      '{"ns":5}',
+      '{"memories":[{"content":'.concat("[".repeat(100_000), "]".repeat(100_000), "}]}"),
+    ]) {
+      const response = await fetch(`${node.address}/palimpsest.v1.MemoryService/Ingest`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body,
+      });
       expect([body.slice(0, 30), response.status]).toEqual([body.slice(0, 30), 400]);
     }
     expect([node.calls.length, node.faults.length]).toEqual([0, 0]);

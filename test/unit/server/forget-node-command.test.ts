@@ -12,12 +12,20 @@ import { temporaryDirectory } from "../../support/temporary.ts";
 const world = realWorld();
 const uuid = "00000000-0000-4000-8000-000000000001";
 
-async function run(...given: readonly string[]): Promise<{ readonly code: number | undefined; readonly out: string; readonly error: string }> {
+async function run(
+  ...given: readonly string[]
+): Promise<{ readonly code: number | undefined; readonly out: string; readonly error: string }> {
   let [out, error, code]: [string, string, number | undefined] = ["", "", undefined];
   const stderr = { write: (text: string) => (error += text) };
-  const command = forgetNodeCommand({ env: {}, stdout: { write: (text) => (out += text) }, stderr }, (ended) => (code = ended));
+  const command = forgetNodeCommand(
+    { env: {}, stdout: { write: (text) => (out += text) }, stderr },
+    (ended) => (code = ended),
+  );
   try {
-    await command.exitOverride().configureOutput({ writeErr: stderr.write, writeOut: (text) => (out += text) }).parseAsync(given, { from: "user" });
+    await command
+      .exitOverride()
+      .configureOutput({ writeErr: stderr.write, writeOut: (text) => (out += text) })
+      .parseAsync(given, { from: "user" });
   } catch (thrown) {
     if (!(thrown instanceof CommanderError)) throw thrown;
     code = thrown.exitCode;
@@ -46,6 +54,7 @@ test("F89: gives the node up; started with its old disk it is not let in, alone 
   expect(code).toBe(0);
   expect(out).toContain("1 copy");
   const databases = join(temporaryDirectory(), "db");
-  for (const isAlone of [true, false]) await expect(admitNode(records, { node: "a", name: "" }, databases, isAlone)).rejects.toThrow(/forget-node/);
+  for (const isAlone of [true, false])
+    await expect(admitNode(records, { node: "a", name: "" }, databases, isAlone)).rejects.toThrow(/forget-node/);
   await admitNode(records, { node: "b", name: "" }, databases, false);
 });

@@ -1,4 +1,4 @@
-import type { ConnectError} from "@connectrpc/connect";
+import type { ConnectError } from "@connectrpc/connect";
 import { Code, createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { describe, expect, test } from "vitest";
@@ -8,42 +8,65 @@ import { openEcho } from "../../support/echo-node.ts";
 
 describe("pages", () => {
   test("/health says ok to everybody; a HEAD has no body", async () => {
-    const node = await openEcho({ doors: { admitOperator: () => Promise.reject(new ServiceError("unauthorized", "no")) } });
+    const node = await openEcho({
+      doors: { admitOperator: () => Promise.reject(new ServiceError("unauthorized", "no")) },
+    });
     const response = await fetch(`${node.address}/health`);
-    expect([response.status, response.headers.get("content-type"), await response.text()]).toEqual([200, "text/plain", "ok"]);
+    expect([response.status, response.headers.get("content-type"), await response.text()]).toEqual([
+      200,
+      "text/plain",
+      "ok",
+    ]);
     const head = await fetch(`${node.address}/health`, { method: "HEAD" });
     expect([head.status, head.headers.get("content-length"), await head.text()]).toEqual([200, "2", ""]);
   });
 
-  test("/health/ready says each check, is 503 when one fails or a drain has begun, and asks for a credential", async () => {
-    const state = { ready: true, checks: { store: "ok" } };
-    const node = await openEcho({
-      doors: {
-        isReady: () => state,
-        admitOperator: (credential) => {
-          if (credential !== "key") throw new ServiceError("unauthorized", "the platform key is wanted");
+  test(
+    "/health/ready says each check, is 503 when one fails or a drain has begun, and asks for a " + "credential",
+    async () => {
+      const state = { ready: true, checks: { store: "ok" } };
+      const node = await openEcho({
+        doors: {
+          isReady: () => state,
+          admitOperator: (credential) => {
+            if (credential !== "key") throw new ServiceError("unauthorized", "the platform key is wanted");
+          },
         },
-      },
-    });
-    const ready = async () => {
-      const response = await fetch(`${node.address}/health/ready`, { headers: { authorization: "Bearer key" } });
-      return [response.status, await response.json()];
-    };
-    expect(await ready()).toEqual([200, { ready: true, checks: { store: "ok" } }]);
-    state.ready = false;
-    state.checks.store = "no answer";
-    expect(await ready()).toEqual([503, { ready: false, checks: { store: "no answer" } }]);
-    state.ready = true;
-    node.doors.drain();
-    expect(await ready()).toEqual([503, { ready: false, checks: { store: "no answer", drain: "draining" } }]);
-    expect((await fetch(`${node.address}/health/ready`)).status).toBe(401);
-  });
+      });
+      const ready = async () => {
+        const response = await fetch(`${node.address}/health/ready`, { headers: { authorization: "Bearer key" } });
+        return [response.status, await response.json()];
+      };
+      expect(await ready()).toEqual([200, { ready: true, checks: { store: "ok" } }]);
+      state.ready = false;
+      state.checks.store = "no answer";
+      expect(await ready()).toEqual([503, { ready: false, checks: { store: "no answer" } }]);
+      state.ready = true;
+      node.doors.drain();
+      expect(await ready()).toEqual([503, { ready: false, checks: { store: "no answer", drain: "draining" } }]);
+      expect((await fetch(`${node.address}/health/ready`)).status).toBe(401);
+    },
+  );
 
   test("further pages are served beside them", async () => {
-    const pages = new Map([["/metrics", { answer: (credential: string | undefined) => ({ status: 200, contentType: "text/plain; version=0.0.4", body: `up 1 ${credential}\n` }) }]]);
+    const pages = new Map([
+      [
+        "/metrics",
+        {
+          answer: (credential: string | undefined) => ({
+            status: 200,
+            contentType: "text/plain; version=0.0.4",
+            body: `up 1 ${credential}\n`,
+          }),
+        },
+      ],
+    ]);
     const node = await openEcho({ doors: { pages } });
     const response = await fetch(`${node.address}/metrics?x=1`, { headers: { authorization: "Bearer k" } });
-    expect([response.headers.get("content-type"), await response.text()]).toEqual(["text/plain; version=0.0.4", "up 1 k\n"]);
+    expect([response.headers.get("content-type"), await response.text()]).toEqual([
+      "text/plain; version=0.0.4",
+      "up 1 k\n",
+    ]);
   });
 });
 
@@ -52,10 +75,19 @@ describe("grpc.health.v1", () => {
     const state = { ready: true, checks: {} };
     const node = await openEcho({ doors: { isReady: () => state } });
     const client = createClient(Health, createGrpcTransport({ baseUrl: node.address }));
-    const services = ["", "palimpsest.v1.ControlService", "palimpsest.v1.MemoryService", "palimpsest.v1.DataService", "palimpsest.v1.BranchService", "grpc.health.v1.Health"];
+    const services = [
+      "",
+      "palimpsest.v1.ControlService",
+      "palimpsest.v1.MemoryService",
+      "palimpsest.v1.DataService",
+      "palimpsest.v1.BranchService",
+      "grpc.health.v1.Health",
+    ];
     for (const service of services) expect((await client.check({ service })).status).toBe(Status.SERVING);
     expect(Object.keys((await client.list({})).statuses).sort()).toEqual(services.toSorted());
-    await expect(client.check({ service: "nothing" })).rejects.toMatchObject({ code: Code.NotFound } satisfies Partial<ConnectError>);
+    await expect(client.check({ service: "nothing" })).rejects.toMatchObject({
+      code: Code.NotFound,
+    } satisfies Partial<ConnectError>);
     state.ready = false;
     expect((await client.check({})).status).toBe(Status.NOT_SERVING);
   });

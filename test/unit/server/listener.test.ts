@@ -113,15 +113,24 @@ describe("peers that say too little", () => {
     socket.write("GET /health HTTP/1.1\r\nhos");
     const answer = await textOf(socket);
     expect(answer).toContain("408 Request Timeout");
-    expect(JSON.parse(answer.slice(answer.indexOf("{")))).toEqual({ error: expect.any(String), code: "request_timeout" });
+    expect(JSON.parse(answer.slice(answer.indexOf("{")))).toEqual({
+      error: expect.any(String),
+      code: "request_timeout",
+    });
   });
 
   test("an unfinished body ends on both versions", async () => {
     const { port, address } = await openEcho({ listener: { times: { headersTimeoutMs: 100, requestReceiveMs: 200 } } });
     const socket = dial(port);
-    socket.write("POST /v1/databases HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: 10\r\n\r\n{");
+    socket.write(
+      "POST /v1/databases HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: 10\r\n\r\n{",
+    );
     expect(await textOf(socket)).toContain('"code":"request_timeout"');
-    const stream = connectHttp2(address).request({ ":method": "POST", ":path": "/v1/databases", "content-type": "application/json" });
+    const stream = connectHttp2(address).request({
+      ":method": "POST",
+      ":path": "/v1/databases",
+      "content-type": "application/json",
+    });
     stream.on("error", () => {});
     stream.write("{");
     await once(stream, "close");
@@ -140,7 +149,11 @@ describe("peers that say too little", () => {
 
   test("an idle HTTP/2 session is closed, one with an open stream is not", async () => {
     const { address } = await openEcho({
-      listener: { times: { idleConnectionMs: 150 }, onRequest: (request, response) => void (request.url === "/open" ? undefined : (response as http.ServerResponse).end("ok")) },
+      listener: {
+        times: { idleConnectionMs: 150 },
+        onRequest: (request, response) =>
+          void (request.url === "/open" ? undefined : (response as http.ServerResponse).end("ok")),
+      },
     });
     const busy = connectHttp2(address);
     const open = busy.request({ ":path": "/open" });
@@ -171,7 +184,27 @@ describe("what is not HTTP", () => {
 function selfSigned(): TlsFiles {
   const directory = temporaryDirectory();
   const [cert, key] = [join(directory, "cert.pem"), join(directory, "key.pem")];
-  execFileSync("openssl", ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1", "-subj", "/CN=localhost", "-keyout", key, "-out", cert], { stdio: "ignore" });
+  execFileSync(
+    "openssl",
+    [
+      "req",
+      "-x509",
+      "-newkey",
+      "ec",
+      "-pkeyopt",
+      "ec_paramgen_curve:prime256v1",
+      "-nodes",
+      "-days",
+      "1",
+      "-subj",
+      "/CN=localhost",
+      "-keyout",
+      key,
+      "-out",
+      cert,
+    ],
+    { stdio: "ignore" },
+  );
   return { cert: readFileSync(cert), key: readFileSync(key) };
 }
 
@@ -181,7 +214,14 @@ describe("TLS", () => {
     const session = connectHttp2(`https://127.0.0.1:${port}`, { rejectUnauthorized: false });
     expect(await overHttp2(session, Buffer.alloc(200_000))).toBe("2.0 200000");
     expect(session.alpnProtocol).toBe("h2");
-    const request = https.request({ port, host: "127.0.0.1", method: "POST", path: "/x", rejectUnauthorized: false, agent: false });
+    const request = https.request({
+      port,
+      host: "127.0.0.1",
+      method: "POST",
+      path: "/x",
+      rejectUnauthorized: false,
+      agent: false,
+    });
     request.end("abc");
     const [response] = (await once(request, "response")) as [http.IncomingMessage];
     expect(await textOf(response)).toBe("1.1 3");
@@ -191,7 +231,9 @@ describe("TLS", () => {
   });
 
   test("a handshake that does not end is cut by a drain, and no bytes in the clear are served", async () => {
-    const { port, listener } = await openEcho({ listener: { tls: selfSigned(), times: { preambleTimeoutMs: 20_000, drainMs: 100 } } });
+    const { port, listener } = await openEcho({
+      listener: { tls: selfSigned(), times: { preambleTimeoutMs: 20_000, drainMs: 100 } },
+    });
     const clear = dial(port);
     clear.write("GET /health HTTP/1.1\r\nhost: a\r\n\r\n");
     expect(await textOf(clear)).not.toContain("200 OK");
@@ -262,7 +304,15 @@ describe("close", () => {
 
 /** Asked of a process of its own, which must not hold up this one's event loop. */
 async function curl(port: number, options: readonly string[], scheme = "http"): Promise<string> {
-  const { stdout } = await promisify(execFile)("curl", ["-sS", "--max-time", "10", ...options, "--data-binary", "abc", `${scheme}://127.0.0.1:${port}/x`]);
+  const { stdout } = await promisify(execFile)("curl", [
+    "-sS",
+    "--max-time",
+    "10",
+    ...options,
+    "--data-binary",
+    "abc",
+    `${scheme}://127.0.0.1:${port}/x`,
+  ]);
   return stdout;
 }
 
@@ -306,17 +356,29 @@ describe("connections that say little", () => {
   test("who asks for health slowly, without a credential, is cut off", async () => {
     const { port, address } = await openEcho({ doors: { world: hastyWorld(100) } });
     const socket = dial(port);
-    socket.write("POST /grpc.health.v1.Health/Check HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{");
+    socket.write(
+      "POST /grpc.health.v1.Health/Check HTTP/1.1\r\nhost: localhost\r\ncontent-type: " +
+        "application/json\r\ncontent-length: 100\r\n\r\n{",
+    );
     expect(await openMs(socket)).toBeLessThan(5_000);
-    const large = await fetch(`${address}/grpc.health.v1.Health/Check`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ service: "x".repeat(5_000) }) });
+    const large = await fetch(`${address}/grpc.health.v1.Health/Check`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ service: "x".repeat(5_000) }),
+    });
     expect(large.status).toBe(429);
   });
 });
 
 describe("a bound of connections", () => {
-  test.each([["in all", { connectionsMax: 3, connectionsPerAddressMax: 99 }], ["from one address", { connectionsMax: 99, connectionsPerAddressMax: 3 }]])("%s: one more is dropped, and a place that comes free is given again", async (_name, room) => {
+  test.each([
+    ["in all", { connectionsMax: 3, connectionsPerAddressMax: 99 }],
+    ["from one address", { connectionsMax: 99, connectionsPerAddressMax: 3 }],
+  ])("%s: one more is dropped, and a place that comes free is given again", async (_name, room) => {
     const warnings: string[] = [];
-    const { port } = await openEcho({ listener: { room, log: { info() {}, warn: (message) => void warnings.push(message), error() {} } } });
+    const { port } = await openEcho({
+      listener: { room, log: { info() {}, warn: (message) => void warnings.push(message), error() {} } },
+    });
     const held = [dial(port), dial(port), dial(port)];
     for (const socket of held) {
       socket.write("GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n");
@@ -330,13 +392,21 @@ describe("a bound of connections", () => {
     for (;;) {
       const again = dial(port);
       again.write("GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n");
-      const answered = await Promise.race([once(again, "data").then(() => true, () => false), once(again, "close").then(() => false)]);
+      const answered = await Promise.race([
+        once(again, "data").then(
+          () => true,
+          () => false,
+        ),
+        once(again, "close").then(() => false),
+      ]);
       if (answered) break;
     }
   });
 
   test("and the same under TLS", async () => {
-    const { port } = await openEcho({ listener: { tls: selfSigned(), room: { connectionsMax: 1, connectionsPerAddressMax: 1 } } });
+    const { port } = await openEcho({
+      listener: { tls: selfSigned(), room: { connectionsMax: 1, connectionsPerAddressMax: 1 } },
+    });
     const first = dial(port);
     await once(first, "connect");
     const second = dial(port);

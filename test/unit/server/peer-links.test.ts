@@ -16,29 +16,56 @@ import { PeerLinks } from "../../../src/server/peer-links.ts";
 import { type ForwardedCall, Unreachable } from "../../../src/service/peers.ts";
 import { hastyWorld } from "../../support/hasty-world.ts";
 import { openInlineEngine, uuidOf } from "../../support/inline-engine.ts";
-import { callOf, clusterKey, openLinks, openPeer, openScripted, readCall, sayTo, welcome } from "../../support/peer-node.ts";
+import {
+  callOf,
+  clusterKey,
+  openLinks,
+  openPeer,
+  openScripted,
+  readCall,
+  sayTo,
+  welcome,
+} from "../../support/peer-node.ts";
 import { seeded } from "../../support/random.ts";
 import { temporaryDirectory } from "../../support/temporary.ts";
 
 const answered = (value: unknown): Answer => ({ value, txid: 5, durableTxid: 4 });
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
-const codeOf = (call: Promise<unknown>): Promise<unknown> => call.then(() => "ok", (error: unknown) => (error instanceof ServiceError ? error.code : (error as Error).name));
+const codeOf = (call: Promise<unknown>): Promise<unknown> =>
+  call.then(
+    () => "ok",
+    (error: unknown) => (error instanceof ServiceError ? error.code : (error as Error).name),
+  );
 
 describe("calls", () => {
   test("reads and writes of a real engine: values, states and refusals as they would be here", async () => {
     const { client, world } = openInlineEngine(temporaryDirectory());
     onTestFinished(async () => void (await client.close()));
-    const peer = await openPeer(({ target, call, budgetMs, ...options }) => client.run(target, call, { ...options, deadlineMs: world.monotonicMs() + budgetMs }));
+    const peer = await openPeer(({ target, call, budgetMs, ...options }) =>
+      client.run(target, call, { ...options, deadlineMs: world.monotonicMs() + budgetMs }),
+    );
     const { links } = openLinks();
     const value = new Uint8Array([0, 255, 7]);
-    const put = await links.forward(peer.address, callOf({ call: { kind: "write", command: "kv.put", input: { ns: "n", key: "k", value } }, durable: true }));
+    const put = await links.forward(
+      peer.address,
+      callOf({ call: { kind: "write", command: "kv.put", input: { ns: "n", key: "k", value } }, durable: true }),
+    );
     expect(put.txid).toBeGreaterThan(0);
     expect(put.durableTxid).toBeGreaterThanOrEqual(put.txid);
     const got = await links.forward(peer.address, callOf({ call: readCall }));
     expect(got).toMatchObject({ txid: put.txid, value: { value } });
-    const conflict = links.forward(peer.address, callOf({ call: { kind: "branch", act: { act: "rewind", to: "999" } } }));
-    const here = client.run(callOf().target, { kind: "branch", act: { act: "rewind", to: "999" } }, { deadlineMs: world.monotonicMs() + 9_000 });
-    const [there, local] = (await Promise.allSettled([conflict, here])).map((settled) => (settled as PromiseRejectedResult).reason as ServiceError);
+    const conflict = links.forward(
+      peer.address,
+      callOf({ call: { kind: "branch", act: { act: "rewind", to: "999" } } }),
+    );
+    const here = client.run(
+      callOf().target,
+      { kind: "branch", act: { act: "rewind", to: "999" } },
+      { deadlineMs: world.monotonicMs() + 9_000 },
+    );
+    const [there, local] = (await Promise.allSettled([conflict, here])).map(
+      (settled) => (settled as PromiseRejectedResult).reason as ServiceError,
+    );
     expect([there!.code, there!.message, there!.detail]).toEqual([local!.code, local!.message, local!.detail]);
   });
 
@@ -47,7 +74,9 @@ describe("calls", () => {
     const peer = await openPeer(({ minTxid }) => (minTxid === 0 ? slow.promise : answered(minTxid)));
     const { links } = openLinks();
     const first = links.forward(peer.address, callOf());
-    const others = await Promise.all(Array.from({ length: 100 }, (_, at) => links.forward(peer.address, callOf({ minTxid: at + 1 }))));
+    const others = await Promise.all(
+      Array.from({ length: 100 }, (_, at) => links.forward(peer.address, callOf({ minTxid: at + 1 }))),
+    );
     expect(others.map(({ value }) => value)).toEqual(Array.from({ length: 100 }, (_, at) => at + 1));
     slow.resolve(answered("slow"));
     expect((await first).value).toBe("slow");
@@ -58,7 +87,11 @@ describe("calls", () => {
     const address = await openScripted(async function* (requests) {
       for await (const message of requests) {
         messages.push(message);
-        yield message.protocol ? welcome() : create(ExchangeResponseSchema, { answers: message.calls.map(({ id }) => messageOfAnswer(id, answered(id))) });
+        yield message.protocol
+          ? welcome()
+          : create(ExchangeResponseSchema, {
+              answers: message.calls.map(({ id }) => messageOfAnswer(id, answered(id))),
+            });
       }
     });
     const { links } = openLinks();
@@ -86,7 +119,8 @@ describe("calls", () => {
     const peer = await openPeer(({ call }) => answered((call as { input: { value: Uint8Array } }).input.value));
     const { links } = openLinks();
     const random = seeded(11);
-    const put = (value: Uint8Array): Promise<Answer> => links.forward(peer.address, callOf({ call: { kind: "write", command: "kv.put", input: { value } } }));
+    const put = (value: Uint8Array): Promise<Answer> =>
+      links.forward(peer.address, callOf({ call: { kind: "write", command: "kv.put", input: { value } } }));
     await put(new Uint8Array(1));
     const largeOnes = [3, 12, 6].map((mebibytes) => {
       const value = new Uint8Array(mebibytes * 1024 * 1024 + 1).fill(mebibytes);
@@ -102,13 +136,18 @@ describe("calls", () => {
       expect(Buffer.compare((await put(value)).value as Uint8Array, value)).toBe(0);
       if (!isOver) passed++;
     }
-    for (const [at, { value }] of (await large).entries()) expect(Buffer.compare(value as Uint8Array, largeOnes[at]!)).toBe(0);
+    for (const [at, { value }] of (await large).entries())
+      expect(Buffer.compare(value as Uint8Array, largeOnes[at]!)).toBe(0);
     expect(passed).toBeGreaterThan(3);
   });
 
   test("hundreds of calls of random sizes, times and outcomes: each is settled once, by what became of it", async () => {
     const random = seeded(12);
-    const outcomes = Array.from({ length: 500 }, () => ({ bytes: Math.floor(random() ** 8 * 600_000), ms: random() ** 4 * 100, fate: random() }));
+    const outcomes = Array.from({ length: 500 }, () => ({
+      bytes: Math.floor(random() ** 8 * 600_000),
+      ms: random() ** 4 * 100,
+      fate: random(),
+    }));
     const peer = await openPeer(async ({ call, minTxid }) => {
       const { ms, fate, bytes } = outcomes[minTxid]!;
       const { input } = call as { input: Uint8Array };
@@ -119,15 +158,20 @@ describe("calls", () => {
       return answered(fate < 0.6 ? input : minTxid);
     });
     const { links } = openLinks();
-    await Promise.all(outcomes.map(async ({ bytes, fate }, minTxid) => {
-      if (minTxid % 3 === 0) await pause(minTxid / 10);
-      const input = new Uint8Array(bytes).fill(minTxid);
-      const answer = links.forward(peer.address, callOf({ minTxid, call: { kind: "write", command: "kv.put", input } }));
-      if (fate < 0.1) await expect(answer).rejects.toThrow(TurnedAway);
-      else if (fate < 0.2) await expect(answer).rejects.toThrow(`number ${minTxid}`);
-      else if (fate < 0.6) expect(Buffer.compare((await answer).value as Uint8Array, input)).toBe(0);
-      else expect((await answer).value).toBe(minTxid);
-    }));
+    await Promise.all(
+      outcomes.map(async ({ bytes, fate }, minTxid) => {
+        if (minTxid % 3 === 0) await pause(minTxid / 10);
+        const input = new Uint8Array(bytes).fill(minTxid);
+        const answer = links.forward(
+          peer.address,
+          callOf({ minTxid, call: { kind: "write", command: "kv.put", input } }),
+        );
+        if (fate < 0.1) await expect(answer).rejects.toThrow(TurnedAway);
+        else if (fate < 0.2) await expect(answer).rejects.toThrow(`number ${minTxid}`);
+        else if (fate < 0.6) expect(Buffer.compare((await answer).value as Uint8Array, input)).toBe(0);
+        else expect((await answer).value).toBe(minTxid);
+      }),
+    );
   });
 
   test("the receiver learns how much time is left, and whoever runs out of it is told so on time", async () => {
@@ -136,7 +180,10 @@ describe("calls", () => {
     await links.forward(peer.address, callOf({ minTxid: 1 }));
     const begun = performance.now();
     const late = links.forward(peer.address, callOf({ budgetMs: 300 }));
-    await expect(late).rejects.toMatchObject({ code: "request_timeout", message: expect.stringContaining("may still happen") });
+    await expect(late).rejects.toMatchObject({
+      code: "request_timeout",
+      message: expect.stringContaining("may still happen"),
+    });
     expect(performance.now() - begun).toBeGreaterThan(290);
     expect(performance.now() - begun).toBeLessThan(2_000);
     expect(peer.served[1]!.budgetMs).toBeGreaterThan(0);
@@ -148,7 +195,9 @@ describe("calls", () => {
     const slow = Promise.withResolvers<Answer>();
     const peer = await openPeer(({ minTxid }) => (minTxid === 0 ? slow.promise : answered(minTxid)));
     const { links } = openLinks();
-    await expect(links.forward(peer.address, callOf({ budgetMs: 60 }))).rejects.toMatchObject({ code: "request_timeout" });
+    await expect(links.forward(peer.address, callOf({ budgetMs: 60 }))).rejects.toMatchObject({
+      code: "request_timeout",
+    });
     slow.resolve(answered("late"));
     expect((await links.forward(peer.address, callOf({ minTxid: 2 }))).value).toBe(2);
   });
@@ -159,12 +208,26 @@ describe("refusals", () => {
     const detail = { retryAfterSecs: 3, txid: 9, headers: { Allow: "PUT" }, httpStatus: 405 };
     const codes = Object.keys(errorCodes) as ErrorCode[];
     const peer = await openPeer(({ minTxid }) => {
-      throw codes[minTxid] ? new ServiceError(codes[minTxid], "because", detail) : new TurnedAway(minTxid % 2 ? "unheld" : "behind");
+      throw codes[minTxid]
+        ? new ServiceError(codes[minTxid], "because", detail)
+        : new TurnedAway(minTxid % 2 ? "unheld" : "behind");
     });
     const { links } = openLinks();
-    for (const [minTxid, code] of codes.entries()) await expect(links.forward(peer.address, callOf({ minTxid }))).rejects.toMatchObject({ name: "ServiceError", code, message: "because", detail });
-    await expect(links.forward(peer.address, callOf({ minTxid: 101 }))).rejects.toMatchObject({ name: "TurnedAway", reason: "unheld" });
-    await expect(links.forward(peer.address, callOf({ minTxid: 102 }))).rejects.toMatchObject({ name: "TurnedAway", reason: "behind" });
+    for (const [minTxid, code] of codes.entries())
+      await expect(links.forward(peer.address, callOf({ minTxid }))).rejects.toMatchObject({
+        name: "ServiceError",
+        code,
+        message: "because",
+        detail,
+      });
+    await expect(links.forward(peer.address, callOf({ minTxid: 101 }))).rejects.toMatchObject({
+      name: "TurnedAway",
+      reason: "unheld",
+    });
+    await expect(links.forward(peer.address, callOf({ minTxid: 102 }))).rejects.toMatchObject({
+      name: "TurnedAway",
+      reason: "behind",
+    });
   });
 
   test("a fault stays at the receiver, whose log has it under the id that the sender is told", async () => {
@@ -178,7 +241,9 @@ describe("refusals", () => {
     const [said] = peer.log.said.filter(({ level }) => level === "error");
     expect(said!.error).toMatchObject({ message: "secret of /data/db" });
     expect((refusal as ServiceError).message).toContain(said!.fields!["id"]);
-    const passing = await links.forward(peer.address, callOf({ minTxid: 1 })).catch((error: unknown) => error as ServiceError);
+    const passing = await links
+      .forward(peer.address, callOf({ minTxid: 1 }))
+      .catch((error: unknown) => error as ServiceError);
     expect(passing).toMatchObject({ code: "unavailable" });
     expect((passing as ServiceError).message).not.toContain("secret");
   });
@@ -195,7 +260,10 @@ describe("refusals", () => {
     const { links } = openLinks();
     const token = (scope: CallerTold["scope"]): CallerTold => ({ kind: "token", scope, hash: "h" });
     const batch = { statements: [], atomic: true, mayWrite: true };
-    const branch = (act: string): PortCall => ({ kind: "branch", act: { act, name: "n", to: "1", couponId: "c", erase: {}, traceKey: new Uint8Array(1), coupons: [] } as never });
+    const branch = (act: string): PortCall => ({
+      kind: "branch",
+      act: { act, name: "n", to: "1", couponId: "c", erase: {}, traceKey: new Uint8Array(1), coupons: [] } as never,
+    });
     const rows: [PortCall, ...("ok" | "forbidden")[]][] = [
       [readCall, "ok", "ok", "ok"],
       [{ kind: "sql-read", batch }, "ok", "ok", "ok"],
@@ -204,35 +272,54 @@ describe("refusals", () => {
       [callOf().call, "forbidden", "ok", "ok"],
       [{ kind: "sql-write", batch }, "forbidden", "ok", "ok"],
       [branch("erase"), "forbidden", "ok", "ok"],
-      ...["fork", "delete", "checkpoint", "forget-checkpoint", "rewind", "expunge"].map((act): [PortCall, "forbidden", "forbidden", "ok"] => [branch(act), "forbidden", "forbidden", "ok"]),
+      ...["fork", "delete", "checkpoint", "forget-checkpoint", "rewind", "expunge"].map(
+        (act): [PortCall, "forbidden", "forbidden", "ok"] => [branch(act), "forbidden", "forbidden", "ok"],
+      ),
       [{ kind: "drop" }, "forbidden", "forbidden", "forbidden"],
     ];
     for (const [call, ...expected] of rows) {
-      const codes = await Promise.all((["read", "write", "admin"] as const).map((scope) => codeOf(links.forward(peer.address, callOf({ call, caller: token(scope) })))));
+      const codes = await Promise.all(
+        (["read", "write", "admin"] as const).map((scope) =>
+          codeOf(links.forward(peer.address, callOf({ call, caller: token(scope) }))),
+        ),
+      );
       expect([call, ...codes]).toEqual([call, ...expected]);
-      for (const caller of [undefined, { kind: "platform", scope: undefined, hash: "p" }, { kind: "anonymous", scope: undefined, hash: undefined }] as const) expect(await codeOf(links.forward(peer.address, callOf({ call, caller })))).toBe("ok");
+      for (const caller of [
+        undefined,
+        { kind: "platform", scope: undefined, hash: "p" },
+        { kind: "anonymous", scope: undefined, hash: undefined },
+      ] as const)
+        expect(await codeOf(links.forward(peer.address, callOf({ call, caller })))).toBe("ok");
     }
     const { length } = peer.served;
     expect(await codeOf(links.forward(peer.address, callOf({ caller: token(undefined) })))).toBe("forbidden");
     expect(peer.served).toHaveLength(length);
   });
 
-  test("more calls than may be under way are shed at once, and there is room again when some are answered", async () => {
-    const gate = Promise.withResolvers<Answer>();
-    const peer = await openPeer(() => gate.promise);
-    const { links } = openLinks();
-    const calls = Array.from({ length: limits.peerCallsMax }, () => links.forward(peer.address, callOf()));
-    await expect(links.forward(peer.address, callOf())).rejects.toMatchObject({ code: "overloaded", detail: { retryAfterSecs: 1 } });
-    gate.resolve(answered(1));
-    await Promise.all(calls);
-    expect((await links.forward(peer.address, callOf())).value).toBe(1);
-  });
+  test(
+    "more calls than may be under way are shed at once, and there is room again when some are " + "answered",
+    async () => {
+      const gate = Promise.withResolvers<Answer>();
+      const peer = await openPeer(() => gate.promise);
+      const { links } = openLinks();
+      const calls = Array.from({ length: limits.peerCallsMax }, () => links.forward(peer.address, callOf()));
+      await expect(links.forward(peer.address, callOf())).rejects.toMatchObject({
+        code: "overloaded",
+        detail: { retryAfterSecs: 1 },
+      });
+      gate.resolve(answered(1));
+      await Promise.all(calls);
+      expect((await links.forward(peer.address, callOf())).value).toBe(1);
+    },
+  );
 
   test("a call that is larger than any may be is refused before it leaves", async () => {
     const peer = await openPeer(() => answered(1));
     const { links } = openLinks();
     const input = new Uint8Array(limits.peerBytesMax + 1);
-    await expect(links.forward(peer.address, callOf({ call: { kind: "write", command: "kv.put", input } }))).rejects.toMatchObject({ code: "payload_too_large" });
+    await expect(
+      links.forward(peer.address, callOf({ call: { kind: "write", command: "kv.put", input } })),
+    ).rejects.toMatchObject({ code: "payload_too_large" });
     expect(peer.served).toEqual([]);
   });
 });
@@ -242,7 +329,10 @@ describe("what is followed", () => {
     const world = hastyWorld(50);
     const hints = new Map<string, () => void>();
     let asked = 0;
-    const peer = await openPeer(() => answered(1), { world, host: { followed: (uuid, hint) => (asked++, hints.set(uuid, hint), () => void hints.delete(uuid)) } });
+    const peer = await openPeer(() => answered(1), {
+      world,
+      host: { followed: (uuid, hint) => (asked++, hints.set(uuid, hint), () => void hints.delete(uuid)) },
+    });
     const { links, hinted } = openLinks();
     links.follow(peer.address, uuidOf(1));
     links.follow(peer.address, uuidOf(2));
@@ -258,7 +348,9 @@ describe("what is followed", () => {
 
   test("a follower that comes back follows again, without a call", async () => {
     const hints = new Map<string, () => void>();
-    const host = { followed: (uuid: string, hint: () => void) => (hints.set(uuid, hint), () => void hints.delete(uuid)) };
+    const host = {
+      followed: (uuid: string, hint: () => void) => (hints.set(uuid, hint), () => void hints.delete(uuid)),
+    };
     const first = await openPeer(() => answered(1), { host });
     const { links, hinted } = openLinks({ world: hastyWorld(5) });
     links.follow(first.address, uuidOf(1));
@@ -274,31 +366,38 @@ describe("what is followed", () => {
 });
 
 describe("orders", () => {
-  test("the other node is told to look for them now, though nothing else is asked of it, and the link is none that was lost", async () => {
-    let nudges = 0;
-    const peer = await openPeer(() => answered(1), { host: { nudged: () => void nudges++ } });
-    const { links, log } = openLinks({ world: hastyWorld(10) });
-    links.nudge(peer.address);
-    links.nudge(peer.address);
-    await expect.poll(() => nudges).toBe(1);
-    links.nudge(peer.address);
-    await expect.poll(() => nudges).toBe(2);
-    // Longer than a node may be silent of whom something is expected.
-    await pause((2 * limits.peerSilenceMs) / 10);
-    expect(log.said).toEqual([]);
-    await peer.listener.close();
-    links.nudge("http://127.0.0.1:1");
-    await pause(20);
-  });
+  test(
+    "the other node is told to look for them now, though nothing else is asked of it, and the link is none " +
+      "that was lost",
+    async () => {
+      let nudges = 0;
+      const peer = await openPeer(() => answered(1), { host: { nudged: () => void nudges++ } });
+      const { links, log } = openLinks({ world: hastyWorld(10) });
+      links.nudge(peer.address);
+      links.nudge(peer.address);
+      await expect.poll(() => nudges).toBe(1);
+      links.nudge(peer.address);
+      await expect.poll(() => nudges).toBe(2);
+      // Longer than a node may be silent of whom something is expected.
+      await pause((2 * limits.peerSilenceMs) / 10);
+      expect(log.said).toEqual([]);
+      await peer.listener.close();
+      links.nudge("http://127.0.0.1:1");
+      await pause(20);
+    },
+  );
 });
 
 describe("the end", () => {
   test("a node that leaves answers what is under way, takes nothing more, and no write's fate is unknown", async () => {
     const random = seeded(13);
-    const peer = await openPeer(async () => {
-      await pause(random() * 40);
-      return answered(1);
-    }, { listener: { times: { drainMs: 20_000 } } });
+    const peer = await openPeer(
+      async () => {
+        await pause(random() * 40);
+        return answered(1);
+      },
+      { listener: { times: { drainMs: 20_000 } } },
+    );
     const { links } = openLinks();
     const fates = new Map<unknown, number>();
     let isOver = false;
@@ -319,14 +418,21 @@ describe("the end", () => {
     await Promise.all(writers);
     expect(fates.get("ok")).toBeGreaterThan(40);
     expect(fates.get("Unreachable")).toBeGreaterThan(0);
-    expect([...fates.keys()].filter((fate) => fate !== "ok" && fate !== "Unreachable" && fate !== "TurnedAway")).toEqual([]);
+    expect(
+      [...fates.keys()].filter((fate) => fate !== "ok" && fate !== "Unreachable" && fate !== "TurnedAway"),
+    ).toEqual([]);
   });
 
   test("a link that nobody uses is closed after a minute, and opened again for the next call", async () => {
     let [streams, ended] = [0, 0];
     const address = await openScripted(async function* (requests) {
       streams++;
-      for await (const message of requests) yield message.protocol ? welcome() : create(ExchangeResponseSchema, { answers: message.calls.map(({ id }) => messageOfAnswer(id, answered(1))) });
+      for await (const message of requests)
+        yield message.protocol
+          ? welcome()
+          : create(ExchangeResponseSchema, {
+              answers: message.calls.map(({ id }) => messageOfAnswer(id, answered(1))),
+            });
       ended++;
     });
     const { links, log } = openLinks({ world: hastyWorld(100) });
@@ -338,7 +444,9 @@ describe("the end", () => {
   });
 
   test("a stream lives longer than a request may take to come", async () => {
-    const peer = await openPeer(async ({ minTxid }) => (await pause(minTxid), answered(1)), { listener: { times: { requestReceiveMs: 100, headersTimeoutMs: 100 } } });
+    const peer = await openPeer(async ({ minTxid }) => (await pause(minTxid), answered(1)), {
+      listener: { times: { requestReceiveMs: 100, headersTimeoutMs: 100 } },
+    });
     const { links, log } = openLinks();
     expect((await links.forward(peer.address, callOf({ minTxid: 400 }))).value).toBe(1);
     expect(log.said).toEqual([]);
@@ -362,8 +470,32 @@ describe("the end", () => {
 test("under TLS with a certificate of an authority that the system knows, and not with another", async () => {
   const directory = temporaryDirectory();
   const [key, cert] = [join(directory, "key.pem"), join(directory, "cert.pem")];
-  execFileSync("openssl", ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-keyout", key, "-out", cert, "-subj", "/CN=palimpsest", "-addext", "subjectAltName=IP:127.0.0.1"], { stdio: "ignore" });
-  const peer = await openPeer(() => answered(1), { listener: { tls: { key: readFileSync(key), cert: readFileSync(cert) } } });
+  execFileSync(
+    "openssl",
+    [
+      "req",
+      "-x509",
+      "-newkey",
+      "ec",
+      "-pkeyopt",
+      "ec_paramgen_curve:prime256v1",
+      "-nodes",
+      "-days",
+      "2",
+      "-keyout",
+      key,
+      "-out",
+      cert,
+      "-subj",
+      "/CN=palimpsest",
+      "-addext",
+      "subjectAltName=IP:127.0.0.1",
+    ],
+    { stdio: "ignore" },
+  );
+  const peer = await openPeer(() => answered(1), {
+    listener: { tls: { key: readFileSync(key), cert: readFileSync(cert) } },
+  });
   const address = peer.address.replace("http:", "https:");
   const call: ForwardedCall = callOf();
   await expect(openLinks().links.forward(address, call)).rejects.toThrow(Unreachable);

@@ -1,4 +1,11 @@
-import { createFileRegistry, type DescFile, type FileRegistry, fromBinary, getOption, type MessageInitShape } from "@bufbuild/protobuf";
+import {
+  createFileRegistry,
+  type DescFile,
+  type FileRegistry,
+  fromBinary,
+  getOption,
+  type MessageInitShape,
+} from "@bufbuild/protobuf";
 import { type FileDescriptorProto, FileDescriptorProtoSchema, FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
 import { create } from "@bufbuild/protobuf";
 import { Code, createClient } from "@connectrpc/connect";
@@ -22,7 +29,10 @@ async function* each(questions: readonly Question[]): AsyncGenerator<{ host: str
 async function ask(address: string, version: "v1" | "v1alpha", ...questions: readonly Question[]) {
   const transport = createGrpcTransport({ baseUrl: address });
   // The two versions differ in their package only.
-  const client = createClient(version === "v1" ? ServerReflection : (ServerReflectionAlpha as unknown as typeof ServerReflection), transport);
+  const client = createClient(
+    version === "v1" ? ServerReflection : (ServerReflectionAlpha as unknown as typeof ServerReflection),
+    transport,
+  );
   const answers = [];
   for await (const answer of client.serverReflectionInfo(each(questions))) answers.push(answer);
   return answers;
@@ -55,15 +65,33 @@ describe.each(["v1", "v1alpha"] as const)("reflection %s", (version) => {
     const { address } = await openEcho();
     const [list] = await ask(address, version, { case: "listServices", value: "*" });
     expect(list!.validHost).toBe("h");
-    const listed = list!.messageResponse.case === "listServicesResponse" ? list!.messageResponse.value.service.map(({ name }) => name) : [];
-    expect(listed.toSorted()).toEqual(["grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection", "palimpsest.v1.BranchService", "palimpsest.v1.ControlService", "palimpsest.v1.DataService", "palimpsest.v1.MemoryService"]);
-    const registry = registryOf(await ask(address, version, ...listed.map((value) => ({ case: "fileContainingSymbol", value }) as const)));
+    const listed =
+      list!.messageResponse.case === "listServicesResponse"
+        ? list!.messageResponse.value.service.map(({ name }) => name)
+        : [];
+    expect(listed.toSorted()).toEqual([
+      "grpc.health.v1.Health",
+      "grpc.reflection.v1.ServerReflection",
+      "grpc.reflection.v1alpha.ServerReflection",
+      "palimpsest.v1.BranchService",
+      "palimpsest.v1.ControlService",
+      "palimpsest.v1.DataService",
+      "palimpsest.v1.MemoryService",
+    ]);
+    const registry = registryOf(
+      await ask(address, version, ...listed.map((value) => ({ case: "fileContainingSymbol", value }) as const)),
+    );
     for (const { method, segments, httpMethod } of endpoints) {
       const served = registry.getService(method.parent.typeName)!.methods.find(({ name }) => name === method.name)!;
       expect([served.input.typeName, served.output.typeName]).toEqual([method.input.typeName, method.output.typeName]);
-      expect(served.input.fields.map(({ name, number }) => [name, number])).toEqual(method.input.fields.map(({ name, number }) => [name, number]));
+      expect(served.input.fields.map(({ name, number }) => [name, number])).toEqual(
+        method.input.fields.map(({ name, number }) => [name, number]),
+      );
       const { pattern } = getOption(served, http);
-      expect([pattern.case, String(pattern.value).split("/").length - 1]).toEqual([httpMethod.toLowerCase(), segments.length]);
+      expect([pattern.case, String(pattern.value).split("/").length - 1]).toEqual([
+        httpMethod.toLowerCase(),
+        segments.length,
+      ]);
     }
   });
 
@@ -72,31 +100,58 @@ describe.each(["v1", "v1alpha"] as const)("reflection %s", (version) => {
     const memory = "palimpsest/v1/memory.proto";
     const [byName] = await ask(address, version, { case: "fileByFilename", value: memory });
     expect(filesIn(byName!)[0]!.name).toBe(memory);
-    for (const value of ["palimpsest.v1.Memory", "palimpsest.v1.Memory.topic_key", "palimpsest.v1.MemoryService.Ingest"]) {
+    for (const value of [
+      "palimpsest.v1.Memory",
+      "palimpsest.v1.Memory.topic_key",
+      "palimpsest.v1.MemoryService.Ingest",
+    ]) {
       expect(filesIn((await ask(address, version, { case: "fileContainingSymbol", value }))[0]!)[0]!.name).toBe(memory);
     }
-    for (const value of ["palimpsest.v1.SCOPE_READ", "palimpsest.v1.Scope", "palimpsest.v1.rule", "palimpsest.v1.Rule"]) {
-      expect(filesIn((await ask(address, version, { case: "fileContainingSymbol", value }))[0]!)[0]!.name).toBe("palimpsest/v1/options.proto");
+    for (const value of [
+      "palimpsest.v1.SCOPE_READ",
+      "palimpsest.v1.Scope",
+      "palimpsest.v1.rule",
+      "palimpsest.v1.Rule",
+    ]) {
+      expect(filesIn((await ask(address, version, { case: "fileContainingSymbol", value }))[0]!)[0]!.name).toBe(
+        "palimpsest/v1/options.proto",
+      );
     }
     // No service needs it, but every refusal carries it.
-    expect(filesIn((await ask(address, version, { case: "fileContainingSymbol", value: "google.rpc.ErrorInfo" }))[0]!)[0]!.name).toBe("google/rpc/error_details.proto");
+    expect(
+      filesIn((await ask(address, version, { case: "fileContainingSymbol", value: "google.rpc.ErrorInfo" }))[0]!)[0]!
+        .name,
+    ).toBe("google/rpc/error_details.proto");
     const [http, numbers, none] = await ask(
       address,
       version,
-      { case: "fileContainingExtension", value: { containingType: "google.protobuf.MethodOptions", extensionNumber: 72_295_728 } },
+      {
+        case: "fileContainingExtension",
+        value: { containingType: "google.protobuf.MethodOptions", extensionNumber: 72_295_728 },
+      },
       { case: "allExtensionNumbersOfType", value: "google.protobuf.MethodOptions" },
       { case: "allExtensionNumbersOfType", value: "palimpsest.v1.Memory" },
     );
     expect(filesIn(http!)[0]!.name).toBe("google/api/annotations.proto");
-    expect(numbers!.messageResponse).toMatchObject({ value: { baseTypeName: "google.protobuf.MethodOptions", extensionNumber: expect.arrayContaining([72_295_728, 50_101]) } });
-    expect(none!.messageResponse).toMatchObject({ case: "allExtensionNumbersResponse", value: { extensionNumber: [] } });
+    expect(numbers!.messageResponse).toMatchObject({
+      value: {
+        baseTypeName: "google.protobuf.MethodOptions",
+        extensionNumber: expect.arrayContaining([72_295_728, 50_101]),
+      },
+    });
+    expect(none!.messageResponse).toMatchObject({
+      case: "allExtensionNumbersResponse",
+      value: { extensionNumber: [] },
+    });
   });
 
   test("one stream gets a needed file once, and what it asks for every time", async () => {
     const { address } = await openEcho();
     const question = { case: "fileContainingSymbol", value: "palimpsest.v1.MemoryService" } as const;
     const [first, second] = await ask(address, version, question, question);
-    expect(filesIn(first!).map(({ name }) => name)).toEqual(expect.arrayContaining(["google/protobuf/struct.proto", "google/api/http.proto", "palimpsest/v1/data.proto"]));
+    expect(filesIn(first!).map(({ name }) => name)).toEqual(
+      expect.arrayContaining(["google/protobuf/struct.proto", "google/api/http.proto", "palimpsest/v1/data.proto"]),
+    );
     expect(filesIn(second!).map(({ name }) => name)).toEqual(["palimpsest/v1/memory.proto"]);
   });
 
@@ -111,7 +166,9 @@ describe.each(["v1", "v1alpha"] as const)("reflection %s", (version) => {
       { case: "allExtensionNumbersOfType", value: "nothing" },
       { case: undefined },
     );
-    expect(answers.map(({ messageResponse }) => messageResponse.case === "errorResponse" && messageResponse.value.errorCode)).toEqual([5, 5, 5, 5, 3]);
+    expect(
+      answers.map(({ messageResponse }) => messageResponse.case === "errorResponse" && messageResponse.value.errorCode),
+    ).toEqual([5, 5, 5, 5, 3]);
   });
 
   test("a stream asks for a credential, and ends with a drain", async () => {
@@ -119,10 +176,15 @@ describe.each(["v1", "v1alpha"] as const)("reflection %s", (version) => {
       if (credential === undefined) throw new ServiceError("unauthorized", "the platform key is wanted");
     };
     const guarded = await openEcho({ doors: { admitOperator } });
-    await expect(ask(guarded.address, version, { case: "listServices", value: "" })).rejects.toSatisfy((error: unknown) => {
-      const { code, findDetails } = error as { code: Code; findDetails(desc: typeof ErrorInfoSchema): { reason: string }[] };
-      return code === Code.Unauthenticated && findDetails.call(error, ErrorInfoSchema)[0]?.reason === "unauthorized";
-    });
+    await expect(ask(guarded.address, version, { case: "listServices", value: "" })).rejects.toSatisfy(
+      (error: unknown) => {
+        const { code, findDetails } = error as {
+          code: Code;
+          findDetails(desc: typeof ErrorInfoSchema): { reason: string }[];
+        };
+        return code === Code.Unauthenticated && findDetails.call(error, ErrorInfoSchema)[0]?.reason === "unauthorized";
+      },
+    );
     const node = await openEcho();
     const client = createClient(ServerReflection, createGrpcTransport({ baseUrl: node.address }));
     const { promise: never, resolve: end } = Promise.withResolvers<void>();

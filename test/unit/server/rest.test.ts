@@ -4,7 +4,12 @@ import * as http2 from "node:http2";
 import { create } from "@bufbuild/protobuf";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { HttpBody } from "../../../gen/google/api/httpbody_pb.ts";
-import type { FindDocsRequest, ListKeysRequest, PutValueRequest, UpsertVectorRequest } from "../../../gen/palimpsest/v1/data_pb.ts";
+import type {
+  FindDocsRequest,
+  ListKeysRequest,
+  PutValueRequest,
+  UpsertVectorRequest,
+} from "../../../gen/palimpsest/v1/data_pb.ts";
 import { type IngestRequest, MemorySchema } from "../../../gen/palimpsest/v1/memory_pb.ts";
 import { ServiceError, StoreError } from "../../../src/base/errors.ts";
 import { limits } from "../../../src/base/limits.ts";
@@ -32,7 +37,12 @@ async function send({ port }: EchoNode, { method = "GET", path, headers = {}, bo
   const [response] = (await once(request, "response")) as [http.IncomingMessage];
   let text = "";
   for await (const chunk of response.setEncoding("utf8")) text += chunk;
-  return { status: response.statusCode!, headers: response.headers, text, json: text !== "" && response.headers["content-type"] === "application/json" ? JSON.parse(text) : undefined };
+  return {
+    status: response.statusCode!,
+    headers: response.headers,
+    text,
+    json: text !== "" && response.headers["content-type"] === "application/json" ? JSON.parse(text) : undefined,
+  };
 }
 
 /** Resolves when the request is over, for whatever reason. */
@@ -42,21 +52,41 @@ function closing(request: http.ClientRequest): Promise<void> {
 }
 
 const post = (node: EchoNode, path: string, body: unknown, headers: Record<string, string> = {}): Promise<Answer> =>
-  send(node, { method: "POST", path, headers: { "content-type": "application/json", ...headers }, body: typeof body === "string" ? body : JSON.stringify(body) });
+  send(node, {
+    method: "POST",
+    path,
+    headers: { "content-type": "application/json", ...headers },
+    body: typeof body === "string" ? body : JSON.stringify(body),
+  });
 
-const refusal = (code: string, error: RegExp | string) => ({ code, error: typeof error === "string" ? error : expect.stringMatching(error) });
+const refusal = (code: string, error: RegExp | string) => ({
+  code,
+  error: typeof error === "string" ? error : expect.stringMatching(error),
+});
 const memories = "/v1/memory/acme/bot/memories";
 
 describe("routes", () => {
   test("path, query and body are folded into the request", async () => {
     const node = await openEcho();
-    const answer = await post(node, `${memories}?branch=dev`, { memories: [{ type: "fact", summary: "s", content: { a: 1 }, ttl: 5, embedding: [0.5, 1] }] });
+    const answer = await post(node, `${memories}?branch=dev`, {
+      memories: [{ type: "fact", summary: "s", content: { a: 1 }, ttl: 5, embedding: [0.5, 1] }],
+    });
     expect([answer.status, answer.json, answer.headers["service-txid"]]).toEqual([201, { results: [], txid: 0 }, "7"]);
     const { endpoint, message } = node.calls[0]!;
     expect(endpoint.name).toBe("MemoryService.Ingest");
-    const { ns, profile, branch, memories: [first] } = message as IngestRequest;
+    const {
+      ns,
+      profile,
+      branch,
+      memories: [first],
+    } = message as IngestRequest;
     expect([ns, profile, branch]).toEqual(["acme", "bot", "dev"]);
-    expect([first!.type, first!.ttl, first!.embedding?.values, jsonText(first!, "content")]).toEqual(["fact", 5, [0.5, 1], '{"a":1}']);
+    expect([first!.type, first!.ttl, first!.embedding?.values, jsonText(first!, "content")]).toEqual([
+      "fact",
+      5,
+      [0.5, 1],
+      '{"a":1}',
+    ]);
   });
 
   test("hardening-09: names are percent-decoded once, slashes in them are theirs", async () => {
@@ -95,7 +125,12 @@ describe("routes", () => {
 
   test("a method that a path does not have is 405 with those that it has", async () => {
     const node = await openEcho();
-    for (const [method, path, allow] of [["PUT", "/v1/databases", "GET, POST"], ["HEAD", "/v1/databases", "GET, POST"], ["POST", "/v1/db/d/kv/n/k", "DELETE, GET, PUT"], ["POST", "/health", "GET, HEAD"]] as const) {
+    for (const [method, path, allow] of [
+      ["PUT", "/v1/databases", "GET, POST"],
+      ["HEAD", "/v1/databases", "GET, POST"],
+      ["POST", "/v1/db/d/kv/n/k", "DELETE, GET, PUT"],
+      ["POST", "/health", "GET, HEAD"],
+    ] as const) {
       const answer = await send(node, { method, path });
       expect([answer.status, answer.headers["allow"]]).toEqual([405, allow]);
       if (method !== "HEAD") expect(answer.json).toEqual(refusal("invalid_request", /^this path takes /));
@@ -104,7 +139,12 @@ describe("routes", () => {
 
   test("204 has the headers and no body", async () => {
     const answer = await send(await openEcho(), { method: "DELETE", path: `${memories}/mem_1` });
-    expect([answer.status, answer.text, answer.headers["service-txid"], answer.headers["content-length"]]).toEqual([204, "", "7", undefined]);
+    expect([answer.status, answer.text, answer.headers["service-txid"], answer.headers["content-length"]]).toEqual([
+      204,
+      "",
+      "7",
+      undefined,
+    ]);
   });
 });
 
@@ -130,7 +170,9 @@ describe("query parameters", () => {
     expect(node.calls[0]!.message).toMatchObject({ turns: true, branch: "x", sid: "s" });
     await send(node, { path: "/v1/namespaces/n/audit?from=-9223372036854775808&to=9007199254740993" });
     expect(node.calls[1]!.message).toMatchObject({ from: -(2n ** 63n), to: 9007199254740993n });
-    expect((await send(node, { method: "DELETE", path: "/v1/memory/a/b/sessions/s?turns=yes" })).json).toEqual(refusal("invalid_request", "turns must be true or false"));
+    expect((await send(node, { method: "DELETE", path: "/v1/memory/a/b/sessions/s?turns=yes" })).json).toEqual(
+      refusal("invalid_request", "turns must be true or false"),
+    );
   });
 });
 
@@ -142,14 +184,34 @@ describe("bodies", () => {
     [memories, { memories: {} }, /^memories must be an array$/],
     [memories, { memories: [fact, null] }, /^memories\[1\] must be an object$/],
     [memories, { memories: [{ summary: "s" }] }, /^memories\[0\]\.type is required$/],
-    [memories, { memories: [fact, fact, fact, { ...fact, ttl: 1.5 }] }, /^memories\[3\]\.ttl must be a whole number that is not negative$/],
-    [memories, { memories: [{ ...fact, ttl: "5" }] }, /^memories\[0\]\.ttl must be a whole number that is not negative/],
+    [
+      memories,
+      { memories: [fact, fact, fact, { ...fact, ttl: 1.5 }] },
+      /^memories\[3\]\.ttl must be a whole number that is not negative$/,
+    ],
+    [
+      memories,
+      { memories: [{ ...fact, ttl: "5" }] },
+      /^memories\[0\]\.ttl must be a whole number that is not negative/,
+    ],
     [memories, { memories: [{ ...fact, ttl: -1 }] }, /^memories\[0\]\.ttl must be a whole number that is not negative/],
     [memories, { memories: [{ ...fact, summary: 5 }] }, /^memories\[0\]\.summary must be a string$/],
-    [memories, { memories: [{ ...fact, sumary: "x" }] }, /^memories\[0\]\.sumary is not a field of this request; allowed here: type, summary, content, topic_key/],
+    [
+      memories,
+      { memories: [{ ...fact, sumary: "x" }] },
+      /^memories\[0\]\.sumary is not a field of this request; allowed here: type, summary, content, topic_key/,
+    ],
     [memories, { memories: [{ ...fact, sessionId: "x" }] }, /^memories\[0\]\.sessionId is not a field/],
-    [memories, { memories: [{ ...fact, embedding: [0.1, "x"] }] }, /^memories\[0\]\.embedding\[1\] must be a number in range$/],
-    [memories, { memories: [{ ...fact, embedding: [1e39] }] }, /^memories\[0\]\.embedding\[0\] must be a number in range$/],
+    [
+      memories,
+      { memories: [{ ...fact, embedding: [0.1, "x"] }] },
+      /^memories\[0\]\.embedding\[1\] must be a number in range$/,
+    ],
+    [
+      memories,
+      { memories: [{ ...fact, embedding: [1e39] }] },
+      /^memories\[0\]\.embedding\[0\] must be a number in range$/,
+    ],
     [memories, { memories: [{ ...fact, embedding: { values: [1] } }] }, /^memories\[0\]\.embedding must be an array$/],
     [memories, { memories: [], branch: "x" }, /^branch is not a field of this request; allowed here: memories$/],
     [memories, { memories: [], ns: "x" }, /^ns is not a field/],
@@ -157,7 +219,11 @@ describe("bodies", () => {
     [memories, "5", /^the body must be an object$/],
     [memories, "", /^memories is required$/],
     [memories, '{"memories":[{"type":"fact","summary":"\\ud800"}]}', /^memories\[0\]\.summary must be Unicode text/],
-    [memories, `{"memories":[{"type":"fact","summary":"s","content":${"[".repeat(65)}${"]".repeat(65)}}]}`, /^memories\[0\]\.content is nested deeper than 64 levels$/],
+    [
+      memories,
+      `{"memories":[{"type":"fact","summary":"s","content":${"[".repeat(65)}${"]".repeat(65)}}]}`,
+      /^memories\[0\]\.content is nested deeper than 64 levels$/,
+    ],
     [memories, '{"memories":[],"__proto__":{}}', /^__proto__ is not a field/],
     [memories, '{"memories":[],"constructor":{}}', /^constructor is not a field/],
     [memories, '{"memories":[]', /^the body is not JSON/],
@@ -186,10 +252,25 @@ describe("bodies", () => {
     const node = await openEcho();
     await post(node, memories, { memories: [{ ...fact, topic_key: null, embedding: null, ttl: null, content: null }] });
     const [first] = (node.calls[0]!.message as IngestRequest).memories;
-    expect([first!.topicKey, first!.embedding, first!.ttl, jsonText(first!, "content")]).toEqual([undefined, undefined, undefined, "null"]);
-    await send(node, { method: "PUT", path: "/v1/namespaces/n/policy", headers: { "content-type": "application/json" }, body: '{"policy":null}' });
+    expect([first!.topicKey, first!.embedding, first!.ttl, jsonText(first!, "content")]).toEqual([
+      undefined,
+      undefined,
+      undefined,
+      "null",
+    ]);
+    await send(node, {
+      method: "PUT",
+      path: "/v1/namespaces/n/policy",
+      headers: { "content-type": "application/json" },
+      body: '{"policy":null}',
+    });
     expect(jsonText(node.calls[1]!.message, "policy")).toBe("null");
-    const missing = await send(node, { method: "PUT", path: "/v1/namespaces/n/policy", headers: { "content-type": "application/json" }, body: "{}" });
+    const missing = await send(node, {
+      method: "PUT",
+      path: "/v1/namespaces/n/policy",
+      headers: { "content-type": "application/json" },
+      body: "{}",
+    });
     expect(missing.json).toEqual(refusal("invalid_request", "policy is required"));
   });
 
@@ -197,7 +278,10 @@ describe("bodies", () => {
     const node = await openEcho();
     await post(node, "/v1/memory/a/b/recall", { query: "q", types: [] });
     await post(node, "/v1/memory/a/b/recall", { query: "q" });
-    expect(node.calls.map((call) => (call.message as { types?: { values: string[] } }).types?.values)).toEqual([[], undefined]);
+    expect(node.calls.map((call) => (call.message as { types?: { values: string[] } }).types?.values)).toEqual([
+      [],
+      undefined,
+    ]);
   });
 
   test("integers beyond a double reach the handler digit by digit", async () => {
@@ -207,7 +291,10 @@ describe("bodies", () => {
     await post(node, "/v1/db/d/branches/b/rewind", '{"to":9007199254740993}');
     expect(jsonText(node.calls[0]!.message, "docs")).toBe('[{"id":9223372036854775807,"f":0.1}]');
     expect(jsonText(node.calls[1]!.message, "filter")).toBe('{"id":9007199254740993}');
-    expect((node.calls[1]!.message as FindDocsRequest).sort).toMatchObject([{ path: "b", direction: 1 }, { path: "a", direction: -1 }]);
+    expect((node.calls[1]!.message as FindDocsRequest).sort).toMatchObject([
+      { path: "b", direction: 1 },
+      { path: "a", direction: -1 },
+    ]);
     expect((node.calls[2]!.message as unknown as { to: string }).to).toBe("9007199254740993");
     const large = `{"id":"a","embedding":[1,${"9".repeat(30)}]}`;
     expect((await post(node, "/v1/db/d/vectors/c", large)).status).toBe(200);
@@ -223,36 +310,88 @@ describe("bodies", () => {
   test("bytes that are not UTF-8, and a byte order mark, are refused", async () => {
     const node = await openEcho();
     const headers = { "content-type": "application/json" };
-    for (const body of [Buffer.from([0x7b, 0xff, 0x7d]), Buffer.from('"\ud800"', "utf16le"), Buffer.from([0xed, 0xa0, 0x80])]) {
+    for (const body of [
+      Buffer.from([0x7b, 0xff, 0x7d]),
+      Buffer.from('"\ud800"', "utf16le"),
+      Buffer.from([0xed, 0xa0, 0x80]),
+    ]) {
       expect((await send(node, { method: "POST", path: "/v1/databases", headers, body })).status).toBe(400);
     }
-    expect((await send(node, { method: "POST", path: "/v1/databases", headers, body: '\u{feff}{"name":"a"}' })).json).toEqual(refusal("invalid_request", /^the body is not JSON/));
+    expect(
+      (await send(node, { method: "POST", path: "/v1/databases", headers, body: '\u{feff}{"name":"a"}' })).json,
+    ).toEqual(refusal("invalid_request", /^the body is not JSON/));
   });
 
   test("content types: JSON in UTF-8 or nothing", async () => {
     const node = await openEcho();
     const status = async (type: string | undefined, body: string) =>
-      (await send(node, { method: "POST", path: "/v1/databases", headers: type === undefined ? {} : { "content-type": type }, body })).status;
+      (
+        await send(node, {
+          method: "POST",
+          path: "/v1/databases",
+          headers: type === undefined ? {} : { "content-type": type },
+          body,
+        })
+      ).status;
     const body = '{"name":"a"}';
-    for (const type of ["application/json", "Application/JSON; charset=utf-8", 'application/json;charset="UTF-8"', "application/json;"]) expect([type, await status(type, body)]).toEqual([type, 201]);
-    for (const type of ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/json; charset=utf-16", "application/jsonp", "text/application/json", "application/json, text/plain", undefined, ""]) expect([type, await status(type, body)]).toEqual([type, 415]);
+    for (const type of [
+      "application/json",
+      "Application/JSON; charset=utf-8",
+      'application/json;charset="UTF-8"',
+      "application/json;",
+    ])
+      expect([type, await status(type, body)]).toEqual([type, 201]);
+    for (const type of [
+      "text/plain",
+      "application/x-www-form-urlencoded",
+      "multipart/form-data; boundary=x",
+      "application/json; charset=utf-16",
+      "application/jsonp",
+      "text/application/json",
+      "application/json, text/plain",
+      undefined,
+      "",
+    ])
+      expect([type, await status(type, body)]).toEqual([type, 415]);
     // Nothing is required of a sync, so neither is a body nor its type.
     expect((await send(node, { method: "POST", path: "/v1/db/d/sync" })).status).toBe(200);
-    expect((await send(node, { method: "POST", path: "/v1/db/d/sync", headers: { "content-type": "application/x-www-form-urlencoded" } })).status).toBe(415);
+    expect(
+      (
+        await send(node, {
+          method: "POST",
+          path: "/v1/db/d/sync",
+          headers: { "content-type": "application/x-www-form-urlencoded" },
+        })
+      ).status,
+    ).toBe(415);
     const zipped = await post(node, "/v1/databases", body, { "content-encoding": "gzip" });
-    expect([zipped.status, zipped.json]).toEqual([415, refusal("invalid_request", "content-encoding must be identity")]);
+    expect([zipped.status, zipped.json]).toEqual([
+      415,
+      refusal("invalid_request", "content-encoding must be identity"),
+    ]);
   });
 
   test("a raw value is any bytes of any type, and comes back as stored", async () => {
     const bytes = Buffer.from([0, 255, 34, 10, 13, 0]);
-    const node = await openEcho({ dispatch: (call) => Promise.resolve(emptyAnswer(call, { contentType: "text/plain", data: bytes })) });
-    const put = await send(node, { method: "PUT", path: "/v1/db/d/kv/n/k?ttl=0", headers: { "content-type": "image/png" }, body: bytes });
+    const node = await openEcho({
+      dispatch: (call) => Promise.resolve(emptyAnswer(call, { contentType: "text/plain", data: bytes })),
+    });
+    const put = await send(node, {
+      method: "PUT",
+      path: "/v1/db/d/kv/n/k?ttl=0",
+      headers: { "content-type": "image/png" },
+      body: bytes,
+    });
     expect(put.status).toBe(200);
     const { value, ttl } = node.calls[0]!.message as PutValueRequest;
     expect([Buffer.from(value!.data), value!.contentType, ttl]).toEqual([bytes, "image/png", 0]);
     const response = await fetch(`${node.address}/v1/db/d/kv/n/k`);
     expect(Buffer.from(await response.arrayBuffer())).toEqual(bytes);
-    expect([response.headers.get("content-type"), response.headers.get("x-content-type-options"), response.headers.get("service-txid")]).toEqual(["text/plain", "nosniff", "7"]);
+    expect([
+      response.headers.get("content-type"),
+      response.headers.get("x-content-type-options"),
+      response.headers.get("service-txid"),
+    ]).toEqual(["text/plain", "nosniff", "7"]);
     await send(node, { method: "PUT", path: "/v1/db/d/kv/n/k" });
     expect((node.calls.at(-1)!.message as { value?: HttpBody }).value?.data).toHaveLength(0);
   });
@@ -265,7 +404,14 @@ describe("sizes", () => {
     onTestFinished(() => agent.destroy());
     const body = Buffer.alloc(2 * 1024 * 1024, 32);
     for (const length of [{ "content-length": String(body.length) }, { "transfer-encoding": "chunked" }]) {
-      const request = http.request({ port: node.port, host: "127.0.0.1", method: "POST", path: "/v1/databases", agent, headers: { "content-type": "application/json", ...length } });
+      const request = http.request({
+        port: node.port,
+        host: "127.0.0.1",
+        method: "POST",
+        path: "/v1/databases",
+        agent,
+        headers: { "content-type": "application/json", ...length },
+      });
       request.end(body);
       const [response] = (await once(request, "response")) as [http.IncomingMessage];
       let text = "";
@@ -302,7 +448,14 @@ describe("sizes", () => {
 
   test("a refused body that never ends is cut", async () => {
     const node = await openEcho();
-    const request = http.request({ port: node.port, host: "127.0.0.1", method: "POST", path: "/v1/databases", agent: false, headers: { "content-type": "application/json" } });
+    const request = http.request({
+      port: node.port,
+      host: "127.0.0.1",
+      method: "POST",
+      path: "/v1/databases",
+      agent: false,
+      headers: { "content-type": "application/json" },
+    });
     const closed = closing(request);
     const chunk = Buffer.alloc(1024 * 1024);
     let sent = 0;
@@ -315,7 +468,14 @@ describe("sizes", () => {
 
   test("a client that goes away in the middle is nobody's fault", async () => {
     const node = await openEcho();
-    const request = http.request({ port: node.port, host: "127.0.0.1", method: "POST", path: "/v1/databases", agent: false, headers: { "content-type": "application/json", "content-length": "10" } });
+    const request = http.request({
+      port: node.port,
+      host: "127.0.0.1",
+      method: "POST",
+      path: "/v1/databases",
+      agent: false,
+      headers: { "content-type": "application/json", "content-length": "10" },
+    });
     const closed = closing(request);
     request.write("{", () => request.destroy());
     await closed;
@@ -326,7 +486,14 @@ describe("sizes", () => {
 
 describe("answers", () => {
   test("nulls, absences, lists and exact numbers are written as the interface has them", async () => {
-    const memory = create(MemorySchema, { id: "mem_1", type: "fact", summary: 'a "b"\n\u{2028}', createdAt: 2n ** 60n, score: 0.25, channels: { values: [] } });
+    const memory = create(MemorySchema, {
+      id: "mem_1",
+      type: "fact",
+      summary: 'a "b"\n\u{2028}',
+      createdAt: 2n ** 60n,
+      score: 0.25,
+      channels: { values: [] },
+    });
     setJson(memory, "content", '{"id":9223372036854775807}');
     const node = await openEcho({ dispatch: (call) => Promise.resolve({ ...emptyAnswer(call), message: memory }) });
     const { text } = await send(node, { path: `${memories}/mem_1` });
@@ -336,10 +503,26 @@ describe("answers", () => {
   });
 
   test("a map and nested messages", async () => {
-    const fields = { id: "ers_1", status: "blocked", target: { sessionId: "s" }, erasedTxid: { main: 5n, dev: 9n }, blockedBy: { branches: ["dev"] } };
+    const fields = {
+      id: "ers_1",
+      status: "blocked",
+      target: { sessionId: "s" },
+      erasedTxid: { main: 5n, dev: 9n },
+      blockedBy: { branches: ["dev"] },
+    };
     const node = await openEcho({ dispatch: (call) => Promise.resolve(emptyAnswer(call, fields)) });
     const { json } = await send(node, { path: "/v1/memory/a/b/erasures/ers_1" });
-    expect(json).toEqual({ id: "ers_1", status: "blocked", target: { session_id: "s" }, memory_ids: [], requested_at: 0, grace_until: 0, erased_txid: { main: 5, dev: 9 }, blocked_by: { checkpoints: [], branches: ["dev"] }, completed_at: null });
+    expect(json).toEqual({
+      id: "ers_1",
+      status: "blocked",
+      target: { session_id: "s" },
+      memory_ids: [],
+      requested_at: 0,
+      grace_until: 0,
+      erased_txid: { main: 5, dev: 9 },
+      blocked_by: { checkpoints: [], branches: ["dev"] },
+      completed_at: null,
+    });
   });
 
   test.each([
@@ -367,7 +550,11 @@ describe("answers", () => {
     expect(answer.text).not.toContain("secret");
     expect(node.faults).toEqual([bug]);
     const storage = await openEcho({ dispatch: () => Promise.reject(new StoreError("unavailable", "secret host")) });
-    expect(await send(storage, { path: "/v1/databases" })).toMatchObject({ status: 503, json: { code: "unavailable" }, headers: { "retry-after": "1" } });
+    expect(await send(storage, { path: "/v1/databases" })).toMatchObject({
+      status: 503,
+      json: { code: "unavailable" },
+      headers: { "retry-after": "1" },
+    });
     const corrupt = await openEcho({ dispatch: () => Promise.reject(new StoreError("corrupt", "x")) });
     expect((await send(corrupt, { path: "/v1/databases" })).status).toBe(500);
   });
@@ -376,16 +563,35 @@ describe("answers", () => {
 describe("what a call is told of its request", () => {
   test("credential, headers, address", async () => {
     const node = await openEcho();
-    const headers = { authorization: "bearer  abc.def ", "Service-Min-Txid": "5", "Service-Branch": "dev", "Service-Consistency": "cached", "Service-Durability": "durable", "Service-Internal": "x" };
+    const headers = {
+      authorization: "bearer  abc.def ",
+      "Service-Min-Txid": "5",
+      "Service-Branch": "dev",
+      "Service-Consistency": "cached",
+      "Service-Durability": "durable",
+      "Service-Internal": "x",
+    };
     await send(node, { path: "/v1/databases", headers });
     const { credential, headers: given, remoteAddress, hostDatabase, deadlineMs, signal } = node.calls[0]!;
-    expect([credential, given, remoteAddress, hostDatabase, deadlineMs, signal?.aborted]).toEqual(["abc.def", { branch: "dev", minTxid: "5", consistency: "cached", durability: "durable", internal: "x" }, "127.0.0.1", undefined, undefined, false]);
+    expect([credential, given, remoteAddress, hostDatabase, deadlineMs, signal?.aborted]).toEqual([
+      "abc.def",
+      { branch: "dev", minTxid: "5", consistency: "cached", durability: "durable", internal: "x" },
+      "127.0.0.1",
+      undefined,
+      undefined,
+      false,
+    ]);
     await send(node, { path: "/v1/databases", headers: { authorization: "Basic abc" } });
     expect(node.calls[1]!.credential).toBeUndefined();
   });
 
   test("the signal fires when the client goes, on both versions, and only then", async () => {
-    const node = await openEcho({ dispatch: (call) => new Promise((_resolve, reject) => call.signal!.addEventListener("abort", () => reject(new ServiceError("request_timeout", "gone")))) });
+    const node = await openEcho({
+      dispatch: (call) =>
+        new Promise((_resolve, reject) =>
+          call.signal!.addEventListener("abort", () => reject(new ServiceError("request_timeout", "gone"))),
+        ),
+    });
     const request = http.get({ port: node.port, host: "127.0.0.1", path: "/v1/databases", agent: false });
     request.on("error", () => {});
     const session = http2.connect(node.address);
@@ -397,7 +603,10 @@ describe("what a call is told of its request", () => {
     request.destroy();
     stream.close(http2.constants.NGHTTP2_CANCEL);
     await Promise.all(aborted);
-    const quiet = await openEcho({ dispatch: (call) => Promise.resolve(call.signal!.aborted ? emptyAnswer(call, { databases: [{}] }) : emptyAnswer(call)) });
+    const quiet = await openEcho({
+      dispatch: (call) =>
+        Promise.resolve(call.signal!.aborted ? emptyAnswer(call, { databases: [{}] }) : emptyAnswer(call)),
+    });
     expect((await send(quiet, { path: "/v1/databases" })).json).toEqual({ databases: [] });
     expect(quiet.calls[0]!.signal!.aborted).toBe(false);
   });
@@ -422,12 +631,26 @@ describe("the address of a database", () => {
     const headers = { host: "notes.localhost" };
     expect((await send(node, { path: "/v1/memory/s1/turns?last=3", headers })).status).toBe(200);
     expect(node.calls[0]!.message).toMatchObject({ db: "notes", session: "s1", last: 3 });
-    for (const path of ["/v1/memory/acme", "/v1/memory/acme/bot/sessions", "/v1/db/notes/kv/n/k", "/v1/databases"]) expect((await send(node, { path, headers })).status).toBe(404);
+    for (const path of ["/v1/memory/acme", "/v1/memory/acme/bot/sessions", "/v1/db/notes/kv/n/k", "/v1/databases"])
+      expect((await send(node, { path, headers })).status).toBe(404);
     expect((await send(node, { path: "/health", headers })).text).toBe("ok");
   });
 
-  test.each(["localhost", "localhost:8080", "127.0.0.1:8080", "[::1]:8080", "example.com", "notes.localhost.example.com", ".localhost", "a.b.localhost", "noteslocalhost", "@x.localhost"])("Host %s is no database's", async (host) => {
-    const node = await openEcho({ doors: { hostNames: ["example.com", "notes.localhost.example.com", "noteslocalhost"] } });
+  test.each([
+    "localhost",
+    "localhost:8080",
+    "127.0.0.1:8080",
+    "[::1]:8080",
+    "example.com",
+    "notes.localhost.example.com",
+    ".localhost",
+    "a.b.localhost",
+    "noteslocalhost",
+    "@x.localhost",
+  ])("Host %s is no database's", async (host) => {
+    const node = await openEcho({
+      doors: { hostNames: ["example.com", "notes.localhost.example.com", "noteslocalhost"] },
+    });
     expect((await send(node, { path: "/v1/databases", headers: { host } })).status).toBe(200);
     expect(node.calls[0]!.hostDatabase).toBeUndefined();
   });

@@ -28,14 +28,19 @@ function costMs(act: () => void): number {
 test("an answer of more values than can be encoded at once is refused, and REST has it in a moment", async () => {
   const dense = `[${"[],".repeat(340_000)}[]]`;
   const answer = recalled(Array(31).fill(dense));
-  await expect(settleAnswer(answer, world)).rejects.toMatchObject({ code: "invalid_request", message: expect.stringContaining("over REST") });
+  await expect(settleAnswer(answer, world)).rejects.toMatchObject({
+    code: "invalid_request",
+    message: expect.stringContaining("over REST"),
+  });
   const write = compileWriter(RecallResponseSchema);
   let text = "";
   expect(costMs(() => (text = write(answer)))).toBeLessThan(60);
   expect(text.length).toBeGreaterThan(31 * 1_000_000);
   const rows = create(SqlResultSchema, { columns: ["a"] });
   setJson(rows, "rows", dense);
-  await expect(settleAnswer(create(ExecuteSqlResponseSchema, { results: [rows] }), world)).rejects.toMatchObject({ code: "invalid_request" });
+  await expect(settleAnswer(create(ExecuteSqlResponseSchema, { results: [rows] }), world)).rejects.toMatchObject({
+    code: "invalid_request",
+  });
 });
 
 test("one below that is encoded in a time that can be told", async () => {
@@ -47,8 +52,16 @@ test("one below that is encoded in a time that can be told", async () => {
   expect(costMs(() => toBinary(RecallResponseSchema, text))).toBeLessThan(100);
 });
 
-test.each(['{"a":[1,null,"\\ud83d\\ude00"]}', '"\\ud800 alone"', "[1e308,1e999,-1e999]", `[${"9".repeat(400)}]`, '"E+300 in a text"'])("what is made ready is what is read otherwise: %s", async (content) => {
+test.each([
+  '{"a":[1,null,"\\ud83d\\ude00"]}',
+  '"\\ud800 alone"',
+  "[1e308,1e999,-1e999]",
+  `[${"9".repeat(400)}]`,
+  '"E+300 in a text"',
+])("what is made ready is what is read otherwise: %s", async (content) => {
   const [plain, settled] = [recalled([content]), recalled([content, JSON.stringify("y".repeat(40_000)), content])];
   await settleAnswer(settled, world);
-  expect(toJson(MemorySchema, settled.memories[2]!)).toMatchObject({ content: (toJson(MemorySchema, plain.memories[0]!) as { content: never }).content });
+  expect(toJson(MemorySchema, settled.memories[2]!)).toMatchObject({
+    content: (toJson(MemorySchema, plain.memories[0]!) as { content: never }).content,
+  });
 });

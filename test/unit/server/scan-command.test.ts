@@ -27,7 +27,10 @@ async function run(given: readonly string[], env: Readonly<Record<string, string
   const stderr = { write: (text: string) => (error += text) };
   const command = scanCommand({ env, stdout: { write: (text) => (out += text) }, stderr }, (ended) => (code = ended));
   try {
-    await command.exitOverride().configureOutput({ writeErr: stderr.write, writeOut: (text) => (out += text) }).parseAsync(given, { from: "user" });
+    await command
+      .exitOverride()
+      .configureOutput({ writeErr: stderr.write, writeOut: (text) => (out += text) })
+      .parseAsync(given, { from: "user" });
   } catch (thrown) {
     if (!(thrown instanceof CommanderError)) throw thrown;
     code = thrown.exitCode;
@@ -35,15 +38,23 @@ async function run(given: readonly string[], env: Readonly<Record<string, string
   return { code, out, error };
 }
 
-test("tells where a token lies and by its number which, never the token; 1 when something is found, 0 when nothing is", async () => {
-  const directory = temporaryDirectory();
-  writeFileSync(join(directory, "log.json"), JSON.stringify({ said: "the quick brown fox" }));
-  const hit = await run(["--for", "lazy dog", "--for", "quick brown", directory]);
-  expect(hit).toMatchObject({ code: 1, error: "" });
-  expect(hit.out.split("\n")[0]).toBe(`${join(directory, "log.json")}: token 2 as text at byte 13`);
-  expect(hit.out).not.toContain("quick");
-  expect(await run(["--for", "lazy dog", directory])).toEqual({ code: 0, error: "", out: "nothing found in 1 files or objects of 30 bytes, with 0 pages inside segments\n" });
-});
+test(
+  "tells where a token lies and by its number which, never the token; 1 when something is found, 0 when " +
+    "nothing is",
+  async () => {
+    const directory = temporaryDirectory();
+    writeFileSync(join(directory, "log.json"), JSON.stringify({ said: "the quick brown fox" }));
+    const hit = await run(["--for", "lazy dog", "--for", "quick brown", directory]);
+    expect(hit).toMatchObject({ code: 1, error: "" });
+    expect(hit.out.split("\n")[0]).toBe(`${join(directory, "log.json")}: token 2 as text at byte 13`);
+    expect(hit.out).not.toContain("quick");
+    expect(await run(["--for", "lazy dog", directory])).toEqual({
+      code: 0,
+      error: "",
+      out: "nothing found in 1 files or objects of 30 bytes, with 0 pages inside segments\n",
+    });
+  },
+);
 
 test("reads tokens from a file, one a line", async () => {
   const directory = temporaryDirectory();
@@ -96,24 +107,47 @@ test("looks into a store: in a directory at all that lies there, in a bucket at 
   for (let n = 0; n < 3; n++) await bucket.put(`a/${n}`, Buffer.from(n === 2 ? "the token" : "nothing"), absent);
   const variables = { AWS_ENDPOINT_URL: location.endpoint!, AWS_ALLOW_HTTP: "true", AWS_REGION: "us-east-1" };
   const { code, out } = await run(["--for", "the token", `s3://${location.bucket}/${location.prefix}`], variables);
-  expect(out).toBe("a/2: token 1 as text at byte 0\n1 found in 3 files or objects of 23 bytes, with 0 pages inside segments\n");
+  expect(out).toBe(
+    "a/2: token 1 as text at byte 0\n1 found in 3 files or objects of 23 bytes, with 0 pages inside segments\n",
+  );
   expect(code).toBe(1);
-  expect(await run(["--for", "the token", `s3://${location.bucket}`], { ...variables, AWS_ENDPOINT_URL: "http://127.0.0.1:1", AWS_ALLOW_HTTP: "false" })).toMatchObject({ code: 2 });
+  expect(
+    await run(["--for", "the token", `s3://${location.bucket}`], {
+      ...variables,
+      AWS_ENDPOINT_URL: "http://127.0.0.1:1",
+      AWS_ALLOW_HTTP: "false",
+    }),
+  ).toMatchObject({ code: 2 });
 });
 
 test("finds what a node stores, compressed pages included, with the program itself", async () => {
   const directory = temporaryDirectory();
   const service = await startService({}, directory);
   const db = await service.database();
-  const rows = "WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 3000) SELECT 'number ' || n || ' of the harbour' FROM s";
+  const rows =
+    "WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 3000) SELECT 'number ' || n " +
+    "|| ' of the harbour' FROM s";
   const stmts = [{ q: "CREATE TABLE t (v)" }, { q: `INSERT INTO t ${rows}` }];
   const answer = await service.call("POST", `/v1/db/${db}/sql`, { stmts }, { "service-durability": "durable" });
   expect(answer.status).toBe(200);
   await service.close();
   const spawned = await new Promise<Run>((resolve) => {
-    const child = execFile(process.execPath, [main, "scan", "--for", "number 2718 of the harbour", "--for", "number 3141 of the harbour", join(directory, "objects")], { env: { PATH: process.env["PATH"] } }, (_, out, error) => {
-      resolve({ code: child.exitCode ?? undefined, out, error });
-    });
+    const child = execFile(
+      process.execPath,
+      [
+        main,
+        "scan",
+        "--for",
+        "number 2718 of the harbour",
+        "--for",
+        "number 3141 of the harbour",
+        join(directory, "objects"),
+      ],
+      { env: { PATH: process.env["PATH"] } },
+      (_, out, error) => {
+        resolve({ code: child.exitCode ?? undefined, out, error });
+      },
+    );
   });
   expect(spawned, spawned.error).toMatchObject({ code: 1, error: "" });
   expect(spawned.out).toMatch(/(?:seg|head)\/.*: token 1 as text at byte \d+ of page \d+ of transaction id \d+\n/);

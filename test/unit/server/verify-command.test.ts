@@ -29,7 +29,10 @@ async function run(input: string | undefined, ...given: string[]): Promise<Run> 
   const stdin = (async function* () {
     if (input !== undefined) yield Buffer.from(input);
   })();
-  const command = verifyCommand({ stdin, stdout: { write: (text) => (out += text) }, stderr: { write: (text) => (error += text) } }, (ended) => (code = ended));
+  const command = verifyCommand(
+    { stdin, stdout: { write: (text) => (out += text) }, stderr: { write: (text) => (error += text) } },
+    (ended) => (code = ended),
+  );
   const program = new Command().exitOverride().configureOutput({ writeErr: (text) => (error += text) });
   program.addCommand(command.copyInheritedSettings(program));
   await program.parseAsync(["verify-receipt", ...given], { from: "user" }).catch(() => (code = 2));
@@ -39,7 +42,12 @@ async function run(input: string | undefined, ...given: string[]): Promise<Run> 
 /** The command as a process. */
 function spawned(input: string, ...given: string[]): Promise<Run> {
   return new Promise((resolve) => {
-    const child = execFile(process.execPath, [main, "verify-receipt", ...given], { env: { PATH: process.env["PATH"] } }, (_, out, error) => resolve({ code: child.exitCode ?? -1, out, error }));
+    const child = execFile(
+      process.execPath,
+      [main, "verify-receipt", ...given],
+      { env: { PATH: process.env["PATH"] } },
+      (_, out, error) => resolve({ code: child.exitCode ?? -1, out, error }),
+    );
     child.stdin!.end(input);
   });
 }
@@ -63,7 +71,13 @@ async function signed(payload: ReceiptPayload = sampleReceiptPayload): Promise<S
   };
   const [key, other] = await Promise.all([0, 1].map(() => signingKeyOf(generateKeyPairSync("ed25519").privateKey)));
   const receipt = new Receipts(key!).sign(payload);
-  return { key: key!, receipt, file: write("receipt.json", receipt), keys: write("jwks.json", { keys: [other!.listed, key!.listed] }), write };
+  return {
+    key: key!,
+    receipt,
+    file: write("receipt.json", receipt),
+    keys: write("jwks.json", { keys: [other!.listed, key!.listed] }),
+    write,
+  };
 }
 
 /** The address of a key set that is served so. */
@@ -83,11 +97,30 @@ describe("erasure-05: palimpsest verify-receipt", () => {
     const { code, out, error } = await run(undefined, file, "--jwks", keys);
     expect([code, error]).toEqual([0, ""]);
     for (const said of [
-      "The receipt is valid", key.kid, "acme--alice", sampleCoupon.uuid, sampleCoupon.id, 'topic "ui.übung', 'type "fact"', ...sampleCoupon.memoryIds, '41 on branch "main"', "2023-11-14T22:13:20.000Z",
-      "2023-11-15T22:13:20.001Z", "palimpsest-erasure-1", "12 listed, 12 of them in use, 12 scanned (123456 bytes)", "scanned: 345", "branches checked: 2; catalogs checked: 1", "3 looked for, 0 found",
-      'branch "main" at transaction 41, 17 pages', 'nothing before transaction 41 can be restored on branch "main"', "9 older ones removed, 1 unfinished uploads", 'node "node-α": 2 files cleaned, 3 removed',
-      "does not prove", ...sampleReceiptPayload.limits,
-    ]) expect(out).toContain(said);
+      "The receipt is valid",
+      key.kid,
+      "acme--alice",
+      sampleCoupon.uuid,
+      sampleCoupon.id,
+      'topic "ui.übung',
+      'type "fact"',
+      ...sampleCoupon.memoryIds,
+      '41 on branch "main"',
+      "2023-11-14T22:13:20.000Z",
+      "2023-11-15T22:13:20.001Z",
+      "palimpsest-erasure-1",
+      "12 listed, 12 of them in use, 12 scanned (123456 bytes)",
+      "scanned: 345",
+      "branches checked: 2; catalogs checked: 1",
+      "3 looked for, 0 found",
+      'branch "main" at transaction 41, 17 pages',
+      'nothing before transaction 41 can be restored on branch "main"',
+      "9 older ones removed, 1 unfinished uploads",
+      'node "node-α": 2 files cleaned, 3 removed',
+      "does not prove",
+      ...sampleReceiptPayload.limits,
+    ])
+      expect(out).toContain(said);
   });
 
   test("lets no text of a receipt steer the terminal", async () => {
@@ -104,9 +137,22 @@ describe("erasure-05: palimpsest verify-receipt", () => {
       const { file, keys } = await signed({ ...sampleReceiptPayload, ...change });
       return (await run(undefined, file, "--jwks", keys)).out;
     };
-    const evidence = { ...sampleEvidence, states_restored: [], oldest_restorable_txid: {}, local: [], store: { versioned: false, versions_removed: 0, uploads_aborted: 0 } };
+    const evidence = {
+      ...sampleEvidence,
+      states_restored: [],
+      oldest_restorable_txid: {},
+      local: [],
+      store: { versioned: false, versions_removed: 0, uploads_aborted: 0 },
+    };
     const gone = await said({ memory_ids: [], erased_txid: {}, evidence, target: { session_id: "s-1", turns: true } });
-    for (const text of ["memories erased:       none", "the whole database is deleted", "restored and asked for the erased memories: none", "keeps no versions", 'session "s-1", its transcript too']) expect(gone).toContain(text);
+    for (const text of [
+      "memories erased:       none",
+      "the whole database is deleted",
+      "restored and asked for the erased memories: none",
+      "keeps no versions",
+      'session "s-1", its transcript too',
+    ])
+      expect(gone).toContain(text);
     expect(await said({ target: { session_id: "s-1", turns: false } })).toContain("without its transcript");
     expect(await said({ target: { memory_id: "mem_1" } })).toContain('the memory "mem_1"');
   });
@@ -117,10 +163,20 @@ describe("erasure-05: palimpsest verify-receipt", () => {
     const valid = await run(undefined, write("coupon.json", coupon), "--jwks", keys);
     expect(valid.code).toBe(0);
     expect(valid.out).toContain("Of the coupon around it nothing else is signed.");
-    const foreign = await run(undefined, write("foreign.json", { ...coupon, id: "ers_01HF7YAT000000000000000099" }), "--jwks", keys);
+    const foreign = await run(
+      undefined,
+      write("foreign.json", { ...coupon, id: "ers_01HF7YAT000000000000000099" }),
+      "--jwks",
+      keys,
+    );
     expect([foreign.code, foreign.out]).toEqual([1, ""]);
     expect(foreign.error).toContain("another erasure");
-    const unfinished = await run(undefined, write("pending.json", { ...coupon, status: "pending", receipt: undefined }), "--jwks", keys);
+    const unfinished = await run(
+      undefined,
+      write("pending.json", { ...coupon, status: "pending", receipt: undefined }),
+      "--jwks",
+      keys,
+    );
     expect([unfinished.code, unfinished.out]).toEqual([1, ""]);
     expect(unfinished.error).toContain("not completed");
   });
@@ -141,7 +197,12 @@ describe("erasure-05: palimpsest verify-receipt", () => {
       expect([code, out], name).toEqual([1, ""]);
       expect(error, name).toContain(reason);
     }
-    const { code, error } = await run(undefined, write("receipt.json", receipt), "--jwks", write("keys.json", { keys: "none" }));
+    const { code, error } = await run(
+      undefined,
+      write("receipt.json", receipt),
+      "--jwks",
+      write("keys.json", { keys: "none" }),
+    );
     expect([code, error.includes("no list of keys")]).toEqual([1, true]);
   });
 
@@ -162,15 +223,31 @@ describe("erasure-05: palimpsest verify-receipt", () => {
 
   test("reads no more than a receipt or a key set can be, and only text", async () => {
     const { file, keys, write } = await signed();
-    expect(await run(" ".repeat(limits.erasureCouponBytesMax + 1), "-", "--jwks", keys)).toMatchObject({ code: 1, out: "", error: expect.stringContaining("standard input holds more than") as string });
-    expect(await run(undefined, file, "--jwks", write("long.json", " ".repeat(limits.keySetBytesMax + 1)))).toMatchObject({ code: 1, out: "" });
+    expect(await run(" ".repeat(limits.erasureCouponBytesMax + 1), "-", "--jwks", keys)).toMatchObject({
+      code: 1,
+      out: "",
+      error: expect.stringContaining("standard input holds more than") as string,
+    });
+    expect(
+      await run(undefined, file, "--jwks", write("long.json", " ".repeat(limits.keySetBytesMax + 1))),
+    ).toMatchObject({ code: 1, out: "" });
     writeFileSync(join(file, "../bytes"), Uint8Array.of(0xff));
     expect((await run(undefined, join(file, "../bytes"), "--jwks", keys)).error).toContain("UTF-8");
   });
 
   test("exits with 2 for a wrong command line", async () => {
     const { file, keys } = await signed();
-    for (const given of [[file], ["--jwks", keys], [file, file, "--jwks", keys], [`${file}x`, "--jwks", keys], [file, "--jwks", `${keys}x`], [temporaryDirectory(), "--jwks", keys], [file, "--jwks", "ftp://host/k"], [file, "--jwks", "https://a:b@host/k"], [file, "--jwks", keys, "--force"]]) {
+    for (const given of [
+      [file],
+      ["--jwks", keys],
+      [file, file, "--jwks", keys],
+      [`${file}x`, "--jwks", keys],
+      [file, "--jwks", `${keys}x`],
+      [temporaryDirectory(), "--jwks", keys],
+      [file, "--jwks", "ftp://host/k"],
+      [file, "--jwks", "https://a:b@host/k"],
+      [file, "--jwks", keys, "--force"],
+    ]) {
       const { code, out, error } = await run(undefined, ...given);
       expect([code, out], given.join(" ")).toEqual([2, ""]);
       expect(error).not.toBe("");
@@ -188,7 +265,11 @@ describe("erasure-05: palimpsest verify-receipt", () => {
       [(_, response) => response.end("<html>"), "not JSON"],
       [(_, response) => response.end(" ".repeat(limits.keySetBytesMax + 1)), "more than"],
       [(request) => request.socket.destroy(), "gave no key set"],
-      [(request, response) => void response.writeHead(200, { "content-length": "100" }).write("{", () => request.socket.destroy()), "gave no key set"],
+      [
+        (request, response) =>
+          void response.writeHead(200, { "content-length": "100" }).write("{", () => request.socket.destroy()),
+        "gave no key set",
+      ],
     ];
     for (const [answer, reason] of answers) {
       const { code, out, error } = await run(undefined, file, "--jwks", await served(answer));

@@ -1,4 +1,6 @@
-/** The way from a call to a decision: what is looked up, when, and what becomes of a name that changes hands meanwhile. */
+/**
+ * The way from a call to a decision: what is looked up, when, and what becomes of a name that changes hands meanwhile.
+ */
 import { create } from "@bufbuild/protobuf";
 import { generateKeyPairSync } from "node:crypto";
 import { expect, test } from "vitest";
@@ -36,12 +38,37 @@ const tokens = new Tokens(signingKey, world);
 function open() {
   const store = new StoreWithOutages();
   const databases = new Databases(store, world);
-  const authorization = new Authorization(new Credentials({ tokens, signingKey, platformKey: "key", world }), databases);
-  const call = (method: string, request: Record<string, unknown>, token: string, handler: Handler): Promise<unknown> => {
+  const authorization = new Authorization(
+    new Credentials({ tokens, signingKey, platformKey: "key", world }),
+    databases,
+  );
+  const call = (
+    method: string,
+    request: Record<string, unknown>,
+    token: string,
+    handler: Handler,
+  ): Promise<unknown> => {
     const endpoint = endpoints.find(({ name }) => name === method)!;
-    const pipeline = createPipeline({ handlers: new Map([[method, handler]]), world, requestTimeoutMs: 1_000, concurrency: new Concurrency(1), controlPerSecond: 10, durability: "standard", authorization });
+    const pipeline = createPipeline({
+      handlers: new Map([[method, handler]]),
+      world,
+      requestTimeoutMs: 1_000,
+      concurrency: new Concurrency(1),
+      controlPerSecond: 10,
+      durability: "standard",
+      authorization,
+    });
     const message = Object.assign(create(endpoint.method.input), request);
-    return pipeline({ endpoint, message, credential: token, remoteAddress: "", hostDatabase: undefined, headers: {}, deadlineMs: undefined, signal: undefined } satisfies Call);
+    return pipeline({
+      endpoint,
+      message,
+      credential: token,
+      remoteAddress: "",
+      hostDatabase: undefined,
+      headers: {},
+      deadlineMs: undefined,
+      signal: undefined,
+    } satisfies Call);
   };
   return { store, databases, call };
 }
@@ -53,16 +80,28 @@ test("a name that changes hands between the check and the look-up is not served"
   const { uuid } = await databases.create("plain");
   const node = { world, databases } as NodeParts;
   const token = await tokens.mint({ database: { name: "plain", uuid } }, "read", 60);
-  const lookUp = (before: () => Promise<unknown>): Handler => async (_request, context: Context) => {
-    await before();
-    expect((await databaseTarget(node, context, "plain")).uuid).toBe(uuid);
-    return {};
-  };
-  await call("DataService.ListKeys", { db: "plain", ns: "n" }, token, lookUp(async () => {}));
-  const taken = call("DataService.ListKeys", { db: "plain", ns: "n" }, token, lookUp(async () => {
-    await databases.remove("plain");
-    await databases.create("plain");
-  }));
+  const lookUp =
+    (before: () => Promise<unknown>): Handler =>
+    async (_request, context: Context) => {
+      await before();
+      expect((await databaseTarget(node, context, "plain")).uuid).toBe(uuid);
+      return {};
+    };
+  await call(
+    "DataService.ListKeys",
+    { db: "plain", ns: "n" },
+    token,
+    lookUp(async () => {}),
+  );
+  const taken = call(
+    "DataService.ListKeys",
+    { db: "plain", ns: "n" },
+    token,
+    lookUp(async () => {
+      await databases.remove("plain");
+      await databases.create("plain");
+    }),
+  );
   await expect(taken).rejects.toMatchObject({ code: "forbidden", message: expect.stringContaining("predates") });
 });
 
@@ -81,8 +120,12 @@ test("a standing that cannot be looked up refuses writes; a namespace token's re
 test("nothing is looked up for a caller who may not know", async () => {
   const { store, call } = open();
   const token = await tokens.mint({ namespace: "other" }, "admin", 60);
-  await expect(call("MemoryService.Ingest", { ns: "acme", profile: "alice" }, token, reached)).rejects.toMatchObject({ code: "forbidden" });
-  await expect(call("MemoryService.Ingest", { ns: "acme", profile: "alice" }, "garbage", reached)).rejects.toMatchObject({ code: "unauthorized" });
+  await expect(call("MemoryService.Ingest", { ns: "acme", profile: "alice" }, token, reached)).rejects.toMatchObject({
+    code: "forbidden",
+  });
+  await expect(
+    call("MemoryService.Ingest", { ns: "acme", profile: "alice" }, "garbage", reached),
+  ).rejects.toMatchObject({ code: "unauthorized" });
   expect(store.gets).toBe(0);
 });
 
@@ -92,8 +135,12 @@ test("a handler's own demand is judged on the call's target and by its standing"
     await context.demand("write");
     return {};
   };
-  const sql = (token: string): Promise<unknown> => call("DataService.ExecuteSql", { db: "acme--alice", stmts: [] }, token, demanding);
-  const [read, write] = [await tokens.mint({ namespace: "acme" }, "read", 60), await tokens.mint({ namespace: "acme" }, "write", 60)];
+  const sql = (token: string): Promise<unknown> =>
+    call("DataService.ExecuteSql", { db: "acme--alice", stmts: [] }, token, demanding);
+  const [read, write] = [
+    await tokens.mint({ namespace: "acme" }, "read", 60),
+    await tokens.mint({ namespace: "acme" }, "write", 60),
+  ];
   await databases.ensure("acme--alice");
   await expect(sql(read)).rejects.toMatchObject({ code: "forbidden", message: expect.stringContaining("scope write") });
   await sql(write);
@@ -104,15 +151,33 @@ test("a handler's own demand is judged on the call's target and by its standing"
 
 test("a call that its wire has refused reaches no handler, whatever it brings", async () => {
   const { databases } = open();
-  const authorization = new Authorization(new Credentials({ tokens, signingKey, platformKey: "key", world }), databases);
+  const authorization = new Authorization(
+    new Credentials({ tokens, signingKey, platformKey: "key", world }),
+    databases,
+  );
   const endpoint = endpoints.find(({ name }) => name === "ControlService.ListDatabases")!;
   const ends: string[] = [];
   let wasReached = false;
   const pipeline = createPipeline({
-    handlers: new Map([[endpoint.name, async () => ((wasReached = true), {})]]), world, requestTimeoutMs: 1_000, concurrency: new Concurrency(1), controlPerSecond: 10, durability: "standard", authorization,
+    handlers: new Map([[endpoint.name, async () => ((wasReached = true), {})]]),
+    world,
+    requestTimeoutMs: 1_000,
+    concurrency: new Concurrency(1),
+    controlPerSecond: 10,
+    durability: "standard",
+    authorization,
     audit: (_context, { outcome }) => void ends.push(outcome),
   });
-  const call: Call = { endpoint, message: create(endpoint.method.input), credential: "key", remoteAddress: "", hostDatabase: undefined, headers: {}, deadlineMs: undefined, signal: undefined };
+  const call: Call = {
+    endpoint,
+    message: create(endpoint.method.input),
+    credential: "key",
+    remoteAddress: "",
+    hostDatabase: undefined,
+    headers: {},
+    deadlineMs: undefined,
+    signal: undefined,
+  };
   await expect(pipeline({ ...call, caller: Promise.reject(new Error("refused")) })).rejects.toThrow("refused");
   expect(wasReached).toBe(false);
   await pipeline(call);

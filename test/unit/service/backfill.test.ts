@@ -21,7 +21,10 @@ interface Recorded {
   readonly steps: string[];
 }
 
-function record(step: (step: Step, at: number) => Stepped | Promise<Stepped>, more: Partial<BackfillOptions> = {}): Recorded {
+function record(
+  step: (step: Step, at: number) => Stepped | Promise<Stepped>,
+  more: Partial<BackfillOptions> = {},
+): Recorded {
   const steps: string[] = [];
   const backfill = new Backfill({
     world: hastyWorld(factor),
@@ -43,17 +46,27 @@ function pause(worldMs: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, worldMs / factor + 20));
 }
 
-test("a database in use is gone through once, both kinds, from step to step; one that is noted later comes after it", async () => {
-  const { backfill, steps } = record(({ kind, after }) => stepped(kind === "memory" && after < 20 ? { next: after + 10 } : {}));
-  backfill.note(placeOf("a"));
-  backfill.note(placeOf("a"));
-  backfill.note(placeOf("b"));
-  const expected = ["a", "b"].flatMap((name) => [`${name} memory 0`, `${name} memory 10`, `${name} memory 20`, `${name} turn 0`]);
-  await expect.poll(() => steps).toEqual(expected);
-  backfill.note(placeOf("a"));
-  await pause(10 * limits.backfillPauseMs);
-  expect(steps).toEqual(expected);
-});
+test(
+  "a database in use is gone through once, both kinds, from step to step; one that is noted later comes " + "after it",
+  async () => {
+    const { backfill, steps } = record(({ kind, after }) =>
+      stepped(kind === "memory" && after < 20 ? { next: after + 10 } : {}),
+    );
+    backfill.note(placeOf("a"));
+    backfill.note(placeOf("a"));
+    backfill.note(placeOf("b"));
+    const expected = ["a", "b"].flatMap((name) => [
+      `${name} memory 0`,
+      `${name} memory 10`,
+      `${name} memory 20`,
+      `${name} turn 0`,
+    ]);
+    await expect.poll(() => steps).toEqual(expected);
+    backfill.note(placeOf("a"));
+    await pause(10 * limits.backfillPauseMs);
+    expect(steps).toEqual(expected);
+  },
+);
 
 test("what is missed brings a database back, also while it is being gone through", async () => {
   const { backfill, steps } = record((_, at) => {
@@ -65,7 +78,9 @@ test("what is missed brings a database back, also while it is being gone through
 });
 
 test("where the embedder fails it is tried again after a rest, and begins with the other databases", async () => {
-  const { backfill, steps } = record(({ place }, at) => stepped(place.profile === "a" && at === 1 ? { failure: "unavailable" } : {}));
+  const { backfill, steps } = record(({ place }, at) =>
+    stepped(place.profile === "a" && at === 1 ? { failure: "unavailable" } : {}),
+  );
   backfill.note(placeOf("a"));
   backfill.note(placeOf("b"));
   await expect.poll(() => steps).toEqual(["a memory 0", "b memory 0", "b turn 0", "a memory 0", "a turn 0"]);
@@ -73,7 +88,10 @@ test("where the embedder fails it is tried again after a rest, and begins with t
 
 test("nothing is done while the embedder rests, where policy forbids it, and after the end", async () => {
   let awake = false;
-  const { backfill, steps } = record(() => stepped(), { isAwake: () => awake, permits: ({ profile }) => Promise.resolve(profile !== "forbidden") });
+  const { backfill, steps } = record(() => stepped(), {
+    isAwake: () => awake,
+    permits: ({ profile }) => Promise.resolve(profile !== "forbidden"),
+  });
   backfill.note(placeOf("a"));
   await pause(3 * limits.backfillRetryMs);
   expect(steps).toEqual([]);

@@ -1,4 +1,7 @@
-/** Erasures from their request on, over a real engine on virtual time: what becomes of those that are turned away on their way. */
+/**
+ * Erasures from their request on, over a real engine on virtual time: what becomes of those that are turned away on
+ * their way.
+ */
 import { generateKeyPairSync } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { limits } from "../../../src/base/limits.ts";
@@ -38,7 +41,15 @@ async function serving(options = {}): Promise<Serving> {
     node,
     erasures,
     erase: (memoryId, graceSecs = 0) =>
-      node.time.of(erasures.request({ database: "acme--alice", target, erase: { kind: "memory", memoryId }, graceSecs, options: { deadlineMs: world.monotonicMs() + 5_000 } })),
+      node.time.of(
+        erasures.request({
+          database: "acme--alice",
+          target,
+          erase: { kind: "memory", memoryId },
+          graceSecs,
+          options: { deadlineMs: world.monotonicMs() + 5_000 },
+        }),
+      ),
     async statuses() {
       const found: string[] = [];
       for await (const { status } of coupons.unfinished({ uuid: node.uuid })) found.push(status);
@@ -84,32 +95,38 @@ describe("an erasure whose coupon cannot be read any more", () => {
 });
 
 describe("an erasure whose attempts fail", () => {
-  const waitingFor = async ({ node, erasures }: Serving, id: string): Promise<string | undefined> => (await node.time.of(erasures.get(node.uuid, id, undefined))).waitingFor;
+  const waitingFor = async ({ node, erasures }: Serving, id: string): Promise<string | undefined> =>
+    (await node.time.of(erasures.get(node.uuid, id, undefined))).waitingFor;
 
-  test("says what its last attempt failed of, whatever it waited for before, and completes once that is over", async () => {
-    const served = await serving({ gcGraceMs: 100_000 });
-    const { node, erasures, erase } = served;
-    const secret = await node.remember("the zyxwvutsecret of it");
-    await node.fill(3);
-    const { value: coupon } = await erase(secret);
-    erasures.start();
-    await node.time.pass(20_000);
-    expect(await waitingFor(served, coupon.id)).toBe("the collection of old objects");
-    node.time.store.fateOf = (verb, key) => (verb === "list" && key.startsWith("db/") ? "refused" : "fine");
-    await node.time.pass(180_000);
-    expect(await waitingFor(served, coupon.id)).toMatch(/^the last attempt failed: storage did not answer/);
-    const [key] = node.time.store.keys(`db/${node.uuid}/seg/`).slice(-1);
-    const { bytes } = node.time.store.read(key!)!;
-    node.time.store.fateOf = () => "fine";
-    node.time.store.spoil(key!, (whole) => whole.map((byte, at) => (at === whole.length - 1 ? byte ^ 1 : byte)));
-    await node.time.pass(180_000);
-    expect(await waitingFor(served, coupon.id)).toMatch(/^the last attempt failed: stored data cannot be used: a segment's frame has a wrong checksum$/);
-    node.time.store.spoil(key!, () => bytes);
-    await node.time.pass(1_200_000);
-    const done = await node.time.of(erasures.get(node.uuid, coupon.id, undefined));
-    expect(done).toMatchObject({ status: "completed", waitingFor: undefined });
-    await node.time.of(erasures.close());
-  });
+  test(
+    "says what its last attempt failed of, whatever it waited for before, and completes once that is " + "over",
+    async () => {
+      const served = await serving({ gcGraceMs: 100_000 });
+      const { node, erasures, erase } = served;
+      const secret = await node.remember("the zyxwvutsecret of it");
+      await node.fill(3);
+      const { value: coupon } = await erase(secret);
+      erasures.start();
+      await node.time.pass(20_000);
+      expect(await waitingFor(served, coupon.id)).toBe("the collection of old objects");
+      node.time.store.fateOf = (verb, key) => (verb === "list" && key.startsWith("db/") ? "refused" : "fine");
+      await node.time.pass(180_000);
+      expect(await waitingFor(served, coupon.id)).toMatch(/^the last attempt failed: storage did not answer/);
+      const [key] = node.time.store.keys(`db/${node.uuid}/seg/`).slice(-1);
+      const { bytes } = node.time.store.read(key!)!;
+      node.time.store.fateOf = () => "fine";
+      node.time.store.spoil(key!, (whole) => whole.map((byte, at) => (at === whole.length - 1 ? byte ^ 1 : byte)));
+      await node.time.pass(180_000);
+      expect(await waitingFor(served, coupon.id)).toMatch(
+        /^the last attempt failed: stored data cannot be used: a segment's frame has a wrong checksum$/,
+      );
+      node.time.store.spoil(key!, () => bytes);
+      await node.time.pass(1_200_000);
+      const done = await node.time.of(erasures.get(node.uuid, coupon.id, undefined));
+      expect(done).toMatchObject({ status: "completed", waitingFor: undefined });
+      await node.time.of(erasures.close());
+    },
+  );
 
   test("says of a branch that blocks it without having it as live content what the branch has of it", async () => {
     const served = await serving({ gcGraceMs: 0 });
@@ -122,7 +139,11 @@ describe("an erasure whose attempts fail", () => {
     erasures.start();
     await node.time.pass(20_000);
     const blocked = await node.time.of(erasures.get(node.uuid, coupon.id, undefined));
-    expect(blocked).toMatchObject({ status: "blocked", blockedBy: { checkpoints: [], branches: ["side"] }, waitingFor: expect.stringMatching(/^branch side: its state \d+ has the bytes/) });
+    expect(blocked).toMatchObject({
+      status: "blocked",
+      blockedBy: { checkpoints: [], branches: ["side"] },
+      waitingFor: expect.stringMatching(/^branch side: its state \d+ has the bytes/),
+    });
     await node.time.of(node.node.putting("copied", "side", {}, "something else"));
     await node.time.pass(limits.erasureBlockedLookMs + 60_000);
     expect((await node.time.of(erasures.get(node.uuid, coupon.id, undefined))).status).toBe("completed");
@@ -134,7 +155,14 @@ describe("an erasure whose attempts fail", () => {
     const { node, erasures, erase } = served;
     const { value: coupon } = await erase(await node.remember("the zyxwvutsecret of it"));
     for (let count = 0; count <= limits.copiesMax; count++) {
-      const record = { uuid: node.uuid, node: "01HF7YAT000000000000000001", name: "away", copy: node.node.world.ulid(), createdAtMs: 0, purged: undefined };
+      const record = {
+        uuid: node.uuid,
+        node: "01HF7YAT000000000000000001",
+        name: "away",
+        copy: node.node.world.ulid(),
+        createdAtMs: 0,
+        purged: undefined,
+      };
       await node.time.store.calm.put(copyKey(record), encodeCopyRecord(record), { kind: "absent" });
     }
     erasures.start();

@@ -96,12 +96,16 @@ describe("a field of any JSON", () => {
     const find = create(FindDocsRequestSchema);
     expect(jsonText(find, "filter")).toBeUndefined();
     setJson(find, "filter", '{"__proto__":{"a":1}}');
-    expect(jsonText(fromBinary(FindDocsRequestSchema, toBinary(FindDocsRequestSchema, find)), "filter")).toBe('{"__proto__":{"a":1}}');
+    expect(jsonText(fromBinary(FindDocsRequestSchema, toBinary(FindDocsRequestSchema, find)), "filter")).toBe(
+      '{"__proto__":{"a":1}}',
+    );
     const insert = create(InsertDocsRequestSchema);
     expect(jsonText(insert, "docs")).toBe("[]");
     setJson(insert, "docs", '[{"a":12345678901234567890},{}]');
     expect(insert.docs).toEqual([{ a: 12345678901234567890 }, {}]);
-    expect(jsonText(fromBinary(InsertDocsRequestSchema, toBinary(InsertDocsRequestSchema, insert)), "docs")).toBe('[{"a":12345678901234567000},{}]');
+    expect(jsonText(fromBinary(InsertDocsRequestSchema, toBinary(InsertDocsRequestSchema, insert)), "docs")).toBe(
+      '[{"a":12345678901234567000},{}]',
+    );
     const result = create(SqlResultSchema);
     setJson(result, "rows", '[[1,"a",null],[]]');
     expect(result.rows.map((row) => toJson(ListValueSchema, row))).toEqual([[1, "a", null], []]);
@@ -135,14 +139,21 @@ describe("a field of any JSON", () => {
     const bad: [object, RegExp][] = [
       [{ case: "numberValue", value: Number.NaN }, /^content holds a number/],
       [{ case: undefined }, /^content holds a google.protobuf.Value without a kind/],
-      [fromJson(ValueSchema, JSON.parse(nested(limits.jsonDepthMax + 1)) as JsonValue).kind, /^content is nested deeper than 64 levels/],
+      [
+        fromJson(ValueSchema, JSON.parse(nested(limits.jsonDepthMax + 1)) as JsonValue).kind,
+        /^content is nested deeper than 64 levels/,
+      ],
     ];
     for (const [kind, message] of bad) {
-      expect(() => jsonText(value(kind), "content")).toThrow(expect.objectContaining({ code: "invalid_request", message: expect.stringMatching(message) }) as ServiceError);
+      expect(() => jsonText(value(kind), "content")).toThrow(
+        expect.objectContaining({ code: "invalid_request", message: expect.stringMatching(message) }) as ServiceError,
+      );
     }
     const docs = create(InsertDocsRequestSchema, { docs: [{ n: Number.POSITIVE_INFINITY }] });
     expect(() => jsonText(docs, "docs")).toThrow(/^docs holds a number/);
-    expect(jsonText(value(fromJson(ValueSchema, JSON.parse(nested(limits.jsonDepthMax)) as JsonValue).kind), "content")).toBe(nested(limits.jsonDepthMax));
+    expect(
+      jsonText(value(fromJson(ValueSchema, JSON.parse(nested(limits.jsonDepthMax)) as JsonValue).kind), "content"),
+    ).toBe(nested(limits.jsonDepthMax));
   });
 
   test("a field of another type is a bug, not an input", () => {

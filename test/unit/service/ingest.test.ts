@@ -28,14 +28,27 @@ class DeletionsOnly extends EnginePort {
   }
 }
 
-function serving(): { engine: DeletionsOnly; a: Databases; b: Databases; ingest(judgedUuid?: string): Promise<unknown> } {
+function serving(): {
+  engine: DeletionsOnly;
+  a: Databases;
+  b: Databases;
+  ingest(judgedUuid?: string): Promise<unknown>;
+} {
   const store = new MemoryStore();
   const engine = new DeletionsOnly();
   const [a, b] = [new Databases(store, world), new Databases(store, world)];
   const policies = new Policies({ store, world, log: silentLog, cacheMs: 1_000, nodePitrSecs: 60 });
   const node = { world, databases: b, engine, policies, embedding: undefined } as unknown as NodeParts;
   const context = (judgedUuid: string | undefined): Context =>
-    ({ call: { headers: {} }, identity: { kind: "anonymous" }, judgedUuid, deadlineMs: Infinity, minTxid: 0, durable: false, consistency: undefined }) as unknown as Context;
+    ({
+      call: { headers: {} },
+      identity: { kind: "anonymous" },
+      judgedUuid,
+      deadlineMs: Infinity,
+      minTxid: 0,
+      durable: false,
+      consistency: undefined,
+    }) as unknown as Context;
   return { engine, a, b, ingest: (judgedUuid) => ingestInto(node, context(judgedUuid), address, memories) };
 }
 

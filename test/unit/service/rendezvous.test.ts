@@ -31,7 +31,10 @@ describe("the node that should take a database", () => {
   test("moves only what must move when a node goes, and that evenly", () => {
     const moved = new Map<string, number>();
     for (const uuid of uuids) {
-      const [before, after] = [preferredOf(uuid, nodesOf("a", "b", "c", "d")), preferredOf(uuid, nodesOf("a", "b", "c"))];
+      const [before, after] = [
+        preferredOf(uuid, nodesOf("a", "b", "c", "d")),
+        preferredOf(uuid, nodesOf("a", "b", "c")),
+      ];
       if (before === "d") moved.set(after, (moved.get(after) ?? 0) + 1);
       else expect(after).toBe(before);
     }

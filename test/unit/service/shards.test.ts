@@ -1,4 +1,7 @@
-/** Whose shards are whose: every one has one owner among those who see the same, old builds have none, and who gains some hears of it. */
+/**
+ * Whose shards are whose: every one has one owner among those who see the same, old builds have none, and who gains
+ * some hears of it.
+ */
 import { describe, expect, test } from "vitest";
 import { StoreError } from "../../../src/base/errors.ts";
 import { limits } from "../../../src/base/limits.ts";
@@ -8,7 +11,8 @@ import type { LiveNode } from "../../../src/store/leases.ts";
 import { Scheduler } from "../../sim/scheduler.ts";
 import { SimWorld } from "../../sim/sim-world.ts";
 
-const nodesOf = (...ids: string[]): LiveNode[] => ids.map((id) => ({ id, address: `http://${id}`, reachesStore: true, sharesJobs: true }));
+const nodesOf = (...ids: string[]): LiveNode[] =>
+  ids.map((id) => ({ id, address: `http://${id}`, reachesStore: true, sharesJobs: true }));
 const idsOf = (count: number): string[] => Array.from({ length: count }, (_, index) => `node-${index}`);
 
 function sharedAmong(...memberships: readonly LiveNode[][]): ShardOwners {
@@ -29,23 +33,47 @@ describe("shards", () => {
     }
   });
 
-  test("come to the same owners by whatever way the nodes came and went, and only those of a node that goes move", () => {
-    const [a, b] = [idsOf(40), idsOf(60).slice(20)];
-    const direct = sharedAmong(nodesOf(...b));
-    const byTurns = sharedAmong(nodesOf(...a), nodesOf(...a, ...b.slice(20)), nodesOf("x"), [], nodesOf(...a), nodesOf(...b).toReversed());
-    for (const id of b) expect(byTurns.ownedBy(id)).toEqual(direct.ownedBy(id));
-    expect(byTurns.ownedBy("node-0")).toEqual([]);
-    const before = sharedAmong(nodesOf(...a));
-    const after = sharedAmong(nodesOf(...a), nodesOf(...a.slice(1)));
-    for (const id of a.slice(1)) expect(after.ownedBy(id)).toEqual(expect.arrayContaining([...before.ownedBy(id)]));
-  });
+  test(
+    "come to the same owners by whatever way the nodes came and went, and only those of a node that goes " + "move",
+    () => {
+      const [a, b] = [idsOf(40), idsOf(60).slice(20)];
+      const direct = sharedAmong(nodesOf(...b));
+      const byTurns = sharedAmong(
+        nodesOf(...a),
+        nodesOf(...a, ...b.slice(20)),
+        nodesOf("x"),
+        [],
+        nodesOf(...a),
+        nodesOf(...b).toReversed(),
+      );
+      for (const id of b) expect(byTurns.ownedBy(id)).toEqual(direct.ownedBy(id));
+      expect(byTurns.ownedBy("node-0")).toEqual([]);
+      const before = sharedAmong(nodesOf(...a));
+      const after = sharedAmong(nodesOf(...a), nodesOf(...a.slice(1)));
+      for (const id of a.slice(1)) expect(after.ownedBy(id)).toEqual(expect.arrayContaining([...before.ownedBy(id)]));
+    },
+  );
 
-  test("are not left to builds that know nothing of them, nor to nodes that do not reach object storage, while another one does", () => {
-    const [a, b, c] = nodesOf("a", "b", "c") as [LiveNode, LiveNode, LiveNode];
-    expect(ownedBy(sharedAmong([a, { ...b, sharesJobs: false }, { ...c, reachesStore: false }]), ["a", "b", "c"])).toEqual([shardsCount, 0, 0]);
-    expect(ownedBy(sharedAmong([{ ...b, sharesJobs: false }, { ...c, reachesStore: false }]), ["b", "c"])).toEqual([0, shardsCount]);
-    expect(ownedBy(sharedAmong([{ ...b, sharesJobs: false }]), ["b"])).toEqual([0]);
-  });
+  test(
+    "are not left to builds that know nothing of them, nor to nodes that do not reach object storage, while " +
+      "another one does",
+    () => {
+      const [a, b, c] = nodesOf("a", "b", "c") as [LiveNode, LiveNode, LiveNode];
+      expect(
+        ownedBy(sharedAmong([a, { ...b, sharesJobs: false }, { ...c, reachesStore: false }]), ["a", "b", "c"]),
+      ).toEqual([shardsCount, 0, 0]);
+      expect(
+        ownedBy(
+          sharedAmong([
+            { ...b, sharesJobs: false },
+            { ...c, reachesStore: false },
+          ]),
+          ["b", "c"],
+        ),
+      ).toEqual([0, shardsCount]);
+      expect(ownedBy(sharedAmong([{ ...b, sharesJobs: false }]), ["b"])).toEqual([0]);
+    },
+  );
 
   test("of 1,000 nodes are worked out anew in a few milliseconds when one comes or goes", () => {
     const ids = idsOf(1_000);
@@ -62,15 +90,25 @@ describe("shards", () => {
 });
 
 describe("a node", () => {
-  function owning(): { shards: Shards; scheduler: Scheduler; pass: (ms: number) => Promise<void>; set: (nodes: readonly LiveNode[] | "silent") => void; gains: () => number } {
+  function owning(): {
+    shards: Shards;
+    scheduler: Scheduler;
+    pass: (ms: number) => Promise<void>;
+    set: (nodes: readonly LiveNode[] | "silent") => void;
+    gains: () => number;
+  } {
     const scheduler = new Scheduler(1, 0);
     const world = new SimWorld(scheduler, 1, "a");
     let nodes: readonly LiveNode[] | "silent" = nodesOf("a");
     let gains = 0;
-    const shards = new Shards({ world, nodeId: "a", nodes: async () => {
-      if (nodes === "silent") throw new StoreError("unavailable", "no answer");
-      return nodes;
-    } });
+    const shards = new Shards({
+      world,
+      nodeId: "a",
+      nodes: async () => {
+        if (nodes === "silent") throw new StoreError("unavailable", "no answer");
+        return nodes;
+      },
+    });
     shards.whenGained(() => gains++);
     const pass = async (ms: number): Promise<void> => {
       let isOver = false;
@@ -80,27 +118,36 @@ describe("a node", () => {
     return { shards, scheduler, pass, set: (given) => void (nodes = given), gains: () => gains };
   }
 
-  test("hears of what it gains within the time between two looks, and keeps what it has while nobody says who lives", async () => {
-    const { shards, pass, set, gains } = owning();
-    expect(shards.from(0)).toBeUndefined();
-    await pass(1);
-    void shards.start();
-    await pass(10);
-    expect([shards.from(0), shards.has(shardsCount - 1), shards.from(shardsCount), gains()]).toEqual([0, true, undefined, 1]);
-    set(nodesOf("a", "b"));
-    await pass(limits.shardMembersMs + 10);
-    const own = Array.from({ length: shardsCount }, (_, shard) => shard).filter((shard) => shards.has(shard));
-    expect(own.length).toBeGreaterThan(1_500);
-    expect(own.length).toBeLessThan(2_500);
-    for (let shard = 0; shard < shardsCount; shard += 7) expect(shards.from(shard)).toBe(own.find((one) => one >= shard));
-    expect(gains()).toBe(1);
-    set("silent");
-    await pass(10 * limits.shardMembersMs);
-    expect(shards.has(own[0]!)).toBe(true);
-    set(nodesOf("a"));
-    await pass(limits.shardMembersMs + 10);
-    expect([gains(), shards.has(0), shards.has(shardsCount - 1)]).toEqual([2, true, true]);
-    await shards.close();
-    expect(shards.from(0)).toBeUndefined();
-  });
+  test(
+    "hears of what it gains within the time between two looks, and keeps what it has while nobody says who " + "lives",
+    async () => {
+      const { shards, pass, set, gains } = owning();
+      expect(shards.from(0)).toBeUndefined();
+      await pass(1);
+      void shards.start();
+      await pass(10);
+      expect([shards.from(0), shards.has(shardsCount - 1), shards.from(shardsCount), gains()]).toEqual([
+        0,
+        true,
+        undefined,
+        1,
+      ]);
+      set(nodesOf("a", "b"));
+      await pass(limits.shardMembersMs + 10);
+      const own = Array.from({ length: shardsCount }, (_, shard) => shard).filter((shard) => shards.has(shard));
+      expect(own.length).toBeGreaterThan(1_500);
+      expect(own.length).toBeLessThan(2_500);
+      for (let shard = 0; shard < shardsCount; shard += 7)
+        expect(shards.from(shard)).toBe(own.find((one) => one >= shard));
+      expect(gains()).toBe(1);
+      set("silent");
+      await pass(10 * limits.shardMembersMs);
+      expect(shards.has(own[0]!)).toBe(true);
+      set(nodesOf("a"));
+      await pass(limits.shardMembersMs + 10);
+      expect([gains(), shards.has(0), shards.has(shardsCount - 1)]).toEqual([2, true, true]);
+      await shards.close();
+      expect(shards.from(0)).toBeUndefined();
+    },
+  );
 });

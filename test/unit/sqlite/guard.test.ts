@@ -20,11 +20,44 @@ function refused(act: () => unknown): ServiceError {
 describe("tokens", () => {
   test("are cut where SQLite cuts them", () => {
     const kinds = (sql: string) => tokensOf(sql).map(({ kind, text }) => `${kind}:${text}`);
-    expect(kinds("select \"a\"\"b\", [c d], `e`, 'f''g', x'0A', .5e-3, 0xfF, 1_0, ?1, :n, @m, $k->>'x' -- end")).toEqual([
-      "word:SELECT", 'name:a"b', "operator:,", "name:c d", "operator:,", "name:e", "operator:,", "string:f'g", "operator:,", "blob:x'0A'", "operator:,", "number:.5e-3", "operator:,",
-      "number:0xfF", "operator:,", "number:1_0", "operator:,", "variable:?1", "operator:,", "variable::n", "operator:,", "variable:@m", "operator:,", "variable:$k", "operator:->>", "string:x",
+    expect(
+      kinds("select \"a\"\"b\", [c d], `e`, 'f''g', x'0A', .5e-3, 0xfF, 1_0, ?1, :n, @m, $k->>'x' -- end"),
+    ).toEqual([
+      "word:SELECT",
+      'name:a"b',
+      "operator:,",
+      "name:c d",
+      "operator:,",
+      "name:e",
+      "operator:,",
+      "string:f'g",
+      "operator:,",
+      "blob:x'0A'",
+      "operator:,",
+      "number:.5e-3",
+      "operator:,",
+      "number:0xfF",
+      "operator:,",
+      "number:1_0",
+      "operator:,",
+      "variable:?1",
+      "operator:,",
+      "variable::n",
+      "operator:,",
+      "variable:@m",
+      "operator:,",
+      "variable:$k",
+      "operator:->>",
+      "string:x",
     ]);
-    expect(kinds("a/**/b--x\nc/*/ still */d/*")).toEqual(["word:A", "word:B", "word:C", "word:D", "operator:/", "operator:*"]);
+    expect(kinds("a/**/b--x\nc/*/ still */d/*")).toEqual([
+      "word:A",
+      "word:B",
+      "word:C",
+      "word:D",
+      "operator:/",
+      "operator:*",
+    ]);
   });
 
   test("a byte order mark is space before a token and a letter inside one, as in SQLite", () => {
@@ -32,9 +65,12 @@ describe("tokens", () => {
     expect(tokensOf("a\ufeff").map(({ text }) => text)).toEqual(["A\ufeff"]);
   });
 
-  test.each(["'open", '"open', "`open", "[open", "x'0'", "x'gg'", "1a", "\\", "{", "a ! b", "#", ":", "\u0001"])("what is illegal to SQLite is refused: %s", (sql) => {
-    expect(refused(() => tokensOf(sql)).code).toBe("invalid_request");
-  });
+  test.each(["'open", '"open', "`open", "[open", "x'0'", "x'gg'", "1a", "\\", "{", "a ! b", "#", ":", "\u0001"])(
+    "what is illegal to SQLite is refused: %s",
+    (sql) => {
+      expect(refused(() => tokensOf(sql)).code).toBe("invalid_request");
+    },
+  );
 
   test("parameters are numbered as SQLite numbers them", () => {
     expect(parametersOf(tokensOf("? ?3 :a ? :a @a ?1"))).toEqual(["?1", undefined, "?3", ":a", undefined, "@a"]);
@@ -46,42 +82,101 @@ describe("the text of a statement", () => {
   test("hardening-07: a reserved name inside a string is a value, under any quoting it is a name", () => {
     expect(() => checkUserSql("SELECT '__service_kv', ' __service_'")).not.toThrow();
     expect(() => checkUserSql("INSERT INTO t VALUES ('__service_kv')")).not.toThrow();
-    for (const name of ["__service_kv", '"__service_kv"', "[__service_kv]", "`__SERVICE_kv`", "'__service_kv'", "main.__service_kv", "main.'__service_kv'"]) {
+    for (const name of [
+      "__service_kv",
+      '"__service_kv"',
+      "[__service_kv]",
+      "`__SERVICE_kv`",
+      "'__service_kv'",
+      "main.__service_kv",
+      "main.'__service_kv'",
+    ]) {
       expect(refused(() => checkUserSql(`SELECT * FROM ${name}`)).message, name).toContain("__service_");
     }
   });
 
-  test("hardening-07: transaction control is refused, also after a semicolon or a comment; words that look like it are not", () => {
-    for (const word of ["BEGIN", "COMMIT", "END", "ROLLBACK", "SAVEPOINT x", "RELEASE x"]) {
-      for (const text of [word, `/* x */ ${word}`, `-- x\n${word.toLowerCase()}`, `SELECT 1; ${word}`, `;${word}`]) {
-        expect(refused(() => checkUserSql(text)).code, text).toBe("invalid_request");
+  test(
+    "hardening-07: transaction control is refused, also after a semicolon or a comment; words that look " +
+      "like it are not",
+    () => {
+      for (const word of ["BEGIN", "COMMIT", "END", "ROLLBACK", "SAVEPOINT x", "RELEASE x"]) {
+        for (const text of [word, `/* x */ ${word}`, `-- x\n${word.toLowerCase()}`, `SELECT 1; ${word}`, `;${word}`]) {
+          expect(refused(() => checkUserSql(text)).code, text).toBe("invalid_request");
+        }
       }
-    }
-    for (const text of ["SELECT CASE WHEN 1 THEN 2 END", "SELECT commits FROM t", "SELECT 'Wendy'", 'SELECT "end" FROM t', "SELECT 1 -- COMMIT"]) expect(() => checkUserSql(text)).not.toThrow();
-  });
+      for (const text of [
+        "SELECT CASE WHEN 1 THEN 2 END",
+        "SELECT commits FROM t",
+        "SELECT 'Wendy'",
+        'SELECT "end" FROM t',
+        "SELECT 1 -- COMMIT",
+      ])
+        expect(() => checkUserSql(text)).not.toThrow();
+    },
+  );
 
   test("hardening-07: trigger bodies are allowed, though not with reserved names", () => {
-    expect(() => checkUserSql("CREATE TRIGGER a AFTER INSERT ON t BEGIN SELECT CASE WHEN 1 THEN 2 END; UPDATE t SET a = 1; END;")).not.toThrow();
-    expect(refused(() => checkUserSql("CREATE TRIGGER a AFTER INSERT ON t BEGIN DELETE FROM __service_kv; END")).code).toBe("invalid_request");
+    expect(() =>
+      checkUserSql("CREATE TRIGGER a AFTER INSERT ON t BEGIN SELECT CASE WHEN 1 THEN 2 END; UPDATE t SET a = 1; END;"),
+    ).not.toThrow();
+    expect(
+      refused(() => checkUserSql("CREATE TRIGGER a AFTER INSERT ON t BEGIN DELETE FROM __service_kv; END")).code,
+    ).toBe("invalid_request");
   });
 
   test("hardening-04 hardening-07: pragmas are read from a list, never set", () => {
-    for (const text of ["PRAGMA table_info(t)", "PRAGMA integrity_check", "pragma main.user_version", "PRAGMA integrity_check(10)"]) expect(() => checkUserSql(text)).not.toThrow();
-    for (const text of ["PRAGMA journal_mode", "PRAGMA synchronous = 0", "PRAGMA writable_schema", "PRAGMA user_version = 1", "PRAGMA table_info = t", "PRAGMA temp.table_info(t)"]) {
+    for (const text of [
+      "PRAGMA table_info(t)",
+      "PRAGMA integrity_check",
+      "pragma main.user_version",
+      "PRAGMA integrity_check(10)",
+    ])
+      expect(() => checkUserSql(text)).not.toThrow();
+    for (const text of [
+      "PRAGMA journal_mode",
+      "PRAGMA synchronous = 0",
+      "PRAGMA writable_schema",
+      "PRAGMA user_version = 1",
+      "PRAGMA table_info = t",
+      "PRAGMA temp.table_info(t)",
+    ]) {
       expect(refused(() => checkUserSql(text)).message, text).toContain("pragma");
     }
   });
 
   test("bounds: no statement, several, NUL, too long, lone surrogates", () => {
-    for (const text of ["", "  ", "-- nothing", ";;", "SELECT 1; SELECT 2", "SELECT '\0'", "SELECT '\ud800'", `SELECT '${"x".repeat(limits.sqlTextBytesMax)}'`]) {
+    for (const text of [
+      "",
+      "  ",
+      "-- nothing",
+      ";;",
+      "SELECT 1; SELECT 2",
+      "SELECT '\0'",
+      "SELECT '\ud800'",
+      `SELECT '${"x".repeat(limits.sqlTextBytesMax)}'`,
+    ]) {
       expect(refused(() => checkUserSql(text)).code).toBe("invalid_request");
     }
     expect(() => checkUserSql("SELECT 1 ; ; ")).not.toThrow();
   });
 
   test("hardening-08: what looks read-only goes to a reader first", () => {
-    for (const text of ["SELECT 1", " /* x */ with a as (select 1) select * from a", "VALUES (1)", "EXPLAIN DELETE FROM t", "PRAGMA user_version"]) expect(looksReadOnly(text)).toBe(true);
-    for (const text of ["INSERT INTO t VALUES (1)", "DELETE FROM t", "CREATE TABLE t (a)", "REPLACE INTO t VALUES (1)", ""]) expect(looksReadOnly(text)).toBe(false);
+    for (const text of [
+      "SELECT 1",
+      " /* x */ with a as (select 1) select * from a",
+      "VALUES (1)",
+      "EXPLAIN DELETE FROM t",
+      "PRAGMA user_version",
+    ])
+      expect(looksReadOnly(text)).toBe(true);
+    for (const text of [
+      "INSERT INTO t VALUES (1)",
+      "DELETE FROM t",
+      "CREATE TABLE t (a)",
+      "REPLACE INTO t VALUES (1)",
+      "",
+    ])
+      expect(looksReadOnly(text)).toBe(false);
   });
 });
 
@@ -103,7 +198,9 @@ describe("the authorizer", () => {
   test("a schema that changes inside guarded does not lock its own switch", () => {
     const { connection, guard } = new SqlDatabase();
     for (let round = 0; round < 3; round++) {
-      guard.guarded(newTicket(), () => connection.raw.exec(`CREATE TABLE t${round} (a); ALTER TABLE t${round} ADD COLUMN b; DROP TABLE t${round}`));
+      guard.guarded(newTicket(), () =>
+        connection.raw.exec(`CREATE TABLE t${round} (a); ALTER TABLE t${round} ADD COLUMN b; DROP TABLE t${round}`),
+      );
       expect(connection.all("SELECT 1 FROM __service_kv")).toHaveLength(1);
     }
   });
@@ -128,7 +225,11 @@ describe("the authorizer", () => {
 
   test("limits hold inside only", () => {
     const { connection, guard } = new SqlDatabase();
-    const long = () => connection.raw.prepare(`SELECT length(zeroblob(${limits.sqlValueBytesMax + 1}))`).pluck().get();
+    const long = () =>
+      connection.raw
+        .prepare(`SELECT length(zeroblob(${limits.sqlValueBytesMax + 1}))`)
+        .pluck()
+        .get();
     expect(() => guard.guarded(newTicket(), long)).toThrow(/too big/);
     expect(long()).toBe(limits.sqlValueBytesMax + 1);
   });
@@ -138,14 +239,19 @@ describe("the authorizer", () => {
     const row = () =>
       connection.raw
         .prepare(
-          "SELECT instr('añb', 'b'), instr(x'0102', x'02'), instr(NULL, 'a'), replace('aXbX', 'X', 'yy'), replace('a', '', 'b'), trim('..a..', '.'), ltrim('..a', '.'), rtrim('a..', '.'), hex(unhex('41 42', ' ')), json_array(json_patch('{\"a\":1}', '{\"a\":null,\"b\":2}')), json(jsonb_patch('{}', '{\"c\":3}'))",
+          "SELECT instr('añb', 'b'), instr(x'0102', x'02'), instr(NULL, 'a'), replace('aXbX', 'X', 'yy'), " +
+            "replace('a', '', 'b'), trim('..a..', '.'), ltrim('..a', '.'), rtrim('a..', '.'), hex(unhex('41 " +
+            "42', ' ')), json_array(json_patch('{\"a\":1}', '{\"a\":null,\"b\":2}')), json(jsonb_patch('{}', " +
+            "'{\"c\":3}'))",
         )
         .raw(true)
         .get();
     const expected = [3, 2, null, "ayybyy", "a", "a", "a", "a", "4142", '[{"b":2}]', '{"c":3}'];
     expect(row()).toEqual(expected);
     expect(guard.guarded(newTicket(), row)).toEqual(expected);
-    expect(() => guard.guarded(newTicket(), () => connection.raw.prepare("SELECT json_patch('{', '{}')").get())).toThrow(/malformed JSON/);
+    expect(() =>
+      guard.guarded(newTicket(), () => connection.raw.prepare("SELECT json_patch('{', '{}')").get()),
+    ).toThrow(/malformed JSON/);
   });
 
   test("one connection takes one guard; a detached one is out of reach", () => {
@@ -167,7 +273,11 @@ describe("the authorizer", () => {
 /** A thread that interrupts; it gets (handle, ticket) pairs, or two shared numbers to follow. */
 async function startInterrupter(body: string, workerData: unknown): Promise<Worker> {
   const guardUrl = new URL("../../../src/sqlite/guard.ts", import.meta.url).href;
-  const worker = new Worker(`const { parentPort, workerData } = require("node:worker_threads"); import(${JSON.stringify(guardUrl)}).then(({ interrupt }) => { ${body} });`, { eval: true, workerData });
+  const worker = new Worker(
+    `const { parentPort, workerData } = require("node:worker_threads"); ` +
+      `import(${JSON.stringify(guardUrl)}).then(({ interrupt }) => { ${body} });`,
+    { eval: true, workerData },
+  );
   onTestFinished(async () => {
     await worker.terminate();
   });
@@ -178,7 +288,9 @@ async function startInterrupter(body: string, workerData: unknown): Promise<Work
 const runaway = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT count(*) FROM c";
 
 describe("an interrupt", () => {
-  const onRequest = `parentPort.on("message", ({ handle, ticket, delayMs }) => setTimeout(() => parentPort.postMessage(interrupt(handle, ticket)), delayMs)); parentPort.postMessage("ready");`;
+  const onRequest =
+    `parentPort.on("message", ({ handle, ticket, delayMs }) => setTimeout(() => ` +
+    `parentPort.postMessage(interrupt(handle, ticket)), delayMs)); parentPort.postMessage("ready");`;
 
   test("from another thread stops a runaway statement, and the connection goes on", async () => {
     const database = new SqlDatabase();
@@ -196,7 +308,9 @@ describe("an interrupt", () => {
     const ticket = newTicket();
     worker.postMessage({ handle: database.guard.handle, ticket, delayMs: 50 });
     const endless = "INSERT INTO t WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT n FROM c";
-    expect(refused(() => database.write(["INSERT INTO t VALUES (1)", endless], { ticket })).code).toBe("request_timeout");
+    expect(refused(() => database.write(["INSERT INTO t VALUES (1)", endless], { ticket })).code).toBe(
+      "request_timeout",
+    );
     expect(database.rows("SELECT count(*) FROM t")).toEqual([[0]]);
   });
 
@@ -214,7 +328,9 @@ describe("an interrupt", () => {
     const ticket = newTicket();
     expect(guard.guarded(ticket, () => 1)).toBe(1);
     interrupt(guard.handle, ticket);
-    expect(refused(() => guard.guarded(ticket, () => connection.raw.prepare("SELECT 1 FROM sqlite_master").all())).code).toBe("request_timeout");
+    expect(
+      refused(() => guard.guarded(ticket, () => connection.raw.prepare("SELECT 1 FROM sqlite_master").all())).code,
+    ).toBe("request_timeout");
   });
 
   test("inside guarded, between two steps, is not lost", () => {
@@ -236,7 +352,8 @@ describe("an interrupt", () => {
     const body = `parentPort.postMessage("ready"); const { shared, handle } = workerData;
       while (Atomics.load(shared, 0) >= 0) { const ticket = Atomics.load(shared, 0); if (ticket > 1) { interrupt(handle, ticket - 1); Atomics.add(shared, 1, 1); } }`;
     await startInterrupter(body, { shared, handle: guard.handle });
-    const count = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 3000) SELECT count(*) FROM c";
+    const count =
+      "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 3000) SELECT count(*) FROM c";
     for (let round = 0; round < 400; round++) {
       const ticket = newTicket();
       Atomics.store(shared, 0, ticket);
@@ -253,7 +370,8 @@ describe("an interrupt", () => {
     const body = `parentPort.postMessage("ready"); const { shared, handle } = workerData; let last = 0;
       while (Atomics.load(shared, 0) >= 0) { const ticket = Atomics.load(shared, 0); if (ticket > last) { last = ticket; if (ticket % 2 === 0) { for (let i = 0; i < ticket % 97 * 400; i++) Atomics.load(shared, 0); interrupt(handle, ticket); } } }`;
     await startInterrupter(body, { shared, handle: guard.handle });
-    const count = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 5000) SELECT count(*) FROM c";
+    const count =
+      "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 5000) SELECT count(*) FROM c";
     let hit = 0;
     for (let round = 0; round < 400; round++) {
       const ticket = newTicket();
@@ -274,18 +392,26 @@ describe("an interrupt", () => {
 describe("memory", () => {
   test("a giant sort spills to disk", async () => {
     const database = new SqlDatabase();
-    const worker = await startInterrupter(`parentPort.on("message", ({ handle, ticket }) => setTimeout(() => interrupt(handle, ticket), 2500)); parentPort.postMessage("ready");`, undefined);
+    const worker = await startInterrupter(
+      `parentPort.on("message", ({ handle, ticket }) => setTimeout(() => interrupt(handle, ticket), 2500)); ` +
+        `parentPort.postMessage("ready");`,
+      undefined,
+    );
     const before = process.memoryUsage.rss();
     const ticket = newTicket();
     worker.postMessage({ handle: database.guard.handle, ticket });
-    const sort = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT n, randomblob(200) AS b FROM c ORDER BY b";
+    const sort =
+      "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT n, randomblob(200) AS b FROM c " +
+      "ORDER BY b";
     expect(refused(() => database.write([sort], { ticket })).code).toBe("request_timeout");
     expect(process.memoryUsage.rss() - before).toBeLessThan(300 * 1024 * 1024);
   });
 
   test.runIf(process.platform === "linux")("an aggregate that only grows is stopped", () => {
     const database = new SqlDatabase();
-    const grow = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT json_group_array(printf('%.*c', 100000, 'x')) FROM c";
+    const grow =
+      "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT json_group_array(printf('%.*c', " +
+      "100000, 'x')) FROM c";
     expect(refused(() => database.write([grow])).message).toContain("more memory than one statement may use");
     expect(database.rows("SELECT 1")).toEqual([[1]]);
   });
@@ -303,10 +429,20 @@ describe("memory", () => {
     const levels = Array.from({ length: 25 }, (_, level) => `a${level + 1} AS (SELECT x + x AS x FROM a${level})`);
     expect(database.rows(`WITH a0 AS (SELECT 1 AS x), ${levels.join(", ")} SELECT x FROM a25`)).toEqual([[2 ** 25]]);
     database.write(["CREATE TABLE t (x)", "INSERT INTO t VALUES (1)", "CREATE VIEW e0 AS SELECT x FROM t"]);
-    database.write(Array.from({ length: 25 }, (_, level) => `CREATE VIEW e${level + 1} AS SELECT x + x AS x FROM e${level}`));
+    database.write(
+      Array.from({ length: 25 }, (_, level) => `CREATE VIEW e${level + 1} AS SELECT x + x AS x FROM e${level}`),
+    );
     expect(database.rows("SELECT x FROM e25")).toEqual([[2 ** 25]]);
     const long = `coalesce(${Array.from({ length: 90 }, () => `coalesce(${Array.from({ length: 90 }, () => "x").join(", ")})`).join(", ")})`;
-    expect(refused(() => database.write([`SELECT ${long} AS y FROM t GROUP BY ${Array.from({ length: 900 }, () => "1").join(", ")}`])).message).toContain("alias");
-    expect(refused(() => database.write([`SELECT ${long} AS y FROM t ORDER BY ${Array.from({ length: 900 }, () => "y").join(", ")}`])).message).toContain("alias");
+    expect(
+      refused(() =>
+        database.write([`SELECT ${long} AS y FROM t GROUP BY ${Array.from({ length: 900 }, () => "1").join(", ")}`]),
+      ).message,
+    ).toContain("alias");
+    expect(
+      refused(() =>
+        database.write([`SELECT ${long} AS y FROM t ORDER BY ${Array.from({ length: 900 }, () => "y").join(", ")}`]),
+      ).message,
+    ).toContain("alias");
   });
 });

@@ -1,4 +1,7 @@
-/** Damage to a file is found by a walk over its pages, at least what SQLite's own quick_check finds, and a sound file is let alone. */
+/**
+ * Damage to a file is found by a walk over its pages, at least what SQLite's own quick_check finds, and a sound file is
+ * let alone.
+ */
 import { copyFileSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -14,17 +17,31 @@ function makeFile(path: string, seed: number, rows: number): void {
   const random = seeded(seed);
   const upTo = (most: number): number => Math.floor(random() * most);
   const connection = new Connection(path, { readonly: false, pageCacheKiB: 8_192 });
-  connection.exec("CREATE TABLE t (k INTEGER PRIMARY KEY, v, w); CREATE INDEX t_v ON t (v, w); CREATE TABLE wide (id TEXT PRIMARY KEY, body) WITHOUT ROWID; CREATE TABLE none (x)");
+  connection.exec(
+    "CREATE TABLE t (k INTEGER PRIMARY KEY, v, w); CREATE INDEX t_v ON t (v, w); CREATE TABLE wide (id TEXT " +
+      "PRIMARY KEY, body) WITHOUT ROWID; CREATE TABLE none (x)",
+  );
   connection.exec(`CREATE TABLE many (${Array.from({ length: 300 }, (_, at) => `c${at}`).join(", ")}); BEGIN`);
   for (let row = 0; row < rows; row++) {
     const key = random() < 0.02 ? BigInt(upTo(2 ** 30)) * 2n ** 33n * (random() < 0.5 ? -1n : 1n) : BigInt(row);
-    connection.run("INSERT OR IGNORE INTO t VALUES (?, ?, ?)", key, "v".repeat(upTo(random() < 0.05 ? 9_000 : 120)), random());
-    connection.run("INSERT OR IGNORE INTO wide VALUES (?, zeroblob(?))", `${random()}${"i".repeat(upTo(random() < 0.05 ? 3_000 : 40))}`, BigInt(upTo(random() < 0.03 ? 20_000 : 60)));
+    connection.run(
+      "INSERT OR IGNORE INTO t VALUES (?, ?, ?)",
+      key,
+      "v".repeat(upTo(random() < 0.05 ? 9_000 : 120)),
+      random(),
+    );
+    connection.run(
+      "INSERT OR IGNORE INTO wide VALUES (?, zeroblob(?))",
+      `${random()}${"i".repeat(upTo(random() < 0.05 ? 3_000 : 40))}`,
+      BigInt(upTo(random() < 0.03 ? 20_000 : 60)),
+    );
     if (row % 50 === 0) connection.run("INSERT INTO many (c0, c299) VALUES (?, ?)", row, "end");
   }
   connection.exec("COMMIT");
   connection.exec("DELETE FROM t WHERE k % 3 = 0 AND k > 100");
-  connection.exec("DELETE FROM t WHERE k BETWEEN 200 AND 400; UPDATE wide SET body = 'short' WHERE length(body) > 5000");
+  connection.exec(
+    "DELETE FROM t WHERE k BETWEEN 200 AND 400; UPDATE wide SET body = 'short' WHERE length(body) > 5000",
+  );
   connection.raw.pragma("wal_checkpoint(TRUNCATE)");
   connection.close();
 }
@@ -35,7 +52,11 @@ function found(path: string): string | undefined {
     for (const _turn of checkFile(path));
     return undefined;
   } catch (error) {
-    if (!(error instanceof StoreError) && !(error instanceof Error && /^SQLITE_(CORRUPT|NOTADB|ERROR)/.test((error as { code?: string }).code ?? ""))) throw error;
+    if (
+      !(error instanceof StoreError) &&
+      !(error instanceof Error && /^SQLITE_(CORRUPT|NOTADB|ERROR)/.test((error as { code?: string }).code ?? ""))
+    )
+      throw error;
     return error.message;
   }
 }
@@ -60,8 +81,10 @@ function withoutCompanions(path: string): void {
 
 /** Something happens to the bytes of a file. */
 const damages: Readonly<Record<string, (bytes: Buffer, upTo: (most: number) => number) => void>> = {
-  "a byte of a page's header": (bytes, upTo) => void (bytes[upTo(bytes.length / pageBytes) * pageBytes + upTo(12)] = upTo(256)),
-  "a byte of the cell pointers": (bytes, upTo) => void (bytes[upTo(bytes.length / pageBytes) * pageBytes + 8 + upTo(60)] = upTo(256)),
+  "a byte of a page's header": (bytes, upTo) =>
+    void (bytes[upTo(bytes.length / pageBytes) * pageBytes + upTo(12)] = upTo(256)),
+  "a byte of the cell pointers": (bytes, upTo) =>
+    void (bytes[upTo(bytes.length / pageBytes) * pageBytes + 8 + upTo(60)] = upTo(256)),
   "a byte anywhere": (bytes, upTo) => void (bytes[upTo(bytes.length)] = upTo(256)),
   "sixteen bytes anywhere": (bytes, upTo) => {
     const at = upTo(bytes.length - 16);
@@ -96,7 +119,8 @@ describe("a walk over the pages", () => {
     makeFile(path, seed, seed * 700);
     expect(found(path)).toBeUndefined();
     const bytes = readFileSync(path);
-    for (let page = 1; page <= bytes.length / pageBytes; page++) makeCanonical(bytes.subarray((page - 1) * pageBytes, page * pageBytes), page);
+    for (let page = 1; page <= bytes.length / pageBytes; page++)
+      makeCanonical(bytes.subarray((page - 1) * pageBytes, page * pageBytes), page);
     writeFileSync(path, bytes);
     expect(found(path)).toBeUndefined();
     expect(foundBySqlite(path)).toBeUndefined();

@@ -34,7 +34,11 @@ class Churned {
     for (let round = 0; round < rounds; round++) {
       const word = canary(this.random);
       this.live.set(++this.#next, word);
-      this.connection.run("INSERT INTO t (k, v) VALUES (?, ?)", this.#next, word + "x".repeat(Math.floor(this.random() * 200)));
+      this.connection.run(
+        "INSERT INTO t (k, v) VALUES (?, ?)",
+        this.#next,
+        word + "x".repeat(Math.floor(this.random() * 200)),
+      );
       this.connection.run("INSERT INTO texts (word, n) VALUES (?, ?)", word, this.#next);
       if (this.random() < 0.4) this.remove([...this.live.keys()][Math.floor(this.random() * this.live.size)]!);
     }
@@ -79,7 +83,8 @@ test("pages that the log had written lose their slack, and nothing else changes"
   expect(churned.slack.zeroNoted()).toBeGreaterThan(0);
   const after = readFileSync(churned.path);
   expect(churned.residue()).toBe(0);
-  for (let at = 0; at < before.length; at += pageBytes) makeCanonical(before.subarray(at, at + pageBytes), at / pageBytes + 1);
+  for (let at = 0; at < before.length; at += pageBytes)
+    makeCanonical(before.subarray(at, at + pageBytes), at / pageBytes + 1);
   expect(after.equals(before)).toBe(true);
   expect(churned.rows()).toEqual(rows);
   expect(churned.connection.raw.pragma("integrity_check", { simple: true })).toBe("ok");

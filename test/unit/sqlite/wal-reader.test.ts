@@ -6,7 +6,25 @@ import { Connection } from "../../../src/sqlite/connection.ts";
 import { WalChanged, WalReader, type WalCommit } from "../../../src/sqlite/wal-reader.ts";
 import { seeded } from "../../support/random.ts";
 import {
-  applied, closeKeeping, commit, commitRow, encodeLog, frameBytes, framesOf, logLength, logPath, MiB, newDatabase, openConnection, put, readAll, readerOf, readFresh, recovered, smallLog, spill,
+  applied,
+  closeKeeping,
+  commit,
+  commitRow,
+  encodeLog,
+  frameBytes,
+  framesOf,
+  logLength,
+  logPath,
+  MiB,
+  newDatabase,
+  openConnection,
+  put,
+  readAll,
+  readerOf,
+  readFresh,
+  recovered,
+  smallLog,
+  spill,
   type Frame,
 } from "../../support/wal-log.ts";
 
@@ -69,8 +87,16 @@ describe("a log as SQLite left it", () => {
     const commits = readFresh(path);
     const descriptor = openSync(logPath(path), "r+");
     const random = seeded(6);
-    const boundaries = Array.from({ length: log.length / frameBytes }, (_, frame) => 32 + frame * frameBytes).flatMap((at) => [at - 1, at, at + 1]);
-    const compared = new Set([...boundaries, 0, 1, log.length - 1, ...Array.from({ length: 20 }, () => Math.floor(random() * log.length))]);
+    const boundaries = Array.from({ length: log.length / frameBytes }, (_, frame) => 32 + frame * frameBytes).flatMap(
+      (at) => [at - 1, at, at + 1],
+    );
+    const compared = new Set([
+      ...boundaries,
+      0,
+      1,
+      log.length - 1,
+      ...Array.from({ length: 20 }, () => Math.floor(random() * log.length)),
+    ]);
     for (let length = log.length; length >= 0; length--) {
       // Between the header and the last commits only the ends of frames are of interest.
       if (length > 40 && length < ends[3]! && !compared.has(length)) continue;
@@ -91,7 +117,11 @@ describe("a log as SQLite left it", () => {
     const { path, base, log, ends } = smallLog(8);
     const commits = readFresh(path);
     const random = seeded(7);
-    const places = [...Array.from({ length: 32 }, (_, at) => at), ...Array.from({ length: 24 }, (_, at) => ends[4]! + at), ...Array.from({ length: 200 }, () => Math.floor(random() * log.length))];
+    const places = [
+      ...Array.from({ length: 32 }, (_, at) => at),
+      ...Array.from({ length: 24 }, (_, at) => ends[4]! + at),
+      ...Array.from({ length: 200 }, () => Math.floor(random() * log.length)),
+    ];
     for (const [round, place] of places.entries()) {
       const flipped = Buffer.from(log);
       flipped[place]! ^= 1 << Math.floor(random() * 8);
@@ -103,49 +133,58 @@ describe("a log as SQLite left it", () => {
     }
   });
 
-  test("F07: a bit that flips behind what was read stops the reading there; one in the header is noticed at once", () => {
-    const { path, log, ends } = smallLog(8);
-    for (const [place, left] of [[ends[5]! + 100, 2], [ends[4]! - 1, 0]] as const) {
-      writeFileSync(logPath(path), log);
+  test(
+    "F07: a bit that flips behind what was read stops the reading there; one in the header is noticed at " + "once",
+    () => {
+      const { path, log, ends } = smallLog(8);
+      for (const [place, left] of [
+        [ends[5]! + 100, 2],
+        [ends[4]! - 1, 0],
+      ] as const) {
+        writeFileSync(logPath(path), log);
+        const reader = readerOf(path);
+        reader.skip(4);
+        const flipped = Buffer.from(log);
+        flipped[place]! ^= 4;
+        writeFileSync(logPath(path), flipped);
+        expect(reader.count()).toBe(left);
+        expect(() => reader.skip(4)).toThrow(WalChanged);
+        expect(reader.read(10, MiB)).toHaveLength(left);
+      }
       const reader = readerOf(path);
+      writeFileSync(logPath(path), log);
       reader.skip(4);
       const flipped = Buffer.from(log);
-      flipped[place]! ^= 4;
+      flipped[13]! ^= 1;
       writeFileSync(logPath(path), flipped);
-      expect(reader.count()).toBe(left);
-      expect(() => reader.skip(4)).toThrow(WalChanged);
-      expect(reader.read(10, MiB)).toHaveLength(left);
-    }
-    const reader = readerOf(path);
-    writeFileSync(logPath(path), log);
-    reader.skip(4);
-    const flipped = Buffer.from(log);
-    flipped[13]! ^= 1;
-    writeFileSync(logPath(path), flipped);
-    expect(() => reader.read(10, MiB)).toThrow(WalChanged);
-  });
+      expect(() => reader.read(10, MiB)).toThrow(WalChanged);
+    },
+  );
 });
 
 describe("large transactions", () => {
-  test.each([200, 700])("F13: one of %s pages, far beyond the cache, is unseen while it is open, and then one commit of the final pages", (pages) => {
-    const { path, base } = newDatabase();
-    const connection = openConnection(path, 64);
-    commitRow(connection, 1);
-    const reader = readerOf(path);
-    const commits = reader.read(1, MiB);
-    spill(connection, pages);
-    expect(logLength(path) - reader.offset).toBeGreaterThan(pages * 4096);
-    expect([reader.read(1, MiB), reader.count()]).toEqual([[], 0]);
-    connection.run("UPDATE __service_state SET txid = txid + 1");
-    connection.run("COMMIT");
-    expect(reader.count()).toBe(1);
-    commits.push(...reader.read(5, MiB));
-    commitRow(connection, 2);
-    commits.push(...reader.read(5, MiB));
-    expect(commits).toHaveLength(3);
-    connection.close();
-    expect(readFileSync(path).equals(applied(base, commits))).toBe(true);
-  });
+  test.each([200, 700])(
+    "F13: one of %s pages, far beyond the cache, is unseen while it is open, and then one commit of the final pages",
+    (pages) => {
+      const { path, base } = newDatabase();
+      const connection = openConnection(path, 64);
+      commitRow(connection, 1);
+      const reader = readerOf(path);
+      const commits = reader.read(1, MiB);
+      spill(connection, pages);
+      expect(logLength(path) - reader.offset).toBeGreaterThan(pages * 4096);
+      expect([reader.read(1, MiB), reader.count()]).toEqual([[], 0]);
+      connection.run("UPDATE __service_state SET txid = txid + 1");
+      connection.run("COMMIT");
+      expect(reader.count()).toBe(1);
+      commits.push(...reader.read(5, MiB));
+      commitRow(connection, 2);
+      commits.push(...reader.read(5, MiB));
+      expect(commits).toHaveLength(3);
+      connection.close();
+      expect(readFileSync(path).equals(applied(base, commits))).toBe(true);
+    },
+  );
 
   test("one that spilled and was rolled back leaves nothing, whatever comes over it", () => {
     const { path, base } = newDatabase();
@@ -208,9 +247,34 @@ describe("logs made by hand", () => {
 
   test("the last image of a page counts; images beyond the size and the lock page do not", () => {
     const second = { ...image(5), bytes: Buffer.alloc(4096, 99) };
-    const { path } = install([image(7), image(5), image(300_000), image(262_145), image(262_144), second, image(262_146, 262_146), image(3, 3)]);
-    const read = readFresh(path).map(({ pages, images, logBytes }) => [pages, logBytes / frameBytes, images.map(({ page, bytes }) => [page, bytes[0]])]);
-    expect(read).toEqual([[262_146, 7, [[5, 99], [7, 7], [262_144, 0], [262_146, 2]]], [3, 1, [[3, 3]]]]);
+    const { path } = install([
+      image(7),
+      image(5),
+      image(300_000),
+      image(262_145),
+      image(262_144),
+      second,
+      image(262_146, 262_146),
+      image(3, 3),
+    ]);
+    const read = readFresh(path).map(({ pages, images, logBytes }) => [
+      pages,
+      logBytes / frameBytes,
+      images.map(({ page, bytes }) => [page, bytes[0]]),
+    ]);
+    expect(read).toEqual([
+      [
+        262_146,
+        7,
+        [
+          [5, 99],
+          [7, 7],
+          [262_144, 0],
+          [262_146, 2],
+        ],
+      ],
+      [3, 1, [[3, 3]]],
+    ]);
   });
 
   test("a frame of no page ends the log", () => {
@@ -228,7 +292,9 @@ describe("logs made by hand", () => {
     closeKeeping(connection);
     const frames = framesOf(readFileSync(logPath(path)));
     // Freed within the transaction and zeroed by secure_delete: SQLite may as well leave it out.
-    const missing = frames.findIndex(({ page, pages, bytes }) => page > base.length / 4096 && pages === 0 && bytes.every((byte) => byte === 0));
+    const missing = frames.findIndex(
+      ({ page, pages, bytes }) => page > base.length / 4096 && pages === 0 && bytes.every((byte) => byte === 0),
+    );
     expect(missing).toBeGreaterThan(0);
     const log = encodeLog(frames.toSpliced(missing, 1));
     writeFileSync(logPath(path), log);
@@ -239,45 +305,51 @@ describe("logs made by hand", () => {
   });
 });
 
-test.each([1, 2, 3, 4, 5, 6])("whatever is written, the commits in their order make the database file byte for byte (seed %s)", (seed) => {
-  const random = seeded(seed);
-  const below = (bound: number): number => Math.floor(random() * bound);
-  const { path, base } = newDatabase();
-  const connection = openConnection(path, below(2) === 0 ? 64 : 1024);
-  const slow = new Connection(path, { readonly: true, pageCacheKiB: 64 });
-  const reader = readerOf(path);
-  const commits: WalCommit[] = [];
-  const acts: readonly (() => void)[] = [
-    () => Array.from({ length: 1 + below(30) }, () => put(connection, below(500), Buffer.alloc(below(9_000), below(256)))),
-    () => connection.run("DELETE FROM t WHERE k BETWEEN ? AND ? + 50", below(500), below(500)),
-    () => connection.exec(`CREATE TABLE IF NOT EXISTS u${below(5)} (v TEXT UNIQUE)`),
-    () => connection.exec(`DROP TABLE IF EXISTS u${below(5)}`),
-  ];
-  const act = (): void => acts[below(acts.length)]!();
-  const checkpoint = (): void => {
+test.each([1, 2, 3, 4, 5, 6])(
+  "whatever is written, the commits in their order make the database file byte for byte (seed %s)",
+  (seed) => {
+    const random = seeded(seed);
+    const below = (bound: number): number => Math.floor(random() * bound);
+    const { path, base } = newDatabase();
+    const connection = openConnection(path, below(2) === 0 ? 64 : 1024);
+    const slow = new Connection(path, { readonly: true, pageCacheKiB: 64 });
+    const reader = readerOf(path);
+    const commits: WalCommit[] = [];
+    const acts: readonly (() => void)[] = [
+      () =>
+        Array.from({ length: 1 + below(30) }, () =>
+          put(connection, below(500), Buffer.alloc(below(9_000), below(256))),
+        ),
+      () => connection.run("DELETE FROM t WHERE k BETWEEN ? AND ? + 50", below(500), below(500)),
+      () => connection.exec(`CREATE TABLE IF NOT EXISTS u${below(5)} (v TEXT UNIQUE)`),
+      () => connection.exec(`DROP TABLE IF EXISTS u${below(5)}`),
+    ];
+    const act = (): void => acts[below(acts.length)]!();
+    const checkpoint = (): void => {
+      commits.push(...readAll(reader));
+      const held = below(2) === 0;
+      if (held) slow.run("BEGIN");
+      if (held) slow.all("SELECT count(*) FROM t");
+      const [row] = connection.raw.pragma("wal_checkpoint(TRUNCATE)") as { busy: number }[];
+      if (row!.busy === 0) reader.restarted();
+      else reader.mayRestart();
+      if (held) slow.run("COMMIT");
+    };
+    for (let step = 0; step < 150; step++) {
+      const kind = below(20);
+      if (kind === 0) checkpoint();
+      else if (kind === 1) connection.exec("VACUUM");
+      else if (kind < 5) {
+        connection.run("BEGIN IMMEDIATE");
+        for (let times = below(4); times >= 0; times--) act();
+        connection.run("ROLLBACK");
+      } else commit(connection, act);
+      if (below(3) === 0) commits.push(...reader.read(1 + below(5), below(100_000)));
+    }
     commits.push(...readAll(reader));
-    const held = below(2) === 0;
-    if (held) slow.run("BEGIN");
-    if (held) slow.all("SELECT count(*) FROM t");
-    const [row] = connection.raw.pragma("wal_checkpoint(TRUNCATE)") as { busy: number }[];
-    if (row!.busy === 0) reader.restarted();
-    else reader.mayRestart();
-    if (held) slow.run("COMMIT");
-  };
-  for (let step = 0; step < 150; step++) {
-    const kind = below(20);
-    if (kind === 0) checkpoint();
-    else if (kind === 1) connection.exec("VACUUM");
-    else if (kind < 5) {
-      connection.run("BEGIN IMMEDIATE");
-      for (let times = below(4); times >= 0; times--) act();
-      connection.run("ROLLBACK");
-    } else commit(connection, act);
-    if (below(3) === 0) commits.push(...reader.read(1 + below(5), below(100_000)));
-  }
-  commits.push(...readAll(reader));
-  slow.close();
-  connection.close();
-  expect(commits.length).toBeGreaterThan(60);
-  expect(readFileSync(path).equals(applied(base, commits))).toBe(true);
-});
+    slow.close();
+    connection.close();
+    expect(commits.length).toBeGreaterThan(60);
+    expect(readFileSync(path).equals(applied(base, commits))).toBe(true);
+  },
+);

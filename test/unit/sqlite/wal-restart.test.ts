@@ -1,4 +1,6 @@
-/** Whether the log is still the one that was read: our own new beginnings are followed, everybody else's are noticed. */
+/**
+ * Whether the log is still the one that was read: our own new beginnings are followed, everybody else's are noticed.
+ */
 import { readFileSync, rmSync, truncateSync } from "node:fs";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { readState } from "../../../src/model/schema.ts";
@@ -6,7 +8,21 @@ import { Connection } from "../../../src/sqlite/connection.ts";
 import { WalChanged, type WalCommit, type WalReader } from "../../../src/sqlite/wal-reader.ts";
 import { realDisk } from "../../../src/base/disk.ts";
 import { WalFile } from "../../../src/sqlite/wal.ts";
-import { applied, commitRow, frameBytes, logLength, logPath, MiB, newDatabase, openConnection, readAll, readerOf, readFresh, smallLog, spill } from "../../support/wal-log.ts";
+import {
+  applied,
+  commitRow,
+  frameBytes,
+  logLength,
+  logPath,
+  MiB,
+  newDatabase,
+  openConnection,
+  readAll,
+  readerOf,
+  readFresh,
+  smallLog,
+  spill,
+} from "../../support/wal-log.ts";
 
 describe("a checkpoint", () => {
   test("that restarts leaves the file, and tells what is in it by the frames that count", () => {
@@ -135,7 +151,12 @@ describe("a log that begins anew", () => {
 
 describe("F10: somebody else at the log", () => {
   /** A reader that has read four of eight commits, and a foreign connection. */
-  function opened(): { readonly reader: WalReader; readonly own: Connection; readonly foreign: Connection; readonly path: string } {
+  function opened(): {
+    readonly reader: WalReader;
+    readonly own: Connection;
+    readonly foreign: Connection;
+    readonly path: string;
+  } {
     const path = smallLog(8).path;
     const [own, foreign] = [openConnection(path), openConnection(path)];
     onTestFinished(() => [own, foreign].forEach((connection) => connection.close()));
@@ -147,7 +168,8 @@ describe("F10: somebody else at the log", () => {
 
   function expectChanged(reader: WalReader): void {
     const { offset } = reader;
-    for (const act of [() => reader.read(1, MiB), () => reader.count(), () => reader.skip(1)]) expect(act).toThrow(WalChanged);
+    for (const act of [() => reader.read(1, MiB), () => reader.count(), () => reader.skip(1)])
+      expect(act).toThrow(WalChanged);
     expect(reader.offset).toBe(offset);
   }
 
@@ -189,6 +211,7 @@ describe("F10: somebody else at the log", () => {
   test("a cut that the owner speaks of and that has not happened", () => {
     const { reader } = opened();
     reader.restarted();
-    for (const act of [() => reader.read(1, MiB), () => reader.count(), () => reader.skip(1)]) expect(act).toThrow(WalChanged);
+    for (const act of [() => reader.read(1, MiB), () => reader.count(), () => reader.skip(1)])
+      expect(act).toThrow(WalChanged);
   });
 });

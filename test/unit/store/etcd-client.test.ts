@@ -46,12 +46,14 @@ function clientOf(endpoints: readonly string[], haste = 1): EtcdClient {
 }
 
 const succeeds = (router: ConnectRouter): unknown => router.service(KV, { txn: () => ({ succeeded: true }) });
-const fails = (code: Code, message: string) => (router: ConnectRouter): unknown =>
-  router.service(KV, {
-    txn() {
-      throw new ConnectError(message, code);
-    },
-  });
+const fails =
+  (code: Code, message: string) =>
+  (router: ConnectRouter): unknown =>
+    router.service(KV, {
+      txn() {
+        throw new ConnectError(message, code);
+      },
+    });
 const change = [put("k", "v")];
 const look = [get("k")];
 const pause = (durationMs: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, durationMs));
@@ -67,16 +69,29 @@ describe("an endpoint", () => {
     expect(etcdAddressOf(text)).toEqual({ origin, login });
   });
 
-  test.each(["", "http://", "ftp://me:secret@etcd", "http://etcd/path", "http://me:secret@etcd/?q", "http://me:secret@", "http://secret@etcd", "http://:secret@etcd", "http://me:%zzsecret@etcd", "etcd:secret", "http://etcd#secret"])(
-    "%s is none, and the refusal shows no secret",
-    (text) => {
-      expect(() => etcdAddressOf(text)).toThrow(expect.objectContaining({ kind: "misconfigured", message: expect.not.stringContaining("secret") }));
-    },
-  );
+  test.each([
+    "",
+    "http://",
+    "ftp://me:secret@etcd",
+    "http://etcd/path",
+    "http://me:secret@etcd/?q",
+    "http://me:secret@",
+    "http://secret@etcd",
+    "http://:secret@etcd",
+    "http://me:%zzsecret@etcd",
+    "etcd:secret",
+    "http://etcd#secret",
+  ])("%s is none, and the refusal shows no secret", (text) => {
+    expect(() => etcdAddressOf(text)).toThrow(
+      expect.objectContaining({ kind: "misconfigured", message: expect.not.stringContaining("secret") }),
+    );
+  });
 
   test("there must be one, and not too many", () => {
     expect(() => clientOf([])).toThrow(expect.objectContaining({ kind: "misconfigured" }));
-    expect(() => clientOf(Array.from({ length: limits.coordEndpointsMax + 1 }, () => "etcd"))).toThrow(expect.objectContaining({ kind: "misconfigured" }));
+    expect(() => clientOf(Array.from({ length: limits.coordEndpointsMax + 1 }, () => "etcd"))).toThrow(
+      expect.objectContaining({ kind: "misconfigured" }),
+    );
   });
 });
 
@@ -91,19 +106,28 @@ describe("a call", () => {
     expect([sick.opened, sound.opened]).toEqual([1, 1]);
   });
 
-  test("that nobody answered may have happened if it was a change that was sent, and surely has not otherwise", async () => {
-    const dead = `127.0.0.1:${await freePort()}`;
-    const sick = await serve(fails(Code.Unavailable, "etcdserver: request timed out"));
-    const leaderless = await serve(fails(Code.Unavailable, "etcdserver: no leader"));
-    const full = await serve(fails(Code.ResourceExhausted, "etcdserver: mvcc: database space exceeded"));
-    await expect(clientOf([sick.endpoint, dead]).transact([], change)).rejects.toMatchObject({ kind: "unknown_outcome" });
-    await expect(clientOf([sick.endpoint, dead]).transact([], look)).rejects.toMatchObject({ kind: "unavailable" });
-    await expect(clientOf([dead, leaderless.endpoint, full.endpoint]).transact([], change)).rejects.toMatchObject({ kind: "unavailable" });
-  });
+  test(
+    "that nobody answered may have happened if it was a change that was sent, and surely has not " + "otherwise",
+    async () => {
+      const dead = `127.0.0.1:${await freePort()}`;
+      const sick = await serve(fails(Code.Unavailable, "etcdserver: request timed out"));
+      const leaderless = await serve(fails(Code.Unavailable, "etcdserver: no leader"));
+      const full = await serve(fails(Code.ResourceExhausted, "etcdserver: mvcc: database space exceeded"));
+      await expect(clientOf([sick.endpoint, dead]).transact([], change)).rejects.toMatchObject({
+        kind: "unknown_outcome",
+      });
+      await expect(clientOf([sick.endpoint, dead]).transact([], look)).rejects.toMatchObject({ kind: "unavailable" });
+      await expect(clientOf([dead, leaderless.endpoint, full.endpoint]).transact([], change)).rejects.toMatchObject({
+        kind: "unavailable",
+      });
+    },
+  );
 
   test("ends in time where nothing comes back, cuts that connection, and the next one has a new one", async () => {
     let hangs = true;
-    const server = await serve((router) => router.service(KV, { txn: () => (hangs ? new Promise(() => {}) : { succeeded: true }) }));
+    const server = await serve((router) =>
+      router.service(KV, { txn: () => (hangs ? new Promise(() => {}) : { succeeded: true }) }),
+    );
     const client = clientOf([server.endpoint], 10);
     await expect(client.transact([], change)).rejects.toMatchObject({ kind: "unknown_outcome" });
     await expect.poll(() => server.sessions.size).toBe(0);
@@ -112,15 +136,29 @@ describe("a call", () => {
     expect(server.opened).toBe(2);
   });
 
-  test("that is refused is a wrong configuration, at the first endpoint that says so; an unknown lease is told as such", async () => {
-    const denied = await serve(fails(Code.PermissionDenied, `etcdserver: permission denied${"!".repeat(1_000)}`));
-    const client = clientOf([denied.endpoint, (await serve(succeeds)).endpoint]);
-    const failure: Error = await client.transact([], change).then(() => expect.fail(), (error: Error) => error);
-    expect(failure).toMatchObject({ kind: "misconfigured" });
-    expect(failure.message.length).toBeLessThan(300);
-    await expect(clientOf([(await serve(() => {})).endpoint]).transact([], look)).rejects.toMatchObject({ kind: "misconfigured" });
-    await expect(clientOf([(await serve(fails(Code.NotFound, "etcdserver: requested lease not found"))).endpoint]).transact([], change)).rejects.toThrow(UnknownLease);
-  });
+  test(
+    "that is refused is a wrong configuration, at the first endpoint that says so; an unknown lease is told " +
+      "as such",
+    async () => {
+      const denied = await serve(fails(Code.PermissionDenied, `etcdserver: permission denied${"!".repeat(1_000)}`));
+      const client = clientOf([denied.endpoint, (await serve(succeeds)).endpoint]);
+      const failure: Error = await client.transact([], change).then(
+        () => expect.fail(),
+        (error: Error) => error,
+      );
+      expect(failure).toMatchObject({ kind: "misconfigured" });
+      expect(failure.message.length).toBeLessThan(300);
+      await expect(clientOf([(await serve(() => {})).endpoint]).transact([], look)).rejects.toMatchObject({
+        kind: "misconfigured",
+      });
+      await expect(
+        clientOf([(await serve(fails(Code.NotFound, "etcdserver: requested lease not found"))).endpoint]).transact(
+          [],
+          change,
+        ),
+      ).rejects.toThrow(UnknownLease);
+    },
+  );
 
   test("survives the farewell of an idle connection, even while that one closes", async () => {
     const server = await serve(succeeds);
@@ -142,25 +180,41 @@ describe("a call", () => {
       router.service(KV, {
         txn(request) {
           heard = request;
-          return { succeeded: false, responses: [{ response: { case: "responseRange", value: { kvs: [{ key: Buffer.from("k"), value: Buffer.from("v"), modRevision: 7n }], count: 3n } } }] };
+          return {
+            succeeded: false,
+            responses: [
+              {
+                response: {
+                  case: "responseRange",
+                  value: { kvs: [{ key: Buffer.from("k"), value: Buffer.from("v"), modRevision: 7n }], count: 3n },
+                },
+              },
+            ],
+          };
         },
       }),
     );
     const client = clientOf([server.endpoint]);
     const outcome = await client.transact([unchanged("k", undefined)], [put("k", "v", 9n)], look);
-    expect(outcome).toEqual({ succeeded: false, read: [[{ key: "k", value: expect.anything(), revision: 7n }]], counts: [3] });
+    expect(outcome).toEqual({
+      succeeded: false,
+      read: [[{ key: "k", value: expect.anything(), revision: 7n }]],
+      counts: [3],
+    });
     await client.transact([unchanged("k", outcome.read[0]![0])], look);
     expect(heard).toMatchObject({ compare: [{ targetUnion: { case: "modRevision", value: 7n } }] });
   });
 });
 
 describe("a renewal", () => {
-  const renewing = (ttls: readonly bigint[]) => (router: ConnectRouter): unknown =>
-    router.service(Lease, {
-      async *leaseKeepAlive(requests) {
-        for await (const { ID } of requests) for (const TTL of ttls) yield { ID, TTL };
-      },
-    });
+  const renewing =
+    (ttls: readonly bigint[]) =>
+    (router: ConnectRouter): unknown =>
+      router.service(Lease, {
+        async *leaseKeepAlive(requests) {
+          for await (const { ID } of requests) for (const TTL of ttls) yield { ID, TTL };
+        },
+      });
 
   test("answers for how long the lease lives, and leaves no stream open", async () => {
     const server = await serve(renewing([10n]));
@@ -172,6 +226,8 @@ describe("a renewal", () => {
 
   test("of a lease that etcd does not know is told as such; one without an answer may have happened", async () => {
     await expect(clientOf([(await serve(renewing([0n]))).endpoint]).keepAlive(1n)).rejects.toThrow(UnknownLease);
-    await expect(clientOf([(await serve(renewing([]))).endpoint]).keepAlive(1n)).rejects.toMatchObject({ kind: "unknown_outcome" });
+    await expect(clientOf([(await serve(renewing([]))).endpoint]).keepAlive(1n)).rejects.toMatchObject({
+      kind: "unknown_outcome",
+    });
   });
 });

@@ -1,8 +1,18 @@
-/** The file store on a disk that fails at any step, or loses its power there: nothing that was answered is lost, nothing is half there. */
+/**
+ * The file store on a disk that fails at any step, or loses its power there: nothing that was answered is lost, nothing
+ * is half there.
+ */
 import { describe, expect, test } from "vitest";
 import { FileStore } from "../../../src/store/file-store.ts";
 import { settledPut } from "../../../src/store/settled-put.ts";
-import { FaultyFiles, type Fate, type FaultyFilesOptions, type Lies, type Loss, type Step } from "../../support/faulty-files.ts";
+import {
+  FaultyFiles,
+  type Fate,
+  type FaultyFilesOptions,
+  type Lies,
+  type Loss,
+  type Step,
+} from "../../support/faulty-files.ts";
 import { seeded } from "../../support/random.ts";
 import { StoreStory, storyRoot, storyWorld } from "../../support/store-story.ts";
 
@@ -19,7 +29,10 @@ const losses: readonly (() => Loss)[] = [
   () => always(true, "whole"),
   ...[1, 2, 3].map((seed) => () => {
     const random = seeded(seed);
-    return { name: () => random() < 0.5, data: () => (["whole", "none", "cut", "zeroed"] as const)[Math.floor(random() * 4)]! };
+    return {
+      name: () => random() < 0.5,
+      data: () => (["whole", "none", "cut", "zeroed"] as const)[Math.floor(random() * 4)]!,
+    };
   }),
 ];
 
@@ -34,7 +47,16 @@ async function trial(fate: FaultyFilesOptions["fate"], lies: Lies = {}): Promise
   await story.judge(files);
   await story.end();
   expect(files.paths().files, "what is left when everything was deleted").toEqual([]);
-  expect(files.paths().directories.toSorted()).toEqual([...new Set(["/data", storyRoot, `${storyRoot}/.tmp`, ...files.paths().directories.filter((path) => path.endsWith("/.new"))])].toSorted());
+  expect(files.paths().directories.toSorted()).toEqual(
+    [
+      ...new Set([
+        "/data",
+        storyRoot,
+        `${storyRoot}/.tmp`,
+        ...files.paths().directories.filter((path) => path.endsWith("/.new")),
+      ]),
+    ].toSorted(),
+  );
 }
 
 /** How many steps the story has when all goes well. */
@@ -44,7 +66,10 @@ async function stepsOf(): Promise<readonly Step[]> {
   return names;
 }
 
-const at = (step: number, fate: Fate): FaultyFilesOptions["fate"] => (now) => (now === step ? fate : "fine");
+const at =
+  (step: number, fate: Fate): FaultyFilesOptions["fate"] =>
+  (now) =>
+    now === step ? fate : "fine";
 const needsRoom: ReadonlySet<Step> = new Set<Step>(["create", "mkdir", "write", "link", "rename"]);
 
 /** Every fault that can befall the story, by name. */
@@ -53,14 +78,24 @@ async function faults(): Promise<[what: string, fate: FaultyFilesOptions["fate"]
   for (const [index, name] of (await stepsOf()).entries()) {
     const step = index + 1;
     const what = `step ${step}, ${name}`;
-    for (const fate of ["cut", "cut after", { fails: "EIO" }, { answers: "EIO" }] as const) found.push([`${what}: ${JSON.stringify(fate)}`, at(step, fate)]);
+    for (const fate of ["cut", "cut after", { fails: "EIO" }, { answers: "EIO" }] as const)
+      found.push([`${what}: ${JSON.stringify(fate)}`, at(step, fate)]);
     if (needsRoom.has(name)) {
-      const isFullUntil = (end: number, now: number, kind: Step): Fate => (now > step && now < end && needsRoom.has(kind) ? { fails: "ENOSPC" } : "fine");
+      const isFullUntil = (end: number, now: number, kind: Step): Fate =>
+        now > step && now < end && needsRoom.has(kind) ? { fails: "ENOSPC" } : "fine";
       found.push([`${what}: the disk is full for this step`, at(step, { fails: "ENOSPC" })]);
-      found.push([`${what}: the disk is full from here for a while`, (now, kind) => (now === step ? (kind === "write" ? { takes: 7 } : { fails: "ENOSPC" }) : isFullUntil(step + 40, now, kind))]);
+      found.push([
+        `${what}: the disk is full from here for a while`,
+        (now, kind) =>
+          now === step ? (kind === "write" ? { takes: 7 } : { fails: "ENOSPC" }) : isFullUntil(step + 40, now, kind),
+      ]);
       found.push([`${what}: takes a part and then all`, at(step, { takes: 7 })]);
     }
-    found.push([`${what}: the disk is read-only from here for a while`, (now, kind) => (now >= step && now < step + 25 && !["read", "readdir", "stat"].includes(kind) ? { fails: "EROFS" } : "fine")]);
+    found.push([
+      `${what}: the disk is read-only from here for a while`,
+      (now, kind) =>
+        now >= step && now < step + 25 && !["read", "readdir", "stat"].includes(kind) ? { fails: "EROFS" } : "fine",
+    ]);
   }
   return found;
 }
@@ -89,26 +124,42 @@ describe("every step of a story", { timeout: 600_000 }, () => {
   });
 });
 
-test.each([["ENOSPC", "the disk is full"], ["EDQUOT", "quota"], ["EROFS", "read-only"], ["EIO", "failing"], ["EMFILE", "too many files"]])("%s says what it is, and is no outcome in doubt", async (code, word) => {
+test.each([
+  ["ENOSPC", "the disk is full"],
+  ["EDQUOT", "quota"],
+  ["EROFS", "read-only"],
+  ["EIO", "failing"],
+  ["EMFILE", "too many files"],
+])("%s says what it is, and is no outcome in doubt", async (code, word) => {
   const files = new FaultyFiles();
   const store = await FileStore.open(storyRoot, storyWorld(), files);
   const before = files.paths();
   for (const step of ["create", "write", "sync", "mkdir"] as const) {
     files.options = { fate: (_, name) => (name === step ? { fails: code } : "fine") };
-    await expect(store.put("a/k", Buffer.from("1"), absent)).rejects.toMatchObject({ kind: "unavailable", message: expect.stringMatching(new RegExp(`${word}.*\\(${code}\\)`)) });
+    await expect(store.put("a/k", Buffer.from("1"), absent)).rejects.toMatchObject({
+      kind: "unavailable",
+      message: expect.stringMatching(new RegExp(`${word}.*\\(${code}\\)`)),
+    });
     expect(files.paths().files).toEqual(before.files);
   }
 });
 
-test("a write that takes a part is gone on with, however little it takes; one that claims what it has not taken is found out", async () => {
-  const files = new FaultyFiles({ fate: (_, name) => (name === "write" ? { takes: 3 } : "fine") });
-  const store = await FileStore.open(storyRoot, storyWorld(), files);
-  await store.put("k", Buffer.from("a body of some bytes"), absent);
-  expect((await store.get("k"))!.bytes.toString()).toBe("a body of some bytes");
-  files.options = { ...files.options, lies: { counts: true } };
-  await expect(store.put("l", Buffer.from("a body of some bytes"), absent)).rejects.toMatchObject({ kind: "unavailable", message: expect.stringContaining("of 21 bytes that were written the disk has 3") });
-  expect(await store.get("l")).toBeUndefined();
-});
+test(
+  "a write that takes a part is gone on with, however little it takes; one that claims what it has not " +
+    "taken is found out",
+  async () => {
+    const files = new FaultyFiles({ fate: (_, name) => (name === "write" ? { takes: 3 } : "fine") });
+    const store = await FileStore.open(storyRoot, storyWorld(), files);
+    await store.put("k", Buffer.from("a body of some bytes"), absent);
+    expect((await store.get("k"))!.bytes.toString()).toBe("a body of some bytes");
+    files.options = { ...files.options, lies: { counts: true } };
+    await expect(store.put("l", Buffer.from("a body of some bytes"), absent)).rejects.toMatchObject({
+      kind: "unavailable",
+      message: expect.stringContaining("of 21 bytes that were written the disk has 3"),
+    });
+    expect(await store.get("l")).toBeUndefined();
+  },
+);
 
 describe("a put that landed though its directory could not be synced", () => {
   const lost = always(false, "none");
@@ -118,7 +169,10 @@ describe("a put that landed though its directory could not be synced", () => {
     const store = await FileStore.open(storyRoot, storyWorld(), files);
     if (which === "replacing") for (const text of ["old", "older"]) await settle(store, text);
     let fails = 0;
-    files.options = { fate: (_, name, path) => (name === "syncDirectory" && !path.includes(".new") && fails++ < 1 ? { fails: "EIO" } : "fine") };
+    files.options = {
+      fate: (_, name, path) =>
+        name === "syncDirectory" && !path.includes(".new") && fails++ < 1 ? { fails: "EIO" } : "fine",
+    };
     const outcome = await settle(store, "new");
     expect(fails).toBeGreaterThan(1);
     expect(outcome).toMatchObject({ kind: "landed" });
@@ -126,29 +180,43 @@ describe("a put that landed though its directory could not be synced", () => {
     expect((await after.get("a/k"))!.bytes.toString()).toBe("new");
   });
 
-  test("is in doubt for as long as it cannot be synced, for every process, and leaves no mark when it could", async () => {
-    const files = new FaultyFiles();
-    const store = await FileStore.open(storyRoot, storyWorld(), files);
-    const other = await FileStore.open(storyRoot, storyWorld(2), files);
-    await settle(store, "old");
-    files.options = { fate: (_, name, path) => (name === "syncDirectory" && path.endsWith("k~") ? { fails: "EIO" } : "fine") };
-    await expect(settle(store, "new")).rejects.toMatchObject({ kind: "unknown_outcome", message: expect.stringContaining("failing") });
-    await expect(other.get("a/k")).rejects.toMatchObject({ kind: "unavailable" });
-    files.options = {};
-    expect((await other.get("a/k"))!.bytes.toString()).toBe("new");
-    expect(files.paths().files.filter((path) => path.includes(".tmp"))).toEqual([]);
-    const after = await FileStore.open(storyRoot, storyWorld(), files.lose(lost));
-    expect((await after.get("a/k"))!.bytes.toString()).toBe("new");
-  });
+  test(
+    "is in doubt for as long as it cannot be synced, for every process, and leaves no mark when it " + "could",
+    async () => {
+      const files = new FaultyFiles();
+      const store = await FileStore.open(storyRoot, storyWorld(), files);
+      const other = await FileStore.open(storyRoot, storyWorld(2), files);
+      await settle(store, "old");
+      files.options = {
+        fate: (_, name, path) => (name === "syncDirectory" && path.endsWith("k~") ? { fails: "EIO" } : "fine"),
+      };
+      await expect(settle(store, "new")).rejects.toMatchObject({
+        kind: "unknown_outcome",
+        message: expect.stringContaining("failing"),
+      });
+      await expect(other.get("a/k")).rejects.toMatchObject({ kind: "unavailable" });
+      files.options = {};
+      expect((await other.get("a/k"))!.bytes.toString()).toBe("new");
+      expect(files.paths().files.filter((path) => path.includes(".tmp"))).toEqual([]);
+      const after = await FileStore.open(storyRoot, storyWorld(), files.lose(lost));
+      expect((await after.get("a/k"))!.bytes.toString()).toBe("new");
+    },
+  );
 
   test("by a process that died before it synced anything is made durable by whoever builds on it", async () => {
     const files = new FaultyFiles();
     const dying = await FileStore.open(storyRoot, storyWorld(), files);
-    files.options = { fate: (_, name, path) => (name === "syncDirectory" && !path.includes(".new") ? { fails: "EIO" } : "fine") };
+    files.options = {
+      fate: (_, name, path) => (name === "syncDirectory" && !path.includes(".new") ? { fails: "EIO" } : "fine"),
+    };
     await expect(dying.put("a/k", Buffer.from("1"), absent)).rejects.toMatchObject({ kind: "unknown_outcome" });
     files.options = {};
     const next = await FileStore.open(storyRoot, storyWorld(2), files);
-    const version = files.paths().files.find((path) => path.includes("k~"))!.split("/").at(-1)!;
+    const version = files
+      .paths()
+      .files.find((path) => path.includes("k~"))!
+      .split("/")
+      .at(-1)!;
     expect(await next.put("a/k", Buffer.from("2"), { kind: "version", version })).toMatchObject({ kind: "stored" });
     const after = await FileStore.open(storyRoot, storyWorld(3), files.lose(lost));
     expect((await after.get("a/k"))!.bytes.toString()).toBe("2");
@@ -160,20 +228,35 @@ describe("a put that landed though its directory could not be synced", () => {
       const store = await FileStore.open(storyRoot, storyWorld(), files);
       await settle(store, "old");
       const { version } = (await store.get("a/k"))!;
-      files.options = { fate: (_, name, path) => (name === "syncDirectory" && path.endsWith("k~") ? { fails: "EIO" } : "fine") };
-      await expect(store.put("a/k", Buffer.from("new"), { kind: "version", version })).rejects.toMatchObject({ kind: "unknown_outcome" });
+      files.options = {
+        fate: (_, name, path) => (name === "syncDirectory" && path.endsWith("k~") ? { fails: "EIO" } : "fine"),
+      };
+      await expect(store.put("a/k", Buffer.from("new"), { kind: "version", version })).rejects.toMatchObject({
+        kind: "unknown_outcome",
+      });
       let removed = 0;
-      files.options = { fate: (_, name, path) => (name === "unlink" && path.includes("k~") && ++removed === 1 ? "cut after" : "fine") };
+      files.options = {
+        fate: (_, name, path) => (name === "unlink" && path.includes("k~") && ++removed === 1 ? "cut after" : "fine"),
+      };
       await expect(store.purgeVersions("")).rejects.toMatchObject({ kind: "unavailable" });
       files.options = {};
       const random = seeded(seed);
-      const after = await FileStore.open(storyRoot, storyWorld(), files.lose({ name: () => random() < 0.5, data: () => "none" }));
+      const after = await FileStore.open(
+        storyRoot,
+        storyWorld(),
+        files.lose({ name: () => random() < 0.5, data: () => "none" }),
+      );
       expect((await after.get("a/k"))!.bytes.toString()).toBe("new");
     }
   });
 
   async function settle(store: FileStore, text: string): ReturnType<typeof settledPut> {
     const current = await store.get("a/k");
-    return settledPut(store, "a/k", Buffer.from(text), current ? { kind: "version", version: current.version } : absent);
+    return settledPut(
+      store,
+      "a/k",
+      Buffer.from(text),
+      current ? { kind: "version", version: current.version } : absent,
+    );
   }
 });

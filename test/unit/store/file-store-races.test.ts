@@ -1,6 +1,6 @@
 /**
- * Several processes on one file store, their steps in every order that chance gives, with some that sleep between two of
- * them: whatever they are told could have been told by one store that does one thing after another.
+ * Several processes on one file store, their steps in every order that chance gives, with some that sleep between two
+ * of them: whatever they are told could have been told by one store that does one thing after another.
  */
 import { describe, expect, test } from "vitest";
 import { StoreError } from "../../../src/base/errors.ts";
@@ -40,17 +40,22 @@ class Turns {
   kill(): void {
     const client = this.#waiting[Math.floor(this.#random() * this.#waiting.length)]?.client;
     if (client === undefined) return;
-    for (let index = this.#waiting.length - 1; index >= 0; index--) if (this.#waiting[index]!.client === client) this.#waiting.splice(index, 1);
+    for (let index = this.#waiting.length - 1; index >= 0; index--)
+      if (this.#waiting[index]!.client === client) this.#waiting.splice(index, 1);
     this.#deaths.get(client)!();
   }
 
   async run(clients: Promise<unknown>, mortality: number): Promise<void> {
     let isOver = false;
-    void clients.then(() => (isOver = true), () => (isOver = true));
+    void clients.then(
+      () => (isOver = true),
+      () => (isOver = true),
+    );
     while (!isOver) {
       await new Promise((resolve) => setImmediate(resolve));
       if (this.#left-- <= 0) {
-        this.#asleep = this.#random() < 0.5 ? this.#waiting[Math.floor(this.#random() * this.#waiting.length)]?.client : undefined;
+        this.#asleep =
+          this.#random() < 0.5 ? this.#waiting[Math.floor(this.#random() * this.#waiting.length)]?.client : undefined;
         this.#left = Math.floor(this.#random() ** 2 * 400);
       }
       const awake = this.#waiting.filter(({ client }) => client !== this.#asleep);
@@ -76,7 +81,12 @@ interface Race {
 }
 
 /** Lets clients do so many things each; `weights` says how likely each thing is. */
-async function race(seed: number, clients: number, acts: number, weights: { readonly put: number; readonly delete: number; readonly purge: number; readonly mortality?: number }): Promise<Race> {
+async function race(
+  seed: number,
+  clients: number,
+  acts: number,
+  weights: { readonly put: number; readonly delete: number; readonly purge: number; readonly mortality?: number },
+): Promise<Race> {
   const random = seeded(seed);
   let changes = 0;
   const nowMs = (): number => 1_800_000_000_000 + Math.floor(changes++ / 3);
@@ -96,7 +106,8 @@ async function race(seed: number, clients: number, acts: number, weights: { read
     const name = `c${index}`;
     const store = await FileStore.open(storyRoot, storyWorld(seed * 10 + index, nowMs), inTurns(files, turns.of(name)));
     let held: string | undefined;
-    const begin = (start: number, act: KeyCall["act"]): void => void underWay.set(name, { client: name, start, end: Infinity, act });
+    const begin = (start: number, act: KeyCall["act"]): void =>
+      void underWay.set(name, { client: name, start, end: Infinity, act });
     const note = (start: number, act: KeyCall["act"], isOpen = false): void => {
       underWay.delete(name);
       calls.push({ client: name, start, end: isOpen ? Infinity : ++clock, act });
@@ -130,18 +141,28 @@ async function race(seed: number, clients: number, acts: number, weights: { read
       else if (draw < weights.put + weights.delete) {
         const start = ++clock;
         begin(start, { kind: "delete", outcome: "unknown" });
-        await store.delete(key).then(() => note(start, { kind: "delete", outcome: "done" }), (error: unknown) => (kindOf(error), note(start, { kind: "delete", outcome: "unknown" }, true)));
+        await store.delete(key).then(
+          () => note(start, { kind: "delete", outcome: "done" }),
+          (error: unknown) => (kindOf(error), note(start, { kind: "delete", outcome: "unknown" }, true)),
+        );
       } else if (draw < weights.put + weights.delete + weights.purge) await store.purgeVersions("");
       else if (draw > 0.95) await store.list("", { limit: 10 });
       else await look();
     }
   };
-  const lives = Array.from({ length: clients }, (_, index) => Promise.race([client(index), turns.deathOf(`c${index}`)]));
+  const lives = Array.from({ length: clients }, (_, index) =>
+    Promise.race([client(index), turns.deathOf(`c${index}`)]),
+  );
   await turns.run(Promise.all(lives), weights.mortality ?? 0);
   calls.push(...underWay.values());
   const store = await FileStore.open(storyRoot, storyWorld(seed), files);
   const start = ++clock;
-  calls.push({ client: "last", start, end: ++clock, act: { kind: "get", found: (await store.get(key))?.bytes.toString() } });
+  calls.push({
+    client: "last",
+    start,
+    end: ++clock,
+    act: { kind: "get", found: (await store.get(key))?.bytes.toString() },
+  });
   await store.delete(key);
   // What the dead have left.
   if (weights.mortality) await store.purgeVersions("");
@@ -161,24 +182,31 @@ describe("processes that race for one key", { timeout: 60_000 }, () => {
     ["put and purge", 3, 12, { put: 0.6, delete: 0.05, purge: 0.25 }, 300],
     ["delete what others put anew", 4, 8, { put: 0.5, delete: 0.3, purge: 0.1 }, 400],
     ["die at any step", 5, 8, { put: 0.5, delete: 0.25, purge: 0.1, mortality: 0.004 }, 600],
-  ])("%s: all that they are told can be explained, and nothing is left at the end", async (_, clients, acts, weights, seeds) => {
-    const found: number[] = [];
-    let stored = 0;
-    for (let seed = 1; seed <= seeds; seed++) {
-      const { calls, files } = await race(seed, clients, acts, weights);
-      stored += calls.filter(({ act }) => act.kind === "put" && act.outcome === "stored").length;
-      if (!isLinearizable(calls)) found.push(seed);
-      expect(files.paths().files, `seed ${seed}`).toEqual([]);
-    }
-    expect(found).toEqual([]);
-    expect(stored).toBeGreaterThan(seeds);
-  });
+  ])(
+    "%s: all that they are told can be explained, and nothing is left at the end",
+    async (_, clients, acts, weights, seeds) => {
+      const found: number[] = [];
+      let stored = 0;
+      for (let seed = 1; seed <= seeds; seed++) {
+        const { calls, files } = await race(seed, clients, acts, weights);
+        stored += calls.filter(({ act }) => act.kind === "put" && act.outcome === "stored").length;
+        if (!isLinearizable(calls)) found.push(seed);
+        expect(files.paths().files, `seed ${seed}`).toEqual([]);
+      }
+      expect(found).toEqual([]);
+      expect(stored).toBeGreaterThan(seeds);
+    },
+  );
 });
 
 test("a put that sleeps where it found a deleted object does not take the place of a later one", async () => {
   const files = new FaultyFiles({ nowMs: () => 1_800_000_000_000 });
   const absent = { kind: "absent" } as const;
-  const open = (seed: number, over: Partial<FileSystem> = {}, nowMs?: number): Promise<FileStore> => FileStore.open(storyRoot, storyWorld(seed, nowMs === undefined ? undefined : () => nowMs), { ...bound(files), ...over });
+  const open = (seed: number, over: Partial<FileSystem> = {}, nowMs?: number): Promise<FileStore> =>
+    FileStore.open(storyRoot, storyWorld(seed, nowMs === undefined ? undefined : () => nowMs), {
+      ...bound(files),
+      ...over,
+    });
   await (await open(1)).put(key, Buffer.from("first"), absent);
   const [removing, removed, linking, linked] = [gate(), gate(), gate(), gate()];
   // Dies when it has removed the tombstone.
@@ -192,7 +220,10 @@ test("a put that sleeps where it found a deleted object does not take the place 
       }
       return files.unlink(path);
     },
-    readdir: (path) => (isDying && path.endsWith(".tmp") ? Promise.reject(Object.assign(new Error("killed"), { code: "EIO" })) : files.readdir(path)),
+    readdir: (path) =>
+      isDying && path.endsWith(".tmp")
+        ? Promise.reject(Object.assign(new Error("killed"), { code: "EIO" }))
+        : files.readdir(path),
   });
   const deleting = deleter.delete(key).catch((error: unknown) => expect(error).toMatchObject({ kind: "unavailable" }));
   await removing.passed;
@@ -217,7 +248,8 @@ test("a put that sleeps where it found a deleted object does not take the place 
 
 test("a put that others supersede and purge before it has looked for itself is in doubt, and stood there", async () => {
   const files = new FaultyFiles({ nowMs: () => 1_800_000_000_000 });
-  const open = (seed: number, over: Partial<FileSystem> = {}): Promise<FileStore> => FileStore.open(storyRoot, storyWorld(seed), { ...bound(files), ...over });
+  const open = (seed: number, over: Partial<FileSystem> = {}): Promise<FileStore> =>
+    FileStore.open(storyRoot, storyWorld(seed), { ...bound(files), ...over });
   const others = await open(1);
   const first = await others.put(key, Buffer.from("first"), { kind: "absent" });
   const [looking, looked] = [gate(), gate()];
@@ -235,11 +267,15 @@ test("a put that others supersede and purge before it has looked for itself is i
       return files.readdir(path);
     },
   });
-  const putting = slow.put(key, Buffer.from("slow"), { kind: "version", version: first.kind === "stored" ? first.version : "" }).catch(kindOf);
+  const putting = slow
+    .put(key, Buffer.from("slow"), { kind: "version", version: first.kind === "stored" ? first.version : "" })
+    .catch(kindOf);
   await looking.passed;
   const stood = (await others.get(key))!;
   expect(stood.bytes.toString()).toBe("slow");
-  expect(await others.put(key, Buffer.from("next"), { kind: "version", version: stood.version })).toMatchObject({ kind: "stored" });
+  expect(await others.put(key, Buffer.from("next"), { kind: "version", version: stood.version })).toMatchObject({
+    kind: "stored",
+  });
   expect((await others.purgeVersions("")).removed).toBe(2);
   looked.open();
   expect(await putting).toBe("unknown_outcome");
@@ -258,17 +294,40 @@ function bound(files: FaultyFiles): FileSystem {
 
 describe("the search for an explanation", () => {
   const call = (start: number, end: number, act: KeyCall["act"]): KeyCall => ({ client: "c", start, end, act });
-  const put = (value: string, over: string | undefined, outcome: "stored" | "conflict" | "unknown" = "stored"): KeyCall["act"] => ({ kind: "put", value, over, outcome });
+  const put = (
+    value: string,
+    over: string | undefined,
+    outcome: "stored" | "conflict" | "unknown" = "stored",
+  ): KeyCall["act"] => ({ kind: "put", value, over, outcome });
 
   test("finds none for two winners, a write that came back, and one that was lost", () => {
     expect(isLinearizable([call(1, 4, put("a", undefined)), call(2, 3, put("b", undefined))])).toBe(false);
-    expect(isLinearizable([call(1, 2, put("a", undefined)), call(3, 4, { kind: "delete", outcome: "done" }), call(5, 6, { kind: "get", found: "a" })])).toBe(false);
-    expect(isLinearizable([call(1, 2, put("a", undefined)), call(3, 4, { kind: "get", found: undefined })])).toBe(false);
+    expect(
+      isLinearizable([
+        call(1, 2, put("a", undefined)),
+        call(3, 4, { kind: "delete", outcome: "done" }),
+        call(5, 6, { kind: "get", found: "a" }),
+      ]),
+    ).toBe(false);
+    expect(isLinearizable([call(1, 2, put("a", undefined)), call(3, 4, { kind: "get", found: undefined })])).toBe(
+      false,
+    );
   });
 
   test("finds one where calls overlap or their outcome is unknown", () => {
     expect(isLinearizable([call(1, 4, put("a", undefined)), call(2, 3, { kind: "get", found: undefined })])).toBe(true);
-    expect(isLinearizable([call(1, Infinity, put("a", undefined, "unknown")), call(2, 3, { kind: "get", found: undefined }), call(4, 5, { kind: "get", found: "a" })])).toBe(true);
-    expect(isLinearizable([call(1, Infinity, put("a", undefined, "unknown")), call(2, 3, { kind: "get", found: undefined })])).toBe(true);
+    expect(
+      isLinearizable([
+        call(1, Infinity, put("a", undefined, "unknown")),
+        call(2, 3, { kind: "get", found: undefined }),
+        call(4, 5, { kind: "get", found: "a" }),
+      ]),
+    ).toBe(true);
+    expect(
+      isLinearizable([
+        call(1, Infinity, put("a", undefined, "unknown")),
+        call(2, 3, { kind: "get", found: undefined }),
+      ]),
+    ).toBe(true);
   });
 });

@@ -17,7 +17,11 @@ function storeOf(...fates: Fate[]): ScriptedStore {
   return store;
 }
 
-const kindOf = (promise: Promise<unknown>): Promise<unknown> => promise.then(() => "done", (error: unknown) => (error instanceof StoreError ? error.kind : error));
+const kindOf = (promise: Promise<unknown>): Promise<unknown> =>
+  promise.then(
+    () => "done",
+    (error: unknown) => (error instanceof StoreError ? error.kind : error),
+  );
 
 describe("a settled put", () => {
   test("lands, or is lost to what stands there", async () => {
@@ -32,11 +36,14 @@ describe("a settled put", () => {
     expect(await settledPut(storeOf("answerLost"), key, a, absent)).toMatchObject({ kind: "landed" });
   });
 
-  test("F30: that was not applied stays in doubt while its condition holds, and lands when it is offered again", async () => {
-    const store = storeOf("requestLost");
-    expect(await kindOf(settledPut(store, key, a, absent))).toBe("unknown_outcome");
-    expect(await settledPut(store, key, a, absent)).toMatchObject({ kind: "landed" });
-  });
+  test(
+    "F30: that was not applied stays in doubt while its condition holds, and lands when it is offered " + "again",
+    async () => {
+      const store = storeOf("requestLost");
+      expect(await kindOf(settledPut(store, key, a, absent))).toBe("unknown_outcome");
+      expect(await settledPut(store, key, a, absent)).toMatchObject({ kind: "landed" });
+    },
+  );
 
   test("F30: that was not applied is lost once somebody else's object stands there", async () => {
     const store = storeOf("requestLost");
@@ -115,7 +122,13 @@ describe("an immutable object", () => {
   });
 
   test("a conflict with nothing behind it is no success", async () => {
-    const store: ObjectStore = { get: async (): Promise<StoredObject | undefined> => undefined, put: async () => ({ kind: "conflict" }), delete: async () => {}, list: async () => ({ objects: [], next: undefined }), purgeVersions: async () => ({ versioned: false, removed: 0, uploadsAborted: 0, locked: 0 }) };
+    const store: ObjectStore = {
+      get: async (): Promise<StoredObject | undefined> => undefined,
+      put: async () => ({ kind: "conflict" }),
+      delete: async () => {},
+      list: async () => ({ objects: [], next: undefined }),
+      purgeVersions: async () => ({ versioned: false, removed: 0, uploadsAborted: 0, locked: 0 }),
+    };
     expect(await kindOf(putImmutable(store, key, a))).not.toBe("done");
   });
 });

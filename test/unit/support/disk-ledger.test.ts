@@ -1,5 +1,19 @@
 /** The ledger of a disk sees what SQLite and our own code do to files, and what a loss of power may take back of it. */
-import { closeSync, existsSync, fdatasyncSync, fsyncSync, mkdirSync, openSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  fdatasyncSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { Connection } from "../../../src/sqlite/connection.ts";
@@ -10,7 +24,11 @@ import { temporaryDirectory } from "../../support/temporary.ts";
 
 const losses = 60;
 
-function watched(): { ledger: DiskLedger; path: (name: string) => string; states: (look: (folder: string) => string) => Set<string> } {
+function watched(): {
+  ledger: DiskLedger;
+  path: (name: string) => string;
+  states: (look: (folder: string) => string) => Set<string>;
+} {
   const directory = temporaryDirectory();
   const root = join(directory, "live");
   mkdirSync(root);
@@ -56,24 +74,28 @@ test("bytes: what was written may be there or not until it is synced, and then i
   expect(states(look)).toEqual(new Set(["new and longer"]));
 });
 
-test("bytes: a sync covers what was written before it began; one that failed covers nothing, until it is written again", () => {
-  const { ledger, path, states } = watched();
-  writeFileSync(path("a"), "first", { flush: true });
-  syncFolder(path("."));
-  const { ino } = statSync(path("a"));
-  const look = (folder: string): string => readFileSync(join(folder, "a"), "utf8");
-  closeSync(overwrite(path("a"), "secnd"));
-  const mark = ledger.mark();
-  closeSync(overwrite(path("a"), "third"));
-  ledger.synced(ino, mark);
-  expect(states(look)).toEqual(new Set(["secnd", "third"]));
-  ledger.syncFailed(ino, ledger.mark());
-  ledger.synced(ino, ledger.mark());
-  expect(states(look)).toEqual(new Set(["secnd", "third"]));
-  closeSync(overwrite(path("a"), "forth"));
-  ledger.synced(ino, ledger.mark());
-  expect(states(look)).toEqual(new Set(["forth"]));
-});
+test(
+  "bytes: a sync covers what was written before it began; one that failed covers nothing, until it is " +
+    "written again",
+  () => {
+    const { ledger, path, states } = watched();
+    writeFileSync(path("a"), "first", { flush: true });
+    syncFolder(path("."));
+    const { ino } = statSync(path("a"));
+    const look = (folder: string): string => readFileSync(join(folder, "a"), "utf8");
+    closeSync(overwrite(path("a"), "secnd"));
+    const mark = ledger.mark();
+    closeSync(overwrite(path("a"), "third"));
+    ledger.synced(ino, mark);
+    expect(states(look)).toEqual(new Set(["secnd", "third"]));
+    ledger.syncFailed(ino, ledger.mark());
+    ledger.synced(ino, ledger.mark());
+    expect(states(look)).toEqual(new Set(["secnd", "third"]));
+    closeSync(overwrite(path("a"), "forth"));
+    ledger.synced(ino, ledger.mark());
+    expect(states(look)).toEqual(new Set(["forth"]));
+  },
+);
 
 test("names: a rename is there whole or not at all, and is there when the folder was synced", () => {
   const { path, states } = watched();
@@ -81,7 +103,11 @@ test("names: a rename is there whole or not at all, and is there when the folder
   syncFolder(path("."));
   writeFileSync(path("b"), "new", { flush: true });
   renameSync(path("b"), path("a"));
-  const look = (folder: string): string => readdirSync(folder).toSorted().map((name) => `${name}=${readFileSync(join(folder, name), "utf8")}`).join();
+  const look = (folder: string): string =>
+    readdirSync(folder)
+      .toSorted()
+      .map((name) => `${name}=${readFileSync(join(folder, name), "utf8")}`)
+      .join();
   expect(states(look)).toEqual(new Set(["a=old", "a=old,b=new", "a=new"]));
   syncFolder(path("."));
   expect(states(look)).toEqual(new Set(["a=new"]));
@@ -120,13 +146,19 @@ test("SQLite: the n-th operation fails as it was scripted, and the handle says h
   const connection = new Connection(path("a.db"), { readonly: false, pageCacheKiB: 512 });
   connection.exec("CREATE TABLE t (v)");
   const insert = (): void => connection.exec("INSERT INTO t VALUES (zeroblob(20000))");
-  for (const [fault, code] of [["writeFull", "SQLITE_FULL"], ["writeShort", "SQLITE_FULL"], ["writeFails", "SQLITE_IOERR_WRITE"]] as const) {
+  for (const [fault, code] of [
+    ["writeFull", "SQLITE_FULL"],
+    ["writeShort", "SQLITE_FULL"],
+    ["writeFails", "SQLITE_IOERR_WRITE"],
+  ] as const) {
     faultVfs().script(ledger.vfsFolder, fault, 2);
     expect(insert).toThrow(expect.objectContaining({ code }));
   }
   insert();
   faultVfs().script(ledger.vfsFolder, "syncFails", 1);
-  expect(() => connection.raw.pragma("wal_checkpoint(TRUNCATE)")).toThrow(expect.objectContaining({ code: "SQLITE_IOERR_FSYNC" }));
+  expect(() => connection.raw.pragma("wal_checkpoint(TRUNCATE)")).toThrow(
+    expect.objectContaining({ code: "SQLITE_IOERR_FSYNC" }),
+  );
   expect(faultVfs().failed(ledger.vfsFolder)).toBe(4);
   expect(connection.get<{ n: number }>("SELECT count(*) AS n FROM t")).toEqual({ n: 1 });
   connection.close();

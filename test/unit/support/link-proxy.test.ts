@@ -24,7 +24,9 @@ class Talk {
 
   constructor(link: LinkProxy) {
     this.socket = connect(link.port, "127.0.0.1");
-    this.socket.on("error", (error: NodeJS.ErrnoException) => (this.error = error.code)).on("data", (chunk) => (this.heard += chunk.toString()));
+    this.socket
+      .on("error", (error: NodeJS.ErrnoException) => (this.error = error.code))
+      .on("data", (chunk) => (this.heard += chunk.toString()));
     onTestFinished(() => void this.socket.destroy());
   }
 
@@ -77,7 +79,10 @@ describe("a link", () => {
     await fresh.hears("c");
   });
 
-  test.each([["requests", 0], ["answers", 1]] as const)("silent for %s only", async (flow, arrived) => {
+  test.each([
+    ["requests", 0],
+    ["answers", 1],
+  ] as const)("silent for %s only", async (flow, arrived) => {
     const link = await echo();
     link.silence(flow);
     const talk = new Talk(link);
