@@ -295,11 +295,13 @@ class Simulation {
     if (pauses) old.world!.pause();
     this.#eachBranch((branch) => branch.nodeLost());
     this.#node = next;
+    const known = new Set(this.#branches());
     next.start();
     await this.#scheduler.sleep(this.#random() * 30_000);
     old.world?.resume();
     for (let stray = 0; stray < 3 && old.up; stray++) {
-      const branches = this.#branches();
+      // What has the name of one that was deleted meanwhile is another branch, which the old node cannot know of.
+      const branches = this.#branches().filter((branch) => known.has(branch));
       const branch = branches[Math.floor(this.#random() * branches.length)];
       if (branch) await this.#clients.write(branch, "kv", this.#random() < 0.5, old);
       await this.#scheduler.sleep(this.#random() * 2_000);
