@@ -7,7 +7,7 @@
  */
 import { utf8Length } from "../base/bytes.ts";
 import { limits } from "../base/limits.ts";
-import { Permits } from "../base/permits.ts";
+import { Semaphore } from "../base/semaphore.ts";
 import { sleep, type World } from "../base/world.ts";
 import { Breaker, type AttemptOutcome } from "./breaker.ts";
 import { embedProviders, traitsOf, type EmbedProvider, type EmbedUse } from "./embedding-models.ts";
@@ -87,7 +87,7 @@ export class ModelEmbedder implements Embedder {
   readonly #client: EmbeddingsClient;
   readonly #prefixes: Readonly<Record<EmbedUse, string>>;
   readonly #breaker: Breaker;
-  readonly #permits = new Permits(limits.embedRequestsMax);
+  readonly #permits = new Semaphore(limits.embedRequestsMax);
   readonly #running = new Set<AbortController>();
   #waitingBytes = 0;
 

@@ -5,7 +5,7 @@ const KiB = 1024;
 const MiB = 1024 * KiB;
 
 export const clusterLimits = {
-  // Where databases are (service/placement, service/places, service/held, service/hints, server/cluster)
+  // Where databases are (service/placement, service/places, service/owned-databases, service/hints, server/cluster)
   /** Databases that a node holds; beyond it, the one that was not used for longest is given up. */
   heldMax: 50_000,
   /** How long an engine has to take a database over, or to ship what there is of it. */
@@ -73,7 +73,7 @@ export const clusterLimits = {
   /** Databases that one node follows at another; changes of those beyond are found by looking. */
   peerFollowsMax: 10_000,
 
-  // Copies of databases that other nodes write (engine/following, engine/registry)
+  // Copies of databases that other nodes write (engine/replica-follower, engine/registry)
   /**
    * Databases whose heads a thread looks at by itself; of those beyond, the one that was not read for longest waits for
    * its next read.

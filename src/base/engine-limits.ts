@@ -42,7 +42,8 @@ export const engineLimits = {
   slackChunkBytes: 1 * MiB,
   /**
    * A long read can keep the log from being checkpointed; beyond this, writes are shed until it ends. It is seen late
-   * by what a few groups have written over old frames (engine/log-folder), which is less than three checkpoints' worth.
+   * by what a few groups have written over old frames (engine/wal-checkpointer), which is less than three checkpoints'
+   * worth.
    */
   walBytesMax: 512 * MiB,
   /**

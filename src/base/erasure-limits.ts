@@ -1,13 +1,13 @@
 /**
  * Bounds of erasures: the undo, the looks that carry them on, the proof, and what is kept of them at rest
- * (service/eraser, engine/expunge, format/erasure-coupon, control/erasure-coupons); part of `limits`.
+ * (service/eraser, engine/erasure-runner, format/erasure-coupon, control/erasure-coupons); part of `limits`.
  */
 
 const KiB = 1024;
 const MiB = 1024 * KiB;
 
 export const erasureLimits = {
-  // From the request to the receipt (service/eraser, engine/expunge)
+  // From the request to the receipt (service/eraser, engine/erasure-runner)
   /** How long an erasure can be undone when no policy says. */
   erasureGraceSecsDefault: 86_400,
   /** How often it is looked for erasures whose time has come. */

@@ -74,7 +74,7 @@ export const governanceLimits = {
   nodeNamesListedMax: 10_000,
   namesakesToldMax: 10,
 
-  // Deleted databases (engine/collector)
+  // Deleted databases (engine/garbage-collector)
   /**
    * An object may come to a deleted database so many graces after the last one was removed: an hour, as the grace is by
    * default. It is looked for half way and at the end, and the erasures of the database are complete then.
@@ -83,12 +83,12 @@ export const governanceLimits = {
   /** Deleted databases of which a thread remembers since when it has found nothing. */
   purgesRememberedMax: 100_000,
 
-  // Copies of databases on the disks of nodes (control/copy-records, service/caretaker)
+  // Copies of databases on the disks of nodes (control/copy-records, service/replica-purger)
   /**
    * How often a node looks whether its copies are to be purged, and for deleted databases in its shards; ever more
    * rarely, up to `shardLookMsMax`, while it finds none.
    */
-  caretakerMs: 30_000,
+  replicaPurgerMs: 30_000,
   /**
    * A deleted database that is still not gone is asked for again after the first time, and then ever later, up to the
    * second.
@@ -110,9 +110,9 @@ export const governanceLimits = {
    * How long a node that starts goes on purging copies before it serves; the rest goes while it serves, and their
    * erasures wait.
    */
-  caretakerStartMs: 30_000,
+  replicaPurgerStartMs: 30_000,
 
-  // What is due in databases that are not open (control/due-index, engine/due-marks, service/sweeper)
+  // What is due in databases that are not open (control/expiry-index, engine/expiry-index-writer, service/sweeper)
   /** How often a node looks for what is due in its shards while there is some. */
   dueLookMs: 300_000,
   /**

@@ -19,7 +19,7 @@ import { settingLimits } from "./setting-limits.ts";
 import { shippingLimits } from "./shipping-limits.ts";
 import { sqlLimits } from "./sql-limits.ts";
 import { storeLimits } from "./store-limits.ts";
-import { upkeepLimits } from "./upkeep-limits.ts";
+import { compactionLimits } from "./compaction-limits.ts";
 import { vectorLimits } from "./vector-limits.ts";
 import { wireLimits } from "./wire-limits.ts";
 
@@ -66,7 +66,7 @@ export const limits = {
   ...engineLimits,
   ...formatLimits,
   ...shippingLimits,
-  ...upkeepLimits,
+  ...compactionLimits,
   ...storeLimits,
 
   // Outside models (ai/)

@@ -3,12 +3,12 @@
  * else.
  */
 import { limits } from "./limits.ts";
-import { shortBoundsMs, Tally, type TallyCounts } from "./tally.ts";
+import { shortBoundsMs, Histogram, type HistogramCounts } from "./histogram.ts";
 import type { Cancel, World } from "./world.ts";
 
 export class LoopDelay {
   readonly #world: World;
-  readonly #late = new Tally(shortBoundsMs);
+  readonly #late = new Histogram(shortBoundsMs);
   #cancel: Cancel;
 
   /** Measures from now on. */
@@ -18,7 +18,7 @@ export class LoopDelay {
   }
 
   /** How late the thread was, ten times a second since the beginning. */
-  get counts(): TallyCounts {
+  get counts(): HistogramCounts {
     return this.#late.counts;
   }
 

@@ -1,6 +1,6 @@
 /**
  * Bounds of the tools for the worst day (engine/inventory, engine/doctor, engine/repair, engine/backup,
- * engine/residue); part of `limits`.
+ * engine/secret-scan); part of `limits`.
  */
 const KiB = 1024;
 const MiB = 1024 * KiB;
@@ -48,7 +48,7 @@ export const rescueLimits = {
   epochsSkipped: 2 ** 20,
   catalogsSkipped: 2 ** 32,
 
-  // Search for residue (engine/residue)
+  // Search for residue (engine/secret-scan)
   /** Shorter texts are found wherever one looks. */
   residueSecretBytesMin: 4,
   residueSecretsMax: 10_000,

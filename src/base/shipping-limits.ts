@@ -7,7 +7,7 @@ const KiB = 1024;
 const MiB = 1024 * KiB;
 
 export const shippingLimits = {
-  // Lines and restore (engine/lines, engine/restore, engine/packing)
+  // Lines and restore (engine/lines, engine/restore, engine/compaction)
   /** So many objects of one size are concatenated into one: a line of n objects is written log16(n) times over. */
   packRefsMin: 16,
   /**

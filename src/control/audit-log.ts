@@ -13,7 +13,7 @@ import { assert } from "../base/assert.ts";
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
-import { Permits } from "../base/permits.ts";
+import { Semaphore } from "../base/semaphore.ts";
 import { TimeUp, within } from "../base/time-limit.ts";
 import { sleep, type Cancel, type World } from "../base/world.ts";
 import { auditTimeMs } from "../format/audit-event.ts";
@@ -269,7 +269,7 @@ export class AuditLog {
     this.#droppedTold = this.#dropped;
     const ready = this.#ready();
     const namespaces = new Set([...ready.keys(), ...this.#chains.unfinished]);
-    const permits = new Permits(limits.auditRequestsAtOnceMax);
+    const permits = new Semaphore(limits.auditRequestsAtOnceMax);
     const outcomes = await Promise.all(
       [...namespaces].map((namespace) => permits.run(() => this.#store(namespace, ready.get(namespace) ?? []))),
     );

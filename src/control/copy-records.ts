@@ -11,7 +11,7 @@
 import { bytesOf } from "../base/bytes.ts";
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import { Permits } from "../base/permits.ts";
+import { Semaphore } from "../base/semaphore.ts";
 import type { World } from "../base/world.ts";
 import { decodeCopyRecord, encodeCopyRecord, isStanding, type CopyRecord } from "../format/copy-record.ts";
 import {
@@ -205,7 +205,7 @@ export class CopyRecords {
   }
 
   async #atOnce<Item, Value>(items: readonly Item[], act: (item: Item) => Promise<Value>): Promise<Value[]> {
-    const permits = new Permits(limits.copyReadsAtOnceMax);
+    const permits = new Semaphore(limits.copyReadsAtOnceMax);
     return Promise.all(items.map((item) => permits.run(() => act(item))));
   }
 }

@@ -7,7 +7,7 @@
 import { createHmac, hash, hkdfSync, timingSafeEqual } from "node:crypto";
 import { ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import { Recent } from "../base/recent.ts";
+import { LruMap } from "../base/lru-map.ts";
 import type { World } from "../base/world.ts";
 import type { PlatformIdentity, TokenIdentity } from "./identity.ts";
 import type { Revocations } from "./revocations.ts";
@@ -51,7 +51,7 @@ export class Credentials {
   readonly #hashKey: Buffer;
   readonly #platform: { readonly digest: Buffer; readonly identity: PlatformIdentity } | undefined;
   /** Tokens that have been verified, by the SHA-256 of the whole token. */
-  readonly #verified = new Recent<string, TokenIdentity>(limits.tokensRememberedMax);
+  readonly #verified = new LruMap<string, TokenIdentity>(limits.tokensRememberedMax);
 
   constructor(options: CredentialsOptions) {
     const { signingKey, platformKey } = options;

@@ -9,7 +9,7 @@ import { assert } from "../base/assert.ts";
 import { bytesOf } from "../base/bytes.ts";
 import { ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import { Recent } from "../base/recent.ts";
+import { LruMap } from "../base/lru-map.ts";
 import { sleep, type World } from "../base/world.ts";
 import { decodeNameClaim, encodeNameClaim, type NameClaim } from "../format/name-claim.ts";
 import { isNamePart, profileOfDatabaseName } from "../format/names.ts";
@@ -61,7 +61,7 @@ export class Databases {
   readonly #world: World;
   readonly #deletions: DeletionCounts;
   /** In the order in which they were read: each is read again every few seconds while it is in use. */
-  readonly #cache = new Recent<string, Cached>(limits.claimsCachedMax);
+  readonly #cache = new LruMap<string, Cached>(limits.claimsCachedMax);
   /** Claims that are being read again, by name, each with what its callers get. */
   readonly #refreshes = new Map<string, Promise<NameClaim | undefined>>();
 

@@ -9,7 +9,7 @@
 import { ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
-import { Recent } from "../base/recent.ts";
+import { LruMap } from "../base/lru-map.ts";
 import type { World } from "../base/world.ts";
 import {
   decodePolicy,
@@ -78,7 +78,7 @@ const profilePlace = (namespace: string, profile: string): Place => ({
 export class Policies {
   readonly #options: PoliciesOptions;
   /** By object key, in the order in which they were read. */
-  readonly #cache = new Recent<string, Cached>(limits.policiesCachedMax);
+  readonly #cache = new LruMap<string, Cached>(limits.policiesCachedMax);
   /** Policies that are being read again, each with what its callers get. */
   readonly #refreshes = new Map<string, Promise<PolicyValues | undefined>>();
   /** What was folded of values that are remembered: most calls find theirs here. */

@@ -6,7 +6,7 @@
  * no less loudly in the log, where each is named. Must not know: why anything is wrong.
  */
 import { limits } from "../base/limits.ts";
-import { Recent } from "../base/recent.ts";
+import { LruMap } from "../base/lru-map.ts";
 import { LostObject, StoreWentBack } from "./lost.ts";
 
 /** How many of each there are now. */
@@ -23,7 +23,7 @@ export const noAlarms: AlarmCounts = { quarantined: 0, lost: 0, wentBack: 0 };
 
 export class Alarms {
   readonly #changed: (counts: AlarmCounts) => void;
-  readonly #raised = new Recent<string, "lost" | "wentBack">(limits.alarmsMax);
+  readonly #raised = new LruMap<string, "lost" | "wentBack">(limits.alarmsMax);
   #counts = noAlarms;
 
   constructor(changed: (counts: AlarmCounts) => void) {

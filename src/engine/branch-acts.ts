@@ -1,7 +1,7 @@
 /** What is asked of a database's branches, done with the handles that are open: ship first, then act on the heads. */
 import { ServiceError, StoreError } from "../base/errors.ts";
-import { eraseTarget } from "./erase-act.ts";
-import type { Expunger } from "./expunge.ts";
+import { eraseTarget } from "./erase-live-rows.ts";
+import type { ErasureRunner } from "./erasure-runner.ts";
 import { needsOperator } from "./failures.ts";
 import { branchesWithLogs } from "./files.ts";
 import type { Database } from "./database.ts";
@@ -21,18 +21,18 @@ import { lostCatalog } from "./lost.ts";
 import type { Registry } from "./registry.ts";
 import { rewindBranch } from "./rewind.ts";
 import { shipped } from "./shipped.ts";
-import type { DueMarks } from "./due-marks.ts";
+import type { ExpiryIndexWriter } from "./expiry-index-writer.ts";
 import type { Sweeper } from "./sweeper.ts";
-import type { Upkeep } from "./upkeep.ts";
+import type { Compactor } from "./compactor.ts";
 
 export interface BranchActsOptions {
   readonly registry: Registry;
   readonly branches: Branches;
   readonly parts: BranchParts;
-  readonly upkeep: Upkeep;
-  readonly expunger: Expunger;
+  readonly compactor: Compactor;
+  readonly erasureRunner: ErasureRunner;
   readonly sweeper: Sweeper;
-  readonly due: DueMarks;
+  readonly due: ExpiryIndexWriter;
   /** Objects of the database have lost their last reference, or may have after so long. */
   readonly leftBehind: (uuid: string, afterMs?: number) => void;
   /** Something an operator should know; never content. */
@@ -57,7 +57,11 @@ export class BranchActs {
     if (act.act === "rewind") return this.#rewind(target, act.to, deadlineMs);
     // It speaks of the whole database, which may be deleted: of no state of the branch.
     if (act.act === "expunge")
-      return { value: await this.#options.expunger.run(target.uuid, act.coupons, deadlineMs), txid: 0, durableTxid: 0 };
+      return {
+        value: await this.#options.erasureRunner.run(target.uuid, act.coupons, deadlineMs),
+        txid: 0,
+        durableTxid: 0,
+      };
     if (act.act === "sweep") return this.#sweep(target.uuid, act.branchId, deadlineMs);
     const database = await registry.use(target, deadlineMs);
     return telling(database, () => this.#act(database, target, act, minTxid, deadlineMs));
@@ -118,7 +122,7 @@ export class BranchActs {
 
   /** Removes what is due, for an entry of the index. Speaks of no state: nobody who asks has seen one. */
   async #sweep(uuid: string, branchId: string, deadlineMs: number): Promise<Answer<undefined>> {
-    const { registry, branches, parts, sweeper, upkeep, leftBehind, due } = this.#options;
+    const { registry, branches, parts, sweeper, compactor, leftBehind, due } = this.#options;
     const nothing = { value: undefined, txid: 0, durableTxid: 0 };
     const catalog = await parts.catalogs.fresh(uuid);
     if (catalog?.deletedAtMs !== undefined) return nothing;
@@ -136,7 +140,7 @@ export class BranchActs {
     }
     const database = await registry.use({ uuid, branch: branch.name }, deadlineMs);
     await sweeper.sweepDue(database);
-    if (database.claimed) upkeep.trim(database.opened.head);
+    if (database.claimed) compactor.trim(database.opened.head);
     return nothing;
   }
 
@@ -165,11 +169,11 @@ export class BranchActs {
    * Ends branches whose time is over, and lets go of history that has left the window, as far as they are open here.
    */
   async groom(uuid: string): Promise<void> {
-    const { registry, upkeep } = this.#options;
+    const { registry, compactor } = this.#options;
     await this.removeExpired(uuid);
     await this.#retireGone(uuid);
     for (const database of registry.databases()) {
-      if (database.opened.uuid === uuid && database.claimed && !database.poisoned) upkeep.trim(database.opened.head);
+      if (database.opened.uuid === uuid && database.claimed && !database.poisoned) compactor.trim(database.opened.head);
     }
   }
 

@@ -9,7 +9,7 @@
 import { assert } from "../base/assert.ts";
 import { invalid, ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import { Turns } from "../base/turns.ts";
+import { KeyedMutex } from "../base/keyed-mutex.ts";
 import type { World } from "../base/world.ts";
 import { compareBranchNames, type Catalog, type CatalogBranch } from "../format/catalog.ts";
 import { encodeHead, type Head } from "../format/head.ts";
@@ -23,7 +23,7 @@ import { bareMain, isWritten, type Catalogs } from "./catalogs.ts";
 import { changeHistory, historyOf, refuseCheckpoint } from "./histories.ts";
 import { forkedHead, isRestorable, planOf, referenced, type Plan } from "./lines.ts";
 import { lostCatalog, lostHead } from "./lost.ts";
-import { overtake } from "./overtaking.ts";
+import { fenceWriter } from "./fence-writer.ts";
 import type { PageSource } from "./pool-objects.ts";
 import type { BranchRecord, BranchResults } from "./protocol.ts";
 import { pointOf } from "./restore.ts";
@@ -62,7 +62,7 @@ export function planTo(parts: Pick<BranchParts, "world" | "pitrMs">, head: Head,
 export class Branches {
   readonly #parts: BranchParts;
   /** Of those who change a database's branches, by uuid: else each would make the others begin again. */
-  readonly #turns = new Turns();
+  readonly #turns = new KeyedMutex();
 
   constructor(parts: BranchParts) {
     this.#parts = parts;
@@ -223,7 +223,7 @@ export class Branches {
       return others.length === catalog.branches.length ? undefined : { branches: others };
     });
     try {
-      await overtake(this.#headOptions(uuid, branch.id));
+      await fenceWriter(this.#headOptions(uuid, branch.id));
     } catch (error) {
       // The branch is gone all the same, and with its head, which the collector takes, every writer's last chance.
       if (!(error instanceof StoreError) && !(error instanceof Fenced)) throw error;
@@ -232,7 +232,7 @@ export class Branches {
 
   /**
    * Asked before each change: another node may have taken the database since the last one. A change that is on its way
-   * then comes too late (engine/tenancy).
+   * then comes too late (engine/ownership-transfer).
    */
   #requireCertain(uuid: string): void {
     if (this.#parts.isCertain(uuid)) return;
@@ -250,7 +250,7 @@ export class Branches {
   async fenceAll(uuid: string): Promise<void> {
     for (const { id } of (await this.#parts.catalogs.get(uuid))?.branches ?? []) {
       try {
-        await overtake(this.#headOptions(uuid, id));
+        await fenceWriter(this.#headOptions(uuid, id));
       } catch (error) {
         if (!(error instanceof StoreError) && !(error instanceof Fenced)) throw error;
       }

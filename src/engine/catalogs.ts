@@ -15,7 +15,7 @@
  */
 import { ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import { Recent } from "../base/recent.ts";
+import { LruMap } from "../base/lru-map.ts";
 import { sleep, type World } from "../base/world.ts";
 import { decodeCatalog, encodeCatalog, type Catalog, type CatalogBranch } from "../format/catalog.ts";
 import { mainBranch } from "../format/names.ts";
@@ -85,7 +85,7 @@ export class Catalogs {
   readonly #store: ObjectStore;
   readonly #world: World;
   readonly #memory: CatalogMemory | undefined;
-  readonly #held = new Recent<string, Held>(limits.catalogsHeldMax);
+  readonly #held = new LruMap<string, Held>(limits.catalogsHeldMax);
   /** Nothing is held of these. */
   readonly #doubts = new Map<string, Doubt>();
 

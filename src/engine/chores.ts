@@ -10,12 +10,12 @@ import { codeOf, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { World } from "../base/world.ts";
 import type { Alarms } from "./alarms.ts";
-import type { Collector } from "./collector.ts";
+import type { GarbageCollector } from "./garbage-collector.ts";
 import { needsOperator } from "./failures.ts";
 
 export interface ChoresOptions {
   readonly world: World;
-  readonly collector: Collector;
+  readonly collector: GarbageCollector;
   readonly graceMs: number;
   /** Ends branches whose time is over, and lets go of history that has left the window. */
   readonly groom: (uuid: string) => Promise<void>;

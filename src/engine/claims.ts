@@ -9,7 +9,7 @@
  */
 import { ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import { Recent } from "../base/recent.ts";
+import { LruMap } from "../base/lru-map.ts";
 import { sleep, type World } from "../base/world.ts";
 import type { Tenure } from "../format/head.ts";
 import type { Alarms } from "./alarms.ts";
@@ -18,10 +18,10 @@ import type { Catalogs } from "./catalogs.ts";
 import type { DatabaseEvents } from "./database-options.ts";
 import { TurnedAway } from "./engine-port.ts";
 import type { HeadPlaces } from "./head-places.ts";
-import type { Holdings } from "./holdings.ts";
+import type { LeaseState } from "./lease-state.ts";
 import type { LostObject } from "./lost.ts";
 import type { Opened } from "./opened-file.ts";
-import { overtake } from "./overtaking.ts";
+import { fenceWriter } from "./fence-writer.ts";
 import type { PageSource } from "./pool-objects.ts";
 import type { EngineOptions } from "./protocol.ts";
 import { forgetRestored } from "./restored-file.ts";
@@ -31,7 +31,7 @@ import { recordTenure, shipDifference, takeTenure, type TenureParts } from "./te
 /** What claims are made with, and whom they are told to. */
 export interface ClaimsParts {
   readonly engine: Pick<EngineOptions, "nodeId" | "coordinated" | "shipping">;
-  readonly holdings: Holdings;
+  readonly leaseState: LeaseState;
   readonly world: World;
   readonly shipping: Pick<ShippingParts, "permits" | "bytesPut">;
   readonly catalogs: Catalogs;
@@ -55,17 +55,17 @@ export interface ClaimsParts {
 export class Claims {
   readonly #parts: ClaimsParts;
   /** Claimed heads of branches, by file. */
-  readonly #held = new Recent<string, BranchHead>(limits.headsHeldMax);
+  readonly #held = new LruMap<string, BranchHead>(limits.headsHeldMax);
   /**
    * Branches that another node has claimed from us. One that is forgotten may be taken back once, which loses nothing:
    * claims fence each other; and two nodes that must each lose so many others in between do not duel.
    */
-  readonly #lost = new Recent<string, true>(limits.lostRememberedMax);
+  readonly #lost = new LruMap<string, true>(limits.lostRememberedMax);
   /**
    * How far each branch was answered from a handle that was given up, until its next claim: its file may come back with
    * less.
    */
-  readonly #answered = new Recent<string, number>(limits.answeredRememberedMax, (_, txid) => {
+  readonly #answered = new LruMap<string, number>(limits.answeredRememberedMax, (_, txid) => {
     this.#answeredByForgotten = Math.max(this.#answeredByForgotten, txid);
   });
   /**
@@ -157,7 +157,7 @@ export class Claims {
    * was opened.
    */
   async claim(opened: Opened, notice: DatabaseEvents["notice"]): Promise<Tenure> {
-    const { holdings, places } = this.#parts;
+    const { leaseState, places } = this.#parts;
     const { head, uuid } = opened;
     const key = keyOf(uuid, opened.branchId);
     if (this.#lost.get(key)) {
@@ -167,7 +167,7 @@ export class Claims {
         { retryAfterSecs: 30 },
       );
     }
-    const term = holdings.termOf(uuid);
+    const term = leaseState.termOf(uuid);
     if (term === undefined) throw new TurnedAway("unheld");
     if (head.tenure && this.#held.peek(key) === head) {
       // Restored under a claim that this thread has: what is acknowledged from now on is in the file.
@@ -187,11 +187,11 @@ export class Claims {
   }
 
   async #claimAnew(opened: Opened, term: number): Promise<Tenure> {
-    const { holdings, engine } = this.#parts;
+    const { leaseState, engine } = this.#parts;
     const { head } = opened;
     // Whoever holds the database meanwhile acknowledges what is on its own disk alone, once it has claimed the branch:
     // it must not lose that to a lease that has run out. What stands under our own name, nobody has claimed since.
-    if (!holdings.isLive && head.exists && head.now.node !== engine.nodeId) {
+    if (!leaseState.isLive && head.exists && head.now.node !== engine.nodeId) {
       throw new ServiceError(
         "unavailable",
         "this node's lease is not certain now, and another node may write this branch; nothing was written",
@@ -214,7 +214,7 @@ export class Claims {
    * opened anew then.
    */
   async #takeTenure(opened: Opened, term: number): Promise<Tenure> {
-    const { holdings, engine, world } = this.#parts;
+    const { leaseState, engine, world } = this.#parts;
     const { uuid, branchId } = opened;
     try {
       return await takeTenure(this.#tenureParts(uuid), opened, term);
@@ -222,9 +222,9 @@ export class Claims {
       if (!(error instanceof Fenced) || error.byOther || !engine.coordinated) throw error;
       // Its last writer goes on, maybe faster than a file is opened: it is stopped first, and the file opened where it
       // stood.
-      const mayStop = (): boolean => holdings.isLive && holdings.termOf(uuid) === term;
+      const mayStop = (): boolean => leaseState.isLive && leaseState.termOf(uuid) === term;
       const landed = (bytes: number): void => this.#parts.headLanded(uuid, bytes);
-      await overtake(
+      await fenceWriter(
         { store: this.#parts.source(uuid).store, world, nodeId: engine.nodeId, uuid, branchId, landed },
         mayStop,
         term,

@@ -8,13 +8,13 @@
 import { ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
-import { Recent } from "../base/recent.ts";
+import { LruMap } from "../base/lru-map.ts";
 import type { World } from "../base/world.ts";
 import { mainBranch } from "../format/names.ts";
 import type { AlarmCounts } from "./alarms.ts";
 import { EngineLanes, type EngineLane, type HeardMessage } from "./engine-lanes.ts";
 import { EnginePort, type CallOptions, type PortCall } from "./engine-port.ts";
-import type { LeaseSpan } from "./holdings.ts";
+import type { LeaseSpan } from "./lease-state.ts";
 import { LanesUse } from "./lanes-use.ts";
 import type { EngineMeasures, EngineCounters } from "./measures.ts";
 import { ProcessWork } from "./process-work.ts";
@@ -33,7 +33,7 @@ export class EngineClient extends EnginePort {
   readonly #sql: SqlPool | undefined;
   readonly #lanesUse: LanesUse;
   /** Names of databases, by uuid. */
-  readonly #names = new Recent<string, string>(limits.retentionsHeldMax);
+  readonly #names = new LruMap<string, string>(limits.retentionsHeldMax);
   readonly #world: World;
   readonly #log: Log;
   /** Who waits for what a thread measures. */

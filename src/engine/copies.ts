@@ -10,9 +10,9 @@ import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { placeFile, realDisk } from "../base/disk.ts";
 import { limits } from "../base/limits.ts";
-import { Permits } from "../base/permits.ts";
-import { Recent } from "../base/recent.ts";
-import { Turns } from "../base/turns.ts";
+import { Semaphore } from "../base/semaphore.ts";
+import { LruMap } from "../base/lru-map.ts";
+import { KeyedMutex } from "../base/keyed-mutex.ts";
 import type { CopyOwner, CopyRecords } from "../control/copy-records.ts";
 import { countFiles, foldersOf } from "./files.ts";
 
@@ -27,11 +27,11 @@ export interface CopiesOptions {
 export class Copies {
   readonly #options: CopiesOptions;
   /** Registered, though there may be no file yet. */
-  readonly #registered = new Recent<string, true>(limits.copiesRememberedMax);
+  readonly #registered = new LruMap<string, true>(limits.copiesRememberedMax);
   /** How many acts that may make files are under way. */
   readonly #making = new Map<string, number>();
   /** Of those who change what is registered of a database. */
-  readonly #turns = new Turns();
+  readonly #turns = new KeyedMutex();
 
   constructor(options: CopiesOptions) {
     this.#options = options;
@@ -97,7 +97,7 @@ export async function registerCopies({
 }: Omit<CopiesOptions, "coordinated">): Promise<void> {
   const marker = markerOf(databasesDirectory);
   if (existsSync(marker)) return;
-  const permits = new Permits(limits.copyReadsAtOnceMax);
+  const permits = new Semaphore(limits.copyReadsAtOnceMax);
   // One that was registered by a start that did not come to its end is registered twice, and purged twice.
   await Promise.all(foldersOf(databasesDirectory).map((uuid) => permits.run(() => records.register(uuid, owner))));
   await placeFile(realDisk, marker, new Uint8Array());

@@ -8,7 +8,14 @@
 import { assert } from "../base/assert.ts";
 import type { CatalogBranch } from "../format/catalog.ts";
 import type { ErasureBlockers } from "../format/erasure-coupon.ts";
-import { cutTxid, firstStateFrom, restoringLines, type Beginnings, type Past, type RestoringLine } from "./cutting.ts";
+import {
+  cutTxid,
+  firstStateFrom,
+  restoringLines,
+  type Beginnings,
+  type Past,
+  type RestoringLine,
+} from "./history-truncation.ts";
 import type { KnownStates } from "./known-states.ts";
 import type { ErasedCoupon } from "./protocol.ts";
 import type { StatePlace } from "./restored-state.ts";

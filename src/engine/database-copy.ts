@@ -8,12 +8,12 @@
  */
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import type { Permits } from "../base/permits.ts";
+import type { Semaphore } from "../base/semaphore.ts";
 import { decodeCatalog, type Catalog } from "../format/catalog.ts";
 import type { Head } from "../format/head.ts";
 import { decodeHistory } from "../format/history.ts";
 import { catalogKey, databasePrefix, headKey, historyKey } from "../format/object-keys.ts";
-import type { Press } from "../format/press.ts";
+import type { Compression } from "../format/compression.ts";
 import { listed } from "../store/listing.ts";
 import { putSame } from "../store/mirror.ts";
 import type { ObjectStore } from "../store/object-store.ts";
@@ -23,9 +23,9 @@ import { ownHead } from "./inventory.ts";
 export interface DatabaseCopyParts {
   readonly from: ObjectStore;
   readonly to: ObjectStore;
-  readonly press: Press;
+  readonly press: Compression;
   /** Of all that are copied at once, whatever their database. */
-  readonly permits: Permits;
+  readonly permits: Semaphore;
   /** What the other store is given for a head. */
   readonly headFor: (head: Head, bytes: Uint8Array) => Uint8Array;
 }

@@ -1,5 +1,5 @@
 /** What an open database is made of, what it is given to write, and whom it tells. */
-import type { Permits } from "../base/permits.ts";
+import type { Semaphore } from "../base/semaphore.ts";
 import type { World } from "../base/world.ts";
 import type { WriteKind } from "../model/commands.ts";
 import type { MemoryRetention } from "../model/retention.ts";
@@ -9,7 +9,7 @@ import type { Slices } from "../sqlite/slices.ts";
 import type { Opened } from "./opened-file.ts";
 import type { Settle } from "./protocol.ts";
 import type { SqlWriter, TicketedSql } from "./sql-write.ts";
-import type { WritershipOptions } from "./writership.ts";
+import type { WritePermissionOptions } from "./write-permission.ts";
 
 /** A write on its way through the queue. */
 export interface WriteItem {
@@ -43,7 +43,7 @@ export interface DatabaseOptions {
   readonly disk: Disk;
   readonly vectors: VectorCache;
   readonly writeQueueDepth: number;
-  readonly writership: Omit<WritershipOptions, "head" | "knownTxid" | "knowsAll">;
+  readonly permission: Omit<WritePermissionOptions, "head" | "knownTxid" | "knowsAll">;
   /** When the branch ceases to exist, Unix ms. */
   readonly expiresAtMs: number;
   /**
@@ -52,7 +52,7 @@ export interface DatabaseOptions {
   readonly isDeleted: () => boolean;
   readonly logCheckpointBytes: number;
   /** For fsyncs of much data, of all databases of the thread. */
-  readonly largeSyncs: Permits;
+  readonly largeSyncs: Semaphore;
   /** What policy says now of how long memories are kept, as far as this node knows. */
   readonly retention: () => MemoryRetention | undefined;
   /** What runs user SQL that writes, and writes that take long; without one, the connection itself does. */

@@ -3,7 +3,7 @@
  *
  * Owns the only writable connection to the file. Always true: an answer, of a write or a read, leaves only when the
  * state it speaks of is on disk (engine/handle-state), a durable one only when object storage covers it, a writer's
- * (engine/answers) only when no other node can have a newer state; nothing is committed while the lease is not held,
+ * (engine/reply-gate) only when no other node can have a newer state; nothing is committed while the lease is not held,
  * before the claim of the branch has landed, nor beyond the transaction ids it has reserved; a failed fsync ends this
  * handle. How writes wait and are settled is for engine/write-queue. Must not know: threads, wires, other branches.
  */
@@ -14,21 +14,21 @@ import type { World } from "../base/world.ts";
 import { runRead, type ReadInput, type ReadKind, type ReadOutput } from "../model/commands.ts";
 import { isSliceOver } from "../sqlite/slices.ts";
 import { WalFile } from "../sqlite/wal.ts";
-import { Answers } from "./answers.ts";
+import { ReplyGate } from "./reply-gate.ts";
 import { Fenced } from "./branch-head.ts";
 import type { Sight } from "./command-call.ts";
 import type { DatabaseEvents, DatabaseOptions, WriteItem } from "./database-options.ts";
 import { TurnedAway } from "./engine-port.ts";
 import { HandleState } from "./handle-state.ts";
-import { LogFolder } from "./log-folder.ts";
+import { WalCheckpointer } from "./wal-checkpointer.ts";
 import { LogSync } from "./log-sync.ts";
-import { LogUpkeep } from "./log-upkeep.ts";
+import { LogUpkeep } from "./wal-checkpoint-policy.ts";
 import type { Opened } from "./opened-file.ts";
 import type { Settle } from "./protocol.ts";
 import { closed, refusalBy, storageFailed } from "./refusals.ts";
 import { Transactions } from "./transactions.ts";
 import { WriteQueue } from "./write-queue.ts";
-import { Writership } from "./writership.ts";
+import { WritePermission } from "./write-permission.ts";
 import type { Backlog } from "./measures.ts";
 
 export class Database {
@@ -39,12 +39,12 @@ export class Database {
   readonly #state: HandleState;
   readonly #writes: WriteQueue;
   readonly #sync: LogSync;
-  readonly #log: LogFolder;
-  readonly #upkeep: LogUpkeep;
-  readonly #writer: Writership;
+  readonly #log: WalCheckpointer;
+  readonly #compactor: LogUpkeep;
+  readonly #writer: WritePermission;
   readonly #expiresAtMs: number;
   readonly #isDeleted: () => boolean;
-  readonly #answers: Answers;
+  readonly #answers: ReplyGate;
   readonly #transactions: Transactions;
   #pins = 0;
   lastUsedMs: number;
@@ -58,7 +58,7 @@ export class Database {
     slices?.attach(opened.connection);
     this.#vectors = options.vectors;
     this.#wal = new WalFile(opened.connection.path, disk);
-    this.#log = new LogFolder(
+    this.#log = new WalCheckpointer(
       this.#wal,
       opened,
       world,
@@ -66,8 +66,8 @@ export class Database {
       options.logCheckpointBytes,
       () => slices?.isShared ?? false,
     );
-    const writer = (this.#writer = new Writership({
-      ...options.writership,
+    const writer = (this.#writer = new WritePermission({
+      ...options.permission,
       head: opened.head,
       knownTxid: opened.state.txid,
       knowsAll: opened.knowsAll,
@@ -81,11 +81,11 @@ export class Database {
       synced: (txid) => this.#onSynced(txid),
       failed: (error) => state.giveUp(error),
     });
-    this.#answers = new Answers(state.synced, writer, () => this.prove());
+    this.#answers = new ReplyGate(state.synced, writer, () => this.prove());
     this.lastUsedMs = world.monotonicMs();
     this.#transactions = new Transactions({ ...options, writer, log: this.#log });
     this.#writes = this.#openWrites(options);
-    this.#upkeep = new LogUpkeep({
+    this.#compactor = new LogUpkeep({
       state,
       log: this.#log,
       world,
@@ -110,7 +110,7 @@ export class Database {
       isSyncing: () => this.#sync.running,
       claim: () => this.#claim(),
       note: (items) => this.#note(items),
-      foldIfDue: () => this.#upkeep.foldIfDue(),
+      foldIfDue: () => this.#compactor.foldIfDue(),
     });
   }
 
@@ -265,7 +265,7 @@ export class Database {
   async scrub(deadlineMs: number): Promise<void> {
     this.pin();
     try {
-      await this.#upkeep.scrub(deadlineMs);
+      await this.#compactor.scrub(deadlineMs);
       await this.#vectors.forgotten();
     } catch (error) {
       if (error instanceof ServiceError) throw error;
@@ -342,7 +342,7 @@ export class Database {
   /** The shipper has published, or there is reason to look: folds the log in once all of it is shipped. */
   shippingMoved(): void {
     if (this.#state.poisoned) return;
-    this.#upkeep.shippingMoved();
+    this.#compactor.shippingMoved();
     this.#writes.wake();
   }
 

@@ -8,7 +8,7 @@
 import type { Log } from "../base/log.ts";
 import type { World } from "../base/world.ts";
 import { noAlarms, type AlarmCounts } from "./alarms.ts";
-import type { LeaseSpan } from "./holdings.ts";
+import type { LeaseSpan } from "./lease-state.ts";
 import type { EngineCounters } from "./measures.ts";
 import type { EngineCall, FromEngine, ToEngine } from "./protocol.ts";
 

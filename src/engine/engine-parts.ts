@@ -8,12 +8,12 @@ import { join } from "node:path";
 import type { Disk } from "../base/disk.ts";
 import { FairTurns } from "../base/fair-turns.ts";
 import { limits } from "../base/limits.ts";
-import { Permits } from "../base/permits.ts";
-import { Recent } from "../base/recent.ts";
+import { Semaphore } from "../base/semaphore.ts";
+import { LruMap } from "../base/lru-map.ts";
 import type { World } from "../base/world.ts";
 import { CopyRecords } from "../control/copy-records.ts";
 import { wasDeleted } from "../control/deletions.ts";
-import type { Press } from "../format/press.ts";
+import type { Compression } from "../format/compression.ts";
 import { VectorPool, type IndexBuilder } from "../model/vector-index.ts";
 import type { Slices } from "../sqlite/slices.ts";
 import type { ObjectStore } from "../store/object-store.ts";
@@ -23,14 +23,14 @@ import { BranchActs } from "./branch-acts.ts";
 import { Branches, type BranchParts } from "./branches.ts";
 import { Catalogs } from "./catalogs.ts";
 import { Chores } from "./chores.ts";
-import { Collector } from "./collector.ts";
+import { GarbageCollector } from "./garbage-collector.ts";
 import { Copies } from "./copies.ts";
-import { acceptsRollback, Dockyard } from "./dockyard.ts";
-import { DueMarks } from "./due-marks.ts";
-import { Expunger } from "./expunge.ts";
-import { Following } from "./following.ts";
+import { acceptsRollback, DatabaseOpener } from "./database-opener.ts";
+import { ExpiryIndexWriter } from "./expiry-index-writer.ts";
+import { ErasureRunner } from "./erasure-runner.ts";
+import { ReplicaFollower } from "./replica-follower.ts";
 import { HeadPlaces } from "./head-places.ts";
-import { Holdings } from "./holdings.ts";
+import { LeaseState } from "./lease-state.ts";
 import { inlineMaker } from "./inline-maker.ts";
 import type { EngineOptions, FromEngine } from "./protocol.ts";
 import { Registry, type RegistryOptions } from "./registry.ts";
@@ -39,9 +39,9 @@ import type { SegmentMaker } from "./segment-maker.ts";
 import type { ShippingParts } from "./shipper.ts";
 import type { SqlWriter } from "./sql-write.ts";
 import { Sweeper } from "./sweeper.ts";
-import { Tenancy } from "./tenancy.ts";
+import { OwnershipTransfer } from "./ownership-transfer.ts";
 import { tenantOf } from "./tenants.ts";
-import { Upkeep } from "./upkeep.ts";
+import { Compactor } from "./compactor.ts";
 
 /** What an engine is given by whoever starts it. */
 export interface EngineSurroundings {
@@ -49,7 +49,7 @@ export interface EngineSurroundings {
   readonly world: World;
   readonly disk: Disk;
   readonly store: ObjectStore;
-  readonly press: Press;
+  readonly press: Compression;
   /** What makes the segments that are shipped; by default this thread does. */
   readonly maker?: SegmentMaker;
   readonly indexBuilder: IndexBuilder | undefined;
@@ -68,12 +68,12 @@ export class EngineParts {
   readonly #given: EngineSurroundings;
   readonly #maker: SegmentMaker;
   readonly #records: CopyRecords;
-  readonly #collector: Collector;
+  readonly #collector: GarbageCollector;
   readonly #branchParts: BranchParts;
   /** What the thread has done so far. */
   readonly counts = { groups: 0, writes: 0, fsyncs: 0, headPuts: 0, bytesPut: 0 };
   /** Databases that other nodes follow. */
-  readonly followed = new Recent<string, true>(limits.followedMax);
+  readonly followed = new LruMap<string, true>(limits.followedMax);
   /** Whose turn it is on the thread. */
   readonly turns: FairTurns;
   /** What object storage says of the time. */
@@ -86,20 +86,20 @@ export class EngineParts {
   readonly places: HeadPlaces;
   readonly catalogs: Catalogs;
   /** Which databases this node holds. */
-  readonly holdings: Holdings;
+  readonly leaseState: LeaseState;
   /** What policies say, as far as calls have told. */
   readonly retentions: Retentions;
   readonly branches: Branches;
   /** What this node has on its disk. */
   readonly copies: Copies;
   /** What is due later in databases. */
-  readonly due: DueMarks;
-  readonly upkeep: Upkeep;
-  readonly dockyard: Dockyard;
+  readonly due: ExpiryIndexWriter;
+  readonly compactor: Compactor;
+  readonly opener: DatabaseOpener;
   readonly registry: Registry;
-  readonly tenancy: Tenancy;
-  readonly following: Following;
-  readonly expunger: Expunger;
+  readonly ownership: OwnershipTransfer;
+  readonly following: ReplicaFollower;
+  readonly erasureRunner: ErasureRunner;
   readonly sweeper: Sweeper;
   readonly acts: BranchActs;
   readonly chores: Chores;
@@ -119,26 +119,31 @@ export class EngineParts {
       notice: this.#notice,
     });
     this.catalogs = this.#openCatalogs();
-    this.holdings = new Holdings(world, !options.coordinated);
+    this.leaseState = new LeaseState(world, !options.coordinated);
     this.retentions = new Retentions(options.pitrMs);
     this.#branchParts = this.#partsOfBranches();
     this.branches = new Branches(this.#branchParts);
     this.#records = new CopyRecords(store, world);
     this.copies = this.#openCopies();
-    this.due = new DueMarks({ store, world, nameOf: (uuid) => this.retentions.nameOf(uuid), notice: this.#notice });
-    this.upkeep = this.#openUpkeep();
-    this.dockyard = this.#openDockyard();
+    this.due = new ExpiryIndexWriter({
+      store,
+      world,
+      nameOf: (uuid) => this.retentions.nameOf(uuid),
+      notice: this.#notice,
+    });
+    this.compactor = this.#openCompactor();
+    this.opener = this.#openDatabaseOpener();
     this.registry = new Registry({
       engine: options,
       world,
       catalogs: this.catalogs,
-      dockyard: this.dockyard,
+      opener: this.opener,
       events: this.#databaseEvents(),
     });
-    this.tenancy = this.#openTenancy();
+    this.ownership = this.#openOwnership();
     this.following = this.#openFollowing();
-    this.#collector = this.#openCollector();
-    this.expunger = this.#openExpunger();
+    this.#collector = this.#openGarbageCollector();
+    this.erasureRunner = this.#openErasureRunner();
     this.sweeper = this.#openSweeper();
     this.acts = this.#openActs();
     this.chores = this.#openChores();
@@ -154,7 +159,7 @@ export class EngineParts {
 
   readonly #bytesPut = (bytes: number): void => void (this.counts.bytesPut += bytes);
 
-  readonly #isHeld = (uuid: string): boolean => this.holdings.termOf(uuid) !== undefined;
+  readonly #isHeld = (uuid: string): boolean => this.leaseState.termOf(uuid) !== undefined;
 
   readonly #isDeleted = async (uuid: string): Promise<boolean> =>
     this.registry.wasDropped(uuid) || wasDeleted(this.#given.store, uuid);
@@ -179,8 +184,8 @@ export class EngineParts {
 
   #partsOfBranches(): BranchParts {
     const { world, options } = this.#given;
-    const { catalogs, holdings, retentions } = this;
-    const isCertain = (uuid: string): boolean => this.#isHeld(uuid) && holdings.isLive;
+    const { catalogs, leaseState, retentions } = this;
+    const isCertain = (uuid: string): boolean => this.#isHeld(uuid) && leaseState.isLive;
     return {
       catalogs,
       world,
@@ -201,9 +206,9 @@ export class EngineParts {
     });
   }
 
-  #openUpkeep(): Upkeep {
+  #openCompactor(): Compactor {
     const { scratchDirectory } = this.#given.options;
-    return new Upkeep({
+    return new Compactor({
       parts: this.#branchParts,
       scratchDirectory,
       isHeld: this.#isHeld,
@@ -213,19 +218,19 @@ export class EngineParts {
     });
   }
 
-  #openDockyard(): Dockyard {
+  #openDatabaseOpener(): DatabaseOpener {
     const { options, world, disk, sql, slices, send } = this.#given;
-    const { holdings, catalogs, places, alarms, copies, vectorPool } = this;
+    const { leaseState, catalogs, places, alarms, copies, vectorPool } = this;
     const shipping: ShippingParts = {
       world,
-      permits: new Permits(limits.shipsAtOnceMax),
-      largePermits: new Permits(1),
+      permits: new Semaphore(limits.shipsAtOnceMax),
+      largePermits: new Semaphore(1),
       maker: this.#maker,
       bytesPut: this.#bytesPut,
     };
-    return new Dockyard({
+    return new DatabaseOpener({
       engine: options,
-      holdings,
+      leaseState,
       world,
       disk,
       shipping,
@@ -246,11 +251,11 @@ export class EngineParts {
         if (this.followed.has(uuid)) send({ kind: "shipped", uuid });
       },
       fenced: (uuid) => {
-        const term = options.coordinated ? this.tenancy.forfeit(uuid) : undefined;
+        const term = options.coordinated ? this.ownership.forfeit(uuid) : undefined;
         if (term !== undefined) send({ kind: "fenced", uuid, term });
       },
       shipIntervalMs: (uuid) => (this.followed.has(uuid) ? limits.shipIntervalFollowedMs : limits.shipIntervalMs),
-      moved: (head) => this.upkeep.consider(head),
+      moved: (head) => this.compactor.consider(head),
       mayCollect: this.#leftBehind,
     });
   }
@@ -264,28 +269,35 @@ export class EngineParts {
       },
       synced: () => this.counts.fsyncs++,
       opened: ({ opened }) => {
-        if (options.shipping) this.upkeep.consider(opened.head);
+        if (options.shipping) this.compactor.consider(opened.head);
       },
       closing: (database) => this.sweeper.closing(database),
       notice: (level, message, uuid) => send({ kind: "event", level, message, uuid }),
     };
   }
 
-  #openTenancy(): Tenancy {
-    const { holdings, registry, dockyard, upkeep } = this;
-    return new Tenancy({ holdings, registry, dockyard, upkeep, world: this.#given.world, notice: this.#notice });
+  #openOwnership(): OwnershipTransfer {
+    const { leaseState, registry, opener, compactor } = this;
+    return new OwnershipTransfer({
+      leaseState,
+      registry,
+      opener,
+      compactor,
+      world: this.#given.world,
+      notice: this.#notice,
+    });
   }
 
-  #openFollowing(): Following {
+  #openFollowing(): ReplicaFollower {
     const { world, store } = this.#given;
-    const { registry, holdings, alarms } = this;
-    return new Following({ registry, holdings, world, store, alarms, notice: this.#notice });
+    const { registry, leaseState, alarms } = this;
+    return new ReplicaFollower({ registry, leaseState, world, store, alarms, notice: this.#notice });
   }
 
-  #openCollector(): Collector {
+  #openGarbageCollector(): GarbageCollector {
     const { store, world, options } = this.#given;
     const { catalogs, places } = this;
-    return new Collector({
+    return new GarbageCollector({
       store,
       world,
       catalogs,
@@ -296,13 +308,13 @@ export class EngineParts {
     });
   }
 
-  #openExpunger(): Expunger {
+  #openErasureRunner(): ErasureRunner {
     const { databasesDirectory, scratchDirectory } = this.#given.options;
-    const { registry, upkeep, copies, dockyard } = this;
-    return new Expunger({
+    const { registry, compactor, copies, opener } = this;
+    return new ErasureRunner({
       registry,
       parts: this.#branchParts,
-      upkeep,
+      compactor,
       collector: this.#collector,
       records: this.#records,
       copies,
@@ -313,7 +325,7 @@ export class EngineParts {
       notice: this.#notice,
       removeExpired: (uuid) => this.acts.removeExpired(uuid),
       isDeleted: this.#isDeleted,
-      quarantine: dockyard.quarantine,
+      quarantine: opener.quarantine,
     });
   }
 
@@ -331,13 +343,13 @@ export class EngineParts {
   }
 
   #openActs(): BranchActs {
-    const { registry, branches, upkeep, expunger, sweeper, due } = this;
+    const { registry, branches, compactor, erasureRunner, sweeper, due } = this;
     return new BranchActs({
       registry,
       branches,
       parts: this.#branchParts,
-      upkeep,
-      expunger,
+      compactor,
+      erasureRunner,
       sweeper,
       due,
       leftBehind: this.#leftBehind,

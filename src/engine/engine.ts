@@ -64,7 +64,7 @@ export class Engine {
       case "calls":
         return this.receive(message.calls);
       case "lease":
-        return this.#parts.tenancy.renewLease(message.until);
+        return this.#parts.ownership.renewLease(message.until);
       case "hint":
         return this.#parts.following.hint(message.uuid);
       case "followed":
@@ -93,14 +93,14 @@ export class Engine {
 
   /** What the engine has done and holds now, for operators. */
   get state(): EngineState {
-    const { dockyard, registry, upkeep, chores, following, vectorPool, alarms } = this.#parts;
-    dockyard.quarantine.recount();
+    const { opener, registry, compactor, chores, following, vectorPool, alarms } = this.#parts;
+    opener.quarantine.recount();
     return {
       counters: this.counters,
       backlogs: backlogsOf(registry.databases()),
-      packs: upkeep.packs,
-      rebases: upkeep.rebases,
-      upkeepOwed: upkeep.owed,
+      packs: compactor.packs,
+      rebases: compactor.rebases,
+      compactionsOwed: compactor.owed,
       lineRefsMax: registry.heads().reduce((most, { now }) => Math.max(most, now.refs.length), 0),
       collections: chores.collections,
       replicas: following.measures,
@@ -116,14 +116,14 @@ export class Engine {
 
   /** Answers everyone, closes every file. */
   async close(): Promise<void> {
-    const { following, sweeper, turns, chores, upkeep, registry, due, places, vectorPool } = this.#parts;
+    const { following, sweeper, turns, chores, compactor, registry, due, places, vectorPool } = this.#parts;
     this.#closing = true;
     this.#housekeeping.stop();
     following.stop();
     sweeper.stop();
     turns.flush();
     await chores.idle();
-    await upkeep.close();
+    await compactor.close();
     await registry.closeAll();
     await due.close();
     places.close();
@@ -144,9 +144,9 @@ export class Engine {
     const { target, work } = call;
     switch (work.kind) {
       case "hold":
-        return this.#settles(call, this.#parts.tenancy.hold(target.uuid, work.term));
+        return this.#settles(call, this.#parts.ownership.hold(target.uuid, work.term));
       case "let-go":
-        return this.#settles(call, this.#parts.tenancy.letGo(target.uuid));
+        return this.#settles(call, this.#parts.ownership.letGo(target.uuid));
       case "drop":
         return this.#settles(call, this.#drop(target.uuid));
       case "purge-copies":
@@ -174,7 +174,7 @@ export class Engine {
   /** Whether the call may be answered here at all: what needs the database's lease, only while this node holds it. */
   #mayServe({ target, work, consistency }: EngineCall): boolean {
     const isRead = work.kind === "read" || work.kind === "pin";
-    return (isRead && consistency !== "primary") || this.#parts.holdings.termOf(target.uuid) !== undefined;
+    return (isRead && consistency !== "primary") || this.#parts.leaseState.termOf(target.uuid) !== undefined;
   }
 
   /**
@@ -184,7 +184,7 @@ export class Engine {
   #reach(call: EngineCall, deadlineMs: number): void {
     const { id, target, minTxid, consistency } = call;
     if (!this.#mayServe(call)) return this.#answers.fail(id, new TurnedAway("unheld"), undefined);
-    const isHeld = this.#parts.holdings.termOf(target.uuid) !== undefined;
+    const isHeld = this.#parts.leaseState.termOf(target.uuid) !== undefined;
     const database = isHeld ? this.#parts.registry.current(target) : undefined;
     if (database) return this.#run(call, database, deadlineMs);
     const reached = isHeld
@@ -245,7 +245,7 @@ export class Engine {
   async #refuseSurely(id: number, refusal: ServiceError, database: Database): Promise<void> {
     const isKnownLost =
       refusal.code !== "invalid_request" &&
-      (database.claimed || this.#parts.holdings.termOf(database.opened.uuid) === undefined);
+      (database.claimed || this.#parts.leaseState.termOf(database.opened.uuid) === undefined);
     const isOurs = !this.#options.coordinated || isKnownLost;
     try {
       if (!isOurs) await database.prove();
@@ -257,8 +257,8 @@ export class Engine {
 
   /** What this node writes stays: the erasure that orders it is carried out here, and cleans it. */
   async #purgeCopies(uuid: string): Promise<boolean> {
-    if (this.#parts.holdings.termOf(uuid) !== undefined) return false;
-    await this.#parts.expunger.purgeCopies(uuid);
+    if (this.#parts.leaseState.termOf(uuid) !== undefined) return false;
+    await this.#parts.erasureRunner.purgeCopies(uuid);
     return true;
   }
 

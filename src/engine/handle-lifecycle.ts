@@ -10,7 +10,7 @@ import { sleep, type World } from "../base/world.ts";
 import { Fenced, type BranchHead } from "./branch-head.ts";
 import type { Database } from "./database.ts";
 import type { DatabaseEvents } from "./database-options.ts";
-import type { Dockyard } from "./dockyard.ts";
+import type { DatabaseOpener } from "./database-opener.ts";
 import { lookAgainMs, type HandleSlots } from "./handle-slots.ts";
 import type { EngineOptions, Target } from "./protocol.ts";
 import { isPatching } from "./restore.ts";
@@ -20,7 +20,7 @@ export interface HandleLifecycleOptions {
   readonly engine: Pick<EngineOptions, "hotHandlesMax">;
   readonly world: World;
   /** Makes open databases. */
-  readonly dockyard: Dockyard;
+  readonly opener: DatabaseOpener;
   readonly events: Omit<DatabaseEvents, "poisoned" | "notice"> & {
     /** Something an operator should know; never content. */
     notice(level: "info" | "warn", message: string, uuid: string): void;
@@ -79,7 +79,7 @@ export class HandleLifecycle {
 
   /** Opens the branch in the place that was taken for it. */
   async #openReserved(key: string, target: Target, head: BranchHead | "newest" | undefined): Promise<void> {
-    const { dockyard, events } = this.#options;
+    const { opener, events } = this.#options;
     // A recovered log is synced from the first instant on, and that may fail before anybody has the handle.
     const failures: { readonly error: unknown }[] = [];
     let database: Database | undefined;
@@ -90,7 +90,7 @@ export class HandleLifecycle {
         poisoned: (error: unknown) =>
           void (database ? this.#rebuild(key, target, database, error) : failures.push({ error })),
       };
-      database = await dockyard.open(target, bound, head);
+      database = await opener.open(target, bound, head);
       this.#opened++;
       this.#slots.release(key, database);
       const [failure] = failures;
@@ -121,7 +121,7 @@ export class HandleLifecycle {
 
   /** Closes the handle, and remembers how far the branch was served. */
   shut(database: Database): void {
-    this.#options.dockyard.noteSeen(database);
+    this.#options.opener.noteSeen(database);
     this.#options.events.closing(database);
     try {
       database.close();
@@ -180,10 +180,10 @@ export class HandleLifecycle {
    * lost to another writer goes the same way; what its file is worth is judged when it is opened again.
    */
   #rebuild(key: string, target: Target, database: Database, error: unknown): void {
-    const { events, dockyard } = this.#options;
+    const { events, opener } = this.#options;
     const why = error instanceof Fenced ? "another node has claimed the branch" : `storage failed (${codeOf(error)})`;
     events.notice("warn", `${why}; the database is opened again once its log is proven`, target.uuid);
-    dockyard.forget(database, error, (message) => events.notice("warn", message, target.uuid));
+    opener.forget(database, error, (message) => events.notice("warn", message, target.uuid));
     // An exclusive act holds the key already, and abandons the handle itself.
     if (this.#slots.get(key) !== database) return;
     this.#slots.take(key);
@@ -192,8 +192,8 @@ export class HandleLifecycle {
 
   /** Closes a handle that was given up, and resolves when its log is proven: only then is it opened again. */
   async abandon(database: Database, target: Target): Promise<void> {
-    const { world, events, dockyard } = this.#options;
-    dockyard.noteSeen(database);
+    const { world, events, opener } = this.#options;
+    opener.noteSeen(database);
     while (database.inUse) await sleep(world, lookAgainMs);
     try {
       database.abandon();
@@ -202,7 +202,7 @@ export class HandleLifecycle {
     }
     for (let pauseMs = lookAgainMs; ; pauseMs = Math.min(pauseMs * 2, proofPauseMsMax)) {
       try {
-        return await dockyard.prove(database);
+        return await opener.prove(database);
       } catch (fault) {
         events.notice(
           "warn",

@@ -10,14 +10,14 @@ import { Watermark } from "../base/watermark.ts";
 import type { DatabaseEvents } from "./database-options.ts";
 import type { Opened } from "./opened-file.ts";
 import { lossBy, refusalBy } from "./refusals.ts";
-import type { Writership } from "./writership.ts";
+import type { WritePermission } from "./write-permission.ts";
 
 /** What the parts of one open database share. */
 export class HandleState {
   /** The file, its head and its place in history. */
   readonly opened: Opened;
   /** This node's right to write the branch. */
-  readonly writer: Writership;
+  readonly writer: WritePermission;
   readonly #events: DatabaseEvents;
   readonly #synced: Watermark;
   #committedTxid: number;
@@ -27,7 +27,7 @@ export class HandleState {
    * `recovered`: the log survived a crash and was read back, but nobody knows whether it is on disk. The first answer
    * syncs it.
    */
-  constructor(opened: Opened, writer: Writership, recovered: boolean, events: DatabaseEvents) {
+  constructor(opened: Opened, writer: WritePermission, recovered: boolean, events: DatabaseEvents) {
     const { txid } = opened.state;
     this.opened = opened;
     this.writer = writer;

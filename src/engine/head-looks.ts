@@ -8,8 +8,8 @@
  */
 import { codeOf, ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import { Permits } from "../base/permits.ts";
-import { Recent } from "../base/recent.ts";
+import { Semaphore } from "../base/semaphore.ts";
+import { LruMap } from "../base/lru-map.ts";
 import { sleep, type Cancel, type World } from "../base/world.ts";
 import { wasDeleted } from "../control/deletions.ts";
 import { decodeHead, type Head } from "../format/head.ts";
@@ -19,7 +19,7 @@ import type { Alarms } from "./alarms.ts";
 import { isWritten } from "./catalogs.ts";
 import { needsOperator } from "./failures.ts";
 import { isNewer, type HeadPlace } from "./head-places.ts";
-import type { Holdings } from "./holdings.ts";
+import type { LeaseState } from "./lease-state.ts";
 import { lostCatalog, lostHead, wentBack } from "./lost.ts";
 import type { Target } from "./protocol.ts";
 import type { Registry } from "./registry.ts";
@@ -27,7 +27,7 @@ import type { Registry } from "./registry.ts";
 /** What looks are made with, and who hears of what they meet. */
 export interface HeadLooksOptions {
   readonly registry: Registry;
-  readonly holdings: Holdings;
+  readonly leaseState: LeaseState;
   readonly world: World;
   readonly store: ObjectStore;
   readonly alarms: Alarms;
@@ -79,8 +79,8 @@ export interface Followed {
 /** Looks after the copies of one engine thread. */
 export class HeadLooks {
   readonly #options: HeadLooksOptions;
-  readonly #permits = new Permits(limits.looksAtOnceMax);
-  readonly #followed = new Recent<string, Followed>(limits.copiesFollowedMax, (_, followed) => followed.cancel());
+  readonly #permits = new Semaphore(limits.looksAtOnceMax);
+  readonly #followed = new LruMap<string, Followed>(limits.copiesFollowedMax, (_, followed) => followed.cancel());
   #stopped = false;
 
   constructor(options: HeadLooksOptions) {
@@ -178,9 +178,9 @@ export class HeadLooks {
 
   /** Looks, unless nobody reads the database any more, or this node writes it by now. */
   #lookDue(followed: Followed): void {
-    const { world, holdings } = this.#options;
+    const { world, leaseState } = this.#options;
     const isIdle = world.monotonicMs() - followed.readAtMs >= limits.followIdleMs;
-    if (isIdle || holdings.termOf(followed.uuid) !== undefined) this.#followed.delete(followed.uuid);
+    if (isIdle || leaseState.termOf(followed.uuid) !== undefined) this.#followed.delete(followed.uuid);
     else this.#lookAlone(followed);
   }
 
@@ -224,10 +224,10 @@ export class HeadLooks {
   }
 
   async #lookNow(followed: Followed): Promise<void> {
-    const { registry, world, holdings, store } = this.#options;
+    const { registry, world, leaseState, store } = this.#options;
     const { uuid, branches } = followed;
     followed.hinted = false;
-    if (holdings.termOf(uuid) !== undefined) return;
+    if (leaseState.termOf(uuid) !== undefined) return;
     const nowMs = world.monotonicMs();
     for (const [name, branch] of branches) if (nowMs - branch.readAtMs >= limits.followIdleMs) branches.delete(name);
     const wasWritten = isWritten(await registry.catalogs.get(uuid));
@@ -253,7 +253,7 @@ export class HeadLooks {
 
   /** Looks at the branch's head, and has the copy exchanged when it is older. Says whether the head is there. */
   async #lookAt(followed: Followed, branch: FollowedBranch): Promise<boolean> {
-    const { registry, store, world, holdings } = this.#options;
+    const { registry, store, world, leaseState } = this.#options;
     const { target } = branch;
     const nowMs = world.monotonicMs();
     const branchId = await this.#presentId(target);
@@ -274,7 +274,7 @@ export class HeadLooks {
       branch.newest = { uuid, branchId, epoch, seq, txid, reservedTo, version: found.version };
     }
     branch.lookedAtMs = nowMs;
-    if (holdings.termOf(target.uuid) === undefined) this.#consider(branch);
+    if (leaseState.termOf(target.uuid) === undefined) this.#consider(branch);
     return true;
   }
 
@@ -304,7 +304,7 @@ export class HeadLooks {
 
   /** Has the copy exchanged when its state, or what is known of claims, is older than the newest head. */
   #consider(branch: FollowedBranch): void {
-    const { registry, holdings, world } = this.#options;
+    const { registry, leaseState, world } = this.#options;
     const { target, newest } = branch;
     const database = registry.peek(target);
     if (!database || !newest || branch.refreshing || database.opened.branchId !== newest.branchId) return;
@@ -312,7 +312,7 @@ export class HeadLooks {
     // A head that was only packed, or has reserved more, is of the same state.
     if (!isNewer(newest, now) || (newest.epoch === now.epoch && newest.txid === now.txid)) return;
     if (world.monotonicMs() < branch.retryAtMs) return;
-    const isStillWanted = (): boolean => holdings.termOf(target.uuid) === undefined;
+    const isStillWanted = (): boolean => leaseState.termOf(target.uuid) === undefined;
     branch.refreshing = registry
       .refresh(target, database, isStillWanted)
       .then(

@@ -15,7 +15,7 @@ import { dirname, join } from "node:path";
 import { codeOf, StoreError } from "../base/errors.ts";
 import { writeWhole, type Disk } from "../base/disk.ts";
 import { limits } from "../base/limits.ts";
-import { Recent } from "../base/recent.ts";
+import { LruMap } from "../base/lru-map.ts";
 import type { World } from "../base/world.ts";
 import type { Head } from "../format/head.ts";
 import { formats, requireVersion } from "../format/versions.ts";
@@ -53,7 +53,7 @@ const catalogName = "catalog";
 export class HeadPlaces {
   readonly #options: HeadPlacesOptions;
   /** By uuid and branch. One that is not here is read again. */
-  readonly #seen: Recent<string, Seen>;
+  readonly #seen: LruMap<string, Seen>;
   /** Of those, what is not saved yet. */
   readonly #unsaved = new Set<string>();
   /** Files that were saved and are not synced yet. */
@@ -63,7 +63,7 @@ export class HeadPlaces {
 
   constructor(options: HeadPlacesOptions) {
     this.#options = options;
-    this.#seen = new Recent<string, Seen>(limits.headPlacesMax, (key, seen) => this.#save(key, seen));
+    this.#seen = new LruMap<string, Seen>(limits.headPlacesMax, (key, seen) => this.#save(key, seen));
   }
 
   /** The branch was served from a state of this head. `state`: the local file has it, and the head covers it. */

@@ -31,14 +31,14 @@ export class Housekeeping {
   /** A round every second; with much to close it takes every other slice of the thread. */
   #plan(pauseMs: number): void {
     this.#cancel = this.#world.after(pauseMs, () => {
-      const { storeTime, registry, sweeper, due, places, chores, upkeep } = this.#parts;
+      const { storeTime, registry, sweeper, due, places, chores, compactor } = this.#parts;
       storeTime.tick();
       const more = registry.closeIdle();
       sweeper.tick();
       due.tick();
       places.tick();
       chores.tick();
-      upkeep.tick(() => registry.heads());
+      compactor.tick(() => registry.heads());
       if (!this.#stopped) this.#plan(more ? limits.housekeepingBudgetMs : housekeepingMs);
     });
   }

@@ -9,7 +9,7 @@ import { closeSync, openSync, readSync } from "node:fs";
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { lockPage, makeCanonical, pageBytes } from "../format/pages.ts";
-import type { Press } from "../format/press.ts";
+import type { Compression } from "../format/compression.ts";
 import { encodeFrames, framePages } from "../format/segment.ts";
 import { readState, type DatabaseState } from "../model/database-state.ts";
 import { Connection } from "../sqlite/connection.ts";
@@ -39,7 +39,7 @@ export interface MadeImage {
 }
 
 /** The canonical images of the pages, as one segment. */
-export async function makeImage({ path, from, to, ...order }: ImageOrder, press: Press): Promise<MadeImage> {
+export async function makeImage({ path, from, to, ...order }: ImageOrder, press: Compression): Promise<MadeImage> {
   const { pages, txid, committedAtMs } = order;
   const pageNumbers = Uint32Array.from({ length: to - from + 1 }, (_, at) => from + at).filter(
     (page) => page !== lockPage,

@@ -1,7 +1,7 @@
 /** Makes segments and files on the caller's thread. */
 import { rmSync } from "node:fs";
 import { realDisk, type Disk } from "../base/disk.ts";
-import type { Press } from "../format/press.ts";
+import type { Compression } from "../format/compression.ts";
 import { makeImage, stateOfFile } from "./image-maker.ts";
 import { restoreFrom } from "./restore.ts";
 import { makeSegment, type SegmentMaker } from "./segment-maker.ts";
@@ -9,7 +9,7 @@ import { makeSegment, type SegmentMaker } from "./segment-maker.ts";
 /** SQLite leaves an empty log beside a file that was only read. */
 const besides = ["", "-wal", "-shm"];
 
-export function inlineMaker(press: Press, disk: Disk = realDisk): SegmentMaker {
+export function inlineMaker(press: Compression, disk: Disk = realDisk): SegmentMaker {
   return {
     make: (order) => makeSegment(order, press),
     image: (order) => makeImage(order, press),

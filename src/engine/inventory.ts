@@ -8,7 +8,7 @@
  */
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import { Permits } from "../base/permits.ts";
+import { Semaphore } from "../base/semaphore.ts";
 import { decodeCatalog, type Catalog, type CatalogBranch } from "../format/catalog.ts";
 import { decodeHead, hashOf, type Head, type TxidRange } from "../format/head.ts";
 import { decodeHistory, type History } from "../format/history.ts";
@@ -47,7 +47,7 @@ interface ObjectFault {
 }
 
 /** Objects of a kind, some of them by name. */
-export interface Tally {
+export interface Histogram {
   count: number;
   bytes: number;
   readonly keys: string[];
@@ -62,9 +62,9 @@ export interface DatabaseInventory {
   readonly objects: number;
   readonly bytes: number;
   /** What is listed and nothing refers to; `condemned` of them are on their way out. */
-  readonly unreferenced: Tally;
+  readonly unreferenced: Histogram;
   readonly condemned: number;
-  readonly foreign: Tally;
+  readonly foreign: Histogram;
   /** When the newest object was put, by the store's clock; 0 when there is none. */
   readonly newestMs: number;
   /** Objects that were read and proven. */
@@ -206,17 +206,17 @@ interface Pass {
   bytes: number;
   condemned: number;
   newestMs: number;
-  readonly unreferenced: Tally;
-  readonly foreign: Tally;
+  readonly unreferenced: Histogram;
+  readonly foreign: Histogram;
 }
 
 /** An empty tally. */
-export function emptyTally(): Tally {
+export function emptyTally(): Histogram {
   return { count: 0, bytes: 0, keys: [] };
 }
 
 /** Counts an object in. */
-export function tallied(tally: Tally, key: string, bytes: number): void {
+export function tallied(tally: Histogram, key: string, bytes: number): void {
   tally.count++;
   tally.bytes += bytes;
   if (tally.keys.length < limits.findingKeysMax) tally.keys.push(key);
@@ -289,7 +289,7 @@ async function prove(
   references: ReadonlyMap<string, Promised>,
   faults: Map<string, ObjectFault>,
 ): Promise<void> {
-  const permits = new Permits(limits.inventoryFetchesMax);
+  const permits = new Semaphore(limits.inventoryFetchesMax);
   const proveOne = async (key: string, ref: SegmentRef): Promise<void> => {
     try {
       await fetchObject(source, ref);

@@ -5,7 +5,7 @@
  */
 import { limits } from "../base/limits.ts";
 import { planOf } from "./lines.ts";
-import type { Past } from "./cutting.ts";
+import type { Past } from "./history-truncation.ts";
 import { RottenObject } from "./pool-objects.ts";
 import type { ErasedCoupon } from "./protocol.ts";
 import { holdersIn, type StatePlace } from "./restored-state.ts";

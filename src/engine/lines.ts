@@ -11,7 +11,7 @@ import { limits } from "../base/limits.ts";
 import type { Head, TailSegment, Tenure, TxidRange } from "../format/head.ts";
 import type { History } from "../format/history.ts";
 import { pageBytes } from "../format/pages.ts";
-import type { Press } from "../format/press.ts";
+import type { Compression } from "../format/compression.ts";
 import type { Line, SegmentRef } from "../format/refs.ts";
 import { decodeSegments, encodeSegment, readSegmentIndexes, type GroupIndex } from "../format/segment.ts";
 
@@ -229,7 +229,7 @@ export async function forkedHead(
   history: History | undefined,
   txid: number,
   child: ForkedBranch,
-  press: Press,
+  press: Compression,
 ): Promise<Head | undefined> {
   const plan = planOf(parent, history, txid);
   if (!plan) return undefined;
@@ -258,12 +258,12 @@ export async function forkedHead(
  * A tail segment holds exactly its range, unlike an object: its bytes are to be concatenated with those of later
  * groups.
  */
-async function cutTailSegment(tail: TailSegment, txid: number, press: Press): Promise<TailSegment> {
+async function cutTailSegment(tail: TailSegment, txid: number, press: Compression): Promise<TailSegment> {
   return tail.lastTxid <= txid ? tail : groupsWithin(tail.bytes, { firstTxid: tail.firstTxid, lastTxid: txid }, press);
 }
 
 /** The groups of some segments that lie within the range, at least one of them, as segments that hold nothing else. */
-export async function groupsWithin(segments: Uint8Array, range: TxidRange, press: Press): Promise<TailSegment> {
+export async function groupsWithin(segments: Uint8Array, range: TxidRange, press: Compression): Promise<TailSegment> {
   const kept: Uint8Array[] = [];
   const all: GroupIndex[] = [];
   for (const { offset, bytes, groups } of readSegmentIndexes(segments)) {
@@ -285,7 +285,7 @@ export async function groupsWithin(segments: Uint8Array, range: TxidRange, press
 }
 
 /** One segment without the groups outside of the range. */
-async function withoutOthers(bytes: Uint8Array, range: TxidRange, press: Press): Promise<Uint8Array> {
+async function withoutOthers(bytes: Uint8Array, range: TxidRange, press: Compression): Promise<Uint8Array> {
   const [segment] = await decodeSegments(bytes, press);
   return encodeSegment({ ...segment!, groups: segment!.groups.filter(({ txid }) => within(range, txid)) }, press);
 }

@@ -3,14 +3,14 @@
  * of much data take turns with those of other databases: four at once, of 8 MiB each, let a small one wait for 30 ms,
  * and one after the other for 8 ms, at nine tenths of the throughput (ext4 on a virtual disk of 1.6 GB/s).
  */
-import type { Permits } from "../base/permits.ts";
+import type { Semaphore } from "../base/semaphore.ts";
 import { limits } from "../base/limits.ts";
 import type { WalFile } from "../sqlite/wal.ts";
 
 export interface LogSyncOptions {
   readonly wal: WalFile;
   /** For those of much data, of all databases of a thread. */
-  readonly largePermits: Permits;
+  readonly largePermits: Semaphore;
   /** The newest commit. */
   readonly committedTxid: () => number;
   /** Everything up to here is on disk. May come before `start` returns. */

@@ -5,7 +5,7 @@
  * for each open database, and between looks nothing but the counts that are kept anyway.
  */
 import { LoopDelay } from "../base/loop-delay.ts";
-import { shortBoundsMs, Tally, type TallyCounts } from "../base/tally.ts";
+import { shortBoundsMs, Histogram, type HistogramCounts } from "../base/histogram.ts";
 import type { World } from "../base/world.ts";
 import type { Disk } from "../base/disk.ts";
 import type { MeasuredStore, StoreMeasures } from "../store/measured-store.ts";
@@ -72,7 +72,7 @@ export interface EngineState {
   readonly packs: number;
   readonly rebases: number;
   /** Open branches whose history waits to be packed: that failed, or there is much of it. */
-  readonly upkeepOwed: number;
+  readonly compactionsOwed: number;
   /** Objects of the longest line of an open branch. */
   readonly lineRefsMax: number;
   readonly collections: number;
@@ -83,9 +83,9 @@ export interface EngineState {
 
 /** The same with what only the thread around it knows. */
 export interface EngineMeasures extends EngineState {
-  readonly syncs: TallyCounts;
+  readonly syncs: HistogramCounts;
   readonly store: StoreMeasures;
-  readonly loopDelay: TallyCounts;
+  readonly loopDelay: HistogramCounts;
   readonly heapBytes: number;
 }
 
@@ -94,7 +94,7 @@ export class ThreadProbe {
   readonly #world: World;
   readonly #store: MeasuredStore;
   readonly #loopDelay: LoopDelay;
-  readonly #syncs = new Tally(shortBoundsMs);
+  readonly #syncs = new Histogram(shortBoundsMs);
 
   constructor(world: World, store: MeasuredStore) {
     this.#world = world;

@@ -11,7 +11,7 @@ import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { TailSegment, TxidRange } from "../format/head.ts";
 import { segmentKey } from "../format/object-keys.ts";
-import type { Press } from "../format/press.ts";
+import type { Compression } from "../format/compression.ts";
 import type { SegmentKind, SegmentRef } from "../format/refs.ts";
 import { readSegmentIndexes, type SegmentIndex } from "../format/segment.ts";
 import type { Disk } from "../base/disk.ts";
@@ -23,7 +23,7 @@ import { putImmutable, sameBytes } from "../store/settled-put.ts";
 export interface PageSource {
   readonly store: ObjectStore;
   readonly uuid: string;
-  readonly press: Press;
+  readonly press: Compression;
   readonly disk: Disk;
   /** What makes segments; by default the caller's thread does. */
   readonly maker?: SegmentMaker;

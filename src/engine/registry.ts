@@ -7,7 +7,7 @@
  */
 import { codeOf, ServiceError, type StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import { Recent } from "../base/recent.ts";
+import { LruMap } from "../base/lru-map.ts";
 import { sleep } from "../base/world.ts";
 import { releaseFreedMemory } from "../sqlite/guard.ts";
 import type { BranchHead } from "./branch-head.ts";
@@ -28,7 +28,7 @@ export class Registry {
   readonly #slots = new HandleSlots();
   readonly #handles: HandleLifecycle;
   /** Uuids of deleted databases; a uuid is never used again. */
-  readonly #dropped = new Recent<string, true>(limits.droppedRememberedMax);
+  readonly #dropped = new LruMap<string, true>(limits.droppedRememberedMax);
   /** Databases whose files are being removed to be fetched anew; the promise ends when they may be opened again. */
   readonly #purging = new Map<string, Promise<void>>();
   /** No file is opened any more. */
@@ -134,8 +134,8 @@ export class Registry {
    * tells.
    */
   async freshen(uuid: string): Promise<void> {
-    const { dockyard, catalogs } = this.#options;
-    dockyard.claims.forget(uuid);
+    const { opener, catalogs } = this.#options;
+    opener.claims.forget(uuid);
     await catalogs.fresh(uuid);
     for (const key of this.#slots.keysOf(uuid)) {
       if (!this.#slots.get(key)?.claimed) await this.#handles.close(key, async () => {});
@@ -192,7 +192,7 @@ export class Registry {
   async drop(uuid: string): Promise<void> {
     this.#dropped.set(uuid, true);
     for (const key of this.#slots.keysOf(uuid)) await this.#handles.close(key, async () => {});
-    await this.#options.dockyard.removeDatabase(uuid);
+    await this.#options.opener.removeDatabase(uuid);
   }
 
   /**
@@ -202,7 +202,7 @@ export class Registry {
   async retire(target: Target, branchId: string): Promise<void> {
     await this.#handles.close(
       keyOf(target),
-      async () => this.#options.dockyard.removeBranch(target.uuid, branchId),
+      async () => this.#options.opener.removeBranch(target.uuid, branchId),
       branchId,
     );
   }
@@ -252,7 +252,7 @@ export class Registry {
       if (opened.uuid !== uuid || branchIds.has(opened.branchId)) continue;
       await this.#handles.close(
         key,
-        async () => this.#options.dockyard.removeBranch(uuid, opened.branchId),
+        async () => this.#options.opener.removeBranch(uuid, opened.branchId),
         opened.branchId,
       );
     }
@@ -321,7 +321,7 @@ export class Registry {
     // Who came so late that a file is open or opening again may still write it.
     if (!this.#slots.isEmpty) return;
     try {
-      await this.#options.dockyard.claims.giveBackAll((head) => this.#handles.isCovered(head), untilMs);
+      await this.#options.opener.claims.giveBackAll((head) => this.#handles.isCovered(head), untilMs);
     } catch (error) {
       this.#options.events.notice("warn", `transaction ids stayed reserved at the end (${codeOf(error)})`, "");
     }
@@ -329,7 +329,7 @@ export class Registry {
 
   /** What this node acknowledged and has not shipped is shipped first, if it still can be: it may be nowhere else. */
   async #purge(uuid: string): Promise<void> {
-    const { world, dockyard } = this.#options;
+    const { world, opener } = this.#options;
     const untilMs = world.monotonicMs() + limits.lastShipMs;
     for (const key of this.#slots.keysOf(uuid)) {
       for (let database = this.#slots.get(key); database && !database.settled; database = this.#slots.get(key)) {
@@ -342,13 +342,13 @@ export class Registry {
       }
       await this.#handles.close(key, async () => {});
     }
-    await dockyard.removeCopy(uuid);
+    await opener.removeCopy(uuid);
   }
 
   /** Opens the database's branches whose logs hold something: their files may be all there is of it. */
   async #openLogs(uuid: string): Promise<void> {
-    const { dockyard, world } = this.#options;
-    for (const branch of await dockyard.namesWithLogs(uuid))
+    const { opener, world } = this.#options;
+    for (const branch of await opener.namesWithLogs(uuid))
       await this.use({ uuid, branch }, world.monotonicMs() + limits.lastShipMs, "newest");
   }
 

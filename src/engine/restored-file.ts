@@ -9,7 +9,7 @@ import { dirname } from "node:path";
 import { markFile, type Disk } from "../base/disk.ts";
 import type { World } from "../base/world.ts";
 import type { Head } from "../format/head.ts";
-import type { Press } from "../format/press.ts";
+import type { Compression } from "../format/compression.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { replaceFile, restoredMark } from "./files.ts";
 import { planOf, type Plan } from "./lines.ts";
@@ -20,7 +20,7 @@ import { materialise, rollForward } from "./restore.ts";
 export interface RestoringParts {
   readonly world: World;
   readonly store: ObjectStore;
-  readonly press: Press;
+  readonly press: Compression;
   readonly disk: Disk;
 }
 

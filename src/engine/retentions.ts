@@ -5,15 +5,15 @@
  * since the thread began, or for very long, has the node's bounds until one does: then nothing goes too early.
  */
 import { limits } from "../base/limits.ts";
-import { Recent } from "../base/recent.ts";
+import { LruMap } from "../base/lru-map.ts";
 import type { Retention, Target } from "./protocol.ts";
 
 export class Retentions {
   readonly #nodePitrMs: number;
   /** By uuid. */
-  readonly #held = new Recent<string, Retention>(limits.retentionsHeldMax);
+  readonly #held = new LruMap<string, Retention>(limits.retentionsHeldMax);
   /** Names of databases, by uuid. */
-  readonly #names = new Recent<string, string>(limits.retentionsHeldMax);
+  readonly #names = new LruMap<string, string>(limits.retentionsHeldMax);
 
   constructor(nodePitrMs: number) {
     this.#nodePitrMs = nodePitrMs;

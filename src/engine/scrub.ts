@@ -8,7 +8,7 @@
 import { ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import { sleep, type World } from "../base/world.ts";
-import type { LogFolder } from "./log-folder.ts";
+import type { WalCheckpointer } from "./wal-checkpointer.ts";
 
 /** The open database whose files these are. */
 export interface Scrubbed {
@@ -23,7 +23,7 @@ export interface Scrubbed {
 }
 
 export class Scrub {
-  readonly #log: LogFolder;
+  readonly #log: WalCheckpointer;
   readonly #world: World;
   readonly #database: Scrubbed;
   /** Whether a run waits for its purge. One purge is everybody's who waits: all that they deleted is committed. */
@@ -32,7 +32,7 @@ export class Scrub {
   #nextTryMs = -Infinity;
   #nextHoldMs = -Infinity;
 
-  constructor(log: LogFolder, world: World, database: Scrubbed) {
+  constructor(log: WalCheckpointer, world: World, database: Scrubbed) {
     this.#log = log;
     this.#world = world;
     this.#database = database;

@@ -14,7 +14,7 @@ import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { TailSegment } from "../format/head.ts";
 import { makeCanonical, pageBytes } from "../format/pages.ts";
-import type { Press } from "../format/press.ts";
+import type { Compression } from "../format/compression.ts";
 import type { SegmentRef } from "../format/refs.ts";
 import { encodeFrames, framePages, type GroupIndex } from "../format/segment.ts";
 import { stateOfPage, type DatabaseState } from "../model/database-state.ts";
@@ -103,7 +103,7 @@ export interface SegmentMaker {
 }
 
 /** As SegmentMaker. */
-export async function makeSegment(order: SegmentOrder, press: Press): Promise<MadeSegment | undefined> {
+export async function makeSegment(order: SegmentOrder, press: Compression): Promise<MadeSegment | undefined> {
   const log = new WalReader(order.databasePath, order.from);
   try {
     const commits = log.survey(
@@ -123,7 +123,7 @@ async function segmentOf(
   order: SegmentOrder,
   log: WalReader,
   commits: readonly LoggedCommit[],
-  press: Press,
+  press: Compression,
 ): Promise<MadeSegment> {
   const { uuid, branchId, epoch, isTail } = order;
   const states = commits.map((commit, at) => stateOf(order, log, commit, order.firstTxid + at));

@@ -6,7 +6,7 @@ import { constants, platform, setPriority } from "node:os";
 import { parentPort, type MessagePort } from "node:worker_threads";
 import { assert } from "../base/assert.ts";
 import { codeOf, StoreError } from "../base/errors.ts";
-import { inlinePress, threadedPress } from "../format/press.ts";
+import { inlinePress, threadedPress } from "../format/compression.ts";
 import { WalChanged } from "../sqlite/wal-reader.ts";
 import { inlineMaker } from "./inline-maker.ts";
 import type { FetchedObject } from "./segment-maker.ts";

@@ -2,13 +2,13 @@
  * What those are answered who have asked one open database for a write.
  *
  * Always true: every write is answered once, with what became of it; an answer speaks of a commit only when it is
- * noted, and leaves as a writer's does (engine/answers), a durable one only when object storage covers it. Must not
+ * noted, and leaves as a writer's does (engine/reply-gate), a durable one only when object storage covers it. Must not
  * know: queues, how a write is run.
  */
 import { ServiceError } from "../base/errors.ts";
 import type { World } from "../base/world.ts";
 import { isDiskFull, isFatal } from "../sqlite/group.ts";
-import type { Answers } from "./answers.ts";
+import type { ReplyGate } from "./reply-gate.ts";
 import type { ElsewhereEnd } from "./committing.ts";
 import type { WriteItem } from "./database-options.ts";
 import { TurnedAway } from "./engine-port.ts";
@@ -19,7 +19,7 @@ import { UnknownOutcome, type Transaction, type Transactions } from "./transacti
 interface SettlementParts {
   readonly state: HandleState;
   readonly world: World;
-  readonly answers: Answers;
+  readonly answers: ReplyGate;
   readonly transactions: Transactions;
   /** Takes note of the commit of these items; what fails in it is a fault of storage. */
   readonly note: (items: readonly WriteItem[]) => void;

@@ -12,7 +12,7 @@
  */
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import type { Permits } from "../base/permits.ts";
+import type { Semaphore } from "../base/semaphore.ts";
 import { Watermark } from "../base/watermark.ts";
 import type { Cancel, World } from "../base/world.ts";
 import type { Head, TailSegment } from "../format/head.ts";
@@ -28,9 +28,9 @@ import { Uploads } from "./uploads.ts";
 export interface ShippingParts {
   readonly world: World;
   /** How many branches may talk to the store at once. */
-  readonly permits: Permits;
+  readonly permits: Semaphore;
   /** How many of them with a segment that is larger than usual. */
-  readonly largePermits: Permits;
+  readonly largePermits: Semaphore;
   readonly maker: SegmentMaker;
   readonly bytesPut: (bytes: number) => void;
 }

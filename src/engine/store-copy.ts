@@ -9,12 +9,12 @@
 import { bytesOf } from "../base/bytes.ts";
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import { Permits } from "../base/permits.ts";
+import { Semaphore } from "../base/semaphore.ts";
 import { isUuid } from "../format/binary.ts";
 import { decodeCoupon } from "../format/erasure-coupon.ts";
 import { decodeNameClaim, type NameClaim } from "../format/name-claim.ts";
 import { auditPrefix } from "../format/audit-keys.ts";
-import { duePrefix } from "../format/due-keys.ts";
+import { duePrefix } from "../format/expiry-keys.ts";
 import { copyPrefix, nodesPrefix } from "../format/node-keys.ts";
 import {
   backupManifestKey,
@@ -37,7 +37,7 @@ import {
 } from "../format/object-keys.ts";
 import { revocationPrefix } from "../format/revocation-keys.ts";
 import type { Head } from "../format/head.ts";
-import type { Press } from "../format/press.ts";
+import type { Compression } from "../format/compression.ts";
 import { foldersUnder, listed } from "../store/listing.ts";
 import { paired, putSame, type Pairing } from "../store/mirror.ts";
 import type { ObjectStore } from "../store/object-store.ts";
@@ -47,7 +47,7 @@ import { lookAt } from "./inventory.ts";
 export interface StoreCopyParts {
   readonly from: ObjectStore;
   readonly to: ObjectStore;
-  readonly press: Press;
+  readonly press: Compression;
   /** What the other store is given for a head. */
   readonly headFor: (head: Head, bytes: Uint8Array) => Uint8Array;
   readonly withSigningKey: boolean;
@@ -98,7 +98,7 @@ const comparedPrefixes = [policyPrefix, deletionCountPrefix];
 
 export class StoreCopy {
   readonly #parts: StoreCopyParts;
-  readonly #permits = new Permits(limits.backupCopiesAtOnceMax);
+  readonly #permits = new Semaphore(limits.backupCopiesAtOnceMax);
   readonly counts: StoreCopyCounts = {
     databases: 0,
     branches: 0,

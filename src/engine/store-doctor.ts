@@ -13,7 +13,7 @@ import { decodeCoupon, type ErasureCoupon } from "../format/erasure-coupon.ts";
 import { decodeNameClaim } from "../format/name-claim.ts";
 import { isNamePart } from "../format/names.ts";
 import { auditPrefix, parseAuditKey } from "../format/audit-keys.ts";
-import { duePrefix, parseDueKey } from "../format/due-keys.ts";
+import { duePrefix, parseDueKey } from "../format/expiry-keys.ts";
 import { copyPrefix, nodesPrefix, parseCopyKey, parseCopyOrderKey, parseNodeNameKey } from "../format/node-keys.ts";
 import {
   backupManifestKey,

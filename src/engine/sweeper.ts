@@ -12,7 +12,7 @@ import { limits } from "../base/limits.ts";
 import type { World } from "../base/world.ts";
 import type { ReadInput, WriteInput, WriteOutput } from "../model/commands.ts";
 import type { Database } from "./database.ts";
-import type { DueMarks } from "./due-marks.ts";
+import type { ExpiryIndexWriter } from "./expiry-index-writer.ts";
 import { TurnedAway } from "./engine-port.ts";
 import { historyOf } from "./histories.ts";
 import type { PageSource } from "./pool-objects.ts";
@@ -23,7 +23,7 @@ export interface SweeperOptions {
   readonly world: World;
   readonly registry: Registry;
   readonly retentions: Retentions;
-  readonly due: DueMarks;
+  readonly due: ExpiryIndexWriter;
   readonly source: (uuid: string) => PageSource;
   /** Whether this node holds the database. */
   readonly isHeld: (uuid: string) => boolean;

@@ -20,11 +20,11 @@ import { packDue } from "./line-length.ts";
 import { planOf, reachingTo, withLost } from "./lines.ts";
 import { LostObject } from "./lost.ts";
 import type { Opened } from "./opened-file.ts";
-import { uploadImages } from "./packing.ts";
+import { uploadImages } from "./compaction.ts";
 import { joined, putObject, type PageSource } from "./pool-objects.ts";
 import { materialise } from "./restore.ts";
 import { forgetRestored } from "./restored-file.ts";
-import { packLine } from "./upkeep.ts";
+import { packLine } from "./compactor.ts";
 import { withUploads } from "./uploads.ts";
 
 export interface TenureParts {

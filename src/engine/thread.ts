@@ -4,14 +4,14 @@ import { join } from "node:path";
 import { parentPort, workerData } from "node:worker_threads";
 import { assert } from "../base/assert.ts";
 import { realWorld } from "../base/world.ts";
-import { threadedPress } from "../format/press.ts";
+import { threadedPress } from "../format/compression.ts";
 import { kernelFault, kernelName } from "../model/vector-kernel.ts";
 import { MeasuredStore } from "../store/measured-store.ts";
 import { openStore } from "../store/open-store.ts";
 import { indexBuilder } from "./ann-builder.ts";
 import { Engine } from "./engine.ts";
-import { loneSyncDisk } from "./lone-sync.ts";
-import { segmentWorker } from "./lanes.ts";
+import { inlineFsyncDisk } from "./inline-fsync.ts";
+import { segmentWorker } from "./thread-spawner.ts";
 import { ThreadProbe } from "./measures.ts";
 import type { EngineOptions, FromEngine, ToEngine } from "./protocol.ts";
 import { slicesOf } from "../sqlite/slices.ts";
@@ -41,7 +41,7 @@ const sql = new RemoteSql(send);
 const engine: Engine = new Engine({
   options,
   world,
-  disk: probe.disk(loneSyncDisk(world, () => engine.alone)),
+  disk: probe.disk(inlineFsyncDisk(world, () => engine.alone)),
   store,
   press: threadedPress,
   maker,

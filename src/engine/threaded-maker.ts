@@ -16,7 +16,7 @@
 import { MessageChannel, type MessagePort, type Worker } from "node:worker_threads";
 import { StoreError, type StoreErrorKind } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import type { Press } from "../format/press.ts";
+import type { Compression } from "../format/compression.ts";
 import type { DatabaseState } from "../model/database-state.ts";
 import { WalChanged } from "../sqlite/wal-reader.ts";
 import type { ImageOrder, MadeImage } from "./image-maker.ts";
@@ -74,13 +74,13 @@ interface Waiting {
 
 export class ThreadedMaker implements SegmentMaker {
   readonly #spawn: () => Worker;
-  readonly #press: Press;
+  readonly #press: Compression;
   readonly #waiting = new Map<number, Waiting>();
   #worker: Worker | undefined;
   #nextId = 1;
 
   /** `press` is for what is made here; `spawn` starts the thread. */
-  constructor(press: Press, spawn: () => Worker) {
+  constructor(press: Compression, spawn: () => Worker) {
     this.#press = press;
     this.#spawn = spawn;
   }

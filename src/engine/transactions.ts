@@ -20,10 +20,10 @@ import type { Tx, View } from "../model/transaction.ts";
 import { follow, VectorChanges } from "../model/vector-changes.ts";
 import { runGroup, type CommandOutcome, type Deferred } from "../sqlite/group.ts";
 import type { DatabaseOptions, WriteItem } from "./database-options.ts";
-import type { LogFolder } from "./log-folder.ts";
+import type { WalCheckpointer } from "./wal-checkpointer.ts";
 import type { Sight } from "./command-call.ts";
 import { InlineSql, type SqlWriteEnd, type SqlWriter, type WriteCall } from "./sql-write.ts";
-import type { Writership } from "./writership.ts";
+import type { WritePermission } from "./write-permission.ts";
 
 /** A transaction that is over; one that changed nothing has left nothing. */
 export interface Transaction {
@@ -38,9 +38,9 @@ export type TransactionsOptions = Pick<
   "opened" | "world" | "vectors" | "events" | "sql" | "retention" | "slices"
 > & {
   /** Gives the transaction id and the tenure of the next commit. */
-  readonly writer: Pick<Writership, "nextTxid" | "tenureId">;
+  readonly writer: Pick<WritePermission, "nextTxid" | "tenureId">;
   /** Bounds how much of it one transaction writes. */
-  readonly log: Pick<LogFolder, "roomEnd" | "requireRoom" | "rolledBack" | "cutLoose">;
+  readonly log: Pick<WalCheckpointer, "roomEnd" | "requireRoom" | "rolledBack" | "cutLoose">;
 };
 
 /** Whether a transaction was committed cannot be told, so that nobody may go on from this handle. */

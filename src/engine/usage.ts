@@ -1,6 +1,6 @@
 /** What tenants have used of something of late: milliseconds that fade, so that nobody is held to what was long ago. */
 import { limits } from "../base/limits.ts";
-import { Recent } from "../base/recent.ts";
+import { LruMap } from "../base/lru-map.ts";
 import type { World } from "../base/world.ts";
 
 interface Used {
@@ -10,7 +10,7 @@ interface Used {
 
 export class Usage {
   readonly #world: Pick<World, "monotonicMs">;
-  readonly #used = new Recent<string, Used>(limits.sqlUsageTenantsMax);
+  readonly #used = new LruMap<string, Used>(limits.sqlUsageTenantsMax);
 
   constructor(world: Pick<World, "monotonicMs">) {
     this.#world = world;

@@ -8,20 +8,20 @@
 import { Batcher } from "../base/batcher.ts";
 import { ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import type { Answers } from "./answers.ts";
+import type { ReplyGate } from "./reply-gate.ts";
 import { Committing } from "./committing.ts";
 import type { DatabaseOptions, WriteItem } from "./database-options.ts";
 import { DrainRate } from "./drain-rate.ts";
 import type { HandleState } from "./handle-state.ts";
-import type { LogFolder } from "./log-folder.ts";
+import type { WalCheckpointer } from "./wal-checkpointer.ts";
 import { notShipping } from "./refusals.ts";
 import { Settlement } from "./settlement.ts";
 import type { Transactions } from "./transactions.ts";
 
 interface WriteQueueParts extends Pick<DatabaseOptions, "world" | "writeQueueDepth" | "slices" | "turn"> {
   readonly state: HandleState;
-  readonly log: LogFolder;
-  readonly answers: Answers;
+  readonly log: WalCheckpointer;
+  readonly answers: ReplyGate;
   readonly transactions: Transactions;
   /** Whether an fsync of the log is under way. */
   readonly isSyncing: () => boolean;

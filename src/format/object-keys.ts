@@ -23,7 +23,7 @@
  * | `forgotten/<node>`       | a node that never comes back                        | control/copy-records  |
  * | `nodes/<node>/<name>`    | the name that a node goes by, base64url in the key  | control/node-names    |
  * | `format.json`            | the version of all of this                          | store/store-format    |
- * | `due/<hour>/<uuid>/<branch>` | a branch with something that has expired by then | control/due-index    |
+ * | `due/<hour>/<uuid>/<branch>` | a branch with something that has expired by then | control/expiry-index    |
  * | `backup`                 | that this is a backup, or is being restored from one | format/backup-manifest |
  *
  * The table is of the whole layout. Keys that say something by themselves have files of their own: audit-keys,

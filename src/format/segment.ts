@@ -33,7 +33,7 @@ import { limits } from "../base/limits.ts";
 import type { ByteReader, ByteWriter } from "./binary.ts";
 import { readBranchId, writeBranchId } from "./object-keys.ts";
 import { lockPage, pageBytes } from "./pages.ts";
-import { pressedBytesMax, type Press } from "./press.ts";
+import { pressedBytesMax, type Compression } from "./compression.ts";
 import { readKind, writeKind, type SegmentKind } from "./refs.ts";
 import { decodeSealedAt, encodeSealed, type SealedFormat } from "./seal.ts";
 import { formats } from "./versions.ts";
@@ -107,7 +107,7 @@ const format: SealedFormat = { versions: formats.segment, magic: "PLSG", bytesMa
 export type SegmentHeader = Omit<Segment, "groups"> & { readonly groups: readonly GroupIndex[] };
 
 /** The whole segment as bytes. Holds one frame at a time before compression. */
-export async function encodeSegment(segment: Segment, press: Press): Promise<Uint8Array> {
+export async function encodeSegment(segment: Segment, press: Compression): Promise<Uint8Array> {
   const images = segment.groups.flatMap((group) => group.images);
   const groups = segment.groups.map(({ images: own, ...group }) => ({
     ...group,
@@ -124,7 +124,7 @@ export async function encodeSegment(segment: Segment, press: Press): Promise<Uin
 export async function encodeFrames(
   header: SegmentHeader,
   rawFrame: (first: number, count: number) => Uint8Array,
-  press: Press,
+  press: Compression,
 ): Promise<Uint8Array> {
   checkHeader(header);
   const images = header.groups.reduce((sum, { pageNumbers }) => sum + pageNumbers.length, 0);
@@ -134,7 +134,7 @@ export async function encodeFrames(
     crc32: 0,
   }));
   const encodeIndex = (): Uint8Array => encodeSealed(format, (writer) => writeIndex(writer, header, frames));
-  const pressFrame = async (number: number): Promise<Uint8Array> => {
+  const compressFrame = async (number: number): Promise<Uint8Array> => {
     const frame = frames[number]!;
     const raw = rawFrame(number * framePages, frame.rawPages);
     assert(raw.length === frame.rawPages * pageBytes, "a frame is whole page images");
@@ -144,7 +144,7 @@ export async function encodeFrames(
     return pressed;
   };
   if (frames.length <= 1) {
-    const pressed = frames.length === 1 ? [await pressFrame(0)] : [];
+    const pressed = frames.length === 1 ? [await compressFrame(0)] : [];
     return new Uint8Array(Buffer.concat([encodeIndex(), ...pressed]));
   }
   // As long as it will be: the lengths and checksums of frames have a fixed width.
@@ -154,7 +154,7 @@ export async function encodeFrames(
     end + frames.reduce((sum, { rawPages }) => sum + pressedBytesMax(rawPages * pageBytes), 0),
   );
   for (const number of frames.keys()) {
-    const pressed = await pressFrame(number);
+    const pressed = await compressFrame(number);
     segment.set(pressed, end);
     end += pressed.length;
   }
@@ -217,7 +217,7 @@ function writeIndex(
  * Every segment of an object, whose SHA-256 the caller has verified. The images are views of their frames. Throws
  * StoreError("corrupt").
  */
-export async function decodeSegments(object: Uint8Array, press: Press): Promise<Segment[]> {
+export async function decodeSegments(object: Uint8Array, press: Compression): Promise<Segment[]> {
   const segments: Segment[] = [];
   for (const index of readSegmentIndexes(object)) {
     const frames: Uint8Array[] = [];
@@ -299,7 +299,7 @@ export async function decodeFrame(
   object: Uint8Array,
   index: SegmentIndex,
   frameNumber: number,
-  press: Press,
+  press: Compression,
 ): Promise<Uint8Array> {
   const frame = index.frames[frameNumber];
   assert(frame !== undefined, "a segment has the frame that is asked for");

@@ -5,7 +5,7 @@
  * cross a thread. User SQL stands apart (model/sql): it runs under the guard and alone in its transaction.
  */
 import { createDocIndex, deleteDocs, findDocs, insertDocs, updateDocs } from "./docs.ts";
-import { nextDue } from "./due.ts";
+import { nextDue } from "./next-expiry.ts";
 import { eraseMemories, heldMemories, settleErasure } from "./erasure.ts";
 import { kvDelete, kvGet, kvList, kvPut, kvSweep } from "./kv.ts";
 import { fillIn, spaceStates, unembedded } from "./embedding.ts";

@@ -16,7 +16,7 @@ import { cutJson, type CutList, type Piece } from "./json-cut.ts";
 import type { BodyDecoder } from "./json-decoder.ts";
 import { cutMessage, malformed } from "./proto-cut.ts";
 
-type Turns = Pick<World, "soon">;
+type KeyedMutex = Pick<World, "soon">;
 
 /** What a body of JSON is decoded with. */
 export interface JsonForm {
@@ -33,7 +33,7 @@ export function decodeJson(
   bytes: Buffer,
   form: JsonForm,
   make: () => Message,
-  world: Turns,
+  world: KeyedMutex,
 ): Message | Promise<Message> {
   if (bytes.length > limits.decodedAtOnceBytes) return decodeLargeJson(bytes, form, make, world);
   // No body is one without fields.
@@ -44,7 +44,7 @@ async function decodeLargeJson(
   bytes: Buffer,
   { decoder, frameBytesMax }: JsonForm,
   make: () => Message,
-  world: Turns,
+  world: KeyedMutex,
 ): Promise<Message> {
   const { lists, frame } = await cutJson(bytes, (name) => decoder.lists.has(name), frameBytesMax, world);
   const text = textOf(frame);
@@ -59,7 +59,7 @@ async function addList(
   bytes: Buffer,
   { name, pieces }: CutList,
   decoder: BodyDecoder,
-  world: Turns,
+  world: KeyedMutex,
 ): Promise<void> {
   const reader = decoder.lists.get(name)!;
   const texts: string[] = [];
@@ -127,14 +127,14 @@ function parse(text: string, parser: (text: string) => unknown): unknown {
 const binaryOptions = { recursionLimit: limits.messageDepthMax, readUnknownFields: false };
 
 /** Decodes the protobuf binary form. @throws ServiceError `invalid_request`. */
-export function decodeBinary(bytes: Uint8Array, type: DescMessage, world: Turns): Message | Promise<Message> {
+export function decodeBinary(bytes: Uint8Array, type: DescMessage, world: KeyedMutex): Message | Promise<Message> {
   if (bytes.length > limits.decodedAtOnceBytes) return decodeLargeBinary(bytes, type, world);
   const message = create(type);
   merge(type, message, bytes);
   return message;
 }
 
-async function decodeLargeBinary(bytes: Uint8Array, type: DescMessage, world: Turns): Promise<Message> {
+async function decodeLargeBinary(bytes: Uint8Array, type: DescMessage, world: KeyedMutex): Promise<Message> {
   const message = create(type);
   const keepers = type.fields.flatMap((field) => keeperOf(field, message) ?? []);
   let start = 0;

@@ -38,7 +38,7 @@ import { hostDatabaseOf } from "./rest-router.ts";
 import { RpcReader, type RpcRequest, timeoutOf } from "./rpc-body.ts";
 import { settleAnswer } from "./rpc-answer.ts";
 import { connectErrorOf, connectForms, isMethodPath, refuseRequest, rpcFormOf, rpcTypes } from "./rpc-form.ts";
-import type { VisitProtocol, Visits } from "./visits.ts";
+import type { RequestProtocol, RequestMetrics } from "./request-metrics.ts";
 
 export interface ConnectOptions {
   readonly endpoints: readonly Endpoint[];
@@ -57,7 +57,7 @@ export interface ConnectOptions {
   readonly dataBodyBytesMax: number;
   readonly databaseHostSuffix: string;
   /** Sees every request for an endpoint. */
-  readonly visits: Visits;
+  readonly requestMetrics: RequestMetrics;
   readonly world: World;
   readonly log: Log;
 }
@@ -151,9 +151,9 @@ function routeOf(endpoint: Endpoint, options: ConnectOptions): Route {
   const answer = async (_empty: Message, context: HandlerContext): Promise<Message> => {
     const passing = context.values.get(passingKey);
     assert(passing !== undefined, "a call of an endpoint comes through serve");
-    const visit = options.visits.begin(
+    const visit = options.requestMetrics.begin(
       endpoint,
-      passing.form.protocol as VisitProtocol,
+      passing.form.protocol as RequestProtocol,
       passing.request.headers["traceparent"] as string | undefined,
     );
     try {

@@ -20,7 +20,7 @@ import { decodeCoupon, type ErasureCoupon } from "../format/erasure-coupon.ts";
 import { targetFields } from "../format/erasure-receipt.ts";
 import { isDatabaseName, profileOfDatabaseName } from "../format/names.ts";
 import { erasureCouponKey, parseErasureKey } from "../format/object-keys.ts";
-import { threadedPress } from "../format/press.ts";
+import { threadedPress } from "../format/compression.ts";
 import { isUnreadable } from "../format/versions.ts";
 import { listed } from "../store/listing.ts";
 import type { ObjectStore } from "../store/object-store.ts";

@@ -17,7 +17,7 @@ import { findingKinds, Findings, todoOf, type Finding } from "../engine/findings
 import { StoreDoctor, type DoctorScope, type StoreLook } from "../engine/store-doctor.ts";
 import { isUuid } from "../format/binary.ts";
 import { isDatabaseName } from "../format/names.ts";
-import { threadedPress } from "../format/press.ts";
+import { threadedPress } from "../format/compression.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { openStoreToRead, type StoreLocation } from "../store/open-store.ts";
 import type { Environment } from "./config.ts";

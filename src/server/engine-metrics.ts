@@ -47,7 +47,7 @@ const engineRows: readonly EngineRow[] = [
     "gauge",
     "upkeep_owed",
     "Open branches whose history waits to be packed, because that failed or there is much of it",
-    ({ upkeepOwed }) => upkeepOwed,
+    ({ compactionsOwed }) => compactionsOwed,
   ],
   [
     "gauge",

@@ -22,7 +22,7 @@ import type { Snapshot } from "./metrics.ts";
 import { packageVersion } from "./package-version.ts";
 import type { Page, PageContent } from "./rest.ts";
 import type { Tracing } from "./tracing.ts";
-import { Visits } from "./visits.ts";
+import { RequestMetrics } from "./request-metrics.ts";
 
 /** What the page of metrics asks when it is read. */
 export interface Gauged {
@@ -43,7 +43,7 @@ export interface InstrumentsOptions {
 
 export class Instruments {
   /** Sees every request for an endpoint. */
-  readonly visits: Visits;
+  readonly requestMetrics: RequestMetrics;
   /** The places that calls take while they run. */
   readonly concurrency: Concurrency;
   /** Told of every entry of the audit log. */
@@ -57,7 +57,7 @@ export class Instruments {
   private constructor({ config, world, log, nodeId }: InstrumentsOptions, tracing: Tracing | undefined) {
     this.#tracing = tracing;
     this.#node = { id: nodeId, name: config.nodeId, version: packageVersion() };
-    this.visits = new Visits({ world, log, spans: tracing });
+    this.requestMetrics = new RequestMetrics({ world, log, spans: tracing });
     this.concurrency = new Concurrency(config.concurrencyMax);
     this.#loopDelay = new LoopDelay(world);
     this.#startedAtMs = world.nowMs();
@@ -115,8 +115,8 @@ export class Instruments {
     const { forwarded, linksLost, renewalsFailed, leasesLost } = this.cluster;
     return {
       node: this.#node,
-      visits: this.visits.counts,
-      strays: this.visits.strays,
+      requestMetrics: this.requestMetrics.counts,
+      strays: this.requestMetrics.strays,
       calls: this.concurrency,
       engines,
       main: { store: store.measures, loopDelay: this.#loopDelay.counts, heapBytes: heapUsed },

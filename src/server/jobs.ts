@@ -19,8 +19,8 @@ import { registerCopies, unregisterCopies } from "../engine/copies.ts";
 import type { EnginePort } from "../engine/engine-port.ts";
 import type { Retention } from "../engine/protocol.ts";
 import { profileOfDatabaseName } from "../format/names.ts";
-import { Caretaker } from "../service/caretaker.ts";
-import { DueSweeps } from "../service/due-sweeps.ts";
+import { ReplicaPurger } from "../service/replica-purger.ts";
+import { DueSweeps } from "../service/expiry-sweeper.ts";
 import { Erasures } from "../service/erasures.ts";
 import { retentionBy } from "../service/governance.ts";
 import type { ObjectStore } from "../store/object-store.ts";
@@ -47,7 +47,7 @@ export interface JobsOptions {
 /** The node's jobs. They end before the engine does. */
 export class Jobs {
   readonly erasures: Erasures;
-  readonly #caretaker: Caretaker;
+  readonly #replicaPurger: ReplicaPurger;
   readonly #sweeps: DueSweeps;
   #isStarted = false;
 
@@ -79,7 +79,7 @@ export class Jobs {
       gcGraceMs,
       cluster: others && { shards: others.shards, copies, nudge: others.nudge },
     });
-    this.#caretaker = new Caretaker({
+    this.#replicaPurger = new ReplicaPurger({
       world,
       log,
       engine,
@@ -94,13 +94,13 @@ export class Jobs {
       retentionOf: (database) => retentionOf(policies, database),
       shards: cluster?.shards,
     });
-    cluster?.placement.whenNudged(() => this.#caretaker.hurry());
+    cluster?.placement.whenNudged(() => this.#replicaPurger.hurry());
     cluster?.shards.whenGained(() => this.#takeOver());
   }
 
   /** Before the node serves: what was ordered of it while it was down. */
   async prepare(): Promise<void> {
-    await this.#caretaker.start();
+    await this.#replicaPurger.start();
   }
 
   /** Once the node serves. */
@@ -112,14 +112,14 @@ export class Jobs {
 
   /** Whoever did these jobs is gone. */
   #takeOver(): void {
-    this.#caretaker.hurry();
+    this.#replicaPurger.hurry();
     if (!this.#isStarted) return;
     this.erasures.takeOver();
     this.#sweeps.takeOver();
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.erasures.close(), this.#caretaker.close(), this.#sweeps.close()]);
+    await Promise.all([this.erasures.close(), this.#replicaPurger.close(), this.#sweeps.close()]);
   }
 }
 

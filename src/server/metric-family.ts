@@ -4,7 +4,7 @@
  * Always true: names begin with `palimpsest_`; durations are in seconds, as Prometheus has them. Must not know: what is
  * measured.
  */
-import type { TallyCounts } from "../base/tally.ts";
+import type { HistogramCounts } from "../base/histogram.ts";
 
 type Labels = Readonly<Record<string, string>>;
 
@@ -43,7 +43,7 @@ export function single(value: number): readonly Sample[] {
 }
 
 /** The samples of a histogram, in seconds. */
-export function histogram(name: string, labels: Labels, { boundsMs, counts, sumMs }: TallyCounts): Sample[] {
+export function histogram(name: string, labels: Labels, { boundsMs, counts, sumMs }: HistogramCounts): Sample[] {
   let count = 0;
   const buckets = counts.map((inClass, index): Sample => {
     count += inClass;

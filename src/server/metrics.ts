@@ -6,20 +6,20 @@
  * thread that counts them. Must not know: where anything is counted.
  */
 import { Registry, type Metric } from "prom-client";
-import type { TallyCounts } from "../base/tally.ts";
+import type { HistogramCounts } from "../base/histogram.ts";
 import type { EngineMeasures } from "../engine/measures.ts";
 import type { StoreMeasures } from "../store/measured-store.ts";
 import type { ClusterCounts } from "./cluster-counts.ts";
 import type { EgressCount } from "./egress-counts.ts";
 import { answered, engineFamilies } from "./engine-metrics.ts";
 import { Family, histogram, single, type Sample } from "./metric-family.ts";
-import type { VisitCounts } from "./visits.ts";
+import type { RequestCounts } from "./request-metrics.ts";
 
 /** Everything that a node has counted. */
 export interface Snapshot {
   /** The node's identity, its name for people, and its build. */
   readonly node: { readonly id: string; readonly name: string; readonly version: string };
-  readonly visits: readonly VisitCounts[];
+  readonly requestMetrics: readonly RequestCounts[];
   /** Refusals of requests that were for no endpoint, by code. */
   readonly strays: readonly (readonly [code: string, count: number])[];
   /** Calls that run, and those that wait for a place. */
@@ -27,7 +27,7 @@ export interface Snapshot {
   /** By thread; undefined for one that did not answer. */
   readonly engines: readonly (EngineMeasures | undefined)[];
   /** Of the main thread. */
-  readonly main: { readonly store: StoreMeasures; readonly loopDelay: TallyCounts; readonly heapBytes: number };
+  readonly main: { readonly store: StoreMeasures; readonly loopDelay: HistogramCounts; readonly heapBytes: number };
   readonly cluster: Pick<ClusterCounts, "forwarded" | "linksLost" | "renewalsFailed" | "leasesLost"> & {
     readonly leasesHeld: number;
     readonly leaseLive: boolean;
@@ -63,14 +63,14 @@ function familiesOf(snapshot: Snapshot): readonly Family[] {
   ];
 }
 
-function requestFamilies({ visits, strays, calls }: Snapshot): readonly Family[] {
-  const ended = visits.flatMap(({ endpoint, wire, codes }) =>
+function requestFamilies({ requestMetrics, strays, calls }: Snapshot): readonly Family[] {
+  const ended = requestMetrics.flatMap(({ endpoint, wire, codes }) =>
     codes.map(([code, value]) => ({ labels: { endpoint, wire, code }, value })),
   );
   const strayed = strays.map(([code, value]) => ({ labels: { endpoint: "none", wire: "rest", code }, value }));
   const running = ["rest", "rpc"].map((wire) => ({
     labels: { wire },
-    value: visits.reduce((sum, visit) => sum + (visit.wire === wire ? visit.running : 0), 0),
+    value: requestMetrics.reduce((sum, visit) => sum + (visit.wire === wire ? visit.running : 0), 0),
   }));
   return [
     new Family(
@@ -83,7 +83,9 @@ function requestFamilies({ visits, strays, calls }: Snapshot): readonly Family[]
       "histogram",
       "request_seconds",
       "Time from a request's headers to its answer",
-      visits.flatMap(({ endpoint, wire, durations }) => histogram("request_seconds", { endpoint, wire }, durations)),
+      requestMetrics.flatMap(({ endpoint, wire, durations }) =>
+        histogram("request_seconds", { endpoint, wire }, durations),
+      ),
     ),
     new Family("gauge", "requests_running", "Requests that are not over yet", running),
     new Family(

@@ -31,7 +31,7 @@ import {
   messageOfTurnedAway,
   protocol,
 } from "./node-messages.ts";
-import { Inbox, Outbox } from "./parcels.ts";
+import { Inbox, Outbox } from "./message-chunking.ts";
 
 /** What a stream needs. */
 export interface ExchangeOptions {

@@ -10,7 +10,7 @@ import { totalmem } from "node:os";
 import { join } from "node:path";
 import { limits } from "../base/limits.ts";
 import { EngineClient } from "../engine/client.ts";
-import { engineLane, sqlProcess } from "../engine/lanes.ts";
+import { engineLane, sqlProcess } from "../engine/thread-spawner.ts";
 import type { EngineOptions } from "../engine/protocol.ts";
 import { SqlPool } from "../engine/sql-pool.ts";
 import type { SqlProcess } from "../engine/sql-process.ts";

@@ -11,7 +11,7 @@ import { endpoints } from "../service/methods.ts";
 import { operatorsOnly, type Authentication } from "./authentication.ts";
 import { BodyRoom } from "./body.ts";
 import type { Config } from "./config.ts";
-import { createDoors, type Doors, type DoorsOptions } from "./doors.ts";
+import { createDoors, type Doors, type DoorsOptions } from "./request-handler.ts";
 import type { Instruments } from "./instruments.ts";
 import { createListener, type TlsFiles } from "./listener.ts";
 import { connectionsAllowed, descriptorsMax } from "./machine-capacity.ts";
@@ -97,7 +97,7 @@ function doorsOptions(
       ["/openapi.json", openapiPage()],
       ["/metrics", metrics],
     ]),
-    visits: instruments.visits,
+    requestMetrics: instruments.requestMetrics,
     ...(config.auth === "on" && askingCallers(authentication)),
   };
 }

@@ -21,7 +21,7 @@ import type { World } from "../base/world.ts";
 import type { Answer } from "../engine/protocol.ts";
 import { type ForwardedCall, Unreachable } from "../service/peers.ts";
 import { messageOfCall, outcomeOfMessage } from "./node-messages.ts";
-import { Inbox, Outbox } from "./parcels.ts";
+import { Inbox, Outbox } from "./message-chunking.ts";
 import { PeerStream } from "./peer-stream.ts";
 import { PendingCalls } from "./pending-calls.ts";
 

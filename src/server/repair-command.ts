@@ -19,7 +19,7 @@ import { isUuid } from "../format/binary.ts";
 import { decodeNameClaim } from "../format/name-claim.ts";
 import { isDatabaseName } from "../format/names.ts";
 import { nameClaimKey } from "../format/object-keys.ts";
-import { threadedPress } from "../format/press.ts";
+import { threadedPress } from "../format/compression.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { openStore, openStoreToRead } from "../store/open-store.ts";
 import type { Environment } from "./config.ts";

@@ -22,7 +22,7 @@ import { compileBody } from "./json-decoder.ts";
 import type { RequestHandler, WireRequest, WireResponse } from "./listener.ts";
 import { compileWriter, type WriteMessage } from "./rest-encoder.ts";
 import { hostDatabaseOf, type Match, methodNotAllowed, QueryReader, Router } from "./rest-router.ts";
-import type { Visit, Visits } from "./visits.ts";
+import type { MeasuredRequest, RequestMetrics } from "./request-metrics.ts";
 
 /** What a page answers. */
 export interface PageContent {
@@ -53,7 +53,7 @@ export interface RestOptions {
   /** `{db}.{databaseHostSuffix}` is the address of one database. */
   readonly databaseHostSuffix: string;
   /** Sees every request for an endpoint. */
-  readonly visits: Visits;
+  readonly requestMetrics: RequestMetrics;
   readonly world: World;
   readonly log: Log;
 }
@@ -109,15 +109,15 @@ class Rest {
     const url = request.url ?? "";
     const mark = url.indexOf("?");
     const path = mark < 0 ? url : url.slice(0, mark);
-    const { visits, world, log } = this.#options;
-    let visit: Visit | undefined;
+    const { requestMetrics, world, log } = this.#options;
+    let visit: MeasuredRequest | undefined;
     try {
       const page = this.#options.pages.get(path);
       if (page) return await this.#servePage(page, request, response);
       const hostDatabase = hostDatabaseOf(hostOf(request), this.#options.databaseHostSuffix);
       const router = hostDatabase === undefined ? this.#routes : this.#hostRoutes;
       const match = router.match(request.method ?? "", path);
-      visit = visits.begin(match.route.endpoint, "rest", request.headers["traceparent"] as string | undefined);
+      visit = requestMetrics.begin(match.route.endpoint, "rest", request.headers["traceparent"] as string | undefined);
       const query = mark < 0 ? "" : url.slice(mark + 1);
       const { callers, dispatch } = this.#options;
       const rest =
@@ -138,7 +138,7 @@ class Rest {
       if (error instanceof ClientGone) return visit?.end("gone");
       const refusal = refusalFor(error, `${request.method} ${path.split("/", 3).join("/")}`, world, log, visit?.trace);
       if (visit) visit.end(refusal);
-      else visits.strayed(refusal);
+      else requestMetrics.strayed(refusal);
       sendRefusal(refusal, response);
       if (!request.complete) this.#options.discards.take(request);
     }

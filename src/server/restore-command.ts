@@ -22,7 +22,7 @@ import { decodeNameClaim } from "../format/name-claim.ts";
 import { isDatabaseName, mainBranch } from "../format/names.ts";
 import type { BackupProof } from "../format/backup-manifest.ts";
 import { catalogKey, databasePrefix, headKey, nameClaimKey } from "../format/object-keys.ts";
-import { threadedPress } from "../format/press.ts";
+import { threadedPress } from "../format/compression.ts";
 import { realDisk, writeWhole } from "../base/disk.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { openStoreToRead, type StoreLocation } from "../store/open-store.ts";

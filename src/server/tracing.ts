@@ -41,7 +41,7 @@ import type { Answer, Target } from "../engine/protocol.ts";
 import { pathTemplate, type Endpoint } from "../service/methods.ts";
 import type { ForwardedCall, PeerHost, Peers } from "../service/peers.ts";
 import type { Sampling, TracingSettings } from "./tracing-settings.ts";
-import type { VisitCode, VisitProtocol, VisitSpan, VisitSpans } from "./visits.ts";
+import type { RequestCode, RequestProtocol, RequestSpan, RequestSpans } from "./request-metrics.ts";
 
 export interface TracingOptions {
   readonly settings: TracingSettings;
@@ -54,7 +54,7 @@ export interface TracingOptions {
 
 const serviceNameDefault = "palimpsest";
 
-export class Tracing implements VisitSpans {
+export class Tracing implements RequestSpans {
   readonly #options: TracingOptions;
   readonly #provider: TracerProvider;
   readonly #tracer: Tracer;
@@ -90,7 +90,7 @@ export class Tracing implements VisitSpans {
     this.#tracer = this.#provider.getTracer("palimpsest");
   }
 
-  begin(endpoint: Endpoint, protocol: VisitProtocol, traceparent: string | undefined): VisitSpan {
+  begin(endpoint: Endpoint, protocol: RequestProtocol, traceparent: string | undefined): RequestSpan {
     const span = this.#tracer.startSpan(
       endpoint.name,
       { kind: SpanKind.SERVER, attributes: attributesOf(endpoint, protocol) },
@@ -266,7 +266,7 @@ function nameOf(call: PortCall): string {
 }
 
 /** By OpenTelemetry's semantic conventions of HTTP and RPC. */
-function attributesOf({ httpMethod, segments, method }: Endpoint, protocol: VisitProtocol): Attributes {
+function attributesOf({ httpMethod, segments, method }: Endpoint, protocol: RequestProtocol): Attributes {
   if (protocol === "rest") return { "http.request.method": httpMethod, "http.route": pathTemplate(segments) };
   return {
     "rpc.system.name": protocol === "connect" ? "connectrpc" : "grpc",
@@ -275,11 +275,11 @@ function attributesOf({ httpMethod, segments, method }: Endpoint, protocol: Visi
 }
 
 /** A client that has gone gets no status; what would have been sent is told. */
-function statusOf({ rule }: Endpoint, code: VisitCode): number {
+function statusOf({ rule }: Endpoint, code: RequestCode): number {
   return code === "ok" || code === "gone" ? rule.status : errorCodes[code].http;
 }
 
-function rpcStatusOf(code: VisitCode): string {
+function rpcStatusOf(code: RequestCode): string {
   if (code === "ok" || code === "gone") return code === "ok" ? "OK" : "CANCELLED";
   return Code[errorCodes[code].connect]!.replace(/(?<=[a-z])[A-Z]/g, "_$&").toUpperCase();
 }

@@ -6,7 +6,7 @@
  */
 import { ServiceError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import { Recent } from "../base/recent.ts";
+import { LruMap } from "../base/lru-map.ts";
 import type { World } from "../base/world.ts";
 
 export class Concurrency {
@@ -92,7 +92,7 @@ export class Rate {
   readonly #world: World;
   /** What is counted, for the refusal. */
   readonly #what: string;
-  readonly #buckets = new Recent<string, Bucket>(limits.rateBucketsMax);
+  readonly #buckets = new LruMap<string, Bucket>(limits.rateBucketsMax);
 
   constructor(perSecond: number, world: World, what = "control requests") {
     this.#perSecond = perSecond;

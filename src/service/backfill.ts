@@ -8,7 +8,7 @@
  */
 import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
-import { Recent } from "../base/recent.ts";
+import { LruMap } from "../base/lru-map.ts";
 import { sleep, type World } from "../base/world.ts";
 import type { Target } from "../engine/protocol.ts";
 import type { AuditEntry } from "../control/audit-entry.ts";
@@ -69,7 +69,7 @@ export class Backfill {
    * Databases that have been gone through and in which nothing was missed since, with the time: a rewind may have taken
    * vectors away.
    */
-  readonly #complete = new Recent<string, number>(limits.backfillsCompleteMax);
+  readonly #complete = new LruMap<string, number>(limits.backfillsCompleteMax);
   #running = false;
   #closed = false;
 

@@ -11,7 +11,7 @@
 import { codeOf, ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
-import { Permits } from "../base/permits.ts";
+import { Semaphore } from "../base/semaphore.ts";
 import { RisingPause, Rounds } from "../base/rounds.ts";
 import { sleep, type Cancel } from "../base/world.ts";
 import type { CopyRecords } from "../control/copy-records.ts";
@@ -53,7 +53,7 @@ export class Eraser {
   readonly #searchPause = new RisingPause(limits.erasureTakeUpMs, limits.shardLookMsMax);
   #searchPauseMs: number = limits.erasureLookAgainMs;
   /** How many coupons are read or written at once. */
-  readonly #permits = new Permits(limits.erasureReadsAtOnceMax);
+  readonly #permits = new Semaphore(limits.erasureReadsAtOnceMax);
   /** Carries out an erasure that was begun and not done. */
   readonly #carryOut: (coupon: ErasureCoupon) => Promise<void>;
   #cancelTick: Cancel = () => {};

@@ -7,7 +7,7 @@
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
-import { Recent } from "../base/recent.ts";
+import { LruMap } from "../base/lru-map.ts";
 import type { World } from "../base/world.ts";
 import type { EngineClient } from "../engine/client.ts";
 import type { Leases } from "../store/leases.ts";
@@ -25,7 +25,7 @@ export interface HintsParts {
 export class Hints {
   readonly #parts: HintsParts;
   /** When the holder of a database was last asked. */
-  readonly #askedAt = new Recent<string, number>(limits.routesMax);
+  readonly #askedAt = new LruMap<string, number>(limits.routesMax);
   /** What tells those who follow a database. */
   readonly #followers = new Map<string, Set<() => void>>();
 

@@ -9,15 +9,15 @@
  */
 import { ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import { Recent } from "../base/recent.ts";
+import { LruMap } from "../base/lru-map.ts";
 import { traceOf, traceparentOf } from "../base/trace.ts";
 import { sleep } from "../base/world.ts";
 import type { Told } from "../engine/client.ts";
 import { EnginePort, TurnedAway, type CallOptions, type PortCall } from "../engine/engine-port.ts";
-import type { LeaseSpan } from "../engine/holdings.ts";
+import type { LeaseSpan } from "../engine/lease-state.ts";
 import type { Answer, Target } from "../engine/protocol.ts";
 import type { LeaseEvents } from "../store/leases.ts";
-import { Held } from "./held.ts";
+import { Held } from "./owned-databases.ts";
 import { Hints, type HintsParts } from "./hints.ts";
 import { Unreachable, type ForwardedCall, type PeerHost } from "./peers.ts";
 import { Places, unavailable, type Elsewhere, type PlacesParts } from "./places.ts";
@@ -35,7 +35,7 @@ export class Placement extends EnginePort implements PeerHost {
    * How far the answers of writers went that this node has handed on, by branch: plain reads do not go back behind
    * them.
    */
-  readonly #shown = new Recent<string, number>(limits.routesMax);
+  readonly #shown = new LruMap<string, number>(limits.routesMax);
   #usedMs = -Infinity;
   #onNudge = (): void => {};
 

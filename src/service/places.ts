@@ -7,12 +7,12 @@
  */
 import { ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import { Recent } from "../base/recent.ts";
+import { LruMap } from "../base/lru-map.ts";
 import { TimeUp, within } from "../base/time-limit.ts";
 import { TurnedAway } from "../engine/engine-port.ts";
-import type { LeaseSpan } from "../engine/holdings.ts";
+import type { LeaseSpan } from "../engine/lease-state.ts";
 import type { Holder } from "../store/leases.ts";
-import type { Held } from "./held.ts";
+import type { Held } from "./owned-databases.ts";
 import { Unreachable } from "./peers.ts";
 import { Rendezvous } from "./rendezvous.ts";
 import { Routes, type RoutesParts } from "./routes.ts";
@@ -38,7 +38,7 @@ export class Places {
   readonly #routes: Routes;
   readonly #searches = new Map<string, Promise<Place | undefined>>();
   /** Nodes that could not be reached or would not take a database, and until when others are preferred. */
-  readonly #shunnedUntil = new Recent<string, number>(limits.shunnedNodesMax);
+  readonly #shunnedUntil = new LruMap<string, number>(limits.shunnedNodesMax);
   #rendezvous = new Rendezvous([]);
   #lease: LeaseSpan | undefined;
   #isLeaving = false;

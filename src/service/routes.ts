@@ -8,7 +8,7 @@
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
-import { Recent } from "../base/recent.ts";
+import { LruMap } from "../base/lru-map.ts";
 import type { World } from "../base/world.ts";
 import type { Holder, Leases } from "../store/leases.ts";
 
@@ -26,7 +26,7 @@ interface Route {
 
 export class Routes {
   readonly #parts: RoutesParts;
-  readonly #routes = new Recent<string, Route>(limits.routesMax);
+  readonly #routes = new LruMap<string, Route>(limits.routesMax);
 
   constructor(parts: RoutesParts) {
     this.#parts = parts;

@@ -7,7 +7,7 @@
 import Database from "better-sqlite3";
 import { assert } from "../base/assert.ts";
 import { limits } from "../base/limits.ts";
-import { Recent } from "../base/recent.ts";
+import { LruMap } from "../base/lru-map.ts";
 
 /** What a statement accepts: numbers bind as REAL, so integers that SQL itself computes with must be bigint. */
 export type SqlValue = null | number | bigint | string | Uint8Array;
@@ -54,7 +54,7 @@ export class Connection {
   #lookAtTime: (() => void) | undefined;
   #prepared = 0;
   #rollback: Database.Statement | undefined;
-  readonly #statements = new Recent<string, Database.Statement>(limits.cachedStatementsMax);
+  readonly #statements = new LruMap<string, Database.Statement>(limits.cachedStatementsMax);
 
   constructor(path: string, options: ConnectionOptions) {
     this.path = path;

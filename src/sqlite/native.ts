@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import Database from "better-sqlite3";
 import { limits } from "../base/limits.ts";
 import { packageRoot } from "../base/package-root.ts";
-import { Recent } from "../base/recent.ts";
+import { LruMap } from "../base/lru-map.ts";
 
 const libraryPath = fileURLToPath(new URL("native/build/sqlguard.so", packageRoot));
 
@@ -54,7 +54,7 @@ class Control {
   readonly #statements = new Map<string, Database.Statement>();
   readonly #connection: Database.Database;
   /** Statements that step to a row and give its columns, by how many there are. */
-  readonly #steps = new Recent<number, Database.Statement>(limits.cachedStatementsMax);
+  readonly #steps = new LruMap<number, Database.Statement>(limits.cachedStatementsMax);
 
   constructor() {
     this.#connection = new Database(":memory:");

@@ -7,7 +7,7 @@
  * anew by another process: its identity tells. Must not know: keys, versions.
  */
 import { dirname } from "node:path";
-import { Recent } from "../base/recent.ts";
+import { LruMap } from "../base/lru-map.ts";
 import type { FileSystem } from "./file-system.ts";
 
 /** Folders that are remembered; one that was forgotten is synced once more. */
@@ -17,7 +17,7 @@ export class DurableFolders {
   readonly #files: FileSystem;
   readonly #root: string;
   /** The identity under which a folder's own entry was synced. */
-  readonly #known = new Recent<string, string>(rememberedMax);
+  readonly #known = new LruMap<string, string>(rememberedMax);
 
   constructor(files: FileSystem, root: string) {
     this.#files = files;

@@ -13,7 +13,7 @@ import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { World } from "../base/world.ts";
 import { TimeUp, within } from "../base/time-limit.ts";
-import { CalmConnection } from "./calm-connection.ts";
+import { CalmConnection } from "./http2-goaway-workaround.ts";
 
 /** Where etcd is, and who we are to it. */
 export interface EtcdAddress {

@@ -12,9 +12,9 @@
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Log } from "../base/log.ts";
-import { Permits } from "../base/permits.ts";
-import { Recent } from "../base/recent.ts";
-import { Turns } from "../base/turns.ts";
+import { Semaphore } from "../base/semaphore.ts";
+import { LruMap } from "../base/lru-map.ts";
+import { KeyedMutex } from "../base/keyed-mutex.ts";
 import type { Cancel, World } from "../base/world.ts";
 import {
   EtcdClient,
@@ -67,11 +67,11 @@ export class EtcdLeases implements Leases {
   #node: LiveNode | undefined;
   #events: LeaseEvents | undefined;
   #lease: EtcdLease | undefined;
-  readonly #acquiring = new Turns();
+  readonly #acquiring = new KeyedMutex();
   /** How far the terms were counted when that was last seen, by the key that counts them. */
-  readonly #lastTerms = new Recent<string, EtcdEntry>(limits.coordTermsMax);
+  readonly #lastTerms = new LruMap<string, EtcdEntry>(limits.coordTermsMax);
   /** Announcements go out one after the other, so that the last one stays. */
-  readonly #announcing = new Permits(1);
+  readonly #announcing = new Semaphore(1);
   /** What was announced last, and with which lease. */
   #announced: { readonly node: LiveNode; readonly lease: EtcdLease } | undefined;
   /** A proof of progress that is still to come; no second one is begun beside it. */

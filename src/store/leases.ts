@@ -1,6 +1,6 @@
 /**
  * The lease port: who may write a database now, and which nodes live. The adapter is etcd's (store/etcd-leases); a node
- * without coordination needs no leases (engine/holdings), and tests of several nodes in one process share a table.
+ * without coordination needs no leases (engine/lease-state), and tests of several nodes in one process share a table.
  *
  * Leases are for liveness: they make it unlikely that two nodes claim one branch. Safety is the head's compare-and-set
  * (engine/branch-head), whatever a lease says. Always true of an adapter: a term is given to one holder once, and every

@@ -5,7 +5,7 @@
  * counts name nobody and are as few as kinds are. Must not know: what any adapter does, who reads the counts.
  */
 import { StoreError } from "../base/errors.ts";
-import { longBoundsMs, Tally, type TallyCounts } from "../base/tally.ts";
+import { longBoundsMs, Histogram, type HistogramCounts } from "../base/histogram.ts";
 import type { World } from "../base/world.ts";
 import { databasePrefix } from "../format/object-keys.ts";
 import type {
@@ -38,7 +38,7 @@ export interface StoreRequests {
 /** What was asked of a store since the beginning. */
 export interface StoreMeasures {
   readonly requests: readonly StoreRequests[];
-  readonly durations: Readonly<Record<StoreOperation, TallyCounts>>;
+  readonly durations: Readonly<Record<StoreOperation, HistogramCounts>>;
   readonly bytesPut: number;
   readonly bytesGot: number;
 }
@@ -57,14 +57,14 @@ export class MeasuredStore implements ObjectStore {
   readonly #store: ObjectStore;
   readonly #world: Pick<World, "monotonicMs">;
   readonly #counts = new Map<string, StoreRequests & { count: number }>();
-  readonly #durations: Readonly<Record<StoreOperation, Tally>>;
+  readonly #durations: Readonly<Record<StoreOperation, Histogram>>;
   #bytesPut = 0;
   #bytesGot = 0;
 
   constructor(store: ObjectStore, world: Pick<World, "monotonicMs">) {
     this.#store = store;
     this.#world = world;
-    const tally = (): Tally => new Tally(longBoundsMs);
+    const tally = (): Histogram => new Histogram(longBoundsMs);
     this.#durations = { get: tally(), put: tally(), delete: tally(), list: tally(), purge: tally() };
   }
 

@@ -28,7 +28,7 @@ import type {
 } from "@aws-sdk/client-s3";
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
-import { Permits } from "../base/permits.ts";
+import { Semaphore } from "../base/semaphore.ts";
 import type { World } from "../base/world.ts";
 import type { StoredObject, VersionPurge } from "./object-store.ts";
 import type { S3FailureKind } from "./s3-failure.ts";
@@ -70,7 +70,7 @@ export class S3Versions {
   readonly #bucket: string;
   readonly #world: World;
   readonly #send: Send;
-  readonly #permits = new Permits(limits.storePurgesAtOnceMax);
+  readonly #permits = new Semaphore(limits.storePurgesAtOnceMax);
 
   constructor(bucket: string, world: World, send: Send) {
     this.#bucket = bucket;

@@ -4,7 +4,7 @@
  */
 import { Rendezvous } from "../../src/service/rendezvous.ts";
 import { ShardOwners } from "../../src/service/shards.ts";
-import { listDue } from "../../src/control/due-index.ts";
+import { listDue } from "../../src/control/expiry-index.ts";
 import { shardsCount } from "../../src/format/shards.ts";
 import { MemoryStore } from "../../src/store/memory-store.ts";
 import { nodesOf, startFleetNode, type FleetOptions, type Requests } from "../support/fleet.ts";

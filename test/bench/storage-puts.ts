@@ -10,7 +10,7 @@ import { Engine } from "../../src/engine/engine.ts";
 import type { FromEngine } from "../../src/engine/protocol.ts";
 import { decodeHead } from "../../src/format/head.ts";
 import { pageBytes } from "../../src/format/pages.ts";
-import { inlinePress } from "../../src/format/press.ts";
+import { inlinePress } from "../../src/format/compression.ts";
 import { readSegmentIndexes } from "../../src/format/segment.ts";
 import { MemoryStore } from "../../src/store/memory-store.ts";
 import type { PutCondition, PutOutcome } from "../../src/store/object-store.ts";
@@ -22,7 +22,7 @@ import { texts } from "./words.ts";
 import { soundDisk } from "../support/sound-disk.ts";
 
 /** Puts and their bytes, by what was put. */
-interface Tally {
+interface Histogram {
   puts: number;
   bytes: number;
 }
@@ -32,7 +32,7 @@ type Kind = (typeof kinds)[number];
 
 /** A store in memory that knows what was put into it. */
 class CountingStore extends MemoryStore {
-  readonly tallies = Object.fromEntries(kinds.map((kind) => [kind, { puts: 0, bytes: 0 }])) as Record<Kind, Tally>;
+  readonly tallies = Object.fromEntries(kinds.map((kind) => [kind, { puts: 0, bytes: 0 }])) as Record<Kind, Histogram>;
   /** Pages that groups changed, before compression, and after it. */
   changedBytes = 0;
   pressedBytes = 0;

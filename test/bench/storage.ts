@@ -7,7 +7,7 @@ import { realWorld } from "../../src/base/world.ts";
 import { branchPath } from "../../src/engine/files.ts";
 import { decodeHead } from "../../src/format/head.ts";
 import { headKey, segmentKey } from "../../src/format/object-keys.ts";
-import { threadedPress } from "../../src/format/press.ts";
+import { threadedPress } from "../../src/format/compression.ts";
 import { decodeFrame, readSegmentIndexes } from "../../src/format/segment.ts";
 import { createSchema } from "../../src/model/schema.ts";
 import { Connection } from "../../src/sqlite/connection.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { limits } from "../../src/base/limits.ts";
 import { realWorld } from "../../src/base/world.ts";
 import { makeCanonical } from "../../src/format/pages.ts";
-import { threadedPress } from "../../src/format/press.ts";
+import { threadedPress } from "../../src/format/compression.ts";
 import { encodeSegment } from "../../src/format/segment.ts";
 import { WalReader } from "../../src/sqlite/wal-reader.ts";
 import { FileStore } from "../../src/store/file-store.ts";

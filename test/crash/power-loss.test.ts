@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { Disk } from "../../src/base/disk.ts";
 import { realWorld, type World } from "../../src/base/world.ts";
-import { LogFolder } from "../../src/engine/log-folder.ts";
+import { WalCheckpointer } from "../../src/engine/wal-checkpointer.ts";
 import { Scrub } from "../../src/engine/scrub.ts";
 import { createSchema } from "../../src/model/schema.ts";
 import { Connection } from "../../src/sqlite/connection.ts";
@@ -223,7 +223,7 @@ test("F20: what was scrubbed out of a file stays out of it, whatever a loss of p
   createSchema(connection);
   connection.exec("CREATE TABLE t (k INTEGER PRIMARY KEY, v BLOB)");
   const wal = new WalFile(path, disk);
-  const folder = new LogFolder(
+  const folder = new WalCheckpointer(
     wal,
     { connection, log: readerOf(path), slackUnknown: false },
     realWorld(),

@@ -27,7 +27,7 @@ import { ServiceError } from "../../src/base/errors.ts";
 import { limits } from "../../src/base/limits.ts";
 import { realWorld } from "../../src/base/world.ts";
 import { silentLog } from "../../src/base/log.ts";
-import { createDoors } from "../../src/server/doors.ts";
+import { createDoors } from "../../src/server/request-handler.ts";
 import { createListener, type Listener } from "../../src/server/listener.ts";
 import { compileBody } from "../../src/server/json-decoder.ts";
 import { compileWriter } from "../../src/server/rest-encoder.ts";

@@ -19,7 +19,7 @@ import { Credentials } from "../../src/control/credentials.ts";
 import { signingKeyOf } from "../../src/control/signing-key.ts";
 import { Tokens } from "../../src/control/tokens.ts";
 import { BodyRoom } from "../../src/server/body.ts";
-import { createDoors } from "../../src/server/doors.ts";
+import { createDoors } from "../../src/server/request-handler.ts";
 import { compileBody } from "../../src/server/json-decoder.ts";
 import { createListener, type Listener } from "../../src/server/listener.ts";
 import { type Call, Unread } from "../../src/service/call.ts";

@@ -11,7 +11,7 @@ import { decodeCoupon } from "../../src/format/erasure-coupon.ts";
 import { readReceipt } from "../../src/format/erasure-receipt.ts";
 import { decodeHead, encodeHead } from "../../src/format/head.ts";
 import { decodeHistory, encodeHistory } from "../../src/format/history.ts";
-import { inlinePress } from "../../src/format/press.ts";
+import { inlinePress } from "../../src/format/compression.ts";
 import { decodeSegments } from "../../src/format/segment.ts";
 import {
   sampleAuditEvents,

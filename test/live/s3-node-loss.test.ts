@@ -32,7 +32,7 @@ function lossOf(random: () => number): Loss {
   return draw < 0.2 ? "nothing" : draw < 0.6 ? "databases" : "everything";
 }
 
-interface Tally {
+interface Histogram {
   kills: number;
   killsOfStarts: number;
   acknowledged: number;
@@ -71,7 +71,7 @@ describe.skipIf(!hasS3Server)(`node loss on a real S3 server${s3ServerNeed}`, ()
     node: NodeProcess,
     clients: readonly CountingClient[],
     loss: Loss,
-    tally: Tally,
+    tally: Histogram,
   ): Promise<void> {
     const lost = await Promise.all(
       clients.map(async (client) => {
@@ -93,7 +93,7 @@ describe.skipIf(!hasS3Server)(`node loss on a real S3 server${s3ServerNeed}`, ()
   }
 
   /** So many rounds of one store: start, write, die at some moment, lose something. */
-  async function runStore(prefix: string, random: () => number, wanted: number, tally: Tally): Promise<void> {
+  async function runStore(prefix: string, random: () => number, wanted: number, tally: Histogram): Promise<void> {
     const directory = join(temporaryDirectory(), "data");
     const variables = {
       ...server.variables,
@@ -142,7 +142,7 @@ describe.skipIf(!hasS3Server)(`node loss on a real S3 server${s3ServerNeed}`, ()
     { timeout: 60_000 + rounds * 15_000 },
     async () => {
       const random = seeded(seed);
-      const tally: Tally = {
+      const tally: Histogram = {
         kills: 0,
         killsOfStarts: 0,
         acknowledged: 0,

@@ -33,7 +33,7 @@ export const audited: readonly Mutant[] = [
   {
     name: "answer-before-sync",
     why: "A loss of power takes back what was answered.",
-    file: "engine/answers.ts",
+    file: "engine/reply-gate.ts",
     find: ["    if (this.#synced.reached(txid)) return act();"],
     replace: ["    if (txid >= 0) return act();"],
     suites: [{ seeds: 40 }],
@@ -41,7 +41,7 @@ export const audited: readonly Mutant[] = [
   {
     name: "answer-before-sync-power-loss",
     why: "The same, for the test of power losses by itself.",
-    file: "engine/answers.ts",
+    file: "engine/reply-gate.ts",
     find: ["    if (this.#synced.reached(txid)) return act();"],
     replace: ["    if (txid >= 0) return act();"],
     suites: [{ file: "test/crash/power-loss.test.ts", named: "F20: no" }],

@@ -29,7 +29,7 @@ export const engineMutants: readonly Mutant[] = [
   {
     name: "collector-skips-grace",
     why: "An object is deleted while a paused collector or fork may still come to name it.",
-    file: "engine/collector.ts",
+    file: "engine/garbage-collector.ts",
     find: ["      if (!present.has(key) || world.time.sureMs() - atMs < graceMs) continue;"],
     replace: ["      if (!present.has(key)) continue;"],
     suites: [{ file: "test/unit/engine/collector.test.ts" }],
@@ -37,7 +37,7 @@ export const engineMutants: readonly Mutant[] = [
   {
     name: "durable-before-head",
     why: "A durable answer is lost with its node.",
-    file: "engine/answers.ts",
+    file: "engine/reply-gate.ts",
     find: ["    if (this.#writer.covers(txid)) return this.afterSync(txid, act, settle);"],
     replace: ["    if (txid >= 0) return this.afterSync(txid, act, settle);"],
     suites: [{ seeds: 40 }],
@@ -78,7 +78,7 @@ export const engineMutants: readonly Mutant[] = [
   {
     name: "checkpoint-while-unshipped",
     why: "The log is the outbox: what is folded in before it is shipped can be shipped as one difference only.",
-    file: "engine/log-upkeep.ts",
+    file: "engine/wal-checkpoint-policy.ts",
     find: ["    if (!this.#state.settled) {"],
     replace: ["    if (!this.#state.settled && this.#state.committedTxid < 0) {"],
     suites: [{ file: "test/unit/engine/shipper.test.ts" }],
@@ -87,8 +87,8 @@ export const engineMutants: readonly Mutant[] = [
     name: "give-back-without-cover",
     why: "The next writer gives transaction ids again that were answered and are still in a log.",
     file: "engine/registry.ts",
-    find: ["      await this.#options.dockyard.claims.giveBackAll((head) => this.#handles.isCovered(head), untilMs);"],
-    replace: ["      await this.#options.dockyard.claims.giveBackAll(() => true, untilMs);"],
+    find: ["      await this.#options.opener.claims.giveBackAll((head) => this.#handles.isCovered(head), untilMs);"],
+    replace: ["      await this.#options.opener.claims.giveBackAll(() => true, untilMs);"],
     suites: [{ file: "test/unit/engine/stopping.test.ts" }, { seeds: 40 }],
   },
   {
@@ -102,7 +102,7 @@ export const engineMutants: readonly Mutant[] = [
   {
     name: "pack-drops-a-group",
     why: "A pack that leaves out one of its objects: history with a hole.",
-    file: "engine/packing.ts",
+    file: "engine/compaction.ts",
     find: ["    parts.push(ref.cut ? await groupsWithin(bytes, ref, source.press) : { ...ref, bytes });"],
     replace: [
       "    parts.push(ref.cut ? await groupsWithin(bytes, ref, source.press) : { ...ref, bytes });",
@@ -113,7 +113,7 @@ export const engineMutants: readonly Mutant[] = [
   {
     name: "erasure-skips-the-log",
     why: "What was erased stays readable in the log's old frames.",
-    file: "engine/log-folder.ts",
+    file: "engine/wal-checkpointer.ts",
     find: ['    if (this.#unknownFrom !== undefined || this.#fold("truncate") !== "folded") return false;'],
     replace: ['    if (this.#unknownFrom !== undefined || this.#fold("restart") !== "folded") return false;'],
     suites: [

@@ -52,7 +52,7 @@ export const sharingMutants: readonly Mutant[] = [
   {
     name: "catalog-not-confirmed",
     why: "A fork or deletion that the last holder has sent lands behind the next one's back.",
-    file: "engine/tenancy.ts",
+    file: "engine/ownership-transfer.ts",
     find: ["    await registry.catalogs.confirm(uuid);"],
     replace: [],
     suites: [{ file: "test/unit/engine/overtaken.test.ts" }],

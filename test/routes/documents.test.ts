@@ -106,11 +106,14 @@ onBoth(
     const docs = await collection(name);
     await ok(docs.insert(people));
     expect(
-      (await ok(docs.update({ _id: "ann" }, { $set: { city: "Bern", "home.floor": 2 }, $inc: { age: 1, visits: 5 } })))
-        .body,
+      (
+        await ok(
+          docs.update({ _id: "ann" }, { $set: { city: "Bern", "home.floor": 2 }, $inc: { age: 1, requestMetrics: 5 } }),
+        )
+      ).body,
     ).toEqual({ matched: 1, modified: 1, txid: 2 });
     await ok(docs.update({ _id: "ann" }, { $push: { tags: { deep: [1] } } }));
-    await ok(docs.update({ _id: "ann" }, { $push: { list: 1 }, $unset: { visits: "" } }));
+    await ok(docs.update({ _id: "ann" }, { $push: { list: 1 }, $unset: { requestMetrics: "" } }));
     expect((await ok(docs.find({ filter: { _id: "ann" } }))).body.docs).toEqual([
       { _id: "ann", age: 31, city: "Bern", tags: ["a", "b", { deep: [1] }], home: { floor: 2 }, list: [1] },
     ]);

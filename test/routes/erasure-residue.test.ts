@@ -11,7 +11,7 @@ import { silentLog } from "../../src/base/log.ts";
 import { realWorld } from "../../src/base/world.ts";
 import { ErasureCoupons } from "../../src/control/erasure-coupons.ts";
 import { decodeHead } from "../../src/format/head.ts";
-import { inlinePress } from "../../src/format/press.ts";
+import { inlinePress } from "../../src/format/compression.ts";
 import { decodeSegments } from "../../src/format/segment.ts";
 import { FileStore } from "../../src/store/file-store.ts";
 import { ErasingProfile } from "../support/erasing-profile.ts";

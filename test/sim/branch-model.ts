@@ -63,7 +63,7 @@ export class Violation extends Error {
   override readonly name = "Violation";
 }
 
-interface Tally {
+interface Histogram {
   landed: number;
   done: number;
   /** Under way, or of unknown outcome: each may land once. */
@@ -72,7 +72,7 @@ interface Tally {
 
 /** Acts that clients have asked for, beside those that landed in object storage: neither may be without the other. */
 export class Asks {
-  readonly #tallies = new Map<string, Tally>();
+  readonly #tallies = new Map<string, Histogram>();
 
   /** Gives how many of its kind have landed before. */
   begin(deed: string): number {
@@ -103,7 +103,7 @@ export class Asks {
     this.#check(deed, "was refused, and has landed");
   }
 
-  #of(deed: string): Tally {
+  #of(deed: string): Histogram {
     const tally = this.#tallies.get(deed) ?? { landed: 0, done: 0, open: 0 };
     this.#tallies.set(deed, tally);
     return tally;

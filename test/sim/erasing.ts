@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { databasePrefix } from "../../src/format/object-keys.ts";
 import { decodeHead } from "../../src/format/head.ts";
-import { inlinePress } from "../../src/format/press.ts";
+import { inlinePress } from "../../src/format/compression.ts";
 import { decodeSegments } from "../../src/format/segment.ts";
 import type { Answer, BranchAct, BranchResults, ErasedCoupon } from "../../src/engine/protocol.ts";
 import type { EngineClient } from "../../src/engine/client.ts";

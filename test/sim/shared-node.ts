@@ -13,7 +13,7 @@ import type { PortCall } from "../../src/engine/engine-port.ts";
 import type { Answer, Target } from "../../src/engine/protocol.ts";
 import { mainBranch } from "../../src/format/names.ts";
 import { headKey } from "../../src/format/object-keys.ts";
-import { Caretaker } from "../../src/service/caretaker.ts";
+import { ReplicaPurger } from "../../src/service/replica-purger.ts";
 import { Unreachable, type ForwardedCall, type Peers } from "../../src/service/peers.ts";
 import { Placement } from "../../src/service/placement.ts";
 import { shardsWhile } from "../support/all-shards.ts";
@@ -47,7 +47,7 @@ export interface Doors {
 }
 
 interface Process extends Doors {
-  readonly caretaker: Caretaker;
+  readonly replicaPurger: ReplicaPurger;
   /** Ends of what other nodes follow here, by who follows what. */
   readonly followers: Map<string, () => void>;
 }
@@ -104,11 +104,11 @@ export class SharedNode {
       shards: shardsWhile(() => true),
       nudge: (id: string) => placement.nudge(id),
     };
-    const caretaker = new Caretaker({ world, log: silentLog, engine: placement, databases, cluster });
-    placement.whenNudged(() => caretaker.hurry());
-    this.#process = { placement, databases, caretaker, world, followers: new Map() };
+    const replicaPurger = new ReplicaPurger({ world, log: silentLog, engine: placement, databases, cluster });
+    placement.whenNudged(() => replicaPurger.hurry());
+    this.#process = { placement, databases, replicaPurger, world, followers: new Map() };
     await leases.join({ id: nodeId, address: this.name, reachesStore: true, sharesJobs: true }, placement.leaseEvents);
-    await caretaker.start();
+    await replicaPurger.start();
   }
 
   /** Tells the simulation what the engine answers, and what it could not hand over. */
@@ -143,9 +143,9 @@ export class SharedNode {
 
   /** Hands everything over and ends the process in order. */
   async stop(): Promise<void> {
-    const { placement, caretaker } = this.#process!;
+    const { placement, replicaPurger } = this.#process!;
     await this.sim.call(() =>
-      caretaker
+      replicaPurger
         .close()
         .then(() => placement.handOver())
         .then(() => placement.leave()),

@@ -14,7 +14,7 @@ import { EngineClient } from "../../src/engine/client.ts";
 import type { EngineLane } from "../../src/engine/engine-lanes.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import type { EngineOptions, FromEngine } from "../../src/engine/protocol.ts";
-import { inlinePress } from "../../src/format/press.ts";
+import { inlinePress } from "../../src/format/compression.ts";
 import type { ObjectStore } from "../../src/store/object-store.ts";
 import { DiskLedger } from "../support/disk-ledger.ts";
 import { hastySlices } from "../support/hasty-slices.ts";

@@ -11,7 +11,7 @@ import { decodeCatalog, type Catalog, type CatalogBranch } from "../../src/forma
 import { decodeHead, hashOf, type Head, type TxidRange } from "../../src/format/head.ts";
 import { decodeHistory, type History } from "../../src/format/history.ts";
 import { catalogKey, databasePrefix, headKey, historyKey } from "../../src/format/object-keys.ts";
-import { inlinePress } from "../../src/format/press.ts";
+import { inlinePress } from "../../src/format/compression.ts";
 import { runRead } from "../../src/model/commands.ts";
 import { readState } from "../../src/model/schema.ts";
 import { VectorCache } from "../../src/model/vector-index.ts";

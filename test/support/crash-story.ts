@@ -147,7 +147,7 @@ class Story {
     try {
       await this.#together(this.#databases.map((database) => this.#work(database)));
       await this.#handOver();
-      await this.#overtake();
+      await this.#fenceWriter();
       this.#recovering = true;
       if (!this.#plan) await this.#lookAtAll();
     } catch (error) {
@@ -224,7 +224,7 @@ class Story {
    * A node dies with what it has not shipped, another one writes on, and the first finds that its file is nobody's any
    * more.
    */
-  async #overtake(): Promise<void> {
+  async #fenceWriter(): Promise<void> {
     const [first, other] = this.#nodes as [SimNode, SimNode];
     const mains = this.#databases.map(({ branches }) => branches.get("main")!);
     for (const main of mains) await this.#write(main, 0, false);

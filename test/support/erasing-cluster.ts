@@ -16,7 +16,7 @@ import { signingKeyOf } from "../../src/control/signing-key.ts";
 import { EnginePort, type CallOptions, type PortCall } from "../../src/engine/engine-port.ts";
 import type { ErasureCoupon } from "../../src/format/erasure-coupon.ts";
 import type { Answer, EngineOptions, Target } from "../../src/engine/protocol.ts";
-import { Caretaker } from "../../src/service/caretaker.ts";
+import { ReplicaPurger } from "../../src/service/replica-purger.ts";
 import { Erasures, type Requested } from "../../src/service/erasures.ts";
 import { shardsWhile } from "./all-shards.ts";
 import { LeasedNode } from "./leased-node.ts";
@@ -29,7 +29,7 @@ const keys = generateKeyPairSync("ed25519");
 export interface ClusterMember {
   readonly node: LeasedNode;
   readonly erasures: Erasures;
-  readonly caretaker: Caretaker;
+  readonly replicaPurger: ReplicaPurger;
   readonly audited: AuditEntry[];
   /** What it has asked of the database's branches. */
   readonly acts: string[];
@@ -104,7 +104,7 @@ export async function member(node: LeasedNode, writer: () => TimedEngine): Promi
       gcGraceMs: 0,
       cluster: { shards, copies, nudge },
     }),
-    caretaker: new Caretaker({
+    replicaPurger: new ReplicaPurger({
       world,
       log,
       engine,
@@ -123,7 +123,7 @@ export async function member(node: LeasedNode, writer: () => TimedEngine): Promi
       ),
     coupon: (id) => time.of(made.erasures.get(node.uuid, id, undefined)),
     stop: async () => {
-      await time.of(Promise.all([made.erasures.close(), made.caretaker.close()]));
+      await time.of(Promise.all([made.erasures.close(), made.replicaPurger.close()]));
     },
   };
   return made;

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { expect } from "vitest";
 import { hashOf } from "../../src/format/head.ts";
 import { catalogKey, databasePrefix } from "../../src/format/object-keys.ts";
-import { inlinePress } from "../../src/format/press.ts";
+import { inlinePress } from "../../src/format/compression.ts";
 import { decodeSegments, readSegmentIndexes } from "../../src/format/segment.ts";
 import type { BranchAct, EngineOptions, ErasedCoupon, Expunged } from "../../src/engine/protocol.ts";
 import { planOf } from "../../src/engine/lines.ts";

@@ -3,7 +3,7 @@
  * object storage whose listings come from a formula and a coordination store that counts. So ten million databases take
  * no room.
  *
- * Real: shards and the list of nodes, placement with its leases held, erasures, the caretaker, sweeps, the audit log's
+ * Real: shards and the list of nodes, placement with its leases held, erasures, the replica purger, sweeps, the audit log's
  * sweeps, the looks at object storage. A model: the engine, which takes its time and says that it is done; the other
  * nodes, of which only their names are there, and what they would forward to this node, which is what it forwards to
  * them.
@@ -20,7 +20,7 @@ import type { EngineClient } from "../../src/engine/client.ts";
 import type { PortCall } from "../../src/engine/engine-port.ts";
 import type { Answer, Target } from "../../src/engine/protocol.ts";
 import { encodeCoupon } from "../../src/format/erasure-coupon.ts";
-import { dueKey, dueKeysUntil, parseDueKey } from "../../src/format/due-keys.ts";
+import { dueKey, dueKeysUntil, parseDueKey } from "../../src/format/expiry-keys.ts";
 import { parseErasureKey } from "../../src/format/object-keys.ts";
 import { shardOf, shardsCount } from "../../src/format/shards.ts";
 import { Jobs } from "../../src/server/jobs.ts";

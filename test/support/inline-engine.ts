@@ -16,7 +16,7 @@ import type { SqlWriter } from "../../src/engine/sql-write.ts";
 import type { Slices } from "../../src/sqlite/slices.ts";
 import { MemoryStore } from "../../src/store/memory-store.ts";
 import type { ObjectStore } from "../../src/store/object-store.ts";
-import { threadedPress } from "../../src/format/press.ts";
+import { threadedPress } from "../../src/format/compression.ts";
 import { realDisk, type Disk } from "../../src/base/disk.ts";
 
 export interface InlineEngine {

@@ -52,7 +52,7 @@ const reads: readonly Pick<GoldenAnswer, "path" | "body">[] = [
   { path: `${database}@experiment/kv/n` },
   { path: `${database}/memory/chat/turns` },
   { path: `${database}/docs/notes/find`, body: { filter: { tags: "a" } } },
-  { path: `${database}/sql`, body: { stmts: [{ q: "SELECT place, times FROM visits ORDER BY place" }] } },
+  { path: `${database}/sql`, body: { stmts: [{ q: "SELECT place, times FROM requestMetrics ORDER BY place" }] } },
   { path: `${database}/vectors/faces/search`, body: { vector: [0.1, 0.9], k: 2 } },
   { path: "/v1/db/plain/kv/n" },
   { path: "/v1/db/plain/kv/n/counter" },
@@ -107,8 +107,8 @@ async function tellStory(node: NodeProcess): Promise<void> {
   await ask(node, "POST", `${database}/memory/chat/turns`, { role: "user", content: "hello" });
   await ask(node, "POST", `${database}/sql`, {
     stmts: [
-      { q: "CREATE TABLE visits (place TEXT, times INTEGER)" },
-      { q: "INSERT INTO visits VALUES ('Rome', 3), ('Lima', 1)" },
+      { q: "CREATE TABLE requestMetrics (place TEXT, times INTEGER)" },
+      { q: "INSERT INTO requestMetrics VALUES ('Rome', 3), ('Lima', 1)" },
     ],
   });
   await ask(node, "POST", `${database}/docs/notes/insert`, {

@@ -16,7 +16,7 @@ import { encodeCatalog } from "../../src/format/catalog.ts";
 import { encodeCoupon } from "../../src/format/erasure-coupon.ts";
 import { encodeHead } from "../../src/format/head.ts";
 import { encodeHistory } from "../../src/format/history.ts";
-import { inlinePress } from "../../src/format/press.ts";
+import { inlinePress } from "../../src/format/compression.ts";
 import { encodeSegment } from "../../src/format/segment.ts";
 import { runWrite, type WriteInput, type WriteKind } from "../../src/model/commands.ts";
 import { createSchema, writeState } from "../../src/model/schema.ts";

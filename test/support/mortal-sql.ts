@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { ServiceError } from "../../src/base/errors.ts";
 import { lockDirectory } from "../../src/sqlite/directory-lock.ts";
 import type { SqlProcess } from "../../src/engine/sql-process.ts";
-import { sqlProcess } from "../../src/engine/lanes.ts";
+import { sqlProcess } from "../../src/engine/thread-spawner.ts";
 import type { FromSqlProcess } from "../../src/engine/sql-messages.ts";
 import type { SqlWriteEnd, SqlWriter, WriteCall } from "../../src/engine/sql-write.ts";
 

@@ -6,7 +6,7 @@ import { ulidAfter } from "../../src/base/world.ts";
 import { encodeHead, hashOf, type Head } from "../../src/format/head.ts";
 import { headKey, parsePoolId, poolId, segmentKey } from "../../src/format/object-keys.ts";
 import { pageBytes } from "../../src/format/pages.ts";
-import { inlinePress } from "../../src/format/press.ts";
+import { inlinePress } from "../../src/format/compression.ts";
 import type { SegmentRef } from "../../src/format/refs.ts";
 import { decodeSegments, encodeSegment } from "../../src/format/segment.ts";
 import type { VirtualTime } from "./timed-engine.ts";

@@ -1,7 +1,7 @@
 /** A process for user SQL by itself, asked as the pool asks it, with a database file to work on. */
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
-import { sqlProcess } from "../../src/engine/lanes.ts";
+import { sqlProcess } from "../../src/engine/thread-spawner.ts";
 import type { FromSqlProcess, ToSqlProcess } from "../../src/engine/sql-messages.ts";
 import type { SqlProcess } from "../../src/engine/sql-process.ts";
 import { createSchema, readState } from "../../src/model/schema.ts";

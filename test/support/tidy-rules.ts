@@ -84,7 +84,7 @@ const packagesOfFile: Readonly<Record<string, readonly string[]>> = {
   "engine/sql-frames.ts": ["node:v8"],
   // The one place where threads are started.
   "engine/threads.ts": ["node:v8"],
-  "engine/lanes.ts": ["node:url"],
+  "engine/thread-spawner.ts": ["node:url"],
 };
 
 /** Floors that speak the generated messages. */

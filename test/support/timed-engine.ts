@@ -19,7 +19,7 @@ import { catalogKey, headKey, historyKey, nameClaimKey, purgeKey } from "../../s
 import { decodeCatalog, type Catalog } from "../../src/format/catalog.ts";
 import { decodeHead, type Head } from "../../src/format/head.ts";
 import { decodeHistory, type History } from "../../src/format/history.ts";
-import { inlinePress } from "../../src/format/press.ts";
+import { inlinePress } from "../../src/format/compression.ts";
 import type { Disk } from "../../src/base/disk.ts";
 import type { ObjectStore } from "../../src/store/object-store.ts";
 import { Scheduler } from "../sim/scheduler.ts";

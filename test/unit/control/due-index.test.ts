@@ -1,7 +1,7 @@
 /** What is due, in the order of its hours. */
 import { expect, test } from "vitest";
-import { databaseOfDue, listDue, putDue, removeDue } from "../../../src/control/due-index.ts";
-import { dueKey, parseDueKey } from "../../../src/format/due-keys.ts";
+import { databaseOfDue, listDue, putDue, removeDue } from "../../../src/control/expiry-index.ts";
+import { dueKey, parseDueKey } from "../../../src/format/expiry-keys.ts";
 import { MemoryStore } from "../../../src/store/memory-store.ts";
 import { ScriptedStore } from "../../support/scripted-store.ts";
 

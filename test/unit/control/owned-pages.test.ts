@@ -1,9 +1,9 @@
 /** Listings of some shards: nothing of them is left out, and what lies between costs nothing. */
 import { expect, test } from "vitest";
 import { limits } from "../../../src/base/limits.ts";
-import { listDue } from "../../../src/control/due-index.ts";
+import { listDue } from "../../../src/control/expiry-index.ts";
 import { ownedPage, owns, type OwnedShards } from "../../../src/control/owned-pages.ts";
-import { dueKey } from "../../../src/format/due-keys.ts";
+import { dueKey } from "../../../src/format/expiry-keys.ts";
 import { shardOf, shardsCount, shardText } from "../../../src/format/shards.ts";
 import { MemoryStore } from "../../../src/store/memory-store.ts";
 import type { ListPage } from "../../../src/store/object-store.ts";

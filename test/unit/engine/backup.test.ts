@@ -12,7 +12,7 @@ import { makeBackup, readManifest, refuseBackup, type BackupOutcome } from "../.
 import { Findings } from "../../../src/engine/findings.ts";
 import { restoreAll } from "../../../src/engine/restore-all.ts";
 import { StoreDoctor } from "../../../src/engine/store-doctor.ts";
-import { inlinePress } from "../../../src/format/press.ts";
+import { inlinePress } from "../../../src/format/compression.ts";
 import { MemoryStore } from "../../../src/store/memory-store.ts";
 import type { ObjectStore } from "../../../src/store/object-store.ts";
 import { openStoreToRead } from "../../../src/store/open-store.ts";

@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 import { limits } from "../../../src/base/limits.ts";
 import { CopyRecords } from "../../../src/control/copy-records.ts";
 import { Catalogs } from "../../../src/engine/catalogs.ts";
-import { Collector } from "../../../src/engine/collector.ts";
+import { GarbageCollector } from "../../../src/engine/garbage-collector.ts";
 import { branchPath } from "../../../src/engine/files.ts";
 import { encodeCatalog } from "../../../src/format/catalog.ts";
 import { encodeHead, hashOf } from "../../../src/format/head.ts";
@@ -498,7 +498,7 @@ describe("cost", () => {
         const before = time.store.count("get") + time.store.count("list") + time.store.count("put");
         const records = new CopyRecords(time.store, node.world);
         await time.of(
-          new Collector({
+          new GarbageCollector({
             store: time.store,
             world: node.world,
             catalogs: new Catalogs(time.store, node.world),

@@ -5,7 +5,7 @@ import { CopyRecords } from "../../../src/control/copy-records.ts";
 import { Catalogs } from "../../../src/engine/catalogs.ts";
 import { Alarms } from "../../../src/engine/alarms.ts";
 import { Chores } from "../../../src/engine/chores.ts";
-import { Collector } from "../../../src/engine/collector.ts";
+import { GarbageCollector } from "../../../src/engine/garbage-collector.ts";
 import { databasePrefix, purgeKey } from "../../../src/format/object-keys.ts";
 import { uuidOf } from "../../support/inline-engine.ts";
 import { VirtualTime } from "../../support/timed-engine.ts";
@@ -26,7 +26,7 @@ function keeping(most?: number): Keeping {
   const world = time.world();
   const records = new CopyRecords(time.store, world);
   const notices: string[] = [];
-  const collector = new Collector({
+  const collector = new GarbageCollector({
     store: time.store,
     world,
     catalogs: new Catalogs(time.store, world),

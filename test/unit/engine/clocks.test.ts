@@ -1,7 +1,7 @@
 /** One wrong wall clock: what a node does meanwhile, and that no harm of it stays. */
 import { describe, expect, test } from "vitest";
 import { limits } from "../../../src/base/limits.ts";
-import { duePrefix } from "../../../src/format/due-keys.ts";
+import { duePrefix } from "../../../src/format/expiry-keys.ts";
 import { databasePrefix } from "../../../src/format/object-keys.ts";
 import type { ObjectStore } from "../../../src/store/object-store.ts";
 import { TimedEngine, VirtualTime } from "../../support/timed-engine.ts";

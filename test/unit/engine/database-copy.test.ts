@@ -1,12 +1,12 @@
 /** One database copied beside a writer that packs and collects what the copy is about to read. */
 import { expect, test } from "vitest";
 import { limits } from "../../../src/base/limits.ts";
-import { Permits } from "../../../src/base/permits.ts";
+import { Semaphore } from "../../../src/base/semaphore.ts";
 import { copyDatabase, type DatabaseOutcome } from "../../../src/engine/database-copy.ts";
 import { inventoryOf } from "../../../src/engine/inventory.ts";
 import { decodeHead } from "../../../src/format/head.ts";
 import { headKey } from "../../../src/format/object-keys.ts";
-import { inlinePress } from "../../../src/format/press.ts";
+import { inlinePress } from "../../../src/format/compression.ts";
 import { MemoryStore } from "../../../src/store/memory-store.ts";
 import type { ObjectStore } from "../../../src/store/object-store.ts";
 import { ReadOnlyStore } from "../../../src/store/read-only-store.ts";
@@ -38,7 +38,7 @@ function copied(
     from: interrupted(time.store, act),
     to,
     press: inlinePress,
-    permits: new Permits(4),
+    permits: new Semaphore(4),
     headFor: (_: unknown, bytes: Uint8Array) => bytes,
   };
   return time.of(copyDatabase(parts, node.uuid), 3_600_000);

@@ -9,7 +9,7 @@ import type { EngineAnswer, FromEngine, Work } from "../../../src/engine/protoco
 import { writeCommands } from "../../../src/model/commands.ts";
 import { Connection } from "../../../src/sqlite/connection.ts";
 import { MemoryStore } from "../../../src/store/memory-store.ts";
-import { threadedPress } from "../../../src/format/press.ts";
+import { threadedPress } from "../../../src/format/compression.ts";
 import { realDisk, type Disk } from "../../../src/base/disk.ts";
 import { inlineOptions, openInlineEngine, uuidOf } from "../../support/inline-engine.ts";
 import { temporaryDirectory } from "../../support/temporary.ts";

@@ -14,7 +14,7 @@ import {
 import type { Head, TailSegment } from "../../../src/format/head.ts";
 import type { History } from "../../../src/format/history.ts";
 import { poolId } from "../../../src/format/object-keys.ts";
-import { inlinePress } from "../../../src/format/press.ts";
+import { inlinePress } from "../../../src/format/compression.ts";
 import type { SegmentRef } from "../../../src/format/refs.ts";
 import { emptyHead, modelUuid, Ulids } from "../../support/branch-model.ts";
 import { seeded } from "../../support/random.ts";

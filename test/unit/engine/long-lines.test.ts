@@ -95,7 +95,7 @@ describe("a base image that cannot be made", () => {
       expect(time.head(node.uuid).refs.length).toBeLessThan(3 * limits.packRefsMin);
       disk.isFull = false;
       // Nobody writes any more.
-      await time.pass(2 * limits.upkeepRetryMsMax);
+      await time.pass(2 * limits.compactorRetryMsMax);
       expect(node.engine.state.rebases).toBe(1);
       expect(node.notices.filter((notice) => notice.includes("base image"))).toHaveLength(2);
       expect(node.notices).toContain("base images are made again");
@@ -178,7 +178,7 @@ describe("a line that is full", () => {
       expect(time.store.count("get", "seg") - tries).toBeLessThan(20 * limits.restoreFetchesMax);
       expect(node.notices.filter((notice) => notice.startsWith("history could not be packed"))).toHaveLength(1);
       time.store.fateOf = () => "fine";
-      await time.pass(2 * limits.upkeepRetryMsMax);
+      await time.pass(2 * limits.compactorRetryMsMax);
       expect(time.head(uuid).refs.length).toBeLessThan(limits.packRefsMin);
       expect(await write(node, 3, "again")).toEqual([]);
       expect(node.notices).toContain("history is packed again");
@@ -223,7 +223,7 @@ describe("a line that is full", () => {
       await time.pass(120_000);
       expect(time.head(node.uuid).refs).toHaveLength(limits.lineRefsMax);
       time.store.fateOf = () => "fine";
-      await time.pass(2 * limits.upkeepRetryMsMax);
+      await time.pass(2 * limits.compactorRetryMsMax);
       expect(time.head(node.uuid).refs.length).toBeLessThan(limits.packRefsMin);
       await node.put("on", "main", { durable: true });
       node = await node.again(true);

@@ -6,7 +6,7 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { StoreError } from "../../../src/base/errors.ts";
 import { isRestorable, planOf, type Plan } from "../../../src/engine/lines.ts";
-import { uploadImages } from "../../../src/engine/packing.ts";
+import { uploadImages } from "../../../src/engine/compaction.ts";
 import type { PageSource } from "../../../src/engine/pool-objects.ts";
 import { isPatching, materialise, pointOf, rollForward } from "../../../src/engine/restore.ts";
 import { segmentKey } from "../../../src/format/object-keys.ts";

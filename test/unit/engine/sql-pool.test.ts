@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { silentLog } from "../../../src/base/log.ts";
 import { limits } from "../../../src/base/limits.ts";
 import { realWorld } from "../../../src/base/world.ts";
-import { sqlProcess } from "../../../src/engine/lanes.ts";
+import { sqlProcess } from "../../../src/engine/thread-spawner.ts";
 import type { SqlProcess } from "../../../src/engine/sql-process.ts";
 import type { SqlPlaces } from "../../../src/engine/sql-job.ts";
 import { SqlPool } from "../../../src/engine/sql-pool.ts";

@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { silentLog } from "../../../src/base/log.ts";
 import { realWorld } from "../../../src/base/world.ts";
 import { EngineClient } from "../../../src/engine/client.ts";
-import { engineLane } from "../../../src/engine/lanes.ts";
+import { engineLane } from "../../../src/engine/thread-spawner.ts";
 import { inlineOptions, uuidOf } from "../../support/inline-engine.ts";
 import { temporaryDirectory } from "../../support/temporary.ts";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { inlinePress, threadedPress } from "../../../src/format/press.ts";
+import { inlinePress, threadedPress } from "../../../src/format/compression.ts";
 import { countingBytes } from "../../support/format-samples.ts";
 
 const raw = countingBytes(100_000, 5);

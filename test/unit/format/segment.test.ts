@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { AssertionFault } from "../../../src/base/assert.ts";
 import { lockPage, pageBytes } from "../../../src/format/pages.ts";
-import { inlinePress, threadedPress } from "../../../src/format/press.ts";
+import { inlinePress, threadedPress } from "../../../src/format/compression.ts";
 import {
   decodeFrame,
   decodeSegments,

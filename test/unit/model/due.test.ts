@@ -1,7 +1,7 @@
 /** When a database is to be swept next, told by its rows: never later than something expires. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { runWrite } from "../../../src/model/commands.ts";
-import { nextDue, type DueQuestion } from "../../../src/model/due.ts";
+import { nextDue, type DueQuestion } from "../../../src/model/next-expiry.ts";
 import { kvPut, kvSchema } from "../../../src/model/kv.ts";
 import type { MemoryRetention } from "../../../src/model/retention.ts";
 import { ingest, type MemoryInput } from "../../../src/model/memory.ts";

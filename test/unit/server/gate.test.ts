@@ -6,7 +6,7 @@ import { createGrpcWebTransport } from "@connectrpc/connect-web";
 import { describe, expect, test } from "vitest";
 import { ErrorInfoSchema } from "../../../gen/google/rpc/error_details_pb.ts";
 import { DataService } from "../../../gen/palimpsest/v1/data_pb.ts";
-import type { DoorsOptions } from "../../../src/server/doors.ts";
+import type { DoorsOptions } from "../../../src/server/request-handler.ts";
 import { openEcho } from "../../support/echo-node.ts";
 import { openSession, sendHttp2 } from "../../support/weighed-node.ts";
 

@@ -2,14 +2,14 @@
 import { expect, test } from "vitest";
 import { errorCodes, ServiceError, StoreError } from "../../../src/base/errors.ts";
 import { silentLog, type LogFields } from "../../../src/base/log.ts";
-import { shortBoundsMs, Tally } from "../../../src/base/tally.ts";
+import { shortBoundsMs, Histogram } from "../../../src/base/histogram.ts";
 import { realWorld } from "../../../src/base/world.ts";
 import { TurnedAway } from "../../../src/engine/engine-port.ts";
 import { backlogsOf, type EngineMeasures } from "../../../src/engine/measures.ts";
 import { ClusterCounts } from "../../../src/server/cluster-counts.ts";
 import { EgressCounts } from "../../../src/server/egress-counts.ts";
 import { metricsText, type Snapshot } from "../../../src/server/metrics.ts";
-import { Visits } from "../../../src/server/visits.ts";
+import { RequestMetrics } from "../../../src/server/request-metrics.ts";
 import { Concurrency } from "../../../src/service/admission.ts";
 import { endpoints } from "../../../src/service/methods.ts";
 import { type ForwardedCall, type PeerHost, type Peers, Unreachable } from "../../../src/service/peers.ts";
@@ -21,8 +21,8 @@ const world = realWorld();
 const ingest = endpoints.find(({ name }) => name === "MemoryService.Ingest")!;
 const uuid = "00000000-0000-4000-8000-000000000001";
 
-function tallyOf(...durationsMs: number[]): Tally {
-  const tally = new Tally(shortBoundsMs);
+function makeHistogram(...durationsMs: number[]): Histogram {
+  const tally = new Histogram(shortBoundsMs);
   for (const ms of durationsMs) tally.note(ms);
   return tally;
 }
@@ -34,15 +34,15 @@ function engineMeasures(): EngineMeasures {
     backlogs: { databases: 1, writes: 6, writesMax: 4, txids: 3, bytes: 2048, ms: 1_500 },
     packs: 1,
     rebases: 2,
-    upkeepOwed: 4,
+    compactionsOwed: 4,
     lineRefsMax: 17,
     collections: 3,
     replicas: { open: 2, lagTxidsMax: 9, lookedMsMax: 2_500 },
     vectorBytes: 4_096,
     alarms: { quarantined: 4, lost: 2, wentBack: 1 },
-    syncs: tallyOf(0.05, 3, 5_000).counts,
+    syncs: makeHistogram(0.05, 3, 5_000).counts,
     store: store.measures,
-    loopDelay: tallyOf(1).counts,
+    loopDelay: makeHistogram(1).counts,
     heapBytes: 10,
   };
 }
@@ -51,13 +51,13 @@ function snapshotOf(given: Partial<Snapshot> = {}): Snapshot {
   const counts = new ClusterCounts();
   return {
     node: { id: "01HF7YAT00000000000000000N", name: "db-1", version: "0.0.0" },
-    visits: [],
+    requestMetrics: [],
     strays: [],
     calls: new Concurrency(1),
     engines: [],
     main: {
       store: new MeasuredStore(new MemoryStore(world), world).measures,
-      loopDelay: tallyOf().counts,
+      loopDelay: makeHistogram().counts,
       heapBytes: 1,
     },
     cluster: {
@@ -77,7 +77,7 @@ function snapshotOf(given: Partial<Snapshot> = {}): Snapshot {
 }
 
 test("a tally puts each duration into the first class that it fits in, and what fits in none into the last", () => {
-  const { boundsMs, counts, sumMs } = tallyOf(0, 0.1, 0.1000001, 1_000, 1_000.5).counts;
+  const { boundsMs, counts, sumMs } = makeHistogram(0, 0.1, 0.1000001, 1_000, 1_000.5).counts;
   expect(boundsMs).toEqual(shortBoundsMs);
   expect([counts[0], counts[1], counts.at(-2), counts.at(-1)]).toEqual([2, 1, 1, 1]);
   expect(counts).toHaveLength(boundsMs.length + 1);
@@ -165,36 +165,42 @@ test("what waits is added up over open databases; of ages the oldest counts", ()
 });
 
 test(
-  "visits are counted by endpoint, wire and code, run until they end, and are told at debug with their " + "trace",
+  "requestMetrics are counted by endpoint, wire and code, run until they end, and are told at debug with their " +
+    "trace",
   () => {
     const told: (LogFields | undefined)[] = [];
-    const visits = new Visits({ world, log: { ...silentLog, debug: (_message, fields) => void told.push(fields) } });
+    const requestMetrics = new RequestMetrics({
+      world,
+      log: { ...silentLog, debug: (_message, fields) => void told.push(fields) },
+    });
     const trace = "0af7651916cd43dd8448eb211c80319c";
-    const first = visits.begin(ingest, "rest", `00-${trace}-b7ad6b7169203331-01`);
+    const first = requestMetrics.begin(ingest, "rest", `00-${trace}-b7ad6b7169203331-01`);
     const others = (["grpc", "grpc-web", "connect"] as const).map((protocol) =>
-      visits.begin(ingest, protocol, undefined),
+      requestMetrics.begin(ingest, protocol, undefined),
     );
-    expect(visits.counts.map(({ wire, running }) => [wire, running])).toEqual([
+    expect(requestMetrics.counts.map(({ wire, running }) => [wire, running])).toEqual([
       ["rest", 1],
       ["rpc", 3],
     ]);
     first.end("ok");
     others[0]!.end(new ServiceError("overloaded", "secret words of a message"));
     others[1]!.end("gone");
-    visits.strayed(new ServiceError("not_found", "no such route"));
-    expect(visits.counts.map(({ endpoint, wire, running, codes }) => [endpoint, wire, running, codes])).toEqual([
-      ["MemoryService.Ingest", "rest", 0, [["ok", 1]]],
+    requestMetrics.strayed(new ServiceError("not_found", "no such route"));
+    expect(requestMetrics.counts.map(({ endpoint, wire, running, codes }) => [endpoint, wire, running, codes])).toEqual(
       [
-        "MemoryService.Ingest",
-        "rpc",
-        1,
+        ["MemoryService.Ingest", "rest", 0, [["ok", 1]]],
         [
-          ["overloaded", 1],
-          ["gone", 1],
+          "MemoryService.Ingest",
+          "rpc",
+          1,
+          [
+            ["overloaded", 1],
+            ["gone", 1],
+          ],
         ],
       ],
-    ]);
-    expect(visits.strays).toEqual([["not_found", 1]]);
+    );
+    expect(requestMetrics.strays).toEqual([["not_found", 1]]);
     expect(told.map((fields) => [fields?.["code"], fields?.["wire"]])).toEqual([
       ["ok", "rest"],
       ["overloaded", "rpc"],
@@ -343,11 +349,13 @@ test("egress is counted by use, provider and outcome; what policy kept back has 
 });
 
 test("labels have the values that stand in our own lists", async () => {
-  const visits = new Visits({ world, log: silentLog });
+  const requestMetrics = new RequestMetrics({ world, log: silentLog });
   for (const endpoint of endpoints)
     for (const code of Object.keys(errorCodes) as (keyof typeof errorCodes)[])
-      visits.begin(endpoint, "grpc", "00-garbage").end(new ServiceError(code, "no"));
-  const families = readMetrics(await metricsText(snapshotOf({ visits: visits.counts, engines: [engineMeasures()] })));
+      requestMetrics.begin(endpoint, "grpc", "00-garbage").end(new ServiceError(code, "no"));
+  const families = readMetrics(
+    await metricsText(snapshotOf({ requestMetrics: requestMetrics.counts, engines: [engineMeasures()] })),
+  );
   const samples = families.get("palimpsest_requests_total")!.samples;
   expect(samples).toHaveLength(endpoints.length * Object.keys(errorCodes).length);
   const labels = new Set(

@@ -16,7 +16,7 @@ import {
   type Outcome,
   outcomeOfMessage,
 } from "../../../src/server/node-messages.ts";
-import { Inbox, Outbox } from "../../../src/server/parcels.ts";
+import { Inbox, Outbox } from "../../../src/server/message-chunking.ts";
 import type { ForwardedCall } from "../../../src/service/peers.ts";
 import { callOf } from "../../support/peer-node.ts";
 import { seeded } from "../../support/random.ts";

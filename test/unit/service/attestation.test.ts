@@ -52,7 +52,7 @@ describe("an erasure of a database that another node has a copy of", () => {
         awaiting: { branches: ["main"] },
       });
       expect(residueOnDisk(a, inFile)).toEqual([]);
-      await time.of(atB.caretaker.start());
+      await time.of(atB.replicaPurger.start());
       expect(residueOnDisk(b, inFile)).toEqual([]);
       await time.pass(120_000);
       const done = await atA.coupon(coupon.id);
@@ -99,7 +99,7 @@ describe("an erasure of a database that another node has a copy of", () => {
       const b2 = await openNode(time, "b", undefined, {}, b.directory);
       const atB2 = await member(b2, () => a2);
       expect(residueOnDisk(b2, inFile).length).toBeGreaterThan(0);
-      await time.of(atB2.caretaker.start());
+      await time.of(atB2.replicaPurger.start());
       expect(residueOnDisk(b2, inFile)).toEqual([]);
       await time.pass(120_000);
       expect((await atA2.coupon(coupon.id)).status).toBe("completed");
@@ -142,7 +142,7 @@ describe("an erasure of a database that another node has a copy of", () => {
     expect(await finds(c, memoryId)).toBe(false);
     c.kill();
     const atB = await member(b, () => a);
-    await time.of(atB.caretaker.start());
+    await time.of(atB.replicaPurger.start());
     await time.pass(120_000);
     expect((await atA.coupon(coupon.id)).status).toBe("completed");
     expect(residueOnDisk(c, inFile)).toEqual([]);
@@ -163,7 +163,7 @@ describe("an erasure of a database that another node has a copy of", () => {
     expect((await atB.coupon(coupon.id)).waitingFor).toBe("a copy on node a-name (a)");
     expect(atB.nudged).toContain("a");
     const again = await member(a, () => b);
-    await time.of(again.caretaker.start());
+    await time.of(again.replicaPurger.start());
     await time.pass(120_000);
     const { receipt } = await atB.coupon(coupon.id);
     expect(receipt?.payload.evidence.local.map(({ node }) => node)).toEqual(["b", "a"]);
@@ -186,7 +186,7 @@ describe("an erasure of a database that another node has a copy of", () => {
     const { value: coupon } = await atB.erase(memoryId);
     atB.erasures.start();
     await time.pass(30_000);
-    await time.of((await member(a, () => b)).caretaker.start());
+    await time.of((await member(a, () => b)).replicaPurger.start());
     await time.pass(120_000);
     const { receipt } = await atB.coupon(coupon.id);
     expect(receipt).toBeDefined();
@@ -212,7 +212,7 @@ describe("an erasure of a database that another node has a copy of", () => {
     expect(await atA.coupon(coupon.id)).toMatchObject({ status: "pending", awaiting: { copies: [{ node: "b" }] } });
     const atB = await member(b, () => a);
     atB.owns = false;
-    await time.of(atB.caretaker.start());
+    await time.of(atB.replicaPurger.start());
     expect(residueOnDisk(b, inFile)).toEqual([]);
     await time.pass(300_000);
     expect((await atA.coupon(coupon.id)).receipt?.payload.evidence.local.map(({ node }) => node)).toEqual(["a", "b"]);
@@ -225,7 +225,7 @@ describe("an erasure that two nodes look after", () => {
     const { time, a, b, atA, memoryId } = await shared();
     const atB = await member(b, () => a);
     const { value: coupon } = await atA.erase(memoryId);
-    await time.of(atB.caretaker.start());
+    await time.of(atB.replicaPurger.start());
     for (const one of [atA, atB]) one.erasures.start();
     await time.pass(300_000);
     expect((await atB.coupon(coupon.id)).status).toBe("completed");
@@ -238,10 +238,10 @@ describe("an erasure that two nodes look after", () => {
     const { time, a, b, atA, memoryId } = await shared();
     const atB = await member(b, () => a);
     atB.owns = false;
-    await time.of(atB.caretaker.start());
+    await time.of(atB.replicaPurger.start());
     for (const one of [atA, atB]) one.erasures.start();
     const { value: coupon } = await atB.erase(memoryId);
-    await time.pass(limits.caretakerMs + 60_000);
+    await time.pass(limits.replicaPurgerMs + 60_000);
     expect(atB.acts).toContain("expunge");
     expect(atA.acts).toEqual([]);
     expect((await atA.coupon(coupon.id)).status).toBe("completed");
@@ -264,7 +264,7 @@ describe("an erasure that two nodes look after", () => {
       expect(atA.acts).toEqual([]);
       const again = await member(b, () => a);
       again.owns = false;
-      await time.of(again.caretaker.start());
+      await time.of(again.replicaPurger.start());
       await time.pass(limits.shardLookMsMax + 60_000);
       expect(atA.acts).toContain("expunge");
       expect((await atA.coupon(coupon.id)).status).toBe("completed");
@@ -277,7 +277,7 @@ describe("an erasure that two nodes look after", () => {
     const { time, a, b, atA, memoryId } = await shared();
     const { value: coupon } = await atA.erase(memoryId, 3_600);
     const atB = await member(b, () => a);
-    await time.of(atB.caretaker.start());
+    await time.of(atB.replicaPurger.start());
     atB.owns = false;
     atB.erasures.start();
     await time.pass(3_700_000);
@@ -287,7 +287,7 @@ describe("an erasure that two nodes look after", () => {
     await time.pass(5_000);
     expect(atB.acts).toContain("expunge");
     expect(atB.nudged).toContain("b");
-    atB.caretaker.hurry();
+    atB.replicaPurger.hurry();
     await time.pass(10_000);
     expect((await atB.coupon(coupon.id)).status).toBe("completed");
     await Promise.all([atA.stop(), atB.stop()]);
@@ -296,14 +296,14 @@ describe("an erasure that two nodes look after", () => {
   test("has the other nodes look for their orders at once", async () => {
     const { time, b, a, atA, memoryId } = await shared();
     const atB = await member(b, () => a);
-    await time.of(atB.caretaker.start());
+    await time.of(atB.replicaPurger.start());
     // By now it looks as rarely as it ever does.
     await time.pass(4 * limits.shardLookMsMax);
     const { value: coupon } = await atA.erase(memoryId);
     atA.erasures.start();
     await time.pass(5_000);
     expect(atA.nudged).toContain("b");
-    atB.caretaker.hurry();
+    atB.replicaPurger.hurry();
     await time.pass(10_000);
     expect((await atA.coupon(coupon.id)).status).toBe("completed");
     await Promise.all([atA.stop(), atB.stop()]);
@@ -322,7 +322,7 @@ describe("an erasure that two nodes look after", () => {
     const { time, a, b, atA, memoryId } = await shared();
     const atB = await member(b, () => a);
     atB.owns = false;
-    await time.of(atB.caretaker.start());
+    await time.of(atB.replicaPurger.start());
     await a.branch({ act: "checkpoint", name: "before" });
     const { value: coupon } = await atA.erase(memoryId);
     atA.erasures.start();

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { limits } from "../../../src/base/limits.ts";
 import { silentLog } from "../../../src/base/log.ts";
 import type { Retention } from "../../../src/engine/protocol.ts";
-import { DueSweeps } from "../../../src/service/due-sweeps.ts";
+import { DueSweeps } from "../../../src/service/expiry-sweeper.ts";
 import { shardsWhile } from "../../support/all-shards.ts";
 import { LeasedNode, sharedTime } from "../../support/leased-node.ts";
 import { TimedEngine, VirtualTime } from "../../support/timed-engine.ts";

@@ -15,7 +15,7 @@ import { storyRoot, storyWorld } from "../../support/store-story.ts";
 const key = "db/u/k";
 
 /** Gives one client after another its turn, as chance has it; now and then one of them sleeps for long. */
-class Turns {
+class KeyedMutex {
   readonly #random: () => number;
   /** A client may wait for several steps at once. */
   readonly #waiting: { readonly client: string; readonly resolve: () => void }[] = [];
@@ -91,7 +91,7 @@ async function race(
   let changes = 0;
   const nowMs = (): number => 1_800_000_000_000 + Math.floor(changes++ / 3);
   const files = new FaultyFiles({ nowMs });
-  const turns = new Turns(random);
+  const turns = new KeyedMutex(random);
   const calls: KeyCall[] = [];
   /** What each client is at that may have an effect. */
   const underWay = new Map<string, KeyCall>();
