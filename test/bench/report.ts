@@ -15,7 +15,8 @@ export function report(title: string, rows: readonly Row[]): void {
   console.log(`\n### ${title}\n\n| | per second | p50 ms | p99 ms | of echo | |\n|---|---:|---:|---:|---:|---|`);
   for (const row of rows) {
     console.log(
-      `| ${row.what} | ${figure(row.perSecond, 0)} | ${figure(row.p50Ms, 2)} | ${figure(row.p99Ms, 2)} | ${figure(row.ofEcho, 2)} | ${row.note ?? ""} |`,
+      `| ${row.what} | ${figure(row.perSecond, 0)} | ${figure(row.p50Ms, 2)} | ${figure(row.p99Ms, 2)} | ` +
+        `${figure(row.ofEcho, 2)} | ${row.note ?? ""} |`,
     );
   }
 }

@@ -32,16 +32,14 @@ async function command(...words: string[]): Promise<void> {
     exit() {},
   };
   const code = await runCommandLine(around as unknown as Surroundings);
-  process.stdout.write(
-    `${words
-      .slice(0, 2)
-      .join(" ")
-      .replace(/--object-store|--data-dir/, "")
-      .trim()
-      .padEnd(
-        16,
-      )} ${words.includes("--verify") || words.includes("--deep") ? "all proven" : "          "} exit ${code} in ${((performance.now() - startedMs) / 1_000).toFixed(2)} s\n`,
-  );
+  const what = words
+    .slice(0, 2)
+    .join(" ")
+    .replace(/--object-store|--data-dir/, "")
+    .trim();
+  const isProven = words.includes("--verify") || words.includes("--deep");
+  const secs = ((performance.now() - startedMs) / 1_000).toFixed(2);
+  process.stdout.write(`${what.padEnd(16)} ${isProven ? "all proven" : "          "} exit ${code} in ${secs} s\n`);
 }
 
 const reading = readConfig(

@@ -177,11 +177,12 @@ async function durablePuts(directory: string, what: string, write: Write): Promi
   for (let step = 1; step <= count; step++) await node.of(write(node, step, true));
   const { tallies } = node.store;
   const spills = tallies.deltas.puts + tallies.packs.puts;
+  const kibibytes = (node.store.pressedBytes / count / 1024).toFixed(1);
   const note =
-    `${(putsOf(node.store) / count).toFixed(3)} conditional puts per write (target ` +
-    `1.1): ${tallies.heads.puts} heads, ${spills} segments and ` +
-    `packs, ${tallies.images.puts} images, ${tallies.other.puts} other; ${(node.store.pressedBytes / count / 1024).toFixed(1)} KiB ` +
-    "compressed per write";
+    `${(putsOf(node.store) / count).toFixed(3)} conditional puts per write (target 1.1): ` +
+    `${tallies.heads.puts} heads, ${spills} segments and packs, ${tallies.images.puts} images, ` +
+    `${tallies.other.puts} other; ` +
+    `${kibibytes} KiB compressed per write`;
   await node.of(node.client.close());
   return { what: `${count} durable writes one after another, ${what}`, note };
 }
@@ -205,15 +206,19 @@ async function steadyHour(
   const { tallies, changedBytes, pressedBytes } = node.store;
   const bytes = kinds.reduce((sum, kind) => sum + (kind === "tails" ? 0 : tallies[kind].bytes), 0);
   const of = (kind: Kind): string => `${kind} ${(tallies[kind].bytes / changedBytes).toFixed(2)}`;
+  const split = kinds
+    .filter((kind) => kind !== "tails")
+    .map(of)
+    .join(", ");
   await node.of(node.client.close());
   return {
     what: `an hour of ${perSecond} ${what} a second, ${durable ? "durable" : "standard"}`,
-    note: `${(bytes / changedBytes).toFixed(2)} bytes put per byte of changed pages (target 6; ${(bytes / pressedBytes).toFixed(2)} per compressed byte): ${kinds
-      .filter((kind) => kind !== "tails")
-      .map(of)
-      .join(
-        ", ",
-      )}; besides, the tail rewritten in heads ${(tallies.tails.bytes / changedBytes).toFixed(2)}; ${(putsOf(node.store) / (seconds * perSecond)).toFixed(2)} puts per write, ${(changedBytes / 2 ** 20).toFixed(0)} MiB changed`,
+    note:
+      `${(bytes / changedBytes).toFixed(2)} bytes put per byte of changed pages (target 6; ` +
+      `${(bytes / pressedBytes).toFixed(2)} per compressed byte): ${split}; besides, the tail rewritten in heads ` +
+      `${(tallies.tails.bytes / changedBytes).toFixed(2)}; ` +
+      `${(putsOf(node.store) / (seconds * perSecond)).toFixed(2)} puts per write, ` +
+      `${(changedBytes / 2 ** 20).toFixed(0)} MiB changed`,
   };
 }
 

@@ -210,7 +210,9 @@ function restType(field: DescField): string {
         : messageWord(field.message, "object");
     case "list":
       if (getOption(field, json).orderedObject) return "object";
-      return `array of ${field.listKind === "scalar" ? scalarWord(field.scalar) : messageWord(field.message as DescMessage, undefined)}`;
+      return field.listKind === "scalar"
+        ? `array of ${scalarWord(field.scalar)}`
+        : `array of ${messageWord(field.message as DescMessage, undefined)}`;
     default:
       return "object";
   }

@@ -179,16 +179,18 @@ function shapesOf({ name, type }: Found, count: number): readonly (readonly [str
       `BETWEEN 5000 PRECEDING AND 5000 FOLLOWING)) AS x FROM c${keep})`,
   ];
   if (onlyWindows.has(name)) return [window];
+  const organs = many(12, (at) => `length(${quoted}(${args(count > 0 ? `(${organ}) + ${at}` : "")}))`);
   return [
     ["aggregate", `${rows} SELECT length(${quoted}(${args(organ)})) FROM c${keep}`],
-    [
-      "aggregates",
-      `${rows} SELECT ${Array.from({ length: 12 }, (_, at) => `length(${quoted}(${args(count > 0 ? `(${organ}) + ${at}` : "")}))`).join(", ")} FROM ` +
-        `c${keep}`,
-    ],
+    ["aggregates", `${rows} SELECT ${organs} FROM c${keep}`],
     ["long", `${rows} SELECT length(${quoted}(${args("?1 || n")})) FROM c${keep}`],
     window,
   ];
+}
+
+/** So many of the expression, as a list. */
+function many(count: number, expression: (at: number) => string): string {
+  return Array.from({ length: count }, (_, at) => expression(at)).join(", ");
 }
 
 function* casesOf(functions: readonly Found[], random: () => number): Generator<Case> {
@@ -200,10 +202,7 @@ function* casesOf(functions: readonly Found[], random: () => number): Generator<
     const operator = operators[Math.floor(random() * operators.length)]!;
     const source = sources[Math.floor(random() * sources.length)]!;
     for (const [what, text] of [
-      [
-        operator,
-        `SELECT ${Array.from({ length: 40 }, (_, at) => `length(${operator.replace("?1", `(?1 || ${at})`)})`).join(", ")}`,
-      ],
+      [operator, `SELECT ${many(40, (at) => `length(${operator.replace("?1", `(?1 || ${at})`)})`)}`],
       [
         source,
         (
@@ -261,9 +260,7 @@ async function callable(process: ProcessUnderTest): Promise<readonly Found[]> {
   const found: Found[] = [];
   for (const one of listed) {
     const reply = await process.run("read", [
-      [
-        `SELECT "${one.name}"(${Array.from({ length: Math.max(one.narg, 0) }, () => "NULL").join(", ")})${one.type === "w" ? " OVER ()" : ""}`,
-      ],
+      [`SELECT "${one.name}"(${many(Math.max(one.narg, 0), () => "NULL")})${one.type === "w" ? " OVER ()" : ""}`],
     ]);
     if (!/not an allowed function|is not allowed/.test(reply.refusal?.message ?? "")) found.push(one);
   }

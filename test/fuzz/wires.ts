@@ -273,7 +273,10 @@ class Generator {
     if (chance() < 0.05)
       return {
         method: "GET",
-        path: `${path}?connect=v1&encoding=${pick(chance, ["json", "proto", "x"])}&message=${encodeURIComponent(plain.toString("base64url").slice(0, 3_000))}&base64=${below(chance, 2)}&compression=${pick(chance, ["", "gzip", "br"])}`,
+        path:
+          `${path}?connect=v1&encoding=${pick(chance, ["json", "proto", "x"])}` +
+          `&message=${encodeURIComponent(plain.toString("base64url").slice(0, 3_000))}` +
+          `&base64=${below(chance, 2)}&compression=${pick(chance, ["", "gzip", "br"])}`,
         headers: [],
         body: Buffer.alloc(0),
       };
@@ -324,7 +327,11 @@ class Generator {
     const [head = "", claims = "", signature = ""] = token.split(".");
     switch (below(chance, 6)) {
       case 0:
-        return `${part({ alg: pick(chance, ["none", "HS256", "EdDSA", 5, null]), kid: pick(chance, ["x", "", null]) })}.${claims}.${signature}`;
+        return [
+          part({ alg: pick(chance, ["none", "HS256", "EdDSA", 5, null]), kid: pick(chance, ["x", "", null]) }),
+          claims,
+          signature,
+        ].join(".");
       case 1:
         return `${head}.${part({ ns: "acme", scope: "admin", exp: pick(chance, [1e99, -1, "x", null]) })}.${signature}`;
       case 2:
@@ -526,8 +533,8 @@ function statusOf(status: number, headers: http.IncomingHttpHeaders): string {
 function rawBytes({ method, path, headers, body, over }: Input, chance: Chance): Buffer {
   if (over === "raw1") {
     const head =
-      `${method} ${path} HTTP/1.1\r\nhost: localhost\r\nconnection: ` +
-      `close\r\n${headers.map(([name, value]) => `${name}: ${value}\r\n`).join("")}content-length: ${body.length}\r\n\r\n`;
+      `${method} ${path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n` +
+      `${headers.map(([name, value]) => `${name}: ${value}\r\n`).join("")}content-length: ${body.length}\r\n\r\n`;
     return Buffer.concat([mutate(chance, Buffer.from(head, "latin1"), tokensOfHeads), body]);
   }
   const frames: Buffer[] = [Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")];

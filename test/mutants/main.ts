@@ -134,9 +134,8 @@ async function judge(tree: string, mutant: Mutant): Promise<Outcome> {
     writeFileSync(path, sound);
   }
   const secs = (performance.now() - beganMs) / 1_000;
-  console.log(
-    `${caughtBy === undefined ? "SURVIVED" : "caught"} ${mutant.name} (${secs.toFixed(1)} s)${caughtBy === undefined ? "" : `: ${caughtBy}`}`,
-  );
+  const [what, by] = caughtBy === undefined ? ["SURVIVED", ""] : ["caught", `: ${caughtBy}`];
+  console.log(`${what} ${mutant.name} (${secs.toFixed(1)} s)${by}`);
   return { mutant, caughtBy, secs };
 }
 

@@ -364,7 +364,7 @@ describe.each(wireNames)("when the model fails, over %s", (wire) => {
   }, 20_000);
 });
 
-test("audit: what was sent is told in sizes, a refusal with where it would have gone, and never a word of it", async () => {
+test("audit: what was sent is told in sizes, a refusal with its destination, and never a word of it", async () => {
   const { server, service } = assisted();
   const asker = new Asker("rest");
   const stream = async (atLeast: number): Promise<any[]> => {

@@ -81,7 +81,8 @@ function wrongTexts(field: DescField): readonly string[] {
 /** The request's body as text, with one member replaced by a raw text. */
 function bodyText(ground: Ground, member: string, text: string): string {
   const others = Object.entries(bodyWith(ground, {})).filter(([name]) => name !== member);
-  return `{${[...others.map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`), `${JSON.stringify(member)}:${text}`].join(",")}}`;
+  const members = others.map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`);
+  return `{${[...members, `${JSON.stringify(member)}:${text}`].join(",")}}`;
 }
 
 function isRequired(field: DescField): boolean {

@@ -65,7 +65,7 @@ describe("palimpsest doctor", () => {
     }
   });
 
-  test("F36 F37 F39: each thing that is missing or rotten in a store is told, worst first, with what to do", async () => {
+  test("F36 F37 F39: whatever is missing or rotten in a store is told, worst first, with what to do", async () => {
     const fleet = await smallFleet();
     const uuid = fleet.uuidOf("one");
     const [segment] = keysUnder(fleet.objects, `db/${uuid}/seg/`);

@@ -264,7 +264,8 @@ describe("what a client that may call is told", () => {
   test("ProtoJSON is taken as it may be written", async () => {
     for (const body of [
       '{"ns":"acme","profile":"bob","query":"x","k":"5","topicKey":null}',
-      '{"ns":"acme","profile":"bob","query":"x","topic_key":"t","minScore":{"keyword":"0.5"},"types":{"values":["fact"]}}',
+      '{"ns":"acme","profile":"bob","query":"x","topic_key":"t","minScore":{"keyword":"0.5"},' +
+        '"types":{"values":["fact"]}}',
     ])
       expect(await call(recall, body)).toMatchObject({ status: 200, reason: undefined });
   });

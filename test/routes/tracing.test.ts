@@ -80,7 +80,7 @@ onBoth(
   },
 );
 
-test("a request without a trace begins one; a refusal is no error of its span, only what is the node's fault is", async () => {
+test("a request without a trace begins one; only the node's own faults are errors of its span", async () => {
   const collector = await startCollector();
   const service = await startService({
     OTEL_TRACES_EXPORTER: "otlp",

@@ -433,7 +433,8 @@ export class BranchModel {
         changes
           .map(
             ({ branch, removes, least, greatest, durable }) =>
-              `${removes ? "removed" : "written"} on ${branch.name} at ${least === greatest ? least : `${least}..${greatest}`}${durable ? " durably" : ""}`,
+              `${removes ? "removed" : "written"} on ${branch.name} at ` +
+              `${least === greatest ? least : `${least}..${greatest}`}${durable ? " durably" : ""}`,
           )
           .join(", ");
       if (verdict === "yes" && !found.has(token)) return `${kind} ${token} is missing (${told()})`;

@@ -37,8 +37,8 @@ for (let seed = first; seed <= last && performance.now() < untilMs; seed++) {
   for (const [what, count] of Object.entries(outcome.counts)) totals[what] = (totals[what] ?? 0) + count;
   const { steps, crashes, virtualMs, traceHash } = outcome;
   console.log(
-    `seed ${seed}: ${outcome.failure ? "FAILED" : "fine"}, ${steps} steps, ${crashes} crashes, ${(virtualMs / 1_000).toFixed(0)} s ` +
-      `in ${(cpuSecs() - beganSecs).toFixed(2)} s of CPU, trace ${traceHash}`,
+    `seed ${seed}: ${outcome.failure ? "FAILED" : "fine"}, ${steps} steps, ${crashes} crashes, ` +
+      `${(virtualMs / 1_000).toFixed(0)} s in ${(cpuSecs() - beganSecs).toFixed(2)} s of CPU, trace ${traceHash}`,
   );
   if (values.trace || outcome.failure) for (const line of outcome.lines) console.log(`  ${line}`);
   if (outcome.failure) {

@@ -174,7 +174,8 @@ export async function runChaos({ seed, durationMs, entry, say }: ChaosOptions): 
     const told = (counts: ReadonlyMap<string, number>): string =>
       JSON.stringify(Object.fromEntries([...counts].toSorted()));
     say(
-      `seed ${seed}: ${JSON.stringify(verdict.counts)}\ntrouble: ${told(nemesis.counts)}\nrefusals: ${told(load.refusals)}`,
+      `seed ${seed}: ${JSON.stringify(verdict.counts)}\ntrouble: ${told(nemesis.counts)}\n` +
+        `refusals: ${told(load.refusals)}`,
     );
     for (const { rule, what } of verdict.violations) say(`${rule}: ${what}`);
     for (const fault of load.faults) say(`fault: ${fault}`);

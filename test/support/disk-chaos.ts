@@ -161,9 +161,8 @@ class DiskChaos {
       this.#disk.heal();
       if (isKilled) await this.#revive(isWiped);
       await this.#recover(name);
-      this.#options.say(
-        `${name} for ${lastingMs.toFixed(0)} ms${isKilled ? (isWiped ? ", killed, wiped" : ", killed") : ""}: ${JSON.stringify(this.counts)}`,
-      );
+      const fate = isKilled ? (isWiped ? ", killed, wiped" : ", killed") : "";
+      this.#options.say(`${name} for ${lastingMs.toFixed(0)} ms${fate}: ${JSON.stringify(this.counts)}`);
     }
   }
 

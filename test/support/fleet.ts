@@ -3,10 +3,10 @@
  * object storage whose listings come from a formula and a coordination store that counts. So ten million databases take
  * no room.
  *
- * Real: shards and the list of nodes, placement with its leases held, erasures, the replica purger, sweeps, the audit log's
- * sweeps, the looks at object storage. A model: the engine, which takes its time and says that it is done; the other
- * nodes, of which only their names are there, and what they would forward to this node, which is what it forwards to
- * them.
+ * Real: shards and the list of nodes, placement with its leases held, erasures, the replica purger, sweeps, the audit
+ * log's sweeps, the looks at object storage. A model: the engine, which takes its time and says that it is done; the
+ * other nodes, of which only their names are there, and what they would forward to this node, which is what it
+ * forwards to them.
  */
 import { generateKeyPairSync } from "node:crypto";
 import { silentLog } from "../../src/base/log.ts";

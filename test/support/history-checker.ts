@@ -154,7 +154,8 @@ function mayBeLost(history: History, write: Write): boolean {
 function label(write: Write): string {
   const txid =
     write.txid === undefined ? write.outcome : `${write.durable ? "durable" : "standard"} txid ${write.txid}`;
-  return `${write.database}/${write.stream}/${write.value} (${write.client} at ${write.node}, ${txid}, ${write.startMs.toFixed(0)} to ${write.endMs.toFixed(0)} ms)`;
+  const when = `${write.startMs.toFixed(0)} to ${write.endMs.toFixed(0)} ms`;
+  return `${write.database}/${write.stream}/${write.value} (${write.client} at ${write.node}, ${txid}, ${when})`;
 }
 
 class Checker {

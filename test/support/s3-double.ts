@@ -148,11 +148,14 @@ export async function startS3Double(options: S3DoubleOptions = {}): Promise<S3Do
     const page = keys.slice(0, Number(query.get("max-keys")));
     const rows = page.map((key) => {
       const { bytes, modified, etag } = objects.get(key)!;
-      return `<Contents><Key>${key}</Key><Size>${bytes.length}</Size><LastModified>${modified.toISOString()}</LastModified><ETag>${etag}</ETag></Contents>`;
+      const facts = `<Size>${bytes.length}</Size><LastModified>${modified.toISOString()}</LastModified>`;
+      return `<Contents><Key>${key}</Key>${facts}<ETag>${etag}</ETag></Contents>`;
     });
     return {
       status: 200,
-      body: `<?xml version="1.0"?><ListBucketResult><IsTruncated>${keys.length > page.length}</IsTruncated>${rows.join("")}</ListBucketResult>`,
+      body:
+        `<?xml version="1.0"?><ListBucketResult><IsTruncated>${keys.length > page.length}</IsTruncated>` +
+        `${rows.join("")}</ListBucketResult>`,
     };
   }
 

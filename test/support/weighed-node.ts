@@ -108,12 +108,19 @@ function track(port) {
   const track = { longest: 0, from: performance.now() };
   (function probe() {
     track.from = performance.now();
-    const next = () => { track.longest = Math.max(track.longest, performance.now() - track.from); setTimeout(probe, workerData.everyMs); };
-    http.get({ host: "127.0.0.1", port, path: "/health", agent }, (response) => response.resume().on("end", next)).on("error", next);
+    const next = () => {
+      track.longest = Math.max(track.longest, performance.now() - track.from);
+      setTimeout(probe, workerData.everyMs);
+    };
+    const options = { host: "127.0.0.1", port, path: "/health", agent };
+    http.get(options, (response) => response.resume().on("end", next)).on("error", next);
   })();
   return track;
 }
-const idle = new Worker('const s = require("node:http").createServer((_, r) => r.end("ok")).listen(0, "127.0.0.1", () => require("node:worker_threads").parentPort.postMessage(s.address().port))', { eval: true });
+const idleCode =
+  'const s = require("node:http").createServer((_, r) => r.end("ok"));' +
+  's.listen(0, "127.0.0.1", () => require("node:worker_threads").parentPort.postMessage(s.address().port))';
+const idle = new Worker(idleCode, { eval: true });
 idle.once("message", (port) => {
   const tracks = [track(workerData.port), track(port)];
   // One that has not come back yet counts by how long it has taken so far.

@@ -23,11 +23,14 @@ beforeEach(() => {
   lines = [];
 });
 
+/** What a line of the log says of a part, an error's cause included. */
+function inWords(part: unknown): string {
+  return part instanceof Error ? `${part.message} ${String(part.cause)}` : JSON.stringify(part);
+}
+
 function node(store = time.store): Policies {
   const write = (message: string, ...rest: readonly unknown[]): void =>
-    void lines.push(
-      `${message} ${rest.map((part) => (part instanceof Error ? `${part.message} ${String(part.cause)}` : JSON.stringify(part))).join(" ")}`,
-    );
+    void lines.push([message, ...rest.map(inWords)].join(" "));
   const log: Log = { info: write, warn: write, error: write };
   return new Policies({ store, world: time.world(), log, cacheMs, nodePitrSecs });
 }

@@ -118,7 +118,7 @@ describe("a copy", () => {
     expect(asked).toBe(0);
   });
 
-  test("goes with a deleted database, and the marker of the deletion stays until the last node has said so", async () => {
+  test("goes with a deleted database; the deletion's marker stays until the last node has said so", async () => {
     const { time, a, b } = await pair();
     await b.keys();
     const marker = `purges/${a.uuid}`;

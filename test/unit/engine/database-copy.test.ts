@@ -62,7 +62,7 @@ async function writer(): Promise<{
   return { time, node, some };
 }
 
-test("what is packed and collected while it is copied is not missed: the newer head is copied, and all of it", async () => {
+test("what is packed and collected meanwhile is not missed: the newer head is copied, and all of it", async () => {
   const { time, node, some } = await writer();
   const before = time.head(node.uuid);
   const to = new MemoryStore();

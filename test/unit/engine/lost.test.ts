@@ -18,7 +18,7 @@ async function shipSome(node: TimedEngine, count: number, branch = "main"): Prom
 }
 
 describe("a listed branch whose head is missing", () => {
-  test("F39: keeps every object of its database for as long as it is so, and the operator is told what to do", async () => {
+  test("F39: keeps every object of its database meanwhile, and the operator is told what to do", async () => {
     const time = new VirtualTime();
     const node = new TimedEngine(time, { gcGraceMs: 60_000, idleCloseMs: 1e12 });
     await shipSome(node, 5);

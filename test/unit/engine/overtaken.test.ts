@@ -394,7 +394,7 @@ describe("a lease that is lost", () => {
 });
 
 describe("a transaction id that a writer has never given", () => {
-  test("is refused when the branch is still its own, and is another node's business when that one has claimed it", async () => {
+  test("is refused while the branch is its own, and another node's business when that has claimed it", async () => {
     const { time, a, b } = await pair();
     const reading = (minTxid: number): Promise<string> =>
       time.of(outcomeOf(a.client.read(a.at("main"), "kv.get", { ns: "n", key: "first" }, a.soon({ minTxid }))));

@@ -270,7 +270,7 @@ describe("a sweep", () => {
     },
   );
 
-  test("leaves what is only read and has nothing to remove to whoever writes it: no claim, no transaction id", async () => {
+  test("leaves what is only read, with nothing to remove, to its writer: no claim, no transaction id", async () => {
     const { time, node } = setup({ idleCloseMs: 20_000 });
     const governed = new Governed(node, 1, {
       pitrMs: minute,

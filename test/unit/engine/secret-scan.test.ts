@@ -40,11 +40,10 @@ describe("forms", () => {
   const secret = 'Schöne "Grüße" 🐟\n';
   const escaped = JSON.stringify(secret).slice(1, -1);
   const units = (text: string, capital: boolean, which: RegExp): string =>
-    text.replace(
-      which,
-      (unit) =>
-        `\\u${(capital ? (hex: string) => hex.toUpperCase() : (hex: string) => hex)(unit.charCodeAt(0).toString(16).padStart(4, "0"))}`,
-    );
+    text.replace(which, (unit) => {
+      const hex = unit.charCodeAt(0).toString(16).padStart(4, "0");
+      return `\\u${capital ? hex.toUpperCase() : hex}`;
+    });
   const forms: readonly (readonly [string, string, Uint8Array | string])[] = [
     ["UTF-8", "text", secret],
     ["UTF-16LE", "utf-16", Buffer.from(secret, "utf16le")],

@@ -124,7 +124,7 @@ describe("when groups are shipped", () => {
     expect(time.head(node.uuid).reservedTo - time.head(node.uuid).txid).toBeGreaterThanOrEqual(limits.txidReserve / 2);
   });
 
-  test("what an earlier process has left is shipped without reserving more: nobody has given ids beyond it", async () => {
+  test("what an earlier process has left is shipped without reserving more: no ids were given beyond", async () => {
     const { time, node } = setup();
     await node.put("k", "main", { durable: true });
     await node.put("on this disk only");

@@ -54,11 +54,8 @@ test("memory is bounded by the system, for SQLite and for everything else", { ti
   const bound = Number(/Max data size\s+(\d+)/.exec(readFileSync(`/proc/${process.pid}/limits`, "utf8"))![1]);
   expect(bound - before).toBeLessThan(limits.sqlProcessBytesMax + 64 * MiB);
   // Sums of texts that SQLite keeps in memory, many at once.
-  const reply = await process.run("read", [
-    [
-      `${rows(2_000)} SELECT ${Array.from({ length: 200 }, (_, at) => `length(group_concat(hex(zeroblob(2000 + ${at}))))`).join(", ")} FROM c`,
-    ],
-  ]);
+  const columns = Array.from({ length: 200 }, (_, at) => `length(group_concat(hex(zeroblob(2000 + ${at}))))`);
+  const reply = await process.run("read", [[`${rows(2_000)} SELECT ${columns.join(", ")} FROM c`]]);
   expect(reply.refusal?.code ?? reply.ended).toMatch(/invalid_request|SIG/);
 });
 

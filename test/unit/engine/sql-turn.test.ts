@@ -115,7 +115,7 @@ test("a read that sees its commit is answered when the commit is noted, with its
   );
 });
 
-test("a commit whose process was lost is told as written, its results as lost; what follows goes on from it", async () => {
+test("a commit whose process was lost is told as written, its results as lost; the next goes on", async () => {
   const { sql, put, write } = await setup();
   const running = write("INSERT INTO t VALUES (1)").catch((error: unknown) => error);
   await sql.given;

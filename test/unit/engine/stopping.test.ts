@@ -90,7 +90,7 @@ describe("transaction ids that were reserved and never used", () => {
     expect(time.head(node.uuid).lost).toMatchObject([{ firstTxid: txid + 1 }]);
   });
 
-  test("stay reserved while the log holds what is not shipped, and the node that has the log goes on behind it", async () => {
+  test("stay reserved while the log holds what is not shipped; the node that has it goes on behind", async () => {
     const time = new VirtualTime();
     time.store.audit();
     const node = start(time);

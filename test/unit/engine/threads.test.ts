@@ -9,7 +9,10 @@ const threads = JSON.stringify(new URL("../../../src/engine/threads.ts", import.
 // A thread that calls JavaScript from WebAssembly, often enough for V8 to compile the call: `(module (import "a" "b"
 // (func)) (func (export "c") call 0))`.
 const busy = `
-const bytes = Uint8Array.of(0, 97, 115, 109, 1, 0, 0, 0, 1, 4, 1, 96, 0, 0, 2, 7, 1, 1, 97, 1, 98, 0, 0, 3, 2, 1, 0, 7, 5, 1, 1, 99, 0, 1, 10, 6, 1, 4, 0, 16, 0, 11);
+const bytes = Uint8Array.of(
+  0, 97, 115, 109, 1, 0, 0, 0, 1, 4, 1, 96, 0, 0, 2, 7, 1, 1, 97, 1, 98, 0, 0, 3, 2, 1, 0, 7, 5, 1, 1, 99, 0, 1, 10, 6,
+  1, 4, 0, 16, 0, 11,
+);
 const { exports } = new WebAssembly.Instance(new WebAssembly.Module(bytes), { a: { b() {} } });
 for (let n = 0; n < 100000; n++) exports.c();
 `;

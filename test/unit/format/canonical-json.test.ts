@@ -6,11 +6,17 @@ import { canonicalJson } from "../../../src/format/canonical-json.ts";
 describe("canonical JSON", () => {
   test("is what RFC 8785 gives for its examples", () => {
     // Section 3.2.2 and 3.2.3.
-    const primitives = String.raw`{"numbers":[333333333.33333329,1E30,4.50,2e-3,0.000000000000000000000000001],"string":"\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/","literals":[null,true,false]}`;
+    const primitives =
+      String.raw`{"numbers":[333333333.33333329,1E30,4.50,2e-3,0.000000000000000000000000001],` +
+      String.raw`"string":"\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/","literals":[null,true,false]}`;
     expect(canonicalJson(JSON.parse(primitives))).toBe(
-      String.raw`{"literals":[null,true,false],"numbers":[333333333.3333333,1e+30,4.5,0.002,1e-27],"string":"€$\u000f\nA'B\"\\\\\"/"}`,
+      String.raw`{"literals":[null,true,false],"numbers":[333333333.3333333,1e+30,4.5,0.002,1e-27],` +
+        String.raw`"string":"€$\u000f\nA'B\"\\\\\"/"}`,
     );
-    const names = String.raw`{"\u20ac":"Euro Sign","\r":"Carriage Return","\ufb33":"Hebrew Letter Dalet With Dagesh","1":"One","\ud83d\ude00":"Emoji: Grinning Face","\u0080":"Control","\u00f6":"Latin Small Letter O With Diaeresis"}`;
+    const names =
+      String.raw`{"\u20ac":"Euro Sign","\r":"Carriage Return","\ufb33":"Hebrew Letter Dalet With Dagesh","1":"One",` +
+      String.raw`"\ud83d\ude00":"Emoji: Grinning Face","\u0080":"Control",` +
+      String.raw`"\u00f6":"Latin Small Letter O With Diaeresis"}`;
     expect(Object.values(JSON.parse(canonicalJson(JSON.parse(names))) as object).toSorted()).toEqual(
       Object.values(JSON.parse(names) as object).toSorted(),
     );

@@ -34,7 +34,8 @@ function vector(...numbers: number[]): Float32Array {
 function strays(): number {
   return db.connection.get<{ n: number }>(
     `SELECT count(*) AS n FROM __service_vector JOIN __service_vector_space USING (space)
-     WHERE (kind = 'memory' AND owner NOT IN (SELECT row FROM __service_memory)) OR (kind = 'turn' AND owner NOT IN (SELECT row FROM __service_turn))`,
+     WHERE (kind = 'memory' AND owner NOT IN (SELECT row FROM __service_memory))
+       OR (kind = 'turn' AND owner NOT IN (SELECT row FROM __service_turn))`,
   )!.n;
 }
 

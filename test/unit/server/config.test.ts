@@ -318,7 +318,7 @@ describe("start refusals", () => {
     expect(startRefusals(configOf({ SERVICE_ADMIN_LISTEN: "127.0.0.1:0", SERVICE_LISTEN: "127.0.0.1:0" }))).toEqual([]);
   });
 
-  test("a node among others is warned of what they cannot share, and of an address at which they cannot reach it", () => {
+  test("a node among others is warned of what cannot be shared, and of an address that cannot be reached", () => {
     const shared = {
       SERVICE_AUTH: "on",
       ...keys,

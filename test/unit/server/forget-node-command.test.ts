@@ -46,7 +46,7 @@ test("does nothing before a person has said that the disk is destroyed", async (
   expect((await run("a", "--disk-destroyed", "--object-store", `file://${join(directory, "nowhere")}`)).code).toBe(2);
 });
 
-test("F89: gives the node up; started with its old disk it is not let in, alone or not, and another one is", async () => {
+test("F89: gives the node up; with its old disk it is not let in, alone or not, and another one is", async () => {
   const directory = temporaryDirectory();
   const records = new CopyRecords(await openStore({ kind: "file", directory }, world), world);
   await records.register(uuid, { node: "a", name: "" });

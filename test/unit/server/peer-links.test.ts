@@ -141,7 +141,7 @@ describe("calls", () => {
     expect(passed).toBeGreaterThan(3);
   });
 
-  test("hundreds of calls of random sizes, times and outcomes: each is settled once, by what became of it", async () => {
+  test("hundreds of calls of random sizes, times and outcomes: each is settled once, by its own", async () => {
     const random = seeded(12);
     const outcomes = Array.from({ length: 500 }, () => ({
       bytes: Math.floor(random() ** 8 * 600_000),

@@ -498,7 +498,9 @@ describe("answers", () => {
     const node = await openEcho({ dispatch: (call) => Promise.resolve({ ...emptyAnswer(call), message: memory }) });
     const { text } = await send(node, { path: `${memories}/mem_1` });
     expect(text.trimEnd()).toBe(
-      `{"id":"mem_1","type":"fact","topic_key":null,"summary":${JSON.stringify('a "b"\n\u{2028}')},"content":{"id":9223372036854775807},"keywords":null,"session_id":null,"source":null,"created_at":1152921504606846976,"superseded_by":null,"score":0.25,"channels":[]}`,
+      `{"id":"mem_1","type":"fact","topic_key":null,"summary":${JSON.stringify('a "b"\n\u{2028}')},` +
+        '"content":{"id":9223372036854775807},"keywords":null,"session_id":null,"source":null,' +
+        '"created_at":1152921504606846976,"superseded_by":null,"score":0.25,"channels":[]}',
     );
   });
 

@@ -70,7 +70,7 @@ describe("a database has one writer", () => {
     expect(there!.code).toBe("invalid_request");
   });
 
-  test("distribution-03: what its holder gave up, another node takes under the next term, with everything in it", async () => {
+  test("distribution-03: what its holder gave up, another node takes under the next term, with all of it", async () => {
     const {
       cluster,
       nodes: [a, b],
@@ -294,7 +294,7 @@ describe("finding the writer", () => {
     },
   );
 
-  test("the lease still points to a node that was started anew: it takes the database again when others ask it", async () => {
+  test("the lease points to a node that was started anew: it takes the database again when asked", async () => {
     const {
       cluster,
       nodes: [a, b],

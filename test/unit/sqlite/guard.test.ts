@@ -350,7 +350,10 @@ describe("an interrupt", () => {
     const shared = new Int32Array(new SharedArrayBuffer(8));
     // As fast as it can, it names the ticket before the one that runs.
     const body = `parentPort.postMessage("ready"); const { shared, handle } = workerData;
-      while (Atomics.load(shared, 0) >= 0) { const ticket = Atomics.load(shared, 0); if (ticket > 1) { interrupt(handle, ticket - 1); Atomics.add(shared, 1, 1); } }`;
+      while (Atomics.load(shared, 0) >= 0) {
+        const ticket = Atomics.load(shared, 0);
+        if (ticket > 1) { interrupt(handle, ticket - 1); Atomics.add(shared, 1, 1); }
+      }`;
     await startInterrupter(body, { shared, handle: guard.handle });
     const count =
       "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 3000) SELECT count(*) FROM c";
@@ -368,7 +371,14 @@ describe("an interrupt", () => {
     const { guard } = database;
     const shared = new Int32Array(new SharedArrayBuffer(8));
     const body = `parentPort.postMessage("ready"); const { shared, handle } = workerData; let last = 0;
-      while (Atomics.load(shared, 0) >= 0) { const ticket = Atomics.load(shared, 0); if (ticket > last) { last = ticket; if (ticket % 2 === 0) { for (let i = 0; i < ticket % 97 * 400; i++) Atomics.load(shared, 0); interrupt(handle, ticket); } } }`;
+      while (Atomics.load(shared, 0) >= 0) {
+        const ticket = Atomics.load(shared, 0);
+        if (ticket <= last) continue;
+        last = ticket;
+        if (ticket % 2 !== 0) continue;
+        for (let i = 0; i < ticket % 97 * 400; i++) Atomics.load(shared, 0);
+        interrupt(handle, ticket);
+      }`;
     await startInterrupter(body, { shared, handle: guard.handle });
     const count =
       "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 5000) SELECT count(*) FROM c";
@@ -433,7 +443,8 @@ describe("memory", () => {
       Array.from({ length: 25 }, (_, level) => `CREATE VIEW e${level + 1} AS SELECT x + x AS x FROM e${level}`),
     );
     expect(database.rows("SELECT x FROM e25")).toEqual([[2 ** 25]]);
-    const long = `coalesce(${Array.from({ length: 90 }, () => `coalesce(${Array.from({ length: 90 }, () => "x").join(", ")})`).join(", ")})`;
+    const ninety = (text: string): string => `coalesce(${Array.from({ length: 90 }, () => text).join(", ")})`;
+    const long = ninety(ninety("x"));
     expect(
       refused(() =>
         database.write([`SELECT ${long} AS y FROM t GROUP BY ${Array.from({ length: 900 }, () => "1").join(", ")}`]),
