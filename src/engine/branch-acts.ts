@@ -1,5 +1,6 @@
 /** What is asked of a database's branches, done with the handles that are open: ship first, then act on the heads. */
 import { ServiceError, StoreError } from "../base/errors.ts";
+import type { Catalog } from "../format/catalog.ts";
 import { eraseTarget } from "./erase-live-rows.ts";
 import type { ErasureRunner } from "./erasure-runner.ts";
 import { needsOperator } from "./failures.ts";
@@ -151,27 +152,25 @@ export class BranchActs {
   async settle(uuid: string): Promise<void> {
     const { parts, due, leftBehind } = this.#options;
     const catalog = await parts.catalogs.get(uuid);
-    await this.#retireGone(uuid);
+    await this.#retireGone(uuid, catalog);
     for (const { id, ttlAtMs } of catalog?.branches ?? [])
       if (ttlAtMs !== undefined) due.note({ uuid, branchId: id, atMs: ttlAtMs });
     leftBehind(uuid);
   }
 
   /** Closes what is open of branches that the catalog does not name: their deletion was asked for, and came late. */
-  async #retireGone(uuid: string): Promise<void> {
-    const { parts, registry } = this.#options;
-    const catalog = await parts.catalogs.get(uuid);
+  async #retireGone(uuid: string, catalog: Catalog | undefined): Promise<void> {
     if (!isWritten(catalog) || catalog.deletedAtMs !== undefined) return;
-    await registry.retireOthers(uuid, new Set(catalog.branches.map(({ id }) => id)));
+    await this.#options.registry.retireOthers(uuid, new Set(catalog.branches.map(({ id }) => id)));
   }
 
   /**
    * Ends branches whose time is over, and lets go of history that has left the window, as far as they are open here.
    */
   async groom(uuid: string): Promise<void> {
-    const { registry, compactor } = this.#options;
+    const { registry, compactor, parts } = this.#options;
     await this.removeExpired(uuid);
-    await this.#retireGone(uuid);
+    await this.#retireGone(uuid, await parts.catalogs.get(uuid));
     for (const database of registry.databases()) {
       if (database.opened.uuid === uuid && database.claimed && !database.poisoned) compactor.trim(database.opened.head);
     }

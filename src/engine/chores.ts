@@ -6,7 +6,7 @@
  * a restart, or because another node has the database by then: the next claim of a branch, or the marker of a deletion,
  * brings it back.
  */
-import { codeOf, StoreError } from "../base/errors.ts";
+import { codeOf, ServiceError, StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { World } from "../base/world.ts";
 import type { Alarms } from "./alarms.ts";
@@ -149,12 +149,15 @@ export class Chores {
       this.collections++;
       if (again) this.#plan("collect", uuid, Math.max(graceMs, limits.collectAfterMs));
     } catch (error) {
-      if (chore === "settle" && error instanceof StoreError) return this.inDoubt(uuid);
+      const isPassing = (error instanceof StoreError && !needsOperator(error)) || error instanceof ServiceError;
+      if (chore === "settle" && isPassing) return this.inDoubt(uuid);
       alarms.note(uuid, "collection", error);
       const why = needsOperator(error) ? error.message : codeOf(error);
       if (chore === "purge")
         return this.#purgeLater(uuid, `a deleted database could not be purged (${why}); trying again`);
-      notice(`garbage could not be collected (${why}); trying again`, uuid);
+      const what =
+        chore === "settle" ? "the outcome of a change of branches is not known" : "garbage could not be collected";
+      notice(`${what} (${why}); trying again`, uuid);
       this.#plan(chore, uuid, Math.max(graceMs, limits.collectAfterMs));
     }
   }

@@ -10,8 +10,8 @@
  *
  * Always true: every order settles once; a thread that is lost fails the orders that it had, to be tried again, and is
  * replaced at the next one. One order at a time, in turn, but for a restore, which waits for object storage and goes on
- * beside the others. The engine thread fetches the objects, one ahead of the one that is laid. The thread is started
- * when it is first needed.
+ * beside the others. The engine thread fetches the objects, some ahead within the bounds of any restore, and hands each
+ * over when it is asked for. The thread is started when it is first needed.
  */
 import { MessageChannel, type MessagePort, type Worker } from "node:worker_threads";
 import { StoreError, type StoreErrorKind } from "../base/errors.ts";

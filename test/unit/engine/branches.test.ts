@@ -40,6 +40,16 @@ async function giveCheckpoints(time: VirtualTime, node: TimedEngine, name: strin
   await time.store.calm.put(headKey(node.uuid, branchId), encodeHead(next), { kind: "version", version });
 }
 
+/** From now on a put of the catalog has no answer, and lands when what is given for it is called. */
+function delayCatalog({ store }: VirtualTime, { uuid }: TimedEngine): (() => void)[] {
+  const landings: (() => void)[] = [];
+  store.fateOf = (verb, key) =>
+    verb === "put" && key === catalogKey(uuid)
+      ? { late: new Promise<void>((resolve) => landings.push(resolve)) }
+      : "fine";
+  return landings;
+}
+
 describe("a fork", () => {
   test("branching-02: sees what its parent had, and neither sees what the other writes then", async () => {
     const { time, node } = setup();
@@ -297,11 +307,7 @@ describe("the end of a branch", () => {
       await node.branch({ act: "fork", name: "x" });
       await node.put("own", "x", { durable: true });
       const file = branchPath(join(node.directory, "db"), node.uuid, idOf(time, node, "x"));
-      const landings: (() => void)[] = [];
-      time.store.fateOf = (verb, key) =>
-        verb === "put" && key === catalogKey(node.uuid)
-          ? { late: new Promise<void>((resolve) => landings.push(resolve)) }
-          : "fine";
+      const landings = delayCatalog(time, node);
       expect(await codeOf(node.branch({ act: "delete", name: "x" }))).toBe("unavailable");
       // Tried again and again: what else is asked of the branch that is open goes on meanwhile.
       await time.pass(5_000);
@@ -325,11 +331,7 @@ describe("the end of a branch", () => {
       await node.put("base");
       await node.branch({ act: "fork", name: "x" });
       await node.put("old", "x", { durable: true });
-      const landings: (() => void)[] = [];
-      time.store.fateOf = (verb, key) =>
-        verb === "put" && key === catalogKey(node.uuid)
-          ? { late: new Promise<void>((resolve) => landings.push(resolve)) }
-          : "fine";
+      const landings = delayCatalog(time, node);
       expect(await codeOf(node.branch({ act: "delete", name: "x" }))).toBe("unavailable");
       node.kill();
       time.store.fateOf = () => "fine";
@@ -344,29 +346,21 @@ describe("the end of a branch", () => {
     },
   );
 
-  test(
-    "F31: a fork that was left in doubt is there from the instant at which its put has landed, burner and " + "all",
-    async () => {
-      const { time, node } = setup();
-      await node.put("base");
-      let isLate = true;
-      const landings: (() => void)[] = [];
-      time.store.fateOf = (verb, key) =>
-        isLate && verb === "put" && key === catalogKey(node.uuid)
-          ? { late: new Promise<void>((resolve) => landings.push(resolve)) }
-          : "fine";
-      expect(await codeOf(node.branch({ act: "fork", name: "x", ttlSecs: 60 }))).toBe("unavailable");
-      expect(await codeOf(node.keys("x"))).toBe("unavailable");
-      landings[0]!();
-      expect(await node.keys("x")).toEqual(["base"]);
-      isLate = false;
-      await time.pass(62_000);
-      expect(await codeOf(node.keys("x"))).toBe("branch_not_found");
-      await time.pass(60_000);
-      expect(time.catalog(node.uuid).branches.map(({ name }) => name)).toEqual(["main"]);
-      expect(time.store.violations).toEqual([]);
-    },
-  );
+  test("F31: a fork that was left in doubt is there from the instant its put has landed, burner and all", async () => {
+    const { time, node } = setup();
+    await node.put("base");
+    const landings = delayCatalog(time, node);
+    expect(await codeOf(node.branch({ act: "fork", name: "x", ttlSecs: 60 }))).toBe("unavailable");
+    expect(await codeOf(node.keys("x"))).toBe("unavailable");
+    landings[0]!();
+    expect(await node.keys("x")).toEqual(["base"]);
+    time.store.fateOf = () => "fine";
+    await time.pass(62_000);
+    expect(await codeOf(node.keys("x"))).toBe("branch_not_found");
+    await time.pass(60_000);
+    expect(time.catalog(node.uuid).branches.map(({ name }) => name)).toEqual(["main"]);
+    expect(time.store.violations).toEqual([]);
+  });
 
   test("F63: a fork of a branch that is deleted at the same time is there and whole, or refused", async () => {
     for (let delayMs = 0; delayMs < 60; delayMs += 4) {
