@@ -88,6 +88,11 @@ export class Catalogs {
   readonly #held = new LruMap<string, Held>(limits.catalogsHeldMax);
   /** Nothing is held of these. */
   readonly #doubts = new Map<string, Doubt>();
+  /**
+   * Of databases whose catalog was put back, which an operator has accepted: the ids of branches that a catalog has
+   * named since. As many as that happens to.
+   */
+  readonly #namedSincePutBack = new Map<string, Set<string>>();
 
   constructor(store: ObjectStore, world: World, memory?: CatalogMemory) {
     this.#store = store;
@@ -123,6 +128,15 @@ export class Catalogs {
   isDeleted(uuid: string, branchId: string): boolean {
     const catalog = this.#held.peek(uuid)?.catalog;
     return isWritten(catalog) && !catalog.branches.some(({ id }) => id === branchId);
+  }
+
+  /**
+   * Whether the branch is unknown because a catalog that was put back to an older one was accepted in this process:
+   * then nobody has deleted it, and its file here may be all there is of it.
+   */
+  wasPutBack(uuid: string, branchId: string): boolean {
+    const named = this.#namedSincePutBack.get(uuid);
+    return named !== undefined && !named.has(branchId);
   }
 
   /** Throws StoreError when the database has no catalog, but other objects. */
@@ -291,7 +305,10 @@ export class Catalogs {
       uuid,
     );
     this.#memory.places.acceptCatalog(uuid, seq);
-    this.#held.set(uuid, read);
+    this.#namedSincePutBack.set(uuid, new Set());
+    // What was held is newer.
+    this.#held.delete(uuid);
+    this.#hold(uuid, read);
     return read;
   }
 
@@ -312,5 +329,6 @@ export class Catalogs {
     // Answers may overtake each other: what is known to be newer stays.
     if ((this.#held.peek(uuid)?.catalog?.seq ?? -1) > (held.catalog?.seq ?? -1)) return;
     this.#held.set(uuid, held);
+    for (const { id } of held.catalog?.branches ?? []) this.#namedSincePutBack.get(uuid)?.add(id);
   }
 }

@@ -4,6 +4,7 @@
  * Owns what outlives a handle on this thread and is no claim (engine/claims): the files that are made and removed, what
  * was set aside of them, and the permits that all handles share. Must not know: what is open, what is asked of it.
  */
+import { existsSync } from "node:fs";
 import { codeOf, StoreError } from "../base/errors.ts";
 import { Semaphore } from "../base/semaphore.ts";
 import type { CatalogBranch } from "../format/catalog.ts";
@@ -30,7 +31,7 @@ import {
 } from "./files.ts";
 import type { HeadPlaces } from "./head-places.ts";
 import { LostObject } from "./lost.ts";
-import type { Opened } from "./opened-file.ts";
+import { readClosedState, type Opened } from "./opened-file.ts";
 import { openBranch, type OpeningParts } from "./opening.ts";
 import { laneOf, type EngineOptions, type Target } from "./protocol.ts";
 import { Quarantine } from "./quarantine.ts";
@@ -236,12 +237,21 @@ export class DatabaseOpener {
     return logs.flatMap(({ branchId }) => nameOfBranch(catalog, uuid, branchId) ?? []);
   }
 
-  /** Removes a deleted branch's file, which is closed. */
-  removeBranch(uuid: string, branchId: string): void {
+  /**
+   * Removes the closed file of a branch that does not exist any more. Where nobody has deleted it, as the catalog was
+   * put back to one that is older than the branch, the file is set aside.
+   */
+  async removeBranch(uuid: string, branchId: string, notice: DatabaseEvents["notice"]): Promise<void> {
+    const path = branchPath(this.#parts.engine.databasesDirectory, uuid, branchId);
     this.claims.remove(uuid, branchId);
     this.places.forget(uuid, branchId);
     this.#parts.alarms.clear(uuid, branchId);
-    removeFile(branchPath(this.#parts.engine.databasesDirectory, uuid, branchId));
+    if (existsSync(path) && this.#parts.catalogs.wasPutBack(uuid, branchId)) {
+      const why = "a catalog was accepted that was put back to one that does not know the branch";
+      const where = await this.quarantine.setAside(uuid, branchId, readClosedState(path), undefined, why);
+      notice(`the local file of branch ${branchId} was set aside under ${where}: ${why}`);
+    }
+    removeFile(path);
   }
 
   /**

@@ -5,6 +5,7 @@
  * left there for as long as the file's slack is unknown. Must not know: whether the file is of use, where its head came
  * from.
  */
+import { existsSync } from "node:fs";
 import { StoreError } from "../base/errors.ts";
 import { limits } from "../base/limits.ts";
 import type { Disk } from "../base/disk.ts";
@@ -64,6 +65,21 @@ export function isBroken(error: unknown): boolean {
 /** The only connection that writes the file. */
 export function openConnection(path: string): Connection {
   return new Connection(path, { readonly: false, pageCacheKiB: limits.pageCacheKiB, busyMs: limits.engineBusyMs });
+}
+
+/** What stands in the closed file, its log included; undefined when it is gone or cannot be read. */
+export function readClosedState(path: string): DatabaseState | undefined {
+  if (!existsSync(path)) return undefined;
+  let connection: Connection | undefined;
+  try {
+    connection = openConnection(path);
+    return readState(connection);
+  } catch (error) {
+    if (!isBroken(error)) throw error;
+    return undefined;
+  } finally {
+    connection?.close();
+  }
 }
 
 /** Moves the log into the file, so that a fresh one begins with the next write. */

@@ -26,7 +26,7 @@ export interface SetAside {
   readonly txid: number | undefined;
   /** The claim under which that was written, in hexadecimal digits. */
   readonly tenure: string | undefined;
-  /** Where the branch's head stood then. */
+  /** Where the branch's head stood then; undefined where there is none. */
   readonly head: Pick<Head, "epoch" | "seq" | "txid"> | undefined;
   /** Unix ms. */
   readonly atMs: number;
@@ -91,20 +91,19 @@ export class Quarantine {
     uuid: string,
     branchId: string,
     state: DatabaseState | undefined,
-    head: Head,
+    head: Head | undefined,
     why: string,
   ): Promise<string> {
     const { databasesDirectory, disk, world } = this.#options;
     const path = branchPath(databasesDirectory, uuid, branchId);
     const folder = join(this.#root, uuid);
     const name = `${branchId}-${state?.txid ?? "unread"}-${world.ulid()}`;
-    const { epoch, seq, txid } = head;
     const manifest: SetAside = {
       uuid,
       branchId,
       txid: state?.txid,
       tenure: state?.tenure && Buffer.from(state.tenure).toString("hex"),
-      head: { epoch, seq, txid },
+      head: head && { epoch: head.epoch, seq: head.seq, txid: head.txid },
       atMs: world.nowMs(),
       why,
       files: besides.filter((suffix) => existsSync(`${path}${suffix}`)).map((suffix) => `${name}.db${suffix}`),

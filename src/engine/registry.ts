@@ -200,11 +200,12 @@ export class Registry {
    * is left alone.
    */
   async retire(target: Target, branchId: string): Promise<void> {
-    await this.#handles.close(
-      keyOf(target),
-      async () => this.#options.opener.removeBranch(target.uuid, branchId),
-      branchId,
-    );
+    await this.#retire(keyOf(target), target.uuid, branchId);
+  }
+
+  async #retire(key: string, uuid: string, branchId: string): Promise<void> {
+    const notice = (message: string): void => this.#options.events.notice("warn", message, uuid);
+    await this.#handles.close(key, () => this.#options.opener.removeBranch(uuid, branchId, notice), branchId);
   }
 
   /**
@@ -250,11 +251,7 @@ export class Registry {
   async retireOthers(uuid: string, branchIds: ReadonlySet<string>): Promise<void> {
     for (const [key, { opened }] of [...this.#slots.entries()]) {
       if (opened.uuid !== uuid || branchIds.has(opened.branchId)) continue;
-      await this.#handles.close(
-        key,
-        async () => this.#options.opener.removeBranch(uuid, opened.branchId),
-        opened.branchId,
-      );
+      await this.#retire(key, uuid, opened.branchId);
     }
   }
 

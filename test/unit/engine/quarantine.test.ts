@@ -215,6 +215,31 @@ describe("object storage that was put back to an older state", () => {
     },
   );
 
+  test.each(["by whoever asks for it", "because time has passed"])(
+    "F40: and does not know a branch that is open costs nobody what was only here, when it is closed %s",
+    async (which) => {
+      const time = new VirtualTime();
+      const node = new TimedEngine(time, { nodeId: "a", acceptRollback: ["all"], idleCloseMs: 1e12 });
+      await node.put("k1", "main", { durable: true });
+      const older = snapshot(time);
+      await node.branch({ act: "fork", name: "x" });
+      await node.put("own", "x", { durable: true });
+      older();
+      // Whoever changes the branches reads the catalog anew.
+      await node.branch({ act: "fork", name: "y" });
+      if (which === "because time has passed") await time.pass(600_000);
+      else await expect(node.keys("x")).rejects.toMatchObject({ code: "branch_not_found" });
+      expect(asideOf(node)).toMatchObject([
+        { keys: ["k1", "own"], manifest: { txid: 2, why: expect.stringContaining("accepted") } },
+      ]);
+      expect(node.notices.join("\n")).toContain("was set aside under quarantine/");
+      // A branch that is deleted is gone, and leaves nothing.
+      await node.branch({ act: "delete", name: "y" });
+      expect(listQuarantine(node.directory)).toHaveLength(1);
+      expect(await node.keys()).toEqual(["k1"]);
+    },
+  );
+
   test("is not accepted for another database than the one that is named", async () => {
     const { time, node } = await putBack();
     const other = new TimedEngine(
