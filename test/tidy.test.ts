@@ -14,6 +14,7 @@ import {
   missingHeader,
   packagesOfFloor,
   reservedNamesUsed,
+  rooms,
   scan,
   swallowedErrors,
   unfinishedBusiness,
@@ -52,6 +53,7 @@ describe("the house", () => {
 
   test("every floor says which packages it may import", () => {
     expect(Object.keys(packagesOfFloor).toSorted()).toEqual(floors.flat().toSorted());
+    expect(Object.keys(rooms).toSorted()).toEqual(floors.flat().toSorted());
   });
 });
 
@@ -77,20 +79,23 @@ describe("the mask", () => {
 
 describe("the rules find what they are for", () => {
   test.each([
-    ["model/kv.ts", 'import { a } from "../engine/database.ts";', "upward"],
-    ["model/kv.ts", 'import type { A } from "../engine/database.ts";', "upward"],
-    ["model/kv.ts", 'export { a } from "../service/call.ts";', "upward"],
+    ["model/kv.ts", 'import { a } from "../engine/database/database.ts";', "upward"],
+    ["model/kv.ts", 'import type { A } from "../engine/database/database.ts";', "upward"],
+    ["model/kv.ts", 'export { a } from "../service/call/call.ts";', "upward"],
     ["model/kv.ts", 'const a = await import("../server/main.ts");', "upward"],
-    ["store/file-store.ts", 'import { a } from "../ai/egress.ts";', "sideways"],
-    ["sqlite/wal.ts", 'import { a } from "../control/databases.ts";', "sideways"],
+    ["store/file/file-store.ts", 'import { a } from "../../ai/egress.ts";', "sideways"],
+    ["sqlite/wal/wal.ts", 'import { a } from "../../control/databases/databases.ts";', "sideways"],
     ["model/kv.ts", 'import { A } from "../../gen/palimpsest/v1/data_pb.ts";', "generated"],
     ["model/kv.ts", 'import { a } from "../../test/support/random.ts";', "outside src"],
     ["model/kv.ts", 'import { a } from "./wal";', "ending .ts"],
     ["model/kv.ts", 'import Database from "better-sqlite3";', "better-sqlite3"],
     ["engine/thread.ts", 'import * as http from "node:http";', "node:http"],
     ["base/log.ts", 'import { randomBytes } from "node:crypto";', "node:crypto"],
-    ["service/call.ts", 'import "@connectrpc/connect";', "@connectrpc/connect"],
+    ["service/call/call.ts", 'import "@connectrpc/connect";', "@connectrpc/connect"],
     ["model/kv.ts", 'const fs = require("node:fs");', "node:fs"],
+    ["engine/api/measures.ts", 'import { a } from "../pool/registry.ts";', "room"],
+    ["engine/api/measures.ts", 'import { a } from "../engine.ts";', "room"],
+    ["engine/attic/measures.ts", "", "no room"],
     ["kv.ts", "", "no floor"],
     ["toys/kv.ts", "", "no floor"],
   ])("floors: %s with %s", (path, text, word) => {
@@ -98,14 +103,16 @@ describe("the rules find what they are for", () => {
   });
 
   test.each([
-    ["model/kv.ts", 'import { a } from "../base/errors.ts";'],
+    ["model/kv.ts", 'import { a } from "../base/faults/errors.ts";'],
     ["model/kv.ts", 'import { a } from "./wal.ts";'],
+    ["engine/pool/registry.ts", 'import { a } from "../api/measures.ts";'],
+    ["engine/engine.ts", 'import { a } from "./pool/registry.ts";'],
     ["model/kv.ts", 'import { createHash } from "node:crypto";'],
-    ["server/request-handler.ts", 'import { A } from "../../gen/palimpsest/v1/data_pb.ts";'],
-    ["server/request-handler.ts", 'import { A } from "@connectrpc/connect-node";'],
+    ["server/node/request-handler.ts", 'import { A } from "../../../gen/palimpsest/v1/data_pb.ts";'],
+    ["server/node/request-handler.ts", 'import { A } from "@connectrpc/connect-node";'],
     ["base/world.ts", 'import { randomBytes } from "node:crypto";'],
-    ["model/kv.ts", '// import { a } from "../engine/database.ts";'],
-    ["model/kv.ts", 'const text = `import { a } from "../engine/database.ts"`;'],
+    ["model/kv.ts", '// import { a } from "../engine/database/database.ts";'],
+    ["model/kv.ts", 'const text = `import { a } from "../engine/database/database.ts"`;'],
     ["model/kv.ts", 'this.databases.require("name"); Array.from("abc");'],
   ])("floors: %s may %s", (path, text) => {
     expect(breachesOfFloors(file(path, text))).toEqual([]);
@@ -163,8 +170,8 @@ describe("the rules find what they are for", () => {
         file("base/world.ts", "Date.now(); performance.now(); setTimeout(f, 1); setImmediate(f); randomBytes(1);"),
       ),
     ).toEqual([]);
-    expect(reservedNamesUsed(file("server/config.ts", "process.env.A = b;"))).toEqual([]);
-    expect(reservedNamesUsed(file("server/config.ts", "process.argv;"))).toHaveLength(1);
+    expect(reservedNamesUsed(file("server/config/config.ts", "process.env.A = b;"))).toEqual([]);
+    expect(reservedNamesUsed(file("server/config/config.ts", "process.argv;"))).toHaveLength(1);
   });
 
   test("columns: 120 pass, 121 do not, whatever the characters", () => {
@@ -182,7 +189,7 @@ describe("the rules find what they are for", () => {
       "model/common.ts",
     ])
       expect(badFileName(file(path, ""))).toHaveLength(1);
-    for (const path of ["model/kv.ts", "model/vector-index.ts", "unit/model/kv.test.ts"])
+    for (const path of ["model/kv.ts", "model/index/vector-index.ts", "unit/model/kv.test.ts"])
       expect(badFileName(file(path, ""))).toEqual([]);
   });
 
@@ -203,8 +210,8 @@ describe("the rules find what they are for", () => {
     "createWriteStream(path);",
     "await handle.writev(parts);",
   ])("writes of files: %s", (text) => {
-    expect(reservedNamesUsed(file("engine/files.ts", text))).toEqual([
-      { path: "engine/files.ts", line: 1, message: expect.stringContaining("base/disk") },
+    expect(reservedNamesUsed(file("engine/local/files.ts", text))).toEqual([
+      { path: "engine/local/files.ts", line: 1, message: expect.stringContaining("base/disk") },
     ]);
     expect(reservedNamesUsed(file("base/disk.ts", text))).toEqual([]);
   });
@@ -220,7 +227,7 @@ describe("the rules find what they are for", () => {
     "each(() => handle.writev(parts), () => { handle.writev(parts); });",
   ])("counts that nobody looks at: %s", (text) => {
     expect(
-      ignoredCounts(file("store/file-system.ts", `import { open } from "node:fs/promises";\n${text}`)),
+      ignoredCounts(file("store/file/file-system.ts", `import { open } from "node:fs/promises";\n${text}`)),
     ).toHaveLength(1);
   });
 
@@ -233,13 +240,13 @@ describe("the rules find what they are for", () => {
     "around.stderr.write(text);",
     "written = (await handle.writev(parts)).bytesWritten;",
   ])("counts that somebody looks at: %s", (text) => {
-    expect(ignoredCounts(file("store/file-system.ts", `import { open } from "node:fs/promises";\n${text}`))).toEqual(
-      [],
-    );
+    expect(
+      ignoredCounts(file("store/file/file-system.ts", `import { open } from "node:fs/promises";\n${text}`)),
+    ).toEqual([]);
   });
 
   test("counts of what is no file are free", () => {
-    expect(ignoredCounts(file("service/call.ts", "await engine.write(target);"))).toEqual([]);
+    expect(ignoredCounts(file("service/call/call.ts", "await engine.write(target);"))).toEqual([]);
   });
 
   test("swallowed errors", () => {
@@ -262,19 +269,19 @@ describe("references", () => {
   const url = `${threads}new Worker(new URL(\`./thread\${extname(import.meta.url)}\`, import.meta.url));`;
 
   test("a thread's module must be found in the build too", () => {
-    const named = (text: string): string[] => threadsOf(file("engine/client.ts", text)).map(({ path }) => path);
-    expect(named(url)).toContain("engine/thread.ts");
-    expect(named(`${threads}new Worker(entry("segment-thread"));`)).toContain("engine/segment-thread.ts");
+    const named = (text: string): string[] => threadsOf(file("engine/threads/client.ts", text)).map(({ path }) => path);
+    expect(named(url)).toContain("engine/threads/thread.ts");
+    expect(named(`${threads}new Worker(entry("segment-thread"));`)).toContain("engine/threads/segment-thread.ts");
     expect(named('import { startThread } from "./threads.ts";\nstartThread(entry("segment-thread"));')).toContain(
-      "engine/segment-thread.ts",
+      "engine/threads/segment-thread.ts",
     );
     expect(named('new Worker(entry("thread"));')).toEqual([]);
-    expect(threadsWithFixedEnding(file("engine/client.ts", url))).toEqual([]);
-    expect(threadsWithFixedEnding(file("engine/client.ts", `${threads}import { a } from "./database.ts";`))).toEqual(
-      [],
-    );
+    expect(threadsWithFixedEnding(file("engine/threads/client.ts", url))).toEqual([]);
     expect(
-      threadsWithFixedEnding(file("engine/client.ts", `${threads}new URL("./thread.ts", import.meta.url)`)),
+      threadsWithFixedEnding(file("engine/threads/client.ts", `${threads}import { a } from "./database.ts";`)),
+    ).toEqual([]);
+    expect(
+      threadsWithFixedEnding(file("engine/threads/client.ts", `${threads}new URL("./thread.ts", import.meta.url)`)),
     ).toHaveLength(1);
   });
 

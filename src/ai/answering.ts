@@ -4,7 +4,7 @@
  * Always true: memories go out as data in a fence, bounded and cut; of the sources that an answer names, only those
  * count that the model was shown. Must not know: how memories are found or stored.
  */
-import { limits } from "../base/limits.ts";
+import { limits } from "../base/limits/limits.ts";
 import { utf8Length } from "../base/bytes.ts";
 import type { AssistantTask } from "./assistant.ts";
 import { dataBlock, dataRule, fenced } from "./data-block.ts";

@@ -7,8 +7,8 @@
  * the one that policy has judged. Must not know: memories, policies, who asks.
  */
 import Anthropic, { APIError } from "@anthropic-ai/sdk";
-import { ServiceError } from "../base/errors.ts";
-import { limits } from "../base/limits.ts";
+import { ServiceError } from "../base/faults/errors.ts";
+import { limits } from "../base/limits/limits.ts";
 import type { Log } from "../base/log.ts";
 import type { World } from "../base/world.ts";
 import { boundedFetch } from "./bounded-fetch.ts";

@@ -4,7 +4,7 @@
  *
  * Always true: while it is open no call passes; while it is half open one does. Must not know: what a call is.
  */
-import { limits } from "../base/limits.ts";
+import { limits } from "../base/limits/limits.ts";
 import type { World } from "../base/world.ts";
 
 /** How an attempt ended, as far as it tells of the provider. */

@@ -6,8 +6,8 @@
  * databases, policies, what a text is of.
  */
 import { utf8Length } from "../base/bytes.ts";
-import { limits } from "../base/limits.ts";
-import { Semaphore } from "../base/semaphore.ts";
+import { limits } from "../base/limits/limits.ts";
+import { Semaphore } from "../base/collections/semaphore.ts";
 import { sleep, type World } from "../base/world.ts";
 import { Breaker, type AttemptOutcome } from "./breaker.ts";
 import { embedProviders, traitsOf, type EmbedProvider, type EmbedUse } from "./embedding-models.ts";

@@ -6,7 +6,7 @@
  * a ModelFailure without a word of the provider's. Must not know: batches, repeats, deadlines.
  */
 import OpenAI from "openai";
-import { limits } from "../base/limits.ts";
+import { limits } from "../base/limits/limits.ts";
 import type { World } from "../base/world.ts";
 import { boundedFetch } from "./bounded-fetch.ts";
 import type { EmbedProvider, EmbedUse } from "./embedding-models.ts";

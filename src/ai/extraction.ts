@@ -4,7 +4,7 @@
  * Always true: turns go out as data in a fence; a proposal that names no turn it was found in is none. Whether a
  * proposal is a good memory is judged by whoever stores it. Must not know: how memories are stored.
  */
-import { limits } from "../base/limits.ts";
+import { limits } from "../base/limits/limits.ts";
 import type { AssistantTask } from "./assistant.ts";
 import { dataBlock, dataRule, fenced } from "./data-block.ts";
 

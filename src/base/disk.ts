@@ -7,7 +7,7 @@
 import { closeSync, constants, fdatasync, openSync, renameSync, rmSync, writeSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { dirname } from "node:path";
-import { StoreError } from "./errors.ts";
+import { StoreError } from "./faults/errors.ts";
 
 /** What is asked of a disk. */
 export interface Disk {

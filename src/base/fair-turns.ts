@@ -6,7 +6,7 @@
  * until the others have had theirs, and nobody waits while nobody else has an act; between two acts others' events are
  * heard (the lists of new and of old ones are those of fq_codel, RFC 8290). Must not know: what the acts do.
  */
-import { limits } from "./limits.ts";
+import { limits } from "./limits/limits.ts";
 import type { World } from "./world.ts";
 
 /** A thread that has done nothing for longer has heard whoever was there to be heard. */

@@ -2,8 +2,8 @@
  * How late a thread comes to what it was to do: timers that fire too late tell how long it was busy with something
  * else.
  */
-import { limits } from "./limits.ts";
-import { shortBoundsMs, Histogram, type HistogramCounts } from "./histogram.ts";
+import { limits } from "./limits/limits.ts";
+import { shortBoundsMs, Histogram, type HistogramCounts } from "./collections/histogram.ts";
 import type { Cancel, World } from "./world.ts";
 
 export class LoopDelay {

@@ -17,7 +17,7 @@
  *
  * Must not know: stores, files, what is removed by time.
  */
-import { limits } from "./limits.ts";
+import { limits } from "./limits/limits.ts";
 
 /** What a run of a node leaves to the next, and the main thread to another, in Unix milliseconds. */
 export interface TimeMemory {

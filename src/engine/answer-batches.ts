@@ -5,8 +5,8 @@
  * not know: what was asked.
  */
 import type { World } from "../base/world.ts";
-import { failureOf, needsOperator } from "./failures.ts";
-import type { EngineAnswer, FromEngine } from "./protocol.ts";
+import { failureOf, needsOperator } from "./api/failures.ts";
+import type { EngineAnswer, FromEngine } from "./api/protocol.ts";
 
 /** Collects answers until they are sent. */
 export class AnswerBatches {

@@ -1,15 +1,15 @@
 /** What is asked of a database's branches, done with the handles that are open: ship first, then act on the heads. */
-import { ServiceError, StoreError } from "../base/errors.ts";
-import type { Catalog } from "../format/catalog.ts";
-import { eraseTarget } from "./erase-live-rows.ts";
-import type { ErasureRunner } from "./erasure-runner.ts";
-import { needsOperator } from "./failures.ts";
-import { branchesWithLogs } from "./files.ts";
-import type { Database } from "./database.ts";
-import type { Branches, BranchParts } from "./branches.ts";
-import { Fenced } from "./branch-head.ts";
-import { isWritten, nameOfBranch } from "./catalogs.ts";
-import { TurnedAway } from "./engine-port.ts";
+import { ServiceError, StoreError } from "../base/faults/errors.ts";
+import type { Catalog } from "../format/history/catalog.ts";
+import { eraseTarget } from "./erasure/erase-live-rows.ts";
+import type { ErasureRunner } from "./erasure/erasure-runner.ts";
+import { needsOperator } from "./api/failures.ts";
+import { branchesWithLogs } from "./local/files.ts";
+import type { Database } from "./database/database.ts";
+import type { Branches, BranchParts } from "./branches/branches.ts";
+import { Fenced } from "./history/branch-head.ts";
+import { isWritten, nameOfBranch } from "./history/catalogs.ts";
+import { TurnedAway } from "./api/engine-port.ts";
 import {
   laneOf,
   type Answer,
@@ -17,14 +17,14 @@ import {
   type BranchResults,
   type EngineOptions,
   type Target,
-} from "./protocol.ts";
-import { lostCatalog } from "./lost.ts";
-import type { Registry } from "./registry.ts";
-import { rewindBranch } from "./rewind.ts";
-import { shipped } from "./shipped.ts";
-import type { ExpiryIndexWriter } from "./expiry-index-writer.ts";
-import type { Sweeper } from "./sweeper.ts";
-import type { Compactor } from "./compactor.ts";
+} from "./api/protocol.ts";
+import { lostCatalog } from "./api/lost.ts";
+import type { Registry } from "./pool/registry.ts";
+import { rewindBranch } from "./branches/rewind.ts";
+import { shipped } from "./pool/shipped.ts";
+import type { ExpiryIndexWriter } from "./maintenance/expiry-index-writer.ts";
+import type { Sweeper } from "./maintenance/sweeper.ts";
+import type { Compactor } from "./compaction/compactor.ts";
 
 export interface BranchActsOptions {
   readonly registry: Registry;

@@ -4,21 +4,21 @@
  * Finds for each call the part that takes it (engine/engine-parts). Runs in a worker thread (engine/thread) or inline
  * on the caller's thread in a simulation. Must not know which.
  */
-import { codeOf, ServiceError } from "../base/errors.ts";
-import { limits } from "../base/limits.ts";
+import { codeOf, ServiceError } from "../base/faults/errors.ts";
+import { limits } from "../base/limits/limits.ts";
 import type { World } from "../base/world.ts";
 import type { Slices } from "../sqlite/slices.ts";
 import { AnswerBatches } from "./answer-batches.ts";
-import { Fenced } from "./branch-head.ts";
-import type { Database } from "./database.ts";
+import { Fenced } from "./history/branch-head.ts";
+import type { Database } from "./database/database.ts";
 import { EngineParts, type EngineSurroundings } from "./engine-parts.ts";
-import { TurnedAway } from "./engine-port.ts";
-import { countFiles } from "./files.ts";
-import type { HeadPlaces } from "./head-places.ts";
+import { TurnedAway } from "./api/engine-port.ts";
+import { countFiles } from "./local/files.ts";
+import type { HeadPlaces } from "./local/head-places.ts";
 import { Housekeeping } from "./housekeeping.ts";
-import { backlogsOf, type EngineState, type EngineCounters } from "./measures.ts";
-import { Pins } from "./pins.ts";
-import type { EngineCall, EngineOptions, FromEngine, Settle, ToEngine, Work } from "./protocol.ts";
+import { backlogsOf, type EngineState, type EngineCounters } from "./api/measures.ts";
+import { Pins } from "./pool/pins.ts";
+import type { EngineCall, EngineOptions, FromEngine, Settle, ToEngine, Work } from "./api/protocol.ts";
 
 /**
  * Whether the call costs the thread what its tenant asks for; the others are the node's own, or give back what somebody

@@ -2,22 +2,22 @@
  * Every command that a database understands, as one table: name to synchronous function.
  *
  * A write runs inside a transaction and gets a Tx, a read gets a View; inputs and results are plain data that can
- * cross a thread. User SQL stands apart (model/sql): it runs under the guard and alone in its transaction.
+ * cross a thread. User SQL stands apart (model/sql/sql): it runs under the guard and alone in its transaction.
  */
-import { createDocIndex, deleteDocs, findDocs, insertDocs, updateDocs } from "./docs.ts";
+import { createDocIndex, deleteDocs, findDocs, insertDocs, updateDocs } from "./docs/docs.ts";
 import { nextDue } from "./next-expiry.ts";
 import { eraseMemories, heldMemories, settleErasure } from "./erasure.ts";
 import { kvDelete, kvGet, kvList, kvPut, kvSweep } from "./kv.ts";
 import { fillIn, spaceStates, unembedded } from "./embedding.ts";
-import { forget, getMemory, ingest, sweepMemories } from "./memory.ts";
-import { forgetMemories, listMemories } from "./memory-list.ts";
-import { ageMemories, findExcess, type Aged, type AgingPosition } from "./memory-aging.ts";
-import { retire } from "./memory-vectors.ts";
+import { forget, getMemory, ingest, sweepMemories } from "./memory/memory.ts";
+import { forgetMemories, listMemories } from "./memory/memory-list.ts";
+import { ageMemories, findExcess, type Aged, type AgingPosition } from "./memory/memory-aging.ts";
+import { retire } from "./memory/memory-vectors.ts";
 import { recall } from "./recall.ts";
-import { endSession, listSessions } from "./sessions.ts";
-import { appendTurn, lastTurns, searchTurns } from "./transcript.ts";
-import type { MemoryRetention } from "./retention.ts";
-import type { Tx, View } from "./transaction.ts";
+import { endSession, listSessions } from "./transcript/sessions.ts";
+import { appendTurn, lastTurns, searchTurns } from "./transcript/transcript.ts";
+import type { MemoryRetention } from "./core/retention.ts";
+import type { Tx, View } from "./core/transaction.ts";
 import {
   getVector,
   listVectors,
@@ -25,8 +25,8 @@ import {
   removeVectors,
   upsertVector,
   upsertVectors,
-} from "./vector-collections.ts";
-import { searchVectors } from "./vector-search.ts";
+} from "./vectors/vector-collections.ts";
+import { searchVectors } from "./vectors/vector-search.ts";
 
 /** What a sweep is told: how many rows of each kind it may remove, and what policy lets go of. */
 interface SweepInput {

@@ -5,10 +5,10 @@
  * Always true: filling in gives a vector to what is still there and has none, and changes nothing else; each step looks
  * at a bounded number of rows. Must not know: when it is done, by whom.
  */
-import { limits } from "../base/limits.ts";
-import { readContent, textLeaves } from "./content.ts";
-import { embed, embeddedSpace, isForeign, makerOf, type EmbeddedKind, type Maker } from "./memory-vectors.ts";
-import type { Tx, View } from "./transaction.ts";
+import { limits } from "../base/limits/limits.ts";
+import { readContent, textLeaves } from "./core/content.ts";
+import { embed, embeddedSpace, isForeign, makerOf, type EmbeddedKind, type Maker } from "./memory/memory-vectors.ts";
+import type { Tx, View } from "./core/transaction.ts";
 
 /** Cuts a text to what is embedded, never within a letter. */
 function cutText(text: string): string {

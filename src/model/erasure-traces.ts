@@ -7,13 +7,13 @@
  * is, so whoever finds one asks whether a vector that stays has it. A turn or vector that is too short for a window has
  * none: it goes with the history that held it, like everything else, and only is not looked for.
  */
-import { assert } from "../base/assert.ts";
+import { assert } from "../base/faults/assert.ts";
 import { bytesOf } from "../base/bytes.ts";
-import { limits } from "../base/limits.ts";
-import type { Traces } from "../format/erasure-coupon.ts";
-import { traceOf, windowBytes } from "../format/traces.ts";
-import { metadataStart } from "./memory-metadata.ts";
-import type { View } from "./transaction.ts";
+import { limits } from "../base/limits/limits.ts";
+import type { Traces } from "../format/erasure/erasure-coupon.ts";
+import { traceOf, windowBytes } from "../format/erasure/traces.ts";
+import { metadataStart } from "./docs/memory-metadata.ts";
+import type { View } from "./core/transaction.ts";
 
 /** A row of `__service_memory` that goes. */
 export interface ErasedRow {

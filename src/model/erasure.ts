@@ -6,17 +6,17 @@
  * Must not know: pages, history, when an erasure is complete.
  */
 import { hash } from "node:crypto";
-import { invalid, ServiceError } from "../base/errors.ts";
-import { limits } from "../base/limits.ts";
-import type { Traces } from "../format/erasure-coupon.ts";
-import type { ErasureTarget } from "../format/erasure-receipt.ts";
-import { readContent } from "./content.ts";
+import { invalid, ServiceError } from "../base/faults/errors.ts";
+import { limits } from "../base/limits/limits.ts";
+import type { Traces } from "../format/erasure/erasure-coupon.ts";
+import type { ErasureTarget } from "../format/erasure/erasure-receipt.ts";
+import { readContent } from "./core/content.ts";
 import { ErasedWindows, type ErasedRow } from "./erasure-traces.ts";
-import { indexMemory, unindexMemory } from "./keyword.ts";
-import { removeMemories } from "./memory-removal.ts";
-import { removeSession } from "./session-row.ts";
-import type { Tx, View } from "./transaction.ts";
-import { eraseTurns } from "./transcript.ts";
+import { indexMemory, unindexMemory } from "./memory/keyword.ts";
+import { removeMemories } from "./memory/memory-removal.ts";
+import { removeSession } from "./core/session-row.ts";
+import type { Tx, View } from "./core/transaction.ts";
+import { eraseTurns } from "./transcript/transcript.ts";
 
 /** What stands as the superseder of a memory whose real one was erased: no memory ever has this id. */
 export const erasedMemoryId = "mem_00000000000000000000000000";

@@ -4,11 +4,11 @@
  * Always true: what has expired is invisible to every read from that instant on, whether or not a sweep has removed
  * it; a read never writes. Namespaces are values in rows, so making one costs nothing. Must not know: HTTP, caches.
  */
-import { invalid } from "../base/errors.ts";
+import { invalid } from "../base/faults/errors.ts";
 import { bytesOf, isWellFormed, utf8Length, utf8Of } from "../base/bytes.ts";
-import { limits } from "../base/limits.ts";
-import { checkCollectionName, checkKvKey } from "../format/names.ts";
-import type { Tx, View } from "./transaction.ts";
+import { limits } from "../base/limits/limits.ts";
+import { checkCollectionName, checkKvKey } from "../format/core/names.ts";
+import type { Tx, View } from "./core/transaction.ts";
 
 /** The table. `value` stands last, so that a listing never walks through the overflow pages of large values. */
 export const kvSchema = `

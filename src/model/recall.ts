@@ -6,18 +6,18 @@
  * crowd out another that is allowed; nothing is written. The same request at the same txid gives the same answer
  * wherever the vector search is exact. Must not know: who embeds.
  */
-import { invalid } from "../base/errors.ts";
-import { limits } from "../base/limits.ts";
-import { checkText } from "../format/names.ts";
-import { checkAnswerBytes } from "./content.ts";
-import { searchKeywords, type KeywordAnswer } from "./keyword.ts";
-import { loadMemories, type MemoryRecord } from "./memory-record.ts";
-import { isForeign, makerOf, memorySpace, type Embedded } from "./memory-vectors.ts";
-import { admitted, checkFilters, conditionsOf, type Conditions, type Filters } from "./recall-conditions.ts";
-import type { View } from "./transaction.ts";
-import type { TurnRecord } from "./transcript.ts";
-import { recallTurns } from "./turn-recall.ts";
-import { checkEmbedding, nearest } from "./vectors.ts";
+import { invalid } from "../base/faults/errors.ts";
+import { limits } from "../base/limits/limits.ts";
+import { checkText } from "../format/core/names.ts";
+import { checkAnswerBytes } from "./core/content.ts";
+import { searchKeywords, type KeywordAnswer } from "./memory/keyword.ts";
+import { loadMemories, type MemoryRecord } from "./memory/memory-record.ts";
+import { isForeign, makerOf, memorySpace, type Embedded } from "./memory/memory-vectors.ts";
+import { admitted, checkFilters, conditionsOf, type Conditions, type Filters } from "./memory/recall-conditions.ts";
+import type { View } from "./core/transaction.ts";
+import type { TurnRecord } from "./transcript/transcript.ts";
+import { recallTurns } from "./transcript/turn-recall.ts";
+import { checkEmbedding, nearest } from "./vectors/vectors.ts";
 
 /** What to recall (spec: RecallRequest). At least one of query, embedding and topicKey. */
 export interface RecallInput extends Filters {

@@ -4,15 +4,15 @@
  * Each data model owns its DDL; this file owns the one row that says how far the database has come. The transaction id
  * lives in the pages, so that whoever has the file knows its position without any side file.
  */
-import { StoreError } from "../base/errors.ts";
-import type { Connection } from "../sqlite/connection.ts";
-import { schemaFormat, tenureBytes } from "./database-state.ts";
-import { docsSchema } from "./docs.ts";
+import { StoreError } from "../base/faults/errors.ts";
+import type { Connection } from "../sqlite/connection/connection.ts";
+import { schemaFormat, tenureBytes } from "./core/database-state.ts";
+import { docsSchema } from "./docs/docs.ts";
 import { kvSchema } from "./kv.ts";
-import { memorySchema } from "./memory-schema.ts";
-import { vectorsSchema } from "./vectors.ts";
+import { memorySchema } from "./memory/memory-schema.ts";
+import { vectorsSchema } from "./vectors/vectors.ts";
 
-export { readState, schemaFormat, stateOfPage, writeState, type DatabaseState } from "./database-state.ts";
+export { readState, schemaFormat, stateOfPage, writeState, type DatabaseState } from "./core/database-state.ts";
 
 /** One row that never outgrows its page: the root page of the table is all of it, for as long as the file lives. */
 const stateSchema = `

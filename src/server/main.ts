@@ -8,7 +8,7 @@
  */
 process.env["UV_THREADPOOL_SIZE"] ??= "16";
 
-const { runCommandLine } = await import("./command-line.ts");
+const { runCommandLine } = await import("./cli/command-line.ts");
 const code = await runCommandLine(process);
 // Everything is closed: whatever a library still holds open must not keep a stopped node alive.
 process.exit(code);

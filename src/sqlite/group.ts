@@ -4,9 +4,9 @@
  * Always true: a command that throws leaves nothing behind and does not touch its neighbours; either every command
  * that did not throw is in the commit, or none is. Must not know: what a command means, fsync, queues.
  */
-import { assert } from "../base/assert.ts";
-import { invalid } from "../base/errors.ts";
-import type { Connection } from "./connection.ts";
+import { assert } from "../base/faults/assert.ts";
+import { invalid } from "../base/faults/errors.ts";
+import type { Connection } from "./connection/connection.ts";
 import { isSliceOver } from "./slices.ts";
 
 /** What a command adds beside its rows: acts at the group's end (same transaction) and after its commit. */

@@ -6,10 +6,10 @@
  * Must not know: transactions, results, the wire.
  */
 import Database from "better-sqlite3";
-import { assert } from "../base/assert.ts";
-import { invalid, ServiceError } from "../base/errors.ts";
-import { limits } from "../base/limits.ts";
-import type { Connection } from "./connection.ts";
+import { assert } from "../base/faults/assert.ts";
+import { invalid, ServiceError } from "../base/faults/errors.ts";
+import { limits } from "../base/limits/limits.ts";
+import type { Connection } from "./connection/connection.ts";
 import { control, hasNative, loadLibrary } from "./native.ts";
 
 export { checkUserSql, looksReadOnly } from "./sql-rules.ts";

@@ -7,9 +7,9 @@
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import Database from "better-sqlite3";
-import { limits } from "../base/limits.ts";
+import { limits } from "../base/limits/limits.ts";
 import { packageRoot } from "../base/package-root.ts";
-import { LruMap } from "../base/lru-map.ts";
+import { LruMap } from "../base/collections/lru-map.ts";
 
 const libraryPath = fileURLToPath(new URL("native/build/sqlguard.so", packageRoot));
 

@@ -5,9 +5,9 @@
  * stopped while no other tenant has a call under way on the lane. Must not know: who the tenants are, what is done
  * instead.
  */
-import { assert } from "../base/assert.ts";
-import { limits } from "../base/limits.ts";
-import type { Connection } from "./connection.ts";
+import { assert } from "../base/faults/assert.ts";
+import { limits } from "../base/limits/limits.ts";
+import type { Connection } from "./connection/connection.ts";
 import { control, hasNative, loadLibrary } from "./native.ts";
 
 /**

@@ -1,14 +1,15 @@
 /**
  * Whether a database file at rest is one that SQLite can use, without letting it run what its owner has written.
  *
- * The pages are walked by ourselves (sqlite/page-walk); SQLite checks the reserved tables alone, whose schema is the
- * service's. Why that is safe: a check of one table reads that table and its indexes and evaluates its own constraints;
- * nobody else can put an index, a trigger or a column on a reserved table (sqlite/sql-rules, native/authorizer.c).
+ * The pages are walked by ourselves (sqlite/pages/page-walk); SQLite checks the reserved tables alone, whose schema is
+ * the service's. Why that is safe: a check of one table reads that table and its indexes and evaluates its own
+ * constraints; nobody else can put an index, a trigger or a column on a reserved table (sqlite/sql-rules,
+ * native/authorizer.c).
  */
-import { StoreError } from "../base/errors.ts";
-import { limits } from "../base/limits.ts";
-import { Connection } from "./connection.ts";
-import { walkPages, type TreeRoot } from "./page-walk.ts";
+import { StoreError } from "../base/faults/errors.ts";
+import { limits } from "../base/limits/limits.ts";
+import { Connection } from "./connection/connection.ts";
+import { walkPages, type TreeRoot } from "./pages/page-walk.ts";
 import { reservedPrefix } from "./sql-rules.ts";
 
 /** Has SQLite check the reserved tables; each step is one of them. Throws StoreError("corrupt"). */

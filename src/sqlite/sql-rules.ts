@@ -6,8 +6,8 @@
  * ROLLBACK) and gives the common refusals a plain message. It may refuse too much in odd corners, never too little
  * there; tables reached in any other way are the authorizer's (native/sqlguard.c). Must not know: connections.
  */
-import { invalid } from "../base/errors.ts";
-import { limits } from "../base/limits.ts";
+import { invalid } from "../base/faults/errors.ts";
+import { limits } from "../base/limits/limits.ts";
 import { firstToken, tokensOf, type SqlToken } from "./sql-tokens.ts";
 
 /** Names of tables that belong to the service (spec: Other records). */

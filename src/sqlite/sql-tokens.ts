@@ -5,7 +5,7 @@
  * comments, quotes or spaces stand around it. Where SQLite sees an illegal token the text is refused, so that the two
  * can never fall out of step. Must not know: what any statement means.
  */
-import { invalid } from "../base/errors.ts";
+import { invalid } from "../base/faults/errors.ts";
 
 /** `word` is a bare keyword or name, `name` a quoted one; `string` is in single quotes and may stand for a name too. */
 type SqlTokenKind = "word" | "name" | "string" | "blob" | "number" | "variable" | "operator";

@@ -6,9 +6,9 @@
  * (measured). Such a statement is planned without the copying instead (guard: `plain`), which is slower to run and
  * gives the same rows. The estimate is from above: it may slow an odd statement down, it refuses none.
  */
-import { invalid } from "../base/errors.ts";
-import { limits } from "../base/limits.ts";
-import type { Connection } from "./connection.ts";
+import { invalid } from "../base/faults/errors.ts";
+import { limits } from "../base/limits/limits.ts";
+import type { Connection } from "./connection/connection.ts";
 import { tokensOf, type SqlToken } from "./sql-tokens.ts";
 
 interface Weight {

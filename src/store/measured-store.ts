@@ -4,10 +4,10 @@
  * Always true: it changes nothing of what passes; objects are told apart by their kind, never by their key, so that the
  * counts name nobody and are as few as kinds are. Must not know: what any adapter does, who reads the counts.
  */
-import { StoreError } from "../base/errors.ts";
-import { longBoundsMs, Histogram, type HistogramCounts } from "../base/histogram.ts";
+import { StoreError } from "../base/faults/errors.ts";
+import { longBoundsMs, Histogram, type HistogramCounts } from "../base/collections/histogram.ts";
 import type { World } from "../base/world.ts";
-import { databasePrefix } from "../format/object-keys.ts";
+import { databasePrefix } from "../format/keys/object-keys.ts";
 import type {
   ListPage,
   ObjectStore,
@@ -16,7 +16,7 @@ import type {
   PutOutcome,
   StoredObject,
   VersionPurge,
-} from "./object-store.ts";
+} from "./port/object-store.ts";
 
 /** What can be asked of a store. */
 const storeOperations = ["get", "put", "delete", "list", "purge"] as const;

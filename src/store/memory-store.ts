@@ -8,7 +8,7 @@ import type {
   PutOutcome,
   StoredObject,
   VersionPurge,
-} from "./object-store.ts";
+} from "./port/object-store.ts";
 
 interface Held extends StoredObject {
   readonly modifiedAtMs: number;

@@ -3,10 +3,10 @@
  *
  * Always true: nothing is replaced but what was just read, so that two who copy into one place do not mix unseen.
  */
-import { StoreError } from "../base/errors.ts";
-import { listed } from "./listing.ts";
-import type { ListedObject, ObjectStore } from "./object-store.ts";
-import { sameBytes, surePut } from "./settled-put.ts";
+import { StoreError } from "../base/faults/errors.ts";
+import { listed } from "./port/listing.ts";
+import type { ListedObject, ObjectStore } from "./port/object-store.ts";
+import { sameBytes, surePut } from "./port/settled-put.ts";
 
 /**
  * Has the object hold these bytes. Says whether it had to be written. Throws StoreError when somebody else writes

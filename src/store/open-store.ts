@@ -4,11 +4,11 @@
  */
 import { resolve } from "node:path";
 import type { World } from "../base/world.ts";
-import { FileStore } from "./file-store.ts";
+import { FileStore } from "./file/file-store.ts";
 import { MemoryStore } from "./memory-store.ts";
-import type { ObjectStore } from "./object-store.ts";
+import type { ObjectStore } from "./port/object-store.ts";
 import { ReadOnlyStore } from "./read-only-store.ts";
-import type { S3Location } from "./s3-store.ts";
+import type { S3Location } from "./s3/s3-store.ts";
 
 /** Where the objects are. */
 export type StoreLocation =
@@ -26,7 +26,7 @@ export async function openStore(location: StoreLocation, world: World): Promise<
       return FileStore.open(resolve(location.directory), world);
     case "s3": {
       // Loaded where it is used: the client is large, and every thread of a node without S3 would hold it.
-      const { S3Store } = await import("./s3-store.ts");
+      const { S3Store } = await import("./s3/s3-store.ts");
       return S3Store.open(location, world);
     }
   }

@@ -6,9 +6,9 @@
  * winner nor loser, and that fault is what comes out when nobody won. Leaves nothing behind as long as deletes work;
  * what stays lies under `probe/`, in a key that is never used again.
  */
-import { StoreError } from "../base/errors.ts";
+import { StoreError } from "../base/faults/errors.ts";
 import type { World } from "../base/world.ts";
-import type { ObjectStore, ObjectVersion, PutCondition, PutOutcome } from "./object-store.ts";
+import type { ObjectStore, ObjectVersion, PutCondition, PutOutcome } from "./port/object-store.ts";
 
 /** The folder of the proof's objects. */
 export const probePrefix = "probe/";

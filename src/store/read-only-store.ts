@@ -3,7 +3,7 @@
  *
  * Always true: nothing that changes an object passes. Must not know: which store is behind it.
  */
-import { assert } from "../base/assert.ts";
+import { assert } from "../base/faults/assert.ts";
 import {
   olderVersionsOf,
   type KeepingStore,
@@ -13,7 +13,7 @@ import {
   type PutOutcome,
   type StoredObject,
   type VersionPurge,
-} from "./object-store.ts";
+} from "./port/object-store.ts";
 
 export class ReadOnlyStore implements KeepingStore {
   readonly #store: ObjectStore;

@@ -11,11 +11,11 @@
  * object is of layout 1, as builds before it left none. Must not know: what lies in the store.
  */
 import { bytesOf, utf8Of } from "../base/bytes.ts";
-import { StoreError } from "../base/errors.ts";
-import { storeFormatKey } from "../format/object-keys.ts";
-import { formats, requireVersion } from "../format/versions.ts";
-import type { ObjectStore } from "./object-store.ts";
-import { surePut } from "./settled-put.ts";
+import { StoreError } from "../base/faults/errors.ts";
+import { storeFormatKey } from "../format/keys/object-keys.ts";
+import { formats, requireVersion } from "../format/core/versions.ts";
+import type { ObjectStore } from "./port/object-store.ts";
+import { surePut } from "./port/settled-put.ts";
 
 /**
  * Refuses a store whose layout this build does not read: NewerFormat, or StoreError("corrupt") when the object is none

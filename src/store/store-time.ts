@@ -2,9 +2,9 @@
  * Asks object storage what time it is, when the machine's clock was moved since it told: a second later both agree
  * again, or it is known which of them is wrong. Does nothing but look where the store has no clock of its own.
  */
-import { StoreError } from "../base/errors.ts";
+import { StoreError } from "../base/faults/errors.ts";
 import type { World } from "../base/world.ts";
-import type { ObjectStore } from "./object-store.ts";
+import type { ObjectStore } from "./port/object-store.ts";
 import { probePrefix } from "./probe.ts";
 
 /** There is never such an object: the answer is as small as one can be, and carries the store's clock. */

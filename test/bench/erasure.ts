@@ -4,12 +4,12 @@
  */
 import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { limits } from "../../src/base/limits.ts";
+import { limits } from "../../src/base/limits/limits.ts";
 import { realWorld } from "../../src/base/world.ts";
-import type { ErasedCoupon, Expunged } from "../../src/engine/protocol.ts";
-import { databasePrefix } from "../../src/format/object-keys.ts";
+import type { ErasedCoupon, Expunged } from "../../src/engine/api/protocol.ts";
+import { databasePrefix } from "../../src/format/keys/object-keys.ts";
 import type { WriteOutput } from "../../src/model/commands.ts";
-import { FileStore } from "../../src/store/file-store.ts";
+import { FileStore } from "../../src/store/file/file-store.ts";
 import type {
   ListPage,
   ObjectStore,
@@ -17,7 +17,7 @@ import type {
   PutOutcome,
   StoredObject,
   VersionPurge,
-} from "../../src/store/object-store.ts";
+} from "../../src/store/port/object-store.ts";
 import { openInlineEngine, uuidOf, type InlineEngine } from "../support/inline-engine.ts";
 import { startNodeProcess } from "../support/node-process.ts";
 import { seeded } from "../support/random.ts";

@@ -7,12 +7,12 @@ import { spawn } from "node:child_process";
 import { closeSync, fdatasyncSync, fstatSync, mkdirSync, mkdtempSync, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
-import { limits } from "../../src/base/limits.ts";
+import { limits } from "../../src/base/limits/limits.ts";
 import { realWorld } from "../../src/base/world.ts";
-import { ingest } from "../../src/model/memory.ts";
+import { ingest } from "../../src/model/memory/memory.ts";
 import { createSchema, writeState } from "../../src/model/schema.ts";
-import { VectorCache } from "../../src/model/vector-index.ts";
-import { Connection } from "../../src/sqlite/connection.ts";
+import { VectorCache } from "../../src/model/index/vector-index.ts";
+import { Connection } from "../../src/sqlite/connection/connection.ts";
 import { runGroup, type Deferred } from "../../src/sqlite/group.ts";
 import { median } from "./raw-client.ts";
 

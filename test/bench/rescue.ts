@@ -8,9 +8,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { silentLog } from "../../src/base/log.ts";
-import { startNode } from "../../src/server/compose.ts";
-import { runCommandLine, type Surroundings } from "../../src/server/command-line.ts";
-import { readConfig } from "../../src/server/config.ts";
+import { startNode } from "../../src/server/node/compose.ts";
+import { runCommandLine, type Surroundings } from "../../src/server/cli/command-line.ts";
+import { readConfig } from "../../src/server/config/config.ts";
 import { callRest } from "../support/node-process.ts";
 
 const [databases = 100, mebibytes = 1] = process.argv.slice(2).map(Number);

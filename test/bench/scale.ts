@@ -2,10 +2,10 @@
  * What each node of a fleet asks and how late it does its work, by the number of nodes: the real code of one node, on
  * virtual time, with ten million databases that a formula lists (test/support/fleet). And what looks cost in CPU.
  */
-import { Rendezvous } from "../../src/service/rendezvous.ts";
-import { ShardOwners } from "../../src/service/shards.ts";
-import { listDue } from "../../src/control/expiry-index.ts";
-import { shardsCount } from "../../src/format/shards.ts";
+import { Rendezvous } from "../../src/service/placement/rendezvous.ts";
+import { ShardOwners } from "../../src/service/placement/shards.ts";
+import { listDue } from "../../src/control/databases/expiry-index.ts";
+import { shardsCount } from "../../src/format/core/shards.ts";
 import { MemoryStore } from "../../src/store/memory-store.ts";
 import { nodesOf, startFleetNode, type FleetOptions, type Requests } from "../support/fleet.ts";
 import { report } from "./report.ts";

@@ -1,14 +1,14 @@
 /** How long one client's ingest takes at worst, with shipping and without, in turn; and what one ship is made of. */
 import { mkdtempSync } from "node:fs";
 import { join } from "node:path";
-import { limits } from "../../src/base/limits.ts";
+import { limits } from "../../src/base/limits/limits.ts";
 import { realWorld } from "../../src/base/world.ts";
-import { makeCanonical } from "../../src/format/pages.ts";
-import { threadedPress } from "../../src/format/compression.ts";
-import { encodeSegment } from "../../src/format/segment.ts";
-import { WalReader } from "../../src/sqlite/wal-reader.ts";
-import { FileStore } from "../../src/store/file-store.ts";
-import { putImmutable } from "../../src/store/settled-put.ts";
+import { makeCanonical } from "../../src/format/history/pages.ts";
+import { threadedPress } from "../../src/format/core/compression.ts";
+import { encodeSegment } from "../../src/format/history/segment.ts";
+import { WalReader } from "../../src/sqlite/wal/wal-reader.ts";
+import { FileStore } from "../../src/store/file/file-store.ts";
+import { putImmutable } from "../../src/store/port/settled-put.ts";
 import { startNodeProcess, type NodeProcess } from "../support/node-process.ts";
 import { RawIngests } from "./floors.ts";
 import { median, openClient, quantile } from "./raw-client.ts";

@@ -6,8 +6,8 @@ process.env["UV_THREADPOOL_SIZE"] ??= "16";
 
 const { availableParallelism } = await import("node:os");
 const { jsonLog } = await import("../../src/base/log.ts");
-const { readConfig } = await import("../../src/server/config.ts");
-const { startNode } = await import("../../src/server/compose.ts");
+const { readConfig } = await import("../../src/server/config/config.ts");
+const { startNode } = await import("../../src/server/node/compose.ts");
 
 const reading = readConfig(process.env, { pid: process.pid, cores: availableParallelism() });
 if ("problems" in reading) throw new Error(reading.problems.join("; "));

@@ -2,9 +2,9 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { packageRoot } from "../../src/base/package-root.ts";
-import { readConfig } from "../../src/server/config.ts";
-import { settings } from "../../src/server/settings.ts";
-import { startRefusals } from "../../src/server/start-checks.ts";
+import { readConfig } from "../../src/server/config/config.ts";
+import { settings } from "../../src/server/config/settings.ts";
+import { startRefusals } from "../../src/server/config/start-checks.ts";
 
 function read(name: string): string {
   return readFileSync(new URL(name, packageRoot), "utf8");

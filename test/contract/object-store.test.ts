@@ -3,10 +3,10 @@ import { linkSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "n
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { realWorld } from "../../src/base/world.ts";
-import { FileStore } from "../../src/store/file-store.ts";
-import { realFileSystem, type FileSystem } from "../../src/store/file-system.ts";
+import { FileStore } from "../../src/store/file/file-store.ts";
+import { realFileSystem, type FileSystem } from "../../src/store/file/file-system.ts";
 import { MemoryStore } from "../../src/store/memory-store.ts";
-import type { ObjectStore, PutCondition, PutOutcome } from "../../src/store/object-store.ts";
+import type { ObjectStore, PutCondition, PutOutcome } from "../../src/store/port/object-store.ts";
 import { openStore } from "../../src/store/open-store.ts";
 import { proveStore } from "../../src/store/probe.ts";
 import { FaultyFiles } from "../support/faulty-files.ts";

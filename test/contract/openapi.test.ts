@@ -1,9 +1,9 @@
 /** The OpenAPI document is valid, complete, and says what the endpoint table says. */
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { describe, expect, it } from "vitest";
-import { errorCodes, type ErrorCode } from "../../src/base/errors.ts";
-import { errorCodesOf, openapiDocument, plainRoutes } from "../../src/server/openapi.ts";
-import { endpoints, pathTemplate, scopeNames } from "../../src/service/methods.ts";
+import { errorCodes, type ErrorCode } from "../../src/base/faults/errors.ts";
+import { errorCodesOf, openapiDocument, plainRoutes } from "../../src/server/rest/openapi.ts";
+import { endpoints, pathTemplate, scopeNames } from "../../src/service/call/methods.ts";
 
 interface Operation {
   readonly operationId: string;

@@ -14,10 +14,10 @@ import { Health } from "../../gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
 import { ServerReflection as ServerReflectionAlpha } from "../../gen/grpc/reflection/v1alpha/reflection_pb.ts";
 import { json } from "../../gen/palimpsest/v1/options_pb.ts";
-import { errorCodes } from "../../src/base/errors.ts";
-import { limits } from "../../src/base/limits.ts";
-import { isRequired } from "../../src/server/openapi-schema.ts";
-import { BodyCap, Credential, endpoints, pathTemplate, publicServices, Scope } from "../../src/service/methods.ts";
+import { errorCodes } from "../../src/base/faults/errors.ts";
+import { limits } from "../../src/base/limits/limits.ts";
+import { isRequired } from "../../src/server/rest/openapi-schema.ts";
+import { BodyCap, Credential, endpoints, pathTemplate, publicServices, Scope } from "../../src/service/call/methods.ts";
 
 const run = promisify(execFile);
 const root = new URL("../..", import.meta.url).pathname;
@@ -138,7 +138,7 @@ describe("the fields of messages", () => {
     expect(shown.filter((field) => !getOption(field, json).bareList).map(nameOf)).toEqual([]);
   });
 
-  it("have the defaults that base/limits has", () => {
+  it("have the defaults that base/limits/limits has", () => {
     const bounds: Readonly<Record<string, number>> = {
       "RecallRequest.k": limits.recallDefault,
       "AskRequest.k": limits.recallDefault,

@@ -5,9 +5,9 @@
 import { type DescField, type DescMessage, getOption, ScalarType } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
 import { json } from "../../gen/palimpsest/v1/options_pb.ts";
-import { isRequired } from "../../src/server/openapi-schema.ts";
-import { plainRoutes } from "../../src/server/openapi.ts";
-import { Credential, type Endpoint, endpoints, pathTemplate, scopeNames } from "../../src/service/methods.ts";
+import { isRequired } from "../../src/server/rest/openapi-schema.ts";
+import { plainRoutes } from "../../src/server/rest/openapi.ts";
+import { Credential, type Endpoint, endpoints, pathTemplate, scopeNames } from "../../src/service/call/methods.ts";
 import {
   agentMemory,
   answerRecords,

@@ -2,8 +2,8 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { packageRoot } from "../../src/base/package-root.ts";
-import { readConfig, settingsMarkdown } from "../../src/server/config.ts";
-import { settings } from "../../src/server/settings.ts";
+import { readConfig, settingsMarkdown } from "../../src/server/config/config.ts";
+import { settings } from "../../src/server/config/settings.ts";
 
 const host = { pid: 4321, cores: 6 };
 

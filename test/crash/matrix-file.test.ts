@@ -16,10 +16,10 @@ import {
 } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { createFile, emptyDatabase } from "../../src/engine/files.ts";
-import { listQuarantine } from "../../src/engine/quarantine.ts";
-import { headKey } from "../../src/format/object-keys.ts";
-import { pageBytes } from "../../src/format/pages.ts";
+import { createFile, emptyDatabase } from "../../src/engine/local/files.ts";
+import { listQuarantine } from "../../src/engine/local/quarantine.ts";
+import { headKey } from "../../src/format/keys/object-keys.ts";
+import { pageBytes } from "../../src/format/history/pages.ts";
 import { realDisk, type Disk } from "../../src/base/disk.ts";
 import { realWorld } from "../../src/base/world.ts";
 import { MemoryStore } from "../../src/store/memory-store.ts";

@@ -2,14 +2,14 @@
 import { closeSync, cpSync, existsSync, openSync, readSync, statSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { limits } from "../../src/base/limits.ts";
-import { decodeHead } from "../../src/format/head.ts";
-import { headKey } from "../../src/format/object-keys.ts";
-import { pageBytes } from "../../src/format/pages.ts";
-import { Connection } from "../../src/sqlite/connection.ts";
+import { limits } from "../../src/base/limits/limits.ts";
+import { decodeHead } from "../../src/format/history/head.ts";
+import { headKey } from "../../src/format/keys/object-keys.ts";
+import { pageBytes } from "../../src/format/history/pages.ts";
+import { Connection } from "../../src/sqlite/connection/connection.ts";
 import { realDisk, type Disk } from "../../src/base/disk.ts";
 import { MemoryStore } from "../../src/store/memory-store.ts";
-import type { ObjectStore } from "../../src/store/object-store.ts";
+import type { ObjectStore } from "../../src/store/port/object-store.ts";
 import { openInlineEngine, uuidOf, type InlineEngine } from "../support/inline-engine.ts";
 import {
   allowAll,

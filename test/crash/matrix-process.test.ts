@@ -8,11 +8,11 @@ import type { Worker } from "node:worker_threads";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { silentLog } from "../../src/base/log.ts";
 import { realWorld } from "../../src/base/world.ts";
-import { EngineClient } from "../../src/engine/client.ts";
-import type { EngineLane } from "../../src/engine/engine-lanes.ts";
-import type { FromEngine } from "../../src/engine/protocol.ts";
-import { startThread } from "../../src/engine/threads.ts";
-import { FileStore } from "../../src/store/file-store.ts";
+import { EngineClient } from "../../src/engine/threads/client.ts";
+import type { EngineLane } from "../../src/engine/threads/engine-lanes.ts";
+import type { FromEngine } from "../../src/engine/api/protocol.ts";
+import { startThread } from "../../src/engine/threads/threads.ts";
+import { FileStore } from "../../src/store/file/file-store.ts";
 import { inGate } from "../support/gate.ts";
 import { inlineOptions, openInlineEngine, uuidOf } from "../support/inline-engine.ts";
 import { startNodeProcess } from "../support/node-process.ts";
@@ -288,7 +288,7 @@ describe("F44: the file store", () => {
       const script = join(temporaryDirectory(), "putter.ts");
       writeFileSync(
         script,
-        `import { FileStore } from ${JSON.stringify(join(import.meta.dirname, "../../src/store/file-store.ts"))};
+        `import { FileStore } from ${JSON.stringify(join(import.meta.dirname, "../../src/store/file/file-store.ts"))};
 import { realWorld } from ${JSON.stringify(join(import.meta.dirname, "../../src/base/world.ts"))};
 const store = await FileStore.open(${JSON.stringify(directory)}, realWorld());
 for (let current = await store.get("head"); ; current = await store.get("head")) {

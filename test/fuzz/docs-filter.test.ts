@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { createDocIndex, deleteDocs, docsSchema, findDocs, insertDocs, updateDocs } from "../../src/model/docs.ts";
+import { createDocIndex, deleteDocs, docsSchema, findDocs, insertDocs, updateDocs } from "../../src/model/docs/docs.ts";
 import { matches, plainText, sorted, type Plain, type PlainDoc } from "../support/docs-oracle.ts";
 import { ModelDatabase } from "../support/model-database.ts";
 

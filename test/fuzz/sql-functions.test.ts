@@ -6,7 +6,7 @@
 import { readdirSync, readFileSync, readlinkSync, statSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { limits } from "../../src/base/limits.ts";
+import { limits } from "../../src/base/limits/limits.ts";
 import { seeded } from "../support/random.ts";
 import { ProcessUnderTest, type Reply } from "../support/sql-process.ts";
 

@@ -1,18 +1,18 @@
 /** Objects of an older format stay readable: what a branch consists of outlives the program that wrote it. */
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { verifyReceipt } from "../../src/control/receipts.ts";
-import { signingKeyOf } from "../../src/control/signing-key.ts";
-import { decodeAuditEvent, encodeAuditEvent } from "../../src/format/audit-event.ts";
-import { decodeAuditObject, encodeAuditObject } from "../../src/format/audit-object.ts";
-import { decodeCatalog, encodeCatalog } from "../../src/format/catalog.ts";
-import { decodeCopyRecord, encodeCopyRecord } from "../../src/format/copy-record.ts";
-import { decodeCoupon } from "../../src/format/erasure-coupon.ts";
-import { readReceipt } from "../../src/format/erasure-receipt.ts";
-import { decodeHead, encodeHead } from "../../src/format/head.ts";
-import { decodeHistory, encodeHistory } from "../../src/format/history.ts";
-import { inlinePress } from "../../src/format/compression.ts";
-import { decodeSegments } from "../../src/format/segment.ts";
+import { verifyReceipt } from "../../src/control/access/receipts.ts";
+import { signingKeyOf } from "../../src/control/access/signing-key.ts";
+import { decodeAuditEvent, encodeAuditEvent } from "../../src/format/audit/audit-event.ts";
+import { decodeAuditObject, encodeAuditObject } from "../../src/format/audit/audit-object.ts";
+import { decodeCatalog, encodeCatalog } from "../../src/format/history/catalog.ts";
+import { decodeCopyRecord, encodeCopyRecord } from "../../src/format/records/copy-record.ts";
+import { decodeCoupon } from "../../src/format/erasure/erasure-coupon.ts";
+import { readReceipt } from "../../src/format/erasure/erasure-receipt.ts";
+import { decodeHead, encodeHead } from "../../src/format/history/head.ts";
+import { decodeHistory, encodeHistory } from "../../src/format/history/history.ts";
+import { inlinePress } from "../../src/format/core/compression.ts";
+import { decodeSegments } from "../../src/format/history/segment.ts";
 import {
   sampleAuditEvents,
   sampleLaterAuditEvents,

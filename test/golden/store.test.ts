@@ -2,7 +2,7 @@
 import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { verifyReceipt } from "../../src/control/receipts.ts";
+import { verifyReceipt } from "../../src/control/access/receipts.ts";
 import { goldenAnswers, unpackGoldenStore } from "../support/make-golden-store.ts";
 import { startService, type Service } from "../support/service.ts";
 import { temporaryDirectory } from "../support/temporary.ts";

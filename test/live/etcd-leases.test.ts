@@ -5,7 +5,7 @@ import { createServer } from "node:net";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import { silentLog } from "../../src/base/log.ts";
 import { realWorld } from "../../src/base/world.ts";
-import { EtcdLeases, type EtcdLeasesOptions } from "../../src/store/etcd-leases.ts";
+import { EtcdLeases, type EtcdLeasesOptions } from "../../src/store/etcd/etcd-leases.ts";
 import { etcdNeed, hasEtcd, startEtcd, type EtcdServer } from "../support/etcd-server.ts";
 import { describeLeases, joined, type LeasedNode } from "../support/lease-suite.ts";
 import { freePort } from "../support/node-process.ts";

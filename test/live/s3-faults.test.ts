@@ -6,10 +6,10 @@
  * many stories.
  */
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
-import { StoreError } from "../../src/base/errors.ts";
-import type { ObjectStore } from "../../src/store/object-store.ts";
+import { StoreError } from "../../src/base/faults/errors.ts";
+import type { ObjectStore } from "../../src/store/port/object-store.ts";
 import { openStore } from "../../src/store/open-store.ts";
-import { settledPut } from "../../src/store/settled-put.ts";
+import { settledPut } from "../../src/store/port/settled-put.ts";
 import { hastyWorld } from "../support/hasty-world.ts";
 import { HttpMangler } from "../support/http-mangler.ts";
 import { seeded } from "../support/random.ts";

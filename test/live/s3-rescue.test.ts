@@ -8,7 +8,7 @@ import {
 } from "@aws-sdk/client-s3";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { realWorld } from "../../src/base/world.ts";
-import { decodeNameClaim } from "../../src/format/name-claim.ts";
+import { decodeNameClaim } from "../../src/format/records/name-claim.ts";
 import { openStore } from "../../src/store/open-store.ts";
 import { fleetIn, palimpsest as run, rows, smallFleet, sql, type Run } from "../support/rescue.ts";
 import { startService, type Service } from "../support/service.ts";

@@ -1,7 +1,7 @@
 /** The S3 adapter, the proof of a start and a node on a real server that speaks S3. */
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import { realWorld } from "../../src/base/world.ts";
-import type { ObjectStore } from "../../src/store/object-store.ts";
+import type { ObjectStore } from "../../src/store/port/object-store.ts";
 import { openStore } from "../../src/store/open-store.ts";
 import { proveStore } from "../../src/store/probe.ts";
 import { hastyWorld } from "../support/hasty-world.ts";

@@ -14,7 +14,7 @@ import {
 } from "@aws-sdk/client-s3";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { realWorld } from "../../src/base/world.ts";
-import type { ObjectStore } from "../../src/store/object-store.ts";
+import type { ObjectStore } from "../../src/store/port/object-store.ts";
 import { openStore } from "../../src/store/open-store.ts";
 import { hasS3Server, s3ServerNeed, startS3Server, type S3Server } from "../support/s3-server.ts";
 

@@ -5,7 +5,7 @@ export const audited: readonly Mutant[] = [
   {
     name: "restored-file-not-synced",
     why: "A node answers from a file that a loss of power tears; its next start serves or ships garbage.",
-    file: "engine/restore.ts",
+    file: "engine/segments/restore.ts",
     find: ["      await source.disk.fdatasync(descriptor, temporary);"],
     replace: [],
     suites: [{ seeds: 40 }],
@@ -15,7 +15,7 @@ export const audited: readonly Mutant[] = [
     why:
       "After a failed fsync the kernel takes lost pages for clean: the next fsync succeeds without them, and " +
       "answers are lost.",
-    file: "sqlite/wal.ts",
+    file: "sqlite/wal/wal.ts",
     find: ["  if (existsSync(path)) await placeFile(disk, path, readFileSync(path));"],
     replace: [],
     suites: [{ seeds: 40 }],
@@ -25,7 +25,7 @@ export const audited: readonly Mutant[] = [
     why:
       "A node that was rolled forward believes that it knows all it ever acknowledged, and gives lost " +
       "transaction ids again.",
-    file: "engine/restored-file.ts",
+    file: "engine/opening/restored-file.ts",
     find: ["  const plan = ownPlan(head);", "  await markRestored(parts, path);"],
     replace: ["  const plan = ownPlan(head);"],
     suites: [{ seeds: 40 }],
@@ -33,7 +33,7 @@ export const audited: readonly Mutant[] = [
   {
     name: "answer-before-sync",
     why: "A loss of power takes back what was answered.",
-    file: "engine/reply-gate.ts",
+    file: "engine/database/reply-gate.ts",
     find: ["    if (this.#synced.reached(txid)) return act();"],
     replace: ["    if (txid >= 0) return act();"],
     suites: [{ seeds: 40 }],
@@ -41,7 +41,7 @@ export const audited: readonly Mutant[] = [
   {
     name: "answer-before-sync-power-loss",
     why: "The same, for the test of power losses by itself.",
-    file: "engine/reply-gate.ts",
+    file: "engine/database/reply-gate.ts",
     find: ["    if (this.#synced.reached(txid)) return act();"],
     replace: ["    if (txid >= 0) return act();"],
     suites: [{ file: "test/crash/power-loss.test.ts", named: "F20: no" }],

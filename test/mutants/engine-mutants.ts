@@ -5,7 +5,7 @@ export const engineMutants: readonly Mutant[] = [
   {
     name: "claim-reuses-epoch",
     why: "Two writers of one epoch: neither fences the other.",
-    file: "engine/branch-head.ts",
+    file: "engine/history/branch-head.ts",
     find: ["      const epoch = Math.max(term, this.#head.epoch + 1);"],
     replace: ["      const epoch = Math.max(term, this.#head.epoch, 1);"],
     suites: [{ file: "test/unit/engine/branch-head.test.ts" }, { seeds: 40 }],
@@ -13,7 +13,7 @@ export const engineMutants: readonly Mutant[] = [
   {
     name: "head-put-without-condition",
     why: "A superseded writer overwrites the head of whoever took its place.",
-    file: "engine/branch-head.ts",
+    file: "engine/history/branch-head.ts",
     find: ["      const outcome = await settledPut(store, headKey(uuid, branchId), bytes, this.#condition);"],
     replace: [
       "      const standing = await store.get(headKey(uuid, branchId));",
@@ -29,7 +29,7 @@ export const engineMutants: readonly Mutant[] = [
   {
     name: "collector-skips-grace",
     why: "An object is deleted while a paused collector or fork may still come to name it.",
-    file: "engine/garbage-collector.ts",
+    file: "engine/maintenance/garbage-collector.ts",
     find: ["      if (!present.has(key) || world.time.sureMs() - atMs < graceMs) continue;"],
     replace: ["      if (!present.has(key)) continue;"],
     suites: [{ file: "test/unit/engine/collector.test.ts" }],
@@ -37,7 +37,7 @@ export const engineMutants: readonly Mutant[] = [
   {
     name: "durable-before-head",
     why: "A durable answer is lost with its node.",
-    file: "engine/reply-gate.ts",
+    file: "engine/database/reply-gate.ts",
     find: ["    if (this.#writer.covers(txid)) return this.afterSync(txid, act, settle);"],
     replace: ["    if (txid >= 0) return this.afterSync(txid, act, settle);"],
     suites: [{ seeds: 40 }],
@@ -45,7 +45,7 @@ export const engineMutants: readonly Mutant[] = [
   {
     name: "rewind-keeps-old-txid",
     why: "A state of the past under its old transaction id: two states of one id.",
-    file: "engine/rewind.ts",
+    file: "engine/branches/rewind.ts",
     find: ["    writeState(connection, state);"],
     replace: ["    writeState(connection, { ...state, txid: readState(connection).txid });"],
     suites: [{ file: "test/unit/engine/rewind.test.ts" }, { seeds: 40 }],
@@ -53,7 +53,7 @@ export const engineMutants: readonly Mutant[] = [
   {
     name: "fork-without-catalog-check",
     why: "A fork names objects that were condemned meanwhile, and loses them.",
-    file: "engine/branches.ts",
+    file: "engine/branches/branches.ts",
     find: [
       "      if (catalog.seq !== seq) return undefined;",
       '      assert(!catalog.condemned.some(({ key }) => needed.has(key)), "what a head refers to is not condemned");',
@@ -68,7 +68,7 @@ export const engineMutants: readonly Mutant[] = [
   {
     name: "tenure-last-txid-not-raised",
     why: "A node does not know its own shipped file again and sets it aside.",
-    file: "engine/shipper.ts",
+    file: "engine/shipping/shipper.ts",
     find: [
       "    tenures: tenures.reduce((reached, { id, lastTxid }) => reaching(reached, id, lastTxid), head.tenures),",
     ],
@@ -78,7 +78,7 @@ export const engineMutants: readonly Mutant[] = [
   {
     name: "checkpoint-while-unshipped",
     why: "The log is the outbox: what is folded in before it is shipped can be shipped as one difference only.",
-    file: "engine/wal-checkpoint-policy.ts",
+    file: "engine/database/wal-checkpoint-policy.ts",
     find: ["    if (!this.#state.settled) {"],
     replace: ["    if (!this.#state.settled && this.#state.committedTxid < 0) {"],
     suites: [{ file: "test/unit/engine/shipper.test.ts" }],
@@ -86,7 +86,7 @@ export const engineMutants: readonly Mutant[] = [
   {
     name: "give-back-without-cover",
     why: "The next writer gives transaction ids again that were answered and are still in a log.",
-    file: "engine/registry.ts",
+    file: "engine/pool/registry.ts",
     find: ["      await this.#options.opener.claims.giveBackAll((head) => this.#handles.isCovered(head), untilMs);"],
     replace: ["      await this.#options.opener.claims.giveBackAll(() => true, untilMs);"],
     suites: [{ file: "test/unit/engine/stopping.test.ts" }, { seeds: 40 }],
@@ -94,7 +94,7 @@ export const engineMutants: readonly Mutant[] = [
   {
     name: "poisoned-handle-goes-on",
     why: "After a failed fsync the same handle takes writes and answers them.",
-    file: "engine/handle-state.ts",
+    file: "engine/database/handle-state.ts",
     find: ["    this.#poison = { error };", "    this.#synced.fail(lossBy(error));"],
     replace: ['    this.#events.notice("a fault was passed over");'],
     suites: [{ seeds: 40 }],
@@ -102,7 +102,7 @@ export const engineMutants: readonly Mutant[] = [
   {
     name: "pack-drops-a-group",
     why: "A pack that leaves out one of its objects: history with a hole.",
-    file: "engine/compaction.ts",
+    file: "engine/compaction/compaction.ts",
     find: ["    parts.push(ref.cut ? await groupsWithin(bytes, ref, source.press) : { ...ref, bytes });"],
     replace: [
       "    parts.push(ref.cut ? await groupsWithin(bytes, ref, source.press) : { ...ref, bytes });",
@@ -113,7 +113,7 @@ export const engineMutants: readonly Mutant[] = [
   {
     name: "erasure-skips-the-log",
     why: "What was erased stays readable in the log's old frames.",
-    file: "engine/wal-checkpointer.ts",
+    file: "engine/database/wal-checkpointer.ts",
     find: ['    if (this.#unknownFrom !== undefined || this.#fold("truncate") !== "folded") return false;'],
     replace: ['    if (this.#unknownFrom !== undefined || this.#fold("restart") !== "folded") return false;'],
     suites: [
@@ -125,7 +125,7 @@ export const engineMutants: readonly Mutant[] = [
   {
     name: "follower-goes-back",
     why: "Whoever reads twice from a copy sees the branch go back.",
-    file: "engine/head-places.ts",
+    file: "engine/local/head-places.ts",
     find: ["    return seen !== undefined && isNewer(seen, { epoch, seq });"],
     replace: ["    return seen !== undefined && epoch < 0;"],
     suites: [{ file: "test/unit/engine/following-faults.test.ts" }, { file: "test/unit/engine/following.test.ts" }],
@@ -133,7 +133,7 @@ export const engineMutants: readonly Mutant[] = [
   {
     name: "claim-forgets-the-gap",
     why: "Transaction ids that a lost node has given are given again.",
-    file: "engine/branch-head.ts",
+    file: "engine/history/branch-head.ts",
     find: ["      const nextTxid = knowsAll ? knownTxid + 1 : Math.max(reservedTo, knownTxid) + 1;"],
     replace: ["      const nextTxid = knownTxid + 1;"],
     suites: [{ seeds: 40 }],
@@ -141,7 +141,7 @@ export const engineMutants: readonly Mutant[] = [
   {
     name: "no-patching-marker",
     why: "A roll-forward that power interrupts leaves a mixture of two states that passes for one.",
-    file: "engine/restore.ts",
+    file: "engine/segments/restore.ts",
     find: ['    closeSync(openSync(marker, "w", 0o600));'],
     replace: [],
     suites: [{ file: "test/unit/engine/restore.test.ts" }, { seeds: 40 }],
@@ -149,7 +149,7 @@ export const engineMutants: readonly Mutant[] = [
   {
     name: "object-hash-ignored",
     why: "Rot in object storage becomes wrong data in a restored database.",
-    file: "engine/pool-objects.ts",
+    file: "engine/segments/pool-objects.ts",
     find: [
       "    if (bytes.length === ref.bytes && sameBytes(await press.digest(bytes), ref.sha256)) return { ref, bytes };",
     ],
@@ -159,7 +159,7 @@ export const engineMutants: readonly Mutant[] = [
   {
     name: "fault-at-close-ends-the-thread",
     why: "One file that cannot be read at its close takes every database of its engine thread along.",
-    file: "engine/handle-lifecycle.ts",
+    file: "engine/pool/handle-lifecycle.ts",
     find: [
       '      this.#options.events.notice("warn", `a file did not close in order (${codeOf(error)})`, ' +
         "database.opened.uuid);",
@@ -170,7 +170,7 @@ export const engineMutants: readonly Mutant[] = [
   {
     name: "scrubbed-file-not-synced",
     why: "An erasure is called complete, and a loss of power brings what was erased back.",
-    file: "engine/scrub.ts",
+    file: "engine/database/scrub.ts",
     find: ["    await this.#log.sync();"],
     replace: [],
     suites: [{ file: "test/crash/power-loss.test.ts", named: "scrubbed" }],
@@ -178,7 +178,7 @@ export const engineMutants: readonly Mutant[] = [
   {
     name: "doubtful-catalog-believed",
     why: "A branch is refused, or written on, though a change that was told as unknown has landed since.",
-    file: "engine/catalogs.ts",
+    file: "engine/history/catalogs.ts",
     find: ["    if (doubt) await this.#put(uuid, doubt);"],
     replace: [],
     suites: [{ file: "test/unit/engine/catalogs.test.ts" }],
@@ -186,7 +186,7 @@ export const engineMutants: readonly Mutant[] = [
   {
     name: "deleted-branch-served-on",
     why: "A name that is another branch's by now is answered for by the handle of the one before.",
-    file: "engine/catalogs.ts",
+    file: "engine/history/catalogs.ts",
     find: ["    return isWritten(catalog) && !catalog.branches.some(({ id }) => id === branchId);"],
     replace: ['    return isWritten(catalog) && branchId === "";'],
     suites: [{ file: "test/unit/engine/branches.test.ts" }],
@@ -194,7 +194,7 @@ export const engineMutants: readonly Mutant[] = [
   {
     name: "doubt-forgotten-by-a-later-try",
     why: "A put that may still land is told as one that has changed nothing.",
-    file: "store/settled-put.ts",
+    file: "store/port/settled-put.ts",
     find: ["      if (!doubt) throw error;"],
     replace: ['      if (error.kind !== "unknown_outcome") throw error;'],
     suites: [{ file: "test/unit/store/settled-put.test.ts" }],

@@ -4,11 +4,11 @@ import type { Mutant, Suite } from "./mutant.ts";
 const faults: Suite = { file: "test/unit/store/file-store-faults.test.ts" };
 const races: Suite = { file: "test/unit/store/file-store-races.test.ts" };
 const [versions, system, folders, store, drafts] = [
-  "store/version-files.ts",
-  "store/file-system.ts",
-  "store/durable-folders.ts",
-  "store/file-store.ts",
-  "store/drafts.ts",
+  "store/file/version-files.ts",
+  "store/file/file-system.ts",
+  "store/file/durable-folders.ts",
+  "store/file/file-store.ts",
+  "store/file/drafts.ts",
 ] as const;
 
 export const fileStoreMutants: readonly Mutant[] = [

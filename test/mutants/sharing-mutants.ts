@@ -7,7 +7,7 @@ export const sharingMutants: readonly Mutant[] = [
   {
     name: "old-line-rolled-forward",
     why: "A copy of a line that a rewind has left is rolled forward: the old tail shows through.",
-    file: "engine/standing.ts",
+    file: "engine/opening/standing.ts",
     find: ['  if (txid < head.fromTxid) return "stale";'],
     replace: [],
     suites: shared,
@@ -15,7 +15,7 @@ export const sharingMutants: readonly Mutant[] = [
   {
     name: "fork-shares-later-pages",
     why: "A fork refers to its parent's objects beyond its point, and shows what was written there later.",
-    file: "engine/lines.ts",
+    file: "engine/history/lines.ts",
     find: ["    refs: [...plan.images, ...plan.deltas.map((ref) => cutRef(ref, txid))],"],
     replace: ["    refs: [...plan.images, ...plan.deltas],"],
     suites: shared,
@@ -36,7 +36,7 @@ export const sharingMutants: readonly Mutant[] = [
   {
     name: "name-goes-back-to-the-deleted",
     why: "Who takes a free name gets the database that had it before, with all its data.",
-    file: "control/databases.ts",
+    file: "control/databases/databases.ts",
     find: ["        uuid: newUuid(this.#world),"],
     replace: ["        uuid: claim?.uuid ?? newUuid(this.#world),"],
     suites: shared,
@@ -44,7 +44,7 @@ export const sharingMutants: readonly Mutant[] = [
   {
     name: "copies-believe-their-first-catalog",
     why: "A copy of a deleted branch, or database, is read on, also by the name of its successor.",
-    file: "engine/head-looks.ts",
+    file: "engine/replica/head-looks.ts",
     find: ["    const catalog = await this.#permits.run(() => registry.catalogs.fresh(uuid));"],
     replace: ["    const catalog = await this.#permits.run(() => registry.catalogs.get(uuid));"],
     suites: shared,
@@ -52,7 +52,7 @@ export const sharingMutants: readonly Mutant[] = [
   {
     name: "catalog-not-confirmed",
     why: "A fork or deletion that the last holder has sent lands behind the next one's back.",
-    file: "engine/ownership-transfer.ts",
+    file: "engine/pool/ownership-transfer.ts",
     find: ["    await registry.catalogs.confirm(uuid);"],
     replace: [],
     suites: [{ file: "test/unit/engine/overtaken.test.ts" }],
@@ -60,7 +60,7 @@ export const sharingMutants: readonly Mutant[] = [
   {
     name: "branched-without-a-lease",
     why: "A node that does not know that it lost the database forks and deletes behind the holder's back.",
-    file: "engine/branches.ts",
+    file: "engine/branches/branches.ts",
     find: ["    if (this.#parts.isCertain(uuid)) return;"],
     replace: ['    if (this.#parts.isCertain(uuid) || uuid !== "") return;'],
     suites: [{ file: "test/unit/engine/overtaken.test.ts" }],
@@ -70,7 +70,7 @@ export const sharingMutants: readonly Mutant[] = [
     why:
       "A node that does not know that it lost the database calls everything durable without what its holder " +
       "answered.",
-    file: "engine/database.ts",
+    file: "engine/database/database.ts",
     find: [
       "    if (this.#state.opened.head.exists)",
       "      return this.#answers.afterShip(txid, () => this.#answers.asWriter(txid, done, settle), settle);",
@@ -81,7 +81,7 @@ export const sharingMutants: readonly Mutant[] = [
   {
     name: "own-gap-taken-for-anothers",
     why: "What a node acknowledged and did not ship is set aside, because it claimed once more and died.",
-    file: "engine/standing.ts",
+    file: "engine/opening/standing.ts",
     find: ["  return claimsSince(head, state)?.every(({ firstTxid }) => firstTxid <= nextTxid) ?? false;"],
     replace: ["  return claimsSince(head, state)?.every(({ firstTxid }) => firstTxid === state.txid + 1) ?? false;"],
     suites: [{ file: "test/unit/engine/restored-files.test.ts" }],
@@ -91,7 +91,7 @@ export const sharingMutants: readonly Mutant[] = [
     why:
       "The next process appends to log frames that a failed fsync left out, and a loss of power takes what it " +
       "acknowledged.",
-    file: "engine/opening.ts",
+    file: "engine/opening/opening.ts",
     find: ["  await settleProof(path, parts.disk);"],
     replace: [],
     suites: [{ file: "test/crash/power-loss.test.ts", named: "failed before" }],

@@ -13,7 +13,7 @@ export const storageMutants: readonly Mutant[] = [
   {
     name: "new-folder-not-synced",
     why: "A loss of power takes a new database's folder, with all that was answered from it.",
-    file: "engine/files.ts",
+    file: "engine/local/files.ts",
     find: ["  await disk.syncDirectory(dirname(directory));"],
     replace: [],
     suites: [{ seeds: 40 }],
@@ -21,7 +21,7 @@ export const storageMutants: readonly Mutant[] = [
   {
     name: "rolled-forward-not-synced",
     why: "A file that was rolled forward is torn by a loss of power, and nothing says so.",
-    file: "engine/restore.ts",
+    file: "engine/segments/restore.ts",
     find: ["    await source.disk.fdatasync(descriptor, path);"],
     replace: [],
     suites: [{ seeds: 40 }],
@@ -29,7 +29,7 @@ export const storageMutants: readonly Mutant[] = [
   {
     name: "log-reader-ignores-checksums",
     why: "A torn or rolled-back frame is shipped as if it had been committed.",
-    file: "sqlite/wal-frames.ts",
+    file: "sqlite/wal/wal-frames.ts",
     find: [
       "    if (chunk.readInt32BE(at + 16) !== this.#sums[0] || chunk.readInt32BE(at + 20) !== this.#sums[1]) " +
         "return false;",
@@ -40,7 +40,7 @@ export const storageMutants: readonly Mutant[] = [
   {
     name: "seal-ignores-checksum",
     why: "A head with a flipped bit is believed.",
-    file: "format/seal.ts",
+    file: "format/core/seal.ts",
     find: ['  prefix.require(sound, "its checksum is wrong");'],
     replace: [],
     suites: [{ file: "test/unit/format/seal.test.ts" }, { file: "test/unit/format/head.test.ts" }],
@@ -48,7 +48,7 @@ export const storageMutants: readonly Mutant[] = [
   {
     name: "slack-left-in-the-file",
     why: "Deleted rows stay readable in the unused bytes of pages.",
-    file: "sqlite/slack.ts",
+    file: "sqlite/pages/slack.ts",
     find: ["      if (page.equals(before)) continue;"],
     replace: ["      if (page.length > 0) continue;"],
     suites: [{ file: "test/unit/sqlite/slack.test.ts" }],
@@ -56,7 +56,7 @@ export const storageMutants: readonly Mutant[] = [
   {
     name: "own-put-taken-for-anothers",
     why: "A put whose answer was lost has landed, and its writer takes it for somebody else's and gives the branch up.",
-    file: "store/settled-put.ts",
+    file: "store/port/settled-put.ts",
     find: ['  if (current && sameBytes(current.bytes, bytes)) return { kind: "landed", version: current.version };'],
     replace: [],
     suites: [{ file: "test/unit/store/settled-put.test.ts" }, { seeds: 40 }],
@@ -64,7 +64,7 @@ export const storageMutants: readonly Mutant[] = [
   {
     name: "cut-refusal-is-final",
     why: "A refusal whose reason was cut off is reported as a wrong configuration, for which nobody asks again.",
-    file: "store/s3-failure.ts",
+    file: "store/s3/s3-failure.ts",
     find: ['  if (status >= 300 && status < 500 && cutCodes.has(code)) return "busy";'],
     replace: [],
     suites: [{ file: "test/unit/store/s3-store.test.ts" }],

@@ -2,8 +2,8 @@
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { decodeAuditEvent } from "../../src/format/audit-event.ts";
-import { brokenLinks } from "../../src/format/audit-object.ts";
+import { decodeAuditEvent } from "../../src/format/audit/audit-event.ts";
+import { brokenLinks } from "../../src/format/audit/audit-object.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
 import { startService, type RestAnswer, type Service } from "../support/service.ts";
 

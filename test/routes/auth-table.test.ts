@@ -4,7 +4,7 @@ import { bearer, platformKey } from "../support/credentials.ts";
 import { startGuarded, type Guarded } from "../support/guarded-service.ts";
 import { sampleRequests } from "../support/requests.ts";
 import { endpointNamed, wireNames, type WireName } from "../support/wires.ts";
-import { Credential, endpoints, scopeNames } from "../../src/service/methods.ts";
+import { Credential, endpoints, scopeNames } from "../../src/service/call/methods.ts";
 
 let node: Guarded;
 /** By what it is called below. */

@@ -2,8 +2,8 @@
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { decodeBackupManifest } from "../../src/format/backup-manifest.ts";
-import { decodeHead } from "../../src/format/head.ts";
+import { decodeBackupManifest } from "../../src/format/records/backup-manifest.ts";
+import { decodeHead } from "../../src/format/history/head.ts";
 import { ErasingProfile } from "../support/erasing-profile.ts";
 import { ok, type Service } from "../support/service.ts";
 import {

@@ -5,7 +5,7 @@ import { type DescField, getOption, ScalarType } from "@bufbuild/protobuf";
 import { expect, test } from "vitest";
 import { field_behavior, FieldBehavior } from "../../gen/google/api/field_behavior_pb.ts";
 import { json } from "../../gen/palimpsest/v1/options_pb.ts";
-import { BodyCap, type Endpoint, endpoints } from "../../src/service/methods.ts";
+import { BodyCap, type Endpoint, endpoints } from "../../src/service/call/methods.ts";
 import { type Request, sampleRequests } from "../support/requests.ts";
 import { type RestAnswer, useService } from "../support/service.ts";
 import { checkEnvelope, restRequest } from "../support/wires.ts";

@@ -9,10 +9,10 @@ import { createConnectTransport, Http2SessionManager } from "@connectrpc/connect
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { ServerReflection } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
 import { type ExchangeRequest, ExchangeRequestSchema, NodeService } from "../../gen/palimpsest/node/v1/node_pb.ts";
-import { derivedClusterKey } from "../../src/control/credentials.ts";
-import { signingKeyOf } from "../../src/control/signing-key.ts";
-import { messageOfCall } from "../../src/server/node-messages.ts";
-import { endpoints } from "../../src/service/methods.ts";
+import { derivedClusterKey } from "../../src/control/access/credentials.ts";
+import { signingKeyOf } from "../../src/control/access/signing-key.ts";
+import { messageOfCall } from "../../src/server/cluster/node-messages.ts";
+import { endpoints } from "../../src/service/call/methods.ts";
 import { bearer, platformKey } from "../support/credentials.ts";
 import { etcdNeed, hasEtcd, startEtcd, type EtcdServer } from "../support/etcd-server.ts";
 import { startGuarded, type Guarded } from "../support/guarded-service.ts";

@@ -1,8 +1,8 @@
 /** Vectors that the node makes itself, over real wires and against a server that speaks the real protocols. */
 import { Readable } from "node:stream";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { limits } from "../../src/base/limits.ts";
-import { runCommandLine, type Surroundings } from "../../src/server/command-line.ts";
+import { limits } from "../../src/base/limits/limits.ts";
+import { runCommandLine, type Surroundings } from "../../src/server/cli/command-line.ts";
 import { startGuarded } from "../support/guarded-service.ts";
 import { openModelServer, vectorOfWords, type ModelServer } from "../support/model-server.ts";
 import { ok, startService, type Service } from "../support/service.ts";

@@ -1,6 +1,6 @@
 /** Extract over both wires, against a server that speaks the provider's protocol. */
 import { describe, expect, onTestFinished, test } from "vitest";
-import { limits } from "../../src/base/limits.ts";
+import { limits } from "../../src/base/limits/limits.ts";
 import {
   blockOf,
   startAssistantServer,

@@ -3,9 +3,9 @@
  * interface.
  */
 import { expect, test } from "vitest";
-import { errorCodes, type ErrorCode } from "../../src/base/errors.ts";
-import { openapiDocument } from "../../src/server/openapi.ts";
-import { endpoints } from "../../src/service/methods.ts";
+import { errorCodes, type ErrorCode } from "../../src/base/faults/errors.ts";
+import { openapiDocument } from "../../src/server/rest/openapi.ts";
+import { endpoints } from "../../src/service/call/methods.ts";
 import { sampleRequests, unserved } from "../support/requests.ts";
 import { ok, startService, useService } from "../support/service.ts";
 import { checkEnvelope, type Reply, type Wire, wireNames } from "../support/wires.ts";

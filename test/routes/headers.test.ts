@@ -1,7 +1,7 @@
 /** The service's own headers: on every route that touches a database, over both wires, on success and on refusal. */
 import { expect, test } from "vitest";
 import { MethodOptions_IdempotencyLevel as Idempotency } from "@bufbuild/protobuf/wkt";
-import { endpoints, Scope } from "../../src/service/methods.ts";
+import { endpoints, Scope } from "../../src/service/call/methods.ts";
 import { type Request, sampleRequests, unserved } from "../support/requests.ts";
 import { callWithHost, ok, useService } from "../support/service.ts";
 import { type Reply, type Wire, wireNames } from "../support/wires.ts";

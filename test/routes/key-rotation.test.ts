@@ -2,7 +2,7 @@
 import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { keyCommand } from "../../src/server/key-command.ts";
+import { keyCommand } from "../../src/server/cli/key-command.ts";
 import { startGuarded, type Guarded } from "../support/guarded-service.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
 

@@ -1,8 +1,8 @@
 /** `/metrics` of a real node: who may read it, and whether what clients do shows. */
 import { expect, onTestFinished, test } from "vitest";
-import { startNode } from "../../src/server/compose.ts";
+import { startNode } from "../../src/server/node/compose.ts";
 import { silentLog } from "../../src/base/log.ts";
-import { metricsType } from "../../src/server/metrics.ts";
+import { metricsType } from "../../src/server/observability/metrics.ts";
 import { startAssistantServer } from "../support/assistant-server.ts";
 import { assistedBy } from "../support/assisted-service.ts";
 import { bearer, guardedVariables, platformKey } from "../support/credentials.ts";

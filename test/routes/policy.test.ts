@@ -2,9 +2,9 @@
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { realWorld } from "../../src/base/world.ts";
-import { limits } from "../../src/base/limits.ts";
-import { namespacePolicyKey } from "../../src/format/object-keys.ts";
-import { FileStore } from "../../src/store/file-store.ts";
+import { limits } from "../../src/base/limits/limits.ts";
+import { namespacePolicyKey } from "../../src/format/keys/object-keys.ts";
+import { FileStore } from "../../src/store/file/file-store.ts";
 import { platformKey } from "../support/credentials.ts";
 import { startGuarded } from "../support/guarded-service.ts";
 import { clockAhead } from "../support/moved-clock.ts";

@@ -5,7 +5,7 @@
 import { cpSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { listQuarantine } from "../../src/engine/quarantine.ts";
+import { listQuarantine } from "../../src/engine/local/quarantine.ts";
 import { readMetrics, sumOf } from "../support/metrics-text.ts";
 import { startService, type Service } from "../support/service.ts";
 import { temporaryDirectory } from "../support/temporary.ts";

@@ -4,8 +4,8 @@ import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "no
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { describe, expect, test } from "vitest";
-import { restore, restoreCommand, type RestoreFlags } from "../../src/server/restore-command.ts";
-import { segmentKey } from "../../src/format/object-keys.ts";
+import { restore, restoreCommand, type RestoreFlags } from "../../src/server/cli/restore-command.ts";
+import { segmentKey } from "../../src/format/keys/object-keys.ts";
 import { startService, type Service } from "../support/service.ts";
 import { temporaryDirectory } from "../support/temporary.ts";
 

@@ -9,7 +9,7 @@ import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { expect, onTestFinished, test } from "vitest";
 import { silentLog } from "../../src/base/log.ts";
-import { startNode, type RunningNode } from "../../src/server/compose.ts";
+import { startNode, type RunningNode } from "../../src/server/node/compose.ts";
 import { ControlService } from "../../gen/palimpsest/v1/control_pb.ts";
 import { bombs, expectStranger, ingest } from "../support/bombs.ts";
 import { bearer, guardedVariables, platformKey } from "../support/credentials.ts";

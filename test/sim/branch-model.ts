@@ -9,9 +9,9 @@
  * client is told and when: one order for all nodes. What lands must have been asked for, and what was refused must not
  * land. What was seen must be explained by that order; when it cannot be, the service has broken a promise.
  */
-import type { BranchAct } from "../../src/engine/protocol.ts";
-import type { CatalogBranch } from "../../src/format/catalog.ts";
-import { mainBranch } from "../../src/format/names.ts";
+import type { BranchAct } from "../../src/engine/api/protocol.ts";
+import type { CatalogBranch } from "../../src/format/history/catalog.ts";
+import { mainBranch } from "../../src/format/core/names.ts";
 
 /** A run of txids of one branch whose changes count. */
 interface Span {

@@ -2,11 +2,11 @@
  * The clients of a simulated node: they write unique tokens in every data model, read, sync, and change branches, by
  * seed, and tell the model what they were answered. What the model cannot explain is a Violation.
  */
-import { ServiceError } from "../../src/base/errors.ts";
-import type { EngineClient } from "../../src/engine/client.ts";
-import type { CallOptions, EnginePort } from "../../src/engine/engine-port.ts";
-import type { Answer } from "../../src/engine/protocol.ts";
-import type { BranchAct, BranchResults, Target } from "../../src/engine/protocol.ts";
+import { ServiceError } from "../../src/base/faults/errors.ts";
+import type { EngineClient } from "../../src/engine/threads/client.ts";
+import type { CallOptions, EnginePort } from "../../src/engine/api/engine-port.ts";
+import type { Answer } from "../../src/engine/api/protocol.ts";
+import type { BranchAct, BranchResults, Target } from "../../src/engine/api/protocol.ts";
 import type { BranchModel } from "./branch-model.ts";
 import { deedOf, Violation, type Change, type DatabaseModel, type Kind } from "./branch-model.ts";
 import type { Scheduler } from "./scheduler.ts";

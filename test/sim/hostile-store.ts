@@ -5,7 +5,7 @@
  * what was applied, unless a planted bug says otherwise. Requests that were sent outlive their sender.
  */
 import { hash } from "node:crypto";
-import { StoreError } from "../../src/base/errors.ts";
+import { StoreError } from "../../src/base/faults/errors.ts";
 import type {
   ListPage,
   ObjectStore,
@@ -14,7 +14,7 @@ import type {
   PutOutcome,
   StoredObject,
   VersionPurge,
-} from "../../src/store/object-store.ts";
+} from "../../src/store/port/object-store.ts";
 import { Violation } from "./branch-model.ts";
 import { outside, stream, type Scheduler } from "./scheduler.ts";
 import type { SimWorld } from "./sim-world.ts";

@@ -9,9 +9,9 @@
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { limits } from "../../src/base/limits.ts";
-import { decodeCatalog } from "../../src/format/catalog.ts";
-import { catalogKey, headKey } from "../../src/format/object-keys.ts";
+import { limits } from "../../src/base/limits/limits.ts";
+import { decodeCatalog } from "../../src/format/history/catalog.ts";
+import { catalogKey, headKey } from "../../src/format/keys/object-keys.ts";
 import { DatabaseModel, Violation, type BranchModel, type Kind } from "./branch-model.ts";
 import { Clients } from "./clients.ts";
 import { HostileStore, noFaults } from "./hostile-store.ts";

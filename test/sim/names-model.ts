@@ -2,8 +2,8 @@
  * Which database has which name, as the claims in object storage say at the instant they land there: a name goes to
  * another database only after its holder was deleted, and a deleted one never comes back.
  */
-import { decodeNameClaim } from "../../src/format/name-claim.ts";
-import { databaseNameOfClaimKey } from "../../src/format/object-keys.ts";
+import { decodeNameClaim } from "../../src/format/records/name-claim.ts";
+import { databaseNameOfClaimKey } from "../../src/format/keys/object-keys.ts";
 import { Asks, DatabaseModel, Violation } from "./branch-model.ts";
 
 export class NamesModel {

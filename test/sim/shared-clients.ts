@@ -3,10 +3,10 @@
  * anew when it is free, write unique tokens, read from writers and from copies, fork, rewind, name and delete, and hold
  * every answer against the model: whatever a node shows is a state of the branch that was asked for.
  */
-import { ServiceError, StoreError } from "../../src/base/errors.ts";
-import type { CallOptions, EnginePort } from "../../src/engine/engine-port.ts";
-import type { Answer, BranchAct, BranchResults, Target } from "../../src/engine/protocol.ts";
-import { mainBranch } from "../../src/format/names.ts";
+import { ServiceError, StoreError } from "../../src/base/faults/errors.ts";
+import type { CallOptions, EnginePort } from "../../src/engine/api/engine-port.ts";
+import type { Answer, BranchAct, BranchResults, Target } from "../../src/engine/api/protocol.ts";
+import { mainBranch } from "../../src/format/core/names.ts";
 import { deedOf, Violation, type BranchModel, type Change, type DatabaseModel, type Kind } from "./branch-model.ts";
 import { list, put } from "./clients.ts";
 import type { NamesModel } from "./names-model.ts";

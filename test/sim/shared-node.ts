@@ -3,19 +3,19 @@
  * that take a call from one simulated process to another, names of databases, and the job that looks after deleted
  * ones.
  */
-import { ServiceError } from "../../src/base/errors.ts";
-import { limits } from "../../src/base/limits.ts";
+import { ServiceError } from "../../src/base/faults/errors.ts";
+import { limits } from "../../src/base/limits/limits.ts";
 import { silentLog } from "../../src/base/log.ts";
-import { CopyRecords } from "../../src/control/copy-records.ts";
-import { Databases } from "../../src/control/databases.ts";
-import type { EngineClient } from "../../src/engine/client.ts";
-import type { PortCall } from "../../src/engine/engine-port.ts";
-import type { Answer, Target } from "../../src/engine/protocol.ts";
-import { mainBranch } from "../../src/format/names.ts";
-import { headKey } from "../../src/format/object-keys.ts";
-import { ReplicaPurger } from "../../src/service/replica-purger.ts";
-import { Unreachable, type ForwardedCall, type Peers } from "../../src/service/peers.ts";
-import { Placement } from "../../src/service/placement.ts";
+import { CopyRecords } from "../../src/control/databases/copy-records.ts";
+import { Databases } from "../../src/control/databases/databases.ts";
+import type { EngineClient } from "../../src/engine/threads/client.ts";
+import type { PortCall } from "../../src/engine/api/engine-port.ts";
+import type { Answer, Target } from "../../src/engine/api/protocol.ts";
+import { mainBranch } from "../../src/format/core/names.ts";
+import { headKey } from "../../src/format/keys/object-keys.ts";
+import { ReplicaPurger } from "../../src/service/jobs/replica-purger.ts";
+import { Unreachable, type ForwardedCall, type Peers } from "../../src/service/placement/peers.ts";
+import { Placement } from "../../src/service/placement/placement.ts";
 import { shardsWhile } from "../support/all-shards.ts";
 import { SharedLeases, type LeaseTable } from "../support/shared-leases.ts";
 import { outside, type Owner, type Scheduler } from "./scheduler.ts";

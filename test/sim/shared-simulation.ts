@@ -12,10 +12,10 @@
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Answer, Target } from "../../src/engine/protocol.ts";
-import type { PortCall } from "../../src/engine/engine-port.ts";
-import { CopyRecords } from "../../src/control/copy-records.ts";
-import { databasePrefix, purgeKey } from "../../src/format/object-keys.ts";
+import type { Answer, Target } from "../../src/engine/api/protocol.ts";
+import type { PortCall } from "../../src/engine/api/engine-port.ts";
+import { CopyRecords } from "../../src/control/databases/copy-records.ts";
+import { databasePrefix, purgeKey } from "../../src/format/keys/object-keys.ts";
 import { LeaseTable } from "../support/shared-leases.ts";
 import { Violation, type BranchModel, type Change, type DatabaseModel } from "./branch-model.ts";
 import { HostileStore, type StoreBugs, type StoreDose } from "./hostile-store.ts";

@@ -5,7 +5,7 @@
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { EngineOptions } from "../../src/engine/protocol.ts";
+import type { EngineOptions } from "../../src/engine/api/protocol.ts";
 import type { BranchModel } from "./branch-model.ts";
 import { DatabaseModel, Violation, type Kind } from "./branch-model.ts";
 import { Clients } from "./clients.ts";

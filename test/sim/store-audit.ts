@@ -5,18 +5,18 @@
  * nothing that is named is deleted. It reads the objects by itself and shares only the codecs with the service.
  */
 import { rmSync } from "node:fs";
-import { planOf } from "../../src/engine/lines.ts";
-import { materialise } from "../../src/engine/restore.ts";
-import { decodeCatalog, type Catalog, type CatalogBranch } from "../../src/format/catalog.ts";
-import { decodeHead, hashOf, type Head, type TxidRange } from "../../src/format/head.ts";
-import { decodeHistory, type History } from "../../src/format/history.ts";
-import { catalogKey, databasePrefix, headKey, historyKey } from "../../src/format/object-keys.ts";
-import { inlinePress } from "../../src/format/compression.ts";
+import { planOf } from "../../src/engine/history/lines.ts";
+import { materialise } from "../../src/engine/segments/restore.ts";
+import { decodeCatalog, type Catalog, type CatalogBranch } from "../../src/format/history/catalog.ts";
+import { decodeHead, hashOf, type Head, type TxidRange } from "../../src/format/history/head.ts";
+import { decodeHistory, type History } from "../../src/format/history/history.ts";
+import { catalogKey, databasePrefix, headKey, historyKey } from "../../src/format/keys/object-keys.ts";
+import { inlinePress } from "../../src/format/core/compression.ts";
 import { runRead } from "../../src/model/commands.ts";
 import { readState } from "../../src/model/schema.ts";
-import { VectorCache } from "../../src/model/vector-index.ts";
-import { Connection } from "../../src/sqlite/connection.ts";
-import type { ObjectStore, StoredObject } from "../../src/store/object-store.ts";
+import { VectorCache } from "../../src/model/index/vector-index.ts";
+import { Connection } from "../../src/sqlite/connection/connection.ts";
+import type { ObjectStore, StoredObject } from "../../src/store/port/object-store.ts";
 import { soundDisk } from "../support/sound-disk.ts";
 import type { BranchModel } from "./branch-model.ts";
 import { Violation, type Kind } from "./branch-model.ts";

@@ -1,25 +1,33 @@
 /**
  * A branch as its writer keeps it, with made-up pages: commits, ships, packs, rebases, rewinds, forks and trims through
- * engine/lines, and remembers every state it ever had.
+ * engine/history/lines, and remembers every state it ever had.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
-import { hashOf, type Head, type TailSegment } from "../../src/format/head.ts";
-import type { History } from "../../src/format/history.ts";
-import { poolId, segmentKey } from "../../src/format/object-keys.ts";
-import { pageBytes } from "../../src/format/pages.ts";
-import { inlinePress } from "../../src/format/compression.ts";
-import type { SegmentRef } from "../../src/format/refs.ts";
-import { encodeSegment, type PageGroup, type PageImage } from "../../src/format/segment.ts";
-import { packDue, packed } from "../../src/engine/line-length.ts";
-import { forkedHead, planOf, rebased, rewound, trimmed, type Plan, type Succession } from "../../src/engine/lines.ts";
-import { pack, uploadImages } from "../../src/engine/compaction.ts";
-import type { PageSource } from "../../src/engine/pool-objects.ts";
-import { materialise, pointOf } from "../../src/engine/restore.ts";
+import { hashOf, type Head, type TailSegment } from "../../src/format/history/head.ts";
+import type { History } from "../../src/format/history/history.ts";
+import { poolId, segmentKey } from "../../src/format/keys/object-keys.ts";
+import { pageBytes } from "../../src/format/history/pages.ts";
+import { inlinePress } from "../../src/format/core/compression.ts";
+import type { SegmentRef } from "../../src/format/history/refs.ts";
+import { encodeSegment, type PageGroup, type PageImage } from "../../src/format/history/segment.ts";
+import { packDue, packed } from "../../src/engine/compaction/line-length.ts";
+import {
+  forkedHead,
+  planOf,
+  rebased,
+  rewound,
+  trimmed,
+  type Plan,
+  type Succession,
+} from "../../src/engine/history/lines.ts";
+import { pack, uploadImages } from "../../src/engine/compaction/compaction.ts";
+import type { PageSource } from "../../src/engine/segments/pool-objects.ts";
+import { materialise, pointOf } from "../../src/engine/segments/restore.ts";
 import { MemoryStore } from "../../src/store/memory-store.ts";
-import type { ObjectStore } from "../../src/store/object-store.ts";
+import type { ObjectStore } from "../../src/store/port/object-store.ts";
 import { realWorld } from "../../src/base/world.ts";
 import { seeded } from "./random.ts";
 import { soundDisk } from "./sound-disk.ts";

@@ -7,7 +7,7 @@ import {
   insertDocs,
   updateDocs,
   type SortKey,
-} from "../../src/model/docs.ts";
+} from "../../src/model/docs/docs.ts";
 import { plainText, type Plain, type PlainDoc } from "./docs-oracle.ts";
 import { ModelDatabase } from "./model-database.ts";
 

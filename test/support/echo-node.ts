@@ -3,9 +3,9 @@ import { create, type Message } from "@bufbuild/protobuf";
 import { onTestFinished } from "vitest";
 import type { Log } from "../../src/base/log.ts";
 import { realWorld } from "../../src/base/world.ts";
-import { createDoors, type Doors, type DoorsOptions } from "../../src/server/request-handler.ts";
-import { createListener, type Listener, type ListenerOptions } from "../../src/server/listener.ts";
-import { type Call, type CallResult, type Dispatch, Unread } from "../../src/service/call.ts";
+import { createDoors, type Doors, type DoorsOptions } from "../../src/server/node/request-handler.ts";
+import { createListener, type Listener, type ListenerOptions } from "../../src/server/wire/listener.ts";
+import { type Call, type CallResult, type Dispatch, Unread } from "../../src/service/call/call.ts";
 
 export interface EchoNode {
   readonly doors: Doors;

@@ -4,7 +4,7 @@
  * It prints the keys that were acknowledged. The last ones cannot be in object storage yet when it ends.
  */
 import { realWorld } from "../../src/base/world.ts";
-import { FileStore } from "../../src/store/file-store.ts";
+import { FileStore } from "../../src/store/file/file-store.ts";
 import { openInlineEngine, uuidOf } from "./inline-engine.ts";
 
 const [directory, storeDirectory, how] = process.argv.slice(2) as [string, string, "exit" | "drained"];

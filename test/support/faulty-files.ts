@@ -7,7 +7,7 @@
  * name and each file by itself, which is more than any real file system loses.
  */
 import { posix } from "node:path";
-import type { Draft, FileFacts, FileSystem } from "../../src/store/file-system.ts";
+import type { Draft, FileFacts, FileSystem } from "../../src/store/file/file-system.ts";
 
 interface FileNode {
   readonly kind: "file";

@@ -1,17 +1,17 @@
 /** One object of each format at rest that uses all of its fields, and the ways in which objects get damaged. */
 import { createPrivateKey } from "node:crypto";
 import { expect } from "vitest";
-import { StoreError } from "../../src/base/errors.ts";
-import type { AuditEvent } from "../../src/format/audit-event.ts";
-import type { Catalog } from "../../src/format/catalog.ts";
-import type { CopyRecord } from "../../src/format/copy-record.ts";
-import type { ErasureCoupon } from "../../src/format/erasure-coupon.ts";
-import { receiptPayload, type ErasureEvidence } from "../../src/format/erasure-receipt.ts";
-import type { Head } from "../../src/format/head.ts";
-import type { History } from "../../src/format/history.ts";
-import { pageBytes } from "../../src/format/pages.ts";
-import type { SegmentRef } from "../../src/format/refs.ts";
-import type { Segment } from "../../src/format/segment.ts";
+import { StoreError } from "../../src/base/faults/errors.ts";
+import type { AuditEvent } from "../../src/format/audit/audit-event.ts";
+import type { Catalog } from "../../src/format/history/catalog.ts";
+import type { CopyRecord } from "../../src/format/records/copy-record.ts";
+import type { ErasureCoupon } from "../../src/format/erasure/erasure-coupon.ts";
+import { receiptPayload, type ErasureEvidence } from "../../src/format/erasure/erasure-receipt.ts";
+import type { Head } from "../../src/format/history/head.ts";
+import type { History } from "../../src/format/history/history.ts";
+import { pageBytes } from "../../src/format/history/pages.ts";
+import type { SegmentRef } from "../../src/format/history/refs.ts";
+import type { Segment } from "../../src/format/history/segment.ts";
 
 const uuid = "0f8fad5b-d9cb-469f-a165-70867728950e";
 const branchId = "01HF7YAT000000000000000001";

@@ -7,10 +7,10 @@
 import { randomBytes } from "node:crypto";
 import { rmSync, statfsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { ServiceError, StoreError } from "../../src/base/errors.ts";
+import { ServiceError, StoreError } from "../../src/base/faults/errors.ts";
 import { realWorld } from "../../src/base/world.ts";
-import { FileStore } from "../../src/store/file-store.ts";
-import type { ObjectStore } from "../../src/store/object-store.ts";
+import { FileStore } from "../../src/store/file/file-store.ts";
+import type { ObjectStore } from "../../src/store/port/object-store.ts";
 import { openInlineEngine, uuidOf } from "./inline-engine.ts";
 
 const [directory, elsewhere] = process.argv.slice(2) as [string, string];

@@ -5,18 +5,18 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { silentLog } from "../../src/base/log.ts";
-import { limits } from "../../src/base/limits.ts";
+import { limits } from "../../src/base/limits/limits.ts";
 import { realWorld, type World } from "../../src/base/world.ts";
-import { EngineClient } from "../../src/engine/client.ts";
-import type { EngineLane } from "../../src/engine/engine-lanes.ts";
+import { EngineClient } from "../../src/engine/threads/client.ts";
+import type { EngineLane } from "../../src/engine/threads/engine-lanes.ts";
 import { Engine } from "../../src/engine/engine.ts";
-import type { EngineOptions, FromEngine } from "../../src/engine/protocol.ts";
-import type { SegmentMaker } from "../../src/engine/segment-maker.ts";
-import type { SqlWriter } from "../../src/engine/sql-write.ts";
+import type { EngineOptions, FromEngine } from "../../src/engine/api/protocol.ts";
+import type { SegmentMaker } from "../../src/engine/segments/segment-maker.ts";
+import type { SqlWriter } from "../../src/engine/sql/sql-write.ts";
 import type { Slices } from "../../src/sqlite/slices.ts";
 import { MemoryStore } from "../../src/store/memory-store.ts";
-import type { ObjectStore } from "../../src/store/object-store.ts";
-import { threadedPress } from "../../src/format/compression.ts";
+import type { ObjectStore } from "../../src/store/port/object-store.ts";
+import { threadedPress } from "../../src/format/core/compression.ts";
 import { realDisk, type Disk } from "../../src/base/disk.ts";
 
 export interface InlineEngine {

@@ -1,6 +1,6 @@
 /** What every adapter of the lease port that several nodes share must do: one suite, run over each of them. */
 import { describe, expect, onTestFinished, test } from "vitest";
-import type { LeaseEvents, Leases, LiveNode } from "../../src/store/leases.ts";
+import type { LeaseEvents, Leases, LiveNode } from "../../src/store/port/leases.ts";
 
 /** One coordination store, and a new adapter of it for each node. */
 export interface SharedCoordination {

@@ -1,8 +1,8 @@
 /** Nodes that share databases, on one virtual clock over one store: the test is their coordination. */
-import { ServiceError } from "../../src/base/errors.ts";
-import type { Told } from "../../src/engine/client.ts";
-import { TurnedAway, type CallOptions } from "../../src/engine/engine-port.ts";
-import type { Answer, EngineOptions } from "../../src/engine/protocol.ts";
+import { ServiceError } from "../../src/base/faults/errors.ts";
+import type { Told } from "../../src/engine/threads/client.ts";
+import { TurnedAway, type CallOptions } from "../../src/engine/api/engine-port.ts";
+import type { Answer, EngineOptions } from "../../src/engine/api/protocol.ts";
 import { realDisk, type Disk } from "../../src/base/disk.ts";
 import { temporaryDirectory } from "./temporary.ts";
 import { TimedEngine, VirtualTime } from "./timed-engine.ts";

@@ -6,23 +6,23 @@
  */
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { limits } from "../../src/base/limits.ts";
-import { Receipts } from "../../src/control/receipts.ts";
-import { signingKeyOf } from "../../src/control/signing-key.ts";
-import { encodeAuditEvent } from "../../src/format/audit-event.ts";
-import { encodeAuditObject } from "../../src/format/audit-object.ts";
-import { encodeCopyRecord } from "../../src/format/copy-record.ts";
-import { encodeCatalog } from "../../src/format/catalog.ts";
-import { encodeCoupon } from "../../src/format/erasure-coupon.ts";
-import { encodeHead } from "../../src/format/head.ts";
-import { encodeHistory } from "../../src/format/history.ts";
-import { inlinePress } from "../../src/format/compression.ts";
-import { encodeSegment } from "../../src/format/segment.ts";
+import { limits } from "../../src/base/limits/limits.ts";
+import { Receipts } from "../../src/control/access/receipts.ts";
+import { signingKeyOf } from "../../src/control/access/signing-key.ts";
+import { encodeAuditEvent } from "../../src/format/audit/audit-event.ts";
+import { encodeAuditObject } from "../../src/format/audit/audit-object.ts";
+import { encodeCopyRecord } from "../../src/format/records/copy-record.ts";
+import { encodeCatalog } from "../../src/format/history/catalog.ts";
+import { encodeCoupon } from "../../src/format/erasure/erasure-coupon.ts";
+import { encodeHead } from "../../src/format/history/head.ts";
+import { encodeHistory } from "../../src/format/history/history.ts";
+import { inlinePress } from "../../src/format/core/compression.ts";
+import { encodeSegment } from "../../src/format/history/segment.ts";
 import { runWrite, type WriteInput, type WriteKind } from "../../src/model/commands.ts";
 import { createSchema, writeState } from "../../src/model/schema.ts";
-import type { Tx } from "../../src/model/transaction.ts";
-import { VectorCache } from "../../src/model/vector-index.ts";
-import { Connection } from "../../src/sqlite/connection.ts";
+import type { Tx } from "../../src/model/core/transaction.ts";
+import { VectorCache } from "../../src/model/index/vector-index.ts";
+import { Connection } from "../../src/sqlite/connection/connection.ts";
 import { runGroup } from "../../src/sqlite/group.ts";
 import {
   countingBytes,

@@ -2,10 +2,10 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { limits } from "../../src/base/limits.ts";
-import type { Tx, View } from "../../src/model/transaction.ts";
-import { VectorCache } from "../../src/model/vector-index.ts";
-import { Connection } from "../../src/sqlite/connection.ts";
+import { limits } from "../../src/base/limits/limits.ts";
+import type { Tx, View } from "../../src/model/core/transaction.ts";
+import { VectorCache } from "../../src/model/index/vector-index.ts";
+import { Connection } from "../../src/sqlite/connection/connection.ts";
 import { runGroup, type CommandOutcome } from "../../src/sqlite/group.ts";
 
 export class ModelDatabase {

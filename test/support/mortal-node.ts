@@ -8,7 +8,7 @@ import { cpSync } from "node:fs";
 import { join } from "node:path";
 import Sqlite from "better-sqlite3";
 import { expect } from "vitest";
-import type { ObjectStore } from "../../src/store/object-store.ts";
+import type { ObjectStore } from "../../src/store/port/object-store.ts";
 import type { ScriptedStore } from "./scripted-store.ts";
 import { temporaryDirectory } from "./temporary.ts";
 import { TimedEngine, type VirtualTime } from "./timed-engine.ts";

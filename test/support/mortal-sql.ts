@@ -4,12 +4,12 @@
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { ServiceError } from "../../src/base/errors.ts";
-import { lockDirectory } from "../../src/sqlite/directory-lock.ts";
-import type { SqlProcess } from "../../src/engine/sql-process.ts";
-import { sqlProcess } from "../../src/engine/thread-spawner.ts";
-import type { FromSqlProcess } from "../../src/engine/sql-messages.ts";
-import type { SqlWriteEnd, SqlWriter, WriteCall } from "../../src/engine/sql-write.ts";
+import { ServiceError } from "../../src/base/faults/errors.ts";
+import { lockDirectory } from "../../src/sqlite/connection/directory-lock.ts";
+import type { SqlProcess } from "../../src/engine/processes/sql-process.ts";
+import { sqlProcess } from "../../src/engine/threads/thread-spawner.ts";
+import type { FromSqlProcess } from "../../src/engine/processes/sql-messages.ts";
+import type { SqlWriteEnd, SqlWriter, WriteCall } from "../../src/engine/sql/sql-write.ts";
 
 interface Started {
   readonly process: SqlProcess;

@@ -17,12 +17,12 @@ import {
 } from "../../gen/palimpsest/node/v1/node_pb.ts";
 import type { Log, LogFields } from "../../src/base/log.ts";
 import { realWorld, type World } from "../../src/base/world.ts";
-import type { Answer } from "../../src/engine/protocol.ts";
-import type { ListenerOptions } from "../../src/server/listener.ts";
-import { NodeDoor } from "../../src/server/node-door.ts";
-import { protocol } from "../../src/server/node-messages.ts";
-import { PeerLinks } from "../../src/server/peer-links.ts";
-import type { ForwardedCall, PeerHost } from "../../src/service/peers.ts";
+import type { Answer } from "../../src/engine/api/protocol.ts";
+import type { ListenerOptions } from "../../src/server/wire/listener.ts";
+import { NodeDoor } from "../../src/server/cluster/node-door.ts";
+import { protocol } from "../../src/server/cluster/node-messages.ts";
+import { PeerLinks } from "../../src/server/cluster/peer-links.ts";
+import type { ForwardedCall, PeerHost } from "../../src/service/placement/peers.ts";
 import { openEcho, type EchoNode } from "./echo-node.ts";
 import { uuidOf } from "./inline-engine.ts";
 

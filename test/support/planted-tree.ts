@@ -16,7 +16,7 @@ interface Plant {
 
 /** Heads are put whatever stands there: whoever was overtaken does not learn of it. */
 export const fencingRemoved: Plant = {
-  path: "src/store/s3-store.ts",
+  path: "src/store/s3/s3-store.ts",
   before: "const command = new PutObjectCommand(condition.kind",
   after: 'const command = new PutObjectCommand(key.includes("/head/") ? input : condition.kind',
 };

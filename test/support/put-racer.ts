@@ -4,7 +4,7 @@
  */
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
-import { StoreError } from "../../src/base/errors.ts";
+import { StoreError } from "../../src/base/faults/errors.ts";
 import { realWorld } from "../../src/base/world.ts";
 import { openStore, type StoreLocation } from "../../src/store/open-store.ts";
 

@@ -1,11 +1,11 @@
 /** A node that only reads what another one writes, over a store of which the test sees and changes what comes back. */
 import { join } from "node:path";
 import type { ReadInput, ReadKind, ReadOutput } from "../../src/model/commands.ts";
-import type { CallOptions } from "../../src/engine/engine-port.ts";
-import type { Answer, EngineOptions } from "../../src/engine/protocol.ts";
-import { Connection } from "../../src/sqlite/connection.ts";
+import type { CallOptions } from "../../src/engine/api/engine-port.ts";
+import type { Answer, EngineOptions } from "../../src/engine/api/protocol.ts";
+import { Connection } from "../../src/sqlite/connection/connection.ts";
 import type { Disk } from "../../src/base/disk.ts";
-import type { ObjectStore, ObjectVersion, StoredObject } from "../../src/store/object-store.ts";
+import type { ObjectStore, ObjectVersion, StoredObject } from "../../src/store/port/object-store.ts";
 import type { ScriptedStore } from "./scripted-store.ts";
 import { temporaryDirectory } from "./temporary.ts";
 import { TimedEngine, type VirtualTime } from "./timed-engine.ts";

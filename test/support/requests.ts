@@ -1,5 +1,5 @@
 /** One good request of every method, for tests that go over the whole endpoint table. */
-import { endpoints } from "../../src/service/methods.ts";
+import { endpoints } from "../../src/service/call/methods.ts";
 
 export type Request = Readonly<Record<string, unknown>>;
 

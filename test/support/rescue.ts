@@ -6,7 +6,7 @@ import { existsSync, lstatSync, readdirSync, readFileSync, readlinkSync, rmSync,
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { expect } from "vitest";
-import { runCommandLine, type Surroundings } from "../../src/server/command-line.ts";
+import { runCommandLine, type Surroundings } from "../../src/server/cli/command-line.ts";
 import { startService, type Service } from "./service.ts";
 import { temporaryDirectory } from "./temporary.ts";
 

@@ -8,7 +8,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { onTestFinished, vi } from "vitest";
-import type { S3Location } from "../../src/store/s3-store.ts";
+import type { S3Location } from "../../src/store/s3/s3-store.ts";
 
 /** What goes wrong with one request. */
 export type Fault =

@@ -8,7 +8,7 @@ import { randomBytes } from "node:crypto";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { S3Location } from "../../src/store/s3-store.ts";
+import type { S3Location } from "../../src/store/s3/s3-store.ts";
 import { gateTool, inGate } from "./gate.ts";
 import { freePort } from "./node-process.ts";
 

@@ -5,7 +5,7 @@
  * watches is told of every change, so that an audit can hold after each step (test/sim/store-audit).
  */
 import { createHash } from "node:crypto";
-import { StoreError } from "../../src/base/errors.ts";
+import { StoreError } from "../../src/base/faults/errors.ts";
 import type {
   ListPage,
   ObjectStore,
@@ -14,7 +14,7 @@ import type {
   PutOutcome,
   StoredObject,
   VersionPurge,
-} from "../../src/store/object-store.ts";
+} from "../../src/store/port/object-store.ts";
 import { StoreAudit } from "../sim/store-audit.ts";
 
 export type Verb = "get" | "put" | "delete" | "list";

@@ -4,10 +4,10 @@
  *
  * A test can cut a node off, end its lease as if by mistake, and lose everything, as a store from an old backup has.
  */
-import { StoreError } from "../../src/base/errors.ts";
-import { limits } from "../../src/base/limits.ts";
+import { StoreError } from "../../src/base/faults/errors.ts";
+import { limits } from "../../src/base/limits/limits.ts";
 import type { Cancel, World } from "../../src/base/world.ts";
-import type { Acquisition, Holder, Holding, LeaseEvents, Leases, LiveNode } from "../../src/store/leases.ts";
+import type { Acquisition, Holder, Holding, LeaseEvents, Leases, LiveNode } from "../../src/store/port/leases.ts";
 
 interface Lease {
   readonly nodeId: string;

@@ -1,14 +1,14 @@
 /**
  * A branch's line in as many objects as it has groups: what an older build, or a failure that lasted, leaves behind.
  */
-import { limits } from "../../src/base/limits.ts";
+import { limits } from "../../src/base/limits/limits.ts";
 import { ulidAfter } from "../../src/base/world.ts";
-import { encodeHead, hashOf, type Head } from "../../src/format/head.ts";
-import { headKey, parsePoolId, poolId, segmentKey } from "../../src/format/object-keys.ts";
-import { pageBytes } from "../../src/format/pages.ts";
-import { inlinePress } from "../../src/format/compression.ts";
-import type { SegmentRef } from "../../src/format/refs.ts";
-import { decodeSegments, encodeSegment } from "../../src/format/segment.ts";
+import { encodeHead, hashOf, type Head } from "../../src/format/history/head.ts";
+import { headKey, parsePoolId, poolId, segmentKey } from "../../src/format/keys/object-keys.ts";
+import { pageBytes } from "../../src/format/history/pages.ts";
+import { inlinePress } from "../../src/format/core/compression.ts";
+import type { SegmentRef } from "../../src/format/history/refs.ts";
+import { decodeSegments, encodeSegment } from "../../src/format/history/segment.ts";
 import type { VirtualTime } from "./timed-engine.ts";
 
 /**

@@ -1,10 +1,10 @@
 /** A real database with the service's own tables and secrets in them, for tests of user SQL. */
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
-import { limits } from "../../src/base/limits.ts";
+import { limits } from "../../src/base/limits/limits.ts";
 import { createSchema } from "../../src/model/schema.ts";
-import { readSql, writeSql, type SqlBatch, type SqlOutcome, type SqlStatementResult } from "../../src/model/sql.ts";
-import { Connection } from "../../src/sqlite/connection.ts";
+import { readSql, writeSql, type SqlBatch, type SqlOutcome, type SqlStatementResult } from "../../src/model/sql/sql.ts";
+import { Connection } from "../../src/sqlite/connection/connection.ts";
 import { SqlGuard } from "../../src/sqlite/guard.ts";
 import { runAlone } from "../../src/sqlite/group.ts";
 import { temporaryDirectory } from "./temporary.ts";

@@ -1,13 +1,13 @@
 /** A process for user SQL by itself, asked as the pool asks it, with a database file to work on. */
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
-import { sqlProcess } from "../../src/engine/thread-spawner.ts";
-import type { FromSqlProcess, ToSqlProcess } from "../../src/engine/sql-messages.ts";
-import type { SqlProcess } from "../../src/engine/sql-process.ts";
+import { sqlProcess } from "../../src/engine/threads/thread-spawner.ts";
+import type { FromSqlProcess, ToSqlProcess } from "../../src/engine/processes/sql-messages.ts";
+import type { SqlProcess } from "../../src/engine/processes/sql-process.ts";
 import { createSchema, readState } from "../../src/model/schema.ts";
-import type { SqlBatch } from "../../src/model/sql.ts";
-import { Connection } from "../../src/sqlite/connection.ts";
-import { lockDirectory } from "../../src/sqlite/directory-lock.ts";
+import type { SqlBatch } from "../../src/model/sql/sql.ts";
+import { Connection } from "../../src/sqlite/connection/connection.ts";
+import { lockDirectory } from "../../src/sqlite/connection/directory-lock.ts";
 import { temporaryDirectory } from "./temporary.ts";
 
 export interface Reply {

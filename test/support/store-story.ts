@@ -6,10 +6,10 @@
  * held against it, and so is what is found when the store is opened again.
  */
 import { expect } from "vitest";
-import { StoreError } from "../../src/base/errors.ts";
+import { StoreError } from "../../src/base/faults/errors.ts";
 import { realWorld, type World } from "../../src/base/world.ts";
-import { FileStore } from "../../src/store/file-store.ts";
-import type { PutCondition, StoredObject } from "../../src/store/object-store.ts";
+import { FileStore } from "../../src/store/file/file-store.ts";
+import type { PutCondition, StoredObject } from "../../src/store/port/object-store.ts";
 import type { FaultyFiles } from "./faulty-files.ts";
 import { seeded } from "./random.ts";
 

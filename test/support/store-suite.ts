@@ -1,7 +1,7 @@
 /** What every adapter of the object-store port must do: one suite, run over each of them. */
 import { describe, expect, test } from "vitest";
 import { realWorld } from "../../src/base/world.ts";
-import type { ObjectStore, StoredObject } from "../../src/store/object-store.ts";
+import type { ObjectStore, StoredObject } from "../../src/store/port/object-store.ts";
 import { proveStore } from "../../src/store/probe.ts";
 
 const text = (bytes: Uint8Array | undefined): string | undefined => bytes && Buffer.from(bytes).toString();

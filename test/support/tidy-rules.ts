@@ -37,6 +37,45 @@ export const floors: readonly (readonly string[])[] = [
   ["server"],
 ];
 
+/**
+ * The rooms of each floor, from the ground up: a file knows its own room and those before it. A file that lies in no
+ * room stands above them all and ties them together.
+ */
+export const rooms: Readonly<Record<string, readonly string[]>> = {
+  base: ["faults", "collections", "limits"],
+  format: ["core", "audit", "keys", "records", "history", "erasure"],
+  store: ["port", "etcd", "file", "s3"],
+  ai: [],
+  sqlite: ["pages", "connection", "wal"],
+  control: ["access", "audit", "databases"],
+  model: ["index", "core", "docs", "text", "vectors", "memory", "transcript", "sql"],
+  engine: [
+    "sql",
+    "api",
+    "local",
+    "history",
+    "segments",
+    "opening",
+    "branches",
+    "compaction",
+    "shipping",
+    "database",
+    "writer",
+    "pool",
+    "maintenance",
+    "erasure",
+    "replica",
+    "processes",
+    "threads",
+    "rescue",
+    "backup",
+  ],
+  service: ["call", "placement", "erasure", "embedding", "jobs", "handlers", "memory", "pipeline"],
+  server: ["wire", "config", "rest", "observability", "rpc", "cluster", "node", "cli"],
+};
+
+const filesPerRoomMax = 20;
+
 const files = ["node:fs", "node:fs/promises", "node:path"];
 
 /** Packages and built-in modules that a floor may import; a name ending in `/` allows everything below it. */
@@ -80,11 +119,11 @@ const packagesOfFile: Readonly<Record<string, readonly string[]>> = {
   // The one door to the disk for what we write ourselves.
   "base/disk.ts": ["node:fs", "node:fs/promises", "node:path"],
   // The one place where processes are started: those that run user SQL, and their messages.
-  "engine/sql-process.ts": ["node:child_process", "node:stream"],
-  "engine/sql-frames.ts": ["node:v8"],
+  "engine/processes/sql-process.ts": ["node:child_process", "node:stream"],
+  "engine/processes/sql-frames.ts": ["node:v8"],
   // The one place where threads are started.
-  "engine/threads.ts": ["node:v8"],
-  "engine/thread-spawner.ts": ["node:url"],
+  "engine/threads/threads.ts": ["node:v8"],
+  "engine/threads/thread-spawner.ts": ["node:url"],
 };
 
 /** Floors that speak the generated messages. */
@@ -102,9 +141,9 @@ const world = ["base/world.ts"];
 const takeTime = "take the time from World, View or Tx";
 const takeTimer = "use World.after, World.soon or sleep";
 /** Where files are written: there the counts are looked at, and what is written is synced. */
-const disks = ["base/disk.ts", "store/file-system.ts"];
+const disks = ["base/disk.ts", "store/file/file-system.ts"];
 /** A pipe is no file: nothing of it stays. */
-const pipes = ["engine/sql-channel.ts"];
+const pipes = ["engine/processes/sql-channel.ts"];
 const throughDisk =
   "write through base/disk (writeWhole, placeFile, markFile), which leaves nothing half written and unsynced";
 const takeChance = "use World.randomBytes or World.ulid";
@@ -138,14 +177,14 @@ const reservedNames: readonly ReservedName[] = [
   {
     pattern: /\bprocess\s*\.\s*env\b/g,
     name: "process.env",
-    allowedIn: ["server/config.ts", "server/main.ts"],
-    remedy: "add a row to the table in server/config.ts and hand the value down",
+    allowedIn: ["server/config/config.ts", "server/main.ts"],
+    remedy: "add a row to the table in server/config/config.ts and hand the value down",
   },
   {
     pattern: /\bprocess\s*\.\s*argv\b/g,
     name: "process.argv",
     allowedIn: ["server/main.ts"],
-    remedy: "add a setting to server/config.ts: its flag comes with it",
+    remedy: "add a setting to server/config/config.ts: its flag comes with it",
   },
   { pattern: /(?<![.\w])console\s*\./g, name: "console", allowedIn: [], remedy: "use the Log that is handed in" },
   {
@@ -163,7 +202,7 @@ const reservedNames: readonly ReservedName[] = [
   {
     pattern: /\bnew\s+Worker\b/g,
     name: "new Worker",
-    allowedIn: ["engine/threads.ts"],
+    allowedIn: ["engine/threads/threads.ts"],
     remedy: "use startThread, which tells V8 what a thread of ours needs",
   },
 ];
@@ -188,7 +227,21 @@ export function findingsOfSources(sources: readonly SourceFile[]): readonly Find
     ignoredCounts,
     missingHeader,
   ];
-  return [...findingsOfFiles(scanned), ...scanned.flatMap((file) => rules.flatMap((rule) => rule(file)))];
+  return [
+    ...findingsOfFiles(scanned),
+    ...scanned.flatMap((file) => rules.flatMap((rule) => rule(file))),
+    ...crowdedRooms(scanned),
+  ];
+}
+
+/** Folders with more files than one holds in the head. */
+function crowdedRooms(scanned: readonly ScannedFile[]): readonly Finding[] {
+  const byFolder = Map.groupBy(scanned, ({ path }) => posix.dirname(path));
+  return [...byFolder].flatMap(([folder, { length }]) =>
+    length > filesPerRoomMax
+      ? [{ path: folder, line: 1, message: `has ${length} files, more than ${filesPerRoomMax}; divide it into rooms` }]
+      : [],
+  );
 }
 
 /** What is asked of tests too: columns, names, no unfinished business. */
@@ -216,8 +269,8 @@ export function importsOf(file: ScannedFile): readonly { readonly specifier: str
 }
 
 /**
- * Modules that the file may start as threads: in a file that knows how threads are started, every text that is a name,
- * with or without `./` before it. What is no file of the same folder is no module.
+ * Modules that the file may start as threads: in a file that knows how threads are started, every text that is a name
+ * or a path of names.
  */
 export function threadsOf(
   file: ScannedFile,
@@ -226,20 +279,22 @@ export function threadsOf(
     return [];
   return [...file.code.matchAll(/["'`] */g)].flatMap((match) => {
     const [, name, ending] =
-      /^(?:\.\/)?([a-z][a-z0-9-]*)(\.[jt]s)?(?=["'`.$])/.exec(file.text.slice(match.index + 1)) ?? [];
+      /^((?:\.{1,2}\/)*[a-z][a-z0-9/-]*)(\.[jt]s)?(?=["'`.$])/.exec(file.text.slice(match.index + 1)) ?? [];
     if (name === undefined) return [];
-    return [
-      {
-        path: posix.join(posix.dirname(file.path), `${name}.ts`),
-        fixedEnding: ending !== undefined,
-        offset: match.index,
-      },
-    ];
+    const path = `${posix.join(posix.dirname(file.path), name)}.ts`;
+    return [{ path, fixedEnding: ending !== undefined, offset: match.index }];
   });
 }
 
 function folderOf(path: string): string {
   return path.includes("/") ? path.slice(0, path.indexOf("/")) : "";
+}
+
+/** Where the file's room stands among those of its floor; what lies in none stands above. */
+function roomOf(path: string): number {
+  const known = rooms[folderOf(path)]!;
+  const [, room, ...rest] = path.split("/");
+  return rest.length === 0 ? known.length : known.indexOf(room!);
 }
 
 function floorOf(folder: string): number {
@@ -250,6 +305,8 @@ export function breachesOfFloors(file: ScannedFile): readonly Finding[] {
   const folder = folderOf(file.path);
   if (floorOf(folder) < 0)
     return [finding(file, 0, `lies on no floor; move it into one of ${floors.flat().join(", ")}`)];
+  if (roomOf(file.path) < 0)
+    return [finding(file, 0, `lies in no room of ${folder}; move it into one of ${rooms[folder]!.join(", ")}`)];
   return importsOf(file).flatMap(({ specifier, offset }) => {
     const message = specifier.startsWith(".")
       ? breachOfFloor(file.path, specifier)
@@ -269,7 +326,10 @@ function breachOfFloor(from: string, specifier: string): string | undefined {
   }
   if (target.startsWith("..")) return `imports ${specifier} from outside src; move what it needs into a floor`;
   const other = folderOf(target);
-  if (other === folder) return undefined;
+  if (other === folder) {
+    if (roomOf(target) <= roomOf(from)) return undefined;
+    return `imports upward from the room of ${target}; move what both need into a lower room of ${folder}`;
+  }
   const [here, there] = [floorOf(folder), floorOf(other)];
   if (there < here) return undefined;
   if (there === here)
@@ -277,7 +337,10 @@ function breachOfFloor(from: string, specifier: string): string | undefined {
       `imports sideways from ${other}; move what both need to a lower floor, or take it as a function or a ` +
       "type of this floor"
     );
-  return `imports upward from ${other}; take a function typed on the floor ${folder} and tie it in server/compose.ts`;
+  return (
+    `imports upward from ${other}; take a function typed on the floor ${folder} and tie it in ` +
+    "server/node/compose.ts"
+  );
 }
 
 function foreignPackage(from: string, specifier: string): string | undefined {
@@ -299,9 +362,9 @@ export function reservedNamesUsed(file: ScannedFile): readonly Finding[] {
 }
 
 export function threadsWithFixedEnding(file: ScannedFile): readonly Finding[] {
-  const imported = new Set(importsOf(file).map(({ specifier }) => specifier));
+  const imported = new Set(importsOf(file).map(({ specifier }) => posix.join(posix.dirname(file.path), specifier)));
   return threadsOf(file)
-    .filter((thread) => thread.fixedEnding && !imported.has(`./${posix.basename(thread.path)}`))
+    .filter((thread) => thread.fixedEnding && !imported.has(thread.path))
     .map((thread) =>
       finding(
         file,

@@ -3,11 +3,11 @@ import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished } from "vitest";
 import { createSchema, readState, writeState } from "../../src/model/schema.ts";
-import { Connection, type SqlValue } from "../../src/sqlite/connection.ts";
+import { Connection, type SqlValue } from "../../src/sqlite/connection/connection.ts";
 import { runAlone } from "../../src/sqlite/group.ts";
 import { realDisk } from "../../src/base/disk.ts";
-import { WalFile } from "../../src/sqlite/wal.ts";
-import { WalReader, type WalCommit } from "../../src/sqlite/wal-reader.ts";
+import { WalFile } from "../../src/sqlite/wal/wal.ts";
+import { WalReader, type WalCommit } from "../../src/sqlite/wal/wal-reader.ts";
 import { temporaryDirectory } from "./temporary.ts";
 
 const pageBytes = 4096;

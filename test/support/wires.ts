@@ -17,9 +17,9 @@ import {
 } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
-import { assert } from "../../src/base/assert.ts";
-import { type ErrorCode, errorCodes } from "../../src/base/errors.ts";
-import { type Endpoint, endpoints } from "../../src/service/methods.ts";
+import { assert } from "../../src/base/faults/assert.ts";
+import { type ErrorCode, errorCodes } from "../../src/base/faults/errors.ts";
+import { type Endpoint, endpoints } from "../../src/service/call/methods.ts";
 import { ErrorInfoSchema, RetryInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
 import { json } from "../../gen/palimpsest/v1/options_pb.ts";
 

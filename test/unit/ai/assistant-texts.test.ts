@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { prepareQuestion, type KnownMemory } from "../../../src/ai/answering.ts";
 import { dataBlock, fenced } from "../../../src/ai/data-block.ts";
 import { prepareExtraction, topicKeyOf } from "../../../src/ai/extraction.ts";
-import { limits } from "../../../src/base/limits.ts";
+import { limits } from "../../../src/base/limits/limits.ts";
 import { blockOf } from "../../support/assistant-server.ts";
 
 function memory(fields: Partial<KnownMemory> = {}): KnownMemory {

@@ -1,8 +1,8 @@
 /** The client of a model that writes, against a server that speaks the provider's protocol. */
 import { describe, expect, test } from "vitest";
 import { Assistant, type AssistantOptions, type AssistantTask } from "../../../src/ai/assistant.ts";
-import type { ServiceError } from "../../../src/base/errors.ts";
-import { limits } from "../../../src/base/limits.ts";
+import type { ServiceError } from "../../../src/base/faults/errors.ts";
+import { limits } from "../../../src/base/limits/limits.ts";
 import type { Log } from "../../../src/base/log.ts";
 import { realWorld, type World } from "../../../src/base/world.ts";
 import { startAssistantServer, type AssistantReply, type AssistantServer } from "../../support/assistant-server.ts";

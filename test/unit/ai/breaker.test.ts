@@ -1,7 +1,7 @@
 /** When a provider that fails is left alone, and how it is asked whether it is back. */
 import { expect, test } from "vitest";
 import { Breaker } from "../../../src/ai/breaker.ts";
-import { limits } from "../../../src/base/limits.ts";
+import { limits } from "../../../src/base/limits/limits.ts";
 import { realWorld, type World } from "../../../src/base/world.ts";
 
 /** A clock that the test moves. */

@@ -3,7 +3,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { embedAddress, ModelEmbedder } from "../../../src/ai/embedder.ts";
 import { traitsOf, type EmbedProvider } from "../../../src/ai/embedding-models.ts";
 import { retryAfterMs } from "../../../src/ai/model-failure.ts";
-import { limits } from "../../../src/base/limits.ts";
+import { limits } from "../../../src/base/limits/limits.ts";
 import { realWorld } from "../../../src/base/world.ts";
 import { hastyWorld } from "../../support/hasty-world.ts";
 import { modelServer, vectorOfWords, type ModelServer } from "../../support/model-server.ts";

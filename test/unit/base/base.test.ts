@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { assert, AssertionFault } from "../../../src/base/assert.ts";
-import { Batcher } from "../../../src/base/batcher.ts";
-import { errorCodes, errorOfRefusal, refusalOf, ServiceError } from "../../../src/base/errors.ts";
-import { Watermark } from "../../../src/base/watermark.ts";
+import { assert, AssertionFault } from "../../../src/base/faults/assert.ts";
+import { Batcher } from "../../../src/base/collections/batcher.ts";
+import { errorCodes, errorOfRefusal, refusalOf, ServiceError } from "../../../src/base/faults/errors.ts";
+import { Watermark } from "../../../src/base/collections/watermark.ts";
 import { realWorld } from "../../../src/base/world.ts";
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSy
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { markFile, placeFile, realDisk, type Disk } from "../../../src/base/disk.ts";
-import { proveLog } from "../../../src/sqlite/wal.ts";
+import { proveLog } from "../../../src/sqlite/wal/wal.ts";
 import { temporaryDirectory } from "../../support/temporary.ts";
 
 /** The machine's disk, which tells what was done in which order, and may be short of room. */

@@ -1,7 +1,7 @@
 /** Whose act is next: on a clock that only the acts move. */
 import { expect, test } from "vitest";
 import { FairTurns } from "../../../src/base/fair-turns.ts";
-import { limits } from "../../../src/base/limits.ts";
+import { limits } from "../../../src/base/limits/limits.ts";
 
 function setup() {
   let nowMs = 0;

@@ -1,6 +1,6 @@
 /** What time it is, under clocks that are wrong. */
 import { describe, expect, test } from "vitest";
-import { limits } from "../../../src/base/limits.ts";
+import { limits } from "../../../src/base/limits/limits.ts";
 import { TrustedTime } from "../../../src/base/trusted-time.ts";
 
 const startMs = Date.UTC(2030, 0, 1);

@@ -283,7 +283,7 @@ describe("life", () => {
     const { client, soon } = openInlineEngine(directory, { store });
     await client.write(target, "kv.put", put("k"), soon());
     await client.close();
-    const { Connection } = await import("../../../src/sqlite/connection.ts");
+    const { Connection } = await import("../../../src/sqlite/connection/connection.ts");
     const connection = new Connection(join(directory, "db", target.uuid, "main.db"), {
       readonly: false,
       pageCacheKiB: 256,

@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { silentLog } from "../../../src/base/log.ts";
 import { realWorld } from "../../../src/base/world.ts";
-import { EngineClient } from "../../../src/engine/client.ts";
-import { engineLane } from "../../../src/engine/thread-spawner.ts";
+import { EngineClient } from "../../../src/engine/threads/client.ts";
+import { engineLane } from "../../../src/engine/threads/thread-spawner.ts";
 import { inlineOptions, uuidOf } from "../../support/inline-engine.ts";
 import { temporaryDirectory } from "../../support/temporary.ts";
 

@@ -1,18 +1,18 @@
 /** Hard deletion of a target: everything of it goes, nothing else changes. */
 import { ulid } from "ulid";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { limits } from "../../../src/base/limits.ts";
-import { traceBytes } from "../../../src/format/traces.ts";
+import { limits } from "../../../src/base/limits/limits.ts";
+import { traceBytes } from "../../../src/format/erasure/traces.ts";
 import { erasedMemoryId, eraseMemories, heldMemories, settleErasure, type Erased } from "../../../src/model/erasure.ts";
-import { forget, getMemory, ingest, type MemoryInput } from "../../../src/model/memory.ts";
-import { memorySchema } from "../../../src/model/memory-schema.ts";
+import { forget, getMemory, ingest, type MemoryInput } from "../../../src/model/memory/memory.ts";
+import { memorySchema } from "../../../src/model/memory/memory-schema.ts";
 import { recall } from "../../../src/model/recall.ts";
-import { listSessions } from "../../../src/model/sessions.ts";
-import { appendTurn, lastTurns, searchTurns } from "../../../src/model/transcript.ts";
-import { vectorsSchema } from "../../../src/model/vectors.ts";
-import { upsertVector } from "../../../src/model/vector-collections.ts";
-import { searchVectors } from "../../../src/model/vector-search.ts";
-import type { ErasureTarget } from "../../../src/format/erasure-receipt.ts";
+import { listSessions } from "../../../src/model/transcript/sessions.ts";
+import { appendTurn, lastTurns, searchTurns } from "../../../src/model/transcript/transcript.ts";
+import { vectorsSchema } from "../../../src/model/vectors/vectors.ts";
+import { upsertVector } from "../../../src/model/vectors/vector-collections.ts";
+import { searchVectors } from "../../../src/model/vectors/vector-search.ts";
+import type { ErasureTarget } from "../../../src/format/erasure/erasure-receipt.ts";
 import { ModelDatabase } from "../../support/model-database.ts";
 
 let database: ModelDatabase;

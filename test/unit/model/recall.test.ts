@@ -1,12 +1,12 @@
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { ServiceError } from "../../../src/base/errors.ts";
-import { limits } from "../../../src/base/limits.ts";
-import { ingest, type MemoryInput } from "../../../src/model/memory.ts";
-import { memorySchema } from "../../../src/model/memory-schema.ts";
+import { ServiceError } from "../../../src/base/faults/errors.ts";
+import { limits } from "../../../src/base/limits/limits.ts";
+import { ingest, type MemoryInput } from "../../../src/model/memory/memory.ts";
+import { memorySchema } from "../../../src/model/memory/memory-schema.ts";
 import { checkRecall, recall, type RecallInput } from "../../../src/model/recall.ts";
-import { appendTurn } from "../../../src/model/transcript.ts";
-import { vectorsSchema } from "../../../src/model/vectors.ts";
+import { appendTurn } from "../../../src/model/transcript/transcript.ts";
+import { vectorsSchema } from "../../../src/model/vectors/vectors.ts";
 import { ModelDatabase } from "../../support/model-database.ts";
 
 let database: ModelDatabase;

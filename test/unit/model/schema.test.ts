@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { StoreError } from "../../../src/base/errors.ts";
+import { StoreError } from "../../../src/base/faults/errors.ts";
 import {
   createSchema,
   readState,
@@ -11,8 +11,8 @@ import {
   writeState,
   type DatabaseState,
 } from "../../../src/model/schema.ts";
-import { Connection } from "../../../src/sqlite/connection.ts";
-import { WalReader } from "../../../src/sqlite/wal-reader.ts";
+import { Connection } from "../../../src/sqlite/connection/connection.ts";
+import { WalReader } from "../../../src/sqlite/wal/wal-reader.ts";
 import { seeded } from "../../support/random.ts";
 import { temporaryDirectory } from "../../support/temporary.ts";
 

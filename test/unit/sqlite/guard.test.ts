@@ -1,8 +1,8 @@
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { ServiceError } from "../../../src/base/errors.ts";
-import { limits } from "../../../src/base/limits.ts";
+import { ServiceError } from "../../../src/base/faults/errors.ts";
+import { limits } from "../../../src/base/limits/limits.ts";
 import { checkUserSql, interrupt, looksReadOnly, SqlGuard } from "../../../src/sqlite/guard.ts";
 import { parametersOf, tokensOf } from "../../../src/sqlite/sql-tokens.ts";
 import { newTicket, SqlDatabase } from "../../support/sql-database.ts";

@@ -16,7 +16,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { Connection } from "../../../src/sqlite/connection.ts";
+import { Connection } from "../../../src/sqlite/connection/connection.ts";
 import { DiskLedger } from "../../support/disk-ledger.ts";
 import { faultVfs } from "../../support/fault-vfs.ts";
 import { seeded } from "../../support/random.ts";

@@ -1,0 +1,25 @@
+/**
+ * Whether a database was deleted, for whoever finds nothing of it in object storage.
+ *
+ * Always true: a deletion is said by its marker and by the claim of its name, which outlives it; that objects are
+ * absent says nothing, as they may have been lost. Must not know: engines, catalogs.
+ */
+import { utf8Of } from "../../base/bytes.ts";
+import { decodeNameClaim } from "../../format/records/name-claim.ts";
+import { isDatabaseName } from "../../format/core/names.ts";
+import { nameClaimKey, purgeKey } from "../../format/keys/object-keys.ts";
+import type { ObjectStore } from "../../store/port/object-store.ts";
+
+/**
+ * Whether the database was deleted. Its marker stays for as long as a node may have a copy or an erasure is unfinished;
+ * one whose name still holds the database, or has no claim at all, is of a deletion that did not come to pass.
+ */
+export async function wasDeleted(store: ObjectStore, uuid: string): Promise<boolean> {
+  const marker = await store.get(purgeKey(uuid));
+  const name = marker && utf8Of(marker.bytes);
+  if (name === undefined || !isDatabaseName(name)) return false;
+  const stored = await store.get(nameClaimKey(name));
+  if (!stored) return false;
+  const claim = decodeNameClaim(stored.bytes);
+  return claim.uuid !== uuid || claim.deletedAtMs !== undefined;
+}

@@ -1,0 +1,86 @@
+/**
+ * What is enforced: the node's bounds, a namespace's policy and a profile's own, folded into one.
+ *
+ * Always true: the result is never looser than any of its parts, whatever they say and however they came to be. What a
+ * node cannot read denies every egress, and limits nothing else beyond the node's own bounds: a policy that is out of
+ * reach must not let text out, and must not stop reads and writes.
+ */
+import { limits } from "../../base/limits/limits.ts";
+import { strictest, type Egress, type PolicyValues } from "../../format/records/policy.ts";
+
+/** Every value that is enforced. What is undefined has no bound. */
+export interface EffectivePolicy {
+  /** False when a part could not be read: then egress is denied, and bounds may be missing that somebody has set. */
+  readonly known: boolean;
+  readonly pitrSecs: number;
+  /** Kept for readers of the policy: there is one window here, and no coarser one behind it. */
+  readonly pitrSnapshotSecs: number | undefined;
+  readonly taskTtlMaxSecs: number | undefined;
+  readonly supersededMaxCount: number | undefined;
+  readonly eventMaxAgeSecs: number | undefined;
+  /** Counted from when the memory was superseded. */
+  readonly supersededMaxAgeSecs: number | undefined;
+  readonly egress: { readonly extract: Egress; readonly ask: Egress; readonly embed: Egress };
+  readonly audit: {
+    readonly enabled: boolean;
+    readonly includeReads: boolean;
+    readonly includeData: boolean;
+    readonly retentionSecs: number | undefined;
+  };
+  readonly erasureGraceSecs: number;
+  readonly purgeOnForget: boolean;
+  /** The same by dotted paths, as clients are shown it. */
+  readonly values: PolicyValues;
+}
+
+/** What a policy that nobody has set says. */
+export const silentPolicy: PolicyValues = Object.freeze({});
+
+/** What stands in for a policy that cannot be read. */
+const unreadable: PolicyValues = { "ai_egress.extract": "deny", "ai_egress.ask": "deny", "ai_egress.embed": "deny" };
+
+/** What holds where no namespace says otherwise. Only a namespace may go beyond it. */
+const defaults = {
+  "ai_egress.extract": "allow",
+  "ai_egress.ask": "allow",
+  "ai_egress.embed": "allow",
+  "audit.enabled": false,
+  "audit.include_reads": false,
+  "audit.include_data": false,
+  "erasure.grace_secs": limits.erasureGraceSecsDefault,
+  "erasure.purge_on_forget": false,
+} as const satisfies PolicyValues;
+
+/** Folds the parts; one that is undefined cannot be read. */
+export function effectivePolicy(
+  nodePitrSecs: number,
+  namespace: PolicyValues | undefined,
+  profile: PolicyValues | undefined,
+): EffectivePolicy {
+  const ceilings = { "retention.pitr_secs": nodePitrSecs };
+  // The strictest has all of the first two again: they stand here for the types only.
+  const values = {
+    ...defaults,
+    ...ceilings,
+    ...strictest(ceilings, { ...defaults, ...(namespace ?? unreadable) }, profile ?? unreadable),
+  };
+  return {
+    known: namespace !== undefined && profile !== undefined,
+    pitrSecs: values["retention.pitr_secs"],
+    pitrSnapshotSecs: values["retention.pitr_snapshot_secs"],
+    taskTtlMaxSecs: values["memory.task_ttl_max_secs"],
+    supersededMaxCount: values["memory.superseded_max_count"],
+    eventMaxAgeSecs: values["memory.event_max_age_secs"],
+    supersededMaxAgeSecs: values["memory.superseded_max_age_secs"],
+    egress: { extract: values["ai_egress.extract"], ask: values["ai_egress.ask"], embed: values["ai_egress.embed"] },
+    audit: {
+      enabled: values["audit.enabled"],
+      includeReads: values["audit.include_reads"],
+      includeData: values["audit.include_data"],
+      retentionSecs: values["audit.retention_secs"],
+    },
+    erasureGraceSecs: values["erasure.grace_secs"],
+    purgeOnForget: values["erasure.purge_on_forget"],
+    values,
+  };
+}

@@ -1,0 +1,118 @@
+/**
+ * The engine as the service sees it: typed calls to databases, wherever their writer is.
+ *
+ * Always true: a call is plain data, so that what answers it may be this process's own engine (engine/threads/client)
+ * or a node that asks another one (service/placement/placement). Must not know: threads, nodes, leases.
+ */
+import type { Trace } from "../../base/trace.ts";
+import type { ReadInput, ReadKind, ReadOutput, WriteInput, WriteKind, WriteOutput } from "../../model/commands.ts";
+import type { SqlBatch, SqlOutcome, SqlStatementResult } from "../../model/sql/sql.ts";
+import type { Answer, BranchAct, BranchResults, Target, Consistency, TurnedAwayReason } from "./protocol.ts";
+
+/** What a call asks of a database, as plain data. */
+export type PortCall =
+  | { readonly kind: "write"; readonly command: WriteKind; readonly input: unknown }
+  | { readonly kind: "read"; readonly command: ReadKind; readonly input: unknown }
+  /** User SQL that may write. */
+  | { readonly kind: "sql-write"; readonly batch: SqlBatch }
+  /** User SQL that only reads; answered with kind `writes` when a statement turns out to write. */
+  | { readonly kind: "sql-read"; readonly batch: SqlBatch }
+  | { readonly kind: "sync" }
+  | { readonly kind: "branch"; readonly act: BranchAct }
+  | { readonly kind: "drop" };
+
+export interface CallOptions {
+  /** On world.monotonicMs(). */
+  readonly deadlineMs: number;
+  readonly minTxid?: number;
+  /** Size of the input, for the bound on a commit group. */
+  readonly bytes?: number;
+  /** Aborted when the caller has gone away; a running read of user SQL is then stopped. */
+  readonly signal?: AbortSignal;
+  /** A write is answered only when object storage covers it. */
+  readonly durable?: boolean;
+  readonly consistency?: Consistency | undefined;
+  /** On whose behalf, where a client is; a node that forwards the call tells it. Undefined is the node itself. */
+  readonly caller?: CallerTold | undefined;
+  /** The request of a client that the call belongs to; a node that forwards the call tells it. */
+  readonly trace?: Trace | undefined;
+}
+
+/** What another node is told of the client whose call it serves. */
+export interface CallerTold {
+  readonly kind: "platform" | "token" | "anonymous";
+  readonly scope: "read" | "write" | "admin" | undefined;
+  /** The keyed hash of the credential, as the audit stream has it. */
+  readonly hash: string | undefined;
+}
+
+/** Calls to databases. Every call settles once, by its answer, its deadline, or the loss of who was to answer. */
+export abstract class EnginePort {
+  /** Runs the call; resolves when the state that the answer speaks of cannot be lost by a crash. */
+  abstract run(target: Target, call: PortCall, options: CallOptions): Promise<Answer>;
+
+  /** Runs a write; resolves when it is on disk. */
+  async write<Kind extends WriteKind>(
+    target: Target,
+    command: Kind,
+    input: WriteInput<Kind>,
+    options: CallOptions,
+  ): Promise<Answer<WriteOutput<Kind>>> {
+    return (await this.run(target, { kind: "write", command, input }, options)) as Answer<WriteOutput<Kind>>;
+  }
+
+  /** Runs a read; resolves when the state it saw is on disk. */
+  async read<Kind extends ReadKind>(
+    target: Target,
+    command: Kind,
+    input: ReadInput<Kind>,
+    options: CallOptions,
+  ): Promise<Answer<ReadOutput<Kind>>> {
+    return (await this.run(target, { kind: "read", command, input }, options)) as Answer<ReadOutput<Kind>>;
+  }
+
+  /**
+   * Runs user SQL that may write, alone in a transaction, in a process of its own while the owner of the file writes
+   * nothing else.
+   */
+  async sqlWrite(target: Target, batch: SqlBatch, options: CallOptions): Promise<Answer<SqlStatementResult[]>> {
+    return (await this.run(target, { kind: "sql-write", batch }, options)) as Answer<SqlStatementResult[]>;
+  }
+
+  /** Runs user SQL that only reads in a process of its own; `writes` when a statement turns out to write. */
+  async sqlRead(target: Target, batch: SqlBatch, options: CallOptions): Promise<Answer<SqlOutcome>> {
+    return (await this.run(target, { kind: "sql-read", batch }, options)) as Answer<SqlOutcome>;
+  }
+
+  /** Resolves once object storage covers everything that is committed on the branch. */
+  async sync(target: Target, options: CallOptions): Promise<Answer<undefined>> {
+    return (await this.run(target, { kind: "sync" }, options)) as Answer<undefined>;
+  }
+
+  /** Changes branches, checkpoints or history. */
+  async branch<Act extends BranchAct>(
+    target: Target,
+    act: Act,
+    options: CallOptions,
+  ): Promise<Answer<BranchResults[Act["act"]]>> {
+    return (await this.run(target, { kind: "branch", act }, options)) as Answer<BranchResults[Act["act"]]>;
+  }
+
+  /** Closes the database and removes its files from this node; its objects are purged later. */
+  async drop(target: Target, options: CallOptions): Promise<void> {
+    await this.run(target, { kind: "drop" }, options);
+  }
+}
+
+/** The call was not for this engine. It has had no effect, and another node may take it. */
+export class TurnedAway extends Error {
+  override readonly name = "TurnedAway";
+  readonly reason: TurnedAwayReason;
+
+  constructor(reason: TurnedAwayReason) {
+    super(
+      reason === "unheld" ? "this node does not hold the database's lease" : "this node's copy is too old for the call",
+    );
+    this.reason = reason;
+  }
+}

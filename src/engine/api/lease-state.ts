@@ -1,0 +1,56 @@
+/**
+ * What an engine thread knows of this node's right to write: which databases it holds, and until when that is certain.
+ *
+ * Always true: nothing is certain after the deadline on either clock. A process that was stopped finds that the
+ * monotonic clock went on, a machine that was suspended that the wall clock did, so that whoever sleeps through the
+ * lease knows it when he wakes. This limits how long a node that was overtaken goes on acknowledging; what it writes is
+ * harmless all the same, because the head's compare-and-set fails. Without coordination this node holds everything.
+ */
+import type { World } from "../../base/world.ts";
+
+/** The last instant at which this node's leases surely hold, on both clocks of its World. */
+export interface LeaseSpan {
+  readonly monotonicMs: number;
+  readonly wallMs: number;
+}
+
+export class LeaseState {
+  readonly #world: Pick<World, "wallMs" | "monotonicMs">;
+  readonly #alone: boolean;
+  readonly #terms = new Map<string, number>();
+  #until: LeaseSpan | undefined;
+
+  /** `alone`: there is no coordination, so that no lease is needed. */
+  constructor(world: Pick<World, "wallMs" | "monotonicMs">, alone: boolean) {
+    this.#world = world;
+    this.#alone = alone;
+  }
+
+  /** The lease was renewed; undefined when it was lost, and with it every database. */
+  renew(until: LeaseSpan | undefined): void {
+    this.#until = until;
+    if (until === undefined) this.#terms.clear();
+  }
+
+  /** This node holds the database under the term. */
+  hold(uuid: string, term: number): void {
+    this.#terms.set(uuid, term);
+  }
+
+  /** This node does not hold the database any more. */
+  letGo(uuid: string): void {
+    this.#terms.delete(uuid);
+  }
+
+  /** The term under which this node holds the database; undefined when it does not, 0 when nobody else could. */
+  termOf(uuid: string): number | undefined {
+    return this.#alone ? 0 : this.#terms.get(uuid);
+  }
+
+  /** Whether no other node can hold what this one does: only then is the local disk enough for an acknowledgement. */
+  get isLive(): boolean {
+    if (this.#alone) return true;
+    const until = this.#until;
+    return until !== undefined && this.#world.monotonicMs() < until.monotonicMs && this.#world.wallMs() < until.wallMs;
+  }
+}

@@ -1,0 +1,10 @@
+/** Whose a database is, where time is shared out: a namespace, or a database that stands alone. */
+import { profileSeparator } from "../../format/core/names.ts";
+import type { Target } from "./protocol.ts";
+
+/** The tenant of the target; its database when the name is not known. */
+export function tenantOf({ uuid, database }: Pick<Target, "uuid" | "database">): string {
+  if (database === undefined) return uuid;
+  const at = database.indexOf(profileSeparator);
+  return at < 0 ? database : database.slice(0, at);
+}

@@ -1,0 +1,362 @@
+/**
+ * Keeps the lines of open branches short: packs small objects, makes new base images, lets go of old history.
+ *
+ * Always true: one job of each kind at a time per branch and few per thread, each kind on permits of its own, so that a
+ * base image that fails or hangs stops no pack; a job works from objects that are verified, publishes by one change of
+ * the head that still fits, or leaves nothing but objects that nobody refers to. What failed is tried again by itself,
+ * ever more rarely, also where nobody writes; it is said once when that begins and once when it ends.
+ */
+import { BackOff } from "../../base/back-off.ts";
+import { codeOf, ServiceError, StoreError } from "../../base/faults/errors.ts";
+import { limits } from "../../base/limits/limits.ts";
+import { Semaphore } from "../../base/collections/semaphore.ts";
+import { LruMap } from "../../base/collections/lru-map.ts";
+import { sleep, type World } from "../../base/world.ts";
+import type { Head } from "../../format/history/head.ts";
+import type { History } from "../../format/history/history.ts";
+import type { Line } from "../../format/history/refs.ts";
+import { Fenced, type BranchHead } from "../history/branch-head.ts";
+import type { BranchParts } from "../branches/branches.ts";
+import { changeHistory, withLine } from "../history/histories.ts";
+import { isLong, packDue, packed, rebaseDue, type PackRange } from "./line-length.ts";
+import { planOf, rebased, trimmed, type Plan } from "../history/lines.ts";
+import { pack, writeImages } from "./compaction.ts";
+import { RottenObject, type PageSource } from "../segments/pool-objects.ts";
+import { withUploads } from "../history/uploads.ts";
+
+export interface CompactorOptions {
+  readonly parts: BranchParts;
+  readonly scratchDirectory: string;
+  /** Whether this node holds the database: only then it changes its heads. */
+  readonly isHeld: (uuid: string) => boolean;
+  readonly bytesPut: (bytes: number) => void;
+  /** Objects have lost their last reference: the collector has work in a while. */
+  readonly leftBehind: (uuid: string) => void;
+  readonly notice: (message: string, uuid: string) => void;
+}
+
+type Job = "pack" | "rebase" | "trim";
+
+/** What a failure says, and the end of it. */
+const words = {
+  pack: { failed: "history could not be packed", goesOn: "history is packed again" },
+  rebase: { failed: "a new base image could not be made", goesOn: "base images are made again" },
+} as const;
+
+/** What is known of one branch. */
+interface Care {
+  readonly running: Map<Job, Promise<void>>;
+  readonly backOff: { readonly pack: BackOff; readonly rebase: BackOff };
+  /** The state of which a base image is being made. */
+  baseTxid: number | undefined;
+  /** How many keep every job from the branch. */
+  keptBy: number;
+}
+
+export class Compactor {
+  readonly #options: CompactorOptions;
+  readonly #cares = new WeakMap<BranchHead, Care>();
+  readonly #packing = new Semaphore(limits.packsAtOnceMax);
+  readonly #rebasing = new Semaphore(limits.rebasesAtOnceMax);
+  /** Every job that has not ended, those of branches that are gone included. */
+  readonly #jobs = new Set<{ readonly uuid: string; readonly over: Promise<void> }>();
+  /** Branches that are to be looked at again though nothing is published: something failed, or the line is long. */
+  #owed = new Set<BranchHead>();
+  /**
+   * Objects that were found rotten or missing, and until when nothing is made of them: what lies beside them is kept
+   * short without them.
+   */
+  readonly #rotten = new LruMap<string, number>(limits.rottenRememberedMax);
+  #closing = false;
+  /** Jobs of each kind that were done. */
+  packs = 0;
+  rebases = 0;
+
+  constructor(options: CompactorOptions) {
+    this.#options = options;
+  }
+
+  /** How many branches wait for another look. */
+  get owed(): number {
+    return this.#owed.size;
+  }
+
+  /** Begins what is due for the branch: when it was opened, claimed or has published, and when a job of it is over. */
+  consider(head: BranchHead): void {
+    if (this.#closing || !this.#mayChange(head)) return;
+    const care = this.#careOf(head);
+    if (isLong(head.now) || care.keptBy > 0) this.#owed.add(head);
+    if (care.keptBy > 0) return;
+    this.#considerJob(
+      head,
+      care,
+      "pack",
+      () => this.#pack(head, care),
+      () => this.#packRange(head, care) !== undefined,
+    );
+    this.#considerJob(
+      head,
+      care,
+      "rebase",
+      () => this.#rebase(head, care),
+      () => this.#rebasePlan(head) !== undefined,
+    );
+  }
+
+  /** Looks again at those of the open branches that need it. Called every second or so. */
+  tick(open: () => Iterable<BranchHead>): void {
+    if (this.#owed.size === 0) return;
+    const owed = this.#owed;
+    // What is not open any more is looked at when it is opened again.
+    this.#owed = new Set();
+    for (const head of open()) if (owed.has(head)) this.consider(head);
+  }
+
+  /** Lets go of the lines that neither the window nor a checkpoint needs. */
+  trim(head: BranchHead): void {
+    if (this.#closing || head.fenced || head.now.history === undefined) return;
+    const care = this.#careOf(head);
+    if (care.keptBy === 0 && !care.running.has("trim")) this.#begin(head, care, "trim", () => this.#trim(head));
+  }
+
+  /**
+   * Keeps every job from the branches while `act` runs on them, which takes the place of one that makes a base image.
+   */
+  async exclusively<Value>(heads: readonly BranchHead[], act: () => Promise<Value>): Promise<Value> {
+    const cares = heads.map((head) => this.#careOf(head));
+    const running = (): Promise<void>[] => cares.flatMap((care) => [...care.running.values()]);
+    for (const care of cares) care.keptBy++;
+    try {
+      while (running().length > 0) await Promise.all(running());
+      return await this.#rebasing.run(act);
+    } finally {
+      for (const care of cares) care.keptBy--;
+      for (const head of heads) this.consider(head);
+    }
+  }
+
+  /**
+   * Resolves when the jobs that the database has now are over: what they restore and put may be of states that are gone
+   * since.
+   */
+  async over(uuid: string): Promise<void> {
+    await Promise.all([...this.#jobs].filter((job) => job.uuid === uuid).map(({ over }) => over));
+  }
+
+  /**
+   * Begins nothing more, and waits a moment for what is under way: what does not end leaves files that the next start
+   * removes.
+   */
+  async close(): Promise<void> {
+    this.#closing = true;
+    const jobs = [...this.#jobs].map(({ over }) => over);
+    if (jobs.length > 0)
+      await Promise.race([Promise.all(jobs), sleep(this.#options.parts.world, limits.compactorStopMs)]);
+  }
+
+  #careOf(head: BranchHead): Care {
+    const known = this.#cares.get(head);
+    if (known) return known;
+    const backOff = (): BackOff =>
+      new BackOff(this.#options.parts.world, limits.compactorRetryMsMin, limits.compactorRetryMsMax);
+    const care: Care = {
+      running: new Map(),
+      backOff: { pack: backOff(), rebase: backOff() },
+      baseTxid: undefined,
+      keptBy: 0,
+    };
+    this.#cares.set(head, care);
+    return care;
+  }
+
+  /** Whether the head is this node's to change: another one's is claimed first. */
+  #mayChange(head: BranchHead): boolean {
+    const { isHeld, parts } = this.#options;
+    return (
+      head.exists &&
+      !head.fenced &&
+      isHeld(head.now.uuid) &&
+      (head.tenure !== undefined || head.now.node === parts.nodeId)
+    );
+  }
+
+  #considerJob(
+    head: BranchHead,
+    care: Care,
+    job: "pack" | "rebase",
+    act: () => Promise<void>,
+    isDue: () => boolean,
+  ): void {
+    if (care.running.has(job) || !isDue()) return;
+    if (care.backOff[job].isOver) this.#begin(head, care, job, act);
+    else this.#owed.add(head);
+  }
+
+  #begin(head: BranchHead, care: Care, job: Job, act: () => Promise<void>): void {
+    const { uuid } = head.now;
+    const permits = job === "rebase" ? this.#rebasing : this.#packing;
+    const over = permits
+      .run(async () => {
+        // It may have waited long for its permit.
+        if (!this.#closing && this.#mayChange(head)) await act();
+      })
+      .catch((error: unknown) => this.#failed(head, care, job, error))
+      .finally(() => {
+        care.running.delete(job);
+        this.#jobs.delete(begun);
+        this.consider(head);
+      });
+    const begun = { uuid, over };
+    this.#jobs.add(begun);
+    care.running.set(job, over);
+  }
+
+  #succeeded(head: BranchHead, care: Care, job: "pack" | "rebase"): void {
+    if (care.backOff[job].succeeded()) this.#options.notice(words[job].goesOn, head.now.uuid);
+  }
+
+  #failed(head: BranchHead, care: Care, job: Job, error: unknown): void {
+    const { parts, notice } = this.#options;
+    const { uuid } = head.now;
+    // The branch is another node's: it packs.
+    if (error instanceof Fenced) return;
+    if (error instanceof RottenObject && job !== "trim") {
+      // What the head does not name any more was packed meanwhile, and collected: the next try takes what took its
+      // place.
+      if (!names(head.now, error.id)) return;
+      this.#rotten.set(error.id, parts.world.monotonicMs() + limits.rottenAgainMs);
+      return notice(`${words[job].failed}: ${error.message}; nothing is made of it for a while`, uuid);
+    }
+    const isOurs = error instanceof ServiceError || (error instanceof StoreError && error.kind === "corrupt");
+    const what = isOurs ? error.message : codeOf(error);
+    if (job !== "trim") {
+      if (care.backOff[job].failed()) notice(`${words[job].failed}: ${what}; trying again`, uuid);
+    } else if (!(error instanceof StoreError) || error.kind === "corrupt") {
+      // A store that does not answer is asked again with the next collection.
+      notice(`history could not be trimmed: ${what}`, uuid);
+    }
+  }
+
+  #isRotten(id: string): boolean {
+    return (this.#rotten.peek(id) ?? -Infinity) > this.#options.parts.world.monotonicMs();
+  }
+
+  #packRange(head: BranchHead, { baseTxid }: Care): PackRange | undefined {
+    return packDue(head.now, { isRotten: (id) => this.#isRotten(id), ...(baseTxid === undefined ? {} : { baseTxid }) });
+  }
+
+  /**
+   * How to restore the state of which a base image is due; undefined when none is, or an object that it takes is
+   * rotten.
+   */
+  #rebasePlan(head: BranchHead): Plan | undefined {
+    const txid = rebaseDue(head.now);
+    const plan = txid === undefined ? undefined : planOf(head.now, undefined, txid);
+    return plan && [...plan.images, ...plan.deltas].some(({ id }) => this.#isRotten(id)) ? undefined : plan;
+  }
+
+  async #pack(head: BranchHead, care: Care): Promise<void> {
+    const due = this.#packRange(head, care);
+    if (!due) return;
+    const { parts, bytesPut } = this.#options;
+    await packLine({ source: parts.source(head.now.uuid), world: parts.world, bytesPut }, head, due);
+    this.packs++;
+    this.#succeeded(head, care, "pack");
+    this.#options.leftBehind(head.now.uuid);
+  }
+
+  async #rebase(head: BranchHead, care: Care): Promise<void> {
+    const plan = this.#rebasePlan(head);
+    if (!plan) return;
+    care.baseTxid = plan.txid;
+    try {
+      await this.#makeBase(head, plan);
+    } finally {
+      care.baseTxid = undefined;
+    }
+    this.#succeeded(head, care, "rebase");
+    this.#options.leftBehind(head.now.uuid);
+  }
+
+  /** Restores the state, puts its images, and begins a new line with them. Packs may change the head meanwhile. */
+  async #makeBase(head: BranchHead, plan: Plan): Promise<void> {
+    const { parts, scratchDirectory, bytesPut } = this.#options;
+    const { uuid, branchId } = head.now;
+    const source = parts.source(uuid);
+    await withUploads(head, async (uploads) => {
+      const { refs: images } = await writeImages(source, plan, scratchDirectory, branchId, () => uploads.newId());
+      for (const { bytes } of images) bytesPut(bytes);
+      parts.world.crashPoint("image-put");
+      const nowMs = parts.world.nowMs();
+      await changeHistory(source.store, uploads, (now, history) => {
+        const next = rebased(now, images, nowMs);
+        if (!next) return undefined;
+        return {
+          history: withLine(this.#trimmed(history), next.closed),
+          with: (latest) => {
+            const line = rebased(latest, images, nowMs);
+            return line && { refs: line.refs, fromTxid: line.fromTxid };
+          },
+        };
+      });
+      this.rebases++;
+    });
+  }
+
+  async #trim(head: BranchHead): Promise<void> {
+    const { parts, leftBehind } = this.#options;
+    const { uuid } = head.now;
+    const done = await withUploads(head, (uploads) =>
+      changeHistory(parts.source(uuid).store, uploads, (_, history) => {
+        const next = this.#trimmed(history);
+        const same =
+          next.lines.length === history.lines.length &&
+          next.lines.every((line, index) => isSameLine(line, history.lines[index]!));
+        return same ? undefined : { history: next, with: () => ({}) };
+      }),
+    );
+    if (done) leftBehind(uuid);
+  }
+  /** What has surely left the window goes. */
+  #trimmed(history: History): History {
+    const { world, pitrMs } = this.#options.parts;
+    return trimmed(history, world.time.sureMs() - pitrMs(history.uuid), (atMs) => world.time.believable(atMs));
+  }
+}
+
+function isSameLine(a: Line, b: Line): boolean {
+  return a.refs.length === b.refs.length && a.endedAtMs === b.endedAtMs;
+}
+
+/** What packing needs from its surroundings. */
+export interface PackingParts {
+  readonly source: PageSource;
+  readonly world: World;
+  readonly bytesPut: (bytes: number) => void;
+}
+
+/**
+ * Puts the references of the head's line together, and names the pack in their place unless they do not stand there any
+ * more.
+ */
+export async function packLine(
+  { source, world, bytesPut }: PackingParts,
+  head: BranchHead,
+  { from, to }: PackRange,
+): Promise<void> {
+  const inputs = head.now.refs.slice(from, to);
+  await withUploads(head, async (uploads) => {
+    const made = await pack(source, inputs, uploads.newId());
+    bytesPut(made.bytes);
+    world.crashPoint("pack-put");
+    await uploads.update((now) => {
+      const refs = packed(now.refs, inputs, made);
+      return refs && { refs };
+    });
+  });
+}
+
+/** Whether the head's line has the object. */
+function names({ refs }: Head, id: string): boolean {
+  return refs.some((ref) => ref.id === id);
+}

@@ -1,0 +1,170 @@
+/**
+ * How long a branch's line may become: which of its objects are concatenated next, when a new base image is due, when
+ * it takes no more.
+ *
+ * Functions of plain data: no store, no files, no clock. What can always be packed: any run of deltas that is not known
+ * to be rotten, whoever wrote them and whatever was cut off them, as far as it fits a pack. So a line that cannot be
+ * shortened holds half a full pack in every object, or what is rotten, and only a new base image shortens it further.
+ */
+import { limits } from "../../base/limits/limits.ts";
+import type { Head } from "../../format/history/head.ts";
+import { parsePoolId } from "../../format/keys/object-keys.ts";
+import { pageBytes } from "../../format/history/pages.ts";
+import type { SegmentRef } from "../../format/history/refs.ts";
+
+/** References of the head, from `from` up to and without `to`. */
+export interface PackRange {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** When a line counts as long. */
+export interface LineBounds {
+  /** So many deltas, and a line is packed across whatever stands in the way. */
+  readonly lineDeltasSoft: number;
+  /** So many references, and any two are packed. */
+  readonly lineRefsPressing: number;
+}
+
+/** What keeps some of the references from being packed. */
+export interface PackOptions {
+  readonly isRotten?: (id: string) => boolean;
+  /**
+   * A base image of this state is being made: no pack holds groups of both sides, or it would be in the old line and in
+   * the new.
+   */
+  readonly baseTxid?: number;
+  readonly bounds?: LineBounds;
+}
+
+/**
+ * Which of the head's references to concatenate next: the newest ones, when enough of one size have come together, else
+ * of a long line whatever there is most of.
+ */
+export function packDue(head: Head, options: PackOptions = {}): PackRange | undefined {
+  return dueBySize(head, options) ?? dueByLength(head, options);
+}
+
+/** Whether the line is so long that it is to be looked at until it is shorter. */
+export function isLong({ refs }: Head, { lineDeltasSoft, lineRefsPressing }: LineBounds = limits): boolean {
+  return refs.length >= lineRefsPressing || deltasOf(refs) >= lineDeltasSoft;
+}
+
+/**
+ * Whether writes must wait until the line is shorter: what it and the bytes of the log that is not shipped will come to
+ * leaves no room.
+ */
+export function isFull({ refs }: Head, unshippedLogBytes: number): boolean {
+  // A log may be long because the store does not answer: that alone is no matter of the line.
+  return (
+    refs.length >= limits.lineRefsPressing &&
+    refs.length + Math.ceil(unshippedLogBytes / limits.segmentLogBytes) >= limits.lineRefsHard
+  );
+}
+
+function deltasOf(refs: readonly SegmentRef[]): number {
+  return refs.reduce((count, { kind }) => (kind === "delta" ? count + 1 : count), 0);
+}
+
+/** Which size an object counts as; the number of sizes if it is full. */
+function tierOf(ref: SegmentRef): number {
+  const tier = limits.packTierBytes.findIndex((bytes) => ref.bytes < bytes);
+  return tier < 0 ? limits.packTierBytes.length : tier;
+}
+
+/**
+ * Only deltas of this branch that nothing was cut from: a cut one must be written anew without what was cut off, and
+ * what another branch wrote is there already.
+ */
+function dueBySize(
+  { refs, branchId }: Head,
+  { isRotten = () => false, baseTxid = -1 }: PackOptions,
+): PackRange | undefined {
+  const mayPack = (ref: SegmentRef, tier: number): boolean =>
+    ref.kind === "delta" &&
+    !ref.cut &&
+    ref.lastTxid > baseTxid &&
+    tierOf(ref) <= tier &&
+    parsePoolId(ref.id)?.branchId === branchId &&
+    !isRotten(ref.id);
+  for (const tier of limits.packTierBytes.keys()) {
+    let from = refs.length;
+    let ofTier = 0;
+    for (; from > 0 && mayPack(refs[from - 1]!, tier); from--) if (tierOf(refs[from - 1]!) === tier) ofTier++;
+    if (ofTier < limits.packRefsMin && refs.length - from < limits.packRefsMax) continue;
+    let to = from;
+    for (let bytes = 0; to < refs.length && (bytes += refs[to]!.bytes) <= limits.packBytesMax;) to++;
+    return { from, to };
+  }
+  return undefined;
+}
+
+/**
+ * The run of most objects that fit one pack. Full ones are written again only where the line is about to take no more.
+ */
+function dueByLength(
+  head: Head,
+  { isRotten = () => false, baseTxid = -1, bounds = limits }: PackOptions,
+): PackRange | undefined {
+  if (!isLong(head, bounds)) return undefined;
+  const { refs } = head;
+  const isPressing = refs.length >= bounds.lineRefsPressing;
+  const mayPack = (ref: SegmentRef): boolean =>
+    ref.kind === "delta" && (isPressing || tierOf(ref) < limits.packTierBytes.length) && !isRotten(ref.id);
+  let best: PackRange | undefined;
+  let from = 0;
+  let bytes = 0;
+  for (const [at, ref] of refs.entries()) {
+    const crosses = at > 0 && refs[at - 1]!.lastTxid <= baseTxid && ref.lastTxid > baseTxid;
+    if (!mayPack(ref) || crosses) {
+      from = mayPack(ref) ? at : at + 1;
+      bytes = 0;
+    }
+    if (from > at) continue;
+    bytes += ref.bytes;
+    while (bytes > limits.packBytesMax) bytes -= refs[from++]!.bytes;
+    const count = at + 1 - from;
+    if (count >= (isPressing ? 2 : limits.packRefsMin) && count > (best ? best.to - best.from : 0))
+      best = { from, to: at + 1 };
+  }
+  return best;
+}
+
+/** The references with the pack in the place of its inputs; undefined when they no longer stand there as they were. */
+export function packed(
+  refs: readonly SegmentRef[],
+  inputs: readonly SegmentRef[],
+  pack: SegmentRef,
+): readonly SegmentRef[] | undefined {
+  const from = refs.findIndex(({ id }) => id === inputs[0]?.id);
+  const found = refs.slice(from, from + inputs.length);
+  const same =
+    from >= 0 &&
+    found.length === inputs.length &&
+    found.every((ref, index) => ref.id === inputs[index]!.id && ref.lastTxid === inputs[index]!.lastTxid);
+  return same ? [...refs.slice(0, from), pack, ...refs.slice(from + inputs.length)] : undefined;
+}
+
+/**
+ * The state of which a new base image is due, if one is: when the deltas hold as much as the database and have taken as
+ * much room as its images do, so that images cost no more than the deltas did; when they hold several times as much, so
+ * that a restore looks through no more; or when the line has many objects that cannot be packed. Deltas take less room
+ * than images of as many pages: one segment has the same pages again and again.
+ */
+export function rebaseDue(head: Head): number | undefined {
+  const deltas = head.refs.filter(({ kind }) => kind === "delta");
+  const images = head.refs.filter(({ kind }) => kind === "image");
+  const rawBytes = sumOf(deltas, "rawBytes");
+  const databaseBytes = head.pages * pageBytes;
+  const isWorthIt =
+    sumOf(deltas, "bytes") >= sumOf(images, "bytes") || rawBytes >= limits.rebaseTimesMax * databaseBytes;
+  const due =
+    (rawBytes >= Math.max(databaseBytes, limits.rebaseBytesMin) && isWorthIt) ||
+    head.refs.length > limits.lineRefsPressing;
+  const newest = deltas.findLast(({ cut }) => !cut);
+  return due && newest !== undefined && newest.lastTxid >= head.fromTxid ? newest.lastTxid : undefined;
+}
+
+function sumOf(refs: readonly SegmentRef[], what: "bytes" | "rawBytes"): number {
+  return refs.reduce((sum, ref) => sum + ref[what], 0);
+}

@@ -1,0 +1,384 @@
+/**
+ * One open database branch: its connection, its fsync, its reads, its end.
+ *
+ * Owns the only writable connection to the file. Always true: an answer, of a write or a read, leaves only when the
+ * state it speaks of is on disk (engine/database/handle-state), a durable one only when object storage covers it, a
+ * writer's (engine/database/reply-gate) only when no other node can have a newer state; nothing is committed while the
+ * lease is not held, before the claim of the branch has landed, nor beyond the transaction ids it has reserved; a
+ * failed fsync ends this handle. How writes wait and are settled is for engine/database/write-queue. Must not know:
+ * threads, wires, other branches.
+ */
+import { assert } from "../../base/faults/assert.ts";
+import { codeOf, ServiceError } from "../../base/faults/errors.ts";
+import { limits } from "../../base/limits/limits.ts";
+import type { World } from "../../base/world.ts";
+import { runRead, type ReadInput, type ReadKind, type ReadOutput } from "../../model/commands.ts";
+import { isSliceOver } from "../../sqlite/slices.ts";
+import { WalFile } from "../../sqlite/wal/wal.ts";
+import { ReplyGate } from "./reply-gate.ts";
+import { Fenced } from "../history/branch-head.ts";
+import type { Sight } from "../sql/command-call.ts";
+import type { DatabaseEvents, DatabaseOptions, WriteItem } from "./database-options.ts";
+import { TurnedAway } from "../api/engine-port.ts";
+import { HandleState } from "./handle-state.ts";
+import { WalCheckpointer } from "./wal-checkpointer.ts";
+import { LogSync } from "./log-sync.ts";
+import { LogUpkeep } from "./wal-checkpoint-policy.ts";
+import type { Opened } from "../opening/opened-file.ts";
+import type { Settle } from "../api/protocol.ts";
+import { closed, refusalBy, storageFailed } from "./refusals.ts";
+import { Transactions } from "./transactions.ts";
+import { WriteQueue } from "./write-queue.ts";
+import { WritePermission } from "./write-permission.ts";
+import type { Backlog } from "../api/measures.ts";
+
+export class Database {
+  readonly #world: World;
+  readonly #events: DatabaseEvents;
+  readonly #vectors: DatabaseOptions["vectors"];
+  readonly #wal: WalFile;
+  readonly #state: HandleState;
+  readonly #writes: WriteQueue;
+  readonly #sync: LogSync;
+  readonly #log: WalCheckpointer;
+  readonly #compactor: LogUpkeep;
+  readonly #writer: WritePermission;
+  readonly #expiresAtMs: number;
+  readonly #isDeleted: () => boolean;
+  readonly #answers: ReplyGate;
+  readonly #transactions: Transactions;
+  #pins = 0;
+  lastUsedMs: number;
+
+  constructor(options: DatabaseOptions) {
+    const { opened, world, disk, events, slices } = options;
+    this.#expiresAtMs = options.expiresAtMs;
+    this.#isDeleted = options.isDeleted;
+    this.#world = world;
+    this.#events = events;
+    slices?.attach(opened.connection);
+    this.#vectors = options.vectors;
+    this.#wal = new WalFile(opened.connection.path, disk);
+    this.#log = new WalCheckpointer(
+      this.#wal,
+      opened,
+      world,
+      disk,
+      options.logCheckpointBytes,
+      () => slices?.isShared ?? false,
+    );
+    const writer = (this.#writer = new WritePermission({
+      ...options.permission,
+      head: opened.head,
+      knownTxid: opened.state.txid,
+      knowsAll: opened.knowsAll,
+    }));
+    const recovered = this.#log.bytes > 0;
+    const state = (this.#state = new HandleState(opened, writer, recovered, events));
+    this.#sync = new LogSync({
+      wal: this.#wal,
+      largePermits: options.largeSyncs,
+      committedTxid: () => state.committedTxid,
+      synced: (txid) => this.#onSynced(txid),
+      failed: (error) => state.giveUp(error),
+    });
+    this.#answers = new ReplyGate(state.synced, writer, () => this.prove());
+    this.lastUsedMs = world.monotonicMs();
+    this.#transactions = new Transactions({ ...options, writer, log: this.#log });
+    this.#writes = this.#openWrites(options);
+    this.#compactor = new LogUpkeep({
+      state,
+      log: this.#log,
+      world,
+      runsElsewhere: () => this.#writes.runsElsewhere,
+      hurry: () => this.hurry(),
+      wake: () => this.#writes.wake(),
+      notice: (message) => events.notice(message),
+    });
+    if (recovered) this.#recover();
+  }
+
+  #openWrites({ world, writeQueueDepth, slices, turn }: DatabaseOptions): WriteQueue {
+    return new WriteQueue({
+      world,
+      writeQueueDepth,
+      slices,
+      turn,
+      state: this.#state,
+      log: this.#log,
+      answers: this.#answers,
+      transactions: this.#transactions,
+      isSyncing: () => this.#sync.running,
+      claim: () => this.#claim(),
+      note: (items) => this.#note(items),
+      foldIfDue: () => this.#compactor.foldIfDue(),
+    });
+  }
+
+  /**
+   * What a crash has left in the log is shipped if the head lacks it, and synced before anybody is answered from it.
+   */
+  #recover(): void {
+    const { committedTxid, opened } = this.#state;
+    if (committedTxid > opened.head.now.txid) {
+      this.#writer.shipperOrNone?.committed(committedTxid);
+      this.#writer.shipperOrNone?.logged(this.#log.bytes);
+    }
+    this.#startSync();
+  }
+
+  /** The newest transaction id that a crash cannot take back: what a refusal that waits for nothing may speak of. */
+  get safeTxid(): number {
+    return this.#state.safeTxid;
+  }
+
+  /** How far object storage covers the branch. */
+  get durableTxid(): number {
+    return this.#state.opened.head.now.txid;
+  }
+
+  /** Why an answer cannot be from a state that the caller says it has seen; undefined when it can. */
+  refusalOfMinTxid(minTxid: number): ServiceError | undefined {
+    return this.#writer.refusalOfMinTxid(minTxid, this.#state.committedTxid, this.safeTxid);
+  }
+
+  get opened(): Opened {
+    return this.#state.opened;
+  }
+
+  /** Whether this node is the branch's writer, so that a write costs no claim. */
+  get claimed(): boolean {
+    return this.#writer.claimed;
+  }
+
+  /** Whether the handle was given up. */
+  get poisoned(): boolean {
+    return this.#state.poisoned;
+  }
+
+  /** Whether the branch exists no more: its time is over, or it was deleted while it was open or being opened. */
+  get ended(): boolean {
+    return this.#expiresAtMs <= this.#world.nowMs() || this.#isDeleted();
+  }
+
+  /** Whether that is sure, so that its file can go. */
+  get surelyEnded(): boolean {
+    return this.#expiresAtMs <= this.#world.time.sureMs() || this.#isDeleted();
+  }
+
+  /** Whether object storage covers everything that was committed. */
+  get settled(): boolean {
+    return this.#state.settled;
+  }
+
+  /** What waits for its turn, and for object storage. */
+  get backlog(): Backlog {
+    return this.#writer.backlog(this.#writes.waiting, this.#state.committedTxid, this.#log.unseenBytes);
+  }
+
+  get path(): string {
+    return this.#state.opened.connection.path;
+  }
+
+  /** Whether the handle can be closed without anybody waiting for it. */
+  get idle(): boolean {
+    return (
+      this.#writes.idle &&
+      !this.#sync.running &&
+      this.#pins === 0 &&
+      this.#answers.waiting === 0 &&
+      !this.#writer.claiming &&
+      !(this.#writer.shipperOrNone?.busy ?? false)
+    );
+  }
+
+  /** Queues a write; refused with `overloaded` when the queue is full. Settles after the fsync that covers it. */
+  write(item: WriteItem): void {
+    if (item.work.kind === "sql" || item.work.command !== "sweep") this.lastUsedMs = this.#world.monotonicMs();
+    this.#writes.offer(item);
+  }
+
+  /**
+   * Reads the newest committed state; the answer waits for that state's fsync, a `primary` one for the certainty that
+   * no other node has a newer state.
+   */
+  read(command: ReadKind, input: unknown, settle: Settle, isPrimary = false): void {
+    this.lastUsedMs = this.#world.monotonicMs();
+    const txid = this.#state.committedTxid;
+    if (this.#answers.unsynced >= limits.parkedAnswersMax)
+      return settle.failed(this.#writes.overloaded("too many answers wait for the disk"), this.safeTxid);
+    if (isPrimary && !this.#writer.isSole && this.#answers.unshipped >= limits.parkedAnswersMax)
+      return settle.failed(this.#writes.overloaded("too many answers wait for object storage"), this.safeTxid);
+    const { read, seenTxid } = this.#writes.runsElsewhere
+      ? this.#transactions.readSeeing(command, input)
+      : { read: this.#transactions.readNow(command, input), seenTxid: txid };
+    if (read.kind === "failed" && isSliceOver(read.error)) return settle.failed(read.error, seenTxid);
+    const answer = (): void =>
+      read.kind === "done" ? settle.done({ value: read.result, txid: seenTxid }) : settle.failed(read.error, seenTxid);
+    this.#answers.afterRead(seenTxid, isPrimary, answer, settle);
+  }
+
+  /**
+   * Looks at the newest committed state for a chore of the node, which nobody is told of: that is no use of the
+   * database.
+   */
+  look<Kind extends ReadKind>(command: Kind, input: ReadInput<Kind>): ReadOutput<Kind> {
+    return runRead(command, this.#transactions.view(), input) as ReadOutput<Kind>;
+  }
+
+  /** Makes object storage cover everything soon. */
+  hurry(): void {
+    if (!this.settled) this.#writer.shipper.hurry(this.#state.committedTxid);
+  }
+
+  /** Claims the branch for a commit that is made outside of the queue, and gives that commit's place. */
+  async claimNext(): Promise<{ readonly txid: number; readonly tenureId: Uint8Array }> {
+    if (!this.#writer.isHeld) throw new TurnedAway("unheld");
+    if (!this.#writer.claimed) await this.#claim();
+    const { nextTxid, tenureId } = this.#writer;
+    assert(tenureId !== undefined, "a claimed branch has a tenure");
+    return { txid: nextTxid, tenureId };
+  }
+
+  /** Settles once object storage covers everything that is committed now. */
+  sync(settle: Settle): void {
+    this.lastUsedMs = this.#world.monotonicMs();
+    const txid = this.#state.committedTxid;
+    const done = (): void => settle.done({ value: undefined, txid });
+    // A branch that nobody has written has no head: its claim is what makes it exist in object storage.
+    // What another node may hold that has taken the database, only its writer can say.
+    if (this.#state.opened.head.exists)
+      return this.#answers.afterShip(txid, () => this.#answers.asWriter(txid, done, settle), settle);
+    this.#claim().then(done, (error: unknown) => settle.failed(error, this.safeTxid));
+  }
+
+  /** Keeps the handle open while another process reads the file. Gives what a command would see now. */
+  pin(): Sight {
+    this.lastUsedMs = this.#world.monotonicMs();
+    this.#pins++;
+    return this.#transactions.sight();
+  }
+
+  /**
+   * Takes out of this node's copy whatever was deleted so far, once object storage covers it. Refused with
+   * `unavailable` when the time is over.
+   */
+  async scrub(deadlineMs: number): Promise<void> {
+    this.pin();
+    try {
+      await this.#compactor.scrub(deadlineMs);
+      await this.#vectors.forgotten();
+    } catch (error) {
+      if (error instanceof ServiceError) throw error;
+      this.giveUp(error);
+      throw storageFailed();
+    } finally {
+      this.#pins--;
+    }
+  }
+
+  /** Ends a pin and answers as a read of what the reader saw. */
+  unpin(seenTxid: number, settle: Settle, isPrimary = false): void {
+    assert(this.#pins > 0, "a pin ends once");
+    this.#pins--;
+    this.lastUsedMs = this.#world.monotonicMs();
+    this.#answers.afterRead(seenTxid, isPrimary, () => settle.done({ value: undefined, txid: seenTxid }), settle);
+  }
+
+  /** Whether another process reads or writes the file, or an fsync of the log is under way. */
+  get inUse(): boolean {
+    return this.#pins > 0 || this.#writes.runsElsewhere || this.#sync.running;
+  }
+
+  /** Folds the log in and closes; what object storage does not cover yet stays in the log. Call when idle. */
+  close(): void {
+    assert(this.idle, "a database is closed when nobody waits for it");
+    this.#transactions.close();
+    this.#writer.shipperOrNone?.close(closed());
+    this.#state.opened.log.close();
+    if (!this.settled) return this.#wal.closeKeeping(this.#state.opened.connection);
+    this.#log.close((error) => this.#events.notice(`the log was not folded in at close (${codeOf(error)})`));
+  }
+
+  /**
+   * Gives the handle up after a storage failure: everyone is refused, the log stays for its proof. Call when nobody
+   * reads or syncs.
+   */
+  abandon(): void {
+    assert(!this.inUse, "a handle is abandoned when nobody uses its files");
+    this.#writes.refuse();
+    this.#transactions.close();
+    this.#writer.shipperOrNone?.close(this.#state.loss);
+    this.#state.opened.log.close();
+    this.#wal.closeKeeping(this.#state.opened.connection);
+  }
+
+  /** Turns away every write that has not begun: another node may have the database. */
+  turnAway(): void {
+    this.#writes.turnAway();
+  }
+
+  async #claim(): Promise<void> {
+    try {
+      await this.#writer.claim();
+    } catch (error) {
+      if (!(error instanceof Fenced)) throw error;
+      // The head has moved since it was read: what this handle holds is old, and nothing was committed on it.
+      this.giveUp(error);
+      throw refusalBy(error, this.#writer.isShared);
+    }
+    this.#writes.wake();
+  }
+
+  /** Rejects unless object storage shows that nobody has claimed the branch. */
+  async prove(): Promise<void> {
+    try {
+      await this.#state.opened.head.prove();
+    } catch (error) {
+      if (error instanceof Fenced) this.giveUp(error);
+      throw error;
+    }
+  }
+
+  /** The shipper has published, or there is reason to look: folds the log in once all of it is shipped. */
+  shippingMoved(): void {
+    if (this.#state.poisoned) return;
+    this.#compactor.shippingMoved();
+    this.#writes.wake();
+  }
+
+  /** Takes note of a commit, and has it synced and shipped. */
+  #note(items: readonly WriteItem[]): void {
+    const { shipperOrNone } = this.#writer;
+    this.#world.crashPoint("committed");
+    this.#state.committed();
+    this.#events.committed(items.length);
+    const grown = this.#log.written(items.reduce((sum, { bytes }) => sum + bytes, 0));
+    if (grown > 0) shipperOrNone?.logged(grown);
+    this.#sync.grown(grown);
+    // Before the sync, which may be over at once.
+    shipperOrNone?.committed(this.#state.committedTxid);
+    this.#startSync();
+  }
+
+  #startSync(): void {
+    if (!this.#state.poisoned) this.#sync.start();
+  }
+
+  #onSynced(txid: number): void {
+    this.#world.crashPoint("synced");
+    this.#events.synced();
+    this.#writes.synced();
+    if (this.#state.poisoned) return;
+    this.#state.synced.raise(Math.max(this.#state.synced.level, txid));
+    this.#writer.shipperOrNone?.synced(txid);
+    if (!this.#state.synced.reached(this.#state.committedTxid)) this.#startSync();
+    // The next group holds the thread: the answers of this one leave first, or its clients would wait for it too.
+    queueMicrotask(() => this.#writes.wake());
+  }
+
+  /** Storage failed, or the branch was lost to another writer: nobody is answered from this handle any more. */
+  giveUp(error: unknown): void {
+    this.#state.giveUp(error);
+  }
+}

@@ -1,0 +1,90 @@
+/**
+ * Answers of one open branch that wait for the disk, for object storage, or for the certainty that no other node
+ * writes.
+ *
+ * Always true: an answer leaves only when the state that it speaks of cannot be lost by a crash, a durable one only
+ * when object storage covers it; a writer's answer needs a lease that is certain at that very moment, or else a head
+ * that has landed, which proves that nobody has claimed the branch; what is not answered when the handle is given up is
+ * refused.
+ */
+import type { Watermark } from "../../base/collections/watermark.ts";
+import type { Settle } from "../api/protocol.ts";
+import type { WritePermission } from "./write-permission.ts";
+
+export class ReplyGate {
+  readonly #synced: Watermark;
+  readonly #writer: WritePermission;
+  readonly #prove: () => Promise<void>;
+  #unsynced = 0;
+  #unshipped = 0;
+
+  /** `prove` rejects unless object storage shows that nobody has claimed the branch. */
+  constructor(synced: Watermark, writer: WritePermission, prove: () => Promise<void>) {
+    this.#synced = synced;
+    this.#writer = writer;
+    this.#prove = prove;
+  }
+
+  /** How many wait. */
+  get waiting(): number {
+    return this.#unsynced + this.#unshipped;
+  }
+
+  /** How many wait for the disk. */
+  get unsynced(): number {
+    return this.#unsynced;
+  }
+
+  /** How many wait for object storage: in an outage these may be many, and must be nobody else's trouble. */
+  get unshipped(): number {
+    return this.#unshipped;
+  }
+
+  /** Calls `act` once the state is on disk, at once when it already is. */
+  afterSync(txid: number, act: () => void, settle: Settle): void {
+    if (this.#synced.reached(txid)) return act();
+    this.#unsynced++;
+    this.#park(this.#synced.wait(txid), () => this.#unsynced--, act, settle);
+  }
+
+  /** Calls `act` once object storage covers the state, which is on disk before that. */
+  afterShip(txid: number, act: () => void, settle: Settle): void {
+    if (this.#writer.covers(txid)) return this.afterSync(txid, act, settle);
+    const { shipper } = this.#writer;
+    shipper.hurry(txid);
+    this.#unshipped++;
+    this.#park(shipper.shipped.wait(txid), () => this.#unshipped--, act, settle);
+  }
+
+  /** Calls `act` once the state is on disk and surely the branch's newest: what only its writer can say. */
+  asWriter(txid: number, act: () => void, settle: Settle): void {
+    // Asked anew after the wait: the process, or the machine, may have been stopped meanwhile.
+    const certain = (): void => {
+      if (this.#writer.isSole) return act();
+      // The head that lands is the proof.
+      if (!this.#writer.covers(txid)) return this.afterShip(txid, act, settle);
+      this.#unshipped++;
+      this.#park(this.#prove(), () => this.#unshipped--, act, settle);
+    };
+    this.afterSync(txid, certain, settle);
+  }
+
+  /** Calls `act` once a state that was read is on disk, a `primary` read's as the writer's. */
+  afterRead(txid: number, isPrimary: boolean, act: () => void, settle: Settle): void {
+    if (isPrimary) this.asWriter(txid, act, settle);
+    else this.afterSync(txid, act, settle);
+  }
+
+  #park(reached: Promise<void>, leave: () => void, act: () => void, settle: Settle): void {
+    reached.then(
+      () => {
+        leave();
+        act();
+      },
+      (error: unknown) => {
+        leave();
+        settle.failed(error, Math.max(0, this.#synced.level));
+      },
+    );
+  }
+}

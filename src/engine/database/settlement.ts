@@ -1,0 +1,119 @@
+/**
+ * What those are answered who have asked one open database for a write.
+ *
+ * Always true: every write is answered once, with what became of it; an answer speaks of a commit only when it is
+ * noted, and leaves as a writer's does (engine/database/reply-gate), a durable one only when object storage covers it.
+ * Must not know: queues, how a write is run.
+ */
+import { ServiceError } from "../../base/faults/errors.ts";
+import type { World } from "../../base/world.ts";
+import { isDiskFull, isFatal } from "../../sqlite/group.ts";
+import type { ReplyGate } from "./reply-gate.ts";
+import type { ElsewhereEnd } from "./committing.ts";
+import type { WriteItem } from "./database-options.ts";
+import { TurnedAway } from "../api/engine-port.ts";
+import type { HandleState } from "./handle-state.ts";
+import { noRoom, storageFailed } from "./refusals.ts";
+import { UnknownOutcome, type Transaction, type Transactions } from "./transactions.ts";
+
+interface SettlementParts {
+  readonly state: HandleState;
+  readonly world: World;
+  readonly answers: ReplyGate;
+  readonly transactions: Transactions;
+  /** Takes note of the commit of these items; what fails in it is a fault of storage. */
+  readonly note: (items: readonly WriteItem[]) => void;
+}
+
+/** Answers the writes of one open database. */
+export class Settlement {
+  readonly #parts: SettlementParts;
+  readonly #state: HandleState;
+
+  constructor(parts: SettlementParts) {
+    this.#parts = parts;
+    this.#state = parts.state;
+  }
+
+  /**
+   * Those of the items that may begin now; the others are answered. What a round has waited for may have taken the
+   * lease away.
+   */
+  live(items: readonly WriteItem[]): readonly WriteItem[] {
+    const nowMs = this.#parts.world.monotonicMs();
+    const late = (item: WriteItem): boolean => item.deadlineMs <= nowMs;
+    for (const item of items.filter(late))
+      item.settle.failed(
+        new ServiceError("request_timeout", "the request's time was over before its write began"),
+        this.#state.safeTxid,
+      );
+    const live = items.filter((item) => !late(item));
+    if (!this.#state.poisoned && this.#state.writer.isHeld) return live;
+    if (this.#state.poisoned) this.refuse(live);
+    else this.turnAway(live);
+    return [];
+  }
+
+  /** Turns away writes that have not begun: another node may have the database. */
+  turnAway(items: readonly WriteItem[]): void {
+    for (const item of items) item.settle.failed(new TurnedAway("unheld"), this.#state.safeTxid);
+  }
+
+  /** Answers writes that have not begun and never will. */
+  refuse(items: readonly WriteItem[]): void {
+    const { refusal } = this.#state;
+    for (const item of items) item.settle.failed(refusal, this.#state.safeTxid);
+  }
+
+  /** Notes the commit, if there was one, and answers those whose transaction it was. */
+  done(items: readonly WriteItem[], transaction: Transaction): void {
+    if (transaction.changed && !this.#committed(items)) return;
+    this.#parts.transactions.follow(transaction);
+    const txid = this.#state.committedTxid;
+    for (const [index, outcome] of transaction.outcomes.entries()) {
+      const { settle } = items[index]!;
+      if (outcome.kind === "done") this.#answer(items[index]!, txid, outcome.result, transaction.changed);
+      else this.#parts.answers.asWriter(txid, () => settle.failed(outcome.error, txid), settle);
+    }
+  }
+
+  /**
+   * Notes a commit. Says no when that failed: the handle is given up then, and those who wrote know that it may have
+   * happened.
+   */
+  #committed(items: readonly WriteItem[]): boolean {
+    this.#state.guarded(() => this.#parts.note(items));
+    if (!this.#state.poisoned) return true;
+    for (const item of items) item.settle.failed(this.#state.loss, this.#state.safeTxid);
+    return false;
+  }
+
+  /** A process has run the item, or was to: settles it. */
+  ranElsewhere(item: WriteItem, end: ElsewhereEnd): void {
+    if ("error" in end && end.error instanceof UnknownOutcome) this.#state.giveUp(end.error.cause);
+    if (this.#state.poisoned) item.settle.failed(this.#state.loss, this.#state.safeTxid);
+    else if ("error" in end) this.failed(end.error, [item]);
+    else this.done([item], end.transaction);
+  }
+
+  /** The transaction was rolled back: nobody's write happened. A disk that failed ends the handle as well. */
+  failed(error: unknown, items: readonly WriteItem[]): void {
+    const txid = this.#state.safeTxid;
+    let answer = error;
+    if (isDiskFull(error)) {
+      answer = noRoom(this.#state.opened.connection.isNearlyFull);
+    } else if (isFatal(error)) {
+      answer = storageFailed();
+      this.#state.giveUp(error);
+    }
+    for (const item of items) item.settle.failed(answer, txid);
+  }
+
+  #answer({ durable, settle }: WriteItem, txid: number, value: unknown, changed: boolean): void {
+    const done = (): void => settle.done({ value, txid });
+    const asWriter = (): void => this.#parts.answers.asWriter(txid, done, settle);
+    if (!durable) return asWriter();
+    // The head of what has changed nothing landed before: that nobody has claimed the branch since, it does not say.
+    this.#parts.answers.afterShip(txid, changed ? done : asWriter, settle);
+  }
+}

@@ -1,0 +1,263 @@
+/**
+ * The transactions of one open database: our commands many in one, user SQL alone, each sealed with its transaction id.
+ *
+ * User SQL runs in a process of its own, on a connection of its own, while nothing else is written here; so does a
+ * command that took longer than its time slice while another tenant waited, after it was undone here. Whether it was
+ * committed is read from the state row when it is over, never taken from whoever ran it, who may have been killed.
+ *
+ * Owns the database's writes, and the time that commands see, which does not fall behind the newest commit unless that
+ * was made under a clock that was wrong. Always true: `run` either commits or throws, and has changed nothing when it
+ * throws; no transaction writes more log than it may; what comes after a commit never throws. Must not know: fsync,
+ * object storage, who is answered.
+ */
+import { assert } from "../../base/faults/assert.ts";
+import { codeOf, ServiceError } from "../../base/faults/errors.ts";
+import { limits } from "../../base/limits/limits.ts";
+import { sleep, type World } from "../../base/world.ts";
+import { runRead, runWrite, type ReadKind } from "../../model/commands.ts";
+import { readState, writeState, type DatabaseState } from "../../model/schema.ts";
+import type { Tx, View } from "../../model/core/transaction.ts";
+import { follow, VectorChanges } from "../../model/index/vector-changes.ts";
+import { runGroup, type CommandOutcome, type Deferred } from "../../sqlite/group.ts";
+import type { DatabaseOptions, WriteItem } from "./database-options.ts";
+import type { WalCheckpointer } from "./wal-checkpointer.ts";
+import type { Sight } from "../sql/command-call.ts";
+import { InlineSql, type SqlWriteEnd, type SqlWriter, type WriteCall } from "../sql/sql-write.ts";
+import type { WritePermission } from "./write-permission.ts";
+
+/** A transaction that is over; one that changed nothing has left nothing. */
+export interface Transaction {
+  readonly changed: boolean;
+  /** One for each item, in their order. */
+  readonly outcomes: readonly CommandOutcome<unknown>[];
+  readonly afterCommit: readonly (() => void)[];
+}
+
+export type TransactionsOptions = Pick<
+  DatabaseOptions,
+  "opened" | "world" | "vectors" | "events" | "sql" | "retention" | "slices"
+> & {
+  /** Gives the transaction id and the tenure of the next commit. */
+  readonly writer: Pick<WritePermission, "nextTxid" | "tenureId">;
+  /** Bounds how much of it one transaction writes. */
+  readonly log: Pick<WalCheckpointer, "roomEnd" | "requireRoom" | "rolledBack" | "cutLoose">;
+};
+
+/** Whether a transaction was committed cannot be told, so that nobody may go on from this handle. */
+export class UnknownOutcome extends Error {
+  constructor(cause: unknown) {
+    super("the outcome of a transaction is unknown", { cause });
+  }
+}
+
+function outcomeOf(read: () => unknown): CommandOutcome<unknown> {
+  try {
+    return { kind: "done", result: read(), changed: false };
+  } catch (error) {
+    return { kind: "failed", error };
+  }
+}
+
+export class Transactions {
+  readonly #options: TransactionsOptions;
+  readonly #world: World;
+  readonly #sql: SqlWriter;
+  readonly #inline: InlineSql | undefined;
+  #committedAtMs: number;
+
+  constructor(options: TransactionsOptions) {
+    const { opened, world } = options;
+    this.#options = options;
+    this.#world = world;
+    this.#committedAtMs = opened.state.committedAtMs;
+    this.#inline = options.sql ? undefined : new InlineSql(opened.connection, () => world.ulid());
+    this.#sql = options.sql ?? this.#inline!;
+  }
+
+  /** The newest committed state, for a read; inside `run`, what the transaction has made of it. */
+  view(): View {
+    const { opened, vectors, retention } = this.#options;
+    return { connection: opened.connection, nowMs: this.#nowMs(), vectors, retention: retention() };
+  }
+
+  /** A read while user SQL may commit at any moment: with the transaction id of the very state that it saw. */
+  readSeeing(command: ReadKind, input: unknown): { readonly seenTxid: number; readonly read: CommandOutcome<unknown> } {
+    const { connection } = this.#options.opened;
+    connection.run("BEGIN");
+    try {
+      const { txid: seenTxid } = readState(connection);
+      // What the process has committed and not yet told of, the cache of vectors lacks: then the rows are searched.
+      const isAhead = seenTxid >= this.#options.writer.nextTxid;
+      return { seenTxid, read: this.readNow(command, input, isAhead ? new VectorChanges() : undefined) };
+    } finally {
+      connection.rollBack();
+    }
+  }
+
+  /**
+   * A read when nobody else can commit: of the newest commit that is noted. One that takes too long fails with what
+   * isSliceOver knows.
+   */
+  readNow(command: ReadKind, input: unknown, vectors = this.#options.vectors): CommandOutcome<unknown> {
+    const run = (): unknown => runRead(command, { ...this.view(), vectors }, input);
+    // Only processes could run it instead.
+    const { slices, sql, opened } = this.#options;
+    return outcomeOf(slices && sql ? () => slices.run(opened.connection, run) : run);
+  }
+
+  /** What a command would see now. */
+  sight(): Sight {
+    const { nowMs, retention } = this.view();
+    return { nowMs, retention };
+  }
+
+  /**
+   * Runs commands in one transaction. Throws when it failed as a whole, or took longer than a time slice (isSliceOver):
+   * then nothing has happened.
+   */
+  run(items: readonly WriteItem[]): Transaction {
+    const view = this.view();
+    const { log } = this.#options;
+    const roomEnd = log.roomEnd();
+    let changed = false;
+    try {
+      const transaction = this.#runCommands(items, view, roomEnd);
+      changed = transaction.changed;
+      if (changed) this.#committedAtMs = view.nowMs;
+      return transaction;
+    } finally {
+      if (!changed) log.rolledBack();
+    }
+  }
+
+  /** Tells the derived caches what was committed. They may be lost at any time, so a fault of theirs empties them. */
+  follow({ afterCommit }: Transaction): void {
+    const { vectors, events } = this.#options;
+    try {
+      for (const act of afterCommit) act();
+    } catch (error) {
+      vectors.drop();
+      events.notice(`a derived cache failed and was emptied (${codeOf(error)})`);
+    }
+  }
+
+  /** Lets go of the connection; call before it is closed. */
+  close(): void {
+    this.#options.vectors.drop();
+    this.#inline?.close();
+  }
+
+  #nowMs(): number {
+    const nowMs = this.#world.nowMs();
+    return nowMs >= this.#committedAtMs ? nowMs : this.#world.time.believable(this.#committedAtMs);
+  }
+
+  #runCommands(items: readonly WriteItem[], view: View, roomEnd: number): Transaction {
+    const commands = items.map(({ work }) => (deferred: Deferred) => {
+      assert(work.kind === "write", "user SQL has a transaction of its own");
+      return runWrite(work.command, this.#tx(view, deferred), work.input);
+    });
+    // Commands that have room alone may have none together: the group fails then, and each is run by itself.
+    const look = (): void => this.#options.log.requireRoom(roomEnd);
+    const run = (): Transaction =>
+      view.connection.watched(look, () => runGroup(view.connection, commands, () => this.#seal(view, roomEnd)));
+    const { slices } = this.#options;
+    const hasTime = items.every(({ work }) => work.kind === "write" && work.ticket === undefined);
+    return slices && !hasTime ? slices.run(view.connection, run) : run();
+  }
+
+  /**
+   * Has one batch of user SQL, or one command, run in a transaction of its own; nothing else may be written meanwhile.
+   * Rejects when nothing of it has happened, and with UnknownOutcome when that cannot be told.
+   */
+  async runElsewhere({ work, deadlineMs }: WriteItem): Promise<Transaction> {
+    const {
+      opened: { connection, uuid },
+      log,
+      writer,
+    } = this.#options;
+    assert(work.ticket !== undefined, "what runs elsewhere has a ticket");
+    const { nowMs, retention } = this.sight();
+    const seal: DatabaseState = { txid: writer.nextTxid, committedAtMs: nowMs, tenure: writer.tenureId };
+    const place = { path: connection.path, ticket: work.ticket, seal, logBytesMax: log.roomEnd() };
+    const call: WriteCall =
+      work.kind === "sql"
+        ? { ...place, batch: work.batch }
+        : { ...place, command: work.command, input: work.input, nowMs, retention, lastId: this.#world.ulid() };
+    const end = await this.#sql.run(call, uuid, deadlineMs - this.#world.monotonicMs());
+    // Its definitions expire prepared statements; ours are few and quickly made again.
+    connection.forgetStatements();
+    const changed = await this.#wasCommitted(seal, end.kind === "lost");
+    if (changed) this.#committedAtMs = seal.committedAtMs;
+    return this.#outcomeOf(end, changed, seal.txid);
+  }
+
+  /** Whether the transaction with that seal stands; if not, nothing of it is left. `isCut`: whoever ran it is gone. */
+  async #wasCommitted(seal: DatabaseState, isCut: boolean): Promise<boolean> {
+    try {
+      const { txid } = await this.#stateNow();
+      assert(txid <= seal.txid, "nobody else commits while a batch of user SQL runs");
+      if (txid === seal.txid) return true;
+      if (isCut) await this.#options.log.cutLoose();
+      this.#options.log.rolledBack();
+      return false;
+    } catch (error) {
+      throw new UnknownOutcome(error);
+    }
+  }
+
+  #outcomeOf(end: SqlWriteEnd, changed: boolean, txid: number): Transaction {
+    const outcome = (one: CommandOutcome<unknown>): Transaction => ({ changed, outcomes: [one], afterCommit: [] });
+    if (end.kind === "done") return outcome({ kind: "done", result: end.results, changed });
+    if (end.kind === "ran")
+      return {
+        ...outcome({ kind: "done", result: end.value, changed }),
+        afterCommit: changed ? [() => follow(this.#options.vectors, end.vectors)] : [],
+      };
+    // What it has changed of vectors is not known.
+    if (changed) this.#options.vectors.drop();
+    if (end.kind === "failed") {
+      if (!changed) throw end.error;
+      return outcome({ kind: "failed", error: end.error });
+    }
+    if (!changed) throw new ServiceError(end.code, `${end.message}; nothing was written`);
+    return outcome({
+      kind: "failed",
+      error: new ServiceError(
+        "request_timeout",
+        `the batch was written, as transaction ${txid}, but its results were lost: its process ended before it ` +
+          "could answer",
+      ),
+    });
+  }
+
+  /**
+   * Where the database stands. A process that was killed may have left the log's index to be made anew, which another
+   * one may be about.
+   */
+  async #stateNow(): Promise<DatabaseState> {
+    for (let look = 1; ; look++) {
+      try {
+        return readState(this.#options.opened.connection);
+      } catch (error) {
+        if (!codeOf(error).startsWith("SQLITE_BUSY") || look >= limits.sqlStateLooksMax) throw error;
+        await sleep(this.#world, limits.sqlStatePauseMs);
+      }
+    }
+  }
+
+  #seal({ connection, nowMs }: View, roomEnd: number): void {
+    this.#options.log.requireRoom(roomEnd);
+    const { nextTxid, tenureId } = this.#options.writer;
+    writeState(connection, { txid: nextTxid, committedAtMs: nowMs, tenure: tenureId });
+  }
+
+  #tx(view: View, { atGroupEnd, afterCommit }: Deferred): Tx {
+    return {
+      ...view,
+      newId: () => this.#world.ulid(),
+      atGroupEnd: (act) => atGroupEnd.push(act),
+      afterCommit: (act) => afterCommit.push(act),
+    };
+  }
+}

@@ -1,0 +1,177 @@
+/**
+ * This node's right to write one open branch: the lease, the claim, what it has reserved, and how far it may run ahead.
+ *
+ * Always true: nothing is committed while the database's lease is not held, before the claim has landed in the branch's
+ * head, nor beyond the transaction ids that the claim has reserved there. Without a shipper (shipping is off)
+ * everything is allowed and nothing is durable.
+ */
+import { invalid, ServiceError } from "../../base/faults/errors.ts";
+import type { Tenure } from "../../format/history/head.ts";
+import type { BranchHead } from "../history/branch-head.ts";
+import { isFull } from "../compaction/line-length.ts";
+import type { LeaseState } from "../api/lease-state.ts";
+import { isGivenUp } from "../history/lines.ts";
+import { notShipping } from "./refusals.ts";
+import type { Shipper } from "../shipping/shipper.ts";
+import type { Backlog } from "../api/measures.ts";
+
+export interface WritePermissionOptions {
+  readonly head: BranchHead;
+  readonly leaseState: LeaseState;
+  /** Undefined when nothing is shipped. */
+  readonly shipper: Shipper | undefined;
+  /** Makes this node the branch's writer, durably. */
+  readonly claim: () => Promise<Tenure>;
+  /** The newest transaction id that the file holds. */
+  readonly knownTxid: number;
+  /** Whether nothing that the branch ever acknowledged can be missing from the file. */
+  readonly knowsAll: boolean;
+  readonly unshippedMsMax: number;
+  readonly unshippedBytesMax: number;
+}
+
+export class WritePermission {
+  readonly #options: WritePermissionOptions;
+  #tenure: Tenure | undefined;
+  #claiming = false;
+  #nextTxid: number;
+
+  constructor(options: WritePermissionOptions) {
+    this.#options = options;
+    this.#nextTxid = options.knownTxid + 1;
+  }
+
+  /** The transaction id of the next commit. */
+  get nextTxid(): number {
+    return this.#nextTxid;
+  }
+
+  /** What the state row says of whose commit it is. */
+  get tenureId(): Uint8Array | undefined {
+    return this.#tenure?.id;
+  }
+
+  /** Whether a write costs no claim. */
+  get claimed(): boolean {
+    return this.#tenure !== undefined || this.#options.shipper === undefined;
+  }
+
+  get claiming(): boolean {
+    return this.#claiming;
+  }
+
+  /** Whether this node holds the database: without that it begins no write. */
+  get isHeld(): boolean {
+    return this.#term !== undefined;
+  }
+
+  /** Whether other nodes may hold the database at other times. */
+  get isShared(): boolean {
+    return this.#term !== 0;
+  }
+
+  get #term(): number | undefined {
+    return this.#options.leaseState.termOf(this.#options.head.now.uuid);
+  }
+
+  /**
+   * Whether no other node can have a newer state than this one: only then is the local disk enough for an answer. A
+   * branch that is not claimed may just be getting the last head of whoever wrote it before.
+   */
+  get isSole(): boolean {
+    const { leaseState, head } = this.#options;
+    if (!this.isShared) return true;
+    return this.isHeld && leaseState.isLive && this.#tenure !== undefined && !head.fenced;
+  }
+
+  /** Whether the next transaction id is within what the head has reserved; if not, the next head will reserve more. */
+  get reserved(): boolean {
+    const { shipper, head } = this.#options;
+    if (!shipper || this.#nextTxid <= head.now.reservedTo) return true;
+    shipper.hurry(this.#nextTxid - 1);
+    return false;
+  }
+
+  /** Whether object storage covers everything up to here. */
+  covers(txid: number): boolean {
+    return this.#options.shipper === undefined || this.#options.head.now.txid >= txid;
+  }
+
+  /**
+   * What waits, when so many writes wait for their turn, this was committed last, and so much of the log the shipper
+   * was not told of.
+   */
+  backlog(writes: number, committedTxid: number, unseenBytes: number): Backlog {
+    const { shipper, head } = this.#options;
+    const txids = shipper ? Math.max(0, committedTxid - head.now.txid) : 0;
+    return {
+      writes,
+      txids,
+      bytes: txids > 0 ? shipper!.unshippedBytes + unseenBytes : 0,
+      ms: shipper?.unshippedMs ?? 0,
+    };
+  }
+
+  /**
+   * Why no more may be committed now: too much is not shipped yet, the reserved ids are used up and no more can be had,
+   * or the line has no room for what would be shipped. Whoever has not claimed the branch does so first: then it is
+   * packed.
+   */
+  get lag(): string | undefined {
+    const { head, shipper, unshippedBytesMax, unshippedMsMax } = this.#options;
+    if (!shipper) return undefined;
+    if (this.claimed && isFull(head.now, shipper.unshippedBytes))
+      return "the branch's history must be packed first: it is in as many objects as a branch may have";
+    const isOver = shipper.unshippedBytes > unshippedBytesMax || shipper.unshippedMs > unshippedMsMax;
+    if (!isOver && (!shipper.failing || !this.claimed || this.reserved)) return undefined;
+    return "object storage lags behind: too much is not shipped yet";
+  }
+
+  /**
+   * Why an answer from the state `committedTxid` cannot be from one that the caller says it has seen; undefined when it
+   * can.
+   */
+  refusalOfMinTxid(minTxid: number, committedTxid: number, safeTxid: number): ServiceError | undefined {
+    const { head, knowsAll } = this.#options;
+    const { reservedTo, txid } = head.now;
+    // What a writer before us had reserved beyond its head may have been given, and can no longer be had.
+    const isUnknown = !this.claimed && !knowsAll && minTxid > Math.max(txid, committedTxid) && minTxid <= reservedTo;
+    if (isUnknown || isGivenUp(head.now, minTxid)) {
+      return new ServiceError(
+        "conflict",
+        `transaction ${minTxid} was lost before it reached object storage; the branch stands at ${safeTxid}`,
+      );
+    }
+    // What the writer never gave cannot be waited for.
+    if (minTxid <= committedTxid) return undefined;
+    return invalid(`Service-Min-Txid ${minTxid} was never given by this branch, which stands at ${safeTxid}`);
+  }
+
+  /** Claims the branch; one claim at a time, the others share it by asking again. */
+  async claim(): Promise<void> {
+    this.#claiming = true;
+    try {
+      const tenure = await this.#options.claim();
+      this.#nextTxid = Math.max(this.#nextTxid, tenure.firstTxid);
+      this.#tenure = tenure;
+      this.#options.shipper?.claimed();
+    } finally {
+      this.#claiming = false;
+    }
+  }
+
+  /** The commit of `nextTxid` has happened. Gives its transaction id. */
+  committed(): number {
+    return this.#nextTxid++;
+  }
+
+  /** The shipper, for what needs object storage; refuses when nothing is shipped. */
+  get shipper(): Shipper {
+    if (this.#options.shipper) return this.#options.shipper;
+    throw notShipping();
+  }
+
+  get shipperOrNone(): Shipper | undefined {
+    return this.#options.shipper;
+  }
+}

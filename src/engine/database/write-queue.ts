@@ -1,0 +1,165 @@
+/**
+ * The writes of one open database from their arrival to their commit: who is let in, what makes a round, what waits.
+ *
+ * Always true: what waits is bounded, and whoever comes beyond that is refused at once; a round begins only while the
+ * database is held and its branch claimed, within the transaction ids that are reserved, and while the disk keeps up.
+ * Must not know: reads, who the callers are, how a log is synced or shipped.
+ */
+import { Batcher } from "../../base/collections/batcher.ts";
+import { ServiceError } from "../../base/faults/errors.ts";
+import { limits } from "../../base/limits/limits.ts";
+import type { ReplyGate } from "./reply-gate.ts";
+import { Committing } from "./committing.ts";
+import type { DatabaseOptions, WriteItem } from "./database-options.ts";
+import { DrainRate } from "../shipping/drain-rate.ts";
+import type { HandleState } from "./handle-state.ts";
+import type { WalCheckpointer } from "./wal-checkpointer.ts";
+import { notShipping } from "./refusals.ts";
+import { Settlement } from "./settlement.ts";
+import type { Transactions } from "./transactions.ts";
+
+interface WriteQueueParts extends Pick<DatabaseOptions, "world" | "writeQueueDepth" | "slices" | "turn"> {
+  readonly state: HandleState;
+  readonly log: WalCheckpointer;
+  readonly answers: ReplyGate;
+  readonly transactions: Transactions;
+  /** Whether an fsync of the log is under way. */
+  readonly isSyncing: () => boolean;
+  /** Makes this node the branch's writer, and wakes the queue. */
+  readonly claim: () => Promise<void>;
+  /** Takes note of the commit of these items. */
+  readonly note: (items: readonly WriteItem[]) => void;
+  /** Folds the log in if that is due. */
+  readonly foldIfDue: () => void;
+}
+
+/** The writes of one open database. */
+export class WriteQueue {
+  readonly #parts: WriteQueueParts;
+  readonly #state: HandleState;
+  readonly #queue: Batcher<WriteItem>;
+  readonly #committing: Committing;
+  readonly #settlement: Settlement;
+  readonly #drain: DrainRate;
+
+  constructor(parts: WriteQueueParts) {
+    this.#parts = parts;
+    this.#state = parts.state;
+    this.#drain = new DrainRate(parts.world);
+    const settlement = (this.#settlement = new Settlement(parts));
+    this.#committing = new Committing({
+      ...parts,
+      live: (items) => settlement.live(items),
+      done: (items, transaction) => settlement.done(items, transaction),
+      failed: (error, items) => settlement.failed(error, items),
+      ranElsewhere: (item, end) => settlement.ranElsewhere(item, end),
+    });
+    this.#queue = this.#open();
+  }
+
+  /** How many writes wait for their turn. */
+  get waiting(): number {
+    return this.#queue.waiting;
+  }
+
+  /** Whether none waits and none is under way. */
+  get idle(): boolean {
+    return this.#queue.idle;
+  }
+
+  /** Whether a transaction is under way in a process of its own. Then nothing else is written, folded in or closed. */
+  get runsElsewhere(): boolean {
+    return this.#committing.runsElsewhere;
+  }
+
+  /** Queues a write; refused with `overloaded` when the queue is full. Settles after the fsync that covers it. */
+  offer(item: WriteItem): void {
+    const { log, answers, foldIfDue } = this.#parts;
+    const { writer, safeTxid } = this.#state;
+    if (this.#state.poisoned) return this.#settlement.refuse([item]);
+    if (item.durable && !writer.shipperOrNone) return item.settle.failed(notShipping(), safeTxid);
+    if (log.full) foldIfDue();
+    const lag = log.full && this.#state.settled ? "a long read holds back the log" : writer.lag;
+    if (lag !== undefined) return item.settle.failed(this.overloaded(lag), safeTxid);
+    if ((item.durable || !writer.isSole) && answers.unshipped >= limits.parkedAnswersMax)
+      return item.settle.failed(this.overloaded("too many answers wait for object storage"), safeTxid);
+    if (!this.#queue.offer(item)) item.settle.failed(this.overloaded("the database's write queue is full"), safeTxid);
+  }
+
+  /** Goes on, if it may. */
+  wake(): void {
+    this.#queue.wake();
+  }
+
+  /** What was committed is on disk: so fast do writes leave. */
+  synced(): void {
+    this.#drain.end();
+  }
+
+  /** Turns away every write that has not begun: another node may have the database. */
+  turnAway(): void {
+    this.#settlement.turnAway(this.#queue.drain());
+  }
+
+  /** Refuses every write that has not begun: the handle was given up. */
+  refuse(): void {
+    this.#settlement.refuse(this.#queue.drain());
+  }
+
+  /** Why a call is refused that would wait too long, and when to come again. */
+  overloaded(why: string): ServiceError {
+    const retryAfterSecs = this.#drain.secsFor(this.#queue.waiting);
+    return new ServiceError("overloaded", `${why}; nothing was written, try again`, { retryAfterSecs });
+  }
+
+  #open(): Batcher<WriteItem> {
+    const { world, answers, isSyncing, writeQueueDepth, turn = (act: () => void) => act() } = this.#parts;
+    return new Batcher<WriteItem>({
+      capacity: writeQueueDepth,
+      itemsMax: limits.groupCommandsMax,
+      bytesMax: limits.groupBytesMax,
+      waitingBytesMax: limits.writeQueueBytesMax,
+      sizeOf: (item) => item.bytes,
+      takesPlace: (item) => item.work.kind === "sql" || item.work.command !== "sweep",
+      act: (items) => this.#commitRound(items),
+      // A hung disk must not let committed but unanswered writes pile up: then the queue fills and sheds.
+      ready: (waiting) =>
+        this.#mayCommit() &&
+        (!isSyncing() || (waiting >= limits.groupCommandsEager && answers.waiting < writeQueueDepth)),
+      soon: (act) => world.soon(() => turn(act)),
+      onBug: (error, items) => {
+        for (const item of items) item.settle.failed(error, this.#state.safeTxid);
+      },
+    });
+  }
+
+  /** One round of the loop. */
+  #commitRound(items: readonly WriteItem[]): void | Promise<void> {
+    this.#drain.begin(items.length);
+    const over = (): void => {
+      if (!this.#state.poisoned) this.#parts.foldIfDue();
+    };
+    const committing = this.#committing.run(items);
+    if (committing) return committing.then(over);
+    over();
+  }
+
+  /** Claims the branch before its first commit, and keeps within what the claim has reserved. */
+  #mayCommit(): boolean {
+    const { writer, opened } = this.#state;
+    // Another node's claim may have been met by a job on the branch, before anything was shipped from here.
+    if (opened.head.fence) this.#state.giveUp(opened.head.fence);
+    if (this.#state.poisoned) return true;
+    if (!writer.isHeld) {
+      this.turnAway();
+      return false;
+    }
+    if (writer.claimed) return !this.#parts.log.holding && writer.reserved;
+    if (!writer.claiming) {
+      this.#parts.claim().catch((error: unknown) => {
+        for (const item of this.#queue.drain()) item.settle.failed(error, this.#state.safeTxid);
+      });
+    }
+    return false;
+  }
+}

@@ -1,0 +1,388 @@
+/**
+ * Takes erased data out of everything that is stored of a database, and proves that it is gone.
+ *
+ * Begin to end: ship every branch; see who keeps the data; cut history where it may hold it; count the copies on other
+ * nodes, and wait until they are purged; collect what the cuts leave; remove old versions and local copies; look at all
+ * of it. Each step may be stopped by a crash, a race or a grace and is found done, or done again, by the next run:
+ * nothing is remembered between runs but which states are known to be clean.
+ *
+ * Always true: only what was looked at after the last step is called clean; nothing is cut for an erasure that
+ * something blocks, nor what another erasure's grace still protects. Nothing it says holds content.
+ */
+import { StoreError } from "../../base/faults/errors.ts";
+import { limits } from "../../base/limits/limits.ts";
+import { Semaphore } from "../../base/collections/semaphore.ts";
+import type { CatalogBranch } from "../../format/history/catalog.ts";
+import type { ErasureBlockers } from "../../format/erasure/erasure-coupon.ts";
+import { databasePrefix } from "../../format/keys/object-keys.ts";
+import type { ReadOutput } from "../../model/commands.ts";
+import type { CopyRecords } from "../../control/databases/copy-records.ts";
+import type { ErasureEvidence } from "../../format/erasure/erasure-receipt.ts";
+import { judgeCopies, mustCountAnew, type CopyVerdict } from "./awaited-copies.ts";
+import type { BranchHead } from "../history/branch-head.ts";
+import type { BranchParts } from "../branches/branches.ts";
+import type { GarbageCollector } from "../maintenance/garbage-collector.ts";
+import type { Copies } from "../local/copies.ts";
+import { cleanObjects, cutBranch, isCut, type CuttingParts } from "./history-truncation.ts";
+import { planCuts, type CutPlan, type ShippedBranch } from "./cut-plan.ts";
+import type { Database } from "../database/database.ts";
+import { Prover, type StoreEvidence } from "./erasure-verifier.ts";
+import { countFiles, removeUnused, type UnusedFiles } from "../local/files.ts";
+import { historyOf } from "../history/histories.ts";
+import { KnownStates } from "./known-states.ts";
+import { writeImages } from "../compaction/compaction.ts";
+import type { ErasedCoupon, Expunged } from "../api/protocol.ts";
+import type { Quarantine } from "../local/quarantine.ts";
+import type { Registry } from "../pool/registry.ts";
+import { withRestored, type StatePlace } from "../segments/restored-state.ts";
+import { shipped } from "../pool/shipped.ts";
+import type { Compactor } from "../compaction/compactor.ts";
+
+export interface ErasureRunnerOptions {
+  readonly registry: Registry;
+  readonly parts: BranchParts;
+  readonly compactor: Compactor;
+  readonly collector: GarbageCollector;
+  /** What nodes have on their disks. */
+  readonly records: CopyRecords;
+  /** What this one has. */
+  readonly copies: Copies;
+  readonly databasesDirectory: string;
+  readonly scratchDirectory: string;
+  readonly quarantine: Pick<Quarantine, "recount">;
+  /** Ends branches whose time is over. */
+  readonly removeExpired: (uuid: string) => Promise<void>;
+  /** Whether the database, which has no catalog, was deleted. */
+  readonly isDeleted: (uuid: string) => Promise<boolean>;
+  readonly bytesPut: (bytes: number) => void;
+  readonly leftBehind: (uuid: string, afterMs?: number) => void;
+  /** Something an operator should know; never content. */
+  readonly notice: (message: string, uuid: string) => void;
+}
+
+/** A branch as the run found it, with everything shipped. */
+interface StandingBranch extends ShippedBranch {
+  readonly head: BranchHead;
+}
+
+/** How often a run begins again because somebody changed history meanwhile. */
+const racesMax = 8;
+const collectRoundsMax = 3;
+
+export class ErasureRunner {
+  readonly #options: ErasureRunnerOptions;
+  readonly #known = new KnownStates();
+  /** One run at a time: each restores whole databases. */
+  readonly #turn = new Semaphore(1);
+
+  constructor(options: ErasureRunnerOptions) {
+    this.#options = options;
+  }
+
+  /** Does what can be done now for the unfinished erasures of a database, all of them together. */
+  run(uuid: string, coupons: readonly ErasedCoupon[], deadlineMs: number): Promise<Expunged> {
+    return this.#turn.run(() => this.#run(uuid, coupons, deadlineMs));
+  }
+
+  /**
+   * Removes what this node has of the database on its disk, for the erasures of the node that writes it. Waits for the
+   * jobs on the database here, which restore and put what it held, and for an erasure's.
+   */
+  purgeCopies(uuid: string): Promise<void> {
+    return this.#turn.run(async () => {
+      const { registry, compactor, copies, databasesDirectory } = this.#options;
+      await compactor.over(uuid);
+      const files = countFiles(databasesDirectory, uuid);
+      await registry.purgeCopies(uuid);
+      await copies.purged(uuid, files);
+    });
+  }
+
+  async #run(uuid: string, coupons: readonly ErasedCoupon[], deadlineMs: number): Promise<Expunged> {
+    for (let race = 0; race < racesMax; race++) {
+      const { catalogs } = this.#options.parts;
+      const catalog = await catalogs.fresh(uuid);
+      if (catalog ? catalog.deletedAtMs !== undefined : await this.#options.isDeleted(uuid))
+        return this.#ofDeleted(uuid, coupons, catalog !== undefined);
+      if (!catalog) await catalogs.mend(uuid);
+      await this.#options.removeExpired(uuid);
+      const branches = (await this.#options.parts.catalogs.get(uuid))?.branches ?? [];
+      const look = async (): Promise<{ readonly standing: readonly StandingBranch[]; readonly plan: CutPlan }> => {
+        const standing = await this.#ship(uuid, branches, coupons, deadlineMs);
+        return {
+          standing,
+          plan: await planCuts({ place: this.#place(uuid), known: this.#known }, branches, standing, coupons),
+        };
+      };
+      const { standing, plan } = await look();
+      if (plan.ready.length === 0) return answer(plan, undefined, undefined);
+      const toCut = uncut(standing, plan);
+      // That the copies are counted anew has to be known before, or a crash would leave those that were counted in
+      // force.
+      if (
+        mustCountAnew(
+          plan.ready,
+          toCut.map(({ id }) => id),
+        )
+      )
+        return answer(plan, "copies on other nodes", undefined);
+      if (toCut.length > 0) {
+        // A job under way may end the very lines that were looked at: it is waited for, and then all is looked at anew.
+        // What was cut is looked at once more with everything shipped: only a run that finds nothing to cut goes on.
+        const heads = standing.map(({ head }) => head);
+        await this.#options.compactor.exclusively(heads, async () => {
+          const now = await look();
+          await this.#cut(uuid, now.standing, now.plan);
+        });
+        continue;
+      }
+      const verdict = await this.#judgeCopies(
+        uuid,
+        standing.map(({ id }) => id),
+        plan.ready,
+      );
+      if (verdict.free.length === 0) return answer(plan, undefined, undefined, verdict);
+      const outcome = await this.#prove(uuid, standing, { ...plan, ready: verdict.free }, deadlineMs);
+      if (typeof outcome === "string") return answer(plan, outcome, undefined, verdict);
+      if (!(await this.#isUnchanged(uuid, standing))) continue;
+      this.#options.leftBehind(uuid, limits.lateOrphansMs);
+      return answer(plan, undefined, outcome, verdict);
+    }
+    throw new StoreError("unavailable", "a database's history changed too often to be rewritten");
+  }
+
+  async #judgeCopies(uuid: string, branchIds: readonly string[], ready: readonly ErasedCoupon[]): Promise<CopyVerdict> {
+    return judgeCopies(await this.#options.records.list(uuid), this.#options.parts.nodeId, branchIds, ready);
+  }
+
+  #place(uuid: string): StatePlace {
+    const { parts, scratchDirectory } = this.#options;
+    return { source: parts.source(uuid), world: parts.world, scratchDirectory };
+  }
+
+  async #ship(
+    uuid: string,
+    branches: readonly CatalogBranch[],
+    coupons: readonly ErasedCoupon[],
+    deadlineMs: number,
+  ): Promise<StandingBranch[]> {
+    const memoryIds = [...new Set(coupons.flatMap((coupon) => coupon.memoryIds))];
+    // Where nothing is to be cut it is enough to ask.
+    const mayCut = coupons.some(({ isDue }) => isDue);
+    const standing: StandingBranch[] = [];
+    for (const { id, name } of branches) {
+      const database = await this.#options.registry.use({ uuid, branch: name }, deadlineMs);
+      const head = mayCut ? await shipped(database) : database.opened.head;
+      const held = await heldIn(database, memoryIds);
+      const { now } = head;
+      standing.push({
+        name,
+        id,
+        head,
+        held,
+        past: { head: now, history: await historyOf(this.#options.parts.source(uuid).store, now) },
+      });
+    }
+    return standing;
+  }
+
+  /** Cuts what is to be cut. Whoever calls it keeps packing and new base images from the branches. */
+  async #cut(uuid: string, standing: readonly StandingBranch[], plan: CutPlan): Promise<void> {
+    const { parts, scratchDirectory, bytesPut, leftBehind } = this.#options;
+    const source = parts.source(uuid);
+    const clean = cleanIn(standing, plan);
+    for (const { id, head, past } of uncut(standing, plan)) {
+      const putImages: CuttingParts["putImages"] = async (state, newId) =>
+        (await writeImages(source, state, scratchDirectory, id, newId)).refs;
+      const check: CuttingParts["check"] = (state) => withRestored(this.#place(uuid), state, async () => {});
+      await cutBranch(
+        { source, world: parts.world, putImages, check, bytesPut },
+        head,
+        past,
+        plan.beginnings.get(id)!,
+        clean,
+      );
+    }
+    leftBehind(uuid);
+  }
+
+  /** How it is proven that the plan's erasures have left nothing; or why it is not, in words. */
+  async #prove(
+    uuid: string,
+    standing: readonly StandingBranch[],
+    { ready }: CutPlan,
+    deadlineMs: number,
+  ): Promise<ErasureEvidence | string> {
+    const { parts, notice, collector, compactor } = this.#options;
+    const prover = new Prover(this.#place(uuid), collector);
+    // A branch that was deleted may still have one, which restores and puts what the branch held.
+    await compactor.over(uuid);
+    if (!(await this.#collect(uuid, standing, prover))) return "the collection of old objects";
+    const local = await this.#scrub(uuid, standing, deadlineMs);
+    if (local === undefined) return "a local file that is not shipped yet";
+    // After the scrub, which waits for whatever was being shipped: an object of before the cut may have come and gone
+    // meanwhile.
+    const store = await parts.source(uuid).store.purgeVersions(databasePrefix(uuid));
+    if (store.locked > 0) return "versions of objects that the store's object lock keeps";
+    const proof = await prover.prove(
+      standing.map(({ name, past }) => ({ name, past })),
+      ready,
+    );
+    if (proof.kind === "uncollected") return "the collection of old objects";
+    if (proof.kind === "residue") {
+      notice(`an erasure is not complete: ${proof.what}`, uuid);
+      return proof.what;
+    }
+    return withSurroundings(proof.evidence, store, { node: parts.nodeId, ...local });
+  }
+
+  /** Whether nothing is left that no branch refers to, or nothing that could hold erased data. */
+  async #collect(uuid: string, standing: readonly StandingBranch[], prover: Prover): Promise<boolean> {
+    const { collector } = this.#options;
+    for (let round = 0; round < collectRoundsMax; round++) {
+      const { condemned, deleted } = await collector.collect(uuid);
+      const survey = await collector.survey(uuid);
+      if (survey && (await prover.isCollected(survey))) return true;
+      // A head that is written anew says of everything that was named before that it is not still to come.
+      const unsettled = standing.filter(({ id }) => survey?.unsettled.has(id) ?? false);
+      for (const { head } of unsettled) await head.update(() => ({}));
+      if (condemned + deleted + unsettled.length === 0) return false;
+    }
+    return false;
+  }
+
+  /** Cleans the open files and removes the others; undefined when one cannot be removed yet. */
+  async #scrub(
+    uuid: string,
+    standing: readonly StandingBranch[],
+    deadlineMs: number,
+  ): Promise<Omit<ErasureEvidence["local"][number], "node"> | undefined> {
+    const { registry, parts } = this.#options;
+    const untilMs = Math.min(deadlineMs, parts.world.monotonicMs() + limits.scrubWaitMs);
+    const ids = new Set(standing.map(({ id }) => id));
+    await registry.retireOthers(uuid, ids);
+    return registry.between(uuid, async (open) => {
+      const { removed, unshipped, directories } = this.#removeUnused(uuid, new Set(open.map(({ path }) => path)), ids);
+      if (unshipped > 0) return undefined;
+      // All in this very step, as that holds them open: one that closed before its turn would be neither removed nor
+      // cleaned.
+      await Promise.all(open.map((database) => database.scrub(untilMs)));
+      for (const directory of directories) await parts.source(uuid).disk.syncDirectory(directory);
+      return { files_scrubbed: open.length, files_removed: removed };
+    });
+  }
+
+  /** As removeUnused; what had been set aside does not go without a word. */
+  #removeUnused(uuid: string, open: ReadonlySet<string>, branchIds: ReadonlySet<string>): UnusedFiles {
+    const { databasesDirectory, quarantine, notice } = this.#options;
+    const outcome = removeUnused(databasesDirectory, uuid, open, branchIds);
+    quarantine.recount(uuid);
+    if (outcome.setAside > 0)
+      notice(`${outcome.setAside} files that had been set aside are removed, as an erasure demands`, uuid);
+    return outcome;
+  }
+
+  /** Whether the branches are still the same ones: what was forked meanwhile has not been looked at. */
+  async #isUnchanged(uuid: string, standing: readonly StandingBranch[]): Promise<boolean> {
+    const branches = (await this.#options.parts.catalogs.fresh(uuid))?.branches ?? [];
+    return (
+      branches.length === standing.length && standing.every(({ id }) => branches.some((branch) => branch.id === id))
+    );
+  }
+
+  /** A deleted database has nothing to cut: its erasures are complete when all of it is gone. */
+  async #ofDeleted(uuid: string, coupons: readonly ErasedCoupon[], hasCatalog: boolean): Promise<Expunged> {
+    const { registry, parts, copies, collector } = this.#options;
+    const { store } = parts.source(uuid);
+    // Nothing can be undone any more, whatever graces still run.
+    const plan = { blocked: {}, ready: coupons, waiting: [] };
+    const verdict = await this.#judgeCopies(uuid, [], coupons);
+    const { objects } = await store.list(databasePrefix(uuid), { limit: 1 });
+    // The catalog goes last: what is found without it has come after all was removed.
+    if (objects.length > 0 && !hasCatalog) await collector.purge(uuid);
+    if (objects.length > 0) return answer(plan, "the deleted database's objects are being removed", undefined, verdict);
+    if (!(await collector.isGone(uuid)))
+      return answer(plan, "objects of the deleted database that may come late", undefined, verdict);
+    const versions = await store.purgeVersions(databasePrefix(uuid));
+    if (versions.locked > 0)
+      return answer(plan, "versions of objects that the store's object lock keeps", undefined, verdict);
+    if (verdict.free.length === 0) return answer(plan, undefined, undefined, verdict);
+    const { removed } = await registry.between(uuid, async (open) =>
+      this.#removeUnused(uuid, new Set(open.map(({ path }) => path)), new Set()),
+    );
+    await registry.drop(uuid);
+    await copies.purged(uuid, removed);
+    const nothing: StoreEvidence = {
+      objects: { listed: 0, live: 0, scanned: 0, bytes: 0 },
+      heads_checked: 0,
+      catalogs_checked: 0,
+      pages_scanned: 0,
+      traces: { looked_for: 0, hits: 0 },
+      states_restored: [],
+      oldest_restorable_txid: {},
+    };
+    return answer(
+      plan,
+      undefined,
+      withSurroundings(nothing, versions, { node: parts.nodeId, files_scrubbed: 0, files_removed: removed }),
+      verdict,
+    );
+  }
+}
+
+function withSurroundings(
+  evidence: StoreEvidence,
+  store: { versioned: boolean; removed: number; uploadsAborted: number },
+  local: ErasureEvidence["local"][number],
+): ErasureEvidence {
+  return {
+    ...evidence,
+    store: { versioned: store.versioned, versions_removed: store.removed, uploads_aborted: store.uploadsAborted },
+    local: [local],
+  };
+}
+
+function answer(
+  plan: Pick<CutPlan, "blocked" | "ready" | "waiting"> & Partial<Pick<CutPlan, "reasons">>,
+  holdUp: string | undefined,
+  evidence: ErasureEvidence | undefined,
+  verdict?: CopyVerdict,
+): Expunged {
+  const clean = evidence ? (verdict?.free ?? plan.ready).map(({ id }) => id) : [];
+  const blocked: Record<string, ErasureBlockers> = plan.blocked;
+  // What copies hold up is the same for all, and over when it is: so it is said first.
+  const waitingFor = verdict?.waitingFor ?? holdUp;
+  const mayChangeSoon = waitingFor !== undefined;
+  const reasons = Object.keys(plan.reasons ?? {}).length === 0 ? undefined : plan.reasons;
+  return {
+    blocked,
+    ...(reasons && { reasons }),
+    clean,
+    evidence,
+    mayChangeSoon,
+    copies: verdict?.found,
+    waitingFor: waitingFor ?? (plan.waiting.length > 0 ? "another erasure's grace" : undefined),
+  };
+}
+
+/** Ids of the objects that the cuts leave as they are. */
+function cleanIn(standing: readonly StandingBranch[], { beginnings }: CutPlan): ReadonlySet<string> {
+  return new Set(standing.flatMap(({ id, past }) => cleanObjects(past, beginnings.get(id)!)));
+}
+
+/** The branches whose lines do not begin as they should. */
+function uncut(standing: readonly StandingBranch[], plan: CutPlan): readonly StandingBranch[] {
+  const clean = cleanIn(standing, plan);
+  return standing.filter(({ id, past }) => !isCut(past, plan.beginnings.get(id)!, clean));
+}
+
+/** Which of the memories the branch holds as live content. */
+function heldIn(database: Database, memoryIds: readonly string[]): Promise<ReadonlySet<string>> {
+  return new Promise((resolve, reject) => {
+    database.read(
+      "memory.held",
+      { memoryIds },
+      { done: ({ value }) => resolve(new Set((value as ReadOutput<"memory.held">).held)), failed: reject },
+    );
+  });
+}

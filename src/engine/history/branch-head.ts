@@ -1,0 +1,339 @@
+/**
+ * The head of one branch as its writer sees it: read once, then moved by compare-and-set, one change at a time.
+ *
+ * Always true: the head held here is the newest that is known to have landed; a body whose outcome is unknown is
+ * offered again, and settled, before another one is made from it; once somebody else's head stands there this one is
+ * fenced for good. Must not know: files, queues.
+ */
+import { assert } from "../../base/faults/assert.ts";
+import { ServiceError, StoreError } from "../../base/faults/errors.ts";
+import { limits } from "../../base/limits/limits.ts";
+import { ulidAfter, type World } from "../../base/world.ts";
+import { decodeHead, encodeHead, hashOf, type Head, type Tenure, type TxidRange } from "../../format/history/head.ts";
+import { headKey, poolId } from "../../format/keys/object-keys.ts";
+import { NewerFormat } from "../../format/core/versions.ts";
+import type { ObjectStore, PutCondition } from "../../store/port/object-store.ts";
+import { sameBytes, settledPut } from "../../store/port/settled-put.ts";
+import { isNewer } from "../local/head-places.ts";
+import { withLost } from "./lines.ts";
+import { brokenHead } from "../api/lost.ts";
+
+const nonceBytes = 16;
+const noHash = new Uint8Array(32);
+
+/** Another writer has claimed the branch: whatever this one still holds must not be shipped. */
+export class Fenced extends ServiceError {
+  /** Whether it is another node's claim, and not a head of our own or one that was there before ours was read anew. */
+  readonly byOther: boolean;
+  /** Whether no newer head stands there: it was lost, or put back to an older one. */
+  readonly isGone: boolean;
+
+  constructor(byOther = true, isGone = false) {
+    const why = isGone
+      ? "the branch's head is not in object storage as this node has put it there"
+      : "another node has claimed this branch";
+    super("unavailable", `${why}; whether this write survives is not known`, { retryAfterSecs: 1 });
+    this.byOther = byOther;
+    this.isGone = isGone;
+  }
+}
+
+/** What a change may set; the rest is the head's own bookkeeping. */
+export type HeadChange = Partial<Omit<Head, "uuid" | "branchId" | "seq" | "nonce" | "prevHash" | "node">>;
+
+export interface BranchHeadOptions {
+  readonly store: ObjectStore;
+  readonly world: World;
+  readonly nodeId: string;
+  readonly uuid: string;
+  readonly branchId: string;
+  /** Called with the bytes of each head that landed. */
+  readonly landed?: (bytes: number) => void;
+}
+
+interface Doubt {
+  readonly head: Head;
+  readonly bytes: Uint8Array;
+}
+
+/** The body that starts a branch which nobody has written yet. */
+function unwritten(uuid: string, branchId: string): Head {
+  return {
+    uuid,
+    branchId,
+    epoch: 0,
+    seq: 0,
+    nonce: new Uint8Array(nonceBytes),
+    prevHash: noHash,
+    node: "",
+    tenures: [],
+    lost: [],
+    txid: 0,
+    committedAtMs: 0,
+    reservedTo: 0,
+    pages: 0,
+    fromTxid: 0,
+    floorTxid: 0,
+    refs: [],
+    tail: [],
+    history: undefined,
+    settledUlid: "",
+  };
+}
+
+export class BranchHead {
+  readonly #options: BranchHeadOptions;
+  #head: Head;
+  /** SHA-256 of the newest head's bytes; undefined while the branch has none. */
+  #hash: Uint8Array | undefined;
+  #condition: PutCondition;
+  #doubt: Doubt | undefined;
+  #tenure: Tenure | undefined;
+  #fenced: Fenced | undefined;
+  /** The end of the line of those who want to change the head. */
+  #turn: Promise<unknown> = Promise.resolve();
+  #newestUlid = "";
+  /** Objects that are being uploaded and not published yet, oldest name first. */
+  readonly #uploading = new Set<string>();
+
+  private constructor(
+    options: BranchHeadOptions,
+    found: { readonly head: Head; readonly bytes: Uint8Array; readonly version: string } | undefined,
+  ) {
+    this.#options = options;
+    this.#head = found?.head ?? unwritten(options.uuid, options.branchId);
+    this.#hash = found && hashOf(found.bytes);
+    this.#condition = found ? { kind: "version", version: found.version } : { kind: "absent" };
+  }
+
+  /** Reads the head. `exists` is false for a branch that was never written. */
+  static async read(options: BranchHeadOptions): Promise<BranchHead> {
+    const found = await options.store.get(headKey(options.uuid, options.branchId));
+    if (!found) return new BranchHead(options, undefined);
+    const head = decodeStored(options, found.bytes);
+    if (head.uuid !== options.uuid || head.branchId !== options.branchId)
+      throw new StoreError("corrupt", "a head stands under another branch's name");
+    return new BranchHead(options, { head, bytes: found.bytes, version: found.version });
+  }
+
+  /** Whether the branch has a head in the store. */
+  get exists(): boolean {
+    return this.#hash !== undefined;
+  }
+
+  /** The newest head that is known to have landed. */
+  get now(): Head {
+    return this.#head;
+  }
+
+  /** This writer's claim, once it has landed. */
+  get tenure(): Tenure | undefined {
+    return this.#tenure;
+  }
+
+  get fenced(): boolean {
+    return this.#fenced !== undefined;
+  }
+
+  /** What this one was fenced by. */
+  get fence(): Fenced | undefined {
+    return this.#fenced;
+  }
+
+  /**
+   * Makes this node the branch's writer: a new epoch and tenure, from which instant every older writer's
+   * compare-and-set fails. The next transaction id is `txid + 1` of what this node provably has (`knownTxid`), or one
+   * above everything that was ever reserved when it may have lost some; what lies between is remembered as lost.
+   * `first` is the state that a branch without a head begins with. `term` is the lease's: epochs are never below it,
+   * and never given twice even when the coordination store was put back to an old state and counts from there.
+   */
+  async claim(knownTxid: number, knowsAll: boolean, first: HeadChange = {}, term = 0): Promise<Tenure> {
+    if (this.#tenure) return this.#tenure;
+    await this.#exclusively(async () => {
+      await this.#settle();
+      if (this.#tenure) return;
+      const { reservedTo, txid, tenures, lost } = this.#head;
+      const epoch = Math.max(term, this.#head.epoch + 1);
+      assert(knownTxid >= txid, "a writer knows at least what its head covers");
+      const nextTxid = knowsAll ? knownTxid + 1 : Math.max(reservedTo, knownTxid) + 1;
+      const gap: TxidRange[] = nextTxid > knownTxid + 1 ? [{ firstTxid: knownTxid + 1, lastTxid: nextTxid - 1 }] : [];
+      const tenure: Tenure = {
+        epoch,
+        id: this.#options.world.randomBytes(16),
+        firstTxid: nextTxid,
+        lastTxid: nextTxid - 1,
+      };
+      await this.#move({
+        ...first,
+        epoch,
+        tenures: [...tenures, tenure].slice(-limits.headTenuresMax),
+        lost: withLost(lost, gap),
+        reservedTo: nextTxid - 1 + limits.txidReserve,
+      });
+      this.#tenure = tenure;
+    });
+    return this.#tenure!;
+  }
+
+  /**
+   * Changes the head by what `change` gives for the newest one; undefined changes nothing. After a failure it may be
+   * called again: an earlier try may have landed meanwhile, so `change` looks at the head it is given. Throws Fenced,
+   * and StoreError("unavailable") for a line that is too long for a head.
+   */
+  async update(change: (head: Head) => HeadChange | undefined): Promise<Head> {
+    await this.#exclusively(async () => {
+      await this.#settle();
+      const next = change(this.#head);
+      if (!next) return;
+      // A copy's head is another node's; and what an earlier process of this one claimed is its own.
+      assert(
+        this.#tenure !== undefined || this.#head.node === this.#options.nodeId,
+        "a head is changed by the node that has claimed it",
+      );
+      await this.#move(next);
+    });
+    return this.#head;
+  }
+
+  /**
+   * Makes sure that the newest head which this one knows is the one in the store, so that nobody has claimed the branch
+   * since. Throws Fenced.
+   */
+  async prove(): Promise<void> {
+    const { store, uuid, branchId } = this.#options;
+    // In turn: an own change that landed meanwhile would look like somebody else's.
+    await this.#exclusively(async () => {
+      if (this.#fenced) throw this.#fenced;
+      const found = await store.get(headKey(uuid, branchId));
+      const isNewest = found ? this.#isHeld(found.bytes) : !this.exists;
+      // A body in doubt that has come to stand there is our own too.
+      const isOwn = found !== undefined && this.#doubt !== undefined && sameBytes(found.bytes, this.#doubt.bytes);
+      if (!isNewest && !isOwn) this.#endBy(found?.bytes);
+    });
+  }
+
+  /**
+   * A name for an object that will be published by a later update; until `endUpload` no collector takes it for garbage.
+   * It sorts behind what heads of this epoch have called settled, also after a restart under a clock that went back.
+   */
+  beginUpload(): string {
+    const { branchId, epoch, settledUlid } = this.#head;
+    const ulid = this.#options.world.ulid();
+    this.#newestUlid =
+      ulid > settledUlid && ulid > this.#newestUlid
+        ? ulid
+        : ulidAfter(settledUlid > this.#newestUlid ? settledUlid : this.#newestUlid);
+    const id = poolId(branchId, epoch, this.#newestUlid);
+    this.#uploading.add(id);
+    return id;
+  }
+
+  /** The object has been published or given up. */
+  endUpload(id: string): void {
+    this.#uploading.delete(id);
+  }
+
+  async #exclusively(act: () => Promise<void>): Promise<void> {
+    const mine = this.#turn.then(act);
+    this.#turn = mine.catch(() => {});
+    await mine;
+  }
+
+  async #move(change: HeadChange): Promise<void> {
+    const { world, nodeId } = this.#options;
+    // Before anything is put: the head stays as it is, and takes the change when its line is shorter.
+    if ((change.refs?.length ?? 0) > limits.lineRefsMax)
+      throw new StoreError("unavailable", "the branch's line has no room before it is packed");
+    const head: Head = {
+      ...this.#head,
+      ...change,
+      seq: this.#head.seq + 1,
+      nonce: world.randomBytes(nonceBytes),
+      prevHash: this.#hash ?? noHash,
+      node: nodeId,
+      settledUlid: this.#settledUlid(change.epoch === undefined ? this.#head.settledUlid : ""),
+    };
+    this.#doubt = { head, bytes: encodeHead(head) };
+    await this.#settle();
+  }
+
+  /**
+   * Nothing of this epoch that was named earlier is still to come. Never falls behind what was given already, nor
+   * behind a name that is over: under a clock that went back, garbage with names of the future would else stay for as
+   * long.
+   */
+  #settledUlid(settled: string): string {
+    let oldest = this.#options.world.ulid();
+    for (const given of [settled, this.#newestUlid]) if (oldest <= given) oldest = ulidAfter(given);
+    for (const id of this.#uploading) {
+      const ulid = id.slice(-oldest.length);
+      if (ulid < oldest) oldest = ulid;
+    }
+    return oldest;
+  }
+
+  async #settle(): Promise<void> {
+    if (this.#fenced) throw this.#fenced;
+    if (!this.#doubt) return;
+    const { store, uuid, branchId, world } = this.#options;
+    const { head, bytes } = this.#doubt;
+    for (let attempt = 0; this.#doubt; attempt++) {
+      world.crashPoint("head-put");
+      const outcome = await settledPut(store, headKey(uuid, branchId), bytes, this.#condition);
+      world.crashPoint("head-landed");
+      if (outcome.kind === "landed") {
+        this.#head = head;
+        this.#hash = hashOf(bytes);
+        this.#condition = { kind: "version", version: outcome.version };
+        this.#doubt = undefined;
+      } else if (outcome.current && this.#isHeld(outcome.current.bytes) && attempt < limits.doubtRetriesMax) {
+        // The head that was lost or damaged stands there again as it was, since it was put back: nobody has claimed the
+        // branch.
+        this.#condition = { kind: "version", version: outcome.current.version };
+      } else {
+        this.#endBy(outcome.current?.bytes);
+      }
+    }
+    this.#options.landed?.(bytes.length);
+  }
+
+  /** Whether the bytes are those of the head that is held here. */
+  #isHeld(bytes: Uint8Array): boolean {
+    return this.#hash !== undefined && sameBytes(hashOf(bytes), this.#hash);
+  }
+
+  /** Another head stands in the store, or none: nothing is changed from here any more. */
+  #endBy(bytes: Uint8Array | undefined): never {
+    // A body that was damaged on its way here is no proof that another writer's stands there; one of a newer build is.
+    const standing = bytes && decodeInDoubt(bytes);
+    const isClaim =
+      standing === undefined ||
+      standing === "newer" ||
+      (standing.node !== this.#options.nodeId && standing.epoch > this.#head.epoch);
+    this.#fenced = new Fenced(
+      isClaim,
+      standing === undefined || (standing !== "newer" && isNewer(this.#head, standing)),
+    );
+    throw this.#fenced;
+  }
+}
+
+/** The head in the bytes that object storage has for the branch. Throws a StoreError that says which head is none. */
+export function decodeStored({ uuid, branchId }: Pick<Head, "uuid" | "branchId">, bytes: Uint8Array): Head {
+  try {
+    return decodeHead(bytes);
+  } catch (error) {
+    if (error instanceof StoreError && error.kind === "corrupt") throw brokenHead(uuid, branchId, error);
+    throw error;
+  }
+}
+
+/** Throws unless the bytes are a head, of whatever build: then the outcome is as unknown as before. */
+function decodeInDoubt(bytes: Uint8Array): Head | "newer" {
+  try {
+    return decodeHead(bytes);
+  } catch (error) {
+    if (error instanceof NewerFormat) return "newer";
+    throw new StoreError("unknown_outcome", "a head could not be read back", { cause: error });
+  }
+}

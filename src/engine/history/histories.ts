@@ -1,0 +1,122 @@
+/** Reads and writes the history objects that heads refer to. */
+import { invalid, StoreError } from "../../base/faults/errors.ts";
+import { limits } from "../../base/limits/limits.ts";
+import { hashOf, type Head, type HistoryRef } from "../../format/history/head.ts";
+import { decodeHistory, encodeHistory, type History } from "../../format/history/history.ts";
+import { historyKey } from "../../format/keys/object-keys.ts";
+import type { Line } from "../../format/history/refs.ts";
+import type { ObjectStore } from "../../store/port/object-store.ts";
+import { putImmutable, sameBytes } from "../../store/port/settled-put.ts";
+import type { HeadChange } from "./branch-head.ts";
+import { trimmed } from "./lines.ts";
+import type { Uploads } from "./uploads.ts";
+
+/**
+ * The history of a head; an empty one when it has none. Throws StoreError("corrupt") when it is not what the head
+ * names.
+ */
+export async function historyOf(store: ObjectStore, head: Head): Promise<History> {
+  const { uuid, branchId, history } = head;
+  if (!history) return { uuid, branchId, lines: [], checkpoints: [] };
+  const stored = await store.get(historyKey(uuid, history.id));
+  if (!stored || stored.bytes.length !== history.bytes || !sameBytes(hashOf(stored.bytes), history.sha256)) {
+    throw new StoreError("corrupt", `the history object ${history.id} is missing or not what its head names`);
+  }
+  return decodeHistory(stored.bytes);
+}
+
+/** Puts a history under an unused id and gives what a head says of it; nothing for an empty one. */
+export async function putHistory(store: ObjectStore, history: History, id: string): Promise<HistoryRef | undefined> {
+  if (history.lines.length === 0 && history.checkpoints.length === 0) return undefined;
+  const bytes = encodeHistory(history);
+  await putImmutable(store, historyKey(history.uuid, id), bytes);
+  return { id, bytes: bytes.length, sha256: hashOf(bytes) };
+}
+
+/** What a change of history comes to: the new one, and what else changes in the head with it. */
+export interface HistoryChange {
+  readonly history: History;
+  /** Called with the head that the change is made to; undefined when it no longer fits. */
+  readonly with: (head: Head) => HeadChange | undefined;
+}
+
+const racesMax = 16;
+
+/**
+ * Changes a branch's history: a new object, then the head that names it. `change` gives nothing when there is nothing
+ * to do, and may throw a refusal; it is asked again when somebody else changed the history meanwhile. `uploads` has the
+ * names of what the new history names besides. Says whether it was done.
+ */
+export async function changeHistory(
+  store: ObjectStore,
+  uploads: Uploads,
+  change: (head: Head, history: History) => HistoryChange | undefined | Promise<HistoryChange | undefined>,
+): Promise<boolean> {
+  const { head } = uploads;
+  for (let race = 0; race < racesMax; race++) {
+    const before = head.now;
+    const next = await change(before, await historyOf(store, before));
+    if (!next) return false;
+    const history = await putHistory(store, next.history, uploads.newId());
+    let done = false;
+    await uploads.update((now) => {
+      if (now.history?.id !== before.history?.id) return undefined;
+      const others = next.with(now);
+      done = others !== undefined;
+      return others && { ...others, history };
+    });
+    if (done) return true;
+  }
+  throw new StoreError("unavailable", "a branch's history changed too often to be changed");
+}
+
+function refsOf(lines: readonly Line[]): number {
+  return lines.reduce((sum, { refs }) => sum + refs.length, 0);
+}
+
+function fits(lines: readonly Line[]): boolean {
+  return lines.length <= limits.historyLinesMax && refsOf(lines) <= limits.historyRefsMax;
+}
+
+/** The history with nothing but what its checkpoints need: of each, the newest line that holds it. */
+function pinned(history: History): History {
+  const needed = new Set(
+    history.checkpoints.map(({ txid }) =>
+      history.lines.findLastIndex(({ fromTxid, toTxid }) => txid >= fromTxid && txid <= toTxid),
+    ),
+  );
+  return trimmed({ ...history, lines: history.lines.filter((_, index) => needed.has(index)) }, Infinity);
+}
+
+/**
+ * The history with a line more. At its bound the oldest lines that no checkpoint needs give way: a branch that changes
+ * so much that its window does not fit keeps writing, and can go back less far. Checkpoints alone never fill it, as one
+ * that would is refused (`refuseCheckpoint`), but for those of an older build.
+ */
+export function withLine(history: History, line: Line): History {
+  const lines = [...history.lines, line];
+  const isNamed = ({ fromTxid, toTxid }: Line): boolean =>
+    history.checkpoints.some(({ txid }) => txid >= fromTxid && txid <= toTxid);
+  while (!fits(lines)) {
+    const oldest = lines.findIndex((one) => !isNamed(one));
+    if (oldest < 0) break;
+    lines.splice(oldest, 1);
+  }
+  if (fits(lines)) return { ...history, lines };
+  const least = pinned({ ...history, lines });
+  if (!fits(least.lines))
+    throw invalid("the branch's checkpoints hold as much of its history as there is room for; delete some first");
+  return least;
+}
+
+/**
+ * Refuses a checkpoint of a line of so many references, when what all of them hold might outgrow the history once that
+ * line is closed.
+ */
+export function refuseCheckpoint(history: History, lineRefs: number): void {
+  if (history.checkpoints.length >= limits.checkpointsMax)
+    throw invalid(`a branch has at most ${limits.checkpointsMax} checkpoints; delete some first`);
+  const room = limits.historyRefsMax - lineRefs;
+  if (refsOf(history.lines) <= room || refsOf(pinned(history).lines) <= room) return;
+  throw invalid("the branch's checkpoints hold as much of its history as there is room for; delete some first");
+}

@@ -1,0 +1,319 @@
+/**
+ * What this node has seen of each branch in object storage: how far along its heads it was served from, and how far
+ * each claim has been shipped. And the number of each database's catalog.
+ *
+ * Always true: what was noted only rises, so that whoever reads here twice never sees the branch go back, whatever a
+ * cache before object storage gives, and a storage that was put back to an older state is found out, also after a
+ * restart. It is kept under `seen/` in the data directory, one small file for each branch, whole or not at all, and
+ * synced a moment later, a few at a time: what a loss of power takes from it makes this node less suspicious, never
+ * wrong. Nothing is written for a write: a branch is noted when it is opened, claimed and closed, and every
+ * `seenNotedMs` between. Forgotten only when the branch is deleted, or an operator accepts the older state. Must not
+ * know: files of databases, handles.
+ */
+import { closeSync, existsSync, mkdirSync, openSync, readFileSync, renameSync, rmSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { codeOf, StoreError } from "../../base/faults/errors.ts";
+import { writeWhole, type Disk } from "../../base/disk.ts";
+import { limits } from "../../base/limits/limits.ts";
+import { LruMap } from "../../base/collections/lru-map.ts";
+import type { World } from "../../base/world.ts";
+import type { Head } from "../../format/history/head.ts";
+import { formats, requireVersion } from "../../format/core/versions.ts";
+import type { DatabaseState } from "../../model/schema.ts";
+
+/** Which of a branch's heads one is: heads follow each other by epoch, within one by number. */
+export type HeadPlace = Pick<Head, "epoch" | "seq">;
+
+/** Whether the head comes after the other. */
+export function isNewer(head: HeadPlace, other: HeadPlace): boolean {
+  return head.epoch > other.epoch || (head.epoch === other.epoch && head.seq > other.seq);
+}
+
+export interface HeadPlacesOptions {
+  /** Where it is kept; undefined keeps it in memory alone. */
+  readonly directory: string | undefined;
+  readonly disk: Disk;
+  readonly world: Pick<World, "monotonicMs">;
+  /** Something an operator should know; never content. */
+  readonly notice: (message: string, uuid: string) => void;
+}
+
+interface Seen extends HeadPlace {
+  /** How far each claim was shipped, by its id, the newest last. */
+  readonly claims: Map<string, number>;
+  /** The table of the newest head that was noted; taken into `claims` when that is needed. */
+  tenures: Head["tenures"];
+  isSaved: boolean;
+  savedAtMs: number;
+}
+
+/** Stands for the catalog among the branches of a database: no branch has such an id. */
+const catalogName = "catalog";
+
+export class HeadPlaces {
+  readonly #options: HeadPlacesOptions;
+  /** By uuid and branch. One that is not here is read again. */
+  readonly #seen: LruMap<string, Seen>;
+  /** Of those, what is not saved yet. */
+  readonly #unsaved = new Set<string>();
+  /** Files that were saved and are not synced yet. */
+  readonly #unsynced = new Set<string>();
+  #syncing: Promise<void> | undefined;
+  #isTold = false;
+
+  constructor(options: HeadPlacesOptions) {
+    this.#options = options;
+    this.#seen = new LruMap<string, Seen>(limits.headPlacesMax, (key, seen) => this.#save(key, seen));
+  }
+
+  /** The branch was served from a state of this head. `state`: the local file has it, and the head covers it. */
+  note({ uuid, branchId, epoch, seq, tenures }: Head, state?: DatabaseState): void {
+    const key = `${uuid}/${branchId}`;
+    const before = this.#of(key);
+    const isSame = before !== undefined && !isNewer({ epoch, seq }, before);
+    if (isSame && (state?.tenure === undefined || (before.claims.get(hex(state.tenure)) ?? -1) >= state.txid)) return;
+    const seen: Seen = isSame
+      ? before
+      : {
+          epoch,
+          seq,
+          tenures,
+          claims: before?.claims ?? new Map(),
+          isSaved: false,
+          savedAtMs: before?.savedAtMs ?? -Infinity,
+        };
+    if (state?.tenure !== undefined) raise(seen.claims, hex(state.tenure), state.txid);
+    this.#set(key, seen);
+  }
+
+  /**
+   * Whether the branch was served from a newer head than this one, which must then not be believed to be the newest.
+   */
+  isPast({ uuid, branchId, epoch, seq }: Pick<Head, "uuid" | "branchId"> & HeadPlace): boolean {
+    const seen = this.#of(`${uuid}/${branchId}`);
+    return seen !== undefined && isNewer(seen, { epoch, seq });
+  }
+
+  /** The newest head of the branch that was seen; undefined when none was. */
+  newest(uuid: string, branchId: string): HeadPlace | undefined {
+    return this.#of(`${uuid}/${branchId}`);
+  }
+
+  /** How far the claim is known to have been shipped. */
+  shippedTo(uuid: string, branchId: string, tenure: Uint8Array): number | undefined {
+    const seen = this.#of(`${uuid}/${branchId}`);
+    return seen && claimsOf(seen).get(hex(tenure));
+  }
+
+  /** The number of the newest catalog that was seen; 0 when none was, or none of a database that had been written. */
+  catalogSeq(uuid: string): number {
+    return this.#of(`${uuid}/${catalogName}`)?.seq ?? 0;
+  }
+
+  /** A catalog of this number was seen. */
+  noteCatalog(uuid: string, seq: number): void {
+    if (seq > this.catalogSeq(uuid))
+      this.#set(`${uuid}/${catalogName}`, {
+        epoch: 0,
+        seq,
+        tenures: [],
+        claims: new Map(),
+        isSaved: false,
+        savedAtMs: -Infinity,
+      });
+  }
+
+  /** Object storage is believed from now on, older than what was seen as it is: an operator has said so. */
+  accept({ uuid, branchId, epoch, seq, tenures }: Head, state?: DatabaseState): void {
+    const claims = new Map(state?.tenure ? [[hex(state.tenure), state.txid]] : []);
+    this.#set(`${uuid}/${branchId}`, { epoch, seq, tenures, claims, isSaved: false, savedAtMs: -Infinity });
+    this.save(uuid, branchId);
+  }
+
+  /** As `accept`, of a catalog. */
+  acceptCatalog(uuid: string, seq: number): void {
+    this.#set(`${uuid}/${catalogName}`, {
+      epoch: 0,
+      seq,
+      tenures: [],
+      claims: new Map(),
+      isSaved: false,
+      savedAtMs: -Infinity,
+    });
+    this.save(uuid, catalogName);
+  }
+
+  /** Keeps what was noted of the branch over a restart, from now on. */
+  save(uuid: string, branchId: string): void {
+    const key = `${uuid}/${branchId}`;
+    const seen = this.#seen.peek(key);
+    if (seen) this.#save(key, seen);
+  }
+
+  /** Keeps what has changed a while ago, and syncs what was kept, some of it at a time. */
+  tick(): void {
+    if (this.#unsynced.size > 0) this.#syncing ??= this.#syncSome().finally(() => (this.#syncing = undefined));
+    const dueMs = this.#options.world.monotonicMs() - limits.seenNotedMs;
+    let left = limits.seenNotedPerTickMax;
+    for (const key of this.#unsaved) {
+      const seen = this.#seen.peek(key);
+      if (!seen) this.#unsaved.delete(key);
+      else if (seen.savedAtMs <= dueMs && left-- > 0) this.#save(key, seen);
+      if (left <= 0) return;
+    }
+  }
+
+  /** Keeps everything. */
+  close(): void {
+    for (const key of [...this.#unsaved]) {
+      const seen = this.#seen.peek(key);
+      if (seen) this.#save(key, seen);
+    }
+  }
+
+  /** The branch, or the whole database, was deleted: nothing will ever be served of it. */
+  forget(uuid: string, branchId?: string): void {
+    for (const key of branchId === undefined
+      ? [...this.#seen.keys()].filter((one) => one.startsWith(`${uuid}/`))
+      : [`${uuid}/${branchId}`]) {
+      this.#seen.delete(key);
+      this.#unsaved.delete(key);
+    }
+    const { directory } = this.#options;
+    if (directory !== undefined) rmSync(join(directory, uuid, branchId ?? ""), { recursive: true, force: true });
+  }
+
+  #set(key: string, seen: Seen): void {
+    seen.isSaved = false;
+    this.#seen.set(key, seen);
+    this.#unsaved.add(key);
+  }
+
+  #of(key: string): Seen | undefined {
+    const held = this.#seen.get(key);
+    if (held) return held;
+    const read = this.#read(key);
+    if (read) this.#seen.set(key, read);
+    return read;
+  }
+
+  #read(key: string): Seen | undefined {
+    const path = this.#pathOf(key);
+    if (path === undefined || !existsSync(path)) return undefined;
+    const kept = keptIn(readFileSync(path, "utf8"));
+    // A loss of power may have taken it: then this node has seen nothing.
+    if (!kept)
+      this.#options.notice(
+        "what was seen of a branch in object storage cannot be read; it is noted anew",
+        key.slice(0, key.indexOf("/")),
+      );
+    return (
+      kept && {
+        epoch: kept.epoch,
+        seq: kept.seq,
+        claims: new Map(kept.claims),
+        tenures: [],
+        isSaved: true,
+        savedAtMs: -Infinity,
+      }
+    );
+  }
+
+  #save(key: string, seen: Seen): void {
+    this.#unsaved.delete(key);
+    const path = this.#pathOf(key);
+    if (path === undefined || seen.isSaved) return;
+    const { disk, world, notice } = this.#options;
+    const kept: Kept = { v: formats.seen.writes[0], epoch: seen.epoch, seq: seen.seq, claims: [...claimsOf(seen)] };
+    const temporary = `${path}.tmp`;
+    try {
+      mkdirSync(join(path, ".."), { recursive: true, mode: 0o700 });
+      const descriptor = openSync(temporary, "w", 0o600);
+      try {
+        writeWhole(disk, descriptor, temporary, Buffer.from(JSON.stringify(kept)), 0);
+      } finally {
+        closeSync(descriptor);
+      }
+      renameSync(temporary, path);
+      this.#unsynced.add(path);
+      seen.isSaved = true;
+      seen.savedAtMs = world.monotonicMs();
+      this.#isTold = false;
+    } catch (error) {
+      rmSync(temporary, { force: true });
+      if (!this.#isTold)
+        notice(`what was seen of object storage could not be noted (${codeOf(error)})`, key.slice(0, key.indexOf("/")));
+      this.#isTold = true;
+    }
+  }
+
+  async #syncSome(): Promise<void> {
+    const { disk, directory, notice } = this.#options;
+    if (directory === undefined) return;
+    // The folders of the first ones are new themselves.
+    const folders = new Set([dirname(directory), directory]);
+    try {
+      for (const path of [...this.#unsynced].slice(0, limits.seenSyncedPerTickMax)) {
+        this.#unsynced.delete(path);
+        // Its branch was deleted meanwhile.
+        if (!existsSync(path)) continue;
+        folders.add(dirname(path));
+        const descriptor = openSync(path, "r");
+        try {
+          await disk.fdatasync(descriptor, path);
+        } finally {
+          closeSync(descriptor);
+        }
+      }
+      for (const folder of folders) if (existsSync(folder)) await disk.syncDirectory(folder);
+    } catch (error) {
+      if (!this.#isTold) notice(`what was seen of object storage could not be synced (${codeOf(error)})`, "");
+      this.#isTold = true;
+    }
+  }
+
+  #pathOf(key: string): string | undefined {
+    const { directory } = this.#options;
+    return directory === undefined ? undefined : join(directory, ...key.split("/"));
+  }
+}
+
+/** What is kept of a branch. */
+interface Kept extends HeadPlace {
+  readonly v: number;
+  readonly claims: readonly (readonly [claim: string, shippedTo: number])[];
+}
+
+/** Throws NewerFormat for what a newer build has noted. */
+function keptIn(text: string): Kept | undefined {
+  try {
+    const kept = JSON.parse(text) as Kept;
+    requireVersion(formats.seen, kept.v);
+    return Number.isSafeInteger(kept.epoch) && Number.isSafeInteger(kept.seq) && Array.isArray(kept.claims)
+      ? kept
+      : undefined;
+  } catch (error) {
+    if (error instanceof SyntaxError || (error instanceof StoreError && error.kind === "corrupt")) return undefined;
+    throw error;
+  }
+}
+
+/** The claims with those of the newest head, at most so many of the newest. */
+function claimsOf({ claims, tenures }: Seen): ReadonlyMap<string, number> {
+  for (const { id, lastTxid } of tenures) raise(claims, hex(id), lastTxid);
+  for (const claim of claims.keys()) {
+    if (claims.size <= limits.seenClaimsMax) break;
+    claims.delete(claim);
+  }
+  return claims;
+}
+
+function raise(claims: Map<string, number>, claim: string, txid: number): void {
+  const before = claims.get(claim) ?? -1;
+  claims.delete(claim);
+  claims.set(claim, Math.max(before, txid));
+}
+
+function hex(id: Uint8Array): string {
+  return Buffer.from(id).toString("hex");
+}

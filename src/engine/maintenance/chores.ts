@@ -1,0 +1,175 @@
+/**
+ * What a thread does for its databases when nobody asks: collection of garbage, trimming of history, purging of deleted
+ * databases, finding out what became of changes that were left in doubt.
+ *
+ * Always true: one round of collection at a time; a chore that fails is tried again later; nothing is forgotten but by
+ * a restart, or because another node has the database by then: the next claim of a branch, or the marker of a deletion,
+ * brings it back.
+ */
+import { codeOf, ServiceError, StoreError } from "../../base/faults/errors.ts";
+import { limits } from "../../base/limits/limits.ts";
+import type { World } from "../../base/world.ts";
+import type { Alarms } from "../api/alarms.ts";
+import type { GarbageCollector } from "./garbage-collector.ts";
+import { needsOperator } from "../api/failures.ts";
+
+export interface ChoresOptions {
+  readonly world: World;
+  readonly collector: GarbageCollector;
+  readonly graceMs: number;
+  /** Ends branches whose time is over, and lets go of history that has left the window. */
+  readonly groom: (uuid: string) => Promise<void>;
+  /** Learns what became of a change of the catalog that was left in doubt. Throws while it cannot. */
+  readonly settle: (uuid: string) => Promise<void>;
+  /** Whether this node looks after the database now; when another one does, so does it collect. */
+  readonly isOurs: (uuid: string) => boolean;
+  readonly notice: (message: string, uuid: string) => void;
+  readonly alarms: Alarms;
+  /** Chores of each kind that are remembered. */
+  readonly most?: number;
+}
+
+type Chore = "settle" | "collect" | "purge";
+
+/** The first goes first when more than one is due. */
+const choresInOrder: readonly Chore[] = ["settle", "collect", "purge"];
+
+/**
+ * When a chore is to be done, on world.monotonicMs(): as soon as anybody wants, and once more when the last one does.
+ */
+interface Due {
+  readonly nextMs: number;
+  readonly lastMs: number;
+}
+
+export class Chores {
+  readonly #options: ChoresOptions;
+  readonly #due: Readonly<Record<Chore, Map<string, Due>>> = {
+    settle: new Map(),
+    collect: new Map(),
+    purge: new Map(),
+  };
+  /**
+   * How long each purge that does not come to its end was left alone the last time, and why; what is purged is `#due`
+   * as well.
+   */
+  readonly #pauses = new Map<string, { readonly pauseMs: number; readonly why: string }>();
+  #running: Promise<void> | undefined;
+  /** Rounds of collection that were done. */
+  collections = 0;
+
+  constructor(options: ChoresOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Whether one more deleted database can be remembered. A collection that is not remembered comes back with the next
+   * claim, pack or deletion.
+   */
+  get mayPurge(): boolean {
+    return this.#due.purge.size < this.#most;
+  }
+
+  get #most(): number {
+    return this.#options.most ?? limits.choresMax;
+  }
+
+  /** Objects of the database have lost their last reference, or may have by then. */
+  leftBehind(uuid: string, afterMs: number = limits.collectAfterMs): void {
+    this.#plan("collect", uuid, afterMs);
+  }
+
+  /**
+   * A change of the database's catalog was left in doubt. Whoever asks for the catalog settles it too; nobody may ask.
+   */
+  inDoubt(uuid: string): void {
+    this.#plan("settle", uuid, limits.settleAgainMs);
+  }
+
+  /** The database was deleted: its objects go after the grace. */
+  purge(uuid: string): void {
+    this.#due.collect.delete(uuid);
+    this.#plan("purge", uuid, this.#options.graceMs);
+  }
+
+  /** Begins the next chore that is due. Called every second or so. */
+  tick(): void {
+    if (this.#running) return;
+    const nowMs = this.#options.world.monotonicMs();
+    const [first] = choresInOrder
+      .flatMap((chore) =>
+        this.#due[chore]
+          .entries()
+          .filter(([, { nextMs }]) => nextMs <= nowMs)
+          .take(1)
+          .map(([uuid, due]) => ({ chore, uuid, ...due }))
+          .toArray(),
+      )
+      .sort((a, b) => a.nextMs - b.nextMs);
+    if (!first) return;
+    const { chore, uuid, lastMs } = first;
+    this.#due[chore].delete(uuid);
+    if (lastMs > nowMs) this.#due[chore].set(uuid, { nextMs: lastMs, lastMs });
+    this.#running = this.#run(chore, uuid).finally(() => (this.#running = undefined));
+  }
+
+  /** Resolves when nothing is under way. */
+  async idle(): Promise<void> {
+    await this.#running;
+  }
+
+  #plan(chore: Chore, uuid: string, afterMs: number): void {
+    const due = this.#due[chore];
+    if (chore !== "purge" && !due.has(uuid) && due.size >= this.#most) return;
+    const dueMs = this.#options.world.monotonicMs() + afterMs;
+    const { nextMs, lastMs } = due.get(uuid) ?? { nextMs: Infinity, lastMs: -Infinity };
+    due.set(uuid, { nextMs: Math.min(dueMs, nextMs), lastMs: Math.max(dueMs, lastMs) });
+  }
+
+  async #run(chore: Chore, uuid: string): Promise<void> {
+    const { collector, groom, settle, isOurs, graceMs, alarms, notice } = this.#options;
+    try {
+      // Whoever holds the database now: the change is this node's.
+      if (chore === "settle") return await settle(uuid);
+      if (chore === "purge") {
+        const again = await collector.purge(uuid);
+        if (typeof again === "string")
+          return this.#purgeLater(
+            uuid,
+            `a deleted database is kept in mind until its copies are gone; it waits for ${again}`,
+          );
+        this.#pauses.delete(uuid);
+        if (again !== undefined) this.#plan("purge", uuid, again);
+        return;
+      }
+      if (!isOurs(uuid)) return;
+      await groom(uuid);
+      const { again } = await collector.collect(uuid);
+      alarms.clear(uuid, "collection");
+      this.collections++;
+      if (again) this.#plan("collect", uuid, Math.max(graceMs, limits.collectAfterMs));
+    } catch (error) {
+      const isPassing = (error instanceof StoreError && !needsOperator(error)) || error instanceof ServiceError;
+      if (chore === "settle" && isPassing) return this.inDoubt(uuid);
+      alarms.note(uuid, "collection", error);
+      const why = needsOperator(error) ? error.message : codeOf(error);
+      if (chore === "purge")
+        return this.#purgeLater(uuid, `a deleted database could not be purged (${why}); trying again`);
+      const what =
+        chore === "settle" ? "the outcome of a change of branches is not known" : "garbage could not be collected";
+      notice(`${what} (${why}); trying again`, uuid);
+      this.#plan(chore, uuid, Math.max(graceMs, limits.collectAfterMs));
+    }
+  }
+
+  /** Ever more rarely: a node that is down may never come back. Said once, and again when the reason is another one. */
+  #purgeLater(uuid: string, why: string): void {
+    const { graceMs, notice } = this.#options;
+    const before = this.#pauses.get(uuid);
+    const leastMs = Math.max(graceMs, limits.collectAfterMs);
+    const pauseMs = before ? Math.max(leastMs, Math.min(2 * before.pauseMs, limits.purgeAgainMsMax)) : leastMs;
+    this.#pauses.set(uuid, { pauseMs, why });
+    if (before?.why !== why) notice(why, uuid);
+    this.#plan("purge", uuid, pauseMs);
+  }
+}

@@ -1,0 +1,97 @@
+/**
+ * What a local file is to its branch's history, by its own state row, the branch's head and what this node remembers.
+ *
+ * The one rule for a file that is not what object storage says. Pure. Always true: a file is thrown away only when all
+ * that it holds is known to have reached object storage (a state of a line that the head has or had, at or below what
+ * the claim that wrote it has shipped); what may hold an acknowledged write that is nowhere else is kept.
+ *
+ * Why a claim that the head does not list is either old or never was: claims rise, each begins above every transaction
+ * id that was reserved before it, and only the oldest leave the head's table. So an id below the table's first is of a
+ * claim that has left it, and what this node noted of that claim tells how far it was shipped; an id at or above it is
+ * of a claim that this history never had: object storage was put back to before it. The same is true of an id that the
+ * head never reserved. One case is taken for old that is not: storage was put back while this node was away, and
+ * claimed by others sixteen times since; what was shipped before is then given up with the history that it was shipped
+ * to.
+ */
+import type { Head } from "../../format/history/head.ts";
+import type { DatabaseState } from "../../model/schema.ts";
+import { txidAfter, within } from "../history/lines.ts";
+
+export type Standing =
+  /** The state of the head. */
+  | "current"
+  /** An earlier point of the head's own line. */
+  | "behind"
+  /** Beyond the head, by groups that this node committed and has not shipped. */
+  | "ahead"
+  /** Of a line that is no longer the head's, and all of it is in object storage, or was: of no use. */
+  | "stale"
+  /** Beyond what its claim has shipped, and the claim is not ours any more: never to be shipped. */
+  | "orphaned"
+  /** Of a claim that the head does not list and that this node knows nothing of. */
+  | "unknown"
+  /** Of a later time than the head: object storage was put back. */
+  | "beyond";
+
+/** How far a claim is known to have reached object storage; undefined when nothing is known of it. */
+export type ShippedTo = (tenure: Uint8Array) => number | undefined;
+
+export function standingOf(head: Head, state: DatabaseState, nodeId: string, shippedTo: ShippedTo): Standing {
+  const { txid, tenure } = state;
+  if (tenure === undefined) return unclaimed(head, txid, nodeId);
+  if (txid > head.reservedTo && txid > head.txid) return "beyond";
+  const claim = claimOf(head, tenure);
+  if (claim === undefined) return ofUnlistedClaim(head, txid, shippedTo(tenure));
+  if (txid > claim.lastTxid) return txid > head.txid && isNewest(head, state, nodeId) ? "ahead" : "orphaned";
+  if (txid < head.fromTxid) return "stale";
+  return txid === head.txid ? "current" : "behind";
+}
+
+/**
+ * Before its first claim a branch has no tenure: what a fork inherits is in the head's table. The empty file of another
+ * node, which may be of another build, is not the image that this line begins with.
+ */
+function unclaimed(head: Head, txid: number, nodeId: string): Standing {
+  if (txid > 0) return "unknown";
+  if (head.fromTxid > 0 || head.node !== nodeId) return "stale";
+  return head.txid === 0 ? "current" : "behind";
+}
+
+function ofUnlistedClaim(head: Head, txid: number, shippedTo: number | undefined): Standing {
+  // A fork that nobody has claimed is the state it was forked from, whoever wrote that.
+  if (head.epoch === 0 && txid === head.txid) return "current";
+  const isOld = txid < (head.tenures[0]?.firstTxid ?? Infinity);
+  if (!isOld && txid > head.txid) return "beyond";
+  return isOld && shippedTo !== undefined && txid <= shippedTo ? "stale" : "unknown";
+}
+
+/**
+ * Whether this node wrote the file's state, and whatever it has claimed since began right behind that state: a node
+ * that dies between a claim and the first commit under it finds a file of the claim before. Another node's claim would
+ * have left a gap behind what it could not know.
+ */
+export function isOwn(head: Head, state: DatabaseState, nodeId: string): boolean {
+  return (
+    head.node === nodeId && (claimsSince(head, state)?.every(({ firstTxid }) => firstTxid === state.txid + 1) ?? false)
+  );
+}
+
+/**
+ * Whether nobody can have more than this node's file: the claims since gave up nothing of it, at most what would follow
+ * it. A node claims like that when its file may lack what it acknowledged, and may die before the file is shipped.
+ */
+function isNewest(head: Head, state: DatabaseState, nodeId: string): boolean {
+  if (head.node !== nodeId || head.lost.some((range) => within(range, state.txid))) return false;
+  const nextTxid = txidAfter(head, state.txid);
+  return claimsSince(head, state)?.every(({ firstTxid }) => firstTxid <= nextTxid) ?? false;
+}
+
+/** The claims after the one that wrote the state; undefined when the head does not list that. */
+function claimsSince(head: Head, { tenure }: DatabaseState): Head["tenures"] | undefined {
+  const claim = tenure && claimOf(head, tenure);
+  return claim && head.tenures.slice(head.tenures.indexOf(claim) + 1);
+}
+
+function claimOf({ tenures }: Head, id: Uint8Array): Head["tenures"][number] | undefined {
+  return tenures.find((tenure) => Buffer.compare(tenure.id, id) === 0);
+}

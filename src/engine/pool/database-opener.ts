@@ -1,0 +1,304 @@
+/**
+ * Makes open databases: the file, its head, its shipper and its actor, tied together.
+ *
+ * Owns what outlives a handle on this thread and is no claim (engine/writer/claims): the files that are made and
+ * removed, what was set aside of them, and the permits that all handles share. Must not know: what is open, what is
+ * asked of it.
+ */
+import { existsSync } from "node:fs";
+import { codeOf, StoreError } from "../../base/faults/errors.ts";
+import { Semaphore } from "../../base/collections/semaphore.ts";
+import type { CatalogBranch } from "../../format/history/catalog.ts";
+import type { MemoryRetention } from "../../model/core/retention.ts";
+import { VectorCache, type VectorPool } from "../../model/index/vector-index.ts";
+import type { Disk } from "../../base/disk.ts";
+import { BranchHead, Fenced } from "../history/branch-head.ts";
+import { isWritten, nameOfBranch } from "../history/catalogs.ts";
+import { Claims, type ClaimsParts } from "../writer/claims.ts";
+import type { Copies } from "../local/copies.ts";
+import { Database } from "../database/database.ts";
+import type { DatabaseEvents, DatabaseOptions } from "../database/database-options.ts";
+import {
+  branchesWithLogs,
+  branchPath,
+  databaseUuids,
+  emptyDatabase,
+  markUnproven,
+  proveBranch,
+  quarantineDirectory,
+  removeDatabase,
+  removeFile,
+  removeLeftovers,
+} from "../local/files.ts";
+import type { HeadPlaces } from "../local/head-places.ts";
+import { LostObject } from "../api/lost.ts";
+import { readClosedState, type Opened } from "../opening/opened-file.ts";
+import { openBranch, type OpeningParts } from "../opening/opening.ts";
+import { laneOf, type EngineOptions, type Target } from "../api/protocol.ts";
+import { Quarantine } from "../local/quarantine.ts";
+import { Shipper, type ShippingParts } from "../shipping/shipper.ts";
+import type { Slices } from "../../sqlite/slices.ts";
+import type { SqlWriter } from "../sql/sql-write.ts";
+
+export interface DatabaseOpenerParts extends ClaimsParts {
+  readonly engine: EngineOptions;
+  readonly shipping: ShippingParts;
+  readonly disk: Disk;
+  /** Whether the database, which has no catalog, was deleted. */
+  readonly isDeleted: (uuid: string) => Promise<boolean>;
+  /** What this node has on its disk. */
+  readonly copies: Copies;
+  readonly vectorPool: VectorPool;
+  /** What policy says of how long the database keeps its memories. */
+  readonly retentionOf: (uuid: string) => MemoryRetention | undefined;
+  /** What runs user SQL that writes, and writes that take long; without one, the thread itself. */
+  readonly sql: SqlWriter | undefined;
+  readonly slices: Slices | undefined;
+  /** Runs the act when it is the turn of the database's tenant. */
+  readonly turn: (uuid: string, act: () => void) => void;
+  /** How long a standard write of the database may wait until it is shipped. */
+  readonly shipIntervalMs: (uuid: string) => number;
+}
+
+export class DatabaseOpener {
+  readonly #parts: DatabaseOpenerParts;
+  /** What this thread has claimed. */
+  readonly claims: Claims;
+  readonly #empty: Uint8Array;
+  readonly #largeSyncs = new Semaphore(1);
+  /** What this node has seen of each branch. */
+  readonly places: HeadPlaces;
+  /** What was set aside of this thread's databases. */
+  readonly quarantine: Quarantine;
+
+  constructor(parts: DatabaseOpenerParts) {
+    this.#parts = parts;
+    this.claims = new Claims(parts);
+    this.places = parts.places;
+    const { databasesDirectory, lane, lanes, scratchDirectory } = parts.engine;
+    const isOurs = (uuid: string): boolean => laneOf(uuid, lanes) === lane;
+    // Before anything is opened: what looks like a leftover is one.
+    for (const uuid of databaseUuids(databasesDirectory).filter(isOurs)) removeLeftovers(databasesDirectory, uuid);
+    this.quarantine = new Quarantine({
+      databasesDirectory,
+      disk: parts.disk,
+      world: parts.world,
+      isOurs,
+      changed: (count) => parts.alarms.setAside(count),
+    });
+    this.#empty = emptyDatabase(scratchDirectory, parts.world);
+  }
+
+  /**
+   * Opens the branch of that name, at the newest head there is, at a head that the caller has, or else at the one that
+   * was claimed here. Throws branch_not_found.
+   */
+  async open(target: Target, events: DatabaseEvents, at?: BranchHead | "newest"): Promise<Database> {
+    const { catalogs, alarms, leaseState } = this.#parts;
+    const { uuid } = target;
+    // Another node may hold the database, and have changed its branches.
+    if (leaseState.termOf(uuid) !== undefined && !leaseState.isLive) await catalogs.fresh(uuid);
+    const branch = await alarms.watch(uuid, "catalog", () => catalogs.branch(uuid, target.branch));
+    return alarms.watch(uuid, branch.id, () => this.#open(uuid, branch, events, at));
+  }
+
+  async #open(
+    uuid: string,
+    branch: CatalogBranch,
+    events: DatabaseEvents,
+    at: BranchHead | "newest" | undefined,
+  ): Promise<Database> {
+    const { catalogs, engine } = this.#parts;
+    const catalog = await catalogs.get(uuid);
+    // Branches whose time is over must not stay because the node was started anew meanwhile.
+    if (catalog?.branches.some(({ ttlAtMs }) => ttlAtMs !== undefined)) this.#parts.mayCollect(uuid);
+    const claimed = at === "newest" ? undefined : this.claims.headOf(uuid, branch.id);
+    const head = at instanceof BranchHead && at.now.branchId === branch.id ? at : claimed;
+    const found = await this.#parts.copies.making(uuid, (registered) =>
+      openBranch(this.#openingParts(uuid, events, registered), uuid, branch.id, head, catalog && isWritten(catalog)),
+    );
+    const opened = this.claims.judged(found);
+    if (!isWritten(catalog) && opened.head.exists) await this.#mendCatalog(uuid, events);
+    let database: Database | undefined;
+    const shipper = engine.shipping ? this.#shipper(opened, events, () => database!) : undefined;
+    try {
+      if (opened.logIsLost) await this.claims.shipDifference(opened);
+      database = new Database(this.#databaseOptions(branch, opened, events, shipper));
+      return database;
+    } catch (error) {
+      opened.log.close();
+      opened.connection.close();
+      throw error;
+    }
+  }
+
+  #openingParts(uuid: string, events: DatabaseEvents, registered: Promise<boolean>): OpeningParts {
+    const { catalogs, engine, world, disk, headLanded } = this.#parts;
+    const { store, press } = this.#parts.source(uuid);
+    return {
+      world,
+      disk,
+      store,
+      press,
+      databasesDirectory: engine.databasesDirectory,
+      nodeId: engine.nodeId,
+      registered,
+      empty: this.#empty,
+      notice: events.notice,
+      headLanded: (bytes) => headLanded(uuid, bytes),
+      places: this.places,
+      quarantine: this.quarantine,
+      acceptsRollback: acceptsRollback(engine, uuid),
+      hasRemains: () => catalogs.hasRemains(uuid),
+    };
+  }
+
+  #databaseOptions(
+    branch: CatalogBranch,
+    opened: Opened,
+    events: DatabaseEvents,
+    shipper: Shipper | undefined,
+  ): DatabaseOptions {
+    const { catalogs, engine, world, disk, leaseState, sql, slices } = this.#parts;
+    const { uuid } = opened;
+    return {
+      opened,
+      world,
+      disk,
+      vectors: new VectorCache(this.#parts.vectorPool),
+      writeQueueDepth: engine.writeQueueDepth,
+      permission: {
+        shipper,
+        leaseState,
+        claim: () => this.claims.claim(opened, events.notice),
+        unshippedMsMax: engine.unshippedMsMax,
+        unshippedBytesMax: engine.unshippedBytesMax,
+      },
+      expiresAtMs: branch.ttlAtMs ?? Infinity,
+      isDeleted: () => catalogs.isDeleted(uuid, branch.id),
+      logCheckpointBytes: engine.logCheckpointBytes,
+      largeSyncs: this.#largeSyncs,
+      retention: () => this.#parts.retentionOf(uuid),
+      sql,
+      slices,
+      turn: (act) => this.#parts.turn(uuid, act),
+      events,
+    };
+  }
+
+  /** Proves the log of a handle that was given up after a fault of the disk (sqlite/wal/wal). */
+  prove(database: Database): Promise<void> {
+    return proveBranch(database.path, this.#parts.disk);
+  }
+
+  /** Gives a database that an older build has left without a catalog its own; whoever claims a branch tries again. */
+  async #mendCatalog(uuid: string, { notice }: DatabaseEvents): Promise<void> {
+    const { leaseState, engine, catalogs } = this.#parts;
+    if (!engine.shipping || leaseState.termOf(uuid) === undefined) return;
+    try {
+      await catalogs.ensure(uuid);
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error;
+      if (error instanceof LostObject) this.claims.catalogLost(uuid, error, notice);
+      else notice("a database without a catalog could not be given one yet");
+    }
+  }
+
+  /** What the handle served from is remembered, also by the next process. */
+  noteSeen({ opened: { head, uuid, branchId } }: Database): void {
+    if (!head.exists) return;
+    this.places.note(head.now);
+    this.places.save(uuid, branchId);
+  }
+
+  /**
+   * A handle was given up: what was held of its branch is not certain any more, nor is its log unless it was merely
+   * fenced.
+   */
+  forget(database: Database, error: unknown, notice: DatabaseEvents["notice"]): void {
+    try {
+      if (!(error instanceof Fenced)) markUnproven(database.path);
+    } catch (fault) {
+      notice(
+        `that a log is to be proven could not be noted (${codeOf(fault)}): it is, unless this process ends before`,
+      );
+    }
+    this.claims.lose(database.opened, error, database.safeTxid);
+  }
+
+  /**
+   * Names of the database's branches whose logs hold something here. Throws StoreError when nobody can tell what they
+   * are called.
+   */
+  async namesWithLogs(uuid: string): Promise<string[]> {
+    const { engine, catalogs, isDeleted } = this.#parts;
+    const catalog = await catalogs.fresh(uuid);
+    const logs = branchesWithLogs(engine.databasesDirectory, [uuid]);
+    if (logs.length === 0 || (catalog ? catalog.deletedAtMs !== undefined : await isDeleted(uuid))) return [];
+    return logs.flatMap(({ branchId }) => nameOfBranch(catalog, uuid, branchId) ?? []);
+  }
+
+  /**
+   * Removes the closed file of a branch that does not exist any more. Where nobody has deleted it, as the catalog was
+   * put back to one that is older than the branch, the file is set aside.
+   */
+  async removeBranch(uuid: string, branchId: string, notice: DatabaseEvents["notice"]): Promise<void> {
+    const path = branchPath(this.#parts.engine.databasesDirectory, uuid, branchId);
+    this.claims.remove(uuid, branchId);
+    this.places.forget(uuid, branchId);
+    this.#parts.alarms.clear(uuid, branchId);
+    if (existsSync(path) && this.#parts.catalogs.wasPutBack(uuid, branchId)) {
+      const why = "a catalog was accepted that was put back to one that does not know the branch";
+      const where = await this.quarantine.setAside(uuid, branchId, readClosedState(path), undefined, why);
+      notice(`the local file of branch ${branchId} was set aside under ${where}: ${why}`);
+    }
+    removeFile(path);
+  }
+
+  /**
+   * Removes this node's copy of the database, with what was set aside. What it has seen of it in object storage is no
+   * copy, and stays.
+   */
+  async removeCopy(uuid: string): Promise<void> {
+    const { engine, disk } = this.#parts;
+    this.claims.forget(uuid);
+    await removeDatabase(engine.databasesDirectory, uuid, disk);
+    await removeDatabase(quarantineDirectory(engine.databasesDirectory), uuid, disk);
+    this.quarantine.recount(uuid);
+  }
+
+  /** Removes what this node has of a deleted database. */
+  async removeDatabase(uuid: string): Promise<void> {
+    await this.removeCopy(uuid);
+    this.places.forget(uuid);
+    this.#parts.alarms.clear(uuid);
+  }
+
+  #shipper(opened: Opened, events: DatabaseEvents, database: () => Database): Shipper {
+    return new Shipper({
+      parts: this.#parts.shipping,
+      head: opened.head,
+      source: this.#parts.source(opened.uuid),
+      branchId: opened.branchId,
+      databasePath: opened.connection.path,
+      log: opened.log,
+      statePage: opened.statePage,
+      intervalMs: () => this.#parts.shipIntervalMs(opened.uuid),
+      events: {
+        published: () => {
+          this.places.note(opened.head.now);
+          database().shippingMoved();
+          this.#parts.moved(opened.head);
+        },
+        stalled: () => database().shippingMoved(),
+        failed: (error) => database().giveUp(error),
+        notice: events.notice,
+      },
+    });
+  }
+}
+
+/** Whether an operator has said that the database's object storage is to be believed, however old. */
+export function acceptsRollback({ acceptRollback = [] }: EngineOptions, uuid: string): boolean {
+  return acceptRollback.includes("all") || acceptRollback.includes(uuid);
+}

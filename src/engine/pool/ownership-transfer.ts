@@ -1,0 +1,127 @@
+/**
+ * Takes databases over and hands them over: what comes before the first write under a lease, and after the last one.
+ *
+ * Always true: a database counts as held only once whatever is open of it is at its newest heads, no claim that was on
+ * its way can land on one of this node's any more, nor any change of its branches that another holder has sent; it is
+ * handed over only when object storage has all of it and nothing is written under its old claims. The turns of one
+ * database come one after the other. Must not know: which node should hold what, what is asked of a database.
+ */
+import { ServiceError } from "../../base/faults/errors.ts";
+import { limits } from "../../base/limits/limits.ts";
+import { KeyedMutex } from "../../base/collections/keyed-mutex.ts";
+import { sleep, type World } from "../../base/world.ts";
+import { Fenced } from "../history/branch-head.ts";
+import type { Database } from "../database/database.ts";
+import type { DatabaseOpener } from "./database-opener.ts";
+import { TurnedAway } from "../api/engine-port.ts";
+import type { LeaseState, LeaseSpan } from "../api/lease-state.ts";
+import type { Registry } from "./registry.ts";
+import type { Compactor } from "../compaction/compactor.ts";
+
+export interface OwnershipTransferOptions {
+  readonly leaseState: LeaseState;
+  readonly registry: Registry;
+  readonly opener: DatabaseOpener;
+  readonly compactor: Compactor;
+  readonly world: World;
+  /** Something an operator should know; never content. */
+  readonly notice: (message: string, uuid: string) => void;
+}
+
+export class OwnershipTransfer {
+  readonly #options: OwnershipTransferOptions;
+  /** Of those who take or hand over a database, by uuid. */
+  readonly #turns = new KeyedMutex();
+  /** Counts the losses of the node's lease. */
+  #losses = 0;
+
+  constructor(options: OwnershipTransferOptions) {
+    this.#options = options;
+  }
+
+  /** The node's leases surely hold until then; undefined when they are lost, and every database with them. */
+  renewLease(until: LeaseSpan | undefined): void {
+    const { leaseState, registry } = this.#options;
+    leaseState.renew(until);
+    if (until !== undefined) return;
+    this.#losses++;
+    for (const database of registry.databases()) database.turnAway();
+  }
+
+  /**
+   * The node holds the database under the term; resolves when this thread writes it. Under the same term again it
+   * changes nothing.
+   */
+  hold(uuid: string, term: number): Promise<void> {
+    return this.#turns.take(uuid, () => this.#take(uuid, term));
+  }
+
+  /**
+   * Ends the node's holding of the database: no write begins any more; resolves when another node finds everything in
+   * object storage. Refused with `unavailable` when that cannot be had in time: then the next holder goes on without
+   * what lies here, and its claim keeps it from being shipped, so that the lease had better stay.
+   */
+  letGo(uuid: string): Promise<void> {
+    this.forfeit(uuid);
+    return this.#turns.take(uuid, () => this.#handOver(uuid));
+  }
+
+  /** The database is not held from this very instant: what has not begun is turned away. Gives the term that ends. */
+  forfeit(uuid: string): number | undefined {
+    const { leaseState } = this.#options;
+    const term = leaseState.termOf(uuid);
+    leaseState.letGo(uuid);
+    for (const database of this.#openOf(uuid)) database.turnAway();
+    return term;
+  }
+
+  async #take(uuid: string, term: number): Promise<void> {
+    const { leaseState, registry } = this.#options;
+    if ((leaseState.termOf(uuid) ?? -1) >= term) return;
+    // Another node may have had it between an older term and this one.
+    this.forfeit(uuid);
+    const losses = this.#losses;
+    await registry.freshen(uuid);
+    await registry.catalogs.confirm(uuid);
+    for (const database of this.#openOf(uuid)) if (database.claimed) await this.#confirm(database);
+    if (losses !== this.#losses) throw new TurnedAway("unheld");
+    leaseState.hold(uuid, term);
+  }
+
+  /**
+   * Moves the head of a branch that this node has claimed. To look at it would not do: a claim that another node sent
+   * while it still held the database may be on its way, and would land on a head that stays as it is.
+   */
+  async #confirm(database: Database): Promise<void> {
+    try {
+      await database.opened.head.update(() => ({}));
+    } catch (error) {
+      if (!(error instanceof Fenced)) throw error;
+      database.giveUp(error);
+    }
+  }
+
+  async #handOver(uuid: string): Promise<void> {
+    const { registry, opener, compactor, world, notice } = this.#options;
+    const untilMs = world.monotonicMs() + limits.lastShipMs;
+    // A hold that was under way may have ended meanwhile.
+    this.forfeit(uuid);
+    // Before anything closes: what is opened from now on is opened at the newest head.
+    const forgotten = opener.claims.forget(uuid);
+    const { closed, isCovered } = await registry.release(uuid, untilMs);
+    // A job that changes a head later would only cost the next holder a try.
+    await Promise.race([compactor.over(uuid), sleep(world, Math.max(0, untilMs - world.monotonicMs()))]);
+    const open = new Set(this.#openOf(uuid).map(({ opened }) => opened.head));
+    await opener.claims.giveBack(
+      [...new Set([...forgotten, ...closed])].filter((head) => !open.has(head)),
+      untilMs,
+    );
+    if (isCovered) return;
+    notice("a database was let go of before all of it was shipped; the rest stays in its log", uuid);
+    throw new ServiceError("unavailable", "the database could not be shipped in time", { retryAfterSecs: 1 });
+  }
+
+  #openOf(uuid: string): Database[] {
+    return [...this.#options.registry.databases()].filter(({ opened }) => opened.uuid === uuid);
+  }
+}

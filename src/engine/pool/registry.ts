@@ -1,0 +1,366 @@
+/**
+ * The open branches of one engine thread: opened on first use, closed when idle, evicted when there are too many.
+ *
+ * Always true: a slot that opens or closes is waited for, never bypassed (engine/pool/handle-slots); a handle is closed
+ * only when object storage covers it, except at the end. How it is opened, closed and rebuilt is for
+ * engine/pool/handle-lifecycle. Must not know: what is asked of a database, which nodes hold which.
+ */
+import { codeOf, ServiceError, type StoreError } from "../../base/faults/errors.ts";
+import { limits } from "../../base/limits/limits.ts";
+import { LruMap } from "../../base/collections/lru-map.ts";
+import { sleep } from "../../base/world.ts";
+import { releaseFreedMemory } from "../../sqlite/guard.ts";
+import type { BranchHead } from "../history/branch-head.ts";
+import type { Catalogs } from "../history/catalogs.ts";
+import type { Database } from "../database/database.ts";
+import { TurnedAway } from "../api/engine-port.ts";
+import { HandleLifecycle, type HandleLifecycleOptions } from "./handle-lifecycle.ts";
+import { HandleSlots, keyOf, lookAgainMs } from "./handle-slots.ts";
+import type { EngineOptions, Target } from "../api/protocol.ts";
+
+export interface RegistryOptions extends HandleLifecycleOptions {
+  readonly engine: Pick<EngineOptions, "hotHandlesMax" | "idleCloseMs">;
+  readonly catalogs: Catalogs;
+}
+
+export class Registry {
+  readonly #options: RegistryOptions;
+  readonly #slots = new HandleSlots();
+  readonly #handles: HandleLifecycle;
+  /** Uuids of deleted databases; a uuid is never used again. */
+  readonly #dropped = new LruMap<string, true>(limits.droppedRememberedMax);
+  /** Databases whose files are being removed to be fetched anew; the promise ends when they may be opened again. */
+  readonly #purging = new Map<string, Promise<void>>();
+  /** No file is opened any more. */
+  #ended = false;
+  #closedSinceTrim = 0;
+
+  constructor(options: RegistryOptions) {
+    this.#options = options;
+    this.#handles = new HandleLifecycle(this.#slots, options);
+  }
+
+  /** The catalogs by which names of branches are resolved. */
+  get catalogs(): Catalogs {
+    return this.#options.catalogs;
+  }
+
+  /** Whether the database was deleted by way of this thread. */
+  wasDropped(uuid: string): boolean {
+    return this.#dropped.has(uuid);
+  }
+
+  /** How many files were opened. */
+  get opened(): number {
+    return this.#handles.opened;
+  }
+
+  /** How many of them gave way to others. */
+  get evicted(): number {
+    return this.#handles.evicted;
+  }
+
+  /** What is open of that name, whether or not its time is over; this is no use of it. */
+  peek(target: Target): Database | undefined {
+    return this.#slots.get(keyOf(target));
+  }
+
+  /** The open database, when it is open now: the fast path, which needs no promise. */
+  current(target: Target): Database | undefined {
+    const key = keyOf(target);
+    const database = this.#slots.get(key);
+    if (!database || database.ended) return undefined;
+    this.#slots.used(key, database);
+    return database;
+  }
+
+  /**
+   * The open database, opened or created when it is not: at the newest head there is when it is to be a copy, else at
+   * the one that this thread has claimed, if it has. Refuses a deleted one, and whoever's time is over meanwhile.
+   */
+  async use(target: Target, deadlineMs: number, head?: "newest"): Promise<Database> {
+    const key = keyOf(target);
+    for (;;) {
+      if (this.#ended) throw new ServiceError("unavailable", "the node is shutting down", { retryAfterSecs: 1 });
+      if (this.#dropped.has(target.uuid))
+        throw new ServiceError("database_not_found", "the database was deleted meanwhile");
+      if (this.#options.world.monotonicMs() > deadlineMs)
+        throw new ServiceError("request_timeout", "the request's time was over before its database was open");
+      const database = this.current(target);
+      if (database) return database;
+      const ended = this.#slots.get(key);
+      // By a clock that may be wrong: what is not shipped yet stays on the disk.
+      if (ended && !ended.surelyEnded)
+        throw new ServiceError("branch_not_found", `branch ${target.branch} does not exist`);
+      if (ended) await this.retire(target, ended.opened.branchId);
+      else
+        await (this.#purging.get(target.uuid) ??
+          this.#slots.busy(key) ??
+          this.#slots.occupy(key, () => this.#handles.open(key, target, head)));
+    }
+  }
+
+  /**
+   * Closes the handle once nobody uses it and opens the branch at its newest head. Until then it is used on; when it
+   * has not become idle for `refreshPatienceMs`, those who come wait for the new one. Leaves alone what is not covered
+   * by object storage, and what is not to be exchanged any more. When object storage does not give the newer state, the
+   * old one is opened again.
+   */
+  async refresh(target: Target, database: Database, isStillWanted: () => boolean): Promise<void> {
+    const { world } = this.#options;
+    const key = keyOf(target);
+    const patientUntilMs = world.monotonicMs() + limits.refreshPatienceMs;
+    for (;;) {
+      // In a turn of its own, when everybody who was given the handle has used it.
+      await sleep(world, lookAgainMs);
+      if (this.#slots.get(key) !== database || !database.settled || !isStillWanted()) return;
+      if (database.idle || world.monotonicMs() >= patientUntilMs) break;
+    }
+    this.#slots.take(key);
+    let hindrance: StoreError | undefined;
+    await this.#slots.occupy(key, async () => {
+      while (!database.idle && !database.poisoned) await sleep(world, lookAgainMs);
+      if (database.poisoned) return this.#handles.abandon(database, target);
+      this.#handles.shut(database);
+      hindrance = await this.#handles.reopen(key, target, database);
+    });
+    // Only now: those who waited have a handle all the same.
+    if (hindrance !== undefined) throw hindrance;
+  }
+
+  /**
+   * Closes what is open of the database and may be behind its heads, so that it is opened at the newest: this node is
+   * about to write it. Only what it has claimed stays; whether that is still the newest claim its head's next move
+   * tells.
+   */
+  async freshen(uuid: string): Promise<void> {
+    const { opener, catalogs } = this.#options;
+    opener.claims.forget(uuid);
+    await catalogs.fresh(uuid);
+    for (const key of this.#slots.keysOf(uuid)) {
+      if (!this.#slots.get(key)?.claimed) await this.#handles.close(key, async () => {});
+    }
+  }
+
+  /**
+   * Closes what this thread has claimed of the database: another node is to have it. Waits until `untilMs` for whoever
+   * it owes an answer, and for object storage to cover it. What does not come to that stays open; `isCovered` says
+   * whether object storage has all of it nevertheless. Gives the heads of what was closed.
+   */
+  async release(
+    uuid: string,
+    untilMs: number,
+  ): Promise<{ readonly closed: readonly BranchHead[]; readonly isCovered: boolean }> {
+    const { world } = this.#options;
+    const closed: BranchHead[] = [];
+    // What opens just now may have a head that was claimed here.
+    const busy = this.#slots.keysOf(uuid).flatMap((key) => this.#slots.busy(key) ?? []);
+    await Promise.race([Promise.allSettled(busy), sleep(world, Math.max(0, untilMs - world.monotonicMs()))]);
+    for (;;) {
+      const left: Database[] = [];
+      for (const key of this.#slots.keysOf(uuid)) {
+        const database = this.#slots.get(key);
+        if (database?.idle && database.settled) {
+          this.#slots.take(key);
+          this.#handles.shut(database);
+          closed.push(database.opened.head);
+        } else if (database && (database.opened.head.tenure || !database.settled)) {
+          left.push(database);
+        }
+      }
+      if (left.length === 0 || world.monotonicMs() >= untilMs)
+        return { closed, isCovered: left.every(({ settled }) => settled) };
+      for (const database of left) database.hurry();
+      await sleep(world, lookAgainMs);
+    }
+  }
+
+  /**
+   * Removes this node's copies of the database, with what was set aside, as soon as nobody uses them: its next use
+   * fetches them anew.
+   */
+  async purgeCopies(uuid: string): Promise<void> {
+    await this.#openLogs(uuid);
+    for (let purging = this.#purging.get(uuid); purging; purging = this.#purging.get(uuid))
+      await purging.catch(() => {});
+    const purging = this.#purge(uuid).finally(() => this.#purging.delete(uuid));
+    this.#purging.set(uuid, purging);
+    await purging;
+  }
+
+  /** Closes every branch of the database, after everyone it owes an answer has it, and removes its files. */
+  async drop(uuid: string): Promise<void> {
+    this.#dropped.set(uuid, true);
+    for (const key of this.#slots.keysOf(uuid)) await this.#handles.close(key, async () => {});
+    await this.#options.opener.removeDatabase(uuid);
+  }
+
+  /**
+   * Closes a branch that does not exist any more and removes its file. Its name may be another branch's by now, which
+   * is left alone.
+   */
+  async retire(target: Target, branchId: string): Promise<void> {
+    await this.#retire(keyOf(target), target.uuid, branchId);
+  }
+
+  async #retire(key: string, uuid: string, branchId: string): Promise<void> {
+    const notice = (message: string): void => this.#options.events.notice("warn", message, uuid);
+    await this.#handles.close(key, () => this.#options.opener.removeBranch(uuid, branchId, notice), branchId);
+  }
+
+  /**
+   * Keeps everybody else from the branch while `act` runs on it: nobody waits for it then, and object storage covers
+   * all of it. Afterwards the handle is closed, and `afterwards` may exchange the file.
+   */
+  async exclusively<Value>(
+    target: Target,
+    deadlineMs: number,
+    act: (database: Database) => Promise<{ readonly value: Value; readonly afterwards: () => void }>,
+  ): Promise<Value> {
+    const key = keyOf(target);
+    let database = await this.use(target, deadlineMs);
+    // Whoever waited for the same handle may have taken it first.
+    while (this.#slots.get(key) !== database) database = await this.use(target, deadlineMs);
+    this.#slots.take(key);
+    let outcome: { readonly value: Value } | { readonly error: unknown } | undefined;
+    await this.#slots.occupy(key, async () => {
+      try {
+        await this.#settled(database, deadlineMs);
+        const { value, afterwards } = await act(database);
+        // Whoever came by the handle before it was taken asks for nothing that is not covered already.
+        while (!database.idle) await sleep(this.#options.world, lookAgainMs);
+        this.#handles.shut(database);
+        afterwards();
+        outcome = { value };
+      } catch (error) {
+        outcome = { error };
+        // A refusal has changed nothing. After anything else nobody knows what the head will come to say.
+        if (!(error instanceof ServiceError || error instanceof TurnedAway)) database.giveUp(error);
+        if (database.poisoned) await this.#handles.abandon(database, target);
+        else this.#slots.release(key, database);
+      }
+    });
+    if (outcome && "value" in outcome) return outcome.value;
+    throw outcome?.error;
+  }
+
+  /**
+   * Closes what is open of the database's branches that do not exist any more: one that was in use when it was to be
+   * closed stays open.
+   */
+  async retireOthers(uuid: string, branchIds: ReadonlySet<string>): Promise<void> {
+    for (const [key, { opened }] of [...this.#slots.entries()]) {
+      if (opened.uuid !== uuid || branchIds.has(opened.branchId)) continue;
+      await this.#retire(key, uuid, opened.branchId);
+    }
+  }
+
+  /** Begins `act` at an instant at which no branch of the database opens or closes, with those that are open. */
+  async between<Value>(uuid: string, act: (open: readonly Database[]) => Promise<Value>): Promise<Value> {
+    for (let busy = this.#slots.busyOf(uuid); busy; busy = this.#slots.busyOf(uuid)) {
+      // Whether it opens or fails is of no interest here: it is looked again.
+      await busy.catch(() => {});
+    }
+    return act(this.#slots.openOf(uuid));
+  }
+
+  /** Every open database, least recently used first. */
+  databases(): Iterable<Database> {
+    return this.#slots.databases();
+  }
+
+  /** The heads of what is open. */
+  heads(): BranchHead[] {
+    return Array.from(this.databases(), ({ opened }) => opened.head);
+  }
+
+  /**
+   * Closes what nobody has used for `idleCloseMs`, for as long as a housekeeper may hold the thread; says whether more
+   * wait.
+   */
+  closeIdle(): boolean {
+    const { world, engine } = this.#options;
+    const startedMs = world.monotonicMs();
+    for (const [key, database] of this.#slots.entries()) {
+      if (world.monotonicMs() - startedMs > limits.housekeepingBudgetMs) return true;
+      if (!database.idle || !database.settled || database.lastUsedMs > startedMs - engine.idleCloseMs) continue;
+      this.#slots.take(key);
+      this.#handles.shut(database);
+      this.#closedSinceTrim++;
+    }
+    if (this.#closedSinceTrim >= limits.closedPerTrim) {
+      this.#closedSinceTrim = 0;
+      releaseFreedMemory();
+    }
+    return false;
+  }
+
+  /**
+   * Closes every file; one that cannot be closed does not keep the others open. Then gives back what was only reserved.
+   */
+  async closeAll(): Promise<void> {
+    this.#handles.endTries();
+    const { world } = this.#options;
+    const lastMs = world.monotonicMs() + limits.lastShipMs;
+    for (const database of this.#slots.databases()) database.hurry();
+    while ([...this.#slots.databases()].some((database) => !database.settled) && world.monotonicMs() < lastMs)
+      await sleep(world, lookAgainMs);
+    const closings = this.#slots.keys().map((key) => this.#handles.close(key, async () => {}));
+    for (const outcome of await Promise.allSettled(closings)) {
+      if (outcome.status === "rejected")
+        this.#options.events.notice("warn", `a file stayed open at the end (${codeOf(outcome.reason)})`, "");
+    }
+    await this.#giveBackIds(lastMs);
+  }
+
+  async #giveBackIds(untilMs: number): Promise<void> {
+    this.#ended = true;
+    // Who came so late that a file is open or opening again may still write it.
+    if (!this.#slots.isEmpty) return;
+    try {
+      await this.#options.opener.claims.giveBackAll((head) => this.#handles.isCovered(head), untilMs);
+    } catch (error) {
+      this.#options.events.notice("warn", `transaction ids stayed reserved at the end (${codeOf(error)})`, "");
+    }
+  }
+
+  /** What this node acknowledged and has not shipped is shipped first, if it still can be: it may be nowhere else. */
+  async #purge(uuid: string): Promise<void> {
+    const { world, opener } = this.#options;
+    const untilMs = world.monotonicMs() + limits.lastShipMs;
+    for (const key of this.#slots.keysOf(uuid)) {
+      for (let database = this.#slots.get(key); database && !database.settled; database = this.#slots.get(key)) {
+        if (world.monotonicMs() > untilMs)
+          throw new ServiceError("unavailable", "the copy holds what is not shipped yet; try again", {
+            retryAfterSecs: 1,
+          });
+        database.hurry();
+        await sleep(world, lookAgainMs);
+      }
+      await this.#handles.close(key, async () => {});
+    }
+    await opener.removeCopy(uuid);
+  }
+
+  /** Opens the database's branches whose logs hold something: their files may be all there is of it. */
+  async #openLogs(uuid: string): Promise<void> {
+    const { opener, world } = this.#options;
+    for (const branch of await opener.namesWithLogs(uuid))
+      await this.use({ uuid, branch }, world.monotonicMs() + limits.lastShipMs, "newest");
+  }
+
+  async #settled(database: Database, deadlineMs: number): Promise<void> {
+    const { world } = this.#options;
+    while (!database.idle || !database.settled) {
+      if (database.poisoned)
+        throw new ServiceError("unavailable", "the database's storage failed; try again", { retryAfterSecs: 1 });
+      if (world.monotonicMs() > deadlineMs)
+        throw new ServiceError(
+          "request_timeout",
+          "the branch stayed in use for the request's whole time; nothing was changed",
+        );
+      database.hurry();
+      await sleep(world, lookAgainMs);
+    }
+  }
+}

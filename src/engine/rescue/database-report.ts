@@ -1,0 +1,102 @@
+/**
+ * What is wrong with one database in object storage, told as findings.
+ *
+ * Always true: it tells what an inventory says and looks at nothing itself, so that whoever examines a store and
+ * whoever proves a copy of one call the same thing by the same name. Must not know: the store, who reads the findings.
+ */
+import { databasePrefix } from "../../format/keys/object-keys.ts";
+import { isWritten } from "../history/catalogs.ts";
+import type { Findings, FindingPlace } from "./findings.ts";
+import { refsOf, type BranchInventory, type DatabaseInventory, type Looked } from "./inventory.ts";
+
+/** What is wrong with a database, as far as names, lengths and what was read tell. */
+export function reportDatabase(findings: Findings, inventory: DatabaseInventory, place: FindingPlace): void {
+  reportCatalog(findings, inventory, place);
+  for (const branch of inventory.branches) reportBranch(findings, inventory, branch, place);
+  reportTallies(findings, inventory, place);
+}
+
+function reportCatalog(findings: Findings, { catalog, uuid }: DatabaseInventory, place: FindingPlace): void {
+  const key = `${databasePrefix(uuid)}catalog`;
+  if (catalog.kind === "missing") findings.add("catalog_missing", { ...place, key }, "the catalog is missing");
+  else if (catalog.kind === "unreadable")
+    findings.add(catalog.isNewer ? "format_newer" : "catalog_unreadable", { ...place, key }, catalog.why);
+}
+
+/** What is wrong with one branch. */
+function reportBranch(
+  findings: Findings,
+  { faults, catalog, uuid }: DatabaseInventory,
+  { id, listed: named, head, history, gaps }: BranchInventory,
+  outer: FindingPlace,
+): void {
+  const place: FindingPlace = { ...outer, branch: named?.name ?? id };
+  const key = `${databasePrefix(uuid)}head/${id}`;
+  if (named === undefined && catalog.kind === "sound")
+    return findings.add("head_unlisted", { ...place, key }, "the catalog does not list the branch of this head");
+  const isBegun = catalog.kind === "sound" && !isWritten(catalog.value);
+  if (head.kind === "missing" && isBegun)
+    return findings.add("claim_unwritten", { ...place, key }, "its first write was begun and has not come to be");
+  if (head.kind === "missing") return findings.add("head_missing", { ...place, key }, "the head is missing");
+  if (head.kind === "unreadable")
+    return findings.add(head.isNewer ? "format_newer" : "head_unreadable", { ...place, key }, head.why);
+  reportHistory(findings, history, head.value.history?.id, {
+    ...place,
+    key: `${databasePrefix(uuid)}hist/${head.value.history?.id}`,
+  });
+  for (const { firstTxid, lastTxid } of gaps)
+    findings.add(
+      "line_gap",
+      { ...place, key },
+      `the head names no object for transaction ids ${firstTxid} to ${lastTxid}`,
+    );
+  const own = new Map(refsOf(head.value, history).map((ref) => [ref.id, ref]));
+  const present = new Set(head.value.refs.map((ref) => ref.id));
+  for (const [ref, { firstTxid, lastTxid }] of own) {
+    const fault = faults.get(`seg/${ref}`);
+    if (!fault) continue;
+    const line = present.has(ref) ? "of the newest state's line" : "of the past";
+    const why = fault.kind === "rotten" ? "is not what was written" : fault.why;
+    const what = `object ${ref} (transaction ids ${firstTxid} to ${lastTxid}, ${line}) ${why}`;
+    findings.add(
+      fault.kind === "missing" ? "object_missing" : "object_rotten",
+      { ...place, key: `${databasePrefix(uuid)}seg/${ref}` },
+      what,
+    );
+  }
+}
+
+function reportHistory(
+  findings: Findings,
+  history: Looked<unknown> | undefined,
+  id: string | undefined,
+  place: FindingPlace,
+): void {
+  if (history?.kind === "missing") findings.add("history_missing", place, `the history object ${id} is missing`);
+  if (history?.kind === "unreadable")
+    findings.add(
+      history.isNewer ? "format_newer" : "history_unreadable",
+      place,
+      `the history object ${id}: ${history.why}`,
+    );
+}
+
+function reportTallies(
+  findings: Findings,
+  { unreferenced, condemned, foreign, uuid }: DatabaseInventory,
+  place: FindingPlace,
+): void {
+  if (unreferenced.count > 0)
+    findings.add(
+      "unreferenced",
+      place,
+      `nothing refers to ${unreferenced.count} objects of ${unreferenced.bytes} bytes: ${unreferenced.keys.join(", ")}`,
+    );
+  if (condemned > 0) findings.add("condemned", place, `${condemned} objects wait for their deletion`);
+  if (foreign.count > 0)
+    findings.add(
+      "foreign",
+      { ...place, key: databasePrefix(uuid) + foreign.keys[0] },
+      `${foreign.count} objects of ${foreign.bytes} bytes: ${foreign.keys.join(", ")}`,
+    );
+}

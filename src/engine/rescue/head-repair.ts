@@ -1,0 +1,267 @@
+/**
+ * The newest sound head of a branch whose own is missing, unreadable or refers to what is gone.
+ *
+ * Three ways, each tried where the one before gives nothing: the head that is there, with what is missing put together
+ * from other objects of the pool, else cut before it; an older version of the head that the store has kept, carried on
+ * as far as the pool goes on without a doubt; the pool alone (engine/rescue/pool-repair). Always true: what is proposed
+ * is restored and checked first; its epoch is above all that are known, and it skips transaction ids as nobody knows
+ * which were given; what is lost by it is said. Nothing is written here, and the same store gives the same proposal.
+ * Must not know: who writes it.
+ */
+import { StoreError } from "../../base/faults/errors.ts";
+import { limits } from "../../base/limits/limits.ts";
+import { encodeHead, hashOf, type Head } from "../../format/history/head.ts";
+import type { History } from "../../format/history/history.ts";
+import { headKey } from "../../format/keys/object-keys.ts";
+import type { SegmentRef } from "../../format/history/refs.ts";
+import { olderVersionsOf } from "../../store/port/object-store.ts";
+import { historyOf } from "../history/histories.ts";
+import { ownHead, type BranchInventory } from "./inventory.ts";
+import { gapsOf } from "../history/line-gaps.ts";
+import { forkedHead, planOf } from "../history/lines.ts";
+import { checkState } from "../segments/newest-state.ts";
+import { beforeRewind, chainFrom, type PoolEntry } from "./pool-index.ts";
+import { fromPool } from "./pool-repair.ts";
+import { nonceBytes, repairer, type HeadRepairParts, type ProposedHead } from "./proposed-head.ts";
+import { pointOf } from "../segments/restore.ts";
+import type { StatePlace } from "../segments/restored-state.ts";
+
+/** A base to go on from: a head, its past, and the SHA-256 of its bytes. */
+interface Base {
+  readonly head: Head;
+  readonly history: History | undefined;
+  readonly hash: Uint8Array;
+}
+
+/** The newest head that can be had, or why none can. */
+export async function proposeHead(parts: HeadRepairParts, branch: BranchInventory): Promise<ProposedHead | string> {
+  const base = await baseOf(parts, branch);
+  const proposal =
+    (base && (await fromBase(parts, base, branch.head.kind === "sound"))) ?? (await fromPool(parts, branch));
+  if (typeof proposal === "string") return proposal;
+  try {
+    await checkState(parts.place, planOf(proposal.head, undefined, proposal.head.txid)!);
+    return proposal;
+  } catch (error) {
+    if (!(error instanceof StoreError) || error.kind !== "corrupt") throw error;
+    return `what could be put together is not sound: ${error.message}`;
+  }
+}
+
+/** The head itself, or the newest older version of it that can be read. */
+async function baseOf(
+  { place: { source } }: HeadRepairParts,
+  { id, head }: BranchInventory,
+): Promise<Base | undefined> {
+  if (head.kind === "sound")
+    return { head: head.value, history: await pastOf(source.store, head.value), hash: hashOf(head.bytes) };
+  const older: Base[] = [];
+  for (const { bytes } of await olderVersionsOf(source.store, headKey(source.uuid, id))) {
+    const value = readable(() => ownHead(bytes, source.uuid, id));
+    if (value) older.push({ head: value, history: await pastOf(source.store, value), hash: hashOf(bytes) });
+  }
+  return older.sort((a, b) => b.head.epoch - a.head.epoch || b.head.seq - a.head.seq)[0];
+}
+
+async function pastOf(store: StatePlace["source"]["store"], head: Head): Promise<History | undefined> {
+  try {
+    return await historyOf(store, head);
+  } catch (error) {
+    if (!(error instanceof StoreError) || error.kind !== "corrupt") throw error;
+    return undefined;
+  }
+}
+
+function readable<Value>(read: () => Value): Value | undefined {
+  try {
+    return read();
+  } catch (error) {
+    if (!(error instanceof StoreError)) throw error;
+    return undefined;
+  }
+}
+
+/** The base with what is missing put together from the pool, or cut before it; an older one is carried on. */
+async function fromBase(parts: HeadRepairParts, base: Base, isNewest: boolean): Promise<ProposedHead | undefined> {
+  const { pool } = parts;
+  const sound = new Map(pool.entries.map((entry) => [entry.ref.id, entry]));
+  const isThere = (ref: SegmentRef): boolean => sound.get(ref.id)?.ref.bytes === ref.bytes;
+  const own = pool.entries.filter(({ branchId }) => branchId === base.head.branchId);
+  const mended = base.head.refs.flatMap((ref) => (isThere(ref) ? [ref] : (substituteFor(ref, own) ?? [ref])));
+  const whole: Head = { ...base.head, refs: mended };
+  const target = newestTxid(whole, base.history, isThere);
+  if (target === undefined) return undefined;
+  const cut = await cutTo(parts, { ...base, head: whole }, target, isThere);
+  if (!cut) return undefined;
+  const more = isNewest || target < base.head.txid ? [] : carriedOn(own, cut);
+  return proposed(parts, base, { ...cut, ...extension(cut, more, own) }, isNewest, isThere);
+}
+
+/** Other objects of the same branch that hold exactly the same ids. */
+function substituteFor(ref: SegmentRef, own: readonly PoolEntry[]): readonly SegmentRef[] | undefined {
+  if (ref.kind === "image") return undefined;
+  const chain = chainFrom(own, ref.firstTxid, ref.lastTxid, false);
+  return chain.at(-1)?.lastTxid === ref.lastTxid ? chain : undefined;
+}
+
+/** The newest state of which everything is there. */
+function newestTxid(
+  head: Head,
+  history: History | undefined,
+  isThere: (ref: SegmentRef) => boolean,
+): number | undefined {
+  const lines = [
+    { fromTxid: head.fromTxid, toTxid: head.txid, refs: head.refs, tail: head.tail },
+    ...(history?.lines ?? []).map((line) => ({ ...line, tail: [] })),
+  ];
+  const ends = lines.flatMap((line) => {
+    if (!line.refs.filter(({ kind }) => kind === "image").every(isThere)) return [];
+    const broken = line.refs.find((ref) => ref.kind === "delta" && !isThere(ref));
+    const gap = gapsOf(line, head.lost)[0];
+    const stop = Math.min(broken?.firstTxid ?? Infinity, gap?.firstTxid ?? Infinity, line.toTxid + 1);
+    return reachBelow(line, stop);
+  });
+  const possible = ends.filter((txid) => planOf(head, history, txid) !== undefined);
+  return possible.length === 0 ? undefined : Math.max(...possible);
+}
+
+/** The last id of the line below `stop` that an object ends with, or a tail. */
+function reachBelow(
+  {
+    fromTxid,
+    refs,
+    tail,
+  }: { readonly fromTxid: number; readonly refs: readonly SegmentRef[]; readonly tail: Head["tail"] },
+  stop: number,
+): number[] {
+  const ends = [...refs, ...tail].map(({ lastTxid }) => lastTxid).filter((txid) => txid < stop && txid >= fromTxid);
+  return ends.length === 0 ? [] : [Math.max(...ends)];
+}
+
+/** The branch as it stood at the id. */
+async function cutTo(
+  { place: { source } }: HeadRepairParts,
+  { head, history }: Base,
+  txid: number,
+  isThere: (ref: SegmentRef) => boolean,
+): Promise<Head | undefined> {
+  const plan = planOf(head, history, txid);
+  if (!plan || ![...plan.images, ...plan.deltas].every(isThere)) return undefined;
+  if (txid === head.txid) return head;
+  const point = await pointOf(source, head, plan);
+  const own = { branchId: head.branchId, nonce: head.nonce, node: head.node, ...point };
+  const cut = await forkedHead(head, history, txid, own, source.press);
+  // The claims stay known, and what they gave up: the node that has more on its disk must be told apart from a
+  // stranger.
+  const tenures = head.tenures.map((tenure) => ({
+    ...tenure,
+    lastTxid: Math.max(tenure.firstTxid - 1, Math.min(tenure.lastTxid, txid)),
+  }));
+  return (
+    cut && {
+      ...cut,
+      epoch: head.epoch,
+      seq: head.seq,
+      reservedTo: head.reservedTo,
+      fromTxid: plan.fromTxid,
+      floorTxid: head.floorTxid,
+      history: head.history,
+      tenures,
+      lost: head.lost,
+    }
+  );
+}
+
+/** What the same claim has put behind the head, as far as it goes on without a doubt. */
+function carriedOn(own: readonly PoolEntry[], { txid, epoch, tail }: Head): readonly SegmentRef[] {
+  const ofClaim = own.filter((entry) => entry.epoch === epoch);
+  // What the tail held may have become an object together with what came after it.
+  const starts = [txid + 1, ...tail.map(({ firstTxid }) => firstTxid)];
+  const chains = starts
+    .map((start) => beforeRewind(own, chainFrom(ofClaim, start, Infinity, false), txid))
+    .filter((chain) => chain.length > 0 && chain.at(-1)!.lastTxid > txid);
+  return chains.reduce<readonly SegmentRef[]>(
+    (best, chain) => (chain.at(-1)!.lastTxid > (best.at(-1)?.lastTxid ?? 0) ? chain : best),
+    [],
+  );
+}
+
+function extension(head: Head, more: readonly SegmentRef[], own: readonly PoolEntry[]): Partial<Head> {
+  const last = more.at(-1);
+  if (!last) return {};
+  const { pages } = own.find(({ ref }) => ref.id === last.id)!;
+  const tenures = head.tenures.map((tenure, at) =>
+    at === head.tenures.length - 1 ? { ...tenure, lastTxid: Math.max(tenure.lastTxid, last.lastTxid) } : tenure,
+  );
+  // What the tail held may stand in an object by now.
+  const tail = head.tail.filter(({ lastTxid }) => lastTxid < more[0]!.firstTxid);
+  return { refs: [...head.refs, ...more], tail, tenures, txid: last.lastTxid, committedAtMs: last.lastAtMs, pages };
+}
+
+/** The base's successor, and what is lost by it. */
+async function proposed(
+  { pool }: HeadRepairParts,
+  { head: before, history, hash }: Base,
+  state: Head,
+  isNewest: boolean,
+  isThere: (ref: SegmentRef) => boolean,
+): Promise<ProposedHead> {
+  const epoch = Math.max(before.epoch, pool.epochs.get(before.branchId) ?? 0) + (isNewest ? 1 : limits.epochsSkipped);
+  const known = Math.max(
+    before.reservedTo,
+    before.txid,
+    ...pool.entries.filter(({ branchId }) => branchId === before.branchId).map(({ ref }) => ref.lastTxid),
+  );
+  const past = keptPast(history, isThere);
+  const loses: string[] = [];
+  if (state.txid === 0 && before.txid > 0)
+    loses.push("EVERYTHING that was ever written on the branch, as far as object storage goes: it begins empty");
+  if (state.txid < before.txid) {
+    const unless = `, unless the disk of the node ${before.node} has them: it ships them when it starts`;
+    loses.push(`transaction ids ${state.txid + 1} to ${before.txid}${isNewest ? unless : ""}`);
+  }
+  if (!isNewest)
+    loses.push(
+      `whatever was written after transaction id ${state.txid} and is in no object of the pool; among it may ` +
+        "be durable writes that stood in the lost head alone",
+    );
+  if (before.history && past !== "all")
+    loses.push(`the past before this line${named(history)}: it can be gone back to no more`);
+  const head: Head = {
+    ...state,
+    epoch,
+    seq: before.seq + 1,
+    prevHash: hash,
+    nonce: hashOf(hash).subarray(0, nonceBytes),
+    settledUlid: "",
+    // A claim that nobody remembers may have followed an older head: then no node may take the branch for its own.
+    node: isNewest ? before.node : repairer,
+    reservedTo: known + limits.txidsSkipped,
+    history: past === "all" ? before.history : undefined,
+  };
+  const how = isNewest
+    ? "the head that is there, without what is missing"
+    : `an older version of the head (epoch ${before.epoch}, number ${before.seq}) that the store has kept`;
+  return {
+    head,
+    bytes: encodeHead(head),
+    how: `${how}, up to transaction id ${state.txid} of ${new Date(state.committedAtMs).toISOString()}`,
+    loses,
+  };
+}
+
+function named(history: History | undefined): string {
+  const names = history?.checkpoints.map(({ name }) => name) ?? [];
+  if (history === undefined) return " and its checkpoints";
+  if (names.length === 0) return "";
+  const more = names.length > limits.findingKeysMax ? ` and ${names.length - limits.findingKeysMax} more` : "";
+  return ` and the checkpoints ${names.slice(0, limits.findingKeysMax).join(", ")}${more}`;
+}
+
+/**
+ * Whether the past can stay as it is. A part of it would need an object of its own, which only a writer of the branch
+ * may name.
+ */
+function keptPast(history: History | undefined, isThere: (ref: SegmentRef) => boolean): "all" | "none" {
+  return history && history.lines.every(({ refs }) => refs.every(isThere)) ? "all" : "none";
+}

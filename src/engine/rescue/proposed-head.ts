@@ -1,0 +1,27 @@
+/** What is proposed for a branch whose head is of no use, and what it is made of. */
+import type { Catalog } from "../../format/history/catalog.ts";
+import type { Head } from "../../format/history/head.ts";
+import type { PoolIndex } from "./pool-index.ts";
+import type { StatePlace } from "../segments/restored-state.ts";
+
+/** A head that would mend its branch. */
+export interface ProposedHead {
+  readonly head: Head;
+  readonly bytes: Uint8Array;
+  /** How it was come by, in words. */
+  readonly how: string;
+  /** What is lost by it, in words. */
+  readonly loses: readonly string[];
+}
+
+/** What is known when a branch is to be mended. */
+export interface HeadRepairParts {
+  readonly place: StatePlace;
+  readonly pool: PoolIndex;
+  readonly catalog: Catalog | undefined;
+}
+
+/** Who has written a head that was laid again: no node's name. */
+export const repairer = "palimpsest-repair";
+/** The length of a head's nonce. */
+export const nonceBytes = 16;

@@ -1,0 +1,25 @@
+/**
+ * Proof that the newest state of a branch can be had from objects alone: it is restored, checked and thrown away.
+ */
+import { StoreError } from "../../base/faults/errors.ts";
+import type { Head } from "../../format/history/head.ts";
+import type { DatabaseState } from "../../model/schema.ts";
+import { planOf, type Plan } from "../history/lines.ts";
+import { stateOfRestored, withRestored, type StatePlace } from "./restored-state.ts";
+
+/** Restores and checks the head's state. Throws StoreError("corrupt") when that cannot be done. */
+export async function checkNewest(place: StatePlace, head: Head): Promise<DatabaseState> {
+  const plan = planOf(head, undefined, head.txid);
+  if (!plan) throw new StoreError("corrupt", "a head does not say how its own state is restored");
+  return checkState(place, plan);
+}
+
+/** The same for any state that a plan restores. */
+export async function checkState(place: StatePlace, plan: Plan): Promise<DatabaseState> {
+  return withRestored(place, plan, async (path) => {
+    const state = await stateOfRestored(place, path, true);
+    if (state.txid !== plan.txid)
+      throw new StoreError("corrupt", `the restored state ${plan.txid} says of itself that it is ${state.txid}`);
+    return state;
+  });
+}

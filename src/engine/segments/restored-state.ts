@@ -1,0 +1,161 @@
+/**
+ * States that are restored beside everything else, to be looked into: whether they hold what was erased, whether they
+ * are sound.
+ *
+ * Always true: they come from objects only, never from a live file; nothing stays in the scratch directory.
+ */
+import { closeSync, openSync, readSync, rmSync } from "node:fs";
+import { StoreError } from "../../base/faults/errors.ts";
+import { limits } from "../../base/limits/limits.ts";
+import type { World } from "../../base/world.ts";
+import { pageBytes } from "../../format/history/pages.ts";
+import { framePages } from "../../format/history/segment.ts";
+import { TraceSearch, windowBytes } from "../../format/erasure/traces.ts";
+import type { DatabaseState } from "../../model/core/database-state.ts";
+import { vectorWindows } from "../../model/erasure-traces.ts";
+import { Connection } from "../../sqlite/connection/connection.ts";
+import { scratchFile } from "../local/files.ts";
+import { stateOfFile } from "./image-maker.ts";
+import type { Plan } from "../history/lines.ts";
+import type { PageSource } from "./pool-objects.ts";
+import type { ErasedCoupon } from "../api/protocol.ts";
+import { materialise } from "./restore.ts";
+
+export interface StatePlace {
+  readonly source: PageSource;
+  readonly world: World;
+  readonly scratchDirectory: string;
+}
+
+/** Restores the state into a file of its own, lets it be looked into, and removes it. */
+export async function withRestored<Value>(
+  { source, world, scratchDirectory }: StatePlace,
+  plan: Plan,
+  look: (path: string, pages: number) => Promise<Value>,
+): Promise<Value> {
+  const path = scratchFile(scratchDirectory, `state-${world.ulid()}.db`);
+  try {
+    const { pages } = await materialise(source, plan, path);
+    return await look(path, pages);
+  } finally {
+    for (const suffix of ["", "-wal", "-shm"]) rmSync(`${path}${suffix}`, { force: true });
+  }
+}
+
+/** The end of this turn of the loop: others get the thread. */
+export function turnEnd(world: World): Promise<void> {
+  return new Promise((resolve) => {
+    world.soon(resolve);
+  });
+}
+
+/** A window that was found, as a key of maps; 32 bytes do not say more than their trace was made of. */
+export function windowAt(bytes: Uint8Array, offset: number): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset + offset, windowBytes).toString("latin1");
+}
+
+function idsJson(coupons: readonly Pick<ErasedCoupon, "memoryIds">[]): string {
+  return JSON.stringify(coupons.flatMap(({ memoryIds }) => memoryIds));
+}
+
+/**
+ * Whether the database holds one of the erasures' memories. An id that is only named, by what the memory superseded
+ * where it was plainly forgotten, says nothing of it.
+ */
+export function holdsMemories(connection: Connection, coupons: readonly Pick<ErasedCoupon, "memoryIds">[]): boolean {
+  return (
+    connection.get(
+      "SELECT 1 FROM __service_memory WHERE id IN (SELECT value FROM json_each(?)) LIMIT 1",
+      idsJson(coupons),
+    ) !== undefined
+  );
+}
+
+/**
+ * Runs the search over the windows of every vector that the database holds as live content, that of its row among them,
+ * and gives those that it finds.
+ */
+export function windowsOfVectors(connection: Connection, search: TraceSearch): ReadonlySet<string> {
+  const windows = new Set<string>();
+  for (const window of vectorWindows({ connection })) search.search(window, () => windows.add(windowAt(window, 0)));
+  return windows;
+}
+
+/**
+ * What the restored file says of itself; with `check`, once nothing was found wrong with it. It is read where segments
+ * are made, or in turns.
+ */
+export function stateOfRestored({ source, world }: StatePlace, path: string, check: boolean): Promise<DatabaseState> {
+  return source.maker ? source.maker.state(path, check) : stateOfFile(path, check, () => turnEnd(world));
+}
+
+/** Opens a restored file for as long as `act` runs. Throws StoreError("corrupt") for one that SQLite cannot use. */
+export function inRestored<Value>(path: string, readonly: boolean, act: (connection: Connection) => Value): Value {
+  try {
+    const connection = new Connection(path, { readonly, pageCacheKiB: limits.pageCacheKiB });
+    try {
+      return act(connection);
+    } finally {
+      connection.close();
+    }
+  } catch (error) {
+    if (error instanceof StoreError) throw error;
+    throw new StoreError("corrupt", "SQLite cannot use a restored state", { cause: error });
+  }
+}
+
+/**
+ * The erasures, by their ids, whose data the state still holds: their memories, or bytes of what was erased and nothing
+ * else of it. A vector that the state holds as live content is not erased data: somebody said the same again.
+ */
+export async function holdersIn(
+  place: StatePlace,
+  plan: Plan,
+  coupons: readonly ErasedCoupon[],
+): Promise<ReadonlyMap<string, "memories" | "bytes">> {
+  const search = new TraceSearch(coupons.map(({ traces }) => traces));
+  return withRestored(place, plan, async (path) => {
+    const holding = inRestored(path, true, (connection) =>
+      coupons.filter((coupon) => holdsMemories(connection, [coupon])),
+    );
+    const held = new Map<string, "memories" | "bytes">(holding.map(({ id }) => [id, "memories"]));
+    const found = await windowsOfFile(place.world, path, search);
+    if (found.size === 0) return held;
+    const live = inRestored(path, true, (connection) => windowsOfVectors(connection, search));
+    for (const [window, sets] of found) {
+      if (live.has(window)) continue;
+      for (const set of sets) if (!held.has(coupons[set]!.id)) held.set(coupons[set]!.id, "bytes");
+    }
+    return held;
+  });
+}
+
+/** The windows that stand in the file, and which searches they belong to. */
+async function windowsOfFile(
+  world: World,
+  path: string,
+  search: TraceSearch,
+): Promise<ReadonlyMap<string, ReadonlySet<number>>> {
+  const found = new Map<string, Set<number>>();
+  const descriptor = openSync(path, "r");
+  try {
+    const bytes = new Uint8Array(framePages * pageBytes);
+    for (
+      let at = 0, count = readSync(descriptor, bytes, 0, bytes.length, 0);
+      count > 0;
+      count = readSync(descriptor, bytes, 0, bytes.length, at)
+    ) {
+      at += count;
+      search.search(bytes.subarray(0, count), (set, offset) => {
+        const window = windowAt(bytes, offset);
+        const sets = found.get(window);
+        if (sets) sets.add(set);
+        else found.set(window, new Set([set]));
+      });
+      await turnEnd(world);
+    }
+  } finally {
+    closeSync(descriptor);
+  }
+  return found;
+}

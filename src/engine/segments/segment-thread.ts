@@ -1,0 +1,93 @@
+/**
+ * Entry of a thread that makes segments, of logs and of files, one at a time, and restores files beside that, for one
+ * engine thread.
+ */
+import { constants, platform, setPriority } from "node:os";
+import { parentPort, type MessagePort } from "node:worker_threads";
+import { assert } from "../../base/faults/assert.ts";
+import { codeOf, StoreError } from "../../base/faults/errors.ts";
+import { inlinePress, threadedPress } from "../../format/core/compression.ts";
+import { WalChanged } from "../../sqlite/wal/wal-reader.ts";
+import { inlineMaker } from "./inline-maker.ts";
+import type { FetchedObject } from "./segment-maker.ts";
+import type { Made, MadeMessage, MakingFault, ObjectMessage, Order, OrderMessage } from "./threaded-maker.ts";
+
+assert(parentPort, "this file is the entry of a worker thread");
+const port = parentPort;
+// Whoever waits for an answer comes first; what is made here keeps a share of a busy processor. Elsewhere than on Linux
+// a priority is the whole process's.
+if (platform() === "linux") setPriority(constants.priority.PRIORITY_BELOW_NORMAL);
+
+function faultOf(error: unknown): MakingFault {
+  const storeKind = error instanceof StoreError ? error.kind : undefined;
+  return {
+    storeKind,
+    isChanged: error instanceof WalChanged,
+    code: codeOf(error),
+    message: error instanceof Error ? error.message : String(error),
+  };
+}
+
+// Nothing else happens on this thread, so the press is its own.
+const maker = inlineMaker(inlinePress);
+// But for restores: between two frames an order has its turn.
+const restorer = inlineMaker(threadedPress);
+
+/** What comes through the port, each when it is asked for. */
+async function* comingThrough(objects: MessagePort): AsyncGenerator<FetchedObject> {
+  try {
+    for (;;) {
+      const message = await new Promise<ObjectMessage>((resolve) => {
+        objects.once("message", resolve);
+        // Whoever ordered it is gone.
+        objects.once("close", () => resolve({ kind: "none" }));
+        objects.postMessage("next");
+      });
+      if (message.kind === "end") return;
+      if (message.kind === "none")
+        throw new StoreError("unavailable", "the next object of a restore could not be fetched");
+      yield message.object;
+    }
+  } finally {
+    objects.close();
+  }
+}
+
+/** What comes of an order, and which memory of it is the receiver's alone from then on. */
+async function make(order: Order): Promise<{ readonly made: Made; readonly given: readonly Uint8Array[] }> {
+  switch (order.kind) {
+    case "segment": {
+      const made = await maker.make(order.order);
+      return { made, given: made ? [made.segment.bytes, ...(made.start ? [made.start.images] : [])] : [] };
+    }
+    case "image": {
+      const made = await maker.image(order.order);
+      return { made, given: [made.bytes] };
+    }
+    case "state":
+      return { made: await maker.state(order.path, order.check), given: [] };
+    case "restore":
+      return { made: await restorer.restore(order.order, comingThrough(order.objects)), given: [] };
+    case "remove":
+      await maker.remove(order.path);
+      return { made: undefined, given: [] };
+  }
+}
+
+async function run({ id, order }: OrderMessage): Promise<void> {
+  try {
+    const { made, given } = await make(order);
+    port.postMessage(
+      { id, made } satisfies MadeMessage,
+      given.map(({ buffer }) => buffer as ArrayBuffer),
+    );
+  } catch (error) {
+    port.postMessage({ id, made: undefined, fault: faultOf(error) } satisfies MadeMessage);
+  }
+}
+
+let turn = Promise.resolve();
+port.on("message", (message: OrderMessage) => {
+  if (message.order.kind === "restore") void run(message);
+  else turn = turn.then(() => run(message));
+});

@@ -1,0 +1,386 @@
+/**
+ * From the log of one open branch to its head in object storage.
+ *
+ * Owns the reading of the log and the publishing of what it holds. Always true: only groups that are synced on this
+ * disk are shipped, in order and whole; `shipped` is raised after the head that covers a group is known to have landed;
+ * the log is the outbox, so nothing is folded in before it is shipped (the database asks `settled`). Must not know: the
+ * queue, commands, other branches.
+ *
+ * Why the log is read here and not at each commit: committed frames never change until the log is folded in, which only
+ * the owner does; reading many groups at once costs the writer's path nothing, and another thread can do it
+ * (engine/segments/segment-maker).
+ */
+import { StoreError } from "../../base/faults/errors.ts";
+import { limits } from "../../base/limits/limits.ts";
+import type { Semaphore } from "../../base/collections/semaphore.ts";
+import { Watermark } from "../../base/collections/watermark.ts";
+import type { Cancel, World } from "../../base/world.ts";
+import type { Head, TailSegment } from "../../format/history/head.ts";
+import type { LogPosition, WalReader } from "../../sqlite/wal/wal-reader.ts";
+import type { BranchHead, HeadChange } from "../history/branch-head.ts";
+import { CommitAges } from "./commit-ages.ts";
+import { groupsInARow, reaching, txidAfter } from "../history/lines.ts";
+import { joined, putObject, type NewObject, type PageSource } from "../segments/pool-objects.ts";
+import type { MadeSegment, SegmentMaker, SegmentStart } from "../segments/segment-maker.ts";
+import { Uploads } from "../history/uploads.ts";
+
+/** What shipping needs from its surroundings; the same for every branch of a thread. */
+export interface ShippingParts {
+  readonly world: World;
+  /** How many branches may talk to the store at once. */
+  readonly permits: Semaphore;
+  /** How many of them with a segment that is larger than usual. */
+  readonly largePermits: Semaphore;
+  readonly maker: SegmentMaker;
+  readonly bytesPut: (bytes: number) => void;
+}
+
+export interface ShipperOptions {
+  readonly parts: ShippingParts;
+  readonly head: BranchHead;
+  readonly source: PageSource;
+  readonly branchId: string;
+  readonly databasePath: string;
+  /** Stands behind the last group that the head covers. */
+  readonly log: WalReader;
+  /** The page that holds the state row. */
+  readonly statePage: number;
+  /** How long a group may wait when nobody hurries. */
+  readonly intervalMs: () => number;
+  readonly events: {
+    /** A head has landed: the line may want packing or a new base. */
+    published(): void;
+    /** The store does not answer; it is asked again. */
+    stalled(): void;
+    /** The branch was lost to another writer, or the log is not what was written: the handle must be given up. */
+    failed(error: unknown): void;
+    notice(message: string): void;
+  };
+}
+
+interface Batch {
+  /** Every try publishes the same bytes under the same name. */
+  readonly made: MadeSegment;
+  /** The tail that it was made for. */
+  readonly tail: readonly TailSegment[];
+  /** Where it begins in the log, and the group before. */
+  readonly from: LogPosition;
+  readonly afterTxid: number;
+  /** Under a name of its own, which is over when the branch is claimed meanwhile. */
+  object: { readonly uploads: Uploads; readonly put: NewObject } | undefined;
+}
+
+/** A segment of the tail that is made here, and what it is made of. */
+interface OwnSegment {
+  readonly segment: TailSegment;
+  readonly epoch: number;
+  readonly start: SegmentStart;
+}
+
+export class Shipper {
+  readonly #options: ShipperOptions;
+  readonly #parts: ShippingParts;
+  readonly #head: BranchHead;
+  /** The newest txid that object storage covers. */
+  readonly shipped: Watermark;
+  #committedTxid: number;
+  #syncedTxid: number;
+  /**
+   * The last group that was read from the log; between it and the next one lies nothing but what claims have given up.
+   */
+  #takenTxid: number;
+  #batch: Batch | undefined;
+  /** The tail's newest segment, while what comes next may be pressed together with it. */
+  #newest: OwnSegment | undefined;
+  #running = false;
+  #closed = false;
+  #hurryTo = -1;
+  #unshippedBytes = 0;
+  readonly #ages: CommitAges;
+  #failures = 0;
+  #cancelTimer: Cancel | undefined;
+
+  constructor(options: ShipperOptions) {
+    this.#options = options;
+    this.#parts = options.parts;
+    this.#head = options.head;
+    this.#ages = new CommitAges(options.parts.world);
+    this.#committedTxid = options.head.now.txid;
+    this.#syncedTxid = options.head.now.txid;
+    this.#takenTxid = options.head.now.txid;
+    this.shipped = new Watermark(options.head.now.txid);
+  }
+
+  /** Bytes of log that the head does not cover yet. */
+  get unshippedBytes(): number {
+    return this.#unshippedBytes;
+  }
+
+  /** How long the oldest commit of them has waited. */
+  get unshippedMs(): number {
+    return this.#ages.oldestMs;
+  }
+
+  /** Whether the last try failed. */
+  get failing(): boolean {
+    return this.#failures > 0;
+  }
+
+  get busy(): boolean {
+    return this.#running;
+  }
+
+  /** Everything up to here was committed. */
+  committed(txid: number): void {
+    this.#committedTxid = txid;
+    this.#ages.committed(txid);
+  }
+
+  /** The log was seen to have grown by this much since the last call; some of it may be shipped by now. */
+  logged(logBytes: number): void {
+    this.#unshippedBytes += logBytes;
+    this.#consider();
+  }
+
+  /** Everything up to here is on disk and may be shipped. */
+  synced(txid: number): void {
+    this.#syncedTxid = Math.max(this.#syncedTxid, txid);
+    this.#consider();
+  }
+
+  /** Ships up to this txid as soon as it is synced: somebody waits for `shipped`. */
+  hurry(txid: number): void {
+    this.#hurryTo = Math.max(this.#hurryTo, txid);
+    this.#consider();
+  }
+
+  /** This node has claimed the branch; what its log held before is still to be shipped, under the ids that it has. */
+  claimed(): void {
+    this.shipped.raise(Math.max(this.shipped.level, this.#head.now.txid));
+    this.#takenTxid = Math.max(this.#takenTxid, this.shipped.level);
+  }
+
+  /** Stops; what is not shipped stays in the log, which the database closes. */
+  close(error: unknown): void {
+    this.#closed = true;
+    this.#cancelTimer?.();
+    this.shipped.fail(error);
+  }
+
+  #due(): boolean {
+    if (this.#hurryTo > this.shipped.level || this.#unshippedBytes >= limits.shipLogBytes || this.#batch !== undefined)
+      return true;
+    return this.unshippedMs >= this.#options.intervalMs();
+  }
+
+  #consider(): void {
+    if (this.#running || this.#closed || this.#syncedTxid <= this.shipped.level) return;
+    if (this.#failures > 0 && this.#cancelTimer) return;
+    if (this.#due()) return void this.#run();
+    this.#cancelTimer ??= this.#parts.world.after(Math.max(1, this.#options.intervalMs() - this.unshippedMs), () => {
+      this.#cancelTimer = undefined;
+      this.#consider();
+    });
+  }
+
+  async #run(): Promise<void> {
+    this.#running = true;
+    this.#cancelTimer?.();
+    this.#cancelTimer = undefined;
+    try {
+      while (!this.#closed && this.#syncedTxid > this.shipped.level && this.#due()) {
+        const outcome = await this.#parts.permits.run(() => this.#shipBatch(limits.segmentLogBytesUsual));
+        if (outcome === "large") await this.#parts.largePermits.run(() => this.#shipBatch(Infinity));
+      }
+      this.#running = false;
+      this.#consider();
+    } catch (error) {
+      this.#running = false;
+      if (!this.#closed) this.#failed(error);
+    }
+  }
+
+  /** A store that does not answer is asked again, ever more rarely; everything else ends the handle. */
+  #failed(error: unknown): void {
+    if (!(error instanceof StoreError) || error.kind === "corrupt") return this.#options.events.failed(error);
+    if (this.#failures++ === 0)
+      this.#options.events.notice(`shipping failed (${error.reason ?? error.kind}); trying again`);
+    this.#options.events.stalled();
+    const pauseMs = Math.min(limits.shipRetryMsMin * 2 ** Math.min(this.#failures, 20), limits.shipRetryMsMax);
+    const jitter = 0.5 + this.#parts.world.randomBytes(1)[0]! / 512;
+    this.#cancelTimer = this.#parts.world.after(pauseMs * jitter, () => {
+      this.#cancelTimer = undefined;
+      this.#consider();
+    });
+  }
+
+  /** Ships the next groups; `large` when they have more log than `logBytesMost`. */
+  async #shipBatch(logBytesMost: number): Promise<"large" | undefined> {
+    if (this.#closed) return undefined;
+    const hurried = this.#hurryTo > this.shipped.level;
+    const batch = (this.#batch ??= await this.#take(hurried, logBytesMost));
+    if (this.#closed) return undefined;
+    if (!batch) return "large";
+    const through = batch.made.segment.lastTxid;
+    if (batch.object === undefined && hurried && fitsTail(this.#head.now.tail, batch.made.segment))
+      await this.#publishInline(batch);
+    else await this.#publishObject(batch);
+    if (this.#head.now.txid < through) {
+      this.#beginAnew(batch);
+      return undefined;
+    }
+    if (this.#closed) return undefined;
+    if (this.#failures > 0) this.#options.events.notice("shipping goes on");
+    this.#failures = 0;
+    this.#batch = undefined;
+    const isAll = through >= this.#committedTxid;
+    // How much a log grows and how much its groups have of it differ a little: with nothing left there is nothing to
+    // count.
+    this.#unshippedBytes = isAll ? 0 : Math.max(0, this.#unshippedBytes - batch.made.logBytes);
+    this.#ages.covered(through);
+    this.shipped.raise(through);
+    this.#options.events.published();
+    return undefined;
+  }
+
+  /**
+   * The tail is not the one that the batch was made for: somebody has cut or spilled it meanwhile. The log still holds
+   * the groups, as no head covers them.
+   */
+  #beginAnew(batch: Batch): void {
+    batch.object?.uploads.end();
+    this.#options.log.moveTo(batch.from);
+    this.#takenTxid = batch.afterTxid;
+    this.#batch = undefined;
+    this.#newest = undefined;
+  }
+
+  /**
+   * The next groups of the log, verified, canonical, and numbered by what their own pages say, as one segment;
+   * undefined when that takes more log than asked for. What travels in the head takes the tail's newest groups in and
+   * replaces them: groups that follow each other are mostly the same pages, so pressed together they take a fraction of
+   * the room, and a tail holds several times as many before it must become an object.
+   */
+  async #take(isTail: boolean, logBytesMost: number): Promise<Batch | undefined> {
+    const { source, branchId, databasePath, statePage, log } = this.#options;
+    const { now } = this.#head;
+    const { epoch, tail } = now;
+    const [from, afterTxid] = [log.position, this.#takenTxid];
+    const firstTxid = txidAfter(now, afterTxid);
+    const newest = this.#newest;
+    const follows =
+      isTail && newest?.epoch === epoch && tail.at(-1) === newest.segment && newest.segment.lastTxid + 1 === firstTxid;
+    const made = await this.#parts.maker.make({
+      databasePath,
+      statePage,
+      uuid: source.uuid,
+      branchId,
+      epoch,
+      from,
+      firstTxid,
+      isTail,
+      logBytesMost,
+      groupsMax: groupsInARow(now, firstTxid, this.#syncedTxid),
+      logBytes: this.#unshippedBytes,
+      logBytesMax: limits.segmentLogBytes,
+      before: follows ? newest.start : undefined,
+    });
+    if (!made || this.#closed) return undefined;
+    log.moveTo(made.end);
+    this.#takenTxid = made.segment.lastTxid;
+    this.#newest = made.start && { segment: made.segment, epoch, start: made.start };
+    return { made, tail, from, afterTxid, object: undefined };
+  }
+
+  /** One conditional put: the groups travel in the head itself. */
+  async #publishInline(batch: Batch): Promise<void> {
+    const added = batch.made.segment;
+    await this.#publish(this.#head, batch, added.lastTxid, ({ tail }) => ({
+      tail: [...tail.filter((one) => !holds(added, one)), added],
+    }));
+  }
+
+  /** The tail and the new groups become one object of the pool; then the head names it. */
+  async #publishObject(batch: Batch): Promise<void> {
+    // Writes are refused long before (engine/compaction/line-length): what was committed until then waits for a pack,
+    // as for a store that is away.
+    if (this.#head.now.refs.length >= limits.lineRefsShipped)
+      throw new StoreError("unavailable", "the branch's line has no room before it is packed");
+    if (batch.object?.uploads.isOver) {
+      batch.object.uploads.end();
+      batch.object = undefined;
+    }
+    const { uploads, put } = (batch.object ??= this.#objectOf(batch));
+    const ref = await putObject(this.#options.source, put);
+    this.#parts.bytesPut(ref.bytes);
+    this.#parts.world.crashPoint("segment-put");
+    const done = await this.#publish(uploads, batch, ref.lastTxid, ({ refs }) => ({ refs: [...refs, ref], tail: [] }));
+    if (!done) return;
+    uploads.end();
+    this.#newest = undefined;
+  }
+
+  #objectOf({ made: { segment: added, sha256 }, tail }: Batch): NonNullable<Batch["object"]> {
+    const segments = [...tail.filter((one) => !holds(added, one)), added];
+    const uploads = new Uploads(this.#head);
+    return {
+      uploads,
+      put: {
+        ...joined(segments),
+        kind: "delta",
+        id: uploads.newId(),
+        sha256: segments.length === 1 ? sha256 : undefined,
+      },
+    };
+  }
+
+  /**
+   * Moves the head, unless its tail is another one than the batch was made for: whoever cuts or spills one makes other
+   * segments. Says whether the head covers the batch.
+   */
+  async #publish(
+    target: Pick<BranchHead, "update">,
+    batch: Batch,
+    lastTxid: number,
+    change: (head: Head) => HeadChange,
+  ): Promise<boolean> {
+    await target.update((head) =>
+      head.txid >= lastTxid || !sameTail(head.tail, batch.tail)
+        ? undefined
+        : { ...covering(head, batch, this.#head.tenure !== undefined), ...change(head) },
+    );
+    return this.#head.now.txid >= lastTxid;
+  }
+}
+
+/** Whether the segment has taken the other one in. */
+function holds(segment: TailSegment, other: TailSegment): boolean {
+  return segment.firstTxid <= other.firstTxid;
+}
+
+function sameTail(tail: readonly TailSegment[], before: readonly TailSegment[]): boolean {
+  return tail.length === before.length && tail.every((segment, index) => segment === before[index]);
+}
+
+/** Durable groups are inlined while the tail stays small; beyond that it is spilled together with them. */
+function fitsTail(tail: readonly TailSegment[], segment: TailSegment): boolean {
+  const kept = tail.filter((one) => !holds(segment, one));
+  const bytes = kept.reduce((sum, entry) => sum + entry.bytes.length, segment.bytes.length);
+  return bytes <= limits.tailBytesMax && kept.length < limits.tailSegmentsMax;
+}
+
+/**
+ * What every publication changes: how far the head covers, and whose groups they are. Only whoever has claimed the
+ * branch reserves more: what an earlier process has left and this one ships is no reason to take ids for given that
+ * nobody gave.
+ */
+function covering(head: Head, { made: { segment, pages, tenures } }: Batch, isClaimed: boolean): HeadChange {
+  const spare = head.reservedTo - segment.lastTxid;
+  return {
+    txid: segment.lastTxid,
+    committedAtMs: segment.lastAtMs,
+    pages,
+    tenures: tenures.reduce((reached, { id, lastTxid }) => reaching(reached, id, lastTxid), head.tenures),
+    reservedTo: isClaimed && spare < limits.txidReserve / 2 ? segment.lastTxid + limits.txidReserve : head.reservedTo,
+  };
+}

@@ -1,0 +1,131 @@
+/**
+ * What runs alone in a transaction, sealed with the transaction id that its database gives it: a batch of user SQL that
+ * may write, or a command of our own that takes long.
+ *
+ * Always true: the transaction is committed with its seal, or nothing of it stays. Whoever reads the state afterwards
+ * knows which, whatever became of the one who ran it. Must not know: queues, answers, fsync.
+ */
+import type { ErrorCode, ServiceErrorDetail } from "../../base/faults/errors.ts";
+import { realDisk } from "../../base/disk.ts";
+import { writeState } from "../../model/core/database-state.ts";
+import { writeSql, type SqlBatch, type SqlStatementResult } from "../../model/sql/sql.ts";
+import type { Connection } from "../../sqlite/connection/connection.ts";
+import { runAlone } from "../../sqlite/group.ts";
+import { SqlGuard, tooMuchWritten } from "../../sqlite/guard.ts";
+import { WalFile } from "../../sqlite/wal/wal.ts";
+import { runCommandWrite, type CommandWriteCall, type CommandRan, type TransactionCall } from "./command-call.ts";
+
+/** An error that is not a refusal; by its code it is told whether storage failed. */
+export interface SqlFault {
+  readonly message: string;
+  readonly stack: string;
+  readonly code: string;
+}
+
+export type SqlWriteReply =
+  | { readonly kind: "done"; readonly results: SqlStatementResult[] }
+  | CommandRan
+  | {
+      readonly kind: "refused";
+      readonly code: ErrorCode;
+      readonly message: string;
+      readonly detail?: ServiceErrorDetail;
+    }
+  | { readonly kind: "fault"; readonly fault: SqlFault }
+  /** The process is gone, and with it what it would have answered. */
+  | { readonly kind: "lost"; readonly code: ErrorCode; readonly message: string };
+
+/** User SQL, and the number by which it is interrupted. */
+export interface TicketedSql {
+  readonly batch: SqlBatch;
+  readonly ticket: number;
+}
+
+/** A batch of user SQL that may write. */
+type SqlWriteCall = TransactionCall & TicketedSql;
+
+export type WriteCall = SqlWriteCall | CommandWriteCall;
+
+/** What became of it, as far as whoever ran it can tell; whether it is committed the state row tells. */
+export type SqlWriteEnd =
+  | { readonly kind: "done"; readonly results: SqlStatementResult[] }
+  | CommandRan
+  | { readonly kind: "failed"; readonly error: unknown }
+  /** Whoever ran it is gone, and with it what it would have answered; the error says why. */
+  | { readonly kind: "lost"; readonly code: ErrorCode; readonly message: string };
+
+/** Runs such transactions for a database that holds its other writes back meanwhile. */
+export interface SqlWriter {
+  /** Never rejects. `leftMs` is how long somebody waits for it. */
+  run(call: WriteCall, uuid: string, leftMs: number): Promise<SqlWriteEnd>;
+}
+
+/** Runs the batch on a connection that writes. Throws what it threw: then nothing has happened. */
+function runSqlWrite(connection: Connection, guard: SqlGuard, call: SqlWriteCall): SqlStatementResult[] {
+  return runSealed(connection, guard, call, () => writeSql(connection, guard, call.ticket, call.batch));
+}
+
+/**
+ * Runs the call on a connection that writes. `newId` gives ids of this process. Throws what it threw: then nothing has
+ * happened.
+ */
+export function runWriteCall(
+  connection: Connection,
+  guard: SqlGuard,
+  call: WriteCall,
+  newId: () => string,
+): Extract<SqlWriteEnd, { kind: "done" | "ran" }> {
+  if ("batch" in call) return { kind: "done", results: runSqlWrite(connection, guard, call) };
+  return {
+    kind: "ran",
+    ...runCommandWrite(connection, guard, call, newId, (act) => runSealed(connection, guard, call, act)),
+  };
+}
+
+function runSealed<Result>(
+  connection: Connection,
+  guard: SqlGuard,
+  { path, seal, logBytesMax }: TransactionCall,
+  act: () => Result,
+): Result {
+  guard.boundLog(logBytesMax);
+  const { result } = runAlone(connection, act, () => {
+    const log = new WalFile(path, realDisk);
+    try {
+      if (log.fileBytes() > logBytesMax) throw tooMuchWritten();
+    } finally {
+      log.close();
+    }
+    writeState(connection, seal);
+  });
+  return result;
+}
+
+/**
+ * Runs them on the connection of the database itself, in a process that has time and threads of its own making: a
+ * simulation.
+ */
+export class InlineSql implements SqlWriter {
+  readonly #connection: Connection;
+  readonly #newId: () => string;
+  #guard: SqlGuard | undefined;
+
+  constructor(connection: Connection, newId: () => string) {
+    this.#connection = connection;
+    this.#newId = newId;
+  }
+
+  async run(call: WriteCall): Promise<SqlWriteEnd> {
+    try {
+      const guard = (this.#guard ??= SqlGuard.attach(this.#connection));
+      return runWriteCall(this.#connection, guard, call, this.#newId);
+    } catch (error) {
+      return { kind: "failed", error };
+    }
+  }
+
+  /** Lets go of the connection; call before it is closed. */
+  close(): void {
+    this.#guard?.detach();
+  }
+}

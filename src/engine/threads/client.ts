@@ -1,0 +1,262 @@
+/**
+ * This process's own engine: calls to databases, wherever their thread is.
+ *
+ * Numbers the calls, finds the thread of each, and counts whose they are. Always true: every call settles once
+ * (engine/api/waiting-calls). The threads themselves are owned by engine/threads/engine-lanes; what a process runs
+ * instead of a thread, by engine/processes/process-work. Must not know: what becomes of a call on its thread.
+ */
+import { ServiceError } from "../../base/faults/errors.ts";
+import { limits } from "../../base/limits/limits.ts";
+import type { Log } from "../../base/log.ts";
+import { LruMap } from "../../base/collections/lru-map.ts";
+import type { World } from "../../base/world.ts";
+import { mainBranch } from "../../format/core/names.ts";
+import type { AlarmCounts } from "../api/alarms.ts";
+import { EngineLanes, type EngineLane, type HeardMessage } from "./engine-lanes.ts";
+import { EnginePort, type CallOptions, type PortCall } from "../api/engine-port.ts";
+import type { LeaseSpan } from "../api/lease-state.ts";
+import { LanesUse } from "./lanes-use.ts";
+import type { EngineMeasures, EngineCounters } from "../api/measures.ts";
+import { ProcessWork } from "../processes/process-work.ts";
+import { laneOf, type Answer, type EngineAnswer, type FromEngine, type Target, type Work } from "../api/protocol.ts";
+import type { SqlPool } from "../processes/sql-pool.ts";
+import { tenantOf } from "../api/tenants.ts";
+import { valueOf, WaitingCalls } from "../api/waiting-calls.ts";
+
+/** What an engine finds out without being asked. */
+export type Told = Extract<FromEngine, { kind: "fenced" | "shipped" }>;
+
+export class EngineClient extends EnginePort {
+  readonly #lanes: EngineLanes;
+  readonly #waiting: WaitingCalls;
+  readonly #processes: ProcessWork;
+  readonly #sql: SqlPool | undefined;
+  readonly #lanesUse: LanesUse;
+  /** Names of databases, by uuid. */
+  readonly #names = new LruMap<string, string>(limits.retentionsHeldMax);
+  readonly #world: World;
+  readonly #log: Log;
+  /** Who waits for what a thread measures. */
+  readonly #measuring = new Map<number, (measures: EngineMeasures) => void>();
+  #nextId = 1;
+  #told: ((message: Told) => void) | undefined;
+  #closing = false;
+
+  /**
+   * `spawn` starts the engine of one lane; it is called again for an engine that was lost. `tellTenants` hears how many
+   * tenants have calls under way on a lane.
+   */
+  constructor(
+    threads: number,
+    spawn: (lane: number) => EngineLane,
+    sql: SqlPool | undefined,
+    world: World,
+    log: Log,
+    tellTenants: (lane: number, count: number) => void = () => {},
+  ) {
+    super();
+    this.#lanesUse = new LanesUse(threads, tellTenants);
+    this.#sql = sql;
+    this.#world = world;
+    this.#log = log;
+    this.#waiting = new WaitingCalls(world);
+    this.#processes = new ProcessWork({
+      sql,
+      world,
+      waiting: this.#waiting,
+      call: (target, work, options) => this.#call(target, work, options),
+      nextTicket: () => this.#nextId++,
+      nameOf: (uuid) => this.#names.peek(uuid),
+    });
+    this.#lanes = new EngineLanes({
+      threads,
+      spawn,
+      world,
+      log,
+      heard: (lane, message) => this.#hear(lane, message),
+      lost: (lane) => this.#waiting.lose(lane),
+      endWrites: (lane) => sql?.endWrites(lane),
+    });
+  }
+
+  async run(target: Target, call: PortCall, options: CallOptions): Promise<Answer> {
+    switch (call.kind) {
+      case "sql-read":
+        return this.#processes.read(target, { batch: call.batch }, options);
+      case "sql-write":
+        return this.#call(
+          target,
+          { kind: "sql", batch: call.batch, ticket: this.#nextId++, bytes: options.bytes ?? 0 },
+          options,
+        );
+      case "write":
+        return this.#call(target, { ...call, bytes: options.bytes ?? 0 }, options);
+      case "read":
+      case "sync":
+      case "branch":
+      case "drop":
+        return this.#call(target, call, options);
+    }
+  }
+
+  /**
+   * This node holds the database's lease under the term: what is open is brought to the newest head, and writes are
+   * taken.
+   */
+  async hold(uuid: string, term: number, options: CallOptions): Promise<void> {
+    await this.#call({ uuid, branch: mainBranch }, { kind: "hold", term }, options);
+  }
+
+  /**
+   * Takes no more writes of the database, ships what there is and gives back what was reserved. Resolves when another
+   * node may have it.
+   */
+  async letGo(uuid: string, options: CallOptions): Promise<void> {
+    await this.#call({ uuid, branch: mainBranch }, { kind: "let-go" }, options);
+  }
+
+  /** Resolves when every engine thread has answered; rejects when one does not. */
+  async ping(options: CallOptions): Promise<void> {
+    if (this.#closing) throw new ServiceError("unavailable", "the node is shutting down");
+    await Promise.all(
+      Array.from({ length: this.#lanes.count }, (_, lane) =>
+        this.#call({ uuid: "", branch: mainBranch }, { kind: "ping" }, options, lane),
+      ),
+    );
+  }
+
+  /**
+   * Removes what this node has of the database on its disk, and says so to the other nodes; its next use fetches it
+   * anew. While this node writes it nothing happens: gives false then.
+   */
+  async purgeCopies(uuid: string, options: CallOptions): Promise<boolean> {
+    return (await this.#call({ uuid, branch: mainBranch }, { kind: "purge-copies" }, options)).value === true;
+  }
+
+  /** A newer head of the branch is said to have landed: who follows it looks soon. */
+  hint(uuid: string): void {
+    this.#lanes.send(laneOf(uuid, this.#lanes.count), { kind: "hint", uuid });
+  }
+
+  /**
+   * Whether other nodes follow the database: then its standard writes are shipped sooner, and each head that lands is
+   * told.
+   */
+  followed(uuid: string, isFollowed = true): void {
+    this.#lanes.send(laneOf(uuid, this.#lanes.count), { kind: "followed", uuid, isFollowed });
+  }
+
+  /** Until when this node's leases surely hold; undefined when they are lost, and every database with them. */
+  renewLease(until: LeaseSpan | undefined): void {
+    this.#lanes.renewLease(until);
+  }
+
+  /** What an operator must look at, as the engine threads have said last. */
+  get alarms(): AlarmCounts {
+    return this.#lanes.alarms;
+  }
+
+  /** What each engine thread measures of itself; undefined for one that does not answer soon. */
+  measure(): Promise<readonly (EngineMeasures | undefined)[]> {
+    return Promise.all(Array.from({ length: this.#lanes.count }, (_, index) => this.#measureLane(index)));
+  }
+
+  #measureLane(index: number): Promise<EngineMeasures | undefined> {
+    if (!this.#lanes.current(index)) return Promise.resolve(undefined);
+    return new Promise((resolve) => {
+      const id = this.#nextId++;
+      const end = (measures?: EngineMeasures): void => {
+        cancel();
+        this.#measuring.delete(id);
+        resolve(measures);
+      };
+      const cancel = this.#world.after(limits.measureMs, () => end());
+      this.#measuring.set(id, end);
+      this.#lanes.send(index, { kind: "measure", id });
+    });
+  }
+
+  /** Says who is told of what engines find out: of fenced branches and shipped ones. At most one. */
+  tell(told: (message: Told) => void): void {
+    this.#told = told;
+  }
+
+  /** Lets every engine answer what it owes and close its files. */
+  async close(): Promise<EngineCounters[]> {
+    this.#closing = true;
+    this.#lanes.startNone();
+    // Readers first: what they hold open is let go of, and the engines can close it. What writes is answered before.
+    await this.#sql?.closeReads();
+    const counters = await this.#lanes.close();
+    await this.#sql?.close();
+    return counters;
+  }
+
+  async #call(
+    target: Target,
+    work: Work,
+    options: CallOptions,
+    lane = laneOf(target.uuid, this.#lanes.count),
+  ): Promise<Answer> {
+    const { uuid, database } = target;
+    if (database !== undefined && this.#names.peek(uuid) !== database) this.#names.set(uuid, database);
+    const tenant = tenantOf(target);
+    this.#lanesUse.begin(lane, tenant);
+    const answered = new Promise<EngineAnswer>((resolve, reject) => {
+      const id = this.#nextId++;
+      if (!this.#lanes.current(lane))
+        return reject(
+          new ServiceError("unavailable", "the engine thread was lost and is being started again", {
+            retryAfterSecs: 1,
+          }),
+        );
+      const budgetMs = options.deadlineMs - this.#world.monotonicMs();
+      this.#lanes.post(lane, {
+        id,
+        target,
+        work,
+        budgetMs,
+        minTxid: options.minTxid ?? 0,
+        durable: options.durable ?? false,
+        consistency: options.consistency,
+      });
+      this.#waiting.add(id, { lane, work, deadlineMs: options.deadlineMs, resolve, reject });
+    });
+    let answer: EngineAnswer;
+    try {
+      answer = await answered;
+    } finally {
+      this.#lanesUse.end(lane, tenant);
+    }
+    if (answer.isLong && work.kind === "read")
+      return this.#processes.read(target, { command: work.command, input: work.input }, options);
+    return { value: valueOf(answer), txid: answer.txid ?? 0, durableTxid: answer.durableTxid ?? 0 };
+  }
+
+  #hear(lane: number, message: HeardMessage): void {
+    switch (message.kind) {
+      case "answers":
+        for (const answer of message.answers) this.#waiting.answer(answer);
+        this.#world.crashPoint("answered");
+        return;
+      case "sql-run":
+        return void this.#runInProcess(lane, message);
+      case "event":
+        this.#log[message.level](message.message, { uuid: message.uuid });
+        return;
+      case "fenced":
+      case "shipped":
+        return this.#told?.(message);
+      case "measured":
+        return this.#measuring.get(message.id)?.(message.measures);
+    }
+  }
+
+  /** Has a process run what an engine thread asks for, and tells it. */
+  async #runInProcess(index: number, message: Extract<FromEngine, { kind: "sql-run" }>): Promise<void> {
+    const lane = this.#lanes.current(index);
+    const reply = await this.#processes.write(index, message);
+    // A thread that was started since has not asked.
+    if (lane && this.#lanes.current(index) === lane) lane.send({ kind: "sql-ran", ticket: message.call.ticket, reply });
+  }
+}

@@ -1,0 +1,259 @@
+/**
+ * The branches that this thread has claimed: how a claim is made, for how long it serves, and how it is given back.
+ *
+ * Owns what outlives a handle: the heads that were claimed (so that a branch which was closed for a while is not
+ * claimed anew), how far branches were answered that may come back with less, and, where nothing coordinates nodes, the
+ * branches that were lost to another writer (which this node must not take back by itself, or the two would duel for
+ * ever). Always true: with coordination a branch is claimed only while the database is held, and from another node only
+ * while the lease is certain. Must not know: open handles, files but the mark of a restored one.
+ */
+import { ServiceError, StoreError } from "../../base/faults/errors.ts";
+import { limits } from "../../base/limits/limits.ts";
+import { LruMap } from "../../base/collections/lru-map.ts";
+import { sleep, type World } from "../../base/world.ts";
+import type { Tenure } from "../../format/history/head.ts";
+import type { Alarms } from "../api/alarms.ts";
+import { Fenced, type BranchHead } from "../history/branch-head.ts";
+import type { Catalogs } from "../history/catalogs.ts";
+import type { DatabaseEvents } from "../database/database-options.ts";
+import { TurnedAway } from "../api/engine-port.ts";
+import type { HeadPlaces } from "../local/head-places.ts";
+import type { LeaseState } from "../api/lease-state.ts";
+import type { LostObject } from "../api/lost.ts";
+import type { Opened } from "../opening/opened-file.ts";
+import { fenceWriter } from "../branches/fence-writer.ts";
+import type { PageSource } from "../segments/pool-objects.ts";
+import type { EngineOptions } from "../api/protocol.ts";
+import { forgetRestored } from "../opening/restored-file.ts";
+import type { ShippingParts } from "../shipping/shipper.ts";
+import { recordTenure, shipDifference, takeTenure, type TenureParts } from "./tenure.ts";
+
+/** What claims are made with, and whom they are told to. */
+export interface ClaimsParts {
+  readonly engine: Pick<EngineOptions, "nodeId" | "coordinated" | "shipping">;
+  readonly leaseState: LeaseState;
+  readonly world: World;
+  readonly shipping: Pick<ShippingParts, "permits" | "bytesPut">;
+  readonly catalogs: Catalogs;
+  readonly places: HeadPlaces;
+  readonly alarms: Alarms;
+  readonly source: (uuid: string) => PageSource;
+  /** A head of the database, of so many bytes, has landed. */
+  readonly headLanded: (uuid: string, bytes: number) => void;
+  /** Another node's claim of a branch was met where this node's was to stand. */
+  readonly fenced: (uuid: string) => void;
+  /** The branch was claimed, or groups of it were published: its line may want work. */
+  readonly moved: (head: BranchHead) => void;
+  /**
+   * There may be something to collect: the branch was claimed, and whoever wrote it before may have left objects
+   * behind.
+   */
+  readonly mayCollect: (uuid: string) => void;
+}
+
+/** The claims of one engine thread. */
+export class Claims {
+  readonly #parts: ClaimsParts;
+  /** Claimed heads of branches, by file. */
+  readonly #held = new LruMap<string, BranchHead>(limits.headsHeldMax);
+  /**
+   * Branches that another node has claimed from us. One that is forgotten may be taken back once, which loses nothing:
+   * claims fence each other; and two nodes that must each lose so many others in between do not duel.
+   */
+  readonly #lost = new LruMap<string, true>(limits.lostRememberedMax);
+  /**
+   * How far each branch was answered from a handle that was given up, until its next claim: its file may come back with
+   * less.
+   */
+  readonly #answered = new LruMap<string, number>(limits.answeredRememberedMax, (_, txid) => {
+    this.#answeredByForgotten = Math.max(this.#answeredByForgotten, txid);
+  });
+  /**
+   * No branch that `#answered` has forgotten was answered beyond this: whose file has less is taken to lack something.
+   */
+  #answeredByForgotten = 0;
+
+  constructor(parts: ClaimsParts) {
+    this.#parts = parts;
+  }
+
+  /** The head of the branch that was claimed here, if it still serves. */
+  headOf(uuid: string, branchId: string): BranchHead | undefined {
+    return this.#held.get(keyOf(uuid, branchId));
+  }
+
+  /** What was opened, with whether it can lack something judged by what was answered before it was opened. */
+  judged(found: Opened): Opened {
+    return {
+      ...found,
+      knowsAll:
+        found.knowsAll &&
+        found.state.txid >= (this.#answered.peek(keyOf(found.uuid, found.branchId)) ?? this.#answeredByForgotten),
+    };
+  }
+
+  /** A handle on the branch was given up, from which it was answered up to the id: its head is not certain any more. */
+  lose({ uuid, branchId, head }: Opened, error: unknown, answeredTxid: number): void {
+    const key = keyOf(uuid, branchId);
+    this.#held.delete(key);
+    if (error instanceof Fenced && head.tenure && !error.isGone && !this.#parts.engine.coordinated)
+      this.#lost.set(key, true);
+    if (error instanceof Fenced && error.byOther) this.#parts.fenced(uuid);
+    this.#answered.set(key, Math.max(answeredTxid, this.#answered.peek(key) ?? 0));
+  }
+
+  /** The branch exists no more. */
+  remove(uuid: string, branchId: string): void {
+    this.#held.delete(keyOf(uuid, branchId));
+  }
+
+  /** Forgets what was claimed of the database, and gives it: whoever opens a branch from now on reads its head anew. */
+  forget(uuid: string): BranchHead[] {
+    const keys = [...this.#held.keys()].filter((key) => key.startsWith(`${uuid}/`));
+    const heads = keys.map((key) => this.#held.peek(key)!);
+    for (const key of keys) this.#held.delete(key);
+    return heads;
+  }
+
+  /**
+   * Gives back the transaction ids that were reserved and never used: whoever claims a branch next, on whatever disk,
+   * then knows that nothing is missing. For when nothing is written any more, and only where object storage covers all
+   * that was: `isCovered` says of which heads. What is not given back by `untilMs` stays reserved and costs a gap.
+   */
+  async giveBackAll(isCovered: (head: BranchHead) => boolean, untilMs: number): Promise<void> {
+    // With shipping off nothing is covered, whatever a handle says.
+    if (!this.#parts.engine.shipping) return;
+    await this.giveBack([...this.#held.values()].filter(isCovered), untilMs);
+  }
+
+  /**
+   * As giveBackAll, for these heads, as far as they were claimed here: nothing is written under them any more, and all
+   * that was is covered.
+   */
+  async giveBack(covered: readonly BranchHead[], untilMs: number): Promise<void> {
+    const { world, shipping } = this.#parts;
+    const heads = covered.filter((head) => head.tenure !== undefined && !head.fenced);
+    const givings = heads.map((head) =>
+      shipping.permits.run(async () => {
+        if (world.monotonicMs() < untilMs) await giveBack(head);
+      }),
+    );
+    await Promise.race([Promise.all(givings), sleep(world, Math.max(0, untilMs - world.monotonicMs()))]);
+  }
+
+  /** Ships what the file has beyond its head, where the log that led there is gone. */
+  async shipDifference(opened: Opened): Promise<void> {
+    await shipDifference(this.#tenureParts(opened.uuid), opened);
+  }
+
+  /** What there is of `main` is in its head, which stands: it is served on. */
+  catalogLost(uuid: string, error: LostObject, notice: DatabaseEvents["notice"]): void {
+    notice(error.message);
+    this.#parts.alarms.note(uuid, "catalog", error);
+  }
+
+  /**
+   * Makes this node the branch's writer, or says that it is. Throws Fenced when another node has claimed it since it
+   * was opened.
+   */
+  async claim(opened: Opened, notice: DatabaseEvents["notice"]): Promise<Tenure> {
+    const { leaseState, places } = this.#parts;
+    const { head, uuid } = opened;
+    const key = keyOf(uuid, opened.branchId);
+    if (this.#lost.get(key)) {
+      throw new ServiceError(
+        "unavailable",
+        "another node has claimed this branch; this one does not write it again until it is started anew",
+        { retryAfterSecs: 30 },
+      );
+    }
+    const term = leaseState.termOf(uuid);
+    if (term === undefined) throw new TurnedAway("unheld");
+    if (head.tenure && this.#held.peek(key) === head) {
+      // Restored under a claim that this thread has: what is acknowledged from now on is in the file.
+      forgetRestored(opened.connection.path);
+      return head.tenure;
+    }
+    const tenure = head.tenure ?? (await this.#claimAnew(opened, term));
+    this.#parts.alarms.clear(uuid, "catalog");
+    await recordTenure(this.#tenureParts(uuid), opened, (error) => this.catalogLost(uuid, error, notice));
+    places.note(head.now);
+    places.save(uuid, head.now.branchId);
+    this.#answered.delete(key);
+    this.#held.set(key, head);
+    this.#parts.mayCollect(uuid);
+    this.#parts.moved(head);
+    return tenure;
+  }
+
+  async #claimAnew(opened: Opened, term: number): Promise<Tenure> {
+    const { leaseState, engine } = this.#parts;
+    const { head } = opened;
+    // Whoever holds the database meanwhile acknowledges what is on its own disk alone, once it has claimed the branch:
+    // it must not lose that to a lease that has run out. What stands under our own name, nobody has claimed since.
+    if (!leaseState.isLive && head.exists && head.now.node !== engine.nodeId) {
+      throw new ServiceError(
+        "unavailable",
+        "this node's lease is not certain now, and another node may write this branch; nothing was written",
+        { retryAfterSecs: 1 },
+      );
+    }
+    if (await this.#isDeletedByOther(opened)) throw new Fenced(false);
+    return this.#takeTenure(opened, term);
+  }
+
+  /** Whether the branch's last writer, another node, has deleted it: its name may be another branch's by now. */
+  async #isDeletedByOther({ head, uuid, branchId }: Opened): Promise<boolean> {
+    if (!head.exists || head.now.node === this.#parts.engine.nodeId) return false;
+    const catalog = await this.#parts.catalogs.fresh(uuid);
+    return catalog !== undefined && catalog.branches.every(({ id }) => id !== branchId);
+  }
+
+  /**
+   * Claims the branch at the head it was opened at. Throws Fenced when that head does not stand any more: the branch is
+   * opened anew then.
+   */
+  async #takeTenure(opened: Opened, term: number): Promise<Tenure> {
+    const { leaseState, engine, world } = this.#parts;
+    const { uuid, branchId } = opened;
+    try {
+      return await takeTenure(this.#tenureParts(uuid), opened, term);
+    } catch (error) {
+      if (!(error instanceof Fenced) || error.byOther || !engine.coordinated) throw error;
+      // Its last writer goes on, maybe faster than a file is opened: it is stopped first, and the file opened where it
+      // stood.
+      const mayStop = (): boolean => leaseState.isLive && leaseState.termOf(uuid) === term;
+      const landed = (bytes: number): void => this.#parts.headLanded(uuid, bytes);
+      await fenceWriter(
+        { store: this.#parts.source(uuid).store, world, nodeId: engine.nodeId, uuid, branchId, landed },
+        mayStop,
+        term,
+      );
+      throw error;
+    }
+  }
+
+  #tenureParts(uuid: string): TenureParts {
+    const { source, catalogs, world, shipping } = this.#parts;
+    return { source: source(uuid), catalogs, world, bytesPut: shipping.bytesPut };
+  }
+}
+
+/** Of a branch. Neither id holds a slash, so the two parts can never run into each other. */
+function keyOf(uuid: string, branchId: string): string {
+  return `${uuid}/${branchId}`;
+}
+
+async function giveBack(head: BranchHead): Promise<void> {
+  try {
+    await head.update(({ reservedTo, txid, tenures }) => {
+      // What lies before the claim's own first id, a writer before it may have given, whether or not anything was
+      // committed since.
+      const givenTo = Math.max(txid, (tenures.at(-1)?.firstTxid ?? 1) - 1);
+      return reservedTo > givenTo ? { reservedTo: givenTo } : undefined;
+    });
+  } catch (error) {
+    // A store that does not answer, or a branch that is another node's by now: the ids stay reserved.
+    if (!(error instanceof StoreError) && !(error instanceof Fenced)) throw error;
+  }
+}

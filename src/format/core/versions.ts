@@ -1,0 +1,139 @@
+/**
+ * Which version of each format at rest this build writes, and which versions it reads. The one table of them: every
+ * reader and writer takes its numbers from here, `palimpsest formats` prints it, and docs/formats.md says the rule.
+ *
+ * Always true: a version that a release has written is read by every later one; a new version is read by one release
+ * before any writes it, so that two releases in a row work on one store side by side, and the older one takes over
+ * again what the newer has written. What a newer build wrote is refused by name and left as it is: it is neither rotten
+ * nor absent.
+ */
+import { StoreError } from "../../base/faults/errors.ts";
+
+/** A format at rest. */
+export interface FormatVersions {
+  /** With its article, for messages: `a head`. */
+  readonly what: string;
+  /** The object's key or the file's name, with `<…>` for what varies. */
+  readonly where: string;
+  /** How its bytes say which version they are of. */
+  readonly told: string;
+  readonly writes: readonly number[];
+  readonly reads: readonly number[];
+}
+
+const sealed = "byte 4, behind the magic";
+const json = "member `v`";
+
+export const formats = {
+  head: { what: "a head", where: "db/<uuid>/head/<branch>", told: sealed, writes: [1], reads: [1] },
+  catalog: { what: "a catalog", where: "db/<uuid>/catalog", told: sealed, writes: [1], reads: [1] },
+  history: { what: "a history", where: "db/<uuid>/hist/<id>", told: sealed, writes: [1], reads: [1] },
+  segment: { what: "a segment", where: "db/<uuid>/seg/<id>", told: sealed, writes: [1], reads: [1] },
+  nameClaim: { what: "a database name claim", where: "names/<database>.json", told: json, writes: [1], reads: [1] },
+  policy: { what: "a policy", where: "policies/<ns>/…", told: json, writes: [1], reads: [1] },
+  auditEvent: {
+    what: "an audit event",
+    where: "audit/<ns>/<day>/<id>",
+    told: `${json} of each line`,
+    writes: [1, 2],
+    reads: [1, 2],
+  },
+  coupon: {
+    what: "the coupon of an erasure",
+    where: "erasures/<uuid>/<id>",
+    told: json,
+    writes: [1, 2],
+    reads: [1, 2],
+  },
+  receipt: {
+    what: "the receipt of an erasure",
+    where: "in its coupon",
+    told: "member `v` of its payload, and the domain that is signed",
+    writes: [1, 2],
+    reads: [1, 2],
+  },
+  copyRecord: {
+    what: "the record of a node's copy",
+    where: "copies/<uuid>/<node>/<copy>",
+    told: json,
+    writes: [1],
+    reads: [1],
+  },
+  publicKey: { what: "a public key", where: "keys/public/<kid>", told: json, writes: [1], reads: [1] },
+  backup: { what: "what a backup says of itself", where: "backup", told: json, writes: [1], reads: [1] },
+  // Objects of one word, and the signing key in PEM, say no version of their own: that of the whole store stands for
+  // them.
+  store: { what: "an object store", where: "format.json", told: "member `layout`", writes: [1], reads: [1] },
+  dataDirectory: {
+    what: "a data directory",
+    where: "format.json of SERVICE_DATA_DIR",
+    told: "member `layout`",
+    writes: [1],
+    reads: [1],
+  },
+  seen: {
+    what: "what a node has seen of a branch",
+    where: "seen/<uuid>/<branch> of SERVICE_DATA_DIR",
+    told: json,
+    writes: [1],
+    reads: [1],
+  },
+  setAside: {
+    what: "the manifest of what was set aside",
+    where: "quarantine/<uuid>/<name>.json of SERVICE_DATA_DIR",
+    told: json,
+    writes: [1],
+    reads: [1],
+  },
+  database: {
+    what: "a database file",
+    where: "<data>/db/<uuid>/<branch>.db, and in segments",
+    told: "column `format` of `__service_state`",
+    writes: [1],
+    reads: [1],
+  },
+} as const satisfies Record<string, FormatVersions>;
+
+/** Sound, but written by a newer build: this one must leave it as it is, and an operator upgrade it. */
+export class NewerFormat extends StoreError {
+  constructor({ what, reads }: FormatVersions, version: number) {
+    super(
+      "misconfigured",
+      `${what} has format version ${version}, written by a newer build; this build reads ${listOf(reads)}: upgrade it`,
+    );
+  }
+}
+
+function listOf(versions: readonly number[]): string {
+  return versions.length === 1
+    ? `version ${versions[0]}`
+    : `versions ${versions.slice(0, -1).join(", ")} and ${versions.at(-1)}`;
+}
+
+/**
+ * Refuses a version that this build does not read: NewerFormat when a newer build knows it, StoreError("corrupt") when
+ * none can.
+ */
+export function requireVersion(format: FormatVersions, version: unknown): asserts version is number {
+  if (format.reads.includes(version as number)) return;
+  if (Number.isSafeInteger(version) && (version as number) > Math.max(...format.reads))
+    throw new NewerFormat(format, version as number);
+  throw new StoreError("corrupt", `${format.what} has no format version that any build has written`);
+}
+
+/**
+ * Whether the error says that something at rest cannot be used by this build, whoever is to blame: it must not hide
+ * what can.
+ */
+export function isUnreadable(error: unknown): error is StoreError {
+  return error instanceof NewerFormat || (error instanceof StoreError && error.kind === "corrupt");
+}
+
+/** The table as Markdown. */
+export function formatsMarkdown(): string {
+  const rows = Object.values(formats).map(
+    ({ what, where, told, writes, reads }) =>
+      `| ${what} | \`${where}\` | ${told} | ${writes.join(", ")} | ${reads.join(", ")} |`,
+  );
+  return ["| format | where | its version is | written | read |", "|---|---|---|---|---|", ...rows, ""].join("\n");
+}

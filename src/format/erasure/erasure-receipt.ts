@@ -1,0 +1,234 @@
+/**
+ * The receipt of an erasure: what the holder of a signing key says was erased, and how it was proven.
+ *
+ * `{payload, alg: "EdDSA", kid, sig}`; `sig` is the base64url of an Ed25519 signature over the text
+ * `palimpsest-erasure-receipt-v1` (or `-v2`, after the payload's version), a NUL and the canonical JSON (RFC 8785) of
+ * the payload. The text before keeps a signature from meaning anything else.
+ *
+ * | member       | type    | meaning                                                                              |
+ * |--------------|---------|--------------------------------------------------------------------------------------|
+ * | v            | integer | version of the payload: 2 where the evidence has `unattested`, else 1                |
+ * | db, uuid     | string  | the database: its name when the erasure was asked for, and its identity              |
+ * | erasure_id   | string  | the coupon                                                                           |
+ * | target       | object  | what was asked for, in the names of the wire                                         |
+ * | memory_ids   | array   | the memories that were erased                                                        |
+ * | erased_txid  | object  | by branch, the newest transaction that erased the target there                       |
+ * | requested_at, completed_at | integer | Unix ms                                                                |
+ * | method       | string  | how it was done and proven; documented under this name                               |
+ * | evidence     | object  | ErasureEvidence, as below                                                            |
+ * | limits       | array   | in words, what the receipt does not prove                                            |
+ *
+ * Always true: a receipt holds ids, counts and what its reader asked for, never erased content; one that `readReceipt`
+ * takes has exactly these members, so nothing stands in it that is not signed. Must not know: keys, who signs.
+ */
+import { bytesOf } from "../../base/bytes.ts";
+import { limits } from "../../base/limits/limits.ts";
+import { canonicalJson } from "../core/canonical-json.ts";
+import { isCount, isText, isTimeMs, listOf, mapOf, matching, oneOf, shapeOf, type Check } from "../core/json-shape.ts";
+import { isErasureId, isMemoryId } from "../core/ids.ts";
+
+/** What is to be erased: exactly one of the three. */
+export type ErasureTarget =
+  | { readonly kind: "memory"; readonly memoryId: string }
+  /** Every memory of the topic, superseded ones included. */
+  | { readonly kind: "topic"; readonly topicKey: string; readonly type: string }
+  /**
+   * A session's provenance everywhere and every memory whose last provenance that was; with `turns` its transcript too.
+   */
+  | { readonly kind: "session"; readonly sessionId: string; readonly turns: boolean };
+
+/** How it was established that erased data is gone; goes into the receipt as it is, in these very names. */
+export interface ErasureEvidence {
+  /**
+   * Objects of the database. All that were listed are live: referred to, or made since the cut of states that are kept,
+   * or foreign. All of them were scanned.
+   */
+  readonly objects: {
+    readonly listed: number;
+    readonly live: number;
+    readonly scanned: number;
+    readonly bytes: number;
+  };
+  readonly heads_checked: number;
+  readonly catalogs_checked: number;
+  /** Pages that the objects held once decompressed; every one was scanned. */
+  readonly pages_scanned: number;
+  /** Identities of rows and windows of vectors that were looked for, and how many of them were found. */
+  readonly traces: { readonly looked_for: number; readonly hits: 0 };
+  /** States that were restored from the remaining objects, opened, checked and asked for the erased memories. */
+  readonly states_restored: readonly { readonly branch: string; readonly txid: number; readonly pages: number }[];
+  /** Least transaction id that can be restored, by branch. */
+  readonly oldest_restorable_txid: Readonly<Record<string, number>>;
+  /** Older versions of objects, and unfinished uploads, that the store kept and that were removed. */
+  readonly store: { readonly versioned: boolean; readonly versions_removed: number; readonly uploads_aborted: number };
+  /** Copies on the disks of nodes. */
+  readonly local: readonly { readonly node: string; readonly files_scrubbed: number; readonly files_removed: number }[];
+  /**
+   * Nodes that may have had a copy and never came back to say that it is gone: an operator has declared them and their
+   * disks destroyed.
+   */
+  readonly unattested?: readonly string[] | undefined;
+}
+
+/** A target in the names of the wire: `memory_id`, or `topic_key` with `type`, or `session_id` with `turns`. */
+export type TargetFields =
+  | { readonly memory_id: string }
+  | { readonly topic_key: string; readonly type: string }
+  | { readonly session_id: string; readonly turns: boolean };
+
+/** An erasure that is complete, as its coupon tells of it. */
+export interface CompletedErasure {
+  readonly id: string;
+  readonly uuid: string;
+  readonly database: string;
+  readonly target: ErasureTarget;
+  readonly memoryIds: readonly string[];
+  readonly requestedAtMs: number;
+  /** Where the target was erased, and by which transaction. */
+  readonly points: readonly { readonly branch: string; readonly txid: number }[];
+}
+
+/** What is signed, in the names of the wire. */
+export interface ReceiptPayload {
+  readonly v: 1 | 2;
+  /** The database's name when the erasure was asked for. */
+  readonly db: string;
+  readonly uuid: string;
+  readonly erasure_id: string;
+  readonly target: TargetFields;
+  readonly memory_ids: readonly string[];
+  /** By branch, the newest transaction that erased the target there. */
+  readonly erased_txid: Readonly<Record<string, number>>;
+  /** Unix milliseconds. */
+  readonly requested_at: number;
+  readonly completed_at: number;
+  /** How it was done and proven. */
+  readonly method: string;
+  readonly evidence: ErasureEvidence;
+  /** What the receipt does not prove. */
+  readonly limits: readonly string[];
+}
+
+/** A signed statement that an erasure is complete. */
+export interface ErasureReceipt {
+  readonly payload: ReceiptPayload;
+  readonly alg: "EdDSA";
+  /** RFC 7638 thumbprint of the key that signed. */
+  readonly kid: string;
+  /** base64url of the Ed25519 signature over `signedBytes(payload)`. */
+  readonly sig: string;
+}
+
+const domains = { 1: "palimpsest-erasure-receipt-v1", 2: "palimpsest-erasure-receipt-v2" } as const;
+const method = "palimpsest-erasure-1";
+
+/** Said in every receipt: a proof whose bounds are not stated is taken for more than it is. */
+const notProven = [
+  "copies that clients took: answers, exports, restored files",
+  "backups and replicas of the object store or of disks that the evidence does not list",
+  "physical remanence: what media still hold after the store or the system has deleted data",
+  "what was sent to model providers before the erasure",
+  "that the node which signed ran the published program unchanged: a receipt is its operator's signed word",
+] as const;
+
+/** A target in the names of the wire. */
+export function targetFields(target: ErasureTarget): TargetFields {
+  switch (target.kind) {
+    case "memory":
+      return { memory_id: target.memoryId };
+    case "topic":
+      return { topic_key: target.topicKey, type: target.type };
+    case "session":
+      return { session_id: target.sessionId, turns: target.turns };
+  }
+}
+
+/** By branch, the newest transaction that erased the target there. */
+export function erasedTxids(points: CompletedErasure["points"]): Readonly<Record<string, number>> {
+  const newest = new Map<string, number>();
+  for (const { branch, txid } of points) newest.set(branch, Math.max(txid, newest.get(branch) ?? 0));
+  return Object.fromEntries(newest);
+}
+
+/** What a receipt says of a coupon that is complete now. */
+export function receiptPayload(
+  coupon: CompletedErasure,
+  completedAtMs: number,
+  evidence: ErasureEvidence,
+): ReceiptPayload {
+  return {
+    // Who does not know of nodes that never came back must not take the receipt for one in which every node has spoken.
+    v: evidence.unattested ? 2 : 1,
+    db: coupon.database,
+    uuid: coupon.uuid,
+    erasure_id: coupon.id,
+    target: targetFields(coupon.target),
+    memory_ids: coupon.memoryIds,
+    erased_txid: erasedTxids(coupon.points),
+    requested_at: coupon.requestedAtMs,
+    completed_at: completedAtMs,
+    method,
+    evidence,
+    limits: notProven,
+  };
+}
+
+/** What is signed. */
+export function signedBytes(payload: ReceiptPayload): Uint8Array {
+  return bytesOf(`${domains[payload.v]}\0${canonicalJson(payload)}`);
+}
+
+const isMemory = shapeOf({ memory_id: isText });
+const isTopic = shapeOf({ topic_key: isText, type: isText });
+const isSession = shapeOf({ session_id: isText, turns: oneOf(true, false) });
+
+/** Whether the value is a target in the names of the wire. */
+export const isTargetFields: Check = (value) => isMemory(value) || isTopic(value) || isSession(value);
+
+const evidenceChecks = {
+  objects: shapeOf({ listed: isCount, live: isCount, scanned: isCount, bytes: isCount }),
+  heads_checked: isCount,
+  catalogs_checked: isCount,
+  pages_scanned: isCount,
+  traces: shapeOf({ looked_for: isCount, hits: oneOf(0) }),
+  states_restored: listOf(shapeOf({ branch: isText, txid: isCount, pages: isCount }), limits.erasureEvidenceEntriesMax),
+  oldest_restorable_txid: mapOf(isCount, limits.branchesMax),
+  store: shapeOf({ versioned: oneOf(true, false), versions_removed: isCount, uploads_aborted: isCount }),
+  local: listOf(
+    shapeOf({ node: isText, files_scrubbed: isCount, files_removed: isCount }),
+    limits.erasureEvidenceEntriesMax,
+  ),
+};
+
+const payloadChecks = {
+  db: isText,
+  uuid: isText,
+  erasure_id: isErasureId,
+  target: isTargetFields,
+  memory_ids: listOf(isMemoryId, limits.erasureMemoriesMax),
+  erased_txid: mapOf(isCount, limits.branchesMax),
+  requested_at: isTimeMs,
+  completed_at: isTimeMs,
+  method: isText,
+  limits: listOf(isText, limits.erasureEvidenceEntriesMax),
+};
+
+const isPlain = shapeOf({ ...payloadChecks, v: oneOf(1), evidence: shapeOf(evidenceChecks) });
+const isUnattested = shapeOf({
+  ...payloadChecks,
+  v: oneOf(2),
+  evidence: shapeOf({ ...evidenceChecks, unattested: listOf(isText, limits.erasureEvidenceEntriesMax) }),
+});
+const isPayload: Check = (value) => isPlain(value) || isUnattested(value);
+
+const isReceipt = shapeOf({
+  payload: isPayload,
+  alg: oneOf("EdDSA"),
+  kid: isText,
+  sig: matching(/^[A-Za-z0-9_-]{86}$/),
+});
+
+/** The receipt, if the JSON value has the form of one; says nothing of its signature. */
+export function readReceipt(value: unknown): ErasureReceipt | undefined {
+  return isReceipt(value) ? (value as ErasureReceipt) : undefined;
+}

@@ -1,0 +1,219 @@
+/**
+ * The head of a branch: the one object that says what the branch consists of, and since whose claim.
+ *
+ * Sealed (format/core/seal, magic PLHD). The body (varints unless said otherwise):
+ *
+ * | field       | content                                                                |
+ * |-------------|------------------------------------------------------------------------|
+ * | uuid        | 16 bytes: the database                                                 |
+ * | branchId    | text                                                                   |
+ * | epoch, seq  | the writer's claim; number of this head, one more than the one before  |
+ * | nonce       | 16 bytes, random                                                       |
+ * | prevHash    | 32 bytes: SHA-256 of the head before, zeroes for the first             |
+ * | node        | text: who wrote it                                                     |
+ * | tenures     | their number, and for each: epoch, 16 bytes id, firstTxid, txids given |
+ * | lost        | their number, and for each: a range (format/history/refs)              |
+ * | txid, committedAtMs, reservedTo, pages, fromTxid, floorTxid |                        |
+ * | refs        | the line (format/history/refs)                                         |
+ * | tail        | their number, and for each: a range, lastAtMs, rawBytes, bytes         |
+ * | history     | one byte: 0 none, 1 one, then: text id, bytes, 32 bytes SHA-256        |
+ * | settledUlid | text: a ULID, or empty while nothing is settled                        |
+ *
+ * Always true: a head is replaced only by compare-and-set by the writer of its branch. The nonce makes each differ from
+ * all others, as a store's version may be a hash of the content; prevHash makes the heads a chain.
+ */
+import { assert } from "../../base/faults/assert.ts";
+import { limits } from "../../base/limits/limits.ts";
+import type { ByteReader, ByteWriter } from "../core/binary.ts";
+import { isUlid } from "../core/ids.ts";
+import { readBranchId, readPoolId, writeBranchId, writePoolId } from "../keys/object-keys.ts";
+import { readRange, readRefs, sha256Bytes, writeRange, writeRefs, type SegmentRef, type TxidRange } from "./refs.ts";
+import { decodeSealed, encodeSealed, type SealedFormat } from "../core/seal.ts";
+import { formats } from "../core/versions.ts";
+
+export type { TxidRange } from "./refs.ts";
+export { hashOf } from "../core/seal.ts";
+
+/** One writer's claim of the branch. */
+export interface Tenure {
+  readonly epoch: number;
+  /** 16 random bytes, also in the database's own state row: which tenure wrote a local file. */
+  readonly id: Uint8Array;
+  readonly firstTxid: number;
+  /** `firstTxid - 1` while nothing was written. */
+  readonly lastTxid: number;
+}
+
+/** Groups that are kept in the head itself until they are shipped as an object. */
+export interface TailSegment extends TxidRange {
+  /** Commit time of the last group, Unix ms. */
+  readonly lastAtMs: number;
+  /** Page bytes within, before compression. */
+  readonly rawBytes: number;
+  /** Whole segments. */
+  readonly bytes: Uint8Array;
+}
+
+/** Which history object belongs to a head. */
+export interface HistoryRef {
+  readonly id: string;
+  /** Length of the object. */
+  readonly bytes: number;
+  /** SHA-256 of the object, 32 bytes. */
+  readonly sha256: Uint8Array;
+}
+
+export interface Head {
+  readonly uuid: string;
+  readonly branchId: string;
+  /** Grows by one with each claim. */
+  readonly epoch: number;
+  /** Grows by one with each head of the branch. */
+  readonly seq: number;
+  /** 16 random bytes. */
+  readonly nonce: Uint8Array;
+  /** SHA-256 of the head before, 32 bytes; zeroes for the first. */
+  readonly prevHash: Uint8Array;
+  /** The node that wrote it, as people call it. */
+  readonly node: string;
+  /** Claims, newest last; the oldest fall off. */
+  readonly tenures: readonly Tenure[];
+  /**
+   * Transaction ids of no state: reserved and never shipped, lost in a failover, or, within a tenure, shipped together
+   * with those that follow.
+   */
+  readonly lost: readonly TxidRange[];
+  /** Transaction id that the head covers. */
+  readonly txid: number;
+  readonly committedAtMs: number;
+  /** The writer may give transaction ids up to here. */
+  readonly reservedTo: number;
+  /** Size of the database at `txid`, in pages. */
+  readonly pages: number;
+  /** Least transaction id that the line restores. */
+  readonly fromTxid: number;
+  /** Nothing below may ever be restored: the fork point, or an erasure. */
+  readonly floorTxid: number;
+  /** The line: images first, then deltas in order. */
+  readonly refs: readonly SegmentRef[];
+  /** What follows the line, in order. */
+  readonly tail: readonly TailSegment[];
+  readonly history: HistoryRef | undefined;
+  /**
+   * Objects of this branch and epoch that nothing refers to are garbage if their ULID is below this. Empty: none is.
+   */
+  readonly settledUlid: string;
+}
+
+const format: SealedFormat = { versions: formats.head, magic: "PLHD", bytesMax: limits.headBytesMax };
+const ulidBytesMax = 26;
+const nonceBytes = 16;
+const tenureIdBytes = 16;
+
+/** The head as bytes. Its writer has kept every bound. */
+export function encodeHead(head: Head): Uint8Array {
+  assert(head.pages <= limits.databasePagesMax, "a database has fewer than 2^25 pages");
+  assert(isSettledUlid(head.settledUlid), "the settled mark is a ULID or empty");
+  assert(tailBytes(head.tail) <= limits.tailBytesMax, "a tail is spilled before it outgrows the head");
+  return encodeSealed(format, (writer) => {
+    writer.uuid(head.uuid);
+    writeBranchId(writer, head.branchId);
+    writer.varint(head.epoch);
+    writer.varint(head.seq);
+    writer.fixed(head.nonce, nonceBytes);
+    writer.fixed(head.prevHash, sha256Bytes);
+    writer.text(head.node, limits.nodeIdBytesMax);
+    writer.list(head.tenures, limits.headTenuresMax, (tenure) => writeTenure(writer, tenure));
+    writer.list(head.lost, limits.headLostMax, (range) => writeRange(writer, range));
+    writer.varint(head.txid);
+    writer.varint(head.committedAtMs);
+    writer.varint(head.reservedTo);
+    writer.varint(head.pages);
+    writer.varint(head.fromTxid);
+    writer.varint(head.floorTxid);
+    writeRefs(writer, head.refs);
+    writer.list(head.tail, limits.tailSegmentsMax, (segment) => writeTailSegment(writer, segment));
+    writer.optional(head.history, ({ id, bytes, sha256 }) => {
+      writePoolId(writer, id);
+      writer.varint(bytes);
+      writer.fixed(sha256, sha256Bytes);
+    });
+    writer.text(head.settledUlid, ulidBytesMax);
+  });
+}
+
+/** The head in the bytes. Throws StoreError("corrupt") for anything else: never "an empty branch". */
+export function decodeHead(bytes: Uint8Array): Head {
+  return decodeSealed(format, bytes, (reader) => {
+    const head: Head = {
+      uuid: reader.uuid(),
+      branchId: readBranchId(reader),
+      epoch: reader.varint(),
+      seq: reader.varint(),
+      nonce: reader.fixed(nonceBytes),
+      prevHash: reader.fixed(sha256Bytes),
+      node: reader.text(limits.nodeIdBytesMax),
+      tenures: reader.list(limits.headTenuresMax, () => readTenure(reader)),
+      lost: reader.list(limits.headLostMax, () => readRange(reader)),
+      txid: reader.varint(),
+      committedAtMs: reader.varint(),
+      reservedTo: reader.varint(),
+      pages: reader.varint(),
+      fromTxid: reader.varint(),
+      floorTxid: reader.varint(),
+      refs: readRefs(reader),
+      tail: reader.list(limits.tailSegmentsMax, () => readTailSegment(reader)),
+      history: reader.optional(() => ({
+        id: readPoolId(reader),
+        bytes: reader.varint(),
+        sha256: reader.fixed(sha256Bytes),
+      })),
+      settledUlid: reader.text(ulidBytesMax),
+    };
+    reader.require(head.pages <= limits.databasePagesMax, "its database is too large");
+    reader.require(isSettledUlid(head.settledUlid), "its settled mark is no ULID");
+    reader.require(tailBytes(head.tail) <= limits.tailBytesMax, "its tail is too long");
+    return head;
+  });
+}
+
+function isSettledUlid(text: string): boolean {
+  return text === "" || isUlid(text);
+}
+
+function tailBytes(tail: readonly TailSegment[]): number {
+  return tail.reduce((sum, { bytes }) => sum + bytes.length, 0);
+}
+
+function writeTenure(writer: ByteWriter, { epoch, id, firstTxid, lastTxid }: Tenure): void {
+  assert(lastTxid >= firstTxid - 1, "a tenure ends no earlier than just before its first transaction");
+  writer.varint(epoch);
+  writer.fixed(id, tenureIdBytes);
+  writer.varint(firstTxid);
+  writer.varint(lastTxid + 1 - firstTxid);
+}
+
+function readTenure(reader: ByteReader): Tenure {
+  const epoch = reader.varint();
+  const id = reader.fixed(tenureIdBytes);
+  const firstTxid = reader.varint();
+  const lastTxid = firstTxid + reader.varint() - 1;
+  reader.require(Number.isSafeInteger(lastTxid), "a transaction id is larger than 2^53 - 1");
+  return { epoch, id, firstTxid, lastTxid };
+}
+
+function writeTailSegment(writer: ByteWriter, segment: TailSegment): void {
+  writeRange(writer, segment);
+  writer.varint(segment.lastAtMs);
+  writer.varint(segment.rawBytes);
+  writer.bytes(segment.bytes, limits.tailBytesMax);
+}
+
+function readTailSegment(reader: ByteReader): TailSegment {
+  return {
+    ...readRange(reader),
+    lastAtMs: reader.varint(),
+    rawBytes: reader.varint(),
+    bytes: reader.bytes(limits.tailBytesMax),
+  };
+}

@@ -1,0 +1,309 @@
+/**
+ * Page data at rest: the pages that consecutive commits changed, or all pages of one state.
+ *
+ * A segment is an index, sealed (format/core/seal, magic PLSG), and right behind it its frames. An object of the pool
+ * is one or more whole segments, one after the other. The index (varints unless said otherwise):
+ *
+ * | field      | content                                                                                     |
+ * |------------|---------------------------------------------------------------------------------------------|
+ * | kind       | one byte: 0 image, 1 delta                                                                  |
+ * | uuid       | 16 bytes: the database                                                                      |
+ * | branchId   | text: the branch that wrote it                                                              |
+ * | epoch      | the branch's epoch then                                                                     |
+ * | firstTxid  | of the first group; each further group's is one more                                        |
+ * | groups     | their number, and for each:                                                                 |
+ * |  at        |  commit time, Unix ms                                                                       |
+ * |  pages     |  size of the database after it                                                              |
+ * |  images    |  their number, and for each its page number as what it is above the one before (0 at first) |
+ * | frames     | for each 256 images or rest of them, all groups in a row:                                   |
+ * |  length    |  four bytes                                                                                 |
+ * |  checksum  |  four bytes: CRC-32 of the compressed bytes                                                 |
+ *
+ * A frame is the images' bytes under Zstandard. The n-th image of the segment, counted over its groups from 0, is
+ * image `n % framePages` of frame `floor(n / framePages)`.
+ *
+ * Always true: page numbers rise within a group, lie within its size and are never the lock page; an image segment has
+ * one group. Why checksums per frame: the index proves itself and each frame without a pass over the whole, so a
+ * restore can go frame by frame; every other look at an object begins with its SHA-256 from a reference.
+ */
+import { crc32 } from "node:zlib";
+import { assert } from "../../base/faults/assert.ts";
+import { StoreError } from "../../base/faults/errors.ts";
+import { limits } from "../../base/limits/limits.ts";
+import type { ByteReader, ByteWriter } from "../core/binary.ts";
+import { readBranchId, writeBranchId } from "../keys/object-keys.ts";
+import { lockPage, pageBytes } from "./pages.ts";
+import { pressedBytesMax, type Compression } from "../core/compression.ts";
+import { readKind, writeKind, type SegmentKind } from "./refs.ts";
+import { decodeSealedAt, encodeSealed, type SealedFormat } from "../core/seal.ts";
+import { formats } from "../core/versions.ts";
+
+/** A page as a commit left it. */
+export interface PageImage {
+  /** Page number, from 1. */
+  readonly page: number;
+  /** `pageBytes` of it, canonical. */
+  readonly bytes: Uint8Array;
+}
+
+/** What one commit changed, or all there was after it. */
+export interface PageGroup {
+  readonly txid: number;
+  readonly committedAtMs: number;
+  /** Size of the database after the commit, in pages. */
+  readonly pages: number;
+  /** By page number, ascending. */
+  readonly images: readonly PageImage[];
+}
+
+export interface Segment {
+  readonly kind: SegmentKind;
+  readonly uuid: string;
+  readonly branchId: string;
+  readonly epoch: number;
+  /** Consecutive transaction ids; one group if the kind is `image`. */
+  readonly groups: readonly PageGroup[];
+}
+
+/** A group without its bytes. */
+export interface GroupIndex {
+  readonly txid: number;
+  readonly committedAtMs: number;
+  readonly pages: number;
+  /** Which pages it has images of, ascending. */
+  readonly pageNumbers: Uint32Array;
+}
+
+/** A compressed stretch of images. */
+interface FrameIndex {
+  /** Where it begins, from the start of the object. */
+  readonly offset: number;
+  readonly bytes: number;
+  /** How many images it holds. */
+  readonly rawPages: number;
+  readonly crc32: number;
+}
+
+/** All that a segment says before its frames. */
+export interface SegmentIndex {
+  readonly kind: SegmentKind;
+  readonly uuid: string;
+  readonly branchId: string;
+  readonly epoch: number;
+  readonly groups: readonly GroupIndex[];
+  readonly frames: readonly FrameIndex[];
+  /** Where the segment begins in its object. */
+  readonly offset: number;
+  /** Length of the segment. */
+  readonly bytes: number;
+}
+
+/** Images in a frame: 1 MiB before compression, so that one frame never costs much memory. */
+export const framePages = 256;
+
+const format: SealedFormat = { versions: formats.segment, magic: "PLSG", bytesMax: limits.segmentIndexBytesMax };
+
+/** A segment before it has frames. */
+export type SegmentHeader = Omit<Segment, "groups"> & { readonly groups: readonly GroupIndex[] };
+
+/** The whole segment as bytes. Holds one frame at a time before compression. */
+export async function encodeSegment(segment: Segment, press: Compression): Promise<Uint8Array> {
+  const images = segment.groups.flatMap((group) => group.images);
+  const groups = segment.groups.map(({ images: own, ...group }) => ({
+    ...group,
+    pageNumbers: Uint32Array.from(own, ({ page }) => page),
+  }));
+  return encodeFrames({ ...segment, groups }, (first, count) => joined(images.slice(first, first + count)), press);
+}
+
+/**
+ * The same from whoever has the images elsewhere: `rawFrame` gives, one after the other, the bytes of `count` images of
+ * the segment from number `first` on; what it gave may be used anew at its next call. Holds one frame and the
+ * compressed bytes, once or in half of the images' room.
+ */
+export async function encodeFrames(
+  header: SegmentHeader,
+  rawFrame: (first: number, count: number) => Uint8Array,
+  press: Compression,
+): Promise<Uint8Array> {
+  checkHeader(header);
+  const images = header.groups.reduce((sum, { pageNumbers }) => sum + pageNumbers.length, 0);
+  const frames = Array.from({ length: Math.ceil(images / framePages) }, (_, number) => ({
+    rawPages: Math.min(framePages, images - number * framePages),
+    bytes: 0,
+    crc32: 0,
+  }));
+  const encodeIndex = (): Uint8Array => encodeSealed(format, (writer) => writeIndex(writer, header, frames));
+  const compressFrame = async (number: number): Promise<Uint8Array> => {
+    const frame = frames[number]!;
+    const raw = rawFrame(number * framePages, frame.rawPages);
+    assert(raw.length === frame.rawPages * pageBytes, "a frame is whole page images");
+    const pressed = await press.compress(raw);
+    frame.bytes = pressed.length;
+    frame.crc32 = crc32(pressed);
+    return pressed;
+  };
+  if (frames.length <= 1) {
+    const pressed = frames.length === 1 ? [await compressFrame(0)] : [];
+    return new Uint8Array(Buffer.concat([encodeIndex(), ...pressed]));
+  }
+  // As long as it will be: the lengths and checksums of frames have a fixed width.
+  let end = encodeIndex().length;
+  // Memory that is never written is never taken.
+  const segment = new Uint8Array(
+    end + frames.reduce((sum, { rawPages }) => sum + pressedBytesMax(rawPages * pageBytes), 0),
+  );
+  for (const number of frames.keys()) {
+    const pressed = await compressFrame(number);
+    segment.set(pressed, end);
+    end += pressed.length;
+  }
+  segment.set(encodeIndex());
+  // What was pressed well is copied, and its room goes: the collector counts all of it, and comes the more often.
+  return 2 * end < segment.length ? segment.slice(0, end) : segment.subarray(0, end);
+}
+
+function checkHeader({ kind, groups }: SegmentHeader): void {
+  assert(groups.length >= 1 && (kind === "delta" || groups.length === 1), "an image is of one state");
+  let images = 0;
+  for (const [index, { txid, pages, pageNumbers }] of groups.entries()) {
+    assert(txid === groups[0]!.txid + index, "the groups of a segment follow each other");
+    assert(pages <= limits.databasePagesMax, "a database has fewer than 2^25 pages");
+    let last = 0;
+    for (const page of pageNumbers) {
+      assert(page > last && page <= pages && page !== lockPage, "page numbers rise, within the database");
+      last = page;
+    }
+    images += pageNumbers.length;
+  }
+  assert(images <= limits.segmentPagesMax, "a segment has a bounded number of images");
+}
+
+function joined(images: readonly PageImage[]): Uint8Array {
+  const raw = new Uint8Array(images.length * pageBytes);
+  for (const [index, { bytes }] of images.entries()) {
+    assert(bytes.length === pageBytes, "a page image is one whole page");
+    raw.set(bytes, index * pageBytes);
+  }
+  return raw;
+}
+
+function writeIndex(
+  writer: ByteWriter,
+  segment: SegmentHeader,
+  frames: readonly { readonly bytes: number; readonly crc32: number }[],
+): void {
+  writeKind(writer, segment.kind);
+  writer.uuid(segment.uuid);
+  writeBranchId(writer, segment.branchId);
+  writer.varint(segment.epoch);
+  writer.varint(segment.groups[0]!.txid);
+  writer.list(segment.groups, limits.segmentGroupsMax, (group) => {
+    writer.varint(group.committedAtMs);
+    writer.varint(group.pages);
+    let last = 0;
+    writer.list(group.pageNumbers, limits.segmentPagesMax, (page) => {
+      writer.varint(page - last);
+      last = page;
+    });
+  });
+  for (const frame of frames) {
+    writer.u32(frame.bytes);
+    writer.u32(frame.crc32);
+  }
+}
+
+/**
+ * Every segment of an object, whose SHA-256 the caller has verified. The images are views of their frames. Throws
+ * StoreError("corrupt").
+ */
+export async function decodeSegments(object: Uint8Array, press: Compression): Promise<Segment[]> {
+  const segments: Segment[] = [];
+  for (const index of readSegmentIndexes(object)) {
+    const frames: Uint8Array[] = [];
+    for (const number of index.frames.keys()) frames.push(await decodeFrame(object, index, number, press));
+    let ordinal = 0;
+    const imageOf = (page: number): PageImage => {
+      const start = (ordinal % framePages) * pageBytes;
+      const frame = frames[Math.floor(ordinal / framePages)]!;
+      ordinal++;
+      return { page, bytes: frame.subarray(start, start + pageBytes) };
+    };
+    const { kind, uuid, branchId, epoch } = index;
+    const groups = index.groups.map(({ pageNumbers, ...group }) => ({
+      ...group,
+      images: Array.from(pageNumbers, imageOf),
+    }));
+    segments.push({ kind, uuid, branchId, epoch, groups });
+  }
+  return segments;
+}
+
+/** What an object's segments say before their frames; decompresses nothing. Throws StoreError("corrupt"). */
+export function readSegmentIndexes(object: Uint8Array): SegmentIndex[] {
+  const indexes: SegmentIndex[] = [];
+  let at = 0;
+  do {
+    const { content, end } = decodeSealedAt(format, object, at, readIndex);
+    let offset = end;
+    const frames = content.frames.map((frame) => {
+      const placed = { offset, ...frame };
+      offset += frame.bytes;
+      return placed;
+    });
+    if (offset > object.length) throw new StoreError("corrupt", "a segment cannot be read: it ends too early");
+    indexes.push({ ...content, frames, offset: at, bytes: offset - at });
+    at = offset;
+  } while (at < object.length);
+  return indexes;
+}
+
+function readIndex(
+  reader: ByteReader,
+): Omit<SegmentIndex, "frames" | "offset" | "bytes"> & { readonly frames: readonly Omit<FrameIndex, "offset">[] } {
+  const kind = readKind(reader);
+  const uuid = reader.uuid();
+  const branchId = readBranchId(reader);
+  const epoch = reader.varint();
+  let txid = reader.varint();
+  const groups = reader.list(limits.segmentGroupsMax, () => readGroup(reader, txid++));
+  reader.require(groups.length >= 1 && (kind === "delta" || groups.length === 1), "it has the wrong number of groups");
+  reader.require(Number.isSafeInteger(txid), "a transaction id is larger than 2^53 - 1");
+  let images = groups.reduce((sum, group) => sum + group.pageNumbers.length, 0);
+  reader.require(images <= limits.segmentPagesMax, "it has too many images");
+  const frames: Omit<FrameIndex, "offset">[] = [];
+  for (; images > 0; images -= framePages)
+    frames.push({ rawPages: Math.min(images, framePages), bytes: reader.u32(), crc32: reader.u32() });
+  return { kind, uuid, branchId, epoch, groups, frames };
+}
+
+function readGroup(reader: ByteReader, txid: number): GroupIndex {
+  const committedAtMs = reader.varint();
+  const pages = reader.varint();
+  reader.require(pages <= limits.databasePagesMax, "a database is too large");
+  let last = 0;
+  const pageNumbers = reader.list(limits.segmentPagesMax, () => {
+    const page = last + reader.varint();
+    reader.require(
+      page > last && page <= pages && page !== lockPage,
+      "a page number does not rise, or lies outside the database",
+    );
+    last = page;
+    return page;
+  });
+  return { txid, committedAtMs, pages, pageNumbers: Uint32Array.from(pageNumbers) };
+}
+
+/** The images of one frame, one after the other. Throws StoreError("corrupt"). */
+export async function decodeFrame(
+  object: Uint8Array,
+  index: SegmentIndex,
+  frameNumber: number,
+  press: Compression,
+): Promise<Uint8Array> {
+  const frame = index.frames[frameNumber];
+  assert(frame !== undefined, "a segment has the frame that is asked for");
+  const pressed = object.subarray(frame.offset, frame.offset + frame.bytes);
+  if (crc32(pressed) !== frame.crc32) throw new StoreError("corrupt", "a segment's frame has a wrong checksum");
+  return press.decompress(pressed, frame.rawPages * pageBytes);
+}

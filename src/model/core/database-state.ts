@@ -1,0 +1,80 @@
+/**
+ * How far a database has come, as its one state row says: read and written by SQL, or read from the image of its page.
+ *
+ * Always true: what is handed out is a state of this build's format. Must not know: the data models' tables, so that a
+ * thread without any data model can read it.
+ */
+import { assert } from "../../base/faults/assert.ts";
+import { StoreError } from "../../base/faults/errors.ts";
+import { formats, requireVersion } from "../../format/core/versions.ts";
+import type { Connection } from "../../sqlite/connection/connection.ts";
+import { onlyRowOf, type StoredValue } from "../../sqlite/pages/record.ts";
+
+/** Of new files. Raised when a table changes; a newer file than the program knows is refused, never guessed at. */
+export const schemaFormat = Math.max(...formats.database.writes);
+
+/** Length of a claim's id. */
+export const tenureBytes = 16;
+
+export interface DatabaseState {
+  readonly txid: number;
+  /** Unix ms of the last commit; commit times never go back, whatever the clock does. */
+  readonly committedAtMs: number;
+  /** The claim of the branch under which the commit was made, 16 bytes; undefined until a writer has claimed it. */
+  readonly tenure: Uint8Array | undefined;
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}
+
+/** The row as a state, however it was read. */
+function stateOf(
+  format: StoredValue,
+  txid: StoredValue,
+  committedAtMs: StoredValue,
+  tenure: StoredValue,
+): DatabaseState {
+  requireVersion(formats.database, format);
+  if (!isCount(txid) || !isCount(committedAtMs))
+    throw new StoreError("corrupt", "the state row has no transaction id or no time");
+  if (tenure === null) return { txid, committedAtMs, tenure: undefined };
+  if (!(tenure instanceof Uint8Array) || tenure.length !== tenureBytes)
+    throw new StoreError("corrupt", "the state row has no sound tenure");
+  return { txid, committedAtMs, tenure: new Uint8Array(tenure) };
+}
+
+/**
+ * Where the database stands. Throws StoreError("corrupt") when the file is not one of ours, NewerFormat when it is too
+ * new.
+ */
+export function readState(connection: Connection): DatabaseState {
+  const row = connection.get<{ format: number; txid: number; committed_at: number; tenure: Uint8Array | null }>(
+    "SELECT format, txid, committed_at, tenure FROM __service_state WHERE id = 1",
+  );
+  if (row === undefined) throw new StoreError("corrupt", "the database file has no state row");
+  return stateOf(row.format, row.txid, row.committed_at, row.tenure);
+}
+
+/** Records the group's transaction id inside the group's own transaction. */
+export function writeState(connection: Connection, state: DatabaseState): void {
+  assert(isCount(state.txid) && isCount(state.committedAtMs), "a state is a count of commits and a time");
+  connection.run(
+    "UPDATE __service_state SET txid = ?, committed_at = ?, tenure = ? WHERE id = 1",
+    state.txid,
+    state.committedAtMs,
+    state.tenure ?? null,
+  );
+}
+
+/**
+ * The state in an image of that page: what `readState` says of the database as it was then. Throws
+ * StoreError("corrupt").
+ */
+export function stateOfPage(page: Uint8Array): DatabaseState {
+  const { rowid, values } = onlyRowOf(page);
+  const [id, format, txid, committedAtMs, tenure, ...more] = values;
+  if (rowid !== 1 || id !== null || tenure === undefined || more.length > 0)
+    throw new StoreError("corrupt", "the page does not hold the state row");
+  return stateOf(format!, txid!, committedAtMs!, tenure);
+}

@@ -1,0 +1,183 @@
+/**
+ * The filter language: JSON text in, a checked tree out.
+ *
+ * The meaning is MongoDB's: a condition on a path holds when any value that the path reaches fulfils it, elements of
+ * arrays included; `$ne`, `$nin` and `$not` are the negation of the whole condition, so they hold where nothing is
+ * reached. `$not` may also stand where `$and` and `$or` may, over a whole filter. Always true: a tree is within every
+ * bound of base/limits/limits, so whoever compiles it needs none. Must not know: SQL, tables.
+ */
+import { invalid } from "../../base/faults/errors.ts";
+import { limits } from "../../base/limits/limits.ts";
+import { isNumber, isObject, parseJson, type Json, type JsonObject } from "../core/docs-json.ts";
+import { parsePath, type DocPath } from "./docs-path.ts";
+
+export type Comparison = ">" | ">=" | "<" | "<=";
+
+/** A filter as a tree. `and` of nothing holds everywhere, `or` of nothing nowhere. */
+export type Filter =
+  | { readonly kind: "and" | "or"; readonly filters: readonly Filter[] }
+  | { readonly kind: "not"; readonly filter: Filter }
+  /** The path reaches a value equal to one of the operands; null also stands for a missing field. */
+  | { readonly kind: "in"; readonly path: DocPath; readonly operands: readonly Json[] }
+  /** The path reaches a value of the operand's own type that compares so: numbers with numbers, texts with texts. */
+  | { readonly kind: "compare"; readonly path: DocPath; readonly comparison: Comparison; readonly operand: Json }
+  /** The path reaches anything, null included. */
+  | { readonly kind: "exists"; readonly path: DocPath };
+
+const comparisons: Readonly<Record<string, Comparison>> = { $gt: ">", $gte: ">=", $lt: "<", $lte: "<=" };
+const fieldOperators = ["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$exists", "$not"].join(", ");
+const filterOperators = ["$and", "$or", "$not"].join(", ");
+
+/** Reads a filter. Every refusal names the place, beginning with `name`. */
+export function parseFilter(name: string, text: string): Filter {
+  // Each $and or $or is two levels of JSON; the operands may be as deep as values may.
+  const { value } = parseJson(name, text, 2 * limits.filterDepthMax + limits.jsonDepthMax);
+  return new FilterReader(name).filter(name, value, 0);
+}
+
+/** Joins filters into one and flattens: the `and` of one filter is that filter. */
+function joined(kind: "and" | "or", filters: readonly Filter[]): Filter {
+  const flat = filters.flatMap((filter) => (filter.kind === kind ? filter.filters : [filter]));
+  const parts = kind === "or" ? mergedLists(flat) : flat;
+  return parts.length === 1 ? parts[0]! : { kind, filters: parts };
+}
+
+/** One list of operands for each path: the same meaning, and one look at the document or index instead of many. */
+function mergedLists(filters: readonly Filter[]): readonly Filter[] {
+  const lists = new Map<string, { readonly path: DocPath; readonly operands: Json[] }>();
+  const others = filters.filter((filter) => {
+    if (filter.kind !== "in") return true;
+    const list = lists.get(filter.path.text);
+    if (list) list.operands.push(...filter.operands);
+    else lists.set(filter.path.text, { path: filter.path, operands: [...filter.operands] });
+    return false;
+  });
+  return [...Array.from(lists.values(), (list): Filter => ({ kind: "in", ...list })), ...others];
+}
+
+/** A key as a refusal names it. */
+const shown = (key: string): string => (key.length <= limits.pathCharsMax ? key : `${key.slice(0, 32)}…`);
+
+const negated = (filter: Filter): Filter => ({ kind: "not", filter });
+
+/** Reads one filter and counts what it has read. */
+class FilterReader {
+  readonly #name: string;
+  #nodes = 0;
+
+  constructor(name: string) {
+    this.#name = name;
+  }
+
+  /**
+   * A whole filter: fields and logical operators, all of which must hold. `depth` counts the logical operators around
+   * it.
+   */
+  filter(at: string, value: Json, depth: number): Filter {
+    if (!isObject(value)) throw invalid(`${at} must be an object`);
+    return joined(
+      "and",
+      Object.entries(value).map(([key, operand]) => {
+        const place = `${at}.${shown(key)}`;
+        if (!key.startsWith("$")) return this.#field(place, parsePath(`a field name in ${at}`, key), operand, depth);
+        if (key === "$and" || key === "$or")
+          return this.#list(place, key === "$and" ? "and" : "or", operand, this.#deeper(depth));
+        if (key === "$not") return negated(this.filter(place, operand, this.#deeper(depth)));
+        throw invalid(`${place} is not an operator that can stand here; these can: ${filterOperators}`);
+      }),
+    );
+  }
+
+  #list(at: string, kind: "and" | "or", value: Json, depth: number): Filter {
+    if (!Array.isArray(value) || value.length === 0) throw invalid(`${at} must be an array of at least one filter`);
+    this.#count(value.length);
+    return joined(
+      kind,
+      value.map((filter, index) => this.filter(`${at}[${index}]`, filter, depth)),
+    );
+  }
+
+  #field(at: string, path: DocPath, operand: Json, depth: number): Filter {
+    if (this.#isCondition(at, operand)) return this.#condition(at, path, operand, depth);
+    this.#count(path.components.length);
+    return { kind: "in", path, operands: [operand] };
+  }
+
+  /** Whether the operand consists of operators. Operators beside fields are refused: neither reading would be safe. */
+  #isCondition(at: string, operand: Json): operand is JsonObject {
+    if (!isObject(operand)) return false;
+    const keys = Object.keys(operand);
+    const operators = keys.filter((key) => key.startsWith("$")).length;
+    if (operators > 0 && operators < keys.length)
+      throw invalid(`${at} mixes operators and fields; use one or the other`);
+    return operators > 0;
+  }
+
+  #condition(at: string, path: DocPath, condition: JsonObject, depth: number): Filter {
+    return joined(
+      "and",
+      Object.entries(condition).map(([key, operand]) => {
+        this.#count(path.components.length);
+        return this.#operator(`${at}.${shown(key)}`, key, path, operand, depth);
+      }),
+    );
+  }
+
+  #operator(at: string, key: string, path: DocPath, operand: Json, depth: number): Filter {
+    switch (key) {
+      case "$eq":
+        return { kind: "in", path, operands: [operand] };
+      case "$ne":
+        return negated({ kind: "in", path, operands: [operand] });
+      case "$in":
+        return { kind: "in", path, operands: this.#operands(at, operand) };
+      case "$nin":
+        return negated({ kind: "in", path, operands: this.#operands(at, operand) });
+      case "$exists":
+        if (typeof operand !== "boolean") throw invalid(`${at} must be true or false`);
+        return operand ? { kind: "exists", path } : negated({ kind: "exists", path });
+      case "$not":
+        if (!this.#isCondition(at, operand)) throw invalid(`${at} must be an object of operators`);
+        return negated(this.#condition(at, path, operand, this.#deeper(depth)));
+      default:
+        return this.#comparison(at, key, path, operand);
+    }
+  }
+
+  #comparison(at: string, key: string, path: DocPath, operand: Json): Filter {
+    const comparison = Object.hasOwn(comparisons, key) ? comparisons[key] : undefined;
+    if (comparison === undefined) throw invalid(`${at} is not an operator of a field; these are: ${fieldOperators}`);
+    // Null equals itself, and nothing is before or after it.
+    if (operand === null)
+      return comparison.endsWith("=") ? { kind: "in", path, operands: [null] } : { kind: "or", filters: [] };
+    if (!isNumber(operand) && typeof operand !== "string" && typeof operand !== "boolean") {
+      throw invalid(`${at} must be a number, a string, a boolean or null: objects and arrays have no order here`);
+    }
+    return { kind: "compare", path, comparison, operand: operand };
+  }
+
+  #operands(at: string, value: Json): readonly Json[] {
+    if (!Array.isArray(value)) throw invalid(`${at} must be an array`);
+    if (value.length > limits.filterInMax)
+      throw invalid(`${at} must have at most ${limits.filterInMax} values, not ${value.length}`);
+    return value;
+  }
+
+  #deeper(depth: number): number {
+    if (depth >= limits.filterDepthMax)
+      throw invalid(`${this.#name} nests $and, $or and $not more than ${limits.filterDepthMax} deep`);
+    this.#count(1);
+    return depth + 1;
+  }
+
+  /** Paths count by their length, because so does what they compile to. */
+  #count(nodes: number): void {
+    this.#nodes += nodes;
+    if (this.#nodes > limits.filterNodesMax) {
+      throw invalid(
+        `${this.#name} is too large: its operators and the field names in its paths may ` +
+          `be ${limits.filterNodesMax} together`,
+      );
+    }
+  }
+}

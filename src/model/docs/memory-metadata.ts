@@ -1,0 +1,105 @@
+/**
+ * What else is known of a memory: a JSON object that filters can ask.
+ *
+ * Owns its table, which is made when the first metadata comes: files from before it stay as they are and are read all
+ * the same. Always true: a row belongs to a memory that is there, and holds a JSON object within the bounds; a memory
+ * without a row answers a filter as an empty object would. Must not know: what a recall or a listing asks beside.
+ */
+import { invalid } from "../../base/faults/errors.ts";
+import { utf8Length } from "../../base/bytes.ts";
+import { limits } from "../../base/limits/limits.ts";
+import type { Connection, SqlParameter } from "../../sqlite/connection/connection.ts";
+import { parseFilter } from "./docs-filter.ts";
+import { isObject, parseJson } from "../core/docs-json.ts";
+import { Bindings, filterSql, prepareQueries } from "./docs-query.ts";
+import type { Tx, View } from "../core/transaction.ts";
+
+const table = "__service_memory_metadata";
+
+/**
+ * The memory's id stands before the metadata, so that no two rows begin alike and a copy of one can be looked for
+ * (erasure-traces).
+ */
+const metadataSchema =
+  `CREATE TABLE IF NOT EXISTS ${table} (memory INTEGER PRIMARY KEY, id TEXT NOT NULL, metadata TEXT NOT ` +
+  "NULL) STRICT";
+
+/** SQL that finds rows of metadata without their memory; undefined while there is no metadata at all. */
+export function strayMetadata(connection: Connection): string | undefined {
+  return connection.hasTable(table)
+    ? `SELECT 1 FROM ${table} WHERE memory NOT IN (SELECT row FROM __service_memory) LIMIT 1`
+    : undefined;
+}
+
+/** Reads metadata, and gives its text as it is stored. The rules are those of a document, but for the size. */
+export function readMetadata(field: string, text: string): string {
+  if (text.length > limits.metadataBytesMax || utf8Length(text) > limits.metadataBytesMax) {
+    throw invalid(`${field} must be at most ${limits.metadataBytesMax} bytes of JSON`);
+  }
+  const { value, text: stored } = parseJson(field, text);
+  if (!isObject(value)) throw invalid(`${field} must be an object`);
+  if (Object.keys(value).some((name) => name.startsWith("$")))
+    throw invalid(`${field} has a field whose name starts with $; such names belong to operators`);
+  return stored;
+}
+
+/** Gives a new memory its metadata, a text from `readMetadata`. */
+export function putMetadata(tx: Tx, memory: { readonly row: number; readonly id: string }, text: string): void {
+  tx.connection.exec(metadataSchema);
+  tx.connection.run(`INSERT INTO ${table} (memory, id, metadata) VALUES (?, ?, ?)`, memory.row, memory.id, text);
+}
+
+/** Takes the metadata of these memories away. */
+export function removeMetadata(tx: Tx, rows: readonly number[]): void {
+  if (!tx.connection.hasTable(table)) return;
+  for (const row of rows) tx.connection.run(`DELETE FROM ${table} WHERE memory = ?`, row);
+}
+
+/** The metadata beside `__service_memory AS m`: a join, and the column that it gives. */
+export function joinedMetadata(view: View): { readonly join: string; readonly column: string } {
+  if (!view.connection.hasTable(table)) return { join: "", column: "NULL" };
+  return { join: `LEFT JOIN ${table} AS x ON x.memory = m.row`, column: "x.metadata" };
+}
+
+/** The first bytes of the memory's row of metadata as it lies on its page; undefined when it has none. */
+export function metadataStart(view: View, row: number): Uint8Array | undefined {
+  if (!view.connection.hasTable(table)) return undefined;
+  return view.connection.get<{ start: Uint8Array }>(
+    `SELECT CAST(id || substr(metadata, 1, 2) AS BLOB) AS start FROM ${table} WHERE memory = ?`,
+    row,
+  )?.start;
+}
+
+/** Refuses a filter that is none. */
+export function checkFilter(field: string, text: string): void {
+  parseFilter(field, text);
+}
+
+/**
+ * The filter, JSON text that passed `checkFilter`, as an SQL condition on `__service_memory AS m`, and its parameters.
+ */
+export function metadataCondition(
+  view: View,
+  text: string,
+): { readonly sql: string; readonly params: readonly SqlParameter[] } {
+  const { connection } = view;
+  const filter = parseFilter("filter", text);
+  const bindings = new Bindings();
+  const holds = filterSql(filter, "x.metadata", bindings);
+  prepareQueries(connection);
+  const ofNothing =
+    connection.get<{ holds: number }>(
+      `SELECT ${holds} AS holds FROM (SELECT '{}' AS metadata) AS x`,
+      ...named(bindings),
+    )!.holds === 1;
+  if (!connection.hasTable(table)) return { sql: ofNothing ? "1" : "0", params: [] };
+  // Asked once here: most filters do not hold of nothing, and then those without metadata need no look.
+  const sql = ofNothing
+    ? `NOT EXISTS (SELECT 1 FROM ${table} AS x WHERE x.memory = m.row AND NOT ${holds})`
+    : `EXISTS (SELECT 1 FROM ${table} AS x WHERE x.memory = m.row AND ${holds})`;
+  return { sql, params: named(bindings) };
+}
+
+function named({ values }: Bindings): readonly SqlParameter[] {
+  return Object.keys(values).length > 0 ? [values] : [];
+}

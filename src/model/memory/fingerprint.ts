@@ -1,0 +1,57 @@
+/**
+ * What makes two memories the same: type, topic, summary and content; for a task also its session.
+ *
+ * Always true: equal memories have equal fingerprints whatever the order of their JSON fields or the spelling of their
+ * numbers, and 64-bit ids that a double would merge stay apart. Neither source nor keywords nor vector take part.
+ */
+import { hash } from "node:crypto";
+import { isNumber, sourceOf, type Json } from "../core/docs-json.ts";
+
+export interface Identity {
+  readonly type: string;
+  readonly topicKey: string | undefined;
+  readonly summary: string;
+  readonly content: Json;
+  readonly sessionId: string | undefined;
+}
+
+/** SHA-256 of the identity's canonical JSON: 32 bytes. */
+export function fingerprint(identity: Identity): Uint8Array {
+  const { type, topicKey = null, summary, content, sessionId = null } = identity;
+  return hash(
+    "sha256",
+    canonicalText([type, topicKey, summary, content, type === "task" ? sessionId : null]),
+    "buffer",
+  );
+}
+
+/**
+ * The same text for the same value, whatever the order of fields or the spelling of numbers; different for different
+ * ones.
+ */
+export function canonicalText(value: Json): string {
+  if (isNumber(value)) return canonicalNumber(sourceOf(value));
+  if (Array.isArray(value)) return `[${value.map(canonicalText).join(",")}]`;
+  if (typeof value === "object" && value !== null) {
+    const fields = Object.entries(value).sort(([left], [right]) => (left < right ? -1 : 1));
+    return `{${fields.map(([field, inner]) => `${JSON.stringify(field)}:${canonicalText(inner)}`).join(",")}}`;
+  }
+  return JSON.stringify(value);
+}
+
+const plainInteger = /^(?:0|-?[1-9]\d{0,14})$/;
+const numberParts = /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]?\d+))?$/i;
+
+/**
+ * Sign, digits without zeros at either end, and a power of ten: exact for any size. Short integers stay as they are.
+ */
+function canonicalNumber(source: string): string {
+  if (plainInteger.test(source)) return source;
+  const [, sign, whole, fraction = "", exponent = "0"] = numberParts.exec(source)!;
+  const digits = (whole! + fraction).replace(/^0+/, "");
+  const significant = digits.replace(/0+$/, "");
+  if (significant === "") return "0";
+  const power = BigInt(exponent) - BigInt(fraction.length) + BigInt(digits.length - significant.length);
+  const isShortInteger = power >= 0n && BigInt(significant.length) + power <= 15n;
+  return isShortInteger ? `${sign}${significant}${"0".repeat(Number(power))}` : `${sign}${significant}e${power}`;
+}

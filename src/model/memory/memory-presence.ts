@@ -1,0 +1,39 @@
+/**
+ * Which memories are there to be seen.
+ *
+ * Always true: what has expired, and what policy lets go of, is invisible to every command from that instant on,
+ * whether or not a sweep has come by; so it is no matter whether anybody writes the database, or who holds it. Must not
+ * know: what a caller looks for.
+ */
+import type { SqlParameter } from "../../sqlite/connection/connection.ts";
+import type { View } from "../core/transaction.ts";
+
+/** A condition on `__service_memory AS m`. */
+export interface Presence {
+  readonly sql: string;
+  readonly params: readonly SqlParameter[];
+}
+
+/** Holds of the memories that are there; `superseded` says whether the caller lets superseded ones through at all. */
+export function presence({ nowMs, retention = {} }: View, { superseded }: { readonly superseded: boolean }): Presence {
+  const { eventMaxAgeMs, supersededMaxAgeMs, supersededMaxCount } = retention;
+  const all = ["(m.expires_at IS NULL OR m.expires_at > ?)"];
+  const params: SqlParameter[] = [nowMs];
+  if (eventMaxAgeMs !== undefined) {
+    all.push("(m.type <> 'event' OR m.created_at > ?)");
+    params.push(nowMs - eventMaxAgeMs);
+  }
+  if (!superseded) return { sql: [...all, "m.superseded_by IS NULL"].join(" AND "), params };
+  if (supersededMaxAgeMs !== undefined) {
+    all.push("(m.superseded_by IS NULL OR m.superseded_at > ?)");
+    params.push(nowMs - supersededMaxAgeMs);
+  }
+  if (supersededMaxCount !== undefined) {
+    // The newest of a topic stay. Counts no further than it must.
+    all.push(`(m.superseded_by IS NULL OR (SELECT count(*) FROM (
+      SELECT 1 FROM __service_memory AS n WHERE n.topic_key = m.topic_key AND n.type = m.type
+        AND n.superseded_by IS NOT NULL AND n.row > m.row LIMIT ?)) < ?)`);
+    params.push(supersededMaxCount, supersededMaxCount);
+  }
+  return { sql: all.join(" AND "), params };
+}

@@ -1,0 +1,21 @@
+/**
+ * The one way in which a memory goes, whether forgotten, expired, ended with its session or erased.
+ *
+ * Always true: its row, its provenance, its metadata, its vector and its words go together. Nothing else refers to a
+ * memory by row.
+ */
+import { unindexMemory } from "./keyword.ts";
+import { removeMetadata } from "../docs/memory-metadata.ts";
+import { unembedMemories } from "./memory-vectors.ts";
+import type { Tx } from "../core/transaction.ts";
+
+/** Removes the memories of these rows. What they superseded stays superseded. */
+export function removeMemories(tx: Tx, rows: readonly number[]): void {
+  unembedMemories(tx, rows);
+  removeMetadata(tx, rows);
+  for (const row of rows) {
+    tx.connection.run("DELETE FROM __service_memory_provenance WHERE memory = ?", row);
+    tx.connection.run("DELETE FROM __service_memory WHERE row = ?", row);
+    unindexMemory(tx, row);
+  }
+}

@@ -1,0 +1,279 @@
+/**
+ * Typed memories: taking them in, giving one back, forgetting one.
+ *
+ * Always true: an ingest is recallable when it commits, and the same ingest again changes nothing; a topic has at most
+ * one active memory of a type; what has expired is invisible from that instant on (model/memory/memory-presence),
+ * whether or not a sweep has come by. Must not know: who embeds, policies beyond the numbers handed in, how a recall
+ * ranks.
+ */
+import { invalid } from "../../base/faults/errors.ts";
+import { limits } from "../../base/limits/limits.ts";
+import { checkText } from "../../format/core/names.ts";
+import { readContent } from "../core/content.ts";
+import { fingerprint } from "./fingerprint.ts";
+import { indexMemory } from "./keyword.ts";
+import { loadMemories, memoryTypes, type MemoryRecord, type MemoryType } from "./memory-record.ts";
+import { putMetadata, readMetadata } from "../docs/memory-metadata.ts";
+import { presence } from "./memory-presence.ts";
+import { removeMemories } from "./memory-removal.ts";
+import { embed, type Embedded, type Maker } from "./memory-vectors.ts";
+import { ensureSession, touchSession } from "../core/session-row.ts";
+import type { Tx, View } from "../core/transaction.ts";
+import { checkEmbedding } from "../vectors/vectors.ts";
+
+export type { MemoryRecord } from "./memory-record.ts";
+
+/** A memory as it comes in (spec: MemoryInput). */
+export interface MemoryInput {
+  readonly type: string;
+  readonly summary: string;
+  /** JSON text. */
+  readonly content: string;
+  readonly topicKey?: string;
+  readonly keywords?: string;
+  readonly embedding?: Float32Array;
+  /** Who made the vector, or would have, had it been of use; absent when it is the caller's own or there is none. */
+  readonly embeddedBy?: Maker;
+  readonly sessionId?: string;
+  readonly source?: string;
+  /** Lifetime of a task in seconds; 0 expires at once. */
+  readonly ttlSecs?: number;
+  /** JSON text of an object. No part of what makes two memories the same. */
+  readonly metadata?: string;
+}
+
+/** What became of one memory of a batch. */
+export interface IngestResult {
+  id: string;
+  status: "created" | "duplicate";
+  superseded: string[];
+  /** Absent when no vector came, or when a duplicate had one already. */
+  embedding?: Embedded;
+  /** When it expires, in Unix milliseconds; on tasks only. A duplicate changes no lifetime. */
+  expiresAt?: number;
+}
+
+/** Whether a new memory of this type takes the place of the one before it on its topic. */
+function supersedes(type: string): boolean {
+  return type === "fact" || type === "instruction";
+}
+
+/** Refuses the whole batch when one memory breaks a rule; the message names it and its field. Reads nothing. */
+export function checkMemories(memories: readonly MemoryInput[]): void {
+  checkMemoryCount(memories.length);
+  memories.forEach((memory, at) => checkMemory(`memories[${at}]`, memory));
+}
+
+/** Refuses more memories than one ingest may have: before each of them is looked at. */
+export function checkMemoryCount(count: number): void {
+  if (count > limits.ingestItemsMax)
+    throw invalid(`memories has ${count} items; at most ${limits.ingestItemsMax} are allowed`);
+}
+
+/** Refuses one memory of an ingest that could not be taken; `name` is its place. */
+export function checkMemory(name: string, memory: MemoryInput): void {
+  const { type, summary, topicKey, keywords, embedding, sessionId, source, ttlSecs, metadata } = memory;
+  if (!memoryTypes.includes(type as MemoryType)) throw invalid(`${name}.type must be one of ${memoryTypes.join(", ")}`);
+  checkText(`${name}.summary`, summary, limits.summaryBytesMax);
+  if (summary.trim() === "") throw invalid(`${name}.summary must not be blank`);
+  readContent(`${name}.content`, memory.content);
+  if (topicKey !== undefined) {
+    if (!supersedes(type)) throw invalid(`${name}.topic_key is allowed on fact and instruction only`);
+    checkText(`${name}.topic_key`, topicKey, limits.topicKeyBytesMax);
+  }
+  if (keywords !== undefined && keywords !== "") checkText(`${name}.keywords`, keywords, limits.keywordsBytesMax);
+  if (embedding !== undefined) checkEmbedding(`${name}.embedding`, embedding);
+  if (sessionId !== undefined) checkText(`${name}.session_id`, sessionId, limits.sessionIdBytesMax);
+  if (source !== undefined) checkText(`${name}.source`, source, limits.sourceBytesMax);
+  if (metadata !== undefined) readMetadata(`${name}.metadata`, metadata);
+  if (ttlSecs !== undefined) {
+    if (type !== "task") throw invalid(`${name}.ttl is allowed on task only`);
+    if (!Number.isInteger(ttlSecs) || ttlSecs < 0 || ttlSecs > limits.ttlSecsMax) {
+      throw invalid(`${name}.ttl must be a whole number of seconds from 0 to ${limits.ttlSecsMax}`);
+    }
+  }
+}
+
+/**
+ * Takes in memories that passed `checkMemories`, in their order: the later ones of a batch see the earlier ones. A
+ * duplicate of an active memory adds who said it, and its vector where there was none. `taskTtlMaxSecs` caps lifetimes.
+ */
+export function ingest(
+  tx: Tx,
+  input: { readonly memories: readonly MemoryInput[]; readonly taskTtlMaxSecs?: number },
+): { results: IngestResult[] } {
+  return { results: input.memories.map((memory) => ingestOne(tx, memory, input.taskTtlMaxSecs ?? Infinity)) };
+}
+
+function ingestOne(tx: Tx, memory: MemoryInput, taskTtlMaxSecs: number): IngestResult {
+  const content = readContent("content", memory.content);
+  const identity = fingerprint({
+    ...memory,
+    topicKey: memory.topicKey,
+    sessionId: memory.sessionId,
+    content: content.value,
+  });
+  const present = presence(tx, { superseded: false });
+  const same = tx.connection.get<{ row: number; id: string; expiresAt: number | null; present: number }>(
+    `SELECT m.row, m.id, m.expires_at AS expiresAt, ${present.sql} AS present FROM __service_memory AS m ` +
+      "WHERE m.fingerprint = ? AND m.superseded_by IS NULL",
+    ...present.params,
+    identity,
+  );
+  if (same?.present) return acknowledge(tx, same, memory);
+  // Removed here and now: what is not there any more must neither answer for the new memory nor stand in its way.
+  if (same) removeMemories(tx, [same.row]);
+
+  const id = `mem_${tx.newId()}`;
+  const superseded = memory.topicKey === undefined ? [] : supersede(tx, memory.type, memory.topicKey, id);
+  const expiresAt = expiryOf(tx, memory, taskTtlMaxSecs);
+  const row = insert(tx, { id, memory, identity, content: content.text, expiresAt });
+  indexMemory(tx, row, {
+    topicKey: memory.topicKey,
+    keywords: memory.keywords,
+    summary: memory.summary,
+    content: content.value,
+    source: memory.source,
+    createdAt: tx.nowMs,
+  });
+  if (memory.metadata !== undefined) putMetadata(tx, { row, id }, readMetadata("metadata", memory.metadata));
+  addProvenance(tx, row, memory);
+  if (memory.sessionId !== undefined) touchSession(tx, memory.sessionId);
+  return withEmbedding(
+    { id, status: "created", superseded, ...(expiresAt !== null && { expiresAt }) },
+    tx,
+    row,
+    memory,
+  );
+}
+
+function expiryOf(tx: Tx, memory: MemoryInput, taskTtlMaxSecs: number): number | null {
+  if (memory.type !== "task") return null;
+  return tx.nowMs + Math.min(memory.ttlSecs ?? limits.taskTtlSecsDefault, taskTtlMaxSecs) * 1000;
+}
+
+/**
+ * A duplicate: nothing of the memory changes; only what was not known before is added, so that saying it twice costs
+ * nothing.
+ */
+function acknowledge(
+  tx: Tx,
+  same: { readonly row: number; readonly id: string; readonly expiresAt: number | null },
+  memory: MemoryInput,
+): IngestResult {
+  const isNews = addProvenance(tx, same.row, memory);
+  if (memory.sessionId !== undefined) (isNews ? touchSession : ensureSession)(tx, memory.sessionId);
+  const { id, row, expiresAt } = same;
+  return withEmbedding(
+    { id, status: "duplicate", superseded: [], ...(expiresAt !== null && { expiresAt }) },
+    tx,
+    row,
+    memory,
+  );
+}
+
+function withEmbedding(result: IngestResult, tx: Tx, row: number, memory: MemoryInput): IngestResult {
+  const embedded = embed(tx, "memory", row, memory);
+  return embedded ? { ...result, embedding: embedded } : result;
+}
+
+/** Records who said it, and says whether that was not known yet. */
+function addProvenance(tx: Tx, row: number, { sessionId = "", source = "" }: MemoryInput): boolean {
+  return (
+    tx.connection.run(
+      "INSERT INTO __service_memory_provenance (memory, session_id, source) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+      row,
+      sessionId,
+      source,
+    ).changes > 0
+  );
+}
+
+/** Marks the topic's active memory as superseded by `id`, and gives its id. */
+function supersede(tx: Tx, type: string, topicKey: string, id: string): string[] {
+  const old = tx.connection.get<{ row: number; id: string }>(
+    "SELECT row, id FROM __service_memory WHERE topic_key = ? AND type = ? AND superseded_by IS NULL",
+    topicKey,
+    type,
+  );
+  if (!old) return [];
+  tx.connection.run(
+    "UPDATE __service_memory SET superseded_by = ?, superseded_at = ? WHERE row = ?",
+    id,
+    tx.nowMs,
+    old.row,
+  );
+  return [old.id];
+}
+
+interface NewMemory {
+  readonly id: string;
+  readonly memory: MemoryInput;
+  readonly identity: Uint8Array;
+  /** JSON text. */
+  readonly content: string;
+  readonly expiresAt: number | null;
+}
+
+function insert(tx: Tx, { id, memory, identity, content, expiresAt }: NewMemory): number {
+  return tx.connection.run(
+    `INSERT INTO __service_memory (id, type, created_at, expires_at, topic_key, session_id, source,
+       fingerprint, keywords, summary, content)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    id,
+    memory.type,
+    tx.nowMs,
+    expiresAt,
+    memory.topicKey ?? null,
+    memory.sessionId ?? null,
+    memory.source ?? null,
+    identity,
+    memory.keywords ?? null,
+    memory.summary,
+    content,
+  ).lastInsertRowid;
+}
+
+/** The row of a memory that is there to be seen. */
+function findRow(view: View, id: string): number | undefined {
+  const present = presence(view, { superseded: true });
+  return view.connection.get<{ row: number }>(
+    `SELECT m.row FROM __service_memory AS m WHERE m.id = ? AND ${present.sql}`,
+    id,
+    ...present.params,
+  )?.row;
+}
+
+/** The memory with what it superseded itself, oldest first, or undefined when there is none or it has expired. */
+export function getMemory(view: View, input: { readonly id: string }): MemoryRecord | undefined {
+  const row = findRow(view, input.id);
+  if (row === undefined) return undefined;
+  const present = presence(view, { superseded: true });
+  const superseded = view.connection.all<{ id: string }>(
+    `SELECT m.id FROM __service_memory AS m WHERE m.superseded_by = ? AND ${present.sql} ORDER BY m.row`,
+    input.id,
+    ...present.params,
+  );
+  return { ...loadMemories(view, [row])[0]!, supersedes: superseded.map(({ id }) => id) };
+}
+
+/** Deletes a memory for good. What it superseded stays superseded. */
+export function forget(tx: Tx, input: { readonly id: string }): { forgotten: boolean } {
+  const row = findRow(tx, input.id);
+  if (row !== undefined) removeMemories(tx, [row]);
+  return { forgotten: row !== undefined };
+}
+
+/** Removes tasks that have expired, the earliest first, at most `rowsMax`. */
+export function sweepMemories(tx: Tx, input: { readonly rowsMax: number }): { removed: number } {
+  const expired = tx.connection.all<{ row: number }>(
+    "SELECT row FROM __service_memory WHERE expires_at <= ? ORDER BY expires_at LIMIT ?",
+    tx.nowMs,
+    input.rowsMax,
+  );
+  removeMemories(
+    tx,
+    expired.map(({ row }) => row),
+  );
+  return { removed: expired.length };
+}

@@ -1,0 +1,86 @@
+/**
+ * Which memories a recall may offer: what every channel asks in its own SQL, so that filters never starve an answer.
+ */
+import { invalid } from "../../base/faults/errors.ts";
+import { limits } from "../../base/limits/limits.ts";
+import { checkText } from "../../format/core/names.ts";
+import type { SqlParameter } from "../../sqlite/connection/connection.ts";
+import { checkFilter, metadataCondition } from "../docs/memory-metadata.ts";
+import { presence } from "./memory-presence.ts";
+import { memoryTypes, type MemoryType } from "./memory-record.ts";
+import type { View } from "../core/transaction.ts";
+
+/** The filters of a request. */
+export interface Filters {
+  /** Absent: all; empty: none. */
+  readonly types?: readonly string[];
+  readonly sessionId?: string;
+  readonly source?: string;
+  readonly includeSuperseded?: boolean;
+  /** JSON text of a filter over metadata. */
+  readonly filter?: string;
+}
+
+/** Refuses filters that no state of the database could answer. Reads nothing. */
+export function checkFilters({ types, sessionId, source, filter }: Filters): void {
+  for (const type of types ?? []) {
+    if (!memoryTypes.includes(type as MemoryType)) throw invalid(`types must be among ${memoryTypes.join(", ")}`);
+  }
+  if (sessionId !== undefined) checkText("session_id", sessionId, limits.sessionIdBytesMax);
+  if (source !== undefined) checkText("source", source, limits.sourceBytesMax);
+  if (filter !== undefined) checkFilter("filter", filter);
+}
+
+/** Conditions on `__service_memory AS m`. */
+export interface Conditions {
+  readonly sql: string;
+  readonly params: readonly SqlParameter[];
+  /** Whether the request narrows: otherwise most memories are expected to pass. */
+  readonly narrow: boolean;
+}
+
+/**
+ * The conditions that the filters mean. Session and source are asked of the provenance, not of the memory's own first
+ * session and source: whoever said it as a duplicate has ingested it as well. Both together must hold of one saying.
+ */
+export function conditionsOf(view: View, filters: Filters): Conditions {
+  const present = presence(view, { superseded: filters.includeSuperseded ?? false });
+  const all = [present.sql];
+  const params: SqlParameter[] = [...present.params];
+  const common = all.length;
+  if (filters.types) {
+    const types = [...new Set(filters.types)];
+    all.push(`m.type IN (${types.map(() => "?").join(", ")})`);
+    params.push(...types);
+  }
+  const said: string[] = [];
+  for (const [column, value] of [
+    ["session_id", filters.sessionId],
+    ["source", filters.source],
+  ] as const) {
+    if (value === undefined) continue;
+    said.push(`p.${column} = ?`);
+    params.push(value);
+  }
+  if (said.length > 0)
+    all.push(
+      `EXISTS (SELECT 1 FROM __service_memory_provenance AS p WHERE p.memory = m.row AND ${said.join(" AND ")})`,
+    );
+  if (filters.filter !== undefined) {
+    // Last, as it costs the most.
+    const metadata = metadataCondition(view, filters.filter);
+    all.push(metadata.sql);
+    params.push(...metadata.params);
+  }
+  return { sql: all.join(" AND "), params, narrow: all.length > common };
+}
+
+/** Those of the rows that meet the conditions. */
+export function admitted(view: View, conditions: Conditions, rows: readonly number[]): ReadonlySet<number> {
+  const sql =
+    "SELECT m.row FROM json_each(?) AS asked CROSS JOIN __service_memory AS m ON m.row = asked.value " +
+    `WHERE ${conditions.sql}`;
+  return new Set(
+    view.connection.all<{ row: number }>(sql, JSON.stringify(rows), ...conditions.params).map(({ row }) => row),
+  );
+}

@@ -1,0 +1,269 @@
+/**
+ * The table of variables: what each may be, what stands in for it when it is unset, and what it is for, in one line.
+ * Parsing, flags, `--help` and the documentation are derived from it (server/config/config). Must not know: what a
+ * setting does beyond that line.
+ */
+import { limits } from "../../base/limits/limits.ts";
+import {
+  baseAddress,
+  endpoint,
+  hostSuffix,
+  integer,
+  oneOf,
+  origin,
+  originList,
+  path,
+  secret,
+  signingKey,
+  storeUrl,
+  toggle,
+  uuidsOrAll,
+  word,
+  wordList,
+} from "./setting-kinds.ts";
+import type { Kind } from "./setting-kinds.ts";
+
+/** A row of the table: a variable, what it may be, and what stands in for it when it is unset. */
+export interface Setting<Value, Fallback extends string | undefined> {
+  readonly variable: string;
+  readonly kind: Kind<Value>;
+  /**
+   * The value when unset, as a person would write it; undefined leaves the setting out. `{NAME}` is the text of a
+   * variable further up; `{pid}` and `{cores-1}` (at least 1) are facts of the host.
+   */
+  readonly fallback: Fallback;
+  /** The default as the documentation shows it. */
+  readonly shown: string;
+  readonly meaning: string;
+}
+
+/** A row, whatever it may be. */
+export type AnySetting = Setting<unknown, string | undefined>;
+
+/** A setting that always has a value. */
+function given<Value>(
+  variable: string,
+  kind: Kind<Value>,
+  fallback: string | number,
+  meaning: string,
+): Setting<Value, string> {
+  return { variable, kind, fallback: String(fallback), shown: String(fallback), meaning };
+}
+
+/** A setting that may be absent; `shown` says what that means. */
+function absent<Value>(
+  variable: string,
+  kind: Kind<Value>,
+  meaning: string,
+  shown = "unset",
+): Setting<Value, undefined> {
+  return { variable, kind, fallback: undefined, shown, meaning };
+}
+
+/** Off unless it is `1`. */
+function off(variable: string, meaning: string): Setting<boolean, string> {
+  return { variable, kind: toggle, fallback: "0", shown: "unset", meaning };
+}
+
+const count = integer(1, limits.settingCountMax);
+const timerSecs = integer(1, limits.settingTimerSecsMax);
+const periodSecs = integer(0, limits.settingSecsMax);
+const bytes = integer(1, limits.settingBytesMax);
+const threads = integer(1, limits.threadsMax);
+
+/**
+ * Every variable, in the order in which the documentation lists them (spec: Node configuration, Optional AI features;
+ * then ours).
+ */
+export const settings = {
+  dataDirectory: given("SERVICE_DATA_DIR", path, "./data", "local directory of open databases and caches"),
+  listen: given("SERVICE_LISTEN", endpoint, "127.0.0.1:8080", "listen address; port 0 takes a free one"),
+  objectStore: given(
+    "SERVICE_OBJECT_STORE",
+    storeUrl,
+    "file://{SERVICE_DATA_DIR}/objects",
+    "object store: `file://path`, `s3://bucket/prefix`, or `mem://` (tests only); S3's credentials, region " +
+      "and endpoint come from the standard `AWS_` variables, and `AWS_ALLOW_HTTP=true` allows plain HTTP",
+  ),
+  coordination: absent(
+    "SERVICE_COORD",
+    wordList,
+    "comma-separated endpoints of the coordination store; unset keeps leases in the process",
+  ),
+  advertise: given("SERVICE_ADVERTISE", origin, "http://{SERVICE_LISTEN}", "address that other nodes use"),
+  nodeId: given("SERVICE_NODE_ID", word, "node-{pid}", "the node's name; keep it stable when there are several nodes"),
+  singleNode: off("SERVICE_SINGLE_NODE", "`1` declares that this is the only node"),
+  auth: given(
+    "SERVICE_AUTH",
+    oneOf("on", "off"),
+    "off",
+    "`on` demands a credential for every call; `off` is for development",
+  ),
+  platformKey: absent("SERVICE_PLATFORM_KEY", secret, "key of the control plane", "required when auth is on"),
+  clusterKey: absent("SERVICE_CLUSTER_KEY", secret, "key of the calls between nodes", "derived from the signing key"),
+  signingKey: absent("SERVICE_AUTH_KEY", signingKey, "Ed25519 signing key, base64 of PKCS#8"),
+  persistSigningKey: off(
+    "SERVICE_PERSIST_AUTH_KEY",
+    "`1` keeps a generated signing key, unencrypted, in object storage",
+  ),
+  hotHandlesMax: given("SERVICE_HOT_CAP", count, limits.hotHandlesDefault, "open database handles at most"),
+  requestTimeoutSecs: given(
+    "SERVICE_REQUEST_TIMEOUT",
+    timerSecs,
+    limits.requestTimeoutSecsDefault,
+    "seconds a call may take; over it, 408",
+  ),
+  dataBodyBytesMax: given(
+    "SERVICE_MAX_BODY_BYTES",
+    integer(1, limits.dataBodyBytesMax),
+    limits.dataBodyBytesDefault,
+    "body cap in bytes of writes that carry data; over it, 413",
+  ),
+  concurrencyMax: given("SERVICE_MAX_CONCURRENCY", count, limits.concurrencyDefault, "calls under way at once"),
+  controlRate: given(
+    "SERVICE_CONTROL_RATE",
+    count,
+    limits.controlRateDefault,
+    "control calls per second, with a burst of twice that; over it, 429",
+  ),
+  writeQueueDepth: given(
+    "SERVICE_WRITE_QUEUE_DEPTH",
+    count,
+    limits.writeQueueDepthDefault,
+    "writes that may wait per database; over it, 429",
+  ),
+  durability: given(
+    "SERVICE_DURABILITY",
+    oneOf("standard", "durable"),
+    "standard",
+    "`standard` acknowledges after the local fsync, `durable` once object storage covers the write",
+  ),
+  gcGraceSecs: given(
+    "SERVICE_GC_GRACE_SECS",
+    periodSecs,
+    limits.gcGraceSecsDefault,
+    "seconds before unreferenced objects are reclaimed",
+  ),
+  policyCacheSecs: given(
+    "SERVICE_POLICY_CACHE_SECS",
+    periodSecs,
+    limits.policyCacheSecsDefault,
+    "seconds within which a policy change is seen everywhere",
+  ),
+  auditFlushMs: given(
+    "SERVICE_AUDIT_FLUSH_MS",
+    integer(1, limits.settingTimerSecsMax * 1000),
+    limits.auditFlushMsDefault,
+    "milliseconds between flushes of the audit stream",
+  ),
+  extractKey: absent("SERVICE_EXTRACT_API_KEY", secret, "enables extract; unset answers 503"),
+  extractModel: absent("SERVICE_EXTRACT_MODEL", word, "model of extract", "chosen by the node"),
+  assistantKey: absent("SERVICE_ASSISTANT_API_KEY", secret, "enables ask; unset answers 503"),
+  embedKey: absent("SERVICE_EMBED_API_KEY", secret, "enables embedding of text-only ingest and recall"),
+  embedProvider: given(
+    "SERVICE_EMBED_PROVIDER",
+    oneOf("voyage", "openai"),
+    "voyage",
+    "`voyage`, or `openai` for every server that speaks that embeddings protocol",
+  ),
+  embedModel: absent("SERVICE_EMBED_MODEL", word, "model of embeddings", "provider default"),
+  embedBaseAddress: absent(
+    "SERVICE_EMBED_BASE_URL",
+    baseAddress,
+    "base address of the embedder, such as a server of your own; without a path it means `/v1`",
+    "provider default",
+  ),
+  embedSelfHostedHosts: absent(
+    "SERVICE_EMBED_SELF_HOSTED_HOSTS",
+    wordList,
+    "comma-separated hosts that count as self-hosted for `ai_egress.embed`",
+  ),
+  databaseHostSuffix: given(
+    "SERVICE_DB_HOST_SUFFIX",
+    hostSuffix,
+    "localhost",
+    "a Host header of `{db}.` and this suffix addresses one database",
+  ),
+  allowedOrigins: absent(
+    "SERVICE_ALLOWED_ORIGINS",
+    originList,
+    "comma-separated origins, such as `http://localhost:3000`, whose pages in a browser may call the node " +
+      "and read its answers; `*` for all",
+    "none",
+  ),
+  tlsCertificatePath: absent(
+    "SERVICE_TLS_CERT",
+    path,
+    "PEM file of the certificate chain; with it the port speaks TLS",
+  ),
+  tlsKeyPath: absent("SERVICE_TLS_KEY", path, "PEM file of the certificate's private key"),
+  adminListen: absent(
+    "SERVICE_ADMIN_LISTEN",
+    endpoint,
+    "second listen address, for operators: readiness, metrics, reflection",
+  ),
+  pitrSecs: given(
+    "SERVICE_PITR_SECS",
+    integer(limits.policySecsMin, limits.settingSecsMax),
+    limits.pitrSecsDefault,
+    "point-in-time window in seconds; policies can only shorten it",
+  ),
+  unshippedSecsMax: given(
+    "SERVICE_UNSHIPPED_MAX_SECS",
+    timerSecs,
+    limits.unshippedSecsDefault,
+    "age in seconds of the oldest unshipped write at which new ones are shed",
+  ),
+  unshippedBytesMax: given(
+    "SERVICE_UNSHIPPED_MAX_BYTES",
+    bytes,
+    limits.unshippedBytesDefault,
+    "bytes of unshipped writes at which new ones are shed",
+  ),
+  idleCloseSecs: given(
+    "SERVICE_IDLE_CLOSE_SECS",
+    timerSecs,
+    limits.idleCloseMs / 1000,
+    "seconds after which an unused database is closed",
+  ),
+  logLevel: given(
+    "SERVICE_LOG_LEVEL",
+    oneOf("debug", "info", "warn", "error", "silent"),
+    "info",
+    "least level that is logged",
+  ),
+  engineThreads: given("SERVICE_ENGINE_THREADS", threads, "{cores-1}", "threads that own databases; at least 1"),
+  readerThreads: given("SERVICE_READER_THREADS", threads, limits.readerThreadsDefault, "processes for SQL that reads"),
+  assistantModel: absent("SERVICE_ASSISTANT_MODEL", word, "model of ask", "chosen by the node"),
+  assistantBaseAddress: absent(
+    "SERVICE_ASSISTANT_BASE_URL",
+    baseAddress,
+    "base address of the model of ask, such as a server of your own that speaks the same protocol",
+    "provider default",
+  ),
+  extractBaseAddress: absent(
+    "SERVICE_EXTRACT_BASE_URL",
+    baseAddress,
+    "base address of the model of extract",
+    "provider default",
+  ),
+  credentialRate: absent(
+    "SERVICE_CREDENTIAL_RATE",
+    count,
+    "calls of the data plane per second of one credential (of one address with authentication off), with a " +
+      "burst of twice that; over it, 429",
+    "no bound",
+  ),
+  credentialConcurrency: absent(
+    "SERVICE_CREDENTIAL_CONCURRENCY",
+    count,
+    "calls of one credential under way at once; over it, 429",
+    "no bound",
+  ),
+  acceptRollback: absent(
+    "SERVICE_ACCEPT_ROLLBACK",
+    uuidsOrAll,
+    "**dangerous**: comma-separated uuids of databases, or `all`, whose object storage was put back to an " +
+      "older state that is to be believed; what is newer on this node is set aside under `quarantine/`",
+  ),
+} as const;

@@ -1,0 +1,153 @@
+/**
+ * What a node does without being asked: it carries erasures on, looks after its own copies and after deleted databases,
+ * and sweeps databases that nobody uses.
+ *
+ * Always true: of what any node could do, it does what lies in its shards, and looks there at once when they become
+ * its.
+ */
+import { StoreError } from "../../base/faults/errors.ts";
+import type { Log } from "../../base/log.ts";
+import type { World } from "../../base/world.ts";
+import type { AuditLog } from "../../control/audit/audit-log.ts";
+import type { CopyOwner, CopyRecords } from "../../control/databases/copy-records.ts";
+import type { Databases } from "../../control/databases/databases.ts";
+import { ErasureCoupons } from "../../control/databases/erasure-coupons.ts";
+import type { Policies } from "../../control/databases/policies.ts";
+import type { Receipts } from "../../control/access/receipts.ts";
+import type { EngineClient } from "../../engine/threads/client.ts";
+import { registerCopies, unregisterCopies } from "../../engine/local/copies.ts";
+import type { EnginePort } from "../../engine/api/engine-port.ts";
+import type { Retention } from "../../engine/api/protocol.ts";
+import { profileOfDatabaseName } from "../../format/core/names.ts";
+import { ReplicaPurger } from "../../service/jobs/replica-purger.ts";
+import { DueSweeps } from "../../service/jobs/expiry-sweeper.ts";
+import { Erasures } from "../../service/erasure/erasures.ts";
+import { retentionBy } from "../../service/handlers/governance.ts";
+import type { ObjectStore } from "../../store/port/object-store.ts";
+import type { Cluster } from "../cluster/cluster.ts";
+
+export interface JobsOptions {
+  readonly world: World;
+  readonly log: Log;
+  readonly store: ObjectStore;
+  readonly engine: EnginePort;
+  /** This node's own engine. */
+  readonly local: EngineClient;
+  readonly copies: CopyRecords;
+  readonly databases: Databases;
+  readonly policies: Policies;
+  readonly receipts: Receipts;
+  readonly audit: AuditLog;
+  readonly nodeId: string;
+  readonly gcGraceMs: number;
+  /** The other nodes; undefined where it is alone. */
+  readonly cluster: Pick<Cluster, "placement" | "shards"> | undefined;
+}
+
+/** The node's jobs. They end before the engine does. */
+export class Jobs {
+  readonly erasures: Erasures;
+  readonly #replicaPurger: ReplicaPurger;
+  readonly #sweeps: DueSweeps;
+  #isStarted = false;
+
+  constructor(options: JobsOptions) {
+    const {
+      world,
+      log,
+      store,
+      engine,
+      local,
+      copies,
+      databases,
+      policies,
+      receipts,
+      audit,
+      nodeId,
+      gcGraceMs,
+      cluster,
+    } = options;
+    const others = cluster && { shards: cluster.shards, nudge: (id: string) => cluster.placement.nudge(id) };
+    const coupons = new ErasureCoupons({ store, world, log });
+    this.erasures = new Erasures({
+      world,
+      log,
+      engine,
+      coupons,
+      receipts,
+      audit,
+      gcGraceMs,
+      cluster: others && { shards: others.shards, copies, nudge: others.nudge },
+    });
+    this.#replicaPurger = new ReplicaPurger({
+      world,
+      log,
+      engine,
+      databases,
+      cluster: others && { local, copies, nodeId, ...others },
+    });
+    this.#sweeps = new DueSweeps({
+      world,
+      log,
+      store,
+      engine,
+      retentionOf: (database) => retentionOf(policies, database),
+      shards: cluster?.shards,
+    });
+    cluster?.placement.whenNudged(() => this.#replicaPurger.hurry());
+    cluster?.shards.whenGained(() => this.#takeOver());
+  }
+
+  /** Before the node serves: what was ordered of it while it was down. */
+  async prepare(): Promise<void> {
+    await this.#replicaPurger.start();
+  }
+
+  /** Once the node serves. */
+  start(): void {
+    this.#isStarted = true;
+    this.erasures.start();
+    this.#sweeps.start();
+  }
+
+  /** Whoever did these jobs is gone. */
+  #takeOver(): void {
+    this.#replicaPurger.hurry();
+    if (!this.#isStarted) return;
+    this.erasures.takeOver();
+    this.#sweeps.takeOver();
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.erasures.close(), this.#replicaPurger.close(), this.#sweeps.close()]);
+  }
+}
+
+/** What the policy of the database lets go of now; undefined for a plain one. */
+async function retentionOf(policies: Policies, database: string): Promise<Retention | undefined> {
+  const name = profileOfDatabaseName(database);
+  if (!name) return undefined;
+  const retention = retentionBy(await policies.effective(name.namespace, name.profile));
+  if (!retention) throw new StoreError("unavailable", "the policy of a database cannot be read");
+  return retention;
+}
+
+/**
+ * Lets the node in with what it has on its disk: that is registered where there are other nodes. Throws for one that
+ * was said never to come back, whose copies nobody waits for any more.
+ */
+export async function admitNode(
+  records: CopyRecords,
+  owner: CopyOwner,
+  databasesDirectory: string,
+  isAlone: boolean,
+): Promise<void> {
+  if (await records.isForgotten(owner.node)) {
+    throw new Error(
+      `this node (${owner.node}) was given up with \`palimpsest forget-node\`: what it has may have been ` +
+        "erased since. Destroy its data directory and start it with an empty one.",
+    );
+  }
+  if (isAlone) unregisterCopies(databasesDirectory);
+  else await registerCopies({ records, owner, databasesDirectory });
+}

@@ -1,0 +1,55 @@
+/**
+ * The control plane of a node: which databases there are, what policies say, and the audit log that they want.
+ */
+import { StoreError } from "../../base/faults/errors.ts";
+import type { AuditPolicy } from "../../control/audit/audit-entry.ts";
+import { AuditLog } from "../../control/audit/audit-log.ts";
+import { Databases } from "../../control/databases/databases.ts";
+import { owns } from "../../control/databases/owned-pages.ts";
+import { Policies } from "../../control/databases/policies.ts";
+import type { Cluster } from "../cluster/cluster.ts";
+import type { Instruments } from "../observability/instruments.ts";
+import type { NodeBase } from "./node-base.ts";
+
+/** The parts of the control plane that every call may need. */
+export interface Control {
+  readonly databases: Databases;
+  readonly policies: Policies;
+  readonly audit: AuditLog;
+}
+
+/** Opens it; the audit log is swept from now on, and the stack stores what is left in it. */
+export function openControl(
+  { config, store, world, log, stack }: NodeBase,
+  nodeId: string,
+  cluster: Cluster | undefined,
+  instruments: Instruments,
+): Control {
+  const databases = new Databases(store, world);
+  const policies = new Policies({
+    store,
+    world,
+    log,
+    cacheMs: config.policyCacheSecs * 1_000,
+    nodePitrSecs: config.pitrSecs,
+  });
+  const audit = new AuditLog({
+    store,
+    world,
+    log,
+    node: nodeId,
+    flushMs: config.auditFlushMs,
+    policyOf: (namespace) => auditPolicyOf(policies, namespace),
+    tends: cluster && (async (namespace) => owns(cluster.shards, `audit/${namespace}`)),
+    heard: (entry) => instruments.egress.note(entry),
+  });
+  stack.defer(() => audit.close());
+  audit.keepSwept();
+  return { databases, policies, audit };
+}
+
+async function auditPolicyOf(policies: Policies, namespace: string): Promise<AuditPolicy> {
+  const policy = await policies.effective(namespace);
+  if (!policy.known) throw new StoreError("unavailable", "the policy of a namespace cannot be read");
+  return policy.audit;
+}

@@ -1,0 +1,56 @@
+/**
+ * The service of a node: the handlers of all endpoints, with the models that they ask, behind the one pipeline that
+ * every call passes.
+ */
+import { BranchService } from "../../../gen/palimpsest/v1/branch_pb.ts";
+import { ControlService } from "../../../gen/palimpsest/v1/control_pb.ts";
+import { DataService } from "../../../gen/palimpsest/v1/data_pb.ts";
+import { MemoryService } from "../../../gen/palimpsest/v1/memory_pb.ts";
+import { auditCall } from "../../service/pipeline/audit.ts";
+import { Authorization } from "../../service/pipeline/authorization.ts";
+import { branchHandlers } from "../../service/handlers/branch-service.ts";
+import type { Dispatch } from "../../service/call/call.ts";
+import { handlerEntries, type HandlerTable } from "../../service/call/context.ts";
+import { controlHandlers } from "../../service/handlers/control-service.ts";
+import { dataHandlers } from "../../service/handlers/data-service.ts";
+import { memoryHandlers } from "../../service/memory/memory-service.ts";
+import type { NodeParts } from "../../service/handlers/node-parts.ts";
+import { createPipeline } from "../../service/pipeline/pipeline.ts";
+import type { Authentication } from "./authentication.ts";
+import type { Instruments } from "../observability/instruments.ts";
+import type { NodeBase } from "./node-base.ts";
+import { assistantsOf, embeddingOf } from "./open-models.ts";
+
+/** Every endpoint, whichever service it is of. */
+function handlersOf(node: NodeParts): HandlerTable {
+  return new Map([
+    ...handlerEntries(ControlService, controlHandlers(node)),
+    ...handlerEntries(MemoryService, memoryHandlers(node)),
+    ...handlerEntries(DataService, dataHandlers(node)),
+    ...handlerEntries(BranchService, branchHandlers(node)),
+  ]);
+}
+
+/** What every call passes through. The stack ends what makes vectors before the engine. */
+export async function openService(
+  { config, world, log, stack }: NodeBase,
+  parts: Omit<NodeParts, "embedding" | "assistants">,
+  instruments: Instruments,
+  { credentials }: Authentication,
+): Promise<Dispatch> {
+  const { engine, policies, audit } = parts;
+  const embedding = await embeddingOf(config, { world, log, engine, policies, audit }, stack);
+  const node: NodeParts = { ...parts, embedding, assistants: await assistantsOf(config, world, log) };
+  return createPipeline({
+    handlers: handlersOf(node),
+    world,
+    requestTimeoutMs: config.requestTimeoutSecs * 1_000,
+    concurrency: instruments.concurrency,
+    controlPerSecond: config.controlRate,
+    callerPerSecond: config.credentialRate,
+    callerConcurrency: config.credentialConcurrency,
+    durability: config.durability,
+    authorization: config.auth === "on" ? new Authorization(credentials, node.databases) : undefined,
+    audit: (context, result) => auditCall(node, context, result),
+  });
+}

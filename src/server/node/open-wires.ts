@@ -1,0 +1,154 @@
+/**
+ * The wires of a node: its doors, what stands behind them beside calls, and its ports.
+ *
+ * Always true: a port is opened when everything behind it stands. Callers of the node's port are let in by their
+ * credentials where authentication is on; the operators' own port asks for none at the pages of operators.
+ */
+import { readFileSync } from "node:fs";
+import type { AuditLog } from "../../control/audit/audit-log.ts";
+import type { Dispatch } from "../../service/call/call.ts";
+import { endpoints } from "../../service/call/methods.ts";
+import { operatorsOnly, type Authentication } from "./authentication.ts";
+import { BodyRoom } from "../wire/body.ts";
+import type { Config } from "../config/config.ts";
+import { createDoors, type Doors, type DoorsOptions } from "./request-handler.ts";
+import type { Instruments } from "../observability/instruments.ts";
+import { createListener, type TlsFiles } from "../wire/listener.ts";
+import { connectionsAllowed, descriptorsMax } from "../config/machine-capacity.ts";
+import type { NodeBase } from "./node-base.ts";
+import { NodeReadiness } from "../observability/node-readiness.ts";
+import type { NodeEngine } from "./open-engine.ts";
+import { openapiDocument } from "../rest/openapi.ts";
+import type { Page } from "../rest/rest.ts";
+import type { Endpoint } from "../config/setting-kinds.ts";
+import { StoreHealth } from "../observability/store-health.ts";
+
+/** What the wires lead to, and what they tell of. */
+export interface WiresParts {
+  readonly dispatch: Dispatch;
+  readonly engine: NodeEngine;
+  readonly audit: AuditLog;
+  readonly authentication: Authentication;
+  readonly instruments: Instruments;
+  /** So long standard writes are taken that cannot be shipped. */
+  readonly unshippedMsMax: number;
+}
+
+/** Open ports. */
+export interface Wires {
+  /** `http://host:port` as it is listening. */
+  readonly address: string;
+  /** The same of the operators' own port, where there is one. */
+  readonly adminAddress: string | undefined;
+  /** What the node says of itself. */
+  readonly readiness: NodeReadiness;
+  /** Tells the world that this node is leaving; what runs is answered. */
+  drain(): void;
+}
+
+/** Makes the doors and opens the ports; the stack closes them. */
+export async function openWires(base: NodeBase, parts: WiresParts): Promise<Wires> {
+  const { config, world, store, clock } = base;
+  const { local, cluster, hasSql } = parts.engine;
+  const storeHealth = new StoreHealth({
+    store,
+    world,
+    durability: config.durability,
+    unshippedMsMax: parts.unshippedMsMax,
+  });
+  const readiness = new NodeReadiness({ storeHealth, hasSql, clock, engine: local, leases: cluster?.placement });
+  const options = doorsOptions(base, parts, readiness, storeHealth);
+  const admitOperator = config.auth === "on" ? operatorsOnly(parts.authentication.credentials) : undefined;
+  const doors = [createDoors({ ...options, admitOperator, nodeDoor: cluster?.door }), createDoors(options)] as const;
+  const address = await listen(base, config.listen, doors[0]);
+  const adminAddress = config.adminListen && (await listen(base, config.adminListen, doors[1]));
+  const drain = (): void => {
+    readiness.draining = true;
+    for (const door of doors) door.drain();
+  };
+  return { address, adminAddress, readiness, drain };
+}
+
+/** What the doors of all ports have in common. */
+function doorsOptions(
+  { config, world, log, store }: NodeBase,
+  { dispatch, engine, audit, authentication, instruments }: WiresParts,
+  readiness: NodeReadiness,
+  storeHealth: StoreHealth,
+): DoorsOptions {
+  const metrics = instruments.page({
+    engine: engine.local,
+    store,
+    audit,
+    leases: engine.cluster?.placement,
+    time: world.time,
+  });
+  return {
+    dispatch,
+    isReady: () => readiness.now,
+    look: () => storeHealth.look(),
+    world,
+    log,
+    dataBodyBytesMax: config.dataBodyBytesMax,
+    databaseHostSuffix: config.databaseHostSuffix,
+    ...openTo(config),
+    pages: new Map([["/.well-known/jwks.json", authentication.keySetPage]]),
+    operatorPages: new Map([
+      ["/openapi.json", openapiPage()],
+      ["/metrics", metrics],
+    ]),
+    requestMetrics: instruments.requestMetrics,
+    ...(config.auth === "on" && askingCallers(authentication)),
+  };
+}
+
+/** Who is asked for a credential, and asked again when one was revoked. */
+function askingCallers({ credentials, revocations }: Authentication): Pick<DoorsOptions, "identify" | "isRevoked"> {
+  return {
+    identify: (credential) => credentials.known(credential) ?? credentials.identify(credential),
+    isRevoked: (identity) => !revocations.isFresh || revocations.has(identity),
+  };
+}
+
+/** By which names and from which pages the node is called, and the room for what is sent to it, on all its ports. */
+function openTo({
+  advertise,
+  listen: { host },
+  adminListen,
+  allowedOrigins = [],
+}: Config): Pick<DoorsOptions, "hostNames" | "allowedOrigins" | "room"> {
+  // What the node was told to be reached by is no stranger's name.
+  return {
+    hostNames: [new URL(advertise).hostname, host, ...(adminListen ? [adminListen.host] : [])],
+    allowedOrigins,
+    room: new BodyRoom(),
+  };
+}
+
+/** The document never changes while the node runs, so it is written once. */
+function openapiPage(): Page {
+  const body = JSON.stringify(openapiDocument(endpoints));
+  return { answer: () => ({ status: 200, contentType: "application/json", body }) };
+}
+
+/** Opens one port; the stack closes it. Gives its address as it is listening. */
+async function listen({ config, world, log, stack }: NodeBase, endpoint: Endpoint, onRequest: Doors): Promise<string> {
+  const tls = tlsOf(config);
+  const listener = createListener({
+    ...endpoint,
+    tls,
+    onRequest,
+    world,
+    log,
+    room: connectionsAllowed(descriptorsMax()),
+  });
+  stack.defer(() => listener.close());
+  const { address, port, family } = await listener.listen();
+  return `${tls ? "https" : "http"}://${family === "IPv6" ? `[${address}]` : address}:${port}`;
+}
+
+function tlsOf(config: Config): TlsFiles | undefined {
+  const { tlsCertificatePath, tlsKeyPath } = config;
+  if (tlsCertificatePath === undefined || tlsKeyPath === undefined) return undefined;
+  return { cert: readFileSync(tlsCertificatePath), key: readFileSync(tlsKeyPath) };
+}

@@ -1,0 +1,315 @@
+/**
+ * The OpenAPI 3.1 document, made from the same endpoint table that the router and the gRPC door read.
+ *
+ * Always true: every endpoint of the table is in it, and nothing else but the routes of `plainRoutes`. Node-internal
+ * services are not in the table and so never here.
+ */
+import type { DescField } from "@bufbuild/protobuf";
+import { MethodOptions_IdempotencyLevel as IdempotencyLevel } from "@bufbuild/protobuf/wkt";
+import { errorCodes, type ErrorCode } from "../../base/faults/errors.ts";
+import { Credential, type Endpoint, pathTemplate, scopeNames, Scope } from "../../service/call/methods.ts";
+import { commentOf, isRequired, type Schema, SchemaCollection } from "./openapi-schema.ts";
+
+type Json = { readonly [member: string]: unknown };
+
+/** The version that the interface description carries (spec: Versioning). */
+const interfaceVersion = "0.1.0";
+const rawBody = "google.api.HttpBody";
+
+const about = `An agent-memory database: typed memories with hybrid recall, and a SQL, document, key-value, vector and \
+transcript store, in one SQLite file per branch.
+
+On a per-database address (\`{db}.{suffix}\` as the host) the routes under \`/v1/db/{db}\` appear without that \
+prefix, as \`/v1/sql\`; the branch is then given in the \`Service-Branch\` header.
+
+The same methods answer on the same port over gRPC, gRPC-Web and Connect. Times are Unix milliseconds. 64-bit integers \
+are JSON numbers. Where authentication is off no credential is needed.`;
+
+/** The document as a plain object, ready to be written as JSON. */
+export function openapiDocument(endpoints: readonly Endpoint[]): Json {
+  const schemas = new SchemaCollection();
+  const paths: Record<string, Record<string, Json>> = {};
+  for (const [path, operation] of Object.entries(plainRoutes)) paths[path] = { get: operation };
+  for (const endpoint of endpoints) {
+    const operations = (paths[pathTemplate(endpoint.segments)] ??= {});
+    operations[endpoint.httpMethod.toLowerCase()] = operationOf(endpoint, schemas);
+  }
+  return {
+    openapi: "3.1.0",
+    info: {
+      title: "Palimpsest",
+      version: interfaceVersion,
+      description: about,
+      license: { name: "Apache-2.0", identifier: "Apache-2.0" },
+    },
+    tags: [...new Set(endpoints.map((endpoint) => endpoint.method.parent))].map((service) => ({
+      name: tagOf(service.name),
+      description: commentOf(service.typeName),
+    })),
+    paths,
+    components: {
+      schemas: { ...schemas.schemas, Error: errorSchema },
+      parameters: headerParameters,
+      headers: responseHeaders,
+      securitySchemes,
+    },
+  };
+}
+
+/** The routes that are no methods, all GET: served beside the table. */
+export const plainRoutes: { readonly [path: string]: Json } = {
+  "/health": plainRoute("health", "Says that the process answers.", [], {
+    200: { description: "The process answers.", content: { "text/plain": { schema: { const: "ok" } } } },
+  }),
+  "/health/ready": plainRoute("ready", "Says whether the node can serve now.", [{ platformKey: [] }], {
+    200: { description: "The node can serve.", content: readiness() },
+    503: { description: "The node cannot serve now; `checks` says why.", content: readiness() },
+  }),
+  "/openapi.json": plainRoute("openapi", "Gives this document.", [{ platformKey: [] }], {
+    200: { description: "The document.", content: { "application/json": { schema: { type: "object" } } } },
+  }),
+  "/.well-known/jwks.json": plainRoute(
+    "jwks",
+    "Gives the public keys, so that tokens and erasure receipts can be checked offline.",
+    [],
+    {
+      200: { description: "The keys.", content: { "application/json": { schema: keySetSchema() } } },
+    },
+  ),
+};
+
+function plainRoute(operationId: string, description: string, security: readonly Json[], responses: Json): Json {
+  return { operationId, tags: ["Node"], description, security, responses };
+}
+
+function readiness(): Json {
+  const checks = { type: "object", additionalProperties: { type: "string" } };
+  return {
+    "application/json": {
+      schema: { type: "object", properties: { ready: { type: "boolean" }, checks }, required: ["ready", "checks"] },
+    },
+  };
+}
+
+function keySetSchema(): Schema {
+  return { type: "object", properties: { keys: { type: "array", items: { type: "object" } } }, required: ["keys"] };
+}
+
+function operationOf(endpoint: Endpoint, schemas: SchemaCollection): Json {
+  const { method } = endpoint;
+  return {
+    operationId: method.localName,
+    tags: [tagOf(method.parent.name)],
+    description: commentOf(`${method.parent.typeName}.${method.name}`),
+    security: securityOf(endpoint),
+    parameters: parametersOf(endpoint, schemas),
+    ...(endpoint.bodyField === undefined ? {} : { requestBody: requestBodyOf(endpoint, schemas) }),
+    responses: { [endpoint.rule.status]: successOf(endpoint, schemas), ...refusalsOf(endpoint) },
+  };
+}
+
+function tagOf(serviceName: string): string {
+  return serviceName.replace(/Service$/, "");
+}
+
+function securityOf(endpoint: Endpoint): readonly Json[] {
+  const { credential, scope } = endpoint.rule;
+  const role = scopeNames.get(scope);
+  const roles = role === undefined ? [] : [role];
+  switch (credential) {
+    case Credential.PLATFORM:
+      return [{ platformKey: [] }];
+    case Credential.NAMESPACE:
+      return [{ namespaceToken: roles }];
+    case Credential.DATABASE:
+      return [{ databaseToken: roles }, { namespaceToken: roles }];
+    case Credential.PLATFORM_OR_NAMESPACE_ADMIN:
+      return [{ platformKey: [] }, { namespaceToken: roles }];
+    default:
+      return [];
+  }
+}
+
+function parametersOf(endpoint: Endpoint, schemas: SchemaCollection): readonly Json[] {
+  const fromPath = endpoint.segments.flatMap((segment) =>
+    segment.kind === "field" ? [parameter("path", segment.field, schemas)] : [],
+  );
+  const fromQuery = endpoint.queryFields.map((field) => parameter("query", field, schemas));
+  return [
+    ...fromPath,
+    ...fromQuery,
+    ...headerNamesOf(endpoint).map((name) => ({ $ref: `#/components/parameters/${name}` })),
+  ];
+}
+
+function parameter(place: "path" | "query", field: DescField, schemas: SchemaCollection): Json {
+  const { description, ...schema } = schemas.field(field);
+  return { name: field.name, in: place, required: place === "path" || isRequired(field), description, schema };
+}
+
+function headerNamesOf(endpoint: Endpoint): readonly (keyof typeof headerParameters)[] {
+  if (!endpoint.rule.txid) return [];
+  const durability = mayWrite(endpoint) ? (["Service-Durability"] as const) : [];
+  return ["Service-Branch", "Service-Min-Txid", "Service-Consistency", ...durability];
+}
+
+function mayWrite(endpoint: Endpoint): boolean {
+  return endpoint.method.idempotency !== IdempotencyLevel.NO_SIDE_EFFECTS;
+}
+
+function requestBodyOf(endpoint: Endpoint, schemas: SchemaCollection): Json {
+  const { bodyFields, bodyField, method } = endpoint;
+  const required = bodyFields.some(isRequired);
+  if (bodyField === "*")
+    return { required, content: { "application/json": { schema: schemas.referBody(method.input, bodyFields) } } };
+  return { required, description: "The raw value.", content: { "*/*": { schema: {} } } };
+}
+
+function successOf(endpoint: Endpoint, schemas: SchemaCollection): Json {
+  const { method, rule } = endpoint;
+  const headers = [
+    ...(rule.txid ? ["Service-Txid", "Service-Durable-Txid"] : []),
+    ...(rule.scope === Scope.WRITE && method.output.fields.some((field) => field.name === "erasure_id")
+      ? ["Service-Erasure-Id"]
+      : []),
+  ];
+  return {
+    description: rule.status === 204 ? "Done." : commentOfOutput(endpoint),
+    ...headersBlock(headers),
+    ...(rule.status === 204 ? {} : { content: successContent(endpoint, schemas) }),
+  };
+}
+
+function commentOfOutput(endpoint: Endpoint): string {
+  return isRaw(endpoint) ? "The raw value." : commentOf(endpoint.method.output.typeName);
+}
+
+function successContent(endpoint: Endpoint, schemas: SchemaCollection): Json {
+  if (isRaw(endpoint)) return { "text/plain": { schema: {} } };
+  return { "application/json": { schema: schemas.refer(endpoint.method.output) } };
+}
+
+function isRaw(endpoint: Endpoint): boolean {
+  return endpoint.method.output.typeName === rawBody;
+}
+
+function headersBlock(names: readonly string[]): Json {
+  if (names.length === 0) return {};
+  return { headers: Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }])) };
+}
+
+/** The error responses of an endpoint, by HTTP status. */
+function refusalsOf(endpoint: Endpoint): Json {
+  const byStatus = new Map<number, ErrorCode[]>();
+  const add = (status: number, code: ErrorCode) => byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
+  for (const code of errorCodesOf(endpoint)) add(errorCodes[code].http, code);
+  if (endpoint.bodyField === "*") add(unsupportedMediaType, "invalid_request");
+  return Object.fromEntries([...byStatus].map(([status, codes]) => [status, refusal(codes)]));
+}
+
+const unsupportedMediaType = 415;
+
+/**
+ * The error codes that an endpoint may answer: those of every call, those that its place in the table brings, and its
+ * own.
+ */
+export function errorCodesOf(endpoint: Endpoint): readonly ErrorCode[] {
+  const { rule } = endpoint;
+  const namesDatabase =
+    rule.txid || endpoint.segments.some((segment) => segment.kind === "field" && segment.field.name === "db");
+  const codes: ErrorCode[] = ["invalid_request", "request_timeout", "overloaded", "internal", "unavailable"];
+  if (rule.credential !== Credential.NONE) codes.push("unauthorized", "forbidden");
+  if (endpoint.bodyField !== undefined) codes.push("payload_too_large");
+  if (namesDatabase) codes.push("database_not_found");
+  if (rule.txid) codes.push("branch_not_found", "conflict");
+  return [...new Set([...codes, ...(rule.errors as ErrorCode[])])];
+}
+
+function refusal(codes: readonly ErrorCode[]): Json {
+  const headers = [
+    ...(codes.some((code) => code === "overloaded" || code === "unavailable") ? ["Retry-After"] : []),
+    ...(codes.includes("unauthorized") ? ["WWW-Authenticate"] : []),
+  ];
+  return {
+    description: `Refused: ${codes.map((code) => `\`${code}\``).join(", ")}.`,
+    ...headersBlock(headers),
+    content: {
+      "application/json": { schema: { $ref: "#/components/schemas/Error", properties: { code: { enum: codes } } } },
+    },
+  };
+}
+
+const errorSchema: Schema = {
+  type: "object",
+  description: "Why a call was refused.",
+  properties: {
+    error: { type: "string", description: "What is wrong and what is allowed, for people." },
+    code: { type: "string", enum: Object.keys(errorCodes), description: "The stable code, for programs." },
+  },
+  required: ["error", "code"],
+};
+
+const headerParameters = {
+  "Service-Branch": headerParameter(
+    "Service-Branch",
+    "The branch, instead of in the path or query. Given twice with different values it is refused (400).",
+    { type: "string" },
+  ),
+  "Service-Min-Txid": headerParameter(
+    "Service-Min-Txid",
+    "A transaction id that was answered before: the answer comes from that state or a later one.",
+    { type: "integer", format: "int64", minimum: 0 },
+  ),
+  "Service-Consistency": headerParameter(
+    "Service-Consistency",
+    "`primary`: from the writer. `cached`: a copy may answer.",
+    { type: "string", enum: ["primary", "cached"] },
+  ),
+  "Service-Durability": headerParameter(
+    "Service-Durability",
+    "`durable`: answer only when object storage holds the write. It can only escalate what the node is set to.",
+    { type: "string", enum: ["standard", "durable"] },
+  ),
+} as const;
+
+function headerParameter(name: string, description: string, schema: Schema): Json {
+  return { name, in: "header", required: false, description, schema };
+}
+
+const responseHeaders: Json = {
+  "Service-Txid": {
+    description: "The database's transaction id after the call.",
+    schema: { type: "integer", format: "int64" },
+  },
+  "Service-Durable-Txid": {
+    description: "The transaction id up to which object storage holds the branch.",
+    schema: { type: "integer", format: "int64" },
+  },
+  "Service-Erasure-Id": {
+    description:
+      "The coupon of the erasure that the call has begun: one that was asked for, or one that the policy made " +
+      "of a forget.",
+    schema: { type: "string" },
+  },
+  "Retry-After": {
+    description: "Whole seconds until a retry is expected to succeed.",
+    schema: { type: "integer", minimum: 1 },
+  },
+  "WWW-Authenticate": { description: "`Bearer`.", schema: { type: "string" } },
+};
+
+const securitySchemes: Json = {
+  platformKey: { type: "http", scheme: "bearer", description: "The platform key: the control plane." },
+  databaseToken: {
+    type: "http",
+    scheme: "bearer",
+    bearerFormat: "JWT",
+    description: "A token that covers one database.",
+  },
+  namespaceToken: {
+    type: "http",
+    scheme: "bearer",
+    bearerFormat: "JWT",
+    description: "A token that covers every profile of a namespace.",
+  },
+};

@@ -1,0 +1,286 @@
+/**
+ * The gRPC, gRPC-Web and Connect wires: one handler for every endpoint, made from the table.
+ *
+ * The library negotiates, frames and answers; who calls is told, and the request is read, by us: the library would
+ * read, inflate and decode it before anybody could ask. It is handed an empty message in place of each. Always true:
+ * nothing reaches a handler but through the pipeline's Dispatch, nothing of a body is read but when the pipeline asks
+ * for it, and every refusal of ours carries google.rpc.ErrorInfo with our stable code. It must not know what a method
+ * does.
+ */
+import { create, type Message } from "@bufbuild/protobuf";
+import { MethodOptions_IdempotencyLevel as Idempotency } from "@bufbuild/protobuf/wkt";
+import {
+  Code,
+  type ConnectRouter,
+  createConnectRouter,
+  createContextKey,
+  createContextValues,
+  type HandlerContext,
+} from "@connectrpc/connect";
+import { compressionGzip, connectNodeAdapter, universalResponseToNodeResponse } from "@connectrpc/connect-node";
+import { createAsyncIterable, encodeEnvelope, type UniversalHandler } from "@connectrpc/connect/protocol";
+import { Health } from "../../../gen/grpc/health/v1/health_pb.ts";
+import { assert } from "../../base/faults/assert.ts";
+import { bytesOf } from "../../base/bytes.ts";
+import { invalid, ServiceError } from "../../base/faults/errors.ts";
+import { limits } from "../../base/limits/limits.ts";
+import type { Log } from "../../base/log.ts";
+import type { Trace } from "../../base/trace.ts";
+import type { World } from "../../base/world.ts";
+import { type Call, callHeadersOf, ClientGone, type Dispatch } from "../../service/call/call.ts";
+import type { Endpoint } from "../../service/call/methods.ts";
+import type { BodyRoom, Discards } from "../wire/body.ts";
+import type { Callers } from "../wire/callers.ts";
+import { credentialOf, goneSignal, hostOf } from "../wire/exchange.ts";
+import { refusalFor } from "../wire/failure.ts";
+import type { RequestHandler, WireRequest, WireResponse } from "../wire/listener.ts";
+import { hostDatabaseOf } from "../rest/rest-router.ts";
+import { RpcReader, type RpcRequest, timeoutOf } from "./rpc-body.ts";
+import { settleAnswer } from "./rpc-answer.ts";
+import { connectErrorOf, connectForms, isMethodPath, refuseRequest, rpcFormOf, rpcTypes } from "./rpc-form.ts";
+import type { RequestProtocol, RequestMetrics } from "../wire/request-metrics.ts";
+
+export interface ConnectOptions {
+  readonly endpoints: readonly Endpoint[];
+  readonly dispatch: Dispatch;
+  /** Tells who makes a request; absent where authentication is off. */
+  readonly callers?: Callers | undefined;
+  /** The room of all bodies, whatever wire they come by. */
+  readonly room: BodyRoom;
+  /** Takes what is left of refused requests. */
+  readonly discards: Discards;
+  /** Adds what is no endpoint: health, reflection, the node-internal service. */
+  readonly addServices: (router: ConnectRouter) => void;
+  /** Gets every request whose path is no method's. */
+  readonly fallback: RequestHandler;
+  /** The cap of messages that carry data; the others have limits.controlBodyBytesMax. */
+  readonly dataBodyBytesMax: number;
+  readonly databaseHostSuffix: string;
+  /** Sees every request for an endpoint. */
+  readonly requestMetrics: RequestMetrics;
+  readonly world: World;
+  readonly log: Log;
+}
+
+/** A call on its way through the library. */
+interface Passing extends RpcRequest {
+  readonly signal: AbortSignal;
+}
+
+const passingKey = createContextKey<Passing | undefined>(undefined);
+
+/** An endpoint on these wires. */
+interface Route {
+  readonly endpoint: Endpoint;
+  readonly handler: UniversalHandler;
+}
+
+/** Makes the handler of gRPC, gRPC-Web and Connect calls. */
+export function createConnect(options: ConnectOptions): RequestHandler {
+  const { fallback, discards, world } = options;
+  const routes = new Map(options.endpoints.map((endpoint) => [pathOf(endpoint), routeOf(endpoint, options)]));
+  const services = connectNodeAdapter({
+    routes: options.addServices,
+    fallback: (request, response) => fallbackOf(request as WireRequest, response as WireResponse, fallback),
+    // Anybody may ask these services, and they are asked little.
+    readMaxBytes: limits.openMessageBytesMax,
+    acceptCompression: [compressionGzip],
+  });
+  return (request, response) => {
+    keepUnread(request, response, discards);
+    const url = request.url ?? "";
+    const mark = url.indexOf("?");
+    const route = routes.get(mark < 0 ? url : url.slice(0, mark));
+    try {
+      if (route) serve(route, mark < 0 ? "" : url.slice(mark + 1), request, response, options);
+      else {
+        if (url.startsWith(healthPath)) hurry(request, world);
+        services(request, response);
+      }
+    } catch {
+      // The library builds a URL from the Host header and throws on one that is none; uncaught, it would end the node.
+      refuseRequest(invalid("the Host header is malformed"), request, response);
+    }
+  };
+}
+
+const healthPath = `/${Health.typeName}/`;
+
+/**
+ * Whoever asks for health need not say who he is: he gets no more time for his question than others have for their
+ * headers.
+ */
+function hurry(request: WireRequest, world: World): void {
+  const cancel = world.after(limits.headersTimeoutMs, () => request.complete || request.destroy());
+  request.once("end", cancel);
+  request.once("close", cancel);
+}
+
+function pathOf({ method }: Endpoint): string {
+  return `/${method.parent.typeName}/${method.name}`;
+}
+
+/**
+ * The library stops reading a message that is too large, and a stream that is left so is destroyed together with its
+ * connection, before or after the answer was written, as chance has it: the client then sees a reset, or waits for
+ * ever (tried). So the rest is left unread until the answer is out, and discarded then.
+ */
+function keepUnread(request: WireRequest, response: WireResponse, discards: Discards): void {
+  request[Symbol.asyncIterator] = () => request.iterator({ destroyOnReturn: false }) as NodeJS.AsyncIterator<unknown>;
+  response.once("finish", () => {
+    if (!request.complete) discards.take(request);
+  });
+}
+
+/** What no path is there for: a method that does not exist says so in its own form, the rest is REST's. */
+function fallbackOf(request: WireRequest, response: WireResponse, fallback: RequestHandler): void {
+  const path = (request.url ?? "").split("?", 1)[0]!;
+  const form = request.method === "POST" ? rpcFormOf(request.headers["content-type"]) : undefined;
+  const isCall = form !== undefined && (form.protocol !== "connect" || isMethodPath(path));
+  if (!isCall) return fallback(request, response);
+  refuseRequest(
+    new ServiceError("not_found", "no such method: the proto files name those that there are"),
+    request,
+    response,
+    Code.Unimplemented,
+  );
+}
+
+function routeOf(endpoint: Endpoint, options: ConnectOptions): Route {
+  const reader = new RpcReader(endpoint, options);
+  const answer = async (_empty: Message, context: HandlerContext): Promise<Message> => {
+    const passing = context.values.get(passingKey);
+    assert(passing !== undefined, "a call of an endpoint comes through serve");
+    const visit = options.requestMetrics.begin(
+      endpoint,
+      passing.form.protocol as RequestProtocol,
+      passing.request.headers["traceparent"] as string | undefined,
+    );
+    try {
+      const result = await options.dispatch(callOf(endpoint, reader, passing, context, options, visit.trace));
+      await settleAnswer(result.message, options.world);
+      for (const [name, value] of result.headers) context.responseHeader.append(name, value);
+      visit.end("ok");
+      return result.message;
+    } catch (error) {
+      const refusal =
+        error instanceof ClientGone
+          ? new ServiceError("unavailable", "the client went away")
+          : refusalFor(error, endpoint.name, options.world, options.log, visit.trace);
+      visit.end(error instanceof ClientGone ? "gone" : refusal);
+      throw connectErrorOf(refusal);
+    }
+  };
+  const [handler] = createConnectRouter({}).rpc(endpoint.method, answer).handlers;
+  return { endpoint, handler: handler! };
+}
+
+/** Hands a call to the library, with an empty message in place of its own. */
+function serve(
+  { endpoint, handler }: Route,
+  query: string,
+  request: WireRequest,
+  response: WireResponse,
+  options: ConnectOptions,
+): void {
+  const isGet = request.method === "GET" && endpoint.method.idempotency === Idempotency.NO_SIDE_EFFECTS;
+  if (request.method !== "POST" && !isGet) return refuseMethod(endpoint, request, response);
+  const form = isGet ? formOfQuery(query) : rpcFormOf(request.headers["content-type"]);
+  if (form === undefined) return refuseType(isGet, request, response);
+  const host = hostOf(request);
+  const signal = goneSignal(response);
+  const passing: Passing = {
+    form,
+    request,
+    query: isGet ? query : undefined,
+    hostDatabase: hostDatabaseOf(host, options.databaseHostSuffix),
+    signal,
+  };
+  const header = new Headers({ "content-type": form.contentType });
+  // One that is malformed is refused when the call is read: who calls comes first.
+  const timeout = timeoutOf(form, request);
+  if (timeout !== undefined) header.set(form.timeoutHeader, timeout);
+  handler({
+    httpVersion: request.httpVersion,
+    method: "POST",
+    url: `http://node${handler.requestPath}`,
+    header,
+    body: createAsyncIterable([emptyMessages[form.codec][form.protocol === "connect" ? "bare" : "enveloped"]]),
+    signal,
+    contextValues: createContextValues().set(passingKey, passing),
+  })
+    .then((answer) => universalResponseToNodeResponse(answer, response))
+    .catch((error: unknown) => giveUp(error, endpoint, request, response, options));
+}
+
+/** A message without fields, in each codec, as Connect sends it and as the others do. */
+const emptyMessages = {
+  proto: { bare: new Uint8Array(0), enveloped: encodeEnvelope(0, new Uint8Array(0)) },
+  json: { bare: bytesOf("{}"), enveloped: encodeEnvelope(0, bytesOf("{}")) },
+} as const;
+
+/** The library could not answer: the client is gone, or there is a fault of ours. */
+function giveUp(
+  error: unknown,
+  endpoint: Endpoint,
+  request: WireRequest,
+  response: WireResponse,
+  { world, log }: ConnectOptions,
+): void {
+  if (response.destroyed || response.headersSent) return void response.destroy();
+  refuseRequest(refusalFor(error, endpoint.name, world, log), request, response);
+}
+
+function formOfQuery(query: string): (typeof connectForms)[keyof typeof connectForms] | undefined {
+  const encoding = new URLSearchParams(query).get("encoding");
+  return encoding === "json" || encoding === "proto" ? connectForms[encoding] : undefined;
+}
+
+function refuseMethod({ method }: Endpoint, request: WireRequest, response: WireResponse): void {
+  const Allow = method.idempotency === Idempotency.NO_SIDE_EFFECTS ? "GET, POST" : "POST";
+  refuseRequest(
+    new ServiceError("invalid_request", `this path takes ${Allow}`, { httpStatus: 405, headers: { Allow } }),
+    request,
+    response,
+  );
+}
+
+function refuseType(isGet: boolean, request: WireRequest, response: WireResponse): void {
+  const message = isGet ? "encoding must be json or proto" : `content-type must be one of ${rpcTypes.join(", ")}`;
+  refuseRequest(
+    new ServiceError("invalid_request", message, { httpStatus: 415, headers: { "Accept-Post": rpcTypes.join(", ") } }),
+    request,
+    response,
+  );
+}
+
+function callOf(
+  endpoint: Endpoint,
+  reader: RpcReader,
+  passing: Passing,
+  context: HandlerContext,
+  { callers, world }: ConnectOptions,
+  trace: Trace,
+): Call {
+  const { request, hostDatabase } = passing;
+  const timeoutMs = context.timeoutMs();
+  return {
+    endpoint,
+    message: create(endpoint.method.input),
+    rest: { isAddressed: false, receive: () => reader.read(passing) },
+    // Asked where its refusal is waited for: what goes wrong before must not leave it behind, unheard.
+    get caller(): Call["caller"] {
+      return callers?.of(request);
+    },
+    get credential(): string | undefined {
+      return credentialOf(request);
+    },
+    remoteAddress: request.socket.remoteAddress ?? "",
+    hostDatabase,
+    headers: callHeadersOf((name) => request.headers[name] as string | undefined),
+    deadlineMs: timeoutMs === undefined ? undefined : world.monotonicMs() + timeoutMs,
+    trace,
+    answerValuesMax: limits.encodedValuesMax,
+    signal: context.signal,
+  };
+}

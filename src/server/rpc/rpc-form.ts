@@ -1,0 +1,123 @@
+/**
+ * The forms of remote procedure calls: which of gRPC, gRPC-Web and Connect a request speaks, and a refusal in that
+ * form.
+ *
+ * Always true: what is refused before the library sees it is refused as the library would, with google.rpc.ErrorInfo,
+ * so that a client of any form understands it. Must not know: endpoints, bodies.
+ */
+import { create } from "@bufbuild/protobuf";
+import { DurationSchema } from "@bufbuild/protobuf/wkt";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { codeToHttpStatus, errorToJson } from "@connectrpc/connect/protocol-connect";
+import { setTrailerStatus } from "@connectrpc/connect/protocol-grpc";
+import { ErrorInfoSchema, RetryInfoSchema } from "../../../gen/google/rpc/error_details_pb.ts";
+import { errorCodes, type ServiceError } from "../../base/faults/errors.ts";
+import { type ResponseHeaders, send, sendRefusal } from "../wire/exchange.ts";
+import { refusalHeaders, retryAfterSecsOf } from "../wire/failure.ts";
+import type { WireRequest, WireResponse } from "../wire/listener.ts";
+
+/** What a request speaks, and how its messages are written. */
+export interface RpcForm {
+  readonly protocol: "grpc" | "grpc-web" | "connect";
+  readonly codec: "proto" | "json";
+  /** The type in the one way in which we write it. */
+  readonly contentType: string;
+  /** The header that says how the body is compressed. */
+  readonly encodingHeader: "grpc-encoding" | "content-encoding";
+  /** The header that says how long the client waits. */
+  readonly timeoutHeader: "grpc-timeout" | "connect-timeout-ms";
+}
+
+function formOf(protocol: RpcForm["protocol"], codec: RpcForm["codec"], contentType: string): RpcForm {
+  const isConnect = protocol === "connect";
+  return {
+    protocol,
+    codec,
+    contentType,
+    encodingHeader: isConnect ? "content-encoding" : "grpc-encoding",
+    timeoutHeader: isConnect ? "connect-timeout-ms" : "grpc-timeout",
+  };
+}
+
+/** Connect, in the codec given: also what a GET speaks, whose query names the codec. */
+export const connectForms = {
+  proto: formOf("connect", "proto", "application/proto"),
+  json: formOf("connect", "json", "application/json"),
+} as const;
+
+const known: ReadonlyMap<string, RpcForm> = new Map([
+  ["application/proto", connectForms.proto],
+  ["application/json", connectForms.json],
+  ...(["grpc", "grpc-web"] as const).flatMap((protocol): [string, RpcForm][] => [
+    [`application/${protocol}`, formOf(protocol, "proto", `application/${protocol}+proto`)],
+    [`application/${protocol}+proto`, formOf(protocol, "proto", `application/${protocol}+proto`)],
+    [`application/${protocol}+json`, formOf(protocol, "json", `application/${protocol}+json`)],
+  ]),
+]);
+
+/** The media types of calls, for refusals. */
+export const rpcTypes: readonly string[] = [...known.keys()];
+
+/** The form of a POST with this type; undefined for a type of none. */
+export function rpcFormOf(contentType: string | undefined): RpcForm | undefined {
+  if (contentType === undefined) return undefined;
+  const form = known.get(contentType);
+  if (form) return form;
+  const [, type] = /^([^;\s]+)\s*;\s*charset\s*=\s*"?utf-?8"?\s*;?$/i.exec(contentType) ?? [undefined, contentType];
+  return known.get(type!.toLowerCase());
+}
+
+/** The refusal on these wires: its code, google.rpc.ErrorInfo, RetryInfo when a retry can help, and its headers. */
+export function connectErrorOf(refusal: ServiceError): ConnectError {
+  const { connect, retryable } = errorCodes[refusal.code];
+  // gRPC's way to say that an encoding, a type or a method is not there.
+  const isUnknown = refusal.detail.httpStatus === 415 || refusal.detail.httpStatus === 405;
+  const error = new ConnectError(
+    refusal.message,
+    isUnknown ? Code.Unimplemented : (connect as Code),
+    refusalHeaders(refusal),
+  );
+  error.details.push({
+    desc: ErrorInfoSchema,
+    value: create(ErrorInfoSchema, { reason: refusal.code, domain: "palimpsest" }),
+  });
+  const seconds = retryable ? retryAfterSecsOf(refusal) : undefined;
+  if (seconds !== undefined) {
+    const retryDelay = create(DurationSchema, { seconds: BigInt(seconds) });
+    error.details.push({ desc: RetryInfoSchema, value: create(RetryInfoSchema, { retryDelay }) });
+  }
+  return error;
+}
+
+/** Whether a path has the shape of a method's, `/package.Service/Method`. */
+export function isMethodPath(path: string): boolean {
+  return /^\/[\w.]+\.\w+\/\w+$/.test(path);
+}
+
+/**
+ * Refuses a request before anything of it was read, in the form that its client understands. `code` overrides the
+ * refusal's own on these wires.
+ */
+export function refuseRequest(refusal: ServiceError, request: WireRequest, response: WireResponse, code?: Code): void {
+  const path = (request.url ?? "").split("?", 1)[0]!;
+  const form = rpcFormOf(request.headers["content-type"]);
+  const isCall = isMethodPath(path);
+  if (!isCall && (form === undefined || form.protocol === "connect")) return sendRefusal(refusal, response);
+  const known = connectErrorOf(refusal);
+  const error =
+    code === undefined ? known : new ConnectError(refusal.message, code, known.metadata, known.details as []);
+  if (form === undefined || form.protocol === "connect") {
+    const headers: ResponseHeaders = { "content-type": "application/json" };
+    for (const [name, value] of refusalHeaders(refusal)) headers[name] = value;
+    return send(
+      response,
+      refusal.detail.httpStatus ?? (code === undefined ? codeToHttpStatus(error.code) : errorCodes[refusal.code].http),
+      headers,
+      JSON.stringify(errorToJson(error, undefined)),
+    );
+  }
+  // An answer of headers only, as a call that fails at once has.
+  const headers: ResponseHeaders = { "content-type": form.contentType };
+  for (const [name, value] of setTrailerStatus(new Headers(), error)) headers[name] = value;
+  send(response, 200, headers, undefined);
+}

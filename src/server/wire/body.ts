@@ -1,0 +1,225 @@
+/**
+ * The bytes of a request's body, whole or not at all, for every wire.
+ *
+ * Always true: no more than the cap of one body, and no more than limits.bodiesBytesMax of all together, is ever held,
+ * counted as the bytes are after inflation and until their reader lets go of them; a body that is refused is read on
+ * and thrown away for a while, because closing on a client that still sends makes its system drop our answer unread,
+ * and then cut. Must not know: who sends it (asked before a body is read), what it means.
+ */
+import { createGunzip } from "node:zlib";
+import { invalid, ServiceError } from "../../base/faults/errors.ts";
+import { limits } from "../../base/limits/limits.ts";
+import type { World } from "../../base/world.ts";
+import { ClientGone } from "../../service/call/call.ts";
+import type { WireRequest } from "./listener.ts";
+
+/** Counts the bytes of all bodies that are held. */
+export class BodyRoom {
+  readonly #bytesMax: number;
+  #bytes = 0;
+
+  constructor(bytesMax: number = limits.bodiesBytesMax) {
+    this.#bytesMax = bytesMax;
+  }
+
+  /** Takes room, or says no. */
+  take(bytes: number): boolean {
+    if (this.#bytes + bytes > this.#bytesMax) return false;
+    this.#bytes += bytes;
+    return true;
+  }
+
+  give(bytes: number): void {
+    this.#bytes -= bytes;
+  }
+
+  /** Bytes held now. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+}
+
+/** A whole body. Its bytes count in the room until it is disposed of, which must happen once. */
+export interface HeldBody extends Disposable {
+  readonly bytes: Buffer;
+}
+
+/** Chunks that are kept one by one before they are joined. */
+const looseChunksMax = 512;
+
+/** Chunks on their way to a body, counted as they come. */
+class Gathering {
+  readonly #room: BodyRoom;
+  readonly #bytesMax: number;
+  readonly #chunks: Buffer[] = [];
+  #bytes = 0;
+  /** Chunks since they were last joined. */
+  #loose = 0;
+
+  constructor(room: BodyRoom, bytesMax: number) {
+    this.#room = room;
+    this.#bytesMax = bytesMax;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** Adds a chunk, or says why it must not be held. */
+  add(chunk: Buffer): ServiceError | undefined {
+    if (this.#bytes + chunk.length > this.#bytesMax) return tooLarge(this.#bytesMax);
+    if (!this.#room.take(chunk.length)) return new ServiceError("overloaded", "too many request bodies are being read");
+    this.#bytes += chunk.length;
+    this.#chunks.push(chunk);
+    // A body that comes byte by byte would take a hundred times its size, were every chunk kept as it came.
+    if (++this.#loose === looseChunksMax) this.#chunks.push(Buffer.concat(this.#chunks.splice(-this.#loose)));
+    if (this.#loose === looseChunksMax) this.#loose = 0;
+    return undefined;
+  }
+
+  drop(): void {
+    this.#room.give(this.#bytes);
+    this.#bytes = 0;
+  }
+
+  whole(): HeldBody {
+    const bytes = this.#chunks.length === 1 ? this.#chunks[0]! : Buffer.concat(this.#chunks, this.#bytes);
+    return { bytes, [Symbol.dispose]: () => this.drop() };
+  }
+}
+
+/**
+ * Reads a body of at most `bytesMax` bytes. What is left of a refused one is the caller's to discard.
+ * @throws ServiceError `payload_too_large`, `overloaded`; ClientGone.
+ */
+export function readBody(request: WireRequest, bytesMax: number, room: BodyRoom): Promise<HeldBody> {
+  return new Promise((resolve, reject) => {
+    const announced = Number(request.headers["content-length"] ?? 0);
+    const gathering = new Gathering(room, bytesMax);
+    const settle = (): void => {
+      request.off("data", onData);
+      request.off("end", onEnd);
+      request.off("close", onGone);
+      request.off("error", onGone);
+    };
+    const refuse = (refusal: Error): void => {
+      settle();
+      gathering.drop();
+      reject(refusal);
+    };
+    const onData = (chunk: Buffer): void => {
+      const refusal = gathering.add(chunk);
+      if (refusal) refuse(refusal);
+    };
+    const onEnd = (): void => {
+      settle();
+      resolve(gathering.whole());
+    };
+    const onGone = (): void => refuse(new ClientGone());
+    if (announced > bytesMax) return refuse(tooLarge(bytesMax));
+    // Nothing will tell of the end of one that has ended already.
+    if (request.destroyed) return refuse(new ClientGone());
+    request.on("data", onData);
+    request.on("end", onEnd);
+    request.on("close", onGone);
+    request.on("error", onGone);
+  });
+}
+
+/**
+ * Inflates gzip, in the thread pool and piece by piece, each counted in the room before the next is made.
+ * @throws ServiceError `payload_too_large` for more than `bytesMax`, or for more than a client's own compression of
+ * anything it may mean to send can give; `overloaded`; `invalid_request`.
+ */
+export function inflate(compressed: Uint8Array, bytesMax: number, room: BodyRoom): Promise<HeldBody> {
+  return new Promise((resolve, reject) => {
+    const gathering = new Gathering(room, bytesMax);
+    const gunzip = createGunzip({ chunkSize: limits.inflateChunkBytes });
+    const inflatedMax = Math.max(limits.inflatedFreeBytes, compressed.length * limits.inflatedTimesMax);
+    const refuse = (refusal: ServiceError): void => {
+      gunzip.destroy();
+      gathering.drop();
+      reject(refusal);
+    };
+    gunzip.on("data", (chunk: Buffer) => {
+      const refusal = gathering.add(chunk) ?? (gathering.bytes > inflatedMax ? tooDense() : undefined);
+      if (refusal) refuse(refusal);
+    });
+    gunzip.on("error", () => refuse(invalid("the body is not gzip, though its encoding says so")));
+    gunzip.on("end", () => resolve(gathering.whole()));
+    // An empty message has no header of gzip.
+    if (compressed.length === 0) gunzip.end();
+    else gunzip.end(compressed);
+  });
+}
+
+function tooLarge(bytesMax: number): ServiceError {
+  return new ServiceError("payload_too_large", `the body is larger than the ${bytesMax} bytes that this route takes`);
+}
+
+function tooDense(): ServiceError {
+  return new ServiceError(
+    "payload_too_large",
+    `the body inflates to more than ${limits.inflatedTimesMax} times its size: send it without compression`,
+  );
+}
+
+/**
+ * Reads and forgets the rest of refused requests, all of them together no faster than costs nobody anything; cuts a
+ * connection when its rest is long or takes long.
+ */
+export class Discards {
+  readonly #world: Pick<World, "after">;
+  readonly #taken = new WeakSet<WireRequest>();
+  /**
+   * Those that wait for their turn to be read from, the longest first. Each is a connection or stream, whose number is
+   * bounded.
+   */
+  readonly #waiting = new Set<WireRequest>();
+  #ticks = false;
+
+  constructor(world: Pick<World, "after">) {
+    this.#world = world;
+  }
+
+  /** Takes over a request that is answered. */
+  take(request: WireRequest): void {
+    if (this.#taken.has(request)) return;
+    this.#taken.add(request);
+    let bytes = 0;
+    const cut = (): void => void request.destroy();
+    const cancel = this.#world.after(limits.discardMs, cut);
+    const forget = (): void => {
+      cancel();
+      this.#waiting.delete(request);
+    };
+    request.once("close", forget);
+    request.once("end", forget);
+    // The client may leave while we discard; it has no answer to miss.
+    request.on("error", () => {});
+    request.on("data", (chunk: Buffer) => {
+      bytes += chunk.length;
+      if (bytes > limits.discardedBytesMax) return cut();
+      request.pause();
+      this.#wait(request);
+    });
+    request.pause();
+    this.#wait(request);
+  }
+
+  #wait(request: WireRequest): void {
+    this.#waiting.add(request);
+    if (this.#ticks) return;
+    this.#ticks = true;
+    this.#world.after(limits.discardTickMs, () => {
+      this.#ticks = false;
+      // One chunk of each.
+      for (const one of [...this.#waiting].slice(0, limits.discardsPerTick)) {
+        this.#waiting.delete(one);
+        one.resume();
+      }
+      const [next] = this.#waiting;
+      if (next) this.#wait(next);
+    });
+  }
+}

@@ -1,0 +1,106 @@
+/**
+ * A call, whatever wire it came by: what the pipeline is given, and what it gives back.
+ *
+ * Always true: no wire reaches a handler but through a Dispatch. Nothing here knows HTTP or gRPC.
+ */
+import type { Message } from "@bufbuild/protobuf";
+import type { ServiceError } from "../../base/faults/errors.ts";
+import type { Trace } from "../../base/trace.ts";
+import type { Identity } from "../../control/access/identity.ts";
+import type { Endpoint } from "./methods.ts";
+
+/** The service's own request headers as they were received; the pipeline judges their values. */
+export interface CallHeaders {
+  readonly branch?: string | undefined;
+  readonly minTxid?: string | undefined;
+  readonly consistency?: string | undefined;
+  readonly durability?: string | undefined;
+  readonly internal?: string | undefined;
+}
+
+/** The header of each field of CallHeaders, in the lower case in which both HTTP versions give it. */
+export const callHeaderNames = {
+  branch: "service-branch",
+  minTxid: "service-min-txid",
+  consistency: "service-consistency",
+  durability: "service-durability",
+  internal: "service-internal",
+} as const satisfies Record<keyof CallHeaders, string>;
+
+/** Reads the service's own headers through `valueOf`, which gives a header by its lower-case name. */
+export function callHeadersOf(valueOf: (name: string) => string | undefined): CallHeaders {
+  return {
+    branch: valueOf(callHeaderNames.branch),
+    minTxid: valueOf(callHeaderNames.minTxid),
+    consistency: valueOf(callHeaderNames.consistency),
+    durability: valueOf(callHeaderNames.durability),
+    internal: valueOf(callHeaderNames.internal),
+  };
+}
+
+/** The part of a request that nobody looks at before it is known who makes it. */
+export interface RestOfCall {
+  /** Whether the message says without it what the call is about. */
+  readonly isAddressed: boolean;
+  /**
+   * Reads it and gives the whole message. To be called once.
+   * @throws ServiceError, or Unread where it may be known what the call is about all the same; ClientGone.
+   */
+  receive(): Promise<Message>;
+}
+
+export interface Call {
+  readonly endpoint: Endpoint;
+  /** The request, of the type `endpoint.method.input`: what is known of it while there is a rest, and then whole. */
+  message: Message;
+  /** What of the request has not been read yet; absent where `message` is whole. */
+  readonly rest?: RestOfCall | undefined;
+  /** Who bears the credential, where the wire has asked already. */
+  readonly caller?: Identity | Promise<Identity> | undefined;
+  /** The bearer token as received, without `Bearer `. */
+  readonly credential: string | undefined;
+  readonly remoteAddress: string;
+  /** The database, `name` or `name@branch`, that the Host header names when it is `{db}.{suffix}`. */
+  readonly hostDatabase: string | undefined;
+  readonly headers: CallHeaders;
+  /** When the client stops waiting, on `world.monotonicMs()`; undefined when it did not say. */
+  readonly deadlineMs: number | undefined;
+  /** The trace that the call belongs to. */
+  readonly trace?: Trace | undefined;
+  /** How many values of any JSON the wire carries in one answer; undefined where it has no such bound. */
+  readonly answerValuesMax?: number | undefined;
+  /** Aborted when the client goes away. */
+  readonly signal: AbortSignal | undefined;
+}
+
+/** The client went away before its request was whole: there is nobody to answer, and nothing to tell of. */
+export class ClientGone extends Error {
+  override readonly name = "ClientGone";
+}
+
+/**
+ * The refusal of a request that cannot be read, and what it is about nevertheless: whoever may not do that hears so
+ * first.
+ */
+export class Unread extends Error {
+  override readonly name = "Unread";
+  readonly refusal: ServiceError;
+  /** Holds the fields that say what the request is about; undefined where they cannot be told. */
+  readonly address: Message | undefined;
+
+  constructor(refusal: ServiceError, address: Message | undefined) {
+    super(refusal.message);
+    this.refusal = refusal;
+    this.address = address;
+  }
+}
+
+export interface CallResult {
+  /** The answer, of the type `endpoint.method.output`. */
+  readonly message: Message;
+  /** Response headers by name, such as `Service-Txid`; on gRPC they are response metadata. */
+  readonly headers: readonly (readonly [string, string])[];
+}
+
+/** The pipeline's only door. Refusals are thrown as ServiceError. */
+export type Dispatch = (call: Call) => Promise<CallResult>;

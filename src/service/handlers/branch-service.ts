@@ -1,0 +1,125 @@
+/**
+ * Branches, checkpoints and rewind over the wires.
+ *
+ * Owns the names that clients give them and the form of the answers. Always true: no name reaches the engine unchecked.
+ * What a fork or a rewind is, the engine knows.
+ */
+import type { BranchService } from "../../../gen/palimpsest/v1/branch_pb.ts";
+import { invalid } from "../../base/faults/errors.ts";
+import { limits } from "../../base/limits/limits.ts";
+import { checkBranchName, checkNewCheckpointName, mainBranch, parseDatabaseSpec } from "../../format/core/names.ts";
+import { engineOptions, seen, type ServiceHandlers } from "../call/context.ts";
+import { present } from "../call/data-messages.ts";
+import { databaseTarget } from "./targets.ts";
+import type { NodeParts } from "./node-parts.ts";
+
+type BranchHandlers = ServiceHandlers<typeof BranchService>;
+
+function optionalBigInt(value: number | undefined): bigint | undefined {
+  return value === undefined ? undefined : BigInt(value);
+}
+
+function checkTtl(ttlSecs: number | undefined): number | undefined {
+  if (ttlSecs === undefined || (ttlSecs >= 1 && ttlSecs <= limits.branchTtlSecsMax)) return ttlSecs;
+  throw invalid(`ttl must be 1 to ${limits.branchTtlSecsMax} seconds`);
+}
+
+/** Refuses what can be neither a checkpoint's name nor a transaction id; whether it is one, the engine knows. */
+function checkState(field: string, text: string): string {
+  if (text.length >= 1 && text.length <= limits.nameCharsMax) return text;
+  throw invalid(`${field} must be the name of a checkpoint or a transaction id`);
+}
+
+function lifeHandlers(node: NodeParts): Pick<BranchHandlers, "createBranch" | "listBranches" | "deleteBranch"> {
+  return {
+    async createBranch(request, context) {
+      const name = checkBranchName(request.name, "name");
+      const at = request.at === undefined ? undefined : checkState("at", request.at);
+      const act = { act: "fork", name, ...present({ at, ttlSecs: checkTtl(request.ttl) }) } as const;
+      const target = await databaseTarget(node, context, request.db, request.from);
+      const { value } = await node.engine.branch(target, act, engineOptions(context));
+      const { branch, parent, forkTxid, ttlAtMs } = value;
+      node.erasures.wake(target.uuid);
+      // The headers speak of the new branch, whose whole state is in object storage by its nature.
+      seen(context, { value, txid: forkTxid, durableTxid: forkTxid });
+      const spec = `${parseDatabaseSpec(request.db).name}@${branch}`;
+      return { branch, parent, forkTxid: BigInt(forkTxid), spec, ...present({ ttlAt: optionalBigInt(ttlAtMs) }) };
+    },
+
+    async listBranches(request, context) {
+      const target = await databaseTarget(node, context, request.db);
+      const database = await node.databases.require(parseDatabaseSpec(request.db).name);
+      const { value } = seen(context, await node.engine.branch(target, { act: "list" }, engineOptions(context)));
+      const branches = value.branches.map(({ name, parent, forkTxid, txid, createdAtMs, ttlAtMs }) => ({
+        name,
+        txid: BigInt(txid),
+        // `main` is as old as its database, also while nobody has written it.
+        createdAt: BigInt(name === mainBranch ? database.createdAtMs : createdAtMs),
+        ...present({ parent, forkTxid: optionalBigInt(forkTxid), ttlAt: optionalBigInt(ttlAtMs) }),
+      }));
+      return { branches };
+    },
+
+    async deleteBranch(request, context) {
+      const { uuid, branch } = await databaseTarget(node, context, request.db, request.branch);
+      if (branch === mainBranch) throw invalid(`${mainBranch} cannot be deleted: it goes with its database`);
+      // Started from `main`, so that a branch that cannot be opened any more can still be deleted.
+      seen(
+        context,
+        await node.engine.branch({ uuid, branch: mainBranch }, { act: "delete", name: branch }, engineOptions(context)),
+      );
+      node.erasures.wake(uuid);
+      return {};
+    },
+  };
+}
+
+function historyHandlers(
+  node: NodeParts,
+): Pick<BranchHandlers, "createCheckpoint" | "listCheckpoints" | "deleteCheckpoint" | "rewindBranch"> {
+  return {
+    async createCheckpoint(request, context) {
+      const name = checkNewCheckpointName(request.name);
+      const target = await databaseTarget(node, context, request.db, request.branch);
+      const answer = await node.engine.branch(target, { act: "checkpoint", name }, engineOptions(context));
+      // A write may have come in behind the checkpoint: header and body both speak of the state that was named.
+      const { txid } = seen(context, { ...answer, txid: answer.value.txid });
+      return { checkpoint: answer.value.checkpoint, txid };
+    },
+
+    async listCheckpoints(request, context) {
+      const target = await databaseTarget(node, context, request.db, request.branch);
+      const { value } = seen(context, await node.engine.branch(target, { act: "checkpoints" }, engineOptions(context)));
+      return {
+        checkpoints: value.checkpoints.map(({ name, txid, createdAtMs }) => ({
+          checkpoint: name,
+          txid: BigInt(txid),
+          createdAt: BigInt(createdAtMs),
+        })),
+      };
+    },
+
+    async deleteCheckpoint(request, context) {
+      const name = checkBranchName(request.name, "name");
+      const target = await databaseTarget(node, context, request.db, request.branch);
+      seen(context, await node.engine.branch(target, { act: "forget-checkpoint", name }, engineOptions(context)));
+      node.erasures.wake(target.uuid);
+      return {};
+    },
+
+    async rewindBranch(request, context) {
+      const to = checkState("to", request.to);
+      const target = await databaseTarget(node, context, request.db, request.branch);
+      const { value, txid } = seen(
+        context,
+        await node.engine.branch(target, { act: "rewind", to }, engineOptions(context)),
+      );
+      node.erasures.wake(target.uuid);
+      return { rewoundTo: BigInt(value.rewoundTo), txid };
+    },
+  };
+}
+
+export function branchHandlers(node: NodeParts): BranchHandlers {
+  return { ...lifeHandlers(node), ...historyHandlers(node) };
+}

@@ -1,0 +1,100 @@
+/** Collections of documents over the wires. */
+import { create } from "@bufbuild/protobuf";
+import { FindDocsResponseSchema, type DataService } from "../../../gen/palimpsest/v1/data_pb.ts";
+import { invalid } from "../../base/faults/errors.ts";
+import { limits } from "../../base/limits/limits.ts";
+import { checkCollectionName } from "../../format/core/names.ts";
+import { engineOptions, seen, type ServiceHandlers } from "../call/context.ts";
+import { present } from "../call/data-messages.ts";
+import { jsonElements, jsonText, setJson } from "../call/exact-json.ts";
+import type { NodeParts } from "./node-parts.ts";
+import { databaseTarget } from "./targets.ts";
+
+type DocumentHandlers = Pick<
+  ServiceHandlers<typeof DataService>,
+  "insertDocs" | "findDocs" | "updateDocs" | "deleteDocs" | "createDocIndex"
+>;
+
+function writers(node: NodeParts): Pick<DocumentHandlers, "insertDocs" | "updateDocs" | "deleteDocs"> {
+  return {
+    async insertDocs(request, context) {
+      const docs = jsonElements(request, "docs");
+      if (docs.length === 0 || docs.length > limits.docsInsertMax)
+        throw invalid(`docs must hold 1 to ${limits.docsInsertMax} documents`);
+      const collection = checkCollectionName("collection", request.coll);
+      const target = await databaseTarget(node, context, request.db);
+      const bytes = docs.reduce((sum, doc) => sum + doc.length, 0);
+      const { value, txid } = seen(
+        context,
+        await node.engine.write(target, "docs.insert", { collection, docs }, engineOptions(context, bytes)),
+      );
+      return { ids: [...value.ids], txid };
+    },
+    async updateDocs(request, context) {
+      const collection = checkCollectionName("collection", request.coll);
+      const input = {
+        collection,
+        filter: jsonText(request, "filter") ?? "{}",
+        update: jsonText(request, "update") ?? "{}",
+        multi: request.multi,
+      };
+      const target = await databaseTarget(node, context, request.db);
+      const { value, txid } = seen(
+        context,
+        await node.engine.write(target, "docs.update", input, engineOptions(context, input.update.length)),
+      );
+      return { ...value, txid };
+    },
+    async deleteDocs(request, context) {
+      const input = {
+        collection: checkCollectionName("collection", request.coll),
+        filter: jsonText(request, "filter") ?? "{}",
+        multi: request.multi,
+      };
+      const target = await databaseTarget(node, context, request.db);
+      const { value, txid } = seen(
+        context,
+        await node.engine.write(target, "docs.delete", input, engineOptions(context)),
+      );
+      return { ...value, txid };
+    },
+  };
+}
+
+function readers(node: NodeParts): Pick<DocumentHandlers, "findDocs"> {
+  return {
+    async findDocs(request, context) {
+      const collection = checkCollectionName("collection", request.coll);
+      const sort = request.sort.map(({ path, direction }) => ({ path, direction }));
+      const input = {
+        collection,
+        sort,
+        ...present({ filter: jsonText(request, "filter"), limit: request.limit, skip: request.skip }),
+      };
+      const target = await databaseTarget(node, context, request.db);
+      const { value, txid } = seen(context, await node.engine.read(target, "docs.find", input, engineOptions(context)));
+      const response = create(FindDocsResponseSchema, { txid });
+      setJson(response, "docs", `[${value.docs.join(",")}]`);
+      return response;
+    },
+  };
+}
+
+function indexes(node: NodeParts): Pick<DocumentHandlers, "createDocIndex"> {
+  return {
+    async createDocIndex(request, context) {
+      const input = { collection: checkCollectionName("collection", request.coll), path: request.path };
+      const target = await databaseTarget(node, context, request.db);
+      const { value, txid } = seen(
+        context,
+        await node.engine.write(target, "docs.index", input, engineOptions(context)),
+      );
+      return { ...value, txid };
+    },
+  };
+}
+
+/** The handlers of documents. */
+export function documentHandlers(node: NodeParts): DocumentHandlers {
+  return { ...writers(node), ...readers(node), ...indexes(node) };
+}

@@ -1,0 +1,76 @@
+/** The transcript over the wires: turns are appended, listed and searched. */
+import type { DataService } from "../../../gen/palimpsest/v1/data_pb.ts";
+import { limits } from "../../base/limits/limits.ts";
+import { checkSessionId, checkText, parseDatabaseSpec, profileOfDatabaseName } from "../../format/core/names.ts";
+import { engineOptions, seen, type ServiceHandlers } from "../call/context.ts";
+import { present, requiredVector, turnMessage } from "../call/data-messages.ts";
+import { jsonText } from "../call/exact-json.ts";
+import type { NodeParts } from "./node-parts.ts";
+import { databaseTarget } from "./targets.ts";
+
+type TranscriptHandlers = Pick<ServiceHandlers<typeof DataService>, "appendTurn" | "listTurns" | "searchTurns">;
+
+/** Appends a turn. Its text becomes a vector here, where nobody gave one and a policy lets text out. */
+function appendTurn(node: NodeParts): TranscriptHandlers["appendTurn"] {
+  return async (request, context) => {
+    const content = jsonText(request, "content") ?? "null";
+    const embedding = request.embedding && requiredVector("embedding", request.embedding);
+    checkText("role", request.role, limits.roleBytesMax);
+    const input = {
+      sessionId: checkSessionId(request.session),
+      role: request.role,
+      content,
+      ...present({ embedding }),
+    };
+    const target = await databaseTarget(node, context, request.db);
+    // Only a namespace has a policy that lets text out.
+    const owner = profileOfDatabaseName(parseDatabaseSpec(request.db).name);
+    const prepared = owner && !embedding ? await node.embedding?.turn(context, { ...owner, target }, input) : undefined;
+    const { value, txid } = seen(
+      context,
+      await node.engine.write(target, "turn.append", prepared?.input ?? input, engineOptions(context, content.length)),
+    );
+    prepared?.written();
+    return {
+      seq: BigInt(value.seq),
+      txid,
+      ...present({ embedding: value.embedding === "stored" ? undefined : value.embedding }),
+    };
+  };
+}
+
+/** The handlers of the transcript. */
+export function transcriptHandlers(node: NodeParts): TranscriptHandlers {
+  return {
+    appendTurn: appendTurn(node),
+    async listTurns(request, context) {
+      const sessionId = checkSessionId(request.session);
+      const target = await databaseTarget(node, context, request.db);
+      const { value, txid } = seen(
+        context,
+        await node.engine.read(
+          target,
+          "turn.last",
+          { sessionId, last: request.last ?? limits.turnsDefault },
+          engineOptions(context),
+        ),
+      );
+      return { turns: value.turns.map(turnMessage), txid };
+    },
+    async searchTurns(request, context) {
+      const sessionId = checkSessionId(request.session);
+      const vector = requiredVector("vector", request.vector);
+      const target = await databaseTarget(node, context, request.db);
+      const { value, txid } = seen(
+        context,
+        await node.engine.read(
+          target,
+          "turn.search",
+          { sessionId, vector, k: request.k ?? limits.turnSearchDefault },
+          engineOptions(context),
+        ),
+      );
+      return { turns: value.turns.map(turnMessage), txid };
+    },
+  };
+}

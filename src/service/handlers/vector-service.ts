@@ -1,0 +1,163 @@
+/** Collections of vectors over the wires. */
+import { create, type Message } from "@bufbuild/protobuf";
+import {
+  GetVectorResponseSchema,
+  VectorHitSchema,
+  VectorItemSchema,
+  type DataService,
+  type VectorInput as VectorInputMessage,
+} from "../../../gen/palimpsest/v1/data_pb.ts";
+import { invalid, ServiceError } from "../../base/faults/errors.ts";
+import { limits } from "../../base/limits/limits.ts";
+import { checkCollectionName } from "../../format/core/names.ts";
+import type { VectorInput } from "../../model/vectors/vector-collections.ts";
+import { engineOptions, seen, type ServiceHandlers } from "../call/context.ts";
+import { present, requiredVector } from "../call/data-messages.ts";
+import { jsonText, setJson } from "../call/exact-json.ts";
+import { databaseTarget } from "./targets.ts";
+import type { NodeParts } from "./node-parts.ts";
+
+type VectorHandlers = Pick<
+  ServiceHandlers<typeof DataService>,
+  "upsertVector" | "upsertVectors" | "searchVectors" | "listVectors" | "getVector" | "deleteVector" | "deleteVectors"
+>;
+
+/** The message with the metadata, if there is some. */
+function withMetadata<Kind extends Message>(message: Kind, metadata: string | undefined): Kind {
+  if (metadata !== undefined) setJson(message, "metadata", metadata);
+  return message;
+}
+
+function inputOf(place: string, message: Pick<VectorInputMessage, "id" | "embedding"> & Message): VectorInput {
+  return {
+    id: message.id,
+    embedding: requiredVector(`${place}embedding`, message.embedding),
+    ...present({ metadata: jsonText(message, "metadata") }),
+  };
+}
+
+function bytesOfVectors(vectors: readonly VectorInput[]): number {
+  return vectors.reduce((sum, { embedding, metadata }) => sum + embedding.byteLength + (metadata?.length ?? 0), 0);
+}
+
+function writers(node: NodeParts): Pick<VectorHandlers, "upsertVector" | "upsertVectors"> {
+  return {
+    async upsertVector(request, context) {
+      const collection = checkCollectionName("collection", request.coll);
+      const vector = inputOf("", request);
+      const target = await databaseTarget(node, context, request.db);
+      const { txid } = seen(
+        context,
+        await node.engine.write(
+          target,
+          "vector.upsert",
+          { collection, ...vector },
+          engineOptions(context, bytesOfVectors([vector])),
+        ),
+      );
+      return { txid };
+    },
+    async upsertVectors(request, context) {
+      const collection = checkCollectionName("collection", request.coll);
+      if (request.vectors.length === 0 || request.vectors.length > limits.vectorBatchMax)
+        throw invalid(`vectors must hold 1 to ${limits.vectorBatchMax} vectors`);
+      const vectors = request.vectors.map((vector, at) => inputOf(`vectors[${at}].`, vector));
+      const target = await databaseTarget(node, context, request.db);
+      const { txid } = seen(
+        context,
+        await node.engine.write(
+          target,
+          "vector.upsert_many",
+          { collection, vectors },
+          engineOptions(context, bytesOfVectors(vectors)),
+        ),
+      );
+      return { upserted: vectors.length, txid };
+    },
+  };
+}
+
+function removers(node: NodeParts): Pick<VectorHandlers, "deleteVector" | "deleteVectors"> {
+  return {
+    async deleteVector(request, context) {
+      const collection = checkCollectionName("collection", request.coll);
+      const target = await databaseTarget(node, context, request.db);
+      const { txid } = seen(
+        context,
+        await node.engine.write(target, "vector.delete", { collection, id: request.id }, engineOptions(context)),
+      );
+      return { txid };
+    },
+    async deleteVectors(request, context) {
+      const collection = checkCollectionName("collection", request.coll);
+      const input = {
+        collection,
+        ids: request.ids,
+        ...present({ filter: jsonText(request, "filter"), cursor: request.cursor }),
+      };
+      const target = await databaseTarget(node, context, request.db);
+      const { value, txid } = seen(
+        context,
+        await node.engine.write(target, "vector.delete_many", input, engineOptions(context)),
+      );
+      return { ...value, txid };
+    },
+  };
+}
+
+function readers(node: NodeParts): Pick<VectorHandlers, "searchVectors" | "listVectors" | "getVector"> {
+  return {
+    async searchVectors(request, context) {
+      const collection = checkCollectionName("collection", request.coll);
+      const vector = requiredVector("vector", request.vector);
+      const input = {
+        collection,
+        vector,
+        k: request.k ?? limits.vectorSearchDefault,
+        ...present({ filter: jsonText(request, "filter"), metric: request.metric }),
+      };
+      const target = await databaseTarget(node, context, request.db);
+      const { value, txid } = seen(
+        context,
+        await node.engine.read(target, "vector.search", input, engineOptions(context)),
+      );
+      return {
+        hits: value.hits.map(({ id, distance, metadata }) =>
+          withMetadata(create(VectorHitSchema, { id, distance }), metadata),
+        ),
+        txid,
+      };
+    },
+    async listVectors(request, context) {
+      const input = {
+        collection: checkCollectionName("collection", request.coll),
+        ...present({ limit: request.limit, cursor: request.cursor }),
+      };
+      const target = await databaseTarget(node, context, request.db);
+      const { value, txid } = seen(
+        context,
+        await node.engine.read(target, "vector.list", input, engineOptions(context)),
+      );
+      const vectors = value.vectors.map(({ id, metadata }) => withMetadata(create(VectorItemSchema, { id }), metadata));
+      return { vectors, txid, ...present({ nextCursor: value.nextCursor }) };
+    },
+    async getVector(request, context) {
+      const collection = checkCollectionName("collection", request.coll);
+      const target = await databaseTarget(node, context, request.db);
+      const { value, txid } = seen(
+        context,
+        await node.engine.read(target, "vector.get", { collection, id: request.id }, engineOptions(context)),
+      );
+      if (!value) throw new ServiceError("not_found", "no vector has this id");
+      return withMetadata(
+        create(GetVectorResponseSchema, { id: value.id, embedding: { values: [...value.embedding] }, txid }),
+        value.metadata,
+      );
+    },
+  };
+}
+
+/** The handlers of vectors. */
+export function vectorHandlers(node: NodeParts): VectorHandlers {
+  return { ...writers(node), ...removers(node), ...readers(node) };
+}

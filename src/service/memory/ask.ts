@@ -1,0 +1,49 @@
+/**
+ * Ask: what was recalled goes to a model that answers from it.
+ *
+ * Always true: nothing relevant is a null answer for which no model is called; what an answer cites was shown to the
+ * model and is in `memories`. An answer that cites nothing of it is given all the same, with empty sources: null means
+ * that nothing relevant was found, which would not be so, and whoever wants grounds for an answer sees that it has
+ * none.
+ */
+import type { MemoryService } from "../../../gen/palimpsest/v1/memory_pb.ts";
+import { prepareQuestion } from "../../ai/answering.ts";
+import { invalid } from "../../base/faults/errors.ts";
+import { limits } from "../../base/limits/limits.ts";
+import { checkText } from "../../format/core/names.ts";
+import { consult, requireAssistant } from "./assistants.ts";
+import type { ServiceHandlers } from "../call/context.ts";
+import { present } from "../call/data-messages.ts";
+import { memoryMessage } from "./memory-messages.ts";
+import { recallFrom } from "./recall.ts";
+import type { NodeParts } from "../handlers/node-parts.ts";
+
+export function askHandlers(node: NodeParts): Pick<ServiceHandlers<typeof MemoryService>, "ask"> {
+  return {
+    async ask(request, context) {
+      const assistant = await requireAssistant(node, context, request, "ask");
+      const { question, types, sessionId, source, k, includeSuperseded } = request;
+      if (question.trim() === "") throw invalid("question must not be blank");
+      // It is also what recall looks for.
+      checkText("question", question, limits.recallQueryBytesMax);
+      const { memories, txid } = await recallFrom(node, context, request, {
+        query: question,
+        includeSuperseded,
+        ...present({ types: types?.values, sessionId, source, k }),
+      });
+      if (memories.length === 0) return { sources: [], memories: [], txid };
+      const { task, shown } = prepareQuestion(question, memories, node.world.nowMs());
+      const { answer, sources } = await consult(node, context, assistant, {
+        task,
+        inputItems: shown.length,
+        outputItems: (given) => (given.answer === null ? 0 : 1),
+      });
+      return {
+        ...present({ answer: answer ?? undefined }),
+        sources: [...sources],
+        memories: shown.map(memoryMessage),
+        txid,
+      };
+    },
+  };
+}

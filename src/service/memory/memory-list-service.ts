@@ -1,0 +1,82 @@
+/** Listing memories over the wires, and forgetting many at once. */
+import type {
+  ForgetMemoriesRequest,
+  ListMemoriesRequest,
+  MemoryService,
+} from "../../../gen/palimpsest/v1/memory_pb.ts";
+import { ServiceError } from "../../base/faults/errors.ts";
+import { checkForget, checkList, type ListInput } from "../../model/memory/memory-list.ts";
+import { engineOptions, seen, unborn, type ServiceHandlers } from "../call/context.ts";
+import { present } from "../call/data-messages.ts";
+import { jsonText } from "../call/exact-json.ts";
+import { policyOfProfile } from "../handlers/governance.ts";
+import { memoryMessage } from "./memory-messages.ts";
+import { findProfileTarget, requireProfileTarget } from "../handlers/targets.ts";
+import type { NodeParts } from "../handlers/node-parts.ts";
+
+type ListHandlers = Pick<ServiceHandlers<typeof MemoryService>, "listMemories" | "forgetMemories">;
+
+/** What both requests have in common. */
+function conditionsOf(request: ListMemoriesRequest | ForgetMemoriesRequest): ListInput {
+  const { createdFrom, createdTo } = request;
+  return {
+    includeSuperseded: request.includeSuperseded,
+    ...present({
+      topicKey: request.topicKey,
+      sessionId: request.sessionId,
+      source: request.source,
+      createdFromMs: createdFrom === undefined ? undefined : Number(createdFrom),
+      createdToMs: createdTo === undefined ? undefined : Number(createdTo),
+      limit: request.limit,
+      cursor: request.cursor,
+    }),
+  };
+}
+
+export function memoryListHandlers(node: NodeParts): ListHandlers {
+  return {
+    async listMemories(request, context) {
+      const input = {
+        ...conditionsOf(request),
+        ...present({ types: request.types?.split(","), filter: request.filter, order: request.order }),
+      };
+      checkList(input);
+      const target = await findProfileTarget(node, context, request);
+      if (!target) return { memories: [], txid: seen(context, unborn).txid };
+      const { value, txid } = seen(
+        context,
+        await node.engine.read(target, "memory.list", input, engineOptions(context)),
+      );
+      return { memories: value.memories.map(memoryMessage), ...present({ nextCursor: value.nextCursor }), txid };
+    },
+
+    async forgetMemories(request, context) {
+      const input = {
+        ...conditionsOf(request),
+        ...present({ types: request.types?.values, filter: jsonText(request, "filter") }),
+      };
+      checkForget(input);
+      const policy = await policyOfProfile(node, request);
+      // A coupon names one memory, topic or session: what a filter happens to hold of is none of them, and a thousand
+      // coupons would each search the whole history.
+      if (policy.purgeOnForget)
+        throw new ServiceError(
+          "conflict",
+          "erasure.purge_on_forget makes every forget a tracked erasure, which many at once cannot be: forget " +
+            "the memories one by one, or erase a topic or a session",
+        );
+      if (!policy.known)
+        throw new ServiceError(
+          "unavailable",
+          "whether a forget must be a tracked erasure is not known while the policy cannot be read",
+          { retryAfterSecs: 1 },
+        );
+      const target = await requireProfileTarget(node, context, request);
+      const { value, txid } = seen(
+        context,
+        await node.engine.write(target, "memory.forget_many", input, engineOptions(context)),
+      );
+      return { forgotten: value.ids.length, ids: value.ids, ...present({ nextCursor: value.nextCursor }), txid };
+    },
+  };
+}

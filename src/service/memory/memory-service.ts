@@ -1,0 +1,124 @@
+/** Typed memory over the wires: translates messages to commands and records to messages. */
+import type { MemoryService } from "../../../gen/palimpsest/v1/memory_pb.ts";
+import { invalid, ServiceError } from "../../base/faults/errors.ts";
+import { limits } from "../../base/limits/limits.ts";
+import { checkNamePart, checkSessionId } from "../../format/core/names.ts";
+import { askHandlers } from "./ask.ts";
+import { engineOptions, seen, unborn, type ServiceHandlers } from "../call/context.ts";
+import { erasureHandlers, forgetTracked } from "../handlers/erasure-service.ts";
+import { extractHandlers } from "./extract.ts";
+import { policyOfProfile } from "../handlers/governance.ts";
+import { memoryListHandlers } from "./memory-list-service.ts";
+import { ingestInto } from "./ingest.ts";
+import { inputOf, memoryMessage } from "./memory-messages.ts";
+import { profilePolicyHandlers } from "../handlers/policy-service.ts";
+import { recallHandlers } from "./recall.ts";
+import { reembedHandlers } from "./reembed.ts";
+import { findProfileTarget, requireProfileTarget } from "../handlers/targets.ts";
+import type { NodeParts } from "../handlers/node-parts.ts";
+
+type MemoryHandlers = ServiceHandlers<typeof MemoryService>;
+
+function recordHandlers(
+  node: NodeParts,
+): Pick<MemoryHandlers, "listProfiles" | "ingest" | "getMemory" | "forgetMemory"> {
+  return {
+    async listProfiles(request) {
+      const namespace = checkNamePart("namespace", request.ns);
+      const profiles = await node.databases.listProfiles(namespace);
+      return {
+        namespace,
+        profiles: profiles.map(({ profile, createdAtMs }) => ({ profile, createdAt: BigInt(createdAtMs) })),
+      };
+    },
+
+    async ingest(request, context) {
+      if (request.memories.length === 0) throw invalid("memories must hold at least one memory");
+      return ingestInto(
+        node,
+        context,
+        request,
+        request.memories.map((memory, at) => inputOf(`memories[${at}]`, memory)),
+      );
+    },
+
+    async getMemory(request, context) {
+      const target = await requireProfileTarget(node, context, request);
+      const { value } = seen(
+        context,
+        await node.engine.read(target, "memory.get", { id: request.id }, engineOptions(context)),
+      );
+      if (!value) throw new ServiceError("not_found", "no memory has this id");
+      return memoryMessage(value);
+    },
+
+    async forgetMemory(request, context) {
+      const policy = await policyOfProfile(node, request);
+      if (policy.purgeOnForget) return forgetTracked(node, context, request, policy);
+      // A plain forget is less than a policy that cannot be read may ask for.
+      if (!policy.known)
+        throw new ServiceError(
+          "unavailable",
+          "whether a forget must be a tracked erasure is not known while the policy cannot be read",
+          { retryAfterSecs: 1 },
+        );
+      const target = await requireProfileTarget(node, context, request);
+      const { value, txid } = seen(
+        context,
+        await node.engine.write(target, "memory.forget", { id: request.id }, engineOptions(context)),
+      );
+      if (!value.forgotten) throw new ServiceError("not_found", "no memory has this id");
+      return { txid };
+    },
+  };
+}
+
+function sessionHandlers(node: NodeParts): Pick<MemoryHandlers, "listSessions" | "endSession"> {
+  return {
+    async listSessions(request, context) {
+      const target = await findProfileTarget(node, context, request);
+      if (!target) return { sessions: [], txid: seen(context, unborn).txid };
+      const { value, txid } = seen(
+        context,
+        await node.engine.read(
+          target,
+          "session.list",
+          { limit: request.limit ?? limits.sessionsDefault },
+          engineOptions(context),
+        ),
+      );
+      const sessions = value.sessions.map(({ id, createdAt, lastActiveAt }) => ({
+        id,
+        createdAt: BigInt(createdAt),
+        lastActiveAt: BigInt(lastActiveAt),
+      }));
+      return { sessions, txid };
+    },
+
+    async endSession(request, context) {
+      const sessionId = checkSessionId(request.sid);
+      const target = await findProfileTarget(node, context, request);
+      // A session of a profile that never was has nothing to end.
+      if (!target) return { txid: seen(context, unborn).txid };
+      const { txid } = seen(
+        context,
+        await node.engine.write(target, "session.end", { sessionId, turns: request.turns }, engineOptions(context)),
+      );
+      return { txid };
+    },
+  };
+}
+
+export function memoryHandlers(node: NodeParts): MemoryHandlers {
+  return {
+    ...recordHandlers(node),
+    ...memoryListHandlers(node),
+    ...recallHandlers(node),
+    ...askHandlers(node),
+    ...extractHandlers(node),
+    ...sessionHandlers(node),
+    ...profilePolicyHandlers(node),
+    ...reembedHandlers(node),
+    ...erasureHandlers(node),
+  };
+}

@@ -1,0 +1,251 @@
+/**
+ * From a call that is over to the event that tells of it.
+ *
+ * Owns which endpoints are told of and under which action. Always true: of what a client sent, an event holds only
+ * names and ids that have the form of names and ids. Calls that concern no namespace make no event.
+ */
+import type { Message } from "@bufbuild/protobuf";
+import type { CreateBranchRequest } from "../../../gen/palimpsest/v1/branch_pb.ts";
+import type {
+  MintNamespaceTokenRequest,
+  RevokeNamespaceTokenRequest,
+  TokenResponse,
+} from "../../../gen/palimpsest/v1/control_pb.ts";
+import type {
+  DeleteDocsResponse,
+  DeleteVectorsResponse,
+  ExecuteSqlResponse,
+  InsertDocsResponse,
+  UpdateDocsResponse,
+  UpsertVectorsResponse,
+} from "../../../gen/palimpsest/v1/data_pb.ts";
+import type {
+  ErasureCoupon,
+  ExtractRequest,
+  ExtractResponse,
+  ForgetMemoriesResponse,
+  ForgetMemoryRequest,
+  GetMemoryRequest,
+  IngestResponse,
+  ListMemoriesResponse,
+  RecallResponse,
+} from "../../../gen/palimpsest/v1/memory_pb.ts";
+import type { AuditEntry } from "../../control/audit/audit-entry.ts";
+import type { AuditAction } from "../../format/audit/audit-actions.ts";
+import { isAuditResource, isRecordId, type AuditGrant } from "../../format/audit/audit-event.ts";
+import { isUlid } from "../../format/core/ids.ts";
+import {
+  isBranchName,
+  isDatabaseName,
+  isNamePart,
+  mainBranch,
+  profileOfDatabaseName,
+} from "../../format/core/names.ts";
+import type { Context } from "../call/context.ts";
+import type { Outcome } from "./pipeline.ts";
+import type { NodeParts } from "../handlers/node-parts.ts";
+
+/** What an endpoint's event says beyond who, where and how it ended. */
+interface Witness {
+  readonly action: AuditAction;
+  /** The action of what left the node, and of a policy's refusal to let it. */
+  readonly egress?: AuditAction;
+  /** Whether it changes a database, so that the event has its transaction id. */
+  readonly writes?: true;
+  readonly resource?: (request: Message) => string;
+  /** The resource, where only the answer tells it. */
+  readonly made?: (answer: Message) => string;
+  readonly count?: (answer: Message) => number | undefined;
+  /** The token that is concerned; the answer is there on success only. */
+  readonly grant?: (request: Message, answer: Message | undefined) => AuditGrant | undefined;
+  /** Whether a success has neither changed nor given anything that is to be told of. */
+  readonly isIdle?: (request: Message, context: Context) => boolean;
+}
+
+const memoryId = (request: Message): string => recordIdOf((request as ForgetMemoryRequest | GetMemoryRequest).id);
+const databaseOf = (request: Message): string => (request as Message & { readonly db: string }).db;
+
+function recordIdOf(id: string): string {
+  return isRecordId(id) ? id : "";
+}
+
+function mintedOf(request: Message, answer: Message | undefined): AuditGrant | undefined {
+  const { db, ns } = request as Message & Addressed;
+  const { scope } = request as MintNamespaceTokenRequest;
+  const { jti, expiresIn } = (answer ?? {}) as Partial<TokenResponse>;
+  return jti === undefined ? undefined : { jti, scope, expiresInSecs: expiresIn, database: db, namespace: ns };
+}
+
+function revokedOf(request: Message): AuditGrant | undefined {
+  const { db, ns } = request as Message & Addressed;
+  const { jti } = request as RevokeNamespaceTokenRequest;
+  if (!isUlid(jti) || (db !== undefined && !isDatabaseName(db))) return undefined;
+  return { jti, database: db, namespace: ns };
+}
+
+const witnesses: ReadonlyMap<string, Witness> = new Map<string, Witness>([
+  [
+    "MemoryService.Ingest",
+    { action: "memory.ingest", writes: true, count: (answer) => (answer as IngestResponse).results.length },
+  ],
+  [
+    "MemoryService.Extract",
+    {
+      action: "memory.extract",
+      egress: "ai.extract",
+      writes: true,
+      count: (answer) => (answer as ExtractResponse).results?.values.length,
+      isIdle: (request) => (request as ExtractRequest).dryRun,
+    },
+  ],
+  ["MemoryService.ForgetMemory", { action: "memory.forget", writes: true, resource: memoryId, count: () => 1 }],
+  [
+    "MemoryService.ForgetMemories",
+    { action: "memory.forget", writes: true, count: (answer) => (answer as ForgetMemoriesResponse).forgotten },
+  ],
+  ["MemoryService.EndSession", { action: "memory.session_end", writes: true }],
+  [
+    "MemoryService.CreateErasure",
+    {
+      action: "erasure.requested",
+      writes: true,
+      made: (answer) => (answer as ErasureCoupon).id,
+      count: (answer) => (answer as ErasureCoupon).memoryIds.length,
+    },
+  ],
+  ["MemoryService.Recall", { action: "memory.recall", count: (answer) => (answer as RecallResponse).memories.length }],
+  [
+    "MemoryService.ListMemories",
+    { action: "memory.list", count: (answer) => (answer as ListMemoriesResponse).memories.length },
+  ],
+  ["MemoryService.GetMemory", { action: "memory.get", resource: memoryId, count: () => 1 }],
+  [
+    "MemoryService.Ask",
+    { action: "memory.ask", egress: "ai.ask", count: (answer) => (answer as RecallResponse).memories.length },
+  ],
+  ["MemoryService.PutProfilePolicy", { action: "policy.update", resource: () => "profile" }],
+  ["ControlService.PutNamespacePolicy", { action: "policy.update", resource: () => "namespace" }],
+  ["ControlService.MintDatabaseToken", { action: "token.mint", resource: databaseOf, grant: mintedOf }],
+  ["ControlService.MintNamespaceToken", { action: "token.mint", grant: mintedOf }],
+  ["ControlService.RevokeDatabaseToken", { action: "token.revoke", resource: databaseOf, grant: revokedOf }],
+  ["ControlService.RevokeNamespaceToken", { action: "token.revoke", grant: revokedOf }],
+  ["ControlService.DeleteDatabase", { action: "db.delete", resource: databaseOf }],
+  ["BranchService.CreateBranch", { action: "branch.create", writes: true }],
+  ["BranchService.DeleteBranch", { action: "branch.delete", writes: true }],
+  ["BranchService.RewindBranch", { action: "branch.rewind", writes: true }],
+  ["BranchService.CreateCheckpoint", { action: "branch.checkpoint", writes: true }],
+  ["BranchService.DeleteCheckpoint", { action: "branch.checkpoint_delete", writes: true }],
+  [
+    "DataService.ExecuteSql",
+    {
+      action: "sql.write",
+      writes: true,
+      isIdle: (_, { mutates }) => !mutates,
+      count: (answer) =>
+        Number((answer as ExecuteSqlResponse).results.reduce((sum, { rowsAffected }) => sum + rowsAffected, 0n)),
+    },
+  ],
+  ["DataService.PutValue", { action: "kv.put", writes: true, count: () => 1 }],
+  ["DataService.DeleteValue", { action: "kv.delete", writes: true, count: () => 1 }],
+  [
+    "DataService.InsertDocs",
+    { action: "docs.insert", writes: true, count: (answer) => (answer as InsertDocsResponse).ids.length },
+  ],
+  [
+    "DataService.UpdateDocs",
+    { action: "docs.update", writes: true, count: (answer) => (answer as UpdateDocsResponse).modified },
+  ],
+  [
+    "DataService.DeleteDocs",
+    { action: "docs.delete", writes: true, count: (answer) => (answer as DeleteDocsResponse).deleted },
+  ],
+  ["DataService.CreateDocIndex", { action: "docs.index", writes: true }],
+  ["DataService.UpsertVector", { action: "vectors.upsert", writes: true, count: () => 1 }],
+  [
+    "DataService.UpsertVectors",
+    { action: "vectors.upsert", writes: true, count: (answer) => (answer as UpsertVectorsResponse).upserted },
+  ],
+  ["DataService.DeleteVector", { action: "vectors.delete", writes: true, count: () => 1 }],
+  [
+    "DataService.DeleteVectors",
+    { action: "vectors.delete", writes: true, count: (answer) => (answer as DeleteVectorsResponse).deleted },
+  ],
+  ["DataService.AppendTurn", { action: "turns.append", writes: true, count: () => 1 }],
+]);
+
+/** Fields of requests that say what a call is about; which of them a request has, its endpoint knows. */
+interface Addressed {
+  readonly ns?: string;
+  readonly profile?: string;
+  readonly db?: string;
+  readonly branch?: string | undefined;
+}
+
+type Place = Pick<AuditEntry, "namespace" | "profile" | "branch">;
+
+/** Where the call happened; undefined when no namespace is concerned, or none that can exist. */
+function placeOf({ call }: Context): Place | undefined {
+  const { ns, profile, db, branch } = call.message as Message & Addressed;
+  if (db !== undefined) return placeOfDatabase(call, db, branch);
+  if (ns === undefined || !isNamePart(ns)) return undefined;
+  if (profile === undefined || !isNamePart(profile)) return { namespace: ns };
+  if (call.endpoint.name === "MemoryService.PutProfilePolicy") return { namespace: ns, profile };
+  const said = branch ?? call.headers.branch ?? mainBranch;
+  return { namespace: ns, profile, branch: isBranchName(said) ? said : undefined };
+}
+
+/** Of a call of the control plane a database is named alone; of the others with its branch, said here or there. */
+function placeOfDatabase(
+  { endpoint, message, headers }: Context["call"],
+  db: string,
+  branch: string | undefined,
+): Place | undefined {
+  const [name = "", inSpec] = db.split("@");
+  const profile = profileOfDatabaseName(name);
+  if (!profile || endpoint.rule.control) return db === name ? profile : undefined;
+  const said =
+    endpoint.name === "BranchService.CreateBranch"
+      ? (message as CreateBranchRequest).name
+      : (inSpec ?? branch ?? headers.branch ?? mainBranch);
+  return { ...profile, branch: isBranchName(said) ? said : undefined };
+}
+
+/** Tells the audit stream of a call that is over, if it is one to be told of. */
+export function auditCall({ audit }: NodeParts, context: Context, result: Outcome): void {
+  const { call, identity } = context;
+  const witness = witnesses.get(call.endpoint.name);
+  const place = witness && placeOf(context);
+  if (witness === undefined || place === undefined) return;
+  const isOk = result.outcome === "ok";
+  const { egress } = context;
+  if (egress !== undefined && witness.egress !== undefined)
+    audit.record({ ...place, identity, action: witness.egress, ...egress });
+  // What policy has refused is told as egress only: nothing else happened.
+  if (egress?.outcome === "denied") return;
+  if (isOk && witness.isIdle?.(call.message, context)) return;
+  const deniedByPolicy = result.outcome === "denied" && context.admitted && egress === undefined;
+  const resource = witness.resource?.(call.message) ?? (isOk ? witness.made?.(result.message) : undefined) ?? "";
+  audit.record({
+    ...place,
+    identity,
+    action: (deniedByPolicy ? witness.egress : undefined) ?? witness.action,
+    resource: isAuditResource(resource) ? resource : undefined,
+    outcome: result.outcome,
+    txid: isOk && witness.writes ? context.txid : undefined,
+    count: isOk ? witness.count?.(result.message) : undefined,
+    errorCode: isOk ? undefined : result.code,
+    grant: witness.grant?.(call.message, isOk ? result.message : undefined),
+  });
+  // A forget that the policy made an erasure of is told as both.
+  if (witness.action === "memory.forget" && context.erasureId !== undefined) {
+    audit.record({
+      ...place,
+      identity,
+      action: "erasure.requested",
+      resource: context.erasureId,
+      outcome: "ok",
+      txid: context.txid,
+      count: 1,
+    });
+  }
+}

@@ -1,0 +1,166 @@
+/**
+ * The databases that this node holds the lease of: takes them, and gives them up.
+ *
+ * Always true: the engine is told of a database only after its lease is held, and the lease is given up only after the
+ * engine has let go; of one database one such change is under way at a time, and whoever asks meanwhile shares it. A
+ * lease that was lost ends what was begun under it: nothing that answers late makes this node believe that it holds
+ * something. Must not know which node should hold a database (service/placement/places).
+ */
+import { limits } from "../../base/limits/limits.ts";
+import type { Log } from "../../base/log.ts";
+import { LruMap } from "../../base/collections/lru-map.ts";
+import type { World } from "../../base/world.ts";
+import type { EngineClient } from "../../engine/threads/client.ts";
+import { TurnedAway } from "../../engine/api/engine-port.ts";
+import type { Acquisition, Leases } from "../../store/port/leases.ts";
+
+export interface HeldParts {
+  readonly local: EngineClient;
+  readonly leases: Leases;
+  readonly world: World;
+  readonly log: Log;
+}
+
+export class Held {
+  readonly #parts: HeldParts;
+  /** The term of each database; beyond the bound, the one that was not used for longest is given up. */
+  readonly #terms: LruMap<string, number>;
+  readonly #taking = new Map<string, Promise<Acquisition>>();
+  readonly #leaving = new Map<string, Promise<void>>();
+  /** Counts the losses of the node's lease. */
+  #losses = 0;
+
+  constructor(parts: HeldParts, countMax: number = limits.heldMax) {
+    this.#parts = parts;
+    this.#terms = new LruMap(
+      countMax,
+      (uuid, term) => void this.#begin(this.#leaving, uuid, () => this.#letGo(uuid, term)),
+    );
+  }
+
+  get size(): number {
+    return this.#terms.size;
+  }
+
+  /** Whether this node holds the database. */
+  has(uuid: string): boolean {
+    return this.#terms.has(uuid);
+  }
+
+  /** The term under which this node holds the database, which counts as used now; undefined when it does not. */
+  use(uuid: string): number | undefined {
+    return this.#terms.get(uuid);
+  }
+
+  /** Resolves when the database, if it is just being given up, is given up. */
+  async settled(uuid: string): Promise<void> {
+    await this.#leaving.get(uuid);
+  }
+
+  /**
+   * Takes the database unless another node holds it. Throws StoreError, TurnedAway when the lease was lost meanwhile,
+   * or why the engine could not take it over.
+   */
+  take(uuid: string): Promise<Acquisition> {
+    return this.#begin(this.#taking, uuid, () => this.#take(uuid));
+  }
+
+  /** Ships what there is of the database and lets other nodes have it. */
+  giveUp(uuid: string): Promise<void> {
+    return this.#begin(this.#leaving, uuid, async () => {
+      // Why it could not be taken, those who wanted it are told.
+      await Promise.allSettled([this.#taking.get(uuid)]);
+      const term = this.#terms.peek(uuid);
+      if (term === undefined) return;
+      this.#terms.delete(uuid);
+      await this.#letGo(uuid, term);
+    });
+  }
+
+  /** Gives up everything, also what is being taken now. Ends after `limits.handOverMs` at the latest. */
+  async giveUpAll(): Promise<void> {
+    const { world } = this.#parts;
+    const untilMs = world.monotonicMs() + limits.handOverMs;
+    while (this.#terms.size + this.#taking.size + this.#leaving.size > 0 && world.monotonicMs() < untilMs) {
+      const some = new Set(
+        [...this.#leaving.keys(), ...this.#taking.keys(), ...this.#terms.keys()].slice(0, limits.handOversAtOnceMax),
+      );
+      await Promise.all([...some].map((uuid) => this.giveUp(uuid)));
+    }
+  }
+
+  /** The engine does not hold the database under this term any more, or under any, whatever the lease says. */
+  forget(uuid: string, term?: number): void {
+    if (term === undefined || this.#terms.peek(uuid) === term) this.#terms.delete(uuid);
+  }
+
+  /** Another node's claim stands in the database's head: the lease must not point here. */
+  async fenced(uuid: string, term: number): Promise<void> {
+    this.forget(uuid, term);
+    await this.#release(uuid, term);
+  }
+
+  /** The node's lease is lost, and every database with it. */
+  lost(): void {
+    this.#losses++;
+    this.#terms.clear();
+  }
+
+  /** Begins the change unless it is under way: then everybody waits for the same. */
+  #begin<Value>(underWay: Map<string, Promise<Value>>, uuid: string, change: () => Promise<Value>): Promise<Value> {
+    const begun = underWay.get(uuid);
+    if (begun) return begun;
+    const changing = change().finally(() => underWay.delete(uuid));
+    underWay.set(uuid, changing);
+    return changing;
+  }
+
+  async #take(uuid: string): Promise<Acquisition> {
+    const { leases, local, world } = this.#parts;
+    await this.#leaving.get(uuid);
+    const term = this.#terms.peek(uuid);
+    if (term !== undefined) return { kind: "acquired", term };
+    const losses = this.#losses;
+    const acquisition = await leases.acquire(uuid);
+    if (acquisition.kind === "held") return acquisition;
+    if (losses === this.#losses) {
+      await local
+        .hold(uuid, acquisition.term, { deadlineMs: world.monotonicMs() + limits.takeMs })
+        .catch(async (error: unknown) => {
+          await this.#letGo(uuid, acquisition.term);
+          throw error;
+        });
+    }
+    if (losses !== this.#losses) {
+      // The engine may have heard of the loss before it heard of this database.
+      await this.#letGo(uuid, acquisition.term);
+      throw new TurnedAway("unheld");
+    }
+    this.#terms.set(uuid, acquisition.term);
+    return acquisition;
+  }
+
+  /**
+   * Has the engine let go of the database, and gives up its lease. Where the engine cannot ship everything in time, the
+   * lease stays for as long as this node lives: another node would take the database without those writes.
+   */
+  async #letGo(uuid: string, term: number): Promise<void> {
+    const { local, log, world } = this.#parts;
+    try {
+      await local.letGo(uuid, { deadlineMs: world.monotonicMs() + limits.takeMs });
+    } catch (error) {
+      log.error("a database could not be handed over, and its lease is kept", error, { uuid });
+      return;
+    }
+    await this.#release(uuid, term);
+  }
+
+  /** A lease that points here in vain is found out by the next call, which takes the database again. */
+  async #release(uuid: string, term: number): Promise<void> {
+    try {
+      await this.#parts.leases.release(uuid, term);
+    } catch (error) {
+      this.#parts.log.error("the lease of a database was not released", error, { uuid });
+    }
+  }
+}

@@ -1,0 +1,91 @@
+/** One database copied beside a writer that packs and collects what the copy is about to read. */
+import { expect, test } from "vitest";
+import { limits } from "../../../../src/base/limits/limits.ts";
+import { Semaphore } from "../../../../src/base/collections/semaphore.ts";
+import { copyDatabase, type DatabaseOutcome } from "../../../../src/engine/backup/database-copy.ts";
+import { inventoryOf } from "../../../../src/engine/rescue/inventory.ts";
+import { decodeHead } from "../../../../src/format/history/head.ts";
+import { headKey } from "../../../../src/format/keys/object-keys.ts";
+import { inlinePress } from "../../../../src/format/core/compression.ts";
+import { MemoryStore } from "../../../../src/store/memory-store.ts";
+import type { ObjectStore } from "../../../../src/store/port/object-store.ts";
+import { ReadOnlyStore } from "../../../../src/store/read-only-store.ts";
+import { soundDisk } from "../../../support/sound-disk.ts";
+import { noise, TimedEngine, VirtualTime } from "../../../support/timed-engine.ts";
+
+/** The store, with something that happens before the first object of page data is read. */
+function interrupted(store: ObjectStore, act: () => Promise<void>): ObjectStore {
+  let acting: Promise<void> | undefined;
+  return new Proxy(new ReadOnlyStore(store), {
+    get: (target, name: keyof ObjectStore) =>
+      name !== "get"
+        ? target[name].bind(target)
+        : async (key: string) => {
+            if (key.includes("/seg/")) await (acting ??= act());
+            return target.get(key);
+          },
+  });
+}
+
+/** Copies and gives what it came to; `act` happens in the midst of it. */
+function copied(
+  time: VirtualTime,
+  node: TimedEngine,
+  to: MemoryStore,
+  act: () => Promise<void>,
+): Promise<DatabaseOutcome> {
+  const parts = {
+    from: interrupted(time.store, act),
+    to,
+    press: inlinePress,
+    permits: new Semaphore(4),
+    headFor: (_: unknown, bytes: Uint8Array) => bytes,
+  };
+  return time.of(copyDatabase(parts, node.uuid), 3_600_000);
+}
+
+async function writer(): Promise<{
+  time: VirtualTime;
+  node: TimedEngine;
+  some: (from: number, to: number) => Promise<void>;
+}> {
+  const time = new VirtualTime();
+  const node = new TimedEngine(time, { gcGraceMs: 1_000, idleCloseMs: 1e12 });
+  const some = async (from: number, to: number): Promise<void> => {
+    for (let n = from; n <= to; n++) {
+      // More than a head's tail takes, so that each becomes an object.
+      await node.putting(`k${n}`, "main", {}, noise(64_000, n));
+      await time.scheduler.sleep(limits.shipIntervalMs + 20);
+    }
+  };
+  await time.of(some(1, 12), 600_000);
+  return { time, node, some };
+}
+
+test("what is packed and collected meanwhile is not missed: the newer head is copied, and all of it", async () => {
+  const { time, node, some } = await writer();
+  const before = time.head(node.uuid);
+  const to = new MemoryStore();
+  const outcome = await copied(time, node, to, async () => {
+    await some(13, 60);
+    await time.scheduler.sleep(600_000);
+  });
+  const gone = await Promise.all(
+    before.refs.map(async ({ id }) => (await time.store.get(`db/${node.uuid}/seg/${id}`)) === undefined),
+  );
+  expect(gone.some(Boolean), "the collector has been there").toBe(true);
+  expect(outcome).toMatchObject({ kind: "copied", branchIds: ["main"] });
+  const inventory = await inventoryOf({ store: to, uuid: node.uuid, press: inlinePress, disk: soundDisk }, true);
+  expect([...inventory.faults]).toEqual([]);
+  expect(decodeHead((await to.get(headKey(node.uuid, "main")))!.bytes).txid).toBe(time.head(node.uuid).txid);
+  expect(inventory.unreferenced.count, "what an earlier round has copied and nothing needs any more is gone").toBe(0);
+});
+
+test("an object that is gone for good is damage, and nothing of the copy is published", async () => {
+  const { time, node } = await writer();
+  const to = new MemoryStore();
+  const [ref] = time.head(node.uuid).refs;
+  const outcome = await copied(time, node, to, () => time.store.delete(`db/${node.uuid}/seg/${ref!.id}`));
+  expect(outcome).toEqual({ kind: "damaged", why: `the object seg/${ref!.id} is missing` });
+  expect(await to.get(headKey(node.uuid, "main"))).toBeUndefined();
+});

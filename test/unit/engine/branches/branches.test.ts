@@ -1,0 +1,551 @@
+/** Branches and checkpoints: forks of any state, names, bounds, expiry, deletion. */
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { limits } from "../../../../src/base/limits/limits.ts";
+import { CopyRecords } from "../../../../src/control/databases/copy-records.ts";
+import { Catalogs } from "../../../../src/engine/history/catalogs.ts";
+import { GarbageCollector } from "../../../../src/engine/maintenance/garbage-collector.ts";
+import { branchPath } from "../../../../src/engine/local/files.ts";
+import { encodeCatalog } from "../../../../src/format/history/catalog.ts";
+import { encodeHead, hashOf } from "../../../../src/format/history/head.ts";
+import { encodeHistory } from "../../../../src/format/history/history.ts";
+import { catalogKey, headKey, historyKey, poolId } from "../../../../src/format/keys/object-keys.ts";
+import { TimedEngine, VirtualTime } from "../../../support/timed-engine.ts";
+
+function setup(options = {}): { time: VirtualTime; node: TimedEngine } {
+  const time = new VirtualTime();
+  time.store.audit();
+  return { time, node: new TimedEngine(time, { idleCloseMs: 1e12, ...options }) };
+}
+
+const idOf = (time: VirtualTime, node: TimedEngine, name: string): string =>
+  time.catalog(node.uuid).branches.find((branch) => branch.name === name)!.id;
+const codeOf = (promise: Promise<unknown>): Promise<string> =>
+  promise.then(
+    () => "done",
+    (error: { code?: string }) => error.code ?? String(error),
+  );
+
+/** Gives the branch named states, as so many checkpoints leave them: an object of history, which the head names. */
+async function giveCheckpoints(time: VirtualTime, node: TimedEngine, name: string, count: number): Promise<void> {
+  const branchId = idOf(time, node, name);
+  const head = time.head(node.uuid, branchId);
+  const id = poolId(branchId, head.epoch, node.world.ulid());
+  const checkpoints = Array.from({ length: count }, (_, n) => ({ name: `c${n}`, txid: head.txid, createdAtMs: n }));
+  const bytes = encodeHistory({ uuid: node.uuid, branchId, lines: [], checkpoints });
+  const { version } = time.store.read(headKey(node.uuid, branchId))!;
+  await time.store.calm.put(historyKey(node.uuid, id), bytes, { kind: "absent" });
+  const next = { ...head, seq: head.seq + 1, history: { id, bytes: bytes.length, sha256: hashOf(bytes) } };
+  await time.store.calm.put(headKey(node.uuid, branchId), encodeHead(next), { kind: "version", version });
+}
+
+/** From now on a put of the catalog has no answer, and lands when what is given for it is called. */
+function delayCatalog({ store }: VirtualTime, { uuid }: TimedEngine): (() => void)[] {
+  const landings: (() => void)[] = [];
+  store.fateOf = (verb, key) =>
+    verb === "put" && key === catalogKey(uuid)
+      ? { late: new Promise<void>((resolve) => landings.push(resolve)) }
+      : "fine";
+  return landings;
+}
+
+describe("a fork", () => {
+  test("branching-02: sees what its parent had, and neither sees what the other writes then", async () => {
+    const { time, node } = setup();
+    await node.put("base");
+    expect(await node.branch({ act: "fork", name: "x" })).toMatchObject({ branch: "x", parent: "main", forkTxid: 1 });
+    await node.put("theirs", "x");
+    await node.put("ours");
+    expect(await node.keys("x")).toEqual(["base", "theirs"]);
+    expect(await node.keys()).toEqual(["base", "ours"]);
+    const again = await node.again(true);
+    expect(await again.keys("x")).toEqual(["base", "theirs"]);
+    expect(await again.keys()).toEqual(["base", "ours"]);
+    expect(time.store.violations).toEqual([]);
+  });
+
+  test("of any txid and of a checkpoint, inside and outside of the tail", async () => {
+    const { time, node } = setup();
+    for (let n = 1; n <= 6; n++) await node.put(`k${n}`, "main", { durable: n > 3 });
+    await node.branch({ act: "checkpoint", name: "c" });
+    await node.put("k7");
+    expect(time.head(node.uuid).tail.length).toBeGreaterThan(0);
+    for (const [at, count] of [
+      ["0", 0],
+      ["2", 2],
+      ["5", 5],
+      ["c", 6],
+      ["7", 7],
+    ] as const) {
+      await node.branch({ act: "fork", name: `f${at}`, at });
+      expect(await node.keys(`f${at}`)).toHaveLength(count);
+      expect((await node.put("own", `f${at}`)).txid).toBe(Number(at === "c" ? 6 : at) + 1);
+      await node.sync(`f${at}`);
+    }
+    await expect(node.branch({ act: "fork", name: "nothing", at: "8" })).rejects.toMatchObject({ code: "not_found" });
+    await expect(node.branch({ act: "fork", name: "nothing", at: "none" })).rejects.toMatchObject({
+      code: "not_found",
+    });
+    const again = await node.again(true);
+    for (const [at, count] of [
+      ["0", 0],
+      ["2", 2],
+      ["5", 5],
+      ["c", 6],
+      ["7", 7],
+    ] as const)
+      expect(await again.keys(`f${at}`)).toHaveLength(count + 1);
+    expect(time.store.violations).toEqual([]);
+  });
+
+  test("of a branch that nobody has written, and of a fork of a fork", async () => {
+    const { time, node } = setup();
+    expect(await node.branch({ act: "fork", name: "a" })).toMatchObject({ forkTxid: 0 });
+    await node.branch({ act: "fork", name: "b" }, "a");
+    await node.put("k", "b");
+    await node.branch({ act: "fork", name: "c" }, "b");
+    expect(await node.keys("c")).toEqual(["k"]);
+    expect(await node.keys("a")).toEqual([]);
+    const { branches } = await node.branch({ act: "list" });
+    expect(branches.map(({ name, parent, forkTxid, txid }: any) => [name, parent, forkTxid, txid])).toEqual([
+      ["main", undefined, undefined, 0],
+      ["a", "main", 0, 0],
+      ["b", "a", 0, 1],
+      ["c", "b", 1, 1],
+    ]);
+    expect(time.store.violations).toEqual([]);
+  });
+
+  test("sees every write that was acknowledged before it was asked for, shipped or not", async () => {
+    const { node } = setup();
+    for (let n = 1; n <= 5; n++) {
+      await node.put(`k${n}`);
+      await node.branch({ act: "fork", name: `f${n}` });
+      expect(await node.keys(`f${n}`)).toHaveLength(n);
+    }
+  });
+
+  test("many at once, of one parent, all come to be", async () => {
+    const { time, node } = setup();
+    time.store.fateOf = () => ({ held: time.scheduler.sleep(15) });
+    await node.put("k");
+    const names = Array.from({ length: 40 }, (_, n) => `f${String(n).padStart(2, "0")}`);
+    await time.of(Promise.all(names.map((name) => node.branching({ act: "fork", name }))));
+    const { branches } = await node.branch({ act: "list" });
+    expect(branches.map(({ name }: any) => name)).toEqual(["main", ...names]);
+    expect(time.store.violations).toEqual([]);
+  });
+
+  test("of one name by two at once is one, and one refusal", async () => {
+    const { time, node } = setup();
+    await node.put("k");
+    await node.sync();
+    const other = new TimedEngine(time, { nodeId: "other" });
+    await other.keys();
+    const both = [node.branching({ act: "fork", name: "x" }), node.branching({ act: "fork", name: "x" })];
+    expect((await time.of(Promise.all(both.map(codeOf)))).toSorted()).toEqual(["already_exists", "done"]);
+    // The other node knows an older catalog; the store's decides.
+    expect(await codeOf(other.branch({ act: "fork", name: "x" }))).toBe("already_exists");
+    expect(time.store.violations).toEqual([]);
+  });
+});
+
+describe("names", () => {
+  test("are taken until the branch is deleted; main always is", async () => {
+    const { node } = setup();
+    await node.put("k");
+    await node.branch({ act: "fork", name: "x" });
+    expect(await codeOf(node.branch({ act: "fork", name: "x" }))).toBe("already_exists");
+    expect(await codeOf(node.branch({ act: "fork", name: "main" }))).toBe("already_exists");
+    expect(await codeOf(node.branch({ act: "delete", name: "main" }))).toBe("invalid_request");
+    await node.branch({ act: "delete", name: "x" });
+    expect(await codeOf(node.branch({ act: "delete", name: "x" }))).toBe("branch_not_found");
+    expect(await codeOf(node.keys("x"))).toBe("branch_not_found");
+    await node.branch({ act: "fork", name: "x" });
+    expect(await node.keys("x")).toEqual(["k"]);
+  });
+
+  test("F67: used again are another branch: nothing of the old one shows, and its old writer is fenced", async () => {
+    const { time, node } = setup();
+    await node.put("k");
+    await node.branch({ act: "fork", name: "x" });
+    await node.put("old", "x");
+    await node.sync("x");
+    const oldId = idOf(time, node, "x");
+    const other = new TimedEngine(time, { nodeId: "other" });
+    await other.branch({ act: "delete", name: "x" });
+    await other.branch({ act: "fork", name: "x" });
+    await other.put("new", "x");
+    await other.sync("x");
+    expect(idOf(time, node, "x")).not.toBe(oldId);
+    expect(await codeOf(node.put("late", "x", { durable: true }))).toBe("unavailable");
+    expect(await other.keys("x")).toEqual(["k", "new"]);
+    expect(await (await other.again(true)).keys("x")).toEqual(["k", "new"]);
+    expect(time.store.violations).toEqual([]);
+  });
+
+  test(
+    "F67: used again at once while a sweep of expired branches is under way keep the new branch's " + "writes",
+    async () => {
+      const { time, node } = setup({ gcGraceMs: 60_000, idleCloseMs: 20_000 });
+      await node.put("k");
+      for (let n = 0; n < 10; n++) await node.branch({ act: "fork", name: `x${n}`, ttlSecs: 30 });
+      await time.pass(29_000);
+      // Slow, so that what is taken out first has long a new namesake when the sweep ends.
+      time.store.fateOf = () => ({ held: time.scheduler.sleep(300) });
+      const left = (): number => time.catalog(node.uuid).branches.filter(({ name }) => name !== "main").length;
+      for (let look = 0; look < 3_000 && left() === 10; look++) await time.pass(100);
+      expect(left()).toBe(9);
+      await node.branch({ act: "fork", name: "x0" });
+      const written: string[] = [];
+      while (
+        time.catalog(node.uuid).branches.some(({ name }) => name.startsWith("x") && name !== "x0") ||
+        written.length < 20
+      ) {
+        const key = `kept${written.length}`;
+        await node.put(key, "x0");
+        written.push(key);
+        await time.pass(100);
+      }
+      await time.pass(2_000);
+      expect(await node.keys("x0")).toEqual(["k", ...written].toSorted());
+      await node.sync("x0");
+      expect(await (await node.again(true)).keys("x0")).toEqual(["k", ...written].toSorted());
+      expect(time.store.violations).toEqual([]);
+    },
+  );
+
+  test("at most so many exist, main included; a deleted one makes room", async () => {
+    const { time, node } = setup();
+    await node.put("k");
+    await node.branch({ act: "fork", name: "a" });
+    const { branches, ...catalog } = time.catalog(node.uuid);
+    const many = Array.from({ length: limits.branchesMax - branches.length }, (_, n) => ({
+      ...branches[1]!,
+      name: `n${String(n).padStart(4, "0")}`,
+      id: node.world.ulid(),
+    }));
+    time.store.watch = () => {};
+    time.store.spoil(catalogKey(node.uuid), () => encodeCatalog({ ...catalog, branches: [...branches, ...many] }));
+    expect(time.store.read(catalogKey(node.uuid))!.bytes.length).toBeLessThan(limits.catalogBytesMax / 8);
+    expect(await codeOf(node.branch({ act: "fork", name: "z" }))).toBe("invalid_request");
+    await node.branch({ act: "delete", name: "a" });
+    expect(await codeOf(node.branch({ act: "fork", name: "z" }))).toBe("done");
+    expect(await codeOf(node.branch({ act: "fork", name: "zz" }))).toBe("invalid_request");
+  });
+});
+
+describe("checkpoints", () => {
+  test(
+    "branching-03: name a state, which keeps its name; the same name for the same state is the same " + "checkpoint",
+    async () => {
+      const { time, node } = setup();
+      await node.put("k1");
+      expect(await node.branch({ act: "checkpoint", name: "c" })).toMatchObject({ checkpoint: "c", txid: 1 });
+      expect(await node.branch({ act: "checkpoint", name: "c" })).toMatchObject({ checkpoint: "c", txid: 1 });
+      await node.put("k2");
+      expect(await codeOf(node.branch({ act: "checkpoint", name: "c" }))).toBe("already_exists");
+      await node.branch({ act: "checkpoint", name: "d" });
+      const { checkpoints } = await node.branch({ act: "checkpoints" });
+      expect(checkpoints.map(({ name, txid }: any) => [name, txid])).toEqual([
+        ["c", 1],
+        ["d", 2],
+      ]);
+      await node.branch({ act: "forget-checkpoint", name: "c" });
+      expect(await codeOf(node.branch({ act: "forget-checkpoint", name: "c" }))).toBe("not_found");
+      expect(await codeOf(node.branch({ act: "rewind", to: "c" }))).toBe("not_found");
+      const again = await node.again(true);
+      expect((await again.branch({ act: "checkpoints" })).checkpoints).toHaveLength(1);
+      expect(time.store.violations).toEqual([]);
+    },
+  );
+
+  test("many at once are all there; a child has none of its parent's", async () => {
+    const { time, node } = setup();
+    await node.put("k");
+    time.store.fateOf = () => ({ held: time.scheduler.sleep(5) });
+    await time.of(
+      Promise.all(Array.from({ length: 12 }, (_, n) => node.branching({ act: "checkpoint", name: `c${n}` }))),
+    );
+    expect((await node.branch({ act: "checkpoints" })).checkpoints).toHaveLength(12);
+    await node.branch({ act: "fork", name: "x" });
+    expect((await node.branch({ act: "checkpoints" }, "x")).checkpoints).toEqual([]);
+    expect(time.store.violations).toEqual([]);
+  });
+
+  test("have a bound", async () => {
+    const { time, node } = setup();
+    await node.put("k");
+    for (let n = 0; n < limits.checkpointsMax; n++) await node.branch({ act: "checkpoint", name: `c${n}` });
+    expect(await codeOf(node.branch({ act: "checkpoint", name: "more" }))).toBe("invalid_request");
+    expect(time.store.violations).toEqual([]);
+  });
+});
+
+describe("the end of a branch", () => {
+  test("F66: a parent that is deleted takes nothing from its children", async () => {
+    const { time, node } = setup();
+    await node.put("base");
+    await node.branch({ act: "fork", name: "parent" });
+    await node.put("theirs", "parent");
+    await node.branch({ act: "fork", name: "child" }, "parent");
+    await node.branch({ act: "delete", name: "parent" });
+    expect(await node.keys("child")).toEqual(["base", "theirs"]);
+    await node.put("own", "child");
+    await node.branch({ act: "rewind", to: String((await node.put("more", "child")).txid - 1) }, "child");
+    expect(await (await node.again(true)).keys("child")).toEqual(["base", "own", "theirs"]);
+    expect(time.store.violations).toEqual([]);
+  });
+
+  test(
+    "F31: that was left in doubt comes when its put lands, however late: what is open of it is closed, " +
+      "whether or not anybody asks",
+    async () => {
+      const { time, node } = setup();
+      await node.put("base");
+      await node.branch({ act: "fork", name: "x" });
+      await node.put("own", "x", { durable: true });
+      const file = branchPath(join(node.directory, "db"), node.uuid, idOf(time, node, "x"));
+      const landings = delayCatalog(time, node);
+      expect(await codeOf(node.branch({ act: "delete", name: "x" }))).toBe("unavailable");
+      // Tried again and again: what else is asked of the branch that is open goes on meanwhile.
+      await time.pass(5_000);
+      expect(await node.keys("x")).toEqual(["base", "own"]);
+      expect(landings.length).toBeGreaterThan(limits.doubtRetriesMax + 2);
+      landings[0]!();
+      await time.pass(5_000);
+      expect(existsSync(file)).toBe(false);
+      expect(await codeOf(node.put("late", "x"))).toBe("branch_not_found");
+      expect((await node.branch({ act: "list" })).branches.map(({ name }: any) => name)).toEqual(["main"]);
+      expect(await node.keys()).toEqual(["base"]);
+      expect(time.store.violations).toEqual([]);
+    },
+  );
+
+  test(
+    "F31: that comes after the node which asked for it has died is seen as soon as the catalog is, though " +
+      "the branch is open",
+    async () => {
+      const { time, node } = setup();
+      await node.put("base");
+      await node.branch({ act: "fork", name: "x" });
+      await node.put("old", "x", { durable: true });
+      const landings = delayCatalog(time, node);
+      expect(await codeOf(node.branch({ act: "delete", name: "x" }))).toBe("unavailable");
+      node.kill();
+      time.store.fateOf = () => "fine";
+      const next = new TimedEngine(time, { idleCloseMs: 1e12 }, node.directory);
+      expect(await next.keys("x")).toEqual(["base", "old"]);
+      landings[0]!();
+      await next.branch({ act: "fork", name: "y" });
+      expect(await codeOf(next.keys("x"))).toBe("branch_not_found");
+      await next.branch({ act: "fork", name: "x" });
+      expect(await next.keys("x")).toEqual(["base"]);
+      expect(time.store.violations).toEqual([]);
+    },
+  );
+
+  test("F31: a fork that was left in doubt is there from the instant its put has landed, burner and all", async () => {
+    const { time, node } = setup();
+    await node.put("base");
+    const landings = delayCatalog(time, node);
+    expect(await codeOf(node.branch({ act: "fork", name: "x", ttlSecs: 60 }))).toBe("unavailable");
+    expect(await codeOf(node.keys("x"))).toBe("unavailable");
+    landings[0]!();
+    expect(await node.keys("x")).toEqual(["base"]);
+    time.store.fateOf = () => "fine";
+    await time.pass(62_000);
+    expect(await codeOf(node.keys("x"))).toBe("branch_not_found");
+    await time.pass(60_000);
+    expect(time.catalog(node.uuid).branches.map(({ name }) => name)).toEqual(["main"]);
+    expect(time.store.violations).toEqual([]);
+  });
+
+  test("F63: a fork of a branch that is deleted at the same time is there and whole, or refused", async () => {
+    for (let delayMs = 0; delayMs < 60; delayMs += 4) {
+      const { time, node } = setup();
+      await node.put("base");
+      await node.branch({ act: "fork", name: "parent" });
+      await node.put("theirs", "parent");
+      time.store.fateOf = () => ({ held: time.scheduler.sleep(10) });
+      const forking = codeOf(node.branching({ act: "fork", name: "child" }, "parent"));
+      const deleting = time.scheduler
+        .sleep(delayMs)
+        .then(() => codeOf(node.branching({ act: "delete", name: "parent" })));
+      const [forked, deleted] = await time.of(Promise.all([forking, deleting]));
+      expect(deleted).toBe("done");
+      expect(["done", "branch_not_found", "unavailable"]).toContain(forked);
+      if (forked === "done") expect(await node.keys("child")).toEqual(["base", "theirs"]);
+      else expect(await codeOf(node.keys("child"))).toBe("branch_not_found");
+      expect(time.store.violations).toEqual([]);
+    }
+  });
+
+  test(
+    "branching-04: a burner is gone the moment its time is over, its name is free, its parent is as it " + "was",
+    async () => {
+      const { time, node } = setup();
+      await node.put("base");
+      expect(await node.branch({ act: "fork", name: "x", ttlSecs: 60 })).toMatchObject({
+        ttlAtMs: node.world.nowMs() + 60_000,
+      });
+      await node.put("own", "x");
+      await time.pass(59_000);
+      expect(await node.keys("x")).toEqual(["base", "own"]);
+      await time.pass(1_100);
+      expect(await codeOf(node.keys("x"))).toBe("branch_not_found");
+      expect(await codeOf(node.put("k", "x"))).toBe("branch_not_found");
+      expect((await node.branch({ act: "list" })).branches.map(({ name }: any) => name)).toEqual(["main"]);
+      await node.branch({ act: "fork", name: "x" });
+      expect(await node.keys("x")).toEqual(["base"]);
+      expect(await node.keys()).toEqual(["base"]);
+      expect(time.store.violations).toEqual([]);
+    },
+  );
+
+  test("F75: a burner that expires while it is written ends with branch_not_found; nobody brings it back", async () => {
+    const { time, node } = setup({ gcGraceMs: 30_000 });
+    await node.put("base");
+    await node.branch({ act: "fork", name: "x", ttlSecs: 5 });
+    const id = idOf(time, node, "x");
+    time.store.fateOf = () => ({ held: time.scheduler.sleep(20) });
+    const codes: string[] = [];
+    const until = time.scheduler.nowMs + 8_000;
+    const writers = Array.from({ length: 3 }, async (_, writer) => {
+      for (let n = 0; time.scheduler.nowMs < until; n++) {
+        codes.push(await codeOf(node.putting(`k${writer}-${n}`, "x", { durable: n % 4 === 0 })));
+        await time.scheduler.sleep(10);
+      }
+    });
+    await time.of(Promise.all(writers));
+    expect(codes).toContain("done");
+    expect(codes.at(-1)).toBe("branch_not_found");
+    expect(codes.lastIndexOf("done")).toBeLessThan(codes.indexOf("branch_not_found") + 10);
+    await time.pass(600_000);
+    expect(time.catalog(node.uuid).branches.map(({ name }) => name)).toEqual(["main"]);
+    expect(time.store.read(headKey(node.uuid, id))).toBeUndefined();
+    expect(time.store.keys(`db/${node.uuid}/seg/${id}`)).toEqual([]);
+    expect(time.store.violations).toEqual([]);
+  });
+
+  test("the files of a deleted branch go from the disk, whether it was open or not", async () => {
+    const { time, node } = setup({ idleCloseMs: 5_000 });
+    await node.put("base");
+    for (const name of ["open", "closed"]) {
+      await node.branch({ act: "fork", name });
+      await node.put("own", name);
+      await node.sync(name);
+    }
+    const pathOf = (name: string): string => branchPath(join(node.directory, "db"), node.uuid, idOf(time, node, name));
+    const paths = [pathOf("open"), pathOf("closed")];
+    await time.pass(4_000);
+    await node.keys("open");
+    await time.pass(3_000);
+    for (const path of paths) expect(existsSync(path)).toBe(true);
+    for (const name of ["open", "closed"]) await node.branch({ act: "delete", name });
+    for (const path of paths) expect(existsSync(path)).toBe(false);
+  });
+});
+
+describe("cost", () => {
+  test(
+    "F74: of a fork and of a list of 200 branches with 20 checkpoints each stays flat, and every object small",
+    { timeout: 120_000 },
+    async () => {
+      const { time, node } = setup({ hotHandlesMax: 4 });
+      await node.put("k");
+      const requests = (): number => time.store.count("get") + time.store.count("put") + time.store.count("list");
+      const forks: number[] = [];
+      for (let n = 0; n < 200; n++) {
+        const before = requests();
+        await node.branch({ act: "fork", name: `f${String(n).padStart(3, "0")}` });
+        forks.push(requests() - before);
+        if (n % 10 === 0)
+          for (let c = 0; c < 20; c++)
+            await node.branch({ act: "checkpoint", name: `c${c}` }, `f${String(n).padStart(3, "0")}`);
+      }
+      expect(Math.max(...forks.slice(-50))).toBeLessThanOrEqual(Math.max(...forks.slice(0, 50)));
+      expect(Math.max(...forks)).toBeLessThanOrEqual(8);
+      const before = requests();
+      const { branches } = await node.branch({ act: "list" });
+      expect(branches).toHaveLength(201);
+      // A head for each branch that is not open here.
+      expect(requests() - before).toBeLessThanOrEqual(201);
+      expect(time.store.read(catalogKey(node.uuid))!.bytes.length).toBeLessThan(200 * 256);
+      for (const key of time.store.keys(`db/${node.uuid}/head/`))
+        expect(time.store.read(key)!.bytes.length).toBeLessThan(16 * 1024);
+      expect(time.store.violations).toEqual([]);
+    },
+  );
+
+  test(
+    "F74: of 1,000 branches with 100 checkpoints each: every object within its bound, a collection looks at " +
+      "each branch once",
+    { timeout: 120_000 },
+    async () => {
+      const time = new VirtualTime();
+      const node = new TimedEngine(time, { idleCloseMs: 1e12, hotHandlesMax: 4 });
+      await node.put("k");
+      const name = (n: number): string => `f${String(n).padStart(3, "0")}`;
+      const collect = async (): Promise<number> => {
+        const before = time.store.count("get") + time.store.count("list") + time.store.count("put");
+        const records = new CopyRecords(time.store, node.world);
+        await time.of(
+          new GarbageCollector({
+            store: time.store,
+            world: node.world,
+            catalogs: new Catalogs(time.store, node.world),
+            places: { isPast: () => false, newest: () => undefined },
+            records,
+            graceMs: 60_000,
+            notice: () => {},
+          }).collect(node.uuid),
+        );
+        return time.store.count("get") + time.store.count("list") + time.store.count("put") - before;
+      };
+      const costs: number[] = [];
+      const rounds: number[] = [];
+      for (let n = 1; n < limits.branchesMax; n++) {
+        const before = time.store.count("get") + time.store.count("put");
+        await node.branch({ act: "fork", name: name(n) });
+        costs.push(time.store.count("get") + time.store.count("put") - before);
+        await giveCheckpoints(time, node, name(n), 100);
+        if (n === 499 || n === 999) rounds.push(await collect());
+      }
+      expect(Math.max(...costs.slice(-100)), "a fork costs what it cost at first").toBeLessThanOrEqual(
+        Math.max(...costs.slice(0, 100)),
+      );
+      // The catalog, a listing of its pages, and a head and a history for each branch.
+      expect(rounds[1]! / rounds[0]!).toBeLessThan(2.1);
+      expect(rounds[1]).toBeLessThan(2 * limits.branchesMax + 20);
+      expect(time.store.read(catalogKey(node.uuid))!.bytes.length).toBeLessThan(limits.catalogBytesMax / 4);
+      for (const key of time.store.keys(`db/${node.uuid}/head/`))
+        expect(time.store.read(key)!.bytes.length).toBeLessThan(16 * 1024);
+      expect((await node.branch({ act: "list" })).branches).toHaveLength(limits.branchesMax);
+      await expect(node.branch({ act: "fork", name: "one-more" })).rejects.toMatchObject({ code: "invalid_request" });
+      await node.branch({ act: "rewind", to: "c42" }, name(700));
+      await node.put("after", name(700));
+      expect(await node.keys(name(700))).toEqual(["after", "k"]);
+    },
+  );
+
+  test("F74: of a fork does not depend on how large or how old the database is", async () => {
+    const { time, node } = setup();
+    await node.put("k");
+    await node.sync();
+    const cost = async (name: string): Promise<number> => {
+      const before = time.store.count("get") + time.store.count("put");
+      await node.branch({ act: "fork", name });
+      return time.store.count("get") + time.store.count("put") - before;
+    };
+    const small = await cost("small");
+    for (let n = 0; n < 60; n++) {
+      await node.time.of(node.putting(`k${n}`, "main", {}, "x".repeat(100_000)));
+      await time.pass(limits.shipIntervalMs + 20);
+    }
+    await node.branch({ act: "checkpoint", name: "c" });
+    await node.sync();
+    expect(await cost("large")).toBeLessThanOrEqual(small + 1);
+  });
+});

@@ -1,0 +1,439 @@
+/** The head as its writer sees it: a chain that one writer at a time makes longer, whatever becomes of the answers. */
+import { describe, expect, test } from "vitest";
+import { StoreError } from "../../../../src/base/faults/errors.ts";
+import { limits } from "../../../../src/base/limits/limits.ts";
+import { realWorld } from "../../../../src/base/world.ts";
+import { BranchHead, Fenced } from "../../../../src/engine/history/branch-head.ts";
+import { withUploads } from "../../../../src/engine/history/uploads.ts";
+import { decodeHead, encodeHead, hashOf, type Head } from "../../../../src/format/history/head.ts";
+import { headKey, parsePoolId } from "../../../../src/format/keys/object-keys.ts";
+import { seeded } from "../../../support/random.ts";
+import { uuidOf } from "../../../support/inline-engine.ts";
+import { ScriptedStore, type Fate } from "../../../support/scripted-store.ts";
+
+const uuid = uuidOf(1);
+const key = headKey(uuid, "main");
+const world = realWorld();
+
+const read = (store: ScriptedStore, nodeId = "a"): Promise<BranchHead> =>
+  BranchHead.read({ store, world, nodeId, uuid, branchId: "main" });
+const stored = (store: ScriptedStore): Head => decodeHead(store.read(key)!.bytes);
+const outcomeOf = (promise: Promise<unknown>): Promise<string> =>
+  promise.then(
+    () => "done",
+    (error: unknown) => (error instanceof Fenced ? "fenced" : error instanceof StoreError ? error.kind : String(error)),
+  );
+
+/** A change that covers up to the txid. */
+const covering = (txid: number) => (head: Head) =>
+  head.txid >= txid
+    ? undefined
+    : {
+        txid,
+        tenures: head.tenures.map((tenure, at) =>
+          at === head.tenures.length - 1 ? { ...tenure, lastTxid: txid } : tenure,
+        ),
+      };
+
+/** Every version of the head that ever stood in the store, in order. */
+function chainOf(store: ScriptedStore): Uint8Array[] {
+  const chain: Uint8Array[] = [];
+  store.watch = (changed, _, after) => {
+    if (changed === key && after) chain.push(after.slice());
+  };
+  return chain;
+}
+
+function isChain(versions: readonly Uint8Array[]): boolean {
+  return versions.every((bytes, at) => {
+    const head = decodeHead(bytes);
+    const before = versions[at - 1];
+    if (before === undefined) return head.seq === 1 && head.prevHash.every((byte) => byte === 0);
+    const was = decodeHead(before);
+    return (
+      head.seq === was.seq + 1 &&
+      head.epoch >= was.epoch &&
+      head.txid >= was.txid &&
+      Buffer.compare(head.prevHash, hashOf(before)) === 0 &&
+      Buffer.compare(head.nonce, was.nonce) !== 0
+    );
+  });
+}
+
+describe("the chain", () => {
+  test("each head names the one before, seq grows by one, the nonce is new", async () => {
+    const store = new ScriptedStore();
+    const chain = chainOf(store);
+    const head = await read(store);
+    expect(head.exists).toBe(false);
+    await head.claim(0, true);
+    for (let txid = 1; txid <= 5; txid++) await head.update(covering(txid));
+    expect(chain).toHaveLength(6);
+    expect(isChain(chain)).toBe(true);
+    expect(encodeHead((await read(store)).now)).toEqual(store.read(key)!.bytes);
+  });
+
+  test("a change that gives nothing costs no put; changes made at once come one after the other", async () => {
+    const store = new ScriptedStore();
+    const chain = chainOf(store);
+    const head = await read(store);
+    await head.claim(0, true);
+    await Promise.all([3, 1, 2, 5, 4].map((txid) => head.update(covering(txid))));
+    expect(chain.map((bytes) => decodeHead(bytes).txid)).toEqual([0, 3, 5]);
+    expect(isChain(chain)).toBe(true);
+  });
+
+  test("a head under another's name is corrupt", async () => {
+    const store = new ScriptedStore();
+    await (await read(store)).claim(0, true);
+    await store.calm.put(headKey(uuid, "01JABCDEFGHJKMNPQRSTVWXYZ0"), store.read(key)!.bytes, { kind: "absent" });
+    expect(
+      await outcomeOf(BranchHead.read({ store, world, nodeId: "a", uuid, branchId: "01JABCDEFGHJKMNPQRSTVWXYZ0" })),
+    ).toBe("corrupt");
+  });
+});
+
+describe("a claim", () => {
+  test("without loss goes on at the next txid; what was reserved and never given is not lost", async () => {
+    const store = new ScriptedStore();
+    const first = await read(store);
+    expect(await first.claim(0, true)).toMatchObject({ epoch: 1, firstTxid: 1, lastTxid: 0 });
+    await first.update(covering(7));
+    expect(await (await read(store, "b")).claim(7, true)).toMatchObject({ epoch: 2, firstTxid: 8 });
+    expect(stored(store)).toMatchObject({ node: "b", lost: [], reservedTo: 7 + limits.txidReserve });
+  });
+
+  test(
+    "by a writer that may have missed some goes above everything reserved, and remembers the gap as " + "lost",
+    async () => {
+      const store = new ScriptedStore();
+      const first = await read(store);
+      await first.claim(0, true);
+      await first.update(covering(7));
+      const tenure = await (await read(store, "b")).claim(7, false);
+      expect(tenure.firstTxid).toBe(limits.txidReserve + 1);
+      expect(stored(store)).toMatchObject({
+        lost: [{ firstTxid: 8, lastTxid: limits.txidReserve }],
+        reservedTo: 2 * limits.txidReserve,
+      });
+    },
+  );
+
+  test("by the writer that holds it already changes nothing; several at once are one", async () => {
+    const store = new ScriptedStore();
+    const chain = chainOf(store);
+    const head = await read(store);
+    const [one, two] = await Promise.all([head.claim(0, true), head.claim(0, true)]);
+    expect(one).toBe(two);
+    expect(await head.claim(0, true)).toBe(one);
+    expect(chain).toHaveLength(1);
+  });
+
+  test("keeps bounded lists of tenures and of lost ranges, however many claims there were", async () => {
+    const store = new ScriptedStore();
+    for (let n = 0; n < limits.headLostMax + 20; n++)
+      await (await read(store, `n${n}`)).claim(n === 0 ? 0 : stored(store).txid, n === 0);
+    const { tenures, lost, epoch } = stored(store);
+    expect(epoch).toBe(limits.headLostMax + 20);
+    expect(tenures).toHaveLength(limits.headTenuresMax);
+    expect(lost.length).toBeLessThanOrEqual(limits.headLostMax);
+    // Nothing that was lost is forgotten.
+    expect(lost[0]!.firstTxid).toBe(1);
+    expect(Math.max(...lost.map(({ lastTxid }) => lastTxid))).toBe(tenures.at(-1)!.firstTxid - 1);
+  });
+
+  test("F53: of two at once one wins, the other is fenced for good", async () => {
+    const store = new ScriptedStore();
+    const [a, b] = [await read(store, "a"), await read(store, "b")];
+    const outcomes = await Promise.all([outcomeOf(a.claim(0, true)), outcomeOf(b.claim(0, true))]);
+    expect(outcomes.toSorted()).toEqual(["done", "fenced"]);
+    const loser = outcomes[0] === "fenced" ? a : b;
+    expect(loser.fenced).toBe(true);
+    expect(loser.tenure).toBeUndefined();
+    const requests = store.count("put");
+    expect(await outcomeOf(loser.claim(0, true))).toBe("fenced");
+    expect(await outcomeOf(loser.update(() => ({ txid: 1 })))).toBe("fenced");
+    expect(store.count("put")).toBe(requests);
+  });
+
+  test("fences the writer before: its next change fails, and every later one", async () => {
+    const store = new ScriptedStore();
+    const chain = chainOf(store);
+    const a = await read(store, "a");
+    await a.claim(0, true);
+    await a.update(covering(1));
+    const b = await read(store, "b");
+    await b.claim(1, false);
+    expect(await outcomeOf(a.update(covering(2)))).toBe("fenced");
+    expect(await outcomeOf(a.update(covering(3)))).toBe("fenced");
+    await b.update(covering(b.tenure!.firstTxid));
+    expect(stored(store).node).toBe("b");
+    expect(isChain(chain)).toBe(true);
+  });
+
+  test("F67: a head that was deleted fences its writer, which does not bring it back", async () => {
+    const store = new ScriptedStore();
+    const head = await read(store);
+    await head.claim(0, true);
+    await store.delete(key);
+    expect(await outcomeOf(head.update(covering(1)))).toBe("fenced");
+    expect(store.read(key)).toBeUndefined();
+  });
+
+  test("F40: a head that was put back to an older version fences its writer", async () => {
+    const store = new ScriptedStore();
+    const head = await read(store);
+    await head.claim(0, true);
+    await head.update(covering(1));
+    const older = store.read(key)!.bytes;
+    await head.update(covering(2));
+    store.spoil(key, () => older);
+    expect(await outcomeOf(head.update(covering(3)))).toBe("fenced");
+    expect(stored(store).txid).toBe(1);
+  });
+
+  test(
+    "F39: a head that was damaged, and put back between a refused change and the look at what refused it, " +
+      "is gone on from",
+    async () => {
+      const store = new ScriptedStore();
+      const chain = chainOf(store);
+      const head = await read(store);
+      await head.claim(0, true);
+      const whole = store.read(key)!.bytes.slice();
+      store.spoil(key, (bytes) => bytes.toReversed());
+      let isPutBack = false;
+      store.fateOf = (verb) => {
+        if (verb === "get" && !isPutBack) {
+          isPutBack = true;
+          store.spoil(key, () => whole);
+        }
+        return "fine";
+      };
+      expect(await outcomeOf(head.update(covering(1)))).toBe("done");
+      expect(isPutBack).toBe(true);
+      expect(stored(store).txid).toBe(1);
+      expect(head.fenced).toBe(false);
+      expect(isChain(chain)).toBe(true);
+    },
+  );
+});
+
+describe("doubt", () => {
+  /** The head after a claim, and a store of which the next put of a head has the fate. */
+  async function claimed(fate: Fate): Promise<{ store: ScriptedStore; head: BranchHead; chain: Uint8Array[] }> {
+    const store = new ScriptedStore();
+    const chain = chainOf(store);
+    const head = await read(store);
+    await head.claim(0, true);
+    let left = 1;
+    store.fateOf = (verb) => (verb === "put" && left-- > 0 ? fate : "fine");
+    return { store, head, chain };
+  }
+
+  test("F30: an answer that was lost is settled by reading back, within the same change", async () => {
+    const { store, head, chain } = await claimed("answerLost");
+    expect(await outcomeOf(head.update(covering(1)))).toBe("done");
+    expect(stored(store).txid).toBe(1);
+    expect(chain).toHaveLength(2);
+  });
+
+  test("F30: a body in doubt is offered again, byte by byte, before another one is made", async () => {
+    const { store, head, chain } = await claimed("requestLost");
+    expect(await outcomeOf(head.update(covering(1)))).toBe("unknown_outcome");
+    expect(head.now.txid).toBe(0);
+    await head.update(covering(2));
+    expect(chain.map((bytes) => decodeHead(bytes).txid)).toEqual([0, 1, 2]);
+    expect(isChain(chain)).toBe(true);
+    expect(stored(store).txid).toBe(2);
+  });
+
+  test("F31: a body that lands late, after its retry and a newer one, changes nothing", async () => {
+    const late = Promise.withResolvers<void>();
+    const { store, head, chain } = await claimed({ late: late.promise });
+    expect(await outcomeOf(head.update(covering(1)))).toBe("unknown_outcome");
+    await head.update(covering(2));
+    late.resolve();
+    await new Promise((resolve) => setImmediate(resolve));
+    await head.update(covering(3));
+    expect(chain.map((bytes) => decodeHead(bytes).txid)).toEqual([0, 1, 2, 3]);
+    expect(stored(store).txid).toBe(3);
+  });
+
+  test("F31: a body that lands late, before its retry, counts once", async () => {
+    const late = Promise.withResolvers<void>();
+    const { head, chain } = await claimed({ late: late.promise });
+    expect(await outcomeOf(head.update(covering(1)))).toBe("unknown_outcome");
+    late.resolve();
+    await new Promise((resolve) => setImmediate(resolve));
+    await head.update(covering(2));
+    expect(chain.map((bytes) => decodeHead(bytes).txid)).toEqual([0, 1, 2]);
+  });
+
+  test("F31: of a body in doubt and another's claim one is true, and both sides see the same", async () => {
+    for (const landsFirst of [true, false]) {
+      const late = Promise.withResolvers<void>();
+      const { store, head, chain } = await claimed({ late: late.promise });
+      expect(await outcomeOf(head.update(covering(1)))).toBe("unknown_outcome");
+      if (landsFirst) late.resolve();
+      await new Promise((resolve) => setImmediate(resolve));
+      const other = await read(store, "b");
+      expect(other.now.txid).toBe(landsFirst ? 1 : 0);
+      await other.claim(other.now.txid, false);
+      late.resolve();
+      await new Promise((resolve) => setImmediate(resolve));
+      expect(await outcomeOf(head.update(covering(2)))).toBe("fenced");
+      expect(stored(store)).toMatchObject({ node: "b", txid: landsFirst ? 1 : 0 });
+      expect(isChain(chain)).toBe(true);
+    }
+  });
+
+  test("a claim in doubt is settled before it is made again, and what is told is what stands there", async () => {
+    const store = new ScriptedStore();
+    const chain = chainOf(store);
+    const head = await read(store);
+    let left = 1;
+    store.fateOf = (verb) => (verb === "put" && left-- > 0 ? "requestLost" : "fine");
+    expect(await outcomeOf(head.claim(0, true))).toBe("unknown_outcome");
+    const tenure = await head.claim(0, true);
+    expect(Buffer.compare(stored(store).tenures.at(-1)!.id, tenure.id)).toBe(0);
+    expect(isChain(chain)).toBe(true);
+    expect(chain.length).toBeLessThanOrEqual(2);
+    expect(stored(store).lost).toEqual([]);
+  });
+
+  test(
+    "F29-F31, F53: under random fates and two nodes that claim from each other, the heads form one chain " +
+      "and nothing acknowledged is taken back",
+    async () => {
+      for (let seed = 1; seed <= 60; seed++) {
+        const random = seeded(seed);
+        const store = new ScriptedStore();
+        const chain = chainOf(store);
+        const landings: PromiseWithResolvers<void>[] = [];
+        const late = (): Fate => {
+          const landing = Promise.withResolvers<void>();
+          landings.push(landing);
+          return { late: landing.promise };
+        };
+        store.fateOf = (verb) => {
+          if (random() < 0.6) return "fine";
+          const fates: Fate[] = verb === "put" ? ["answerLost", "requestLost", "refused"] : ["refused"];
+          return verb === "put" && random() < 0.4 ? late() : fates[Math.floor(random() * fates.length)]!;
+        };
+        const acknowledged: { readonly node: string; readonly txid: number }[] = [];
+        const writers = new Map<string, BranchHead>();
+        for (let step = 0; step < 60; step++) {
+          const node = random() < 0.5 ? "a" : "b";
+          const head = writers.get(node);
+          try {
+            if (!head || head.fenced) {
+              const fresh = await read(store, node);
+              await fresh.claim(fresh.now.txid, false);
+              writers.set(node, fresh);
+            } else {
+              const txid = Math.max(head.now.txid, head.tenure!.firstTxid - 1) + 1;
+              await head.update(covering(txid));
+              acknowledged.push({ node, txid });
+            }
+          } catch (error) {
+            if (!(error instanceof StoreError) && !(error instanceof Fenced)) throw error;
+          }
+          if (random() < 0.3) landings.splice(Math.floor(random() * landings.length), 1)[0]?.resolve();
+          await new Promise((resolve) => setImmediate(resolve));
+        }
+        expect(isChain(chain), `seed ${seed}`).toBe(true);
+        for (const { node, txid } of acknowledged) {
+          const at = chain.map((bytes) => decodeHead(bytes)).filter((head) => head.txid === txid);
+          expect(
+            new Set(
+              at.map(
+                (head) => head.tenures.findLast((tenure) => tenure.firstTxid <= txid && txid <= tenure.lastTxid)?.epoch,
+              ),
+            ).size,
+            `seed ${seed}: txid ${txid} of ${node}`,
+          ).toBe(1);
+        }
+      }
+    },
+  );
+});
+
+describe("what is uploaded and not published", () => {
+  test(
+    "F65: of an older epoch is not published any more, as collectors take it for garbage: it is put " + "again",
+    async () => {
+      const store = new ScriptedStore();
+      const writer = await read(store);
+      await writer.claim(0, true);
+      await writer.update(covering(1));
+      // The next process of the same node, which has work to do before anything is written.
+      const head = await read(store);
+      await withUploads(head, async (uploads) => {
+        const id = uploads.newId();
+        expect(uploads.isOver).toBe(false);
+        await uploads.update(() => ({ committedAtMs: 1 }));
+        await head.claim(1, true);
+        expect(parsePoolId(id)!.epoch).toBeLessThan(stored(store).epoch);
+        expect(uploads.isOver).toBe(true);
+        expect(await outcomeOf(uploads.update(() => ({ committedAtMs: 2 })))).toBe("unavailable");
+      });
+      expect(stored(store).committedAtMs).toBe(1);
+      await withUploads(head, async (uploads) => {
+        expect(parsePoolId(uploads.newId())!.epoch).toBe(stored(store).epoch);
+        await uploads.update(() => ({ committedAtMs: 3 }));
+      });
+      expect(stored(store).committedAtMs).toBe(3);
+    },
+  );
+
+  test("F65: holds the mark of what is settled below it, until it is published or given up", async () => {
+    const store = new ScriptedStore();
+    const head = await read(store);
+    await head.claim(0, true);
+    const id = head.beginUpload();
+    await head.update(covering(1));
+    expect(stored(store).settledUlid <= id.slice(-26)).toBe(true);
+    await head.update(covering(2));
+    expect(stored(store).settledUlid <= id.slice(-26)).toBe(true);
+    head.endUpload(id);
+    await head.update(covering(3));
+    expect(stored(store).settledUlid > id.slice(-26)).toBe(true);
+  });
+
+  test("F65: is named above what is settled, also after a restart under a clock that went back", async () => {
+    const store = new ScriptedStore();
+    const head = await read(store);
+    await head.claim(0, true);
+    await head.update(() => ({ txid: 1, settledUlid: "7ZZZZZZZZZ0000000000000000" }));
+    const { settledUlid } = stored(store);
+    const again = await read(store);
+    const ids = [again.beginUpload(), again.beginUpload()].map((id) => id.slice(-26));
+    expect(ids[0]! > settledUlid && ids[1]! > ids[0]!).toBe(true);
+  });
+
+  test(
+    "F42: what was named by a clock that was ahead is settled when it is over, and what is being uploaded " + "is not",
+    async () => {
+      const store = new ScriptedStore();
+      const head = await read(store);
+      await head.claim(0, true);
+      await head.update(() => ({ txid: 1 }));
+      const future = "7ZZZZZZZZZ0000000000000000";
+      store.spoil(headKey(uuid, "main"), (bytes) => encodeHead({ ...decodeHead(bytes), settledUlid: future }));
+      const again = await read(store);
+      const [garbage, fresh] = [again.beginUpload(), again.beginUpload()];
+      again.endUpload(garbage);
+      await again.update(covering(2));
+      expect(stored(store).settledUlid > garbage.slice(-26)).toBe(true);
+      expect(stored(store).settledUlid <= fresh.slice(-26)).toBe(true);
+      again.endUpload(fresh);
+      await again.update(covering(3));
+      expect(stored(store).settledUlid > fresh.slice(-26)).toBe(true);
+      // A claim's own names are its own matter.
+      const next = await read(store);
+      await next.claim(3, true);
+      expect(stored(store).settledUlid < future).toBe(true);
+    },
+  );
+});

@@ -1,0 +1,164 @@
+/** Histories at their bounds: what gives way, what stays, who is refused. */
+import { describe, expect, test } from "vitest";
+import { limits } from "../../../../src/base/limits/limits.ts";
+import { refuseCheckpoint, withLine } from "../../../../src/engine/history/histories.ts";
+import { planOf, withLost } from "../../../../src/engine/history/lines.ts";
+import type { TxidRange } from "../../../../src/format/history/head.ts";
+import { encodeHistory, type History } from "../../../../src/format/history/history.ts";
+import { poolId } from "../../../../src/format/keys/object-keys.ts";
+import type { Line, NamedCheckpoint, SegmentRef } from "../../../../src/format/history/refs.ts";
+import { emptyHead, modelUuid, Ulids } from "../../../support/branch-model.ts";
+import { seeded } from "../../../support/random.ts";
+
+const ulids = new Ulids();
+
+function refOf(kind: SegmentRef["kind"], firstTxid: number, lastTxid: number): SegmentRef {
+  return {
+    kind,
+    id: poolId("main", 1, ulids.next()),
+    firstTxid,
+    lastTxid,
+    cut: false,
+    lastAtMs: lastTxid,
+    bytes: 1_000,
+    rawBytes: 4_096,
+    sha256: new Uint8Array(32),
+  };
+}
+
+/** A line of so many references, each of ten states, that begins with the image of `fromTxid`. */
+function lineOf(fromTxid: number, refs: number): Line {
+  const deltas = Array.from({ length: refs - 1 }, (_, at) =>
+    refOf("delta", fromTxid + at * 10 + 1, fromTxid + at * 10 + 10),
+  );
+  return {
+    fromTxid,
+    toTxid: fromTxid + 10 * (refs - 1),
+    endedAtMs: fromTxid,
+    refs: [refOf("image", fromTxid, fromTxid), ...deltas],
+  };
+}
+
+function historyOf(lines: readonly Line[], checkpoints: readonly NamedCheckpoint[] = []): History {
+  return { uuid: modelUuid, branchId: "main", lines, checkpoints };
+}
+
+const named = (txid: number): NamedCheckpoint => ({ name: `at ${txid}`, txid, createdAtMs: 0 });
+
+describe("a history at its bound", () => {
+  test(
+    "F74: lets go of the oldest lines that no checkpoint needs, and keeps every named state, line after " + "line",
+    () => {
+      const random = seeded(5);
+      let history = historyOf([]);
+      let oldestKept = 0;
+      for (let n = 0, fromTxid = 1; n < 400; n++) {
+        const line = lineOf(fromTxid, limits.lineRefsMax);
+        // One in forty lines has a name, somewhere within.
+        if (n % 40 === 7)
+          history = {
+            ...history,
+            checkpoints: [...history.checkpoints, named(fromTxid + Math.floor(random() * 10_000))],
+          };
+        history = withLine(history, line);
+        expect(history.lines.at(-1)).toBe(line);
+        fromTxid = line.toTxid + 1;
+        oldestKept = history.lines.find(
+          ({ fromTxid: from, toTxid }) => !history.checkpoints.some(({ txid }) => txid >= from && txid <= toTxid),
+        )!.fromTxid;
+      }
+      expect(oldestKept).toBeGreaterThan(1);
+      expect(history.lines.reduce((sum, { refs }) => sum + refs.length, 0)).toBeLessThanOrEqual(limits.historyRefsMax);
+      expect(encodeHistory(history).length).toBeLessThanOrEqual(limits.historyBytesMax);
+      const head = { ...emptyHead("main"), tenures: [], txid: 10_000_000, fromTxid: 10_000_000 };
+      for (const { txid } of history.checkpoints) expect(planOf(head, history, txid)).toBeDefined();
+    },
+  );
+
+  test(
+    "that checkpoints of an older build fill is brought down to what they need; when that is too much, they " +
+      "are to be deleted first",
+    () => {
+      // Every line holds the same named state, as after rewinds: the newest one is enough for it.
+      const again = Array.from({ length: 120 }, () => lineOf(1, limits.lineRefsMax));
+      const full = withLine(historyOf(again, [named(500)]), lineOf(1, limits.lineRefsMax));
+      expect(full.lines).toHaveLength(1);
+      expect(full.lines[0]).toMatchObject({ fromTxid: 1, toTxid: 500 });
+      expect(full.lines[0]!.refs).toHaveLength(51);
+      const apart = Array.from({ length: 120 }, (_, n) => lineOf(1 + 20_000 * n, limits.lineRefsMax));
+      const checkpoints = apart.map(({ toTxid }) => named(toTxid));
+      expect(() => withLine(historyOf(apart, checkpoints), lineOf(10_000_000, 3))).toThrow(
+        expect.objectContaining({
+          code: "invalid_request",
+          message: expect.stringContaining("delete some first") as string,
+        }),
+      );
+      expect(withLine(historyOf(apart, checkpoints.slice(40)), lineOf(10_000_000, 3)).lines.length).toBeGreaterThan(80);
+    },
+  );
+
+  test("is bound in its number of lines too", () => {
+    let history = historyOf(Array.from({ length: limits.historyLinesMax }, (_, n) => lineOf(1 + 20 * n, 1)));
+    history = withLine(history, lineOf(1_000_000, 1));
+    expect(history.lines).toHaveLength(limits.historyLinesMax);
+    expect(history.lines[0]!.fromTxid).toBe(21);
+  });
+
+  test("refuses a checkpoint that it might have no room for, before anything is stuck; one less makes room", () => {
+    const most = limits.historyRefsMax / limits.lineRefsMax;
+    const lines = Array.from({ length: most }, (_, n) => lineOf(1 + 20_000 * n, limits.lineRefsMax));
+    const checkpoints = lines.map(({ toTxid }) => named(toTxid));
+    const refusal = expect.objectContaining({
+      code: "invalid_request",
+      message: expect.stringContaining("delete some first") as string,
+    });
+    expect(() => refuseCheckpoint(historyOf(lines, checkpoints), limits.lineRefsMax)).toThrow(refusal);
+    expect(() => refuseCheckpoint(historyOf(lines, checkpoints.slice(1)), limits.lineRefsMax)).not.toThrow();
+    // Lines that only the window needs give way.
+    expect(() => refuseCheckpoint(historyOf(lines, []), limits.lineRefsMax)).not.toThrow();
+    expect(() => refuseCheckpoint(historyOf([], Array(limits.checkpointsMax).fill(named(1))), 1)).toThrow(refusal);
+  });
+});
+
+describe("lost ranges", () => {
+  const idsOf = (ranges: readonly TxidRange[]): number[] =>
+    [
+      ...new Set(
+        ranges.flatMap(({ firstTxid, lastTxid }) =>
+          Array.from({ length: lastTxid - firstTxid + 1 }, (_, at) => firstTxid + at),
+        ),
+      ),
+    ].sort((a, b) => a - b);
+
+  test("that touch or overlap become one, and name the same ids", () => {
+    const random = seeded(3);
+    for (let round = 0; round < 50; round++) {
+      let lost: readonly TxidRange[] = [];
+      const all: TxidRange[] = [];
+      for (let count = 0; count < 60; count++) {
+        const firstTxid = Math.floor(random() * 400);
+        const range = { firstTxid, lastTxid: firstTxid + Math.floor(random() * 8) };
+        all.push(range);
+        lost = withLost(lost, [range]);
+      }
+      expect(idsOf(lost)).toEqual(idsOf(all));
+      for (const [at, range] of lost.entries())
+        if (at > 0) expect(range.firstTxid).toBeGreaterThan(lost[at - 1]!.lastTxid + 1);
+    }
+    // A node that claims again and again without a commit.
+    expect(
+      withLost(withLost([{ firstTxid: 9, lastTxid: 100 }], [{ firstTxid: 9, lastTxid: 200 }]), [
+        { firstTxid: 201, lastTxid: 300 },
+      ]),
+    ).toEqual([{ firstTxid: 9, lastTxid: 300 }]);
+  });
+
+  test("beyond their bound forget none: the oldest two become one that covers both", () => {
+    let lost: readonly TxidRange[] = [];
+    for (let n = 1; n <= limits.headLostMax + 10; n++)
+      lost = withLost(lost, [{ firstTxid: 10 * n, lastTxid: 10 * n + 1 }]);
+    expect(lost).toHaveLength(limits.headLostMax);
+    expect(lost[0]).toEqual({ firstTxid: 10, lastTxid: 111 });
+    expect(lost.at(-1)).toEqual({ firstTxid: 2_660, lastTxid: 2_661 });
+  });
+});

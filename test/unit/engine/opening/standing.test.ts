@@ -1,0 +1,143 @@
+/** What a local file is to its branch's history: every case of the one rule. */
+import { expect, test } from "vitest";
+import { standingOf, type Standing } from "../../../../src/engine/opening/standing.ts";
+import type { Head } from "../../../../src/format/history/head.ts";
+
+const id = (number: number): Uint8Array => new Uint8Array(16).fill(number);
+
+/**
+ * Claims 3 and 4 of a branch whose older ones have left the head's table; claim 4 is ours and has shipped up to 350.
+ */
+const head: Head = {
+  uuid: "00000000-0000-4000-8000-000000000001",
+  branchId: "main",
+  epoch: 4,
+  seq: 30,
+  nonce: id(0),
+  prevHash: new Uint8Array(32),
+  node: "us",
+  tenures: [
+    { epoch: 3, id: id(3), firstTxid: 201, lastTxid: 250 },
+    { epoch: 4, id: id(4), firstTxid: 301, lastTxid: 350 },
+  ],
+  lost: [{ firstTxid: 251, lastTxid: 300 }],
+  txid: 350,
+  committedAtMs: 0,
+  reservedTo: 400,
+  pages: 1,
+  fromTxid: 220,
+  floorTxid: 0,
+  refs: [],
+  tail: [],
+  history: undefined,
+  settledUlid: "",
+};
+const unwritten: Head = {
+  ...head,
+  epoch: 1,
+  node: "us",
+  tenures: [{ epoch: 1, id: id(1), firstTxid: 1, lastTxid: 0 }],
+  lost: [],
+  txid: 0,
+  reservedTo: 100,
+  fromTxid: 0,
+};
+/** Forked at 90, of a time whose claim its parent's head listed no more. */
+const fork: Head = { ...head, epoch: 0, tenures: [], lost: [], txid: 90, reservedTo: 90, fromTxid: 90, floorTxid: 90 };
+
+test.each<
+  [what: string, head: Head, claim: number | undefined, txid: number, shippedTo: number | undefined, expected: Standing]
+>([
+  ["the head's state", head, 4, 350, undefined, "current"],
+  ["an earlier state of its line", head, 4, 320, undefined, "behind"],
+  ["an earlier claim's on its line", head, 3, 230, undefined, "behind"],
+  ["a state of a line that was left by a rewind", head, 3, 210, undefined, "stale"],
+  ["our own, not shipped", head, 4, 360, undefined, "ahead"],
+  ["our own, up to what was reserved", head, 4, 400, undefined, "ahead"],
+  ["our own, above what the head ever reserved", head, 4, 401, undefined, "beyond"],
+  ["an older claim's, not shipped", head, 3, 260, undefined, "orphaned"],
+  ["a claim's that has left the table, shipped", head, 2, 150, 150, "stale"],
+  ["a claim's that has left the table, shipped further", head, 2, 150, 160, "stale"],
+  ["a claim's that has left the table, not all of it shipped", head, 2, 151, 150, "unknown"],
+  ["a claim's that has left the table, of which nothing is known", head, 2, 150, undefined, "unknown"],
+  ["a claim's that this history never had, above the head", head, 9, 360, 360, "beyond"],
+  ["a claim's that this history never had, above all that was reserved", head, 9, 500, 500, "beyond"],
+  [
+    "a claim's that this history never had, and others have gone on, though it was shipped to another history",
+    head,
+    9,
+    240,
+    240,
+    "unknown",
+  ],
+  ["nobody's and empty, of a history that began with it", unwritten, undefined, 0, undefined, "current"],
+  [
+    "nobody's and empty, of a history that has gone on from it",
+    { ...unwritten, txid: 5 },
+    undefined,
+    0,
+    undefined,
+    "behind",
+  ],
+  [
+    "nobody's and empty, of a history that began elsewhere",
+    { ...unwritten, node: "them" },
+    undefined,
+    0,
+    undefined,
+    "stale",
+  ],
+  ["nobody's and not empty", head, undefined, 3, undefined, "unknown"],
+  ["what a fork inherits of a claim that is forgotten", fork, 2, 90, undefined, "current"],
+  [
+    "what a fork inherits, claimed since, as it was noted",
+    { ...fork, epoch: 1, tenures: [{ epoch: 1, id: id(5), firstTxid: 91, lastTxid: 95 }], txid: 95, reservedTo: 190 },
+    2,
+    90,
+    90,
+    "stale",
+  ],
+])("%s", (_what, of, claim, txid, shippedTo, expected) => {
+  const state = { txid, committedAtMs: 0, tenure: claim === undefined ? undefined : id(claim) };
+  expect(standingOf(of, state, "us", () => shippedTo)).toBe(expected);
+});
+
+test("another node's claim in between makes what is not shipped nobody's", () => {
+  expect(
+    standingOf({ ...head, node: "them" }, { txid: 360, committedAtMs: 0, tenure: id(4) }, "us", () => undefined),
+  ).toBe("orphaned");
+  // We have claimed again, right behind what we had: a node that died between a claim and its first commit.
+  const again = { ...head, tenures: [...head.tenures, { epoch: 5, id: id(5), firstTxid: 361, lastTxid: 360 }] };
+  expect(standingOf(again, { txid: 360, committedAtMs: 0, tenure: id(4) }, "us", () => undefined)).toBe("ahead");
+  expect(standingOf(again, { txid: 359, committedAtMs: 0, tenure: id(4) }, "us", () => undefined)).toBe("orphaned");
+});
+
+test(
+  "our own claims that give up what would follow our file leave it what it is; those that give up some of " +
+    "it do not",
+  () => {
+    const state = { txid: 360, committedAtMs: 0, tenure: id(4) };
+    const claims = (...firstTxids: number[]): Head["tenures"] => [
+      ...head.tenures,
+      ...firstTxids.map((firstTxid, index) => ({
+        epoch: 5 + index,
+        id: id(5 + index),
+        firstTxid,
+        lastTxid: firstTxid - 1,
+      })),
+    ];
+    const of = (firstLost: number, tenures: Head["tenures"]): Head => ({
+      ...head,
+      tenures,
+      lost: [...head.lost, { firstTxid: firstLost, lastTxid: tenures.at(-1)!.firstTxid - 1 }],
+      reservedTo: tenures.at(-1)!.firstTxid + 99,
+    });
+    const standing = (one: Head, nodeId = "us"): Standing => standingOf(one, state, nodeId, () => undefined);
+    expect(standing(of(361, claims(401)))).toBe("ahead");
+    // The first of them was given up by the second.
+    expect(standing(of(361, claims(401, 501)))).toBe("ahead");
+    expect(standing(of(351, claims(401)))).toBe("orphaned");
+    expect(standing(of(362, claims(401)))).toBe("orphaned");
+    expect(standing(of(361, claims(401)), "them")).toBe("orphaned");
+  },
+);

@@ -1,0 +1,203 @@
+/** Whose vectors a space holds, what has none yet, and how a space is given up. */
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { limits } from "../../../../src/base/limits/limits.ts";
+import { fillIn, memoryText, spaceStates, turnText, unembedded } from "../../../../src/model/embedding.ts";
+import { forget, ingest, type MemoryInput } from "../../../../src/model/memory/memory.ts";
+import { memorySchema } from "../../../../src/model/memory/memory-schema.ts";
+import { embeddedSpace, makerOf, retire, type Maker } from "../../../../src/model/memory/memory-vectors.ts";
+import { recall } from "../../../../src/model/recall.ts";
+import { endSession } from "../../../../src/model/transcript/sessions.ts";
+import { appendTurn } from "../../../../src/model/transcript/transcript.ts";
+import { vectorsSchema } from "../../../../src/model/vectors/vectors.ts";
+import { ModelDatabase } from "../../../support/model-database.ts";
+
+let db: ModelDatabase;
+beforeEach(() => {
+  db = new ModelDatabase(memorySchema + vectorsSchema);
+});
+afterEach(() => db.close());
+
+const a: Maker = { name: "openai/a", floor: 0.5 };
+const b: Maker = { name: "openai/b", floor: 0.2 };
+
+function take(...memories: readonly Partial<MemoryInput>[]) {
+  return db.write((tx) =>
+    ingest(tx, { memories: memories.map((memory) => ({ type: "fact", summary: "s", content: "null", ...memory })) }),
+  ).results;
+}
+
+function vector(...numbers: number[]): Float32Array {
+  return Float32Array.from(numbers);
+}
+
+/** Rows of vectors whose owner is gone. */
+function strays(): number {
+  return db.connection.get<{ n: number }>(
+    `SELECT count(*) AS n FROM __service_vector JOIN __service_vector_space USING (space)
+     WHERE (kind = 'memory' AND owner NOT IN (SELECT row FROM __service_memory))
+       OR (kind = 'turn' AND owner NOT IN (SELECT row FROM __service_turn))`,
+  )!.n;
+}
+
+test("an embedder's first vector makes the space its own, with its floor; a caller's makes it the callers'", () => {
+  expect(spaceStates(db.view())).toEqual({
+    memory: { exists: false, embeddedBy: undefined },
+    turn: { exists: false, embeddedBy: undefined },
+  });
+  expect(take({ summary: "one", embedding: vector(1, 0), embeddedBy: a })[0]!.embedding).toBe("stored");
+  expect(makerOf(db.view(), embeddedSpace(db.view(), "memory")!)).toEqual(a);
+  db.write((tx) => appendTurn(tx, { sessionId: "s", role: "r", content: '"x"', embedding: vector(1, 0, 0) }));
+  expect(spaceStates(db.view())).toEqual({
+    memory: { exists: true, embeddedBy: a.name },
+    turn: { exists: true, embeddedBy: undefined },
+  });
+});
+
+test("another embedder's vector is skipped though its dimension fits; a caller's is taken", () => {
+  take({ summary: "one", embedding: vector(1, 0), embeddedBy: a });
+  const results = take(
+    { summary: "two", embedding: vector(0, 1), embeddedBy: b },
+    { summary: "three", embeddedBy: b },
+    { summary: "four", embedding: vector(0, 1) },
+    { summary: "five", embeddedBy: a },
+  );
+  expect(results.map(({ embedding }) => embedding)).toEqual(["skipped_model", "skipped_model", "stored", undefined]);
+  expect(
+    take({ summary: "one", embedding: vector(0, 1), embeddedBy: b })[0]!.embedding,
+    "it has one already",
+  ).toBeUndefined();
+});
+
+test(
+  "an embedder's query finds only its own space, above the floor that is stored with it; a caller's finds " + "any",
+  () => {
+    take(
+      { summary: "near", embedding: vector(1, 0), embeddedBy: a },
+      { summary: "far", embedding: vector(0.4, 1), embeddedBy: a },
+    );
+    const found = (input: object): string[] =>
+      recall(db.view(), { embedding: vector(1, 0), ...input }).memories.map(({ summary }) => summary);
+    expect(found({ embeddedBy: a.name })).toEqual(["near"]);
+    expect(found({})).toEqual(["near"]);
+    expect(found({ minScore: { vector: 0.3 } })).toEqual(["near", "far"]);
+    expect(found({ embeddedBy: b.name })).toEqual([]);
+  },
+);
+
+test("a query finds turns of its own embedder only", () => {
+  db.write((tx) =>
+    appendTurn(tx, { sessionId: "s", role: "r", content: '"x"', embedding: vector(1, 0), embeddedBy: a }),
+  );
+  const turns = (embeddedBy: string | undefined): number =>
+    recall(db.view(), {
+      embedding: vector(1, 0),
+      ...(embeddedBy === undefined ? {} : { embeddedBy }),
+      includeTurns: true,
+    }).turns.length;
+  expect([turns(a.name), turns(b.name), turns(undefined)]).toEqual([1, 0, 1]);
+});
+
+test("what has no vector is given page by page, without tasks and without texts that say nothing", () => {
+  take(
+    ...Array.from({ length: limits.embedStepItemsMax + 3 }, (_, at) => ({
+      summary: `m${at}`,
+      content: `{"t":"c${at}"}`,
+    })),
+    { type: "task", summary: "task" },
+    { summary: "has one", embedding: vector(1), embeddedBy: a },
+  );
+  const first = unembedded(db.view(), { kind: "memory", embeddedBy: a.name, after: 0 });
+  expect(first.items).toHaveLength(limits.embedStepItemsMax);
+  expect(first.items[0]!.text).toBe("m0\nc0");
+  const second = unembedded(db.view(), { kind: "memory", embeddedBy: a.name, after: first.next! });
+  expect(second.items.map(({ text }) => text)).toEqual([64, 65, 66].map((at) => `m${at}\nc${at}`));
+  expect(second.next).toBeUndefined();
+  expect(unembedded(db.view(), { kind: "memory", embeddedBy: b.name, after: 0 })).toEqual({
+    items: [],
+    next: undefined,
+  });
+  for (const content of ['"said"', "42", '{"text":"more"}'])
+    db.write((tx) => appendTurn(tx, { sessionId: "s", role: "r", content }));
+  expect(unembedded(db.view(), { kind: "turn", embeddedBy: a.name, after: 0 }).items.map(({ text }) => text)).toEqual([
+    "said",
+    "more",
+  ]);
+});
+
+test("a page ends where it has looked at enough rows or read enough, and the next goes on from there", () => {
+  const row = (summary: string): Partial<MemoryInput> => ({ summary, embedding: vector(1), embeddedBy: a });
+  for (let at = 0; at < limits.embedStepLooksMax; at += 500)
+    take(...Array.from({ length: 500 }, (_, more) => row(`${at + more}`)));
+  take({ summary: "behind" });
+  const first = unembedded(db.view(), { kind: "memory", embeddedBy: a.name, after: 0 });
+  expect([first.items.length, first.next]).toEqual([0, limits.embedStepLooksMax]);
+  expect(
+    unembedded(db.view(), { kind: "memory", embeddedBy: a.name, after: first.next! }).items.map(({ text }) => text),
+  ).toEqual(["behind"]);
+  const large = JSON.stringify("x".repeat(limits.contentBytesMax - 10));
+  take(...Array.from({ length: 6 }, (_, at) => ({ summary: `large ${at}`, content: large })));
+  const page = unembedded(db.view(), { kind: "memory", embeddedBy: a.name, after: limits.embedStepLooksMax + 1 });
+  expect(page.items.length).toBeLessThan(6);
+  expect(page.next).toBe(page.items.at(-1)!.row);
+});
+
+test("filling in gives vectors to what is still there without one, and changes nothing else", () => {
+  take({ summary: "one" }, { summary: "two" }, { summary: "three", embedding: vector(0, 1), embeddedBy: a });
+  const { items } = unembedded(db.view(), { kind: "memory", embeddedBy: a.name, after: 0 });
+  expect(items.map(({ text }) => text)).toEqual(["one", "two"]);
+  const [id] = db.connection.all<{ id: string }>("SELECT id FROM __service_memory WHERE summary = 'two'");
+  db.write((tx) => forget(tx, id!));
+  const fillings = [
+    ...items.map((item) => ({ ...item, embedding: vector(1, 0) })),
+    { row: 3, createdAt: db.nowMs, embedding: vector(1, 0) },
+    { row: 1, createdAt: 5, embedding: vector(1, 0) },
+  ];
+  expect(db.write((tx) => fillIn(tx, { kind: "memory", embeddedBy: a, items: fillings }))).toEqual({ filled: 1 });
+  expect(db.write((tx) => fillIn(tx, { kind: "memory", embeddedBy: b, items: fillings }))).toEqual({ filled: 0 });
+  expect(recall(db.view(), { embedding: vector(0, 1) }).memories.map(({ summary }) => summary)).toEqual(["three"]);
+  expect(strays()).toBe(0);
+});
+
+test(
+  "a space that is given up is found by nothing at once, goes in steps, and what is removed meanwhile " +
+    "leaves nothing in it",
+  () => {
+    take(
+      ...Array.from({ length: 10 }, (_, at) => ({ summary: `m${at}`, embedding: vector(1, at / 10), embeddedBy: a })),
+    );
+    for (let at = 0; at < 4; at++)
+      db.write((tx) =>
+        appendTurn(tx, { sessionId: "s", role: "r", content: '"x"', embedding: vector(1, 0), embeddedBy: a }),
+      );
+    const step = (kind: "memory" | "turn", embeddedBy: string) =>
+      db.write((tx) => retire(tx, { kind, embeddedBy, rowsMax: 4 })).more;
+    expect(step("memory", a.name), "its own space is not given up").toBe(false);
+    expect(step("memory", b.name)).toBe(true);
+    expect(step("turn", b.name)).toBe(true);
+    expect(recall(db.view(), { embedding: vector(1, 0), includeTurns: true })).toEqual({ memories: [], turns: [] });
+    expect(
+      take({ summary: "new", embedding: vector(1, 0, 0), embeddedBy: b })[0]!.embedding,
+      "of another dimension too",
+    ).toBe("stored");
+    const gone = db.connection.all<{ id: string }>("SELECT id FROM __service_memory WHERE summary IN ('m8', 'm9')");
+    for (const id of gone) db.write((tx) => forget(tx, id));
+    db.write((tx) => endSession(tx, { sessionId: "s", turns: true }));
+    expect(strays()).toBe(0);
+    while (step("memory", b.name) || step("turn", b.name));
+    expect(db.connection.get<{ n: number }>("SELECT count(*) AS n FROM __service_vector")!.n).toBe(1);
+    expect(
+      recall(db.view(), { embedding: vector(1, 0, 0), embeddedBy: b.name }).memories.map(({ summary }) => summary),
+    ).toEqual(["new"]);
+  },
+);
+
+test("a text is cut to what is embedded, never within a letter", () => {
+  const text = memoryText({
+    summary: "é",
+    content: JSON.stringify(["x".repeat(limits.embedTextBytesMax - 5), "日本"]),
+  });
+  expect(Buffer.byteLength(text)).toBeLessThanOrEqual(limits.embedTextBytesMax);
+  expect(text.isWellFormed()).toBe(true);
+  expect(text.startsWith("é\nxxx")).toBe(true);
+  expect(turnText({ content: "42" })).toBe("");
+});

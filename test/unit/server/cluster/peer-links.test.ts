@@ -1,0 +1,507 @@
+/** Calls from node to node over real sockets: what comes back, in which order, and how it ends in good order. */
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { getCACertificates, setDefaultCACertificates } from "node:tls";
+import { create } from "@bufbuild/protobuf";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { type ExchangeRequest, ExchangeResponseSchema } from "../../../../gen/palimpsest/node/v1/node_pb.ts";
+import { type ErrorCode, errorCodes, ServiceError, StoreError } from "../../../../src/base/faults/errors.ts";
+import { limits } from "../../../../src/base/limits/limits.ts";
+import { realWorld } from "../../../../src/base/world.ts";
+import { type CallerTold, type PortCall, TurnedAway } from "../../../../src/engine/api/engine-port.ts";
+import type { Answer } from "../../../../src/engine/api/protocol.ts";
+import { messageOfAnswer } from "../../../../src/server/cluster/node-messages.ts";
+import { PeerLinks } from "../../../../src/server/cluster/peer-links.ts";
+import { type ForwardedCall, Unreachable } from "../../../../src/service/placement/peers.ts";
+import { hastyWorld } from "../../../support/hasty-world.ts";
+import { openInlineEngine, uuidOf } from "../../../support/inline-engine.ts";
+import {
+  callOf,
+  clusterKey,
+  openLinks,
+  openPeer,
+  openScripted,
+  readCall,
+  sayTo,
+  welcome,
+} from "../../../support/peer-node.ts";
+import { seeded } from "../../../support/random.ts";
+import { temporaryDirectory } from "../../../support/temporary.ts";
+
+const answered = (value: unknown): Answer => ({ value, txid: 5, durableTxid: 4 });
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+const codeOf = (call: Promise<unknown>): Promise<unknown> =>
+  call.then(
+    () => "ok",
+    (error: unknown) => (error instanceof ServiceError ? error.code : (error as Error).name),
+  );
+
+describe("calls", () => {
+  test("reads and writes of a real engine: values, states and refusals as they would be here", async () => {
+    const { client, world } = openInlineEngine(temporaryDirectory());
+    onTestFinished(async () => void (await client.close()));
+    const peer = await openPeer(({ target, call, budgetMs, ...options }) =>
+      client.run(target, call, { ...options, deadlineMs: world.monotonicMs() + budgetMs }),
+    );
+    const { links } = openLinks();
+    const value = new Uint8Array([0, 255, 7]);
+    const put = await links.forward(
+      peer.address,
+      callOf({ call: { kind: "write", command: "kv.put", input: { ns: "n", key: "k", value } }, durable: true }),
+    );
+    expect(put.txid).toBeGreaterThan(0);
+    expect(put.durableTxid).toBeGreaterThanOrEqual(put.txid);
+    const got = await links.forward(peer.address, callOf({ call: readCall }));
+    expect(got).toMatchObject({ txid: put.txid, value: { value } });
+    const conflict = links.forward(
+      peer.address,
+      callOf({ call: { kind: "branch", act: { act: "rewind", to: "999" } } }),
+    );
+    const here = client.run(
+      callOf().target,
+      { kind: "branch", act: { act: "rewind", to: "999" } },
+      { deadlineMs: world.monotonicMs() + 9_000 },
+    );
+    const [there, local] = (await Promise.allSettled([conflict, here])).map(
+      (settled) => (settled as PromiseRejectedResult).reason as ServiceError,
+    );
+    expect([there!.code, there!.message, there!.detail]).toEqual([local!.code, local!.message, local!.detail]);
+  });
+
+  test("a slow call does not hold back others, and each gets its own answer", async () => {
+    const slow = Promise.withResolvers<Answer>();
+    const peer = await openPeer(({ minTxid }) => (minTxid === 0 ? slow.promise : answered(minTxid)));
+    const { links } = openLinks();
+    const first = links.forward(peer.address, callOf());
+    const others = await Promise.all(
+      Array.from({ length: 100 }, (_, at) => links.forward(peer.address, callOf({ minTxid: at + 1 }))),
+    );
+    expect(others.map(({ value }) => value)).toEqual(Array.from({ length: 100 }, (_, at) => at + 1));
+    slow.resolve(answered("slow"));
+    expect((await first).value).toBe("slow");
+  });
+
+  test("calls of one turn share a message, and so do their answers", async () => {
+    const messages: ExchangeRequest[] = [];
+    const address = await openScripted(async function* (requests) {
+      for await (const message of requests) {
+        messages.push(message);
+        yield message.protocol
+          ? welcome()
+          : create(ExchangeResponseSchema, {
+              answers: message.calls.map(({ id }) => messageOfAnswer(id, answered(id))),
+            });
+      }
+    });
+    const { links } = openLinks();
+    await links.forward(address, callOf());
+    messages.length = 0;
+    await Promise.all(Array.from({ length: 50 }, () => links.forward(address, callOf())));
+    expect(messages.map(({ calls }) => calls.length)).toEqual([50]);
+  });
+
+  test("answers of one turn share a message", async () => {
+    const peer = await openPeer(() => answered("x"));
+    const sizes: number[] = [];
+    const { links } = openLinks();
+    const proxy = await openScripted(async function* (requests) {
+      for await (const message of sayTo(peer.address, requests)) {
+        if (message.answers.length > 0) sizes.push(message.answers.length);
+        yield message;
+      }
+    });
+    await Promise.all(Array.from({ length: 50 }, () => links.forward(proxy, callOf())));
+    expect(sizes).toEqual([50]);
+  });
+
+  test("payloads of many megabytes come whole both ways while small calls pass", async () => {
+    const peer = await openPeer(({ call }) => answered((call as { input: { value: Uint8Array } }).input.value));
+    const { links } = openLinks();
+    const random = seeded(11);
+    const put = (value: Uint8Array): Promise<Answer> =>
+      links.forward(peer.address, callOf({ call: { kind: "write", command: "kv.put", input: { value } } }));
+    await put(new Uint8Array(1));
+    const largeOnes = [3, 12, 6].map((mebibytes) => {
+      const value = new Uint8Array(mebibytes * 1024 * 1024 + 1).fill(mebibytes);
+      // Marks that no two pieces have alike.
+      for (let at = 0; at < value.length; at += 1_000) new DataView(value.buffer).setUint16(at, at / 1_000);
+      return value;
+    });
+    let isOver = false;
+    const large = Promise.all(largeOnes.map(put)).finally(() => (isOver = true));
+    let passed = 0;
+    while (!isOver) {
+      const value = new Uint8Array(Math.floor(random() * 1_000)).fill(passed);
+      expect(Buffer.compare((await put(value)).value as Uint8Array, value)).toBe(0);
+      if (!isOver) passed++;
+    }
+    for (const [at, { value }] of (await large).entries())
+      expect(Buffer.compare(value as Uint8Array, largeOnes[at]!)).toBe(0);
+    expect(passed).toBeGreaterThan(3);
+  });
+
+  test("hundreds of calls of random sizes, times and outcomes: each is settled once, by its own", async () => {
+    const random = seeded(12);
+    const outcomes = Array.from({ length: 500 }, () => ({
+      bytes: Math.floor(random() ** 8 * 600_000),
+      ms: random() ** 4 * 100,
+      fate: random(),
+    }));
+    const peer = await openPeer(async ({ call, minTxid }) => {
+      const { ms, fate, bytes } = outcomes[minTxid]!;
+      const { input } = call as { input: Uint8Array };
+      expect(input.length).toBe(bytes);
+      if (ms > 1) await pause(ms);
+      if (fate < 0.1) throw new TurnedAway("behind");
+      if (fate < 0.2) throw new ServiceError("conflict", `number ${minTxid}`);
+      return answered(fate < 0.6 ? input : minTxid);
+    });
+    const { links } = openLinks();
+    await Promise.all(
+      outcomes.map(async ({ bytes, fate }, minTxid) => {
+        if (minTxid % 3 === 0) await pause(minTxid / 10);
+        const input = new Uint8Array(bytes).fill(minTxid);
+        const answer = links.forward(
+          peer.address,
+          callOf({ minTxid, call: { kind: "write", command: "kv.put", input } }),
+        );
+        if (fate < 0.1) await expect(answer).rejects.toThrow(TurnedAway);
+        else if (fate < 0.2) await expect(answer).rejects.toThrow(`number ${minTxid}`);
+        else if (fate < 0.6) expect(Buffer.compare((await answer).value as Uint8Array, input)).toBe(0);
+        else expect((await answer).value).toBe(minTxid);
+      }),
+    );
+  });
+
+  test("the receiver learns how much time is left, and whoever runs out of it is told so on time", async () => {
+    const peer = await openPeer(({ minTxid }) => (minTxid === 0 ? new Promise<Answer>(() => {}) : answered(1)));
+    const { links } = openLinks();
+    await links.forward(peer.address, callOf({ minTxid: 1 }));
+    const begun = performance.now();
+    const late = links.forward(peer.address, callOf({ budgetMs: 300 }));
+    await expect(late).rejects.toMatchObject({
+      code: "request_timeout",
+      message: expect.stringContaining("may still happen"),
+    });
+    expect(performance.now() - begun).toBeGreaterThan(290);
+    expect(performance.now() - begun).toBeLessThan(2_000);
+    expect(peer.served[1]!.budgetMs).toBeGreaterThan(0);
+    expect(peer.served[1]!.budgetMs).toBeLessThanOrEqual(300);
+    expect((await links.forward(peer.address, callOf({ minTxid: 1, budgetMs: Infinity }))).value).toBe(1);
+  });
+
+  test("an answer after the deadline is nobody's, and nobody else gets it", async () => {
+    const slow = Promise.withResolvers<Answer>();
+    const peer = await openPeer(({ minTxid }) => (minTxid === 0 ? slow.promise : answered(minTxid)));
+    const { links } = openLinks();
+    await expect(links.forward(peer.address, callOf({ budgetMs: 60 }))).rejects.toMatchObject({
+      code: "request_timeout",
+    });
+    slow.resolve(answered("late"));
+    expect((await links.forward(peer.address, callOf({ minTxid: 2 }))).value).toBe(2);
+  });
+});
+
+describe("refusals", () => {
+  test("every code comes with its message and details, and with both reasons of turning away", async () => {
+    const detail = { retryAfterSecs: 3, txid: 9, headers: { Allow: "PUT" }, httpStatus: 405 };
+    const codes = Object.keys(errorCodes) as ErrorCode[];
+    const peer = await openPeer(({ minTxid }) => {
+      throw codes[minTxid]
+        ? new ServiceError(codes[minTxid], "because", detail)
+        : new TurnedAway(minTxid % 2 ? "unheld" : "behind");
+    });
+    const { links } = openLinks();
+    for (const [minTxid, code] of codes.entries())
+      await expect(links.forward(peer.address, callOf({ minTxid }))).rejects.toMatchObject({
+        name: "ServiceError",
+        code,
+        message: "because",
+        detail,
+      });
+    await expect(links.forward(peer.address, callOf({ minTxid: 101 }))).rejects.toMatchObject({
+      name: "TurnedAway",
+      reason: "unheld",
+    });
+    await expect(links.forward(peer.address, callOf({ minTxid: 102 }))).rejects.toMatchObject({
+      name: "TurnedAway",
+      reason: "behind",
+    });
+  });
+
+  test("a fault stays at the receiver, whose log has it under the id that the sender is told", async () => {
+    const peer = await openPeer(({ minTxid }) => {
+      throw minTxid === 0 ? new Error("secret of /data/db") : new StoreError("unknown_outcome", "secret of the store");
+    });
+    const { links } = openLinks();
+    const refusal = await links.forward(peer.address, callOf()).catch((error: unknown) => error as ServiceError);
+    expect(refusal).toMatchObject({ name: "ServiceError", code: "internal" });
+    expect((refusal as ServiceError).message).not.toContain("secret");
+    const [said] = peer.log.said.filter(({ level }) => level === "error");
+    expect(said!.error).toMatchObject({ message: "secret of /data/db" });
+    expect((refusal as ServiceError).message).toContain(said!.fields!["id"]);
+    const passing = await links
+      .forward(peer.address, callOf({ minTxid: 1 }))
+      .catch((error: unknown) => error as ServiceError);
+    expect(passing).toMatchObject({ code: "unavailable" });
+    expect((passing as ServiceError).message).not.toContain("secret");
+  });
+
+  test("a value that cannot be written down is a fault too, and the stream goes on", async () => {
+    const peer = await openPeer(({ minTxid }) => answered(minTxid === 0 ? () => {} : 1));
+    const { links } = openLinks();
+    await expect(links.forward(peer.address, callOf())).rejects.toMatchObject({ code: "internal" });
+    expect((await links.forward(peer.address, callOf({ minTxid: 1 }))).value).toBe(1);
+  });
+
+  test("a client is refused what its scope can never do, whatever the sender has let pass", async () => {
+    const peer = await openPeer(() => answered(1));
+    const { links } = openLinks();
+    const token = (scope: CallerTold["scope"]): CallerTold => ({ kind: "token", scope, hash: "h" });
+    const batch = { statements: [], atomic: true, mayWrite: true };
+    const branch = (act: string): PortCall => ({
+      kind: "branch",
+      act: { act, name: "n", to: "1", couponId: "c", erase: {}, traceKey: new Uint8Array(1), coupons: [] } as never,
+    });
+    const rows: [PortCall, ...("ok" | "forbidden")[]][] = [
+      [readCall, "ok", "ok", "ok"],
+      [{ kind: "sql-read", batch }, "ok", "ok", "ok"],
+      [branch("list"), "ok", "ok", "ok"],
+      [branch("checkpoints"), "ok", "ok", "ok"],
+      [callOf().call, "forbidden", "ok", "ok"],
+      [{ kind: "sql-write", batch }, "forbidden", "ok", "ok"],
+      [branch("erase"), "forbidden", "ok", "ok"],
+      ...["fork", "delete", "checkpoint", "forget-checkpoint", "rewind", "expunge"].map(
+        (act): [PortCall, "forbidden", "forbidden", "ok"] => [branch(act), "forbidden", "forbidden", "ok"],
+      ),
+      [{ kind: "drop" }, "forbidden", "forbidden", "forbidden"],
+    ];
+    for (const [call, ...expected] of rows) {
+      const codes = await Promise.all(
+        (["read", "write", "admin"] as const).map((scope) =>
+          codeOf(links.forward(peer.address, callOf({ call, caller: token(scope) }))),
+        ),
+      );
+      expect([call, ...codes]).toEqual([call, ...expected]);
+      for (const caller of [
+        undefined,
+        { kind: "platform", scope: undefined, hash: "p" },
+        { kind: "anonymous", scope: undefined, hash: undefined },
+      ] as const)
+        expect(await codeOf(links.forward(peer.address, callOf({ call, caller })))).toBe("ok");
+    }
+    const { length } = peer.served;
+    expect(await codeOf(links.forward(peer.address, callOf({ caller: token(undefined) })))).toBe("forbidden");
+    expect(peer.served).toHaveLength(length);
+  });
+
+  test(
+    "more calls than may be under way are shed at once, and there is room again when some are " + "answered",
+    async () => {
+      const gate = Promise.withResolvers<Answer>();
+      const peer = await openPeer(() => gate.promise);
+      const { links } = openLinks();
+      const calls = Array.from({ length: limits.peerCallsMax }, () => links.forward(peer.address, callOf()));
+      await expect(links.forward(peer.address, callOf())).rejects.toMatchObject({
+        code: "overloaded",
+        detail: { retryAfterSecs: 1 },
+      });
+      gate.resolve(answered(1));
+      await Promise.all(calls);
+      expect((await links.forward(peer.address, callOf())).value).toBe(1);
+    },
+  );
+
+  test("a call that is larger than any may be is refused before it leaves", async () => {
+    const peer = await openPeer(() => answered(1));
+    const { links } = openLinks();
+    const input = new Uint8Array(limits.peerBytesMax + 1);
+    await expect(
+      links.forward(peer.address, callOf({ call: { kind: "write", command: "kv.put", input } })),
+    ).rejects.toMatchObject({ code: "payload_too_large" });
+    expect(peer.served).toEqual([]);
+  });
+});
+
+describe("what is followed", () => {
+  test("the follower hears of changes of what it follows, from when it asks until it does not any more", async () => {
+    const world = hastyWorld(50);
+    const hints = new Map<string, () => void>();
+    let asked = 0;
+    const peer = await openPeer(() => answered(1), {
+      world,
+      host: { followed: (uuid, hint) => (asked++, hints.set(uuid, hint), () => void hints.delete(uuid)) },
+    });
+    const { links, hinted } = openLinks();
+    links.follow(peer.address, uuidOf(1));
+    links.follow(peer.address, uuidOf(2));
+    await expect.poll(() => [...hints.keys()]).toEqual([uuidOf(1), uuidOf(2)]);
+    hints.get(uuidOf(2))!();
+    hints.get(uuidOf(2))!();
+    await expect.poll(() => hinted).toEqual([uuidOf(2)]);
+    links.follow(peer.address, uuidOf(2));
+    // Thirty seconds of the receiver's time.
+    await expect.poll(() => hints.size, { timeout: 5_000 }).toBe(0);
+    expect(asked).toBe(2);
+  });
+
+  test("a follower that comes back follows again, without a call", async () => {
+    const hints = new Map<string, () => void>();
+    const host = {
+      followed: (uuid: string, hint: () => void) => (hints.set(uuid, hint), () => void hints.delete(uuid)),
+    };
+    const first = await openPeer(() => answered(1), { host });
+    const { links, hinted } = openLinks({ world: hastyWorld(5) });
+    links.follow(first.address, uuidOf(1));
+    await expect.poll(() => hints.size).toBe(1);
+    first.doors.drain();
+    await first.listener.close();
+    await expect.poll(() => hints.size).toBe(0);
+    await openPeer(() => answered(1), { host, listener: { port: first.port } });
+    await expect.poll(() => hints.size, { timeout: 5_000 }).toBe(1);
+    hints.get(uuidOf(1))!();
+    await expect.poll(() => hinted).toEqual([uuidOf(1)]);
+  });
+});
+
+describe("orders", () => {
+  test(
+    "the other node is told to look for them now, though nothing else is asked of it, and the link is none " +
+      "that was lost",
+    async () => {
+      let nudges = 0;
+      const peer = await openPeer(() => answered(1), { host: { nudged: () => void nudges++ } });
+      const { links, log } = openLinks({ world: hastyWorld(10) });
+      links.nudge(peer.address);
+      links.nudge(peer.address);
+      await expect.poll(() => nudges).toBe(1);
+      links.nudge(peer.address);
+      await expect.poll(() => nudges).toBe(2);
+      // Longer than a node may be silent of whom something is expected.
+      await pause((2 * limits.peerSilenceMs) / 10);
+      expect(log.said).toEqual([]);
+      await peer.listener.close();
+      links.nudge("http://127.0.0.1:1");
+      await pause(20);
+    },
+  );
+});
+
+describe("the end", () => {
+  test("a node that leaves answers what is under way, takes nothing more, and no write's fate is unknown", async () => {
+    const random = seeded(13);
+    const peer = await openPeer(
+      async () => {
+        await pause(random() * 40);
+        return answered(1);
+      },
+      { listener: { times: { drainMs: 20_000 } } },
+    );
+    const { links } = openLinks();
+    const fates = new Map<unknown, number>();
+    let isOver = false;
+    const writers = Array.from({ length: 40 }, async () => {
+      while (!isOver) {
+        const fate = await codeOf(links.forward(peer.address, callOf()));
+        fates.set(fate, (fates.get(fate) ?? 0) + 1);
+        if (fate !== "ok") await pause(5);
+      }
+    });
+    await pause(300);
+    const begun = performance.now();
+    peer.doors.drain();
+    await peer.listener.close();
+    // Its listener would cut what is left after twenty seconds.
+    expect(performance.now() - begun).toBeLessThan(10_000);
+    isOver = true;
+    await Promise.all(writers);
+    expect(fates.get("ok")).toBeGreaterThan(40);
+    expect(fates.get("Unreachable")).toBeGreaterThan(0);
+    expect(
+      [...fates.keys()].filter((fate) => fate !== "ok" && fate !== "Unreachable" && fate !== "TurnedAway"),
+    ).toEqual([]);
+  });
+
+  test("a link that nobody uses is closed after a minute, and opened again for the next call", async () => {
+    let [streams, ended] = [0, 0];
+    const address = await openScripted(async function* (requests) {
+      streams++;
+      for await (const message of requests)
+        yield message.protocol
+          ? welcome()
+          : create(ExchangeResponseSchema, {
+              answers: message.calls.map(({ id }) => messageOfAnswer(id, answered(1))),
+            });
+      ended++;
+    });
+    const { links, log } = openLinks({ world: hastyWorld(100) });
+    await links.forward(address, callOf());
+    await expect.poll(() => ended, { timeout: 5_000 }).toBe(1);
+    await links.forward(address, callOf());
+    expect(streams).toBe(2);
+    expect(log.said).toEqual([]);
+  });
+
+  test("a stream lives longer than a request may take to come", async () => {
+    const peer = await openPeer(async ({ minTxid }) => (await pause(minTxid), answered(1)), {
+      listener: { times: { requestReceiveMs: 100, headersTimeoutMs: 100 } },
+    });
+    const { links, log } = openLinks();
+    expect((await links.forward(peer.address, callOf({ minTxid: 400 }))).value).toBe(1);
+    expect(log.said).toEqual([]);
+  });
+
+  test("links that are closed refuse what is under way and what comes", async () => {
+    const peer = await openPeer(({ minTxid }) => (minTxid === 0 ? new Promise<Answer>(() => {}) : answered(1)));
+    const links = new PeerLinks({ clusterKey, world: realWorld(), log: openLinks().log, hinted() {} });
+    await links.forward(peer.address, callOf({ minTxid: 1 }));
+    const write = links.forward(peer.address, callOf());
+    const read = links.forward(peer.address, callOf({ call: readCall }));
+    await expect.poll(() => peer.served.length).toBe(3);
+    await links.close();
+    await expect(write).rejects.toMatchObject({ code: "unavailable", message: expect.stringContaining("not known") });
+    await expect(read).rejects.toThrow(Unreachable);
+    await expect(links.forward(peer.address, callOf())).rejects.toThrow(Unreachable);
+    links.follow(peer.address, uuidOf(1));
+  });
+});
+
+test("under TLS with a certificate of an authority that the system knows, and not with another", async () => {
+  const directory = temporaryDirectory();
+  const [key, cert] = [join(directory, "key.pem"), join(directory, "cert.pem")];
+  execFileSync(
+    "openssl",
+    [
+      "req",
+      "-x509",
+      "-newkey",
+      "ec",
+      "-pkeyopt",
+      "ec_paramgen_curve:prime256v1",
+      "-nodes",
+      "-days",
+      "2",
+      "-keyout",
+      key,
+      "-out",
+      cert,
+      "-subj",
+      "/CN=palimpsest",
+      "-addext",
+      "subjectAltName=IP:127.0.0.1",
+    ],
+    { stdio: "ignore" },
+  );
+  const peer = await openPeer(() => answered(1), {
+    listener: { tls: { key: readFileSync(key), cert: readFileSync(cert) } },
+  });
+  const address = peer.address.replace("http:", "https:");
+  const call: ForwardedCall = callOf();
+  await expect(openLinks().links.forward(address, call)).rejects.toThrow(Unreachable);
+  expect(peer.served).toEqual([]);
+  const known = getCACertificates("default");
+  onTestFinished(() => setDefaultCACertificates(known));
+  setDefaultCACertificates([...known, readFileSync(cert, "utf8")]);
+  expect((await openLinks().links.forward(address, call)).value).toBe(1);
+});

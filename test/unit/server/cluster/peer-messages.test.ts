@@ -1,0 +1,345 @@
+/** Forwarded calls and answers as messages: what goes through whole, and what is refused. */
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { serialize } from "node:v8";
+import { describe, expect, test } from "vitest";
+import { type Call, CallAnswerSchema, CallKind, CallSchema } from "../../../../gen/palimpsest/node/v1/node_pb.ts";
+import { type ErrorCode, errorCodes, ServiceError } from "../../../../src/base/faults/errors.ts";
+import { limits } from "../../../../src/base/limits/limits.ts";
+import { type CallerTold, type PortCall, TurnedAway } from "../../../../src/engine/api/engine-port.ts";
+import { readCommands, writeCommands, type ReadKind, type WriteKind } from "../../../../src/model/commands.ts";
+import {
+  callOfMessage,
+  messageOfAnswer,
+  messageOfCall,
+  messageOfRefusal,
+  messageOfTurnedAway,
+  type Outcome,
+  outcomeOfMessage,
+} from "../../../../src/server/cluster/node-messages.ts";
+import { Inbox, Outbox } from "../../../../src/server/cluster/message-chunking.ts";
+import type { ForwardedCall } from "../../../../src/service/placement/peers.ts";
+import { callOf } from "../../../support/peer-node.ts";
+import { seeded } from "../../../support/random.ts";
+
+function across(call: ForwardedCall): ForwardedCall {
+  const message = fromBinary(CallSchema, toBinary(CallSchema, messageOfCall(7, call)));
+  expect(message.id).toBe(7);
+  return callOfMessage(message, message.payload);
+}
+
+function outcome(message: ReturnType<typeof messageOfAnswer>): Outcome {
+  const read = fromBinary(CallAnswerSchema, toBinary(CallAnswerSchema, message));
+  expect(read.id).toBe(7);
+  return outcomeOfMessage(read, read.payload);
+}
+
+/** Data of every kind that a command may be given. */
+const data = {
+  text: "Grüße \u{1f600} \u0000",
+  number: -0.5,
+  big: 2n ** 70n,
+  nothing: null,
+  absent: undefined,
+  bytes: new Uint8Array([1, 2, 3]),
+  embedding: new Float32Array([0.25, -1e30]),
+  precise: new Float64Array([Math.PI]),
+  list: [{ deep: [undefined, "x"] }, new Map([["a", 1]]), new Set([1])],
+};
+
+const statements = [
+  { text: "SELECT ?", paramsJson: "[12345678901234567890]" },
+  { text: "SELECT 1", paramsJson: undefined },
+];
+const calls: readonly PortCall[] = [
+  ...(Object.keys(writeCommands) as WriteKind[]).map((command): PortCall => ({ kind: "write", command, input: data })),
+  ...(Object.keys(readCommands) as ReadKind[]).map((command): PortCall => ({ kind: "read", command, input: data })),
+  { kind: "read", command: "embedding.spaces", input: undefined },
+  { kind: "sql-write", batch: { statements, atomic: true, mayWrite: true } },
+  { kind: "sql-read", batch: { statements: [], atomic: false, mayWrite: false } },
+  { kind: "sync" },
+  { kind: "drop" },
+  { kind: "branch", act: { act: "fork", name: "b", at: undefined, ttlSecs: 60 } },
+  { kind: "branch", act: { act: "list" } },
+  { kind: "branch", act: { act: "delete", name: "b" } },
+  { kind: "branch", act: { act: "checkpoint", name: "c" } },
+  { kind: "branch", act: { act: "checkpoints" } },
+  { kind: "branch", act: { act: "forget-checkpoint", name: "c" } },
+  { kind: "branch", act: { act: "rewind", to: "12" } },
+  {
+    kind: "branch",
+    act: { act: "erase", couponId: "e", erase: { kind: "memory", id: "m" } as never, traceKey: new Uint8Array(32) },
+  },
+  { kind: "branch", act: { act: "expunge", coupons: [] } },
+];
+
+describe("calls", () => {
+  test.each(
+    calls.map(
+      (call) => [call.kind === "branch" ? call.act.act : "command" in call ? call.command : call.kind, call] as const,
+    ),
+  )("%s comes as it went", (_, call) => {
+    expect(across(callOf({ call })).call).toEqual(call);
+  });
+
+  test("what stands around a call comes as it went, present or absent", () => {
+    const callers: (CallerTold | undefined)[] = [
+      undefined,
+      { kind: "anonymous", scope: undefined, hash: undefined },
+      { kind: "platform", scope: undefined, hash: "ab12" },
+      ...(["read", "write", "admin"] as const).map((scope): CallerTold => ({ kind: "token", scope, hash: "" })),
+    ];
+    for (const caller of callers) expect(across(callOf({ caller })).caller).toEqual(caller);
+    for (const term of [undefined, 0, 1, Number.MAX_SAFE_INTEGER]) expect(across(callOf({ term })).term).toBe(term);
+    for (const consistency of [undefined, "primary", "cached"] as const)
+      expect(across(callOf({ consistency })).consistency).toBe(consistency);
+    for (const budgetMs of [0, 0.25, 30_000, Infinity]) expect(across(callOf({ budgetMs })).budgetMs).toBe(budgetMs);
+    for (const retention of [
+      undefined,
+      { pitrMs: 0 },
+      { pitrMs: 1, eventMaxAgeMs: 0, supersededMaxAgeMs: 3, supersededMaxCount: 4 },
+    ]) {
+      const { target } = callOf();
+      expect(across(callOf({ target: { ...target, retention } })).target).toEqual({ ...target, retention });
+    }
+    const rest = {
+      minTxid: 2 ** 50,
+      bytes: 12,
+      durable: true,
+      traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+    };
+    expect(across(callOf(rest))).toMatchObject(rest);
+    expect(across(callOf()).traceparent).toBeUndefined();
+  });
+
+  test("arrays have memory of their own, so that a thread is not sent the others with them", () => {
+    const vectors = Array.from({ length: 8 }, (_, at) => new Float32Array(4).fill(at));
+    const { call } = across(
+      callOf({
+        call: {
+          kind: "write",
+          command: "memory.ingest",
+          input: { vectors, bytes: Buffer.from("abc"), part: new Uint8Array(100).subarray(3, 5) },
+        },
+      }),
+    );
+    const input = (call as { input: { vectors: Float32Array[]; bytes: Uint8Array; part: Uint8Array } }).input;
+    expect(input.vectors).toEqual(vectors);
+    expect([...input.bytes, ...input.part]).toEqual([97, 98, 99, 0, 0]);
+    for (const array of [...input.vectors, input.bytes, input.part])
+      expect(array.buffer.byteLength).toBe(array.byteLength);
+  });
+});
+
+describe("what no node sends is refused", () => {
+  const refusalOf = (given: Partial<Call>): unknown => {
+    const message = { ...messageOfCall(7, callOf()), ...given };
+    try {
+      return callOfMessage(message, message.payload);
+    } catch (error) {
+      return error instanceof ServiceError ? error.code : error;
+    }
+  };
+
+  test("databases and branches with other names than theirs", () => {
+    for (const uuid of [
+      "",
+      "x",
+      "../../etc",
+      "00000000-0000-4000-8000-00000000000A",
+      `${callOf().target.uuid}\n`,
+      `../${callOf().target.uuid}`,
+    ])
+      expect([uuid, refusalOf({ uuid })]).toEqual([uuid, "invalid_request"]);
+    for (const branch of ["", ".", "..", "a/b", "x".repeat(65), "ü"])
+      expect([branch, refusalOf({ branch })]).toEqual([branch, "invalid_request"]);
+  });
+
+  test("numbers that are none", () => {
+    for (const budgetMs of [-1, NaN, -Infinity]) expect(refusalOf({ budgetMs })).toBe("invalid_request");
+    for (const wrong of [{ minTxid: 2n ** 53n }, { inputBytes: 2n ** 64n - 1n }, { term: 2n ** 60n }])
+      expect(refusalOf(wrong)).toBe("invalid_request");
+    const { $typeName } = messageOfCall(
+      7,
+      callOf({ target: { ...callOf().target, retention: { pitrMs: 1 } } }),
+    ).retention!;
+    for (const pitrMs of [-1, NaN, Infinity])
+      expect(refusalOf({ retention: { $typeName, pitrMs } })).toBe("invalid_request");
+  });
+
+  test("kinds, scopes and consistencies that are not in the tables", () => {
+    for (const kind of [CallKind.UNSPECIFIED, 8 as CallKind, 99 as CallKind])
+      expect(refusalOf({ kind })).toBe("invalid_request");
+    expect(refusalOf({ consistency: 9 as never })).toBe("invalid_request");
+    const client = messageOfCall(7, callOf({ caller: { kind: "token", scope: "read", hash: "a" } })).client!;
+    expect(refusalOf({ client: { ...client, kind: 0 } })).toBe("invalid_request");
+    expect(refusalOf({ client: { ...client, scope: 4 as never } })).toBe("invalid_request");
+  });
+
+  test("commands of another table or of none", () => {
+    for (const kind of [CallKind.WRITE, CallKind.READ]) {
+      for (const command of [
+        "",
+        "constructor",
+        "__proto__",
+        "toString",
+        "no.such",
+        kind === CallKind.READ ? "kv.put" : "kv.get",
+      ])
+        expect([command, refusalOf({ kind, command })]).toEqual([command, "unavailable"]);
+    }
+    expect(refusalOf({ kind: CallKind.BRANCH, payload: serialize({ act: "constructor" }) })).toBe("unavailable");
+    expect(refusalOf({ kind: CallKind.BRANCH, payload: serialize({ act: 1 }) })).toBe("unavailable");
+  });
+
+  test("batches and acts without what they need", () => {
+    const batches = [
+      undefined,
+      null,
+      1,
+      [],
+      {},
+      { statements: 1, atomic: true, mayWrite: true },
+      { statements: [{}], atomic: true, mayWrite: true },
+      { statements: [null], atomic: true, mayWrite: true },
+      { statements: [{ text: "x", paramsJson: 1 }], atomic: true, mayWrite: true },
+      { statements, atomic: 1, mayWrite: true },
+      { statements, atomic: true },
+    ];
+    for (const kind of [CallKind.SQL_READ, CallKind.SQL_WRITE])
+      for (const batch of batches)
+        expect(refusalOf({ kind, payload: batch === undefined ? new Uint8Array(0) : serialize(batch) })).toBe(
+          "invalid_request",
+        );
+    const acts = [
+      { act: "fork" },
+      { act: "fork", name: 1 },
+      { act: "rewind", to: { toString: undefined } },
+      { act: "erase", couponId: "c" },
+      { act: "erase", couponId: "c", erase: {}, traceKey: "text" },
+      { act: "expunge" },
+      { act: "expunge", coupons: {} },
+    ];
+    for (const act of acts)
+      expect([act, refusalOf({ kind: CallKind.BRANCH, payload: serialize(act) })]).toEqual([act, "invalid_request"]);
+  });
+
+  test("clones that cannot be read: cut off, garbled, or of nothing", () => {
+    const { payload } = messageOfCall(7, callOf({ call: { kind: "write", command: "kv.put", input: data } }));
+    for (let length = 1; length < payload.length; length += 7)
+      expect(refusalOf({ payload: payload.subarray(0, length) })).toBe("invalid_request");
+    const random = seeded(4);
+    for (let round = 0; round < 3_000; round++) {
+      const garbled = Uint8Array.from(payload);
+      for (let times = 0; times < 3; times++)
+        garbled[Math.floor(random() * garbled.length)] = Math.floor(random() * 256);
+      const read = refusalOf({ payload: garbled });
+      // Read as something else, or refused; nothing else is thrown and nothing breaks.
+      expect(read === "invalid_request" || typeof (read as ForwardedCall).call === "object").toBe(true);
+    }
+  });
+});
+
+describe("answers", () => {
+  test("a value comes as it went, with the state that it speaks of", () => {
+    for (const value of [undefined, null, data, new Uint8Array(0), "text", [1, undefined]]) {
+      expect(outcome(messageOfAnswer(7, { value, txid: 2 ** 52, durableTxid: 0 }))).toEqual({
+        answer: { value, txid: 2 ** 52, durableTxid: 0 },
+      });
+    }
+  });
+
+  test("a refusal of every code comes with all its details, or without", () => {
+    const full = { retryAfterSecs: 7, httpStatus: 415, headers: { Allow: "GET" }, txid: 0 };
+    for (const code of Object.keys(errorCodes) as ErrorCode[]) {
+      for (const detail of [full, {}, { txid: 12 }, { retryAfterSecs: 0.5 }]) {
+        const { error } = outcome(messageOfRefusal(7, new ServiceError(code, `why ${code}`, detail))) as {
+          error: ServiceError;
+        };
+        expect(error).toBeInstanceOf(ServiceError);
+        expect([error.code, error.message, error.detail]).toEqual([code, `why ${code}`, detail]);
+      }
+    }
+  });
+
+  test("that a call was turned away comes with the reason", () => {
+    for (const reason of ["unheld", "behind"] as const)
+      expect(outcome(messageOfTurnedAway(7, new TurnedAway(reason)))).toEqual({
+        error: expect.objectContaining({ name: "TurnedAway", reason }),
+      });
+  });
+
+  test("codes, reasons and values that no node sends are no answers", () => {
+    const good = messageOfRefusal(7, new ServiceError("conflict", "x"));
+    const bad = [
+      create(CallAnswerSchema, { refusal: { ...good.refusal!, code: "toString" } }),
+      create(CallAnswerSchema, { turnedAway: 3 as never }),
+      create(CallAnswerSchema, { txid: 2n ** 60n }),
+      create(CallAnswerSchema, { payload: new Uint8Array([1, 2]) }),
+    ];
+    for (const message of bad) expect(() => outcomeOfMessage(message, message.payload)).toThrow(ServiceError);
+  });
+});
+
+describe("parcels", () => {
+  const parcel = (id: number, bytes: number) => ({ id, payload: new Uint8Array(bytes).fill(id) });
+
+  test("a large payload goes in pieces, others go between them, and it is whole again at the end", () => {
+    const [outbox, inbox] = [new Outbox<ReturnType<typeof parcel>>(), new Inbox()];
+    const bytes = 5 * limits.peerPieceBytes + 1;
+    outbox.put(parcel(1, bytes));
+    outbox.put(parcel(2, bytes));
+    const whole: [number, Uint8Array][] = [];
+    let messages = 0;
+    for (let next = 3; !outbox.isEmpty; next++) {
+      outbox.put(parcel(next, 10));
+      const { pieces, parcels } = outbox.take(() => true);
+      for (const piece of pieces) inbox.add(piece);
+      for (const sent of parcels) whole.push([sent.id, inbox.whole(sent)]);
+      expect(parcels.some(({ id }) => id === next)).toBe(true);
+      messages++;
+    }
+    expect(messages).toBe(12);
+    expect(outbox.bytes).toBe(0);
+    expect(whole.filter(([, { length }]) => length > 10).map(([id, { length }]) => [id, length])).toEqual([
+      [1, bytes],
+      [2, bytes],
+    ]);
+    for (const [id, payload] of whole) expect(payload.every((byte) => byte === id)).toBe(true);
+  });
+
+  test("a message takes about as much as it may, in order", () => {
+    const outbox = new Outbox<ReturnType<typeof parcel>>();
+    for (let id = 1; id <= 20; id++) outbox.put(parcel(id, limits.peerPieceBytes));
+    const ids: number[] = [];
+    while (!outbox.isEmpty) {
+      const { parcels } = outbox.take(() => true);
+      expect(parcels.length).toBeLessThanOrEqual(4);
+      ids.push(...parcels.map(({ id }) => id));
+    }
+    expect(ids).toEqual(Array.from({ length: 20 }, (_, at) => at + 1));
+  });
+
+  test("what nobody wants any more is left out, unless it has begun to leave", () => {
+    const outbox = new Outbox<ReturnType<typeof parcel>>();
+    const [begun, large] = [parcel(1, 3 * limits.peerPieceBytes), parcel(2, 3 * limits.peerPieceBytes)];
+    for (const given of [begun, large, parcel(3, 1), parcel(4, 1)]) outbox.put(given);
+    expect(outbox.take(({ id }) => id !== 3)).toMatchObject({ pieces: [{ id: 1 }], parcels: [{ id: 4 }] });
+    expect(outbox.take(() => false).pieces.map(({ id }) => id)).toEqual([1]);
+    expect(outbox.take(() => false).parcels).toEqual([begun]);
+    expect(outbox.take(() => false)).toEqual({ pieces: [], parcels: [] });
+    expect([outbox.isEmpty, outbox.bytes]).toEqual([true, 0]);
+  });
+
+  test("pieces without their rest do not add up without end", () => {
+    const inbox = new Inbox();
+    const payload = new Uint8Array(limits.peerBytesMax / 8);
+    const add = (id: number): void => inbox.add({ $typeName: "palimpsest.node.v1.Piece", id, payload });
+    for (let id = 0; id < 8; id++) add(id);
+    expect(() => add(8)).toThrow(ServiceError);
+    const another = new Inbox();
+    for (let id = 0; id < 10; id++) {
+      another.add({ $typeName: "palimpsest.node.v1.Piece", id, payload });
+      expect(another.whole({ id, payload: new Uint8Array(1) }).length).toBe(payload.length + 1);
+    }
+  });
+});
