@@ -233,6 +233,8 @@ export class BranchModel {
   /** When it came to be, when it was deleted, and when its deletion was answered, in virtual time. */
   bornAtMs = 0;
   goneAtMs: number | undefined;
+  /** The processes that were asked to delete it. */
+  readonly deletedBy = new Set<string>();
   deletedAtMs: number | undefined;
 
   constructor(database: DatabaseModel, name: string, id: string, era: Era) {

@@ -53,6 +53,8 @@ const callBudgetMs = 20_000;
 const branchBudgetMs = 600_000;
 const branchesMax = 4;
 
+const processOf = ({ name, incarnation }: SimNode): string => `${name}${incarnation}`;
+
 export class Clients {
   readonly #options: ClientsOptions;
   /** While a node is being brought back, only its doctor speaks to it. */
@@ -300,7 +302,9 @@ export class Clients {
   }
 
   async #delete(branch: BranchModel): Promise<void> {
-    if (branch.name !== "main") await this.branch(branch, { act: "delete", name: branch.name });
+    if (branch.name === "main") return;
+    branch.deletedBy.add(processOf(this.#options.node()));
+    await this.branch(branch, { act: "delete", name: branch.name });
   }
 
   /** Holds what the service says there is against what there was all the while. */
@@ -312,8 +316,16 @@ export class Clients {
     for (const branch of before)
       if (branch.isKnown && branch.goneAtMs === undefined && !this.#hasEnded(branch) && !listed.has(branch.name))
         throw new Violation(`${branch.label} is not listed any more`);
+    const node = this.#options.node();
+    // What another process has sent may delete a branch at any time; this one knows of it as soon as it changes one.
+    const mayBeUnknown = ({ goneAtMs, deletedBy }: BranchModel): boolean =>
+      goneAtMs !== undefined && goneAtMs > node.startedAtMs && !deletedBy.has(processOf(node));
     for (const name of listed)
-      if (![...before].some((branch) => branch.name === name) && !database.branches.has(name))
+      if (
+        ![...before].some((branch) => branch.name === name) &&
+        !database.branches.has(name) &&
+        !database.named(name).some(mayBeUnknown)
+      )
         throw new Violation(`${database.label}@${name} is listed, and there was none`);
   }
 

@@ -67,6 +67,7 @@ export class SimNode {
   readonly #options: SimNodeOptions;
   #process: Process | undefined;
   #starts = 0;
+  #startedAtMs = 0;
   /** Data directories that this node has had, one after the other. */
   #disks = 1;
   /** What the last process left. */
@@ -100,6 +101,11 @@ export class SimNode {
     return this.#starts;
   }
 
+  /** When the running process was started, in virtual time. */
+  get startedAtMs(): number {
+    return this.#startedAtMs;
+  }
+
   /** What the node writes into heads: it lies in the data directory and is lost with it. */
   get nodeId(): string {
     return `${this.name}-disk${this.#disks}`;
@@ -129,6 +135,7 @@ export class SimNode {
     const gone = Promise.withResolvers<never>();
     gone.promise.catch(() => {});
     scheduler.note(name, "starts");
+    this.#startedAtMs = scheduler.nowMs;
     this.#process = { world, disk, gone, ...this.#open(world, disk) };
     disk.takeDose();
     this.#left = undefined;
