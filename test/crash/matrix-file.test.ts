@@ -200,7 +200,7 @@ describe("the file", () => {
     const next = start(time, {}, node.directory);
     expect(await next.keys()).toEqual(keysOf(1, 3));
     expect(listQuarantine(node.directory)).toMatchObject([
-      { uuid: node.uuid, manifest: { branchId: "main", why: expect.stringContaining("not a database") } },
+      { uuid: node.uuid, label: { branchId: "main", why: expect.stringContaining("not a database") } },
     ]);
   });
 });

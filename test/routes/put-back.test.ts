@@ -66,7 +66,7 @@ test(
     expect(await checks(node)).toMatchObject({ quarantine: expect.stringContaining("1 set aside") });
     expect(await valueOf(node, "quarantined_files")).toBe(1);
     expect(listQuarantine(directory)).toMatchObject([
-      { manifest: { branchId: "main", why: expect.stringContaining("accepted") } },
+      { label: { branchId: "main", why: expect.stringContaining("accepted") } },
     ]);
     await node.close();
 

@@ -179,7 +179,7 @@ const branchFile = /^(.+)\.db(?:-wal|-shm|\.restored|\.unproven|\.patching|\.nex
 /** What a removal of unused copies came to. */
 export interface UnusedFiles {
   readonly removed: number;
-  /** Of these, files that had been set aside, with their manifests. */
+  /** Of these, files that had been set aside, with their labels. */
   readonly setAside: number;
   /** Branches whose closed file has a log: it may hold what object storage does not. */
   readonly unshipped: number;

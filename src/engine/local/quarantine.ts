@@ -2,7 +2,7 @@
  * What is kept of local files that must not be used and may hold somebody's acknowledged writes.
  *
  * A branch's file and its log are moved to `quarantine/<uuid>/` in the data directory, under a name of their own, with
- * a manifest beside them that says what they are and why they are there. Always true: the manifest is on disk before
+ * a label beside them that says what they are and why they are there. Always true: the label is on disk before
  * the first of them moves, as `<name>.moving`, and is called `<name>.json` once they all have; a start, and the next
  * opening of the branch, finish what a crash or a failing disk has left of a move before the branch is opened. So a log
  * is never parted from its file, and nothing is set aside without a word. It stays until an operator removes it, or an
@@ -17,7 +17,7 @@ import { formats } from "../../format/core/versions.ts";
 import type { DatabaseState } from "../../model/schema.ts";
 import { branchPath, databaseUuids, quarantineDirectory, removeFile } from "./files.ts";
 
-/** What lies in quarantine, as its manifest says. */
+/** What lies in quarantine, as its label says. */
 export interface SetAside {
   readonly uuid: string;
   /** The branch's id. */
@@ -32,18 +32,18 @@ export interface SetAside {
   readonly atMs: number;
   /** Why, in words for an operator. */
   readonly why: string;
-  /** Names of the file and its log, beside the manifest. */
+  /** Names of the file and its log, beside the label. */
   readonly files: readonly string[];
 }
 
 /** What is found in quarantine. */
 export interface Quarantined {
   readonly uuid: string;
-  /** The name that its manifest and files share. */
+  /** The name that its label and files share. */
   readonly name: string;
   readonly directory: string;
-  /** Undefined for what an older build has set aside without a word, or a manifest that cannot be read. */
-  readonly manifest: SetAside | undefined;
+  /** Undefined for what an older build has set aside without a word, or a label that cannot be read. */
+  readonly label: SetAside | undefined;
   /** Whether the move was not finished: the next start does that. */
   readonly isMoving: boolean;
 }
@@ -74,8 +74,8 @@ export class Quarantine {
     this.#options = options;
     this.#root = quarantineDirectory(options.databasesDirectory);
     for (const uuid of databaseUuids(this.#root).filter(options.isOurs)) {
-      for (const { manifest, isMoving } of entriesOf(this.#root, uuid))
-        if (isMoving && manifest) this.#unfinished.add(`${uuid}/${manifest.branchId}`);
+      for (const { label, isMoving } of entriesOf(this.#root, uuid))
+        if (isMoving && label) this.#unfinished.add(`${uuid}/${label.branchId}`);
       this.#counts.set(uuid, namesIn(join(this.#root, uuid)).length);
     }
     if (this.count > 0) options.changed(this.count);
@@ -98,7 +98,7 @@ export class Quarantine {
     const path = branchPath(databasesDirectory, uuid, branchId);
     const folder = join(this.#root, uuid);
     const name = `${branchId}-${state?.txid ?? "unread"}-${world.ulid()}`;
-    const manifest: SetAside = {
+    const label: SetAside = {
       uuid,
       branchId,
       txid: state?.txid,
@@ -109,17 +109,17 @@ export class Quarantine {
       files: besides.filter((suffix) => existsSync(`${path}${suffix}`)).map((suffix) => `${name}.db${suffix}`),
     };
     mkdirSync(folder, { recursive: true, mode: 0o700 });
-    // Before the manifest stands: whatever fails from there on, the move is finished before anything takes the file's
+    // Before the label stands: whatever fails from there on, the move is finished before anything takes the file's
     // place.
     this.#unfinished.add(`${uuid}/${branchId}`);
     await placeFile(
       disk,
       join(folder, `${name}${moving}`),
-      Buffer.from(`${JSON.stringify({ v: formats.setAside.writes[0], ...manifest }, undefined, 2)}\n`),
+      Buffer.from(`${JSON.stringify({ v: formats.setAside.writes[0], ...label }, undefined, 2)}\n`),
     );
     for (const directory of [dirname(this.#root), this.#root]) await disk.syncDirectory(directory);
     world.crashPoint("set-aside");
-    await this.#finish(folder, name, manifest);
+    await this.#finish(folder, name, label);
     this.recount(uuid);
     return join("quarantine", uuid, `${name}.db`);
   }
@@ -127,8 +127,8 @@ export class Quarantine {
   /** Finishes a move of the branch's files that was cut short. Call before its file is looked at. */
   async settle(uuid: string, branchId: string): Promise<void> {
     if (!this.#unfinished.has(`${uuid}/${branchId}`)) return;
-    for (const { name, manifest, isMoving } of entriesOf(this.#root, uuid))
-      if (isMoving && manifest?.branchId === branchId) await this.#finish(join(this.#root, uuid), name, manifest);
+    for (const { name, label, isMoving } of entriesOf(this.#root, uuid))
+      if (isMoving && label?.branchId === branchId) await this.#finish(join(this.#root, uuid), name, label);
     this.#unfinished.delete(`${uuid}/${branchId}`);
   }
 
@@ -154,7 +154,7 @@ export class Quarantine {
       }
       removeFile(path);
     }
-    // Before the manifest says that all of it has moved, and before anything takes its place.
+    // Before the label says that all of it has moved, and before anything takes its place.
     for (const directory of [folder, dirname(path)]) if (existsSync(directory)) await disk.syncDirectory(directory);
     renameSync(join(folder, `${name}${moving}`), join(folder, `${name}${done}`));
     await disk.syncDirectory(folder);
@@ -185,13 +185,13 @@ function entriesOf(root: string, uuid: string): Quarantined[] {
       uuid,
       name,
       directory,
-      manifest: readManifest(join(directory, `${name}${isMoving ? moving : done}`)),
+      label: readLabel(join(directory, `${name}${isMoving ? moving : done}`)),
       isMoving,
     };
   });
 }
 
-/** The names that manifests and files share. */
+/** The names that labels and files share. */
 function namesIn(directory: string): readonly string[] {
   const names = existsSync(directory)
     ? readdirSync(directory).flatMap((file) => /^(.+)\.(?:json|moving|db|db-wal)$/.exec(file)?.[1] ?? [])
@@ -201,12 +201,12 @@ function namesIn(directory: string): readonly string[] {
 
 const ulidChars = 26;
 
-function readManifest(path: string): SetAside | undefined {
+function readLabel(path: string): SetAside | undefined {
   if (!existsSync(path)) return undefined;
   try {
-    const manifest = JSON.parse(readFileSync(path, "utf8")) as SetAside & { readonly v: number };
-    return (formats.setAside.reads as readonly number[]).includes(manifest.v) && Array.isArray(manifest.files)
-      ? manifest
+    const label = JSON.parse(readFileSync(path, "utf8")) as SetAside & { readonly v: number };
+    return (formats.setAside.reads as readonly number[]).includes(label.v) && Array.isArray(label.files)
+      ? label
       : undefined;
   } catch (error) {
     if (error instanceof SyntaxError) return undefined;

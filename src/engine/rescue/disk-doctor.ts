@@ -286,14 +286,14 @@ async function checkCopy(
 }
 
 /** What was set aside of one database. */
-function quarantined({ findings }: DiskDoctorParts, { uuid, name, manifest }: Quarantined, look: DiskLook): void {
+function quarantined({ findings }: DiskDoctorParts, { uuid, name, label }: Quarantined, look: DiskLook): void {
   look.quarantined++;
-  const place = { uuid, branch: manifest?.branchId, key: join("quarantine", uuid, `${name}.db`) };
+  const place = { uuid, branch: label?.branchId, key: join("quarantine", uuid, `${name}.db`) };
   findings.add(
     "quarantine",
     place,
-    manifest
-      ? `a file was set aside at ${new Date(manifest.atMs).toISOString()}: ${manifest.why}`
+    label
+      ? `a file was set aside at ${new Date(label.atMs).toISOString()}: ${label.why}`
       : "a file was set aside",
   );
 }

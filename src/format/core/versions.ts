@@ -79,7 +79,7 @@ export const formats = {
     reads: [1],
   },
   setAside: {
-    what: "the manifest of what was set aside",
+    what: "the label of what was set aside",
     where: "quarantine/<uuid>/<name>.json of SERVICE_DATA_DIR",
     told: json,
     writes: [1],

@@ -67,7 +67,7 @@ describe("writes that were acknowledged and not shipped", () => {
           uuid: node.uuid,
           isMoving: false,
           keys: keysOf(1, 8),
-          manifest: {
+          label: {
             branchId: "main",
             txid: 8,
             tenure: expect.stringMatching(/^[0-9a-f]{32}$/),
@@ -76,9 +76,9 @@ describe("writes that were acknowledged and not shipped", () => {
           },
         },
       ]);
-      const { manifest } = asideOf(back)[0]!;
+      const { label } = asideOf(back)[0]!;
       expect(back.notices.join("\n")).toContain(`branch main was set aside under quarantine/${node.uuid}/main-8-`);
-      expect(back.notices.join("\n")).toContain(manifest!.why);
+      expect(back.notices.join("\n")).toContain(label!.why);
       expect(back.engine.state.alarms).toEqual({ quarantined: 1, lost: 0, wentBack: 0 });
       expect(back.client.alarms).toEqual({ quarantined: 1, lost: 0, wentBack: 0 });
       // The next process knows of it as well, until somebody has removed it.
@@ -204,7 +204,7 @@ describe("object storage that was put back to an older state", () => {
       expect(asideOf(accepting)).toMatchObject([
         {
           keys: ["k1", "later0", "later1", "later2", "later3", "later4"],
-          manifest: { txid: 6, why: expect.stringContaining("accepted") },
+          label: { txid: 6, why: expect.stringContaining("accepted") },
         },
       ]);
       await accepting.put("new", "main", { durable: true });
@@ -230,7 +230,7 @@ describe("object storage that was put back to an older state", () => {
       if (which === "because time has passed") await time.pass(600_000);
       else await expect(node.keys("x")).rejects.toMatchObject({ code: "branch_not_found" });
       expect(asideOf(node)).toMatchObject([
-        { keys: ["k1", "own"], manifest: { txid: 2, why: expect.stringContaining("accepted") } },
+        { keys: ["k1", "own"], label: { txid: 2, why: expect.stringContaining("accepted") } },
       ]);
       expect(node.notices.join("\n")).toContain("was set aside under quarantine/");
       // A branch that is deleted is gone, and leaves nothing.
@@ -425,7 +425,7 @@ describe("a move that is cut short", () => {
       expect(seen).toBeGreaterThanOrEqual(step);
       const next = start(time, { nodeId: "a" }, left);
       expect(await next.keys()).toEqual(["b0", ...keysOf(1, 3)]);
-      expect(asideOf(next)).toMatchObject([{ isMoving: false, keys: keysOf(1, 8), manifest: { txid: 8 } }]);
+      expect(asideOf(next)).toMatchObject([{ isMoving: false, keys: keysOf(1, 8), label: { txid: 8 } }]);
       expect(next.client.alarms.quarantined).toBe(1);
       await next.put("goes on", "main", { durable: true });
       const after = await next.again();
@@ -455,16 +455,16 @@ describe("a move that is cut short", () => {
     }
   });
 
-  test("and whose manifest is back after the branch has a new file takes nothing of that", async () => {
+  test("and whose label is back after the branch has a new file takes nothing of that", async () => {
     const { time, directory } = await orphaned();
     const node = start(time, { nodeId: "a" }, directory);
     await node.put("new");
     kill(node);
     // As a loss of power may leave it, had the last rename not been synced.
     const folder = join(directory, "quarantine", node.uuid);
-    const manifest = readdirSync(folder).find((name) => name.endsWith(".json"))!;
-    cpSync(join(folder, manifest), join(folder, manifest.replace(".json", ".moving")));
-    rmSync(join(folder, manifest));
+    const label = readdirSync(folder).find((name) => name.endsWith(".json"))!;
+    cpSync(join(folder, label), join(folder, label.replace(".json", ".moving")));
+    rmSync(join(folder, label));
     const next = start(time, { nodeId: "a" }, directory);
     expect(await next.keys()).toContain("new");
     expect(asideOf(next)).toHaveLength(1);
@@ -479,7 +479,7 @@ test("what an older build has set aside without a word is listed too", () => {
     join(folder, "main-8-01J0000000000000000000000A.db"),
   );
   expect(listQuarantine(directory)).toMatchObject([
-    { name: "main-8-01J0000000000000000000000A", manifest: undefined, isMoving: false },
+    { name: "main-8-01J0000000000000000000000A", label: undefined, isMoving: false },
   ]);
   expect(listQuarantine(temporaryDirectory())).toEqual([]);
 });
