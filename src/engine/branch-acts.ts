@@ -237,12 +237,12 @@ export class BranchActs {
       telling(database, async () => {
         await this.#prove(database);
         if (!database.opened.head.exists) throw new ServiceError("not_found", "the branch has no past to go back to");
-        const { txid, tenureId } = await database.claimNext();
+        const { txid, writerEpochId } = await database.claimNext();
         const { rewoundTo, exchange } = await rewindBranch(parts, {
           head: database.opened.head,
           path: database.path,
           txid,
-          tenureId,
+          writerEpochId,
           to,
         });
         return { value: { value: { rewoundTo }, txid, durableTxid: txid }, afterwards: exchange };

@@ -159,7 +159,7 @@ export class EngineParts {
 
   readonly #bytesPut = (bytes: number): void => void (this.counts.bytesPut += bytes);
 
-  readonly #isHeld = (uuid: string): boolean => this.leaseState.termOf(uuid) !== undefined;
+  readonly #isHeld = (uuid: string): boolean => this.leaseState.leaseEpochOf(uuid) !== undefined;
 
   readonly #isDeleted = async (uuid: string): Promise<boolean> =>
     this.registry.wasDropped(uuid) || wasDeleted(this.#given.store, uuid);
@@ -251,8 +251,8 @@ export class EngineParts {
         if (this.followed.has(uuid)) send({ kind: "shipped", uuid });
       },
       fenced: (uuid) => {
-        const term = options.coordinated ? this.ownership.forfeit(uuid) : undefined;
-        if (term !== undefined) send({ kind: "fenced", uuid, term });
+        const leaseEpoch = options.coordinated ? this.ownership.forfeit(uuid) : undefined;
+        if (leaseEpoch !== undefined) send({ kind: "fenced", uuid, leaseEpoch });
       },
       shipIntervalMs: (uuid) => (this.followed.has(uuid) ? limits.shipIntervalFollowedMs : limits.shipIntervalMs),
       moved: (head) => this.compactor.consider(head),

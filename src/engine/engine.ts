@@ -144,7 +144,7 @@ export class Engine {
     const { target, work } = call;
     switch (work.kind) {
       case "hold":
-        return this.#settles(call, this.#parts.ownership.hold(target.uuid, work.term));
+        return this.#settles(call, this.#parts.ownership.hold(target.uuid, work.leaseEpoch));
       case "let-go":
         return this.#settles(call, this.#parts.ownership.letGo(target.uuid));
       case "drop":
@@ -174,7 +174,7 @@ export class Engine {
   /** Whether the call may be answered here at all: what needs the database's lease, only while this node holds it. */
   #mayServe({ target, work, consistency }: EngineCall): boolean {
     const isRead = work.kind === "read" || work.kind === "pin";
-    return (isRead && consistency !== "primary") || this.#parts.leaseState.termOf(target.uuid) !== undefined;
+    return (isRead && consistency !== "primary") || this.#parts.leaseState.leaseEpochOf(target.uuid) !== undefined;
   }
 
   /**
@@ -184,7 +184,7 @@ export class Engine {
   #reach(call: EngineCall, deadlineMs: number): void {
     const { id, target, minTxid, consistency } = call;
     if (!this.#mayServe(call)) return this.#answers.fail(id, new TurnedAway("unheld"), undefined);
-    const isHeld = this.#parts.leaseState.termOf(target.uuid) !== undefined;
+    const isHeld = this.#parts.leaseState.leaseEpochOf(target.uuid) !== undefined;
     const database = isHeld ? this.#parts.registry.current(target) : undefined;
     if (database) return this.#run(call, database, deadlineMs);
     const reached = isHeld
@@ -245,7 +245,7 @@ export class Engine {
   async #refuseSurely(id: number, refusal: ServiceError, database: Database): Promise<void> {
     const isKnownLost =
       refusal.code !== "invalid_request" &&
-      (database.claimed || this.#parts.leaseState.termOf(database.opened.uuid) === undefined);
+      (database.claimed || this.#parts.leaseState.leaseEpochOf(database.opened.uuid) === undefined);
     const isOurs = !this.#options.coordinated || isKnownLost;
     try {
       if (!isOurs) await database.prove();
@@ -257,7 +257,7 @@ export class Engine {
 
   /** What this node writes stays: the erasure that orders it is carried out here, and cleans it. */
   async #purgeCopies(uuid: string): Promise<boolean> {
-    if (this.#parts.leaseState.termOf(uuid) !== undefined) return false;
+    if (this.#parts.leaseState.leaseEpochOf(uuid) !== undefined) return false;
     await this.#parts.erasureRunner.purgeCopies(uuid);
     return true;
   }

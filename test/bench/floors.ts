@@ -137,7 +137,7 @@ export class RawIngests {
         },
         { memories },
       );
-    runGroup(connection, [command], () => writeState(connection, { txid, committedAtMs: nowMs, tenure: undefined }));
+    runGroup(connection, [command], () => writeState(connection, { txid, committedAtMs: nowMs, writerEpochId: undefined }));
   }
 }
 

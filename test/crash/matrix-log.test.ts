@@ -227,7 +227,7 @@ describe("the log", () => {
       await node.sync();
       expect(node.notices.join("\n")).toContain("groups are missing from the log");
       expect(await keysInStore(time)).toEqual(keysOf(1, 9));
-      expect(time.head(node.uuid).tenures.length).toBeGreaterThan(1);
+      expect(time.head(node.uuid).writerEpochs.length).toBeGreaterThan(1);
       for (let seen = 1; seen <= 9; seen++)
         expect(
           (await time.of(node.client.read(node.at("main"), "kv.list", { ns: "n" }, node.soon({ minTxid: seen })))).txid,

@@ -128,7 +128,7 @@ describe.skipIf(!hasCluster)(`a cluster of three${clusterNeed}`, () => {
         expect(expectOk(await put(of(node), name, "k", "v")).txid).toBe(1);
         expect(await cluster.writerOf(uuid)).toMatchObject({
           node: node.id,
-          term: expect.any(Number),
+          leaseEpoch: expect.any(Number),
           address: `http://127.0.0.1:${node.links.peers.port}`,
         });
       }
@@ -288,12 +288,12 @@ describe.skipIf(!hasCluster)(`a cluster of three${clusterNeed}`, () => {
     async () => {
       const { db, uuid } = await ownedBy(a);
       expectOk(await insert(at(a), db, "by a"));
-      const first = (await cluster.writerOf(uuid))!.term;
+      const first = (await cluster.writerOf(uuid))!.leaseEpoch;
       await a.stop();
       expect(await cluster.writerOf(uuid)).toBeUndefined();
       expectOk(await insert(at(b), db, "by b or c"));
       const second = (await cluster.writerOf(uuid))!;
-      expect(second.term).toBeGreaterThan(first);
+      expect(second.leaseEpoch).toBeGreaterThan(first);
       expect(await rowsAt(at(b), db, primary)).toEqual(["by a", "by b or c"]);
       await a.start();
       const { txid } = expectOk(await insert(at(a), db, "through a"));
@@ -317,7 +317,7 @@ describe.skipIf(!hasCluster)(`a cluster of three${clusterNeed}`, () => {
         expectOk(await insert(at(b), db, "by the new owner", durable)),
       );
       expect(taken.txid, "no transaction id is given twice").toBeGreaterThan(dirty.txid!);
-      expect((await cluster.writerOf(uuid))!.term).toBeGreaterThan(before.term);
+      expect((await cluster.writerOf(uuid))!.leaseEpoch).toBeGreaterThan(before.leaseEpoch);
       expect(await cluster.ownerOf(uuid)).not.toBe(a);
       a.links.store.restore();
       await pause(3_000);
@@ -418,8 +418,8 @@ describe.skipIf(!hasCluster)(`a cluster of three${clusterNeed}`, () => {
     async () => {
       const databases = await Promise.all(Array.from({ length: 8 }, () => ownedBy(a, "rest", durable)));
       // Now c knows a as the owner of all of them.
-      const terms = new Map(
-        await Promise.all(databases.map(async ({ uuid }) => [uuid, (await cluster.writerOf(uuid))!.term] as const)),
+      const leaseEpochs = new Map(
+        await Promise.all(databases.map(async ({ uuid }) => [uuid, (await cluster.writerOf(uuid))!.leaseEpoch] as const)),
       );
       for (const { db } of databases) expectOk(await insert(at(c), db, "first", durable));
       await a.stop();
@@ -433,7 +433,7 @@ describe.skipIf(!hasCluster)(`a cluster of three${clusterNeed}`, () => {
         const { txid } = expectOk(await insert(at(c), db, "third"));
         const writer = (await cluster.writerOf(uuid))!;
         expect(writer.node).toBe(b.id);
-        expect(writer.term).toBeGreaterThan(terms.get(uuid)!);
+        expect(writer.leaseEpoch).toBeGreaterThan(leaseEpochs.get(uuid)!);
         for (const node of [a, b, c])
           expect(await rowsAt(at(node), db, atLeast(txid)), node.name).toEqual(["first", "second", "third"]);
       }

@@ -106,7 +106,7 @@ describe.skipIf(!hasEtcd)(`leases in a real etcd${etcdNeed}`, { timeout: 60_000 
       const { promise, resolve } = Promise.withResolvers<void>();
       hang = promise;
       await vi.waitFor(
-        async () => expect(await b.leases.acquire("db")).toEqual({ kind: "acquired", term: 2 }),
+        async () => expect(await b.leases.acquire("db")).toEqual({ kind: "acquired", leaseEpoch: 2 }),
         waiting,
       );
       const begun = proofs;
@@ -139,7 +139,7 @@ describe.skipIf(!hasEtcd)(`leases in a real etcd${etcdNeed}`, { timeout: 60_000 
       for (const id of await leasesUnder(prefix)) await etcd.call("lease/revoke", { ID: id });
       await leasedAnew(a, b);
       expect(await b.leases.holding("db")).toEqual({ holder: undefined });
-      expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", term: 2 });
+      expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", leaseEpoch: 2 });
       await vi.waitFor(async () => expect(await b.leases.nodes()).toHaveLength(2), waiting);
     },
   );
@@ -151,7 +151,7 @@ describe.skipIf(!hasEtcd)(`leases in a real etcd${etcdNeed}`, { timeout: 60_000 
     await expect(a.leases.acquire("db")).rejects.toMatchObject({ kind: "unavailable" });
     expect(a.told[1]).toBe("lost");
     await vi.waitFor(() => expect(a.told).toHaveLength(3), waiting);
-    expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", term: 1 });
+    expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", leaseEpoch: 1 });
   });
 
   test(
@@ -174,13 +174,13 @@ describe.skipIf(!hasEtcd)(`leases in a real etcd${etcdNeed}`, { timeout: 60_000 
       etcd.awaken();
       await vi.waitFor(async () => expect((await b.leases.acquire("db")).kind).toBe("acquired"), waiting);
       await vi.waitFor(async () => expect(await a.leases.acquire("db")).toMatchObject({ kind: "held" }), waiting);
-      // What had no answer may have come late, and its lease may be over by now: no term is given twice.
+      // What had no answer may have come late, and its lease may be over by now: no lease epoch is given twice.
       const { holder } = await b.leases.holding("db2");
       const acquired = await b.leases.acquire("db2");
       expect(acquired).toMatchObject({ kind: "acquired" });
-      expect([1, 2]).toContain((acquired as { term: number }).term);
-      if (holder) expect(holder.term).toBe(1);
-      if (holder) expect(acquired).toMatchObject({ term: 2 });
+      expect([1, 2]).toContain((acquired as { leaseEpoch: number }).leaseEpoch);
+      if (holder) expect(holder.leaseEpoch).toBe(1);
+      if (holder) expect(acquired).toMatchObject({ leaseEpoch: 2 });
     },
   );
 
@@ -193,7 +193,7 @@ describe.skipIf(!hasEtcd)(`leases in a real etcd${etcdNeed}`, { timeout: 60_000 
     await etcd.start();
     await vi.waitFor(() => expect(a.told.length).toBeGreaterThan(before + 1), waiting);
     expect(a.told).not.toContain("lost");
-    expect(await b.leases.acquire("db")).toMatchObject({ kind: "held", by: { nodeId: a.node.id, term: 1 } });
+    expect(await b.leases.acquire("db")).toMatchObject({ kind: "held", by: { nodeId: a.node.id, leaseEpoch: 1 } });
   });
 
   test("F51: an etcd that has lost everything begins its terms anew, and nodes go on with it", async () => {
@@ -203,7 +203,7 @@ describe.skipIf(!hasEtcd)(`leases in a real etcd${etcdNeed}`, { timeout: 60_000 
     await etcd.startEmpty();
     await leasedAnew(a, b);
     expect(await b.leases.holding("db")).toEqual({ holder: undefined });
-    expect(await b.leases.acquire("db")).toEqual({ kind: "acquired", term: 1 });
+    expect(await b.leases.acquire("db")).toEqual({ kind: "acquired", leaseEpoch: 1 });
   });
 
   test("a node that starts while etcd is away has no lease, and gets one later", async () => {
@@ -213,7 +213,7 @@ describe.skipIf(!hasEtcd)(`leases in a real etcd${etcdNeed}`, { timeout: 60_000 
     await expect(a.leases.acquire("db")).rejects.toMatchObject({ kind: "unavailable" });
     await etcd.start();
     await vi.waitFor(() => expect(a.told.length).toBeGreaterThan(0), waiting);
-    expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", term: 1 });
+    expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", leaseEpoch: 1 });
   });
 
   test("of two endpoints one may be dead or silent", async () => {
@@ -225,7 +225,7 @@ describe.skipIf(!hasEtcd)(`leases in a real etcd${etcdNeed}`, { timeout: 60_000 
       const a = await joined(open({ endpoints: [other, etcd.endpoint] }));
       expect(a.told).toHaveLength(1);
       const startedMs = performance.now();
-      expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", term: 1 });
+      expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", leaseEpoch: 1 });
       // The one that answered is asked first.
       expect(performance.now() - startedMs).toBeLessThan(1_000);
     }
@@ -267,16 +267,16 @@ describe.skipIf(!hasEtcd)(`leases in a real etcd${etcdNeed}`, { timeout: 60_000 
           .filter((key) => !key.startsWith("nodes/"));
       };
       await etcd.call("kv/put", { key: base64(`${prefix}term/abc-old`), value: base64("41") });
-      expect(await a.leases.acquire("abc-old")).toEqual({ kind: "acquired", term: 42 });
+      expect(await a.leases.acquire("abc-old")).toEqual({ kind: "acquired", leaseEpoch: 42 });
       // One count for all that begin alike: it only has to grow.
-      expect(await a.leases.acquire("abc-new")).toEqual({ kind: "acquired", term: 43 });
+      expect(await a.leases.acquire("abc-new")).toEqual({ kind: "acquired", leaseEpoch: 43 });
       expect(await keys()).toEqual(["announced", "terms/abc", "writer/abc-new", "writer/abc-old"]);
       await a.leases.release("abc-old", 42);
       await a.leases.release("abc-new", 43);
       expect(await keys()).toEqual(["announced", "terms/abc"]);
       // A node of a build before takes the database as it does, and gives it back.
       await etcd.call("kv/put", { key: base64(`${prefix}term/abc-old`), value: base64("1") });
-      expect(await b.leases.acquire("abc-old")).toEqual({ kind: "acquired", term: 44 });
+      expect(await b.leases.acquire("abc-old")).toEqual({ kind: "acquired", leaseEpoch: 44 });
       expect(await keys()).toEqual(["announced", "terms/abc", "writer/abc-old"]);
     },
   );
@@ -361,13 +361,13 @@ describe.skipIf(!hasEtcd)(`a real etcd that asks for credentials${etcdNeed}`, { 
     "is given those of the endpoint, from before it asks for them until after it has forgotten its " + "tokens",
     async () => {
       const a = await joined(open(endpointAs("palimpsest:p%40ss%3Aword")));
-      expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", term: 1 });
+      expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", leaseEpoch: 1 });
       await etcd.call("auth/enable", {});
-      expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", term: 2 });
+      expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", leaseEpoch: 2 });
       await etcd.stop();
       await etcd.start();
       await vi.waitFor(
-        async () => expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", term: 3 }),
+        async () => expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", leaseEpoch: 3 }),
         waiting,
       );
       const before = a.told.length;

@@ -6,8 +6,8 @@ export const engineMutants: readonly Mutant[] = [
     name: "claim-reuses-epoch",
     why: "Two writers of one epoch: neither fences the other.",
     file: "engine/history/branch-head.ts",
-    find: ["      const epoch = Math.max(term, this.#head.epoch + 1);"],
-    replace: ["      const epoch = Math.max(term, this.#head.epoch, 1);"],
+    find: ["      const epoch = Math.max(leaseEpoch, this.#head.epoch + 1);"],
+    replace: ["      const epoch = Math.max(leaseEpoch, this.#head.epoch, 1);"],
     suites: [{ file: "test/unit/engine/branch-head.test.ts" }, { seeds: 40 }],
   },
   {
@@ -70,9 +70,9 @@ export const engineMutants: readonly Mutant[] = [
     why: "A node does not know its own shipped file again and sets it aside.",
     file: "engine/shipping/shipper.ts",
     find: [
-      "    tenures: tenures.reduce((reached, { id, lastTxid }) => reaching(reached, id, lastTxid), head.tenures),",
+      "    writerEpochs: writerEpochs.reduce((reached, { id, lastTxid }) => reaching(reached, id, lastTxid), head.writerEpochs),",
     ],
-    replace: ["    tenures: head.tenures,"],
+    replace: ["    writerEpochs: head.writerEpochs,"],
     suites: [{ seeds: 40 }],
   },
   {

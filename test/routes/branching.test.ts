@@ -33,7 +33,7 @@ test.each(wireNames)(
     expect(await marks(after)).toEqual(everywhere("a", "b"));
     expect(await marks(after.at("side"))).toEqual(everywhere("a", "b", "c"));
     expect([await after.integrity(), await after.at("side").integrity()]).toEqual(["ok", "ok"]);
-    // And it goes on: a new tenure, larger transaction ids.
+    // And it goes on: a new writer epoch, larger transaction ids.
     await fill(after, "d");
     expect(await marks(after)).toEqual(everywhere("a", "b", "d"));
   },

@@ -178,7 +178,7 @@ export class StoreAudit {
       if (head.epoch === was.epoch && head.epoch > 0) {
         // A writer that ends in order gives back what it has not used, and is then bound by that. What lies before its
         // claim's own first id may have been given before.
-        const givenTo = Math.max(was.txid, (was.tenures.at(-1)?.firstTxid ?? 1) - 1);
+        const givenTo = Math.max(was.txid, (was.writerEpochs.at(-1)?.firstTxid ?? 1) - 1);
         const gaveBack = head.reservedTo === givenTo && head.txid === was.txid;
         if (head.reservedTo < was.reservedTo && !gaveBack)
           breaks(`reservation went back from ${was.reservedTo} to ${head.reservedTo}`);
@@ -193,7 +193,7 @@ export class StoreAudit {
     if (!this.#ended.has(uuid)) this.#namesWhole(uuid, head);
     if (head.epoch > (was?.epoch ?? 0)) {
       // What a claim gives up ends right below its own first transaction id; it may have been joined to an earlier gap.
-      const gapEnd = (head.tenures.at(-1)?.firstTxid ?? 1) - 1;
+      const gapEnd = (head.writerEpochs.at(-1)?.firstTxid ?? 1) - 1;
       const covers = ({ firstTxid, lastTxid }: TxidRange): boolean => firstTxid <= gapEnd && lastTxid >= gapEnd;
       this.#watch.claimed?.(uuid, id, {
         node: head.node,

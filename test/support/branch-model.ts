@@ -71,7 +71,7 @@ export function emptyHead(branchId: string): Head {
     nonce: new Uint8Array(16),
     prevHash: new Uint8Array(32),
     node: "node",
-    tenures: [{ epoch: 1, id: new Uint8Array(16).fill(1), firstTxid: 1, lastTxid: 0 }],
+    writerEpochs: [{ epoch: 1, id: new Uint8Array(16).fill(1), firstTxid: 1, lastTxid: 0 }],
     lost: [],
     txid: 0,
     committedAtMs: 0,
@@ -198,13 +198,13 @@ export class BranchModel {
       rawBytes,
       bytes,
     };
-    const tenures = this.head.tenures.map((tenure, index) =>
-      index === this.head.tenures.length - 1 ? { ...tenure, lastTxid: last.txid } : tenure,
+    const writerEpochs = this.head.writerEpochs.map((writerEpoch, index) =>
+      index === this.head.writerEpochs.length - 1 ? { ...writerEpoch, lastTxid: last.txid } : writerEpoch,
     );
     this.head = {
       ...this.head,
       tail: [...this.head.tail, segment],
-      tenures,
+      writerEpochs,
       txid: last.txid,
       committedAtMs: last.committedAtMs,
       pages: last.pages,
@@ -221,11 +221,11 @@ export class BranchModel {
     writeFileSync(path, Buffer.concat(first.images.map(({ bytes }) => bytes)));
     const { refs, pages } = await uploadImages(this.source, path, first, this.head.branchId, () => this.newId());
     rmSync(path);
-    const tenures = this.head.tenures.map((tenure) => ({ ...tenure, lastTxid: first.txid }));
+    const writerEpochs = this.head.writerEpochs.map((writerEpoch) => ({ ...writerEpoch, lastTxid: first.txid }));
     this.head = {
       ...this.head,
       refs,
-      tenures,
+      writerEpochs,
       txid: first.txid,
       committedAtMs: first.committedAtMs,
       pages,
@@ -270,7 +270,7 @@ export class BranchModel {
     await this.#load(head.txid);
     this.currency.get(head.txid)!.untilMs = Number.POSITIVE_INFINITY;
     const firstTxid = head.reservedTo + 1;
-    const tenure = {
+    const writerEpoch = {
       epoch: head.epoch + 1,
       id: new Uint8Array(16).fill(head.epoch + 1),
       firstTxid,
@@ -280,7 +280,7 @@ export class BranchModel {
     this.head = {
       ...head,
       epoch: head.epoch + 1,
-      tenures: [...head.tenures, tenure].slice(-16),
+      writerEpochs: [...head.writerEpochs, writerEpoch].slice(-16),
       lost,
       reservedTo: firstTxid + 99,
     };
@@ -331,12 +331,12 @@ export class BranchModel {
       { firstTxid: group.txid, lastTxid: group.txid, lastAtMs: group.committedAtMs, rawBytes: pageBytes, bytes },
     ]);
     this.#succeed(rewound(this.head, plan, delta, this.nowMs));
-    const tenures = this.head.tenures.map((tenure, index) =>
-      index === this.head.tenures.length - 1 ? { ...tenure, lastTxid: group.txid } : tenure,
+    const writerEpochs = this.head.writerEpochs.map((writerEpoch, index) =>
+      index === this.head.writerEpochs.length - 1 ? { ...writerEpoch, lastTxid: group.txid } : writerEpoch,
     );
     this.head = {
       ...this.head,
-      tenures,
+      writerEpochs,
       txid: group.txid,
       committedAtMs: group.committedAtMs,
       pages: group.pages,
@@ -412,8 +412,8 @@ export class BranchModel {
       ...head,
       epoch: 1,
       reservedTo: txid + 100,
-      tenures: [
-        ...head.tenures,
+      writerEpochs: [
+        ...head.writerEpochs,
         { epoch: 1, id: new Uint8Array(16).fill(77), firstTxid: txid + 1, lastTxid: txid },
       ].slice(-16),
     });

@@ -43,7 +43,7 @@ export interface WriterRecord {
   /** The node's identity, not its name. */
   readonly node: string;
   readonly address: string;
-  readonly term: number;
+  readonly leaseEpoch: number;
   /** The etcd lease on which it hangs. */
   readonly leaseId: string;
 }

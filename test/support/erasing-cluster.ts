@@ -133,7 +133,7 @@ export async function member(node: LeasedNode, writer: () => TimedEngine): Promi
 export async function openNode(
   time: VirtualTime,
   name: string,
-  term: number | undefined,
+  leaseEpoch: number | undefined,
   options: Partial<EngineOptions> = {},
   directory?: string,
 ): Promise<LeasedNode> {
@@ -144,7 +144,7 @@ export async function openNode(
     directory,
   );
   await node.renew(foreverMs);
-  if (term !== undefined) await time.of(node.holding(term));
+  if (leaseEpoch !== undefined) await time.of(node.holding(leaseEpoch));
   return node;
 }
 

@@ -250,7 +250,7 @@ class FleetLeases implements Leases {
   readonly #requests: Requests;
   readonly #members: EtcdMembers;
   readonly #holders = new Map<string, Holder>();
-  #term = 0;
+  #leaseEpoch = 0;
   #node: LiveNode | undefined;
 
   constructor(requests: Requests, members: EtcdMembers) {
@@ -266,9 +266,9 @@ class FleetLeases implements Leases {
 
   async acquire(uuid: string): Promise<Acquisition> {
     this.#requests.etcd++;
-    const term = ++this.#term;
-    this.#holders.set(uuid, { nodeId: this.#node!.id, address: this.#node!.address, term });
-    return { kind: "acquired", term };
+    const leaseEpoch = ++this.#leaseEpoch;
+    this.#holders.set(uuid, { nodeId: this.#node!.id, address: this.#node!.address, leaseEpoch });
+    return { kind: "acquired", leaseEpoch };
   }
 
   async holding(uuid: string): Promise<Holding> {

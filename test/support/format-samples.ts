@@ -95,7 +95,7 @@ export const sampleHead: Head = {
   nonce: countingBytes(16, 7),
   prevHash: countingBytes(32, 8),
   node: "node-α",
-  tenures: [
+  writerEpochs: [
     { epoch: 2, id: countingBytes(16, 9), firstTxid: 1, lastTxid: 30 },
     { epoch: 3, id: countingBytes(16, 10), firstTxid: 41, lastTxid: 40 },
   ],

@@ -37,8 +37,8 @@ export function describeLeases(name: string, open: () => SharedCoordination): vo
         const a = await joined(coordination.open());
         const b = await joined(coordination.open());
         expect(await b.leases.holding("db")).toEqual({ holder: undefined });
-        expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", term: 1 });
-        const holder = { nodeId: a.node.id, address: a.node.address, term: 1 };
+        expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", leaseEpoch: 1 });
+        const holder = { nodeId: a.node.id, address: a.node.address, leaseEpoch: 1 };
         expect(await b.leases.holding("db")).toEqual({ holder });
         expect(await b.leases.acquire("db")).toEqual({ kind: "held", by: holder });
         await b.leases.release("db", 1);
@@ -46,8 +46,8 @@ export function describeLeases(name: string, open: () => SharedCoordination): vo
         expect((await a.leases.holding("db")).holder).toEqual(holder);
         await a.leases.release("db", 1);
         expect(await b.leases.holding("db")).toEqual({ holder: undefined });
-        expect(await b.leases.acquire("db")).toEqual({ kind: "acquired", term: 2 });
-        expect(await b.leases.acquire("other")).toEqual({ kind: "acquired", term: 1 });
+        expect(await b.leases.acquire("db")).toEqual({ kind: "acquired", leaseEpoch: 2 });
+        expect(await b.leases.acquire("other")).toEqual({ kind: "acquired", leaseEpoch: 1 });
       },
     );
 
@@ -57,7 +57,7 @@ export function describeLeases(name: string, open: () => SharedCoordination): vo
       const outcomes = await Promise.all(racers.map(({ leases }) => leases.acquire("db")));
       const winners = racers.filter((_, at) => outcomes[at]!.kind === "acquired");
       expect(winners).toHaveLength(1);
-      const holder = { nodeId: winners[0]!.node.id, address: winners[0]!.node.address, term: 1 };
+      const holder = { nodeId: winners[0]!.node.id, address: winners[0]!.node.address, leaseEpoch: 1 };
       expect(outcomes.filter(({ kind }) => kind === "held")).toEqual(
         Array.from({ length: 15 }, () => ({ kind: "held", by: holder })),
       );
@@ -66,19 +66,19 @@ export function describeLeases(name: string, open: () => SharedCoordination): vo
     test("no term is given twice, however often the database changes hands", async () => {
       const coordination = open();
       const rivals = await Promise.all([1, 2, 3].map(() => joined(coordination.open())));
-      const terms: number[] = [];
+      const leaseEpochs: number[] = [];
       await Promise.all(
         rivals.map(async ({ leases }) => {
           for (let turn = 0; turn < 20; turn++) {
             const acquisition = await leases.acquire("db");
             if (acquisition.kind === "held") continue;
-            terms.push(acquisition.term);
-            await leases.release("db", acquisition.term);
+            leaseEpochs.push(acquisition.leaseEpoch);
+            await leases.release("db", acquisition.leaseEpoch);
           }
         }),
       );
-      expect(terms.length).toBeGreaterThan(0);
-      expect(terms).toEqual(terms.map((_, at) => at + 1));
+      expect(leaseEpochs.length).toBeGreaterThan(0);
+      expect(leaseEpochs).toEqual(leaseEpochs.map((_, at) => at + 1));
     });
 
     test("databases that share a count each have terms that grow", async () => {
@@ -92,9 +92,9 @@ export function describeLeases(name: string, open: () => SharedCoordination): vo
             const taker = (turn + at) % 2 === 0 ? a : b;
             const acquisition = await taker.leases.acquire(uuid);
             if (acquisition.kind === "held") throw new Error("nobody else takes it now");
-            expect(acquisition.term).toBeGreaterThan(last.get(uuid) ?? 0);
-            last.set(uuid, acquisition.term);
-            await taker.leases.release(uuid, acquisition.term);
+            expect(acquisition.leaseEpoch).toBeGreaterThan(last.get(uuid) ?? 0);
+            last.set(uuid, acquisition.leaseEpoch);
+            await taker.leases.release(uuid, acquisition.leaseEpoch);
           }),
         );
       }
@@ -109,9 +109,9 @@ export function describeLeases(name: string, open: () => SharedCoordination): vo
         const before = await joined(coordination.open(), "node-back");
         await before.leases.acquire("db");
         const after = await joined(coordination.open(), "node-back");
-        expect(await after.leases.acquire("db")).toEqual({ kind: "acquired", term: 2 });
+        expect(await after.leases.acquire("db")).toEqual({ kind: "acquired", leaseEpoch: 2 });
         await before.leases.release("db", 1);
-        expect((await after.leases.holding("db")).holder).toMatchObject({ term: 2 });
+        expect((await after.leases.holding("db")).holder).toMatchObject({ leaseEpoch: 2 });
       },
     );
 
@@ -123,7 +123,7 @@ export function describeLeases(name: string, open: () => SharedCoordination): vo
       await a.leases.leave();
       expect(await b.leases.nodes()).toEqual([b.node]);
       expect(await b.leases.holding("db")).toEqual({ holder: undefined });
-      expect(await b.leases.acquire("db")).toEqual({ kind: "acquired", term: 2 });
+      expect(await b.leases.acquire("db")).toEqual({ kind: "acquired", leaseEpoch: 2 });
       await expect(a.leases.acquire("db2")).rejects.toMatchObject({ kind: "unavailable" });
     });
 
@@ -145,7 +145,7 @@ export function describeLeases(name: string, open: () => SharedCoordination): vo
       await a.leases.acquire("db");
       await a.leases.forget("db");
       expect(await a.leases.holding("db")).toEqual({ holder: undefined });
-      expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", term: 2 });
+      expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", leaseEpoch: 2 });
     });
 
     test("a joined node has been told for how long it surely holds its lease", async () => {

@@ -47,13 +47,13 @@ export class LeasedNode extends TimedEngine {
   }
 
   /** Holds the database under a lease that is certain for a while. */
-  async hold(term: number, forMs = leaseMs): Promise<void> {
+  async hold(leaseEpoch: number, forMs = leaseMs): Promise<void> {
     await this.renew(forMs);
-    await this.time.of(this.holding(term));
+    await this.time.of(this.holding(leaseEpoch));
   }
 
-  holding(term: number): Promise<void> {
-    return this.client.hold(this.uuid, term, this.soon());
+  holding(leaseEpoch: number): Promise<void> {
+    return this.client.hold(this.uuid, leaseEpoch, this.soon());
   }
 
   letGo(): Promise<void> {
@@ -74,7 +74,7 @@ export class LeasedNode extends TimedEngine {
   /** Terms of the databases that the engine found to be another node's. */
   async fenced(): Promise<readonly number[]> {
     await this.time.pass(1);
-    return this.told.flatMap((message) => (message.kind === "fenced" ? [message.term] : []));
+    return this.told.flatMap((message) => (message.kind === "fenced" ? [message.leaseEpoch] : []));
   }
 }
 

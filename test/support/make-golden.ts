@@ -117,7 +117,7 @@ export function writeGolden(path: string): void {
           return runWrite(kind, tx, input);
         },
       ],
-      () => writeState(connection, { txid: index + 1, committedAtMs, tenure: undefined }),
+      () => writeState(connection, { txid: index + 1, committedAtMs, writerEpochId: undefined }),
     );
     const [outcome] = group.outcomes;
     if (outcome?.kind !== "done" || !group.changed) throw new Error(`${kind} did not write`, { cause: outcome });

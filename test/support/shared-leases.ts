@@ -34,7 +34,7 @@ export class LeaseTable {
   readonly #leases = new Set<Lease>();
   readonly #nodes = new Map<string, { readonly node: LiveNode; readonly lease: Lease }>();
   readonly #writers = new Map<string, { readonly holder: Holder; readonly lease: Lease }>();
-  readonly #terms = new Map<string, number>();
+  readonly #leaseEpochs = new Map<string, number>();
   #listed: readonly LiveNode[] = [];
 
   constructor(world: Pick<World, "monotonicMs">, times: Partial<LeaseTimes> = {}) {
@@ -64,7 +64,7 @@ export class LeaseTable {
   /** Loses everything. */
   wipe(): void {
     this.#leases.clear();
-    this.#terms.clear();
+    this.#leaseEpochs.clear();
   }
 
   /** Whether what the node sends reaches the table. */
@@ -102,10 +102,10 @@ export class LeaseTable {
     const { holder } = this.holding(uuid);
     if (holder && holder.nodeId !== node.id) return { kind: "held", by: holder };
     // One count for many databases, as in etcd.
-    const term = (this.#terms.get(uuid.slice(0, 3)) ?? 0) + 1;
-    this.#terms.set(uuid.slice(0, 3), term);
-    this.#writers.set(uuid, { holder: { nodeId: node.id, address: node.address, term }, lease });
-    return { kind: "acquired", term };
+    const leaseEpoch = (this.#leaseEpochs.get(uuid.slice(0, 3)) ?? 0) + 1;
+    this.#leaseEpochs.set(uuid.slice(0, 3), leaseEpoch);
+    this.#writers.set(uuid, { holder: { nodeId: node.id, address: node.address, leaseEpoch }, lease });
+    return { kind: "acquired", leaseEpoch };
   }
 
   holding(uuid: string): Holding {
@@ -113,9 +113,9 @@ export class LeaseTable {
     return { holder: writer && this.isAlive(writer.lease) ? writer.holder : undefined };
   }
 
-  release(uuid: string, nodeId: string, term: number): void {
+  release(uuid: string, nodeId: string, leaseEpoch: number): void {
     const { holder } = this.holding(uuid);
-    if (holder?.nodeId === nodeId && holder.term === term) this.#writers.delete(uuid);
+    if (holder?.nodeId === nodeId && holder.leaseEpoch === leaseEpoch) this.#writers.delete(uuid);
   }
 
   forget(uuid: string): void {
@@ -172,8 +172,8 @@ export class SharedLeases implements Leases {
     return this.#table.holding(uuid);
   }
 
-  async release(uuid: string, term: number): Promise<void> {
-    this.#table.release(uuid, this.#reach().id, term);
+  async release(uuid: string, leaseEpoch: number): Promise<void> {
+    this.#table.release(uuid, this.#reach().id, leaseEpoch);
   }
 
   async forget(uuid: string): Promise<void> {

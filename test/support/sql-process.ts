@@ -77,7 +77,7 @@ export class ProcessUnderTest {
       atomic: true,
       mayWrite: true,
     };
-    const seal = { txid: readState(this.owner).txid + 1, committedAtMs: 1, tenure: undefined };
+    const seal = { txid: readState(this.owner).txid + 1, committedAtMs: 1, writerEpochId: undefined };
     const message: ToSqlProcess =
       kind === "read"
         ? { kind, path: this.path, batch, ticket }

@@ -32,7 +32,7 @@ export function newDatabase(): { readonly path: string; readonly base: Buffer } 
 export function commit(connection: Connection, act: () => void): void {
   const { txid } = readState(connection);
   runAlone(connection, act, () =>
-    writeState(connection, { txid: txid + 1, committedAtMs: txid * 1_000, tenure: undefined }),
+    writeState(connection, { txid: txid + 1, committedAtMs: txid * 1_000, writerEpochId: undefined }),
   );
 }
 

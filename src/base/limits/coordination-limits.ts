@@ -22,8 +22,8 @@ export const coordinationLimits = {
   coordEndpointsMax: 16,
   /** Another node's change may come between a look and what rests on it this often. */
   coordTriesMax: 16,
-  /** Counts of terms that a node remembers: as many as there are (store/etcd/lease-records). */
-  coordTermsMax: 4_096,
+  /** Counts of lease epochs that a node remembers: as many as there are (store/etcd/lease-records). */
+  coordLeaseEpochsMax: 4_096,
   coordValueBytesMax: 1_024,
   coordAnswerBytesMax: 4 * 1_024 * 1_024,
   /** Text of an error of the coordination store, in characters. */

@@ -25,7 +25,7 @@ export const formatLimits = {
   nodeIdBytesMax: 4 * KiB,
   /** Every change of a branch rewrites its head. */
   headBytesMax: 256 * KiB,
-  headTenuresMax: 16,
+  manifestWriterEpochsMax: 16,
   headLostMax: 256,
   /** Small durable groups that wait in the head to be shipped as a segment. */
   tailBytesMax: 48 * KiB,

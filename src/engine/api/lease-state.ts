@@ -17,7 +17,7 @@ export interface LeaseSpan {
 export class LeaseState {
   readonly #world: Pick<World, "wallMs" | "monotonicMs">;
   readonly #alone: boolean;
-  readonly #terms = new Map<string, number>();
+  readonly #leaseEpochs = new Map<string, number>();
   #until: LeaseSpan | undefined;
 
   /** `alone`: there is no coordination, so that no lease is needed. */
@@ -29,22 +29,22 @@ export class LeaseState {
   /** The lease was renewed; undefined when it was lost, and with it every database. */
   renew(until: LeaseSpan | undefined): void {
     this.#until = until;
-    if (until === undefined) this.#terms.clear();
+    if (until === undefined) this.#leaseEpochs.clear();
   }
 
-  /** This node holds the database under the term. */
-  hold(uuid: string, term: number): void {
-    this.#terms.set(uuid, term);
+  /** This node holds the database under the lease epoch. */
+  hold(uuid: string, leaseEpoch: number): void {
+    this.#leaseEpochs.set(uuid, leaseEpoch);
   }
 
   /** This node does not hold the database any more. */
   letGo(uuid: string): void {
-    this.#terms.delete(uuid);
+    this.#leaseEpochs.delete(uuid);
   }
 
-  /** The term under which this node holds the database; undefined when it does not, 0 when nobody else could. */
-  termOf(uuid: string): number | undefined {
-    return this.#alone ? 0 : this.#terms.get(uuid);
+  /** The lease epoch under which this node holds the database; undefined when it does not, 0 when nobody else could. */
+  leaseEpochOf(uuid: string): number | undefined {
+    return this.#alone ? 0 : this.#leaseEpochs.get(uuid);
   }
 
   /** Whether no other node can hold what this one does: only then is the local disk enough for an acknowledgement. */

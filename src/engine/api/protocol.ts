@@ -24,7 +24,7 @@ export type Consistency = "primary" | "cached";
 
 /** Why an engine did not take a call that another node's may take. Nothing has happened. */
 export type TurnedAwayReason =
-  /** This node does not hold the database's lease, or not under the term that the caller believes. */
+  /** This node does not hold the database's lease, or not under the lease epoch that the caller believes. */
   | "unheld"
   /** This node's copy is older than the caller may be answered from. */
   | "behind";
@@ -79,8 +79,8 @@ export type Work =
   | { readonly kind: "purge-copies" }
   /** Closes every branch of the database and removes its files: it is deleted. Its objects are purged later. */
   | { readonly kind: "drop" }
-  /** This node holds the database's lease, under this term. */
-  | { readonly kind: "hold"; readonly term: number }
+  /** This node holds the database's lease, under this lease epoch. */
+  | { readonly kind: "hold"; readonly leaseEpoch: number }
   /** Hands the database over: answered once it is shipped, closed and not held any more. */
   | { readonly kind: "let-go" };
 
@@ -254,7 +254,7 @@ export type FromEngine =
   | { readonly kind: "sql-run"; readonly call: WriteCall; readonly uuid: string; readonly leftMs: number }
   | { readonly kind: "event"; readonly level: "info" | "warn"; readonly message: string; readonly uuid: string }
   /** Another node's claim stands in a branch's head: whoever believes that this node holds the database is wrong. */
-  | { readonly kind: "fenced"; readonly uuid: string; readonly term: number }
+  | { readonly kind: "fenced"; readonly uuid: string; readonly leaseEpoch: number }
   /** A head of a branch that this node writes has landed, of a database that other nodes follow. */
   | { readonly kind: "shipped"; readonly uuid: string }
   /** What an operator must look at has changed. */

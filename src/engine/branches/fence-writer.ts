@@ -14,13 +14,13 @@ import { BranchHead, Fenced, type BranchHeadOptions } from "../history/branch-he
 export async function fenceWriter(
   options: BranchHeadOptions,
   isWanted: () => boolean = () => true,
-  term = 0,
+  leaseEpoch = 0,
 ): Promise<void> {
   for (let race = 1; isWanted(); race++) {
     const head = await BranchHead.read(options);
     if (!head.exists) return;
     try {
-      await head.claim(head.now.txid, false, {}, term);
+      await head.claim(head.now.txid, false, {}, leaseEpoch);
       return;
     } catch (error) {
       if (!(error instanceof Fenced) || race >= limits.overtakingRacesMax) throw error;

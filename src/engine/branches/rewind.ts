@@ -35,7 +35,7 @@ export interface Rewind {
   readonly path: string;
   /** The transaction id of the rewind itself. */
   readonly txid: number;
-  readonly tenureId: Uint8Array;
+  readonly writerEpochId: Uint8Array;
   readonly to: string;
 }
 
@@ -46,7 +46,7 @@ export interface Rewound {
 }
 
 /** Makes the rewind true in object storage. Throws not_found when the state cannot be restored. */
-export async function rewindBranch(parts: BranchParts, { head, path, txid, tenureId, to }: Rewind): Promise<Rewound> {
+export async function rewindBranch(parts: BranchParts, { head, path, txid, writerEpochId, to }: Rewind): Promise<Rewound> {
   const { uuid, branchId } = head.now;
   const source = parts.source(uuid);
   const uploads = new Uploads(head);
@@ -69,7 +69,7 @@ export async function rewindBranch(parts: BranchParts, { head, path, txid, tenur
     const group = renumbered(temporary, {
       txid,
       committedAtMs: Math.max(parts.world.nowMs(), parts.world.time.believable(head.now.committedAtMs)),
-      tenure: tenureId,
+      writerEpochId: writerEpochId,
     });
     const bytes = await encodeSegment(
       { kind: "delta", uuid, branchId, epoch: head.now.epoch, groups: [group] },
@@ -86,7 +86,7 @@ export async function rewindBranch(parts: BranchParts, { head, path, txid, tenur
       bytes,
     });
     parts.world.crashPoint("rewind-put");
-    await publish(parts, uploads, plan, delta, group, tenureId);
+    await publish(parts, uploads, plan, delta, group, writerEpochId);
     parts.world.crashPoint("rewind-landed");
   } catch (error) {
     removeFile(temporary);
@@ -109,7 +109,7 @@ async function publish(
   plan: Plan,
   delta: SegmentRef,
   group: PageGroup,
-  tenureId: Uint8Array,
+  writerEpochId: Uint8Array,
 ): Promise<void> {
   const { head } = uploads;
   await changeHistory(parts.source(head.now.uuid).store, uploads, (now, history) => {
@@ -119,13 +119,13 @@ async function publish(
     // now.
     const present = presentPlan(now, history, plan.txid);
     const { refs, fromTxid, closed } = rewound(now, present, delta, group.committedAtMs);
-    const tenures = reaching(now.tenures, tenureId, group.txid);
+    const writerEpochs = reaching(now.writerEpochs, writerEpochId, group.txid);
     return {
       history: withLine(history, closed),
       with: (latest) =>
         latest.refs !== now.refs
           ? undefined
-          : { refs, fromTxid, tenures, txid: group.txid, committedAtMs: group.committedAtMs, pages: group.pages },
+          : { refs, fromTxid, writerEpochs, txid: group.txid, committedAtMs: group.committedAtMs, pages: group.pages },
     };
   });
   assert(head.now.txid === group.txid, "a rewind has landed");

@@ -176,7 +176,7 @@ export class Compactor {
       head.exists &&
       !head.fenced &&
       isHeld(head.now.uuid) &&
-      (head.tenure !== undefined || head.now.node === parts.nodeId)
+      (head.writerEpoch !== undefined || head.now.node === parts.nodeId)
     );
   }
 

@@ -232,12 +232,12 @@ export class Database {
   }
 
   /** Claims the branch for a commit that is made outside of the queue, and gives that commit's place. */
-  async claimNext(): Promise<{ readonly txid: number; readonly tenureId: Uint8Array }> {
+  async claimNext(): Promise<{ readonly txid: number; readonly writerEpochId: Uint8Array }> {
     if (!this.#writer.isHeld) throw new TurnedAway("unheld");
     if (!this.#writer.claimed) await this.#claim();
-    const { nextTxid, tenureId } = this.#writer;
-    assert(tenureId !== undefined, "a claimed branch has a tenure");
-    return { txid: nextTxid, tenureId };
+    const { nextTxid, writerEpochId } = this.#writer;
+    assert(writerEpochId !== undefined, "a claimed branch has a writer epoch");
+    return { txid: nextTxid, writerEpochId };
   }
 
   /** Settles once object storage covers everything that is committed now. */

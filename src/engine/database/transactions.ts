@@ -37,8 +37,8 @@ export type TransactionsOptions = Pick<
   DatabaseOptions,
   "opened" | "world" | "vectors" | "events" | "sql" | "retention" | "slices"
 > & {
-  /** Gives the transaction id and the tenure of the next commit. */
-  readonly writer: Pick<WritePermission, "nextTxid" | "tenureId">;
+  /** Gives the transaction id and the writer epoch of the next commit. */
+  readonly writer: Pick<WritePermission, "nextTxid" | "writerEpochId">;
   /** Bounds how much of it one transaction writes. */
   readonly log: Pick<WalCheckpointer, "roomEnd" | "requireRoom" | "rolledBack" | "cutLoose">;
 };
@@ -178,7 +178,7 @@ export class Transactions {
     } = this.#options;
     assert(work.ticket !== undefined, "what runs elsewhere has a ticket");
     const { nowMs, retention } = this.sight();
-    const seal: DatabaseState = { txid: writer.nextTxid, committedAtMs: nowMs, tenure: writer.tenureId };
+    const seal: DatabaseState = { txid: writer.nextTxid, committedAtMs: nowMs, writerEpochId: writer.writerEpochId };
     const place = { path: connection.path, ticket: work.ticket, seal, logBytesMax: log.roomEnd() };
     const call: WriteCall =
       work.kind === "sql"
@@ -248,8 +248,8 @@ export class Transactions {
 
   #seal({ connection, nowMs }: View, roomEnd: number): void {
     this.#options.log.requireRoom(roomEnd);
-    const { nextTxid, tenureId } = this.#options.writer;
-    writeState(connection, { txid: nextTxid, committedAtMs: nowMs, tenure: tenureId });
+    const { nextTxid, writerEpochId } = this.#options.writer;
+    writeState(connection, { txid: nextTxid, committedAtMs: nowMs, writerEpochId: writerEpochId });
   }
 
   #tx(view: View, { atGroupEnd, afterCommit }: Deferred): Tx {

@@ -6,7 +6,7 @@
  * everything is allowed and nothing is durable.
  */
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
-import type { Tenure } from "../../format/history/head.ts";
+import type { WriterEpoch } from "../../format/history/head.ts";
 import type { BranchHead } from "../history/branch-head.ts";
 import { isFull } from "../compaction/line-length.ts";
 import type { LeaseState } from "../api/lease-state.ts";
@@ -21,7 +21,7 @@ export interface WritePermissionOptions {
   /** Undefined when nothing is shipped. */
   readonly shipper: Shipper | undefined;
   /** Makes this node the branch's writer, durably. */
-  readonly claim: () => Promise<Tenure>;
+  readonly claim: () => Promise<WriterEpoch>;
   /** The newest transaction id that the file holds. */
   readonly knownTxid: number;
   /** Whether nothing that the branch ever acknowledged can be missing from the file. */
@@ -32,7 +32,7 @@ export interface WritePermissionOptions {
 
 export class WritePermission {
   readonly #options: WritePermissionOptions;
-  #tenure: Tenure | undefined;
+  #writerEpoch: WriterEpoch | undefined;
   #claiming = false;
   #nextTxid: number;
 
@@ -47,13 +47,13 @@ export class WritePermission {
   }
 
   /** What the state row says of whose commit it is. */
-  get tenureId(): Uint8Array | undefined {
-    return this.#tenure?.id;
+  get writerEpochId(): Uint8Array | undefined {
+    return this.#writerEpoch?.id;
   }
 
   /** Whether a write costs no claim. */
   get claimed(): boolean {
-    return this.#tenure !== undefined || this.#options.shipper === undefined;
+    return this.#writerEpoch !== undefined || this.#options.shipper === undefined;
   }
 
   get claiming(): boolean {
@@ -62,16 +62,16 @@ export class WritePermission {
 
   /** Whether this node holds the database: without that it begins no write. */
   get isHeld(): boolean {
-    return this.#term !== undefined;
+    return this.#leaseEpoch !== undefined;
   }
 
   /** Whether other nodes may hold the database at other times. */
   get isShared(): boolean {
-    return this.#term !== 0;
+    return this.#leaseEpoch !== 0;
   }
 
-  get #term(): number | undefined {
-    return this.#options.leaseState.termOf(this.#options.head.now.uuid);
+  get #leaseEpoch(): number | undefined {
+    return this.#options.leaseState.leaseEpochOf(this.#options.head.now.uuid);
   }
 
   /**
@@ -81,7 +81,7 @@ export class WritePermission {
   get isSole(): boolean {
     const { leaseState, head } = this.#options;
     if (!this.isShared) return true;
-    return this.isHeld && leaseState.isLive && this.#tenure !== undefined && !head.fenced;
+    return this.isHeld && leaseState.isLive && this.#writerEpoch !== undefined && !head.fenced;
   }
 
   /** Whether the next transaction id is within what the head has reserved; if not, the next head will reserve more. */
@@ -151,9 +151,9 @@ export class WritePermission {
   async claim(): Promise<void> {
     this.#claiming = true;
     try {
-      const tenure = await this.#options.claim();
-      this.#nextTxid = Math.max(this.#nextTxid, tenure.firstTxid);
-      this.#tenure = tenure;
+      const writerEpoch = await this.#options.claim();
+      this.#nextTxid = Math.max(this.#nextTxid, writerEpoch.firstTxid);
+      this.#writerEpoch = writerEpoch;
       this.#options.shipper?.claimed();
     } finally {
       this.#claiming = false;

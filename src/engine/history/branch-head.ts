@@ -9,7 +9,7 @@ import { assert } from "../../base/faults/assert.ts";
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import { ulidAfter, type World } from "../../base/world.ts";
-import { decodeHead, encodeHead, hashOf, type Head, type Tenure, type TxidRange } from "../../format/history/head.ts";
+import { decodeHead, encodeHead, hashOf, type Head, type WriterEpoch, type TxidRange } from "../../format/history/head.ts";
 import { headKey, poolId } from "../../format/keys/object-keys.ts";
 import { NewerFormat } from "../../format/core/versions.ts";
 import type { ObjectStore, PutCondition } from "../../store/port/object-store.ts";
@@ -66,7 +66,7 @@ function unwritten(uuid: string, branchId: string): Head {
     nonce: new Uint8Array(nonceBytes),
     prevHash: noHash,
     node: "",
-    tenures: [],
+    writerEpochs: [],
     lost: [],
     txid: 0,
     committedAtMs: 0,
@@ -88,7 +88,7 @@ export class BranchHead {
   #hash: Uint8Array | undefined;
   #condition: PutCondition;
   #doubt: Doubt | undefined;
-  #tenure: Tenure | undefined;
+  #writerEpoch: WriterEpoch | undefined;
   #fenced: Fenced | undefined;
   /** The end of the line of those who want to change the head. */
   #turn: Promise<unknown> = Promise.resolve();
@@ -127,8 +127,8 @@ export class BranchHead {
   }
 
   /** This writer's claim, once it has landed. */
-  get tenure(): Tenure | undefined {
-    return this.#tenure;
+  get writerEpoch(): WriterEpoch | undefined {
+    return this.#writerEpoch;
   }
 
   get fenced(): boolean {
@@ -141,23 +141,23 @@ export class BranchHead {
   }
 
   /**
-   * Makes this node the branch's writer: a new epoch and tenure, from which instant every older writer's
+   * Makes this node the branch's writer: a new epoch and writer epoch, from which instant every older writer's
    * compare-and-set fails. The next transaction id is `txid + 1` of what this node provably has (`knownTxid`), or one
    * above everything that was ever reserved when it may have lost some; what lies between is remembered as lost.
-   * `first` is the state that a branch without a head begins with. `term` is the lease's: epochs are never below it,
+   * `first` is the state that a branch without a head begins with. `leaseEpoch` is the lease's: epochs are never below it,
    * and never given twice even when the coordination store was put back to an old state and counts from there.
    */
-  async claim(knownTxid: number, knowsAll: boolean, first: HeadChange = {}, term = 0): Promise<Tenure> {
-    if (this.#tenure) return this.#tenure;
+  async claim(knownTxid: number, knowsAll: boolean, first: HeadChange = {}, leaseEpoch = 0): Promise<WriterEpoch> {
+    if (this.#writerEpoch) return this.#writerEpoch;
     await this.#exclusively(async () => {
       await this.#settle();
-      if (this.#tenure) return;
-      const { reservedTo, txid, tenures, lost } = this.#head;
-      const epoch = Math.max(term, this.#head.epoch + 1);
+      if (this.#writerEpoch) return;
+      const { reservedTo, txid, writerEpochs, lost } = this.#head;
+      const epoch = Math.max(leaseEpoch, this.#head.epoch + 1);
       assert(knownTxid >= txid, "a writer knows at least what its head covers");
       const nextTxid = knowsAll ? knownTxid + 1 : Math.max(reservedTo, knownTxid) + 1;
       const gap: TxidRange[] = nextTxid > knownTxid + 1 ? [{ firstTxid: knownTxid + 1, lastTxid: nextTxid - 1 }] : [];
-      const tenure: Tenure = {
+      const writerEpoch: WriterEpoch = {
         epoch,
         id: this.#options.world.randomBytes(16),
         firstTxid: nextTxid,
@@ -166,13 +166,13 @@ export class BranchHead {
       await this.#move({
         ...first,
         epoch,
-        tenures: [...tenures, tenure].slice(-limits.headTenuresMax),
+        writerEpochs: [...writerEpochs, writerEpoch].slice(-limits.manifestWriterEpochsMax),
         lost: withLost(lost, gap),
         reservedTo: nextTxid - 1 + limits.txidReserve,
       });
-      this.#tenure = tenure;
+      this.#writerEpoch = writerEpoch;
     });
-    return this.#tenure!;
+    return this.#writerEpoch!;
   }
 
   /**
@@ -187,7 +187,7 @@ export class BranchHead {
       if (!next) return;
       // A copy's head is another node's; and what an earlier process of this one claimed is its own.
       assert(
-        this.#tenure !== undefined || this.#head.node === this.#options.nodeId,
+        this.#writerEpoch !== undefined || this.#head.node === this.#options.nodeId,
         "a head is changed by the node that has claimed it",
       );
       await this.#move(next);

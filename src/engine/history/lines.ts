@@ -8,7 +8,7 @@
  */
 import { assert } from "../../base/faults/assert.ts";
 import { limits } from "../../base/limits/limits.ts";
-import type { Head, TailSegment, Tenure, TxidRange } from "../../format/history/head.ts";
+import type { Head, TailSegment, WriterEpoch, TxidRange } from "../../format/history/head.ts";
 import type { History } from "../../format/history/history.ts";
 import { pageBytes } from "../../format/history/pages.ts";
 import type { Compression } from "../../format/core/compression.ts";
@@ -63,8 +63,8 @@ export function within(range: TxidRange, txid: number): boolean {
  */
 function isState(head: Head, txid: number): boolean {
   if (txid > head.txid || txid < head.floorTxid || head.lost.some((range) => within(range, txid))) return false;
-  const oldest = head.tenures[0];
-  return oldest === undefined || txid < oldest.firstTxid || head.tenures.some((tenure) => within(tenure, txid));
+  const oldest = head.writerEpochs[0];
+  return oldest === undefined || txid < oldest.firstTxid || head.writerEpochs.some((writerEpoch) => within(writerEpoch, txid));
 }
 
 /**
@@ -72,8 +72,8 @@ function isState(head: Head, txid: number): boolean {
  * its state: what it wrote is in those after it, which were shipped as one. Of claims that have left the table nobody
  * knows.
  */
-export function isGivenUp({ lost, tenures }: Pick<Head, "lost" | "tenures">, txid: number): boolean {
-  return lost.some((range) => within(range, txid)) && !tenures.some((tenure) => within(tenure, txid));
+export function isGivenUp({ lost, writerEpochs }: Pick<Head, "lost" | "writerEpochs">, txid: number): boolean {
+  return lost.some((range) => within(range, txid)) && !writerEpochs.some((writerEpoch) => within(writerEpoch, txid));
 }
 
 /**
@@ -94,24 +94,24 @@ export function withLost(lost: readonly TxidRange[], added: readonly TxidRange[]
   return all;
 }
 
-/** The tenures, of which the one of this id has come as far as `txid`. */
-export function reaching(tenures: readonly Tenure[], id: Uint8Array, txid: number): readonly Tenure[] {
-  return tenures.map((tenure) =>
-    Buffer.compare(tenure.id, id) === 0 ? { ...tenure, lastTxid: Math.max(tenure.lastTxid, txid) } : tenure,
+/** The writer epochs, of which the one of this id has come as far as `txid`. */
+export function reaching(writerEpochs: readonly WriterEpoch[], id: Uint8Array, txid: number): readonly WriterEpoch[] {
+  return writerEpochs.map((writerEpoch) =>
+    Buffer.compare(writerEpoch.id, id) === 0 ? { ...writerEpoch, lastTxid: Math.max(writerEpoch.lastTxid, txid) } : writerEpoch,
   );
 }
 
 /**
- * The tenures, each of which has come as far as a state of `txid` shows that it has: to where the next one begins, or
+ * The writer epochs, each of which has come as far as a state of `txid` shows that it has: to where the next one begins, or
  * to the first id that was given up before. For a state that holds what several claims of one node wrote and did not
  * ship.
  */
-export function reachingTo({ tenures, lost }: Pick<Head, "tenures" | "lost">, txid: number): readonly Tenure[] {
-  return tenures.map((tenure, at) => {
-    const end = Math.min(txid, (tenures[at + 1]?.firstTxid ?? Infinity) - 1);
-    let { lastTxid } = tenure;
+export function reachingTo({ writerEpochs, lost }: Pick<Head, "writerEpochs" | "lost">, txid: number): readonly WriterEpoch[] {
+  return writerEpochs.map((writerEpoch, at) => {
+    const end = Math.min(txid, (writerEpochs[at + 1]?.firstTxid ?? Infinity) - 1);
+    let { lastTxid } = writerEpoch;
     while (lastTxid < end && !lost.some((range) => within(range, lastTxid + 1))) lastTxid++;
-    return { ...tenure, lastTxid };
+    return { ...writerEpoch, lastTxid };
   });
 }
 
@@ -241,9 +241,9 @@ export async function forkedHead(
     epoch: 0,
     seq: 1,
     prevHash: new Uint8Array(32),
-    tenures: parent.tenures
+    writerEpochs: parent.writerEpochs
       .filter(({ firstTxid }) => firstTxid <= txid)
-      .map((tenure) => ({ ...tenure, lastTxid: Math.min(tenure.lastTxid, txid) })),
+      .map((writerEpoch) => ({ ...writerEpoch, lastTxid: Math.min(writerEpoch.lastTxid, txid) })),
     lost: parent.lost.filter(({ lastTxid }) => lastTxid < txid),
     txid,
     reservedTo: txid,

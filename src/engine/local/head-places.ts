@@ -42,7 +42,7 @@ interface Seen extends HeadPlace {
   /** How far each claim was shipped, by its id, the newest last. */
   readonly claims: Map<string, number>;
   /** The table of the newest head that was noted; taken into `claims` when that is needed. */
-  tenures: Head["tenures"];
+  writerEpochs: Head["writerEpochs"];
   isSaved: boolean;
   savedAtMs: number;
 }
@@ -67,22 +67,22 @@ export class HeadPlaces {
   }
 
   /** The branch was served from a state of this head. `state`: the local file has it, and the head covers it. */
-  note({ uuid, branchId, epoch, seq, tenures }: Head, state?: DatabaseState): void {
+  note({ uuid, branchId, epoch, seq, writerEpochs }: Head, state?: DatabaseState): void {
     const key = `${uuid}/${branchId}`;
     const before = this.#of(key);
     const isSame = before !== undefined && !isNewer({ epoch, seq }, before);
-    if (isSame && (state?.tenure === undefined || (before.claims.get(hex(state.tenure)) ?? -1) >= state.txid)) return;
+    if (isSame && (state?.writerEpochId === undefined || (before.claims.get(hex(state.writerEpochId)) ?? -1) >= state.txid)) return;
     const seen: Seen = isSame
       ? before
       : {
           epoch,
           seq,
-          tenures,
+          writerEpochs,
           claims: before?.claims ?? new Map(),
           isSaved: false,
           savedAtMs: before?.savedAtMs ?? -Infinity,
         };
-    if (state?.tenure !== undefined) raise(seen.claims, hex(state.tenure), state.txid);
+    if (state?.writerEpochId !== undefined) raise(seen.claims, hex(state.writerEpochId), state.txid);
     this.#set(key, seen);
   }
 
@@ -100,9 +100,9 @@ export class HeadPlaces {
   }
 
   /** How far the claim is known to have been shipped. */
-  shippedTo(uuid: string, branchId: string, tenure: Uint8Array): number | undefined {
+  shippedTo(uuid: string, branchId: string, writerEpoch: Uint8Array): number | undefined {
     const seen = this.#of(`${uuid}/${branchId}`);
-    return seen && claimsOf(seen).get(hex(tenure));
+    return seen && claimsOf(seen).get(hex(writerEpoch));
   }
 
   /** The number of the newest catalog that was seen; 0 when none was, or none of a database that had been written. */
@@ -116,7 +116,7 @@ export class HeadPlaces {
       this.#set(`${uuid}/${catalogName}`, {
         epoch: 0,
         seq,
-        tenures: [],
+        writerEpochs: [],
         claims: new Map(),
         isSaved: false,
         savedAtMs: -Infinity,
@@ -124,9 +124,9 @@ export class HeadPlaces {
   }
 
   /** Object storage is believed from now on, older than what was seen as it is: an operator has said so. */
-  accept({ uuid, branchId, epoch, seq, tenures }: Head, state?: DatabaseState): void {
-    const claims = new Map(state?.tenure ? [[hex(state.tenure), state.txid]] : []);
-    this.#set(`${uuid}/${branchId}`, { epoch, seq, tenures, claims, isSaved: false, savedAtMs: -Infinity });
+  accept({ uuid, branchId, epoch, seq, writerEpochs }: Head, state?: DatabaseState): void {
+    const claims = new Map(state?.writerEpochId ? [[hex(state.writerEpochId), state.txid]] : []);
+    this.#set(`${uuid}/${branchId}`, { epoch, seq, writerEpochs, claims, isSaved: false, savedAtMs: -Infinity });
     this.save(uuid, branchId);
   }
 
@@ -135,7 +135,7 @@ export class HeadPlaces {
     this.#set(`${uuid}/${catalogName}`, {
       epoch: 0,
       seq,
-      tenures: [],
+      writerEpochs: [],
       claims: new Map(),
       isSaved: false,
       savedAtMs: -Infinity,
@@ -212,7 +212,7 @@ export class HeadPlaces {
         epoch: kept.epoch,
         seq: kept.seq,
         claims: new Map(kept.claims),
-        tenures: [],
+        writerEpochs: [],
         isSaved: true,
         savedAtMs: -Infinity,
       }
@@ -299,8 +299,8 @@ function keptIn(text: string): Kept | undefined {
 }
 
 /** The claims with those of the newest head, at most so many of the newest. */
-function claimsOf({ claims, tenures }: Seen): ReadonlyMap<string, number> {
-  for (const { id, lastTxid } of tenures) raise(claims, hex(id), lastTxid);
+function claimsOf({ claims, writerEpochs }: Seen): ReadonlyMap<string, number> {
+  for (const { id, lastTxid } of writerEpochs) raise(claims, hex(id), lastTxid);
   for (const claim of claims.keys()) {
     if (claims.size <= limits.seenClaimsMax) break;
     claims.delete(claim);

@@ -24,7 +24,7 @@ export interface SetAside {
   readonly branchId: string;
   /** The newest transaction id in the file; undefined when it could not be read. */
   readonly txid: number | undefined;
-  /** The claim under which that was written, in hexadecimal digits. */
+  /** The id of the writer epoch under which that was written, in hexadecimal digits. */
   readonly tenure: string | undefined;
   /** Where the branch's head stood then; undefined where there is none. */
   readonly head: Pick<Head, "epoch" | "seq" | "txid"> | undefined;
@@ -102,7 +102,7 @@ export class Quarantine {
       uuid,
       branchId,
       txid: state?.txid,
-      tenure: state?.tenure && Buffer.from(state.tenure).toString("hex"),
+      tenure: state?.writerEpochId && Buffer.from(state.writerEpochId).toString("hex"),
       head: head && { epoch: head.epoch, seq: head.seq, txid: head.txid },
       atMs: world.nowMs(),
       why,

@@ -1,10 +1,10 @@
 /**
  * From a branch's name to an open file that is provably a point of its history.
  *
- * A local file is a cache: its own pages say which tenure wrote it and how far (`__service_state`), and the head says
- * which tenures there were and how far each came (engine/opening/standing). Always true: a file is used as it is,
+ * A local file is a cache: its own pages say which writer epoch wrote it and how far (`__service_state`), and the head says
+ * which writer epochs there were and how far each came (engine/opening/standing). Always true: a file is used as it is,
  * rolled forward, replaced by the head's state, or set aside (engine/local/quarantine); it is never shipped from unless
- * this node holds the branch's newest tenure. A head that is older than one this node has seen is refused, and nothing
+ * this node holds the branch's newest writer epoch. A head that is older than one this node has seen is refused, and nothing
  * is touched for it, unless an operator accepts it; then what is newer here is set aside first. Must not know: queues,
  * commits.
  */
@@ -82,7 +82,7 @@ async function openFile(
 ): Promise<Found> {
   let read: ReadHead = held ? { head: held, isOlder: false } : await readHead(parts, uuid, branchId);
   // Before the first file: its registration, and then a head that was read after it.
-  if (!existsSync(path) && (await parts.registered) && read.head.exists && !read.head.tenure)
+  if (!existsSync(path) && (await parts.registered) && read.head.exists && !read.head.writerEpoch)
     read = await readHead(parts, uuid, branchId);
   for (let attempt = 1; ; attempt++) {
     try {
@@ -141,7 +141,7 @@ async function openUnwritten(
   const connection = openConnection(path);
   try {
     const state = readState(connection);
-    if (state.tenure !== undefined) throw lostHead(uuid, branchId);
+    if (state.writerEpochId !== undefined) throw lostHead(uuid, branchId);
     foldIn(connection);
     return {
       uuid,
@@ -225,8 +225,8 @@ async function useAsItStands(
   const { now } = head;
   const { uuid, branchId } = now;
   // What was shipped to a history that is given up is not in object storage.
-  const shippedTo = (tenure: Uint8Array): number | undefined =>
-    isOlder ? undefined : parts.places.shippedTo(uuid, branchId, tenure);
+  const shippedTo = (writerEpoch: Uint8Array): number | undefined =>
+    isOlder ? undefined : parts.places.shippedTo(uuid, branchId, writerEpoch);
   switch (standingOf(now, state, parts.nodeId, shippedTo)) {
     case "current":
       return openedAt(parts, path, connection, state, head, uuid, branchId);

@@ -34,21 +34,21 @@ export type Standing =
   | "beyond";
 
 /** How far a claim is known to have reached object storage; undefined when nothing is known of it. */
-export type ShippedTo = (tenure: Uint8Array) => number | undefined;
+export type ShippedTo = (writerEpoch: Uint8Array) => number | undefined;
 
 export function standingOf(head: Head, state: DatabaseState, nodeId: string, shippedTo: ShippedTo): Standing {
-  const { txid, tenure } = state;
-  if (tenure === undefined) return unclaimed(head, txid, nodeId);
+  const { txid, writerEpochId } = state;
+  if (writerEpochId === undefined) return unclaimed(head, txid, nodeId);
   if (txid > head.reservedTo && txid > head.txid) return "beyond";
-  const claim = claimOf(head, tenure);
-  if (claim === undefined) return ofUnlistedClaim(head, txid, shippedTo(tenure));
+  const claim = claimOf(head, writerEpochId);
+  if (claim === undefined) return ofUnlistedClaim(head, txid, shippedTo(writerEpochId));
   if (txid > claim.lastTxid) return txid > head.txid && isNewest(head, state, nodeId) ? "ahead" : "orphaned";
   if (txid < head.fromTxid) return "stale";
   return txid === head.txid ? "current" : "behind";
 }
 
 /**
- * Before its first claim a branch has no tenure: what a fork inherits is in the head's table. The empty file of another
+ * Before its first claim a branch has no writer epoch: what a fork inherits is in the head's table. The empty file of another
  * node, which may be of another build, is not the image that this line begins with.
  */
 function unclaimed(head: Head, txid: number, nodeId: string): Standing {
@@ -60,7 +60,7 @@ function unclaimed(head: Head, txid: number, nodeId: string): Standing {
 function ofUnlistedClaim(head: Head, txid: number, shippedTo: number | undefined): Standing {
   // A fork that nobody has claimed is the state it was forked from, whoever wrote that.
   if (head.epoch === 0 && txid === head.txid) return "current";
-  const isOld = txid < (head.tenures[0]?.firstTxid ?? Infinity);
+  const isOld = txid < (head.writerEpochs[0]?.firstTxid ?? Infinity);
   if (!isOld && txid > head.txid) return "beyond";
   return isOld && shippedTo !== undefined && txid <= shippedTo ? "stale" : "unknown";
 }
@@ -87,11 +87,11 @@ function isNewest(head: Head, state: DatabaseState, nodeId: string): boolean {
 }
 
 /** The claims after the one that wrote the state; undefined when the head does not list that. */
-function claimsSince(head: Head, { tenure }: DatabaseState): Head["tenures"] | undefined {
-  const claim = tenure && claimOf(head, tenure);
-  return claim && head.tenures.slice(head.tenures.indexOf(claim) + 1);
+function claimsSince(head: Head, { writerEpochId }: DatabaseState): Head["writerEpochs"] | undefined {
+  const claim = writerEpochId && claimOf(head, writerEpochId);
+  return claim && head.writerEpochs.slice(head.writerEpochs.indexOf(claim) + 1);
 }
 
-function claimOf({ tenures }: Head, id: Uint8Array): Head["tenures"][number] | undefined {
-  return tenures.find((tenure) => Buffer.compare(tenure.id, id) === 0);
+function claimOf({ writerEpochs }: Head, id: Uint8Array): Head["writerEpochs"][number] | undefined {
+  return writerEpochs.find((writerEpoch) => Buffer.compare(writerEpoch.id, id) === 0);
 }

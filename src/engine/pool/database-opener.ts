@@ -97,7 +97,7 @@ export class DatabaseOpener {
     const { catalogs, alarms, leaseState } = this.#parts;
     const { uuid } = target;
     // Another node may hold the database, and have changed its branches.
-    if (leaseState.termOf(uuid) !== undefined && !leaseState.isLive) await catalogs.fresh(uuid);
+    if (leaseState.leaseEpochOf(uuid) !== undefined && !leaseState.isLive) await catalogs.fresh(uuid);
     const branch = await alarms.watch(uuid, "catalog", () => catalogs.branch(uuid, target.branch));
     return alarms.watch(uuid, branch.id, () => this.#open(uuid, branch, events, at));
   }
@@ -194,7 +194,7 @@ export class DatabaseOpener {
   /** Gives a database that an older build has left without a catalog its own; whoever claims a branch tries again. */
   async #mendCatalog(uuid: string, { notice }: DatabaseEvents): Promise<void> {
     const { leaseState, engine, catalogs } = this.#parts;
-    if (!engine.shipping || leaseState.termOf(uuid) === undefined) return;
+    if (!engine.shipping || leaseState.leaseEpochOf(uuid) === undefined) return;
     try {
       await catalogs.ensure(uuid);
     } catch (error) {

@@ -49,11 +49,11 @@ export class OwnershipTransfer {
   }
 
   /**
-   * The node holds the database under the term; resolves when this thread writes it. Under the same term again it
+   * The node holds the database under the lease epoch; resolves when this thread writes it. Under the same lease epoch again it
    * changes nothing.
    */
-  hold(uuid: string, term: number): Promise<void> {
-    return this.#turns.take(uuid, () => this.#take(uuid, term));
+  hold(uuid: string, leaseEpoch: number): Promise<void> {
+    return this.#turns.take(uuid, () => this.#take(uuid, leaseEpoch));
   }
 
   /**
@@ -66,26 +66,26 @@ export class OwnershipTransfer {
     return this.#turns.take(uuid, () => this.#handOver(uuid));
   }
 
-  /** The database is not held from this very instant: what has not begun is turned away. Gives the term that ends. */
+  /** The database is not held from this very instant: what has not begun is turned away. Gives the lease epoch that ends. */
   forfeit(uuid: string): number | undefined {
     const { leaseState } = this.#options;
-    const term = leaseState.termOf(uuid);
+    const leaseEpoch = leaseState.leaseEpochOf(uuid);
     leaseState.letGo(uuid);
     for (const database of this.#openOf(uuid)) database.turnAway();
-    return term;
+    return leaseEpoch;
   }
 
-  async #take(uuid: string, term: number): Promise<void> {
+  async #take(uuid: string, leaseEpoch: number): Promise<void> {
     const { leaseState, registry } = this.#options;
-    if ((leaseState.termOf(uuid) ?? -1) >= term) return;
-    // Another node may have had it between an older term and this one.
+    if ((leaseState.leaseEpochOf(uuid) ?? -1) >= leaseEpoch) return;
+    // Another node may have had it between an older lease epoch and this one.
     this.forfeit(uuid);
     const losses = this.#losses;
     await registry.freshen(uuid);
     await registry.catalogs.confirm(uuid);
     for (const database of this.#openOf(uuid)) if (database.claimed) await this.#confirm(database);
     if (losses !== this.#losses) throw new TurnedAway("unheld");
-    leaseState.hold(uuid, term);
+    leaseState.hold(uuid, leaseEpoch);
   }
 
   /**

@@ -164,7 +164,7 @@ export class Registry {
           this.#slots.take(key);
           this.#handles.shut(database);
           closed.push(database.opened.head);
-        } else if (database && (database.opened.head.tenure || !database.settled)) {
+        } else if (database && (database.opened.head.writerEpoch || !database.settled)) {
           left.push(database);
         }
       }

@@ -180,7 +180,7 @@ export class HeadLooks {
   #lookDue(followed: Followed): void {
     const { world, leaseState } = this.#options;
     const isIdle = world.monotonicMs() - followed.readAtMs >= limits.followIdleMs;
-    if (isIdle || leaseState.termOf(followed.uuid) !== undefined) this.#followed.delete(followed.uuid);
+    if (isIdle || leaseState.leaseEpochOf(followed.uuid) !== undefined) this.#followed.delete(followed.uuid);
     else this.#lookAlone(followed);
   }
 
@@ -227,7 +227,7 @@ export class HeadLooks {
     const { registry, world, leaseState, store } = this.#options;
     const { uuid, branches } = followed;
     followed.hinted = false;
-    if (leaseState.termOf(uuid) !== undefined) return;
+    if (leaseState.leaseEpochOf(uuid) !== undefined) return;
     const nowMs = world.monotonicMs();
     for (const [name, branch] of branches) if (nowMs - branch.readAtMs >= limits.followIdleMs) branches.delete(name);
     const wasWritten = isWritten(await registry.catalogs.get(uuid));
@@ -274,7 +274,7 @@ export class HeadLooks {
       branch.newest = { uuid, branchId, epoch, seq, txid, reservedTo, version: found.version };
     }
     branch.lookedAtMs = nowMs;
-    if (leaseState.termOf(target.uuid) === undefined) this.#consider(branch);
+    if (leaseState.leaseEpochOf(target.uuid) === undefined) this.#consider(branch);
     return true;
   }
 
@@ -312,7 +312,7 @@ export class HeadLooks {
     // A head that was only packed, or has reserved more, is of the same state.
     if (!isNewer(newest, now) || (newest.epoch === now.epoch && newest.txid === now.txid)) return;
     if (world.monotonicMs() < branch.retryAtMs) return;
-    const isStillWanted = (): boolean => leaseState.termOf(target.uuid) === undefined;
+    const isStillWanted = (): boolean => leaseState.leaseEpochOf(target.uuid) === undefined;
     branch.refreshing = registry
       .refresh(target, database, isStillWanted)
       .then(

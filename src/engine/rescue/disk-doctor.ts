@@ -188,7 +188,7 @@ async function lookAtFile(
   await checkCopy(parts, path, place, look);
   if (!store) return;
   if (head.kind !== "sound") {
-    const isEmpty = head.kind === "missing" && read.state.txid === 0 && read.state.tenure === undefined;
+    const isEmpty = head.kind === "missing" && read.state.txid === 0 && read.state.writerEpochId === undefined;
     if (!isEmpty)
       findings.add(
         "file_unheaded",
@@ -230,7 +230,7 @@ async function judge(
       `the head has epoch ${epoch}, number ${seq}; this node has seen ` +
         `epoch ${places.newest(uuid, branchId)?.epoch}, number ${places.newest(uuid, branchId)?.seq}`,
     );
-  const standing = standingOf(head, state, look.node, (tenure) => places.shippedTo(uuid, branchId, tenure));
+  const standing = standingOf(head, state, look.node, (writerEpoch) => places.shippedTo(uuid, branchId, writerEpoch));
   look.standings[standing] = (look.standings[standing] ?? 0) + 1;
   const at = `the file stands at transaction id ${state.txid}, the head at ${head.txid}`;
   if (standing === "ahead")

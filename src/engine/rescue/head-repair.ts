@@ -153,9 +153,9 @@ async function cutTo(
   const cut = await forkedHead(head, history, txid, own, source.press);
   // The claims stay known, and what they gave up: the node that has more on its disk must be told apart from a
   // stranger.
-  const tenures = head.tenures.map((tenure) => ({
-    ...tenure,
-    lastTxid: Math.max(tenure.firstTxid - 1, Math.min(tenure.lastTxid, txid)),
+  const writerEpochs = head.writerEpochs.map((writerEpoch) => ({
+    ...writerEpoch,
+    lastTxid: Math.max(writerEpoch.firstTxid - 1, Math.min(writerEpoch.lastTxid, txid)),
   }));
   return (
     cut && {
@@ -166,7 +166,7 @@ async function cutTo(
       fromTxid: plan.fromTxid,
       floorTxid: head.floorTxid,
       history: head.history,
-      tenures,
+      writerEpochs,
       lost: head.lost,
     }
   );
@@ -190,12 +190,12 @@ function extension(head: Head, more: readonly SegmentRef[], own: readonly PoolEn
   const last = more.at(-1);
   if (!last) return {};
   const { pages } = own.find(({ ref }) => ref.id === last.id)!;
-  const tenures = head.tenures.map((tenure, at) =>
-    at === head.tenures.length - 1 ? { ...tenure, lastTxid: Math.max(tenure.lastTxid, last.lastTxid) } : tenure,
+  const writerEpochs = head.writerEpochs.map((writerEpoch, at) =>
+    at === head.writerEpochs.length - 1 ? { ...writerEpoch, lastTxid: Math.max(writerEpoch.lastTxid, last.lastTxid) } : writerEpoch,
   );
   // What the tail held may stand in an object by now.
   const tail = head.tail.filter(({ lastTxid }) => lastTxid < more[0]!.firstTxid);
-  return { refs: [...head.refs, ...more], tail, tenures, txid: last.lastTxid, committedAtMs: last.lastAtMs, pages };
+  return { refs: [...head.refs, ...more], tail, writerEpochs, txid: last.lastTxid, committedAtMs: last.lastAtMs, pages };
 }
 
 /** The base's successor, and what is lost by it. */

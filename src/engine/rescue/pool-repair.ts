@@ -45,8 +45,8 @@ export async function fromPool(
   if (typeof state === "string") return state;
   const head: Head = {
     ...bare,
-    tenures: state.tenure
-      ? [{ epoch: epoch - 1, id: state.tenure, firstTxid: image.lastTxid, lastTxid: last.lastTxid }]
+    writerEpochs: state.writerEpochId
+      ? [{ epoch: epoch - 1, id: state.writerEpochId, firstTxid: image.lastTxid, lastTxid: last.lastTxid }]
       : [],
   };
   const until = `transaction id ${last.lastTxid} of ${new Date(last.lastAtMs).toISOString()}`;
@@ -97,7 +97,7 @@ function bareHead(uuid: string, branchId: string, epoch: number, { refs, last, p
     nonce: hash.subarray(0, nonceBytes),
     prevHash: new Uint8Array(hash.length),
     node: repairer,
-    tenures: [],
+    writerEpochs: [],
     lost: [],
     txid: last.lastTxid,
     committedAtMs: last.lastAtMs,

@@ -60,7 +60,7 @@ export interface MadeSegment {
   /** Size of the database after it. */
   readonly pages: number;
   /** The last group of each claim that has groups here. */
-  readonly tenures: readonly { readonly id: Uint8Array; readonly lastTxid: number }[];
+  readonly writerEpochs: readonly { readonly id: Uint8Array; readonly lastTxid: number }[];
   /** Of the groups that were read now. */
   readonly logBytes: number;
   /** Where the next one begins. */
@@ -158,7 +158,7 @@ async function segmentOf(
       bytes,
     },
     pages: last.pages,
-    tenures: tenuresOf(states),
+    writerEpochs: writerEpochsIn(states),
     logBytes: commits.reduce((sum, { logBytes }) => sum + logBytes, 0),
     end: log.position,
     sha256: isTail ? undefined : await press.digest(bytes),
@@ -219,16 +219,16 @@ function stateOf(
   const image = new Uint8Array(pageBytes);
   log.readImage(offsets[at]!, image);
   const state = stateOfPage(image);
-  if (state.txid !== txid || state.tenure === undefined)
+  if (state.txid !== txid || state.writerEpochId === undefined)
     throw new StoreError("corrupt", "a group in the log has an unexpected transaction id");
   return state;
 }
 
-function tenuresOf(states: readonly DatabaseState[]): MadeSegment["tenures"] {
-  const tenures = new Map<string, { readonly id: Uint8Array; readonly lastTxid: number }>();
-  for (const { tenure, txid } of states)
-    tenures.set(Buffer.from(tenure!).toString("hex"), { id: tenure!, lastTxid: txid });
-  return [...tenures.values()];
+function writerEpochsIn(states: readonly DatabaseState[]): MadeSegment["writerEpochs"] {
+  const writerEpochs = new Map<string, { readonly id: Uint8Array; readonly lastTxid: number }>();
+  for (const { writerEpochId, txid } of states)
+    writerEpochs.set(Buffer.from(writerEpochId!).toString("hex"), { id: writerEpochId!, lastTxid: txid });
+  return [...writerEpochs.values()];
 }
 
 /** Whether the groups can be pressed together with what comes before: all in one frame. */

@@ -347,7 +347,7 @@ export class Shipper {
     await target.update((head) =>
       head.txid >= lastTxid || !sameTail(head.tail, batch.tail)
         ? undefined
-        : { ...covering(head, batch, this.#head.tenure !== undefined), ...change(head) },
+        : { ...covering(head, batch, this.#head.writerEpoch !== undefined), ...change(head) },
     );
     return this.#head.now.txid >= lastTxid;
   }
@@ -374,13 +374,13 @@ function fitsTail(tail: readonly TailSegment[], segment: TailSegment): boolean {
  * branch reserves more: what an earlier process has left and this one ships is no reason to take ids for given that
  * nobody gave.
  */
-function covering(head: Head, { made: { segment, pages, tenures } }: Batch, isClaimed: boolean): HeadChange {
+function covering(head: Head, { made: { segment, pages, writerEpochs } }: Batch, isClaimed: boolean): HeadChange {
   const spare = head.reservedTo - segment.lastTxid;
   return {
     txid: segment.lastTxid,
     committedAtMs: segment.lastAtMs,
     pages,
-    tenures: tenures.reduce((reached, { id, lastTxid }) => reaching(reached, id, lastTxid), head.tenures),
+    writerEpochs: writerEpochs.reduce((reached, { id, lastTxid }) => reaching(reached, id, lastTxid), head.writerEpochs),
     reservedTo: isClaimed && spare < limits.txidReserve / 2 ? segment.lastTxid + limits.txidReserve : head.reservedTo,
   };
 }

@@ -100,11 +100,11 @@ export class EngineClient extends EnginePort {
   }
 
   /**
-   * This node holds the database's lease under the term: what is open is brought to the newest head, and writes are
+   * This node holds the database's lease under the lease epoch: what is open is brought to the newest head, and writes are
    * taken.
    */
-  async hold(uuid: string, term: number, options: CallOptions): Promise<void> {
-    await this.#call({ uuid, branch: mainBranch }, { kind: "hold", term }, options);
+  async hold(uuid: string, leaseEpoch: number, options: CallOptions): Promise<void> {
+    await this.#call({ uuid, branch: mainBranch }, { kind: "hold", leaseEpoch }, options);
   }
 
   /**

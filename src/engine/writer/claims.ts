@@ -11,7 +11,7 @@ import { ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
 import { sleep, type World } from "../../base/world.ts";
-import type { Tenure } from "../../format/history/head.ts";
+import type { WriterEpoch } from "../../format/history/head.ts";
 import type { Alarms } from "../api/alarms.ts";
 import { Fenced, type BranchHead } from "../history/branch-head.ts";
 import type { Catalogs } from "../history/catalogs.ts";
@@ -26,7 +26,7 @@ import type { PageSource } from "../segments/pool-objects.ts";
 import type { EngineOptions } from "../api/protocol.ts";
 import { forgetRestored } from "../opening/restored-file.ts";
 import type { ShippingParts } from "../shipping/shipper.ts";
-import { recordTenure, shipDifference, takeTenure, type TenureParts } from "./tenure.ts";
+import { recordWriterEpoch, shipDifference, claimWriterEpoch, type WriterEpochParts } from "./writer-epoch.ts";
 
 /** What claims are made with, and whom they are told to. */
 export interface ClaimsParts {
@@ -96,7 +96,7 @@ export class Claims {
   lose({ uuid, branchId, head }: Opened, error: unknown, answeredTxid: number): void {
     const key = keyOf(uuid, branchId);
     this.#held.delete(key);
-    if (error instanceof Fenced && head.tenure && !error.isGone && !this.#parts.engine.coordinated)
+    if (error instanceof Fenced && head.writerEpoch && !error.isGone && !this.#parts.engine.coordinated)
       this.#lost.set(key, true);
     if (error instanceof Fenced && error.byOther) this.#parts.fenced(uuid);
     this.#answered.set(key, Math.max(answeredTxid, this.#answered.peek(key) ?? 0));
@@ -132,7 +132,7 @@ export class Claims {
    */
   async giveBack(covered: readonly BranchHead[], untilMs: number): Promise<void> {
     const { world, shipping } = this.#parts;
-    const heads = covered.filter((head) => head.tenure !== undefined && !head.fenced);
+    const heads = covered.filter((head) => head.writerEpoch !== undefined && !head.fenced);
     const givings = heads.map((head) =>
       shipping.permits.run(async () => {
         if (world.monotonicMs() < untilMs) await giveBack(head);
@@ -143,7 +143,7 @@ export class Claims {
 
   /** Ships what the file has beyond its head, where the log that led there is gone. */
   async shipDifference(opened: Opened): Promise<void> {
-    await shipDifference(this.#tenureParts(opened.uuid), opened);
+    await shipDifference(this.#writerEpochParts(opened.uuid), opened);
   }
 
   /** What there is of `main` is in its head, which stands: it is served on. */
@@ -156,7 +156,7 @@ export class Claims {
    * Makes this node the branch's writer, or says that it is. Throws Fenced when another node has claimed it since it
    * was opened.
    */
-  async claim(opened: Opened, notice: DatabaseEvents["notice"]): Promise<Tenure> {
+  async claim(opened: Opened, notice: DatabaseEvents["notice"]): Promise<WriterEpoch> {
     const { leaseState, places } = this.#parts;
     const { head, uuid } = opened;
     const key = keyOf(uuid, opened.branchId);
@@ -167,26 +167,26 @@ export class Claims {
         { retryAfterSecs: 30 },
       );
     }
-    const term = leaseState.termOf(uuid);
-    if (term === undefined) throw new TurnedAway("unheld");
-    if (head.tenure && this.#held.peek(key) === head) {
+    const leaseEpoch = leaseState.leaseEpochOf(uuid);
+    if (leaseEpoch === undefined) throw new TurnedAway("unheld");
+    if (head.writerEpoch && this.#held.peek(key) === head) {
       // Restored under a claim that this thread has: what is acknowledged from now on is in the file.
       forgetRestored(opened.connection.path);
-      return head.tenure;
+      return head.writerEpoch;
     }
-    const tenure = head.tenure ?? (await this.#claimAnew(opened, term));
+    const writerEpoch = head.writerEpoch ?? (await this.#claimAnew(opened, leaseEpoch));
     this.#parts.alarms.clear(uuid, "catalog");
-    await recordTenure(this.#tenureParts(uuid), opened, (error) => this.catalogLost(uuid, error, notice));
+    await recordWriterEpoch(this.#writerEpochParts(uuid), opened, (error) => this.catalogLost(uuid, error, notice));
     places.note(head.now);
     places.save(uuid, head.now.branchId);
     this.#answered.delete(key);
     this.#held.set(key, head);
     this.#parts.mayCollect(uuid);
     this.#parts.moved(head);
-    return tenure;
+    return writerEpoch;
   }
 
-  async #claimAnew(opened: Opened, term: number): Promise<Tenure> {
+  async #claimAnew(opened: Opened, leaseEpoch: number): Promise<WriterEpoch> {
     const { leaseState, engine } = this.#parts;
     const { head } = opened;
     // Whoever holds the database meanwhile acknowledges what is on its own disk alone, once it has claimed the branch:
@@ -199,7 +199,7 @@ export class Claims {
       );
     }
     if (await this.#isDeletedByOther(opened)) throw new Fenced(false);
-    return this.#takeTenure(opened, term);
+    return this.#claimWriterEpoch(opened, leaseEpoch);
   }
 
   /** Whether the branch's last writer, another node, has deleted it: its name may be another branch's by now. */
@@ -213,27 +213,27 @@ export class Claims {
    * Claims the branch at the head it was opened at. Throws Fenced when that head does not stand any more: the branch is
    * opened anew then.
    */
-  async #takeTenure(opened: Opened, term: number): Promise<Tenure> {
+  async #claimWriterEpoch(opened: Opened, leaseEpoch: number): Promise<WriterEpoch> {
     const { leaseState, engine, world } = this.#parts;
     const { uuid, branchId } = opened;
     try {
-      return await takeTenure(this.#tenureParts(uuid), opened, term);
+      return await claimWriterEpoch(this.#writerEpochParts(uuid), opened, leaseEpoch);
     } catch (error) {
       if (!(error instanceof Fenced) || error.byOther || !engine.coordinated) throw error;
       // Its last writer goes on, maybe faster than a file is opened: it is stopped first, and the file opened where it
       // stood.
-      const mayStop = (): boolean => leaseState.isLive && leaseState.termOf(uuid) === term;
+      const mayStop = (): boolean => leaseState.isLive && leaseState.leaseEpochOf(uuid) === leaseEpoch;
       const landed = (bytes: number): void => this.#parts.headLanded(uuid, bytes);
       await fenceWriter(
         { store: this.#parts.source(uuid).store, world, nodeId: engine.nodeId, uuid, branchId, landed },
         mayStop,
-        term,
+        leaseEpoch,
       );
       throw error;
     }
   }
 
-  #tenureParts(uuid: string): TenureParts {
+  #writerEpochParts(uuid: string): WriterEpochParts {
     const { source, catalogs, world, shipping } = this.#parts;
     return { source: source(uuid), catalogs, world, bytesPut: shipping.bytesPut };
   }
@@ -246,10 +246,10 @@ function keyOf(uuid: string, branchId: string): string {
 
 async function giveBack(head: BranchHead): Promise<void> {
   try {
-    await head.update(({ reservedTo, txid, tenures }) => {
+    await head.update(({ reservedTo, txid, writerEpochs }) => {
       // What lies before the claim's own first id, a writer before it may have given, whether or not anything was
       // committed since.
-      const givenTo = Math.max(txid, (tenures.at(-1)?.firstTxid ?? 1) - 1);
+      const givenTo = Math.max(txid, (writerEpochs.at(-1)?.firstTxid ?? 1) - 1);
       return reservedTo > givenTo ? { reservedTo: givenTo } : undefined;
     });
   } catch (error) {

@@ -11,7 +11,7 @@
  * | nonce       | 16 bytes, random                                                       |
  * | prevHash    | 32 bytes: SHA-256 of the head before, zeroes for the first             |
  * | node        | text: who wrote it                                                     |
- * | tenures     | their number, and for each: epoch, 16 bytes id, firstTxid, txids given |
+ * | writer epochs     | their number, and for each: epoch, 16 bytes id, firstTxid, txids given |
  * | lost        | their number, and for each: a range (format/history/refs)              |
  * | txid, committedAtMs, reservedTo, pages, fromTxid, floorTxid |                        |
  * | refs        | the line (format/history/refs)                                         |
@@ -35,9 +35,9 @@ export type { TxidRange } from "./refs.ts";
 export { hashOf } from "../core/seal.ts";
 
 /** One writer's claim of the branch. */
-export interface Tenure {
+export interface WriterEpoch {
   readonly epoch: number;
-  /** 16 random bytes, also in the database's own state row: which tenure wrote a local file. */
+  /** 16 random bytes, also in the database's own state row: which writer epoch wrote a local file. */
   readonly id: Uint8Array;
   readonly firstTxid: number;
   /** `firstTxid - 1` while nothing was written. */
@@ -77,9 +77,9 @@ export interface Head {
   /** The node that wrote it, as people call it. */
   readonly node: string;
   /** Claims, newest last; the oldest fall off. */
-  readonly tenures: readonly Tenure[];
+  readonly writerEpochs: readonly WriterEpoch[];
   /**
-   * Transaction ids of no state: reserved and never shipped, lost in a failover, or, within a tenure, shipped together
+   * Transaction ids of no state: reserved and never shipped, lost in a failover, or, within a writer epoch, shipped together
    * with those that follow.
    */
   readonly lost: readonly TxidRange[];
@@ -108,7 +108,7 @@ export interface Head {
 const format: SealedFormat = { versions: formats.head, magic: "PLHD", bytesMax: limits.headBytesMax };
 const ulidBytesMax = 26;
 const nonceBytes = 16;
-const tenureIdBytes = 16;
+const writerEpochIdBytes = 16;
 
 /** The head as bytes. Its writer has kept every bound. */
 export function encodeHead(head: Head): Uint8Array {
@@ -123,7 +123,7 @@ export function encodeHead(head: Head): Uint8Array {
     writer.fixed(head.nonce, nonceBytes);
     writer.fixed(head.prevHash, sha256Bytes);
     writer.text(head.node, limits.nodeIdBytesMax);
-    writer.list(head.tenures, limits.headTenuresMax, (tenure) => writeTenure(writer, tenure));
+    writer.list(head.writerEpochs, limits.manifestWriterEpochsMax, (writerEpoch) => encodeWriterEpoch(writer, writerEpoch));
     writer.list(head.lost, limits.headLostMax, (range) => writeRange(writer, range));
     writer.varint(head.txid);
     writer.varint(head.committedAtMs);
@@ -153,7 +153,7 @@ export function decodeHead(bytes: Uint8Array): Head {
       nonce: reader.fixed(nonceBytes),
       prevHash: reader.fixed(sha256Bytes),
       node: reader.text(limits.nodeIdBytesMax),
-      tenures: reader.list(limits.headTenuresMax, () => readTenure(reader)),
+      writerEpochs: reader.list(limits.manifestWriterEpochsMax, () => decodeWriterEpoch(reader)),
       lost: reader.list(limits.headLostMax, () => readRange(reader)),
       txid: reader.varint(),
       committedAtMs: reader.varint(),
@@ -185,17 +185,17 @@ function tailBytes(tail: readonly TailSegment[]): number {
   return tail.reduce((sum, { bytes }) => sum + bytes.length, 0);
 }
 
-function writeTenure(writer: ByteWriter, { epoch, id, firstTxid, lastTxid }: Tenure): void {
-  assert(lastTxid >= firstTxid - 1, "a tenure ends no earlier than just before its first transaction");
+function encodeWriterEpoch(writer: ByteWriter, { epoch, id, firstTxid, lastTxid }: WriterEpoch): void {
+  assert(lastTxid >= firstTxid - 1, "a writer epoch ends no earlier than just before its first transaction");
   writer.varint(epoch);
-  writer.fixed(id, tenureIdBytes);
+  writer.fixed(id, writerEpochIdBytes);
   writer.varint(firstTxid);
   writer.varint(lastTxid + 1 - firstTxid);
 }
 
-function readTenure(reader: ByteReader): Tenure {
+function decodeWriterEpoch(reader: ByteReader): WriterEpoch {
   const epoch = reader.varint();
-  const id = reader.fixed(tenureIdBytes);
+  const id = reader.fixed(writerEpochIdBytes);
   const firstTxid = reader.varint();
   const lastTxid = firstTxid + reader.varint() - 1;
   reader.require(Number.isSafeInteger(lastTxid), "a transaction id is larger than 2^53 - 1");

@@ -14,14 +14,17 @@ import { onlyRowOf, type StoredValue } from "../../sqlite/pages/record.ts";
 export const schemaFormat = Math.max(...formats.database.writes);
 
 /** Length of a claim's id. */
-export const tenureBytes = 16;
+export const writerEpochIdBytes = 16;
 
 export interface DatabaseState {
   readonly txid: number;
   /** Unix ms of the last commit; commit times never go back, whatever the clock does. */
   readonly committedAtMs: number;
-  /** The claim of the branch under which the commit was made, 16 bytes; undefined until a writer has claimed it. */
-  readonly tenure: Uint8Array | undefined;
+  /**
+   * The id of the writer epoch under which the commit was made, 16 bytes; undefined until a writer has claimed the branch.
+   * At rest the column is called `tenure`.
+   */
+  readonly writerEpochId: Uint8Array | undefined;
 }
 
 function isCount(value: unknown): value is number {
@@ -33,15 +36,15 @@ function stateOf(
   format: StoredValue,
   txid: StoredValue,
   committedAtMs: StoredValue,
-  tenure: StoredValue,
+  writerEpochId: StoredValue,
 ): DatabaseState {
   requireVersion(formats.database, format);
   if (!isCount(txid) || !isCount(committedAtMs))
     throw new StoreError("corrupt", "the state row has no transaction id or no time");
-  if (tenure === null) return { txid, committedAtMs, tenure: undefined };
-  if (!(tenure instanceof Uint8Array) || tenure.length !== tenureBytes)
-    throw new StoreError("corrupt", "the state row has no sound tenure");
-  return { txid, committedAtMs, tenure: new Uint8Array(tenure) };
+  if (writerEpochId === null) return { txid, committedAtMs, writerEpochId: undefined };
+  if (!(writerEpochId instanceof Uint8Array) || writerEpochId.length !== writerEpochIdBytes)
+    throw new StoreError("corrupt", "the state row has no sound writer epoch");
+  return { txid, committedAtMs, writerEpochId: new Uint8Array(writerEpochId) };
 }
 
 /**
@@ -63,7 +66,7 @@ export function writeState(connection: Connection, state: DatabaseState): void {
     "UPDATE __service_state SET txid = ?, committed_at = ?, tenure = ? WHERE id = 1",
     state.txid,
     state.committedAtMs,
-    state.tenure ?? null,
+    state.writerEpochId ?? null,
   );
 }
 
@@ -73,8 +76,8 @@ export function writeState(connection: Connection, state: DatabaseState): void {
  */
 export function stateOfPage(page: Uint8Array): DatabaseState {
   const { rowid, values } = onlyRowOf(page);
-  const [id, format, txid, committedAtMs, tenure, ...more] = values;
-  if (rowid !== 1 || id !== null || tenure === undefined || more.length > 0)
+  const [id, format, txid, committedAtMs, writerEpochId, ...more] = values;
+  if (rowid !== 1 || id !== null || writerEpochId === undefined || more.length > 0)
     throw new StoreError("corrupt", "the page does not hold the state row");
-  return stateOf(format!, txid!, committedAtMs!, tenure);
+  return stateOf(format!, txid!, committedAtMs!, writerEpochId);
 }

@@ -23,8 +23,8 @@ export interface HeldParts {
 
 export class Held {
   readonly #parts: HeldParts;
-  /** The term of each database; beyond the bound, the one that was not used for longest is given up. */
-  readonly #terms: LruMap<string, number>;
+  /** The lease epoch of each database; beyond the bound, the one that was not used for longest is given up. */
+  readonly #leaseEpochs: LruMap<string, number>;
   readonly #taking = new Map<string, Promise<Acquisition>>();
   readonly #leaving = new Map<string, Promise<void>>();
   /** Counts the losses of the node's lease. */
@@ -32,24 +32,24 @@ export class Held {
 
   constructor(parts: HeldParts, countMax: number = limits.heldMax) {
     this.#parts = parts;
-    this.#terms = new LruMap(
+    this.#leaseEpochs = new LruMap(
       countMax,
-      (uuid, term) => void this.#begin(this.#leaving, uuid, () => this.#letGo(uuid, term)),
+      (uuid, leaseEpoch) => void this.#begin(this.#leaving, uuid, () => this.#letGo(uuid, leaseEpoch)),
     );
   }
 
   get size(): number {
-    return this.#terms.size;
+    return this.#leaseEpochs.size;
   }
 
   /** Whether this node holds the database. */
   has(uuid: string): boolean {
-    return this.#terms.has(uuid);
+    return this.#leaseEpochs.has(uuid);
   }
 
-  /** The term under which this node holds the database, which counts as used now; undefined when it does not. */
+  /** The lease epoch under which this node holds the database, which counts as used now; undefined when it does not. */
   use(uuid: string): number | undefined {
-    return this.#terms.get(uuid);
+    return this.#leaseEpochs.get(uuid);
   }
 
   /** Resolves when the database, if it is just being given up, is given up. */
@@ -70,10 +70,10 @@ export class Held {
     return this.#begin(this.#leaving, uuid, async () => {
       // Why it could not be taken, those who wanted it are told.
       await Promise.allSettled([this.#taking.get(uuid)]);
-      const term = this.#terms.peek(uuid);
-      if (term === undefined) return;
-      this.#terms.delete(uuid);
-      await this.#letGo(uuid, term);
+      const leaseEpoch = this.#leaseEpochs.peek(uuid);
+      if (leaseEpoch === undefined) return;
+      this.#leaseEpochs.delete(uuid);
+      await this.#letGo(uuid, leaseEpoch);
     });
   }
 
@@ -81,29 +81,29 @@ export class Held {
   async giveUpAll(): Promise<void> {
     const { world } = this.#parts;
     const untilMs = world.monotonicMs() + limits.handOverMs;
-    while (this.#terms.size + this.#taking.size + this.#leaving.size > 0 && world.monotonicMs() < untilMs) {
+    while (this.#leaseEpochs.size + this.#taking.size + this.#leaving.size > 0 && world.monotonicMs() < untilMs) {
       const some = new Set(
-        [...this.#leaving.keys(), ...this.#taking.keys(), ...this.#terms.keys()].slice(0, limits.handOversAtOnceMax),
+        [...this.#leaving.keys(), ...this.#taking.keys(), ...this.#leaseEpochs.keys()].slice(0, limits.handOversAtOnceMax),
       );
       await Promise.all([...some].map((uuid) => this.giveUp(uuid)));
     }
   }
 
-  /** The engine does not hold the database under this term any more, or under any, whatever the lease says. */
-  forget(uuid: string, term?: number): void {
-    if (term === undefined || this.#terms.peek(uuid) === term) this.#terms.delete(uuid);
+  /** The engine does not hold the database under this lease epoch any more, or under any, whatever the lease says. */
+  forget(uuid: string, leaseEpoch?: number): void {
+    if (leaseEpoch === undefined || this.#leaseEpochs.peek(uuid) === leaseEpoch) this.#leaseEpochs.delete(uuid);
   }
 
   /** Another node's claim stands in the database's head: the lease must not point here. */
-  async fenced(uuid: string, term: number): Promise<void> {
-    this.forget(uuid, term);
-    await this.#release(uuid, term);
+  async fenced(uuid: string, leaseEpoch: number): Promise<void> {
+    this.forget(uuid, leaseEpoch);
+    await this.#release(uuid, leaseEpoch);
   }
 
   /** The node's lease is lost, and every database with it. */
   lost(): void {
     this.#losses++;
-    this.#terms.clear();
+    this.#leaseEpochs.clear();
   }
 
   /** Begins the change unless it is under way: then everybody waits for the same. */
@@ -118,25 +118,25 @@ export class Held {
   async #take(uuid: string): Promise<Acquisition> {
     const { leases, local, world } = this.#parts;
     await this.#leaving.get(uuid);
-    const term = this.#terms.peek(uuid);
-    if (term !== undefined) return { kind: "acquired", term };
+    const leaseEpoch = this.#leaseEpochs.peek(uuid);
+    if (leaseEpoch !== undefined) return { kind: "acquired", leaseEpoch };
     const losses = this.#losses;
     const acquisition = await leases.acquire(uuid);
     if (acquisition.kind === "held") return acquisition;
     if (losses === this.#losses) {
       await local
-        .hold(uuid, acquisition.term, { deadlineMs: world.monotonicMs() + limits.takeMs })
+        .hold(uuid, acquisition.leaseEpoch, { deadlineMs: world.monotonicMs() + limits.takeMs })
         .catch(async (error: unknown) => {
-          await this.#letGo(uuid, acquisition.term);
+          await this.#letGo(uuid, acquisition.leaseEpoch);
           throw error;
         });
     }
     if (losses !== this.#losses) {
       // The engine may have heard of the loss before it heard of this database.
-      await this.#letGo(uuid, acquisition.term);
+      await this.#letGo(uuid, acquisition.leaseEpoch);
       throw new TurnedAway("unheld");
     }
-    this.#terms.set(uuid, acquisition.term);
+    this.#leaseEpochs.set(uuid, acquisition.leaseEpoch);
     return acquisition;
   }
 
@@ -144,7 +144,7 @@ export class Held {
    * Has the engine let go of the database, and gives up its lease. Where the engine cannot ship everything in time, the
    * lease stays for as long as this node lives: another node would take the database without those writes.
    */
-  async #letGo(uuid: string, term: number): Promise<void> {
+  async #letGo(uuid: string, leaseEpoch: number): Promise<void> {
     const { local, log, world } = this.#parts;
     try {
       await local.letGo(uuid, { deadlineMs: world.monotonicMs() + limits.takeMs });
@@ -152,13 +152,13 @@ export class Held {
       log.error("a database could not be handed over, and its lease is kept", error, { uuid });
       return;
     }
-    await this.#release(uuid, term);
+    await this.#release(uuid, leaseEpoch);
   }
 
   /** A lease that points here in vain is found out by the next call, which takes the database again. */
-  async #release(uuid: string, term: number): Promise<void> {
+  async #release(uuid: string, leaseEpoch: number): Promise<void> {
     try {
-      await this.#parts.leases.release(uuid, term);
+      await this.#parts.leases.release(uuid, leaseEpoch);
     } catch (error) {
       this.#parts.log.error("the lease of a database was not released", error, { uuid });
     }

@@ -72,21 +72,21 @@ export class Placement extends EnginePort implements PeerHost {
     const { uuid } = target;
     this.#usedMs = this.#parts.world.monotonicMs();
     if (call.kind === "drop") return this.#drop(target, call, options);
-    const term = this.#held.use(uuid);
+    const leaseEpoch = this.#held.use(uuid);
     const isCopyEnough = (call.kind === "read" || call.kind === "sql-read") && options.consistency !== "primary";
-    if (term === undefined)
+    if (leaseEpoch === undefined)
       return isCopyEnough ? this.#runAtCopy(target, call, options) : this.#runAtWriter(target, call, options);
     try {
       return await this.#parts.local.run(target, call, options);
     } catch (error) {
       if (!(error instanceof TurnedAway)) throw error;
-      this.#held.forget(uuid, term);
+      this.#held.forget(uuid, leaseEpoch);
       return this.#runAtWriter(target, call, options);
     }
   }
 
   async serve(forwarded: ForwardedCall): Promise<Answer> {
-    const { target, call, term, budgetMs, minTxid, bytes, durable, consistency, caller, traceparent } = forwarded;
+    const { target, call, term: leaseEpoch, budgetMs, minTxid, bytes, durable, consistency, caller, traceparent } = forwarded;
     const { local, world } = this.#parts;
     this.#usedMs = world.monotonicMs();
     const options = {
@@ -103,8 +103,8 @@ export class Placement extends EnginePort implements PeerHost {
       return local.run(target, call, options);
     }
     const held = this.#held.use(target.uuid);
-    if (held !== undefined && term !== undefined && held !== term) throw new TurnedAway("unheld");
-    const own = held ?? (await this.#places.takeFor(target.uuid, term, options.deadlineMs));
+    if (held !== undefined && leaseEpoch !== undefined && held !== leaseEpoch) throw new TurnedAway("unheld");
+    const own = held ?? (await this.#places.takeFor(target.uuid, leaseEpoch, options.deadlineMs));
     if (own === undefined) throw new TurnedAway("unheld");
     try {
       return await local.run(target, call, options);
@@ -177,9 +177,9 @@ export class Placement extends EnginePort implements PeerHost {
     if (message.kind === "shipped") return this.#hints.moved(message.uuid);
     this.#parts.log.warn("another node has claimed a database that this node held", {
       uuid: message.uuid,
-      term: message.term,
+      leaseEpoch: message.leaseEpoch,
     });
-    void this.#held.fenced(message.uuid, message.term);
+    void this.#held.fenced(message.uuid, message.leaseEpoch);
   }
 
   /** Runs the call where the database is held, wherever that is; asks again for as long as nobody takes the call. */
@@ -290,7 +290,7 @@ export class Placement extends EnginePort implements PeerHost {
       consistency,
       caller,
       traceparent,
-      term: place.term,
+      term: place.leaseEpoch,
     });
   }
 

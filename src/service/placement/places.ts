@@ -23,13 +23,13 @@ export interface PlacesParts extends RoutesParts {
   readonly isUnwritten: (uuid: string) => Promise<boolean>;
 }
 
-/** The node that is to run a call; without a term it is to take the database first. */
-export interface Elsewhere extends Omit<Holder, "term"> {
-  readonly term: number | undefined;
+/** The node that is to run a call; without a lease epoch it is to take the database first. */
+export interface Elsewhere extends Omit<Holder, "leaseEpoch"> {
+  readonly leaseEpoch: number | undefined;
 }
 
 /** Where a call is to run. */
-export type Place = { readonly here: true; readonly term: number } | ({ readonly here: false } & Elsewhere);
+export type Place = { readonly here: true; readonly leaseEpoch: number } | ({ readonly here: false } & Elsewhere);
 
 /** The places of all databases, as one node sees them. */
 export class Places {
@@ -76,8 +76,8 @@ export class Places {
 
   /** Where the database is as far as this node knows; undefined when it must be looked for. */
   known(uuid: string): Place | undefined {
-    const term = this.#held.use(uuid);
-    if (term !== undefined) return { here: true, term };
+    const leaseEpoch = this.#held.use(uuid);
+    if (leaseEpoch !== undefined) return { here: true, leaseEpoch };
     const holder = this.#routes.to(uuid);
     return holder && { here: false, ...holder };
   }
@@ -93,16 +93,16 @@ export class Places {
     }
   }
 
-  /** Takes the database for a call of another node, if it is to be here; gives the term. */
-  takeFor(uuid: string, term: number | undefined, deadlineMs: number): Promise<number | undefined> {
-    return this.#byDeadline(this.#takeFor(uuid, term), deadlineMs);
+  /** Takes the database for a call of another node, if it is to be here; gives the lease epoch. */
+  takeFor(uuid: string, leaseEpoch: number | undefined, deadlineMs: number): Promise<number | undefined> {
+    return this.#byDeadline(this.#takeFor(uuid, leaseEpoch), deadlineMs);
   }
 
   /** The call had no effect there, and the next one need not be tried in vain. */
   failed(uuid: string, place: Place, error: TurnedAway | Unreachable): void {
-    if (place.here) return this.#held.forget(uuid, place.term);
+    if (place.here) return this.#held.forget(uuid, place.leaseEpoch);
     this.#routes.forget(uuid, place);
-    if (error instanceof Unreachable || place.term === undefined)
+    if (error instanceof Unreachable || place.leaseEpoch === undefined)
       this.#shunnedUntil.set(place.nodeId, this.#parts.world.monotonicMs() + limits.shunMs);
   }
 
@@ -142,7 +142,7 @@ export class Places {
     );
     // What nobody ever wrote is taken where it is first asked for.
     if (preferred?.id === nodeId || (this.#mayTake && (await this.#isUnwritten(uuid)))) return this.#take(uuid);
-    if (preferred) return { here: false, nodeId: preferred.id, address: preferred.address, term: undefined };
+    if (preferred) return { here: false, nodeId: preferred.id, address: preferred.address, leaseEpoch: undefined };
     if (this.#isLeaving) throw unavailable("the node is shutting down, and there is no other");
     return undefined;
   }
@@ -167,14 +167,14 @@ export class Places {
 
   async #take(uuid: string): Promise<Place> {
     const acquisition = await this.#held.take(uuid);
-    return acquisition.kind === "held" ? this.#routeTo(uuid, acquisition.by) : { here: true, term: acquisition.term };
+    return acquisition.kind === "held" ? this.#routeTo(uuid, acquisition.by) : { here: true, leaseEpoch: acquisition.leaseEpoch };
   }
 
-  async #takeFor(uuid: string, term: number | undefined): Promise<number | undefined> {
+  async #takeFor(uuid: string, leaseEpoch: number | undefined): Promise<number | undefined> {
     if (!this.#mayTake) return undefined;
     try {
-      const place = await (term === undefined ? this.#take(uuid) : this.#shared(uuid));
-      return place?.here ? place.term : undefined;
+      const place = await (leaseEpoch === undefined ? this.#take(uuid) : this.#shared(uuid));
+      return place?.here ? place.leaseEpoch : undefined;
     } catch (error) {
       // What the coordination store says, if it answers, the sender finds out for itself.
       if (error instanceof StoreError || error instanceof TurnedAway) return undefined;

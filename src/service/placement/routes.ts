@@ -49,10 +49,10 @@ export class Routes {
     this.#routes.set(uuid, { holder, lookedAtMs: this.#parts.world.monotonicMs() });
   }
 
-  /** Forgets the route, or only one that leads to this node under this term. */
-  forget(uuid: string, place?: { readonly nodeId: string; readonly term: number | undefined }): void {
+  /** Forgets the route, or only one that leads to this node under this lease epoch. */
+  forget(uuid: string, place?: { readonly nodeId: string; readonly leaseEpoch: number | undefined }): void {
     const holder = this.#routes.peek(uuid)?.holder;
-    if (!place || (holder?.nodeId === place.nodeId && holder.term === place.term)) this.#routes.delete(uuid);
+    if (!place || (holder?.nodeId === place.nodeId && holder.leaseEpoch === place.leaseEpoch)) this.#routes.delete(uuid);
   }
 
   async #lookAgain(uuid: string, route: Route): Promise<void> {

@@ -5,7 +5,7 @@
  * Always true: nothing is told to be certain for longer than from before a renewal was sent until its lease ends, less
  * a margin. A renewal is sent only right after disk and engine have proven that they get on: a node whose disk hangs
  * must lose its databases to one that can serve them. A database changes hands in one transaction that raises the count
- * from which its term is, so no term is given twice; that count is one for many databases, as etcd has no room for a
+ * from which its lease epoch is, so no lease epoch is given twice; that count is one for many databases, as etcd has no room for a
  * key of each that stays. That a lease is gone is told only when etcd says so; while etcd says nothing, the span that
  * was told runs out by itself. Must not know: what holding a database means.
  */
@@ -27,7 +27,7 @@ import {
   type EtcdOutcome,
 } from "./etcd-client.ts";
 import { EtcdMembers } from "./etcd-members.ts";
-import { holderOf, LeaseKeys, nodeText, termOf, writerText } from "./lease-records.ts";
+import { holderOf, LeaseKeys, nodeText, leaseEpochOf, writerText } from "./lease-records.ts";
 import type { Acquisition, Holding, LeaseEvents, Leases, LiveNode } from "../port/leases.ts";
 import { within } from "../../base/time-limit.ts";
 
@@ -68,8 +68,8 @@ export class EtcdLeases implements Leases {
   #events: LeaseEvents | undefined;
   #lease: EtcdLease | undefined;
   readonly #acquiring = new KeyedMutex();
-  /** How far the terms were counted when that was last seen, by the key that counts them. */
-  readonly #lastTerms = new LruMap<string, EtcdEntry>(limits.coordTermsMax);
+  /** How far the lease epochs were counted when that was last seen, by the key that counts them. */
+  readonly #lastLeaseEpochs = new LruMap<string, EtcdEntry>(limits.coordLeaseEpochsMax);
   /** Announcements go out one after the other, so that the last one stays. */
   readonly #announcing = new Semaphore(1);
   /** What was announced last, and with which lease. */
@@ -112,64 +112,64 @@ export class EtcdLeases implements Leases {
 
   acquire(uuid: string): Promise<Acquisition> {
     // Those of one node need not get in each other's way.
-    return this.#acquiring.take(this.#keys.terms(uuid), () => this.#acquire(uuid));
+    return this.#acquiring.take(this.#keys.leaseEpochs(uuid), () => this.#acquire(uuid));
   }
 
   async #acquire(uuid: string): Promise<Acquisition> {
     const { node, lease } = this.#standing();
-    const [writerKey, termsKey, oldTermKey] = [
+    const [writerKey, leaseEpochsKey, oldLeaseEpochKey] = [
       this.#keys.writer(uuid),
-      this.#keys.terms(uuid),
-      this.#keys.oldTerm(uuid),
+      this.#keys.leaseEpochs(uuid),
+      this.#keys.oldLeaseEpoch(uuid),
     ];
     // Most databases are held by nobody, and were just looked up: the first try finds out what stands, or takes it.
-    let [writer, lastTerm, oldTerm]: readonly (EtcdEntry | undefined)[] = [
+    let [writer, lastLeaseEpoch, oldLeaseEpoch]: readonly (EtcdEntry | undefined)[] = [
       undefined,
-      this.#lastTerms.get(termsKey),
+      this.#lastLeaseEpochs.get(leaseEpochsKey),
       undefined,
     ];
     for (let tries = 0; tries < limits.coordTriesMax; tries++) {
       const holder = writer && holderOf(writer);
       if (holder && holder.nodeId !== node.id) return { kind: "held", by: holder };
-      const term =
-        Math.max(0, ...[lastTerm, oldTerm].map((entry) => (entry ? termOf(entry) : 0)), holder?.term ?? 0) + 1;
+      const leaseEpoch =
+        Math.max(0, ...[lastLeaseEpoch, oldLeaseEpoch].map((entry) => (entry ? leaseEpochOf(entry) : 0)), holder?.leaseEpoch ?? 0) + 1;
       const outcome = await this.#transactUnder(lease, () =>
         this.#client.transact(
-          [unchanged(writerKey, writer), unchanged(termsKey, lastTerm), unchanged(oldTermKey, oldTerm)],
+          [unchanged(writerKey, writer), unchanged(leaseEpochsKey, lastLeaseEpoch), unchanged(oldLeaseEpochKey, oldLeaseEpoch)],
           // A node of an older build begins at 1 again where this key is gone: see `docs/scale.md` why it may.
           [
-            put(writerKey, writerText({ nodeId: node.id, address: node.address, term }), lease.id),
-            put(termsKey, String(term)),
-            ...(oldTerm ? [remove(oldTermKey)] : []),
+            put(writerKey, writerText({ nodeId: node.id, address: node.address, leaseEpoch }), lease.id),
+            put(leaseEpochsKey, String(leaseEpoch)),
+            ...(oldLeaseEpoch ? [remove(oldLeaseEpochKey)] : []),
           ],
-          [get(writerKey), get(termsKey), get(oldTermKey)],
+          [get(writerKey), get(leaseEpochsKey), get(oldLeaseEpochKey)],
         ),
       );
-      if (outcome.succeeded) return { kind: "acquired", term };
-      [writer, lastTerm, oldTerm] = firstsOf(outcome);
+      if (outcome.succeeded) return { kind: "acquired", leaseEpoch };
+      [writer, lastLeaseEpoch, oldLeaseEpoch] = firstsOf(outcome);
     }
     throw new StoreError("unavailable", "coordination: the database changes hands all the time");
   }
 
   async holding(uuid: string): Promise<Holding> {
-    const termsKey = this.#keys.terms(uuid);
-    const [writer, lastTerm] = firstsOf(await this.#client.transact([], [get(this.#keys.writer(uuid)), get(termsKey)]));
+    const leaseEpochsKey = this.#keys.leaseEpochs(uuid);
+    const [writer, lastLeaseEpoch] = firstsOf(await this.#client.transact([], [get(this.#keys.writer(uuid)), get(leaseEpochsKey)]));
     // Whoever asks may take the database next.
-    if (lastTerm) this.#lastTerms.set(termsKey, lastTerm);
+    if (lastLeaseEpoch) this.#lastLeaseEpochs.set(leaseEpochsKey, lastLeaseEpoch);
     return { holder: writer && holderOf(writer) };
   }
 
-  async release(uuid: string, term: number): Promise<void> {
+  async release(uuid: string, leaseEpoch: number): Promise<void> {
     const key = this.#keys.writer(uuid);
     const [writer] = firstsOf(await this.#client.transact([], [get(key)]));
     const holder = writer && holderOf(writer);
-    if (!holder || holder.nodeId !== this.#node?.id || holder.term !== term) return;
-    // If it has changed since, it is held under another term, or not at all.
+    if (!holder || holder.nodeId !== this.#node?.id || holder.leaseEpoch !== leaseEpoch) return;
+    // If it has changed since, it is held under another lease epoch, or not at all.
     await this.#client.transact([unchanged(key, writer)], [remove(key)]);
   }
 
   async forget(uuid: string): Promise<void> {
-    await this.#client.transact([], [remove(this.#keys.writer(uuid)), remove(this.#keys.oldTerm(uuid))]);
+    await this.#client.transact([], [remove(this.#keys.writer(uuid)), remove(this.#keys.oldLeaseEpoch(uuid))]);
   }
 
   nodes(): Promise<readonly LiveNode[]> {

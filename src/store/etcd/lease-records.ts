@@ -7,8 +7,8 @@
  *   nodes/<node>    lives with the node's lease    {"address", "reachesStore", "sharesJobs"}; older builds: no third
  *   announced       one for all, stays             the node that announced itself last
  *   writer/<uuid>   lives with its holder's lease  {"node", "address", "term"}
- *   terms/<digits>  4,096 of them, which stay      the last term that was given to any database whose uuid begins so
- *   term/<uuid>     of builds before: it stayed    the last term that was given to the one database
+ *   terms/<digits>  4,096 of them, which stay      the last lease epoch that was given to any database whose uuid begins so
+ *   term/<uuid>     of builds before: it stayed    the last lease epoch that was given to the one database
  */
 import { utf8Of } from "../../base/bytes.ts";
 import { StoreError } from "../../base/faults/errors.ts";
@@ -25,11 +25,11 @@ export interface LeaseRecord {
 const isNodeId = matching(/^[\w.-]{1,128}$/);
 const isAddress = matching(/^https?:\/\/[^\s/?#@]{1,256}$/);
 /**
- * Digits of a uuid that choose the key by which terms are counted: more would leave more keys, fewer would make more
+ * Digits of a uuid that choose the key by which lease epochs are counted: more would leave more keys, fewer would make more
  * nodes wait for each other.
  */
-const termDigits = 3;
-const termPattern = /^[1-9]\d{0,15}$/;
+const leaseEpochDigits = 3;
+const leaseEpochPattern = /^[1-9]\d{0,15}$/;
 
 /** The keys of one cluster. */
 export class LeaseKeys {
@@ -57,13 +57,13 @@ export class LeaseKeys {
     return `${this.#prefix}writer/${uuid}`;
   }
 
-  /** What counts the terms of the database, and of those whose uuids begin alike. */
-  terms(uuid: string): string {
-    return `${this.#prefix}terms/${uuid.slice(0, termDigits)}`;
+  /** What counts the lease epochs of the database, and of those whose uuids begin alike. */
+  leaseEpochs(uuid: string): string {
+    return `${this.#prefix}terms/${uuid.slice(0, leaseEpochDigits)}`;
   }
 
   /** What counted them in builds before. */
-  oldTerm(uuid: string): string {
+  oldLeaseEpoch(uuid: string): string {
     return `${this.#prefix}term/${uuid}`;
   }
 
@@ -83,26 +83,26 @@ export function nodeText({ address, reachesStore, sharesJobs }: LiveNode): strin
 }
 
 /** The value of a writer's key. */
-export function writerText({ nodeId, address, term }: Holder): string {
-  return JSON.stringify({ node: nodeId, address, term });
+export function writerText({ nodeId, address, leaseEpoch }: Holder): string {
+  return JSON.stringify({ node: nodeId, address, term: leaseEpoch });
 }
 
 /** Who holds the database whose writer's key the record is. */
 export function holderOf(record: LeaseRecord): Holder {
-  const { node, address, term } = objectOf(record);
-  if (!isNodeId(node) || !isAddress(address) || !isTerm(term)) throw corrupt(record);
-  return { nodeId: node as string, address: address as string, term: term as number };
+  const { node, address, term: leaseEpoch } = objectOf(record);
+  if (!isNodeId(node) || !isAddress(address) || !isLeaseEpoch(leaseEpoch)) throw corrupt(record);
+  return { nodeId: node as string, address: address as string, leaseEpoch: leaseEpoch as number };
 }
 
-/** The term that the record holds. */
-export function termOf(record: LeaseRecord): number {
+/** The lease epoch that the record holds. */
+export function leaseEpochOf(record: LeaseRecord): number {
   const text = textOf(record);
-  if (!termPattern.test(text) || !isTerm(Number(text))) throw corrupt(record);
+  if (!leaseEpochPattern.test(text) || !isLeaseEpoch(Number(text))) throw corrupt(record);
   return Number(text);
 }
 
 /** Below the last number of all, so that there is a next one. */
-function isTerm(value: unknown): boolean {
+function isLeaseEpoch(value: unknown): boolean {
   return isCount(value) && value !== 0 && value !== Number.MAX_SAFE_INTEGER;
 }
 

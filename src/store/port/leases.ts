@@ -4,8 +4,8 @@
  * table.
  *
  * Leases are for liveness: they make it unlikely that two nodes claim one branch. Safety is the head's compare-and-set
- * (engine/history/branch-head), whatever a lease says. Always true of an adapter: a term is given to one holder once,
- * and every later term of the database is larger, unless the coordination store has lost data. Nothing of a database
+ * (engine/history/branch-head), whatever a lease says. Always true of an adapter: a lease epoch is given to one holder once,
+ * and every later lease epoch of the database is larger, unless the coordination store has lost data. Nothing of a database
  * that nobody holds stays there: there are more databases than it has room for.
  */
 
@@ -26,12 +26,12 @@ export interface Holder {
   readonly nodeId: string;
   readonly address: string;
   /** Grows with every holding of the database, by one or more. */
-  readonly term: number;
+  readonly leaseEpoch: number;
 }
 
 /** What came of asking for a database. */
 export type Acquisition =
-  | { readonly kind: "acquired"; readonly term: number }
+  | { readonly kind: "acquired"; readonly leaseEpoch: number }
   /** Another node holds it. */
   | { readonly kind: "held"; readonly by: Holder };
 
@@ -63,11 +63,11 @@ export interface Leases {
   join(node: LiveNode, events: LeaseEvents): Promise<void>;
   /** Announces a change of what others should know of this node. */
   announce(node: LiveNode): Promise<void>;
-  /** Takes the database, if nobody holds it or this very node does (as after its restart), under a later term. */
+  /** Takes the database, if nobody holds it or this very node does (as after its restart), under a later lease epoch. */
   acquire(uuid: string): Promise<Acquisition>;
   holding(uuid: string): Promise<Holding>;
-  /** Gives the database up, if this node still holds it under the term. */
-  release(uuid: string, term: number): Promise<void>;
+  /** Gives the database up, if this node still holds it under the lease epoch. */
+  release(uuid: string, leaseEpoch: number): Promise<void>;
   /** Whoever holds the deleted database holds it no more. */
   forget(uuid: string): Promise<void>;
   /**

@@ -33,12 +33,12 @@ function statePage(connection: Connection): Uint8Array {
 
 test("a new database is at transaction 0, and nobody's", () => {
   const connection = newDatabase();
-  expect(readState(connection)).toEqual({ txid: 0, committedAtMs: 0, tenure: undefined });
-  expect(stateOfPage(statePage(connection))).toEqual({ txid: 0, committedAtMs: 0, tenure: undefined });
+  expect(readState(connection)).toEqual({ txid: 0, committedAtMs: 0, writerEpochId: undefined });
+  expect(stateOfPage(statePage(connection))).toEqual({ txid: 0, committedAtMs: 0, writerEpochId: undefined });
   connection.close();
 });
 
-test("the page says what the row says, over all sizes of numbers, with and without a tenure", () => {
+test("the page says what the row says, over all sizes of numbers, with and without a writer epoch", () => {
   const connection = newDatabase();
   const random = seeded(11);
   const count = (): number => Math.floor(random() * 2 ** (random() * 53));
@@ -63,8 +63,8 @@ test("the page says what the row says, over all sizes of numbers, with and witho
   const reader = new WalReader(connection.path);
   reader.skip(reader.count());
   for (let round = 0; round < 600; round++) {
-    const tenure = random() < 0.5 ? undefined : Uint8Array.from({ length: 16 }, () => Math.floor(random() * 256));
-    const state: DatabaseState = { txid: edges[round] ?? count(), committedAtMs: edges.at(-round) ?? count(), tenure };
+    const writerEpochId = random() < 0.5 ? undefined : Uint8Array.from({ length: 16 }, () => Math.floor(random() * 256));
+    const state: DatabaseState = { txid: edges[round] ?? count(), committedAtMs: edges.at(-round) ?? count(), writerEpochId };
     writeState(connection, state);
     expect(readState(connection)).toEqual(state);
     const image = reader.read(1, 1)[0]!.images.find(({ page }) => page === stateRootPage(connection))!;
@@ -74,13 +74,13 @@ test("the page says what the row says, over all sizes of numbers, with and witho
   connection.close();
 });
 
-test("the tenure is the caller's own copy, also of a Buffer", () => {
+test("the writer epoch is the caller's own copy, also of a Buffer", () => {
   const connection = newDatabase();
-  writeState(connection, { txid: 1, committedAtMs: 1, tenure: new Uint8Array(16).fill(7) });
+  writeState(connection, { txid: 1, committedAtMs: 1, writerEpochId: new Uint8Array(16).fill(7) });
   const page = Buffer.from(statePage(connection));
-  const { tenure } = stateOfPage(page);
+  const { writerEpochId } = stateOfPage(page);
   page.fill(0);
-  expect(tenure).toEqual(new Uint8Array(16).fill(7));
+  expect(writerEpochId).toEqual(new Uint8Array(16).fill(7));
   connection.close();
 });
 
@@ -90,14 +90,14 @@ test("the state page stays where it is and a leaf, whatever else the database ho
   connection.exec("CREATE TABLE t (v BLOB)");
   for (let row = 0; row < 100; row++) connection.run("INSERT INTO t VALUES (?)", Buffer.alloc(3_000, row));
   connection.exec("DROP TABLE t");
-  writeState(connection, { txid: 5, committedAtMs: 6, tenure: undefined });
+  writeState(connection, { txid: 5, committedAtMs: 6, writerEpochId: undefined });
   expect(stateRootPage(connection)).toBe(root);
   const { path } = connection;
   connection.close();
   expect(stateOfPage(readFileSync(path).subarray((root - 1) * 4096, root * 4096))).toEqual({
     txid: 5,
     committedAtMs: 6,
-    tenure: undefined,
+    writerEpoch: undefined,
   });
 });
 
@@ -143,7 +143,7 @@ describe("what is no state page is refused as corrupt", () => {
     connection.close();
   });
 
-  test("numbers below 0 or beyond 2^53, and tenures of another length", () => {
+  test("numbers below 0 or beyond 2^53, and writer epochs of another length", () => {
     const connection = newDatabase();
     for (const value of [-1n, -(2n ** 40n), 2n ** 53n, 2n ** 63n - 1n, -(2n ** 63n)]) {
       connection.run("UPDATE __service_state SET txid = ?", value);
@@ -160,11 +160,11 @@ describe("what is no state page is refused as corrupt", () => {
     const connection = newDatabase();
     const shaped = ["two", "second"];
     for (const name of shaped)
-      connection.exec(`CREATE TABLE ${name} (id INTEGER PRIMARY KEY, format, txid, committed_at, tenure)`);
+      connection.exec(`CREATE TABLE ${name} (id INTEGER PRIMARY KEY, format, txid, committed_at, writer epoch)`);
     connection.exec(
       "INSERT INTO two VALUES (1, 1, 5, 6, NULL), (2, 1, 5, 6, NULL); INSERT INTO second VALUES (2, 1, 5, 6, NULL)",
     );
-    writeState(connection, { txid: 100, committedAtMs: 100, tenure: new Uint8Array(16).fill(7) });
+    writeState(connection, { txid: 100, committedAtMs: 100, writerEpochId: new Uint8Array(16).fill(7) });
     const page = statePage(connection);
     const roots = shaped.map(
       (name) =>
@@ -175,7 +175,7 @@ describe("what is no state page is refused as corrupt", () => {
     const file = readFileSync(path);
     for (const root of roots) corrupt(file.subarray((root - 1) * 4096, root * 4096));
     const cell = page[8]! * 256 + page[9]!;
-    // Lengths of payload and header, and the types of the id, the format, the two numbers and the tenure.
+    // Lengths of payload and header, and the types of the id, the format, the two numbers and the writer epoch.
     expect([...page.subarray(cell, cell + 8)]).toEqual([24, 1, 6, 0, 9, 1, 1, 44]);
     for (const type of [2, 5, 10]) corrupt(page.with(0, type));
     corrupt(page.with(4, 0));
@@ -188,7 +188,7 @@ describe("what is no state page is refused as corrupt", () => {
 
   test("any byte of the page changed gives another state or a refusal, never another fault", () => {
     const connection = newDatabase();
-    writeState(connection, { txid: 2 ** 50, committedAtMs: 1_700_000_000_000, tenure: new Uint8Array(16).fill(7) });
+    writeState(connection, { txid: 2 ** 50, committedAtMs: 1_700_000_000_000, writerEpochId: new Uint8Array(16).fill(7) });
     const page = statePage(connection);
     let refused = 0;
     for (let at = 0; at < page.length; at++) {

@@ -48,7 +48,7 @@ class ShippedDatabase {
   readonly #log: WalReader;
   readonly #statePage: number;
   readonly #ulids = new Ulids();
-  readonly #tenure = new Uint8Array(16).fill(9);
+  readonly #writerEpoch = new Uint8Array(16).fill(9);
   #pages: Uint8Array[] = [];
   #txid = 0;
   head: Head = emptyHead("main");
@@ -85,7 +85,7 @@ class ShippedDatabase {
     this.connection.exec("BEGIN IMMEDIATE");
     act(this.connection);
     this.#txid++;
-    writeState(this.connection, { txid: this.#txid, committedAtMs: this.#txid * 1_000, tenure: this.#tenure });
+    writeState(this.connection, { txid: this.#txid, committedAtMs: this.#txid * 1_000, writerEpochId: this.#writerEpoch });
     this.connection.exec("COMMIT");
     this.contents.set(this.#txid, contentOf(this.connection));
   }
@@ -126,11 +126,11 @@ class ShippedDatabase {
       sha256: hashOf(bytes),
     };
     await this.source.store.put(segmentKey(this.source.uuid, ref.id), bytes, { kind: "absent" });
-    const tenures = [{ epoch: 1, id: this.#tenure, firstTxid: 1, lastTxid: last.txid }];
+    const writerEpochs = [{ epoch: 1, id: this.#writerEpoch, firstTxid: 1, lastTxid: last.txid }];
     this.head = {
       ...this.head,
       refs: [...this.head.refs, ref],
-      tenures,
+      writerEpochs,
       txid: last.txid,
       committedAtMs: last.committedAtMs,
       pages: last.pages,

@@ -243,9 +243,9 @@ describe("what a transaction may write", () => {
       isAway = true;
       await first.client.close();
       isAway = false;
-      // As the engine would: in the same tenure, the next transaction id.
+      // As the engine would: in the same writer epoch, the next transaction id.
       const connection = new Connection(databasePath, { readonly: false, pageCacheKiB: limits.pageCacheKiB });
-      const { txid, tenure, committedAtMs } = readState(connection);
+      const { txid, writerEpochId, committedAtMs } = readState(connection);
       const mib = 300;
       // One part in ten is noise.
       runAlone(
@@ -255,7 +255,7 @@ describe("what a transaction may write", () => {
             `WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < ${mib}) INSERT INTO t(b) ` +
               "SELECT CAST(randomblob(100000) || zeroblob(948576) AS BLOB) FROM c",
           ),
-        () => writeState(connection, { txid: txid + 1, committedAtMs, tenure }),
+        () => writeState(connection, { txid: txid + 1, committedAtMs, writerEpochId }),
       );
       new WalFile(databasePath, realDisk).closeKeeping(connection);
       expect(statSync(`${databasePath}-wal`).size).toBeGreaterThan(mib * MiB);

@@ -335,13 +335,13 @@ describe("a cut beside a writer", () => {
       const shipMore = async (): Promise<void> => {
         model.commit();
         await model.ship(true);
-        const { txid, tenures, pages, tail } = model.head;
+        const { txid, writerEpochs, pages, tail } = model.head;
         const ref = inline
           ? undefined
           : await putObject(model.source, { ...joined(tail), kind: "delta", id: head.beginUpload() });
         await head.update((now) => ({
           txid,
-          tenures,
+          writerEpochs,
           pages,
           ...(ref ? { refs: [...now.refs, ref], tail: [] } : { tail }),
         }));
@@ -362,8 +362,8 @@ describe("a cut beside a writer", () => {
     const press = async (): Promise<void> => {
       model.commit();
       await model.ship(true);
-      const { txid, tenures, pages, tail } = model.head;
-      await head.update(() => ({ txid, tenures, pages, tail: [...kept, joined([newest, tail.at(-1)!])] }));
+      const { txid, writerEpochs, pages, tail } = model.head;
+      await head.update(() => ({ txid, writerEpochs, pages, tail: [...kept, joined([newest, tail.at(-1)!])] }));
     };
     expect(await cutBranch(withEvent(model, press), head, past, [at], new Set())).toBe(false);
     const again = await pastOf(model, head);

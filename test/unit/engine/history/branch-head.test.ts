@@ -30,8 +30,8 @@ const covering = (txid: number) => (head: Head) =>
     ? undefined
     : {
         txid,
-        tenures: head.tenures.map((tenure, at) =>
-          at === head.tenures.length - 1 ? { ...tenure, lastTxid: txid } : tenure,
+        writerEpochs: head.writerEpochs.map((writerEpoch, at) =>
+          at === head.writerEpochs.length - 1 ? { ...writerEpoch, lastTxid: txid } : writerEpoch,
         ),
       };
 
@@ -110,8 +110,8 @@ describe("a claim", () => {
       const first = await read(store);
       await first.claim(0, true);
       await first.update(covering(7));
-      const tenure = await (await read(store, "b")).claim(7, false);
-      expect(tenure.firstTxid).toBe(limits.txidReserve + 1);
+      const writerEpoch = await (await read(store, "b")).claim(7, false);
+      expect(writerEpoch.firstTxid).toBe(limits.txidReserve + 1);
       expect(stored(store)).toMatchObject({
         lost: [{ firstTxid: 8, lastTxid: limits.txidReserve }],
         reservedTo: 2 * limits.txidReserve,
@@ -129,17 +129,17 @@ describe("a claim", () => {
     expect(chain).toHaveLength(1);
   });
 
-  test("keeps bounded lists of tenures and of lost ranges, however many claims there were", async () => {
+  test("keeps bounded lists of writer epochs and of lost ranges, however many claims there were", async () => {
     const store = new ScriptedStore();
     for (let n = 0; n < limits.headLostMax + 20; n++)
       await (await read(store, `n${n}`)).claim(n === 0 ? 0 : stored(store).txid, n === 0);
-    const { tenures, lost, epoch } = stored(store);
+    const { writerEpochs, lost, epoch } = stored(store);
     expect(epoch).toBe(limits.headLostMax + 20);
-    expect(tenures).toHaveLength(limits.headTenuresMax);
+    expect(writerEpochs).toHaveLength(limits.manifestWriterEpochsMax);
     expect(lost.length).toBeLessThanOrEqual(limits.headLostMax);
     // Nothing that was lost is forgotten.
     expect(lost[0]!.firstTxid).toBe(1);
-    expect(Math.max(...lost.map(({ lastTxid }) => lastTxid))).toBe(tenures.at(-1)!.firstTxid - 1);
+    expect(Math.max(...lost.map(({ lastTxid }) => lastTxid))).toBe(writerEpochs.at(-1)!.firstTxid - 1);
   });
 
   test("F53: of two at once one wins, the other is fenced for good", async () => {
@@ -149,7 +149,7 @@ describe("a claim", () => {
     expect(outcomes.toSorted()).toEqual(["done", "fenced"]);
     const loser = outcomes[0] === "fenced" ? a : b;
     expect(loser.fenced).toBe(true);
-    expect(loser.tenure).toBeUndefined();
+    expect(loser.writerEpoch).toBeUndefined();
     const requests = store.count("put");
     expect(await outcomeOf(loser.claim(0, true))).toBe("fenced");
     expect(await outcomeOf(loser.update(() => ({ txid: 1 })))).toBe("fenced");
@@ -166,7 +166,7 @@ describe("a claim", () => {
     await b.claim(1, false);
     expect(await outcomeOf(a.update(covering(2)))).toBe("fenced");
     expect(await outcomeOf(a.update(covering(3)))).toBe("fenced");
-    await b.update(covering(b.tenure!.firstTxid));
+    await b.update(covering(b.writerEpoch!.firstTxid));
     expect(stored(store).node).toBe("b");
     expect(isChain(chain)).toBe(true);
   });
@@ -295,8 +295,8 @@ describe("doubt", () => {
     let left = 1;
     store.fateOf = (verb) => (verb === "put" && left-- > 0 ? "requestLost" : "fine");
     expect(await outcomeOf(head.claim(0, true))).toBe("unknown_outcome");
-    const tenure = await head.claim(0, true);
-    expect(Buffer.compare(stored(store).tenures.at(-1)!.id, tenure.id)).toBe(0);
+    const writerEpoch = await head.claim(0, true);
+    expect(Buffer.compare(stored(store).writerEpochs.at(-1)!.id, writerEpoch.id)).toBe(0);
     expect(isChain(chain)).toBe(true);
     expect(chain.length).toBeLessThanOrEqual(2);
     expect(stored(store).lost).toEqual([]);
@@ -332,7 +332,7 @@ describe("doubt", () => {
               await fresh.claim(fresh.now.txid, false);
               writers.set(node, fresh);
             } else {
-              const txid = Math.max(head.now.txid, head.tenure!.firstTxid - 1) + 1;
+              const txid = Math.max(head.now.txid, head.writerEpoch!.firstTxid - 1) + 1;
               await head.update(covering(txid));
               acknowledged.push({ node, txid });
             }
@@ -348,7 +348,7 @@ describe("doubt", () => {
           expect(
             new Set(
               at.map(
-                (head) => head.tenures.findLast((tenure) => tenure.firstTxid <= txid && txid <= tenure.lastTxid)?.epoch,
+                (head) => head.writerEpochs.findLast((writerEpoch) => writerEpoch.firstTxid <= txid && txid <= writerEpoch.lastTxid)?.epoch,
               ),
             ).size,
             `seed ${seed}: txid ${txid} of ${node}`,

@@ -70,7 +70,7 @@ describe("a history at its bound", () => {
       expect(oldestKept).toBeGreaterThan(1);
       expect(history.lines.reduce((sum, { refs }) => sum + refs.length, 0)).toBeLessThanOrEqual(limits.historyRefsMax);
       expect(encodeHistory(history).length).toBeLessThanOrEqual(limits.historyBytesMax);
-      const head = { ...emptyHead("main"), tenures: [], txid: 10_000_000, fromTxid: 10_000_000 };
+      const head = { ...emptyHead("main"), writerEpochs: [], txid: 10_000_000, fromTxid: 10_000_000 };
       for (const { txid } of history.checkpoints) expect(planOf(head, history, txid)).toBeDefined();
     },
   );

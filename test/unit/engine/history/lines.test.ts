@@ -50,7 +50,7 @@ function headOf(refs: readonly SegmentRef[], more: Partial<Head> = {}): Head {
     pages: 10,
     fromTxid: refs[0]!.firstTxid,
     refs,
-    tenures: [{ epoch: 1, id: new Uint8Array(16), firstTxid: 1, lastTxid: txid }],
+    writerEpochs: [{ epoch: 1, id: new Uint8Array(16), firstTxid: 1, lastTxid: txid }],
     ...more,
   };
 }
@@ -106,7 +106,7 @@ describe("planOf", () => {
 
   it("F70: has none for an id that was lost, lies between two claims, or in no object", () => {
     const gap = headOf([image(1), delta(2, 5), delta(30, 40)], {
-      tenures: [
+      writerEpochs: [
         { epoch: 1, id: new Uint8Array(16), firstTxid: 1, lastTxid: 5 },
         { epoch: 2, id: new Uint8Array(16), firstTxid: 20, lastTxid: 40 },
       ],
@@ -118,7 +118,7 @@ describe("planOf", () => {
 
   it("judges claims that the head no longer remembers by the lines alone", () => {
     const old = headOf([image(1), delta(2, 5), delta(6, 9)], {
-      tenures: [{ epoch: 9, id: new Uint8Array(16), firstTxid: 8, lastTxid: 9 }],
+      writerEpochs: [{ epoch: 9, id: new Uint8Array(16), firstTxid: 8, lastTxid: 9 }],
     });
     expect(planOf(old, undefined, 4)).toBeDefined();
   });
@@ -181,12 +181,12 @@ describe("succession", () => {
       { firstTxid: 4, lastTxid: 4 },
       { firstTxid: 50, lastTxid: 60 },
     ];
-    const tenures = [
+    const writerEpochs = [
       { epoch: 1, id: new Uint8Array(16), firstTxid: 1, lastTxid: 3 },
       { epoch: 2, id: new Uint8Array(16), firstTxid: 5, lastTxid: 20 },
       { epoch: 3, id: new Uint8Array(16), firstTxid: 21, lastTxid: 25 },
     ];
-    const parent = headOf([image(1), delta(2, 9), delta(10, 20), delta(21, 25)], { lost, tenures });
+    const parent = headOf([image(1), delta(2, 9), delta(10, 20), delta(21, 25)], { lost, writerEpochs });
     const child = await forkedHead(
       parent,
       undefined,
@@ -207,7 +207,7 @@ describe("succession", () => {
       history: undefined,
       lost: [lost[0]],
     });
-    expect(child?.tenures.map(({ lastTxid }) => lastTxid)).toEqual([3, 15]);
+    expect(child?.writerEpochs.map(({ lastTxid }) => lastTxid)).toEqual([3, 15]);
     expect(planOf(child!, undefined, 14)).toBeUndefined();
   });
 
@@ -249,7 +249,7 @@ describe("succession", () => {
       const { refs, fromTxid } = rewound(before, planOf(before, undefined, 5)!, delta(21, 21), 0);
       expect(
         rebased(
-          { ...before, refs, fromTxid, txid: 21, tenures: [{ ...before.tenures[0]!, lastTxid: 21 }] },
+          { ...before, refs, fromTxid, txid: 21, writerEpochs: [{ ...before.writerEpochs[0]!, lastTxid: 21 }] },
           [image(9)],
           500,
         ),

@@ -241,9 +241,9 @@ describe("a line that is full", () => {
       time.store.spoil(headKey(uuid, "main"), (bytes) => encodeHead({ ...decodeHead(bytes), reservedTo: 2_000 }));
       const path = join(directory, "db", uuid, "main.db");
       const file = new Connection(path, { readonly: false, pageCacheKiB: 1024 });
-      const { tenure } = readState(file);
+      const { writerEpochId } = readState(file);
       file.run("BEGIN");
-      writeState(file, { txid: 1_051, committedAtMs: Date.UTC(2030, 0, 2), tenure: tenure! });
+      writeState(file, { txid: 1_051, committedAtMs: Date.UTC(2030, 0, 2), writerEpochId: writerEpochId! });
       file.run("COMMIT");
       file.raw.pragma("wal_checkpoint(TRUNCATE)");
       file.close();

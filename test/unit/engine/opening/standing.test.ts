@@ -16,7 +16,7 @@ const head: Head = {
   nonce: id(0),
   prevHash: new Uint8Array(32),
   node: "us",
-  tenures: [
+  writerEpochs: [
     { epoch: 3, id: id(3), firstTxid: 201, lastTxid: 250 },
     { epoch: 4, id: id(4), firstTxid: 301, lastTxid: 350 },
   ],
@@ -36,14 +36,14 @@ const unwritten: Head = {
   ...head,
   epoch: 1,
   node: "us",
-  tenures: [{ epoch: 1, id: id(1), firstTxid: 1, lastTxid: 0 }],
+  writerEpochs: [{ epoch: 1, id: id(1), firstTxid: 1, lastTxid: 0 }],
   lost: [],
   txid: 0,
   reservedTo: 100,
   fromTxid: 0,
 };
 /** Forked at 90, of a time whose claim its parent's head listed no more. */
-const fork: Head = { ...head, epoch: 0, tenures: [], lost: [], txid: 90, reservedTo: 90, fromTxid: 90, floorTxid: 90 };
+const fork: Head = { ...head, epoch: 0, writerEpochs: [], lost: [], txid: 90, reservedTo: 90, fromTxid: 90, floorTxid: 90 };
 
 test.each<
   [what: string, head: Head, claim: number | undefined, txid: number, shippedTo: number | undefined, expected: Standing]
@@ -91,34 +91,34 @@ test.each<
   ["what a fork inherits of a claim that is forgotten", fork, 2, 90, undefined, "current"],
   [
     "what a fork inherits, claimed since, as it was noted",
-    { ...fork, epoch: 1, tenures: [{ epoch: 1, id: id(5), firstTxid: 91, lastTxid: 95 }], txid: 95, reservedTo: 190 },
+    { ...fork, epoch: 1, writerEpochs: [{ epoch: 1, id: id(5), firstTxid: 91, lastTxid: 95 }], txid: 95, reservedTo: 190 },
     2,
     90,
     90,
     "stale",
   ],
 ])("%s", (_what, of, claim, txid, shippedTo, expected) => {
-  const state = { txid, committedAtMs: 0, tenure: claim === undefined ? undefined : id(claim) };
+  const state = { txid, committedAtMs: 0, writerEpochId: claim === undefined ? undefined : id(claim) };
   expect(standingOf(of, state, "us", () => shippedTo)).toBe(expected);
 });
 
 test("another node's claim in between makes what is not shipped nobody's", () => {
   expect(
-    standingOf({ ...head, node: "them" }, { txid: 360, committedAtMs: 0, tenure: id(4) }, "us", () => undefined),
+    standingOf({ ...head, node: "them" }, { txid: 360, committedAtMs: 0, writerEpochId: id(4) }, "us", () => undefined),
   ).toBe("orphaned");
   // We have claimed again, right behind what we had: a node that died between a claim and its first commit.
-  const again = { ...head, tenures: [...head.tenures, { epoch: 5, id: id(5), firstTxid: 361, lastTxid: 360 }] };
-  expect(standingOf(again, { txid: 360, committedAtMs: 0, tenure: id(4) }, "us", () => undefined)).toBe("ahead");
-  expect(standingOf(again, { txid: 359, committedAtMs: 0, tenure: id(4) }, "us", () => undefined)).toBe("orphaned");
+  const again = { ...head, writerEpochs: [...head.writerEpochs, { epoch: 5, id: id(5), firstTxid: 361, lastTxid: 360 }] };
+  expect(standingOf(again, { txid: 360, committedAtMs: 0, writerEpochId: id(4) }, "us", () => undefined)).toBe("ahead");
+  expect(standingOf(again, { txid: 359, committedAtMs: 0, writerEpochId: id(4) }, "us", () => undefined)).toBe("orphaned");
 });
 
 test(
   "our own claims that give up what would follow our file leave it what it is; those that give up some of " +
     "it do not",
   () => {
-    const state = { txid: 360, committedAtMs: 0, tenure: id(4) };
-    const claims = (...firstTxids: number[]): Head["tenures"] => [
-      ...head.tenures,
+    const state = { txid: 360, committedAtMs: 0, writerEpochId: id(4) };
+    const claims = (...firstTxids: number[]): Head["writerEpochs"] => [
+      ...head.writerEpochs,
       ...firstTxids.map((firstTxid, index) => ({
         epoch: 5 + index,
         id: id(5 + index),
@@ -126,11 +126,11 @@ test(
         lastTxid: firstTxid - 1,
       })),
     ];
-    const of = (firstLost: number, tenures: Head["tenures"]): Head => ({
+    const of = (firstLost: number, writerEpochs: Head["writerEpochs"]): Head => ({
       ...head,
-      tenures,
-      lost: [...head.lost, { firstTxid: firstLost, lastTxid: tenures.at(-1)!.firstTxid - 1 }],
-      reservedTo: tenures.at(-1)!.firstTxid + 99,
+      writerEpochs,
+      lost: [...head.lost, { firstTxid: firstLost, lastTxid: writerEpochs.at(-1)!.firstTxid - 1 }],
+      reservedTo: writerEpochs.at(-1)!.firstTxid + 99,
     });
     const standing = (one: Head, nodeId = "us"): Standing => standingOf(one, state, nodeId, () => undefined);
     expect(standing(of(361, claims(401)))).toBe("ahead");

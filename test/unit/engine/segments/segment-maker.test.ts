@@ -23,7 +23,7 @@ import { logPath, newDatabase, openConnection, put } from "../../../support/wal-
 
 const MiB = 2 ** 20;
 const uuid = "00000000-0000-4000-8000-000000000001";
-const tenure = new Uint8Array(16).fill(7);
+const writerEpoch = new Uint8Array(16).fill(7);
 
 function setup() {
   const { path } = newDatabase();
@@ -34,7 +34,7 @@ function setup() {
     void runAlone(
       connection,
       () => act(connection),
-      () => writeState(connection, { txid: ++txid, committedAtMs: txid * 10, tenure }),
+      () => writeState(connection, { txid: ++txid, committedAtMs: txid * 10, writerEpochId: writerEpoch }),
     );
   const orderOf = (given: Partial<SegmentOrder> = {}): SegmentOrder => ({
     databasePath: path,
@@ -108,9 +108,9 @@ test(
     }
     expect(
       runs[2]!.every(
-        ({ tenures, pages }, at) =>
-          Buffer.compare(tenures[0]!.id, tenure) === 0 &&
-          tenures[0]!.lastTxid === runs[2]![at]!.segment.lastTxid &&
+        ({ writerEpochs, pages }, at) =>
+          Buffer.compare(writerEpochs[0]!.id, writerEpoch) === 0 &&
+          writerEpochs[0]!.lastTxid === runs[2]![at]!.segment.lastTxid &&
           pages > 0,
       ),
     ).toBe(true);

@@ -8,7 +8,7 @@ import { countingBytes, expectDamageRefused, sampleHead, sampleRefs } from "../.
 /** As many of each as a head may have, each as large as it gets. */
 const fullHead: Head = {
   ...sampleHead,
-  tenures: Array(limits.headTenuresMax).fill(sampleHead.tenures[0]),
+  writerEpochs: Array(limits.manifestWriterEpochsMax).fill(sampleHead.writerEpochs[0]),
   lost: Array(limits.headLostMax).fill({ firstTxid: 2 ** 52, lastTxid: 2 ** 53 - 1 }),
   refs: Array(limits.lineRefsMax).fill({
     ...sampleRefs[1],
@@ -30,7 +30,7 @@ test("a head comes back as it was", () => {
     ...sampleHead,
     branchId: "main",
     node: "",
-    tenures: [],
+    writerEpochs: [],
     lost: [],
     refs: [],
     tail: [],
@@ -57,7 +57,7 @@ test("any numbers come back", () => {
           uuid,
           pages,
           lost: [range],
-          tenures: [{ ...sampleHead.tenures[0]!, firstTxid, lastTxid: firstTxid + span - 1 }],
+          writerEpochs: [{ ...sampleHead.writerEpochs[0]!, firstTxid, lastTxid: firstTxid + span - 1 }],
           refs: [{ ...sampleRefs[0]!, ...range }],
           tail: [{ ...sampleHead.tail[0]!, ...range }],
         };
@@ -81,7 +81,7 @@ const more = <Item>(items: readonly Item[]): Item[] => [...items, items[0]!];
 const tail = sampleHead.tail[0]!;
 
 test.each<[string, Partial<Head>]>([
-  ["one tenure too many", { tenures: more(fullHead.tenures) }],
+  ["one writer epoch too many", { writerEpochs: more(fullHead.writerEpochs) }],
   ["one lost range too many", { lost: more(fullHead.lost) }],
   ["one reference too many", { refs: more(fullHead.refs) }],
   ["one tail segment too many", { tail: Array(limits.tailSegmentsMax + 1).fill(tail) }],

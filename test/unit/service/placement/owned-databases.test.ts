@@ -72,12 +72,12 @@ describe("the databases that a node holds", () => {
 
   test("whoever wants it while it is being given up gets it afterwards, under the next term", async () => {
     const { held, put } = await holding(10);
-    expect(await held.take(uuidOf(1))).toEqual({ kind: "acquired", term: 1 });
+    expect(await held.take(uuidOf(1))).toEqual({ kind: "acquired", leaseEpoch: 1 });
     await put(uuidOf(1));
     const [, again, shared] = await Promise.all([held.giveUp(uuidOf(1)), held.take(uuidOf(1)), held.take(uuidOf(1))]);
     expect([again, shared]).toEqual([
-      { kind: "acquired", term: 2 },
-      { kind: "acquired", term: 2 },
+      { kind: "acquired", leaseEpoch: 2 },
+      { kind: "acquired", leaseEpoch: 2 },
     ]);
     await put(uuidOf(1));
   });
@@ -89,9 +89,9 @@ describe("the databases that a node holds", () => {
     store.fateOf = (verb) => (verb === "put" ? "refused" : "fine");
     await held.giveUp(uuidOf(1));
     expect(held.has(uuidOf(1))).toBe(false);
-    expect(table.holding(uuidOf(1)).holder).toMatchObject({ nodeId: "a", term: 1 });
+    expect(table.holding(uuidOf(1)).holder).toMatchObject({ nodeId: "a", leaseEpoch: 1 });
     store.fateOf = () => "fine";
-    expect(await held.take(uuidOf(1))).toEqual({ kind: "acquired", term: 2 });
+    expect(await held.take(uuidOf(1))).toEqual({ kind: "acquired", leaseEpoch: 2 });
     await put(uuidOf(1));
   });
 

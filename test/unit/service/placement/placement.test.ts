@@ -36,7 +36,7 @@ describe("a database has one writer", () => {
       nodes: [a, b],
     } = await PlacedNodes.start("a", "b");
     expect((await cluster.put(b, uuid, "k", "v")).txid).toBe(1);
-    expect(cluster.table.holding(uuid).holder).toEqual({ nodeId: "b", address: b.address, term: 1 });
+    expect(cluster.table.holding(uuid).holder).toEqual({ nodeId: "b", address: b.address, leaseEpoch: 1 });
     expect([a.placement.heldCount, b.placement.heldCount]).toEqual([0, 1]);
   });
 
@@ -79,7 +79,7 @@ describe("a database has one writer", () => {
     await a.placement.handOver();
     expect(cluster.holderOf(uuid)).toBeUndefined();
     expect((await cluster.put(b, uuid, "two", "2")).txid).toBeGreaterThan(1);
-    expect(cluster.table.holding(uuid).holder).toMatchObject({ nodeId: "b", term: 2 });
+    expect(cluster.table.holding(uuid).holder).toMatchObject({ nodeId: "b", leaseEpoch: 2 });
     expect([await cluster.get(b, uuid, "one"), await cluster.get(b, uuid, "two")]).toEqual(["1", "2"]);
   });
 
@@ -304,7 +304,7 @@ describe("finding the writer", () => {
     // All that the node knows of it is gone, as after a crash; its lease is not.
     await a.engine.client.letGo(uuid, cluster.deadline());
     expect((await cluster.put(b, uuid, "k", "3")).txid).toBeGreaterThan(2);
-    expect(cluster.table.holding(uuid).holder).toMatchObject({ nodeId: "a", term: 2 });
+    expect(cluster.table.holding(uuid).holder).toMatchObject({ nodeId: "a", leaseEpoch: 2 });
   });
 });
 
@@ -440,7 +440,7 @@ describe("when leases fail", () => {
       [a, b].every(({ id, placement }) => placement.heldCount === (cluster.holderOf(uuid) === id ? 1 : 0)),
     );
     for (const key of written) expect(await cluster.get(a, uuid, key, { consistency: "primary" })).toBe("v");
-    expect(cluster.table.holding(uuid).holder!.term).toBeGreaterThan(1);
+    expect(cluster.table.holding(uuid).holder!.leaseEpoch).toBeGreaterThan(1);
   });
 
   test("F55 a node whose database another one has claimed sends its calls there", async () => {

@@ -57,7 +57,7 @@ describe("leases that tests share, in time", () => {
       expect(await b.leases.acquire("db")).toMatchObject({ kind: "held" });
       await expect(a.leases.holding("db")).rejects.toMatchObject({ kind: "unavailable" });
       await pass(1_001);
-      expect(await b.leases.acquire("db")).toEqual({ kind: "acquired", term: 2 });
+      expect(await b.leases.acquire("db")).toEqual({ kind: "acquired", leaseEpoch: 2 });
       expect(await b.leases.nodes()).toEqual([b.node]);
       expect(a.told).not.toContain("lost");
       table.mend(a.node.id);
@@ -78,9 +78,9 @@ describe("leases that tests share, in time", () => {
     await expect(b.leases.acquire("db")).rejects.toMatchObject({ kind: "unavailable" });
     await pass(2_001);
     expect(await b.leases.holding("db")).toEqual({ holder: undefined });
-    expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", term: 1 });
+    expect(await a.leases.acquire("db")).toEqual({ kind: "acquired", leaseEpoch: 1 });
     hangs = true;
     await pass(10_001);
-    expect(await b.leases.acquire("db")).toEqual({ kind: "acquired", term: 2 });
+    expect(await b.leases.acquire("db")).toEqual({ kind: "acquired", leaseEpoch: 2 });
   });
 });

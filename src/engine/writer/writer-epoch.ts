@@ -10,7 +10,7 @@ import { closeSync, fstatSync, openSync, readSync, rmSync } from "node:fs";
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import type { World } from "../../base/world.ts";
-import type { TailSegment, Tenure } from "../../format/history/head.ts";
+import type { TailSegment, WriterEpoch } from "../../format/history/head.ts";
 import { poolId } from "../../format/keys/object-keys.ts";
 import { lockPage, makeCanonical, pageBytes } from "../../format/history/pages.ts";
 import { encodeSegment, type PageGroup, type PageImage } from "../../format/history/segment.ts";
@@ -27,7 +27,7 @@ import { forgetRestored } from "../opening/restored-file.ts";
 import { packLine } from "../compaction/compactor.ts";
 import { withUploads } from "../history/uploads.ts";
 
-export interface TenureParts {
+export interface WriterEpochParts {
   readonly source: PageSource;
   readonly catalogs: Catalogs;
   readonly world: World;
@@ -35,22 +35,22 @@ export interface TenureParts {
 }
 
 /**
- * Claims the branch for this node, under its lease's term. The claim has landed when this resolves; nothing may be
+ * Claims the branch for this node, under its lease epoch. The claim has landed when this resolves; nothing may be
  * written under it before it is recorded.
  */
-export async function takeTenure(parts: TenureParts, opened: Opened, term: number): Promise<Tenure> {
+export async function claimWriterEpoch(parts: WriterEpochParts, opened: Opened, leaseEpoch: number): Promise<WriterEpoch> {
   const { head, uuid, state } = opened;
   if (!head.exists) await parts.catalogs.begin(uuid);
   const first = head.exists ? {} : await firstState(parts, opened);
-  return head.claim(state.txid, opened.knowsAll, first, term);
+  return head.claim(state.txid, opened.knowsAll, first, leaseEpoch);
 }
 
 /**
  * Makes a claim that has landed known to the catalog and to the disk. What fails here is done again by the next who
  * asks for the claim.
  */
-export async function recordTenure(
-  parts: TenureParts,
+export async function recordWriterEpoch(
+  parts: WriterEpochParts,
   { uuid, connection }: Opened,
   lost: (error: LostObject) => void,
 ): Promise<void> {
@@ -68,7 +68,7 @@ export async function recordTenure(
  * The image of a file that no head covers yet. Its log was folded in when it was opened, and nothing commits before the
  * claim.
  */
-async function firstState(parts: TenureParts, opened: Opened): Promise<HeadChange> {
+async function firstState(parts: WriterEpochParts, opened: Opened): Promise<HeadChange> {
   const { connection, state, branchId } = opened;
   const point = { txid: state.txid, committedAtMs: state.committedAtMs };
   const { refs, pages } = await uploadImages(parts.source, connection.path, point, branchId, () =>
@@ -84,7 +84,7 @@ async function firstState(parts: TenureParts, opened: Opened): Promise<HeadChang
  * the file, and the pages that differ become one group. The states between can no longer be restored and are noted as
  * lost.
  */
-export async function shipDifference(parts: TenureParts, opened: Opened): Promise<void> {
+export async function shipDifference(parts: WriterEpochParts, opened: Opened): Promise<void> {
   const { head, uuid, branchId, state, connection } = opened;
   const { source, world } = parts;
   const plan = planOf(head.now, undefined, head.now.txid);
@@ -116,12 +116,12 @@ export async function shipDifference(parts: TenureParts, opened: Opened): Promis
       if (now.txid >= state.txid) return undefined;
       const skipped = state.txid - now.txid > 1 ? [{ firstTxid: now.txid + 1, lastTxid: state.txid - 1 }] : [];
       // What it holds may be of several claims: a node may die between a claim and the first thing that it ships.
-      const tenures = state.tenure ? reachingTo(now, state.txid) : now.tenures;
+      const writerEpochs = state.writerEpochId ? reachingTo(now, state.txid) : now.writerEpochs;
       return {
         refs: [...now.refs, ref],
         tail: [],
         lost: withLost(now.lost, skipped),
-        tenures,
+        writerEpochs,
         txid: state.txid,
         committedAtMs: state.committedAtMs,
         pages,
