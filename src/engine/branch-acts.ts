@@ -1,4 +1,6 @@
-/** What is asked of a database's branches, done with the handles that are open: ship first, then act on the heads. */
+/**
+ * What is asked of a database's branches, done with the handles that are open: ship first, then act on the manifests.
+ */
 import { ServiceError, StoreError } from "../base/faults/errors.ts";
 import type { Catalog } from "../format/history/catalog.ts";
 import { eraseTarget } from "./erasure/erase-live-rows.ts";
@@ -7,7 +9,7 @@ import { needsOperator } from "./api/failures.ts";
 import { branchesWithLogs } from "./local/files.ts";
 import type { Database } from "./database/database.ts";
 import type { Branches, BranchParts } from "./branches/branches.ts";
-import { Fenced } from "./history/branch-head.ts";
+import { Fenced } from "./history/manifest-writer.ts";
 import { isWritten, nameOfBranch } from "./history/catalogs.ts";
 import { TurnedAway } from "./api/engine-port.ts";
 import {
@@ -90,7 +92,7 @@ export class BranchActs {
       case "checkpoint":
         return answerOf(database, await branches.name(await shipped(database), act.name));
       case "checkpoints":
-        return answerOf(database, await branches.names(database.opened.head));
+        return answerOf(database, await branches.names(database.opened.manifest));
       case "forget-checkpoint":
         await branches.forget(await shipped(database), act.name);
         this.#options.leftBehind(target.uuid);
@@ -141,7 +143,7 @@ export class BranchActs {
     }
     const database = await registry.use({ uuid, branch: branch.name }, deadlineMs);
     await sweeper.sweepDue(database);
-    if (database.claimed) compactor.trim(database.opened.head);
+    if (database.claimed) compactor.trim(database.opened.manifest);
     return nothing;
   }
 
@@ -172,7 +174,8 @@ export class BranchActs {
     await this.removeExpired(uuid);
     await this.#retireGone(uuid, await parts.catalogs.get(uuid));
     for (const database of registry.databases()) {
-      if (database.opened.uuid === uuid && database.claimed && !database.poisoned) compactor.trim(database.opened.head);
+      if (database.opened.uuid === uuid && database.claimed && !database.poisoned)
+        compactor.trim(database.opened.manifest);
     }
   }
 
@@ -236,10 +239,11 @@ export class BranchActs {
     return registry.exclusively(target, deadlineMs, (database) =>
       telling(database, async () => {
         await this.#prove(database);
-        if (!database.opened.head.exists) throw new ServiceError("not_found", "the branch has no past to go back to");
+        if (!database.opened.manifest.exists)
+          throw new ServiceError("not_found", "the branch has no past to go back to");
         const { txid, writerEpochId } = await database.claimNext();
         const { rewoundTo, exchange } = await rewindBranch(parts, {
-          head: database.opened.head,
+          manifest: database.opened.manifest,
           path: database.path,
           txid,
           writerEpochId,

@@ -29,7 +29,7 @@ import { acceptsRollback, DatabaseOpener } from "./pool/database-opener.ts";
 import { ExpiryIndexWriter } from "./maintenance/expiry-index-writer.ts";
 import { ErasureRunner } from "./erasure/erasure-runner.ts";
 import { ReplicaFollower } from "./replica/replica-follower.ts";
-import { HeadPlaces } from "./local/head-places.ts";
+import { SeenManifests } from "./local/seen-manifests.ts";
 import { LeaseState } from "./api/lease-state.ts";
 import { inlineMaker } from "./segments/inline-maker.ts";
 import type { EngineOptions, FromEngine } from "./api/protocol.ts";
@@ -71,7 +71,7 @@ export class EngineParts {
   readonly #collector: GarbageCollector;
   readonly #branchParts: BranchParts;
   /** What the thread has done so far. */
-  readonly counts = { groups: 0, writes: 0, fsyncs: 0, headPuts: 0, bytesPut: 0 };
+  readonly counts = { groups: 0, writes: 0, fsyncs: 0, manifestPuts: 0, bytesPut: 0 };
   /** Databases that other nodes follow. */
   readonly followed = new LruMap<string, true>(limits.followedMax);
   /** Whose turn it is on the thread. */
@@ -83,7 +83,7 @@ export class EngineParts {
   /** What an operator must look at. */
   readonly alarms: Alarms;
   /** What this node has seen of each branch in object storage. */
-  readonly places: HeadPlaces;
+  readonly places: SeenManifests;
   readonly catalogs: Catalogs;
   /** Which databases this node holds. */
   readonly leaseState: LeaseState;
@@ -112,7 +112,7 @@ export class EngineParts {
     this.storeTime = new StoreTime(world, store);
     this.vectorPool = new VectorPool({ buildIndex: indexBuilder });
     this.alarms = new Alarms((counts) => send({ kind: "alarms", counts }));
-    this.places = new HeadPlaces({
+    this.places = new SeenManifests({
       directory: join(options.databasesDirectory, "..", "seen"),
       disk,
       world,
@@ -245,8 +245,8 @@ export class EngineParts {
       slices,
       turn: (uuid, act) => this.turns.take(this.tenantOf(uuid), act),
       retentionOf: (uuid) => this.retentions.of(uuid),
-      headLanded: (uuid, bytes) => {
-        this.counts.headPuts++;
+      manifestLanded: (uuid, bytes) => {
+        this.counts.manifestPuts++;
         this.#bytesPut(bytes);
         if (this.followed.has(uuid)) send({ kind: "shipped", uuid });
       },
@@ -255,7 +255,7 @@ export class EngineParts {
         if (leaseEpoch !== undefined) send({ kind: "fenced", uuid, leaseEpoch });
       },
       shipIntervalMs: (uuid) => (this.followed.has(uuid) ? limits.shipIntervalFollowedMs : limits.shipIntervalMs),
-      moved: (head) => this.compactor.consider(head),
+      moved: (manifest) => this.compactor.consider(manifest),
       mayCollect: this.#leftBehind,
     });
   }
@@ -269,7 +269,7 @@ export class EngineParts {
       },
       synced: () => this.counts.fsyncs++,
       opened: ({ opened }) => {
-        if (options.shipping) this.compactor.consider(opened.head);
+        if (options.shipping) this.compactor.consider(opened.manifest);
       },
       closing: (database) => this.sweeper.closing(database),
       notice: (level, message, uuid) => send({ kind: "event", level, message, uuid }),

@@ -9,12 +9,12 @@ import { limits } from "../base/limits/limits.ts";
 import type { World } from "../base/world.ts";
 import type { Slices } from "../sqlite/slices.ts";
 import { AnswerBatches } from "./answer-batches.ts";
-import { Fenced } from "./history/branch-head.ts";
+import { Fenced } from "./history/manifest-writer.ts";
 import type { Database } from "./database/database.ts";
 import { EngineParts, type EngineSurroundings } from "./engine-parts.ts";
 import { TurnedAway } from "./api/engine-port.ts";
 import { countFiles } from "./local/files.ts";
-import type { HeadPlaces } from "./local/head-places.ts";
+import type { SeenManifests } from "./local/seen-manifests.ts";
 import { Housekeeping } from "./housekeeping.ts";
 import { backlogsOf, type EngineState, type EngineCounters } from "./api/measures.ts";
 import { Pins } from "./pool/pins.ts";
@@ -54,7 +54,7 @@ export class Engine {
   }
 
   /** What this node has seen of each branch in object storage. */
-  get places(): HeadPlaces {
+  get places(): SeenManifests {
     return this.#parts.places;
   }
 
@@ -101,7 +101,7 @@ export class Engine {
       packs: compactor.packs,
       rebases: compactor.rebases,
       compactionsOwed: compactor.owed,
-      lineRefsMax: registry.heads().reduce((most, { now }) => Math.max(most, now.refs.length), 0),
+      lineRefsMax: registry.manifests().reduce((most, { now }) => Math.max(most, now.refs.length), 0),
       collections: chores.collections,
       replicas: following.measures,
       vectorBytes: vectorPool.bytes,
@@ -239,8 +239,8 @@ export class Engine {
   /**
    * Refuses a transaction id that this branch has never given, or that was lost. Among several nodes another one may
    * have given it without this one's knowing, who has taken the database since or has not yet heard that he has lost
-   * it: the head tells, and then the call is that node's. Only what the holder has claimed himself, or an old head
-   * calls lost, is sure.
+   * it: the manifest tells, and then the call is that node's. Only what the holder has claimed himself, or an old
+   * manifest calls lost, is sure.
    */
   async #refuseSurely(id: number, refusal: ServiceError, database: Database): Promise<void> {
     const isKnownLost =

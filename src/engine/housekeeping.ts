@@ -38,7 +38,7 @@ export class Housekeeping {
       due.tick();
       places.tick();
       chores.tick();
-      compactor.tick(() => registry.heads());
+      compactor.tick(() => registry.manifests());
       if (!this.#stopped) this.#plan(more ? limits.housekeepingBudgetMs : housekeepingMs);
     });
   }

@@ -21,7 +21,7 @@ const stateSchema = `
     format INTEGER NOT NULL,
     txid INTEGER NOT NULL,
     committed_at INTEGER NOT NULL,
-    writer epoch BLOB CHECK (length(writer epoch) = ${writerEpochIdBytes})
+    tenure BLOB CHECK (length(tenure) = ${writerEpochIdBytes})
   ) STRICT;
   INSERT INTO __service_state (id, format, txid, committed_at, tenure) VALUES (1, ${schemaFormat}, 0, 0, NULL);
 `;

@@ -137,7 +137,9 @@ export class RawIngests {
         },
         { memories },
       );
-    runGroup(connection, [command], () => writeState(connection, { txid, committedAtMs: nowMs, writerEpochId: undefined }));
+    runGroup(connection, [command], () =>
+      writeState(connection, { txid, committedAtMs: nowMs, writerEpochId: undefined }),
+    );
   }
 }
 

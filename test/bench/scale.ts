@@ -18,9 +18,9 @@ const databases = 10_000_000;
  */
 const load = { duePerHour: Math.round(databases / 24), erasures: databases / 1_000, deleted: 1_000, sweepMs: 300 };
 
-function table(title: string, heads: readonly string[], rows: readonly (readonly (string | number)[])[]): void {
+function table(title: string, columns: readonly string[], rows: readonly (readonly (string | number)[])[]): void {
   console.log(
-    `\n### ${title}\n\n| ${heads.join(" | ")} |\n|${heads.map((_, at) => (at === 0 ? "---" : "---:")).join("|")}|`,
+    `\n### ${title}\n\n| ${columns.join(" | ")} |\n|${columns.map((_, at) => (at === 0 ? "---" : "---:")).join("|")}|`,
   );
   for (const row of rows) console.log(`| ${row.join(" | ")} |`);
 }

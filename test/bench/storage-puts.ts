@@ -8,7 +8,7 @@ import { silentLog } from "../../src/base/log.ts";
 import { EngineClient } from "../../src/engine/threads/client.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import type { FromEngine } from "../../src/engine/api/protocol.ts";
-import { decodeHead } from "../../src/format/history/head.ts";
+import { decodeManifest } from "../../src/format/history/manifest.ts";
 import { pageBytes } from "../../src/format/history/pages.ts";
 import { inlinePress } from "../../src/format/core/compression.ts";
 import { readSegmentIndexes } from "../../src/format/history/segment.ts";
@@ -54,7 +54,7 @@ class CountingStore extends MemoryStore {
   #count(key: string, bytes: Uint8Array): void {
     const folder = key.split("/")[2];
     if (folder === "head") {
-      const { tail } = decodeHead(bytes);
+      const { tail } = decodeManifest(bytes);
       const tailBytes = tail.reduce((sum, entry) => sum + entry.bytes.length, 0);
       this.#add("heads", bytes.length - tailBytes);
       this.tallies.tails.bytes += tailBytes;
@@ -180,7 +180,7 @@ async function durablePuts(directory: string, what: string, write: Write): Promi
   const kibibytes = (node.store.pressedBytes / count / 1024).toFixed(1);
   const note =
     `${(putsOf(node.store) / count).toFixed(3)} conditional puts per write (target 1.1): ` +
-    `${tallies.heads.puts} heads, ${spills} segments and packs, ${tallies.images.puts} images, ` +
+    `${tallies.heads.puts} manifests, ${spills} segments and packs, ${tallies.images.puts} images, ` +
     `${tallies.other.puts} other; ` +
     `${kibibytes} KiB compressed per write`;
   await node.of(node.client.close());
@@ -215,7 +215,7 @@ async function steadyHour(
     what: `an hour of ${perSecond} ${what} a second, ${durable ? "durable" : "standard"}`,
     note:
       `${(bytes / changedBytes).toFixed(2)} bytes put per byte of changed pages (target 6; ` +
-      `${(bytes / pressedBytes).toFixed(2)} per compressed byte): ${split}; besides, the tail rewritten in heads ` +
+      `${(bytes / pressedBytes).toFixed(2)} per compressed byte): ${split}; besides, the tail rewritten in manifests ` +
       `${(tallies.tails.bytes / changedBytes).toFixed(2)}; ` +
       `${(putsOf(node.store) / (seconds * perSecond)).toFixed(2)} puts per write, ` +
       `${(changedBytes / 2 ** 20).toFixed(0)} MiB changed`,

@@ -5,8 +5,8 @@ import { dirname, join } from "node:path";
 import { limits } from "../../src/base/limits/limits.ts";
 import { realWorld } from "../../src/base/world.ts";
 import { branchPath } from "../../src/engine/local/files.ts";
-import { decodeHead } from "../../src/format/history/head.ts";
-import { headKey, segmentKey } from "../../src/format/keys/object-keys.ts";
+import { decodeManifest } from "../../src/format/history/manifest.ts";
+import { manifestKey, segmentKey } from "../../src/format/keys/object-keys.ts";
 import { threadedPress } from "../../src/format/core/compression.ts";
 import { decodeFrame, readSegmentIndexes } from "../../src/format/history/segment.ts";
 import { createSchema } from "../../src/model/schema.ts";
@@ -91,9 +91,9 @@ async function benchForks(directory: string): Promise<Row[]> {
 
 /** The same objects from the same store: fetched, hashed, decompressed, their pages written in place and synced. */
 async function restoreFloor(store: FileStore, uuid: string, path: string): Promise<void> {
-  const head = decodeHead((await store.get(headKey(uuid, "main")))!.bytes);
+  const manifest = decodeManifest((await store.get(manifestKey(uuid, "main")))!.bytes);
   const descriptor = openSync(path, "w");
-  for (const { id, sha256 } of head.refs) {
+  for (const { id, sha256 } of manifest.refs) {
     const { bytes } = (await store.get(segmentKey(uuid, id)))!;
     if (createHash("sha256").update(bytes).digest().compare(sha256) !== 0)
       throw new Error("the floor reads something else");

@@ -1,5 +1,5 @@
 /**
- * The failure matrix of the local side: what can befall a branch's file, the room that a node has, and the head it
+ * The failure matrix of the local side: what can befall a branch's file, the room that a node has, and the manifest it
  * follows.
  */
 import {
@@ -18,7 +18,7 @@ import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { createFile, emptyDatabase } from "../../src/engine/local/files.ts";
 import { listQuarantine } from "../../src/engine/local/quarantine.ts";
-import { headKey } from "../../src/format/keys/object-keys.ts";
+import { manifestKey } from "../../src/format/keys/object-keys.ts";
 import { pageBytes } from "../../src/format/history/pages.ts";
 import { realDisk, type Disk } from "../../src/base/disk.ts";
 import { realWorld } from "../../src/base/world.ts";
@@ -83,18 +83,18 @@ describe("the file", () => {
     await node.sync();
     await putAll(node, keysOf(4, 6));
     await node.close();
-    const { txid, epoch, refs } = time.head(node.uuid);
+    const { txid, epoch, refs } = time.manifest(node.uuid);
     const next = start(time, {}, old);
     expect(await next.keys()).toEqual(keysOf(1, 6));
     await time.pass(5_000);
-    expect(time.head(node.uuid)).toMatchObject({ txid, epoch, refs });
+    expect(time.manifest(node.uuid)).toMatchObject({ txid, epoch, refs });
     expect((await next.put("k7")).txid).toBeGreaterThan(6);
     await next.sync();
     expect(await keysInStore(time)).toEqual(keysOf(1, 7));
   });
 
   test(
-    "F23: ahead of a head that another node has claimed, it is set aside whole, reported, and never " + "shipped",
+    "F23: ahead of a manifest that another node has claimed, it is set aside whole, reported, and never " + "shipped",
     async () => {
       const time = new VirtualTime();
       const node = await withUnshipped(time);
@@ -275,7 +275,7 @@ describe("room", () => {
   );
 });
 
-describe("the head", () => {
+describe("the manifest", () => {
   test.each(["with its file", "without its file"])(
     "F39: when it was deleted, a restarted node %s refuses; it is never taken for an empty database",
     async (which) => {
@@ -283,14 +283,14 @@ describe("the head", () => {
       const node = start(time);
       await putAll(node, keysOf(1, 3));
       await node.close();
-      const key = headKey(node.uuid, "main");
+      const key = manifestKey(node.uuid, "main");
       const bytes = time.store.read(key)!.bytes;
       time.store.spoil(key, () => undefined);
       if (which === "without its file") rmSync(join(node.directory, "db", node.uuid), { recursive: true });
       const next = start(time, {}, node.directory);
       await expect(next.keys()).rejects.toMatchObject({ code: "unavailable" });
       await expect(next.put("k4")).rejects.toMatchObject({ code: "unavailable" });
-      expect(next.notices.join("\n")).toContain("head is missing");
+      expect(next.notices.join("\n")).toContain("manifest is missing");
       expect(time.store.read(key)).toBeUndefined();
       // Put back, everything is there again.
       await time.of(time.store.put(key, bytes, { kind: "absent" }));
@@ -305,7 +305,7 @@ describe("the head", () => {
       const node = start(time);
       await putAll(node, keysOf(1, 3));
       await node.sync();
-      const key = headKey(node.uuid, "main");
+      const key = manifestKey(node.uuid, "main");
       const old = time.store.read(key)!.bytes;
       await putAll(node, keysOf(4, 6));
       await node.sync();

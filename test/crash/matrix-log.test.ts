@@ -3,8 +3,8 @@ import { closeSync, cpSync, existsSync, openSync, readSync, statSync, writeSync 
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { limits } from "../../src/base/limits/limits.ts";
-import { decodeHead } from "../../src/format/history/head.ts";
-import { headKey } from "../../src/format/keys/object-keys.ts";
+import { decodeManifest } from "../../src/format/history/manifest.ts";
+import { manifestKey } from "../../src/format/keys/object-keys.ts";
 import { pageBytes } from "../../src/format/history/pages.ts";
 import { Connection } from "../../src/sqlite/connection/connection.ts";
 import { realDisk, type Disk } from "../../src/base/disk.ts";
@@ -40,12 +40,12 @@ describe("a killed node", () => {
     async () => {
       const time = new VirtualTime();
       const node = await withUnshipped(time);
-      const { epoch } = time.head(node.uuid);
+      const { epoch } = time.manifest(node.uuid);
       const next = reborn(node, time);
       expect(await next.keys()).toEqual(keysOf(1, 8));
       allowAll(time.store);
       expect((await next.put("k9", "main", { durable: true })).txid).toBe(9);
-      expect(time.head(node.uuid)).toMatchObject({ txid: 9, epoch: epoch + 1, lost: [] });
+      expect(time.manifest(node.uuid)).toMatchObject({ txid: 9, epoch: epoch + 1, lost: [] });
       expect(await keysInStore(time)).toEqual(keysOf(1, 9));
     },
   );
@@ -56,7 +56,7 @@ describe("a killed node", () => {
     allowAll(time.store);
     reborn(node, time);
     await time.pass(5_000);
-    expect(time.head(node.uuid).txid).toBe(8);
+    expect(time.manifest(node.uuid).txid).toBe(8);
   });
 
   test("F22: it may die between each claim and the first commit under it, as often as it likes", async () => {
@@ -65,20 +65,20 @@ describe("a killed node", () => {
     for (let life = 0; life < 3; life++) {
       node = reborn(node, time);
       await node.keys();
-      const { epoch } = time.head(node.uuid);
+      const { epoch } = time.manifest(node.uuid);
       // It is gone the moment its claim has landed.
       time.store.watch = () => kill(node);
       time.store.fateOf = (verb, key) => (verb === "put" && !key.includes("/head/") ? "refused" : "fine");
       node.putting("never").catch(() => {});
       await time.pass(50);
-      expect(time.head(node.uuid)).toMatchObject({ epoch: epoch + 1, txid: 3 });
+      expect(time.manifest(node.uuid)).toMatchObject({ epoch: epoch + 1, txid: 3 });
     }
     time.store.watch = () => {};
     allowAll(time.store);
     const last = reborn(node, time);
     expect(await last.keys()).toEqual(keysOf(1, 8));
     await last.sync();
-    expect(time.head(last.uuid)).toMatchObject({ txid: 8, lost: [] });
+    expect(time.manifest(last.uuid)).toMatchObject({ txid: 8, lost: [] });
     expect(await keysInStore(time)).toEqual(keysOf(1, 8));
   });
 
@@ -90,9 +90,9 @@ describe("a killed node", () => {
     kill(node);
     node = start(time);
     await node.keys();
-    let heads = 0;
+    let manifests = 0;
     time.store.fateOf = (verb, key) =>
-      verb === "put" && (!key.includes("/head/") || heads++ > 0) ? "refused" : "fine";
+      verb === "put" && (!key.includes("/head/") || manifests++ > 0) ? "refused" : "fine";
     const first = await node.put("k2");
     const second = await node.put("k3");
     expect(second.txid).toBe(first.txid + 1);
@@ -102,7 +102,7 @@ describe("a killed node", () => {
     expect(await next.keys()).toEqual(keysOf(1, 3));
     await next.sync();
     expect(next.notices).toEqual([]);
-    expect(time.head(next.uuid)).toMatchObject({
+    expect(time.manifest(next.uuid)).toMatchObject({
       txid: second.txid,
       lost: [{ firstTxid: 2, lastTxid: first.txid - 1 }],
     });
@@ -129,12 +129,12 @@ describe("a killed node", () => {
     };
     const after = openInlineEngine(copy, { store: stored, disk });
     const writing = put(after, "k4", true);
-    while (decodeHead((await stored.get(headKey(target.uuid, "main")))!.bytes).epoch < 2)
+    while (decodeManifest((await stored.get(manifestKey(target.uuid, "main")))!.bytes).epoch < 2)
       await new Promise((resolve) => setImmediate(resolve));
     release();
     expect((await writing).txid).toBe(4);
-    const head = decodeHead((await stored.get(headKey(target.uuid, "main")))!.bytes);
-    expect(head).toMatchObject({ txid: 4, lost: [] });
+    const manifest = decodeManifest((await stored.get(manifestKey(target.uuid, "main")))!.bytes);
+    expect(manifest).toMatchObject({ txid: 4, lost: [] });
     await after.client.close();
   });
 
@@ -202,7 +202,7 @@ describe("the log", () => {
       expect(node.notices.join("\n")).toContain("groups are missing from the log");
       expect(await keysInStore(time)).toEqual(keysOf(1, 9));
       // What cannot be restored by itself any more was not lost for that: whoever has seen it is answered.
-      expect(time.head(node.uuid).lost).not.toEqual([]);
+      expect(time.manifest(node.uuid).lost).not.toEqual([]);
       for (let seen = 1; seen <= 9; seen++)
         expect(
           (await time.of(node.client.read(node.at("main"), "kv.list", { ns: "n" }, node.soon({ minTxid: seen })))).txid,
@@ -215,9 +215,9 @@ describe("the log", () => {
     async () => {
       const time = new VirtualTime();
       let node = reborn(await withUnshipped(time), time);
-      let heads = 1;
+      let manifests = 1;
       time.store.fateOf = (verb, key) =>
-        verb === "put" && (!key.includes("/head/") || heads-- <= 0) ? "refused" : "fine";
+        verb === "put" && (!key.includes("/head/") || manifests-- <= 0) ? "refused" : "fine";
       await node.put("k9");
       kill(node);
       meddle(fileOf(node), (database) => database.pragma("wal_checkpoint(TRUNCATE)"));
@@ -227,7 +227,7 @@ describe("the log", () => {
       await node.sync();
       expect(node.notices.join("\n")).toContain("groups are missing from the log");
       expect(await keysInStore(time)).toEqual(keysOf(1, 9));
-      expect(time.head(node.uuid).writerEpochs.length).toBeGreaterThan(1);
+      expect(time.manifest(node.uuid).writerEpochs.length).toBeGreaterThan(1);
       for (let seen = 1; seen <= 9; seen++)
         expect(
           (await time.of(node.client.read(node.at("main"), "kv.list", { ns: "n" }, node.soon({ minTxid: seen })))).txid,
@@ -243,7 +243,7 @@ describe("the log", () => {
     allowAll(time.store);
     const next = start(time, {}, node.directory);
     await time.pass(5_000);
-    expect(time.head(next.uuid)).toMatchObject({ txid: 8, lost: [] });
+    expect(time.manifest(next.uuid)).toMatchObject({ txid: 8, lost: [] });
   });
 
   test("F11: a log that somebody's last close has deleted is made good from the file", async () => {
@@ -259,7 +259,7 @@ describe("the log", () => {
     const next = start(time, {}, directory);
     expect(await next.keys()).toEqual(keysOf(1, 8));
     await next.sync();
-    expect(time.head(next.uuid)).toMatchObject({ txid: 8, lost: [{ firstTxid: 4, lastTxid: 7 }] });
+    expect(time.manifest(next.uuid)).toMatchObject({ txid: 8, lost: [{ firstTxid: 4, lastTxid: 7 }] });
     expect(await keysInStore(time)).toEqual(keysOf(1, 8));
   });
 

@@ -281,7 +281,7 @@ describe("F44: the file store", () => {
   });
 
   test(
-    "under kills at any moment has the head before or the head after, never none and never a part",
+    "under kills at any moment has the manifest before or the manifest after, never none and never a part",
     { timeout: 5 * minuteMs },
     async () => {
       const directory = temporaryDirectory();

@@ -9,7 +9,7 @@ import { decodeCatalog, encodeCatalog } from "../../src/format/history/catalog.t
 import { decodeCopyRecord, encodeCopyRecord } from "../../src/format/records/copy-record.ts";
 import { decodeCoupon } from "../../src/format/erasure/erasure-coupon.ts";
 import { readReceipt } from "../../src/format/erasure/erasure-receipt.ts";
-import { decodeHead, encodeHead } from "../../src/format/history/head.ts";
+import { decodeManifest, encodeManifest } from "../../src/format/history/manifest.ts";
 import { decodeHistory, encodeHistory } from "../../src/format/history/history.ts";
 import { inlinePress } from "../../src/format/core/compression.ts";
 import { decodeSegments } from "../../src/format/history/segment.ts";
@@ -21,7 +21,7 @@ import {
   sampleCopy,
   sampleCoupon,
   sampleDelta,
-  sampleHead,
+  sampleManifest,
   sampleHistory,
   sampleImage,
   sampleReceiptPayload,
@@ -33,7 +33,7 @@ import { goldenCoupon, goldenFormatPath, goldenReceipt } from "../support/make-g
 const golden = (name: string, version = 1): Uint8Array => new Uint8Array(readFileSync(goldenFormatPath(name, version)));
 
 test.each([
-  ["head", sampleHead, () => decodeHead(golden("head")), () => encodeHead(sampleHead)],
+  ["head", sampleManifest, () => decodeManifest(golden("head")), () => encodeManifest(sampleManifest)],
   ["history", sampleHistory, () => decodeHistory(golden("history")), () => encodeHistory(sampleHistory)],
   ["catalog", sampleCatalog, () => decodeCatalog(golden("catalog")), () => encodeCatalog(sampleCatalog)],
   ["coupon", sampleCoupon, () => decodeCoupon(golden("coupon")), goldenCoupon],

@@ -419,7 +419,9 @@ describe.skipIf(!hasCluster)(`a cluster of three${clusterNeed}`, () => {
       const databases = await Promise.all(Array.from({ length: 8 }, () => ownedBy(a, "rest", durable)));
       // Now c knows a as the owner of all of them.
       const leaseEpochs = new Map(
-        await Promise.all(databases.map(async ({ uuid }) => [uuid, (await cluster.writerOf(uuid))!.leaseEpoch] as const)),
+        await Promise.all(
+          databases.map(async ({ uuid }) => [uuid, (await cluster.writerOf(uuid))!.leaseEpoch] as const),
+        ),
       );
       for (const { db } of databases) expectOk(await insert(at(c), db, "first", durable));
       await a.stop();

@@ -213,7 +213,7 @@ describe.skipIf(!hasCluster)(`failover${clusterNeed}`, { timeout: 180_000 }, () 
     }
   });
 
-  test("F46: a writer that sleeps with a head on its way is overtaken; both come too late", async () => {
+  test("F46: a writer that sleeps with a manifest on its way is overtaken; both come too late", async () => {
     const { db, uuid } = await ownedBy(a);
     a.links.store.silence("requests");
     const late = put(a, db, "late", durable).catch(() => undefined);

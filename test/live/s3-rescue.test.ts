@@ -82,7 +82,7 @@ describe.skipIf(!hasS3Server)(`rescue on a real S3 server${s3ServerNeed}`, { tim
     await expect(started(copy)).rejects.toThrow("is a backup of");
   });
 
-  test("a head that was overwritten or deleted comes back from the bucket's versions", async () => {
+  test("a manifest that was overwritten or deleted comes back from the bucket's versions", async () => {
     // This server's versions do not keep what a node asks of a store, so that the objects come from a backup.
     const url = "s3://kept/objects";
     const fleet = await smallFleet();
@@ -104,11 +104,11 @@ describe.skipIf(!hasS3Server)(`rescue on a real S3 server${s3ServerNeed}`, { tim
       realWorld(),
     );
     const { uuid } = decodeNameClaim((await store.get("names/one.json"))!.bytes);
-    const head = { Bucket: "kept", Key: `objects/db/${uuid}/head/main` };
-    await client.send(new PutObjectCommand({ ...head, Body: "rubbish" }));
+    const manifest = { Bucket: "kept", Key: `objects/db/${uuid}/head/main` };
+    await client.send(new PutObjectCommand({ ...manifest, Body: "rubbish" }));
     expect(await doctorFinds(url)).toContain("head_unreadable");
     const looked = await palimpsest("repair", "--object-store", url, "--database", "one");
-    expect(looked.out).toContain("an older version of the head");
+    expect(looked.out).toContain("an older version of the manifest");
     const digest = /--apply ([0-9a-f]{16}) carries/.exec(looked.out)![1]!;
     const done = await palimpsest(
       "repair",
@@ -129,9 +129,9 @@ describe.skipIf(!hasS3Server)(`rescue on a real S3 server${s3ServerNeed}`, { tim
     await service.close();
     // What was deleted is found too. (This server takes the mark of a deletion for an object, so that nothing can be
     // put over it on condition.)
-    await client.send(new DeleteObjectCommand(head));
+    await client.send(new DeleteObjectCommand(manifest));
     expect((await palimpsest("repair", "--object-store", url, "--database", "one")).out).toContain(
-      "an older version of the head",
+      "an older version of the manifest",
     );
   });
 });

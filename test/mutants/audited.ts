@@ -26,8 +26,8 @@ export const audited: readonly Mutant[] = [
       "A node that was rolled forward believes that it knows all it ever acknowledged, and gives lost " +
       "transaction ids again.",
     file: "engine/opening/restored-file.ts",
-    find: ["  const plan = ownPlan(head);", "  await markRestored(parts, path);"],
-    replace: ["  const plan = ownPlan(head);"],
+    find: ["  const plan = ownPlan(manifest);", "  await markRestored(parts, path);"],
+    replace: ["  const plan = ownPlan(manifest);"],
     suites: [{ seeds: 40 }],
   },
   {

@@ -5,21 +5,21 @@ export const engineMutants: readonly Mutant[] = [
   {
     name: "claim-reuses-epoch",
     why: "Two writers of one epoch: neither fences the other.",
-    file: "engine/history/branch-head.ts",
-    find: ["      const epoch = Math.max(leaseEpoch, this.#head.epoch + 1);"],
-    replace: ["      const epoch = Math.max(leaseEpoch, this.#head.epoch, 1);"],
+    file: "engine/history/manifest-writer.ts",
+    find: ["      const epoch = Math.max(leaseEpoch, this.#manifest.epoch + 1);"],
+    replace: ["      const epoch = Math.max(leaseEpoch, this.#manifest.epoch, 1);"],
     suites: [{ file: "test/unit/engine/branch-head.test.ts" }, { seeds: 40 }],
   },
   {
     name: "head-put-without-condition",
-    why: "A superseded writer overwrites the head of whoever took its place.",
-    file: "engine/history/branch-head.ts",
-    find: ["      const outcome = await settledPut(store, headKey(uuid, branchId), bytes, this.#condition);"],
+    why: "A superseded writer overwrites the manifest of whoever took its place.",
+    file: "engine/history/manifest-writer.ts",
+    find: ["      const outcome = await settledPut(store, manifestKey(uuid, branchId), bytes, this.#condition);"],
     replace: [
-      "      const standing = await store.get(headKey(uuid, branchId));",
+      "      const standing = await store.get(manifestKey(uuid, branchId));",
       "      const outcome = await settledPut(",
       "        store,",
-      "        headKey(uuid, branchId),",
+      "        manifestKey(uuid, branchId),",
       "        bytes,",
       '        standing ? { kind: "version", version: standing.version } : { kind: "absent" },',
       "      );",
@@ -56,7 +56,8 @@ export const engineMutants: readonly Mutant[] = [
     file: "engine/branches/branches.ts",
     find: [
       "      if (catalog.seq !== seq) return undefined;",
-      '      assert(!catalog.condemned.some(({ key }) => needed.has(key)), "what a head refers to is not condemned");',
+      '      assert(!catalog.condemned.some(({ key }) => needed.has(key)), "what a manifest refers to is not ' +
+        'condemned");',
     ],
     replace: [],
     suites: [
@@ -66,13 +67,16 @@ export const engineMutants: readonly Mutant[] = [
     ],
   },
   {
-    name: "tenure-last-txid-not-raised",
+    name: "writer-epoch-last-txid-not-raised",
     why: "A node does not know its own shipped file again and sets it aside.",
     file: "engine/shipping/shipper.ts",
     find: [
-      "    writerEpochs: writerEpochs.reduce((reached, { id, lastTxid }) => reaching(reached, id, lastTxid), head.writerEpochs),",
+      "    writerEpochs: writerEpochs.reduce(",
+      "      (reached, { id, lastTxid }) => reaching(reached, id, lastTxid),",
+      "      manifest.writerEpochs,",
+      "    ),",
     ],
-    replace: ["    writerEpochs: head.writerEpochs,"],
+    replace: ["    writerEpochs: manifest.writerEpochs,"],
     suites: [{ seeds: 40 }],
   },
   {
@@ -87,7 +91,9 @@ export const engineMutants: readonly Mutant[] = [
     name: "give-back-without-cover",
     why: "The next writer gives transaction ids again that were answered and are still in a log.",
     file: "engine/pool/registry.ts",
-    find: ["      await this.#options.opener.claims.giveBackAll((head) => this.#handles.isCovered(head), untilMs);"],
+    find: [
+      "      await this.#options.opener.claims.giveBackAll((manifest) => this.#handles.isCovered(manifest), untilMs);",
+    ],
     replace: ["      await this.#options.opener.claims.giveBackAll(() => true, untilMs);"],
     suites: [{ file: "test/unit/engine/stopping.test.ts" }, { seeds: 40 }],
   },
@@ -125,7 +131,7 @@ export const engineMutants: readonly Mutant[] = [
   {
     name: "follower-goes-back",
     why: "Whoever reads twice from a copy sees the branch go back.",
-    file: "engine/local/head-places.ts",
+    file: "engine/local/seen-manifests.ts",
     find: ["    return seen !== undefined && isNewer(seen, { epoch, seq });"],
     replace: ["    return seen !== undefined && epoch < 0;"],
     suites: [{ file: "test/unit/engine/following-faults.test.ts" }, { file: "test/unit/engine/following.test.ts" }],
@@ -133,7 +139,7 @@ export const engineMutants: readonly Mutant[] = [
   {
     name: "claim-forgets-the-gap",
     why: "Transaction ids that a lost node has given are given again.",
-    file: "engine/history/branch-head.ts",
+    file: "engine/history/manifest-writer.ts",
     find: ["      const nextTxid = knowsAll ? knownTxid + 1 : Math.max(reservedTo, knownTxid) + 1;"],
     replace: ["      const nextTxid = knownTxid + 1;"],
     suites: [{ seeds: 40 }],

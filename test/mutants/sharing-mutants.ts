@@ -8,7 +8,7 @@ export const sharingMutants: readonly Mutant[] = [
     name: "old-line-rolled-forward",
     why: "A copy of a line that a rewind has left is rolled forward: the old tail shows through.",
     file: "engine/opening/standing.ts",
-    find: ['  if (txid < head.fromTxid) return "stale";'],
+    find: ['  if (txid < manifest.fromTxid) return "stale";'],
     replace: [],
     suites: shared,
   },
@@ -44,7 +44,7 @@ export const sharingMutants: readonly Mutant[] = [
   {
     name: "copies-believe-their-first-catalog",
     why: "A copy of a deleted branch, or database, is read on, also by the name of its successor.",
-    file: "engine/replica/head-looks.ts",
+    file: "engine/replica/manifest-watcher.ts",
     find: ["    const catalog = await this.#permits.run(() => registry.catalogs.fresh(uuid));"],
     replace: ["    const catalog = await this.#permits.run(() => registry.catalogs.get(uuid));"],
     suites: shared,
@@ -72,18 +72,20 @@ export const sharingMutants: readonly Mutant[] = [
       "answered.",
     file: "engine/database/database.ts",
     find: [
-      "    if (this.#state.opened.head.exists)",
+      "    if (this.#state.opened.manifest.exists)",
       "      return this.#answers.afterShip(txid, () => this.#answers.asWriter(txid, done, settle), settle);",
     ],
-    replace: ["    if (this.#state.opened.head.exists) return this.#answers.afterShip(txid, done, settle);"],
+    replace: ["    if (this.#state.opened.manifest.exists) return this.#answers.afterShip(txid, done, settle);"],
     suites: [...shared, { file: "test/unit/engine/overtaken.test.ts" }],
   },
   {
     name: "own-gap-taken-for-anothers",
     why: "What a node acknowledged and did not ship is set aside, because it claimed once more and died.",
     file: "engine/opening/standing.ts",
-    find: ["  return claimsSince(head, state)?.every(({ firstTxid }) => firstTxid <= nextTxid) ?? false;"],
-    replace: ["  return claimsSince(head, state)?.every(({ firstTxid }) => firstTxid === state.txid + 1) ?? false;"],
+    find: ["  return claimsSince(manifest, state)?.every(({ firstTxid }) => firstTxid <= nextTxid) ?? false;"],
+    replace: [
+      "  return claimsSince(manifest, state)?.every(({ firstTxid }) => firstTxid === state.txid + 1) ?? false;",
+    ],
     suites: [{ file: "test/unit/engine/restored-files.test.ts" }],
   },
   {

@@ -39,7 +39,7 @@ export const storageMutants: readonly Mutant[] = [
   },
   {
     name: "seal-ignores-checksum",
-    why: "A head with a flipped bit is believed.",
+    why: "A manifest with a flipped bit is believed.",
     file: "format/core/seal.ts",
     find: ['  prefix.require(sound, "its checksum is wrong");'],
     replace: [],

@@ -3,7 +3,7 @@ import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, write
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { decodeBackupManifest } from "../../src/format/records/backup-manifest.ts";
-import { decodeHead } from "../../src/format/history/head.ts";
+import { decodeManifest } from "../../src/format/history/manifest.ts";
 import { ErasingProfile } from "../support/erasing-profile.ts";
 import { ok, type Service } from "../support/service.ts";
 import {
@@ -313,10 +313,10 @@ describe("palimpsest backup and restore --all", () => {
       await service.close();
       rmSync(fleet.objects, { recursive: true });
       expect((await restoreAll(to.url, fleet.url)).code).toBe(0);
-      const head = decodeHead(
+      const manifest = decodeManifest(
         readFileSync(objectFile(fleet.objects, `db/${fleet.uuidOf("one")}/head/main`)).subarray(1),
       );
-      expect(head.node).toBe("palimpsest-restore");
+      expect(manifest.node).toBe("palimpsest-restore");
       rmSync(join(fleet.directory, "db"), { recursive: true });
       const wary = await fleet.start();
       const refused = await wary.call("POST", "/v1/db/one/sql", { stmts: [{ q: "SELECT 1" }] });

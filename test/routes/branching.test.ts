@@ -402,7 +402,7 @@ onBoth(
 );
 
 test(
-  "segments-04: a checkpoint in mid-chain, a fork at the head and a rewind of main, then writes on both, " +
+  "segments-04: a checkpoint in mid-chain, a fork at the manifest and a rewind of main, then writes on both, " +
     "on a fresh node too",
   async () => {
     const node = await startLosable();

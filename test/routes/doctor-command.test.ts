@@ -134,7 +134,7 @@ describe("palimpsest doctor", () => {
     });
   });
 
-  test("local files: what each is to its head, logs, leftovers, quarantine and strangers", async () => {
+  test("local files: what each is to its manifest, logs, leftovers, quarantine and strangers", async () => {
     const fleet = await smallFleet();
     const uuid = fleet.uuidOf("one");
     const older = join(temporaryDirectory(), "objects");
@@ -146,7 +146,7 @@ describe("palimpsest doctor", () => {
     cpSync(fleet.objects, newer, { recursive: true });
     const folder = join(fleet.directory, "db", uuid);
 
-    // The bucket was put back: what the file is now, its head does not know.
+    // The bucket was put back: what the file is now, its manifest does not know.
     const back = await diagnosed("--data-dir", fleet.directory, "--object-store", `file://${older}`, "--uuid", uuid);
     expect(back.code).toBe(1);
     expect(
@@ -172,7 +172,7 @@ describe("palimpsest doctor", () => {
     expect(found.disk).toMatchObject({ quarantined: 1 });
   });
 
-  test("a file that is ahead of its head says by how many transactions, and is left alone", async () => {
+  test("a file that is ahead of its manifest says by how many transactions, and is left alone", async () => {
     const fleet = await smallFleet();
     const older = join(temporaryDirectory(), "objects");
     const service = await fleet.start();

@@ -10,7 +10,7 @@ import { expect, test } from "vitest";
 import { silentLog } from "../../src/base/log.ts";
 import { realWorld } from "../../src/base/world.ts";
 import { ErasureCoupons } from "../../src/control/databases/erasure-coupons.ts";
-import { decodeHead } from "../../src/format/history/head.ts";
+import { decodeManifest } from "../../src/format/history/manifest.ts";
 import { inlinePress } from "../../src/format/core/compression.ts";
 import { decodeSegments } from "../../src/format/history/segment.ts";
 import { FileStore } from "../../src/store/file/file-store.ts";
@@ -179,7 +179,7 @@ async function* pieces(directory: string): AsyncGenerator<{ readonly name: strin
     const segments = name.includes("/seg/")
       ? [object]
       : name.includes("/head/")
-        ? decodeHead(object).tail.map((entry) => entry.bytes)
+        ? decodeManifest(object).tail.map((entry) => entry.bytes)
         : [];
     for (const segment of segments) {
       for (const { groups } of await decodeSegments(segment, inlinePress)) {

@@ -62,7 +62,7 @@ async function mended(fleet: Fleet, ...flags: string[]): Promise<{ plan: string;
   return { plan: looked.out, done };
 }
 
-/** More rows than a head's own tail takes, so that there are objects. */
+/** More rows than a manifest's own tail takes, so that there are objects. */
 async function fatFleet(): Promise<Fleet> {
   const fleet = await smallFleet();
   const service = await fleet.start();
@@ -79,18 +79,19 @@ const all = [1, 2, 3, 10, 11, 12, 13];
 
 describe("palimpsest repair", () => {
   test(
-    "F39: a lost head comes back from an older version, carried on by what the pool has; nothing is given " + "twice",
+    "F39: a lost manifest comes back from an older version, carried on by what the pool has; nothing is given " +
+      "twice",
     async () => {
       const fleet = await fatFleet();
       const uuid = fleet.uuidOf("one");
       const broken = copyOf(fleet);
-      const head = `db/${uuid}/head/main`;
-      // Three heads are gone: what they said of the pool has to be found out from it.
-      for (let n = 0; n < 3; n++) loseNewest(broken.objects, head);
-      overlayObject(broken.objects, head, "PLHD");
+      const manifest = `db/${uuid}/head/main`;
+      // Three manifests are gone: what they said of the pool has to be found out from it.
+      for (let n = 0; n < 3; n++) loseNewest(broken.objects, manifest);
+      overlayObject(broken.objects, manifest, "PLHD");
       expect(troubles(await diagnosed("--object-store", broken.url))).toContain("head_unreadable");
       const { plan, done } = await mended(broken, "--database", "one");
-      expect(plan).toContain("gives branch main a new head: an older version of the head");
+      expect(plan).toContain("gives branch main a new manifest: an older version of the manifest");
       expect(plan).toContain("LOST: whatever was written after transaction id");
       expect(done.out).toContain("mended");
       expect(troubles(await diagnosed("--object-store", broken.url, "--deep"))).toEqual([]);
@@ -103,7 +104,7 @@ describe("palimpsest repair", () => {
   );
 
   test(
-    "F39: without any version of the head the branch is laid again from the pool, and says what that " + "loses",
+    "F39: without any version of the manifest the branch is laid again from the pool, and says what that " + "loses",
     async () => {
       const fleet = await fatFleet();
       const uuid = fleet.uuidOf("one");
@@ -204,28 +205,31 @@ describe("palimpsest repair", () => {
     expect(await rows(await started(broken), "one")).toEqual([1, 2, 3]);
   });
 
-  test("a lost catalog comes back from an older version, else from the heads; a lost claim by its name", async () => {
-    const fleet = await smallFleet();
-    const uuid = fleet.uuidOf("one");
-    const older = copyOf(fleet);
-    overlayObject(older.objects, `db/${uuid}/catalog`, "x");
-    expect((await mended(older, "--uuid", uuid)).plan).toContain("puts an older version of the catalog back");
-    expect(await rows(await started(older), "one@side")).toEqual([1, 2, 3, 4]);
+  test(
+    "a lost catalog comes back from an older version, else from the manifests; a lost claim by its " + "name",
+    async () => {
+      const fleet = await smallFleet();
+      const uuid = fleet.uuidOf("one");
+      const older = copyOf(fleet);
+      overlayObject(older.objects, `db/${uuid}/catalog`, "x");
+      expect((await mended(older, "--uuid", uuid)).plan).toContain("puts an older version of the catalog back");
+      expect(await rows(await started(older), "one@side")).toEqual([1, 2, 3, 4]);
 
-    const bare = copyOf(fleet);
-    loseObject(bare.objects, `db/${uuid}/catalog`);
-    loseObject(bare.objects, "names/one.json");
-    expect((await repair(bare, "--database", "one")).error).toContain("give --uuid, and --name");
-    expect((await repair(bare, "--uuid", uuid, "--name", "two")).error).toContain("the name two leads to database");
-    const { plan } = await mended(bare, "--uuid", uuid, "--name", "one");
-    expect(plan).toContain("makes a catalog of the branches that have a head");
-    expect(plan).toContain("gives the database the name one");
-    const side = /called (recovered-\w+) from now on/.exec(plan)![1]!;
-    expect(troubles(await diagnosed("--object-store", bare.url, "--deep"))).toEqual([]);
-    const service = await started(bare);
-    expect(await rows(service, "one")).toEqual([1, 2, 3]);
-    expect(await rows(service, `one@${side}`)).toEqual([1, 2, 3, 4]);
-  });
+      const bare = copyOf(fleet);
+      loseObject(bare.objects, `db/${uuid}/catalog`);
+      loseObject(bare.objects, "names/one.json");
+      expect((await repair(bare, "--database", "one")).error).toContain("give --uuid, and --name");
+      expect((await repair(bare, "--uuid", uuid, "--name", "two")).error).toContain("the name two leads to database");
+      const { plan } = await mended(bare, "--uuid", uuid, "--name", "one");
+      expect(plan).toContain("makes a catalog of the branches that have a manifest");
+      expect(plan).toContain("gives the database the name one");
+      const side = /called (recovered-\w+) from now on/.exec(plan)![1]!;
+      expect(troubles(await diagnosed("--object-store", bare.url, "--deep"))).toEqual([]);
+      const service = await started(bare);
+      expect(await rows(service, "one")).toEqual([1, 2, 3]);
+      expect(await rows(service, `one@${side}`)).toEqual([1, 2, 3, 4]);
+    },
+  );
 
   test(
     "it does nothing but the plan that was looked at, not while a node may write, not to what was deleted " +

@@ -20,8 +20,8 @@ export interface ClientsOptions {
   readonly scheduler: Scheduler;
   readonly random: () => number;
   /**
-   * How far the head in object storage covers the branch, looked up behind everybody's back; undefined when there is
-   * none.
+   * How far the manifest in object storage covers the branch, looked up behind everybody's back; undefined when there
+   * is none.
    */
   readonly coveredTxid: (branch: BranchModel) => number | undefined;
   /** Whether a claim has declared the transaction id lost. */

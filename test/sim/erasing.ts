@@ -7,7 +7,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { databasePrefix } from "../../src/format/keys/object-keys.ts";
-import { decodeHead } from "../../src/format/history/head.ts";
+import { decodeManifest } from "../../src/format/history/manifest.ts";
 import { inlinePress } from "../../src/format/core/compression.ts";
 import { decodeSegments } from "../../src/format/history/segment.ts";
 import type { Answer, BranchAct, BranchResults, ErasedCoupon } from "../../src/engine/api/protocol.ts";
@@ -228,7 +228,7 @@ class ErasureStory {
       const segments = key.includes("/seg/")
         ? [bytes]
         : key.includes("/head/")
-          ? decodeHead(bytes).tail.map((tail) => tail.bytes)
+          ? decodeManifest(bytes).tail.map((tail) => tail.bytes)
           : [];
       const pages = (await Promise.all(segments.map((segment) => decodeSegments(segment, inlinePress))))
         .flat()

@@ -53,7 +53,7 @@ export const noFaults: StoreDose = {
 
 /** Planted bugs: a suite that does not see them proves nothing. */
 export interface StoreBugs {
-  readonly ignoresConditions?: "of all" | "of heads";
+  readonly ignoresConditions?: "of all" | "of manifests";
   /** Chance that a put is acknowledged and dropped. */
   readonly lies?: number;
 }
@@ -79,7 +79,7 @@ export class HostileStore {
   readonly #scheduler: Scheduler;
   readonly #random: () => number;
   readonly #objects = new Map<string, Stored>();
-  /** What heads and catalogs were before, oldest first. */
+  /** What manifests and catalogs were before, oldest first. */
   readonly #older = new Map<string, Stored[]>();
   /** What was meddled with, as it was. */
   readonly #meddled = new Map<string, Stored>();
@@ -248,7 +248,10 @@ export class HostileStore {
     const before = this.#objects.get(key);
     const holds = condition.kind === "absent" ? before === undefined : before?.version === condition.version;
     const { ignoresConditions } = this.#bugs;
-    if (!holds && (ignoresConditions === undefined || (ignoresConditions === "of heads" && !key.includes("/head/"))))
+    if (
+      !holds &&
+      (ignoresConditions === undefined || (ignoresConditions === "of manifests" && !key.includes("/head/")))
+    )
       return { kind: "conflict" };
     // As on S3: the version is a hash of the content.
     const version = hash("md5", bytes);

@@ -1,4 +1,4 @@
-/** Seeded runs in which a head or a catalog is lost, rots, or goes back to what it was. */
+/** Seeded runs in which a manifest or a catalog is lost, rots, or goes back to what it was. */
 import { describe, expect, test } from "vitest";
 import { simulateLosses, type Meddling } from "./lost-objects.ts";
 

@@ -1,17 +1,17 @@
 /**
- * One run in which the head or the catalog of a database is deleted, rots or is put back to an older version behind
+ * One run in which the manifest or the catalog of a database is deleted, rots or is put back to an older version behind
  * everybody's back, and some time later stands there again as it was.
  *
  * What must hold meanwhile: calls are refused or answered as the history has it, never from a new empty database;
- * nothing that the newest head names is deleted; nobody goes on from what was put in its place. Afterwards everything
- * is there that was ever answered, but for what was lost with a node's disk.
+ * nothing that the newest manifest names is deleted; nobody goes on from what was put in its place. Afterwards
+ * everything is there that was ever answered, but for what was lost with a node's disk.
  */
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { limits } from "../../src/base/limits/limits.ts";
 import { decodeCatalog } from "../../src/format/history/catalog.ts";
-import { catalogKey, headKey } from "../../src/format/keys/object-keys.ts";
+import { catalogKey, manifestKey } from "../../src/format/keys/object-keys.ts";
 import { DatabaseModel, Violation, type BranchModel, type Kind } from "./branch-model.ts";
 import { Clients } from "./clients.ts";
 import { HostileStore, noFaults } from "./hostile-store.ts";
@@ -52,7 +52,7 @@ class LossStory {
   readonly #database = new DatabaseModel("00000000-0000-4000-8000-000000000001");
   readonly #counts: Record<string, number> = {};
   #crashes = 0;
-  /** What the newest head named when it was meddled with. */
+  /** What the newest manifest named when it was meddled with. */
   #named: ReadonlySet<string> | undefined;
 
   constructor(seed: number, meddling: Meddling, linesMax: number) {
@@ -121,7 +121,7 @@ class LossStory {
   #changed(key: string, before: Uint8Array | undefined, after: Uint8Array | undefined): void {
     if (!this.#named) return this.#audit.changed(key, before, after);
     if (after === undefined && this.#named.has(key))
-      throw new Violation(`${key} was deleted; the newest head names it`);
+      throw new Violation(`${key} was deleted; the newest manifest names it`);
   }
 
   async #story(): Promise<void> {
@@ -150,8 +150,8 @@ class LossStory {
     const rests = how !== "rotten" && !(how === "deleted" && object === "head");
     if (rests) await this.#scheduler.sleep(limits.seenNotedMs + 2_000);
     const named = this.#audit.named(uuid);
-    const key = object === "head" ? headKey(uuid, "main") : catalogKey(uuid);
-    // A first catalog says no more than that there is a database, which its head says too: it is made again.
+    const key = object === "head" ? manifestKey(uuid, "main") : catalogKey(uuid);
+    // A first catalog says no more than that there is a database, which its manifest says too: it is made again.
     if (object === "catalog" && decodeCatalog(this.#store.read(key)!.bytes).seq <= 1) return;
     if (!this.#store.meddle(key, how, 1 + Math.floor(this.#random() * 4))) return;
     this.#named = named;

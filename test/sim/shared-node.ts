@@ -12,7 +12,7 @@ import type { EngineClient } from "../../src/engine/threads/client.ts";
 import type { PortCall } from "../../src/engine/api/engine-port.ts";
 import type { Answer, Target } from "../../src/engine/api/protocol.ts";
 import { mainBranch } from "../../src/format/core/names.ts";
-import { headKey } from "../../src/format/keys/object-keys.ts";
+import { manifestKey } from "../../src/format/keys/object-keys.ts";
 import { ReplicaPurger } from "../../src/service/jobs/replica-purger.ts";
 import { Unreachable, type ForwardedCall, type Peers } from "../../src/service/placement/peers.ts";
 import { Placement } from "../../src/service/placement/placement.ts";
@@ -33,7 +33,7 @@ export interface SharedNodeParts {
   readonly answered: (node: SharedNode, target: Target, call: PortCall, answer: Answer) => void;
   /** A database could not be shipped in time when it was to be handed over. */
   readonly handedOverShort: () => void;
-  /** Whether nodes tell those that read a database that its heads have moved. */
+  /** Whether nodes tell those that read a database that its manifests have moved. */
   readonly hints: boolean;
   /** A planted bug: the engines take their leases to last for ever. */
   readonly leasesNeverEnd: boolean;
@@ -93,7 +93,7 @@ export class SharedNode {
       world,
       log: silentLog,
       nodeId,
-      isUnwritten: async (uuid) => (await store.get(headKey(uuid, mainBranch))) === undefined,
+      isUnwritten: async (uuid) => (await store.get(manifestKey(uuid, mainBranch))) === undefined,
     });
     const databases = new Databases(store, world);
     // Every node takes up every deletion: what two of them do must do no harm.

@@ -59,7 +59,7 @@ test("the same seed gives the same trace", { timeout: minuteMs }, async () => {
 describe("a planted bug is seen within a few seeds", () => {
   test.each<[string, SharedBugs]>([
     ["an engine that takes its lease to last for ever (F47, F48)", { leasesNeverEnd: true }],
-    ["a store that ignores the conditions of heads (F34)", { ignoresConditions: "of heads" }],
+    ["a store that ignores the conditions of manifests (F34)", { ignoresConditions: "of manifests" }],
   ])("%s", { timeout: 5 * minuteMs }, async (_name, bugs) => {
     expect((await caught(bugs, 12))?.failure?.name).toBe("Violation");
   });

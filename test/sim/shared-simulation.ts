@@ -7,7 +7,7 @@
  * standard answer leaves a node that another one could have replaced; a primary read sees what was answered before it;
  * a read of whatever copy shows a state of the branch's one history, as new as was asked for and never older than what
  * this process has shown to be durable; what is deleted stays deleted, and what takes its name shows nothing of it; and
- * the heads in object storage form one chain (test/sim/store-audit).
+ * the manifests in object storage form one chain (test/sim/store-audit).
  */
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

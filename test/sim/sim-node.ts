@@ -106,7 +106,7 @@ export class SimNode {
     return this.#startedAtMs;
   }
 
-  /** What the node writes into heads: it lies in the data directory and is lost with it. */
+  /** What the node writes into manifests: it lies in the data directory and is lost with it. */
   get nodeId(): string {
     return `${this.name}-disk${this.#disks}`;
   }

@@ -241,7 +241,7 @@ class Simulation {
     if (!this.#node.up) await this.#restart();
   }
 
-  /** The disk goes back to a snapshot, which the head shows when it has moved on since. */
+  /** The disk goes back to a snapshot, which the manifest shows when it has moved on since. */
   async #rollback(): Promise<void> {
     const node = this.#node;
     const { incarnation } = node;

@@ -1,16 +1,17 @@
 /**
  * Looks over the store's shoulder: every change of every object is checked against what must always be true of them.
  *
- * Heads form a chain; what a head or a history names is there and hashes right; nothing is both named and condemned;
- * nothing that is named is deleted. It reads the objects by itself and shares only the codecs with the service.
+ * Manifests form a chain; what a manifest or a history names is there and hashes right; nothing is both named and
+ * condemned; nothing that is named is deleted. It reads the objects by itself and shares only the codecs with the
+ * service.
  */
 import { rmSync } from "node:fs";
 import { planOf } from "../../src/engine/history/lines.ts";
 import { materialise } from "../../src/engine/segments/restore.ts";
 import { decodeCatalog, type Catalog, type CatalogBranch } from "../../src/format/history/catalog.ts";
-import { decodeHead, hashOf, type Head, type TxidRange } from "../../src/format/history/head.ts";
+import { decodeManifest, hashOf, type Manifest, type TxidRange } from "../../src/format/history/manifest.ts";
 import { decodeHistory, type History } from "../../src/format/history/history.ts";
-import { catalogKey, databasePrefix, headKey, historyKey } from "../../src/format/keys/object-keys.ts";
+import { catalogKey, databasePrefix, manifestKey, historyKey } from "../../src/format/keys/object-keys.ts";
 import { inlinePress } from "../../src/format/core/compression.ts";
 import { runRead } from "../../src/model/commands.ts";
 import { readState } from "../../src/model/schema.ts";
@@ -74,8 +75,8 @@ export class StoreAudit {
   readonly #whole = new Set<string>();
   /** Databases that were deleted: what still comes of them names what may be gone, and goes too. */
   readonly #ended = new Set<string>();
-  /** Heads that landed. */
-  heads = 0;
+  /** Manifests that landed. */
+  manifests = 0;
   /** Whether epochs may leave some out: they do where leases count them too. */
   mayJump = false;
 
@@ -88,7 +89,7 @@ export class StoreAudit {
   changed(key: string, before: Uint8Array | undefined, after: Uint8Array | undefined): void {
     const [, uuid, name] = uuidPattern.exec(key) ?? [];
     if (uuid === undefined || name === undefined) return;
-    if (name.startsWith("head/")) this.#headChanged(uuid, key, before, after);
+    if (name.startsWith("head/")) this.#manifestChanged(uuid, key, before, after);
     else if (name === "catalog") this.#catalogChanged(uuid, before, after);
     else if (after === undefined) this.#deleted(uuid, name);
     else if (before !== undefined) throw new Violation(`${key} was written twice`);
@@ -96,42 +97,44 @@ export class StoreAudit {
 
   /** How far object storage covers the branch; undefined when it knows no such branch. */
   coveredTxid(branch: BranchModel): number | undefined {
-    const head = this.headOf(branch);
-    return head?.txid;
+    const manifest = this.manifestOf(branch);
+    return manifest?.txid;
   }
 
   /** Whether a claim has declared the transaction id lost. */
   isLost(branch: BranchModel, txid: number): boolean {
-    return this.headOf(branch)?.lost.some(({ firstTxid, lastTxid }) => txid >= firstTxid && txid <= lastTxid) ?? false;
+    return (
+      this.manifestOf(branch)?.lost.some(({ firstTxid, lastTxid }) => txid >= firstTxid && txid <= lastTxid) ?? false
+    );
   }
 
-  headOf({ database, id }: BranchModel): Head | undefined {
-    return this.#head(database.uuid, id);
+  manifestOf({ database, id }: BranchModel): Manifest | undefined {
+    return this.#manifest(database.uuid, id);
   }
 
   /** Checks every branch of a database once more. */
   whole(uuid: string): void {
     const catalog = this.#catalog(uuid);
     for (const { id } of catalog?.branches ?? []) {
-      const head = this.#head(uuid, id);
+      const manifest = this.#manifest(uuid, id);
       // Number 0: the first claim was begun and has not landed.
-      if (!head && catalog?.seq === 0) continue;
-      if (!head) throw new Violation(`the branch ${id} is in the catalog and has no head`);
-      this.#namesWhole(uuid, head);
+      if (!manifest && catalog?.seq === 0) continue;
+      if (!manifest) throw new Violation(`the branch ${id} is in the catalog and has no manifest`);
+      this.#namesWhole(uuid, manifest);
     }
   }
 
   /**
-   * Restores the branch from object storage alone, at its head or at an earlier txid, and holds what it finds against
-   * the model. False when the past does not reach that far.
+   * Restores the branch from object storage alone, at its manifest or at an earlier txid, and holds what it finds
+   * against the model. False when the past does not reach that far.
    */
   async restores(branch: BranchModel, scratchDirectory: string, txid?: number): Promise<boolean> {
-    const head = this.headOf(branch);
-    if (!head) throw new Violation(`${branch.label} has no head in object storage`);
-    const plan = planOf(head, this.#history(head), txid ?? head.txid);
+    const manifest = this.manifestOf(branch);
+    if (!manifest) throw new Violation(`${branch.label} has no manifest in object storage`);
+    const plan = planOf(manifest, this.#history(manifest), txid ?? manifest.txid);
     if (!plan) {
       if (txid === undefined)
-        throw new Violation(`${branch.label}: the head's own state ${head.txid} cannot be restored`);
+        throw new Violation(`${branch.label}: the manifest's own state ${manifest.txid} cannot be restored`);
       return false;
     }
     const path = `${scratchDirectory}/restored.db`;
@@ -146,90 +149,94 @@ export class StoreAudit {
     return true;
   }
 
-  /** Every object that a head or a history of the database names, as they stand now. */
+  /** Every object that a manifest or a history of the database names, as they stand now. */
   named(uuid: string): ReadonlySet<string> {
-    const heads = (this.#catalog(uuid)?.branches ?? []).flatMap(({ id }) => this.#head(uuid, id) ?? []);
-    return new Set(heads.flatMap((head) => this.#namedBy(uuid, head).map(({ key }) => key)));
+    const manifests = (this.#catalog(uuid)?.branches ?? []).flatMap(({ id }) => this.#manifest(uuid, id) ?? []);
+    return new Set(manifests.flatMap((manifest) => this.#namedBy(uuid, manifest).map(({ key }) => key)));
   }
 
-  #headChanged(uuid: string, key: string, before: Uint8Array | undefined, after: Uint8Array | undefined): void {
-    this.heads++;
-    const id = key.slice(headKey(uuid, "").length);
+  #manifestChanged(uuid: string, key: string, before: Uint8Array | undefined, after: Uint8Array | undefined): void {
+    this.manifests++;
+    const id = key.slice(manifestKey(uuid, "").length);
     if (after === undefined) {
       if (
         this.#catalog(uuid)?.deletedAtMs === undefined &&
         this.#catalog(uuid)?.branches.some((branch) => branch.id === id)
       )
-        throw new Violation(`the head of ${id} was deleted, but its branch is in the catalog`);
+        throw new Violation(`the manifest of ${id} was deleted, but its branch is in the catalog`);
       return;
     }
-    const head = once(after, decodeHead);
-    const was = before && once(before, decodeHead);
+    const manifest = once(after, decodeManifest);
+    const was = before && once(before, decodeManifest);
     const breaks = (what: string): never => {
-      throw new Violation(`head ${id} seq ${head.seq} of ${uuid}: ${what}`);
+      throw new Violation(`head ${id} seq ${manifest.seq} of ${uuid}: ${what}`);
     };
-    if (head.uuid !== uuid || head.branchId !== id) breaks("stands under another's name");
+    if (manifest.uuid !== uuid || manifest.branchId !== id) breaks("stands under another's name");
     if (was) {
-      if (head.seq !== was.seq + 1) breaks(`follows seq ${was.seq}`);
-      if (head.epoch < was.epoch) breaks(`epoch ${head.epoch} follows ${was.epoch}`);
-      if (!this.mayJump && head.epoch > was.epoch + 1) breaks(`epoch jumps from ${was.epoch} to ${head.epoch}`);
-      if (Buffer.compare(head.prevHash, hashOf(before)) !== 0) breaks("does not name the head before it");
-      if (head.txid < was.txid) breaks(`txid went back from ${was.txid} to ${head.txid}`);
-      if (head.epoch === was.epoch && head.epoch > 0) {
+      if (manifest.seq !== was.seq + 1) breaks(`follows seq ${was.seq}`);
+      if (manifest.epoch < was.epoch) breaks(`epoch ${manifest.epoch} follows ${was.epoch}`);
+      if (!this.mayJump && manifest.epoch > was.epoch + 1) breaks(`epoch jumps from ${was.epoch} to ${manifest.epoch}`);
+      if (Buffer.compare(manifest.prevHash, hashOf(before)) !== 0) breaks("does not name the manifest before it");
+      if (manifest.txid < was.txid) breaks(`txid went back from ${was.txid} to ${manifest.txid}`);
+      if (manifest.epoch === was.epoch && manifest.epoch > 0) {
         // A writer that ends in order gives back what it has not used, and is then bound by that. What lies before its
         // claim's own first id may have been given before.
         const givenTo = Math.max(was.txid, (was.writerEpochs.at(-1)?.firstTxid ?? 1) - 1);
-        const gaveBack = head.reservedTo === givenTo && head.txid === was.txid;
-        if (head.reservedTo < was.reservedTo && !gaveBack)
-          breaks(`reservation went back from ${was.reservedTo} to ${head.reservedTo}`);
-        if (was.reservedTo === givenTo && head.reservedTo > was.reservedTo)
-          breaks(`reserves up to ${head.reservedTo} after everything was given back`);
+        const gaveBack = manifest.reservedTo === givenTo && manifest.txid === was.txid;
+        if (manifest.reservedTo < was.reservedTo && !gaveBack)
+          breaks(`reservation went back from ${was.reservedTo} to ${manifest.reservedTo}`);
+        if (was.reservedTo === givenTo && manifest.reservedTo > was.reservedTo)
+          breaks(`reserves up to ${manifest.reservedTo} after everything was given back`);
       }
-      if (head.epoch === was.epoch && head.node !== was.node)
-        breaks(`two nodes, ${was.node} and ${head.node}, write in one epoch`);
+      if (manifest.epoch === was.epoch && manifest.node !== was.node)
+        breaks(`two nodes, ${was.node} and ${manifest.node}, write in one epoch`);
     }
-    if (head.txid > head.reservedTo && head.epoch > 0)
-      breaks(`txid ${head.txid} is above the reserved ${head.reservedTo}`);
-    if (!this.#ended.has(uuid)) this.#namesWhole(uuid, head);
-    if (head.epoch > (was?.epoch ?? 0)) {
+    if (manifest.txid > manifest.reservedTo && manifest.epoch > 0)
+      breaks(`txid ${manifest.txid} is above the reserved ${manifest.reservedTo}`);
+    if (!this.#ended.has(uuid)) this.#namesWhole(uuid, manifest);
+    if (manifest.epoch > (was?.epoch ?? 0)) {
       // What a claim gives up ends right below its own first transaction id; it may have been joined to an earlier gap.
-      const gapEnd = (head.writerEpochs.at(-1)?.firstTxid ?? 1) - 1;
+      const gapEnd = (manifest.writerEpochs.at(-1)?.firstTxid ?? 1) - 1;
       const covers = ({ firstTxid, lastTxid }: TxidRange): boolean => firstTxid <= gapEnd && lastTxid >= gapEnd;
       this.#watch.claimed?.(uuid, id, {
-        node: head.node,
-        lost: was?.lost.some(covers) ? undefined : head.lost.find(covers),
+        node: manifest.node,
+        lost: was?.lost.some(covers) ? undefined : manifest.lost.find(covers),
       });
     }
     // A line that begins above all that there was, with the objects of the state that it goes back to and one more.
-    if (was && head.fromTxid > was.txid)
+    if (was && manifest.fromTxid > was.txid)
       this.#watch.rewound?.(
         uuid,
         id,
-        head.refs.at(-2)?.lastTxid ?? breaks("begins a line with nothing before it"),
-        head.fromTxid,
+        manifest.refs.at(-2)?.lastTxid ?? breaks("begins a line with nothing before it"),
+        manifest.fromTxid,
       );
   }
 
-  #namesWhole(uuid: string, head: Head): void {
+  #namesWhole(uuid: string, manifest: Manifest): void {
     const condemned = new Set(this.#catalog(uuid)?.condemned.map(({ key }) => key));
-    const isBranch = this.#catalog(uuid)?.branches.some(({ id }) => id === head.branchId) ?? false;
-    for (const promised of this.#namedBy(uuid, head)) {
-      const at = `head ${head.branchId} seq ${head.seq} names ${promised.key}`;
+    const isBranch = this.#catalog(uuid)?.branches.some(({ id }) => id === manifest.branchId) ?? false;
+    for (const promised of this.#namedBy(uuid, manifest)) {
+      const at = `head ${manifest.branchId} seq ${manifest.seq} names ${promised.key}`;
       if (isBranch && condemned.has(promised.key.slice(databasePrefix(uuid).length)))
         throw new Violation(`${at}, which is condemned`);
       this.#isWhole(promised, at);
     }
   }
 
-  /** Everything that a head and its history name. */
-  #namedBy(uuid: string, head: Head): Promised[] {
-    const history = this.#history(head);
-    const lines = [head.refs, ...(history?.lines.map(({ refs }) => refs) ?? [])];
+  /** Everything that a manifest and its history name. */
+  #namedBy(uuid: string, manifest: Manifest): Promised[] {
+    const history = this.#history(manifest);
+    const lines = [manifest.refs, ...(history?.lines.map(({ refs }) => refs) ?? [])];
     const named: Promised[] = lines
       .flat()
       .map(({ id, bytes, sha256 }) => ({ key: `${databasePrefix(uuid)}seg/${id}`, bytes, sha256 }));
-    if (head.history)
-      named.push({ key: historyKey(uuid, head.history.id), bytes: head.history.bytes, sha256: head.history.sha256 });
+    if (manifest.history)
+      named.push({
+        key: historyKey(uuid, manifest.history.id),
+        bytes: manifest.history.bytes,
+        sha256: manifest.history.sha256,
+      });
     return named;
   }
 
@@ -253,12 +260,12 @@ export class StoreAudit {
     if (catalog.deletedAtMs !== undefined) this.#ended.add(uuid);
     const condemned = new Set(catalog.condemned.map(({ key }) => key));
     for (const { id, name } of catalog.branches) {
-      const head = this.#head(uuid, id);
-      if (!head) {
+      const manifest = this.#manifest(uuid, id);
+      if (!manifest) {
         if (name === "main" || this.#ended.has(uuid)) continue;
-        throw new Violation(`the catalog names the branch ${name}, which has no head`);
+        throw new Violation(`the catalog names the branch ${name}, which has no manifest`);
       }
-      for (const { key } of this.#namedBy(uuid, head)) {
+      for (const { key } of this.#namedBy(uuid, manifest)) {
         const short = key.slice(databasePrefix(uuid).length);
         if (condemned.has(short)) throw new Violation(`the catalog condemns ${short}, which the branch ${name} names`);
       }
@@ -279,8 +286,8 @@ export class StoreAudit {
     if (!catalog.condemned.some(({ key }) => key === name))
       throw new Violation(`${name} of ${uuid} was deleted without having been condemned`);
     for (const { id } of catalog.branches) {
-      const head = this.#head(uuid, id);
-      if (head && this.#namedBy(uuid, head).some(({ key }) => key === databasePrefix(uuid) + name))
+      const manifest = this.#manifest(uuid, id);
+      if (manifest && this.#namedBy(uuid, manifest).some(({ key }) => key === databasePrefix(uuid) + name))
         throw new Violation(`${name} of ${uuid} was deleted, but the branch ${id} names it`);
     }
   }
@@ -290,18 +297,18 @@ export class StoreAudit {
     return found && once(found.bytes, decodeCatalog);
   }
 
-  #head(uuid: string, branchId: string): Head | undefined {
-    const found = this.#store().peek(headKey(uuid, branchId));
-    return found && once(found.bytes, decodeHead);
+  #manifest(uuid: string, branchId: string): Manifest | undefined {
+    const found = this.#store().peek(manifestKey(uuid, branchId));
+    return found && once(found.bytes, decodeManifest);
   }
 
-  #history(head: Head): History | undefined {
-    if (!head.history) return undefined;
-    const key = historyKey(head.uuid, head.history.id);
+  #history(manifest: Manifest): History | undefined {
+    if (!manifest.history) return undefined;
+    const key = historyKey(manifest.uuid, manifest.history.id);
     const found = this.#store().peek(key);
     if (!found)
       throw new Violation(
-        `head ${head.branchId} seq ${head.seq} names the history ${head.history.id}, which is not there`,
+        `head ${manifest.branchId} seq ${manifest.seq} names the history ${manifest.history.id}, which is not there`,
       );
     return this.#store().rotten.has(key) ? undefined : once(found.bytes, decodeHistory);
   }

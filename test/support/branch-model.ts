@@ -6,7 +6,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
-import { hashOf, type Head, type TailSegment } from "../../src/format/history/head.ts";
+import { hashOf, type Manifest, type TailSegment } from "../../src/format/history/manifest.ts";
 import type { History } from "../../src/format/history/history.ts";
 import { poolId, segmentKey } from "../../src/format/keys/object-keys.ts";
 import { pageBytes } from "../../src/format/history/pages.ts";
@@ -15,7 +15,7 @@ import type { SegmentRef } from "../../src/format/history/refs.ts";
 import { encodeSegment, type PageGroup, type PageImage } from "../../src/format/history/segment.ts";
 import { packDue, packed } from "../../src/engine/compaction/line-length.ts";
 import {
-  forkedHead,
+  forkedManifest,
   planOf,
   rebased,
   rewound,
@@ -61,8 +61,8 @@ export class Ulids {
   }
 }
 
-/** The first head of a branch whose database is empty and not shipped yet. */
-export function emptyHead(branchId: string): Head {
+/** The first manifest of a branch whose database is empty and not shipped yet. */
+export function emptyManifest(branchId: string): Manifest {
   return {
     uuid: modelUuid,
     branchId,
@@ -110,7 +110,7 @@ export class BranchModel {
   readonly ulids: Ulids;
   readonly directory: string;
   readonly random: () => number;
-  head: Head;
+  manifest: Manifest;
   history: History;
   nowMs = 1_000_000;
   /** SHA-256 of each state that was ever shipped, in hex. */
@@ -125,14 +125,14 @@ export class BranchModel {
     random: () => number,
     source: PageSource = memorySource(),
     ulids = new Ulids(),
-    head = emptyHead("main"),
+    manifest = emptyManifest("main"),
   ) {
     this.random = random;
     this.source = source;
     this.ulids = ulids;
-    this.head = head;
-    this.#nextTxid = head.txid + 1;
-    this.history = { uuid: head.uuid, branchId: head.branchId, lines: [], checkpoints: [] };
+    this.manifest = manifest;
+    this.#nextTxid = manifest.txid + 1;
+    this.history = { uuid: manifest.uuid, branchId: manifest.branchId, lines: [], checkpoints: [] };
     this.directory = mkdtempSync(join(tmpdir(), "palimpsest-branch-"));
     onTestFinished(() => rmSync(this.directory, { recursive: true, force: true }));
   }
@@ -147,7 +147,7 @@ export class BranchModel {
   }
 
   get newestTxid(): number {
-    return this.#waiting.at(-1)?.txid ?? this.head.txid;
+    return this.#waiting.at(-1)?.txid ?? this.manifest.txid;
   }
 
   /**
@@ -179,15 +179,15 @@ export class BranchModel {
     if (newest) newest.untilMs = this.nowMs;
   }
 
-  /** Ships everything that waits: within the head, or as an object together with what the head had. */
+  /** Ships everything that waits: within the manifest, or as an object together with what the manifest had. */
   async ship(inline: boolean): Promise<void> {
-    if (this.head.refs.length === 0) await this.#begin();
+    if (this.manifest.refs.length === 0) await this.#begin();
     const groups = this.#waiting;
     const last = groups.at(-1);
     if (!last) return inline ? undefined : this.#spill();
     this.#waiting = [];
     const bytes = await encodeSegment(
-      { kind: "delta", uuid: this.head.uuid, branchId: this.head.branchId, epoch: this.head.epoch, groups },
+      { kind: "delta", uuid: this.manifest.uuid, branchId: this.manifest.branchId, epoch: this.manifest.epoch, groups },
       this.source.press,
     );
     const rawBytes = groups.reduce((sum, { images }) => sum + images.length * pageBytes, 0);
@@ -198,12 +198,12 @@ export class BranchModel {
       rawBytes,
       bytes,
     };
-    const writerEpochs = this.head.writerEpochs.map((writerEpoch, index) =>
-      index === this.head.writerEpochs.length - 1 ? { ...writerEpoch, lastTxid: last.txid } : writerEpoch,
+    const writerEpochs = this.manifest.writerEpochs.map((writerEpoch, index) =>
+      index === this.manifest.writerEpochs.length - 1 ? { ...writerEpoch, lastTxid: last.txid } : writerEpoch,
     );
-    this.head = {
-      ...this.head,
-      tail: [...this.head.tail, segment],
+    this.manifest = {
+      ...this.manifest,
+      tail: [...this.manifest.tail, segment],
       writerEpochs,
       txid: last.txid,
       committedAtMs: last.committedAtMs,
@@ -219,11 +219,11 @@ export class BranchModel {
     if (!first) return;
     const path = this.path();
     writeFileSync(path, Buffer.concat(first.images.map(({ bytes }) => bytes)));
-    const { refs, pages } = await uploadImages(this.source, path, first, this.head.branchId, () => this.newId());
+    const { refs, pages } = await uploadImages(this.source, path, first, this.manifest.branchId, () => this.newId());
     rmSync(path);
-    const writerEpochs = this.head.writerEpochs.map((writerEpoch) => ({ ...writerEpoch, lastTxid: first.txid }));
-    this.head = {
-      ...this.head,
+    const writerEpochs = this.manifest.writerEpochs.map((writerEpoch) => ({ ...writerEpoch, lastTxid: first.txid }));
+    this.manifest = {
+      ...this.manifest,
       refs,
       writerEpochs,
       txid: first.txid,
@@ -235,15 +235,16 @@ export class BranchModel {
   }
 
   async #spill(): Promise<void> {
-    const { tail } = this.head;
-    if (tail.length > 0) this.head = { ...this.head, refs: [...this.head.refs, await this.putDelta(tail)], tail: [] };
+    const { tail } = this.manifest;
+    if (tail.length > 0)
+      this.manifest = { ...this.manifest, refs: [...this.manifest.refs, await this.putDelta(tail)], tail: [] };
   }
 
   async putDelta(segments: readonly TailSegment[]): Promise<SegmentRef> {
     const bytes = Buffer.concat(segments.map((segment) => segment.bytes));
     const [first, last] = [segments[0]!, segments.at(-1)!];
     const id = this.newId();
-    await this.source.store.put(segmentKey(this.head.uuid, id), bytes, { kind: "absent" });
+    await this.source.store.put(segmentKey(this.manifest.uuid, id), bytes, { kind: "absent" });
     const rawBytes = segments.reduce((sum, segment) => sum + segment.rawBytes, 0);
     return {
       kind: "delta",
@@ -259,28 +260,28 @@ export class BranchModel {
   }
 
   newId(): string {
-    return poolId(this.head.branchId, this.head.epoch, this.ulids.next());
+    return poolId(this.manifest.branchId, this.manifest.epoch, this.ulids.next());
   }
 
   /** Another claim: what was not shipped is gone, and the ids that were reserved with it. */
   async failOver(): Promise<void> {
     for (const { txid } of this.#waiting) for (const known of [this.states, this.currency]) known.delete(txid);
     this.#waiting = [];
-    const { head } = this;
-    await this.#load(head.txid);
-    this.currency.get(head.txid)!.untilMs = Number.POSITIVE_INFINITY;
-    const firstTxid = head.reservedTo + 1;
+    const { manifest } = this;
+    await this.#load(manifest.txid);
+    this.currency.get(manifest.txid)!.untilMs = Number.POSITIVE_INFINITY;
+    const firstTxid = manifest.reservedTo + 1;
     const writerEpoch = {
-      epoch: head.epoch + 1,
-      id: new Uint8Array(16).fill(head.epoch + 1),
+      epoch: manifest.epoch + 1,
+      id: new Uint8Array(16).fill(manifest.epoch + 1),
       firstTxid,
       lastTxid: firstTxid - 1,
     };
-    const lost = [...head.lost, { firstTxid: head.txid + 1, lastTxid: firstTxid - 1 }];
-    this.head = {
-      ...head,
-      epoch: head.epoch + 1,
-      writerEpochs: [...head.writerEpochs, writerEpoch].slice(-16),
+    const lost = [...manifest.lost, { firstTxid: manifest.txid + 1, lastTxid: firstTxid - 1 }];
+    this.manifest = {
+      ...manifest,
+      epoch: manifest.epoch + 1,
+      writerEpochs: [...manifest.writerEpochs, writerEpoch].slice(-16),
       lost,
       reservedTo: firstTxid + 99,
     };
@@ -289,7 +290,7 @@ export class BranchModel {
 
   /** How to restore a state; there must be a way. */
   planOf(txid: number): Plan {
-    const plan = planOf(this.head, this.history, txid);
+    const plan = planOf(this.manifest, this.history, txid);
     if (!plan) throw new Error(`no line holds transaction id ${txid}`);
     return plan;
   }
@@ -324,18 +325,24 @@ export class BranchModel {
     this.commit({ size: this.#pages.length, pages: [2] });
     const group = this.#waiting.pop()!;
     const bytes = await encodeSegment(
-      { kind: "delta", uuid: this.head.uuid, branchId: this.head.branchId, epoch: this.head.epoch, groups: [group] },
+      {
+        kind: "delta",
+        uuid: this.manifest.uuid,
+        branchId: this.manifest.branchId,
+        epoch: this.manifest.epoch,
+        groups: [group],
+      },
       this.source.press,
     );
     const delta = await this.putDelta([
       { firstTxid: group.txid, lastTxid: group.txid, lastAtMs: group.committedAtMs, rawBytes: pageBytes, bytes },
     ]);
-    this.#succeed(rewound(this.head, plan, delta, this.nowMs));
-    const writerEpochs = this.head.writerEpochs.map((writerEpoch, index) =>
-      index === this.head.writerEpochs.length - 1 ? { ...writerEpoch, lastTxid: group.txid } : writerEpoch,
+    this.#succeed(rewound(this.manifest, plan, delta, this.nowMs));
+    const writerEpochs = this.manifest.writerEpochs.map((writerEpoch, index) =>
+      index === this.manifest.writerEpochs.length - 1 ? { ...writerEpoch, lastTxid: group.txid } : writerEpoch,
     );
-    this.head = {
-      ...this.head,
+    this.manifest = {
+      ...this.manifest,
       writerEpochs,
       txid: group.txid,
       committedAtMs: group.committedAtMs,
@@ -345,43 +352,43 @@ export class BranchModel {
   }
 
   #succeed({ refs, fromTxid, closed }: Succession): void {
-    this.head = { ...this.head, refs, fromTxid };
+    this.manifest = { ...this.manifest, refs, fromTxid };
     this.history = { ...this.history, lines: [...this.history.lines, closed] };
   }
 
-  /** Restores a state of the head's line and uploads it as images. */
+  /** Restores a state of the manifest's line and uploads it as images. */
   async images(txid: number): Promise<readonly SegmentRef[]> {
     const path = await this.restored(txid);
     const { refs } = await uploadImages(
       this.source,
       path,
       { txid, committedAtMs: this.currency.get(txid)!.fromMs },
-      this.head.branchId,
+      this.manifest.branchId,
       () => this.newId(),
     );
     rmSync(path);
     return refs;
   }
 
-  /** Begins a new line over the images, if they are still of the head's line. */
+  /** Begins a new line over the images, if they are still of the manifest's line. */
   rebase(images: readonly SegmentRef[]): boolean {
-    const next = rebased(this.head, images, this.nowMs);
+    const next = rebased(this.manifest, images, this.nowMs);
     if (next) this.#succeed(next);
     return next !== undefined;
   }
 
   /** The newest state that a new base may be made of. */
   get baseTxid(): number | undefined {
-    const newest = this.head.refs.findLast(({ kind, cut }) => kind === "delta" && !cut);
-    return newest && newest.lastTxid >= this.head.fromTxid ? newest.lastTxid : undefined;
+    const newest = this.manifest.refs.findLast(({ kind, cut }) => kind === "delta" && !cut);
+    return newest && newest.lastTxid >= this.manifest.fromTxid ? newest.lastTxid : undefined;
   }
 
   /** Concatenates what is due, or the given references. */
-  async pack(range = packDue(this.head)): Promise<boolean> {
+  async pack(range = packDue(this.manifest)): Promise<boolean> {
     if (!range) return false;
-    const inputs = this.head.refs.slice(range.from, range.to);
-    const refs = packed(this.head.refs, inputs, await pack(this.source, inputs, this.newId()));
-    if (refs) this.head = { ...this.head, refs };
+    const inputs = this.manifest.refs.slice(range.from, range.to);
+    const refs = packed(this.manifest.refs, inputs, await pack(this.source, inputs, this.newId()));
+    if (refs) this.manifest = { ...this.manifest, refs };
     return refs !== undefined;
   }
 
@@ -398,22 +405,22 @@ export class BranchModel {
 
   /** A branch that begins with the state. Its random numbers follow from this one's. */
   async fork(txid: number): Promise<BranchModel> {
-    const point = await pointOf(this.source, this.head, this.planOf(txid));
+    const point = await pointOf(this.source, this.manifest, this.planOf(txid));
     const branchId = this.ulids.next();
-    const head = await forkedHead(
-      this.head,
+    const manifest = await forkedManifest(
+      this.manifest,
       this.history,
       txid,
       { branchId, nonce: new Uint8Array(16), node: "node", ...point },
       this.source.press,
     );
-    if (!head) throw new Error(`no line holds transaction id ${txid}`);
+    if (!manifest) throw new Error(`no line holds transaction id ${txid}`);
     const child = new BranchModel(seeded(this.below(2 ** 31)), this.source, this.ulids, {
-      ...head,
+      ...manifest,
       epoch: 1,
       reservedTo: txid + 100,
       writerEpochs: [
-        ...head.writerEpochs,
+        ...manifest.writerEpochs,
         { epoch: 1, id: new Uint8Array(16).fill(77), firstTxid: txid + 1, lastTxid: txid },
       ].slice(-16),
     });

@@ -104,7 +104,7 @@ export class ClusterNode {
     return this.#process.child.pid;
   }
 
-  /** Its identity, which heads and leases name. */
+  /** Its identity, which manifests and leases name. */
   get id(): string {
     return readFileSync(join(this.directory, "node-id"), "utf8").trim();
   }

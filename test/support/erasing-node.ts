@@ -5,7 +5,7 @@
 import { readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "vitest";
-import { hashOf } from "../../src/format/history/head.ts";
+import { hashOf } from "../../src/format/history/manifest.ts";
 import { catalogKey, databasePrefix } from "../../src/format/keys/object-keys.ts";
 import { inlinePress } from "../../src/format/core/compression.ts";
 import { decodeSegments, readSegmentIndexes } from "../../src/format/history/segment.ts";
@@ -109,12 +109,12 @@ export class ErasingNode {
   /** Hash of the file of every state of the branch that can be restored, by transaction id. */
   async states(branch = "main"): Promise<Map<number, string>> {
     const branchId = this.branchId(branch);
-    const [head, history] = [this.time.head(this.uuid, branchId), this.time.history(this.uuid, branchId)];
+    const [manifest, history] = [this.time.manifest(this.uuid, branchId), this.time.history(this.uuid, branchId)];
     const source = { store: this.time.store.calm, uuid: this.uuid, press: inlinePress, disk: soundDisk };
     const path = join(temporaryDirectory(), "state.db");
     const states = new Map<number, string>();
-    for (let txid = 0; txid <= head.txid; txid++) {
-      const plan = planOf(head, history, txid);
+    for (let txid = 0; txid <= manifest.txid; txid++) {
+      const plan = planOf(manifest, history, txid);
       if (!plan) continue;
       await materialise(source, plan, path);
       states.set(txid, Buffer.from(hashOf(readFileSync(path))).toString("hex"));
@@ -131,7 +131,7 @@ export class ErasingNode {
       const inside = key.includes("/seg/")
         ? [bytes]
         : key.includes("/head/")
-          ? this.time.head(this.uuid, key.slice(key.lastIndexOf("/") + 1)).tail.map((tail) => tail.bytes)
+          ? this.time.manifest(this.uuid, key.slice(key.lastIndexOf("/") + 1)).tail.map((tail) => tail.bytes)
           : [];
       const pages = (await Promise.all(inside.map((segments) => decodeSegments(segments, inlinePress))))
         .flat()

@@ -28,7 +28,7 @@ export interface VfsEntry {
 
 const kinds = [undefined, "wrote", "cut", "synced", "sync-failed", "named", "removed", "folder-synced"] as const;
 const numberBytes = 8;
-const headBytes = 6 * numberBytes;
+const manifestBytes = 6 * numberBytes;
 
 /** Gives the library's path. */
 function compiled(): string {
@@ -92,7 +92,7 @@ class FaultVfs {
       const [folder, kind, ino, offset, length, count] = Array.from({ length: 6 }, (_, index) =>
         Number(journal.readBigInt64LE(at + index * numberBytes)),
       ) as [number, number, number, number, number, number];
-      at += headBytes;
+      at += manifestBytes;
       entries.push({ folder, kind: kinds[kind]!, ino, offset, length, bytes: journal.subarray(at, at + count) });
       at += count;
     }

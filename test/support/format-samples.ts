@@ -7,7 +7,7 @@ import type { Catalog } from "../../src/format/history/catalog.ts";
 import type { CopyRecord } from "../../src/format/records/copy-record.ts";
 import type { ErasureCoupon } from "../../src/format/erasure/erasure-coupon.ts";
 import { receiptPayload, type ErasureEvidence } from "../../src/format/erasure/erasure-receipt.ts";
-import type { Head } from "../../src/format/history/head.ts";
+import type { Manifest } from "../../src/format/history/manifest.ts";
 import type { History } from "../../src/format/history/history.ts";
 import { pageBytes } from "../../src/format/history/pages.ts";
 import type { SegmentRef } from "../../src/format/history/refs.ts";
@@ -87,7 +87,7 @@ export const sampleRefs: readonly SegmentRef[] = [
   },
 ];
 
-export const sampleHead: Head = {
+export const sampleManifest: Manifest = {
   uuid,
   branchId,
   epoch: 3,

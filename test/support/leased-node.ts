@@ -125,7 +125,7 @@ export async function keysInStore(time: VirtualTime): Promise<readonly string[]>
   return new TimedEngine(time, { nodeId: "looker" }).keys();
 }
 
-/** Holds back heads on their way to the store until the promise resolves. */
-export function holdHeads(time: VirtualTime, until: Promise<void>): void {
+/** Holds back manifests on their way to the store until the promise resolves. */
+export function holdManifests(time: VirtualTime, until: Promise<void>): void {
   time.store.fateOf = (verb, key) => (verb === "put" && key.includes("/head/") ? { held: until } : "fine");
 }

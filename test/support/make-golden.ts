@@ -14,7 +14,7 @@ import { encodeAuditObject } from "../../src/format/audit/audit-object.ts";
 import { encodeCopyRecord } from "../../src/format/records/copy-record.ts";
 import { encodeCatalog } from "../../src/format/history/catalog.ts";
 import { encodeCoupon } from "../../src/format/erasure/erasure-coupon.ts";
-import { encodeHead } from "../../src/format/history/head.ts";
+import { encodeManifest } from "../../src/format/history/manifest.ts";
 import { encodeHistory } from "../../src/format/history/history.ts";
 import { inlinePress } from "../../src/format/core/compression.ts";
 import { encodeSegment } from "../../src/format/history/segment.ts";
@@ -33,7 +33,7 @@ import {
   sampleCopy,
   sampleCoupon,
   sampleDelta,
-  sampleHead,
+  sampleManifest,
   sampleHistory,
   sampleImage,
   sampleReceiptPayload,
@@ -147,7 +147,7 @@ async function writeGoldenFormats(): Promise<void> {
     goldenFormatPath("segment"),
     Buffer.concat([await encodeSegment(sampleDelta, inlinePress), await encodeSegment(sampleImage, inlinePress)]),
   );
-  writeFileSync(goldenFormatPath("head"), encodeHead(sampleHead));
+  writeFileSync(goldenFormatPath("head"), encodeManifest(sampleManifest));
   writeFileSync(goldenFormatPath("history"), encodeHistory(sampleHistory));
   writeFileSync(goldenFormatPath("catalog"), encodeCatalog(sampleCatalog));
   writeFileSync(goldenFormatPath("audit"), encodeAuditObject(sampleAuditEvents.map(encodeAuditEvent)));

@@ -8,7 +8,7 @@ import { silentLog } from "../../src/base/log.ts";
 import { realWorld, type World } from "../../src/base/world.ts";
 import type { Answer, Target } from "../../src/engine/api/protocol.ts";
 import { mainBranch } from "../../src/format/core/names.ts";
-import { headKey } from "../../src/format/keys/object-keys.ts";
+import { manifestKey } from "../../src/format/keys/object-keys.ts";
 import { Unreachable, type ForwardedCall, type Peers } from "../../src/service/placement/peers.ts";
 import { Placement } from "../../src/service/placement/placement.ts";
 import type { Acquisition, Holding } from "../../src/store/port/leases.ts";
@@ -178,7 +178,7 @@ export class PlacedNodes {
       world,
       log: silentLog,
       nodeId: id,
-      isUnwritten: async (uuid) => (await store.get(headKey(uuid, mainBranch))) === undefined,
+      isUnwritten: async (uuid) => (await store.get(manifestKey(uuid, mainBranch))) === undefined,
     });
     await leases.join({ id, address, reachesStore: true, sharesJobs: true }, placement.leaseEvents);
     this.nodes.push({ id, address, placement, engine, leases, peers });

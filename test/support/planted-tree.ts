@@ -14,7 +14,7 @@ interface Plant {
   readonly after: string;
 }
 
-/** Heads are put whatever stands there: whoever was overtaken does not learn of it. */
+/** Manifests are put whatever stands there: whoever was overtaken does not learn of it. */
 export const fencingRemoved: Plant = {
   path: "src/store/s3/s3-store.ts",
   before: "const command = new PutObjectCommand(condition.kind",

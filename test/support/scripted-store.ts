@@ -142,7 +142,7 @@ export class ScriptedStore implements ObjectStore {
     );
   }
 
-  /** Holds every change from now on against what must always be true of heads, histories and catalogs. */
+  /** Holds every change from now on against what must always be true of manifests, histories and catalogs. */
   audit(): StoreAudit {
     const audit = new StoreAudit(() => this);
     this.watch = (key, before, after) => {

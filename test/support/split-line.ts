@@ -3,8 +3,8 @@
  */
 import { limits } from "../../src/base/limits/limits.ts";
 import { ulidAfter } from "../../src/base/world.ts";
-import { encodeHead, hashOf, type Head } from "../../src/format/history/head.ts";
-import { headKey, parsePoolId, poolId, segmentKey } from "../../src/format/keys/object-keys.ts";
+import { encodeManifest, hashOf, type Manifest } from "../../src/format/history/manifest.ts";
+import { manifestKey, parsePoolId, poolId, segmentKey } from "../../src/format/keys/object-keys.ts";
 import { pageBytes } from "../../src/format/history/pages.ts";
 import { inlinePress } from "../../src/format/core/compression.ts";
 import type { SegmentRef } from "../../src/format/history/refs.ts";
@@ -20,24 +20,24 @@ export async function splitLine(
   uuid: string,
   refsMax: number = limits.lineRefsMax,
   branchId = "main",
-): Promise<Head> {
+): Promise<Manifest> {
   const { store } = time;
-  const head = time.head(uuid, branchId);
+  const manifest = time.manifest(uuid, branchId);
   const refs: SegmentRef[] = [];
-  for (const [at, ref] of head.refs.toReversed().entries()) {
-    const room = refsMax - refs.length - (head.refs.length - at) + 1;
+  for (const [at, ref] of manifest.refs.toReversed().entries()) {
+    const room = refsMax - refs.length - (manifest.refs.length - at) + 1;
     refs.unshift(...(ref.kind === "delta" && !ref.cut && room > 1 ? await piecesOf(time, uuid, ref, room) : [ref]));
   }
-  const key = headKey(uuid, branchId);
+  const key = manifestKey(uuid, branchId);
   const { bytes, version } = store.read(key)!;
-  const next: Head = {
-    ...head,
-    seq: head.seq + 1,
-    nonce: new Uint8Array(16).fill(head.seq % 256),
+  const next: Manifest = {
+    ...manifest,
+    seq: manifest.seq + 1,
+    nonce: new Uint8Array(16).fill(manifest.seq % 256),
     prevHash: hashOf(bytes),
     refs,
   };
-  await store.calm.put(key, encodeHead(next), { kind: "version", version });
+  await store.calm.put(key, encodeManifest(next), { kind: "version", version });
   return next;
 }
 

@@ -15,9 +15,9 @@ import { Engine } from "../../src/engine/engine.ts";
 import type { BranchAct, EngineOptions, FromEngine, Target } from "../../src/engine/api/protocol.ts";
 import type { Answer } from "../../src/engine/api/protocol.ts";
 import { encodeNameClaim } from "../../src/format/records/name-claim.ts";
-import { catalogKey, headKey, historyKey, nameClaimKey, purgeKey } from "../../src/format/keys/object-keys.ts";
+import { catalogKey, manifestKey, historyKey, nameClaimKey, purgeKey } from "../../src/format/keys/object-keys.ts";
 import { decodeCatalog, type Catalog } from "../../src/format/history/catalog.ts";
-import { decodeHead, type Head } from "../../src/format/history/head.ts";
+import { decodeManifest, type Manifest } from "../../src/format/history/manifest.ts";
 import { decodeHistory, type History } from "../../src/format/history/history.ts";
 import { inlinePress } from "../../src/format/core/compression.ts";
 import type { Disk } from "../../src/base/disk.ts";
@@ -81,8 +81,8 @@ export class VirtualTime {
     await this.store.calm.put(nameClaimKey(name), encodeNameClaim(claim), { kind: "absent" });
   }
 
-  head(uuid: string, branchId = "main"): Head {
-    return decodeHead(this.store.read(headKey(uuid, branchId))!.bytes);
+  manifest(uuid: string, branchId = "main"): Manifest {
+    return decodeManifest(this.store.read(manifestKey(uuid, branchId))!.bytes);
   }
 
   catalog(uuid: string): Catalog {
@@ -90,7 +90,7 @@ export class VirtualTime {
   }
 
   history(uuid: string, branchId = "main"): History {
-    const { history } = this.head(uuid, branchId);
+    const { history } = this.manifest(uuid, branchId);
     return history
       ? decodeHistory(this.store.read(historyKey(uuid, history.id))!.bytes)
       : { uuid, branchId, lines: [], checkpoints: [] };

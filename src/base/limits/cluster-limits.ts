@@ -76,13 +76,13 @@ export const clusterLimits = {
 
   // Copies of databases that other nodes write (engine/replica/replica-follower, engine/pool/registry)
   /**
-   * Databases whose heads a thread looks at by itself; of those beyond, the one that was not read for longest waits for
-   * its next read.
+   * Databases whose manifests a thread looks at by itself; of those beyond, the one that was not read for longest waits
+   * for its next read.
    */
   copiesFollowedMax: 10_000,
   /** A copy that nobody has read for so long is not followed any more. */
   followIdleMs: 60_000,
-  /** The head of a copy that was read within the first is looked at this often; then less and less. */
+  /** The manifest of a copy that was read within the first is looked at this often; then less and less. */
   followEagerMs: 5_000,
   followLookMsMin: 250,
   /** Also how old a `cached` read may be (spec: KV cached-read max age). */
@@ -98,15 +98,15 @@ export const clusterLimits = {
   refreshPatienceMs: 1_000,
   /** What a copy lacks is fetched before it is closed and touched, unless there is more of it. */
   rollBytesHeldMax: 16 * MiB,
-  /** Newer heads that an opening tries, when objects of the last one were collected meanwhile. */
-  headsTriedMax: 3,
-  /** Claims of a branch that are tried against a writer that goes on moving its head. */
+  /** Newer manifests that an opening tries, when objects of the last one were collected meanwhile. */
+  manifestsTriedMax: 3,
+  /** Claims of a branch that are tried against a writer that goes on moving its manifest. */
   overtakingRacesMax: 64,
-  /** Branches of which a thread remembers the newest head that it served from. */
-  headPlacesMax: 100_000,
-  /** How often, and after which pause, a head is asked for that turns out older than the one before. */
-  pastHeadLooksMax: 5,
-  pastHeadPauseMs: 50,
+  /** Branches of which a thread remembers the newest manifest that it served from. */
+  seenManifestsMax: 100_000,
+  /** How often, and after which pause, a manifest is asked for that turns out older than the one before. */
+  pastManifestLooksMax: 5,
+  pastManifestPauseMs: 50,
   /**
    * How often what was seen of a branch is noted on disk while it is written, and of how many branches of a thread in
    * one second: 0.1 ms each.
@@ -115,6 +115,6 @@ export const clusterLimits = {
   seenNotedPerTickMax: 256,
   /** And how many of these a second are synced: commits wait for the same disk. */
   seenSyncedPerTickMax: 4,
-  /** Claims of a branch of which is noted how far they were shipped: twice what a head lists. */
+  /** Claims of a branch of which is noted how far they were shipped: twice what a manifest lists. */
   seenClaimsMax: 32,
 } as const;

@@ -4,7 +4,7 @@
  * docs/bounds.md says of every list that grows which soft bound comes before which hard one.
  */
 export const compactionLimits = {
-  // The line of a head, of which `lineRefsMax` is what fits (engine/compaction/line-length)
+  // The line of a manifest, of which `lineRefsMax` is what fits (engine/compaction/line-length)
   /**
    * So many deltas of a line, and it is packed across whatever stands in the way: a busy branch that is well has about
    * a hundred.

@@ -23,11 +23,11 @@ export const formatLimits = {
   poolIdBytesMax: 80,
   poolKeyBytesMax: 96,
   nodeIdBytesMax: 4 * KiB,
-  /** Every change of a branch rewrites its head. */
-  headBytesMax: 256 * KiB,
+  /** Every change of a branch rewrites its manifest. */
+  manifestBytesMax: 256 * KiB,
   manifestWriterEpochsMax: 16,
-  headLostMax: 256,
-  /** Small durable groups that wait in the head to be shipped as a segment. */
+  manifestLostMax: 256,
+  /** Small durable groups that wait in the manifest to be shipped as a segment. */
   tailBytesMax: 48 * KiB,
   tailSegmentsMax: 64,
   historyBytesMax: 16 * MiB,

@@ -42,8 +42,8 @@ export const rescueLimits = {
    */
   txidsSkipped: 2 ** 40,
   /**
-   * How far a head's epoch and a catalog's number skip ahead when nobody knows what the lost one had: a node that has
-   * seen that one refuses what is older (engine/local/head-places).
+   * How far a manifest's epoch and a catalog's number skip ahead when nobody knows what the lost one had: a node that
+   * has seen that one refuses what is older (engine/local/seen-manifests).
    */
   epochsSkipped: 2 ** 20,
   catalogsSkipped: 2 ** 32,

@@ -1,6 +1,6 @@
 /**
- * Bounds of the way to object storage and back: shipping, packing, restoring, and what a thread remembers of heads and
- * catalogs (engine/); part of `limits`.
+ * Bounds of the way to object storage and back: shipping, packing, restoring, and what a thread remembers of manifests
+ * and catalogs (engine/); part of `limits`.
  */
 
 const KiB = 1024;
@@ -33,7 +33,7 @@ export const shippingLimits = {
   restoreFetchesMax: 8,
   restoreBytesMax: 128 * MiB,
 
-  // Shipping (engine/shipping/shipper, engine/history/branch-head)
+  // Shipping (engine/shipping/shipper, engine/history/manifest-writer)
   /** Transaction ids that a claim reserves ahead: an outage of the store as long as is allowed must not use them up. */
   txidReserve: 100_000,
   /** Standard writes are shipped at the latest after this. */
@@ -63,9 +63,9 @@ export const shippingLimits = {
   catalogDoubtsMax: 1_000,
   /** Between two tries to learn what became of a change of a catalog: its branches cannot be named meanwhile. */
   settleAgainMs: 1_000,
-  /** Catalogs and claimed heads that a thread remembers after their databases were closed. */
+  /** Catalogs and claimed manifests that a thread remembers after their databases were closed. */
   catalogsHeldMax: 10_000,
-  headsHeldMax: 10_000,
+  manifestsHeldMax: 10_000,
   /**
    * Branches whose handle was given up, with how far they were answered: of those beyond, the highest such point stands
    * for all.

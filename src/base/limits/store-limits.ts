@@ -19,6 +19,6 @@ export const storeLimits = {
   storeConnectionsMax: 64,
   /** Keys in one page of a listing; S3 gives no more. */
   storeListMax: 1_000,
-  /** Removals of old versions at once: there may be one for every head that was ever written. */
+  /** Removals of old versions at once: there may be one for every manifest that was ever written. */
   storePurgesAtOnceMax: 16,
 } as const;

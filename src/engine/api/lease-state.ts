@@ -4,7 +4,7 @@
  * Always true: nothing is certain after the deadline on either clock. A process that was stopped finds that the
  * monotonic clock went on, a machine that was suspended that the wall clock did, so that whoever sleeps through the
  * lease knows it when he wakes. This limits how long a node that was overtaken goes on acknowledging; what it writes is
- * harmless all the same, because the head's compare-and-set fails. Without coordination this node holds everything.
+ * harmless all the same, because the manifest's compare-and-set fails. Without coordination this node holds everything.
  */
 import type { World } from "../../base/world.ts";
 

@@ -5,7 +5,7 @@
  * words name the object and say what an operator can do; they never hold content.
  */
 import { StoreError } from "../../base/faults/errors.ts";
-import { catalogKey, headKey } from "../../format/keys/object-keys.ts";
+import { catalogKey, manifestKey } from "../../format/keys/object-keys.ts";
 
 /** An object that must be there is not. */
 export class LostObject extends StoreError {
@@ -14,19 +14,19 @@ export class LostObject extends StoreError {
   }
 }
 
-/** The branch's head, which a catalog, a local file or this node's memory says was there. */
-export function lostHead(uuid: string, branchId: string): LostObject {
+/** The branch's manifest, which a catalog, a local file or this node's memory says was there. */
+export function lostManifest(uuid: string, branchId: string): LostObject {
   return new LostObject(
-    `the branch's head is missing from object storage (${headKey(uuid, branchId)}): it must be put back or ` +
+    `the branch's manifest is missing from object storage (${manifestKey(uuid, branchId)}): it must be put back or ` +
       "rebuilt, or the branch or its database deleted; until then nothing of the database is collected",
   );
 }
 
-/** What stands in the place of a branch's head is not one that was written. */
-export function brokenHead(uuid: string, branchId: string, { kind, message }: StoreError): StoreError {
+/** What stands in the place of a branch's manifest is not one that was written. */
+export function brokenManifest(uuid: string, branchId: string, { kind, message }: StoreError): StoreError {
   return new StoreError(
     kind,
-    `${message} (${headKey(uuid, branchId)}): an earlier version of it must be put back or it must be ` +
+    `${message} (${manifestKey(uuid, branchId)}): an earlier version of it must be put back or it must be ` +
       "rebuilt, or the branch or its database deleted",
   );
 }
@@ -58,8 +58,8 @@ export function wentBack(uuid: string, key: string, place: string, seen: string)
   );
 }
 
-/** A head that can be read and does not say what it must. Nothing is wrong with the local file for it. */
-export class UnusableHead extends StoreError {
+/** A manifest that can be read and does not say what it must. Nothing is wrong with the local file for it. */
+export class UnusableManifest extends StoreError {
   constructor(what: string) {
     super("corrupt", what);
   }

@@ -26,9 +26,9 @@ export interface EngineCounters {
   readonly groups: number;
   readonly writes: number;
   readonly fsyncs: number;
-  /** Conditional puts of heads that landed. */
-  readonly headPuts: number;
-  /** Bytes put into pools, heads included. */
+  /** Conditional puts of manifests that landed. */
+  readonly manifestPuts: number;
+  /** Bytes put into pools, manifests included. */
   readonly bytesPut: number;
   readonly opened: number;
   readonly evicted: number;
@@ -59,9 +59,9 @@ export function backlogsOf(databases: Iterable<{ readonly backlog: Backlog }>): 
 /** Copies of branches that another node writes. */
 export interface ReplicaMeasures {
   readonly open: number;
-  /** By how many transaction ids the one that lags most is behind the newest head that was seen. */
+  /** By how many transaction ids the one that lags most is behind the newest manifest that was seen. */
   readonly lagTxidsMax: number;
-  /** Since the one that was looked at least recently was compared with its head. */
+  /** Since the one that was looked at least recently was compared with its manifest. */
   readonly lookedMsMax: number;
 }
 

@@ -236,7 +236,7 @@ export type ToEngine =
   | { readonly kind: "lease"; readonly until: LeaseSpan | undefined }
   /** Whether other nodes follow the database: then it is shipped sooner, and they are told. */
   | { readonly kind: "followed"; readonly uuid: string; readonly isFollowed: boolean }
-  /** A newer head of one of the database's branches is said to have landed. */
+  /** A newer manifest of one of the database's branches is said to have landed. */
   | { readonly kind: "hint"; readonly uuid: string }
   /** What became of a batch of user SQL that was to be run. */
   | { readonly kind: "sql-ran"; readonly ticket: number; readonly reply: SqlWriteReply }
@@ -253,9 +253,11 @@ export type FromEngine =
    */
   | { readonly kind: "sql-run"; readonly call: WriteCall; readonly uuid: string; readonly leftMs: number }
   | { readonly kind: "event"; readonly level: "info" | "warn"; readonly message: string; readonly uuid: string }
-  /** Another node's claim stands in a branch's head: whoever believes that this node holds the database is wrong. */
+  /**
+   * Another node's claim stands in a branch's manifest: whoever believes that this node holds the database is wrong.
+   */
   | { readonly kind: "fenced"; readonly uuid: string; readonly leaseEpoch: number }
-  /** A head of a branch that this node writes has landed, of a database that other nodes follow. */
+  /** A manifest of a branch that this node writes has landed, of a database that other nodes follow. */
   | { readonly kind: "shipped"; readonly uuid: string }
   /** What an operator must look at has changed. */
   | { readonly kind: "alarms"; readonly counts: AlarmCounts }
@@ -278,7 +280,7 @@ export interface EngineOptions {
   readonly store: StoreLocation;
   /** What the main thread knows of the time when the thread begins. */
   readonly time?: TimeMemory | undefined;
-  /** What this node writes into the heads it claims; stays with the data directory. */
+  /** What this node writes into the manifests it claims; stays with the data directory. */
   readonly nodeId: string;
   /** The node's name, for people. */
   readonly nodeName?: string | undefined;

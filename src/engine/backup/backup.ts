@@ -61,7 +61,7 @@ export async function makeBackup(parts: BackupParts, order: BackupOrder): Promis
     press,
     notice,
     withSigningKey: order.withSigningKey,
-    headFor: (_, bytes) => bytes,
+    manifestFor: (_, bytes) => bytes,
   });
   await copy.run(order.scope);
   const { counts, leftOut } = copy;

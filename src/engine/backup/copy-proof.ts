@@ -34,8 +34,8 @@ export interface Proven {
 }
 
 /**
- * Looks at the databases, each with the ids of its branches that have a head. Throws StoreError when the store does not
- * answer.
+ * Looks at the databases, each with the ids of its branches that have a manifest. Throws StoreError when the store does
+ * not answer.
  */
 export async function proveCopy(
   parts: CopyProofParts,
@@ -75,11 +75,12 @@ async function restoreBranches(
   rotten: string[],
 ): Promise<number> {
   let restored = 0;
-  for (const { id, head } of branches) {
-    if (head.kind !== "sound" || head.value.refs.length === 0 || (wanted && !wanted.has(`${uuid}/${id}`))) continue;
-    if (head.value.refs.some((ref) => faults.has(`seg/${ref.id}`))) continue;
+  for (const { id, manifest } of branches) {
+    if (manifest.kind !== "sound" || manifest.value.refs.length === 0 || (wanted && !wanted.has(`${uuid}/${id}`)))
+      continue;
+    if (manifest.value.refs.some((ref) => faults.has(`seg/${ref.id}`))) continue;
     try {
-      await checkNewest({ ...parts, source: parts.source(uuid) }, head.value);
+      await checkNewest({ ...parts, source: parts.source(uuid) }, manifest.value);
       restored++;
     } catch (error) {
       if (!(error instanceof StoreError) || error.kind !== "corrupt") throw error;

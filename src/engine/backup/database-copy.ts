@@ -1,24 +1,24 @@
 /**
- * One database from one store into another, consistent at one head of each branch, while nodes write to the first.
+ * One database from one store into another, consistent at one manifest of each branch, while nodes write to the first.
  *
- * The heads decide: catalog and heads are read, everything that they refer to is copied and read back, and only then
- * the heads and the catalog are put in the other store. An object that has been packed and collected meanwhile is not
- * waited for: the newer head that no longer needs it is read, and what is there already stays. Nothing in the first
- * store changes. Always true: at every moment what heads in the other store refer to is there.
+ * The manifests decide: catalog and manifests are read, everything that they refer to is copied and read back, and only
+ * then the manifests and the catalog are put in the other store. An object that has been packed and collected meanwhile
+ * is not waited for: the newer manifest that no longer needs it is read, and what is there already stays. Nothing in
+ * the first store changes. Always true: at every moment what manifests in the other store refer to is there.
  */
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import type { Semaphore } from "../../base/collections/semaphore.ts";
 import { decodeCatalog, type Catalog } from "../../format/history/catalog.ts";
-import type { Head } from "../../format/history/head.ts";
+import type { Manifest } from "../../format/history/manifest.ts";
 import { decodeHistory } from "../../format/history/history.ts";
-import { catalogKey, databasePrefix, headKey, historyKey } from "../../format/keys/object-keys.ts";
+import { catalogKey, databasePrefix, manifestKey, historyKey } from "../../format/keys/object-keys.ts";
 import type { Compression } from "../../format/core/compression.ts";
 import { listed } from "../../store/port/listing.ts";
 import { putSame } from "../../store/mirror.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
 import { sameBytes } from "../../store/port/settled-put.ts";
-import { ownHead } from "../rescue/inventory.ts";
+import { ownManifest } from "../rescue/inventory.ts";
 
 export interface DatabaseCopyParts {
   readonly from: ObjectStore;
@@ -26,8 +26,8 @@ export interface DatabaseCopyParts {
   readonly press: Compression;
   /** Of all that are copied at once, whatever their database. */
   readonly permits: Semaphore;
-  /** What the other store is given for a head. */
-  readonly headFor: (head: Head, bytes: Uint8Array) => Uint8Array;
+  /** What the other store is given for a manifest. */
+  readonly manifestFor: (manifest: Manifest, bytes: Uint8Array) => Uint8Array;
 }
 
 /** What a database came to. */
@@ -47,13 +47,13 @@ export type DatabaseOutcome =
   | { readonly kind: "unwritten" }
   /** It is being removed. */
   | { readonly kind: "deleted" }
-  /** It does not fit together, and no newer head mends that. */
+  /** It does not fit together, and no newer manifest mends that. */
   | { readonly kind: "damaged"; readonly why: string };
 
 /** The database as one look saw it. */
 interface Seen {
   readonly catalogBytes: Uint8Array;
-  readonly heads: readonly { readonly head: Head; readonly bytes: Uint8Array }[];
+  readonly manifests: readonly { readonly manifest: Manifest; readonly bytes: Uint8Array }[];
   /** Immutable objects by their key below the database's folder. */
   readonly needed: ReadonlyMap<string, { readonly bytes: number; readonly sha256: Uint8Array }>;
 }
@@ -78,7 +78,7 @@ export async function copyDatabase(parts: DatabaseCopyParts, uuid: string): Prom
       const bytes = [...seen.needed.values()].reduce((sum, object) => sum + object.bytes, 0);
       return {
         kind: "copied",
-        branchIds: seen.heads.map(({ head }) => head.branchId),
+        branchIds: seen.manifests.map(({ manifest }) => manifest.branchId),
         objects: seen.needed.size,
         bytes,
         copied,
@@ -86,7 +86,7 @@ export async function copyDatabase(parts: DatabaseCopyParts, uuid: string): Prom
       };
     } catch (error) {
       if (!(error instanceof Gone)) throw error;
-      // The same answer twice: there is no newer head that does without.
+      // The same answer twice: there is no newer manifest that does without.
       if (error.message === before || round >= limits.backupRoundsMax) return { kind: "damaged", why: error.message };
       before = error.message;
     }
@@ -102,19 +102,19 @@ async function look(from: ObjectStore, uuid: string): Promise<Seen | Exclude<Dat
   }
   const catalog = decoded("its catalog", () => decodeCatalog(stored.bytes));
   if (catalog.deletedAtMs !== undefined) return { kind: "deleted" };
-  const heads: { head: Head; bytes: Uint8Array }[] = [];
+  const manifests: { manifest: Manifest; bytes: Uint8Array }[] = [];
   const needed = new Map<string, { readonly bytes: number; readonly sha256: Uint8Array }>();
   for (const { id, name } of catalog.branches) {
-    const found = await from.get(headKey(uuid, id));
+    const found = await from.get(manifestKey(uuid, id));
     if (!found) {
       if (await isUnwritten(from, uuid, catalog)) continue;
-      throw new Gone(`the head of branch ${name} is missing`);
+      throw new Gone(`the manifest of branch ${name} is missing`);
     }
-    const head = decoded(`the head of branch ${name}`, () => ownHead(found.bytes, uuid, id));
-    heads.push({ head, bytes: found.bytes });
-    await addNeeded(from, head, needed);
+    const manifest = decoded(`the manifest of branch ${name}`, () => ownManifest(found.bytes, uuid, id));
+    manifests.push({ manifest, bytes: found.bytes });
+    await addNeeded(from, manifest, needed);
   }
-  return { catalogBytes: stored.bytes, heads, needed };
+  return { catalogBytes: stored.bytes, manifests, needed };
 }
 
 /** Whether nothing was ever written: a catalog of one branch, and nothing in the pool. */
@@ -125,16 +125,16 @@ async function isUnwritten(from: ObjectStore, uuid: string, { branches }: Catalo
 
 async function addNeeded(
   from: ObjectStore,
-  head: Head,
+  manifest: Manifest,
   needed: Map<string, { readonly bytes: number; readonly sha256: Uint8Array }>,
 ): Promise<void> {
-  const refs = [...head.refs];
-  if (head.history) {
-    needed.set(`hist/${head.history.id}`, head.history);
-    const stored = await from.get(historyKey(head.uuid, head.history.id));
-    if (!stored) throw new Gone(`the history object ${head.history.id} is missing`);
+  const refs = [...manifest.refs];
+  if (manifest.history) {
+    needed.set(`hist/${manifest.history.id}`, manifest.history);
+    const stored = await from.get(historyKey(manifest.uuid, manifest.history.id));
+    if (!stored) throw new Gone(`the history object ${manifest.history.id} is missing`);
     refs.push(
-      ...decoded(`the history object ${head.history.id}`, () => decodeHistory(stored.bytes)).lines.flatMap(
+      ...decoded(`the history object ${manifest.history.id}`, () => decodeHistory(stored.bytes)).lines.flatMap(
         (line) => line.refs,
       ),
     );
@@ -184,16 +184,16 @@ async function copyNeeded(
   if (failed) throw failed.reason;
 }
 
-/** Heads first, then the catalog that lists them, then away with what neither refers to. */
+/** Manifests first, then the catalog that lists them, then away with what neither refers to. */
 async function publish(
-  { to, headFor }: DatabaseCopyParts,
+  { to, manifestFor }: DatabaseCopyParts,
   uuid: string,
-  { catalogBytes, heads, needed }: Seen,
+  { catalogBytes, manifests, needed }: Seen,
 ): Promise<void> {
   const kept = new Set(["catalog", ...needed.keys()]);
-  for (const { head, bytes } of heads) {
-    kept.add(`head/${head.branchId}`);
-    await putSame(to, headKey(uuid, head.branchId), headFor(head, bytes));
+  for (const { manifest, bytes } of manifests) {
+    kept.add(`head/${manifest.branchId}`);
+    await putSame(to, manifestKey(uuid, manifest.branchId), manifestFor(manifest, bytes));
   }
   await putSame(to, catalogKey(uuid), catalogBytes);
   const prefix = databasePrefix(uuid);

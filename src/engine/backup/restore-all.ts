@@ -2,7 +2,7 @@
  * A fleet out of a backup into an empty store.
  *
  * Always true: the store says `restoring`, which no node serves from, before its first object and until everything is
- * there and proven. Each head goes on from the backup's under a node's name that nobody has, and skips so many
+ * there and proven. Each manifest goes on from the backup's under a node's name that nobody has, and skips so many
  * transaction ids that none which was given after the backup is ever given again: whoever holds one is told that it is
  * lost. Nothing in the backup changes.
  */
@@ -10,7 +10,7 @@ import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import type { World } from "../../base/world.ts";
 import type { BackupProof } from "../../format/records/backup-manifest.ts";
-import { encodeHead, hashOf, type Head } from "../../format/history/head.ts";
+import { encodeManifest, hashOf, type Manifest } from "../../format/history/manifest.ts";
 import { backupManifestKey } from "../../format/keys/object-keys.ts";
 import { requireStoreFormat } from "../../store/store-format.ts";
 import { readManifest, removeRotten, replaceManifest, type StandingManifest } from "./backup.ts";
@@ -39,7 +39,7 @@ export interface RestoreAllOutcome {
   readonly proven: Proven;
 }
 
-/** Who has written a head that was restored: no node's name, so that no node takes the branch for its own. */
+/** Who has written a manifest that was restored: no node's name, so that no node takes the branch for its own. */
 const restorer = "palimpsest-restore";
 const nonceBytes = 16;
 
@@ -63,7 +63,7 @@ export async function restoreAll(
       "the backup was not completed: complete it, or restore what there is with --force",
     );
   const standing = await begin(parts, fromName);
-  const copy = new StoreCopy({ from, to, press, notice, withSigningKey: true, headFor: successorOf });
+  const copy = new StoreCopy({ from, to, press, notice, withSigningKey: true, manifestFor: successorOf });
   await copy.run(undefined);
   notice(`copied; proving what is there (--verify ${verify})`);
   const proven = await proveCopy({ ...proof, world }, copy.present, verify);
@@ -73,16 +73,16 @@ export async function restoreAll(
   return { isComplete, asOfMs: backup?.startedAtMs, counts: copy.counts, leftOut: copy.leftOut, proven };
 }
 
-/** The head that follows the backup's: the same state. It is the same bytes however often it is asked for. */
-function successorOf(head: Head, bytes: Uint8Array): Uint8Array {
+/** The manifest that follows the backup's: the same state. It is the same bytes however often it is asked for. */
+function successorOf(manifest: Manifest, bytes: Uint8Array): Uint8Array {
   const prevHash = hashOf(bytes);
-  return encodeHead({
-    ...head,
-    seq: head.seq + 1,
+  return encodeManifest({
+    ...manifest,
+    seq: manifest.seq + 1,
     prevHash,
     nonce: hashOf(prevHash).subarray(0, nonceBytes),
     node: restorer,
-    reservedTo: Math.max(head.reservedTo, head.txid) + limits.txidsSkipped,
+    reservedTo: Math.max(manifest.reservedTo, manifest.txid) + limits.txidsSkipped,
   });
 }
 

@@ -2,7 +2,7 @@
  * Everything of a fleet from one store into another while nodes write to the first: backup and restore share it.
  *
  * The order is what makes it consistent. Erasures come before databases, so that none is called completed whose data a
- * head may still hold. Each name's claim comes after its database, so that no name leads to nothing. What the first
+ * manifest may still hold. Each name's claim comes after its database, so that no name leads to nothing. What the first
  * store does not have goes from the other. Always true: nothing in the first store changes; a second run goes on where
  * the first one ended. Must not know: what a backup says of itself, command lines.
  */
@@ -36,7 +36,7 @@ import {
   storeFormatKey,
 } from "../../format/keys/object-keys.ts";
 import { revocationPrefix } from "../../format/keys/revocation-keys.ts";
-import type { Head } from "../../format/history/head.ts";
+import type { Manifest } from "../../format/history/manifest.ts";
 import type { Compression } from "../../format/core/compression.ts";
 import { foldersUnder, listed } from "../../store/port/listing.ts";
 import { paired, putSame, type Pairing } from "../../store/mirror.ts";
@@ -48,8 +48,8 @@ export interface StoreCopyParts {
   readonly from: ObjectStore;
   readonly to: ObjectStore;
   readonly press: Compression;
-  /** What the other store is given for a head. */
-  readonly headFor: (head: Head, bytes: Uint8Array) => Uint8Array;
+  /** What the other store is given for a manifest. */
+  readonly manifestFor: (manifest: Manifest, bytes: Uint8Array) => Uint8Array;
   readonly withSigningKey: boolean;
   /** Something the person who waits should know; never content. */
   readonly notice: (message: string) => void;
@@ -110,7 +110,7 @@ export class StoreCopy {
     foreign: 0,
   };
   readonly leftOut: LeftOut[] = [];
-  /** Databases that the other store has now, each with the ids of its branches that have a head. */
+  /** Databases that the other store has now, each with the ids of its branches that have a manifest. */
   readonly present = new Map<string, readonly string[]>();
   /** What is there already, from this run or one before, and stays. */
   readonly #kept = new Set<string>();

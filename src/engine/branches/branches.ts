@@ -1,10 +1,10 @@
 /**
  * Forks, names, lists and deletes branches, and names their states.
  *
- * Each is a pure transition of a head and the catalog, so its cost is the length of a list, never the size of the data.
- * Always true: a branch exists from the moment the catalog names it; whatever its head refers to is then not condemned.
- * Branches come and go only where no other node can hold the database: its holder believes the catalog that it has.
- * Rewinding, which also exchanges the open file, is in engine/branches/rewind.
+ * Each is a pure transition of a manifest and the catalog, so its cost is the length of a list, never the size of the
+ * data. Always true: a branch exists from the moment the catalog names it; whatever its manifest refers to is then not
+ * condemned. Branches come and go only where no other node can hold the database: its holder believes the catalog that
+ * it has. Rewinding, which also exchanges the open file, is in engine/branches/rewind.
  */
 import { assert } from "../../base/faults/assert.ts";
 import { invalid, ServiceError, StoreError } from "../../base/faults/errors.ts";
@@ -12,17 +12,17 @@ import { limits } from "../../base/limits/limits.ts";
 import { KeyedMutex } from "../../base/collections/keyed-mutex.ts";
 import type { World } from "../../base/world.ts";
 import { compareBranchNames, type Catalog, type CatalogBranch } from "../../format/history/catalog.ts";
-import { encodeHead, type Head } from "../../format/history/head.ts";
+import { encodeManifest, type Manifest } from "../../format/history/manifest.ts";
 import type { History } from "../../format/history/history.ts";
 import { mainBranch } from "../../format/core/names.ts";
-import { headKey } from "../../format/keys/object-keys.ts";
+import { manifestKey } from "../../format/keys/object-keys.ts";
 import type { NamedCheckpoint } from "../../format/history/refs.ts";
 import { putImmutable } from "../../store/port/settled-put.ts";
-import { BranchHead, Fenced, type BranchHeadOptions } from "../history/branch-head.ts";
+import { ManifestWriter, Fenced, type ManifestWriterOptions } from "../history/manifest-writer.ts";
 import { bareMain, isWritten, type Catalogs } from "../history/catalogs.ts";
 import { changeHistory, historyOf, refuseCheckpoint } from "../history/histories.ts";
-import { forkedHead, isRestorable, planOf, referenced, type Plan } from "../history/lines.ts";
-import { lostCatalog, lostHead } from "../api/lost.ts";
+import { forkedManifest, isRestorable, planOf, referenced, type Plan } from "../history/lines.ts";
+import { lostCatalog, lostManifest } from "../api/lost.ts";
 import { fenceWriter } from "./fence-writer.ts";
 import type { PageSource } from "../segments/pool-objects.ts";
 import type { BranchRecord, BranchResults } from "../api/protocol.ts";
@@ -44,12 +44,17 @@ export interface BranchParts {
 const forkRacesMax = 32;
 
 /** The txid that a checkpoint's name or a decimal number means, and how to restore it. Throws not_found. */
-export function planTo(parts: Pick<BranchParts, "world" | "pitrMs">, head: Head, history: History, to: string): Plan {
+export function planTo(
+  parts: Pick<BranchParts, "world" | "pitrMs">,
+  manifest: Manifest,
+  history: History,
+  to: string,
+): Plan {
   const named = history.checkpoints.find(({ name }) => name === to);
   const txid = named?.txid ?? (/^\d{1,16}$/.test(to) ? Number(to) : undefined);
   if (txid === undefined) throw new ServiceError("not_found", `checkpoint ${to} does not exist on this branch`);
-  const plan = isRestorable(head, history, txid, parts.world.nowMs() - parts.pitrMs(head.uuid))
-    ? planOf(head, history, txid)
+  const plan = isRestorable(manifest, history, txid, parts.world.nowMs() - parts.pitrMs(manifest.uuid))
+    ? planOf(manifest, history, txid)
     : undefined;
   if (plan) return plan;
   throw new ServiceError(
@@ -69,11 +74,11 @@ export class Branches {
   }
 
   /**
-   * Forks the branch of `parent` as its head stands in the store, or as it was at a checkpoint or txid. The caller has
-   * shipped what the fork is to see.
+   * Forks the branch of `parent` as its manifest stands in the store, or as it was at a checkpoint or txid. The caller
+   * has shipped what the fork is to see.
    */
   async fork(
-    parent: BranchHead,
+    parent: ManifestWriter,
     parentName: string,
     name: string,
     at: string | undefined,
@@ -83,7 +88,7 @@ export class Branches {
   }
 
   async #fork(
-    parent: BranchHead,
+    parent: ManifestWriter,
     parentName: string,
     name: string,
     at: string | undefined,
@@ -93,15 +98,15 @@ export class Branches {
     const { uuid, branchId } = parent.now;
     this.#requireCertain(uuid);
     for (let race = 0; race < forkRacesMax; race++) {
-      // The catalog first, then the head: what this head refers to was not condemned then, and if anything has been
-      // condemned since, maybe long ago and deleted by now, the catalog has changed and this begins again.
+      // The catalog first, then the manifest: what this manifest refers to was not condemned then, and if anything has
+      // been condemned since, maybe long ago and deleted by now, the catalog has changed and this begins again.
       const catalog = await catalogs.get(uuid);
       refuseTaken(catalog, name, world.time.sureMs());
       // Whoever forks has claimed the parent, which made the catalog.
       if (!isWritten(catalog)) throw lostCatalog(uuid);
-      const head = (await this.#readHead(uuid, branchId)).now;
-      const history = await historyOf(this.#parts.source(uuid).store, head);
-      const child = await this.#childOf(head, history, at);
+      const manifest = (await this.#readManifest(uuid, branchId)).now;
+      const history = await historyOf(this.#parts.source(uuid).store, manifest);
+      const child = await this.#childOf(manifest, history, at);
       const nowMs = world.nowMs();
       const ttlAtMs = ttlSecs === undefined ? undefined : nowMs + ttlSecs * 1_000;
       const branch: CatalogBranch = {
@@ -109,7 +114,7 @@ export class Branches {
         id: child.branchId,
         createdAtMs: nowMs,
         ttlAtMs,
-        parent: { name: parentName, id: head.branchId, forkTxid: child.txid },
+        parent: { name: parentName, id: manifest.branchId, forkTxid: child.txid },
       };
       if (await this.#announce(uuid, catalog.seq, branch, child))
         return { branch: name, parent: parentName, forkTxid: child.txid, ttlAtMs };
@@ -119,28 +124,29 @@ export class Branches {
     });
   }
 
-  async #childOf(head: Head, history: History, at: string | undefined): Promise<Head> {
+  async #childOf(manifest: Manifest, history: History, at: string | undefined): Promise<Manifest> {
     const { world, nodeId } = this.#parts;
-    const source = this.#parts.source(head.uuid);
-    const plan = at === undefined ? planOf(head, history, head.txid) : planTo(this.#parts, head, history, at);
+    const source = this.#parts.source(manifest.uuid);
+    const plan =
+      at === undefined ? planOf(manifest, history, manifest.txid) : planTo(this.#parts, manifest, history, at);
     if (!plan) throw new ServiceError("not_found", "the branch has no state to fork yet");
     const point =
-      plan.txid === head.txid
-        ? { committedAtMs: head.committedAtMs, pages: head.pages }
-        : await pointOf(source, head, plan);
+      plan.txid === manifest.txid
+        ? { committedAtMs: manifest.committedAtMs, pages: manifest.pages }
+        : await pointOf(source, manifest, plan);
     const own = { branchId: world.ulid(), nonce: world.randomBytes(16), node: nodeId, ...point };
-    const child = await forkedHead(head, history, plan.txid, own, source.press);
+    const child = await forkedManifest(manifest, history, plan.txid, own, source.press);
     if (!child) throw new ServiceError("not_found", `transaction ${plan.txid} cannot be restored`);
     return child;
   }
 
   /**
-   * Writes the child's head, then makes it a branch; false when the catalog is no longer the one that the fork began
-   * with.
+   * Writes the child's manifest, then makes it a branch; false when the catalog is no longer the one that the fork
+   * began with.
    */
-  async #announce(uuid: string, seq: number, branch: CatalogBranch, child: Head): Promise<boolean> {
+  async #announce(uuid: string, seq: number, branch: CatalogBranch, child: Manifest): Promise<boolean> {
     const { catalogs, world } = this.#parts;
-    await putImmutable(this.#parts.source(uuid).store, headKey(uuid, child.branchId), encodeHead(child));
+    await putImmutable(this.#parts.source(uuid).store, manifestKey(uuid, child.branchId), encodeManifest(child));
     world.crashPoint("fork-head-put");
     const needed = new Set([...referenced(child, undefined), `head/${child.branchId}`]);
     let announced = false;
@@ -155,7 +161,7 @@ export class Branches {
       if (!catalog.branches.some(({ id }) => id === branch.parent?.id))
         throw new ServiceError("branch_not_found", `branch ${branch.parent?.name} was deleted meanwhile`);
       if (catalog.seq !== seq) return undefined;
-      assert(!catalog.condemned.some(({ key }) => needed.has(key)), "what a head refers to is not condemned");
+      assert(!catalog.condemned.some(({ key }) => needed.has(key)), "what a manifest refers to is not condemned");
       announced = true;
       const others = catalog.branches.filter(({ name }) => name !== branch.name);
       return { branches: [...others, branch].sort((a, b) => compareBranchNames(a.name, b.name)) };
@@ -181,18 +187,18 @@ export class Branches {
 
   async #record(uuid: string, branch: CatalogBranch, openTxid: number | undefined): Promise<BranchRecord> {
     const { name, parent, createdAtMs, ttlAtMs } = branch;
-    const txid = openTxid ?? (branch === bareMain ? 0 : (await this.#readHead(uuid, branch.id)).now.txid);
+    const txid = openTxid ?? (branch === bareMain ? 0 : (await this.#readManifest(uuid, branch.id)).now.txid);
     return { name, parent: parent?.name, forkTxid: parent?.forkTxid, txid, createdAtMs, ttlAtMs };
   }
 
-  /** The head of a branch that has one. */
-  async #readHead(uuid: string, branchId: string): Promise<BranchHead> {
-    const head = await BranchHead.read(this.#headOptions(uuid, branchId));
-    if (!head.exists) throw lostHead(uuid, branchId);
-    return head;
+  /** The manifest of a branch that has one. */
+  async #readManifest(uuid: string, branchId: string): Promise<ManifestWriter> {
+    const manifest = await ManifestWriter.read(this.#manifestOptions(uuid, branchId));
+    if (!manifest.exists) throw lostManifest(uuid, branchId);
+    return manifest;
   }
 
-  #headOptions(uuid: string, branchId: string): BranchHeadOptions {
+  #manifestOptions(uuid: string, branchId: string): ManifestWriterOptions {
     const { source, world, nodeId } = this.#parts;
     return { store: source(uuid).store, world, nodeId, uuid, branchId };
   }
@@ -223,9 +229,9 @@ export class Branches {
       return others.length === catalog.branches.length ? undefined : { branches: others };
     });
     try {
-      await fenceWriter(this.#headOptions(uuid, branch.id));
+      await fenceWriter(this.#manifestOptions(uuid, branch.id));
     } catch (error) {
-      // The branch is gone all the same, and with its head, which the collector takes, every writer's last chance.
+      // The branch is gone all the same, and with its manifest, which the collector takes, every writer's last chance.
       if (!(error instanceof StoreError) && !(error instanceof Fenced)) throw error;
     }
   }
@@ -244,24 +250,24 @@ export class Branches {
   }
 
   /**
-   * Fences whoever writes any branch of the database, which is deleted. One that cannot be reached ends with its head,
-   * which is purged.
+   * Fences whoever writes any branch of the database, which is deleted. One that cannot be reached ends with its
+   * manifest, which is purged.
    */
   async fenceAll(uuid: string): Promise<void> {
     for (const { id } of (await this.#parts.catalogs.get(uuid))?.branches ?? []) {
       try {
-        await fenceWriter(this.#headOptions(uuid, id));
+        await fenceWriter(this.#manifestOptions(uuid, id));
       } catch (error) {
         if (!(error instanceof StoreError) && !(error instanceof Fenced)) throw error;
       }
     }
   }
 
-  /** Names the state of the head. The same name for another state is already_exists. */
-  async name(head: BranchHead, name: string): Promise<BranchResults["checkpoint"]> {
+  /** Names the state of the manifest. The same name for another state is already_exists. */
+  async name(manifest: ManifestWriter, name: string): Promise<BranchResults["checkpoint"]> {
     const { world } = this.#parts;
-    let txid = head.now.txid;
-    await this.#changeHistory(head, (now, history) => {
+    let txid = manifest.now.txid;
+    await this.#changeHistory(manifest, (now, history) => {
       const taken = history.checkpoints.find((checkpoint) => checkpoint.name === name);
       txid = now.txid;
       if (taken?.txid === txid) return undefined;
@@ -275,15 +281,15 @@ export class Branches {
   }
 
   /** The named states of the branch, oldest first. */
-  async names(head: BranchHead): Promise<BranchResults["checkpoints"]> {
-    const { checkpoints } = await historyOf(this.#parts.source(head.now.uuid).store, head.now);
+  async names(manifest: ManifestWriter): Promise<BranchResults["checkpoints"]> {
+    const { checkpoints } = await historyOf(this.#parts.source(manifest.now.uuid).store, manifest.now);
     return { checkpoints: [...checkpoints].sort((a, b) => a.txid - b.txid || a.createdAtMs - b.createdAtMs) };
   }
 
   /** Takes a name back. Throws not_found. */
-  async forget(head: BranchHead, name: string): Promise<void> {
+  async forget(manifest: ManifestWriter, name: string): Promise<void> {
     let found = false;
-    await this.#changeHistory(head, (_, history) => {
+    await this.#changeHistory(manifest, (_, history) => {
       const checkpoints = history.checkpoints.filter((checkpoint) => checkpoint.name !== name);
       if (checkpoints.length === history.checkpoints.length) return undefined;
       found = true;
@@ -292,8 +298,10 @@ export class Branches {
     if (!found) throw new ServiceError("not_found", `checkpoint ${name} does not exist on this branch`);
   }
 
-  async #changeHistory(head: BranchHead, change: Parameters<typeof changeHistory>[2]): Promise<void> {
-    await withUploads(head, (uploads) => changeHistory(this.#parts.source(head.now.uuid).store, uploads, change));
+  async #changeHistory(manifest: ManifestWriter, change: Parameters<typeof changeHistory>[2]): Promise<void> {
+    await withUploads(manifest, (uploads) =>
+      changeHistory(this.#parts.source(manifest.now.uuid).store, uploads, change),
+    );
   }
 }
 

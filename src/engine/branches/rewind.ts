@@ -2,9 +2,9 @@
  * Puts a branch's state back to an earlier one, by a commit that goes forward.
  *
  * Plan, act, record: the earlier state is restored beside the open file and given a new transaction id; that one small
- * group is uploaded; the line that ends goes into history; one compare-and-set of the head makes it all true. Then the
- * new file takes the old one's place. A crash before the compare-and-set leaves the branch as it was; a crash after it
- * leaves a local file of a line that is no longer the head's, which is restored when the branch is opened.
+ * group is uploaded; the line that ends goes into history; one compare-and-set of the manifest makes it all true. Then
+ * the new file takes the old one's place. A crash before the compare-and-set leaves the branch as it was; a crash after
+ * it leaves a local file of a line that is no longer the manifest's, which is restored when the branch is opened.
  *
  * The caller keeps everybody else from the branch meanwhile, and has shipped all of it.
  */
@@ -12,7 +12,7 @@ import { renameSync } from "node:fs";
 import { assert } from "../../base/faults/assert.ts";
 import { ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
-import type { Head } from "../../format/history/head.ts";
+import type { Manifest } from "../../format/history/manifest.ts";
 import type { History } from "../../format/history/history.ts";
 import { makeCanonical } from "../../format/history/pages.ts";
 import type { SegmentRef } from "../../format/history/refs.ts";
@@ -20,7 +20,7 @@ import { encodeSegment, type PageGroup } from "../../format/history/segment.ts";
 import { readState, writeState, type DatabaseState } from "../../model/schema.ts";
 import { Connection } from "../../sqlite/connection/connection.ts";
 import { WalReader } from "../../sqlite/wal/wal-reader.ts";
-import type { BranchHead } from "../history/branch-head.ts";
+import type { ManifestWriter } from "../history/manifest-writer.ts";
 import { removeFile } from "../local/files.ts";
 import { planTo, type BranchParts } from "./branches.ts";
 import { changeHistory, historyOf, withLine } from "../history/histories.ts";
@@ -30,7 +30,7 @@ import { materialise } from "../segments/restore.ts";
 import { Uploads } from "../history/uploads.ts";
 
 export interface Rewind {
-  readonly head: BranchHead;
+  readonly manifest: ManifestWriter;
   /** The branch's file, which is closed by the time `exchange` is called. */
   readonly path: string;
   /** The transaction id of the rewind itself. */
@@ -46,16 +46,19 @@ export interface Rewound {
 }
 
 /** Makes the rewind true in object storage. Throws not_found when the state cannot be restored. */
-export async function rewindBranch(parts: BranchParts, { head, path, txid, writerEpochId, to }: Rewind): Promise<Rewound> {
-  const { uuid, branchId } = head.now;
+export async function rewindBranch(
+  parts: BranchParts,
+  { manifest, path, txid, writerEpochId, to }: Rewind,
+): Promise<Rewound> {
+  const { uuid, branchId } = manifest.now;
   const source = parts.source(uuid);
-  const uploads = new Uploads(head);
+  const uploads = new Uploads(manifest);
   // A refusal comes before anything is changed.
-  const { txid: toTxid } = planTo(parts, head.now, await historyOf(source.store, head.now), to);
+  const { txid: toTxid } = planTo(parts, manifest.now, await historyOf(source.store, manifest.now), to);
   const temporary = `${path}.${parts.world.ulid()}.tmp`;
   try {
     await spillTail(uploads, source);
-    const plan = presentPlan(head.now, await historyOf(source.store, head.now), toTxid);
+    const plan = presentPlan(manifest.now, await historyOf(source.store, manifest.now), toTxid);
     // And one for the rewind itself. Lines are packed long before they are so long, but for some that an older build
     // has left.
     if (plan.images.length + plan.deltas.length >= limits.lineRefsMax) {
@@ -68,11 +71,11 @@ export async function rewindBranch(parts: BranchParts, { head, path, txid, write
     await materialise(source, plan, temporary);
     const group = renumbered(temporary, {
       txid,
-      committedAtMs: Math.max(parts.world.nowMs(), parts.world.time.believable(head.now.committedAtMs)),
+      committedAtMs: Math.max(parts.world.nowMs(), parts.world.time.believable(manifest.now.committedAtMs)),
       writerEpochId: writerEpochId,
     });
     const bytes = await encodeSegment(
-      { kind: "delta", uuid, branchId, epoch: head.now.epoch, groups: [group] },
+      { kind: "delta", uuid, branchId, epoch: manifest.now.epoch, groups: [group] },
       source.press,
     );
     const rawBytes = group.images.reduce((sum, image) => sum + image.bytes.length, 0);
@@ -111,9 +114,9 @@ async function publish(
   group: PageGroup,
   writerEpochId: Uint8Array,
 ): Promise<void> {
-  const { head } = uploads;
-  await changeHistory(parts.source(head.now.uuid).store, uploads, (now, history) => {
-    // Nobody else moves the head meanwhile but an earlier try of this very change, which may have landed.
+  const { manifest } = uploads;
+  await changeHistory(parts.source(manifest.now.uuid).store, uploads, (now, history) => {
+    // Nobody else moves the manifest meanwhile but an earlier try of this very change, which may have landed.
     if (now.txid >= group.txid) return undefined;
     // Objects may have been packed since the state was restored, and what they were packed from may be condemned by
     // now.
@@ -128,20 +131,20 @@ async function publish(
           : { refs, fromTxid, writerEpochs, txid: group.txid, committedAtMs: group.committedAtMs, pages: group.pages },
     };
   });
-  assert(head.now.txid === group.txid, "a rewind has landed");
+  assert(manifest.now.txid === group.txid, "a rewind has landed");
 }
 
-function presentPlan(head: Head, history: History, txid: number): Plan {
-  const plan = planOf(head, history, txid);
+function presentPlan(manifest: Manifest, history: History, txid: number): Plan {
+  const plan = planOf(manifest, history, txid);
   if (plan) return plan;
   throw new ServiceError("not_found", `transaction ${txid} has left the history meanwhile`);
 }
 
 /** The tail becomes an object: what goes into history has none. */
 async function spillTail(uploads: Uploads, source: PageSource): Promise<void> {
-  const { head } = uploads;
-  if (head.now.tail.length === 0) return;
-  const ref = await putObject(source, { ...joined(head.now.tail), kind: "delta", id: uploads.newId() });
+  const { manifest } = uploads;
+  if (manifest.now.tail.length === 0) return;
+  const ref = await putObject(source, { ...joined(manifest.now.tail), kind: "delta", id: uploads.newId() });
   await uploads.update((now) => (now.tail.length === 0 ? undefined : { refs: [...now.refs, ref], tail: [] }));
 }
 

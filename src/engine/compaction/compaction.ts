@@ -2,14 +2,14 @@
  * New objects out of what a branch already has: packs of its deltas, and images of a state.
  *
  * Always true: inputs are proven before anything is put, so that rot is never written again as something sound; what is
- * put stands under an id of its own and is referred to by nobody until a head says so. A crash or a failure leaves
- * garbage at most. Must not know: heads, when a pack or an image is due.
+ * put stands under an id of its own and is referred to by nobody until a manifest says so. A crash or a failure leaves
+ * garbage at most. Must not know: manifests, when a pack or an image is due.
  */
 import { statSync } from "node:fs";
 import { assert } from "../../base/faults/assert.ts";
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
-import type { TailSegment } from "../../format/history/head.ts";
+import type { TailSegment } from "../../format/history/manifest.ts";
 import { parsePoolId } from "../../format/keys/object-keys.ts";
 import { lockPage, pageBytes } from "../../format/history/pages.ts";
 import type { SegmentRef } from "../../format/history/refs.ts";

@@ -3,8 +3,8 @@
  *
  * Always true: one job of each kind at a time per branch and few per thread, each kind on permits of its own, so that a
  * base image that fails or hangs stops no pack; a job works from objects that are verified, publishes by one change of
- * the head that still fits, or leaves nothing but objects that nobody refers to. What failed is tried again by itself,
- * ever more rarely, also where nobody writes; it is said once when that begins and once when it ends.
+ * the manifest that still fits, or leaves nothing but objects that nobody refers to. What failed is tried again by
+ * itself, ever more rarely, also where nobody writes; it is said once when that begins and once when it ends.
  */
 import { BackOff } from "../../base/back-off.ts";
 import { codeOf, ServiceError, StoreError } from "../../base/faults/errors.ts";
@@ -12,10 +12,10 @@ import { limits } from "../../base/limits/limits.ts";
 import { Semaphore } from "../../base/collections/semaphore.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
 import { sleep, type World } from "../../base/world.ts";
-import type { Head } from "../../format/history/head.ts";
+import type { Manifest } from "../../format/history/manifest.ts";
 import type { History } from "../../format/history/history.ts";
 import type { Line } from "../../format/history/refs.ts";
-import { Fenced, type BranchHead } from "../history/branch-head.ts";
+import { Fenced, type ManifestWriter } from "../history/manifest-writer.ts";
 import type { BranchParts } from "../branches/branches.ts";
 import { changeHistory, withLine } from "../history/histories.ts";
 import { isLong, packDue, packed, rebaseDue, type PackRange } from "./line-length.ts";
@@ -27,7 +27,7 @@ import { withUploads } from "../history/uploads.ts";
 export interface CompactorOptions {
   readonly parts: BranchParts;
   readonly scratchDirectory: string;
-  /** Whether this node holds the database: only then it changes its heads. */
+  /** Whether this node holds the database: only then it changes its manifests. */
   readonly isHeld: (uuid: string) => boolean;
   readonly bytesPut: (bytes: number) => void;
   /** Objects have lost their last reference: the collector has work in a while. */
@@ -55,13 +55,13 @@ interface Care {
 
 export class Compactor {
   readonly #options: CompactorOptions;
-  readonly #cares = new WeakMap<BranchHead, Care>();
+  readonly #cares = new WeakMap<ManifestWriter, Care>();
   readonly #packing = new Semaphore(limits.packsAtOnceMax);
   readonly #rebasing = new Semaphore(limits.rebasesAtOnceMax);
   /** Every job that has not ended, those of branches that are gone included. */
   readonly #jobs = new Set<{ readonly uuid: string; readonly over: Promise<void> }>();
   /** Branches that are to be looked at again though nothing is published: something failed, or the line is long. */
-  #owed = new Set<BranchHead>();
+  #owed = new Set<ManifestWriter>();
   /**
    * Objects that were found rotten or missing, and until when nothing is made of them: what lies beside them is kept
    * short without them.
@@ -82,48 +82,48 @@ export class Compactor {
   }
 
   /** Begins what is due for the branch: when it was opened, claimed or has published, and when a job of it is over. */
-  consider(head: BranchHead): void {
-    if (this.#closing || !this.#mayChange(head)) return;
-    const care = this.#careOf(head);
-    if (isLong(head.now) || care.keptBy > 0) this.#owed.add(head);
+  consider(manifest: ManifestWriter): void {
+    if (this.#closing || !this.#mayChange(manifest)) return;
+    const care = this.#careOf(manifest);
+    if (isLong(manifest.now) || care.keptBy > 0) this.#owed.add(manifest);
     if (care.keptBy > 0) return;
     this.#considerJob(
-      head,
+      manifest,
       care,
       "pack",
-      () => this.#pack(head, care),
-      () => this.#packRange(head, care) !== undefined,
+      () => this.#pack(manifest, care),
+      () => this.#packRange(manifest, care) !== undefined,
     );
     this.#considerJob(
-      head,
+      manifest,
       care,
       "rebase",
-      () => this.#rebase(head, care),
-      () => this.#rebasePlan(head) !== undefined,
+      () => this.#rebase(manifest, care),
+      () => this.#rebasePlan(manifest) !== undefined,
     );
   }
 
   /** Looks again at those of the open branches that need it. Called every second or so. */
-  tick(open: () => Iterable<BranchHead>): void {
+  tick(open: () => Iterable<ManifestWriter>): void {
     if (this.#owed.size === 0) return;
     const owed = this.#owed;
     // What is not open any more is looked at when it is opened again.
     this.#owed = new Set();
-    for (const head of open()) if (owed.has(head)) this.consider(head);
+    for (const manifest of open()) if (owed.has(manifest)) this.consider(manifest);
   }
 
   /** Lets go of the lines that neither the window nor a checkpoint needs. */
-  trim(head: BranchHead): void {
-    if (this.#closing || head.fenced || head.now.history === undefined) return;
-    const care = this.#careOf(head);
-    if (care.keptBy === 0 && !care.running.has("trim")) this.#begin(head, care, "trim", () => this.#trim(head));
+  trim(manifest: ManifestWriter): void {
+    if (this.#closing || manifest.fenced || manifest.now.history === undefined) return;
+    const care = this.#careOf(manifest);
+    if (care.keptBy === 0 && !care.running.has("trim")) this.#begin(manifest, care, "trim", () => this.#trim(manifest));
   }
 
   /**
    * Keeps every job from the branches while `act` runs on them, which takes the place of one that makes a base image.
    */
-  async exclusively<Value>(heads: readonly BranchHead[], act: () => Promise<Value>): Promise<Value> {
-    const cares = heads.map((head) => this.#careOf(head));
+  async exclusively<Value>(manifests: readonly ManifestWriter[], act: () => Promise<Value>): Promise<Value> {
+    const cares = manifests.map((manifest) => this.#careOf(manifest));
     const running = (): Promise<void>[] => cares.flatMap((care) => [...care.running.values()]);
     for (const care of cares) care.keptBy++;
     try {
@@ -131,7 +131,7 @@ export class Compactor {
       return await this.#rebasing.run(act);
     } finally {
       for (const care of cares) care.keptBy--;
-      for (const head of heads) this.consider(head);
+      for (const manifest of manifests) this.consider(manifest);
     }
   }
 
@@ -154,8 +154,8 @@ export class Compactor {
       await Promise.race([Promise.all(jobs), sleep(this.#options.parts.world, limits.compactorStopMs)]);
   }
 
-  #careOf(head: BranchHead): Care {
-    const known = this.#cares.get(head);
+  #careOf(manifest: ManifestWriter): Care {
+    const known = this.#cares.get(manifest);
     if (known) return known;
     const backOff = (): BackOff =>
       new BackOff(this.#options.parts.world, limits.compactorRetryMsMin, limits.compactorRetryMsMax);
@@ -165,65 +165,65 @@ export class Compactor {
       baseTxid: undefined,
       keptBy: 0,
     };
-    this.#cares.set(head, care);
+    this.#cares.set(manifest, care);
     return care;
   }
 
-  /** Whether the head is this node's to change: another one's is claimed first. */
-  #mayChange(head: BranchHead): boolean {
+  /** Whether the manifest is this node's to change: another one's is claimed first. */
+  #mayChange(manifest: ManifestWriter): boolean {
     const { isHeld, parts } = this.#options;
     return (
-      head.exists &&
-      !head.fenced &&
-      isHeld(head.now.uuid) &&
-      (head.writerEpoch !== undefined || head.now.node === parts.nodeId)
+      manifest.exists &&
+      !manifest.fenced &&
+      isHeld(manifest.now.uuid) &&
+      (manifest.writerEpoch !== undefined || manifest.now.node === parts.nodeId)
     );
   }
 
   #considerJob(
-    head: BranchHead,
+    manifest: ManifestWriter,
     care: Care,
     job: "pack" | "rebase",
     act: () => Promise<void>,
     isDue: () => boolean,
   ): void {
     if (care.running.has(job) || !isDue()) return;
-    if (care.backOff[job].isOver) this.#begin(head, care, job, act);
-    else this.#owed.add(head);
+    if (care.backOff[job].isOver) this.#begin(manifest, care, job, act);
+    else this.#owed.add(manifest);
   }
 
-  #begin(head: BranchHead, care: Care, job: Job, act: () => Promise<void>): void {
-    const { uuid } = head.now;
+  #begin(manifest: ManifestWriter, care: Care, job: Job, act: () => Promise<void>): void {
+    const { uuid } = manifest.now;
     const permits = job === "rebase" ? this.#rebasing : this.#packing;
     const over = permits
       .run(async () => {
         // It may have waited long for its permit.
-        if (!this.#closing && this.#mayChange(head)) await act();
+        if (!this.#closing && this.#mayChange(manifest)) await act();
       })
-      .catch((error: unknown) => this.#failed(head, care, job, error))
+      .catch((error: unknown) => this.#failed(manifest, care, job, error))
       .finally(() => {
         care.running.delete(job);
         this.#jobs.delete(begun);
-        this.consider(head);
+        this.consider(manifest);
       });
     const begun = { uuid, over };
     this.#jobs.add(begun);
     care.running.set(job, over);
   }
 
-  #succeeded(head: BranchHead, care: Care, job: "pack" | "rebase"): void {
-    if (care.backOff[job].succeeded()) this.#options.notice(words[job].goesOn, head.now.uuid);
+  #succeeded(manifest: ManifestWriter, care: Care, job: "pack" | "rebase"): void {
+    if (care.backOff[job].succeeded()) this.#options.notice(words[job].goesOn, manifest.now.uuid);
   }
 
-  #failed(head: BranchHead, care: Care, job: Job, error: unknown): void {
+  #failed(manifest: ManifestWriter, care: Care, job: Job, error: unknown): void {
     const { parts, notice } = this.#options;
-    const { uuid } = head.now;
+    const { uuid } = manifest.now;
     // The branch is another node's: it packs.
     if (error instanceof Fenced) return;
     if (error instanceof RottenObject && job !== "trim") {
-      // What the head does not name any more was packed meanwhile, and collected: the next try takes what took its
+      // What the manifest does not name any more was packed meanwhile, and collected: the next try takes what took its
       // place.
-      if (!names(head.now, error.id)) return;
+      if (!names(manifest.now, error.id)) return;
       this.#rotten.set(error.id, parts.world.monotonicMs() + limits.rottenAgainMs);
       return notice(`${words[job].failed}: ${error.message}; nothing is made of it for a while`, uuid);
     }
@@ -241,49 +241,52 @@ export class Compactor {
     return (this.#rotten.peek(id) ?? -Infinity) > this.#options.parts.world.monotonicMs();
   }
 
-  #packRange(head: BranchHead, { baseTxid }: Care): PackRange | undefined {
-    return packDue(head.now, { isRotten: (id) => this.#isRotten(id), ...(baseTxid === undefined ? {} : { baseTxid }) });
+  #packRange(manifest: ManifestWriter, { baseTxid }: Care): PackRange | undefined {
+    return packDue(manifest.now, {
+      isRotten: (id) => this.#isRotten(id),
+      ...(baseTxid === undefined ? {} : { baseTxid }),
+    });
   }
 
   /**
    * How to restore the state of which a base image is due; undefined when none is, or an object that it takes is
    * rotten.
    */
-  #rebasePlan(head: BranchHead): Plan | undefined {
-    const txid = rebaseDue(head.now);
-    const plan = txid === undefined ? undefined : planOf(head.now, undefined, txid);
+  #rebasePlan(manifest: ManifestWriter): Plan | undefined {
+    const txid = rebaseDue(manifest.now);
+    const plan = txid === undefined ? undefined : planOf(manifest.now, undefined, txid);
     return plan && [...plan.images, ...plan.deltas].some(({ id }) => this.#isRotten(id)) ? undefined : plan;
   }
 
-  async #pack(head: BranchHead, care: Care): Promise<void> {
-    const due = this.#packRange(head, care);
+  async #pack(manifest: ManifestWriter, care: Care): Promise<void> {
+    const due = this.#packRange(manifest, care);
     if (!due) return;
     const { parts, bytesPut } = this.#options;
-    await packLine({ source: parts.source(head.now.uuid), world: parts.world, bytesPut }, head, due);
+    await packLine({ source: parts.source(manifest.now.uuid), world: parts.world, bytesPut }, manifest, due);
     this.packs++;
-    this.#succeeded(head, care, "pack");
-    this.#options.leftBehind(head.now.uuid);
+    this.#succeeded(manifest, care, "pack");
+    this.#options.leftBehind(manifest.now.uuid);
   }
 
-  async #rebase(head: BranchHead, care: Care): Promise<void> {
-    const plan = this.#rebasePlan(head);
+  async #rebase(manifest: ManifestWriter, care: Care): Promise<void> {
+    const plan = this.#rebasePlan(manifest);
     if (!plan) return;
     care.baseTxid = plan.txid;
     try {
-      await this.#makeBase(head, plan);
+      await this.#makeBase(manifest, plan);
     } finally {
       care.baseTxid = undefined;
     }
-    this.#succeeded(head, care, "rebase");
-    this.#options.leftBehind(head.now.uuid);
+    this.#succeeded(manifest, care, "rebase");
+    this.#options.leftBehind(manifest.now.uuid);
   }
 
-  /** Restores the state, puts its images, and begins a new line with them. Packs may change the head meanwhile. */
-  async #makeBase(head: BranchHead, plan: Plan): Promise<void> {
+  /** Restores the state, puts its images, and begins a new line with them. Packs may change the manifest meanwhile. */
+  async #makeBase(manifest: ManifestWriter, plan: Plan): Promise<void> {
     const { parts, scratchDirectory, bytesPut } = this.#options;
-    const { uuid, branchId } = head.now;
+    const { uuid, branchId } = manifest.now;
     const source = parts.source(uuid);
-    await withUploads(head, async (uploads) => {
+    await withUploads(manifest, async (uploads) => {
       const { refs: images } = await writeImages(source, plan, scratchDirectory, branchId, () => uploads.newId());
       for (const { bytes } of images) bytesPut(bytes);
       parts.world.crashPoint("image-put");
@@ -303,10 +306,10 @@ export class Compactor {
     });
   }
 
-  async #trim(head: BranchHead): Promise<void> {
+  async #trim(manifest: ManifestWriter): Promise<void> {
     const { parts, leftBehind } = this.#options;
-    const { uuid } = head.now;
-    const done = await withUploads(head, (uploads) =>
+    const { uuid } = manifest.now;
+    const done = await withUploads(manifest, (uploads) =>
       changeHistory(parts.source(uuid).store, uploads, (_, history) => {
         const next = this.#trimmed(history);
         const same =
@@ -336,16 +339,16 @@ export interface PackingParts {
 }
 
 /**
- * Puts the references of the head's line together, and names the pack in their place unless they do not stand there any
- * more.
+ * Puts the references of the manifest's line together, and names the pack in their place unless they do not stand there
+ * any more.
  */
 export async function packLine(
   { source, world, bytesPut }: PackingParts,
-  head: BranchHead,
+  manifest: ManifestWriter,
   { from, to }: PackRange,
 ): Promise<void> {
-  const inputs = head.now.refs.slice(from, to);
-  await withUploads(head, async (uploads) => {
+  const inputs = manifest.now.refs.slice(from, to);
+  await withUploads(manifest, async (uploads) => {
     const made = await pack(source, inputs, uploads.newId());
     bytesPut(made.bytes);
     world.crashPoint("pack-put");
@@ -356,7 +359,7 @@ export async function packLine(
   });
 }
 
-/** Whether the head's line has the object. */
-function names({ refs }: Head, id: string): boolean {
+/** Whether the manifest's line has the object. */
+function names({ refs }: Manifest, id: string): boolean {
   return refs.some((ref) => ref.id === id);
 }

@@ -7,12 +7,12 @@
  * shortened holds half a full pack in every object, or what is rotten, and only a new base image shortens it further.
  */
 import { limits } from "../../base/limits/limits.ts";
-import type { Head } from "../../format/history/head.ts";
+import type { Manifest } from "../../format/history/manifest.ts";
 import { parsePoolId } from "../../format/keys/object-keys.ts";
 import { pageBytes } from "../../format/history/pages.ts";
 import type { SegmentRef } from "../../format/history/refs.ts";
 
-/** References of the head, from `from` up to and without `to`. */
+/** References of the manifest, from `from` up to and without `to`. */
 export interface PackRange {
   readonly from: number;
   readonly to: number;
@@ -38,15 +38,15 @@ export interface PackOptions {
 }
 
 /**
- * Which of the head's references to concatenate next: the newest ones, when enough of one size have come together, else
- * of a long line whatever there is most of.
+ * Which of the manifest's references to concatenate next: the newest ones, when enough of one size have come together,
+ * else of a long line whatever there is most of.
  */
-export function packDue(head: Head, options: PackOptions = {}): PackRange | undefined {
-  return dueBySize(head, options) ?? dueByLength(head, options);
+export function packDue(manifest: Manifest, options: PackOptions = {}): PackRange | undefined {
+  return dueBySize(manifest, options) ?? dueByLength(manifest, options);
 }
 
 /** Whether the line is so long that it is to be looked at until it is shorter. */
-export function isLong({ refs }: Head, { lineDeltasSoft, lineRefsPressing }: LineBounds = limits): boolean {
+export function isLong({ refs }: Manifest, { lineDeltasSoft, lineRefsPressing }: LineBounds = limits): boolean {
   return refs.length >= lineRefsPressing || deltasOf(refs) >= lineDeltasSoft;
 }
 
@@ -54,7 +54,7 @@ export function isLong({ refs }: Head, { lineDeltasSoft, lineRefsPressing }: Lin
  * Whether writes must wait until the line is shorter: what it and the bytes of the log that is not shipped will come to
  * leaves no room.
  */
-export function isFull({ refs }: Head, unshippedLogBytes: number): boolean {
+export function isFull({ refs }: Manifest, unshippedLogBytes: number): boolean {
   // A log may be long because the store does not answer: that alone is no matter of the line.
   return (
     refs.length >= limits.lineRefsPressing &&
@@ -77,7 +77,7 @@ function tierOf(ref: SegmentRef): number {
  * what another branch wrote is there already.
  */
 function dueBySize(
-  { refs, branchId }: Head,
+  { refs, branchId }: Manifest,
   { isRotten = () => false, baseTxid = -1 }: PackOptions,
 ): PackRange | undefined {
   const mayPack = (ref: SegmentRef, tier: number): boolean =>
@@ -103,11 +103,11 @@ function dueBySize(
  * The run of most objects that fit one pack. Full ones are written again only where the line is about to take no more.
  */
 function dueByLength(
-  head: Head,
+  manifest: Manifest,
   { isRotten = () => false, baseTxid = -1, bounds = limits }: PackOptions,
 ): PackRange | undefined {
-  if (!isLong(head, bounds)) return undefined;
-  const { refs } = head;
+  if (!isLong(manifest, bounds)) return undefined;
+  const { refs } = manifest;
   const isPressing = refs.length >= bounds.lineRefsPressing;
   const mayPack = (ref: SegmentRef): boolean =>
     ref.kind === "delta" && (isPressing || tierOf(ref) < limits.packTierBytes.length) && !isRotten(ref.id);
@@ -151,18 +151,18 @@ export function packed(
  * that a restore looks through no more; or when the line has many objects that cannot be packed. Deltas take less room
  * than images of as many pages: one segment has the same pages again and again.
  */
-export function rebaseDue(head: Head): number | undefined {
-  const deltas = head.refs.filter(({ kind }) => kind === "delta");
-  const images = head.refs.filter(({ kind }) => kind === "image");
+export function rebaseDue(manifest: Manifest): number | undefined {
+  const deltas = manifest.refs.filter(({ kind }) => kind === "delta");
+  const images = manifest.refs.filter(({ kind }) => kind === "image");
   const rawBytes = sumOf(deltas, "rawBytes");
-  const databaseBytes = head.pages * pageBytes;
+  const databaseBytes = manifest.pages * pageBytes;
   const isWorthIt =
     sumOf(deltas, "bytes") >= sumOf(images, "bytes") || rawBytes >= limits.rebaseTimesMax * databaseBytes;
   const due =
     (rawBytes >= Math.max(databaseBytes, limits.rebaseBytesMin) && isWorthIt) ||
-    head.refs.length > limits.lineRefsPressing;
+    manifest.refs.length > limits.lineRefsPressing;
   const newest = deltas.findLast(({ cut }) => !cut);
-  return due && newest !== undefined && newest.lastTxid >= head.fromTxid ? newest.lastTxid : undefined;
+  return due && newest !== undefined && newest.lastTxid >= manifest.fromTxid ? newest.lastTxid : undefined;
 }
 
 function sumOf(refs: readonly SegmentRef[], what: "bytes" | "rawBytes"): number {

@@ -43,7 +43,7 @@ export interface DatabaseOptions {
   readonly disk: Disk;
   readonly vectors: VectorCache;
   readonly writeQueueDepth: number;
-  readonly permission: Omit<WritePermissionOptions, "head" | "knownTxid" | "knowsAll">;
+  readonly permission: Omit<WritePermissionOptions, "manifest" | "knownTxid" | "knowsAll">;
   /** When the branch ceases to exist, Unix ms. */
   readonly expiresAtMs: number;
   /**

@@ -16,7 +16,7 @@ import { runRead, type ReadInput, type ReadKind, type ReadOutput } from "../../m
 import { isSliceOver } from "../../sqlite/slices.ts";
 import { WalFile } from "../../sqlite/wal/wal.ts";
 import { ReplyGate } from "./reply-gate.ts";
-import { Fenced } from "../history/branch-head.ts";
+import { Fenced } from "../history/manifest-writer.ts";
 import type { Sight } from "../sql/command-call.ts";
 import type { DatabaseEvents, DatabaseOptions, WriteItem } from "./database-options.ts";
 import { TurnedAway } from "../api/engine-port.ts";
@@ -69,7 +69,7 @@ export class Database {
     );
     const writer = (this.#writer = new WritePermission({
       ...options.permission,
-      head: opened.head,
+      manifest: opened.manifest,
       knownTxid: opened.state.txid,
       knowsAll: opened.knowsAll,
     }));
@@ -116,11 +116,12 @@ export class Database {
   }
 
   /**
-   * What a crash has left in the log is shipped if the head lacks it, and synced before anybody is answered from it.
+   * What a crash has left in the log is shipped if the manifest lacks it, and synced before anybody is answered from
+   * it.
    */
   #recover(): void {
     const { committedTxid, opened } = this.#state;
-    if (committedTxid > opened.head.now.txid) {
+    if (committedTxid > opened.manifest.now.txid) {
       this.#writer.shipperOrNone?.committed(committedTxid);
       this.#writer.shipperOrNone?.logged(this.#log.bytes);
     }
@@ -134,7 +135,7 @@ export class Database {
 
   /** How far object storage covers the branch. */
   get durableTxid(): number {
-    return this.#state.opened.head.now.txid;
+    return this.#state.opened.manifest.now.txid;
   }
 
   /** Why an answer cannot be from a state that the caller says it has seen; undefined when it can. */
@@ -245,9 +246,9 @@ export class Database {
     this.lastUsedMs = this.#world.monotonicMs();
     const txid = this.#state.committedTxid;
     const done = (): void => settle.done({ value: undefined, txid });
-    // A branch that nobody has written has no head: its claim is what makes it exist in object storage.
+    // A branch that nobody has written has no manifest: its claim is what makes it exist in object storage.
     // What another node may hold that has taken the database, only its writer can say.
-    if (this.#state.opened.head.exists)
+    if (this.#state.opened.manifest.exists)
       return this.#answers.afterShip(txid, () => this.#answers.asWriter(txid, done, settle), settle);
     this.#claim().then(done, (error: unknown) => settle.failed(error, this.safeTxid));
   }
@@ -323,7 +324,7 @@ export class Database {
       await this.#writer.claim();
     } catch (error) {
       if (!(error instanceof Fenced)) throw error;
-      // The head has moved since it was read: what this handle holds is old, and nothing was committed on it.
+      // The manifest has moved since it was read: what this handle holds is old, and nothing was committed on it.
       this.giveUp(error);
       throw refusalBy(error, this.#writer.isShared);
     }
@@ -333,7 +334,7 @@ export class Database {
   /** Rejects unless object storage shows that nobody has claimed the branch. */
   async prove(): Promise<void> {
     try {
-      await this.#state.opened.head.prove();
+      await this.#state.opened.manifest.prove();
     } catch (error) {
       if (error instanceof Fenced) this.giveUp(error);
       throw error;

@@ -14,7 +14,7 @@ import type { WritePermission } from "./write-permission.ts";
 
 /** What the parts of one open database share. */
 export class HandleState {
-  /** The file, its head and its place in history. */
+  /** The file, its manifest and its place in history. */
   readonly opened: Opened;
   /** This node's right to write the branch. */
   readonly writer: WritePermission;

@@ -1,6 +1,6 @@
 /** What those are told whose call an open branch cannot carry through. */
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
-import { Fenced } from "../history/branch-head.ts";
+import { Fenced } from "../history/manifest-writer.ts";
 import { TurnedAway } from "../api/engine-port.ts";
 
 /** The node ends in order. */

@@ -3,9 +3,9 @@
  * writes.
  *
  * Always true: an answer leaves only when the state that it speaks of cannot be lost by a crash, a durable one only
- * when object storage covers it; a writer's answer needs a lease that is certain at that very moment, or else a head
- * that has landed, which proves that nobody has claimed the branch; what is not answered when the handle is given up is
- * refused.
+ * when object storage covers it; a writer's answer needs a lease that is certain at that very moment, or else a
+ * manifest that has landed, which proves that nobody has claimed the branch; what is not answered when the handle is
+ * given up is refused.
  */
 import type { Watermark } from "../../base/collections/watermark.ts";
 import type { Settle } from "../api/protocol.ts";
@@ -61,7 +61,7 @@ export class ReplyGate {
     // Asked anew after the wait: the process, or the machine, may have been stopped meanwhile.
     const certain = (): void => {
       if (this.#writer.isSole) return act();
-      // The head that lands is the proof.
+      // The manifest that lands is the proof.
       if (!this.#writer.covers(txid)) return this.afterShip(txid, act, settle);
       this.#unshipped++;
       this.#park(this.#prove(), () => this.#unshipped--, act, settle);

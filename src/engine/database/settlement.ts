@@ -113,7 +113,8 @@ export class Settlement {
     const done = (): void => settle.done({ value, txid });
     const asWriter = (): void => this.#parts.answers.asWriter(txid, done, settle);
     if (!durable) return asWriter();
-    // The head of what has changed nothing landed before: that nobody has claimed the branch since, it does not say.
+    // The manifest of what has changed nothing landed before: that nobody has claimed the branch since, it does not
+    // say.
     this.#parts.answers.afterShip(txid, changed ? done : asWriter, settle);
   }
 }

@@ -2,12 +2,12 @@
  * This node's right to write one open branch: the lease, the claim, what it has reserved, and how far it may run ahead.
  *
  * Always true: nothing is committed while the database's lease is not held, before the claim has landed in the branch's
- * head, nor beyond the transaction ids that the claim has reserved there. Without a shipper (shipping is off)
+ * manifest, nor beyond the transaction ids that the claim has reserved there. Without a shipper (shipping is off)
  * everything is allowed and nothing is durable.
  */
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
-import type { WriterEpoch } from "../../format/history/head.ts";
-import type { BranchHead } from "../history/branch-head.ts";
+import type { WriterEpoch } from "../../format/history/manifest.ts";
+import type { ManifestWriter } from "../history/manifest-writer.ts";
 import { isFull } from "../compaction/line-length.ts";
 import type { LeaseState } from "../api/lease-state.ts";
 import { isGivenUp } from "../history/lines.ts";
@@ -16,7 +16,7 @@ import type { Shipper } from "../shipping/shipper.ts";
 import type { Backlog } from "../api/measures.ts";
 
 export interface WritePermissionOptions {
-  readonly head: BranchHead;
+  readonly manifest: ManifestWriter;
   readonly leaseState: LeaseState;
   /** Undefined when nothing is shipped. */
   readonly shipper: Shipper | undefined;
@@ -71,30 +71,33 @@ export class WritePermission {
   }
 
   get #leaseEpoch(): number | undefined {
-    return this.#options.leaseState.leaseEpochOf(this.#options.head.now.uuid);
+    return this.#options.leaseState.leaseEpochOf(this.#options.manifest.now.uuid);
   }
 
   /**
    * Whether no other node can have a newer state than this one: only then is the local disk enough for an answer. A
-   * branch that is not claimed may just be getting the last head of whoever wrote it before.
+   * branch that is not claimed may just be getting the last manifest of whoever wrote it before.
    */
   get isSole(): boolean {
-    const { leaseState, head } = this.#options;
+    const { leaseState, manifest } = this.#options;
     if (!this.isShared) return true;
-    return this.isHeld && leaseState.isLive && this.#writerEpoch !== undefined && !head.fenced;
+    return this.isHeld && leaseState.isLive && this.#writerEpoch !== undefined && !manifest.fenced;
   }
 
-  /** Whether the next transaction id is within what the head has reserved; if not, the next head will reserve more. */
+  /**
+   * Whether the next transaction id is within what the manifest has reserved; if not, the next manifest will reserve
+   * more.
+   */
   get reserved(): boolean {
-    const { shipper, head } = this.#options;
-    if (!shipper || this.#nextTxid <= head.now.reservedTo) return true;
+    const { shipper, manifest } = this.#options;
+    if (!shipper || this.#nextTxid <= manifest.now.reservedTo) return true;
     shipper.hurry(this.#nextTxid - 1);
     return false;
   }
 
   /** Whether object storage covers everything up to here. */
   covers(txid: number): boolean {
-    return this.#options.shipper === undefined || this.#options.head.now.txid >= txid;
+    return this.#options.shipper === undefined || this.#options.manifest.now.txid >= txid;
   }
 
   /**
@@ -102,8 +105,8 @@ export class WritePermission {
    * was not told of.
    */
   backlog(writes: number, committedTxid: number, unseenBytes: number): Backlog {
-    const { shipper, head } = this.#options;
-    const txids = shipper ? Math.max(0, committedTxid - head.now.txid) : 0;
+    const { shipper, manifest } = this.#options;
+    const txids = shipper ? Math.max(0, committedTxid - manifest.now.txid) : 0;
     return {
       writes,
       txids,
@@ -118,9 +121,9 @@ export class WritePermission {
    * packed.
    */
   get lag(): string | undefined {
-    const { head, shipper, unshippedBytesMax, unshippedMsMax } = this.#options;
+    const { manifest, shipper, unshippedBytesMax, unshippedMsMax } = this.#options;
     if (!shipper) return undefined;
-    if (this.claimed && isFull(head.now, shipper.unshippedBytes))
+    if (this.claimed && isFull(manifest.now, shipper.unshippedBytes))
       return "the branch's history must be packed first: it is in as many objects as a branch may have";
     const isOver = shipper.unshippedBytes > unshippedBytesMax || shipper.unshippedMs > unshippedMsMax;
     if (!isOver && (!shipper.failing || !this.claimed || this.reserved)) return undefined;
@@ -132,11 +135,11 @@ export class WritePermission {
    * can.
    */
   refusalOfMinTxid(minTxid: number, committedTxid: number, safeTxid: number): ServiceError | undefined {
-    const { head, knowsAll } = this.#options;
-    const { reservedTo, txid } = head.now;
-    // What a writer before us had reserved beyond its head may have been given, and can no longer be had.
+    const { manifest, knowsAll } = this.#options;
+    const { reservedTo, txid } = manifest.now;
+    // What a writer before us had reserved beyond its manifest may have been given, and can no longer be had.
     const isUnknown = !this.claimed && !knowsAll && minTxid > Math.max(txid, committedTxid) && minTxid <= reservedTo;
-    if (isUnknown || isGivenUp(head.now, minTxid)) {
+    if (isUnknown || isGivenUp(manifest.now, minTxid)) {
       return new ServiceError(
         "conflict",
         `transaction ${minTxid} was lost before it reached object storage; the branch stands at ${safeTxid}`,

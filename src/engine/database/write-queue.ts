@@ -148,7 +148,7 @@ export class WriteQueue {
   #mayCommit(): boolean {
     const { writer, opened } = this.#state;
     // Another node's claim may have been met by a job on the branch, before anything was shipped from here.
-    if (opened.head.fence) this.#state.giveUp(opened.head.fence);
+    if (opened.manifest.fence) this.#state.giveUp(opened.manifest.fence);
     if (this.#state.poisoned) return true;
     if (!writer.isHeld) {
       this.turnAway();

@@ -101,9 +101,9 @@ async function beginningsOf(
   const lines = restoringLines(past);
   const beginnings: (number | undefined)[] = [];
   for (const [index, line] of lines.entries()) {
-    const isHeads = index === lines.length - 1;
-    const first = firstStateFrom(past.head, line, Math.min(cut, past.head.txid));
-    assert(first !== undefined || !isHeads, "the line of a head has the head's own state");
+    const isNewest = index === lines.length - 1;
+    const first = firstStateFrom(past.manifest, line, Math.min(cut, past.manifest.txid));
+    assert(first !== undefined || !isNewest, "the line of a manifest has the manifest's own state");
     const holders =
       first === undefined
         ? new Map<string, string | undefined>()
@@ -115,7 +115,7 @@ async function beginningsOf(
             parts,
             branch,
             { ...line, fromTxid: first },
-            isHeads,
+            isNewest,
             coupons.filter((coupon) => holders.has(coupon.id)),
             blockers,
           ),
@@ -126,13 +126,13 @@ async function beginningsOf(
 
 /**
  * Where a line may begin whose first state holds data of the erasures: at its first checkpoint that does not, or at its
- * end if it is the head's.
+ * end if it is the manifest's.
  */
 async function beginningAbove(
   { place, known }: CutPlanParts,
   { name, past }: ShippedBranch,
   line: RestoringLine,
-  isHeads: boolean,
+  isNewest: boolean,
   coupons: readonly ErasedCoupon[],
   blockers: Blockers,
 ): Promise<number | undefined> {
@@ -145,10 +145,10 @@ async function beginningAbove(
     for (const coupon of coupons)
       if (holders.has(coupon.id)) blockers.addCheckpoint(coupon, `${name}/${checkpoint.name}`, holders.get(coupon.id));
   }
-  if (!isHeads) return undefined;
-  const holders = await known.holders(place, past, past.head.txid, coupons);
+  if (!isNewest) return undefined;
+  const holders = await known.holders(place, past, past.manifest.txid, coupons);
   for (const coupon of coupons) if (holders.has(coupon.id)) blockers.addBranch(coupon, name, holders.get(coupon.id));
-  return past.head.txid;
+  return past.manifest.txid;
 }
 
 /** What was found to keep the data of each erasure. */

@@ -19,7 +19,7 @@ import type { ReadOutput } from "../../model/commands.ts";
 import type { CopyRecords } from "../../control/databases/copy-records.ts";
 import type { ErasureEvidence } from "../../format/erasure/erasure-receipt.ts";
 import { judgeCopies, mustCountAnew, type CopyVerdict } from "./awaited-copies.ts";
-import type { BranchHead } from "../history/branch-head.ts";
+import type { ManifestWriter } from "../history/manifest-writer.ts";
 import type { BranchParts } from "../branches/branches.ts";
 import type { GarbageCollector } from "../maintenance/garbage-collector.ts";
 import type { Copies } from "../local/copies.ts";
@@ -62,7 +62,7 @@ export interface ErasureRunnerOptions {
 
 /** A branch as the run found it, with everything shipped. */
 interface StandingBranch extends ShippedBranch {
-  readonly head: BranchHead;
+  readonly manifest: ManifestWriter;
 }
 
 /** How often a run begins again because somebody changed history meanwhile. */
@@ -129,8 +129,8 @@ export class ErasureRunner {
       if (toCut.length > 0) {
         // A job under way may end the very lines that were looked at: it is waited for, and then all is looked at anew.
         // What was cut is looked at once more with everything shipped: only a run that finds nothing to cut goes on.
-        const heads = standing.map(({ head }) => head);
-        await this.#options.compactor.exclusively(heads, async () => {
+        const manifests = standing.map(({ manifest }) => manifest);
+        await this.#options.compactor.exclusively(manifests, async () => {
           const now = await look();
           await this.#cut(uuid, now.standing, now.plan);
         });
@@ -172,15 +172,15 @@ export class ErasureRunner {
     const standing: StandingBranch[] = [];
     for (const { id, name } of branches) {
       const database = await this.#options.registry.use({ uuid, branch: name }, deadlineMs);
-      const head = mayCut ? await shipped(database) : database.opened.head;
+      const manifest = mayCut ? await shipped(database) : database.opened.manifest;
       const held = await heldIn(database, memoryIds);
-      const { now } = head;
+      const { now } = manifest;
       standing.push({
         name,
         id,
-        head,
+        manifest,
         held,
-        past: { head: now, history: await historyOf(this.#options.parts.source(uuid).store, now) },
+        past: { manifest: now, history: await historyOf(this.#options.parts.source(uuid).store, now) },
       });
     }
     return standing;
@@ -191,13 +191,13 @@ export class ErasureRunner {
     const { parts, scratchDirectory, bytesPut, leftBehind } = this.#options;
     const source = parts.source(uuid);
     const clean = cleanIn(standing, plan);
-    for (const { id, head, past } of uncut(standing, plan)) {
+    for (const { id, manifest, past } of uncut(standing, plan)) {
       const putImages: CuttingParts["putImages"] = async (state, newId) =>
         (await writeImages(source, state, scratchDirectory, id, newId)).refs;
       const check: CuttingParts["check"] = (state) => withRestored(this.#place(uuid), state, async () => {});
       await cutBranch(
         { source, world: parts.world, putImages, check, bytesPut },
-        head,
+        manifest,
         past,
         plan.beginnings.get(id)!,
         clean,
@@ -243,9 +243,9 @@ export class ErasureRunner {
       const { condemned, deleted } = await collector.collect(uuid);
       const survey = await collector.survey(uuid);
       if (survey && (await prover.isCollected(survey))) return true;
-      // A head that is written anew says of everything that was named before that it is not still to come.
+      // A manifest that is written anew says of everything that was named before that it is not still to come.
       const unsettled = standing.filter(({ id }) => survey?.unsettled.has(id) ?? false);
-      for (const { head } of unsettled) await head.update(() => ({}));
+      for (const { manifest } of unsettled) await manifest.update(() => ({}));
       if (condemned + deleted + unsettled.length === 0) return false;
     }
     return false;

@@ -8,7 +8,7 @@
  */
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
-import { decodeHead } from "../../format/history/head.ts";
+import { decodeManifest } from "../../format/history/manifest.ts";
 import { databasePrefix, isBranchId, parsePoolId } from "../../format/keys/object-keys.ts";
 import { makeCanonical, pageBytes } from "../../format/history/pages.ts";
 import type { Compression } from "../../format/core/compression.ts";
@@ -90,7 +90,7 @@ export class Prover {
       kind: "proven",
       evidence: {
         objects: { listed: count, live: count, scanned: scan.objects, bytes: scan.bytes },
-        heads_checked: survey.heads.size,
+        heads_checked: survey.manifests.size,
         catalogs_checked: 1,
         pages_scanned: scan.pages,
         // What somebody has said again since is there by right.
@@ -105,21 +105,21 @@ export class Prover {
    * Whether everything that is listed is live: referred to, or made since the cut of states that are kept, as packing
    * leaves it behind all the time. Objects that are not ours are never collected, but scanned like all others.
    */
-  async isCollected({ listed, live, heads }: Survey): Promise<boolean> {
+  async isCollected({ listed, live, manifests }: Survey): Promise<boolean> {
     for (const key of listed) {
       if (live.has(key) || !isOurs(key) || key.startsWith("hist/")) continue;
-      if (!key.startsWith("seg/") || !(await this.#isOfKeptStates(key, heads))) return false;
+      if (!key.startsWith("seg/") || !(await this.#isOfKeptStates(key, manifests))) return false;
     }
     return true;
   }
 
-  /** From the beginning of the line of a branch's head, all that the branch ever wrote is states of that line. */
-  async #isOfKeptStates(key: string, heads: Survey["heads"]): Promise<boolean> {
+  /** From the beginning of the line of a branch's manifest, all that the branch ever wrote is states of that line. */
+  async #isOfKeptStates(key: string, manifests: Survey["manifests"]): Promise<boolean> {
     const { store, uuid } = this.#place.source;
     const stored = await store.get(databasePrefix(uuid) + key);
     if (!stored) return true;
     return readSegmentIndexes(stored.bytes).every(
-      ({ branchId, groups }) => groups[0]!.txid >= (heads.get(branchId)?.fromTxid ?? Infinity),
+      ({ branchId, groups }) => groups[0]!.txid >= (manifests.get(branchId)?.fromTxid ?? Infinity),
     );
   }
 
@@ -136,7 +136,7 @@ export class Prover {
     search: TraceSearch | undefined,
     isLive: Set<string>,
   ): Promise<number | { readonly what: string }> {
-    const plan = planOf(past.head, past.history, txid);
+    const plan = planOf(past.manifest, past.history, txid);
     if (!plan) throw new StoreError("corrupt", `transaction id ${txid} of a branch should be restorable and is not`);
     return withRestored(this.#place, plan, async (path, pages) => {
       const isChecked = pages * pageBytes <= limits.checkedStateBytesMax;
@@ -156,11 +156,11 @@ export class Prover {
 /** The oldest state of the branch, the newest, and some between, rising. */
 function sampled(past: Past, chance: () => number): readonly number[] {
   const oldest = Math.min(...restoringLines(past).map(({ fromTxid }) => fromTxid));
-  const newest = past.head.txid;
+  const newest = past.manifest.txid;
   const txids = new Set([oldest, newest]);
   for (let tries = 0; tries < 4 * statesBetween && txids.size < statesBetween + 2; tries++) {
     const txid = oldest + Math.floor(chance() * (newest - oldest));
-    if (planOf(past.head, past.history, txid)) txids.add(txid);
+    if (planOf(past.manifest, past.history, txid)) txids.add(txid);
   }
   return [...txids].sort((a, b) => a - b);
 }
@@ -222,7 +222,7 @@ class ObjectScan {
     this.#searchIn(key, bytes);
     const inner =
       key.startsWith("head/") && isOurs(key)
-        ? decodeHead(bytes).tail.map((segment) => segment.bytes)
+        ? decodeManifest(bytes).tail.map((segment) => segment.bytes)
         : isOurs(key)
           ? []
           : [bytes];

@@ -14,11 +14,11 @@ import { limits } from "../../base/limits/limits.ts";
 import type { World } from "../../base/world.ts";
 import type { CatalogBranch } from "../../format/history/catalog.ts";
 import type { Ancestor, ErasurePoint } from "../../format/erasure/erasure-coupon.ts";
-import type { Head, TailSegment } from "../../format/history/head.ts";
+import type { Manifest, TailSegment } from "../../format/history/manifest.ts";
 import type { History } from "../../format/history/history.ts";
 import type { Compression } from "../../format/core/compression.ts";
 import type { SegmentRef } from "../../format/history/refs.ts";
-import type { BranchHead } from "../history/branch-head.ts";
+import type { ManifestWriter } from "../history/manifest-writer.ts";
 import { changeHistory } from "../history/histories.ts";
 import { groupsWithin, planOf, planOfLine, txidAfter, type Plan } from "../history/lines.ts";
 import { fetchObject, putObject, type PageSource } from "../segments/pool-objects.ts";
@@ -26,23 +26,23 @@ import { withUploads, type Uploads } from "../history/uploads.ts";
 
 /** A branch's past at one instant. */
 export interface Past {
-  readonly head: Head;
+  readonly manifest: Manifest;
   readonly history: History;
 }
 
-/** A line that restores states, the head's own or one of the past. */
+/** A line that restores states, the manifest's own or one of the past. */
 export interface RestoringLine {
   readonly fromTxid: number;
   readonly toTxid: number;
   readonly refs: readonly SegmentRef[];
-  /** What the head itself holds of its line. */
+  /** What the manifest itself holds of its line. */
   readonly tail: readonly TailSegment[];
 }
 
-/** The lines of the past in the order of the history, then the head's own. */
-export function restoringLines({ head, history }: Past): readonly RestoringLine[] {
+/** The lines of the past in the order of the history, then the manifest's own. */
+export function restoringLines({ manifest, history }: Past): readonly RestoringLine[] {
   const past = history.lines.map((line): RestoringLine => ({ ...line, tail: [] }));
-  return [...past, { fromTxid: head.fromTxid, toTxid: head.txid, refs: head.refs, tail: head.tail }];
+  return [...past, { fromTxid: manifest.fromTxid, toTxid: manifest.txid, refs: manifest.refs, tail: manifest.tail }];
 }
 
 /**
@@ -85,14 +85,18 @@ export function ancestorsOf(branches: readonly CatalogBranch[], branchId: string
 }
 
 /** The line's first state that is not below `txid`, or undefined when it has none. */
-export function firstStateFrom(head: Head, { fromTxid, toTxid }: RestoringLine, txid: number): number | undefined {
-  const first = Math.max(fromTxid, txidAfter(head, txid - 1));
+export function firstStateFrom(
+  manifest: Manifest,
+  { fromTxid, toTxid }: RestoringLine,
+  txid: number,
+): number | undefined {
+  const first = Math.max(fromTxid, txidAfter(manifest, txid - 1));
   return first <= toTxid ? first : undefined;
 }
 
 /**
  * Where each line of a branch is to begin from now on, in the order of `restoringLines`; undefined for one that goes.
- * The head's stays.
+ * The manifest's stays.
  */
 export type Beginnings = readonly (number | undefined)[];
 
@@ -132,18 +136,18 @@ export interface CuttingParts {
 }
 
 /**
- * Makes the lines of the branch begin where they should, by one change of its head. False when the past changed
+ * Makes the lines of the branch begin where they should, by one change of its manifest. False when the past changed
  * meanwhile: nothing has happened then, but for objects that nobody refers to. The caller keeps packing and new base
  * images from the branch; writers go on.
  */
 export async function cutBranch(
   parts: CuttingParts,
-  head: BranchHead,
+  manifest: ManifestWriter,
   past: Past,
   beginnings: Beginnings,
   clean: ReadonlySet<string>,
 ): Promise<boolean> {
-  return withUploads(head, async (uploads) => {
+  return withUploads(manifest, async (uploads) => {
     const written: (RestoringLine | undefined)[] = [];
     for (const [index, line] of restoringLines(past).entries()) {
       const fromTxid = beginnings[index];
@@ -153,8 +157,8 @@ export async function cutBranch(
           : await writtenAnew(parts, past, line, fromTxid, clean, () => uploads.newId()),
       );
     }
-    // The images of a database above 32 GiB may be more than there were: what a head or a history has no room for is
-    // not written.
+    // The images of a database above 32 GiB may be more than there were: what a manifest or a history has no room for
+    // is not written.
     if (written.some((line) => (line?.refs.length ?? 0) > limits.lineRefsMax))
       throw new StoreError(
         "unavailable",
@@ -194,8 +198,8 @@ async function writtenAnew(
  * What it takes the place of is deleted for good: its last state, which takes every group of the line, is restored
  * before.
  */
-async function requireWhole({ check }: CuttingParts, { head }: Past, line: RestoringLine): Promise<void> {
-  const plan = planOfLine(line, head.lost, line.toTxid);
+async function requireWhole({ check }: CuttingParts, { manifest }: Past, line: RestoringLine): Promise<void> {
+  const plan = planOfLine(line, manifest.lost, line.toTxid);
   assert(plan, "a line that was written anew restores its end");
   await check(plan);
 }
@@ -209,7 +213,7 @@ async function imagesOf(
 ): Promise<readonly SegmentRef[]> {
   const own = refs.filter(({ kind, lastTxid }) => kind === "image" && lastTxid === fromTxid);
   if (own.length > 0) return own;
-  const plan = planOf(past.head, past.history, fromTxid);
+  const plan = planOf(past.manifest, past.history, fromTxid);
   if (!plan) throw new StoreError("corrupt", `a line that holds transaction id ${fromTxid} cannot restore it`);
   const images = await putImages(plan, newId);
   for (const { bytes } of images) bytesPut(bytes);
@@ -242,11 +246,11 @@ async function publish(
   const own = written.at(-1)!;
   const floorTxid = Math.min(own.fromTxid, ...lines.map(({ fromTxid }) => fromTxid));
   return changeHistory(source.store, uploads, (now) => {
-    if (!grown(past.head, now, own)) return undefined;
+    if (!grown(past.manifest, now, own)) return undefined;
     return {
       history: { ...past.history, lines },
       with: (latest) => {
-        const next = grown(past.head, latest, own);
+        const next = grown(past.manifest, latest, own);
         return next && { ...next, floorTxid: Math.max(latest.floorTxid, floorTxid) };
       },
     };
@@ -254,15 +258,15 @@ async function publish(
 }
 
 /**
- * The new line with what was shipped since the head stood as `before`. Undefined when more than that has changed, or
- * when groups that are to go have become part of another object or segment than the one they were taken from: then it
- * is begun again.
+ * The new line with what was shipped since the manifest stood as `before`. Undefined when more than that has changed,
+ * or when groups that are to go have become part of another object or segment than the one they were taken from: then
+ * it is begun again.
  */
 function grown(
-  before: Head,
-  latest: Head,
+  before: Manifest,
+  latest: Manifest,
   { fromTxid, refs, tail }: RestoringLine,
-): Pick<Head, "fromTxid" | "refs" | "tail"> | undefined {
+): Pick<Manifest, "fromTxid" | "refs" | "tail"> | undefined {
   const added = latest.refs.slice(before.refs.length);
   const sameRefs = before.refs.every(
     ({ id, lastTxid }, at) => latest.refs[at]?.id === id && latest.refs[at].lastTxid === lastTxid,

@@ -25,12 +25,12 @@ export class KnownStates {
     txid: number,
     coupons: readonly ErasedCoupon[],
   ): Promise<ReadonlyMap<string, string | undefined>> {
-    const key = `${place.source.uuid}/${past.head.branchId}/${txid}`;
+    const key = `${place.source.uuid}/${past.manifest.branchId}/${txid}`;
     const clean = this.#clean.get(key);
     const asked = coupons.filter(({ id }) => !clean?.has(id));
     if (asked.length === 0) return new Map();
     const all = (why: string): ReadonlyMap<string, string> => new Map(asked.map(({ id }) => [id, why]));
-    const plan = planOf(past.head, past.history, txid);
+    const plan = planOf(past.manifest, past.history, txid);
     if (!plan) return all(`its state ${txid} cannot be restored`);
     try {
       const holders = await holdersIn(place, plan, asked);

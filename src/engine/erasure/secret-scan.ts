@@ -1,8 +1,8 @@
 /**
  * The search for what should be gone: secrets in every file of a directory, or in every object of a store.
  *
- * Always true: every byte is looked at as it lies there; pages inside segments, and inside the tails of heads, as they
- * are once decompressed. It only reads; whatever it could not read or understand is told, never passed over: only
+ * Always true: every byte is looked at as it lies there; pages inside segments, and inside the tails of manifests, as
+ * they are once decompressed. It only reads; whatever it could not read or understand is told, never passed over: only
  * what vanishes between its listing and its reading counts as gone. At most one object, or one piece of a file, is in
  * memory.
  *
@@ -14,7 +14,7 @@ import type { FileHandle } from "node:fs/promises";
 import { join } from "node:path";
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
-import { decodeHead } from "../../format/history/head.ts";
+import { decodeManifest } from "../../format/history/manifest.ts";
 import { pageBytes } from "../../format/history/pages.ts";
 import { threadedPress } from "../../format/core/compression.ts";
 import { decodeFrame, framePages, readSegmentIndexes, type SegmentIndex } from "../../format/history/segment.ts";
@@ -155,7 +155,8 @@ class Search implements Residue {
       const format = formatAt(bytes, at);
       const object = bytes.subarray(at);
       if (format === "PLSG") await this.#segments(where, object);
-      if (format === "PLHD") for (const { bytes: tail } of decodeHead(object).tail) await this.#segments(where, tail);
+      if (format === "PLHD")
+        for (const { bytes: tail } of decodeManifest(object).tail) await this.#segments(where, tail);
     }
   }
 

@@ -7,11 +7,11 @@
  * untrue at any time. A database that was never written has no catalog, or one of number 0, and one branch, `main`.
  *
  * How a database comes into being, so that no crash and no failed put leaves it half known: its folder is found empty,
- * a catalog of number 0 is put (`begin`), then the first image and the head, which makes the claim, then the catalog of
- * number 1 (`ensure`), and only then the first write is acknowledged. So a folder that holds anything belongs to a
- * catalog; a head without one was left by an older build, and is given one while it is the only head; any other absence
- * is a loss, which is told and never taken for a new database: then `main`, whose name and id are known, is served
- * from its head, and every other name is refused.
+ * a catalog of number 0 is put (`begin`), then the first image and the manifest, which makes the claim, then the
+ * catalog of number 1 (`ensure`), and only then the first write is acknowledged. So a folder that holds anything
+ * belongs to a catalog; a manifest without one was left by an older build, and is given one while it is the only
+ * manifest; any other absence is a loss, which is told and never taken for a new database: then `main`, whose name and
+ * id are known, is served from its manifest, and every other name is refused.
  */
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
@@ -19,11 +19,11 @@ import { LruMap } from "../../base/collections/lru-map.ts";
 import { sleep, type World } from "../../base/world.ts";
 import { decodeCatalog, encodeCatalog, type Catalog, type CatalogBranch } from "../../format/history/catalog.ts";
 import { mainBranch } from "../../format/core/names.ts";
-import { catalogKey, databasePrefix, headKey } from "../../format/keys/object-keys.ts";
+import { catalogKey, databasePrefix, manifestKey } from "../../format/keys/object-keys.ts";
 import type { ObjectStore, PutCondition } from "../../store/port/object-store.ts";
 import { surePut } from "../../store/port/settled-put.ts";
 import type { Alarms } from "../api/alarms.ts";
-import type { HeadPlaces } from "../local/head-places.ts";
+import type { SeenManifests } from "../local/seen-manifests.ts";
 import { lostCatalog, wentBack } from "../api/lost.ts";
 
 interface Held {
@@ -41,7 +41,7 @@ interface Doubt {
 
 /** What this node has seen of catalogs. */
 export interface CatalogMemory {
-  readonly places: Pick<HeadPlaces, "catalogSeq" | "noteCatalog" | "acceptCatalog">;
+  readonly places: Pick<SeenManifests, "catalogSeq" | "noteCatalog" | "acceptCatalog">;
   /** Whether an operator accepts that the database's objects were put back to an older state. */
   readonly acceptsRollback: (uuid: string) => boolean;
   /**
@@ -66,7 +66,7 @@ export const bareMain: CatalogBranch = {
   ttlAtMs: undefined,
 };
 
-/** Whether the catalog is of a database that has been written: then its branches have heads. */
+/** Whether the catalog is of a database that has been written: then its branches have manifests. */
 export function isWritten(catalog: Catalog | undefined): catalog is Catalog {
   return catalog !== undefined && catalog.seq > 0;
 }
@@ -165,8 +165,8 @@ export class Catalogs {
   }
 
   /**
-   * Makes the catalog say that the database has been written, once its first head is there: from now on a missing head
-   * is a fault. Throws StoreError when the catalog was lost.
+   * Makes the catalog say that the database has been written, once its first manifest is there: from now on a missing
+   * manifest is a fault. Throws StoreError when the catalog was lost.
    */
   async ensure(uuid: string): Promise<void> {
     const catalog = (await this.get(uuid)) ?? (await this.fresh(uuid));
@@ -177,13 +177,13 @@ export class Catalogs {
   }
 
   /**
-   * Makes the catalog of a database that was found without one, and has nothing but `main`: any other head is of a
+   * Makes the catalog of a database that was found without one, and has nothing but `main`: any other manifest is of a
    * branch whose name is lost. Throws StoreError when it cannot be told what stood in the catalog.
    */
   async mend(uuid: string): Promise<void> {
-    const { objects } = await this.#store.list(headKey(uuid, ""), { limit: 2 });
+    const { objects } = await this.#store.list(manifestKey(uuid, ""), { limit: 2 });
     // What was known is not forgotten because it is not there any more.
-    const isLoneMain = objects.length === 1 && objects[0]!.key === headKey(uuid, mainBranch);
+    const isLoneMain = objects.length === 1 && objects[0]!.key === manifestKey(uuid, mainBranch);
     const wasKnown = isWritten(this.#held.peek(uuid)?.catalog) || (this.#memory?.places.catalogSeq(uuid) ?? 0) > 0;
     if (!isLoneMain || wasKnown) throw lostCatalog(uuid);
     await this.update(uuid, ({ seq }) => (seq === 0 ? {} : undefined));
@@ -288,8 +288,8 @@ export class Catalogs {
         return read;
       }
       // It may come from a cache that lags.
-      if (attempt >= limits.pastHeadLooksMax) return this.#acceptOlder(read, catalog, seenSeq);
-      await sleep(this.#world, limits.pastHeadPauseMs);
+      if (attempt >= limits.pastManifestLooksMax) return this.#acceptOlder(read, catalog, seenSeq);
+      await sleep(this.#world, limits.pastManifestPauseMs);
     }
   }
 

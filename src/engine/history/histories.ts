@@ -1,31 +1,31 @@
-/** Reads and writes the history objects that heads refer to. */
+/** Reads and writes the history objects that manifests refer to. */
 import { invalid, StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
-import { hashOf, type Head, type HistoryRef } from "../../format/history/head.ts";
+import { hashOf, type Manifest, type HistoryRef } from "../../format/history/manifest.ts";
 import { decodeHistory, encodeHistory, type History } from "../../format/history/history.ts";
 import { historyKey } from "../../format/keys/object-keys.ts";
 import type { Line } from "../../format/history/refs.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
 import { putImmutable, sameBytes } from "../../store/port/settled-put.ts";
-import type { HeadChange } from "./branch-head.ts";
+import type { ManifestChange } from "./manifest-writer.ts";
 import { trimmed } from "./lines.ts";
 import type { Uploads } from "./uploads.ts";
 
 /**
- * The history of a head; an empty one when it has none. Throws StoreError("corrupt") when it is not what the head
- * names.
+ * The history of a manifest; an empty one when it has none. Throws StoreError("corrupt") when it is not what the
+ * manifest names.
  */
-export async function historyOf(store: ObjectStore, head: Head): Promise<History> {
-  const { uuid, branchId, history } = head;
+export async function historyOf(store: ObjectStore, manifest: Manifest): Promise<History> {
+  const { uuid, branchId, history } = manifest;
   if (!history) return { uuid, branchId, lines: [], checkpoints: [] };
   const stored = await store.get(historyKey(uuid, history.id));
   if (!stored || stored.bytes.length !== history.bytes || !sameBytes(hashOf(stored.bytes), history.sha256)) {
-    throw new StoreError("corrupt", `the history object ${history.id} is missing or not what its head names`);
+    throw new StoreError("corrupt", `the history object ${history.id} is missing or not what its manifest names`);
   }
   return decodeHistory(stored.bytes);
 }
 
-/** Puts a history under an unused id and gives what a head says of it; nothing for an empty one. */
+/** Puts a history under an unused id and gives what a manifest says of it; nothing for an empty one. */
 export async function putHistory(store: ObjectStore, history: History, id: string): Promise<HistoryRef | undefined> {
   if (history.lines.length === 0 && history.checkpoints.length === 0) return undefined;
   const bytes = encodeHistory(history);
@@ -33,28 +33,28 @@ export async function putHistory(store: ObjectStore, history: History, id: strin
   return { id, bytes: bytes.length, sha256: hashOf(bytes) };
 }
 
-/** What a change of history comes to: the new one, and what else changes in the head with it. */
+/** What a change of history comes to: the new one, and what else changes in the manifest with it. */
 export interface HistoryChange {
   readonly history: History;
-  /** Called with the head that the change is made to; undefined when it no longer fits. */
-  readonly with: (head: Head) => HeadChange | undefined;
+  /** Called with the manifest that the change is made to; undefined when it no longer fits. */
+  readonly with: (manifest: Manifest) => ManifestChange | undefined;
 }
 
 const racesMax = 16;
 
 /**
- * Changes a branch's history: a new object, then the head that names it. `change` gives nothing when there is nothing
- * to do, and may throw a refusal; it is asked again when somebody else changed the history meanwhile. `uploads` has the
- * names of what the new history names besides. Says whether it was done.
+ * Changes a branch's history: a new object, then the manifest that names it. `change` gives nothing when there is
+ * nothing to do, and may throw a refusal; it is asked again when somebody else changed the history meanwhile. `uploads`
+ * has the names of what the new history names besides. Says whether it was done.
  */
 export async function changeHistory(
   store: ObjectStore,
   uploads: Uploads,
-  change: (head: Head, history: History) => HistoryChange | undefined | Promise<HistoryChange | undefined>,
+  change: (manifest: Manifest, history: History) => HistoryChange | undefined | Promise<HistoryChange | undefined>,
 ): Promise<boolean> {
-  const { head } = uploads;
+  const { manifest } = uploads;
   for (let race = 0; race < racesMax; race++) {
-    const before = head.now;
+    const before = manifest.now;
     const next = await change(before, await historyOf(store, before));
     if (!next) return false;
     const history = await putHistory(store, next.history, uploads.newId());

@@ -3,7 +3,7 @@
  *
  * A function of plain data. It says of references what engine/segments/restore proves of bytes.
  */
-import type { TailSegment, TxidRange } from "../../format/history/head.ts";
+import type { TailSegment, TxidRange } from "../../format/history/manifest.ts";
 import type { SegmentRef } from "../../format/history/refs.ts";
 import { txidAfter } from "./lines.ts";
 

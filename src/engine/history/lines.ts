@@ -1,6 +1,6 @@
 /**
- * What a branch's head and history say about its past: which objects restore a transaction id, and how a line goes on
- * after a fork, a rewind, a pack or a new base image.
+ * What a branch's manifest and history say about its past: which objects restore a transaction id, and how a line goes
+ * on after a fork, a rewind, a pack or a new base image.
  *
  * Functions of plain data: no store, no files, no clock. Always true of what they give: a line holds exactly the states
  * from its `fromTxid` to its end that were not lost; below `fromTxid` its objects may have gaps, because a rewind or a
@@ -8,7 +8,7 @@
  */
 import { assert } from "../../base/faults/assert.ts";
 import { limits } from "../../base/limits/limits.ts";
-import type { Head, TailSegment, WriterEpoch, TxidRange } from "../../format/history/head.ts";
+import type { Manifest, TailSegment, WriterEpoch, TxidRange } from "../../format/history/manifest.ts";
 import type { History } from "../../format/history/history.ts";
 import { pageBytes } from "../../format/history/pages.ts";
 import type { Compression } from "../../format/core/compression.ts";
@@ -30,24 +30,24 @@ export interface Plan {
   readonly tail: readonly TailSegment[];
 }
 
-/** A line of the head or of the history. */
+/** A line of the manifest or of the history. */
 interface LineView {
   readonly fromTxid: number;
   readonly toTxid: number;
-  /** When its last state ceased to be current; never, for the head's. */
+  /** When its last state ceased to be current; never, for the manifest's. */
   readonly endedAtMs: number;
   readonly refs: readonly SegmentRef[];
   readonly tail: readonly TailSegment[];
 }
 
-/** The head's own line first, then those of the past, newest first. */
-function linesOf(head: Head, history: History | undefined): readonly LineView[] {
+/** The manifest's own line first, then those of the past, newest first. */
+function linesOf(manifest: Manifest, history: History | undefined): readonly LineView[] {
   const current: LineView = {
-    fromTxid: head.fromTxid,
-    toTxid: head.txid,
+    fromTxid: manifest.fromTxid,
+    toTxid: manifest.txid,
     endedAtMs: Number.POSITIVE_INFINITY,
-    refs: head.refs,
-    tail: head.tail,
+    refs: manifest.refs,
+    tail: manifest.tail,
   };
   const past = (history?.lines ?? []).map((line): LineView => ({ ...line, tail: [] }));
   return [current, ...past.reverse()];
@@ -58,13 +58,18 @@ export function within(range: TxidRange, txid: number): boolean {
 }
 
 /**
- * Whether the id names a state of the branch at all. Claims older than the head remembers are judged by the lines
+ * Whether the id names a state of the branch at all. Claims older than the manifest remembers are judged by the lines
  * alone.
  */
-function isState(head: Head, txid: number): boolean {
-  if (txid > head.txid || txid < head.floorTxid || head.lost.some((range) => within(range, txid))) return false;
-  const oldest = head.writerEpochs[0];
-  return oldest === undefined || txid < oldest.firstTxid || head.writerEpochs.some((writerEpoch) => within(writerEpoch, txid));
+function isState(manifest: Manifest, txid: number): boolean {
+  if (txid > manifest.txid || txid < manifest.floorTxid || manifest.lost.some((range) => within(range, txid)))
+    return false;
+  const oldest = manifest.writerEpochs[0];
+  return (
+    oldest === undefined ||
+    txid < oldest.firstTxid ||
+    manifest.writerEpochs.some((writerEpoch) => within(writerEpoch, txid))
+  );
 }
 
 /**
@@ -72,7 +77,7 @@ function isState(head: Head, txid: number): boolean {
  * its state: what it wrote is in those after it, which were shipped as one. Of claims that have left the table nobody
  * knows.
  */
-export function isGivenUp({ lost, writerEpochs }: Pick<Head, "lost" | "writerEpochs">, txid: number): boolean {
+export function isGivenUp({ lost, writerEpochs }: Pick<Manifest, "lost" | "writerEpochs">, txid: number): boolean {
   return lost.some((range) => within(range, txid)) && !writerEpochs.some((writerEpoch) => within(writerEpoch, txid));
 }
 
@@ -89,7 +94,7 @@ export function withLost(lost: readonly TxidRange[], added: readonly TxidRange[]
       all[all.length - 1] = { firstTxid: last.firstTxid, lastTxid: Math.max(last.lastTxid, range.lastTxid) };
     else all.push(range);
   }
-  while (all.length > limits.headLostMax)
+  while (all.length > limits.manifestLostMax)
     all.splice(0, 2, { firstTxid: all[0]!.firstTxid, lastTxid: all[1]!.lastTxid });
   return all;
 }
@@ -97,16 +102,21 @@ export function withLost(lost: readonly TxidRange[], added: readonly TxidRange[]
 /** The writer epochs, of which the one of this id has come as far as `txid`. */
 export function reaching(writerEpochs: readonly WriterEpoch[], id: Uint8Array, txid: number): readonly WriterEpoch[] {
   return writerEpochs.map((writerEpoch) =>
-    Buffer.compare(writerEpoch.id, id) === 0 ? { ...writerEpoch, lastTxid: Math.max(writerEpoch.lastTxid, txid) } : writerEpoch,
+    Buffer.compare(writerEpoch.id, id) === 0
+      ? { ...writerEpoch, lastTxid: Math.max(writerEpoch.lastTxid, txid) }
+      : writerEpoch,
   );
 }
 
 /**
- * The writer epochs, each of which has come as far as a state of `txid` shows that it has: to where the next one begins, or
- * to the first id that was given up before. For a state that holds what several claims of one node wrote and did not
- * ship.
+ * The writer epochs, each of which has come as far as a state of `txid` shows that it has: to where the next one
+ * begins, or to the first id that was given up before. For a state that holds what several claims of one node wrote and
+ * did not ship.
  */
-export function reachingTo({ writerEpochs, lost }: Pick<Head, "writerEpochs" | "lost">, txid: number): readonly WriterEpoch[] {
+export function reachingTo(
+  { writerEpochs, lost }: Pick<Manifest, "writerEpochs" | "lost">,
+  txid: number,
+): readonly WriterEpoch[] {
   return writerEpochs.map((writerEpoch, at) => {
     const end = Math.min(txid, (writerEpochs[at + 1]?.firstTxid ?? Infinity) - 1);
     let { lastTxid } = writerEpoch;
@@ -116,7 +126,7 @@ export function reachingTo({ writerEpochs, lost }: Pick<Head, "writerEpochs" | "
 }
 
 /** The id of the group that follows the one of `txid`: what claims have given up is passed over. */
-export function txidAfter({ lost }: Pick<Head, "lost">, txid: number): number {
+export function txidAfter({ lost }: Pick<Manifest, "lost">, txid: number): number {
   let next = txid + 1;
   for (;;) {
     const gap = lost.find((range) => within(range, next));
@@ -126,14 +136,14 @@ export function txidAfter({ lost }: Pick<Head, "lost">, txid: number): number {
 }
 
 /** How many groups there are above `afterTxid` and up to `toTxid`. */
-export function groupsBetween(head: Head, afterTxid: number, toTxid: number): number {
+export function groupsBetween(manifest: Manifest, afterTxid: number, toTxid: number): number {
   let groups = 0;
-  for (let at = txidAfter(head, afterTxid); at <= toTxid; at = txidAfter(head, at)) groups++;
+  for (let at = txidAfter(manifest, afterTxid); at <= toTxid; at = txidAfter(manifest, at)) groups++;
   return groups;
 }
 
 /** How many ids there are from `firstTxid` up to `toTxid` before the next that claims have given up. */
-export function groupsInARow({ lost }: Head, firstTxid: number, toTxid: number): number {
+export function groupsInARow({ lost }: Manifest, firstTxid: number, toTxid: number): number {
   const gaps = lost.filter((range) => range.firstTxid > firstTxid).map((range) => range.firstTxid - 1);
   return Math.min(toTxid, ...gaps) - firstTxid + 1;
 }
@@ -161,12 +171,13 @@ export function planOfLine(
 }
 
 /**
- * How to restore the state, or undefined when no line holds it. Without the history only the head's line is looked at.
+ * How to restore the state, or undefined when no line holds it. Without the history only the manifest's line is looked
+ * at.
  */
-export function planOf(head: Head, history: History | undefined, txid: number): Plan | undefined {
-  if (!isState(head, txid)) return undefined;
-  for (const line of linesOf(head, history)) {
-    const plan = planOfLine(line, head.lost, txid);
+export function planOf(manifest: Manifest, history: History | undefined, txid: number): Plan | undefined {
+  if (!isState(manifest, txid)) return undefined;
+  for (const line of linesOf(manifest, history)) {
+    const plan = planOfLine(line, manifest.lost, txid);
     if (plan) return plan;
   }
   return undefined;
@@ -196,11 +207,16 @@ function currentUntilMs(line: LineView, txid: number): number {
  * Whether the state may be rewound to, forked or read: a line holds it, and it was current at `cutoffMs` or later or
  * has a name. Errs towards yes, by at most the time that one object spans.
  */
-export function isRestorable(head: Head, history: History | undefined, txid: number, cutoffMs: number): boolean {
-  if (!isState(head, txid)) return false;
+export function isRestorable(
+  manifest: Manifest,
+  history: History | undefined,
+  txid: number,
+  cutoffMs: number,
+): boolean {
+  if (!isState(manifest, txid)) return false;
   const named = history?.checkpoints.some((checkpoint) => checkpoint.txid === txid) ?? false;
-  return linesOf(head, history).some(
-    (line) => planOfLine(line, head.lost, txid) !== undefined && (named || currentUntilMs(line, txid) >= cutoffMs),
+  return linesOf(manifest, history).some(
+    (line) => planOfLine(line, manifest.lost, txid) !== undefined && (named || currentUntilMs(line, txid) >= cutoffMs),
   );
 }
 
@@ -223,16 +239,16 @@ export interface ForkedBranch {
 }
 
 /**
- * The first head of a branch that begins with the parent's state at `txid`; undefined when no line holds that. It has
- * no past of its own: the floor is the fork point.
+ * The first manifest of a branch that begins with the parent's state at `txid`; undefined when no line holds that. It
+ * has no past of its own: the floor is the fork point.
  */
-export async function forkedHead(
-  parent: Head,
+export async function forkedManifest(
+  parent: Manifest,
   history: History | undefined,
   txid: number,
   child: ForkedBranch,
   press: Compression,
-): Promise<Head | undefined> {
+): Promise<Manifest | undefined> {
   const plan = planOf(parent, history, txid);
   if (!plan) return undefined;
   return {
@@ -292,18 +308,18 @@ async function withoutOthers(bytes: Uint8Array, range: TxidRange, press: Compres
   return encodeSegment({ ...segment!, groups: segment!.groups.filter(({ txid }) => within(range, txid)) }, press);
 }
 
-/** The head's line up to `toTxid` as one of the past. The tail up to there must have become objects before. */
-export function closedLine(head: Head, toTxid: number, endedAtMs: number): Line {
-  assert(toTxid >= head.fromTxid && toTxid <= head.txid, "a line is closed at one of its states");
+/** The manifest's line up to `toTxid` as one of the past. The tail up to there must have become objects before. */
+export function closedLine(manifest: Manifest, toTxid: number, endedAtMs: number): Line {
+  assert(toTxid >= manifest.fromTxid && toTxid <= manifest.txid, "a line is closed at one of its states");
   assert(
-    head.tail.every(({ firstTxid }) => firstTxid > toTxid),
+    manifest.tail.every(({ firstTxid }) => firstTxid > toTxid),
     "a line of the past has no tail",
   );
-  const refs = head.refs.filter(({ firstTxid }) => firstTxid <= toTxid).map((ref) => cutRef(ref, toTxid));
-  return { fromTxid: head.fromTxid, toTxid, endedAtMs, refs };
+  const refs = manifest.refs.filter(({ firstTxid }) => firstTxid <= toTxid).map((ref) => cutRef(ref, toTxid));
+  return { fromTxid: manifest.fromTxid, toTxid, endedAtMs, refs };
 }
 
-/** How a head's line goes on, and the line that ends with it. */
+/** How a manifest's line goes on, and the line that ends with it. */
 export interface Succession {
   readonly refs: readonly SegmentRef[];
   readonly fromTxid: number;
@@ -312,30 +328,30 @@ export interface Succession {
 }
 
 /**
- * The line over a new base image. Undefined when the image is no longer of the head's line, which was rewound while it
- * was made: throw it away. Objects that were packed meanwhile are fine.
+ * The line over a new base image. Undefined when the image is no longer of the manifest's line, which was rewound while
+ * it was made: throw it away. Objects that were packed meanwhile are fine.
  */
-export function rebased(head: Head, images: readonly SegmentRef[], endedAtMs: number): Succession | undefined {
+export function rebased(manifest: Manifest, images: readonly SegmentRef[], endedAtMs: number): Succession | undefined {
   const txid = images[0]?.lastTxid;
   assert(
     txid !== undefined && images.every((image) => image.kind === "image" && image.lastTxid === txid),
     "a base image is of one state",
   );
-  if (planOf(head, undefined, txid) === undefined) return undefined;
-  const deltas = head.refs.filter((ref) => ref.kind === "delta" && ref.lastTxid > txid);
-  return { refs: [...images, ...deltas], fromTxid: txid, closed: closedLine(head, txid, endedAtMs) };
+  if (planOf(manifest, undefined, txid) === undefined) return undefined;
+  const deltas = manifest.refs.filter((ref) => ref.kind === "delta" && ref.lastTxid > txid);
+  return { refs: [...images, ...deltas], fromTxid: txid, closed: closedLine(manifest, txid, endedAtMs) };
 }
 
 /**
- * The line of a head that is rewound to the plan's state: that state's objects, and a delta of one group that makes it
- * a new one. A plan of any line of the branch will do, so a rewind can be rewound. The tail must have become objects
+ * The line of a manifest that is rewound to the plan's state: that state's objects, and a delta of one group that makes
+ * it a new one. A plan of any line of the branch will do, so a rewind can be rewound. The tail must have become objects
  * before.
  */
-export function rewound(head: Head, plan: Plan, delta: SegmentRef, endedAtMs: number): Succession {
-  assert(head.tail.length === 0 && plan.tail.length === 0, "a tail becomes objects before a rewind");
-  assert(delta.kind === "delta" && delta.firstTxid > head.txid, "a rewind is a commit like any other");
+export function rewound(manifest: Manifest, plan: Plan, delta: SegmentRef, endedAtMs: number): Succession {
+  assert(manifest.tail.length === 0 && plan.tail.length === 0, "a tail becomes objects before a rewind");
+  assert(delta.kind === "delta" && delta.firstTxid > manifest.txid, "a rewind is a commit like any other");
   const refs = [...plan.images, ...plan.deltas.map((ref) => cutRef(ref, plan.txid)), delta];
-  return { refs, fromTxid: delta.firstTxid, closed: closedLine(head, head.txid, endedAtMs) };
+  return { refs, fromTxid: delta.firstTxid, closed: closedLine(manifest, manifest.txid, endedAtMs) };
 }
 
 /**
@@ -368,12 +384,12 @@ export function trimmed(
 }
 
 /**
- * Keys below the database's folder of every immutable object that the head or the history refers to: `seg/<id>`,
+ * Keys below the database's folder of every immutable object that the manifest or the history refers to: `seg/<id>`,
  * `hist/<id>`.
  */
-export function referenced(head: Head, history: History | undefined): Set<string> {
-  const refs = [head.refs, ...(history?.lines ?? []).map((line) => line.refs)].flat();
+export function referenced(manifest: Manifest, history: History | undefined): Set<string> {
+  const refs = [manifest.refs, ...(history?.lines ?? []).map((line) => line.refs)].flat();
   const keys = new Set(refs.map(({ id }) => `seg/${id}`));
-  if (head.history) keys.add(`hist/${head.history.id}`);
+  if (manifest.history) keys.add(`hist/${manifest.history.id}`);
   return keys;
 }

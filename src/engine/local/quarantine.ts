@@ -12,7 +12,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync } from "no
 import { dirname, join } from "node:path";
 import { placeFile, type Disk } from "../../base/disk.ts";
 import type { World } from "../../base/world.ts";
-import type { Head } from "../../format/history/head.ts";
+import type { Manifest } from "../../format/history/manifest.ts";
 import { formats } from "../../format/core/versions.ts";
 import type { DatabaseState } from "../../model/schema.ts";
 import { branchPath, databaseUuids, quarantineDirectory, removeFile } from "./files.ts";
@@ -26,8 +26,8 @@ export interface SetAside {
   readonly txid: number | undefined;
   /** The id of the writer epoch under which that was written, in hexadecimal digits. */
   readonly tenure: string | undefined;
-  /** Where the branch's head stood then; undefined where there is none. */
-  readonly head: Pick<Head, "epoch" | "seq" | "txid"> | undefined;
+  /** Where the branch's manifest stood then; undefined where there is none. */
+  readonly manifest: Pick<Manifest, "epoch" | "seq" | "txid"> | undefined;
   /** Unix ms. */
   readonly atMs: number;
   /** Why, in words for an operator. */
@@ -91,7 +91,7 @@ export class Quarantine {
     uuid: string,
     branchId: string,
     state: DatabaseState | undefined,
-    head: Head | undefined,
+    manifest: Manifest | undefined,
     why: string,
   ): Promise<string> {
     const { databasesDirectory, disk, world } = this.#options;
@@ -103,7 +103,7 @@ export class Quarantine {
       branchId,
       txid: state?.txid,
       tenure: state?.writerEpochId && Buffer.from(state.writerEpochId).toString("hex"),
-      head: head && { epoch: head.epoch, seq: head.seq, txid: head.txid },
+      manifest: manifest && { epoch: manifest.epoch, seq: manifest.seq, txid: manifest.txid },
       atMs: world.nowMs(),
       why,
       files: besides.filter((suffix) => existsSync(`${path}${suffix}`)).map((suffix) => `${name}.db${suffix}`),

@@ -1,17 +1,17 @@
 /**
  * Reclaims what no branch of a database refers to any more.
  *
- * The protocol (why a paused collector can do no harm): read the catalog, then list, then mark from every head and
+ * The protocol (why a paused collector can do no harm): read the catalog, then list, then mark from every manifest and
  * history; what is listed and unmarked, and can no longer be published by anybody, is *condemned* by a compare-and-set
  * of the very catalog that was read; a condemned key is never referred to again, as a fork checks the catalog it
  * changes; after the grace, and another mark, it is deleted. Data objects of a branch's present epoch are left alone
- * unless the head says that nothing named so early is still to come.
+ * unless the manifest says that nothing named so early is still to come.
  *
  * Always true: only what was read tells what is garbage, never that something could not be read. A branch of the
- * catalog whose head or history is missing or cannot be decoded ends the round with that error before anything is
- * condemned or deleted, for as long as it is so: its objects are all there is to rebuild it from. A head that no branch
- * of the catalog names is a fork in the making, or what is left of a deleted branch. It is condemned, and that is safe
- * however old the catalog and however incomplete the listing: a branch that was announced since has changed the
+ * catalog whose manifest or history is missing or cannot be decoded ends the round with that error before anything is
+ * condemned or deleted, for as long as it is so: its objects are all there is to rebuild it from. A manifest that no
+ * branch of the catalog names is a fork in the making, or what is left of a deleted branch. It is condemned, and that
+ * is safe however old the catalog and however incomplete the listing: a branch that was announced since has changed the
  * catalog, so that the compare-and-set fails; one that is announced later meets the condemned key and begins again
  * under another id. A listing only proposes: a key that it leaves out is condemned later, one that is gone already is
  * deleted once more.
@@ -23,15 +23,15 @@ import { LruMap } from "../../base/collections/lru-map.ts";
 import type { World } from "../../base/world.ts";
 import type { CopyRecords } from "../../control/databases/copy-records.ts";
 import type { Catalog, Condemned } from "../../format/history/catalog.ts";
-import type { Head } from "../../format/history/head.ts";
-import { catalogKey, databasePrefix, headKey, parsePoolId, purgeKey } from "../../format/keys/object-keys.ts";
+import type { Manifest } from "../../format/history/manifest.ts";
+import { catalogKey, databasePrefix, manifestKey, parsePoolId, purgeKey } from "../../format/keys/object-keys.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
-import { decodeStored } from "../history/branch-head.ts";
+import { decodeStored } from "../history/manifest-writer.ts";
 import { isWritten, type Catalogs } from "../history/catalogs.ts";
-import type { HeadPlaces } from "../local/head-places.ts";
+import type { SeenManifests } from "../local/seen-manifests.ts";
 import { historyOf } from "../history/histories.ts";
 import { referenced } from "../history/lines.ts";
-import { lostHead, wentBack } from "../api/lost.ts";
+import { lostManifest, wentBack } from "../api/lost.ts";
 
 export interface GarbageCollectorParts {
   readonly store: ObjectStore;
@@ -40,7 +40,7 @@ export interface GarbageCollectorParts {
   /** What nodes have on their disks. */
   readonly records: CopyRecords;
   /** What this node has seen of each branch. */
-  readonly places: Pick<HeadPlaces, "isPast" | "newest">;
+  readonly places: Pick<SeenManifests, "isPast" | "newest">;
   readonly graceMs: number;
   /** Something an operator should know; never content. */
   readonly notice: (message: string, uuid: string) => void;
@@ -55,7 +55,7 @@ export interface Collected {
 
 interface Marks {
   readonly live: ReadonlySet<string>;
-  readonly heads: ReadonlyMap<string, Head>;
+  readonly manifests: ReadonlyMap<string, Manifest>;
 }
 
 /**
@@ -65,7 +65,7 @@ interface Marks {
 export interface Survey extends Marks {
   readonly catalog: Catalog;
   readonly listed: readonly string[];
-  /** Ids of branches whose next head will let go of something that nothing refers to. */
+  /** Ids of branches whose next manifest will let go of something that nothing refers to. */
   readonly unsettled: ReadonlySet<string>;
 }
 
@@ -90,7 +90,7 @@ export class GarbageCollector {
     const deleted = await this.#deleteDue(uuid, catalog, listed, marks);
     const known = new Set(catalog.condemned.map(({ key }) => key));
     const candidates = listed.filter((key) => !marks.live.has(key) && !known.has(key));
-    const garbage = candidates.filter((key) => isGarbage(key, marks.heads));
+    const garbage = candidates.filter((key) => isGarbage(key, marks.manifests));
     const condemned = await this.#record(uuid, catalog, new Set(listed), deleted, garbage);
     return {
       condemned,
@@ -108,7 +108,7 @@ export class GarbageCollector {
     const listed = await this.list(uuid);
     const marks = await this.#markAll(catalog);
     if (!marks) return undefined;
-    const strays = listed.filter((key) => !marks.live.has(key) && !isGarbage(key, marks.heads));
+    const strays = listed.filter((key) => !marks.live.has(key) && !isGarbage(key, marks.manifests));
     const writers = strays.flatMap((key) => parsePoolId(key.slice(key.indexOf("/") + 1))?.branchId ?? []);
     return { catalog, listed, ...marks, unsettled: new Set(writers) };
   }
@@ -178,29 +178,29 @@ export class GarbageCollector {
     }
   }
 
-  /** Everything that the branches of this catalog refer to, from heads read after the listing. */
+  /** Everything that the branches of this catalog refer to, from manifests read after the listing. */
   async #mark(catalog: Catalog): Promise<Marks> {
     const { store, places } = this.#parts;
     const live = new Set(["catalog"]);
-    const heads = new Map<string, Head>();
+    const manifests = new Map<string, Manifest>();
     for (const { id } of catalog.branches) {
       live.add(`head/${id}`);
-      const stored = await store.get(headKey(catalog.uuid, id));
-      if (!stored) throw lostHead(catalog.uuid, id);
-      const head = decodeStored({ uuid: catalog.uuid, branchId: id }, stored.bytes);
+      const stored = await store.get(manifestKey(catalog.uuid, id));
+      if (!stored) throw lostManifest(catalog.uuid, id);
+      const manifest = decodeStored({ uuid: catalog.uuid, branchId: id }, stored.bytes);
       // Older than what was here before, it may not name what is live.
-      const seen = places.isPast(head) ? places.newest(catalog.uuid, id) : undefined;
+      const seen = places.isPast(manifest) ? places.newest(catalog.uuid, id) : undefined;
       if (seen)
         throw wentBack(
           catalog.uuid,
-          headKey(catalog.uuid, id),
-          `epoch ${head.epoch}, number ${head.seq}`,
+          manifestKey(catalog.uuid, id),
+          `epoch ${manifest.epoch}, number ${manifest.seq}`,
           `epoch ${seen.epoch}, number ${seen.seq}`,
         );
-      heads.set(id, head);
-      for (const key of referenced(head, await historyOf(store, head))) live.add(key);
+      manifests.set(id, manifest);
+      for (const key of referenced(manifest, await historyOf(store, manifest))) live.add(key);
     }
-    return { live, heads };
+    return { live, manifests };
   }
 
   async #deleteDue(
@@ -263,15 +263,15 @@ export class GarbageCollector {
 }
 
 /** Whether nobody can ever publish the unreferenced object any more. Pure. */
-function isGarbage(key: string, heads: ReadonlyMap<string, Head>): boolean {
+function isGarbage(key: string, manifests: ReadonlyMap<string, Manifest>): boolean {
   const [folder, id] = key.split("/");
   assert(folder !== undefined, "a key has a folder");
-  // An unlisted head is a fork that has not been announced: once condemned, it cannot be.
+  // An unlisted manifest is a fork that has not been announced: once condemned, it cannot be.
   if (folder === "head") return true;
   const named = folder === "seg" || folder === "hist" ? parsePoolId(id ?? "") : undefined;
   if (!named) return false;
-  const head = heads.get(named.branchId);
+  const manifest = manifests.get(named.branchId);
   // The branch is gone: what its last writers still put, nobody can ever refer to.
-  if (!head) return true;
-  return named.epoch < head.epoch || (named.epoch === head.epoch && named.ulid < head.settledUlid);
+  if (!manifest) return true;
+  return named.epoch < manifest.epoch || (named.epoch === manifest.epoch && named.ulid < manifest.settledUlid);
 }

@@ -114,14 +114,14 @@ export class Sweeper {
    */
   async sweepDue(database: Database): Promise<void> {
     const { world, due, retentions, source } = this.#options;
-    const { uuid, branchId, head } = database.opened;
+    const { uuid, branchId, manifest } = database.opened;
     const { dueAtMs = Infinity } = database.look("due", this.#question(database));
     const sweep: Sweep = { begunAtMs: world.monotonicMs(), position: {} };
     this.#sweeps.set(database, sweep);
     if (dueAtMs <= world.time.sureMs()) await this.#sweep(database, sweep, limits.dueSweepTurnsMax);
     else if (dueAtMs < Infinity) due.note({ uuid, branchId, atMs: dueAtMs });
-    if (head.now.history === undefined) return;
-    const { lines } = await historyOf(source(uuid).store, head.now);
+    if (manifest.now.history === undefined) return;
+    const { lines } = await historyOf(source(uuid).store, manifest.now);
     // Whoever has claimed a branch trims its history.
     if (lines.some(({ endedAtMs }) => endedAtMs < world.time.sureMs() - retentions.pitrMs(uuid)))
       await database.claimNext();
@@ -129,14 +129,14 @@ export class Sweeper {
 
   /** The branch's file is about to be closed, nobody waits for anything of it. */
   closing(database: Database): void {
-    const { uuid, branchId, head, historyId } = database.opened;
+    const { uuid, branchId, manifest, historyId } = database.opened;
     const { due, world, retentions, isHeld } = this.#options;
     if (database.poisoned || database.ended) return;
     // Whoever wrote a branch last has noted what there is, but not what a policy lets go of that has come since.
     const { eventMaxAgeMs, supersededMaxAgeMs } = retentions.of(uuid) ?? {};
     if (!database.claimed && (!isHeld(uuid) || (eventMaxAgeMs ?? supersededMaxAgeMs) === undefined)) return;
     // Every state that the branch has let go of by now has left the window by then, or a checkpoint keeps it.
-    const { history } = head.now;
+    const { history } = manifest.now;
     if (database.claimed && history !== undefined && history.id !== historyId)
       due.note({ uuid, branchId, atMs: world.nowMs() + retentions.pitrMs(uuid) });
     const question = this.#question(database);

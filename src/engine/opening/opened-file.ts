@@ -1,9 +1,9 @@
 /**
  * A branch's file, open, with its place in the branch's history.
  *
- * Always true: the log that is read for shipping stands behind the last group that the head covers; a log's file is
- * left there for as long as the file's slack is unknown. Must not know: whether the file is of use, where its head came
- * from.
+ * Always true: the log that is read for shipping stands behind the last group that the manifest covers; a log's file is
+ * left there for as long as the file's slack is unknown. Must not know: whether the file is of use, where its manifest
+ * came from.
  */
 import { existsSync } from "node:fs";
 import { StoreError } from "../../base/faults/errors.ts";
@@ -13,9 +13,9 @@ import { readState, stateRootPage, type DatabaseState } from "../../model/schema
 import { Connection } from "../../sqlite/connection/connection.ts";
 import { WalReader } from "../../sqlite/wal/wal-reader.ts";
 import { WalFile } from "../../sqlite/wal/wal.ts";
-import type { BranchHead } from "../history/branch-head.ts";
+import type { ManifestWriter } from "../history/manifest-writer.ts";
 import { groupsBetween } from "../history/lines.ts";
-import { StoreWentBack, UnusableHead } from "../api/lost.ts";
+import { StoreWentBack, UnusableManifest } from "../api/lost.ts";
 import { RottenObject } from "../segments/pool-objects.ts";
 import { isRestored } from "./restored-file.ts";
 import { isOwn } from "./standing.ts";
@@ -34,15 +34,15 @@ export interface Opened {
   readonly branchId: string;
   readonly connection: Connection;
   readonly state: DatabaseState;
-  readonly head: BranchHead;
-  /** The history that the head named when the file was opened. */
+  readonly manifest: ManifestWriter;
+  /** The history that the manifest named when the file was opened. */
   readonly historyId: string | undefined;
-  /** Stands behind the last group that the head covers. */
+  /** Stands behind the last group that the manifest covers. */
   readonly log: WalReader;
   readonly statePage: number;
   /** Whether nothing that this branch ever acknowledged can be missing here. */
   readonly knowsAll: boolean;
-  /** The file holds groups that neither the head nor the log has: they must be shipped as one difference. */
+  /** The file holds groups that neither the manifest nor the log has: they must be shipped as one difference. */
   readonly logIsLost: boolean;
   /** The file was not closed in order, so that any page of it may have slack (sqlite/pages/slack). */
   readonly slackUnknown: boolean;
@@ -58,7 +58,8 @@ export function isBroken(error: unknown): boolean {
     return code.startsWith("SQLITE_CORRUPT") || code.startsWith("SQLITE_NOTADB") || code === "SQLITE_ERROR";
   // What is missing, rotten or older in object storage says nothing of the file, which stays as it is, or is known to
   // be a mixture.
-  const isOfStore = error instanceof RottenObject || error instanceof UnusableHead || error instanceof StoreWentBack;
+  const isOfStore =
+    error instanceof RottenObject || error instanceof UnusableManifest || error instanceof StoreWentBack;
   return error instanceof StoreError && error.kind === "corrupt" && !isOfStore;
 }
 
@@ -102,42 +103,54 @@ export function letGo(parts: Pick<FileOpeningParts, "disk">, connection: Connect
 }
 
 /**
- * What the open file is to the branch: how much of its log the head does not cover, and whether it can lack something.
+ * What the open file is to the branch: how much of its log the manifest does not cover, and whether it can lack
+ * something.
  */
 export function openedAt(
   parts: FileOpeningParts,
   path: string,
   connection: Connection,
   state: DatabaseState,
-  head: BranchHead,
+  manifest: ManifestWriter,
   uuid: string,
   branchId: string,
 ): Found {
-  const unshipped = groupsBetween(head.now, head.now.txid, state.txid);
+  const unshipped = groupsBetween(manifest.now, manifest.now.txid, state.txid);
   if (unshipped === 0) foldIn(connection);
   const log = new WalReader(path);
   const logged = log.count();
   const logIsLost = unshipped > logged;
   if (logIsLost) parts.notice("groups are missing from the log: what they changed is shipped as one difference");
   else log.skip(logged - unshipped);
-  const knowsAll = (isOwn(head.now, state, parts.nodeId) && !isRestored(path)) || head.now.reservedTo <= state.txid;
-  return { uuid, branchId, connection, state, head, log, statePage: stateRootPage(connection), knowsAll, logIsLost };
+  const knowsAll =
+    (isOwn(manifest.now, state, parts.nodeId) && !isRestored(path)) || manifest.now.reservedTo <= state.txid;
+  return {
+    uuid,
+    branchId,
+    connection,
+    state,
+    manifest,
+    log,
+    statePage: stateRootPage(connection),
+    knowsAll,
+    logIsLost,
+  };
 }
 
-/** Opens a file that has the head's own state. */
+/** Opens a file that has the manifest's own state. */
 export function openedCurrent(
   parts: FileOpeningParts,
   path: string,
-  head: BranchHead,
+  manifest: ManifestWriter,
   uuid: string,
   branchId: string,
 ): Found {
   const connection = openConnection(path);
   try {
     const state = readState(connection);
-    if (state.txid !== head.now.txid)
-      throw new StoreError("corrupt", "a restored file is not the state that its head names");
-    return openedAt(parts, path, connection, state, head, uuid, branchId);
+    if (state.txid !== manifest.now.txid)
+      throw new StoreError("corrupt", "a restored file is not the state that its manifest names");
+    return openedAt(parts, path, connection, state, manifest, uuid, branchId);
   } catch (error) {
     connection.close();
     throw error;

@@ -1,5 +1,5 @@
 /**
- * A branch's local file brought to the state of its head, from what object storage has.
+ * A branch's local file brought to the state of its manifest, from what object storage has.
  *
  * Always true: before such a state is there, a mark on the disk beside it says that its node may have acknowledged more
  * than it has; the mark goes when the branch is claimed. Must not know: which file is to be brought forward, or why.
@@ -8,12 +8,12 @@ import { existsSync, mkdirSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
 import { markFile, type Disk } from "../../base/disk.ts";
 import type { World } from "../../base/world.ts";
-import type { Head } from "../../format/history/head.ts";
+import type { Manifest } from "../../format/history/manifest.ts";
 import type { Compression } from "../../format/core/compression.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
 import { replaceFile, restoredMark } from "../local/files.ts";
 import { planOf, type Plan } from "../history/lines.ts";
-import { UnusableHead } from "../api/lost.ts";
+import { UnusableManifest } from "../api/lost.ts";
 import { materialise, rollForward } from "../segments/restore.ts";
 
 /** What a file is restored with. */
@@ -42,23 +42,28 @@ export function forgetRestored(path: string): void {
   rmSync(restoredMarker(path), { force: true });
 }
 
-/** Brings a closed file, which has the state of an id on the head's own line, to the head's state. */
+/** Brings a closed file, which has the state of an id on the manifest's own line, to the manifest's state. */
 export async function rollFileForward(
   parts: RestoringParts,
   path: string,
-  head: Head,
+  manifest: Manifest,
   uuid: string,
   fromTxid: number,
 ): Promise<void> {
-  const plan = ownPlan(head);
+  const plan = ownPlan(manifest);
   await markRestored(parts, path);
   await rollForward({ store: parts.store, uuid, press: parts.press, disk: parts.disk }, plan, fromTxid, path);
   parts.world.crashPoint("patched");
 }
 
-/** Puts the head's state in the place of whatever lies under the path. */
-export async function restoreFile(parts: RestoringParts, path: string, head: Head, uuid: string): Promise<void> {
-  const plan = ownPlan(head);
+/** Puts the manifest's state in the place of whatever lies under the path. */
+export async function restoreFile(
+  parts: RestoringParts,
+  path: string,
+  manifest: Manifest,
+  uuid: string,
+): Promise<void> {
+  const plan = ownPlan(manifest);
   mkdirSync(dirname(path), { recursive: true });
   const temporary = `${path}.${parts.world.ulid()}.tmp`;
   await materialise({ store: parts.store, uuid, press: parts.press, disk: parts.disk }, plan, temporary);
@@ -79,8 +84,8 @@ async function markRestored({ disk }: RestoringParts, path: string): Promise<voi
   await disk.syncDirectory(dirname(path));
 }
 
-function ownPlan(head: Head): Plan {
-  const plan = planOf(head, undefined, head.txid);
-  if (!plan) throw new UnusableHead("a head does not say how its own state is restored");
+function ownPlan(manifest: Manifest): Plan {
+  const plan = planOf(manifest, undefined, manifest.txid);
+  if (!plan) throw new UnusableManifest("a manifest does not say how its own state is restored");
   return plan;
 }

@@ -1,67 +1,68 @@
 /**
- * What a local file is to its branch's history, by its own state row, the branch's head and what this node remembers.
+ * What a local file is to its branch's history, by its own state row, the branch's manifest and what this node
+ * remembers.
  *
  * The one rule for a file that is not what object storage says. Pure. Always true: a file is thrown away only when all
- * that it holds is known to have reached object storage (a state of a line that the head has or had, at or below what
- * the claim that wrote it has shipped); what may hold an acknowledged write that is nowhere else is kept.
+ * that it holds is known to have reached object storage (a state of a line that the manifest has or had, at or below
+ * what the claim that wrote it has shipped); what may hold an acknowledged write that is nowhere else is kept.
  *
- * Why a claim that the head does not list is either old or never was: claims rise, each begins above every transaction
- * id that was reserved before it, and only the oldest leave the head's table. So an id below the table's first is of a
- * claim that has left it, and what this node noted of that claim tells how far it was shipped; an id at or above it is
- * of a claim that this history never had: object storage was put back to before it. The same is true of an id that the
- * head never reserved. One case is taken for old that is not: storage was put back while this node was away, and
- * claimed by others sixteen times since; what was shipped before is then given up with the history that it was shipped
- * to.
+ * Why a claim that the manifest does not list is either old or never was: claims rise, each begins above every
+ * transaction id that was reserved before it, and only the oldest leave the manifest's table. So an id below the
+ * table's first is of a claim that has left it, and what this node noted of that claim tells how far it was shipped; an
+ * id at or above it is of a claim that this history never had: object storage was put back to before it. The same is
+ * true of an id that the manifest never reserved. One case is taken for old that is not: storage was put back while
+ * this node was away, and claimed by others sixteen times since; what was shipped before is then given up with the
+ * history that it was shipped to.
  */
-import type { Head } from "../../format/history/head.ts";
+import type { Manifest } from "../../format/history/manifest.ts";
 import type { DatabaseState } from "../../model/schema.ts";
 import { txidAfter, within } from "../history/lines.ts";
 
 export type Standing =
-  /** The state of the head. */
+  /** The state of the manifest. */
   | "current"
-  /** An earlier point of the head's own line. */
+  /** An earlier point of the manifest's own line. */
   | "behind"
-  /** Beyond the head, by groups that this node committed and has not shipped. */
+  /** Beyond the manifest, by groups that this node committed and has not shipped. */
   | "ahead"
-  /** Of a line that is no longer the head's, and all of it is in object storage, or was: of no use. */
+  /** Of a line that is no longer the manifest's, and all of it is in object storage, or was: of no use. */
   | "stale"
   /** Beyond what its claim has shipped, and the claim is not ours any more: never to be shipped. */
   | "orphaned"
-  /** Of a claim that the head does not list and that this node knows nothing of. */
+  /** Of a claim that the manifest does not list and that this node knows nothing of. */
   | "unknown"
-  /** Of a later time than the head: object storage was put back. */
+  /** Of a later time than the manifest: object storage was put back. */
   | "beyond";
 
 /** How far a claim is known to have reached object storage; undefined when nothing is known of it. */
 export type ShippedTo = (writerEpoch: Uint8Array) => number | undefined;
 
-export function standingOf(head: Head, state: DatabaseState, nodeId: string, shippedTo: ShippedTo): Standing {
+export function standingOf(manifest: Manifest, state: DatabaseState, nodeId: string, shippedTo: ShippedTo): Standing {
   const { txid, writerEpochId } = state;
-  if (writerEpochId === undefined) return unclaimed(head, txid, nodeId);
-  if (txid > head.reservedTo && txid > head.txid) return "beyond";
-  const claim = claimOf(head, writerEpochId);
-  if (claim === undefined) return ofUnlistedClaim(head, txid, shippedTo(writerEpochId));
-  if (txid > claim.lastTxid) return txid > head.txid && isNewest(head, state, nodeId) ? "ahead" : "orphaned";
-  if (txid < head.fromTxid) return "stale";
-  return txid === head.txid ? "current" : "behind";
+  if (writerEpochId === undefined) return unclaimed(manifest, txid, nodeId);
+  if (txid > manifest.reservedTo && txid > manifest.txid) return "beyond";
+  const claim = claimOf(manifest, writerEpochId);
+  if (claim === undefined) return ofUnlistedClaim(manifest, txid, shippedTo(writerEpochId));
+  if (txid > claim.lastTxid) return txid > manifest.txid && isNewest(manifest, state, nodeId) ? "ahead" : "orphaned";
+  if (txid < manifest.fromTxid) return "stale";
+  return txid === manifest.txid ? "current" : "behind";
 }
 
 /**
- * Before its first claim a branch has no writer epoch: what a fork inherits is in the head's table. The empty file of another
- * node, which may be of another build, is not the image that this line begins with.
+ * Before its first claim a branch has no writer epoch: what a fork inherits is in the manifest's table. The empty file
+ * of another node, which may be of another build, is not the image that this line begins with.
  */
-function unclaimed(head: Head, txid: number, nodeId: string): Standing {
+function unclaimed(manifest: Manifest, txid: number, nodeId: string): Standing {
   if (txid > 0) return "unknown";
-  if (head.fromTxid > 0 || head.node !== nodeId) return "stale";
-  return head.txid === 0 ? "current" : "behind";
+  if (manifest.fromTxid > 0 || manifest.node !== nodeId) return "stale";
+  return manifest.txid === 0 ? "current" : "behind";
 }
 
-function ofUnlistedClaim(head: Head, txid: number, shippedTo: number | undefined): Standing {
+function ofUnlistedClaim(manifest: Manifest, txid: number, shippedTo: number | undefined): Standing {
   // A fork that nobody has claimed is the state it was forked from, whoever wrote that.
-  if (head.epoch === 0 && txid === head.txid) return "current";
-  const isOld = txid < (head.writerEpochs[0]?.firstTxid ?? Infinity);
-  if (!isOld && txid > head.txid) return "beyond";
+  if (manifest.epoch === 0 && txid === manifest.txid) return "current";
+  const isOld = txid < (manifest.writerEpochs[0]?.firstTxid ?? Infinity);
+  if (!isOld && txid > manifest.txid) return "beyond";
   return isOld && shippedTo !== undefined && txid <= shippedTo ? "stale" : "unknown";
 }
 
@@ -70,9 +71,10 @@ function ofUnlistedClaim(head: Head, txid: number, shippedTo: number | undefined
  * that dies between a claim and the first commit under it finds a file of the claim before. Another node's claim would
  * have left a gap behind what it could not know.
  */
-export function isOwn(head: Head, state: DatabaseState, nodeId: string): boolean {
+export function isOwn(manifest: Manifest, state: DatabaseState, nodeId: string): boolean {
   return (
-    head.node === nodeId && (claimsSince(head, state)?.every(({ firstTxid }) => firstTxid === state.txid + 1) ?? false)
+    manifest.node === nodeId &&
+    (claimsSince(manifest, state)?.every(({ firstTxid }) => firstTxid === state.txid + 1) ?? false)
   );
 }
 
@@ -80,18 +82,18 @@ export function isOwn(head: Head, state: DatabaseState, nodeId: string): boolean
  * Whether nobody can have more than this node's file: the claims since gave up nothing of it, at most what would follow
  * it. A node claims like that when its file may lack what it acknowledged, and may die before the file is shipped.
  */
-function isNewest(head: Head, state: DatabaseState, nodeId: string): boolean {
-  if (head.node !== nodeId || head.lost.some((range) => within(range, state.txid))) return false;
-  const nextTxid = txidAfter(head, state.txid);
-  return claimsSince(head, state)?.every(({ firstTxid }) => firstTxid <= nextTxid) ?? false;
+function isNewest(manifest: Manifest, state: DatabaseState, nodeId: string): boolean {
+  if (manifest.node !== nodeId || manifest.lost.some((range) => within(range, state.txid))) return false;
+  const nextTxid = txidAfter(manifest, state.txid);
+  return claimsSince(manifest, state)?.every(({ firstTxid }) => firstTxid <= nextTxid) ?? false;
 }
 
-/** The claims after the one that wrote the state; undefined when the head does not list that. */
-function claimsSince(head: Head, { writerEpochId }: DatabaseState): Head["writerEpochs"] | undefined {
-  const claim = writerEpochId && claimOf(head, writerEpochId);
-  return claim && head.writerEpochs.slice(head.writerEpochs.indexOf(claim) + 1);
+/** The claims after the one that wrote the state; undefined when the manifest does not list that. */
+function claimsSince(manifest: Manifest, { writerEpochId }: DatabaseState): Manifest["writerEpochs"] | undefined {
+  const claim = writerEpochId && claimOf(manifest, writerEpochId);
+  return claim && manifest.writerEpochs.slice(manifest.writerEpochs.indexOf(claim) + 1);
 }
 
-function claimOf({ writerEpochs }: Head, id: Uint8Array): Head["writerEpochs"][number] | undefined {
+function claimOf({ writerEpochs }: Manifest, id: Uint8Array): Manifest["writerEpochs"][number] | undefined {
   return writerEpochs.find((writerEpoch) => Buffer.compare(writerEpoch.id, id) === 0);
 }

@@ -1,5 +1,5 @@
 /**
- * Makes open databases: the file, its head, its shipper and its actor, tied together.
+ * Makes open databases: the file, its manifest, its shipper and its actor, tied together.
  *
  * Owns what outlives a handle on this thread and is no claim (engine/writer/claims): the files that are made and
  * removed, what was set aside of them, and the permits that all handles share. Must not know: what is open, what is
@@ -12,7 +12,7 @@ import type { CatalogBranch } from "../../format/history/catalog.ts";
 import type { MemoryRetention } from "../../model/core/retention.ts";
 import { VectorCache, type VectorPool } from "../../model/index/vector-index.ts";
 import type { Disk } from "../../base/disk.ts";
-import { BranchHead, Fenced } from "../history/branch-head.ts";
+import { ManifestWriter, Fenced } from "../history/manifest-writer.ts";
 import { isWritten, nameOfBranch } from "../history/catalogs.ts";
 import { Claims, type ClaimsParts } from "../writer/claims.ts";
 import type { Copies } from "../local/copies.ts";
@@ -30,7 +30,7 @@ import {
   removeFile,
   removeLeftovers,
 } from "../local/files.ts";
-import type { HeadPlaces } from "../local/head-places.ts";
+import type { SeenManifests } from "../local/seen-manifests.ts";
 import { LostObject } from "../api/lost.ts";
 import { readClosedState, type Opened } from "../opening/opened-file.ts";
 import { openBranch, type OpeningParts } from "../opening/opening.ts";
@@ -67,7 +67,7 @@ export class DatabaseOpener {
   readonly #empty: Uint8Array;
   readonly #largeSyncs = new Semaphore(1);
   /** What this node has seen of each branch. */
-  readonly places: HeadPlaces;
+  readonly places: SeenManifests;
   /** What was set aside of this thread's databases. */
   readonly quarantine: Quarantine;
 
@@ -90,10 +90,10 @@ export class DatabaseOpener {
   }
 
   /**
-   * Opens the branch of that name, at the newest head there is, at a head that the caller has, or else at the one that
-   * was claimed here. Throws branch_not_found.
+   * Opens the branch of that name, at the newest manifest there is, at a manifest that the caller has, or else at the
+   * one that was claimed here. Throws branch_not_found.
    */
-  async open(target: Target, events: DatabaseEvents, at?: BranchHead | "newest"): Promise<Database> {
+  async open(target: Target, events: DatabaseEvents, at?: ManifestWriter | "newest"): Promise<Database> {
     const { catalogs, alarms, leaseState } = this.#parts;
     const { uuid } = target;
     // Another node may hold the database, and have changed its branches.
@@ -106,19 +106,25 @@ export class DatabaseOpener {
     uuid: string,
     branch: CatalogBranch,
     events: DatabaseEvents,
-    at: BranchHead | "newest" | undefined,
+    at: ManifestWriter | "newest" | undefined,
   ): Promise<Database> {
     const { catalogs, engine } = this.#parts;
     const catalog = await catalogs.get(uuid);
     // Branches whose time is over must not stay because the node was started anew meanwhile.
     if (catalog?.branches.some(({ ttlAtMs }) => ttlAtMs !== undefined)) this.#parts.mayCollect(uuid);
-    const claimed = at === "newest" ? undefined : this.claims.headOf(uuid, branch.id);
-    const head = at instanceof BranchHead && at.now.branchId === branch.id ? at : claimed;
+    const claimed = at === "newest" ? undefined : this.claims.manifestOf(uuid, branch.id);
+    const manifest = at instanceof ManifestWriter && at.now.branchId === branch.id ? at : claimed;
     const found = await this.#parts.copies.making(uuid, (registered) =>
-      openBranch(this.#openingParts(uuid, events, registered), uuid, branch.id, head, catalog && isWritten(catalog)),
+      openBranch(
+        this.#openingParts(uuid, events, registered),
+        uuid,
+        branch.id,
+        manifest,
+        catalog && isWritten(catalog),
+      ),
     );
     const opened = this.claims.judged(found);
-    if (!isWritten(catalog) && opened.head.exists) await this.#mendCatalog(uuid, events);
+    if (!isWritten(catalog) && opened.manifest.exists) await this.#mendCatalog(uuid, events);
     let database: Database | undefined;
     const shipper = engine.shipping ? this.#shipper(opened, events, () => database!) : undefined;
     try {
@@ -133,7 +139,7 @@ export class DatabaseOpener {
   }
 
   #openingParts(uuid: string, events: DatabaseEvents, registered: Promise<boolean>): OpeningParts {
-    const { catalogs, engine, world, disk, headLanded } = this.#parts;
+    const { catalogs, engine, world, disk, manifestLanded } = this.#parts;
     const { store, press } = this.#parts.source(uuid);
     return {
       world,
@@ -145,7 +151,7 @@ export class DatabaseOpener {
       registered,
       empty: this.#empty,
       notice: events.notice,
-      headLanded: (bytes) => headLanded(uuid, bytes),
+      manifestLanded: (bytes) => manifestLanded(uuid, bytes),
       places: this.places,
       quarantine: this.quarantine,
       acceptsRollback: acceptsRollback(engine, uuid),
@@ -205,9 +211,9 @@ export class DatabaseOpener {
   }
 
   /** What the handle served from is remembered, also by the next process. */
-  noteSeen({ opened: { head, uuid, branchId } }: Database): void {
-    if (!head.exists) return;
-    this.places.note(head.now);
+  noteSeen({ opened: { manifest, uuid, branchId } }: Database): void {
+    if (!manifest.exists) return;
+    this.places.note(manifest.now);
     this.places.save(uuid, branchId);
   }
 
@@ -277,7 +283,7 @@ export class DatabaseOpener {
   #shipper(opened: Opened, events: DatabaseEvents, database: () => Database): Shipper {
     return new Shipper({
       parts: this.#parts.shipping,
-      head: opened.head,
+      manifest: opened.manifest,
       source: this.#parts.source(opened.uuid),
       branchId: opened.branchId,
       databasePath: opened.connection.path,
@@ -286,9 +292,9 @@ export class DatabaseOpener {
       intervalMs: () => this.#parts.shipIntervalMs(opened.uuid),
       events: {
         published: () => {
-          this.places.note(opened.head.now);
+          this.places.note(opened.manifest.now);
           database().shippingMoved();
-          this.#parts.moved(opened.head);
+          this.#parts.moved(opened.manifest);
         },
         stalled: () => database().shippingMoved(),
         failed: (error) => database().giveUp(error),

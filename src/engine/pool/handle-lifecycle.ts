@@ -7,7 +7,7 @@
  */
 import { codeOf, ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { sleep, type World } from "../../base/world.ts";
-import { Fenced, type BranchHead } from "../history/branch-head.ts";
+import { Fenced, type ManifestWriter } from "../history/manifest-writer.ts";
 import type { Database } from "../database/database.ts";
 import type { DatabaseEvents } from "../database/database-options.ts";
 import type { DatabaseOpener } from "./database-opener.ts";
@@ -40,8 +40,8 @@ const proofPauseMsMax = 10_000;
 export class HandleLifecycle {
   readonly #options: HandleLifecycleOptions;
   readonly #slots: HandleSlots;
-  /** Heads of handles that were closed with something that object storage does not cover. */
-  readonly #uncovered = new WeakSet<BranchHead>();
+  /** Manifests of handles that were closed with something that object storage does not cover. */
+  readonly #uncovered = new WeakSet<ManifestWriter>();
   #opened = 0;
   #evicted = 0;
   #isEnding = false;
@@ -61,9 +61,9 @@ export class HandleLifecycle {
     return this.#evicted;
   }
 
-  /** Whether the head's handle was closed with all that was committed on it in object storage. */
-  isCovered(head: BranchHead): boolean {
-    return !this.#uncovered.has(head);
+  /** Whether the manifest's handle was closed with all that was committed on it in object storage. */
+  isCovered(manifest: ManifestWriter): boolean {
+    return !this.#uncovered.has(manifest);
   }
 
   /** From now on a log that cannot be proven is left to whoever opens it next. */
@@ -72,13 +72,13 @@ export class HandleLifecycle {
   }
 
   /** Opens the branch under its key, which the caller occupies, once there is room. */
-  async open(key: string, target: Target, head: "newest" | undefined): Promise<void> {
+  async open(key: string, target: Target, manifest: "newest" | undefined): Promise<void> {
     await this.#reserveRoom();
-    await this.#openReserved(key, target, head);
+    await this.#openReserved(key, target, manifest);
   }
 
   /** Opens the branch in the place that was taken for it. */
-  async #openReserved(key: string, target: Target, head: BranchHead | "newest" | undefined): Promise<void> {
+  async #openReserved(key: string, target: Target, manifest: ManifestWriter | "newest" | undefined): Promise<void> {
     const { opener, events } = this.#options;
     // A recovered log is synced from the first instant on, and that may fail before anybody has the handle.
     const failures: { readonly error: unknown }[] = [];
@@ -90,7 +90,7 @@ export class HandleLifecycle {
         poisoned: (error: unknown) =>
           void (database ? this.#rebuild(key, target, database, error) : failures.push({ error })),
       };
-      database = await opener.open(target, bound, head);
+      database = await opener.open(target, bound, manifest);
       this.#opened++;
       this.#slots.release(key, database);
       const [failure] = failures;
@@ -114,7 +114,7 @@ export class HandleLifecycle {
     } catch (error) {
       if (!(error instanceof StoreError) || isPatching(old.path)) throw error;
       this.#slots.reserve();
-      await this.#openReserved(key, target, old.opened.head);
+      await this.#openReserved(key, target, old.opened.manifest);
       return error;
     }
   }
@@ -166,7 +166,7 @@ export class HandleLifecycle {
         await sleep(this.#options.world, lookAgainMs);
       } else {
         this.#slots.take(key);
-        if (database && !database.settled) this.#uncovered.add(database.opened.head);
+        if (database && !database.settled) this.#uncovered.add(database.opened.manifest);
         if (database) this.shut(database);
         return this.#slots.occupy(key, then);
       }

@@ -1,16 +1,16 @@
 /**
  * Takes databases over and hands them over: what comes before the first write under a lease, and after the last one.
  *
- * Always true: a database counts as held only once whatever is open of it is at its newest heads, no claim that was on
- * its way can land on one of this node's any more, nor any change of its branches that another holder has sent; it is
- * handed over only when object storage has all of it and nothing is written under its old claims. The turns of one
+ * Always true: a database counts as held only once whatever is open of it is at its newest manifests, no claim that was
+ * on its way can land on one of this node's any more, nor any change of its branches that another holder has sent; it
+ * is handed over only when object storage has all of it and nothing is written under its old claims. The turns of one
  * database come one after the other. Must not know: which node should hold what, what is asked of a database.
  */
 import { ServiceError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import { KeyedMutex } from "../../base/collections/keyed-mutex.ts";
 import { sleep, type World } from "../../base/world.ts";
-import { Fenced } from "../history/branch-head.ts";
+import { Fenced } from "../history/manifest-writer.ts";
 import type { Database } from "../database/database.ts";
 import type { DatabaseOpener } from "./database-opener.ts";
 import { TurnedAway } from "../api/engine-port.ts";
@@ -49,8 +49,8 @@ export class OwnershipTransfer {
   }
 
   /**
-   * The node holds the database under the lease epoch; resolves when this thread writes it. Under the same lease epoch again it
-   * changes nothing.
+   * The node holds the database under the lease epoch; resolves when this thread writes it. Under the same lease epoch
+   * again it changes nothing.
    */
   hold(uuid: string, leaseEpoch: number): Promise<void> {
     return this.#turns.take(uuid, () => this.#take(uuid, leaseEpoch));
@@ -66,7 +66,10 @@ export class OwnershipTransfer {
     return this.#turns.take(uuid, () => this.#handOver(uuid));
   }
 
-  /** The database is not held from this very instant: what has not begun is turned away. Gives the lease epoch that ends. */
+  /**
+   * The database is not held from this very instant: what has not begun is turned away. Gives the lease epoch that
+   * ends.
+   */
   forfeit(uuid: string): number | undefined {
     const { leaseState } = this.#options;
     const leaseEpoch = leaseState.leaseEpochOf(uuid);
@@ -89,12 +92,12 @@ export class OwnershipTransfer {
   }
 
   /**
-   * Moves the head of a branch that this node has claimed. To look at it would not do: a claim that another node sent
-   * while it still held the database may be on its way, and would land on a head that stays as it is.
+   * Moves the manifest of a branch that this node has claimed. To look at it would not do: a claim that another node
+   * sent while it still held the database may be on its way, and would land on a manifest that stays as it is.
    */
   async #confirm(database: Database): Promise<void> {
     try {
-      await database.opened.head.update(() => ({}));
+      await database.opened.manifest.update(() => ({}));
     } catch (error) {
       if (!(error instanceof Fenced)) throw error;
       database.giveUp(error);
@@ -106,14 +109,14 @@ export class OwnershipTransfer {
     const untilMs = world.monotonicMs() + limits.lastShipMs;
     // A hold that was under way may have ended meanwhile.
     this.forfeit(uuid);
-    // Before anything closes: what is opened from now on is opened at the newest head.
+    // Before anything closes: what is opened from now on is opened at the newest manifest.
     const forgotten = opener.claims.forget(uuid);
     const { closed, isCovered } = await registry.release(uuid, untilMs);
-    // A job that changes a head later would only cost the next holder a try.
+    // A job that changes a manifest later would only cost the next holder a try.
     await Promise.race([compactor.over(uuid), sleep(world, Math.max(0, untilMs - world.monotonicMs()))]);
-    const open = new Set(this.#openOf(uuid).map(({ opened }) => opened.head));
+    const open = new Set(this.#openOf(uuid).map(({ opened }) => opened.manifest));
     await opener.claims.giveBack(
-      [...new Set([...forgotten, ...closed])].filter((head) => !open.has(head)),
+      [...new Set([...forgotten, ...closed])].filter((manifest) => !open.has(manifest)),
       untilMs,
     );
     if (isCovered) return;

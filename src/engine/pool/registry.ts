@@ -10,7 +10,7 @@ import { limits } from "../../base/limits/limits.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
 import { sleep } from "../../base/world.ts";
 import { releaseFreedMemory } from "../../sqlite/guard.ts";
-import type { BranchHead } from "../history/branch-head.ts";
+import type { ManifestWriter } from "../history/manifest-writer.ts";
 import type { Catalogs } from "../history/catalogs.ts";
 import type { Database } from "../database/database.ts";
 import { TurnedAway } from "../api/engine-port.ts";
@@ -75,10 +75,10 @@ export class Registry {
   }
 
   /**
-   * The open database, opened or created when it is not: at the newest head there is when it is to be a copy, else at
-   * the one that this thread has claimed, if it has. Refuses a deleted one, and whoever's time is over meanwhile.
+   * The open database, opened or created when it is not: at the newest manifest there is when it is to be a copy, else
+   * at the one that this thread has claimed, if it has. Refuses a deleted one, and whoever's time is over meanwhile.
    */
-  async use(target: Target, deadlineMs: number, head?: "newest"): Promise<Database> {
+  async use(target: Target, deadlineMs: number, manifest?: "newest"): Promise<Database> {
     const key = keyOf(target);
     for (;;) {
       if (this.#ended) throw new ServiceError("unavailable", "the node is shutting down", { retryAfterSecs: 1 });
@@ -96,15 +96,15 @@ export class Registry {
       else
         await (this.#purging.get(target.uuid) ??
           this.#slots.busy(key) ??
-          this.#slots.occupy(key, () => this.#handles.open(key, target, head)));
+          this.#slots.occupy(key, () => this.#handles.open(key, target, manifest)));
     }
   }
 
   /**
-   * Closes the handle once nobody uses it and opens the branch at its newest head. Until then it is used on; when it
-   * has not become idle for `refreshPatienceMs`, those who come wait for the new one. Leaves alone what is not covered
-   * by object storage, and what is not to be exchanged any more. When object storage does not give the newer state, the
-   * old one is opened again.
+   * Closes the handle once nobody uses it and opens the branch at its newest manifest. Until then it is used on; when
+   * it has not become idle for `refreshPatienceMs`, those who come wait for the new one. Leaves alone what is not
+   * covered by object storage, and what is not to be exchanged any more. When object storage does not give the newer
+   * state, the old one is opened again.
    */
   async refresh(target: Target, database: Database, isStillWanted: () => boolean): Promise<void> {
     const { world } = this.#options;
@@ -129,9 +129,9 @@ export class Registry {
   }
 
   /**
-   * Closes what is open of the database and may be behind its heads, so that it is opened at the newest: this node is
-   * about to write it. Only what it has claimed stays; whether that is still the newest claim its head's next move
-   * tells.
+   * Closes what is open of the database and may be behind its manifests, so that it is opened at the newest: this node
+   * is about to write it. Only what it has claimed stays; whether that is still the newest claim its manifest's next
+   * move tells.
    */
   async freshen(uuid: string): Promise<void> {
     const { opener, catalogs } = this.#options;
@@ -145,15 +145,15 @@ export class Registry {
   /**
    * Closes what this thread has claimed of the database: another node is to have it. Waits until `untilMs` for whoever
    * it owes an answer, and for object storage to cover it. What does not come to that stays open; `isCovered` says
-   * whether object storage has all of it nevertheless. Gives the heads of what was closed.
+   * whether object storage has all of it nevertheless. Gives the manifests of what was closed.
    */
   async release(
     uuid: string,
     untilMs: number,
-  ): Promise<{ readonly closed: readonly BranchHead[]; readonly isCovered: boolean }> {
+  ): Promise<{ readonly closed: readonly ManifestWriter[]; readonly isCovered: boolean }> {
     const { world } = this.#options;
-    const closed: BranchHead[] = [];
-    // What opens just now may have a head that was claimed here.
+    const closed: ManifestWriter[] = [];
+    // What opens just now may have a manifest that was claimed here.
     const busy = this.#slots.keysOf(uuid).flatMap((key) => this.#slots.busy(key) ?? []);
     await Promise.race([Promise.allSettled(busy), sleep(world, Math.max(0, untilMs - world.monotonicMs()))]);
     for (;;) {
@@ -163,8 +163,8 @@ export class Registry {
         if (database?.idle && database.settled) {
           this.#slots.take(key);
           this.#handles.shut(database);
-          closed.push(database.opened.head);
-        } else if (database && (database.opened.head.writerEpoch || !database.settled)) {
+          closed.push(database.opened.manifest);
+        } else if (database && (database.opened.manifest.writerEpoch || !database.settled)) {
           left.push(database);
         }
       }
@@ -234,7 +234,7 @@ export class Registry {
         outcome = { value };
       } catch (error) {
         outcome = { error };
-        // A refusal has changed nothing. After anything else nobody knows what the head will come to say.
+        // A refusal has changed nothing. After anything else nobody knows what the manifest will come to say.
         if (!(error instanceof ServiceError || error instanceof TurnedAway)) database.giveUp(error);
         if (database.poisoned) await this.#handles.abandon(database, target);
         else this.#slots.release(key, database);
@@ -269,9 +269,9 @@ export class Registry {
     return this.#slots.databases();
   }
 
-  /** The heads of what is open. */
-  heads(): BranchHead[] {
-    return Array.from(this.databases(), ({ opened }) => opened.head);
+  /** The manifests of what is open. */
+  manifests(): ManifestWriter[] {
+    return Array.from(this.databases(), ({ opened }) => opened.manifest);
   }
 
   /**
@@ -318,7 +318,7 @@ export class Registry {
     // Who came so late that a file is open or opening again may still write it.
     if (!this.#slots.isEmpty) return;
     try {
-      await this.#options.opener.claims.giveBackAll((head) => this.#handles.isCovered(head), untilMs);
+      await this.#options.opener.claims.giveBackAll((manifest) => this.#handles.isCovered(manifest), untilMs);
     } catch (error) {
       this.#options.events.notice("warn", `transaction ids stayed reserved at the end (${codeOf(error)})`, "");
     }

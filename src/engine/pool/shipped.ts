@@ -1,12 +1,12 @@
-/** Object storage, brought up to an open branch: what comes before every act on heads. */
-import type { BranchHead } from "../history/branch-head.ts";
+/** Object storage, brought up to an open branch: what comes before every act on manifests. */
+import type { ManifestWriter } from "../history/manifest-writer.ts";
 import type { Database } from "../database/database.ts";
 
-/** The head, once it exists, is this node's, and covers everything that was committed when this was asked. */
-export async function shipped(database: Database): Promise<BranchHead> {
+/** The manifest, once it exists, is this node's, and covers everything that was committed when this was asked. */
+export async function shipped(database: Database): Promise<ManifestWriter> {
   await database.claimNext();
   await new Promise<void>((resolve, reject) => {
     database.sync({ done: () => resolve(), failed: (error) => reject(error) });
   });
-  return database.opened.head;
+  return database.opened.manifest;
 }

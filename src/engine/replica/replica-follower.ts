@@ -1,25 +1,31 @@
 /**
- * Reads on a node that does not hold a database: copies that follow the heads which another node writes.
+ * Reads on a node that does not hold a database: copies that follow the manifests which another node writes.
  *
- * A copy is the branch's ordinary file, opened without a claim at a head's state (engine/opening/opening), and brought
- * forward by closing it and opening it again (engine/pool/registry). Always true: what is answered from a copy is a
- * state of the history that object storage has, as of the copy's last look at the head; nobody who reads here twice
- * sees an older head the second time. How often is looked, and whether a hint comes (engine/replica/head-looks),
- * decides only how old a copy may be. Must not know: leases, other nodes.
+ * A copy is the branch's ordinary file, opened without a claim at a manifest's state (engine/opening/opening), and
+ * brought forward by closing it and opening it again (engine/pool/registry). Always true: what is answered from a copy
+ * is a state of the history that object storage has, as of the copy's last look at the manifest; nobody who reads here
+ * twice sees an older manifest the second time. How often is looked, and whether a hint comes
+ * (engine/replica/manifest-watcher), decides only how old a copy may be. Must not know: leases, other nodes.
  *
- * What this node itself wrote when it was the writer needs care. Its file may be ahead of the head, by groups that it
- * acknowledged and has not shipped. While nobody has claimed since, these are the branch's newest states and shipping
- * them is right: the open handle does so, and the head's compare-and-set judges. Once another node has claimed they are
- * no part of the history, and only the head tells which it is. So nothing is answered from such a handle until
- * everything in it has landed: then it was proven, at that instant, that nobody had claimed before. Where another has,
- * the compare-and-set fails and the handle is given up as fenced; opened again, its file is judged and set aside.
+ * What this node itself wrote when it was the writer needs care. Its file may be ahead of the manifest, by groups that
+ * it acknowledged and has not shipped. While nobody has claimed since, these are the branch's newest states and
+ * shipping them is right: the open handle does so, and the manifest's compare-and-set judges. Once another node has
+ * claimed they are no part of the history, and only the manifest tells which it is. So nothing is answered from such a
+ * handle until everything in it has landed: then it was proven, at that instant, that nobody had claimed before. Where
+ * another has, the compare-and-set fails and the handle is given up as fenced; opened again, its file is judged and set
+ * aside.
  */
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import { TimeUp, within } from "../../base/time-limit.ts";
 import { sleep } from "../../base/world.ts";
 import type { Database } from "../database/database.ts";
-import { HeadLooks, type Followed, type FollowedBranch, type HeadLooksOptions } from "./head-looks.ts";
+import {
+  ManifestWatcher,
+  type Followed,
+  type FollowedBranch,
+  type ManifestWatcherOptions,
+} from "./manifest-watcher.ts";
 import type { ReplicaMeasures } from "../api/measures.ts";
 import type { Target, Consistency } from "../api/protocol.ts";
 
@@ -30,12 +36,12 @@ export interface Wanted {
 }
 
 export class ReplicaFollower {
-  readonly #options: HeadLooksOptions;
-  readonly #looks: HeadLooks;
+  readonly #options: ManifestWatcherOptions;
+  readonly #looks: ManifestWatcher;
 
-  constructor(options: HeadLooksOptions) {
+  constructor(options: ManifestWatcherOptions) {
     this.#options = options;
-    this.#looks = new HeadLooks(options);
+    this.#looks = new ManifestWatcher(options);
   }
 
   /**
@@ -65,7 +71,7 @@ export class ReplicaFollower {
     return this.#catchUp(followed, branch, minTxid, untilMs, deadlineMs);
   }
 
-  /** A head of the database is said to have moved: looks soon. */
+  /** A manifest of the database is said to have moved: looks soon. */
   hint(uuid: string): void {
     this.#looks.hint(uuid);
   }
@@ -134,7 +140,7 @@ export class ReplicaFollower {
       if (branch.refreshing && !(await this.#within(untilMs, branch.refreshing))) return undefined;
       const database = await this.#covered(branch.target, untilMs, deadlineMs);
       if (!database || isReached(database, minTxid)) return database;
-      // No writer goes beyond what its head has reserved, so that there is nothing to wait for here.
+      // No writer goes beyond what its manifest has reserved, so that there is nothing to wait for here.
       if (minTxid > (branch.newest?.reservedTo ?? 0) || world.monotonicMs() + pauseMs >= untilMs) return undefined;
       await sleep(world, pauseMs);
     }
@@ -167,6 +173,6 @@ export class ReplicaFollower {
 
 /** Whether a state that the caller says it has seen is in the copy, or is known never to come. */
 function isReached(database: Database, minTxid: number): boolean {
-  const { txid, lost } = database.opened.head.now;
+  const { txid, lost } = database.opened.manifest.now;
   return minTxid <= txid || lost.some(({ firstTxid, lastTxid }) => firstTxid <= minTxid && minTxid <= lastTxid);
 }

@@ -27,31 +27,31 @@ function reportCatalog(findings: Findings, { catalog, uuid }: DatabaseInventory,
 function reportBranch(
   findings: Findings,
   { faults, catalog, uuid }: DatabaseInventory,
-  { id, listed: named, head, history, gaps }: BranchInventory,
+  { id, listed: named, manifest, history, gaps }: BranchInventory,
   outer: FindingPlace,
 ): void {
   const place: FindingPlace = { ...outer, branch: named?.name ?? id };
   const key = `${databasePrefix(uuid)}head/${id}`;
   if (named === undefined && catalog.kind === "sound")
-    return findings.add("head_unlisted", { ...place, key }, "the catalog does not list the branch of this head");
+    return findings.add("head_unlisted", { ...place, key }, "the catalog does not list the branch of this manifest");
   const isBegun = catalog.kind === "sound" && !isWritten(catalog.value);
-  if (head.kind === "missing" && isBegun)
+  if (manifest.kind === "missing" && isBegun)
     return findings.add("claim_unwritten", { ...place, key }, "its first write was begun and has not come to be");
-  if (head.kind === "missing") return findings.add("head_missing", { ...place, key }, "the head is missing");
-  if (head.kind === "unreadable")
-    return findings.add(head.isNewer ? "format_newer" : "head_unreadable", { ...place, key }, head.why);
-  reportHistory(findings, history, head.value.history?.id, {
+  if (manifest.kind === "missing") return findings.add("head_missing", { ...place, key }, "the manifest is missing");
+  if (manifest.kind === "unreadable")
+    return findings.add(manifest.isNewer ? "format_newer" : "head_unreadable", { ...place, key }, manifest.why);
+  reportHistory(findings, history, manifest.value.history?.id, {
     ...place,
-    key: `${databasePrefix(uuid)}hist/${head.value.history?.id}`,
+    key: `${databasePrefix(uuid)}hist/${manifest.value.history?.id}`,
   });
   for (const { firstTxid, lastTxid } of gaps)
     findings.add(
       "line_gap",
       { ...place, key },
-      `the head names no object for transaction ids ${firstTxid} to ${lastTxid}`,
+      `the manifest names no object for transaction ids ${firstTxid} to ${lastTxid}`,
     );
-  const own = new Map(refsOf(head.value, history).map((ref) => [ref.id, ref]));
-  const present = new Set(head.value.refs.map((ref) => ref.id));
+  const own = new Map(refsOf(manifest.value, history).map((ref) => [ref.id, ref]));
+  const present = new Set(manifest.value.refs.map((ref) => ref.id));
   for (const [ref, { firstTxid, lastTxid }] of own) {
     const fault = faults.get(`seg/${ref}`);
     if (!fault) continue;

@@ -1,8 +1,8 @@
 /**
- * The look at a node's data directory: what each file is to its branch's head, and what else lies there.
+ * The look at a node's data directory: what each file is to its branch's manifest, and what else lies there.
  *
  * Always true: it only reads, takes no lock and opens no file with SQLite, which would put others beside it. Files that
- * are checked are copied away first. Must not know: how a head is read, who reads the findings.
+ * are checked are copied away first. Must not know: how a manifest is read, who reads the findings.
  */
 import { copyFileSync, existsSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -11,15 +11,15 @@ import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import type { World } from "../../base/world.ts";
 import { isUuid } from "../../format/core/binary.ts";
-import type { Head } from "../../format/history/head.ts";
+import type { Manifest } from "../../format/history/manifest.ts";
 import { isNodeId } from "../../format/core/ids.ts";
 import { forgottenNodeKey } from "../../format/keys/node-keys.ts";
-import { headKey, isBranchId } from "../../format/keys/object-keys.ts";
+import { manifestKey, isBranchId } from "../../format/keys/object-keys.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
 import { readFileState, type FileState } from "../local/file-state.ts";
 import type { FindingPlace, Findings } from "./findings.ts";
-import { HeadPlaces } from "../local/head-places.ts";
-import { lookAt, ownHead, type Looked } from "./inventory.ts";
+import { SeenManifests } from "../local/seen-manifests.ts";
+import { lookAt, ownManifest, type Looked } from "./inventory.ts";
 import { groupsBetween } from "../history/lines.ts";
 import { stateOfFile } from "../segments/image-maker.ts";
 import { listQuarantine, type Quarantined } from "../local/quarantine.ts";
@@ -29,7 +29,7 @@ import { standingOf } from "../opening/standing.ts";
 export interface DiskDoctorParts {
   /** The data directory. */
   readonly directory: string;
-  /** What its node's heads are in; undefined when only the directory is looked at. */
+  /** What its node's manifests are in; undefined when only the directory is looked at. */
   readonly store: ObjectStore | undefined;
   readonly world: World;
   /** Where copies are checked; undefined for a look without that. */
@@ -141,26 +141,30 @@ async function lookAtDatabase(parts: DiskDoctorParts, uuid: string, look: DiskLo
       `${leftovers.length} unfinished files`,
     );
   const branches = names.filter((name) => name.endsWith(".db") && isBranchId(name.slice(0, -".db".length)));
-  const heads = new Map<string, Looked<Head>>();
-  for (const name of branches) heads.set(name, await headOf(parts, uuid, name.slice(0, -".db".length)));
-  if (parts.store && branches.length > 0 && (await isForeign(parts.store, uuid, heads))) {
+  const manifests = new Map<string, Looked<Manifest>>();
+  for (const name of branches) manifests.set(name, await manifestOf(parts, uuid, name.slice(0, -".db".length)));
+  if (parts.store && branches.length > 0 && (await isForeign(parts.store, uuid, manifests))) {
     return parts.findings.add(
       "file_foreign",
       { uuid, key: join("db", uuid) },
       `object storage has nothing of the database, and this disk ${branches.length} of its branches`,
     );
   }
-  for (const name of branches) await lookAtFile(parts, uuid, name.slice(0, -".db".length), heads.get(name)!, look);
+  for (const name of branches) await lookAtFile(parts, uuid, name.slice(0, -".db".length), manifests.get(name)!, look);
 }
 
-async function headOf({ store }: DiskDoctorParts, uuid: string, branchId: string): Promise<Looked<Head>> {
+async function manifestOf({ store }: DiskDoctorParts, uuid: string, branchId: string): Promise<Looked<Manifest>> {
   return store
-    ? lookAt(store, headKey(uuid, branchId), (bytes) => ownHead(bytes, uuid, branchId))
+    ? lookAt(store, manifestKey(uuid, branchId), (bytes) => ownManifest(bytes, uuid, branchId))
     : { kind: "missing" };
 }
 
-async function isForeign(store: ObjectStore, uuid: string, heads: ReadonlyMap<string, Looked<Head>>): Promise<boolean> {
-  if ([...heads.values()].some(({ kind }) => kind !== "missing")) return false;
+async function isForeign(
+  store: ObjectStore,
+  uuid: string,
+  manifests: ReadonlyMap<string, Looked<Manifest>>,
+): Promise<boolean> {
+  if ([...manifests.values()].some(({ kind }) => kind !== "missing")) return false;
   return (await store.list(`db/${uuid}/`, { limit: 1 })).objects.length === 0;
 }
 
@@ -168,7 +172,7 @@ async function lookAtFile(
   parts: DiskDoctorParts,
   uuid: string,
   branchId: string,
-  head: Looked<Head>,
+  manifest: Looked<Manifest>,
   look: DiskLook,
 ): Promise<void> {
   const { directory, findings, store } = parts;
@@ -187,17 +191,17 @@ async function lookAtFile(
   look.bytes += read.bytes;
   await checkCopy(parts, path, place, look);
   if (!store) return;
-  if (head.kind !== "sound") {
-    const isEmpty = head.kind === "missing" && read.state.txid === 0 && read.state.writerEpochId === undefined;
+  if (manifest.kind !== "sound") {
+    const isEmpty = manifest.kind === "missing" && read.state.txid === 0 && read.state.writerEpochId === undefined;
     if (!isEmpty)
       findings.add(
         "file_unheaded",
         place,
-        `the file stands at transaction id ${read.state.txid}, and the branch's head is ${head.kind}`,
+        `the file stands at transaction id ${read.state.txid}, and the branch's manifest is ${manifest.kind}`,
       );
     return;
   }
-  await judge(parts, place, read, head.value, look);
+  await judge(parts, place, read, manifest.value, look);
 }
 
 /** What the file says of itself; undefined, and told, when it cannot be read. */
@@ -212,54 +216,56 @@ function stateIn({ findings }: DiskDoctorParts, path: string, place: FindingPlac
   }
 }
 
-/** What the file is to its branch's head. */
+/** What the file is to its branch's manifest. */
 async function judge(
   { directory, findings, world }: DiskDoctorParts,
   place: FindingPlace,
   { state }: FileState,
-  head: Head,
+  manifest: Manifest,
   look: DiskLook,
 ): Promise<void> {
-  const { uuid, branchId, epoch, seq } = head;
+  const { uuid, branchId, epoch, seq } = manifest;
   // It only reads while nothing is noted.
-  const places = new HeadPlaces({ directory: join(directory, "seen"), disk: realDisk, world, notice: () => {} });
-  if (places.isPast(head))
+  const places = new SeenManifests({ directory: join(directory, "seen"), disk: realDisk, world, notice: () => {} });
+  if (places.isPast(manifest))
     findings.add(
       "head_older",
       place,
-      `the head has epoch ${epoch}, number ${seq}; this node has seen ` +
+      `the manifest has epoch ${epoch}, number ${seq}; this node has seen ` +
         `epoch ${places.newest(uuid, branchId)?.epoch}, number ${places.newest(uuid, branchId)?.seq}`,
     );
-  const standing = standingOf(head, state, look.node, (writerEpoch) => places.shippedTo(uuid, branchId, writerEpoch));
+  const standing = standingOf(manifest, state, look.node, (writerEpoch) =>
+    places.shippedTo(uuid, branchId, writerEpoch),
+  );
   look.standings[standing] = (look.standings[standing] ?? 0) + 1;
-  const at = `the file stands at transaction id ${state.txid}, the head at ${head.txid}`;
+  const at = `the file stands at transaction id ${state.txid}, the manifest at ${manifest.txid}`;
   if (standing === "ahead")
     findings.add(
       look.isRunning ? "node_running" : "file_ahead",
       place,
-      `${at}: ${countOf(head, state.txid)} on this disk only`,
+      `${at}: ${countOf(manifest, state.txid)} on this disk only`,
     );
   else if (standing === "orphaned") findings.add("file_orphaned", place, `${at}, under a claim that has ended`);
   else if (standing === "beyond")
     findings.add(
       "head_older",
       place,
-      `${at}, under a claim that the head does not know or beyond what it has reserved`,
+      `${at}, under a claim that the manifest does not know or beyond what it has reserved`,
     );
   else if (standing === "stale")
     findings.add("file_stale", place, `${at}; object storage has all that is in it, or had it`);
   else if (standing === "behind") findings.add("file_behind", place, at);
   else if (standing !== "current")
-    findings.add("file_unknown", place, `${at}, under a claim that the head lists no more`);
+    findings.add("file_unknown", place, `${at}, under a claim that the manifest lists no more`);
 }
 
 /**
- * How many transactions lie between the head and the id, in words. Ids may have been skipped in great numbers, which
- * are not counted one by one.
+ * How many transactions lie between the manifest and the id, in words. Ids may have been skipped in great numbers,
+ * which are not counted one by one.
  */
-function countOf(head: Head, txid: number): string {
-  if (txid - head.txid > limits.txidReserve) return "its newest transactions are";
-  const count = groupsBetween(head, head.txid, txid);
+function countOf(manifest: Manifest, txid: number): string {
+  if (txid - manifest.txid > limits.txidReserve) return "its newest transactions are";
+  const count = groupsBetween(manifest, manifest.txid, txid);
   return count === 1 ? "1 transaction is" : `${count} transactions are`;
 }
 
@@ -292,8 +298,6 @@ function quarantined({ findings }: DiskDoctorParts, { uuid, name, label }: Quara
   findings.add(
     "quarantine",
     place,
-    label
-      ? `a file was set aside at ${new Date(label.atMs).toISOString()}: ${label.why}`
-      : "a file was set aside",
+    label ? `a file was set aside at ${new Date(label.atMs).toISOString()}: ${label.why}` : "a file was set aside",
   );
 }

@@ -171,7 +171,7 @@ export const findingKinds = {
   },
   file_unknown: {
     severity: "warning",
-    means: "the head does not know the claim that wrote it",
+    means: "the manifest does not know the claim that wrote it",
     todo: "keep the file until you know what it holds beyond object storage; sqlite3 reads it (docs/disasters.md)",
   },
   file_stale: {
@@ -188,7 +188,7 @@ export const findingKinds = {
   },
   file_unheaded: {
     severity: "critical",
-    means: "the file holds a branch of which object storage has no readable head",
+    means: "the file holds a branch of which object storage has no readable manifest",
     todo: `keep the file: it may hold all there is; then ${repairIt}`,
   },
   file_unreadable: {

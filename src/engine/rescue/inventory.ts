@@ -2,17 +2,17 @@
  * What one database has in object storage, and whether it fits together: the look that doctor, repair, backup and
  * restore share.
  *
- * Always true: it only reads. What it calls missing or unsound was looked at twice, and nothing had replaced the head
- * that refers to it meanwhile: a node that packs and collects beside it makes nothing look broken. In memory are the
- * references of one database, one page of its listing and, of what is proven, a few objects.
+ * Always true: it only reads. What it calls missing or unsound was looked at twice, and nothing had replaced the
+ * manifest that refers to it meanwhile: a node that packs and collects beside it makes nothing look broken. In memory
+ * are the references of one database, one page of its listing and, of what is proven, a few objects.
  */
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import { Semaphore } from "../../base/collections/semaphore.ts";
 import { decodeCatalog, type Catalog, type CatalogBranch } from "../../format/history/catalog.ts";
-import { decodeHead, hashOf, type Head, type TxidRange } from "../../format/history/head.ts";
+import { decodeManifest, hashOf, type Manifest, type TxidRange } from "../../format/history/manifest.ts";
 import { decodeHistory, type History } from "../../format/history/history.ts";
-import { catalogKey, databasePrefix, headKey, isBranchId, parsePoolId } from "../../format/keys/object-keys.ts";
+import { catalogKey, databasePrefix, manifestKey, isBranchId, parsePoolId } from "../../format/keys/object-keys.ts";
 import type { SegmentRef } from "../../format/history/refs.ts";
 import { NewerFormat } from "../../format/core/versions.ts";
 import { listed } from "../../store/port/listing.ts";
@@ -28,19 +28,19 @@ export type Looked<Value> =
   /** `isNewer`: a build that knows more than this one has written it. */
   | { readonly kind: "unreadable"; readonly why: string; readonly isNewer: boolean; readonly version: string };
 
-/** A branch as the catalog, its head and its history tell of it. */
+/** A branch as the catalog, its manifest and its history tell of it. */
 export interface BranchInventory {
   readonly id: string;
-  /** Undefined for a head that no catalog lists. */
+  /** Undefined for a manifest that no catalog lists. */
   readonly listed: CatalogBranch | undefined;
-  readonly head: Looked<Head>;
-  /** Undefined when the head has none, or cannot be read itself. */
+  readonly manifest: Looked<Manifest>;
+  /** Undefined when the manifest has none, or cannot be read itself. */
   readonly history: Looked<History> | undefined;
-  /** Transaction ids that the head's own line should hold and does not name. */
+  /** Transaction ids that the manifest's own line should hold and does not name. */
   readonly gaps: readonly TxidRange[];
 }
 
-/** Why an object that a head or a history refers to is of no use. */
+/** Why an object that a manifest or a history refers to is of no use. */
 interface ObjectFault {
   readonly kind: "missing" | "length" | "rotten";
   readonly why: string;
@@ -94,18 +94,20 @@ export async function inventoryOf(source: PageSource, deep: boolean): Promise<Da
     const found = await lookOnce(look);
     const isWhole =
       found.faults.size === 0 &&
-      found.branches.every(({ head, history }) => head.kind === "sound" && (history?.kind ?? "sound") === "sound");
+      found.branches.every(
+        ({ manifest, history }) => manifest.kind === "sound" && (history?.kind ?? "sound") === "sound",
+      );
     if (isWhole || round >= limits.inventoryRoundsMax || !(await hasMoved(look, found))) return found;
   }
 }
 
-/** Whether a head or the catalog has been replaced since: what it refers to may have been packed and collected. */
+/** Whether a manifest or the catalog has been replaced since: what it refers to may have been packed and collected. */
 async function hasMoved({ source: { store, uuid } }: Look, { catalog, branches }: DatabaseInventory): Promise<boolean> {
   const versionOf = (looked: Looked<unknown>): string | undefined =>
     looked.kind === "missing" ? undefined : looked.version;
   if ((await store.get(catalogKey(uuid)))?.version !== versionOf(catalog)) return true;
-  for (const { id, head } of branches)
-    if ((await store.get(headKey(uuid, id)))?.version !== versionOf(head)) return true;
+  for (const { id, manifest } of branches)
+    if ((await store.get(manifestKey(uuid, id)))?.version !== versionOf(manifest)) return true;
   return false;
 }
 
@@ -142,18 +144,19 @@ function ownCatalog(catalog: Catalog, uuid: string): Catalog {
   return catalog;
 }
 
-/** The head in the bytes, if it is that branch's. */
-export function ownHead(bytes: Uint8Array, uuid: string, branchId: string): Head {
-  const head = decodeHead(bytes);
-  if (head.uuid !== uuid || head.branchId !== branchId) throw new StoreError("corrupt", "it is another branch's head");
-  return head;
+/** The manifest in the bytes, if it is that branch's. */
+export function ownManifest(bytes: Uint8Array, uuid: string, branchId: string): Manifest {
+  const manifest = decodeManifest(bytes);
+  if (manifest.uuid !== uuid || manifest.branchId !== branchId)
+    throw new StoreError("corrupt", "it is another branch's manifest");
+  return manifest;
 }
 
-/** Those that the catalog lists, and those of which there is a head all the same. */
+/** Those that the catalog lists, and those of which there is a manifest all the same. */
 async function branchesOf(store: ObjectStore, uuid: string, catalog: Catalog | undefined): Promise<BranchInventory[]> {
   const named = new Map((catalog?.branches ?? []).map((branch) => [branch.id, branch]));
   const ids = new Set(named.keys());
-  const folder = headKey(uuid, "");
+  const folder = manifestKey(uuid, "");
   for await (const { key } of listed(store, folder))
     if (isBranchId(key.slice(folder.length))) ids.add(key.slice(folder.length));
   const branches: BranchInventory[] = [];
@@ -167,35 +170,37 @@ async function branchOf(
   id: string,
   name: CatalogBranch | undefined,
 ): Promise<BranchInventory> {
-  const head = await lookAt(store, headKey(uuid, id), (bytes) => ownHead(bytes, uuid, id));
-  if (head.kind !== "sound") return { id, listed: name, head, history: undefined, gaps: [] };
-  const { refs, tail, fromTxid, txid, lost, history: ref } = head.value;
+  const manifest = await lookAt(store, manifestKey(uuid, id), (bytes) => ownManifest(bytes, uuid, id));
+  if (manifest.kind !== "sound") return { id, listed: name, manifest, history: undefined, gaps: [] };
+  const { refs, tail, fromTxid, txid, lost, history: ref } = manifest.value;
   const gaps = txid === 0 && refs.length === 0 ? [] : gapsOf({ fromTxid, toTxid: txid, refs, tail }, lost);
   const history =
     ref &&
     (await lookAt(store, `${databasePrefix(uuid)}hist/${ref.id}`, (bytes) => {
       if (bytes.length !== ref.bytes || !sameBytes(hashOf(bytes), ref.sha256))
-        throw new StoreError("corrupt", "it is not what its head names");
+        throw new StoreError("corrupt", "it is not what its manifest names");
       return decodeHistory(bytes);
     }));
-  return { id, listed: name, head, history, gaps };
+  return { id, listed: name, manifest, history, gaps };
 }
 
 /** Every object of the pool that the branches refer to, by its key below the database's folder. */
 function referencesOf(branches: readonly BranchInventory[]): Map<string, Promised> {
   const references = new Map<string, Promised>();
-  for (const { head, history } of branches) {
-    if (head.kind !== "sound") continue;
-    for (const ref of refsOf(head.value, history)) references.set(`seg/${ref.id}`, { bytes: ref.bytes, ref });
-    if (head.value.history)
-      references.set(`hist/${head.value.history.id}`, { bytes: head.value.history.bytes, ref: undefined });
+  for (const { manifest, history } of branches) {
+    if (manifest.kind !== "sound") continue;
+    for (const ref of refsOf(manifest.value, history)) references.set(`seg/${ref.id}`, { bytes: ref.bytes, ref });
+    if (manifest.value.history)
+      references.set(`hist/${manifest.value.history.id}`, { bytes: manifest.value.history.bytes, ref: undefined });
   }
   return references;
 }
 
 /** All references of a branch: its line's, and those of its past as far as that can be read. */
-export function refsOf(head: Head, history: Looked<History> | undefined): readonly SegmentRef[] {
-  return history?.kind === "sound" ? [...head.refs, ...history.value.lines.flatMap(({ refs }) => refs)] : head.refs;
+export function refsOf(manifest: Manifest, history: Looked<History> | undefined): readonly SegmentRef[] {
+  return history?.kind === "sound"
+    ? [...manifest.refs, ...history.value.lines.flatMap(({ refs }) => refs)]
+    : manifest.refs;
 }
 
 interface Pass {
@@ -253,7 +258,7 @@ async function passOver(
       pass.condemned++;
     } else if (isPoolKey(key)) {
       tallied(pass.unreferenced, key, bytes);
-    } else if (key !== "catalog" && !isHeadKey(key)) {
+    } else if (key !== "catalog" && !isManifestKey(key)) {
       tallied(pass.foreign, key, bytes);
     }
   }
@@ -264,11 +269,11 @@ function isPoolKey(key: string): boolean {
   return /^(?:seg|hist)\//.test(key) && parsePoolId(key.slice(key.indexOf("/") + 1)) !== undefined;
 }
 
-function isHeadKey(key: string): boolean {
+function isManifestKey(key: string): boolean {
   return key.startsWith("head/") && isBranchId(key.slice("head/".length));
 }
 
-/** A listing may lag, and a head that was read after it may refer to what is newer. */
+/** A listing may lag, and a manifest that was read after it may refer to what is newer. */
 async function confirmMissing(
   { source: { store, uuid } }: Look,
   references: ReadonlyMap<string, Promised>,

@@ -1,8 +1,8 @@
 /**
- * What a database's pool holds, told by the objects alone: for when no head says it.
+ * What a database's pool holds, told by the objects alone: for when no manifest says it.
  *
  * Always true: an object that is here was read whole and every frame of it decompressed. A reference that is made from
- * it is what its writer's head would have said. In memory are the references, and one object at a time.
+ * it is what its writer's manifest would have said. In memory are the references, and one object at a time.
  */
 import { StoreError } from "../../base/faults/errors.ts";
 import { databasePrefix, parsePoolId } from "../../format/keys/object-keys.ts";

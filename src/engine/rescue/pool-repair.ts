@@ -1,20 +1,20 @@
 /**
- * The head of a branch of which nothing is known but the objects of the pool.
+ * The manifest of a branch of which nothing is known but the objects of the pool.
  *
  * Always true: it begins with the newest whole image that the pool holds, and goes on over the objects that follow it
  * without a doubt; the past and the checkpoints are lost by it, and that is said. Nothing is written here. Must not
- * know: heads that were there before.
+ * know: manifests that were there before.
  */
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
-import { encodeHead, hashOf, type Head } from "../../format/history/head.ts";
+import { encodeManifest, hashOf, type Manifest } from "../../format/history/manifest.ts";
 import type { SegmentRef, TxidRange } from "../../format/history/refs.ts";
 import type { DatabaseState } from "../../model/schema.ts";
 import type { BranchInventory } from "./inventory.ts";
 import { planOf } from "../history/lines.ts";
 import { checkState } from "../segments/newest-state.ts";
 import { beforeRewind, chainFrom, newestImage, type PoolEntry } from "./pool-index.ts";
-import { nonceBytes, repairer, type HeadRepairParts, type ProposedHead } from "./proposed-head.ts";
+import { nonceBytes, repairer, type ManifestRepairParts, type ProposedManifest } from "./proposed-manifest.ts";
 import type { StatePlace } from "../segments/restored-state.ts";
 
 /** What a branch is put together from: the objects of its newest image, and those that follow it. */
@@ -32,18 +32,18 @@ interface Found {
 
 /** A branch out of the pool alone. It begins with the state that was found, as a fork does. */
 export async function fromPool(
-  parts: HeadRepairParts,
+  parts: ManifestRepairParts,
   { id, listed }: BranchInventory,
-): Promise<ProposedHead | string> {
+): Promise<ProposedManifest | string> {
   const { pool, place } = parts;
   const found = findIn(parts, id);
   if (!found) return "the pool holds no whole image of any state of it";
   const { image, chain, last } = found;
   const epoch = (pool.epochs.get(id) ?? 0) + limits.epochsSkipped;
-  const bare = bareHead(place.source.uuid, id, epoch, found);
+  const bare = bareManifest(place.source.uuid, id, epoch, found);
   const state = await stateOf(place, bare);
   if (typeof state === "string") return state;
-  const head: Head = {
+  const manifest: Manifest = {
     ...bare,
     writerEpochs: state.writerEpochId
       ? [{ epoch: epoch - 1, id: state.writerEpochId, firstTxid: image.lastTxid, lastTxid: last.lastTxid }]
@@ -53,10 +53,10 @@ export async function fromPool(
   const how =
     `the pool alone: an image of transaction id ${image.lastTxid} and ${chain.length} objects after it, up to ` +
     `${until}${listed ? "" : ", of a branch that no catalog lists"}`;
-  return { head, bytes: encodeHead(head), how, loses: lossesOf(found) };
+  return { manifest, bytes: encodeManifest(manifest), how, loses: lossesOf(found) };
 }
 
-function findIn(parts: HeadRepairParts, id: string): Found | undefined {
+function findIn(parts: ManifestRepairParts, id: string): Found | undefined {
   const own = parts.pool.entries.filter(({ branchId }) => branchId === id);
   const usable = [...own, ...inherited(parts, id)];
   const images = newestImage(usable, Infinity);
@@ -86,8 +86,13 @@ function findIn(parts: HeadRepairParts, id: string): Found | undefined {
   };
 }
 
-/** A head of what was found, without any claim: who wrote it only its restored state tells. */
-function bareHead(uuid: string, branchId: string, epoch: number, { refs, last, pages, lastKnown }: Found): Head {
+/** A manifest of what was found, without any claim: who wrote it only its restored state tells. */
+function bareManifest(
+  uuid: string,
+  branchId: string,
+  epoch: number,
+  { refs, last, pages, lastKnown }: Found,
+): Manifest {
   const hash = hashOf(Buffer.from(`${uuid}/${branchId}/${last.lastTxid}`));
   return {
     uuid,
@@ -122,14 +127,14 @@ function lossesOf({ own, last, lastKnown }: Found): readonly string[] {
       : []),
     "the whole past of the branch and its checkpoints",
     `whatever was written after transaction id ${last.lastTxid} and is in no object of the pool; among it ` +
-      "may be durable writes that stood in the lost head alone",
+      "may be durable writes that stood in the lost manifest alone",
     ...unlaid(own, { firstTxid: last.lastTxid + 1, lastTxid: lastKnown }),
   ];
 }
 
-async function stateOf(place: StatePlace, head: Head): Promise<DatabaseState | string> {
+async function stateOf(place: StatePlace, manifest: Manifest): Promise<DatabaseState | string> {
   try {
-    return await checkState(place, planOf(head, undefined, head.txid)!);
+    return await checkState(place, planOf(manifest, undefined, manifest.txid)!);
   } catch (error) {
     if (!(error instanceof StoreError) || error.kind !== "corrupt") throw error;
     return `what could be put together from the pool is not sound: ${error.message}`;
@@ -148,7 +153,7 @@ function unlaid(own: readonly PoolEntry[], { firstTxid, lastTxid }: TxidRange): 
 }
 
 /** What a fork has of the branches that it came from, as the catalog tells. */
-function inherited({ pool, catalog }: HeadRepairParts, id: string): readonly PoolEntry[] {
+function inherited({ pool, catalog }: ManifestRepairParts, id: string): readonly PoolEntry[] {
   const parent = catalog?.branches.find((branch) => branch.id === id)?.parent;
   if (!parent) return [];
   const below = (entry: PoolEntry): PoolEntry[] => {
@@ -167,7 +172,7 @@ function inherited({ pool, catalog }: HeadRepairParts, id: string): readonly Poo
   };
   const ofParent = [
     ...pool.entries.filter(({ branchId }) => branchId === parent.id),
-    ...inherited({ pool, catalog } as HeadRepairParts, parent.id),
+    ...inherited({ pool, catalog } as ManifestRepairParts, parent.id),
   ];
   return ofParent.flatMap(below);
 }

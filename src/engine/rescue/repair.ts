@@ -22,7 +22,7 @@ import { ulidTimeMs } from "../../format/core/ids.ts";
 import {
   catalogKey,
   databaseNameOfClaimKey,
-  headKey,
+  manifestKey,
   nameClaimKey,
   nameClaimPrefix,
   purgeKey,
@@ -32,11 +32,11 @@ import { listed } from "../../store/port/listing.ts";
 import { olderVersionsOf, type ObjectStore, type PutCondition } from "../../store/port/object-store.ts";
 import { surePut } from "../../store/port/settled-put.ts";
 import { requireStoreFormat } from "../../store/store-format.ts";
-import { proposeHead } from "./head-repair.ts";
+import { proposeManifest } from "./manifest-repair.ts";
 import { inventoryOf, lookAt, type BranchInventory, type DatabaseInventory, type Looked } from "./inventory.ts";
 import { checkNewest } from "../segments/newest-state.ts";
 import { indexPool } from "./pool-index.ts";
-import type { ProposedHead } from "./proposed-head.ts";
+import type { ProposedManifest } from "./proposed-manifest.ts";
 import type { StatePlace } from "../segments/restored-state.ts";
 
 /** One object that is put. */
@@ -88,10 +88,10 @@ export async function planRepair({ place }: RepairParts, { branch, name }: Repai
   const actions: RepairAction[] = [];
   const hopeless: string[] = [];
   const standing = inventory.catalog.kind === "sound" ? inventory.catalog.value : await olderCatalog(store, uuid);
-  const heads = await repairHeads(place, inventory, standing, branch, hopeless);
-  actions.push(...heads);
+  const manifests = await repairManifests(place, inventory, standing, branch, hopeless);
+  actions.push(...manifests);
   if (inventory.catalog.kind !== "sound" && branch === undefined)
-    actions.push(catalogAction(inventory, standing, heads));
+    actions.push(catalogAction(inventory, standing, manifests));
   if (name !== undefined)
     actions.push(...(await claimAction(store, uuid, name, standing?.createdAtMs ?? createdAtMs(inventory))));
   return { uuid, actions, hopeless, digest: digestOf(actions), newestMs: inventory.newestMs };
@@ -112,14 +112,14 @@ function digestOf(actions: readonly RepairAction[]): string {
 /** A build that does not understand what it would replace must not replace it. */
 function refuseNewer({ catalog, branches }: DatabaseInventory): void {
   const isNewer = (looked: Looked<unknown> | undefined): boolean => looked?.kind === "unreadable" && looked.isNewer;
-  if ([catalog, ...branches.flatMap(({ head, history }) => [head, history])].some(isNewer)) {
+  if ([catalog, ...branches.flatMap(({ manifest, history }) => [manifest, history])].some(isNewer)) {
     throw new StoreError("misconfigured", "a newer build has written some of the database: repair it with that build");
   }
   if (catalog.kind === "sound" && catalog.value.deletedAtMs !== undefined)
     throw new StoreError("misconfigured", "the database was deleted: what is left of it is being removed");
 }
 
-async function repairHeads(
+async function repairManifests(
   place: StatePlace,
   inventory: DatabaseInventory,
   catalog: Catalog | undefined,
@@ -138,14 +138,14 @@ async function repairHeads(
   const actions: RepairAction[] = [];
   for (const branch of broken) {
     const label = branch.listed?.name ?? branch.id;
-    const proposal = await proposeHead({ place, pool, catalog }, branch);
+    const proposal = await proposeManifest({ place, pool, catalog }, branch);
     if (typeof proposal === "string") hopeless.push(`branch ${label}: ${proposal}`);
-    else actions.push(headAction(place.source.uuid, branch, label, proposal));
+    else actions.push(manifestAction(place.source.uuid, branch, label, proposal));
   }
   return actions;
 }
 
-/** Branches that ought to have a head: those that the catalog lists, else all of which there is anything. */
+/** Branches that ought to have a manifest: those that the catalog lists, else all of which there is anything. */
 function branchesIn({ branches, catalog: found }: DatabaseInventory, catalog: Catalog | undefined): BranchInventory[] {
   const named = new Map((catalog?.branches ?? []).map((branch) => [branch.id, branch]));
   const known = branches
@@ -159,7 +159,7 @@ function branchesIn({ branches, catalog: found }: DatabaseInventory, catalog: Ca
     ...missing.map((id): BranchInventory => ({
       id,
       listed: named.get(id),
-      head: { kind: "missing" },
+      manifest: { kind: "missing" },
       history: undefined,
       gaps: [],
     })),
@@ -170,17 +170,17 @@ function branchesIn({ branches, catalog: found }: DatabaseInventory, catalog: Ca
 async function isSound(
   place: StatePlace,
   { faults }: DatabaseInventory,
-  { head, history, gaps }: BranchInventory,
+  { manifest, history, gaps }: BranchInventory,
 ): Promise<boolean> {
-  if (head.kind !== "sound" || gaps.length > 0 || (history && history.kind !== "sound")) return false;
+  if (manifest.kind !== "sound" || gaps.length > 0 || (history && history.kind !== "sound")) return false;
   const refs = [
-    ...head.value.refs,
+    ...manifest.value.refs,
     ...(history?.kind === "sound" ? history.value.lines.flatMap((line) => line.refs) : []),
   ];
   if (refs.some(({ id }) => faults.has(`seg/${id}`))) return false;
-  if (head.value.refs.length === 0) return true;
+  if (manifest.value.refs.length === 0) return true;
   try {
-    await checkNewest(place, head.value);
+    await checkNewest(place, manifest.value);
     return true;
   } catch (error) {
     if (!(error instanceof StoreError) || error.kind !== "corrupt") throw error;
@@ -192,17 +192,17 @@ function conditionOf(looked: Looked<unknown>): PutCondition {
   return looked.kind === "missing" ? { kind: "absent" } : { kind: "version", version: looked.version };
 }
 
-function headAction(
+function manifestAction(
   uuid: string,
-  { id, head }: BranchInventory,
+  { id, manifest }: BranchInventory,
   label: string,
-  { bytes, how, loses }: ProposedHead,
+  { bytes, how, loses }: ProposedManifest,
 ): RepairAction {
   return {
-    key: headKey(uuid, id),
+    key: manifestKey(uuid, id),
     bytes,
-    condition: conditionOf(head),
-    does: `gives branch ${label} a new head: ${how}`,
+    condition: conditionOf(manifest),
+    does: `gives branch ${label} a new manifest: ${how}`,
     loses,
   };
 }
@@ -230,7 +230,7 @@ function catalogAction(
   mended: readonly RepairAction[],
 ): RepairAction {
   const { uuid } = inventory;
-  const { branches, unnamed } = branchesWithHeads(inventory, older, mended);
+  const { branches, unnamed } = branchesWithManifests(inventory, older, mended);
   const seq = (older?.seq ?? 0) + limits.catalogsSkipped;
   const nonce = hashOf(Buffer.from(`${uuid} ${seq} ${branches.map(({ id }) => id).join(" ")}`)).subarray(0, nonceBytes);
   // Nothing is condemned by a catalog that is new: what is garbage will be found to be again.
@@ -256,8 +256,8 @@ function catalogAction(
       : ["when branches end by themselves, and what they were forked from"]),
   ];
   const does = older
-    ? `puts an older version of the catalog back (number ${older.seq}), with every branch that has a head`
-    : "makes a catalog of the branches that have a head";
+    ? `puts an older version of the catalog back (number ${older.seq}), with every branch that has a manifest`
+    : "makes a catalog of the branches that have a manifest";
   return {
     key: catalogKey(uuid),
     bytes: encodeCatalog(catalog),
@@ -268,19 +268,19 @@ function catalogAction(
 }
 
 /** The branches that a new catalog can name, `main` among them always, and the ids of those whose names are lost. */
-function branchesWithHeads(
+function branchesWithManifests(
   inventory: DatabaseInventory,
   older: Catalog | undefined,
   mended: readonly RepairAction[],
 ): { readonly branches: readonly CatalogBranch[]; readonly unnamed: readonly string[] } {
   const { uuid } = inventory;
   const present = new Set(inventory.branches.map(({ id }) => id));
-  const hasHead = (id: string): boolean =>
-    inventory.branches.some((one) => one.id === id && one.head.kind === "sound") ||
-    mended.some(({ key }) => key === headKey(uuid, id));
-  const kept = (older?.branches ?? []).filter(({ id }) => hasHead(id) || id === mainBranch);
+  const hasManifest = (id: string): boolean =>
+    inventory.branches.some((one) => one.id === id && one.manifest.kind === "sound") ||
+    mended.some(({ key }) => key === manifestKey(uuid, id));
+  const kept = (older?.branches ?? []).filter(({ id }) => hasManifest(id) || id === mainBranch);
   const unnamed = [...present].filter(
-    (id) => id !== mainBranch && hasHead(id) && !kept.some((branch) => branch.id === id),
+    (id) => id !== mainBranch && hasManifest(id) && !kept.some((branch) => branch.id === id),
   );
   const main = kept.find(({ id }) => id === mainBranch) ?? {
     name: mainBranch,
@@ -297,8 +297,8 @@ function branchesWithHeads(
  * A branch whose name nobody knows. What it came from is taken for `main` where it begins, which no erasure overlooks.
  */
 function recovered({ branches }: DatabaseInventory, id: string): CatalogBranch {
-  const { head } = branches.find((branch) => branch.id === id)!;
-  const forkTxid = head.kind === "sound" ? head.value.floorTxid : 0;
+  const { manifest } = branches.find((branch) => branch.id === id)!;
+  const forkTxid = manifest.kind === "sound" ? manifest.value.floorTxid : 0;
   return {
     name: `recovered-${id.toLowerCase()}`,
     id,
@@ -310,9 +310,9 @@ function recovered({ branches }: DatabaseInventory, id: string): CatalogBranch {
 
 /** As old as its oldest fork that is known, or as its newest state. */
 function createdAtMs({ branches }: DatabaseInventory): number {
-  const times = branches.flatMap(({ id, head }) => [
+  const times = branches.flatMap(({ id, manifest }) => [
     ...(id === mainBranch ? [] : [ulidTimeMs(id)]),
-    ...(head.kind === "sound" ? [head.value.committedAtMs] : []),
+    ...(manifest.kind === "sound" ? [manifest.value.committedAtMs] : []),
   ]);
   return times.length === 0 ? 0 : Math.min(...times);
 }

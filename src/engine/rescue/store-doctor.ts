@@ -296,11 +296,11 @@ export class StoreDoctor {
   /** Restores the newest state of a branch of which nothing is known to be missing. */
   async #restore(branch: BranchInventory, { uuid, faults }: DatabaseInventory, place: FindingPlace): Promise<void> {
     const { scratchDirectory, source, world, findings } = this.#parts;
-    if (scratchDirectory === undefined || branch.head.kind !== "sound" || branch.listed === undefined) return;
-    const head = branch.head.value;
-    if (head.refs.length === 0 || head.refs.some(({ id }) => faults.has(`seg/${id}`))) return;
+    if (scratchDirectory === undefined || branch.manifest.kind !== "sound" || branch.listed === undefined) return;
+    const manifest = branch.manifest.value;
+    if (manifest.refs.length === 0 || manifest.refs.some(({ id }) => faults.has(`seg/${id}`))) return;
     try {
-      await checkNewest({ source: source(uuid), world, scratchDirectory }, head);
+      await checkNewest({ source: source(uuid), world, scratchDirectory }, manifest);
       this.look.restored++;
     } catch (error) {
       if (!(error instanceof StoreError) || error.kind !== "corrupt") throw error;

@@ -2,15 +2,15 @@
  * Proof that the newest state of a branch can be had from objects alone: it is restored, checked and thrown away.
  */
 import { StoreError } from "../../base/faults/errors.ts";
-import type { Head } from "../../format/history/head.ts";
+import type { Manifest } from "../../format/history/manifest.ts";
 import type { DatabaseState } from "../../model/schema.ts";
 import { planOf, type Plan } from "../history/lines.ts";
 import { stateOfRestored, withRestored, type StatePlace } from "./restored-state.ts";
 
-/** Restores and checks the head's state. Throws StoreError("corrupt") when that cannot be done. */
-export async function checkNewest(place: StatePlace, head: Head): Promise<DatabaseState> {
-  const plan = planOf(head, undefined, head.txid);
-  if (!plan) throw new StoreError("corrupt", "a head does not say how its own state is restored");
+/** Restores and checks the manifest's state. Throws StoreError("corrupt") when that cannot be done. */
+export async function checkNewest(place: StatePlace, manifest: Manifest): Promise<DatabaseState> {
+  const plan = planOf(manifest, undefined, manifest.txid);
+  if (!plan) throw new StoreError("corrupt", "a manifest does not say how its own state is restored");
   return checkState(place, plan);
 }
 

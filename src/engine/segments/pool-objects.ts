@@ -9,7 +9,7 @@
 import { assert } from "../../base/faults/assert.ts";
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
-import type { TailSegment, TxidRange } from "../../format/history/head.ts";
+import type { TailSegment, TxidRange } from "../../format/history/manifest.ts";
 import { segmentKey } from "../../format/keys/object-keys.ts";
 import type { Compression } from "../../format/core/compression.ts";
 import type { SegmentKind, SegmentRef } from "../../format/history/refs.ts";
@@ -82,11 +82,11 @@ export function provenObject(uuid: string, { ref, bytes }: FetchedObject): PoolO
   return { ref, bytes, indexes: provenIndexes(`object ${ref.id}`, uuid, ref, bytes) };
 }
 
-/** Proves a segment that came within a head, whose own checksum covers its bytes. */
+/** Proves a segment that came within a manifest, whose own checksum covers its bytes. */
 export function provenTail(uuid: string, { bytes, ...range }: TailSegment): SegmentBytes {
   return {
     bytes,
-    indexes: provenIndexes("a head's tail segment", uuid, { ...range, kind: "delta", cut: false }, bytes),
+    indexes: provenIndexes("a manifest's tail segment", uuid, { ...range, kind: "delta", cut: false }, bytes),
   };
 }
 

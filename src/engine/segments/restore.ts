@@ -4,7 +4,7 @@
  * Groups are laid from the newest to the oldest (engine/segments/page-file). Always true: a file appears under its name
  * whole, proven and synced, or not at all; a file that is being rolled forward has a marker beside it while it is a
  * mixture. What is missing or rotten is a StoreError, never a page that is not the state's. Must not know: SQLite
- * connections, heads, branches.
+ * connections, manifests, branches.
  *
  * Memory: the objects that are fetched ahead (engine/segments/pool-objects), one frame of 1 MiB and its compressed
  * bytes, one bit per page of the database and four bytes per image of one segment. The thread is held for as long as
@@ -14,7 +14,7 @@ import { closeSync, existsSync, openSync, readSync, renameSync, rmSync } from "n
 import { dirname } from "node:path";
 import { assert } from "../../base/faults/assert.ts";
 import { limits } from "../../base/limits/limits.ts";
-import type { Head } from "../../format/history/head.ts";
+import type { Manifest } from "../../format/history/manifest.ts";
 import { lockPage, pageBytes } from "../../format/history/pages.ts";
 import type { SegmentRef } from "../../format/history/refs.ts";
 import type { Plan } from "../history/lines.ts";
@@ -240,15 +240,15 @@ async function allOf(objects: AsyncIterable<PoolObject>): Promise<readonly PoolO
 }
 
 /**
- * Commit time of the plan's state and size of its database, from the head if it is the head's, else from the object
- * that holds it.
+ * Commit time of the plan's state and size of its database, from the manifest if it is the manifest's, else from the
+ * object that holds it.
  */
 export async function pointOf(
   source: PageSource,
-  head: Head,
+  manifest: Manifest,
   plan: Plan,
 ): Promise<{ readonly committedAtMs: number; readonly pages: number }> {
-  if (plan.txid === head.txid) return { committedAtMs: head.committedAtMs, pages: head.pages };
+  if (plan.txid === manifest.txid) return { committedAtMs: manifest.committedAtMs, pages: manifest.pages };
   const tail = plan.tail.at(-1);
   const newest = plan.deltas.at(-1) ?? plan.images[0];
   assert(newest, "every line begins with an image");

@@ -3,8 +3,8 @@
  *
  * Plain data in, plain data out, so that any thread can do it (engine/segments/threaded-maker). Always true: of
  * whatever size a transaction is, this holds its compressed bytes once, a frame of 1 MiB and a few words for each page;
- * the log was the same one from the first byte that was read to the last. Must not know: heads, object storage, when a
- * segment is due.
+ * the log was the same one from the first byte that was read to the last. Must not know: manifests, object storage,
+ * when a segment is due.
  *
  * Why the log may be read beside its writer: what is asked for is committed and synced, and such frames do not change
  * until the log is folded in, which waits until object storage covers all that is committed (engine/database/database:
@@ -13,7 +13,7 @@
  */
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
-import type { TailSegment } from "../../format/history/head.ts";
+import type { TailSegment } from "../../format/history/manifest.ts";
 import { makeCanonical, pageBytes } from "../../format/history/pages.ts";
 import type { Compression } from "../../format/core/compression.ts";
 import type { SegmentRef } from "../../format/history/refs.ts";
@@ -50,7 +50,7 @@ export interface SegmentOrder {
   readonly epoch: number;
   /** What comes right before, to be taken in if all is one frame then. */
   readonly before: SegmentStart | undefined;
-  /** For a head's tail: it is not hashed, and what it was made of is wanted, for the next one to take in. */
+  /** For a manifest's tail: it is not hashed, and what it was made of is wanted, for the next one to take in. */
   readonly isTail: boolean;
 }
 

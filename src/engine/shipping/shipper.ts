@@ -1,10 +1,10 @@
 /**
- * From the log of one open branch to its head in object storage.
+ * From the log of one open branch to its manifest in object storage.
  *
  * Owns the reading of the log and the publishing of what it holds. Always true: only groups that are synced on this
- * disk are shipped, in order and whole; `shipped` is raised after the head that covers a group is known to have landed;
- * the log is the outbox, so nothing is folded in before it is shipped (the database asks `settled`). Must not know: the
- * queue, commands, other branches.
+ * disk are shipped, in order and whole; `shipped` is raised after the manifest that covers a group is known to have
+ * landed; the log is the outbox, so nothing is folded in before it is shipped (the database asks `settled`). Must not
+ * know: the queue, commands, other branches.
  *
  * Why the log is read here and not at each commit: committed frames never change until the log is folded in, which only
  * the owner does; reading many groups at once costs the writer's path nothing, and another thread can do it
@@ -15,9 +15,9 @@ import { limits } from "../../base/limits/limits.ts";
 import type { Semaphore } from "../../base/collections/semaphore.ts";
 import { Watermark } from "../../base/collections/watermark.ts";
 import type { Cancel, World } from "../../base/world.ts";
-import type { Head, TailSegment } from "../../format/history/head.ts";
+import type { Manifest, TailSegment } from "../../format/history/manifest.ts";
 import type { LogPosition, WalReader } from "../../sqlite/wal/wal-reader.ts";
-import type { BranchHead, HeadChange } from "../history/branch-head.ts";
+import type { ManifestWriter, ManifestChange } from "../history/manifest-writer.ts";
 import { CommitAges } from "./commit-ages.ts";
 import { groupsInARow, reaching, txidAfter } from "../history/lines.ts";
 import { joined, putObject, type NewObject, type PageSource } from "../segments/pool-objects.ts";
@@ -37,18 +37,18 @@ export interface ShippingParts {
 
 export interface ShipperOptions {
   readonly parts: ShippingParts;
-  readonly head: BranchHead;
+  readonly manifest: ManifestWriter;
   readonly source: PageSource;
   readonly branchId: string;
   readonly databasePath: string;
-  /** Stands behind the last group that the head covers. */
+  /** Stands behind the last group that the manifest covers. */
   readonly log: WalReader;
   /** The page that holds the state row. */
   readonly statePage: number;
   /** How long a group may wait when nobody hurries. */
   readonly intervalMs: () => number;
   readonly events: {
-    /** A head has landed: the line may want packing or a new base. */
+    /** A manifest has landed: the line may want packing or a new base. */
     published(): void;
     /** The store does not answer; it is asked again. */
     stalled(): void;
@@ -80,7 +80,7 @@ interface OwnSegment {
 export class Shipper {
   readonly #options: ShipperOptions;
   readonly #parts: ShippingParts;
-  readonly #head: BranchHead;
+  readonly #manifest: ManifestWriter;
   /** The newest txid that object storage covers. */
   readonly shipped: Watermark;
   #committedTxid: number;
@@ -103,15 +103,15 @@ export class Shipper {
   constructor(options: ShipperOptions) {
     this.#options = options;
     this.#parts = options.parts;
-    this.#head = options.head;
+    this.#manifest = options.manifest;
     this.#ages = new CommitAges(options.parts.world);
-    this.#committedTxid = options.head.now.txid;
-    this.#syncedTxid = options.head.now.txid;
-    this.#takenTxid = options.head.now.txid;
-    this.shipped = new Watermark(options.head.now.txid);
+    this.#committedTxid = options.manifest.now.txid;
+    this.#syncedTxid = options.manifest.now.txid;
+    this.#takenTxid = options.manifest.now.txid;
+    this.shipped = new Watermark(options.manifest.now.txid);
   }
 
-  /** Bytes of log that the head does not cover yet. */
+  /** Bytes of log that the manifest does not cover yet. */
   get unshippedBytes(): number {
     return this.#unshippedBytes;
   }
@@ -156,7 +156,7 @@ export class Shipper {
 
   /** This node has claimed the branch; what its log held before is still to be shipped, under the ids that it has. */
   claimed(): void {
-    this.shipped.raise(Math.max(this.shipped.level, this.#head.now.txid));
+    this.shipped.raise(Math.max(this.shipped.level, this.#manifest.now.txid));
     this.#takenTxid = Math.max(this.#takenTxid, this.shipped.level);
   }
 
@@ -222,10 +222,10 @@ export class Shipper {
     if (this.#closed) return undefined;
     if (!batch) return "large";
     const through = batch.made.segment.lastTxid;
-    if (batch.object === undefined && hurried && fitsTail(this.#head.now.tail, batch.made.segment))
+    if (batch.object === undefined && hurried && fitsTail(this.#manifest.now.tail, batch.made.segment))
       await this.#publishInline(batch);
     else await this.#publishObject(batch);
-    if (this.#head.now.txid < through) {
+    if (this.#manifest.now.txid < through) {
       this.#beginAnew(batch);
       return undefined;
     }
@@ -245,7 +245,7 @@ export class Shipper {
 
   /**
    * The tail is not the one that the batch was made for: somebody has cut or spilled it meanwhile. The log still holds
-   * the groups, as no head covers them.
+   * the groups, as no manifest covers them.
    */
   #beginAnew(batch: Batch): void {
     batch.object?.uploads.end();
@@ -257,13 +257,13 @@ export class Shipper {
 
   /**
    * The next groups of the log, verified, canonical, and numbered by what their own pages say, as one segment;
-   * undefined when that takes more log than asked for. What travels in the head takes the tail's newest groups in and
-   * replaces them: groups that follow each other are mostly the same pages, so pressed together they take a fraction of
-   * the room, and a tail holds several times as many before it must become an object.
+   * undefined when that takes more log than asked for. What travels in the manifest takes the tail's newest groups in
+   * and replaces them: groups that follow each other are mostly the same pages, so pressed together they take a
+   * fraction of the room, and a tail holds several times as many before it must become an object.
    */
   async #take(isTail: boolean, logBytesMost: number): Promise<Batch | undefined> {
     const { source, branchId, databasePath, statePage, log } = this.#options;
-    const { now } = this.#head;
+    const { now } = this.#manifest;
     const { epoch, tail } = now;
     const [from, afterTxid] = [log.position, this.#takenTxid];
     const firstTxid = txidAfter(now, afterTxid);
@@ -292,19 +292,19 @@ export class Shipper {
     return { made, tail, from, afterTxid, object: undefined };
   }
 
-  /** One conditional put: the groups travel in the head itself. */
+  /** One conditional put: the groups travel in the manifest itself. */
   async #publishInline(batch: Batch): Promise<void> {
     const added = batch.made.segment;
-    await this.#publish(this.#head, batch, added.lastTxid, ({ tail }) => ({
+    await this.#publish(this.#manifest, batch, added.lastTxid, ({ tail }) => ({
       tail: [...tail.filter((one) => !holds(added, one)), added],
     }));
   }
 
-  /** The tail and the new groups become one object of the pool; then the head names it. */
+  /** The tail and the new groups become one object of the pool; then the manifest names it. */
   async #publishObject(batch: Batch): Promise<void> {
     // Writes are refused long before (engine/compaction/line-length): what was committed until then waits for a pack,
     // as for a store that is away.
-    if (this.#head.now.refs.length >= limits.lineRefsShipped)
+    if (this.#manifest.now.refs.length >= limits.lineRefsShipped)
       throw new StoreError("unavailable", "the branch's line has no room before it is packed");
     if (batch.object?.uploads.isOver) {
       batch.object.uploads.end();
@@ -322,7 +322,7 @@ export class Shipper {
 
   #objectOf({ made: { segment: added, sha256 }, tail }: Batch): NonNullable<Batch["object"]> {
     const segments = [...tail.filter((one) => !holds(added, one)), added];
-    const uploads = new Uploads(this.#head);
+    const uploads = new Uploads(this.#manifest);
     return {
       uploads,
       put: {
@@ -335,21 +335,21 @@ export class Shipper {
   }
 
   /**
-   * Moves the head, unless its tail is another one than the batch was made for: whoever cuts or spills one makes other
-   * segments. Says whether the head covers the batch.
+   * Moves the manifest, unless its tail is another one than the batch was made for: whoever cuts or spills one makes
+   * other segments. Says whether the manifest covers the batch.
    */
   async #publish(
-    target: Pick<BranchHead, "update">,
+    target: Pick<ManifestWriter, "update">,
     batch: Batch,
     lastTxid: number,
-    change: (head: Head) => HeadChange,
+    change: (manifest: Manifest) => ManifestChange,
   ): Promise<boolean> {
-    await target.update((head) =>
-      head.txid >= lastTxid || !sameTail(head.tail, batch.tail)
+    await target.update((manifest) =>
+      manifest.txid >= lastTxid || !sameTail(manifest.tail, batch.tail)
         ? undefined
-        : { ...covering(head, batch, this.#head.writerEpoch !== undefined), ...change(head) },
+        : { ...covering(manifest, batch, this.#manifest.writerEpoch !== undefined), ...change(manifest) },
     );
-    return this.#head.now.txid >= lastTxid;
+    return this.#manifest.now.txid >= lastTxid;
   }
 }
 
@@ -370,17 +370,25 @@ function fitsTail(tail: readonly TailSegment[], segment: TailSegment): boolean {
 }
 
 /**
- * What every publication changes: how far the head covers, and whose groups they are. Only whoever has claimed the
+ * What every publication changes: how far the manifest covers, and whose groups they are. Only whoever has claimed the
  * branch reserves more: what an earlier process has left and this one ships is no reason to take ids for given that
  * nobody gave.
  */
-function covering(head: Head, { made: { segment, pages, writerEpochs } }: Batch, isClaimed: boolean): HeadChange {
-  const spare = head.reservedTo - segment.lastTxid;
+function covering(
+  manifest: Manifest,
+  { made: { segment, pages, writerEpochs } }: Batch,
+  isClaimed: boolean,
+): ManifestChange {
+  const spare = manifest.reservedTo - segment.lastTxid;
   return {
     txid: segment.lastTxid,
     committedAtMs: segment.lastAtMs,
     pages,
-    writerEpochs: writerEpochs.reduce((reached, { id, lastTxid }) => reaching(reached, id, lastTxid), head.writerEpochs),
-    reservedTo: isClaimed && spare < limits.txidReserve / 2 ? segment.lastTxid + limits.txidReserve : head.reservedTo,
+    writerEpochs: writerEpochs.reduce(
+      (reached, { id, lastTxid }) => reaching(reached, id, lastTxid),
+      manifest.writerEpochs,
+    ),
+    reservedTo:
+      isClaimed && spare < limits.txidReserve / 2 ? segment.lastTxid + limits.txidReserve : manifest.reservedTo,
   };
 }

@@ -100,8 +100,8 @@ export class EngineClient extends EnginePort {
   }
 
   /**
-   * This node holds the database's lease under the lease epoch: what is open is brought to the newest head, and writes are
-   * taken.
+   * This node holds the database's lease under the lease epoch: what is open is brought to the newest manifest, and
+   * writes are taken.
    */
   async hold(uuid: string, leaseEpoch: number, options: CallOptions): Promise<void> {
     await this.#call({ uuid, branch: mainBranch }, { kind: "hold", leaseEpoch }, options);
@@ -133,14 +133,14 @@ export class EngineClient extends EnginePort {
     return (await this.#call({ uuid, branch: mainBranch }, { kind: "purge-copies" }, options)).value === true;
   }
 
-  /** A newer head of the branch is said to have landed: who follows it looks soon. */
+  /** A newer manifest of the branch is said to have landed: who follows it looks soon. */
   hint(uuid: string): void {
     this.#lanes.send(laneOf(uuid, this.#lanes.count), { kind: "hint", uuid });
   }
 
   /**
-   * Whether other nodes follow the database: then its standard writes are shipped sooner, and each head that lands is
-   * told.
+   * Whether other nodes follow the database: then its standard writes are shipped sooner, and each manifest that lands
+   * is told.
    */
   followed(uuid: string, isFollowed = true): void {
     this.#lanes.send(laneOf(uuid, this.#lanes.count), { kind: "followed", uuid, isFollowed });

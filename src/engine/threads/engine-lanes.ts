@@ -42,7 +42,7 @@ const noCounters: EngineCounters = {
   groups: 0,
   writes: 0,
   fsyncs: 0,
-  headPuts: 0,
+  manifestPuts: 0,
   bytesPut: 0,
   opened: 0,
   evicted: 0,

@@ -1,7 +1,7 @@
 /**
  * The branches that this thread has claimed: how a claim is made, for how long it serves, and how it is given back.
  *
- * Owns what outlives a handle: the heads that were claimed (so that a branch which was closed for a while is not
+ * Owns what outlives a handle: the manifests that were claimed (so that a branch which was closed for a while is not
  * claimed anew), how far branches were answered that may come back with less, and, where nothing coordinates nodes, the
  * branches that were lost to another writer (which this node must not take back by itself, or the two would duel for
  * ever). Always true: with coordination a branch is claimed only while the database is held, and from another node only
@@ -11,13 +11,13 @@ import { ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
 import { sleep, type World } from "../../base/world.ts";
-import type { WriterEpoch } from "../../format/history/head.ts";
+import type { WriterEpoch } from "../../format/history/manifest.ts";
 import type { Alarms } from "../api/alarms.ts";
-import { Fenced, type BranchHead } from "../history/branch-head.ts";
+import { Fenced, type ManifestWriter } from "../history/manifest-writer.ts";
 import type { Catalogs } from "../history/catalogs.ts";
 import type { DatabaseEvents } from "../database/database-options.ts";
 import { TurnedAway } from "../api/engine-port.ts";
-import type { HeadPlaces } from "../local/head-places.ts";
+import type { SeenManifests } from "../local/seen-manifests.ts";
 import type { LeaseState } from "../api/lease-state.ts";
 import type { LostObject } from "../api/lost.ts";
 import type { Opened } from "../opening/opened-file.ts";
@@ -35,15 +35,15 @@ export interface ClaimsParts {
   readonly world: World;
   readonly shipping: Pick<ShippingParts, "permits" | "bytesPut">;
   readonly catalogs: Catalogs;
-  readonly places: HeadPlaces;
+  readonly places: SeenManifests;
   readonly alarms: Alarms;
   readonly source: (uuid: string) => PageSource;
-  /** A head of the database, of so many bytes, has landed. */
-  readonly headLanded: (uuid: string, bytes: number) => void;
+  /** A manifest of the database, of so many bytes, has landed. */
+  readonly manifestLanded: (uuid: string, bytes: number) => void;
   /** Another node's claim of a branch was met where this node's was to stand. */
   readonly fenced: (uuid: string) => void;
   /** The branch was claimed, or groups of it were published: its line may want work. */
-  readonly moved: (head: BranchHead) => void;
+  readonly moved: (manifest: ManifestWriter) => void;
   /**
    * There may be something to collect: the branch was claimed, and whoever wrote it before may have left objects
    * behind.
@@ -54,8 +54,8 @@ export interface ClaimsParts {
 /** The claims of one engine thread. */
 export class Claims {
   readonly #parts: ClaimsParts;
-  /** Claimed heads of branches, by file. */
-  readonly #held = new LruMap<string, BranchHead>(limits.headsHeldMax);
+  /** Claimed manifests of branches, by file. */
+  readonly #held = new LruMap<string, ManifestWriter>(limits.manifestsHeldMax);
   /**
    * Branches that another node has claimed from us. One that is forgotten may be taken back once, which loses nothing:
    * claims fence each other; and two nodes that must each lose so many others in between do not duel.
@@ -77,8 +77,8 @@ export class Claims {
     this.#parts = parts;
   }
 
-  /** The head of the branch that was claimed here, if it still serves. */
-  headOf(uuid: string, branchId: string): BranchHead | undefined {
+  /** The manifest of the branch that was claimed here, if it still serves. */
+  manifestOf(uuid: string, branchId: string): ManifestWriter | undefined {
     return this.#held.get(keyOf(uuid, branchId));
   }
 
@@ -92,11 +92,13 @@ export class Claims {
     };
   }
 
-  /** A handle on the branch was given up, from which it was answered up to the id: its head is not certain any more. */
-  lose({ uuid, branchId, head }: Opened, error: unknown, answeredTxid: number): void {
+  /**
+   * A handle on the branch was given up, from which it was answered up to the id: its manifest is not certain any more.
+   */
+  lose({ uuid, branchId, manifest }: Opened, error: unknown, answeredTxid: number): void {
     const key = keyOf(uuid, branchId);
     this.#held.delete(key);
-    if (error instanceof Fenced && head.writerEpoch && !error.isGone && !this.#parts.engine.coordinated)
+    if (error instanceof Fenced && manifest.writerEpoch && !error.isGone && !this.#parts.engine.coordinated)
       this.#lost.set(key, true);
     if (error instanceof Fenced && error.byOther) this.#parts.fenced(uuid);
     this.#answered.set(key, Math.max(answeredTxid, this.#answered.peek(key) ?? 0));
@@ -107,46 +109,48 @@ export class Claims {
     this.#held.delete(keyOf(uuid, branchId));
   }
 
-  /** Forgets what was claimed of the database, and gives it: whoever opens a branch from now on reads its head anew. */
-  forget(uuid: string): BranchHead[] {
+  /**
+   * Forgets what was claimed of the database, and gives it: whoever opens a branch from now on reads its manifest anew.
+   */
+  forget(uuid: string): ManifestWriter[] {
     const keys = [...this.#held.keys()].filter((key) => key.startsWith(`${uuid}/`));
-    const heads = keys.map((key) => this.#held.peek(key)!);
+    const manifests = keys.map((key) => this.#held.peek(key)!);
     for (const key of keys) this.#held.delete(key);
-    return heads;
+    return manifests;
   }
 
   /**
    * Gives back the transaction ids that were reserved and never used: whoever claims a branch next, on whatever disk,
    * then knows that nothing is missing. For when nothing is written any more, and only where object storage covers all
-   * that was: `isCovered` says of which heads. What is not given back by `untilMs` stays reserved and costs a gap.
+   * that was: `isCovered` says of which manifests. What is not given back by `untilMs` stays reserved and costs a gap.
    */
-  async giveBackAll(isCovered: (head: BranchHead) => boolean, untilMs: number): Promise<void> {
+  async giveBackAll(isCovered: (manifest: ManifestWriter) => boolean, untilMs: number): Promise<void> {
     // With shipping off nothing is covered, whatever a handle says.
     if (!this.#parts.engine.shipping) return;
     await this.giveBack([...this.#held.values()].filter(isCovered), untilMs);
   }
 
   /**
-   * As giveBackAll, for these heads, as far as they were claimed here: nothing is written under them any more, and all
-   * that was is covered.
+   * As giveBackAll, for these manifests, as far as they were claimed here: nothing is written under them any more, and
+   * all that was is covered.
    */
-  async giveBack(covered: readonly BranchHead[], untilMs: number): Promise<void> {
+  async giveBack(covered: readonly ManifestWriter[], untilMs: number): Promise<void> {
     const { world, shipping } = this.#parts;
-    const heads = covered.filter((head) => head.writerEpoch !== undefined && !head.fenced);
-    const givings = heads.map((head) =>
+    const manifests = covered.filter((manifest) => manifest.writerEpoch !== undefined && !manifest.fenced);
+    const givings = manifests.map((manifest) =>
       shipping.permits.run(async () => {
-        if (world.monotonicMs() < untilMs) await giveBack(head);
+        if (world.monotonicMs() < untilMs) await giveBack(manifest);
       }),
     );
     await Promise.race([Promise.all(givings), sleep(world, Math.max(0, untilMs - world.monotonicMs()))]);
   }
 
-  /** Ships what the file has beyond its head, where the log that led there is gone. */
+  /** Ships what the file has beyond its manifest, where the log that led there is gone. */
   async shipDifference(opened: Opened): Promise<void> {
     await shipDifference(this.#writerEpochParts(opened.uuid), opened);
   }
 
-  /** What there is of `main` is in its head, which stands: it is served on. */
+  /** What there is of `main` is in its manifest, which stands: it is served on. */
   catalogLost(uuid: string, error: LostObject, notice: DatabaseEvents["notice"]): void {
     notice(error.message);
     this.#parts.alarms.note(uuid, "catalog", error);
@@ -158,7 +162,7 @@ export class Claims {
    */
   async claim(opened: Opened, notice: DatabaseEvents["notice"]): Promise<WriterEpoch> {
     const { leaseState, places } = this.#parts;
-    const { head, uuid } = opened;
+    const { manifest, uuid } = opened;
     const key = keyOf(uuid, opened.branchId);
     if (this.#lost.get(key)) {
       throw new ServiceError(
@@ -169,29 +173,29 @@ export class Claims {
     }
     const leaseEpoch = leaseState.leaseEpochOf(uuid);
     if (leaseEpoch === undefined) throw new TurnedAway("unheld");
-    if (head.writerEpoch && this.#held.peek(key) === head) {
+    if (manifest.writerEpoch && this.#held.peek(key) === manifest) {
       // Restored under a claim that this thread has: what is acknowledged from now on is in the file.
       forgetRestored(opened.connection.path);
-      return head.writerEpoch;
+      return manifest.writerEpoch;
     }
-    const writerEpoch = head.writerEpoch ?? (await this.#claimAnew(opened, leaseEpoch));
+    const writerEpoch = manifest.writerEpoch ?? (await this.#claimAnew(opened, leaseEpoch));
     this.#parts.alarms.clear(uuid, "catalog");
     await recordWriterEpoch(this.#writerEpochParts(uuid), opened, (error) => this.catalogLost(uuid, error, notice));
-    places.note(head.now);
-    places.save(uuid, head.now.branchId);
+    places.note(manifest.now);
+    places.save(uuid, manifest.now.branchId);
     this.#answered.delete(key);
-    this.#held.set(key, head);
+    this.#held.set(key, manifest);
     this.#parts.mayCollect(uuid);
-    this.#parts.moved(head);
+    this.#parts.moved(manifest);
     return writerEpoch;
   }
 
   async #claimAnew(opened: Opened, leaseEpoch: number): Promise<WriterEpoch> {
     const { leaseState, engine } = this.#parts;
-    const { head } = opened;
+    const { manifest } = opened;
     // Whoever holds the database meanwhile acknowledges what is on its own disk alone, once it has claimed the branch:
     // it must not lose that to a lease that has run out. What stands under our own name, nobody has claimed since.
-    if (!leaseState.isLive && head.exists && head.now.node !== engine.nodeId) {
+    if (!leaseState.isLive && manifest.exists && manifest.now.node !== engine.nodeId) {
       throw new ServiceError(
         "unavailable",
         "this node's lease is not certain now, and another node may write this branch; nothing was written",
@@ -203,15 +207,15 @@ export class Claims {
   }
 
   /** Whether the branch's last writer, another node, has deleted it: its name may be another branch's by now. */
-  async #isDeletedByOther({ head, uuid, branchId }: Opened): Promise<boolean> {
-    if (!head.exists || head.now.node === this.#parts.engine.nodeId) return false;
+  async #isDeletedByOther({ manifest, uuid, branchId }: Opened): Promise<boolean> {
+    if (!manifest.exists || manifest.now.node === this.#parts.engine.nodeId) return false;
     const catalog = await this.#parts.catalogs.fresh(uuid);
     return catalog !== undefined && catalog.branches.every(({ id }) => id !== branchId);
   }
 
   /**
-   * Claims the branch at the head it was opened at. Throws Fenced when that head does not stand any more: the branch is
-   * opened anew then.
+   * Claims the branch at the manifest it was opened at. Throws Fenced when that manifest does not stand any more: the
+   * branch is opened anew then.
    */
   async #claimWriterEpoch(opened: Opened, leaseEpoch: number): Promise<WriterEpoch> {
     const { leaseState, engine, world } = this.#parts;
@@ -223,7 +227,7 @@ export class Claims {
       // Its last writer goes on, maybe faster than a file is opened: it is stopped first, and the file opened where it
       // stood.
       const mayStop = (): boolean => leaseState.isLive && leaseState.leaseEpochOf(uuid) === leaseEpoch;
-      const landed = (bytes: number): void => this.#parts.headLanded(uuid, bytes);
+      const landed = (bytes: number): void => this.#parts.manifestLanded(uuid, bytes);
       await fenceWriter(
         { store: this.#parts.source(uuid).store, world, nodeId: engine.nodeId, uuid, branchId, landed },
         mayStop,
@@ -244,9 +248,9 @@ function keyOf(uuid: string, branchId: string): string {
   return `${uuid}/${branchId}`;
 }
 
-async function giveBack(head: BranchHead): Promise<void> {
+async function giveBack(manifest: ManifestWriter): Promise<void> {
   try {
-    await head.update(({ reservedTo, txid, writerEpochs }) => {
+    await manifest.update(({ reservedTo, txid, writerEpochs }) => {
       // What lies before the claim's own first id, a writer before it may have given, whether or not anything was
       // committed since.
       const givenTo = Math.max(txid, (writerEpochs.at(-1)?.firstTxid ?? 1) - 1);

@@ -1,20 +1,20 @@
 /**
  * How this node becomes the writer of an open branch, and how what its log lost reaches object storage all the same.
  *
- * Plan, act, record: what a new branch begins with is uploaded, then one compare-and-set of the head makes the claim,
- * then the catalog says that the branch exists (engine/history/catalogs says in which order a database begins). A crash
- * between any two leaves objects that nobody refers to, or a claim that the next one replaces; a failure between them
- * is made good by whoever claims next, before any write is acknowledged.
+ * Plan, act, record: what a new branch begins with is uploaded, then one compare-and-set of the manifest makes the
+ * claim, then the catalog says that the branch exists (engine/history/catalogs says in which order a database begins).
+ * A crash between any two leaves objects that nobody refers to, or a claim that the next one replaces; a failure
+ * between them is made good by whoever claims next, before any write is acknowledged.
  */
 import { closeSync, fstatSync, openSync, readSync, rmSync } from "node:fs";
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import type { World } from "../../base/world.ts";
-import type { TailSegment, WriterEpoch } from "../../format/history/head.ts";
+import type { TailSegment, WriterEpoch } from "../../format/history/manifest.ts";
 import { poolId } from "../../format/keys/object-keys.ts";
 import { lockPage, makeCanonical, pageBytes } from "../../format/history/pages.ts";
 import { encodeSegment, type PageGroup, type PageImage } from "../../format/history/segment.ts";
-import type { HeadChange } from "../history/branch-head.ts";
+import type { ManifestChange } from "../history/manifest-writer.ts";
 import type { Catalogs } from "../history/catalogs.ts";
 import { packDue } from "../compaction/line-length.ts";
 import { planOf, reachingTo, withLost } from "../history/lines.ts";
@@ -38,11 +38,15 @@ export interface WriterEpochParts {
  * Claims the branch for this node, under its lease epoch. The claim has landed when this resolves; nothing may be
  * written under it before it is recorded.
  */
-export async function claimWriterEpoch(parts: WriterEpochParts, opened: Opened, leaseEpoch: number): Promise<WriterEpoch> {
-  const { head, uuid, state } = opened;
-  if (!head.exists) await parts.catalogs.begin(uuid);
-  const first = head.exists ? {} : await firstState(parts, opened);
-  return head.claim(state.txid, opened.knowsAll, first, leaseEpoch);
+export async function claimWriterEpoch(
+  parts: WriterEpochParts,
+  opened: Opened,
+  leaseEpoch: number,
+): Promise<WriterEpoch> {
+  const { manifest, uuid, state } = opened;
+  if (!manifest.exists) await parts.catalogs.begin(uuid);
+  const first = manifest.exists ? {} : await firstState(parts, opened);
+  return manifest.claim(state.txid, opened.knowsAll, first, leaseEpoch);
 }
 
 /**
@@ -65,10 +69,10 @@ export async function recordWriterEpoch(
 }
 
 /**
- * The image of a file that no head covers yet. Its log was folded in when it was opened, and nothing commits before the
- * claim.
+ * The image of a file that no manifest covers yet. Its log was folded in when it was opened, and nothing commits before
+ * the claim.
  */
-async function firstState(parts: WriterEpochParts, opened: Opened): Promise<HeadChange> {
+async function firstState(parts: WriterEpochParts, opened: Opened): Promise<ManifestChange> {
   const { connection, state, branchId } = opened;
   const point = { txid: state.txid, committedAtMs: state.committedAtMs };
   const { refs, pages } = await uploadImages(parts.source, connection.path, point, branchId, () =>
@@ -80,15 +84,15 @@ async function firstState(parts: WriterEpochParts, opened: Opened): Promise<Head
 }
 
 /**
- * Ships what a file has beyond its head when the log that led there is gone: the state of the head is restored beside
- * the file, and the pages that differ become one group. The states between can no longer be restored and are noted as
- * lost.
+ * Ships what a file has beyond its manifest when the log that led there is gone: the state of the manifest is restored
+ * beside the file, and the pages that differ become one group. The states between can no longer be restored and are
+ * noted as lost.
  */
 export async function shipDifference(parts: WriterEpochParts, opened: Opened): Promise<void> {
-  const { head, uuid, branchId, state, connection } = opened;
+  const { manifest, uuid, branchId, state, connection } = opened;
   const { source, world } = parts;
-  const plan = planOf(head.now, undefined, head.now.txid);
-  if (!plan) throw new StoreError("corrupt", "a head does not say how its own state is restored");
+  const plan = planOf(manifest.now, undefined, manifest.now.txid);
+  if (!plan) throw new StoreError("corrupt", "a manifest does not say how its own state is restored");
   connection.raw.pragma("wal_checkpoint(TRUNCATE)");
   const shippedPath = `${connection.path}.${world.ulid()}.tmp`;
   await materialise(source, plan, shippedPath);
@@ -96,7 +100,7 @@ export async function shipDifference(parts: WriterEpochParts, opened: Opened): P
   rmSync(shippedPath);
   const group: PageGroup = { txid: state.txid, committedAtMs: state.committedAtMs, pages, images };
   const segment = await encodeSegment(
-    { kind: "delta", uuid, branchId, epoch: head.now.epoch, groups: [group] },
+    { kind: "delta", uuid, branchId, epoch: manifest.now.epoch, groups: [group] },
     source.press,
   );
   const own: TailSegment = {
@@ -107,10 +111,10 @@ export async function shipDifference(parts: WriterEpochParts, opened: Opened): P
     bytes: segment,
   };
   // Nothing else packs a branch that does not open.
-  const due = head.now.refs.length >= limits.lineRefsMax ? packDue(head.now) : undefined;
-  if (due) await packLine(parts, head, due);
-  await withUploads(head, async (uploads) => {
-    const ref = await putObject(source, { ...joined([...head.now.tail, own]), kind: "delta", id: uploads.newId() });
+  const due = manifest.now.refs.length >= limits.lineRefsMax ? packDue(manifest.now) : undefined;
+  if (due) await packLine(parts, manifest, due);
+  await withUploads(manifest, async (uploads) => {
+    const ref = await putObject(source, { ...joined([...manifest.now.tail, own]), kind: "delta", id: uploads.newId() });
     parts.bytesPut(ref.bytes);
     await uploads.update((now) => {
       if (now.txid >= state.txid) return undefined;

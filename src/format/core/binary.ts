@@ -116,7 +116,7 @@ export class ByteReader {
   readonly #what: string;
   #at = 0;
 
-  /** `what` names the bytes in errors, such as `a head`. */
+  /** `what` names the bytes in errors, such as `a manifest`. */
   constructor(bytes: Uint8Array, what: string) {
     this.#bytes = bytes;
     this.#what = what;

@@ -44,13 +44,13 @@ export function encodeSealed(format: SealedFormat, write: (writer: ByteWriter) =
   const bodyWriter = new ByteWriter();
   write(bodyWriter);
   const body = bodyWriter.finish();
-  const head = new ByteWriter();
-  head.fixed(magic, magicBytes);
-  head.u8(Math.max(...format.versions.writes));
-  head.u32(body.length);
+  const manifest = new ByteWriter();
+  manifest.fixed(magic, magicBytes);
+  manifest.u8(Math.max(...format.versions.writes));
+  manifest.u32(body.length);
   const sealed = new Uint8Array(prefixBytes + body.length + checksumBytes);
   assert(sealed.length <= format.bytesMax, `${format.versions.what} has at most ${format.bytesMax} bytes`);
-  sealed.set(head.finish());
+  sealed.set(manifest.finish());
   sealed.set(body, prefixBytes);
   const checked = prefixBytes + body.length;
   sealed.set(hashOf(sealed.subarray(0, checked)).subarray(0, checksumBytes), checked);

@@ -11,7 +11,7 @@ import { StoreError } from "../../base/faults/errors.ts";
 
 /** A format at rest. */
 export interface FormatVersions {
-  /** With its article, for messages: `a head`. */
+  /** With its article, for messages: `a manifest`. */
   readonly what: string;
   /** The object's key or the file's name, with `<…>` for what varies. */
   readonly where: string;
@@ -25,7 +25,7 @@ const sealed = "byte 4, behind the magic";
 const json = "member `v`";
 
 export const formats = {
-  head: { what: "a head", where: "db/<uuid>/head/<branch>", told: sealed, writes: [1], reads: [1] },
+  manifest: { what: "a manifest", where: "db/<uuid>/head/<branch>", told: sealed, writes: [1], reads: [1] },
   catalog: { what: "a catalog", where: "db/<uuid>/catalog", told: sealed, writes: [1], reads: [1] },
   history: { what: "a history", where: "db/<uuid>/hist/<id>", told: sealed, writes: [1], reads: [1] },
   segment: { what: "a segment", where: "db/<uuid>/seg/<id>", told: sealed, writes: [1], reads: [1] },

@@ -29,7 +29,7 @@ import { formats } from "../core/versions.ts";
 
 export interface CatalogBranch {
   readonly name: string;
-  /** Names its head; a name that is used again gets another id. */
+  /** Names its manifest; a name that is used again gets another id. */
   readonly id: string;
   readonly createdAtMs: number;
   /** Where it was forked from; undefined for `main`. */

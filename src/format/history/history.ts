@@ -1,5 +1,5 @@
 /**
- * The past of a branch: lines that the head no longer names, and checkpoints with a name.
+ * The past of a branch: lines that the manifest no longer names, and checkpoints with a name.
  *
  * Sealed (format/core/seal, magic PLHI). The body (varints unless said otherwise):
  *
@@ -10,8 +10,8 @@
  * | lines       | their number, and for each: fromTxid, txids it goes on, endedAtMs, refs (format/history/refs) |
  * | checkpoints | their number, and for each: text name, txid, createdAtMs                                      |
  *
- * Always true: the object never changes; a new past is a new object, named with its SHA-256 by the head that needs it.
- * Why apart from the head: it grows with age, and a head is rewritten by every change.
+ * Always true: the object never changes; a new past is a new object, named with its SHA-256 by the manifest that needs
+ * it. Why apart from the manifest: it grows with age, and a manifest is rewritten by every change.
  */
 import { limits } from "../../base/limits/limits.ts";
 import type { ByteReader, ByteWriter } from "../core/binary.ts";

@@ -5,7 +5,7 @@
  * |-------------------------|----------------------------------------------------|-----------------------------------|
  * | `names/<database>.json` | the claim of a database name                       | format/records/name-claim         |
  * | `db/<uuid>/catalog`     | branches and condemned objects                     | format/history/catalog            |
- * | `db/<uuid>/head/<branch>` | what a branch consists of now                      | format/history/head             |
+ * | `db/<uuid>/head/<branch>` | what a branch consists of now                      | format/history/manifest         |
  * | `db/<uuid>/seg/<id>`    | page data; the pool that all branches draw from    | format/history/segment            |
  * | `db/<uuid>/hist/<id>`   | past lines of a branch and its named checkpoints   | format/history/history            |
  * | `keys/signing`          | the signing key of the fleet, where it is kept here | control/access/signing-key       |
@@ -102,7 +102,7 @@ export function databasePrefix(uuid: string): string {
 }
 
 /** What a branch consists of now. */
-export function headKey(uuid: string, branchId: string): string {
+export function manifestKey(uuid: string, branchId: string): string {
   return `${databasePrefix(uuid)}head/${branchId}`;
 }
 

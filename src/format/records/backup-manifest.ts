@@ -29,7 +29,7 @@ export type BackupProof = "sample" | "restore";
 interface BackupCounts {
   readonly databases: number;
   readonly branches: number;
-  /** Immutable objects that heads and histories refer to. */
+  /** Immutable objects that manifests and histories refer to. */
   readonly objects: number;
   readonly bytes: number;
 }

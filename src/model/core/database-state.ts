@@ -21,8 +21,8 @@ export interface DatabaseState {
   /** Unix ms of the last commit; commit times never go back, whatever the clock does. */
   readonly committedAtMs: number;
   /**
-   * The id of the writer epoch under which the commit was made, 16 bytes; undefined until a writer has claimed the branch.
-   * At rest the column is called `tenure`.
+   * The id of the writer epoch under which the commit was made, 16 bytes; undefined until a writer has claimed the
+   * branch. At rest the column is called `tenure`.
    */
   readonly writerEpochId: Uint8Array | undefined;
 }

@@ -53,7 +53,7 @@ interface Way {
 
 const aboutBackup = `
 Copies a fleet's objects into a store of its own while nodes write, and changes nothing in the first store. Each branch
-is copied as of one head, each database with its name, erasures before the data that they are about. What the place
+is copied as of one manifest, each database with its name, erasures before the data that they are about. What the place
 holds already, from an earlier backup of the same store, is not copied again if name and length are equal; what the
 fleet no longer has goes from it. Every object that is copied is read back by its SHA-256; in the end every reference is
 looked for by name and length, and the newest states of some branches are restored (--verify restore: of all, and every

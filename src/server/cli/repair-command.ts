@@ -1,6 +1,6 @@
 /**
- * `palimpsest repair`: mends a database in object storage whose head, catalog or claim is gone or cannot be read, and
- * branches whose objects are.
+ * `palimpsest repair`: mends a database in object storage whose manifest, catalog or claim is gone or cannot be read,
+ * and branches whose objects are.
  *
  * Always true: without the digest of a plan nothing changes; with it exactly that plan is carried out, or none; a plan
  * names what is lost by it. Exit codes: 0 there was nothing to mend, or it is mended; 1 there is a plan that was not
@@ -43,12 +43,12 @@ interface RepairFlags {
 }
 
 const about = `
-Reads everything that the database has, and proposes what would mend it: a head from an older version that the store has
-kept, or laid again from the objects of the pool; a catalog of the branches that have a head; with --name the claim of
-the database's name. It prints the plan, what is lost by it, and the plan's digest; --apply DIGEST carries that plan
-out, and nothing else. Stop the nodes first. A new head fences every node that still holds the old one.
+Reads everything that the database has, and proposes what would mend it: a manifest from an older version that the
+store has kept, or laid again from the objects of the pool; a catalog of the branches that have a manifest; with --name
+the claim of the database's name. It prints the plan, what is lost by it, and the plan's digest; --apply DIGEST carries
+that plan out, and nothing else. Stop the nodes first. A new manifest fences every node that still holds the old one.
 
-What no head refers to afterwards is collected. Copy the database's folder first if you may want to try otherwise.
+What no manifest refers to afterwards is collected. Copy the database's folder first if you may want to try otherwise.
 
 Exit codes: 0 nothing to mend, or mended; 1 not mended; 2 a wrong command line.
 `;
@@ -165,7 +165,7 @@ function textOf({ uuid, actions, hopeless, digest }: RepairPlan): string {
     lines.push(`  cannot be mended: ${one}; restore the database from a backup, or delete the branch`);
   if (actions.some(({ key }) => key.includes("/head/")))
     lines.push(
-      "  a node that holds an old head is fenced by the new one: what it has on its disk beyond it is set " +
+      "  a node that holds an old manifest is fenced by the new one: what it has on its disk beyond it is set " +
         "aside or shipped, never lost silently",
     );
   return `${lines.join("\n")}\n`;

@@ -17,11 +17,11 @@ import { lostCatalog } from "../../engine/api/lost.ts";
 import { materialise } from "../../engine/segments/restore.ts";
 import { isUuid } from "../../format/core/binary.ts";
 import { decodeCatalog } from "../../format/history/catalog.ts";
-import { decodeHead, type Head } from "../../format/history/head.ts";
+import { decodeManifest, type Manifest } from "../../format/history/manifest.ts";
 import { decodeNameClaim } from "../../format/records/name-claim.ts";
 import { isDatabaseName, mainBranch } from "../../format/core/names.ts";
 import type { BackupProof } from "../../format/records/backup-manifest.ts";
-import { catalogKey, databasePrefix, headKey, nameClaimKey } from "../../format/keys/object-keys.ts";
+import { catalogKey, databasePrefix, manifestKey, nameClaimKey } from "../../format/keys/object-keys.ts";
 import { threadedPress } from "../../format/core/compression.ts";
 import { realDisk, writeWhole } from "../../base/disk.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
@@ -144,8 +144,8 @@ function notFound(what: string): ServiceError {
 async function restoreFrom(store: ObjectStore, around: RestoreSurroundings, flags: RestoreFlags): Promise<string> {
   await requireStoreFormat(store);
   const uuid = flags.uuid ?? (await uuidOf(store, flags.database!));
-  const head = await headOf(store, uuid, flags.branch);
-  const plan = await planTo(store, head, flags.at);
+  const manifest = await manifestOf(store, uuid, flags.branch);
+  const plan = await planTo(store, manifest, flags.at);
   const out = resolve(flags.out!);
   const { pages } = await materialise({ store, uuid, press: threadedPress, disk: realDisk }, plan, out, {
     signal: around.signal,
@@ -168,14 +168,14 @@ async function uuidOf(store: ObjectStore, name: string): Promise<string> {
   return uuid;
 }
 
-async function headOf(store: ObjectStore, uuid: string, branchName: string): Promise<Head> {
+async function manifestOf(store: ObjectStore, uuid: string, branchName: string): Promise<Manifest> {
   const branchId = await branchIdOf(store, uuid, branchName);
-  const head = await store.get(headKey(uuid, branchId));
-  if (!head)
-    throw new StoreError("corrupt", `the head of branch ${branchName} is missing (${headKey(uuid, branchId)})`);
-  const decoded = decodeHead(head.bytes);
+  const manifest = await store.get(manifestKey(uuid, branchId));
+  if (!manifest)
+    throw new StoreError("corrupt", `the manifest of branch ${branchName} is missing (${manifestKey(uuid, branchId)})`);
+  const decoded = decodeManifest(manifest.bytes);
   if (decoded.uuid !== uuid || decoded.branchId !== branchId)
-    throw new StoreError("corrupt", `the head of branch ${branchName} is another branch's`);
+    throw new StoreError("corrupt", `the manifest of branch ${branchName} is another branch's`);
   return decoded;
 }
 
@@ -197,12 +197,12 @@ async function branchIdOf(store: ObjectStore, uuid: string, branchName: string):
 }
 
 /** How to restore the point: a checkpoint's name, else a transaction id, else the newest state. */
-async function planTo(store: ObjectStore, head: Head, at: string | undefined): Promise<Plan> {
-  const history = await historyOf(store, head);
+async function planTo(store: ObjectStore, manifest: Manifest, at: string | undefined): Promise<Plan> {
+  const history = await historyOf(store, manifest);
   const named = history.checkpoints.find(({ name }) => name === at);
-  const txid = at === undefined ? head.txid : (named?.txid ?? (/^\d{1,16}$/.test(at) ? Number(at) : undefined));
+  const txid = at === undefined ? manifest.txid : (named?.txid ?? (/^\d{1,16}$/.test(at) ? Number(at) : undefined));
   if (txid === undefined) throw notFound(`the branch has no checkpoint ${at}`);
-  const plan = planOf(head, history, txid);
+  const plan = planOf(manifest, history, txid);
   if (!plan)
     throw notFound(
       `transaction id ${txid} cannot be restored: object storage does not hold it any more, or it never was a ` +

@@ -196,7 +196,7 @@ function evidenceOf({ evidence }: ReceiptPayload): string[] {
     `objects in storage: ${objects.listed} listed, ${objects.live} of them in ` +
       `use, ${objects.scanned} scanned (${objects.bytes} bytes)`,
     `pages in those objects, decompressed and scanned: ${evidence.pages_scanned}`,
-    `heads of branches checked: ${evidence.heads_checked}; catalogs checked: ${evidence.catalogs_checked}`,
+    `manifests of branches checked: ${evidence.heads_checked}; catalogs checked: ${evidence.catalogs_checked}`,
     `traces of the erased rows and vectors: ${traces.looked_for} looked for, ${traces.hits} found`,
     ...(evidence.states_restored.length === 0 ? ["states restored and asked for the erased memories: none"] : []),
     ...evidence.states_restored.map(

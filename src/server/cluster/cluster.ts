@@ -11,7 +11,7 @@ import type { Log } from "../../base/log.ts";
 import type { World } from "../../base/world.ts";
 import type { EngineClient } from "../../engine/threads/client.ts";
 import { mainBranch } from "../../format/core/names.ts";
-import { headKey } from "../../format/keys/object-keys.ts";
+import { manifestKey } from "../../format/keys/object-keys.ts";
 import { Placement } from "../../service/placement/placement.ts";
 import { Shards } from "../../service/placement/shards.ts";
 import { EtcdLeases } from "../../store/etcd/etcd-leases.ts";
@@ -173,5 +173,5 @@ export class Cluster {
 
 /** A branch has a head from its first claim on, and every database has this branch. */
 async function isUnwritten(store: ObjectStore, uuid: string): Promise<boolean> {
-  return (await store.get(headKey(uuid, mainBranch))) === undefined;
+  return (await store.get(manifestKey(uuid, mainBranch))) === undefined;
 }

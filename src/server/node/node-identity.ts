@@ -18,7 +18,8 @@ import type { NodeBase } from "./node-base.ts";
 const defaultNodeName = /^node-\d+$/;
 
 /**
- * The node's identity, made once per data directory: heads say who claimed them, and a copy of a disk is told by it.
+ * The node's identity, made once per data directory: manifests say who claimed them, and a copy of a disk is told by
+ * it.
  */
 export async function nodeIdentity(directory: string, world: World): Promise<string> {
   const path = join(directory, "node-id");

@@ -37,10 +37,10 @@ const engineRows: readonly EngineRow[] = [
   [
     "counter",
     "heads_landed_total",
-    "Heads of branches that were put by compare-and-set",
-    ({ counters }) => counters.headPuts,
+    "Manifests of branches that were put by compare-and-set",
+    ({ counters }) => counters.manifestPuts,
   ],
-  ["counter", "shipped_bytes_total", "Bytes put as page data and heads", ({ counters }) => counters.bytesPut],
+  ["counter", "shipped_bytes_total", "Bytes put as page data and manifests", ({ counters }) => counters.bytesPut],
   ["counter", "packs_total", "Packs of small objects that were made", ({ packs }) => packs],
   ["counter", "rebases_total", "Base images that were made", ({ rebases }) => rebases],
   [
@@ -75,13 +75,13 @@ const engineRows: readonly EngineRow[] = [
   [
     "gauge",
     "replica_lag_txids_max",
-    "Transactions by which the copy that lags most is behind the head that was last seen",
+    "Transactions by which the copy that lags most is behind the manifest that was last seen",
     ({ replicas }) => replicas.lagTxidsMax,
   ],
   [
     "gauge",
     "replica_looked_seconds_max",
-    "Time since the copy that was looked after least recently was compared with its head",
+    "Time since the copy that was looked after least recently was compared with its manifest",
     ({ replicas }) => replicas.lookedMsMax / 1_000,
   ],
   [
@@ -93,7 +93,7 @@ const engineRows: readonly EngineRow[] = [
   [
     "gauge",
     "storage_lost",
-    "Branches and databases of which object storage has lost the head or the catalog, as far as they were used",
+    "Branches and databases of which object storage has lost the manifest or the catalog, as far as they were used",
     ({ alarms }) => alarms.lost,
   ],
   [

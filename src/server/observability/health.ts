@@ -21,7 +21,7 @@ import type { Page } from "../rest/rest.ts";
 export function checksOf({ quarantined, lost, wentBack }: AlarmCounts): Readonly<Record<string, string>> {
   return {
     ...(quarantined > 0 && { quarantine: `${quarantined} set aside under quarantine/ in the data directory` }),
-    ...(lost > 0 && { storage_lost: `${lost} without head or catalog in object storage` }),
+    ...(lost > 0 && { storage_lost: `${lost} without manifest or catalog in object storage` }),
     ...(wentBack > 0 && { storage_put_back: `${wentBack} older in object storage than this node has seen` }),
   };
 }

@@ -120,7 +120,7 @@ function storeFamilies(snapshot: Snapshot): readonly Family[] {
     new Family(
       "counter",
       "store_requests_total",
-      "Requests of object storage; a put of a head that ends as conflict was fenced, or had landed before its " +
+      "Requests of object storage; a put of a manifest that ends as conflict was fenced, or had landed before its " +
         "answer was lost",
       requests,
     ),

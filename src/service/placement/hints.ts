@@ -1,8 +1,8 @@
 /**
- * Hints that heads have moved: which other node is asked for them, and which ones get them.
+ * Hints that manifests have moved: which other node is asked for them, and which ones get them.
  *
  * Always true: a hint only saves time. One that is lost, doubled or late makes nobody read anything wrong, as whoever
- * follows a database looks at its head now and then anyway.
+ * follows a database looks at its manifest now and then anyway.
  */
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
@@ -53,7 +53,7 @@ export class Hints {
     };
   }
 
-  /** A head of the database has landed. */
+  /** A manifest of the database has landed. */
   moved(uuid: string): void {
     for (const hint of this.#followers.get(uuid) ?? []) hint();
   }

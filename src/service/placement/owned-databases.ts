@@ -83,7 +83,10 @@ export class Held {
     const untilMs = world.monotonicMs() + limits.handOverMs;
     while (this.#leaseEpochs.size + this.#taking.size + this.#leaving.size > 0 && world.monotonicMs() < untilMs) {
       const some = new Set(
-        [...this.#leaving.keys(), ...this.#taking.keys(), ...this.#leaseEpochs.keys()].slice(0, limits.handOversAtOnceMax),
+        [...this.#leaving.keys(), ...this.#taking.keys(), ...this.#leaseEpochs.keys()].slice(
+          0,
+          limits.handOversAtOnceMax,
+        ),
       );
       await Promise.all([...some].map((uuid) => this.giveUp(uuid)));
     }
@@ -94,7 +97,7 @@ export class Held {
     if (leaseEpoch === undefined || this.#leaseEpochs.peek(uuid) === leaseEpoch) this.#leaseEpochs.delete(uuid);
   }
 
-  /** Another node's claim stands in the database's head: the lease must not point here. */
+  /** Another node's claim stands in the database's manifest: the lease must not point here. */
   async fenced(uuid: string, leaseEpoch: number): Promise<void> {
     this.forget(uuid, leaseEpoch);
     await this.#release(uuid, leaseEpoch);

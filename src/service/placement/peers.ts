@@ -1,6 +1,6 @@
 /**
- * What nodes do for each other, as plain data: calls for the database that another one writes, and hints that a head
- * has moved.
+ * What nodes do for each other, as plain data: calls for the database that another one writes, and hints that a
+ * manifest has moved.
  *
  * Always true: a call that another node forwarded is never forwarded again, so that none can go in circles. Must not
  * know what carries it (server/cluster/peer-links, server/cluster/node-door).
@@ -41,7 +41,7 @@ export interface Peers {
    * it, Unreachable when it never got it, and `unavailable` when nobody knows whether it did.
    */
   forward(address: string, call: ForwardedCall): Promise<Answer>;
-  /** Asks the node at the address to say when heads of the database have moved, for `limits.followMs` from now. */
+  /** Asks the node at the address to say when manifests of the database have moved, for `limits.followMs` from now. */
   follow(address: string, uuid: string): void;
   /** Has the node at the address look for orders now. It may not hear of it, and finds them in its time. */
   nudge(address: string): void;
@@ -53,9 +53,11 @@ export interface Peers {
 export interface PeerHost {
   /** Answers the call here or throws: ServiceError, or TurnedAway. */
   serve(call: ForwardedCall): Promise<Answer>;
-  /** Another node follows the database: `hint` is called when one of its heads has moved, until the returned end. */
+  /**
+   * Another node follows the database: `hint` is called when one of its manifests has moved, until the returned end.
+   */
   followed(uuid: string, hint: () => void): () => void;
-  /** Another node says that a head of the database has moved. */
+  /** Another node says that a manifest of the database has moved. */
   hinted(uuid: string): void;
   /** Another node says that there is an order for this one in object storage. */
   nudged(): void;

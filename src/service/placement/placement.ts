@@ -4,8 +4,8 @@
  * Always true: a database is written only where its lease is held; a call that came from another node is never sent on;
  * a call is tried again only when it has provably had no effect. Plain reads are answered from this node's own copy. A
  * remembered route need not be right: whoever is asked in vain says so. Whatever this node believes, safety is the
- * head's compare-and-set (engine/history/branch-head). Must not know how a place is found (service/placement/places),
- * what carries calls between nodes, nor what coordinates them.
+ * manifest's compare-and-set (engine/history/manifest-writer). Must not know how a place is found
+ * (service/placement/places), what carries calls between nodes, nor what coordinates them.
  */
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
@@ -86,7 +86,18 @@ export class Placement extends EnginePort implements PeerHost {
   }
 
   async serve(forwarded: ForwardedCall): Promise<Answer> {
-    const { target, call, term: leaseEpoch, budgetMs, minTxid, bytes, durable, consistency, caller, traceparent } = forwarded;
+    const {
+      target,
+      call,
+      term: leaseEpoch,
+      budgetMs,
+      minTxid,
+      bytes,
+      durable,
+      consistency,
+      caller,
+      traceparent,
+    } = forwarded;
     const { local, world } = this.#parts;
     this.#usedMs = world.monotonicMs();
     const options = {

@@ -167,7 +167,9 @@ export class Places {
 
   async #take(uuid: string): Promise<Place> {
     const acquisition = await this.#held.take(uuid);
-    return acquisition.kind === "held" ? this.#routeTo(uuid, acquisition.by) : { here: true, leaseEpoch: acquisition.leaseEpoch };
+    return acquisition.kind === "held"
+      ? this.#routeTo(uuid, acquisition.by)
+      : { here: true, leaseEpoch: acquisition.leaseEpoch };
   }
 
   async #takeFor(uuid: string, leaseEpoch: number | undefined): Promise<number | undefined> {

@@ -52,7 +52,8 @@ export class Routes {
   /** Forgets the route, or only one that leads to this node under this lease epoch. */
   forget(uuid: string, place?: { readonly nodeId: string; readonly leaseEpoch: number | undefined }): void {
     const holder = this.#routes.peek(uuid)?.holder;
-    if (!place || (holder?.nodeId === place.nodeId && holder.leaseEpoch === place.leaseEpoch)) this.#routes.delete(uuid);
+    if (!place || (holder?.nodeId === place.nodeId && holder.leaseEpoch === place.leaseEpoch))
+      this.#routes.delete(uuid);
   }
 
   async #lookAgain(uuid: string, route: Route): Promise<void> {

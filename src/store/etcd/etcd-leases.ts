@@ -5,9 +5,9 @@
  * Always true: nothing is told to be certain for longer than from before a renewal was sent until its lease ends, less
  * a margin. A renewal is sent only right after disk and engine have proven that they get on: a node whose disk hangs
  * must lose its databases to one that can serve them. A database changes hands in one transaction that raises the count
- * from which its lease epoch is, so no lease epoch is given twice; that count is one for many databases, as etcd has no room for a
- * key of each that stays. That a lease is gone is told only when etcd says so; while etcd says nothing, the span that
- * was told runs out by itself. Must not know: what holding a database means.
+ * from which its lease epoch is, so no lease epoch is given twice; that count is one for many databases, as etcd has no
+ * room for a key of each that stays. That a lease is gone is told only when etcd says so; while etcd says nothing, the
+ * span that was told runs out by itself. Must not know: what holding a database means.
  */
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
@@ -132,10 +132,18 @@ export class EtcdLeases implements Leases {
       const holder = writer && holderOf(writer);
       if (holder && holder.nodeId !== node.id) return { kind: "held", by: holder };
       const leaseEpoch =
-        Math.max(0, ...[lastLeaseEpoch, oldLeaseEpoch].map((entry) => (entry ? leaseEpochOf(entry) : 0)), holder?.leaseEpoch ?? 0) + 1;
+        Math.max(
+          0,
+          ...[lastLeaseEpoch, oldLeaseEpoch].map((entry) => (entry ? leaseEpochOf(entry) : 0)),
+          holder?.leaseEpoch ?? 0,
+        ) + 1;
       const outcome = await this.#transactUnder(lease, () =>
         this.#client.transact(
-          [unchanged(writerKey, writer), unchanged(leaseEpochsKey, lastLeaseEpoch), unchanged(oldLeaseEpochKey, oldLeaseEpoch)],
+          [
+            unchanged(writerKey, writer),
+            unchanged(leaseEpochsKey, lastLeaseEpoch),
+            unchanged(oldLeaseEpochKey, oldLeaseEpoch),
+          ],
           // A node of an older build begins at 1 again where this key is gone: see `docs/scale.md` why it may.
           [
             put(writerKey, writerText({ nodeId: node.id, address: node.address, leaseEpoch }), lease.id),
@@ -153,7 +161,9 @@ export class EtcdLeases implements Leases {
 
   async holding(uuid: string): Promise<Holding> {
     const leaseEpochsKey = this.#keys.leaseEpochs(uuid);
-    const [writer, lastLeaseEpoch] = firstsOf(await this.#client.transact([], [get(this.#keys.writer(uuid)), get(leaseEpochsKey)]));
+    const [writer, lastLeaseEpoch] = firstsOf(
+      await this.#client.transact([], [get(this.#keys.writer(uuid)), get(leaseEpochsKey)]),
+    );
     // Whoever asks may take the database next.
     if (lastLeaseEpoch) this.#lastLeaseEpochs.set(leaseEpochsKey, lastLeaseEpoch);
     return { holder: writer && holderOf(writer) };

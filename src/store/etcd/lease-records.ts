@@ -7,7 +7,7 @@
  *   nodes/<node>    lives with the node's lease    {"address", "reachesStore", "sharesJobs"}; older builds: no third
  *   announced       one for all, stays             the node that announced itself last
  *   writer/<uuid>   lives with its holder's lease  {"node", "address", "term"}
- *   terms/<digits>  4,096 of them, which stay      the last lease epoch that was given to any database whose uuid begins so
+ *   terms/<digits>  4,096 of them, which stay      the last lease epoch given to any database whose uuid begins so
  *   term/<uuid>     of builds before: it stayed    the last lease epoch that was given to the one database
  */
 import { utf8Of } from "../../base/bytes.ts";
@@ -25,8 +25,8 @@ export interface LeaseRecord {
 const isNodeId = matching(/^[\w.-]{1,128}$/);
 const isAddress = matching(/^https?:\/\/[^\s/?#@]{1,256}$/);
 /**
- * Digits of a uuid that choose the key by which lease epochs are counted: more would leave more keys, fewer would make more
- * nodes wait for each other.
+ * Digits of a uuid that choose the key by which lease epochs are counted: more would leave more keys, fewer would make
+ * more nodes wait for each other.
  */
 const leaseEpochDigits = 3;
 const leaseEpochPattern = /^[1-9]\d{0,15}$/;

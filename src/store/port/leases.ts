@@ -3,10 +3,10 @@
  * node without coordination needs no leases (engine/api/lease-state), and tests of several nodes in one process share a
  * table.
  *
- * Leases are for liveness: they make it unlikely that two nodes claim one branch. Safety is the head's compare-and-set
- * (engine/history/branch-head), whatever a lease says. Always true of an adapter: a lease epoch is given to one holder once,
- * and every later lease epoch of the database is larger, unless the coordination store has lost data. Nothing of a database
- * that nobody holds stays there: there are more databases than it has room for.
+ * Leases are for liveness: they make it unlikely that two nodes claim one branch. Safety is the manifest's
+ * compare-and-set (engine/history/manifest-writer), whatever a lease says. Always true of an adapter: a lease epoch is
+ * given to one holder once, and every later lease epoch of the database is larger, unless the coordination store has
+ * lost data. Nothing of a database that nobody holds stays there: there are more databases than it has room for.
  */
 
 /** A node as the others see it. */
@@ -63,7 +63,9 @@ export interface Leases {
   join(node: LiveNode, events: LeaseEvents): Promise<void>;
   /** Announces a change of what others should know of this node. */
   announce(node: LiveNode): Promise<void>;
-  /** Takes the database, if nobody holds it or this very node does (as after its restart), under a later lease epoch. */
+  /**
+   * Takes the database, if nobody holds it or this very node does (as after its restart), under a later lease epoch.
+   */
   acquire(uuid: string): Promise<Acquisition>;
   holding(uuid: string): Promise<Holding>;
   /** Gives the database up, if this node still holds it under the lease epoch. */

@@ -63,8 +63,13 @@ test("the page says what the row says, over all sizes of numbers, with and witho
   const reader = new WalReader(connection.path);
   reader.skip(reader.count());
   for (let round = 0; round < 600; round++) {
-    const writerEpochId = random() < 0.5 ? undefined : Uint8Array.from({ length: 16 }, () => Math.floor(random() * 256));
-    const state: DatabaseState = { txid: edges[round] ?? count(), committedAtMs: edges.at(-round) ?? count(), writerEpochId };
+    const writerEpochId =
+      random() < 0.5 ? undefined : Uint8Array.from({ length: 16 }, () => Math.floor(random() * 256));
+    const state: DatabaseState = {
+      txid: edges[round] ?? count(),
+      committedAtMs: edges.at(-round) ?? count(),
+      writerEpochId,
+    };
     writeState(connection, state);
     expect(readState(connection)).toEqual(state);
     const image = reader.read(1, 1)[0]!.images.find(({ page }) => page === stateRootPage(connection))!;
@@ -188,7 +193,11 @@ describe("what is no state page is refused as corrupt", () => {
 
   test("any byte of the page changed gives another state or a refusal, never another fault", () => {
     const connection = newDatabase();
-    writeState(connection, { txid: 2 ** 50, committedAtMs: 1_700_000_000_000, writerEpochId: new Uint8Array(16).fill(7) });
+    writeState(connection, {
+      txid: 2 ** 50,
+      committedAtMs: 1_700_000_000_000,
+      writerEpochId: new Uint8Array(16).fill(7),
+    });
     const page = statePage(connection);
     let refused = 0;
     for (let at = 0; at < page.length; at++) {

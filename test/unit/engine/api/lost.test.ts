@@ -3,7 +3,7 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { limits } from "../../../../src/base/limits/limits.ts";
-import { databasePrefix, headKey, historyKey } from "../../../../src/format/keys/object-keys.ts";
+import { databasePrefix, manifestKey, historyKey } from "../../../../src/format/keys/object-keys.ts";
 import { LeasedNode, outcomeOf, sharedTime } from "../../../support/leased-node.ts";
 import { TimedEngine, VirtualTime } from "../../../support/timed-engine.ts";
 
@@ -17,7 +17,7 @@ async function shipSome(node: TimedEngine, count: number, branch = "main"): Prom
   }
 }
 
-describe("a listed branch whose head is missing", () => {
+describe("a listed branch whose manifest is missing", () => {
   test("F39: keeps every object of its database meanwhile, and the operator is told what to do", async () => {
     const time = new VirtualTime();
     const node = new TimedEngine(time, { gcGraceMs: 60_000, idleCloseMs: 1e12 });
@@ -26,18 +26,18 @@ describe("a listed branch whose head is missing", () => {
     await node.put("e", "exp");
     await node.sync("exp");
     const before = pool(time, node);
-    const head = time.store.read(headKey(node.uuid, "main"))!.bytes;
-    await time.of(time.store.delete(headKey(node.uuid, "main")));
+    const manifest = time.store.read(manifestKey(node.uuid, "main"))!.bytes;
+    await time.of(time.store.delete(manifestKey(node.uuid, "main")));
     // The other branch makes garbage all the while.
     await shipSome(node, limits.packRefsMin + 4, "exp");
     await time.pass(3_600_000);
     expect(pool(time, node)).toEqual(expect.arrayContaining(before.filter((key) => !key.endsWith("head/main"))));
     expect(time.catalog(node.uuid).condemned).toEqual([]);
     expect(node.notices.join("\n")).toMatch(
-      /garbage could not be collected.*head is missing.*db\/.*\/head\/main.*put back/,
+      /garbage could not be collected.*manifest is missing.*db\/.*\/head\/main.*put back/,
     );
     // Put back, all of it is there, and collection goes on.
-    await time.of(time.store.put(headKey(node.uuid, "main"), head, { kind: "absent" }));
+    await time.of(time.store.put(manifestKey(node.uuid, "main"), manifest, { kind: "absent" }));
     await time.pass(600_000);
     expect(await (await node.again(true)).keys()).toHaveLength(5);
     expect(pool(time, node).length).toBeLessThan(before.length + limits.packRefsMin);
@@ -49,8 +49,8 @@ describe("a listed branch whose head is missing", () => {
       const time = new VirtualTime();
       const node = new TimedEngine(time, { gcGraceMs: 600_000, idleCloseMs: 30_000 });
       await shipSome(node, 5);
-      const head = time.store.read(headKey(node.uuid, "main"))!.bytes;
-      await time.of(time.store.delete(headKey(node.uuid, "main")));
+      const manifest = time.store.read(manifestKey(node.uuid, "main"))!.bytes;
+      await time.of(time.store.delete(manifestKey(node.uuid, "main")));
       const before = pool(time, node);
       await time.pass(1_500_000);
       expect(pool(time, node)).toEqual(before);
@@ -62,7 +62,7 @@ describe("a listed branch whose head is missing", () => {
       });
       await time.pass(1_500_000);
       expect(pool(time, node)).toEqual(before);
-      await time.of(time.store.put(headKey(node.uuid, "main"), head, { kind: "absent" }));
+      await time.of(time.store.put(manifestKey(node.uuid, "main"), manifest, { kind: "absent" }));
       expect(await (await node.again()).keys()).toEqual(expect.arrayContaining(["k0", "k4"]));
     },
   );
@@ -77,7 +77,7 @@ describe("a listed branch whose head is missing", () => {
     await node.sync("exp");
     const id = time.catalog(node.uuid).branches.find(({ name }) => name === "exp")!.id;
     const again = await node.again();
-    await time.of(time.store.delete(headKey(node.uuid, id)));
+    await time.of(time.store.delete(manifestKey(node.uuid, id)));
     await expect(again.branch({ act: "list" })).rejects.toMatchObject({
       code: "unavailable",
       message: expect.stringContaining(id),
@@ -97,10 +97,10 @@ describe("a listed branch whose head is missing", () => {
     await replica.renew(1e9);
     expect(await replica.keys()).toEqual(["k"]);
     time.store.watch = () => {};
-    await time.of(time.store.delete(headKey(writer.uuid, "main")));
+    await time.of(time.store.delete(manifestKey(writer.uuid, "main")));
     await time.pass(5_000);
     expect(await replica.keys()).toEqual(["k"]);
-    expect(replica.notices.join("\n")).toContain("head is missing");
+    expect(replica.notices.join("\n")).toContain("manifest is missing");
   });
 });
 
@@ -113,7 +113,8 @@ describe("what cannot be read of a listed branch", () => {
     await node.branch({ act: "fork", name: "exp" });
     await shipSome(node, 2, "exp");
     const before = pool(time, node);
-    const key = which === "head" ? headKey(node.uuid, "main") : historyKey(node.uuid, time.head(node.uuid).history!.id);
+    const key =
+      which === "head" ? manifestKey(node.uuid, "main") : historyKey(node.uuid, time.manifest(node.uuid).history!.id);
     time.store.spoil(key, (bytes) => (which === "head" ? bytes.subarray(0, bytes.length - 7) : undefined));
     await shipSome(node, limits.packRefsMin + 4, "exp");
     await time.pass(3_600_000);
@@ -197,10 +198,10 @@ describe("a database that came into being only half", () => {
       await node.put("b");
       expect(time.catalog(node.uuid)).toMatchObject({ seq: 1, branches: [{ name: "main", id: "main" }] });
       await node.sync();
-      // It is an ordinary database: it is collected, and with its head lost it is refused.
+      // It is an ordinary database: it is collected, and with its manifest lost it is refused.
       await node.close();
       node.wipe();
-      await time.of(time.store.delete(headKey(node.uuid, "main")));
+      await time.of(time.store.delete(manifestKey(node.uuid, "main")));
       await expect(new TimedEngine(time, {}, node.directory).keys()).rejects.toMatchObject({ code: "unavailable" });
     },
   );
@@ -323,7 +324,7 @@ describe("a database whose catalog was lost", () => {
   const isCatalogKey = (key: string): boolean => key.endsWith("/catalog");
 
   test.each([true, false])(
-    "F39: and its heads too is never opened as an empty one, nor claimed (durable: %s)",
+    "F39: and its manifests too is never opened as an empty one, nor claimed (durable: %s)",
     async (durable) => {
       const time = new VirtualTime();
       const node = new TimedEngine(time);
@@ -343,7 +344,7 @@ describe("a database whose catalog was lost", () => {
     },
   );
 
-  test("F39: and its heads too is not claimed by a node that had opened it before it was written", async () => {
+  test("F39: and its manifests too is not claimed by a node that had opened it before it was written", async () => {
     const time = new VirtualTime();
     const early = new TimedEngine(time, { nodeId: "early" });
     expect(await early.keys()).toEqual([]);

@@ -113,7 +113,7 @@ test.each([
         await expect(restored(to, new MemoryStore())).rejects.toThrow("the backup was not completed");
         const found = await troublesOf(to);
         expect(found).toContain("backup_incomplete");
-        // What a catalog or a name does not lead to yet may be there; what heads refer to is, at every moment.
+        // What a catalog or a name does not lead to yet may be there; what manifests refer to is, at every moment.
         for (const kind of found)
           expect(["backup_incomplete", "catalog_missing", "database_unclaimed"]).toContain(kind);
       }

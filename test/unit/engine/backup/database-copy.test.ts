@@ -4,8 +4,8 @@ import { limits } from "../../../../src/base/limits/limits.ts";
 import { Semaphore } from "../../../../src/base/collections/semaphore.ts";
 import { copyDatabase, type DatabaseOutcome } from "../../../../src/engine/backup/database-copy.ts";
 import { inventoryOf } from "../../../../src/engine/rescue/inventory.ts";
-import { decodeHead } from "../../../../src/format/history/head.ts";
-import { headKey } from "../../../../src/format/keys/object-keys.ts";
+import { decodeManifest } from "../../../../src/format/history/manifest.ts";
+import { manifestKey } from "../../../../src/format/keys/object-keys.ts";
 import { inlinePress } from "../../../../src/format/core/compression.ts";
 import { MemoryStore } from "../../../../src/store/memory-store.ts";
 import type { ObjectStore } from "../../../../src/store/port/object-store.ts";
@@ -39,7 +39,7 @@ function copied(
     to,
     press: inlinePress,
     permits: new Semaphore(4),
-    headFor: (_: unknown, bytes: Uint8Array) => bytes,
+    manifestFor: (_: unknown, bytes: Uint8Array) => bytes,
   };
   return time.of(copyDatabase(parts, node.uuid), 3_600_000);
 }
@@ -53,7 +53,7 @@ async function writer(): Promise<{
   const node = new TimedEngine(time, { gcGraceMs: 1_000, idleCloseMs: 1e12 });
   const some = async (from: number, to: number): Promise<void> => {
     for (let n = from; n <= to; n++) {
-      // More than a head's tail takes, so that each becomes an object.
+      // More than a manifest's tail takes, so that each becomes an object.
       await node.putting(`k${n}`, "main", {}, noise(64_000, n));
       await time.scheduler.sleep(limits.shipIntervalMs + 20);
     }
@@ -62,9 +62,9 @@ async function writer(): Promise<{
   return { time, node, some };
 }
 
-test("what is packed and collected meanwhile is not missed: the newer head is copied, and all of it", async () => {
+test("what is packed and collected meanwhile is not missed: the newer manifest is copied, and all of it", async () => {
   const { time, node, some } = await writer();
-  const before = time.head(node.uuid);
+  const before = time.manifest(node.uuid);
   const to = new MemoryStore();
   const outcome = await copied(time, node, to, async () => {
     await some(13, 60);
@@ -77,15 +77,17 @@ test("what is packed and collected meanwhile is not missed: the newer head is co
   expect(outcome).toMatchObject({ kind: "copied", branchIds: ["main"] });
   const inventory = await inventoryOf({ store: to, uuid: node.uuid, press: inlinePress, disk: soundDisk }, true);
   expect([...inventory.faults]).toEqual([]);
-  expect(decodeHead((await to.get(headKey(node.uuid, "main")))!.bytes).txid).toBe(time.head(node.uuid).txid);
+  expect(decodeManifest((await to.get(manifestKey(node.uuid, "main")))!.bytes).txid).toBe(
+    time.manifest(node.uuid).txid,
+  );
   expect(inventory.unreferenced.count, "what an earlier round has copied and nothing needs any more is gone").toBe(0);
 });
 
 test("an object that is gone for good is damage, and nothing of the copy is published", async () => {
   const { time, node } = await writer();
   const to = new MemoryStore();
-  const [ref] = time.head(node.uuid).refs;
+  const [ref] = time.manifest(node.uuid).refs;
   const outcome = await copied(time, node, to, () => time.store.delete(`db/${node.uuid}/seg/${ref!.id}`));
   expect(outcome).toEqual({ kind: "damaged", why: `the object seg/${ref!.id} is missing` });
-  expect(await to.get(headKey(node.uuid, "main"))).toBeUndefined();
+  expect(await to.get(manifestKey(node.uuid, "main"))).toBeUndefined();
 });

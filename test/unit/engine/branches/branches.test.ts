@@ -8,9 +8,9 @@ import { Catalogs } from "../../../../src/engine/history/catalogs.ts";
 import { GarbageCollector } from "../../../../src/engine/maintenance/garbage-collector.ts";
 import { branchPath } from "../../../../src/engine/local/files.ts";
 import { encodeCatalog } from "../../../../src/format/history/catalog.ts";
-import { encodeHead, hashOf } from "../../../../src/format/history/head.ts";
+import { encodeManifest, hashOf } from "../../../../src/format/history/manifest.ts";
 import { encodeHistory } from "../../../../src/format/history/history.ts";
-import { catalogKey, headKey, historyKey, poolId } from "../../../../src/format/keys/object-keys.ts";
+import { catalogKey, manifestKey, historyKey, poolId } from "../../../../src/format/keys/object-keys.ts";
 import { TimedEngine, VirtualTime } from "../../../support/timed-engine.ts";
 
 function setup(options = {}): { time: VirtualTime; node: TimedEngine } {
@@ -27,17 +27,17 @@ const codeOf = (promise: Promise<unknown>): Promise<string> =>
     (error: { code?: string }) => error.code ?? String(error),
   );
 
-/** Gives the branch named states, as so many checkpoints leave them: an object of history, which the head names. */
+/** Gives the branch named states, as so many checkpoints leave them: an object of history, which the manifest names. */
 async function giveCheckpoints(time: VirtualTime, node: TimedEngine, name: string, count: number): Promise<void> {
   const branchId = idOf(time, node, name);
-  const head = time.head(node.uuid, branchId);
-  const id = poolId(branchId, head.epoch, node.world.ulid());
-  const checkpoints = Array.from({ length: count }, (_, n) => ({ name: `c${n}`, txid: head.txid, createdAtMs: n }));
+  const manifest = time.manifest(node.uuid, branchId);
+  const id = poolId(branchId, manifest.epoch, node.world.ulid());
+  const checkpoints = Array.from({ length: count }, (_, n) => ({ name: `c${n}`, txid: manifest.txid, createdAtMs: n }));
   const bytes = encodeHistory({ uuid: node.uuid, branchId, lines: [], checkpoints });
-  const { version } = time.store.read(headKey(node.uuid, branchId))!;
+  const { version } = time.store.read(manifestKey(node.uuid, branchId))!;
   await time.store.calm.put(historyKey(node.uuid, id), bytes, { kind: "absent" });
-  const next = { ...head, seq: head.seq + 1, history: { id, bytes: bytes.length, sha256: hashOf(bytes) } };
-  await time.store.calm.put(headKey(node.uuid, branchId), encodeHead(next), { kind: "version", version });
+  const next = { ...manifest, seq: manifest.seq + 1, history: { id, bytes: bytes.length, sha256: hashOf(bytes) } };
+  await time.store.calm.put(manifestKey(node.uuid, branchId), encodeManifest(next), { kind: "version", version });
 }
 
 /** From now on a put of the catalog has no answer, and lands when what is given for it is called. */
@@ -70,7 +70,7 @@ describe("a fork", () => {
     for (let n = 1; n <= 6; n++) await node.put(`k${n}`, "main", { durable: n > 3 });
     await node.branch({ act: "checkpoint", name: "c" });
     await node.put("k7");
-    expect(time.head(node.uuid).tail.length).toBeGreaterThan(0);
+    expect(time.manifest(node.uuid).tail.length).toBeGreaterThan(0);
     for (const [at, count] of [
       ["0", 0],
       ["2", 2],
@@ -424,7 +424,7 @@ describe("the end of a branch", () => {
     expect(codes.lastIndexOf("done")).toBeLessThan(codes.indexOf("branch_not_found") + 10);
     await time.pass(600_000);
     expect(time.catalog(node.uuid).branches.map(({ name }) => name)).toEqual(["main"]);
-    expect(time.store.read(headKey(node.uuid, id))).toBeUndefined();
+    expect(time.store.read(manifestKey(node.uuid, id))).toBeUndefined();
     expect(time.store.keys(`db/${node.uuid}/seg/${id}`)).toEqual([]);
     expect(time.store.violations).toEqual([]);
   });
@@ -470,7 +470,7 @@ describe("cost", () => {
       const before = requests();
       const { branches } = await node.branch({ act: "list" });
       expect(branches).toHaveLength(201);
-      // A head for each branch that is not open here.
+      // A manifest for each branch that is not open here.
       expect(requests() - before).toBeLessThanOrEqual(201);
       expect(time.store.read(catalogKey(node.uuid))!.bytes.length).toBeLessThan(200 * 256);
       for (const key of time.store.keys(`db/${node.uuid}/head/`))
@@ -516,7 +516,7 @@ describe("cost", () => {
       expect(Math.max(...costs.slice(-100)), "a fork costs what it cost at first").toBeLessThanOrEqual(
         Math.max(...costs.slice(0, 100)),
       );
-      // The catalog, a listing of its pages, and a head and a history for each branch.
+      // The catalog, a listing of its pages, and a manifest and a history for each branch.
       expect(rounds[1]! / rounds[0]!).toBeLessThan(2.1);
       expect(rounds[1]).toBeLessThan(2 * limits.branchesMax + 20);
       expect(time.store.read(catalogKey(node.uuid))!.bytes.length).toBeLessThan(limits.catalogBytesMax / 4);

@@ -90,7 +90,7 @@ describe("a rewind", () => {
       await node.time.of(node.putting("big", "main", {}, noise(64 * 1024, n)));
       await time.pass(limits.shipIntervalMs + 10);
     }
-    expect(time.head(node.uuid).fromTxid).toBeGreaterThan(2);
+    expect(time.manifest(node.uuid).fromTxid).toBeGreaterThan(2);
     await node.branch({ act: "rewind", to: "2" });
     expect(await node.keys()).toEqual(names(2));
     await node.branch({ act: "rewind", to: "3" });
@@ -107,14 +107,14 @@ describe("a rewind", () => {
     await node.branch({ act: "fork", name: "child", at: "3" });
     await node.put("own", "child");
     await node.sync("child");
-    const before = time.head(node.uuid).txid;
+    const before = time.manifest(node.uuid).txid;
     for (const to of ["99", "nobody", "-1", "1e0", "99999999999999999"]) {
       await expect(node.branch({ act: "rewind", to }), to).rejects.toMatchObject({ code: "not_found" });
     }
     await expect(node.branch({ act: "rewind", to: "2" }, "child")).rejects.toMatchObject({ code: "not_found" });
     await node.branch({ act: "rewind", to: "3" }, "child");
     expect(await node.keys("child")).toEqual(names(3));
-    expect(time.head(node.uuid).txid).toBe(before);
+    expect(time.manifest(node.uuid).txid).toBe(before);
   });
 
   test("F70: to a txid that a failover has skipped is 404, on either side of the gap it works", async () => {
@@ -245,7 +245,7 @@ describe("a rewind among others", () => {
     expect(time.store.violations).toEqual([]);
   });
 
-  test("F69: a rewind whose head got no answer is done once, whatever became of it", async () => {
+  test("F69: a rewind whose manifest got no answer is done once, whatever became of it", async () => {
     for (const fate of ["answerLost", "requestLost", "refused"] as const) {
       const { time, node } = setup();
       await fill(node, 4);

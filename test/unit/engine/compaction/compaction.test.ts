@@ -23,7 +23,7 @@ import { planOf, rebased } from "../../../../src/engine/history/lines.ts";
 import { imageStep, pack, uploadImages, writeImages } from "../../../../src/engine/compaction/compaction.ts";
 import { fetchObject, type PageSource } from "../../../../src/engine/segments/pool-objects.ts";
 import { materialise, rollForward } from "../../../../src/engine/segments/restore.ts";
-import { hashOf, type Head } from "../../../../src/format/history/head.ts";
+import { hashOf, type Manifest } from "../../../../src/format/history/manifest.ts";
 import { poolId, segmentKey } from "../../../../src/format/keys/object-keys.ts";
 import { makeCanonical, pageBytes } from "../../../../src/format/history/pages.ts";
 import { inlinePress } from "../../../../src/format/core/compression.ts";
@@ -33,7 +33,7 @@ import { createSchema, readState, stateOfPage, stateRootPage, writeState } from 
 import { Connection } from "../../../../src/sqlite/connection/connection.ts";
 import { WalReader } from "../../../../src/sqlite/wal/wal-reader.ts";
 import type { ObjectStore } from "../../../../src/store/port/object-store.ts";
-import { BranchModel, emptyHead, memorySource, Ulids, withStore } from "../../../support/branch-model.ts";
+import { BranchModel, emptyManifest, memorySource, Ulids, withStore } from "../../../support/branch-model.ts";
 import { seeded } from "../../../support/random.ts";
 import { temporaryDirectory } from "../../../support/temporary.ts";
 
@@ -51,7 +51,7 @@ class ShippedDatabase {
   readonly #writerEpoch = new Uint8Array(16).fill(9);
   #pages: Uint8Array[] = [];
   #txid = 0;
-  head: Head = emptyHead("main");
+  manifest: Manifest = emptyManifest("main");
 
   constructor() {
     createSchema(this.connection);
@@ -77,7 +77,7 @@ class ShippedDatabase {
       return page;
     });
     this.#remember();
-    this.head = { ...this.head, refs, pages, fromTxid: 0 };
+    this.manifest = { ...this.manifest, refs, pages, fromTxid: 0 };
   }
 
   /** One commit group with its state row. */
@@ -85,7 +85,11 @@ class ShippedDatabase {
     this.connection.exec("BEGIN IMMEDIATE");
     act(this.connection);
     this.#txid++;
-    writeState(this.connection, { txid: this.#txid, committedAtMs: this.#txid * 1_000, writerEpochId: this.#writerEpoch });
+    writeState(this.connection, {
+      txid: this.#txid,
+      committedAtMs: this.#txid * 1_000,
+      writerEpochId: this.#writerEpoch,
+    });
     this.connection.exec("COMMIT");
     this.contents.set(this.#txid, contentOf(this.connection));
   }
@@ -127,9 +131,9 @@ class ShippedDatabase {
     };
     await this.source.store.put(segmentKey(this.source.uuid, ref.id), bytes, { kind: "absent" });
     const writerEpochs = [{ epoch: 1, id: this.#writerEpoch, firstTxid: 1, lastTxid: last.txid }];
-    this.head = {
-      ...this.head,
-      refs: [...this.head.refs, ref],
+    this.manifest = {
+      ...this.manifest,
+      refs: [...this.manifest.refs, ref],
       writerEpochs,
       txid: last.txid,
       committedAtMs: last.committedAtMs,
@@ -193,7 +197,7 @@ describe("a real database", () => {
       const random = seeded(seed);
       const database = new ShippedDatabase();
       await database.begin();
-      const pasts: Head[] = [];
+      const pasts: Manifest[] = [];
       for (let round = 0; round < 14; round++) {
         for (let count = 0; count < 6; count++) database.commit(randomChange(random));
         await database.ship();
@@ -208,39 +212,39 @@ describe("a real database", () => {
           );
           await database.ship();
         }
-        const { refs } = database.head;
+        const { refs } = database.manifest;
         if (round === 5 || round === 11) {
           const inputs = refs.slice(-3);
-          database.head = {
-            ...database.head,
+          database.manifest = {
+            ...database.manifest,
             refs: [...refs.slice(0, -3), await pack(database.source, inputs, database.idOf())],
           };
         }
         if (round === 8) {
-          const { txid } = database.head;
+          const { txid } = database.manifest;
           const scratch = join(database.directory, "scratch");
           mkdirSync(scratch);
           const images = await writeImages(
             database.source,
-            planOf(database.head, undefined, txid)!,
+            planOf(database.manifest, undefined, txid)!,
             scratch,
             "main",
             database.idOf,
           );
-          expect(images.pages).toBe(database.head.pages);
+          expect(images.pages).toBe(database.manifest.pages);
           expect(readdirSync(scratch)).toEqual([]);
-          pasts.push(database.head);
-          const next = rebased(database.head, images.refs, 0)!;
-          database.head = { ...database.head, refs: next.refs, fromTxid: next.fromTxid };
+          pasts.push(database.manifest);
+          const next = rebased(database.manifest, images.refs, 0)!;
+          database.manifest = { ...database.manifest, refs: next.refs, fromTxid: next.fromTxid };
         }
       }
       database.close();
-      pasts.push(database.head);
+      pasts.push(database.manifest);
       const path = join(database.directory, "restored.db");
       let restored = 0;
       for (const txid of database.contents.keys()) {
-        for (const head of pasts) {
-          const plan = planOf(head, undefined, txid);
+        for (const manifest of pasts) {
+          const plan = planOf(manifest, undefined, txid);
           if (!plan) continue;
           rmSync(path, { force: true });
           await materialise(database.source, plan, path);
@@ -269,8 +273,8 @@ describe("a real database", () => {
     const path = join(database.directory, "old.db");
     for (const txid of [0, 11, 39]) {
       rmSync(path, { force: true });
-      await materialise(database.source, planOf(database.head, undefined, txid)!, path);
-      await rollForward(database.source, planOf(database.head, undefined, 40)!, txid, path);
+      await materialise(database.source, planOf(database.manifest, undefined, txid)!, path);
+      await rollForward(database.source, planOf(database.manifest, undefined, 40)!, txid, path);
       expect(inspect(path)).toEqual({
         txid: 40,
         content: database.contents.get(40),
@@ -306,7 +310,7 @@ async function keysOf(source: PageSource): Promise<readonly string[]> {
 describe("pack", () => {
   it("F72: of a rotten or missing input puts nothing", async () => {
     const branch = await sampleBranch();
-    const inputs = branch.head.refs.slice(1);
+    const inputs = branch.manifest.refs.slice(1);
     for (const damage of [(bytes: Uint8Array) => bytes.fill(7, 100, 101), () => undefined]) {
       const get: ObjectStore["get"] = async (key) => {
         const found = await branch.source.store.get(key);
@@ -334,7 +338,7 @@ describe("pack", () => {
           throw new StoreError("unavailable", "killed");
         },
       });
-      const refs = branch.head.refs.slice(1);
+      const refs = branch.manifest.refs.slice(1);
       await failureOf(pack(source, refs, branch.newId()));
       const after = await keysOf(branch.source);
       expect(after.filter((key) => before.includes(key))).toEqual(before);
@@ -347,14 +351,14 @@ describe("pack", () => {
 
   it("F71: of two that pack the same objects one takes their place", async () => {
     const branch = await sampleBranch();
-    const inputs = branch.head.refs.slice(1);
+    const inputs = branch.manifest.refs.slice(1);
     const [first, second] = await Promise.all([
       pack(branch.source, inputs, branch.newId()),
       pack(branch.source, inputs, branch.newId()),
     ]);
     expect(first!.sha256).toEqual(second!.sha256);
     expect(await branch.pack({ from: 1, to: 5 })).toBe(true);
-    expect(branch.head.refs.length).toBe(2);
+    expect(branch.manifest.refs.length).toBe(2);
   });
 
   it("F30: knows its own object when the answer to its put was lost", async () => {
@@ -365,7 +369,7 @@ describe("pack", () => {
         throw new StoreError("unknown_outcome", "the answer was lost");
       },
     });
-    const ref = await pack(source, branch.head.refs.slice(1), branch.newId());
+    const ref = await pack(source, branch.manifest.refs.slice(1), branch.newId());
     expect(ref).toMatchObject({ firstTxid: 2, lastTxid: 5, kind: "delta", cut: false });
   });
 
@@ -375,8 +379,8 @@ describe("pack", () => {
     branch.commit();
     await branch.ship(false);
     // 2, 3, of which 4 and 5 were cut together with the rest of the line, then 6 and 7.
-    await branch.pack({ from: 1, to: branch.head.refs.length });
-    expect(branch.head.refs.map(({ kind, firstTxid, lastTxid, cut }) => [kind, firstTxid, lastTxid, cut])).toEqual([
+    await branch.pack({ from: 1, to: branch.manifest.refs.length });
+    expect(branch.manifest.refs.map(({ kind, firstTxid, lastTxid, cut }) => [kind, firstTxid, lastTxid, cut])).toEqual([
       ["image", 1, 1, false],
       ["delta", 2, 7, false],
     ]);
@@ -391,8 +395,8 @@ describe("pack", () => {
     for (let count = 0; count < 9; count++) branch.commit();
     await branch.ship(false);
     await branch.rewind(4);
-    expect(branch.head.refs[1]).toMatchObject({ firstTxid: 2, lastTxid: 4, cut: true });
-    const made = await pack(branch.source, branch.head.refs.slice(1), branch.newId());
+    expect(branch.manifest.refs[1]).toMatchObject({ firstTxid: 2, lastTxid: 4, cut: true });
+    const made = await pack(branch.source, branch.manifest.refs.slice(1), branch.newId());
     expect(made).toMatchObject({ firstTxid: 2, lastTxid: 10, cut: false });
     const { indexes } = await fetchObject(branch.source, made);
     expect(indexes.flatMap(({ groups }) => groups.map(({ txid }) => txid))).toEqual([2, 3, 4, 10]);
@@ -423,14 +427,14 @@ describe("writeImages", () => {
     database.close();
     const scratch = temporaryDirectory();
     const old = join(scratch, "old.db");
-    await materialise(database.source, planOf(database.head, undefined, 1)!, old);
+    await materialise(database.source, planOf(database.manifest, undefined, 1)!, old);
     const { refs } = await uploadImages(database.source, old, { txid: 2, committedAtMs: 0 }, "main", database.idOf);
     rmSync(old);
     const before = await keysOf(database.source);
     const error = await failureOf(
       writeImages(
         database.source,
-        { ...planOf(database.head, undefined, 2)!, images: refs, deltas: [] },
+        { ...planOf(database.manifest, undefined, 2)!, images: refs, deltas: [] },
         scratch,
         "main",
         database.idOf,
@@ -442,7 +446,7 @@ describe("writeImages", () => {
   });
 });
 
-it("a base image never has more objects than leave room in a head, whatever the database's size", () => {
+it("a base image never has more objects than leave room in a manifest, whatever the database's size", () => {
   for (const pages of [1, limits.imageObjectPages, 8_388_608, 8_388_609, limits.databasePagesMax]) {
     expect(Math.ceil(pages / imageStep(pages))).toBeLessThanOrEqual(limits.imageRefsMax);
     expect(imageStep(pages)).toBeLessThanOrEqual(limits.segmentPagesMax);

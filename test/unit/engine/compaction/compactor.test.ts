@@ -43,7 +43,7 @@ describe("a pack", () => {
       let most = 0;
       for (let round = 0; round < 10; round++) {
         await segments(node, 30, 100, round * 30);
-        most = Math.max(most, time.head(node.uuid).refs.length);
+        most = Math.max(most, time.manifest(node.uuid).refs.length);
       }
       expect(most).toBeLessThan(3 * limits.packRefsMin);
       for (const to of ["1", "17", "150", "299"])
@@ -62,7 +62,7 @@ describe("a pack", () => {
       time.store.fateOf = (verb, key) => (verb === "put" && key.includes("/seg/") && ++seen === 2 ? fate : "fine");
       await segments(node, 3, 100, limits.packRefsMin);
       expect(seen).toBeGreaterThan(2);
-      expect(time.head(node.uuid).refs.length, fate).toBeLessThan(limits.packRefsMin);
+      expect(time.manifest(node.uuid).refs.length, fate).toBeLessThan(limits.packRefsMin);
       expect(time.store.violations).toEqual([]);
       expect(await (await node.again(true)).keys()).toHaveLength(limits.packRefsMin + 2);
     }
@@ -94,11 +94,11 @@ describe("a pack", () => {
     async () => {
       const { time, node } = setup();
       await segments(node, 4);
-      const rotten = time.head(node.uuid).refs.at(-1)!.id;
+      const rotten = time.manifest(node.uuid).refs.at(-1)!.id;
       time.store.spoil(segmentKey(node.uuid, rotten), (bytes) => ((bytes[bytes.length >> 1]! ^= 1), bytes));
       await segments(node, 100, 100, 4);
       expect(node.notices.some((notice) => notice.includes(rotten))).toBe(true);
-      const { refs, txid } = time.head(node.uuid);
+      const { refs, txid } = time.manifest(node.uuid);
       expect(txid).toBe(104);
       expect(refs.some(({ id }) => id === rotten)).toBe(true);
       expect(refs.length).toBeLessThan(3 * limits.packRefsMin);
@@ -112,7 +112,7 @@ describe("a new base image", () => {
   test("follows when the deltas hold as much as the database, and the old line stays restorable", async () => {
     const { time, node } = setup();
     await segments(node, 160, 64 * KiB);
-    const { refs, fromTxid } = time.head(node.uuid);
+    const { refs, fromTxid } = time.manifest(node.uuid);
     const { lines } = time.history(node.uuid);
     expect(lines.length).toBeGreaterThan(0);
     expect(refs[0]!.kind).toBe("image");
@@ -126,11 +126,11 @@ describe("a new base image", () => {
   test("F72: is never made of rotten objects: it says so, names the object, and the line stays as it is", async () => {
     const { time, node } = setup();
     await segments(node, 3, 64 * KiB);
-    const rotten = time.head(node.uuid).refs.at(-1)!.id;
+    const rotten = time.manifest(node.uuid).refs.at(-1)!.id;
     time.store.spoil(segmentKey(node.uuid, rotten), (bytes) => bytes.subarray(0, bytes.length - 1));
     await segments(node, 100, 64 * KiB, 3);
     expect(time.history(node.uuid).lines).toEqual([]);
-    expect(time.head(node.uuid).refs.filter(({ kind }) => kind === "image")).toHaveLength(1);
+    expect(time.manifest(node.uuid).refs.filter(({ kind }) => kind === "image")).toHaveLength(1);
     expect(node.notices.some((notice) => notice.includes(rotten))).toBe(true);
     await node.put("on", "main", { durable: true });
     // F36, F37: what needs the object is refused with its name, and what does not is served.
@@ -146,7 +146,7 @@ describe("history that left the window", () => {
     await node.branch({ act: "checkpoint", name: "kept" });
     for (let round = 1; round <= 4; round++) {
       await segments(node, 20, 8 * KiB, round * 100);
-      await node.branch({ act: "rewind", to: String(time.head(node.uuid).txid - 1) });
+      await node.branch({ act: "rewind", to: String(time.manifest(node.uuid).txid - 1) });
     }
     const before = time.history(node.uuid).lines.length;
     expect(before).toBeGreaterThan(3);
@@ -168,7 +168,9 @@ describe("history that left the window", () => {
     expect(await node.keys()).toHaveLength(3);
     expect(time.store.violations).toEqual([]);
     const named = new Set(
-      [time.head(node.uuid).refs, ...time.history(node.uuid).lines.map(({ refs }) => refs)].flat().map(({ id }) => id),
+      [time.manifest(node.uuid).refs, ...time.history(node.uuid).lines.map(({ refs }) => refs)]
+        .flat()
+        .map(({ id }) => id),
     );
     expect(time.store.keys(`db/${node.uuid}/seg/`).length).toBeLessThan(named.size + 20);
   });
@@ -310,10 +312,10 @@ async function wrongStates(
   const lost: string[] = [];
   let restored = 0;
   for (const [branchId, known] of states) {
-    const head = time.head(uuid, branchId);
-    const history = await historyOf(source.store, head);
+    const manifest = time.manifest(uuid, branchId);
+    const history = await historyOf(source.store, manifest);
     for (const [txid, name] of known) {
-      const plan = planOf(head, history, txid);
+      const plan = planOf(manifest, history, txid);
       if (!plan) {
         lost.push(`${branchId} ${txid}`);
         continue;

@@ -3,10 +3,10 @@ import { describe, expect, test } from "vitest";
 import { limits } from "../../../../src/base/limits/limits.ts";
 import { isFull, isLong, packDue, packed, rebaseDue } from "../../../../src/engine/compaction/line-length.ts";
 import { planOf } from "../../../../src/engine/history/lines.ts";
-import type { Head } from "../../../../src/format/history/head.ts";
+import type { Manifest } from "../../../../src/format/history/manifest.ts";
 import { poolId } from "../../../../src/format/keys/object-keys.ts";
 import type { SegmentRef } from "../../../../src/format/history/refs.ts";
-import { BranchModel, emptyHead, Ulids } from "../../../support/branch-model.ts";
+import { BranchModel, emptyManifest, Ulids } from "../../../support/branch-model.ts";
 import { seeded } from "../../../support/random.ts";
 
 const MiB = 1024 * 1024;
@@ -27,14 +27,20 @@ function refOf(txid: number, more: Partial<SegmentRef> = {}): SegmentRef {
   };
 }
 
-function headOf(refs: readonly SegmentRef[]): Head {
-  return { ...emptyHead("main"), refs, fromTxid: refs[0]!.firstTxid, txid: refs.at(-1)!.lastTxid, pages: 1_000_000 };
+function manifestOf(refs: readonly SegmentRef[]): Manifest {
+  return {
+    ...emptyManifest("main"),
+    refs,
+    fromTxid: refs[0]!.firstTxid,
+    txid: refs.at(-1)!.lastTxid,
+    pages: 1_000_000,
+  };
 }
 
 /** Packs what is due until nothing is, and gives the references that are left. */
 function settled(refs: readonly SegmentRef[], options: Parameters<typeof packDue>[1]): readonly SegmentRef[] {
   let left = refs;
-  for (let range = packDue(headOf(left), options); range; range = packDue(headOf(left), options)) {
+  for (let range = packDue(manifestOf(left), options); range; range = packDue(manifestOf(left), options)) {
     const inputs = left.slice(range.from, range.to);
     expect(inputs.length).toBeGreaterThan(1);
     expect(inputs.every(({ kind }) => kind === "delta")).toBe(true);
@@ -94,10 +100,10 @@ describe("a long line", () => {
       refOf(1, { kind: "image" }),
       ...Array.from({ length: 500 }, (_, at) => refOf(at + 2, { cut: at % 3 === 0 })),
     ];
-    expect(packDue(headOf(many))).toEqual({ from: 1, to: 501 });
-    expect(packDue(headOf(many.slice(0, limits.lineDeltasSoft)))).toBeUndefined();
-    expect(isLong(headOf(many))).toBe(true);
-    expect(isLong(headOf(many.slice(0, limits.lineDeltasSoft)))).toBe(false);
+    expect(packDue(manifestOf(many))).toEqual({ from: 1, to: 501 });
+    expect(packDue(manifestOf(many.slice(0, limits.lineDeltasSoft)))).toBeUndefined();
+    expect(isLong(manifestOf(many))).toBe(true);
+    expect(isLong(manifestOf(many.slice(0, limits.lineDeltasSoft)))).toBe(false);
   });
 
   test("has its full packs written again only when it is about to take no more", () => {
@@ -105,27 +111,27 @@ describe("a long line", () => {
       refOf(1, { kind: "image" }),
       ...Array.from({ length: count }, (_, at) => refOf(at + 2, { bytes: 32 * MiB, rawBytes: 0 })),
     ];
-    expect(packDue(headOf(full(limits.lineRefsPressing - 2)))).toBeUndefined();
-    expect(rebaseDue(headOf(full(limits.lineRefsPressing - 2)))).toBeUndefined();
-    expect(packDue(headOf(full(limits.lineRefsPressing)))).toEqual({ from: 1, to: 3 });
-    expect(rebaseDue(headOf(full(limits.lineRefsPressing)))).toBe(limits.lineRefsPressing + 1);
+    expect(packDue(manifestOf(full(limits.lineRefsPressing - 2)))).toBeUndefined();
+    expect(rebaseDue(manifestOf(full(limits.lineRefsPressing - 2)))).toBeUndefined();
+    expect(packDue(manifestOf(full(limits.lineRefsPressing)))).toEqual({ from: 1, to: 3 });
+    expect(rebaseDue(manifestOf(full(limits.lineRefsPressing)))).toBe(limits.lineRefsPressing + 1);
   });
 
   test("keeps its images and its deltas apart from each other, however many images there are", () => {
     const images = Array.from({ length: limits.imageRefsMax }, () => refOf(1, { kind: "image" }));
     expect(
-      packDue(headOf([...images, ...Array.from({ length: 200 }, (_, at) => refOf(at + 2, { cut: true }))])),
+      packDue(manifestOf([...images, ...Array.from({ length: 200 }, (_, at) => refOf(at + 2, { cut: true }))])),
     ).toBeUndefined();
     expect(
-      packDue(headOf([...images, ...Array.from({ length: 384 }, (_, at) => refOf(at + 2, { cut: true }))])),
+      packDue(manifestOf([...images, ...Array.from({ length: 384 }, (_, at) => refOf(at + 2, { cut: true }))])),
     ).toEqual({ from: 512, to: 896 });
   });
 });
 
 describe("a line's room", () => {
-  const ofLength = (count: number): Head => headOf(Array.from({ length: count }, (_, at) => refOf(at + 1)));
+  const ofLength = (count: number): Manifest => manifestOf(Array.from({ length: count }, (_, at) => refOf(at + 1)));
 
-  test("ends for writes while there is room for what was committed, and for what else changes a head", () => {
+  test("ends for writes while there is room for what was committed, and for what else changes a manifest", () => {
     expect(isFull(ofLength(limits.lineRefsHard - 1), 0)).toBe(false);
     expect(isFull(ofLength(limits.lineRefsHard), 0)).toBe(true);
     expect(isFull(ofLength(limits.lineRefsHard - 10), 9 * limits.segmentLogBytes)).toBe(false);
@@ -159,7 +165,7 @@ test(
       const random = seeded(seed);
       let branch = new BranchModel(random);
       const held = (): number[] =>
-        [...branch.states.keys()].filter((txid) => planOf(branch.head, branch.history, txid) !== undefined);
+        [...branch.states.keys()].filter((txid) => planOf(branch.manifest, branch.history, txid) !== undefined);
       for (let step = 0; step < 60; step++) {
         const draw = random();
         for (let count = branch.below(3); count >= 0; count--) branch.commit();
@@ -175,12 +181,12 @@ test(
           const images = await branch.images(baseTxid);
           branch.commit();
           await branch.ship(false);
-          await branch.pack(packDue(branch.head, { bounds, baseTxid }));
+          await branch.pack(packDue(branch.manifest, { bounds, baseTxid }));
           expect(branch.rebase(images)).toBe(true);
         }
         const before = held();
-        while (await branch.pack(packDue(branch.head, { bounds })));
-        expect(branch.head.refs.length).toBeLessThanOrEqual(bounds.lineRefsPressing + 1);
+        while (await branch.pack(packDue(branch.manifest, { bounds })));
+        expect(branch.manifest.refs.length).toBeLessThanOrEqual(bounds.lineRefsPressing + 1);
         expect(held()).toEqual(before);
       }
       for (const txid of held()) {

@@ -280,12 +280,12 @@ describe("a sweep", () => {
     });
     for (const summary of ["v1", "v2", "v3", "v4"]) await governed.ingest({ summary, topicKey: "t" });
     await time.pass(2 * minute);
-    const [before, puts] = [await governed.txid(), node.engine.counters.headPuts];
+    const [before, puts] = [await governed.txid(), node.engine.counters.manifestPuts];
     for (let reads = 0; reads < 12; reads++) {
       await governed.left();
       await time.pass(8_000);
     }
-    expect([await governed.txid(), node.engine.counters.headPuts]).toEqual([before, puts]);
+    expect([await governed.txid(), node.engine.counters.manifestPuts]).toEqual([before, puts]);
   });
 
   test("notes what a policy lets go of later when a database that was only read closes", async () => {

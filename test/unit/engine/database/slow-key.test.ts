@@ -2,25 +2,25 @@
  * A store that lets each key be written once a second, as some do: durable writes wait for it, and nobody is refused.
  */
 import { expect, test } from "vitest";
-import { headKey } from "../../../../src/format/keys/object-keys.ts";
+import { manifestKey } from "../../../../src/format/keys/object-keys.ts";
 import { TimedEngine, VirtualTime } from "../../../support/timed-engine.ts";
 
 test(
-  "F45: twenty durable writes a second over a store that takes one head a second are all acknowledged, in " +
+  "F45: twenty durable writes a second over a store that takes one manifest a second are all acknowledged, in " +
     "about a second each",
   { timeout: 120_000 },
   async () => {
     const time = new VirtualTime();
     const node = new TimedEngine(time, { idleCloseMs: 1e12 });
-    let lastHeadMs = -Infinity;
+    let lastManifestMs = -Infinity;
     let refused = 0;
     time.store.fateOf = (verb, key) => {
-      if (verb !== "put" || key !== headKey(node.uuid, "main")) return "fine";
-      if (time.scheduler.nowMs - lastHeadMs < 1_000) {
+      if (verb !== "put" || key !== manifestKey(node.uuid, "main")) return "fine";
+      if (time.scheduler.nowMs - lastManifestMs < 1_000) {
         refused++;
         return "refused";
       }
-      lastHeadMs = time.scheduler.nowMs;
+      lastManifestMs = time.scheduler.nowMs;
       return "fine";
     };
     const took: number[] = [];
@@ -36,7 +36,7 @@ test(
     }
     await time.of(Promise.all(writes));
     expect(took).toHaveLength(600);
-    expect(refused, "the store has refused heads, or this shows nothing").toBeGreaterThan(10);
+    expect(refused, "the store has refused manifests, or this shows nothing").toBeGreaterThan(10);
     expect(took.toSorted((a, b) => a - b)[300]).toBeLessThan(3_000);
     // A refusal is tried again after a pause that grows with every further one, five seconds at most.
     expect(Math.max(...took)).toBeLessThan(8_000);

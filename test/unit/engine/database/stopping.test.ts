@@ -22,19 +22,19 @@ describe("transaction ids that were reserved and never used", () => {
       const txid = await putAll(node, keysOf(1, 3));
       await node.branch({ act: "fork", name: "dev" });
       const onBranch = await node.put("own", "dev");
-      const headKeys = time.store.keys().filter((key) => key.includes("/head/"));
-      expect(headKeys).toHaveLength(2);
+      const manifestKeys = time.store.keys().filter((key) => key.includes("/head/"));
+      expect(manifestKeys).toHaveLength(2);
       await node.close();
-      for (const id of headKeys.map((key) => key.split("/").at(-1)!)) {
-        const { reservedTo, txid: covered } = time.head(node.uuid, id);
+      for (const id of manifestKeys.map((key) => key.split("/").at(-1)!)) {
+        const { reservedTo, txid: covered } = time.manifest(node.uuid, id);
         expect(reservedTo, id).toBe(covered);
       }
       const next = start(time, other);
       expect((await next.put("k4")).txid).toBe(txid + 1);
       expect((await next.put("more", "dev")).txid).toBe(onBranch.txid + 1);
       expect(await next.keys()).toEqual(keysOf(1, 4));
-      expect(time.head(node.uuid).lost).toEqual([]);
-      expect(time.head(node.uuid).reservedTo).toBeGreaterThan(limits.txidReserve);
+      expect(time.manifest(node.uuid).lost).toEqual([]);
+      expect(time.manifest(node.uuid).reservedTo).toBeGreaterThan(limits.txidReserve);
       expect(time.store.violations).toEqual([]);
     },
   );
@@ -46,9 +46,9 @@ describe("transaction ids that were reserved and never used", () => {
     await node.sync();
     await time.pass(10_000);
     expect([...readdirSync(join(node.directory, "db", node.uuid))]).toEqual(["main.db"]);
-    expect(time.head(node.uuid).reservedTo).toBeGreaterThan(1);
+    expect(time.manifest(node.uuid).reservedTo).toBeGreaterThan(1);
     await node.close();
-    expect(time.head(node.uuid)).toMatchObject({ txid: 1, reservedTo: 1 });
+    expect(time.manifest(node.uuid)).toMatchObject({ txid: 1, reservedTo: 1 });
   });
 
   test(
@@ -62,7 +62,7 @@ describe("transaction ids that were reserved and never used", () => {
       kill(node);
       const next = start(time, other);
       await next.branch({ act: "fork", name: "dev" });
-      const { lost } = time.head(node.uuid);
+      const { lost } = time.manifest(node.uuid);
       expect(lost).toMatchObject([{ firstTxid: txid + 1 }]);
       await next.close();
       const third = start(time, { nodeId: "a-third-disk" });
@@ -87,7 +87,7 @@ describe("transaction ids that were reserved and never used", () => {
     kill(node);
     const next = start(time, other);
     expect((await next.put("k4")).txid).toBeGreaterThan(limits.txidReserve);
-    expect(time.head(node.uuid).lost).toMatchObject([{ firstTxid: txid + 1 }]);
+    expect(time.manifest(node.uuid).lost).toMatchObject([{ firstTxid: txid + 1 }]);
   });
 
   test("stay reserved while the log holds what is not shipped; the node that has it goes on behind", async () => {
@@ -99,8 +99,8 @@ describe("transaction ids that were reserved and never used", () => {
     time.store.fateOf = (verb, key) => (verb === "put" && key.includes("/seg/") ? "refused" : "fine");
     const { txid } = await time.of(node.putting("k2", "main", {}, noise(2 * limits.tailBytesMax)));
     await node.close();
-    expect(time.head(node.uuid).txid).toBeLessThan(txid);
-    expect(time.head(node.uuid).reservedTo).toBeGreaterThanOrEqual(limits.txidReserve);
+    expect(time.manifest(node.uuid).txid).toBeLessThan(txid);
+    expect(time.manifest(node.uuid).reservedTo).toBeGreaterThanOrEqual(limits.txidReserve);
     time.store.fateOf = () => "fine";
     const again = start(time, {}, node.directory);
     expect((await again.put("k3")).txid).toBe(txid + 1);
@@ -134,7 +134,7 @@ describe("transaction ids that were reserved and never used", () => {
       const startedMs = time.scheduler.nowMs;
       await time.of(closing);
       expect(time.scheduler.nowMs - startedMs).toBeLessThan(limits.lastShipMs / 2);
-      expect(time.head(node.uuid)).toMatchObject({ txid: 1, reservedTo: txid - 1 + limits.txidReserve });
+      expect(time.manifest(node.uuid)).toMatchObject({ txid: 1, reservedTo: txid - 1 + limits.txidReserve });
     },
   );
 
@@ -146,16 +146,16 @@ describe("transaction ids that were reserved and never used", () => {
     await node.sync();
     const next = start(time, other);
     await next.put("k2");
-    const { seq } = time.head(node.uuid);
+    const { seq } = time.manifest(node.uuid);
     await node.close();
-    expect(time.head(node.uuid)).toMatchObject({ seq, node: other.nodeId });
+    expect(time.manifest(node.uuid)).toMatchObject({ seq, node: other.nodeId });
     const { txid } = await next.put("k3");
     expect(await next.sync()).toMatchObject({ durableTxid: txid });
     expect(time.store.violations).toEqual([]);
   });
 
   test.each(["requestLost", "answerLost", "held"] as const)(
-    "do not hold up a stop when the put of a head is %s",
+    "do not hold up a stop when the put of a manifest is %s",
     async (fate) => {
       const time = new VirtualTime();
       time.store.audit();

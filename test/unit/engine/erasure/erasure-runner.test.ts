@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { limits } from "../../../../src/base/limits/limits.ts";
-import { headKey } from "../../../../src/format/keys/object-keys.ts";
+import { manifestKey } from "../../../../src/format/keys/object-keys.ts";
 import { collectGraceMs, ErasingNode } from "../../../support/erasing-node.ts";
 import { seeded } from "../../../support/random.ts";
 
@@ -373,7 +373,7 @@ describe("what blocks an erasure", () => {
 
   test("F86: a rewind that undid it and was taken back leaves nothing of the time between", async () => {
     const { node, secret, coupon } = await erased();
-    const last = node.time.head(node.uuid).txid;
+    const last = node.time.manifest(node.uuid).txid;
     await node.node.branch({ act: "rewind", to: String(coupon.txid - 1) });
     await node.fill(2);
     expect(await node.holds(secret)).toBe(true);
@@ -551,6 +551,6 @@ describe("a deleted database", () => {
     const done = await node.expunge(coupon);
     expect(done.clean).toEqual([coupon.id]);
     expect(done.evidence).toMatchObject({ objects: { listed: 0, live: 0 }, states_restored: [] });
-    expect(node.time.store.read(headKey(node.uuid, "main"))).toBeUndefined();
+    expect(node.time.store.read(manifestKey(node.uuid, "main"))).toBeUndefined();
   });
 });

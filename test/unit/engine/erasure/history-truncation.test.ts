@@ -1,7 +1,7 @@
 /** Cutting history: what goes, and that everything else is restored exactly as before. */
 import { describe, expect, test } from "vitest";
 import { realWorld } from "../../../../src/base/world.ts";
-import { BranchHead } from "../../../../src/engine/history/branch-head.ts";
+import { ManifestWriter } from "../../../../src/engine/history/manifest-writer.ts";
 import {
   cleanObjects,
   cutBranch,
@@ -19,31 +19,31 @@ import { uploadImages } from "../../../../src/engine/compaction/compaction.ts";
 import { fetchObject, joined, putObject } from "../../../../src/engine/segments/pool-objects.ts";
 import { materialise } from "../../../../src/engine/segments/restore.ts";
 import type { CatalogBranch } from "../../../../src/format/history/catalog.ts";
-import { encodeHead } from "../../../../src/format/history/head.ts";
-import { headKey } from "../../../../src/format/keys/object-keys.ts";
+import { encodeManifest } from "../../../../src/format/history/manifest.ts";
+import { manifestKey } from "../../../../src/format/keys/object-keys.ts";
 import { readSegmentIndexes } from "../../../../src/format/history/segment.ts";
 import { BranchModel, withStore } from "../../../support/branch-model.ts";
 import { seeded } from "../../../support/random.ts";
 
 /** The model's branch as its writer holds it, in the model's store. */
-async function held(model: BranchModel): Promise<{ head: BranchHead; past: Past }> {
+async function held(model: BranchModel): Promise<{ manifest: ManifestWriter; past: Past }> {
   const { store } = model.source;
   const history = await putHistory(store, model.history, model.newId());
-  const key = headKey(model.head.uuid, model.head.branchId);
+  const key = manifestKey(model.manifest.uuid, model.manifest.branchId);
   const before = await store.get(key);
   await store.put(
     key,
-    encodeHead({ ...model.head, history }),
+    encodeManifest({ ...model.manifest, history }),
     before ? { kind: "version", version: before.version } : { kind: "absent" },
   );
-  const head = await BranchHead.read({
+  const manifest = await ManifestWriter.read({
     store,
     world: realWorld(),
     nodeId: "node",
-    uuid: model.head.uuid,
-    branchId: model.head.branchId,
+    uuid: model.manifest.uuid,
+    branchId: model.manifest.branchId,
   });
-  return { head, past: { head: head.now, history: model.history } };
+  return { manifest, past: { manifest: manifest.now, history: model.history } };
 }
 
 function partsOf(model: BranchModel, source = model.source): CuttingParts & { readonly put: () => number } {
@@ -58,7 +58,7 @@ function partsOf(model: BranchModel, source = model.source): CuttingParts & { re
         source,
         path,
         { txid: plan.txid, committedAtMs: 1_000 },
-        model.head.branchId,
+        model.manifest.branchId,
         newId,
       );
       return refs;
@@ -69,15 +69,15 @@ function partsOf(model: BranchModel, source = model.source): CuttingParts & { re
   };
 }
 
-async function pastOf(model: BranchModel, head: BranchHead): Promise<Past> {
-  return { head: head.now, history: await historyOf(model.source.store, head.now) };
+async function pastOf(model: BranchModel, manifest: ManifestWriter): Promise<Past> {
+  return { manifest: manifest.now, history: await historyOf(model.source.store, manifest.now) };
 }
 
 /** What each state that the past can restore is like, by its transaction id. */
 async function statesOf(model: BranchModel, past: Past): Promise<Map<number, string>> {
   const found = new Map<number, string>();
-  for (let txid = 0; txid <= past.head.txid; txid++) {
-    const plan = planOf(past.head, past.history, txid);
+  for (let txid = 0; txid <= past.manifest.txid; txid++) {
+    const plan = planOf(past.manifest, past.history, txid);
     if (!plan) continue;
     const path = model.path();
     await materialise(model.source, plan, path);
@@ -97,10 +97,10 @@ async function strays(model: BranchModel, past: Past): Promise<string[]> {
         if (txid < line.fromTxid || txid > line.toTxid) found.push(`${txid} in ${line.fromTxid}-${line.toTxid}`);
     }
   }
-  const tail = past.head.tail.flatMap(({ bytes }) =>
+  const tail = past.manifest.tail.flatMap(({ bytes }) =>
     readSegmentIndexes(bytes).flatMap(({ groups }) => groups.map(({ txid }) => txid)),
   );
-  for (const txid of tail) if (txid <= past.head.fromTxid) found.push(`${txid} in the tail`);
+  for (const txid of tail) if (txid <= past.manifest.fromTxid) found.push(`${txid} in the tail`);
   return found;
 }
 
@@ -125,13 +125,13 @@ async function lived(seed: number, steps = 40): Promise<BranchModel> {
 
 /** Leaves of the past what one checkpoint needs: lines that end in the middle of an object. */
 function nameAndTrim(model: BranchModel, step: number): void {
-  const txids = [...model.states.keys()].filter((txid) => planOf(model.head, model.history, txid));
+  const txids = [...model.states.keys()].filter((txid) => planOf(model.manifest, model.history, txid));
   model.checkpoint(`c${step}`, txids[model.below(txids.length)]!);
   model.trim(model.nowMs + 1);
 }
 
 async function rewindAnywhere(model: BranchModel): Promise<void> {
-  const txids = [...model.states.keys()].filter((txid) => planOf(model.head, model.history, txid));
+  const txids = [...model.states.keys()].filter((txid) => planOf(model.manifest, model.history, txid));
   await model.rewind(txids[model.below(txids.length)]!);
 }
 
@@ -142,10 +142,10 @@ async function rewindAnywhere(model: BranchModel): Promise<void> {
 function beginningsAt(model: BranchModel, past: Past, cut: number): Beginnings {
   const lines = restoringLines(past);
   return lines.map((line, index) => {
-    const first = firstStateFrom(past.head, line, cut);
+    const first = firstStateFrom(past.manifest, line, cut);
     if (first === undefined || model.random() < 0.7) return first;
     if (index < lines.length - 1) return undefined;
-    return past.head.txid;
+    return past.manifest.txid;
   });
 }
 
@@ -190,14 +190,14 @@ describe("a cut", () => {
       let cuts = 0;
       for (let seed = 1; seed <= 40; seed++) {
         const model = await lived(seed);
-        const { head, past } = await held(model);
+        const { manifest, past } = await held(model);
         const before = await statesOf(model, past);
-        const beginnings = beginningsAt(model, past, model.below(past.head.txid + 1));
+        const beginnings = beginningsAt(model, past, model.below(past.manifest.txid + 1));
         const clean = new Set(cleanObjects(past, beginnings));
         const due = !isCut(past, beginnings, clean);
-        expect(await cutBranch(partsOf(model), head, past, beginnings, clean), `seed ${seed}`).toBe(true);
+        expect(await cutBranch(partsOf(model), manifest, past, beginnings, clean), `seed ${seed}`).toBe(true);
         cuts += due ? 1 : 0;
-        const after = await pastOf(model, head);
+        const after = await pastOf(model, manifest);
         const kept = restoringLines(past).flatMap((line, index) =>
           beginnings[index] === undefined ? [] : [{ from: beginnings[index], to: line.toTxid }],
         );
@@ -217,19 +217,19 @@ describe("a cut", () => {
   test("of a fork leaves nothing of its parent's groups in the child, and the child's states stay", async () => {
     for (let seed = 1; seed <= 15; seed++) {
       const parent = await lived(seed);
-      const txids = [...parent.states.keys()].filter((txid) => planOf(parent.head, parent.history, txid));
+      const txids = [...parent.states.keys()].filter((txid) => planOf(parent.manifest, parent.history, txid));
       const child = await parent.fork(txids[parent.below(txids.length)]!);
       for (let n = 0; n < 5; n++) {
         child.commit();
         await child.ship(child.random() < 0.5);
       }
-      const { head, past } = await held(child);
+      const { manifest, past } = await held(child);
       const before = await statesOf(child, past);
-      const beginnings = [past.head.fromTxid];
-      expect(await cutBranch(partsOf(child), head, past, beginnings, new Set(cleanObjects(past, beginnings)))).toBe(
+      const beginnings = [past.manifest.fromTxid];
+      expect(await cutBranch(partsOf(child), manifest, past, beginnings, new Set(cleanObjects(past, beginnings)))).toBe(
         true,
       );
-      const after = await pastOf(child, head);
+      const after = await pastOf(child, manifest);
       expect(await statesOf(child, after), `seed ${seed}`).toEqual(before);
       expect(await strays(child, after), `seed ${seed}`).toEqual([]);
     }
@@ -238,25 +238,25 @@ describe("a cut", () => {
   test("of a fork leaves what is clean anyway where it is, though the parent wrote it", async () => {
     const parent = await lived(3);
     await parent.ship(false);
-    const { head, past } = await held(parent);
+    const { manifest, past } = await held(parent);
     const beginnings = restoringLines(past).map((_, index, lines) =>
-      index === lines.length - 1 ? past.head.txid : undefined,
+      index === lines.length - 1 ? past.manifest.txid : undefined,
     );
-    await cutBranch(partsOf(parent), head, past, beginnings, new Set());
-    const after = await pastOf(parent, head);
-    parent.head = after.head;
+    await cutBranch(partsOf(parent), manifest, past, beginnings, new Set());
+    const after = await pastOf(parent, manifest);
+    parent.manifest = after.manifest;
     parent.history = after.history;
     for (let n = 0; n < 3; n++) parent.commit();
     await parent.ship(false);
-    const child = await parent.fork(parent.head.txid - 1);
+    const child = await parent.fork(parent.manifest.txid - 1);
     const [one, other] = [
-      { head: parent.head, history: parent.history },
-      { head: child.head, history: child.history },
+      { manifest: parent.manifest, history: parent.history },
+      { manifest: child.manifest, history: child.history },
     ];
-    const clean = new Set(cleanObjects(one, [one.head.fromTxid]));
-    expect(child.head.refs.at(-1)!.cut).toBe(true);
-    expect(isCut(other, [other.head.fromTxid], clean)).toBe(true);
-    expect(isCut(other, [other.head.fromTxid], new Set())).toBe(false);
+    const clean = new Set(cleanObjects(one, [one.manifest.fromTxid]));
+    expect(child.manifest.refs.at(-1)!.cut).toBe(true);
+    expect(isCut(other, [other.manifest.fromTxid], clean)).toBe(true);
+    expect(isCut(other, [other.manifest.fromTxid], new Set())).toBe(false);
   });
 
   test(
@@ -268,10 +268,12 @@ describe("a cut", () => {
       model.commit();
       model.commit();
       await model.ship(true);
-      const { head, past } = await held(model);
-      const at = past.head.txid - 1;
-      expect(await cutBranch(partsOf(model), head, past, [at], new Set(past.head.refs.map(({ id }) => id)))).toBe(true);
-      expect([...(await statesOf(model, await pastOf(model, head)))]).toEqual([...model.states].slice(-2));
+      const { manifest, past } = await held(model);
+      const at = past.manifest.txid - 1;
+      expect(
+        await cutBranch(partsOf(model), manifest, past, [at], new Set(past.manifest.refs.map(({ id }) => id))),
+      ).toBe(true);
+      expect([...(await statesOf(model, await pastOf(model, manifest)))]).toEqual([...model.states].slice(-2));
     },
   );
 
@@ -282,22 +284,22 @@ describe("a cut", () => {
       model.commit({ size: 20, pages: [3, 4] });
       await model.ship(false);
     }
-    const { head, past } = await held(model);
-    const at = past.head.refs[4]!.lastTxid;
+    const { manifest, past } = await held(model);
+    const at = past.manifest.refs[4]!.lastTxid;
     const parts = partsOf(model);
-    await cutBranch(parts, head, past, [at], new Set(cleanObjects(past, [at])));
-    const whole = past.head.refs.slice(5).map(({ id }) => id);
-    expect(head.now.refs.slice(-whole.length).map(({ id }) => id)).toEqual(whole);
-    expect(head.now.refs.slice(0, -whole.length).map(({ kind }) => kind)).toEqual(["image"]);
-    expect([head.now.fromTxid, head.now.floorTxid]).toEqual([at, at]);
-    const images = head.now.refs[0]!.bytes;
+    await cutBranch(parts, manifest, past, [at], new Set(cleanObjects(past, [at])));
+    const whole = past.manifest.refs.slice(5).map(({ id }) => id);
+    expect(manifest.now.refs.slice(-whole.length).map(({ id }) => id)).toEqual(whole);
+    expect(manifest.now.refs.slice(0, -whole.length).map(({ kind }) => kind)).toEqual(["image"]);
+    expect([manifest.now.fromTxid, manifest.now.floorTxid]).toEqual([at, at]);
+    const images = manifest.now.refs[0]!.bytes;
     expect(parts.put()).toBe(images);
   });
 });
 
 describe("a cut beside a writer", () => {
   /** A branch with four objects and a tail, held. */
-  async function written(): Promise<{ model: BranchModel; head: BranchHead; past: Past }> {
+  async function written(): Promise<{ model: BranchModel; manifest: ManifestWriter; past: Past }> {
     const model = new BranchModel(seeded(9));
     for (let n = 0; n < 4; n++) {
       model.commit();
@@ -311,7 +313,8 @@ describe("a cut beside a writer", () => {
   }
 
   /**
-   * The parts, with something that happens when the history is put: after all the work, right before the head moves.
+   * The parts, with something that happens when the history is put: after all the work, right before the manifest
+   * moves.
    */
   function withEvent(model: BranchModel, event: () => Promise<void>): CuttingParts {
     let once = true;
@@ -327,64 +330,68 @@ describe("a cut beside a writer", () => {
     return partsOf(model, source);
   }
 
-  test("keeps what is shipped meanwhile, within the head or together with the tail as an object", async () => {
+  test("keeps what is shipped meanwhile, within the manifest or together with the tail as an object", async () => {
     for (const inline of [true, false]) {
-      const { model, head, past } = await written();
+      const { model, manifest, past } = await written();
       // A tail that is to go in part must stay a tail; one that lies above the cut may become an object.
-      const at = inline ? past.head.tail[1]!.lastTxid : past.head.refs.at(-1)!.lastTxid;
+      const at = inline ? past.manifest.tail[1]!.lastTxid : past.manifest.refs.at(-1)!.lastTxid;
       const shipMore = async (): Promise<void> => {
         model.commit();
         await model.ship(true);
-        const { txid, writerEpochs, pages, tail } = model.head;
+        const { txid, writerEpochs, pages, tail } = model.manifest;
         const ref = inline
           ? undefined
-          : await putObject(model.source, { ...joined(tail), kind: "delta", id: head.beginUpload() });
-        await head.update((now) => ({
+          : await putObject(model.source, { ...joined(tail), kind: "delta", id: manifest.beginUpload() });
+        await manifest.update((now) => ({
           txid,
           writerEpochs,
           pages,
           ...(ref ? { refs: [...now.refs, ref], tail: [] } : { tail }),
         }));
       };
-      expect(await cutBranch(withEvent(model, shipMore), head, past, [at], new Set())).toBe(true);
-      const after = await pastOf(model, head);
+      expect(await cutBranch(withEvent(model, shipMore), manifest, past, [at], new Set())).toBe(true);
+      const after = await pastOf(model, manifest);
       const found = await statesOf(model, after);
-      expect([Math.min(...found.keys()), Math.max(...found.keys())]).toEqual([at, past.head.txid + 1]);
+      expect([Math.min(...found.keys()), Math.max(...found.keys())]).toEqual([at, past.manifest.txid + 1]);
       for (const [txid, state] of found) expect(model.states.get(txid), `at ${txid}`).toBe(state);
       expect(await strays(model, after)).toEqual([]);
     }
   });
 
   test("gives up when groups that are to go were pressed together with new ones meanwhile", async () => {
-    const { model, head, past } = await written();
-    const at = past.head.tail.at(-1)!.firstTxid;
-    const [kept, newest] = [past.head.tail.slice(0, -1), past.head.tail.at(-1)!];
+    const { model, manifest, past } = await written();
+    const at = past.manifest.tail.at(-1)!.firstTxid;
+    const [kept, newest] = [past.manifest.tail.slice(0, -1), past.manifest.tail.at(-1)!];
     const press = async (): Promise<void> => {
       model.commit();
       await model.ship(true);
-      const { txid, writerEpochs, pages, tail } = model.head;
-      await head.update(() => ({ txid, writerEpochs, pages, tail: [...kept, joined([newest, tail.at(-1)!])] }));
+      const { txid, writerEpochs, pages, tail } = model.manifest;
+      await manifest.update(() => ({ txid, writerEpochs, pages, tail: [...kept, joined([newest, tail.at(-1)!])] }));
     };
-    expect(await cutBranch(withEvent(model, press), head, past, [at], new Set())).toBe(false);
-    const again = await pastOf(model, head);
-    expect(await cutBranch(partsOf(model), head, again, [at], new Set(cleanObjects(again, [at])))).toBe(true);
-    const after = await pastOf(model, head);
+    expect(await cutBranch(withEvent(model, press), manifest, past, [at], new Set())).toBe(false);
+    const again = await pastOf(model, manifest);
+    expect(await cutBranch(partsOf(model), manifest, again, [at], new Set(cleanObjects(again, [at])))).toBe(true);
+    const after = await pastOf(model, manifest);
     expect(await strays(model, after)).toEqual([]);
     expect([...(await statesOf(model, after))]).toEqual([...model.states].slice(-2));
   });
 
   test("gives up when groups that are to go have become part of a new object, and can be begun again", async () => {
-    const { model, head, past } = await written();
-    const at = past.head.tail[1]!.lastTxid;
+    const { model, manifest, past } = await written();
+    const at = past.manifest.tail[1]!.lastTxid;
     const spill = async (): Promise<void> => {
-      const ref = await putObject(model.source, { ...joined(past.head.tail), kind: "delta", id: head.beginUpload() });
-      await head.update((now) => ({ refs: [...now.refs, ref], tail: [] }));
+      const ref = await putObject(model.source, {
+        ...joined(past.manifest.tail),
+        kind: "delta",
+        id: manifest.beginUpload(),
+      });
+      await manifest.update((now) => ({ refs: [...now.refs, ref], tail: [] }));
     };
-    expect(await cutBranch(withEvent(model, spill), head, past, [at], new Set())).toBe(false);
-    const again = await pastOf(model, head);
-    expect(again.head.fromTxid).toBe(past.head.fromTxid);
-    expect(await cutBranch(partsOf(model), head, again, [at], new Set(cleanObjects(again, [at])))).toBe(true);
-    expect(await strays(model, await pastOf(model, head))).toEqual([]);
-    expect([...(await statesOf(model, await pastOf(model, head))).keys()]).toEqual([at, at + 1]);
+    expect(await cutBranch(withEvent(model, spill), manifest, past, [at], new Set())).toBe(false);
+    const again = await pastOf(model, manifest);
+    expect(again.manifest.fromTxid).toBe(past.manifest.fromTxid);
+    expect(await cutBranch(partsOf(model), manifest, again, [at], new Set(cleanObjects(again, [at])))).toBe(true);
+    expect(await strays(model, await pastOf(model, manifest))).toEqual([]);
+    expect([...(await statesOf(model, await pastOf(model, manifest))).keys()]).toEqual([at, at + 1]);
   });
 });

@@ -6,14 +6,14 @@ import { describe, expect, test } from "vitest";
 import { limits } from "../../../../src/base/limits/limits.ts";
 import { realWorld } from "../../../../src/base/world.ts";
 import { scanDirectory, scanStore, type Residue } from "../../../../src/engine/erasure/secret-scan.ts";
-import { encodeHead } from "../../../../src/format/history/head.ts";
-import { headKey, segmentKey } from "../../../../src/format/keys/object-keys.ts";
+import { encodeManifest } from "../../../../src/format/history/manifest.ts";
+import { manifestKey, segmentKey } from "../../../../src/format/keys/object-keys.ts";
 import { pageBytes } from "../../../../src/format/history/pages.ts";
 import { inlinePress } from "../../../../src/format/core/compression.ts";
 import { encodeSegment, framePages } from "../../../../src/format/history/segment.ts";
 import { FileStore } from "../../../../src/store/file/file-store.ts";
 import { MemoryStore } from "../../../../src/store/memory-store.ts";
-import { emptyHead, modelUuid } from "../../../support/branch-model.ts";
+import { emptyManifest, modelUuid } from "../../../support/branch-model.ts";
 import { seeded } from "../../../support/random.ts";
 import { temporaryDirectory } from "../../../support/temporary.ts";
 
@@ -198,7 +198,7 @@ describe("objects", () => {
   const id = (n: number): string => `main-1-0000000000000000000000000${n}`;
 
   test(
-    "pages inside packed segments and inside the tail of a head, in any store, and beside one that is " + "broken",
+    "pages inside packed segments and inside the tail of a manifest, in any store, and beside one that is " + "broken",
     async () => {
       const directory = join(temporaryDirectory(), "objects");
       const [pack, broken] = [
@@ -216,22 +216,22 @@ describe("objects", () => {
         },
         inlinePress,
       );
-      const head = encodeHead({
-        ...emptyHead("main"),
+      const manifest = encodeManifest({
+        ...emptyManifest("main"),
         tail: [{ firstTxid: 9, lastTxid: 9, lastAtMs: 1, rawBytes: pageBytes, bytes: small }],
       });
-      expect(Buffer.concat([pack, head]).includes(secret)).toBe(false);
+      expect(Buffer.concat([pack, manifest]).includes(secret)).toBe(false);
 
       for (const store of [new MemoryStore(), await FileStore.open(directory, realWorld())]) {
         await store.put(segmentKey(modelUuid, id(1)), pack, absent);
         await store.put(segmentKey(modelUuid, id(2)), broken, absent);
         await store.put(segmentKey(modelUuid, id(3)), pack.subarray(0, pack.length - 100), absent);
-        await store.put(headKey(modelUuid, "main"), head, absent);
+        await store.put(manifestKey(modelUuid, "main"), manifest, absent);
         await store.put("names/plain.json", Buffer.from(`{"x":"${secret}"}`), absent);
         const residue = await scanStore(store, ["somebody else", secret]);
         const hit = { secret: 1, form: "text", isWhole: true, offset: 1000 };
         expect(residue.hits).toEqual([
-          { ...hit, where: headKey(modelUuid, "main"), inPage: { txid: 9, page: 2 } },
+          { ...hit, where: manifestKey(modelUuid, "main"), inPage: { txid: 9, page: 2 } },
           { ...hit, where: segmentKey(modelUuid, id(1)), inPage: { txid: 4, page: 20 } },
           { ...hit, where: "names/plain.json", inPage: undefined, offset: 6 },
         ]);

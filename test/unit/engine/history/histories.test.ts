@@ -3,11 +3,11 @@ import { describe, expect, test } from "vitest";
 import { limits } from "../../../../src/base/limits/limits.ts";
 import { refuseCheckpoint, withLine } from "../../../../src/engine/history/histories.ts";
 import { planOf, withLost } from "../../../../src/engine/history/lines.ts";
-import type { TxidRange } from "../../../../src/format/history/head.ts";
+import type { TxidRange } from "../../../../src/format/history/manifest.ts";
 import { encodeHistory, type History } from "../../../../src/format/history/history.ts";
 import { poolId } from "../../../../src/format/keys/object-keys.ts";
 import type { Line, NamedCheckpoint, SegmentRef } from "../../../../src/format/history/refs.ts";
-import { emptyHead, modelUuid, Ulids } from "../../../support/branch-model.ts";
+import { emptyManifest, modelUuid, Ulids } from "../../../support/branch-model.ts";
 import { seeded } from "../../../support/random.ts";
 
 const ulids = new Ulids();
@@ -70,8 +70,8 @@ describe("a history at its bound", () => {
       expect(oldestKept).toBeGreaterThan(1);
       expect(history.lines.reduce((sum, { refs }) => sum + refs.length, 0)).toBeLessThanOrEqual(limits.historyRefsMax);
       expect(encodeHistory(history).length).toBeLessThanOrEqual(limits.historyBytesMax);
-      const head = { ...emptyHead("main"), writerEpochs: [], txid: 10_000_000, fromTxid: 10_000_000 };
-      for (const { txid } of history.checkpoints) expect(planOf(head, history, txid)).toBeDefined();
+      const manifest = { ...emptyManifest("main"), writerEpochs: [], txid: 10_000_000, fromTxid: 10_000_000 };
+      for (const { txid } of history.checkpoints) expect(planOf(manifest, history, txid)).toBeDefined();
     },
   );
 
@@ -155,9 +155,9 @@ describe("lost ranges", () => {
 
   test("beyond their bound forget none: the oldest two become one that covers both", () => {
     let lost: readonly TxidRange[] = [];
-    for (let n = 1; n <= limits.headLostMax + 10; n++)
+    for (let n = 1; n <= limits.manifestLostMax + 10; n++)
       lost = withLost(lost, [{ firstTxid: 10 * n, lastTxid: 10 * n + 1 }]);
-    expect(lost).toHaveLength(limits.headLostMax);
+    expect(lost).toHaveLength(limits.manifestLostMax);
     expect(lost[0]).toEqual({ firstTxid: 10, lastTxid: 111 });
     expect(lost.at(-1)).toEqual({ firstTxid: 2_660, lastTxid: 2_661 });
   });

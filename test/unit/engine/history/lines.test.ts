@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { packDue, packed, rebaseDue } from "../../../../src/engine/compaction/line-length.ts";
 import {
   closedLine,
-  forkedHead,
+  forkedManifest,
   isRestorable,
   planOf,
   rebased,
@@ -11,12 +11,12 @@ import {
   rewound,
   trimmed,
 } from "../../../../src/engine/history/lines.ts";
-import type { Head, TailSegment } from "../../../../src/format/history/head.ts";
+import type { Manifest, TailSegment } from "../../../../src/format/history/manifest.ts";
 import type { History } from "../../../../src/format/history/history.ts";
 import { poolId } from "../../../../src/format/keys/object-keys.ts";
 import { inlinePress } from "../../../../src/format/core/compression.ts";
 import type { SegmentRef } from "../../../../src/format/history/refs.ts";
-import { emptyHead, modelUuid, Ulids } from "../../../support/branch-model.ts";
+import { emptyManifest, modelUuid, Ulids } from "../../../support/branch-model.ts";
 import { seeded } from "../../../support/random.ts";
 
 const ulids = new Ulids();
@@ -41,10 +41,10 @@ function image(txid: number, more: Partial<SegmentRef> = {}): SegmentRef {
   return delta(txid, txid, { kind: "image", ...more });
 }
 
-function headOf(refs: readonly SegmentRef[], more: Partial<Head> = {}): Head {
+function manifestOf(refs: readonly SegmentRef[], more: Partial<Manifest> = {}): Manifest {
   const txid = more.txid ?? refs.at(-1)!.lastTxid;
   return {
-    ...emptyHead("main"),
+    ...emptyManifest("main"),
     txid,
     reservedTo: txid + 100,
     pages: 10,
@@ -64,17 +64,17 @@ function spans(refs: readonly SegmentRef[] | undefined): string[] | undefined {
 }
 
 describe("planOf", () => {
-  const head = headOf([image(5), image(5), delta(6, 9), delta(10, 20)]);
+  const manifest = manifestOf([image(5), image(5), delta(6, 9), delta(10, 20)]);
 
   it("takes the image and only the deltas that reach up to the transaction id", () => {
-    expect(spans(planOf(head, undefined, 5)?.images)).toEqual(["image 5-5", "image 5-5"]);
-    expect(planOf(head, undefined, 5)?.deltas).toEqual([]);
-    expect(spans(planOf(head, undefined, 9)?.deltas)).toEqual(["delta 6-9"]);
-    expect(spans(planOf(head, undefined, 10)?.deltas)).toEqual(["delta 6-9", "delta 10-20"]);
+    expect(spans(planOf(manifest, undefined, 5)?.images)).toEqual(["image 5-5", "image 5-5"]);
+    expect(planOf(manifest, undefined, 5)?.deltas).toEqual([]);
+    expect(spans(planOf(manifest, undefined, 9)?.deltas)).toEqual(["delta 6-9"]);
+    expect(spans(planOf(manifest, undefined, 10)?.deltas)).toEqual(["delta 6-9", "delta 10-20"]);
   });
 
   it("takes the newest image not above the transaction id, and packs that begin below it", () => {
-    const twice = headOf([image(1), image(8), delta(2, 9), delta(10, 12)], { fromTxid: 1 });
+    const twice = manifestOf([image(1), image(8), delta(2, 9), delta(10, 12)], { fromTxid: 1 });
     expect(spans(planOf(twice, undefined, 7)?.images)).toEqual(["image 1-1"]);
     expect(spans(planOf(twice, undefined, 9)?.images)).toEqual(["image 8-8"]);
     expect(spans(planOf(twice, undefined, 9)?.deltas)).toEqual(["delta 2-9"]);
@@ -91,21 +91,21 @@ describe("planOf", () => {
       rawBytes: 1,
       bytes: new Uint8Array(1),
     }));
-    const withTail = headOf(head.refs, { tail, txid: 25 });
+    const withTail = manifestOf(manifest.refs, { tail, txid: 25 });
     expect(planOf(withTail, undefined, 20)?.tail).toEqual([]);
     expect(planOf(withTail, undefined, 22)?.tail).toEqual([tail[0]]);
     expect(planOf(withTail, undefined, 24)?.tail).toEqual(tail);
   });
 
-  it("F70: has none below the line, above the head, below the floor", () => {
-    expect(planOf(head, undefined, 4)).toBeUndefined();
-    expect(planOf(head, undefined, 21)).toBeUndefined();
-    expect(planOf({ ...head, floorTxid: 7 }, undefined, 6)).toBeUndefined();
-    expect(planOf({ ...head, floorTxid: 7 }, undefined, 7)).toBeDefined();
+  it("F70: has none below the line, above the manifest, below the floor", () => {
+    expect(planOf(manifest, undefined, 4)).toBeUndefined();
+    expect(planOf(manifest, undefined, 21)).toBeUndefined();
+    expect(planOf({ ...manifest, floorTxid: 7 }, undefined, 6)).toBeUndefined();
+    expect(planOf({ ...manifest, floorTxid: 7 }, undefined, 7)).toBeDefined();
   });
 
   it("F70: has none for an id that was lost, lies between two claims, or in no object", () => {
-    const gap = headOf([image(1), delta(2, 5), delta(30, 40)], {
+    const gap = manifestOf([image(1), delta(2, 5), delta(30, 40)], {
       writerEpochs: [
         { epoch: 1, id: new Uint8Array(16), firstTxid: 1, lastTxid: 5 },
         { epoch: 2, id: new Uint8Array(16), firstTxid: 20, lastTxid: 40 },
@@ -116,47 +116,47 @@ describe("planOf", () => {
     for (const txid of [6, 19, 20, 29, 33]) expect(planOf(gap, undefined, txid), String(txid)).toBeUndefined();
   });
 
-  it("judges claims that the head no longer remembers by the lines alone", () => {
-    const old = headOf([image(1), delta(2, 5), delta(6, 9)], {
+  it("judges claims that the manifest no longer remembers by the lines alone", () => {
+    const old = manifestOf([image(1), delta(2, 5), delta(6, 9)], {
       writerEpochs: [{ epoch: 9, id: new Uint8Array(16), firstTxid: 8, lastTxid: 9 }],
     });
     expect(planOf(old, undefined, 4)).toBeDefined();
   });
 
   it("has none for a line without an image", () => {
-    expect(planOf(headOf([delta(1, 5)]), undefined, 3)).toBeUndefined();
+    expect(planOf(manifestOf([delta(1, 5)]), undefined, 3)).toBeUndefined();
   });
 
-  it("looks at the past when the head's line does not hold it, and only then", () => {
+  it("looks at the past when the manifest's line does not hold it, and only then", () => {
     const past = historyOf([
       { fromTxid: 1, toTxid: 3, endedAtMs: 1, refs: [image(1), delta(2, 3)] },
       { fromTxid: 3, toTxid: 5, endedAtMs: 1, refs: [image(3), delta(4, 5)] },
     ]);
-    expect(planOf(head, undefined, 4)).toBeUndefined();
-    expect(spans(planOf(head, past, 4)?.images)).toEqual(["image 3-3"]);
-    expect(spans(planOf(head, past, 3)?.images)).toEqual(["image 3-3"]);
-    expect(spans(planOf(head, past, 5)?.images)).toEqual(["image 5-5", "image 5-5"]);
+    expect(planOf(manifest, undefined, 4)).toBeUndefined();
+    expect(spans(planOf(manifest, past, 4)?.images)).toEqual(["image 3-3"]);
+    expect(spans(planOf(manifest, past, 3)?.images)).toEqual(["image 3-3"]);
+    expect(spans(planOf(manifest, past, 5)?.images)).toEqual(["image 5-5", "image 5-5"]);
   });
 });
 
 describe("isRestorable", () => {
-  const head = headOf([image(1), delta(2, 5), delta(6, 9)], { fromTxid: 1 });
+  const manifest = manifestOf([image(1), delta(2, 5), delta(6, 9)], { fromTxid: 1 });
   const past = historyOf([{ fromTxid: 1, toTxid: 1, endedAtMs: 40, refs: [image(1)] }]);
 
   it("allows what may have been current at the cutoff, by the times of whole objects", () => {
     // State 5 ended with 6, which was committed by 90 at the latest.
-    expect(isRestorable(head, undefined, 5, 90)).toBe(true);
-    expect(isRestorable(head, undefined, 5, 91)).toBe(false);
-    expect(isRestorable(head, undefined, 4, 50)).toBe(true);
-    expect(isRestorable(head, undefined, 4, 51)).toBe(false);
+    expect(isRestorable(manifest, undefined, 5, 90)).toBe(true);
+    expect(isRestorable(manifest, undefined, 5, 91)).toBe(false);
+    expect(isRestorable(manifest, undefined, 4, 50)).toBe(true);
+    expect(isRestorable(manifest, undefined, 4, 51)).toBe(false);
   });
 
-  it("always allows the head's own state", () => {
-    expect(isRestorable(head, undefined, 9, Number.MAX_SAFE_INTEGER)).toBe(true);
+  it("always allows the manifest's own state", () => {
+    expect(isRestorable(manifest, undefined, 9, Number.MAX_SAFE_INTEGER)).toBe(true);
   });
 
   it("allows the last state of a line of the past until the line was closed", () => {
-    const later = headOf([image(5), delta(6, 9)]);
+    const later = manifestOf([image(5), delta(6, 9)]);
     expect(isRestorable(later, past, 1, 40)).toBe(true);
     expect(isRestorable(later, past, 1, 41)).toBe(false);
   });
@@ -169,9 +169,9 @@ describe("isRestorable", () => {
         { name: "b", txid: 99, createdAtMs: 0 },
       ],
     );
-    expect(isRestorable(head, named, 3, 1_000)).toBe(true);
-    expect(isRestorable(head, named, 99, 0)).toBe(false);
-    expect(isRestorable({ ...head, floorTxid: 4 }, named, 3, 0)).toBe(false);
+    expect(isRestorable(manifest, named, 3, 1_000)).toBe(true);
+    expect(isRestorable(manifest, named, 99, 0)).toBe(false);
+    expect(isRestorable({ ...manifest, floorTxid: 4 }, named, 3, 0)).toBe(false);
   });
 });
 
@@ -186,8 +186,8 @@ describe("succession", () => {
       { epoch: 2, id: new Uint8Array(16), firstTxid: 5, lastTxid: 20 },
       { epoch: 3, id: new Uint8Array(16), firstTxid: 21, lastTxid: 25 },
     ];
-    const parent = headOf([image(1), delta(2, 9), delta(10, 20), delta(21, 25)], { lost, writerEpochs });
-    const child = await forkedHead(
+    const parent = manifestOf([image(1), delta(2, 9), delta(10, 20), delta(21, 25)], { lost, writerEpochs });
+    const child = await forkedManifest(
       parent,
       undefined,
       15,
@@ -212,16 +212,16 @@ describe("succession", () => {
   });
 
   it("a rewind keeps what lies below its target, cut, and closes the rest", () => {
-    const head = headOf([image(1), delta(2, 9), delta(10, 20), delta(21, 25)]);
-    const next = rewound(head, planOf(head, undefined, 15)!, delta(26, 26), 500);
+    const manifest = manifestOf([image(1), delta(2, 9), delta(10, 20), delta(21, 25)]);
+    const next = rewound(manifest, planOf(manifest, undefined, 15)!, delta(26, 26), 500);
     expect(spans(next.refs)).toEqual(["image 1-1", "delta 2-9", "delta 10-15 cut", "delta 26-26"]);
     expect(next.fromTxid).toBe(26);
-    expect(next.closed).toMatchObject({ fromTxid: 1, toTxid: 25, endedAtMs: 500, refs: head.refs });
+    expect(next.closed).toMatchObject({ fromTxid: 1, toTxid: 25, endedAtMs: 500, refs: manifest.refs });
   });
 
   it("a rewind to the end of an object cuts nothing", () => {
-    const head = headOf([image(1), delta(2, 9), delta(10, 20)]);
-    expect(spans(rewound(head, planOf(head, undefined, 9)!, delta(21, 21), 0).refs)).toEqual([
+    const manifest = manifestOf([image(1), delta(2, 9), delta(10, 20)]);
+    expect(spans(rewound(manifest, planOf(manifest, undefined, 9)!, delta(21, 21), 0).refs)).toEqual([
       "image 1-1",
       "delta 2-9",
       "delta 21-21",
@@ -229,8 +229,8 @@ describe("succession", () => {
   });
 
   it("a new base closes the line at its own state and keeps what lies above", () => {
-    const head = headOf([image(1), delta(2, 9), delta(10, 20)]);
-    const next = rebased(head, [image(9)], 500)!;
+    const manifest = manifestOf([image(1), delta(2, 9), delta(10, 20)]);
+    const next = rebased(manifest, [image(9)], 500)!;
     expect(spans(next.refs)).toEqual(["image 9-9", "delta 10-20"]);
     expect(next.fromTxid).toBe(9);
     expect(spans(next.closed.refs)).toEqual(["image 1-1", "delta 2-9"]);
@@ -241,11 +241,11 @@ describe("succession", () => {
     "F73: a new base still fits when its last delta was packed meanwhile, and not when the branch was " +
       "rewound below it",
     () => {
-      const repacked = headOf([image(1), delta(2, 20)]);
+      const repacked = manifestOf([image(1), delta(2, 20)]);
       const next = rebased(repacked, [image(9)], 500)!;
       expect(spans(next.refs)).toEqual(["image 9-9", "delta 2-20"]);
       expect(spans(next.closed.refs)).toEqual(["image 1-1", "delta 2-9 cut"]);
-      const before = headOf([image(1), delta(2, 9), delta(10, 20)]);
+      const before = manifestOf([image(1), delta(2, 9), delta(10, 20)]);
       const { refs, fromTxid } = rewound(before, planOf(before, undefined, 5)!, delta(21, 21), 0);
       expect(
         rebased(
@@ -258,12 +258,12 @@ describe("succession", () => {
   );
 
   it("a line with a tail is not closed", () => {
-    const head = headOf([image(1), delta(2, 2)], {
+    const manifest = manifestOf([image(1), delta(2, 2)], {
       txid: 3,
       tail: [{ firstTxid: 3, lastTxid: 3, lastAtMs: 0, rawBytes: 0, bytes: new Uint8Array(0) }],
     });
-    expect(() => closedLine(head, 3, 0)).toThrow("has no tail");
-    expect(closedLine(head, 2, 0).toTxid).toBe(2);
+    expect(() => closedLine(manifest, 3, 0)).toThrow("has no tail");
+    expect(closedLine(manifest, 2, 0).toTxid).toBe(2);
   });
 });
 
@@ -297,7 +297,7 @@ describe("packDue", () => {
   const small = (count: number, from = 2, more: Partial<SegmentRef> = {}): SegmentRef[] =>
     Array.from({ length: count }, (_, at) => delta(from + at, from + at, more));
   const due = (refs: readonly SegmentRef[]): readonly [number, number] | undefined => {
-    const range = packDue(headOf([image(1), ...refs]));
+    const range = packDue(manifestOf([image(1), ...refs]));
     return range && [range.from, range.to];
   };
 
@@ -346,7 +346,7 @@ describe("packDue", () => {
       const bytes = Math.ceil(2 ** (8 + random() * 12));
       shipped += bytes;
       refs.push(delta(txid, txid, { bytes }));
-      for (let range = packDue(headOf(refs)); range; range = packDue(headOf(refs))) {
+      for (let range = packDue(manifestOf(refs)); range; range = packDue(manifestOf(refs))) {
         const inputs = refs.slice(range.from, range.to);
         const size = inputs.reduce((sum, ref) => sum + ref.bytes, 0);
         expect(size).toBeLessThanOrEqual(64 * KiB * KiB);
@@ -364,10 +364,10 @@ describe("packDue", () => {
 describe("rebaseDue", () => {
   it("waits until the deltas hold as much as the database, and 4 MiB", () => {
     const refs = [image(1), delta(2, 9, { rawBytes: 3_000 * KiB }), delta(10, 12, { rawBytes: 2_000 * KiB })];
-    expect(rebaseDue(headOf(refs, { pages: 10 }))).toBe(12);
-    expect(rebaseDue(headOf(refs, { pages: 1_250 }))).toBe(12);
-    expect(rebaseDue(headOf(refs, { pages: 1_251 }))).toBeUndefined();
-    expect(rebaseDue(headOf(refs.slice(0, 2), { pages: 10 }))).toBeUndefined();
+    expect(rebaseDue(manifestOf(refs, { pages: 10 }))).toBe(12);
+    expect(rebaseDue(manifestOf(refs, { pages: 1_250 }))).toBe(12);
+    expect(rebaseDue(manifestOf(refs, { pages: 1_251 }))).toBeUndefined();
+    expect(rebaseDue(manifestOf(refs.slice(0, 2), { pages: 10 }))).toBeUndefined();
   });
 
   it(
@@ -377,32 +377,32 @@ describe("rebaseDue", () => {
         image(1, { bytes: 1_000 * KiB }),
         delta(2, 9, { bytes, rawBytes }),
       ];
-      expect(rebaseDue(headOf(line(999 * KiB, 8_000 * KiB), { pages: 1_000 }))).toBeUndefined();
-      expect(rebaseDue(headOf(line(1_000 * KiB, 8_000 * KiB), { pages: 1_000 }))).toBe(9);
-      expect(rebaseDue(headOf(line(999 * KiB, 16_000 * KiB), { pages: 1_000 }))).toBe(9);
+      expect(rebaseDue(manifestOf(line(999 * KiB, 8_000 * KiB), { pages: 1_000 }))).toBeUndefined();
+      expect(rebaseDue(manifestOf(line(1_000 * KiB, 8_000 * KiB), { pages: 1_000 }))).toBe(9);
+      expect(rebaseDue(manifestOf(line(999 * KiB, 16_000 * KiB), { pages: 1_000 }))).toBe(9);
     },
   );
 
   it("comes early when there are too many objects", () => {
     const refs = [image(1), ...Array.from({ length: 800 }, (_, at) => delta(at + 2, at + 2))];
-    expect(rebaseDue(headOf(refs, { pages: 1_000_000 }))).toBe(801);
+    expect(rebaseDue(manifestOf(refs, { pages: 1_000_000 }))).toBe(801);
   });
 
   it("needs a state of its own line that ends an object", () => {
     const refs = [image(1), delta(2, 9, { rawBytes: 8_000 * KiB }), delta(10, 12, { cut: true })];
-    expect(rebaseDue(headOf(refs, { fromTxid: 12 }))).toBeUndefined();
-    expect(rebaseDue(headOf([...refs, delta(13, 13)], { fromTxid: 12 }))).toBe(13);
+    expect(rebaseDue(manifestOf(refs, { fromTxid: 12 }))).toBeUndefined();
+    expect(rebaseDue(manifestOf([...refs, delta(13, 13)], { fromTxid: 12 }))).toBe(13);
   });
 });
 
-it("referenced names every object of the head and of its past once", () => {
+it("referenced names every object of the manifest and of its past once", () => {
   const [base, shared, old] = [image(1), delta(2, 9), delta(10, 12)];
-  const head = headOf([base, shared], {
+  const manifest = manifestOf([base, shared], {
     history: { id: poolId("main", 1, ulids.next()), bytes: 1, sha256: new Uint8Array(32) },
   });
   const past = historyOf([{ fromTxid: 1, toTxid: 12, endedAtMs: 0, refs: [base, shared, old] }]);
-  expect([...referenced(head, past)].sort()).toEqual(
-    [...[base, shared, old].map(({ id }) => `seg/${id}`), `hist/${head.history!.id}`].sort(),
+  expect([...referenced(manifest, past)].sort()).toEqual(
+    [...[base, shared, old].map(({ id }) => `seg/${id}`), `hist/${manifest.history!.id}`].sort(),
   );
-  expect(referenced(headOf([base]), undefined).size).toBe(1);
+  expect(referenced(manifestOf([base]), undefined).size).toBe(1);
 });

@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { Disk } from "../../../../src/base/disk.ts";
 import { limits } from "../../../../src/base/limits/limits.ts";
-import { decodeHead, encodeHead } from "../../../../src/format/history/head.ts";
-import { headKey } from "../../../../src/format/keys/object-keys.ts";
+import { decodeManifest, encodeManifest } from "../../../../src/format/history/manifest.ts";
+import { manifestKey } from "../../../../src/format/keys/object-keys.ts";
 import { readState, writeState } from "../../../../src/model/schema.ts";
 import { Connection } from "../../../../src/sqlite/connection/connection.ts";
 import type { Fate, Verb } from "../../../support/scripted-store.ts";
@@ -66,11 +66,11 @@ async function longLine(time: VirtualTime, groups: number, refs: number): Promis
   // Nor does a new base image make the line short.
   time.store.fateOf = noReads;
   for (let n = 0; n < groups; n++) await node.time.of(node.putting(`k${n % 40}`, "main", {}, `${n}`));
-  // All of it in objects, nothing in the head itself.
+  // All of it in objects, nothing in the manifest itself.
   await time.pass(3 * limits.shipIntervalMs);
   await node.close();
   await splitLine(time, node.uuid, refs);
-  expect(time.head(node.uuid).refs).toHaveLength(refs);
+  expect(time.manifest(node.uuid).refs).toHaveLength(refs);
   return node;
 }
 
@@ -92,7 +92,7 @@ describe("a base image that cannot be made", () => {
         "a new base image could not be made: ENOSPC; trying again",
       ]);
       expect(node.engine.state.packs).toBeGreaterThan(2);
-      expect(time.head(node.uuid).refs.length).toBeLessThan(3 * limits.packRefsMin);
+      expect(time.manifest(node.uuid).refs.length).toBeLessThan(3 * limits.packRefsMin);
       disk.isFull = false;
       // Nobody writes any more.
       await time.pass(2 * limits.compactorRetryMsMax);
@@ -127,7 +127,7 @@ describe("a base image that cannot be made", () => {
       await putOther("o");
       await node.sync();
       // The image of the first state comes so slowly that whoever restores waits for it.
-      const [image] = time.head(node.uuid).refs;
+      const [image] = time.manifest(node.uuid).refs;
       const gate = Promise.withResolvers<void>();
       time.store.fateOf = (verb, key) => (verb === "get" && key.endsWith(image!.id) ? { held: gate.promise } : "fine");
       await grow(node);
@@ -136,15 +136,15 @@ describe("a base image that cannot be made", () => {
         await putOther(`s${n}`);
         await node.put(`s${n}`);
         await time.pass(limits.shipIntervalMs + 10);
-        most = Math.max(most, time.head(node.uuid).refs.length, time.head(target.uuid).refs.length);
+        most = Math.max(most, time.manifest(node.uuid).refs.length, time.manifest(target.uuid).refs.length);
       }
       expect(node.engine.state.rebases).toBe(0);
       expect(most).toBeLessThan(4 * limits.packRefsMin);
-      const { refs } = time.head(node.uuid);
+      const { refs } = time.manifest(node.uuid);
       gate.resolve();
       await time.pass(5_000);
       expect(node.engine.state.rebases).toBe(1);
-      expect(time.head(node.uuid).refs.length).toBeLessThan(refs.length);
+      expect(time.manifest(node.uuid).refs.length).toBeLessThan(refs.length);
       expect(time.history(node.uuid).lines).toHaveLength(1);
       expect(time.store.violations).toEqual([]);
       expect(await (await node.again(true)).keys()).toHaveLength(1 + 3 + 100);
@@ -170,7 +170,7 @@ describe("a line that is full", () => {
       }
       // What was taken is covered: there is room for it.
       await node.sync();
-      expect(time.head(uuid).refs.length).toBeLessThan(limits.lineRefsShipped);
+      expect(time.manifest(uuid).refs.length).toBeLessThan(limits.lineRefsShipped);
       expect(await node.keys()).toHaveLength(40 + 40 - refusals.length);
       const tries = time.store.count("get", "seg");
       await time.pass(300_000);
@@ -179,7 +179,7 @@ describe("a line that is full", () => {
       expect(node.notices.filter((notice) => notice.startsWith("history could not be packed"))).toHaveLength(1);
       time.store.fateOf = () => "fine";
       await time.pass(2 * limits.compactorRetryMsMax);
-      expect(time.head(uuid).refs.length).toBeLessThan(limits.packRefsMin);
+      expect(time.manifest(uuid).refs.length).toBeLessThan(limits.packRefsMin);
       expect(await write(node, 3, "again")).toEqual([]);
       expect(node.notices).toContain("history is packed again");
       await node.branch({ act: "rewind", to: "500" });
@@ -199,12 +199,13 @@ describe("a line that is full", () => {
     // Nobody writes: that it is opened is enough.
     expect(await node.keys()).toHaveLength(41);
     await time.pass(2_000);
-    expect(time.head(uuid).refs.length).toBeLessThan(limits.packRefsMin);
+    expect(time.manifest(uuid).refs.length).toBeLessThan(limits.packRefsMin);
     await node.put("c", "main", { durable: true });
   });
 
   test(
-    "with all the references that a head has room for, from an older build, ships what its log holds once it is packed",
+    "with all the references that a manifest has room for, from an older build, ships what its log holds " +
+      "once it is packed",
     { timeout: 60_000 },
     async () => {
       const time = new VirtualTime();
@@ -216,15 +217,15 @@ describe("a line that is full", () => {
       for (let n = 0; n < 3; n++) await first.put(`late${n}`);
       first.kill();
       await splitLine(time, first.uuid, limits.lineRefsMax);
-      expect(time.head(first.uuid).refs).toHaveLength(limits.lineRefsMax);
+      expect(time.manifest(first.uuid).refs).toHaveLength(limits.lineRefsMax);
       time.store.fateOf = noReads;
       let node = new TimedEngine(time, { idleCloseMs: 1e12 }, first.directory);
       expect(await node.keys()).toHaveLength(43);
       await time.pass(120_000);
-      expect(time.head(node.uuid).refs).toHaveLength(limits.lineRefsMax);
+      expect(time.manifest(node.uuid).refs).toHaveLength(limits.lineRefsMax);
       time.store.fateOf = () => "fine";
       await time.pass(2 * limits.compactorRetryMsMax);
-      expect(time.head(node.uuid).refs.length).toBeLessThan(limits.packRefsMin);
+      expect(time.manifest(node.uuid).refs.length).toBeLessThan(limits.packRefsMin);
       await node.put("on", "main", { durable: true });
       node = await node.again(true);
       expect(await node.keys()).toHaveLength(44);
@@ -232,13 +233,15 @@ describe("a line that is full", () => {
   );
 
   test(
-    "with all the references that a head has room for, and a log that is lost, is packed before it opens",
+    "with all the references that a manifest has room for, and a log that is lost, is packed before it opens",
     { timeout: 60_000 },
     async () => {
       const time = new VirtualTime();
       const { directory, uuid } = await longLine(time, 1_050, limits.lineRefsMax);
       // As by a node that died: what it had reserved, it has not given back.
-      time.store.spoil(headKey(uuid, "main"), (bytes) => encodeHead({ ...decodeHead(bytes), reservedTo: 2_000 }));
+      time.store.spoil(manifestKey(uuid, "main"), (bytes) =>
+        encodeManifest({ ...decodeManifest(bytes), reservedTo: 2_000 }),
+      );
       const path = join(directory, "db", uuid, "main.db");
       const file = new Connection(path, { readonly: false, pageCacheKiB: 1024 });
       const { writerEpochId } = readState(file);
@@ -250,7 +253,7 @@ describe("a line that is full", () => {
       time.store.fateOf = () => "fine";
       const node = new TimedEngine(time, {}, directory);
       expect(await node.keys()).toHaveLength(40);
-      expect(time.head(uuid)).toMatchObject({ txid: 1_051 });
+      expect(time.manifest(uuid)).toMatchObject({ txid: 1_051 });
       await node.put("on", "main", { durable: true });
     },
   );
@@ -287,13 +290,13 @@ describe("a line that is full", () => {
       const node = new TimedEngine(time, {}, directory);
       await node.branch({ act: "fork", name: "child", at: "990" });
       const { id } = time.catalog(uuid).branches.find(({ name }) => name === "child")!;
-      expect(time.head(uuid, id).refs.length).toBeGreaterThan(limits.lineRefsHard);
-      expect(time.head(uuid, id).refs.at(-1)!.lastTxid).toBe(990);
+      expect(time.manifest(uuid, id).refs.length).toBeGreaterThan(limits.lineRefsHard);
+      expect(time.manifest(uuid, id).refs.at(-1)!.lastTxid).toBe(990);
       gate.resolve();
       time.store.fateOf = () => "fine";
       expect(await node.keys("child")).toHaveLength(40);
       await time.pass(2_000);
-      expect(time.head(uuid, id).refs.length).toBeLessThan(limits.packRefsMin);
+      expect(time.manifest(uuid, id).refs.length).toBeLessThan(limits.packRefsMin);
       await node.put("new", "child", { durable: true });
       node.kill();
       const elsewhere = new TimedEngine(time, { nodeId: "elsewhere" });

@@ -76,7 +76,7 @@ describe("a copy", () => {
     expect(await copiesOf(time, b.uuid)).toEqual(["a", "b"]);
   });
 
-  test("is begun from a head that was read after its registration", async () => {
+  test("is begun from a manifest that was read after its registration", async () => {
     const { time, a, b } = await pair();
     const { promise: gate, resolve: open } = Promise.withResolvers<void>();
     const asked: string[] = [];
@@ -167,7 +167,7 @@ describe("a purge of a node's copies", () => {
 
   test(
     "F92: waits for a copy that is being brought to a newer state, removes what came of it, and the next " +
-      "use begins at the newest head",
+      "use begins at the newest manifest",
     async () => {
       const { time, a, b } = await pair();
       await b.keys();

@@ -71,7 +71,7 @@ describe("writes that were acknowledged and not shipped", () => {
             branchId: "main",
             txid: 8,
             tenure: expect.stringMatching(/^[0-9a-f]{32}$/),
-            head: { epoch: expect.any(Number) },
+            manifest: { epoch: expect.any(Number) },
             atMs: expect.any(Number),
           },
         },
@@ -121,7 +121,7 @@ describe("writes that were acknowledged and not shipped", () => {
   });
 
   test(
-    "of a fork of an old state, whose claim no head lists any more, are found to be none: its copy is used, " +
+    "of a fork of an old state, whose claim no manifest lists any more, are found to be none: its copy is used, " +
       "not set aside",
     async () => {
       const time = new VirtualTime();

@@ -4,7 +4,7 @@ import { limits } from "../../../../src/base/limits/limits.ts";
 import { CopyRecords } from "../../../../src/control/databases/copy-records.ts";
 import { Catalogs } from "../../../../src/engine/history/catalogs.ts";
 import { GarbageCollector, type Collected } from "../../../../src/engine/maintenance/garbage-collector.ts";
-import { BranchHead } from "../../../../src/engine/history/branch-head.ts";
+import { ManifestWriter } from "../../../../src/engine/history/manifest-writer.ts";
 import { catalogKey, databasePrefix, poolId, purgeKey, segmentKey } from "../../../../src/format/keys/object-keys.ts";
 import type { ObjectStore } from "../../../../src/store/port/object-store.ts";
 import { putImmutable } from "../../../../src/store/port/settled-put.ts";
@@ -97,7 +97,7 @@ describe("a round of collection", () => {
     },
   );
 
-  test("F66: takes everything that only a deleted branch had, its head and history too", async () => {
+  test("F66: takes everything that only a deleted branch had, its manifest and history too", async () => {
     const { time, node, collect } = setup();
     await node.put("base");
     await node.sync();
@@ -134,11 +134,11 @@ describe("a round of collection", () => {
     expect(await node.keys()).toEqual(["k1"]);
   });
 
-  test("leaves a young upload of the writer alone until the head says that it is settled", async () => {
+  test("leaves a young upload of the writer alone until the manifest says that it is settled", async () => {
     const { time, node, collect } = setup();
     await node.put("k");
     await node.sync();
-    const { epoch } = time.head(node.uuid);
+    const { epoch } = time.manifest(node.uuid);
     const id = poolId("main", epoch, node.world.ulid());
     await putImmutable(time.store.calm, segmentKey(node.uuid, id), Buffer.from("orphan"));
     expect(await collect()).toMatchObject({ condemned: 0, again: true });
@@ -239,7 +239,7 @@ describe("whoever is paused", () => {
   );
 
   test(
-    "F65: a writer that stalls longer than the grace between its upload and its head publishes all the " + "same",
+    "F65: a writer that stalls longer than the grace between its upload and its manifest publishes all the " + "same",
     async () => {
       const { time, node, collect } = setup();
       await node.put("k", "main", { durable: true });
@@ -254,7 +254,7 @@ describe("whoever is paused", () => {
       time.store.fateOf = () => "fine";
       held.resolve();
       await node.sync();
-      expect(time.head(node.uuid).txid).toBe(2);
+      expect(time.manifest(node.uuid).txid).toBe(2);
       expect(await (await node.again(true)).keys()).toEqual(["k", "k2"]);
       expect(time.store.violations).toEqual([]);
     },
@@ -275,7 +275,7 @@ describe("whoever is paused", () => {
     expect((await collect()).deleted).toBe(1);
     held.resolve();
     await time.pass(5_000);
-    expect(time.head(node.uuid).node).toBe("other");
+    expect(time.manifest(node.uuid).node).toBe("other");
     expect(await other.keys()).toEqual(["k", "theirs"]);
     expect(time.store.violations).toEqual([]);
   });
@@ -312,7 +312,7 @@ describe("whoever is paused", () => {
           const end = await time.of(outcome);
           expect(["done", "unavailable", "request_timeout"], `${verb} ${nth}`).toContain(end);
           await time.pass(5_000);
-          // A head that was never announced may name what is gone; no branch may.
+          // A manifest that was never announced may name what is gone; no branch may.
           time.store.audit().whole(node.uuid);
           const again = await node.again(true);
           if (time.catalog(node.uuid).branches.some(({ name }) => name === "child")) {
@@ -331,7 +331,7 @@ describe("whoever is paused", () => {
     async () => {
       const { time, node, collect } = setup();
       await packSome(node, limits.packRefsMin - 1);
-      // It sleeps with the child's head in hand, before that is put.
+      // It sleeps with the child's manifest in hand, before that is put.
       const gate = Promise.withResolvers<void>();
       let child = 0;
       time.store.fateOf = (verb, key) =>
@@ -353,7 +353,7 @@ describe("whoever is paused", () => {
       expect(time.catalog(node.uuid).condemned).toEqual([]);
       gate.resolve();
       await time.of(outcome);
-      // A head that was never announced may name what is gone; no branch may.
+      // A manifest that was never announced may name what is gone; no branch may.
       time.store.audit().whole(node.uuid);
       if (time.catalog(node.uuid).branches.some(({ name }) => name === "child")) {
         other.kill();
@@ -432,7 +432,7 @@ describe("a deleted database", () => {
         await node.sync();
       }
       time.store.fateOf = (verb, key) => (late(verb, key) ? { late: wake.promise } : "fine");
-      // The first put of a head or a catalog lands where there is none; that of an object always does.
+      // The first put of a manifest or a catalog lands where there is none; that of an object always does.
       node.putting("secret").catch(() => {});
       await time.pass(1_500);
       time.store.fateOf = () => "fine";
@@ -582,7 +582,7 @@ describe("everything at once", () => {
 });
 
 describe("what a writer reserves", () => {
-  test("F64: a condemned object is referred to by no head that lands later", async () => {
+  test("F64: a condemned object is referred to by no manifest that lands later", async () => {
     const { time, node, collect } = setup();
     await packSome(node);
     await collect();
@@ -592,16 +592,16 @@ describe("what a writer reserves", () => {
     await node.branch({ act: "fork", name: "x", at: "2" });
     await packSome(node);
     for (const id of ["main", time.catalog(node.uuid).branches.find(({ name }) => name === "x")!.id]) {
-      for (const { id: ref } of time.head(node.uuid, id).refs) expect(condemned.has(`seg/${ref}`)).toBe(false);
+      for (const { id: ref } of time.manifest(node.uuid, id).refs) expect(condemned.has(`seg/${ref}`)).toBe(false);
     }
-    const head = await BranchHead.read({
+    const manifest = await ManifestWriter.read({
       store: time.store,
       world: node.world,
       nodeId: "test",
       uuid: node.uuid,
       branchId: "main",
     });
-    expect(head.exists).toBe(true);
+    expect(manifest.exists).toBe(true);
     expect(time.store.violations).toEqual([]);
   });
 });

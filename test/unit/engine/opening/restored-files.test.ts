@@ -188,7 +188,7 @@ describe("transaction ids of a file that was not written here", () => {
     }
     const { txid } = await node.put("next", "main", { durable: true });
     expect(txid).toBeGreaterThan(limits.txidReserve);
-    expect(time.head(node.uuid).lost).toMatchObject([{ firstTxid: lastTxid - 1, lastTxid: txid - 1 }]);
+    expect(time.manifest(node.uuid).lost).toMatchObject([{ firstTxid: lastTxid - 1, lastTxid: txid - 1 }]);
     // From its claim on the file is its node's own: nothing is given up when it is opened again.
     node.kill();
     const again = new TimedEngine(time, {}, older);
@@ -226,11 +226,11 @@ describe("what a node has acknowledged and not shipped", () => {
       });
       next.putting("another").catch(() => {});
       await time.of(dead);
-      expect(time.head(node.uuid).lost).toContainEqual(expect.objectContaining({ firstTxid: txid + 1 }));
+      expect(time.manifest(node.uuid).lost).toContainEqual(expect.objectContaining({ firstTxid: txid + 1 }));
       const last = start(time, {}, node.directory);
       expect(await last.keys()).toContain("answered");
       await last.sync();
-      expect(time.head(node.uuid).txid).toBe(txid);
+      expect(time.manifest(node.uuid).txid).toBe(txid);
       expect((await last.put("next")).txid).toBeGreaterThan(2 * limits.txidReserve);
       expect(await keysInStore(time)).toContain("answered");
       expect(existsSync(join(node.directory, "quarantine", node.uuid))).toBe(false);
@@ -269,7 +269,7 @@ describe("a file that takes the place of another", () => {
     await node.sync();
     await time.pass(60_000);
     cpSync(node.directory, stale, { recursive: true });
-    // The file is of a line that is no longer the head's.
+    // The file is of a line that is no longer the manifest's.
     await node.branch({ act: "rewind", to: "c" });
     await node.put("k6", "main", { durable: true });
     await node.close();

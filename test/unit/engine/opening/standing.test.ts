@@ -1,14 +1,15 @@
 /** What a local file is to its branch's history: every case of the one rule. */
 import { expect, test } from "vitest";
 import { standingOf, type Standing } from "../../../../src/engine/opening/standing.ts";
-import type { Head } from "../../../../src/format/history/head.ts";
+import type { Manifest } from "../../../../src/format/history/manifest.ts";
 
 const id = (number: number): Uint8Array => new Uint8Array(16).fill(number);
 
 /**
- * Claims 3 and 4 of a branch whose older ones have left the head's table; claim 4 is ours and has shipped up to 350.
+ * Claims 3 and 4 of a branch whose older ones have left the manifest's table; claim 4 is ours and has shipped up to
+ * 350.
  */
-const head: Head = {
+const manifest: Manifest = {
   uuid: "00000000-0000-4000-8000-000000000001",
   branchId: "main",
   epoch: 4,
@@ -32,8 +33,8 @@ const head: Head = {
   history: undefined,
   settledUlid: "",
 };
-const unwritten: Head = {
-  ...head,
+const unwritten: Manifest = {
+  ...manifest,
   epoch: 1,
   node: "us",
   writerEpochs: [{ epoch: 1, id: id(1), firstTxid: 1, lastTxid: 0 }],
@@ -42,29 +43,45 @@ const unwritten: Head = {
   reservedTo: 100,
   fromTxid: 0,
 };
-/** Forked at 90, of a time whose claim its parent's head listed no more. */
-const fork: Head = { ...head, epoch: 0, writerEpochs: [], lost: [], txid: 90, reservedTo: 90, fromTxid: 90, floorTxid: 90 };
+/** Forked at 90, of a time whose claim its parent's manifest listed no more. */
+const fork: Manifest = {
+  ...manifest,
+  epoch: 0,
+  writerEpochs: [],
+  lost: [],
+  txid: 90,
+  reservedTo: 90,
+  fromTxid: 90,
+  floorTxid: 90,
+};
 
 test.each<
-  [what: string, head: Head, claim: number | undefined, txid: number, shippedTo: number | undefined, expected: Standing]
+  [
+    what: string,
+    manifest: Manifest,
+    claim: number | undefined,
+    txid: number,
+    shippedTo: number | undefined,
+    expected: Standing,
+  ]
 >([
-  ["the head's state", head, 4, 350, undefined, "current"],
-  ["an earlier state of its line", head, 4, 320, undefined, "behind"],
-  ["an earlier claim's on its line", head, 3, 230, undefined, "behind"],
-  ["a state of a line that was left by a rewind", head, 3, 210, undefined, "stale"],
-  ["our own, not shipped", head, 4, 360, undefined, "ahead"],
-  ["our own, up to what was reserved", head, 4, 400, undefined, "ahead"],
-  ["our own, above what the head ever reserved", head, 4, 401, undefined, "beyond"],
-  ["an older claim's, not shipped", head, 3, 260, undefined, "orphaned"],
-  ["a claim's that has left the table, shipped", head, 2, 150, 150, "stale"],
-  ["a claim's that has left the table, shipped further", head, 2, 150, 160, "stale"],
-  ["a claim's that has left the table, not all of it shipped", head, 2, 151, 150, "unknown"],
-  ["a claim's that has left the table, of which nothing is known", head, 2, 150, undefined, "unknown"],
-  ["a claim's that this history never had, above the head", head, 9, 360, 360, "beyond"],
-  ["a claim's that this history never had, above all that was reserved", head, 9, 500, 500, "beyond"],
+  ["the manifest's state", manifest, 4, 350, undefined, "current"],
+  ["an earlier state of its line", manifest, 4, 320, undefined, "behind"],
+  ["an earlier claim's on its line", manifest, 3, 230, undefined, "behind"],
+  ["a state of a line that was left by a rewind", manifest, 3, 210, undefined, "stale"],
+  ["our own, not shipped", manifest, 4, 360, undefined, "ahead"],
+  ["our own, up to what was reserved", manifest, 4, 400, undefined, "ahead"],
+  ["our own, above what the manifest ever reserved", manifest, 4, 401, undefined, "beyond"],
+  ["an older claim's, not shipped", manifest, 3, 260, undefined, "orphaned"],
+  ["a claim's that has left the table, shipped", manifest, 2, 150, 150, "stale"],
+  ["a claim's that has left the table, shipped further", manifest, 2, 150, 160, "stale"],
+  ["a claim's that has left the table, not all of it shipped", manifest, 2, 151, 150, "unknown"],
+  ["a claim's that has left the table, of which nothing is known", manifest, 2, 150, undefined, "unknown"],
+  ["a claim's that this history never had, above the manifest", manifest, 9, 360, 360, "beyond"],
+  ["a claim's that this history never had, above all that was reserved", manifest, 9, 500, 500, "beyond"],
   [
     "a claim's that this history never had, and others have gone on, though it was shipped to another history",
-    head,
+    manifest,
     9,
     240,
     240,
@@ -87,11 +104,17 @@ test.each<
     undefined,
     "stale",
   ],
-  ["nobody's and not empty", head, undefined, 3, undefined, "unknown"],
+  ["nobody's and not empty", manifest, undefined, 3, undefined, "unknown"],
   ["what a fork inherits of a claim that is forgotten", fork, 2, 90, undefined, "current"],
   [
     "what a fork inherits, claimed since, as it was noted",
-    { ...fork, epoch: 1, writerEpochs: [{ epoch: 1, id: id(5), firstTxid: 91, lastTxid: 95 }], txid: 95, reservedTo: 190 },
+    {
+      ...fork,
+      epoch: 1,
+      writerEpochs: [{ epoch: 1, id: id(5), firstTxid: 91, lastTxid: 95 }],
+      txid: 95,
+      reservedTo: 190,
+    },
     2,
     90,
     90,
@@ -104,12 +127,22 @@ test.each<
 
 test("another node's claim in between makes what is not shipped nobody's", () => {
   expect(
-    standingOf({ ...head, node: "them" }, { txid: 360, committedAtMs: 0, writerEpochId: id(4) }, "us", () => undefined),
+    standingOf(
+      { ...manifest, node: "them" },
+      { txid: 360, committedAtMs: 0, writerEpochId: id(4) },
+      "us",
+      () => undefined,
+    ),
   ).toBe("orphaned");
   // We have claimed again, right behind what we had: a node that died between a claim and its first commit.
-  const again = { ...head, writerEpochs: [...head.writerEpochs, { epoch: 5, id: id(5), firstTxid: 361, lastTxid: 360 }] };
+  const again = {
+    ...manifest,
+    writerEpochs: [...manifest.writerEpochs, { epoch: 5, id: id(5), firstTxid: 361, lastTxid: 360 }],
+  };
   expect(standingOf(again, { txid: 360, committedAtMs: 0, writerEpochId: id(4) }, "us", () => undefined)).toBe("ahead");
-  expect(standingOf(again, { txid: 359, committedAtMs: 0, writerEpochId: id(4) }, "us", () => undefined)).toBe("orphaned");
+  expect(standingOf(again, { txid: 359, committedAtMs: 0, writerEpochId: id(4) }, "us", () => undefined)).toBe(
+    "orphaned",
+  );
 });
 
 test(
@@ -117,8 +150,8 @@ test(
     "it do not",
   () => {
     const state = { txid: 360, committedAtMs: 0, writerEpochId: id(4) };
-    const claims = (...firstTxids: number[]): Head["writerEpochs"] => [
-      ...head.writerEpochs,
+    const claims = (...firstTxids: number[]): Manifest["writerEpochs"] => [
+      ...manifest.writerEpochs,
       ...firstTxids.map((firstTxid, index) => ({
         epoch: 5 + index,
         id: id(5 + index),
@@ -126,13 +159,13 @@ test(
         lastTxid: firstTxid - 1,
       })),
     ];
-    const of = (firstLost: number, writerEpochs: Head["writerEpochs"]): Head => ({
-      ...head,
+    const of = (firstLost: number, writerEpochs: Manifest["writerEpochs"]): Manifest => ({
+      ...manifest,
       writerEpochs,
-      lost: [...head.lost, { firstTxid: firstLost, lastTxid: writerEpochs.at(-1)!.firstTxid - 1 }],
+      lost: [...manifest.lost, { firstTxid: firstLost, lastTxid: writerEpochs.at(-1)!.firstTxid - 1 }],
       reservedTo: writerEpochs.at(-1)!.firstTxid + 99,
     });
-    const standing = (one: Head, nodeId = "us"): Standing => standingOf(one, state, nodeId, () => undefined);
+    const standing = (one: Manifest, nodeId = "us"): Standing => standingOf(one, state, nodeId, () => undefined);
     expect(standing(of(361, claims(401)))).toBe("ahead");
     // The first of them was given up by the second.
     expect(standing(of(361, claims(401, 501)))).toBe("ahead");

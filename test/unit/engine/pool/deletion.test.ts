@@ -27,11 +27,11 @@ describe("a deleted database", () => {
       const { time, a, b, c } = await three();
       await drop(b);
       await drop(a);
-      const head = time.head(a.uuid);
+      const manifest = time.manifest(a.uuid);
       await c.hold(2, 1e9);
       expect(await time.of(outcomeOf(c.putting("late")))).toBe("database_not_found");
       expect(await time.of(outcomeOf(c.putting("late", "main", { durable: true })))).toBe("database_not_found");
-      expect(time.head(a.uuid)).toEqual(head);
+      expect(time.manifest(a.uuid)).toEqual(manifest);
     },
   );
 

@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 import { limits } from "../../../../src/base/limits/limits.ts";
 import {
   HeldDisk,
-  holdHeads,
+  holdManifests,
   keysInStore,
   LeasedNode,
   outcomeOf,
@@ -59,12 +59,12 @@ describe("handing over", () => {
       const { time, a, b } = await pair();
       await a.put("second");
       await a.letGo();
-      expect(time.head(a.uuid)).toMatchObject({ epoch: 1, txid: 2, reservedTo: 2, node: "a" });
+      expect(time.manifest(a.uuid)).toMatchObject({ epoch: 1, txid: 2, reservedTo: 2, node: "a" });
       expect(await outcomeOf(a.put("late"))).toBe("unheld");
       await b.hold(2);
       expect((await b.put("third")).txid).toBe(3);
       expect(await b.keys()).toEqual(["first", "second", "third"]);
-      expect(time.head(a.uuid)).toMatchObject({ epoch: 2, node: "b", lost: [] });
+      expect(time.manifest(a.uuid)).toMatchObject({ epoch: 2, node: "b", lost: [] });
       await b.letGo();
       await a.hold(3);
       expect((await a.put("fourth", "main", { durable: true })).txid).toBe(4);
@@ -84,7 +84,7 @@ describe("handing over", () => {
     await time.pass(10_000);
     await node.letGo();
     for (const { id } of time.catalog(node.uuid).branches)
-      expect(time.head(node.uuid, id).reservedTo).toBe(time.head(node.uuid, id).txid);
+      expect(time.manifest(node.uuid, id).reservedTo).toBe(time.manifest(node.uuid, id).txid);
   });
 
   test("answers writes that are under way, durable or not, and turns away those that have not begun", async () => {
@@ -126,12 +126,12 @@ describe("handing over", () => {
     },
   );
 
-  test("of what was only read here leaves its writer's heads alone", async () => {
+  test("of what was only read here leaves its writer's manifests alone", async () => {
     const { time, a, b } = await pair();
     expect(await b.keys()).toEqual(["first"]);
-    const head = time.head(a.uuid);
+    const manifest = time.manifest(a.uuid);
     await b.letGo();
-    expect(time.head(a.uuid)).toEqual(head);
+    expect(time.manifest(a.uuid)).toEqual(manifest);
     await a.put("second", "main", { durable: true });
     expect(await a.fenced()).toEqual([]);
   });
@@ -151,7 +151,7 @@ describe("handing over", () => {
     await time.of(letGo);
     await b.hold(2);
     expect(await b.keys()).toEqual(["first"]);
-    expect(time.head(a.uuid).lost).toEqual([]);
+    expect(time.manifest(a.uuid).lost).toEqual([]);
   });
 });
 
@@ -166,7 +166,7 @@ describe("taking", () => {
     await a.letGo();
     await a.hold(7);
     await a.put("l", "main", { durable: true });
-    expect(time.head(a.uuid)).toMatchObject({ epoch: 7, txid: 3, lost: [] });
+    expect(time.manifest(a.uuid)).toMatchObject({ epoch: 7, txid: 3, lost: [] });
   });
 
   test(
@@ -190,11 +190,11 @@ describe("taking", () => {
     await a.letGo();
     await b.hold(40);
     await b.put("k", "main", { durable: true });
-    expect(time.head(a.uuid).epoch).toBe(40);
+    expect(time.manifest(a.uuid).epoch).toBe(40);
     await b.letGo();
     await a.hold(2);
     await a.put("l", "main", { durable: true });
-    expect(time.head(a.uuid).epoch).toBe(41);
+    expect(time.manifest(a.uuid).epoch).toBe(41);
     expect(time.store.violations).toEqual([]);
   });
 
@@ -227,12 +227,12 @@ describe("taking", () => {
     await b.hold(2);
     // It claims without writing.
     await b.branch({ act: "checkpoint", name: "c" });
-    expect(time.head(a.uuid)).toMatchObject({ node: "b", epoch: 2 });
+    expect(time.manifest(a.uuid)).toMatchObject({ node: "b", epoch: 2 });
     b.kill();
     const c = new LeasedNode(time, "c");
     await c.hold(3);
     await c.put("next", "main", { durable: true });
-    expect(time.head(a.uuid)).toMatchObject({ node: "c", epoch: 3 });
+    expect(time.manifest(a.uuid)).toMatchObject({ node: "c", epoch: 3 });
     expect(await c.keys()).toEqual(["first", "next"]);
     expect(time.store.violations).toEqual([]);
   });
@@ -260,7 +260,7 @@ describe("taking", () => {
     await a.lose();
     await b.hold(2);
     const onItsWay = Promise.withResolvers<void>();
-    holdHeads(time, onItsWay.promise);
+    holdManifests(time, onItsWay.promise);
     const write = outcomeOf(b.putting("of b"));
     await time.pass(10);
     time.store.fateOf = () => "fine";
@@ -277,20 +277,20 @@ describe("taking", () => {
 });
 
 describe("a database that other nodes follow", () => {
-  test("is shipped sooner, and each head that lands is told; one that nobody follows is not", async () => {
+  test("is shipped sooner, and each manifest that lands is told; one that nobody follows is not", async () => {
     const { time, a } = await pair();
     await a.renew(1_000_000);
     a.client.followed(a.uuid);
     await a.put("k");
     await time.pass(limits.shipIntervalFollowedMs + 20);
-    expect(time.head(a.uuid).txid).toBe(2);
+    expect(time.manifest(a.uuid).txid).toBe(2);
     expect(a.told).toEqual([{ kind: "shipped", uuid: a.uuid }]);
     a.client.followed(a.uuid, false);
     await a.put("l");
     await time.pass(limits.shipIntervalFollowedMs + 20);
-    expect(time.head(a.uuid).txid).toBe(2);
+    expect(time.manifest(a.uuid).txid).toBe(2);
     await time.pass(limits.shipIntervalMs);
-    expect(time.head(a.uuid).txid).toBe(3);
+    expect(time.manifest(a.uuid).txid).toBe(3);
     expect(a.told).toHaveLength(1);
   });
 });

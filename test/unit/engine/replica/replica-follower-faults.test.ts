@@ -6,7 +6,7 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { limits } from "../../../../src/base/limits/limits.ts";
-import { headKey, segmentKey } from "../../../../src/format/keys/object-keys.ts";
+import { manifestKey, segmentKey } from "../../../../src/format/keys/object-keys.ts";
 import { HeldDisk, LeasedNode, outcomeOf, sharedTime } from "../../../support/leased-node.ts";
 import { ReplicaNode } from "../../../support/replica-node.ts";
 import { temporaryDirectory } from "../../../support/temporary.ts";
@@ -26,7 +26,7 @@ async function pair(
   return { time, writer, replica };
 }
 
-/** Writes so much that nothing of it fits into a head, shipped one by one. */
+/** Writes so much that nothing of it fits into a manifest, shipped one by one. */
 async function shipMany(node: LeasedNode, count: number, bytes = 60_000, prefix = "bulk"): Promise<void> {
   for (let one = 0; one < count; one++) {
     await node.time.of(node.putting(`${prefix} ${String(one).padStart(3, "0")}`, "main", {}, noise(bytes, one + 1)));
@@ -51,14 +51,14 @@ describe("objects", () => {
       await writer.sql(["CREATE TABLE ballast (n INTEGER PRIMARY KEY, text TEXT)"]);
       for (let n = 0; n < 12; n++) await writer.sql([`INSERT INTO ballast VALUES (${n}, '${noise(500_000, n)}')`]);
       await shipMany(writer, 1);
-      // Nothing follows while it skips heads.
+      // Nothing follows while it skips manifests.
       await replica.list();
       const base = readdirSync(join(replica.directory, "db", writer.uuid));
       await time.pass(limits.followIdleMs + limits.idleCloseMs + 5_000);
-      const before = time.head(writer.uuid);
+      const before = time.manifest(writer.uuid);
       await shipMany(writer, 40, 60_000, "later");
       await time.pass(limits.collectAfterMs * 4);
-      const now = time.head(writer.uuid);
+      const now = time.manifest(writer.uuid);
       expect(now.refs.filter(({ kind }) => kind === "image")).toEqual(
         before.refs.filter(({ kind }) => kind === "image"),
       );
@@ -81,15 +81,15 @@ describe("objects", () => {
   );
 
   test(
-    "F80: what is collected while it is fetched is looked for in the newest head, a bounded number of " + "times",
+    "F80: what is collected while it is fetched is looked for in the newest manifest, a bounded number of " + "times",
     async () => {
       const { time, writer, replica } = await pair();
       await shipMany(writer, 3);
-      const key = headKey(writer.uuid, "main");
+      const key = manifestKey(writer.uuid, "main");
       const old = time.store.read(key)!;
       await shipMany(writer, 40, 60_000, "later");
       await time.pass(5_000);
-      const kept = new Set(time.head(writer.uuid).refs.map(({ id }) => segmentKey(writer.uuid, id)));
+      const kept = new Set(time.manifest(writer.uuid).refs.map(({ id }) => segmentKey(writer.uuid, id)));
       const gone = time.store.keys(`db/${writer.uuid}/seg/`).filter((object) => !kept.has(object));
       expect(gone.length).toBeGreaterThan(3);
       for (const object of gone) await time.store.calm.delete(object);
@@ -103,7 +103,7 @@ describe("objects", () => {
       const other = new ReplicaNode(time);
       other.seen.between = (asked, found) => (asked === key ? old : found);
       expect(await outcomeOf(time.of(other.listing()))).toBe("unavailable");
-      expect(other.seen.of("head").length).toBeLessThanOrEqual(limits.headsTriedMax + 2);
+      expect(other.seen.of("head").length).toBeLessThanOrEqual(limits.manifestsTriedMax + 2);
     },
   );
 
@@ -279,7 +279,7 @@ describe("a file of a node that was the writer", () => {
     node.client.read(node.at("main"), "kv.list", { ns: "n" }, node.soon(more)).then(({ value }) => value.keys);
 
   for (const how of ["open", "after a restart"] as const) {
-    test(`that is ahead of the head is answered from only once it has landed (${how})`, async () => {
+    test(`that is ahead of the manifest is answered from only once it has landed (${how})`, async () => {
       const { time, node: first, ship } = await aheadOf();
       let node = first;
       if (how === "after a restart") {
@@ -291,7 +291,7 @@ describe("a file of a node that was the writer", () => {
       ship();
       await time.pass(limits.shipRetryMsMax);
       expect(await time.of(listing(node))).toEqual(["first", "logged"]);
-      expect(time.head(node.uuid)).toMatchObject({ txid: 2, epoch: 1 });
+      expect(time.manifest(node.uuid)).toMatchObject({ txid: 2, epoch: 1 });
       expect(setAside(node)).toEqual([]);
       expect(time.store.violations).toEqual([]);
     });
@@ -301,7 +301,7 @@ describe("a file of a node that was the writer", () => {
       let node = first;
       if (how === "after a restart") first.kill();
       const other = new LeasedNode(time, "other");
-      // The head is let through for the other one only.
+      // The manifest is let through for the other one only.
       ship();
       first.world.pause();
       await other.hold(2, longMs);
@@ -317,13 +317,13 @@ describe("a file of a node that was the writer", () => {
       }
       expect(await time.of(listing(node))).toEqual(["first", "of another"]);
       expect(setAside(node).length).toBeGreaterThan(0);
-      expect(time.head(node.uuid)).toMatchObject({ node: "other", epoch: 2 });
+      expect(time.manifest(node.uuid)).toMatchObject({ node: "other", epoch: 2 });
       expect(time.store.violations).toEqual([]);
     });
   }
 
   test(
-    "that was closed when the lease was lost is opened at the newest head, not at the one that was " + "claimed",
+    "that was closed when the lease was lost is opened at the newest manifest, not at the one that was " + "claimed",
     async () => {
       const time = sharedTime();
       const [node, other] = [new LeasedNode(time, "node", { idleCloseMs: 1_000 }), new LeasedNode(time, "other")];
@@ -338,7 +338,7 @@ describe("a file of a node that was the writer", () => {
     },
   );
 
-  test("that becomes its writer again finds the newest head, whatever it had open", async () => {
+  test("that becomes its writer again finds the newest manifest, whatever it had open", async () => {
     const { time, writer, replica } = await pair();
     await replica.list();
     await writer.put("second", "main", durable);
@@ -351,7 +351,7 @@ describe("a file of a node that was the writer", () => {
     expect((await writer.put("fourth", "main", durable)).txid).toBe(4);
     await time.pass(1_000);
     expect(await replica.list()).toEqual(["first", "fourth", "second", "third"]);
-    expect(time.head(writer.uuid).lost).toEqual([]);
+    expect(time.manifest(writer.uuid).lost).toEqual([]);
     expect(time.store.violations).toEqual([]);
   });
 });
@@ -457,7 +457,7 @@ describe("a purge of copies", () => {
     time.store.fateOf = () => "fine";
     await time.of(node.client.purgeCopies(node.uuid, node.soon()));
     expect(readdirSync(join(node.directory, "db"))).toEqual([]);
-    expect(time.head(node.uuid).txid).toBe(2);
+    expect(time.manifest(node.uuid).txid).toBe(2);
     expect(await node.keys()).toEqual(["first", "logged"]);
   });
 });

@@ -3,7 +3,7 @@ import { existsSync, readdirSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { limits } from "../../../../src/base/limits/limits.ts";
 import type { WriteInput, WriteKind } from "../../../../src/model/commands.ts";
-import { headKey, segmentKey } from "../../../../src/format/keys/object-keys.ts";
+import { manifestKey, segmentKey } from "../../../../src/format/keys/object-keys.ts";
 import type { StoredObject } from "../../../../src/store/port/object-store.ts";
 import { LeasedNode, outcomeOf, sharedTime } from "../../../support/leased-node.ts";
 import { ReplicaNode } from "../../../support/replica-node.ts";
@@ -45,7 +45,7 @@ describe("a copy", () => {
       expect(replica.integrity()).toBe("ok");
       expect(replica.notices).toEqual([]);
       expect(time.store.violations).toEqual([]);
-      expect(time.head(writer.uuid)).toMatchObject({ node: "writer", epoch: 1 });
+      expect(time.manifest(writer.uuid)).toMatchObject({ node: "writer", epoch: 1 });
     },
   );
 
@@ -102,7 +102,7 @@ describe("a copy", () => {
       replica.seen.forget();
       expect(await replica.list({ minTxid: txid })).toEqual(["first"]);
       // Its own empty file may be that of another build: the writer's image was fetched.
-      const image = time.head(writer.uuid).refs.find(({ kind }) => kind === "image")!;
+      const image = time.manifest(writer.uuid).refs.find(({ kind }) => kind === "image")!;
       expect(replica.seen.of("seg").map(({ key }) => key)).toContain(segmentKey(writer.uuid, image.id));
     },
   );
@@ -160,7 +160,7 @@ describe("Min-Txid", () => {
     const next = new LeasedNode(time, "next");
     await next.hold(2, longMs);
     await next.put("kept", "main", durable);
-    expect(time.head(next.uuid).lost).toEqual([expect.objectContaining({ firstTxid: lostTxid })]);
+    expect(time.manifest(next.uuid).lost).toEqual([expect.objectContaining({ firstTxid: lostTxid })]);
     const refusals = [
       next.client.read(next.at("main"), "kv.list", { ns: "n" }, next.soon({ minTxid: lostTxid })),
       replica.listing({ minTxid: lostTxid }),
@@ -175,16 +175,16 @@ describe("Min-Txid", () => {
     async () => {
       const { time, writer, replica } = await pair();
       await replica.list();
-      let headsLeft = 0;
+      let manifestsLeft = 0;
       time.store.fateOf = (verb, key) =>
-        verb === "put" && key.includes("/head/") && headsLeft-- <= 0 ? "refused" : "fine";
+        verb === "put" && key.includes("/head/") && manifestsLeft-- <= 0 ? "refused" : "fine";
       const { txid: lostTxid } = await writer.put("lost");
       writer.kill();
       const next = new LeasedNode(time, "next");
       await next.hold(2, longMs);
-      headsLeft = 1;
+      manifestsLeft = 1;
       await next.put("not shipped");
-      expect(time.head(next.uuid)).toMatchObject({
+      expect(time.manifest(next.uuid)).toMatchObject({
         epoch: 2,
         txid: 1,
         lost: [expect.objectContaining({ firstTxid: lostTxid })],
@@ -214,7 +214,7 @@ describe("looking", () => {
     expect(replica.seen.got).toEqual([]);
   });
 
-  test("a head of the same state costs no exchange", async () => {
+  test("a manifest of the same state costs no exchange", async () => {
     const { time, writer, replica } = await pair();
     await replica.list();
     const { opened } = replica.engine.counters;
@@ -261,7 +261,7 @@ describe("looking", () => {
     await replica.list();
     await time.pass(25_000);
     const arrives = Promise.withResolvers<void>();
-    // The head as it was when it was asked for.
+    // The manifest as it was when it was asked for.
     replica.seen.between = async (key, found) => {
       if (key.includes("/head/")) await arrives.promise;
       return found;
@@ -311,7 +311,7 @@ describe("looking", () => {
     replica.client.renewLease({ monotonicMs: longMs, wallMs: Number.MAX_SAFE_INTEGER });
     await time.of(replica.client.hold(replica.uuid, 2, replica.soon()));
     await replica.put("own", "main", durable);
-    expect(time.head(replica.uuid)).toMatchObject({ node: "replica", txid: 2, lost: [] });
+    expect(time.manifest(replica.uuid)).toMatchObject({ node: "replica", txid: 2, lost: [] });
     replica.seen.forget();
     for (let round = 0; round < 10; round++) {
       await replica.list();
@@ -324,18 +324,18 @@ describe("looking", () => {
 describe("a cache that lags", () => {
   test("F81: never takes a copy back: not in a look, not in an exchange, not when it is opened again", async () => {
     const { time, writer, replica } = await pair();
-    const key = headKey(writer.uuid, "main");
-    const heads: StoredObject[] = [time.store.read(key)!];
+    const key = manifestKey(writer.uuid, "main");
+    const manifests: StoredObject[] = [time.store.read(key)!];
     await replica.list();
     for (let round = 0; round < 20; round++) {
       await writer.put(`key ${String(round).padStart(2, "0")}`, "main", durable);
-      heads.push(time.store.read(key)!);
+      manifests.push(time.store.read(key)!);
     }
     // Every other answer is an old one, and a cached absence comes too.
     let answers = 0;
     replica.seen.between = (asked, found) => {
       if (asked !== key || ++answers % 2 === 0) return found;
-      return answers % 3 === 0 ? undefined : heads[answers % heads.length];
+      return answers % 3 === 0 ? undefined : manifests[answers % manifests.length];
     };
     let most = 0;
     for (let round = 0; round < 40; round++) {
@@ -350,19 +350,22 @@ describe("a cache that lags", () => {
     expect(replica.integrity()).toBe("ok");
   });
 
-  test("F81: that gives nothing but old heads makes a closed copy unavailable, and leaves its file alone", async () => {
-    const { time, writer, replica } = await pair();
-    const key = headKey(writer.uuid, "main");
-    const old = time.store.read(key)!;
-    const { txid } = await writer.put("second", "main", durable);
-    expect(await replica.list({ minTxid: txid })).toEqual(["first", "second"]);
-    await time.pass(limits.idleCloseMs + limits.followIdleMs + 5_000);
-    replica.seen.between = (asked, found) => (asked === key ? old : found);
-    expect(await outcomeOf(time.of(replica.listing()))).toBe("unavailable");
-    replica.seen.between = undefined;
-    replica.seen.forget();
-    expect(await replica.list()).toEqual(["first", "second"]);
-    expect(replica.seen.of("seg")).toEqual([]);
-    expect(readdirSync(replica.directory).toSorted()).toEqual(["db", "scratch", "seen"]);
-  });
+  test(
+    "F81: that gives nothing but old manifests makes a closed copy unavailable, and leaves its file " + "alone",
+    async () => {
+      const { time, writer, replica } = await pair();
+      const key = manifestKey(writer.uuid, "main");
+      const old = time.store.read(key)!;
+      const { txid } = await writer.put("second", "main", durable);
+      expect(await replica.list({ minTxid: txid })).toEqual(["first", "second"]);
+      await time.pass(limits.idleCloseMs + limits.followIdleMs + 5_000);
+      replica.seen.between = (asked, found) => (asked === key ? old : found);
+      expect(await outcomeOf(time.of(replica.listing()))).toBe("unavailable");
+      replica.seen.between = undefined;
+      replica.seen.forget();
+      expect(await replica.list()).toEqual(["first", "second"]);
+      expect(replica.seen.of("seg")).toEqual([]);
+      expect(readdirSync(replica.directory).toSorted()).toEqual(["db", "scratch", "seen"]);
+    },
+  );
 });

@@ -27,11 +27,11 @@ interface MadeImages {
 
 /** One random step of a branch's life; gives the branches there are now. */
 async function step(branch: BranchModel, images: MadeImages): Promise<BranchModel | undefined> {
-  const restorable = [...branch.states.keys()].filter((txid) => planOf(branch.head, branch.history, txid));
+  const restorable = [...branch.states.keys()].filter((txid) => planOf(branch.manifest, branch.history, txid));
   const chosen = restorable[branch.below(restorable.length)];
   switch (branch.below(16)) {
     case 0:
-      if (branch.head.txid > 0 && chosen !== undefined) await branch.rewind(chosen);
+      if (branch.manifest.txid > 0 && chosen !== undefined) await branch.rewind(chosen);
       return undefined;
     case 1:
       return chosen === undefined || branch.random() < 0.5 ? undefined : branch.fork(chosen);
@@ -43,7 +43,7 @@ async function step(branch: BranchModel, images: MadeImages): Promise<BranchMode
       return undefined;
     case 4:
     case 5: {
-      const { refs } = branch.head;
+      const { refs } = branch.manifest;
       let from = refs.length;
       while (from > 0 && refs[from - 1]!.kind === "delta" && !refs[from - 1]!.cut && refs.length - from < 6) from--;
       if (refs.length - from >= 2) await branch.pack({ from, to: refs.length - branch.below(2) });
@@ -56,7 +56,7 @@ async function step(branch: BranchModel, images: MadeImages): Promise<BranchMode
       if (chosen !== undefined && branch.history.checkpoints.length < 3) branch.checkpoint(`c${branch.nowMs}`, chosen);
       return undefined;
     case 8:
-      if (branch.head.txid > 0 && branch.random() < 0.3) await branch.failOver();
+      if (branch.manifest.txid > 0 && branch.random() < 0.3) await branch.failOver();
       return undefined;
     case 9:
     case 10:
@@ -73,9 +73,9 @@ async function step(branch: BranchModel, images: MadeImages): Promise<BranchMode
 async function verify(branch: BranchModel): Promise<number> {
   const cutoffMs = branch.nowMs - windowMs;
   let restored = 0;
-  for (let txid = 0; txid <= branch.head.txid + 2; txid++) {
-    const plan = planOf(branch.head, branch.history, txid);
-    const known = branch.states.has(txid) && txid <= branch.head.txid;
+  for (let txid = 0; txid <= branch.manifest.txid + 2; txid++) {
+    const plan = planOf(branch.manifest, branch.history, txid);
+    const known = branch.states.has(txid) && txid <= branch.manifest.txid;
     if (plan) {
       expect(known, `transaction id ${txid} was never given`).toBe(true);
       const { expected, found } = branch.compare(txid, await branch.restored(txid));
@@ -85,7 +85,7 @@ async function verify(branch: BranchModel): Promise<number> {
     const named = branch.history.checkpoints.some((checkpoint) => checkpoint.txid === txid);
     if (known && (named || branch.currency.get(txid)!.untilMs >= cutoffMs)) {
       expect(
-        isRestorable(branch.head, branch.history, txid, cutoffMs),
+        isRestorable(branch.manifest, branch.history, txid, cutoffMs),
         `transaction id ${txid} must be restorable`,
       ).toBe(true);
     }
@@ -110,23 +110,23 @@ describe("random histories", () => {
       let restored = 0;
       for (const branch of branches) {
         await branch.ship(random() < 0.5);
-        if (branch.head.txid > 0) restored += await verify(branch);
+        if (branch.manifest.txid > 0) restored += await verify(branch);
       }
       expect(restored).toBeGreaterThan(20);
     },
   );
 
   it.each([true, false])(
-    "a fork in the middle of what the head holds goes on from there, its groups in the head: %s",
+    "a fork in the middle of what the manifest holds goes on from there, its groups in the manifest: %s",
     async (inline) => {
       const branch = await sampleBranch();
       for (let count = 0; count < 4; count++) branch.commit();
       await branch.ship(true);
       for (const txid of [11, 13, 14, 15, 16]) {
         const child = await branch.fork(txid);
-        expect(child.head.tail.at(-1)?.lastTxid).toBe(txid);
-        expect(child.head.tail.reduce((sum, { rawBytes }) => sum + rawBytes, 0)).toBeLessThanOrEqual(
-          branch.head.tail.reduce((sum, { rawBytes }) => sum + rawBytes, 0),
+        expect(child.manifest.tail.at(-1)?.lastTxid).toBe(txid);
+        expect(child.manifest.tail.reduce((sum, { rawBytes }) => sum + rawBytes, 0)).toBeLessThanOrEqual(
+          branch.manifest.tail.reduce((sum, { rawBytes }) => sum + rawBytes, 0),
         );
         for (let count = 0; count < 2; count++) child.commit();
         await child.ship(inline);
@@ -145,7 +145,7 @@ describe("random histories", () => {
         await step(branch, images);
         if (branch.below(3) > 0) continue;
         const states = [...branch.states.keys()]
-          .filter((txid) => txid >= branch.head.fromTxid && planOf(branch.head, undefined, txid))
+          .filter((txid) => txid >= branch.manifest.fromTxid && planOf(branch.manifest, undefined, txid))
           .sort((a, b) => a - b);
         if (states.length < 2) continue;
         const from = branch.below(states.length);
@@ -162,7 +162,8 @@ describe("random histories", () => {
 });
 
 /**
- * A branch with images at 1 and at 3, an object of 2 and 3, one of 4 to 7, one of 8 to 10, and 11 and 12 in the head.
+ * A branch with images at 1 and at 3, an object of 2 and 3, one of 4 to 7, one of 8 to 10, and 11 and 12 in the
+ * manifest.
  */
 async function sampleBranch(): Promise<BranchModel> {
   const branch = new BranchModel(seeded(5));
@@ -175,7 +176,7 @@ async function sampleBranch(): Promise<BranchModel> {
   ] as const) {
     for (let made = 0; made < count; made++) branch.commit();
     await branch.ship(inline);
-    if (branch.head.txid === 3) branch.rebase(await branch.images(3));
+    if (branch.manifest.txid === 3) branch.rebase(await branch.images(3));
   }
   return branch;
 }
@@ -298,7 +299,7 @@ describe("materialise", () => {
   it("objects of another database are refused", async () => {
     const branch = await sampleBranch();
     const uuid = "0198c0de-0000-7000-8000-00000000000f";
-    for (const { id } of branch.head.refs) {
+    for (const { id } of branch.manifest.refs) {
       const { bytes } = (await branch.source.store.get(segmentKey(branch.source.uuid, id)))!;
       await branch.source.store.put(segmentKey(uuid, id), bytes, { kind: "absent" });
     }
@@ -311,7 +312,7 @@ describe("materialise", () => {
     const branch = new BranchModel(seeded(1));
     branch.commit({ size: 16_390 });
     await branch.ship(false);
-    const images = branch.head.refs;
+    const images = branch.manifest.refs;
     expect(images.length).toBe(2);
     const plan = branch.planOf(1);
     const { expected, found } = branch.compare(1, await branch.restored(1));
@@ -498,9 +499,9 @@ describe("rollForward", () => {
 it("pointOf tells time and size of any state", async () => {
   const branch = await sampleBranch();
   for (const txid of branch.states.keys()) {
-    const plan = planOf(branch.head, branch.history, txid);
+    const plan = planOf(branch.manifest, branch.history, txid);
     if (!plan) continue;
-    const point = await pointOf(branch.source, branch.head, plan);
+    const point = await pointOf(branch.source, branch.manifest, plan);
     expect(point.committedAtMs).toBe(branch.currency.get(txid)!.fromMs);
     expect(point.pages * pageBytes).toBe(readFileSync(await branch.restored(txid)).length);
   }

@@ -304,7 +304,7 @@ test(
     "fetching comes back as it was",
   async () => {
     const branch = await shippedBranch();
-    const plan = branch.planOf(branch.head.txid);
+    const plan = branch.planOf(branch.manifest.txid);
     const objects: FetchedObject[] = [];
     for await (const { ref, bytes } of fetchUnread(branch.source, [...plan.deltas.toReversed(), ...plan.images]))
       objects.push({ ref, bytes });
@@ -343,7 +343,7 @@ test(
 
 test("a restore whose thread is lost fails, and the next one has a new thread", async () => {
   const branch = await shippedBranch();
-  const plan = branch.planOf(branch.head.txid);
+  const plan = branch.planOf(branch.manifest.txid);
   const workers: Worker[] = [];
   const maker = threaded(() => {
     const worker = segmentWorker();

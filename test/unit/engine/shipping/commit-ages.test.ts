@@ -76,8 +76,8 @@ test(
     time.store.fateOf = (verb) => (verb === "put" ? { held: time.scheduler.sleep(10_000) } : "fine");
     const acknowledged: { readonly txid: number; readonly atMs: number }[] = [];
     const ageNow = (): number => {
-      const head = time.head(node.uuid).txid;
-      const oldest = acknowledged.find(({ txid }) => txid > head);
+      const manifest = time.manifest(node.uuid).txid;
+      const oldest = acknowledged.find(({ txid }) => txid > manifest);
       return oldest ? time.scheduler.nowMs - oldest.atMs : 0;
     };
     const value = "x".repeat(700 * 1024);

@@ -3,8 +3,8 @@ import { cpSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { limits } from "../../../../src/base/limits/limits.ts";
-import { decodeHead, encodeHead } from "../../../../src/format/history/head.ts";
-import { headKey, parsePoolId } from "../../../../src/format/keys/object-keys.ts";
+import { decodeManifest, encodeManifest } from "../../../../src/format/history/manifest.ts";
+import { manifestKey, parsePoolId } from "../../../../src/format/keys/object-keys.ts";
 import { Connection } from "../../../../src/sqlite/connection/connection.ts";
 import type { Fate } from "../../../support/scripted-store.ts";
 import { temporaryDirectory } from "../../../support/temporary.ts";
@@ -22,15 +22,15 @@ function setup(options = {}): { time: VirtualTime; node: TimedEngine } {
 const logBytes = (node: TimedEngine): number => statSync(join(node.directory, "db", node.uuid, "main.db-wal")).size;
 
 describe("when groups are shipped", () => {
-  test("a standard write is in object storage one interval after it, in one segment and one head", async () => {
+  test("a standard write is in object storage one interval after it, in one segment and one manifest", async () => {
     const { time, node } = setup();
     await node.put("first", "main", { durable: true });
     const before = { ...Object.fromEntries(time.store.counts) };
     await node.put("k");
     await time.pass(limits.shipIntervalMs / 2);
-    expect(time.head(node.uuid).txid).toBe(1);
+    expect(time.manifest(node.uuid).txid).toBe(1);
     await time.pass(limits.shipIntervalMs / 2 + 20);
-    expect(time.head(node.uuid).txid).toBe(2);
+    expect(time.manifest(node.uuid).txid).toBe(2);
     expect(time.store.count("put", "seg") - before["put seg"]!).toBe(1);
     expect(time.store.count("put", "head") - before["put head"]!).toBe(1);
     expect(time.store.violations).toEqual([]);
@@ -40,10 +40,10 @@ describe("when groups are shipped", () => {
     const { time, node } = setup();
     await node.put("first", "main", { durable: true });
     const startedMs = time.scheduler.nowMs;
-    for (let n = 0; time.head(node.uuid).txid === 1; n++)
+    for (let n = 0; time.manifest(node.uuid).txid === 1; n++)
       await node.time.of(node.putting(`k${n}`, "main", {}, noise(128 * KiB, n)));
     expect(time.scheduler.nowMs - startedMs).toBeLessThan(limits.shipIntervalMs / 2);
-    expect(time.head(node.uuid).refs.at(-1)!.rawBytes).toBeLessThan(2 * limits.shipLogBytes);
+    expect(time.manifest(node.uuid).refs.at(-1)!.rawBytes).toBeLessThan(2 * limits.shipLogBytes);
   });
 
   test(
@@ -58,7 +58,7 @@ describe("when groups are shipped", () => {
       for (let n = 0; n < 200; n++) {
         const { durableTxid, txid } = await time.of(node.putting(`key-${n}`, "main", { durable: true }, noise(KiB, n)));
         expect(durableTxid).toBeGreaterThanOrEqual(txid);
-        const { tail } = time.head(node.uuid);
+        const { tail } = time.manifest(node.uuid);
         if (tail.length === 0) spills++;
         expect(tail.length).toBeLessThanOrEqual(limits.tailSegmentsMax);
         expect(tail.reduce((sum, { bytes }) => sum + bytes.length, 0)).toBeLessThanOrEqual(limits.tailBytesMax);
@@ -72,13 +72,13 @@ describe("when groups are shipped", () => {
     },
   );
 
-  test("segments-01: the base once, then contiguous segments up to the head", async () => {
+  test("segments-01: the base once, then contiguous segments up to the manifest", async () => {
     const { time, node } = setup();
     for (let n = 0; n < 10; n++) {
       await node.put(`k${n}`);
       await time.pass(limits.shipIntervalMs + 20);
     }
-    const { refs, txid, fromTxid } = time.head(node.uuid);
+    const { refs, txid, fromTxid } = time.manifest(node.uuid);
     expect(refs.map(({ kind }) => kind)).toEqual(["image", ...Array.from({ length: 10 }, () => "delta")]);
     expect(fromTxid).toBe(0);
     for (const [at, ref] of refs.entries()) if (at > 0) expect(ref.firstTxid).toBe(refs[at - 1]!.lastTxid + 1);
@@ -109,7 +109,7 @@ describe("when groups are shipped", () => {
       ...Array.from({ length: 100 }, (_, n) => `INSERT INTO big VALUES (${n}, '${noise(200 * KiB, n)}')`),
     ]);
     await node.sync();
-    expect(time.head(node.uuid).refs.filter(({ kind }) => kind === "delta")).toHaveLength(1);
+    expect(time.manifest(node.uuid).refs.filter(({ kind }) => kind === "delta")).toHaveLength(1);
     const again = await node.again(true);
     const { value } = await again.sql(["SELECT count(*), sum(length(body)) FROM big"]);
     expect((value as { rowsJson: string }[])[0]!.rowsJson).toBe(`[[100,${100 * 200 * KiB}]]`);
@@ -118,10 +118,12 @@ describe("when groups are shipped", () => {
   test("the reservation is extended long before it is used up", async () => {
     const { time, node } = setup();
     await node.put("k", "main", { durable: true });
-    const { reservedTo } = time.head(node.uuid);
+    const { reservedTo } = time.manifest(node.uuid);
     expect(reservedTo).toBe(limits.txidReserve);
     for (let n = 0; n < 20; n++) await node.put(`k${n}`, "main", { durable: true });
-    expect(time.head(node.uuid).reservedTo - time.head(node.uuid).txid).toBeGreaterThanOrEqual(limits.txidReserve / 2);
+    expect(time.manifest(node.uuid).reservedTo - time.manifest(node.uuid).txid).toBeGreaterThanOrEqual(
+      limits.txidReserve / 2,
+    );
   });
 
   test("what an earlier process has left is shipped without reserving more: no ids were given beyond", async () => {
@@ -130,14 +132,16 @@ describe("when groups are shipped", () => {
     await node.put("on this disk only");
     node.kill();
     // As a writer leaves it whose last put, of all that a stop in order does, came through.
-    time.store.spoil(headKey(node.uuid, "main"), (bytes) => encodeHead({ ...decodeHead(bytes), reservedTo: 2 }));
+    time.store.spoil(manifestKey(node.uuid, "main"), (bytes) =>
+      encodeManifest({ ...decodeManifest(bytes), reservedTo: 2 }),
+    );
     const next = new TimedEngine(time, {}, node.directory);
     expect(await next.keys()).toHaveLength(2);
     await time.pass(10_000);
-    expect(time.head(next.uuid)).toMatchObject({ txid: 2, reservedTo: 2 });
+    expect(time.manifest(next.uuid)).toMatchObject({ txid: 2, reservedTo: 2 });
     await next.put("more", "main", { durable: true });
-    expect(time.head(next.uuid).reservedTo).toBeGreaterThan(limits.txidReserve);
-    expect(time.head(next.uuid).lost).toEqual([]);
+    expect(time.manifest(next.uuid).reservedTo).toBeGreaterThan(limits.txidReserve);
+    expect(time.manifest(next.uuid).lost).toEqual([]);
   });
 
   test(
@@ -155,11 +159,11 @@ describe("when groups are shipped", () => {
       expect(await next.keys()).toHaveLength(2);
       while (held === 0) await time.pass(100);
       await next.put("claimed");
-      const { epoch } = time.head(next.uuid);
+      const { epoch } = time.manifest(next.uuid);
       await time.pass(20_000);
-      expect(time.head(next.uuid)).toMatchObject({ epoch: 2, txid: 3 });
+      expect(time.manifest(next.uuid)).toMatchObject({ epoch: 2, txid: 3 });
       expect(epoch).toBe(2);
-      const shipped = time.head(next.uuid).refs.filter(({ lastTxid }) => lastTxid >= 2);
+      const shipped = time.manifest(next.uuid).refs.filter(({ lastTxid }) => lastTxid >= 2);
       expect(shipped.map(({ id }) => parsePoolId(id)!.epoch)).toEqual(shipped.map(() => 2));
       expect(time.store.violations).toEqual([]);
     },
@@ -188,7 +192,7 @@ describe("an outage of the store", () => {
       expect(await node.keys()).toEqual(acknowledged.toSorted());
       time.store.fateOf = () => "fine";
       await node.sync();
-      const { refs, txid } = time.head(node.uuid);
+      const { refs, txid } = time.manifest(node.uuid);
       for (const [at, ref] of refs.entries())
         if (at > 0) expect(ref.firstTxid).toBeLessThanOrEqual(refs[at - 1]!.lastTxid + 1);
       expect(txid).toBe(acknowledged.length);
@@ -231,20 +235,20 @@ describe("an outage of the store", () => {
     await node.put("k2");
     await time.pass(5_000);
     expect(lost).toBeGreaterThan(0);
-    expect(time.head(node.uuid).txid).toBe(2);
+    expect(time.manifest(node.uuid).txid).toBe(2);
     expect(time.store.keys(`db/${node.uuid}/seg/`)).toHaveLength(2);
     expect(time.store.violations).toEqual([]);
   });
 
-  test("F30: a head whose answer was lost is recognised by its nonce, and acknowledges once", async () => {
+  test("F30: a manifest whose answer was lost is recognised by its nonce, and acknowledges once", async () => {
     const { time, node } = setup();
     await node.put("k", "main", { durable: true });
-    const { seq } = time.head(node.uuid);
+    const { seq } = time.manifest(node.uuid);
     let lost = 0;
     time.store.fateOf = (verb, key): Fate =>
       verb === "put" && key.includes("/head/") && lost++ < 1 ? "answerLost" : "fine";
     expect((await node.put("k2", "main", { durable: true })).durableTxid).toBe(2);
-    expect(time.head(node.uuid).seq).toBe(seq + 1);
+    expect(time.manifest(node.uuid).seq).toBe(seq + 1);
     expect(lost).toBe(1);
   });
 });
@@ -420,7 +424,7 @@ describe("the log", () => {
       for (let n = 0; n < 5; n++) {
         const { txid } = await node.put(`again${n}`);
         await time.pass(2 * limits.shipIntervalMs);
-        expect(time.head(node.uuid).txid).toBe(txid);
+        expect(time.manifest(node.uuid).txid).toBe(txid);
       }
       expect(logBytes(node)).toBe(before);
     },

@@ -74,7 +74,7 @@ describe("the time of commits", () => {
       await time.pass(2_000);
       txids.push(await putAndSync(node, "k3"));
       expect(txids).toEqual([1, 2, 4]);
-      const offMs = time.head(node.uuid).committedAtMs - trueMs(time);
+      const offMs = time.manifest(node.uuid).committedAtMs - trueMs(time);
       expect(Math.abs(offMs)).toBeLessThan(10_000);
       await puttingFor(node, "lives a minute", 60);
       expect(await node.keys()).toEqual(["k1", "k2", "k3", "lives a day", "lives a minute"]);
@@ -96,13 +96,13 @@ describe("the time of commits", () => {
     await putAndSync(node, "k1");
     node.world.skewMs = 4 * dayMs;
     await putAndSync(node, "k2");
-    expect(time.head(node.uuid).committedAtMs).toBeGreaterThan(trueMs(time) + 3 * dayMs);
+    expect(time.manifest(node.uuid).committedAtMs).toBeGreaterThan(trueMs(time) + 3 * dayMs);
     node = await node.again();
     expect(await putAndSync(node, "k3")).toBe(3);
-    expect(Math.abs(time.head(node.uuid).committedAtMs - trueMs(time))).toBeLessThan(10_000);
+    expect(Math.abs(time.manifest(node.uuid).committedAtMs - trueMs(time))).toBeLessThan(10_000);
     await node.branch({ act: "rewind", to: "2" });
     expect(await node.keys()).toEqual(["k1", "k2"]);
-    expect(Math.abs(time.head(node.uuid).committedAtMs - trueMs(time))).toBeLessThan(10_000);
+    expect(Math.abs(time.manifest(node.uuid).committedAtMs - trueMs(time))).toBeLessThan(10_000);
   });
 
   test(
@@ -113,10 +113,10 @@ describe("the time of commits", () => {
       let node = new TimedEngine(time, { nodeId: "a" });
       node.world.skewMs = 20_000;
       await putAndSync(node, "k1");
-      const beforeMs = time.head(node.uuid).committedAtMs;
+      const beforeMs = time.manifest(node.uuid).committedAtMs;
       node = await node.again();
       await putAndSync(node, "k2");
-      expect(time.head(node.uuid).committedAtMs).toBe(beforeMs);
+      expect(time.manifest(node.uuid).committedAtMs).toBe(beforeMs);
     },
   );
 });
@@ -202,9 +202,9 @@ describe("garbage", () => {
       }
       await time.pass(6 * hourMs);
       expect(time.store.violations).toEqual([]);
-      const head = time.head(second.uuid);
+      const manifest = time.manifest(second.uuid);
       const lines = time.history(second.uuid).lines.flatMap(({ refs }) => refs);
-      const live = new Set([...head.refs, ...lines].map(({ id }) => id));
+      const live = new Set([...manifest.refs, ...lines].map(({ id }) => id));
       expect(poolOf(second).filter((key) => key.includes("/seg/") && !live.has(key.split("/seg/")[1]!))).toEqual([]);
       const fresh = await second.again(true);
       expect(await fresh.keys()).toEqual(expect.arrayContaining(["a0", "a11", "b0", "b11", "c3"]));
@@ -273,7 +273,7 @@ describe("what ends by a time", () => {
     await putAndSync(node, "onx", "x");
     await time.pass(dayMs);
     expect(await node.keys("x")).toEqual(["k1", "onx"]);
-    expect(Math.abs(time.head(node.uuid).committedAtMs - trueMs(time))).toBeLessThan(dayMs + 5_000);
+    expect(Math.abs(time.manifest(node.uuid).committedAtMs - trueMs(time))).toBeLessThan(dayMs + 5_000);
     await time.pass(2 * dayMs);
     expect((await node.branch({ act: "list" })).branches).toHaveLength(1);
   });

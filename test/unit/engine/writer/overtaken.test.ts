@@ -8,7 +8,7 @@ import { describe, expect, test } from "vitest";
 import type { BranchAct } from "../../../../src/engine/api/protocol.ts";
 import {
   HeldDisk,
-  holdHeads,
+  holdManifests,
   keysInStore,
   LeasedNode,
   leaseMs,
@@ -22,12 +22,12 @@ import { soundDisk } from "../../../support/sound-disk.ts";
 
 describe("a writer that was overtaken", () => {
   test(
-    "F46, distribution-11: between the upload and the head it finds out there: no durable answer, and the " +
+    "F46, distribution-11: between the upload and the manifest it finds out there: no durable answer, and the " +
       "new history is whole",
     async () => {
       const { time, a, b } = await pair();
       const resumed = Promise.withResolvers<void>();
-      holdHeads(time, resumed.promise);
+      holdManifests(time, resumed.promise);
       const durable = outcomeOf(a.putting("zombie", "main", { durable: true }, noise(200_000)));
       await time.pass(50);
       expect(time.store.keys(`db/${a.uuid}/seg/`)).toHaveLength(1 + 1);
@@ -78,7 +78,7 @@ describe("a writer that was overtaken", () => {
         await node.time.pass(2 * leaseMs);
       },
     ],
-  ])("%s: a standard write waits for the head", async (_name, move) => {
+  ])("%s: a standard write waits for the manifest", async (_name, move) => {
     const disk = new HeldDisk();
     const { time, a, b } = await pair(disk);
     disk.hold();
@@ -113,7 +113,7 @@ describe("a writer that was overtaken", () => {
 
   test(
     "F49, F55: it reaches object storage and not the coordination store: the claim of another ends it at " +
-      "its next head",
+      "its next manifest",
     async () => {
       const { time, a, b } = await pair();
       await time.pass(leaseMs);
@@ -139,7 +139,7 @@ describe("a writer that was overtaken", () => {
     await a.hold(3, 10);
     await time.pass(20);
     expect(await outcomeOf(a.put("zombie"))).toBe("unavailable");
-    expect(time.head(a.uuid).node).toBe("b");
+    expect(time.manifest(a.uuid).node).toBe("b");
     expect(await outcomeOf(a.put("own", "own"))).toBe("done");
     await a.renew();
     expect(await outcomeOf(a.put("certain"))).toBe("done");
@@ -163,7 +163,7 @@ describe("a writer that was overtaken", () => {
     expect(await time.of(outcomeOf(a.removing("of b", { durable: true })))).toBe("unavailable");
   });
 
-  test("F49: it cannot keep its successor away by moving its head faster than a file is opened", async () => {
+  test("F49: it cannot keep its successor away by moving its manifest faster than a file is opened", async () => {
     const { time, a } = await pair();
     const slowly = (): Promise<void> => time.scheduler.sleep(100);
     const b = new LeasedNode(time, "b", {}, undefined, { ...soundDisk, fdatasync: slowly, syncDirectory: slowly });
@@ -179,7 +179,7 @@ describe("a writer that was overtaken", () => {
       expect(tries).toBeLessThan(5);
     await time.of(writing);
     expect(writes).toBeGreaterThan(20);
-    expect(time.head(a.uuid).node).toBe("b");
+    expect(time.manifest(a.uuid).node).toBe("b");
     expect(await time.of(b.primaryKeys())).toHaveLength(1 + writes + 1);
     expect(time.store.violations).toEqual([]);
   });
@@ -197,10 +197,10 @@ describe("a writer that was overtaken", () => {
       time.store.fateOf = () => "fine";
       await b.hold(2);
       await b.put("of b", "main", { durable: true });
-      const heads = time.store.count("put", "head");
+      const manifests = time.store.count("put", "head");
       const old = new LeasedNode(time, "a", {}, copy);
       await time.pass(10_000);
-      expect(time.store.count("put", "head")).toBe(heads);
+      expect(time.store.count("put", "head")).toBe(manifests);
       expect(existsSync(join(copy, "quarantine", a.uuid))).toBe(true);
       await old.hold(1);
       expect(await old.keys()).toEqual(["first", "of b"]);
@@ -361,7 +361,7 @@ describe("a lease that is lost", () => {
     },
   );
 
-  test("leaves no job that changes a head, claims a branch or removes one", async () => {
+  test("leaves no job that changes a manifest, claims a branch or removes one", async () => {
     const time = sharedTime();
     const node = new LeasedNode(time, "a", { gcGraceMs: 1_000 });
     await node.hold(1, 1_000_000);
@@ -415,7 +415,7 @@ describe("a primary read", () => {
     expect(time.store.count("get")).toBe(gets);
   });
 
-  test("while it is not, looks whether our own head stands there, and is refused when another's does", async () => {
+  test("while it is not, looks whether our own manifest stands there, and is refused when another's does", async () => {
     const { time, a, b } = await pair();
     await time.pass(leaseMs);
     const gets = time.store.count("get", "head");
@@ -427,7 +427,7 @@ describe("a primary read", () => {
     expect(await a.fenced()).toEqual([1]);
   });
 
-  test("of what is not shipped waits for its head while the lease is not certain", async () => {
+  test("of what is not shipped waits for its manifest while the lease is not certain", async () => {
     const { time, a } = await pair();
     await a.put("unshipped");
     await a.renew(1);
@@ -437,7 +437,7 @@ describe("a primary read", () => {
     await time.pass(5_000);
     time.store.fateOf = () => "fine";
     expect(await time.of(read)).toEqual(["first", "unshipped"]);
-    expect(time.head(a.uuid).txid).toBe(2);
+    expect(time.manifest(a.uuid).txid).toBe(2);
   });
 
   test("of a branch that is not claimed yet sees what its last writer has shipped after that", async () => {
@@ -445,7 +445,7 @@ describe("a primary read", () => {
     await a.lose();
     await b.hold(2);
     expect(await time.of(b.primaryKeys())).toEqual(["first"]);
-    // The last writer's head, on its way all the while.
+    // The last writer's manifest, on its way all the while.
     await a.hold(1);
     await a.put("late", "main", { durable: true });
     expect(await time.of(outcomeOf(b.primaryKeys()))).not.toBe("done");

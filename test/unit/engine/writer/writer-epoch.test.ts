@@ -1,9 +1,9 @@
-/** What a file has beyond its head when its log is gone reaches object storage, whoever's claim it is of. */
+/** What a file has beyond its manifest when its log is gone reaches object storage, whoever's claim it is of. */
 import { cpSync, existsSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { realWorld } from "../../../../src/base/world.ts";
-import { BranchHead } from "../../../../src/engine/history/branch-head.ts";
+import { ManifestWriter } from "../../../../src/engine/history/manifest-writer.ts";
 import { Connection } from "../../../../src/sqlite/connection/connection.ts";
 import { MemoryStore } from "../../../../src/store/memory-store.ts";
 import { openInlineEngine, uuidOf } from "../../../support/inline-engine.ts";
@@ -29,9 +29,9 @@ test(
     await first.client.close();
 
     // The node comes back, claims, and dies; then its log goes, folded into the file by somebody else's connection.
-    const head = await BranchHead.read({ store: before, world, nodeId: "test-node", uuid, branchId: "main" });
-    expect(head.now.txid).toBe(1);
-    await head.claim(2, true);
+    const manifest = await ManifestWriter.read({ store: before, world, nodeId: "test-node", uuid, branchId: "main" });
+    expect(manifest.now.txid).toBe(1);
+    await manifest.claim(2, true);
     const path = join(copy, "db", uuid, "main.db");
     new Connection(path, { readonly: false, pageCacheKiB: 256 }).close();
     expect(existsSync(`${path}-wal`)).toBe(false);

@@ -7,7 +7,7 @@ import { decodeAuditEvent, encodeAuditEvent } from "../../../../src/format/audit
 import { decodeCatalog } from "../../../../src/format/history/catalog.ts";
 import { decodeCopyRecord } from "../../../../src/format/records/copy-record.ts";
 import { decodeCoupon } from "../../../../src/format/erasure/erasure-coupon.ts";
-import { decodeHead } from "../../../../src/format/history/head.ts";
+import { decodeManifest } from "../../../../src/format/history/manifest.ts";
 import { decodeHistory } from "../../../../src/format/history/history.ts";
 import { decodeNameClaim, encodeNameClaim } from "../../../../src/format/records/name-claim.ts";
 import { decodePolicy } from "../../../../src/format/records/policy.ts";
@@ -54,7 +54,7 @@ const claim = encodeNameClaim({ uuid: "00000000-0000-4000-8000-000000000001", cr
 const event = Buffer.from(encodeAuditEvent(sampleAuditEvents[0]!));
 
 const readers: Readonly<Record<string, (version: number) => unknown>> = {
-  head: (version) => decodeHead(resealed(golden("head"), version)),
+  manifest: (version) => decodeManifest(resealed(golden("head"), version)),
   catalog: (version) => decodeCatalog(resealed(golden("catalog"), version)),
   history: (version) => decodeHistory(resealed(golden("history"), version)),
   segment: (version) => readSegmentIndexes(resealed(golden("segment"), version)),
@@ -81,10 +81,10 @@ test.each(Object.keys(readers))(
 
 test("what is written is read, and what cannot be read is told from what did not answer", () => {
   for (const { writes, reads } of Object.values(formats)) expect(reads).toEqual(expect.arrayContaining([...writes]));
-  expect(() => requireVersion(formats.head, "1")).toThrow(expect.objectContaining({ kind: "corrupt" }));
+  expect(() => requireVersion(formats.manifest, "1")).toThrow(expect.objectContaining({ kind: "corrupt" }));
   expect(
     [
-      new NewerFormat(formats.head, 9),
+      new NewerFormat(formats.manifest, 9),
       new StoreError("corrupt", ""),
       new StoreError("unavailable", ""),
       new Error(""),

@@ -9,7 +9,7 @@ import {
   erasureCouponPrefix,
   erasureMarkerKey,
   erasureMarkerPrefix,
-  headKey,
+  manifestKey,
   historyKey,
   isBranchId,
   parseErasureKey,
@@ -23,7 +23,7 @@ import {
 const ulid = "01HF7YAT000000000000000001";
 
 test("every object of a database lies under its prefix", () => {
-  const keys = [catalogKey("u"), headKey("u", "main"), segmentKey("u", "i"), historyKey("u", "i")];
+  const keys = [catalogKey("u"), manifestKey("u", "main"), segmentKey("u", "i"), historyKey("u", "i")];
   expect(keys).toEqual(["db/u/catalog", "db/u/head/main", "db/u/seg/i", "db/u/hist/i"]);
   for (const key of keys) expect(key.startsWith(databasePrefix("u"))).toBe(true);
   expect(purgeKey("u")).toBe(`${purgePrefix}u`);

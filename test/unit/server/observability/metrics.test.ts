@@ -30,7 +30,7 @@ function makeHistogram(...durationsMs: number[]): Histogram {
 function engineMeasures(): EngineMeasures {
   const store = new MeasuredStore(new MemoryStore(world), world);
   return {
-    counters: { groups: 2, writes: 7, fsyncs: 3, headPuts: 1, bytesPut: 100, opened: 5, evicted: 4, stopped: 6 },
+    counters: { groups: 2, writes: 7, fsyncs: 3, manifestPuts: 1, bytesPut: 100, opened: 5, evicted: 4, stopped: 6 },
     backlogs: { databases: 1, writes: 6, writesMax: 4, txids: 3, bytes: 2048, ms: 1_500 },
     packs: 1,
     rebases: 2,
@@ -230,12 +230,12 @@ test("requests of a store are counted by operation, kind of object and outcome, 
     }
   })(world);
   const store = new MeasuredStore(failing, world);
-  const head = `db/${uuid}/head/main`;
-  await store.get(head);
-  const put = await store.put(head, Buffer.from("12345"), { kind: "absent" });
-  await store.put(head, Buffer.from("1234567"), { kind: "absent" });
-  await store.get(head);
-  if (put.kind === "stored") expect(await store.get(head, put.version)).toBe("same");
+  const manifest = `db/${uuid}/head/main`;
+  await store.get(manifest);
+  const put = await store.put(manifest, Buffer.from("12345"), { kind: "absent" });
+  await store.put(manifest, Buffer.from("1234567"), { kind: "absent" });
+  await store.get(manifest);
+  if (put.kind === "stored") expect(await store.get(manifest, put.version)).toBe("same");
   await store.put("policies/acme/namespace", Buffer.from("1"), { kind: "absent" });
   await expect(store.delete(`db/${uuid}/seg/x`)).rejects.toThrow("down");
   const { requests, durations, bytesPut, bytesGot } = store.measures;

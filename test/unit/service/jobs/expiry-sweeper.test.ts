@@ -72,16 +72,16 @@ describe("a cold database", () => {
       const node = await first.again();
       const { sweeps } = sweepsOf(node);
       expect(await mayExpire(time)).toBe(true);
-      const headBefore = time.head(node.uuid);
+      const manifestBefore = time.manifest(node.uuid);
       sweeps.start();
       await time.pass(2 * hourMs);
-      const head = time.head(node.uuid);
-      expect(head.epoch).toBe(headBefore.epoch + 1);
-      expect(head.txid).toBe(headBefore.txid + 1);
+      const manifest = time.manifest(node.uuid);
+      expect(manifest.epoch).toBe(manifestBefore.epoch + 1);
+      expect(manifest.txid).toBe(manifestBefore.txid + 1);
       // What is due next is noted for its own hour.
       expect(dueKeys(time)).toEqual([expect.stringMatching(/^due\/2030041\d/)]);
       await time.pass(10 * day);
-      expect(time.head(node.uuid)).toEqual(head);
+      expect(time.manifest(node.uuid)).toEqual(manifest);
       expect(node.engine.counters.opened).toBe(1);
       await time.of(sweeps.close());
     },
@@ -232,7 +232,7 @@ describe("several nodes", () => {
     for (const { sweeps } of [one, two, idleOne]) sweeps.start();
     await time.pass(2 * hourMs);
     expect(dueKeys(time)).toEqual([]);
-    expect(time.head(b.uuid)).toMatchObject({ node: "b", txid: 2 });
+    expect(time.manifest(b.uuid)).toMatchObject({ node: "b", txid: 2 });
     expect(time.store.violations).toEqual([]);
     await time.of(Promise.all([one, two, idleOne].map(({ sweeps }) => sweeps.close())));
   });

@@ -3,7 +3,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { ServiceError } from "../../../../src/base/faults/errors.ts";
 import { limits } from "../../../../src/base/limits/limits.ts";
-import { BranchHead } from "../../../../src/engine/history/branch-head.ts";
+import { ManifestWriter } from "../../../../src/engine/history/manifest-writer.ts";
 import { Rendezvous } from "../../../../src/service/placement/rendezvous.ts";
 import type { LiveNode } from "../../../../src/store/port/leases.ts";
 import { hastyWorld } from "../../../support/hasty-world.ts";
@@ -171,7 +171,7 @@ describe("a database has one writer", () => {
     expect(await cluster.get(reader, uuid, "k", { consistency: "primary" })).toBe("lost");
     // Whoever else claims the branch knows nothing of what was not shipped.
     const { store, world } = cluster;
-    const other = await BranchHead.read({ store, world, nodeId: "other", uuid, branchId: "main" });
+    const other = await ManifestWriter.read({ store, world, nodeId: "other", uuid, branchId: "main" });
     expect(other.now.txid).toBeLessThan(lost);
     await other.claim(other.now.txid, false);
     await expect
@@ -492,7 +492,7 @@ describe("orders", () => {
 });
 
 describe("hints", () => {
-  test("F84 a node that has read a copy is told when its head has moved, and only then", async () => {
+  test("F84 a node that has read a copy is told when its manifest has moved, and only then", async () => {
     const {
       cluster,
       nodes: [a, b],

@@ -1,5 +1,5 @@
 /**
- * What this node has seen of each branch in object storage: how far along its heads it was served from, and how far
+ * What this node has seen of each branch in object storage: how far along its manifests it was served from, and how far
  * each claim has been shipped. And the number of each database's catalog.
  *
  * Always true: what was noted only rises, so that whoever reads here twice never sees the branch go back, whatever a
@@ -17,19 +17,19 @@ import { writeWhole, type Disk } from "../../base/disk.ts";
 import { limits } from "../../base/limits/limits.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
 import type { World } from "../../base/world.ts";
-import type { Head } from "../../format/history/head.ts";
+import type { Manifest } from "../../format/history/manifest.ts";
 import { formats, requireVersion } from "../../format/core/versions.ts";
 import type { DatabaseState } from "../../model/schema.ts";
 
-/** Which of a branch's heads one is: heads follow each other by epoch, within one by number. */
-export type HeadPlace = Pick<Head, "epoch" | "seq">;
+/** Which of a branch's manifests one is: manifests follow each other by epoch, within one by number. */
+export type ManifestPosition = Pick<Manifest, "epoch" | "seq">;
 
-/** Whether the head comes after the other. */
-export function isNewer(head: HeadPlace, other: HeadPlace): boolean {
-  return head.epoch > other.epoch || (head.epoch === other.epoch && head.seq > other.seq);
+/** Whether the manifest comes after the other. */
+export function isNewer(manifest: ManifestPosition, other: ManifestPosition): boolean {
+  return manifest.epoch > other.epoch || (manifest.epoch === other.epoch && manifest.seq > other.seq);
 }
 
-export interface HeadPlacesOptions {
+export interface SeenManifestsOptions {
   /** Where it is kept; undefined keeps it in memory alone. */
   readonly directory: string | undefined;
   readonly disk: Disk;
@@ -38,11 +38,11 @@ export interface HeadPlacesOptions {
   readonly notice: (message: string, uuid: string) => void;
 }
 
-interface Seen extends HeadPlace {
+interface Seen extends ManifestPosition {
   /** How far each claim was shipped, by its id, the newest last. */
   readonly claims: Map<string, number>;
-  /** The table of the newest head that was noted; taken into `claims` when that is needed. */
-  writerEpochs: Head["writerEpochs"];
+  /** The table of the newest manifest that was noted; taken into `claims` when that is needed. */
+  writerEpochs: Manifest["writerEpochs"];
   isSaved: boolean;
   savedAtMs: number;
 }
@@ -50,8 +50,8 @@ interface Seen extends HeadPlace {
 /** Stands for the catalog among the branches of a database: no branch has such an id. */
 const catalogName = "catalog";
 
-export class HeadPlaces {
-  readonly #options: HeadPlacesOptions;
+export class SeenManifests {
+  readonly #options: SeenManifestsOptions;
   /** By uuid and branch. One that is not here is read again. */
   readonly #seen: LruMap<string, Seen>;
   /** Of those, what is not saved yet. */
@@ -61,17 +61,23 @@ export class HeadPlaces {
   #syncing: Promise<void> | undefined;
   #isTold = false;
 
-  constructor(options: HeadPlacesOptions) {
+  constructor(options: SeenManifestsOptions) {
     this.#options = options;
-    this.#seen = new LruMap<string, Seen>(limits.headPlacesMax, (key, seen) => this.#save(key, seen));
+    this.#seen = new LruMap<string, Seen>(limits.seenManifestsMax, (key, seen) => this.#save(key, seen));
   }
 
-  /** The branch was served from a state of this head. `state`: the local file has it, and the head covers it. */
-  note({ uuid, branchId, epoch, seq, writerEpochs }: Head, state?: DatabaseState): void {
+  /**
+   * The branch was served from a state of this manifest. `state`: the local file has it, and the manifest covers it.
+   */
+  note({ uuid, branchId, epoch, seq, writerEpochs }: Manifest, state?: DatabaseState): void {
     const key = `${uuid}/${branchId}`;
     const before = this.#of(key);
     const isSame = before !== undefined && !isNewer({ epoch, seq }, before);
-    if (isSame && (state?.writerEpochId === undefined || (before.claims.get(hex(state.writerEpochId)) ?? -1) >= state.txid)) return;
+    if (
+      isSame &&
+      (state?.writerEpochId === undefined || (before.claims.get(hex(state.writerEpochId)) ?? -1) >= state.txid)
+    )
+      return;
     const seen: Seen = isSame
       ? before
       : {
@@ -87,15 +93,16 @@ export class HeadPlaces {
   }
 
   /**
-   * Whether the branch was served from a newer head than this one, which must then not be believed to be the newest.
+   * Whether the branch was served from a newer manifest than this one, which must then not be believed to be the
+   * newest.
    */
-  isPast({ uuid, branchId, epoch, seq }: Pick<Head, "uuid" | "branchId"> & HeadPlace): boolean {
+  isPast({ uuid, branchId, epoch, seq }: Pick<Manifest, "uuid" | "branchId"> & ManifestPosition): boolean {
     const seen = this.#of(`${uuid}/${branchId}`);
     return seen !== undefined && isNewer(seen, { epoch, seq });
   }
 
-  /** The newest head of the branch that was seen; undefined when none was. */
-  newest(uuid: string, branchId: string): HeadPlace | undefined {
+  /** The newest manifest of the branch that was seen; undefined when none was. */
+  newest(uuid: string, branchId: string): ManifestPosition | undefined {
     return this.#of(`${uuid}/${branchId}`);
   }
 
@@ -124,7 +131,7 @@ export class HeadPlaces {
   }
 
   /** Object storage is believed from now on, older than what was seen as it is: an operator has said so. */
-  accept({ uuid, branchId, epoch, seq, writerEpochs }: Head, state?: DatabaseState): void {
+  accept({ uuid, branchId, epoch, seq, writerEpochs }: Manifest, state?: DatabaseState): void {
     const claims = new Map(state?.writerEpochId ? [[hex(state.writerEpochId), state.txid]] : []);
     this.#set(`${uuid}/${branchId}`, { epoch, seq, writerEpochs, claims, isSaved: false, savedAtMs: -Infinity });
     this.save(uuid, branchId);
@@ -279,7 +286,7 @@ export class HeadPlaces {
 }
 
 /** What is kept of a branch. */
-interface Kept extends HeadPlace {
+interface Kept extends ManifestPosition {
   readonly v: number;
   readonly claims: readonly (readonly [claim: string, shippedTo: number])[];
 }
@@ -298,7 +305,7 @@ function keptIn(text: string): Kept | undefined {
   }
 }
 
-/** The claims with those of the newest head, at most so many of the newest. */
+/** The claims with those of the newest manifest, at most so many of the newest. */
 function claimsOf({ claims, writerEpochs }: Seen): ReadonlyMap<string, number> {
   for (const { id, lastTxid } of writerEpochs) raise(claims, hex(id), lastTxid);
   for (const claim of claims.keys()) {

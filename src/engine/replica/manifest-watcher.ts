@@ -1,9 +1,9 @@
 /**
- * When the heads that another node writes are looked at, and what a look brings.
+ * When the manifests that another node writes are looked at, and what a look brings.
  *
  * Owns which databases are followed, and the plan of their looks: soon while a database is read, later and later when
  * it is not or looks fail. Always true: at most one look of a database is under way, and it costs two requests that say
- * "same"; an older head than was seen or served is not believed; a copy that is older than the newest head is
+ * "same"; an older manifest than was seen or served is not believed; a copy that is older than the newest manifest is
  * exchanged, at most once at a time. Must not know: who reads a copy, how fresh it must be.
  */
 import { codeOf, ServiceError, StoreError } from "../../base/faults/errors.ts";
@@ -12,20 +12,20 @@ import { Semaphore } from "../../base/collections/semaphore.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
 import { sleep, type Cancel, type World } from "../../base/world.ts";
 import { wasDeleted } from "../../control/databases/deletions.ts";
-import { decodeHead, type Head } from "../../format/history/head.ts";
-import { headKey } from "../../format/keys/object-keys.ts";
+import { decodeManifest, type Manifest } from "../../format/history/manifest.ts";
+import { manifestKey } from "../../format/keys/object-keys.ts";
 import type { ObjectStore, ObjectVersion } from "../../store/port/object-store.ts";
 import type { Alarms } from "../api/alarms.ts";
 import { isWritten } from "../history/catalogs.ts";
 import { needsOperator } from "../api/failures.ts";
-import { isNewer, type HeadPlace } from "../local/head-places.ts";
+import { isNewer, type ManifestPosition } from "../local/seen-manifests.ts";
 import type { LeaseState } from "../api/lease-state.ts";
-import { lostCatalog, lostHead, wentBack } from "../api/lost.ts";
+import { lostCatalog, lostManifest, wentBack } from "../api/lost.ts";
 import type { Target } from "../api/protocol.ts";
 import type { Registry } from "../pool/registry.ts";
 
 /** What looks are made with, and who hears of what they meet. */
-export interface HeadLooksOptions {
+export interface ManifestWatcherOptions {
   readonly registry: Registry;
   readonly leaseState: LeaseState;
   readonly world: World;
@@ -35,8 +35,8 @@ export interface HeadLooksOptions {
   notice(message: string, uuid: string): void;
 }
 
-/** What a look has seen of a head. */
-interface SeenHead extends Pick<Head, "uuid" | "branchId" | "epoch" | "seq" | "txid" | "reservedTo"> {
+/** What a look has seen of a manifest. */
+interface SeenManifest extends Pick<Manifest, "uuid" | "branchId" | "epoch" | "seq" | "txid" | "reservedTo"> {
   readonly version: ObjectVersion;
 }
 
@@ -44,15 +44,15 @@ interface SeenHead extends Pick<Head, "uuid" | "branchId" | "epoch" | "seq" | "t
 export interface FollowedBranch {
   readonly target: Target;
   readAtMs: number;
-  /** When its copy was last known to be at the newest head, or on its way there. */
+  /** When its copy was last known to be at the newest manifest, or on its way there. */
   lookedAtMs: number;
-  newest: SeenHead | undefined;
+  newest: SeenManifest | undefined;
   /** Ends, and never fails, when the copy has been exchanged. */
   refreshing: Promise<void> | undefined;
   /** Exchanges that have failed since one succeeded, and when the next one may begin. */
   hindered: number;
   retryAtMs: number;
-  /** Looks in a row that found an older head than was seen before. */
+  /** Looks in a row that found an older manifest than was seen before. */
   olderLooks: number;
 }
 
@@ -70,20 +70,22 @@ export interface Followed {
   looking: Promise<void> | undefined;
   /** A hint has come since the last look began, which may have missed what the hint is about. */
   hinted: boolean;
-  /** Neither the catalog nor the heads are there any more: the database was deleted, long enough ago to be purged. */
+  /**
+   * Neither the catalog nor the manifests are there any more: the database was deleted, long enough ago to be purged.
+   */
   purged: boolean;
   dueMs: number;
   cancel: Cancel;
 }
 
 /** Looks after the copies of one engine thread. */
-export class HeadLooks {
-  readonly #options: HeadLooksOptions;
+export class ManifestWatcher {
+  readonly #options: ManifestWatcherOptions;
   readonly #permits = new Semaphore(limits.looksAtOnceMax);
   readonly #followed = new LruMap<string, Followed>(limits.copiesFollowedMax, (_, followed) => followed.cancel());
   #stopped = false;
 
-  constructor(options: HeadLooksOptions) {
+  constructor(options: ManifestWatcherOptions) {
     this.#options = options;
   }
 
@@ -138,7 +140,7 @@ export class HeadLooks {
     for (const { branches } of this.#followed.values()) yield* branches.values();
   }
 
-  /** A head of the database is said to have moved: looks soon. */
+  /** A manifest of the database is said to have moved: looks soon. */
   hint(uuid: string): void {
     const followed = this.#followed.peek(uuid);
     if (!followed || this.#stopped) return;
@@ -192,7 +194,7 @@ export class HeadLooks {
   }
 
   /**
-   * Looks at the database's catalog and heads; one look at a time, shared by all who want one before it begins, and
+   * Looks at the database's catalog and manifests; one look at a time, shared by all who want one before it begins, and
    * never one right after the other.
    */
   look(followed: Followed): Promise<void> {
@@ -247,11 +249,13 @@ export class HeadLooks {
     followed.purged = !catalog && (await this.#permits.run(() => wasDeleted(store, uuid)));
     if (!followed.purged)
       throw catalog
-        ? lostHead(uuid, (await registry.catalogs.branch(uuid, lost.branch.target.branch)).id)
+        ? lostManifest(uuid, (await registry.catalogs.branch(uuid, lost.branch.target.branch)).id)
         : lostCatalog(uuid);
   }
 
-  /** Looks at the branch's head, and has the copy exchanged when it is older. Says whether the head is there. */
+  /**
+   * Looks at the branch's manifest, and has the copy exchanged when it is older. Says whether the manifest is there.
+   */
   async #lookAt(followed: Followed, branch: FollowedBranch): Promise<boolean> {
     const { registry, store, world, leaseState } = this.#options;
     const { target } = branch;
@@ -262,15 +266,15 @@ export class HeadLooks {
       this.#aside(target.uuid, registry.retire(target, open.opened.branchId));
     if (branchId === undefined) return followed.branches.delete(target.branch);
     const known = branch.newest?.branchId === branchId ? branch.newest : undefined;
-    const found = await this.#permits.run(() => store.get(headKey(target.uuid, branchId), known?.version));
+    const found = await this.#permits.run(() => store.get(manifestKey(target.uuid, branchId), known?.version));
     if (!found) return false;
     if (found !== "same") {
-      const head = decodeHead(found.bytes);
-      const served = open?.opened.branchId === branchId ? open.opened.head.now : undefined;
+      const manifest = decodeManifest(found.bytes);
+      const served = open?.opened.branchId === branchId ? open.opened.manifest.now : undefined;
       const newest = known && served && isNewer(known, served) ? known : (served ?? known);
-      if (newest && isNewer(newest, head)) return this.#isOlder(branch, newest, head);
+      if (newest && isNewer(newest, manifest)) return this.#isOlder(branch, newest, manifest);
       branch.olderLooks = 0;
-      const { uuid, epoch, seq, txid, reservedTo } = head;
+      const { uuid, epoch, seq, txid, reservedTo } = manifest;
       branch.newest = { uuid, branchId, epoch, seq, txid, reservedTo, version: found.version };
     }
     branch.lookedAtMs = nowMs;
@@ -279,14 +283,14 @@ export class HeadLooks {
   }
 
   /**
-   * Object storage gives an older head than was seen or served: from a cache that lags, or it was put back, if that
+   * Object storage gives an older manifest than was seen or served: from a cache that lags, or it was put back, if that
    * goes on. The copy is kept.
    */
-  #isOlder(branch: FollowedBranch, seen: HeadPlace, { uuid, branchId, epoch, seq }: Head): true {
-    if (++branch.olderLooks < limits.pastHeadLooksMax) return true;
+  #isOlder(branch: FollowedBranch, seen: ManifestPosition, { uuid, branchId, epoch, seq }: Manifest): true {
+    if (++branch.olderLooks < limits.pastManifestLooksMax) return true;
     throw wentBack(
       uuid,
-      headKey(uuid, branchId),
+      manifestKey(uuid, branchId),
       `epoch ${epoch}, number ${seq}`,
       `epoch ${seen.epoch}, number ${seen.seq}`,
     );
@@ -302,14 +306,14 @@ export class HeadLooks {
     }
   }
 
-  /** Has the copy exchanged when its state, or what is known of claims, is older than the newest head. */
+  /** Has the copy exchanged when its state, or what is known of claims, is older than the newest manifest. */
   #consider(branch: FollowedBranch): void {
     const { registry, leaseState, world } = this.#options;
     const { target, newest } = branch;
     const database = registry.peek(target);
     if (!database || !newest || branch.refreshing || database.opened.branchId !== newest.branchId) return;
-    const { now } = database.opened.head;
-    // A head that was only packed, or has reserved more, is of the same state.
+    const { now } = database.opened.manifest;
+    // A manifest that was only packed, or has reserved more, is of the same state.
     if (!isNewer(newest, now) || (newest.epoch === now.epoch && newest.txid === now.txid)) return;
     if (world.monotonicMs() < branch.retryAtMs) return;
     const isStillWanted = (): boolean => leaseState.leaseEpochOf(target.uuid) === undefined;

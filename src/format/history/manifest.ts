@@ -1,26 +1,26 @@
 /**
- * The head of a branch: the one object that says what the branch consists of, and since whose claim.
+ * The manifest of a branch: the one object that says what the branch consists of, and since whose claim.
  *
  * Sealed (format/core/seal, magic PLHD). The body (varints unless said otherwise):
  *
- * | field       | content                                                                |
- * |-------------|------------------------------------------------------------------------|
- * | uuid        | 16 bytes: the database                                                 |
- * | branchId    | text                                                                   |
- * | epoch, seq  | the writer's claim; number of this head, one more than the one before  |
- * | nonce       | 16 bytes, random                                                       |
- * | prevHash    | 32 bytes: SHA-256 of the head before, zeroes for the first             |
- * | node        | text: who wrote it                                                     |
- * | writer epochs     | their number, and for each: epoch, 16 bytes id, firstTxid, txids given |
- * | lost        | their number, and for each: a range (format/history/refs)              |
- * | txid, committedAtMs, reservedTo, pages, fromTxid, floorTxid |                        |
- * | refs        | the line (format/history/refs)                                         |
- * | tail        | their number, and for each: a range, lastAtMs, rawBytes, bytes         |
- * | history     | one byte: 0 none, 1 one, then: text id, bytes, 32 bytes SHA-256        |
- * | settledUlid | text: a ULID, or empty while nothing is settled                        |
+ * | field         | content                                                                   |
+ * |---------------|---------------------------------------------------------------------------|
+ * | uuid          | 16 bytes: the database                                                    |
+ * | branchId      | text                                                                      |
+ * | epoch, seq    | the writer's claim; number of this manifest, one more than the one before |
+ * | nonce         | 16 bytes, random                                                          |
+ * | prevHash      | 32 bytes: SHA-256 of the manifest before, zeroes for the first            |
+ * | node          | text: who wrote it                                                        |
+ * | writer epochs | their number, and for each: epoch, 16 bytes id, firstTxid, txids given    |
+ * | lost          | their number, and for each: a range (format/history/refs)                 |
+ * | txid, committedAtMs, reservedTo, pages, fromTxid, floorTxid |                             |
+ * | refs          | the line (format/history/refs)                                            |
+ * | tail          | their number, and for each: a range, lastAtMs, rawBytes, bytes            |
+ * | history       | one byte: 0 none, 1 one, then: text id, bytes, 32 bytes SHA-256           |
+ * | settledUlid   | text: a ULID, or empty while nothing is settled                           |
  *
- * Always true: a head is replaced only by compare-and-set by the writer of its branch. The nonce makes each differ from
- * all others, as a store's version may be a hash of the content; prevHash makes the heads a chain.
+ * Always true: a manifest is replaced only by compare-and-set by the writer of its branch. The nonce makes each differ
+ * from all others, as a store's version may be a hash of the content; prevHash makes the manifests a chain.
  */
 import { assert } from "../../base/faults/assert.ts";
 import { limits } from "../../base/limits/limits.ts";
@@ -44,7 +44,7 @@ export interface WriterEpoch {
   readonly lastTxid: number;
 }
 
-/** Groups that are kept in the head itself until they are shipped as an object. */
+/** Groups that are kept in the manifest itself until they are shipped as an object. */
 export interface TailSegment extends TxidRange {
   /** Commit time of the last group, Unix ms. */
   readonly lastAtMs: number;
@@ -54,7 +54,7 @@ export interface TailSegment extends TxidRange {
   readonly bytes: Uint8Array;
 }
 
-/** Which history object belongs to a head. */
+/** Which history object belongs to a manifest. */
 export interface HistoryRef {
   readonly id: string;
   /** Length of the object. */
@@ -63,27 +63,27 @@ export interface HistoryRef {
   readonly sha256: Uint8Array;
 }
 
-export interface Head {
+export interface Manifest {
   readonly uuid: string;
   readonly branchId: string;
   /** Grows by one with each claim. */
   readonly epoch: number;
-  /** Grows by one with each head of the branch. */
+  /** Grows by one with each manifest of the branch. */
   readonly seq: number;
   /** 16 random bytes. */
   readonly nonce: Uint8Array;
-  /** SHA-256 of the head before, 32 bytes; zeroes for the first. */
+  /** SHA-256 of the manifest before, 32 bytes; zeroes for the first. */
   readonly prevHash: Uint8Array;
   /** The node that wrote it, as people call it. */
   readonly node: string;
   /** Claims, newest last; the oldest fall off. */
   readonly writerEpochs: readonly WriterEpoch[];
   /**
-   * Transaction ids of no state: reserved and never shipped, lost in a failover, or, within a writer epoch, shipped together
-   * with those that follow.
+   * Transaction ids of no state: reserved and never shipped, lost in a failover, or, within a writer epoch, shipped
+   * together with those that follow.
    */
   readonly lost: readonly TxidRange[];
-  /** Transaction id that the head covers. */
+  /** Transaction id that the manifest covers. */
   readonly txid: number;
   readonly committedAtMs: number;
   /** The writer may give transaction ids up to here. */
@@ -105,47 +105,49 @@ export interface Head {
   readonly settledUlid: string;
 }
 
-const format: SealedFormat = { versions: formats.head, magic: "PLHD", bytesMax: limits.headBytesMax };
+const format: SealedFormat = { versions: formats.manifest, magic: "PLHD", bytesMax: limits.manifestBytesMax };
 const ulidBytesMax = 26;
 const nonceBytes = 16;
 const writerEpochIdBytes = 16;
 
-/** The head as bytes. Its writer has kept every bound. */
-export function encodeHead(head: Head): Uint8Array {
-  assert(head.pages <= limits.databasePagesMax, "a database has fewer than 2^25 pages");
-  assert(isSettledUlid(head.settledUlid), "the settled mark is a ULID or empty");
-  assert(tailBytes(head.tail) <= limits.tailBytesMax, "a tail is spilled before it outgrows the head");
+/** The manifest as bytes. Its writer has kept every bound. */
+export function encodeManifest(manifest: Manifest): Uint8Array {
+  assert(manifest.pages <= limits.databasePagesMax, "a database has fewer than 2^25 pages");
+  assert(isSettledUlid(manifest.settledUlid), "the settled mark is a ULID or empty");
+  assert(tailBytes(manifest.tail) <= limits.tailBytesMax, "a tail is spilled before it outgrows the manifest");
   return encodeSealed(format, (writer) => {
-    writer.uuid(head.uuid);
-    writeBranchId(writer, head.branchId);
-    writer.varint(head.epoch);
-    writer.varint(head.seq);
-    writer.fixed(head.nonce, nonceBytes);
-    writer.fixed(head.prevHash, sha256Bytes);
-    writer.text(head.node, limits.nodeIdBytesMax);
-    writer.list(head.writerEpochs, limits.manifestWriterEpochsMax, (writerEpoch) => encodeWriterEpoch(writer, writerEpoch));
-    writer.list(head.lost, limits.headLostMax, (range) => writeRange(writer, range));
-    writer.varint(head.txid);
-    writer.varint(head.committedAtMs);
-    writer.varint(head.reservedTo);
-    writer.varint(head.pages);
-    writer.varint(head.fromTxid);
-    writer.varint(head.floorTxid);
-    writeRefs(writer, head.refs);
-    writer.list(head.tail, limits.tailSegmentsMax, (segment) => writeTailSegment(writer, segment));
-    writer.optional(head.history, ({ id, bytes, sha256 }) => {
+    writer.uuid(manifest.uuid);
+    writeBranchId(writer, manifest.branchId);
+    writer.varint(manifest.epoch);
+    writer.varint(manifest.seq);
+    writer.fixed(manifest.nonce, nonceBytes);
+    writer.fixed(manifest.prevHash, sha256Bytes);
+    writer.text(manifest.node, limits.nodeIdBytesMax);
+    writer.list(manifest.writerEpochs, limits.manifestWriterEpochsMax, (writerEpoch) =>
+      encodeWriterEpoch(writer, writerEpoch),
+    );
+    writer.list(manifest.lost, limits.manifestLostMax, (range) => writeRange(writer, range));
+    writer.varint(manifest.txid);
+    writer.varint(manifest.committedAtMs);
+    writer.varint(manifest.reservedTo);
+    writer.varint(manifest.pages);
+    writer.varint(manifest.fromTxid);
+    writer.varint(manifest.floorTxid);
+    writeRefs(writer, manifest.refs);
+    writer.list(manifest.tail, limits.tailSegmentsMax, (segment) => writeTailSegment(writer, segment));
+    writer.optional(manifest.history, ({ id, bytes, sha256 }) => {
       writePoolId(writer, id);
       writer.varint(bytes);
       writer.fixed(sha256, sha256Bytes);
     });
-    writer.text(head.settledUlid, ulidBytesMax);
+    writer.text(manifest.settledUlid, ulidBytesMax);
   });
 }
 
-/** The head in the bytes. Throws StoreError("corrupt") for anything else: never "an empty branch". */
-export function decodeHead(bytes: Uint8Array): Head {
+/** The manifest in the bytes. Throws StoreError("corrupt") for anything else: never "an empty branch". */
+export function decodeManifest(bytes: Uint8Array): Manifest {
   return decodeSealed(format, bytes, (reader) => {
-    const head: Head = {
+    const manifest: Manifest = {
       uuid: reader.uuid(),
       branchId: readBranchId(reader),
       epoch: reader.varint(),
@@ -154,7 +156,7 @@ export function decodeHead(bytes: Uint8Array): Head {
       prevHash: reader.fixed(sha256Bytes),
       node: reader.text(limits.nodeIdBytesMax),
       writerEpochs: reader.list(limits.manifestWriterEpochsMax, () => decodeWriterEpoch(reader)),
-      lost: reader.list(limits.headLostMax, () => readRange(reader)),
+      lost: reader.list(limits.manifestLostMax, () => readRange(reader)),
       txid: reader.varint(),
       committedAtMs: reader.varint(),
       reservedTo: reader.varint(),
@@ -170,10 +172,10 @@ export function decodeHead(bytes: Uint8Array): Head {
       })),
       settledUlid: reader.text(ulidBytesMax),
     };
-    reader.require(head.pages <= limits.databasePagesMax, "its database is too large");
-    reader.require(isSettledUlid(head.settledUlid), "its settled mark is no ULID");
-    reader.require(tailBytes(head.tail) <= limits.tailBytesMax, "its tail is too long");
-    return head;
+    reader.require(manifest.pages <= limits.databasePagesMax, "its database is too large");
+    reader.require(isSettledUlid(manifest.settledUlid), "its settled mark is no ULID");
+    reader.require(tailBytes(manifest.tail) <= limits.tailBytesMax, "its tail is too long");
+    return manifest;
   });
 }
 

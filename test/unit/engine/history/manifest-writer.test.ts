@@ -1,23 +1,25 @@
-/** The head as its writer sees it: a chain that one writer at a time makes longer, whatever becomes of the answers. */
+/**
+ * The manifest as its writer sees it: a chain that one writer at a time makes longer, whatever becomes of the answers.
+ */
 import { describe, expect, test } from "vitest";
 import { StoreError } from "../../../../src/base/faults/errors.ts";
 import { limits } from "../../../../src/base/limits/limits.ts";
 import { realWorld } from "../../../../src/base/world.ts";
-import { BranchHead, Fenced } from "../../../../src/engine/history/branch-head.ts";
+import { ManifestWriter, Fenced } from "../../../../src/engine/history/manifest-writer.ts";
 import { withUploads } from "../../../../src/engine/history/uploads.ts";
-import { decodeHead, encodeHead, hashOf, type Head } from "../../../../src/format/history/head.ts";
-import { headKey, parsePoolId } from "../../../../src/format/keys/object-keys.ts";
+import { decodeManifest, encodeManifest, hashOf, type Manifest } from "../../../../src/format/history/manifest.ts";
+import { manifestKey, parsePoolId } from "../../../../src/format/keys/object-keys.ts";
 import { seeded } from "../../../support/random.ts";
 import { uuidOf } from "../../../support/inline-engine.ts";
 import { ScriptedStore, type Fate } from "../../../support/scripted-store.ts";
 
 const uuid = uuidOf(1);
-const key = headKey(uuid, "main");
+const key = manifestKey(uuid, "main");
 const world = realWorld();
 
-const read = (store: ScriptedStore, nodeId = "a"): Promise<BranchHead> =>
-  BranchHead.read({ store, world, nodeId, uuid, branchId: "main" });
-const stored = (store: ScriptedStore): Head => decodeHead(store.read(key)!.bytes);
+const read = (store: ScriptedStore, nodeId = "a"): Promise<ManifestWriter> =>
+  ManifestWriter.read({ store, world, nodeId, uuid, branchId: "main" });
+const stored = (store: ScriptedStore): Manifest => decodeManifest(store.read(key)!.bytes);
 const outcomeOf = (promise: Promise<unknown>): Promise<string> =>
   promise.then(
     () => "done",
@@ -25,17 +27,17 @@ const outcomeOf = (promise: Promise<unknown>): Promise<string> =>
   );
 
 /** A change that covers up to the txid. */
-const covering = (txid: number) => (head: Head) =>
-  head.txid >= txid
+const covering = (txid: number) => (manifest: Manifest) =>
+  manifest.txid >= txid
     ? undefined
     : {
         txid,
-        writerEpochs: head.writerEpochs.map((writerEpoch, at) =>
-          at === head.writerEpochs.length - 1 ? { ...writerEpoch, lastTxid: txid } : writerEpoch,
+        writerEpochs: manifest.writerEpochs.map((writerEpoch, at) =>
+          at === manifest.writerEpochs.length - 1 ? { ...writerEpoch, lastTxid: txid } : writerEpoch,
         ),
       };
 
-/** Every version of the head that ever stood in the store, in order. */
+/** Every version of the manifest that ever stood in the store, in order. */
 function chainOf(store: ScriptedStore): Uint8Array[] {
   const chain: Uint8Array[] = [];
   store.watch = (changed, _, after) => {
@@ -46,49 +48,49 @@ function chainOf(store: ScriptedStore): Uint8Array[] {
 
 function isChain(versions: readonly Uint8Array[]): boolean {
   return versions.every((bytes, at) => {
-    const head = decodeHead(bytes);
+    const manifest = decodeManifest(bytes);
     const before = versions[at - 1];
-    if (before === undefined) return head.seq === 1 && head.prevHash.every((byte) => byte === 0);
-    const was = decodeHead(before);
+    if (before === undefined) return manifest.seq === 1 && manifest.prevHash.every((byte) => byte === 0);
+    const was = decodeManifest(before);
     return (
-      head.seq === was.seq + 1 &&
-      head.epoch >= was.epoch &&
-      head.txid >= was.txid &&
-      Buffer.compare(head.prevHash, hashOf(before)) === 0 &&
-      Buffer.compare(head.nonce, was.nonce) !== 0
+      manifest.seq === was.seq + 1 &&
+      manifest.epoch >= was.epoch &&
+      manifest.txid >= was.txid &&
+      Buffer.compare(manifest.prevHash, hashOf(before)) === 0 &&
+      Buffer.compare(manifest.nonce, was.nonce) !== 0
     );
   });
 }
 
 describe("the chain", () => {
-  test("each head names the one before, seq grows by one, the nonce is new", async () => {
+  test("each manifest names the one before, seq grows by one, the nonce is new", async () => {
     const store = new ScriptedStore();
     const chain = chainOf(store);
-    const head = await read(store);
-    expect(head.exists).toBe(false);
-    await head.claim(0, true);
-    for (let txid = 1; txid <= 5; txid++) await head.update(covering(txid));
+    const manifest = await read(store);
+    expect(manifest.exists).toBe(false);
+    await manifest.claim(0, true);
+    for (let txid = 1; txid <= 5; txid++) await manifest.update(covering(txid));
     expect(chain).toHaveLength(6);
     expect(isChain(chain)).toBe(true);
-    expect(encodeHead((await read(store)).now)).toEqual(store.read(key)!.bytes);
+    expect(encodeManifest((await read(store)).now)).toEqual(store.read(key)!.bytes);
   });
 
   test("a change that gives nothing costs no put; changes made at once come one after the other", async () => {
     const store = new ScriptedStore();
     const chain = chainOf(store);
-    const head = await read(store);
-    await head.claim(0, true);
-    await Promise.all([3, 1, 2, 5, 4].map((txid) => head.update(covering(txid))));
-    expect(chain.map((bytes) => decodeHead(bytes).txid)).toEqual([0, 3, 5]);
+    const manifest = await read(store);
+    await manifest.claim(0, true);
+    await Promise.all([3, 1, 2, 5, 4].map((txid) => manifest.update(covering(txid))));
+    expect(chain.map((bytes) => decodeManifest(bytes).txid)).toEqual([0, 3, 5]);
     expect(isChain(chain)).toBe(true);
   });
 
-  test("a head under another's name is corrupt", async () => {
+  test("a manifest under another's name is corrupt", async () => {
     const store = new ScriptedStore();
     await (await read(store)).claim(0, true);
-    await store.calm.put(headKey(uuid, "01JABCDEFGHJKMNPQRSTVWXYZ0"), store.read(key)!.bytes, { kind: "absent" });
+    await store.calm.put(manifestKey(uuid, "01JABCDEFGHJKMNPQRSTVWXYZ0"), store.read(key)!.bytes, { kind: "absent" });
     expect(
-      await outcomeOf(BranchHead.read({ store, world, nodeId: "a", uuid, branchId: "01JABCDEFGHJKMNPQRSTVWXYZ0" })),
+      await outcomeOf(ManifestWriter.read({ store, world, nodeId: "a", uuid, branchId: "01JABCDEFGHJKMNPQRSTVWXYZ0" })),
     ).toBe("corrupt");
   });
 });
@@ -122,21 +124,21 @@ describe("a claim", () => {
   test("by the writer that holds it already changes nothing; several at once are one", async () => {
     const store = new ScriptedStore();
     const chain = chainOf(store);
-    const head = await read(store);
-    const [one, two] = await Promise.all([head.claim(0, true), head.claim(0, true)]);
+    const manifest = await read(store);
+    const [one, two] = await Promise.all([manifest.claim(0, true), manifest.claim(0, true)]);
     expect(one).toBe(two);
-    expect(await head.claim(0, true)).toBe(one);
+    expect(await manifest.claim(0, true)).toBe(one);
     expect(chain).toHaveLength(1);
   });
 
   test("keeps bounded lists of writer epochs and of lost ranges, however many claims there were", async () => {
     const store = new ScriptedStore();
-    for (let n = 0; n < limits.headLostMax + 20; n++)
+    for (let n = 0; n < limits.manifestLostMax + 20; n++)
       await (await read(store, `n${n}`)).claim(n === 0 ? 0 : stored(store).txid, n === 0);
     const { writerEpochs, lost, epoch } = stored(store);
-    expect(epoch).toBe(limits.headLostMax + 20);
+    expect(epoch).toBe(limits.manifestLostMax + 20);
     expect(writerEpochs).toHaveLength(limits.manifestWriterEpochsMax);
-    expect(lost.length).toBeLessThanOrEqual(limits.headLostMax);
+    expect(lost.length).toBeLessThanOrEqual(limits.manifestLostMax);
     // Nothing that was lost is forgotten.
     expect(lost[0]!.firstTxid).toBe(1);
     expect(Math.max(...lost.map(({ lastTxid }) => lastTxid))).toBe(writerEpochs.at(-1)!.firstTxid - 1);
@@ -171,35 +173,35 @@ describe("a claim", () => {
     expect(isChain(chain)).toBe(true);
   });
 
-  test("F67: a head that was deleted fences its writer, which does not bring it back", async () => {
+  test("F67: a manifest that was deleted fences its writer, which does not bring it back", async () => {
     const store = new ScriptedStore();
-    const head = await read(store);
-    await head.claim(0, true);
+    const manifest = await read(store);
+    await manifest.claim(0, true);
     await store.delete(key);
-    expect(await outcomeOf(head.update(covering(1)))).toBe("fenced");
+    expect(await outcomeOf(manifest.update(covering(1)))).toBe("fenced");
     expect(store.read(key)).toBeUndefined();
   });
 
-  test("F40: a head that was put back to an older version fences its writer", async () => {
+  test("F40: a manifest that was put back to an older version fences its writer", async () => {
     const store = new ScriptedStore();
-    const head = await read(store);
-    await head.claim(0, true);
-    await head.update(covering(1));
+    const manifest = await read(store);
+    await manifest.claim(0, true);
+    await manifest.update(covering(1));
     const older = store.read(key)!.bytes;
-    await head.update(covering(2));
+    await manifest.update(covering(2));
     store.spoil(key, () => older);
-    expect(await outcomeOf(head.update(covering(3)))).toBe("fenced");
+    expect(await outcomeOf(manifest.update(covering(3)))).toBe("fenced");
     expect(stored(store).txid).toBe(1);
   });
 
   test(
-    "F39: a head that was damaged, and put back between a refused change and the look at what refused it, " +
+    "F39: a manifest that was damaged, and put back between a refused change and the look at what refused it, " +
       "is gone on from",
     async () => {
       const store = new ScriptedStore();
       const chain = chainOf(store);
-      const head = await read(store);
-      await head.claim(0, true);
+      const manifest = await read(store);
+      await manifest.claim(0, true);
       const whole = store.read(key)!.bytes.slice();
       store.spoil(key, (bytes) => bytes.toReversed());
       let isPutBack = false;
@@ -210,71 +212,71 @@ describe("a claim", () => {
         }
         return "fine";
       };
-      expect(await outcomeOf(head.update(covering(1)))).toBe("done");
+      expect(await outcomeOf(manifest.update(covering(1)))).toBe("done");
       expect(isPutBack).toBe(true);
       expect(stored(store).txid).toBe(1);
-      expect(head.fenced).toBe(false);
+      expect(manifest.fenced).toBe(false);
       expect(isChain(chain)).toBe(true);
     },
   );
 });
 
 describe("doubt", () => {
-  /** The head after a claim, and a store of which the next put of a head has the fate. */
-  async function claimed(fate: Fate): Promise<{ store: ScriptedStore; head: BranchHead; chain: Uint8Array[] }> {
+  /** The manifest after a claim, and a store of which the next put of a manifest has the fate. */
+  async function claimed(fate: Fate): Promise<{ store: ScriptedStore; manifest: ManifestWriter; chain: Uint8Array[] }> {
     const store = new ScriptedStore();
     const chain = chainOf(store);
-    const head = await read(store);
-    await head.claim(0, true);
+    const manifest = await read(store);
+    await manifest.claim(0, true);
     let left = 1;
     store.fateOf = (verb) => (verb === "put" && left-- > 0 ? fate : "fine");
-    return { store, head, chain };
+    return { store, manifest, chain };
   }
 
   test("F30: an answer that was lost is settled by reading back, within the same change", async () => {
-    const { store, head, chain } = await claimed("answerLost");
-    expect(await outcomeOf(head.update(covering(1)))).toBe("done");
+    const { store, manifest, chain } = await claimed("answerLost");
+    expect(await outcomeOf(manifest.update(covering(1)))).toBe("done");
     expect(stored(store).txid).toBe(1);
     expect(chain).toHaveLength(2);
   });
 
   test("F30: a body in doubt is offered again, byte by byte, before another one is made", async () => {
-    const { store, head, chain } = await claimed("requestLost");
-    expect(await outcomeOf(head.update(covering(1)))).toBe("unknown_outcome");
-    expect(head.now.txid).toBe(0);
-    await head.update(covering(2));
-    expect(chain.map((bytes) => decodeHead(bytes).txid)).toEqual([0, 1, 2]);
+    const { store, manifest, chain } = await claimed("requestLost");
+    expect(await outcomeOf(manifest.update(covering(1)))).toBe("unknown_outcome");
+    expect(manifest.now.txid).toBe(0);
+    await manifest.update(covering(2));
+    expect(chain.map((bytes) => decodeManifest(bytes).txid)).toEqual([0, 1, 2]);
     expect(isChain(chain)).toBe(true);
     expect(stored(store).txid).toBe(2);
   });
 
   test("F31: a body that lands late, after its retry and a newer one, changes nothing", async () => {
     const late = Promise.withResolvers<void>();
-    const { store, head, chain } = await claimed({ late: late.promise });
-    expect(await outcomeOf(head.update(covering(1)))).toBe("unknown_outcome");
-    await head.update(covering(2));
+    const { store, manifest, chain } = await claimed({ late: late.promise });
+    expect(await outcomeOf(manifest.update(covering(1)))).toBe("unknown_outcome");
+    await manifest.update(covering(2));
     late.resolve();
     await new Promise((resolve) => setImmediate(resolve));
-    await head.update(covering(3));
-    expect(chain.map((bytes) => decodeHead(bytes).txid)).toEqual([0, 1, 2, 3]);
+    await manifest.update(covering(3));
+    expect(chain.map((bytes) => decodeManifest(bytes).txid)).toEqual([0, 1, 2, 3]);
     expect(stored(store).txid).toBe(3);
   });
 
   test("F31: a body that lands late, before its retry, counts once", async () => {
     const late = Promise.withResolvers<void>();
-    const { head, chain } = await claimed({ late: late.promise });
-    expect(await outcomeOf(head.update(covering(1)))).toBe("unknown_outcome");
+    const { manifest, chain } = await claimed({ late: late.promise });
+    expect(await outcomeOf(manifest.update(covering(1)))).toBe("unknown_outcome");
     late.resolve();
     await new Promise((resolve) => setImmediate(resolve));
-    await head.update(covering(2));
-    expect(chain.map((bytes) => decodeHead(bytes).txid)).toEqual([0, 1, 2]);
+    await manifest.update(covering(2));
+    expect(chain.map((bytes) => decodeManifest(bytes).txid)).toEqual([0, 1, 2]);
   });
 
   test("F31: of a body in doubt and another's claim one is true, and both sides see the same", async () => {
     for (const landsFirst of [true, false]) {
       const late = Promise.withResolvers<void>();
-      const { store, head, chain } = await claimed({ late: late.promise });
-      expect(await outcomeOf(head.update(covering(1)))).toBe("unknown_outcome");
+      const { store, manifest, chain } = await claimed({ late: late.promise });
+      expect(await outcomeOf(manifest.update(covering(1)))).toBe("unknown_outcome");
       if (landsFirst) late.resolve();
       await new Promise((resolve) => setImmediate(resolve));
       const other = await read(store, "b");
@@ -282,7 +284,7 @@ describe("doubt", () => {
       await other.claim(other.now.txid, false);
       late.resolve();
       await new Promise((resolve) => setImmediate(resolve));
-      expect(await outcomeOf(head.update(covering(2)))).toBe("fenced");
+      expect(await outcomeOf(manifest.update(covering(2)))).toBe("fenced");
       expect(stored(store)).toMatchObject({ node: "b", txid: landsFirst ? 1 : 0 });
       expect(isChain(chain)).toBe(true);
     }
@@ -291,11 +293,11 @@ describe("doubt", () => {
   test("a claim in doubt is settled before it is made again, and what is told is what stands there", async () => {
     const store = new ScriptedStore();
     const chain = chainOf(store);
-    const head = await read(store);
+    const manifest = await read(store);
     let left = 1;
     store.fateOf = (verb) => (verb === "put" && left-- > 0 ? "requestLost" : "fine");
-    expect(await outcomeOf(head.claim(0, true))).toBe("unknown_outcome");
-    const writerEpoch = await head.claim(0, true);
+    expect(await outcomeOf(manifest.claim(0, true))).toBe("unknown_outcome");
+    const writerEpoch = await manifest.claim(0, true);
     expect(Buffer.compare(stored(store).writerEpochs.at(-1)!.id, writerEpoch.id)).toBe(0);
     expect(isChain(chain)).toBe(true);
     expect(chain.length).toBeLessThanOrEqual(2);
@@ -303,7 +305,7 @@ describe("doubt", () => {
   });
 
   test(
-    "F29-F31, F53: under random fates and two nodes that claim from each other, the heads form one chain " +
+    "F29-F31, F53: under random fates and two nodes that claim from each other, the manifests form one chain " +
       "and nothing acknowledged is taken back",
     async () => {
       for (let seed = 1; seed <= 60; seed++) {
@@ -322,18 +324,18 @@ describe("doubt", () => {
           return verb === "put" && random() < 0.4 ? late() : fates[Math.floor(random() * fates.length)]!;
         };
         const acknowledged: { readonly node: string; readonly txid: number }[] = [];
-        const writers = new Map<string, BranchHead>();
+        const writers = new Map<string, ManifestWriter>();
         for (let step = 0; step < 60; step++) {
           const node = random() < 0.5 ? "a" : "b";
-          const head = writers.get(node);
+          const manifest = writers.get(node);
           try {
-            if (!head || head.fenced) {
+            if (!manifest || manifest.fenced) {
               const fresh = await read(store, node);
               await fresh.claim(fresh.now.txid, false);
               writers.set(node, fresh);
             } else {
-              const txid = Math.max(head.now.txid, head.writerEpoch!.firstTxid - 1) + 1;
-              await head.update(covering(txid));
+              const txid = Math.max(manifest.now.txid, manifest.writerEpoch!.firstTxid - 1) + 1;
+              await manifest.update(covering(txid));
               acknowledged.push({ node, txid });
             }
           } catch (error) {
@@ -344,11 +346,14 @@ describe("doubt", () => {
         }
         expect(isChain(chain), `seed ${seed}`).toBe(true);
         for (const { node, txid } of acknowledged) {
-          const at = chain.map((bytes) => decodeHead(bytes)).filter((head) => head.txid === txid);
+          const at = chain.map((bytes) => decodeManifest(bytes)).filter((manifest) => manifest.txid === txid);
           expect(
             new Set(
               at.map(
-                (head) => head.writerEpochs.findLast((writerEpoch) => writerEpoch.firstTxid <= txid && txid <= writerEpoch.lastTxid)?.epoch,
+                (manifest) =>
+                  manifest.writerEpochs.findLast(
+                    (writerEpoch) => writerEpoch.firstTxid <= txid && txid <= writerEpoch.lastTxid,
+                  )?.epoch,
               ),
             ).size,
             `seed ${seed}: txid ${txid} of ${node}`,
@@ -368,18 +373,18 @@ describe("what is uploaded and not published", () => {
       await writer.claim(0, true);
       await writer.update(covering(1));
       // The next process of the same node, which has work to do before anything is written.
-      const head = await read(store);
-      await withUploads(head, async (uploads) => {
+      const manifest = await read(store);
+      await withUploads(manifest, async (uploads) => {
         const id = uploads.newId();
         expect(uploads.isOver).toBe(false);
         await uploads.update(() => ({ committedAtMs: 1 }));
-        await head.claim(1, true);
+        await manifest.claim(1, true);
         expect(parsePoolId(id)!.epoch).toBeLessThan(stored(store).epoch);
         expect(uploads.isOver).toBe(true);
         expect(await outcomeOf(uploads.update(() => ({ committedAtMs: 2 })))).toBe("unavailable");
       });
       expect(stored(store).committedAtMs).toBe(1);
-      await withUploads(head, async (uploads) => {
+      await withUploads(manifest, async (uploads) => {
         expect(parsePoolId(uploads.newId())!.epoch).toBe(stored(store).epoch);
         await uploads.update(() => ({ committedAtMs: 3 }));
       });
@@ -389,23 +394,23 @@ describe("what is uploaded and not published", () => {
 
   test("F65: holds the mark of what is settled below it, until it is published or given up", async () => {
     const store = new ScriptedStore();
-    const head = await read(store);
-    await head.claim(0, true);
-    const id = head.beginUpload();
-    await head.update(covering(1));
+    const manifest = await read(store);
+    await manifest.claim(0, true);
+    const id = manifest.beginUpload();
+    await manifest.update(covering(1));
     expect(stored(store).settledUlid <= id.slice(-26)).toBe(true);
-    await head.update(covering(2));
+    await manifest.update(covering(2));
     expect(stored(store).settledUlid <= id.slice(-26)).toBe(true);
-    head.endUpload(id);
-    await head.update(covering(3));
+    manifest.endUpload(id);
+    await manifest.update(covering(3));
     expect(stored(store).settledUlid > id.slice(-26)).toBe(true);
   });
 
   test("F65: is named above what is settled, also after a restart under a clock that went back", async () => {
     const store = new ScriptedStore();
-    const head = await read(store);
-    await head.claim(0, true);
-    await head.update(() => ({ txid: 1, settledUlid: "7ZZZZZZZZZ0000000000000000" }));
+    const manifest = await read(store);
+    await manifest.claim(0, true);
+    await manifest.update(() => ({ txid: 1, settledUlid: "7ZZZZZZZZZ0000000000000000" }));
     const { settledUlid } = stored(store);
     const again = await read(store);
     const ids = [again.beginUpload(), again.beginUpload()].map((id) => id.slice(-26));
@@ -416,11 +421,13 @@ describe("what is uploaded and not published", () => {
     "F42: what was named by a clock that was ahead is settled when it is over, and what is being uploaded " + "is not",
     async () => {
       const store = new ScriptedStore();
-      const head = await read(store);
-      await head.claim(0, true);
-      await head.update(() => ({ txid: 1 }));
+      const manifest = await read(store);
+      await manifest.claim(0, true);
+      await manifest.update(() => ({ txid: 1 }));
       const future = "7ZZZZZZZZZ0000000000000000";
-      store.spoil(headKey(uuid, "main"), (bytes) => encodeHead({ ...decodeHead(bytes), settledUlid: future }));
+      store.spoil(manifestKey(uuid, "main"), (bytes) =>
+        encodeManifest({ ...decodeManifest(bytes), settledUlid: future }),
+      );
       const again = await read(store);
       const [garbage, fresh] = [again.beginUpload(), again.beginUpload()];
       again.endUpload(garbage);

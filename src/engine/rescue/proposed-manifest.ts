@@ -1,12 +1,12 @@
-/** What is proposed for a branch whose head is of no use, and what it is made of. */
+/** What is proposed for a branch whose manifest is of no use, and what it is made of. */
 import type { Catalog } from "../../format/history/catalog.ts";
-import type { Head } from "../../format/history/head.ts";
+import type { Manifest } from "../../format/history/manifest.ts";
 import type { PoolIndex } from "./pool-index.ts";
 import type { StatePlace } from "../segments/restored-state.ts";
 
-/** A head that would mend its branch. */
-export interface ProposedHead {
-  readonly head: Head;
+/** A manifest that would mend its branch. */
+export interface ProposedManifest {
+  readonly manifest: Manifest;
   readonly bytes: Uint8Array;
   /** How it was come by, in words. */
   readonly how: string;
@@ -15,13 +15,13 @@ export interface ProposedHead {
 }
 
 /** What is known when a branch is to be mended. */
-export interface HeadRepairParts {
+export interface ManifestRepairParts {
   readonly place: StatePlace;
   readonly pool: PoolIndex;
   readonly catalog: Catalog | undefined;
 }
 
-/** Who has written a head that was laid again: no node's name. */
+/** Who has written a manifest that was laid again: no node's name. */
 export const repairer = "palimpsest-repair";
-/** The length of a head's nonce. */
+/** The length of a manifest's nonce. */
 export const nonceBytes = 16;

@@ -1,36 +1,45 @@
 /**
- * The head of one branch as its writer sees it: read once, then moved by compare-and-set, one change at a time.
+ * The manifest of one branch as its writer sees it: read once, then moved by compare-and-set, one change at a time.
  *
- * Always true: the head held here is the newest that is known to have landed; a body whose outcome is unknown is
- * offered again, and settled, before another one is made from it; once somebody else's head stands there this one is
- * fenced for good. Must not know: files, queues.
+ * Always true: the manifest held here is the newest that is known to have landed; a body whose outcome is unknown is
+ * offered again, and settled, before another one is made from it; once somebody else's manifest stands there this one
+ * is fenced for good. Must not know: files, queues.
  */
 import { assert } from "../../base/faults/assert.ts";
 import { ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import { ulidAfter, type World } from "../../base/world.ts";
-import { decodeHead, encodeHead, hashOf, type Head, type WriterEpoch, type TxidRange } from "../../format/history/head.ts";
-import { headKey, poolId } from "../../format/keys/object-keys.ts";
+import {
+  decodeManifest,
+  encodeManifest,
+  hashOf,
+  type Manifest,
+  type WriterEpoch,
+  type TxidRange,
+} from "../../format/history/manifest.ts";
+import { manifestKey, poolId } from "../../format/keys/object-keys.ts";
 import { NewerFormat } from "../../format/core/versions.ts";
 import type { ObjectStore, PutCondition } from "../../store/port/object-store.ts";
 import { sameBytes, settledPut } from "../../store/port/settled-put.ts";
-import { isNewer } from "../local/head-places.ts";
+import { isNewer } from "../local/seen-manifests.ts";
 import { withLost } from "./lines.ts";
-import { brokenHead } from "../api/lost.ts";
+import { brokenManifest } from "../api/lost.ts";
 
 const nonceBytes = 16;
 const noHash = new Uint8Array(32);
 
 /** Another writer has claimed the branch: whatever this one still holds must not be shipped. */
 export class Fenced extends ServiceError {
-  /** Whether it is another node's claim, and not a head of our own or one that was there before ours was read anew. */
+  /**
+   * Whether it is another node's claim, and not a manifest of our own or one that was there before ours was read anew.
+   */
   readonly byOther: boolean;
-  /** Whether no newer head stands there: it was lost, or put back to an older one. */
+  /** Whether no newer manifest stands there: it was lost, or put back to an older one. */
   readonly isGone: boolean;
 
   constructor(byOther = true, isGone = false) {
     const why = isGone
-      ? "the branch's head is not in object storage as this node has put it there"
+      ? "the branch's manifest is not in object storage as this node has put it there"
       : "another node has claimed this branch";
     super("unavailable", `${why}; whether this write survives is not known`, { retryAfterSecs: 1 });
     this.byOther = byOther;
@@ -38,26 +47,26 @@ export class Fenced extends ServiceError {
   }
 }
 
-/** What a change may set; the rest is the head's own bookkeeping. */
-export type HeadChange = Partial<Omit<Head, "uuid" | "branchId" | "seq" | "nonce" | "prevHash" | "node">>;
+/** What a change may set; the rest is the manifest's own bookkeeping. */
+export type ManifestChange = Partial<Omit<Manifest, "uuid" | "branchId" | "seq" | "nonce" | "prevHash" | "node">>;
 
-export interface BranchHeadOptions {
+export interface ManifestWriterOptions {
   readonly store: ObjectStore;
   readonly world: World;
   readonly nodeId: string;
   readonly uuid: string;
   readonly branchId: string;
-  /** Called with the bytes of each head that landed. */
+  /** Called with the bytes of each manifest that landed. */
   readonly landed?: (bytes: number) => void;
 }
 
 interface Doubt {
-  readonly head: Head;
+  readonly manifest: Manifest;
   readonly bytes: Uint8Array;
 }
 
 /** The body that starts a branch which nobody has written yet. */
-function unwritten(uuid: string, branchId: string): Head {
+function unwritten(uuid: string, branchId: string): Manifest {
   return {
     uuid,
     branchId,
@@ -81,49 +90,49 @@ function unwritten(uuid: string, branchId: string): Head {
   };
 }
 
-export class BranchHead {
-  readonly #options: BranchHeadOptions;
-  #head: Head;
-  /** SHA-256 of the newest head's bytes; undefined while the branch has none. */
+export class ManifestWriter {
+  readonly #options: ManifestWriterOptions;
+  #manifest: Manifest;
+  /** SHA-256 of the newest manifest's bytes; undefined while the branch has none. */
   #hash: Uint8Array | undefined;
   #condition: PutCondition;
   #doubt: Doubt | undefined;
   #writerEpoch: WriterEpoch | undefined;
   #fenced: Fenced | undefined;
-  /** The end of the line of those who want to change the head. */
+  /** The end of the line of those who want to change the manifest. */
   #turn: Promise<unknown> = Promise.resolve();
   #newestUlid = "";
   /** Objects that are being uploaded and not published yet, oldest name first. */
   readonly #uploading = new Set<string>();
 
   private constructor(
-    options: BranchHeadOptions,
-    found: { readonly head: Head; readonly bytes: Uint8Array; readonly version: string } | undefined,
+    options: ManifestWriterOptions,
+    found: { readonly manifest: Manifest; readonly bytes: Uint8Array; readonly version: string } | undefined,
   ) {
     this.#options = options;
-    this.#head = found?.head ?? unwritten(options.uuid, options.branchId);
+    this.#manifest = found?.manifest ?? unwritten(options.uuid, options.branchId);
     this.#hash = found && hashOf(found.bytes);
     this.#condition = found ? { kind: "version", version: found.version } : { kind: "absent" };
   }
 
-  /** Reads the head. `exists` is false for a branch that was never written. */
-  static async read(options: BranchHeadOptions): Promise<BranchHead> {
-    const found = await options.store.get(headKey(options.uuid, options.branchId));
-    if (!found) return new BranchHead(options, undefined);
-    const head = decodeStored(options, found.bytes);
-    if (head.uuid !== options.uuid || head.branchId !== options.branchId)
-      throw new StoreError("corrupt", "a head stands under another branch's name");
-    return new BranchHead(options, { head, bytes: found.bytes, version: found.version });
+  /** Reads the manifest. `exists` is false for a branch that was never written. */
+  static async read(options: ManifestWriterOptions): Promise<ManifestWriter> {
+    const found = await options.store.get(manifestKey(options.uuid, options.branchId));
+    if (!found) return new ManifestWriter(options, undefined);
+    const manifest = decodeStored(options, found.bytes);
+    if (manifest.uuid !== options.uuid || manifest.branchId !== options.branchId)
+      throw new StoreError("corrupt", "a manifest stands under another branch's name");
+    return new ManifestWriter(options, { manifest, bytes: found.bytes, version: found.version });
   }
 
-  /** Whether the branch has a head in the store. */
+  /** Whether the branch has a manifest in the store. */
   get exists(): boolean {
     return this.#hash !== undefined;
   }
 
-  /** The newest head that is known to have landed. */
-  get now(): Head {
-    return this.#head;
+  /** The newest manifest that is known to have landed. */
+  get now(): Manifest {
+    return this.#manifest;
   }
 
   /** This writer's claim, once it has landed. */
@@ -144,17 +153,18 @@ export class BranchHead {
    * Makes this node the branch's writer: a new epoch and writer epoch, from which instant every older writer's
    * compare-and-set fails. The next transaction id is `txid + 1` of what this node provably has (`knownTxid`), or one
    * above everything that was ever reserved when it may have lost some; what lies between is remembered as lost.
-   * `first` is the state that a branch without a head begins with. `leaseEpoch` is the lease's: epochs are never below it,
-   * and never given twice even when the coordination store was put back to an old state and counts from there.
+   * `first` is the state that a branch without a manifest begins with. `leaseEpoch` is the lease's: epochs are never
+   * below it, and never given twice even when the coordination store was put back to an old state and counts from
+   * there.
    */
-  async claim(knownTxid: number, knowsAll: boolean, first: HeadChange = {}, leaseEpoch = 0): Promise<WriterEpoch> {
+  async claim(knownTxid: number, knowsAll: boolean, first: ManifestChange = {}, leaseEpoch = 0): Promise<WriterEpoch> {
     if (this.#writerEpoch) return this.#writerEpoch;
     await this.#exclusively(async () => {
       await this.#settle();
       if (this.#writerEpoch) return;
-      const { reservedTo, txid, writerEpochs, lost } = this.#head;
-      const epoch = Math.max(leaseEpoch, this.#head.epoch + 1);
-      assert(knownTxid >= txid, "a writer knows at least what its head covers");
+      const { reservedTo, txid, writerEpochs, lost } = this.#manifest;
+      const epoch = Math.max(leaseEpoch, this.#manifest.epoch + 1);
+      assert(knownTxid >= txid, "a writer knows at least what its manifest covers");
       const nextTxid = knowsAll ? knownTxid + 1 : Math.max(reservedTo, knownTxid) + 1;
       const gap: TxidRange[] = nextTxid > knownTxid + 1 ? [{ firstTxid: knownTxid + 1, lastTxid: nextTxid - 1 }] : [];
       const writerEpoch: WriterEpoch = {
@@ -176,35 +186,35 @@ export class BranchHead {
   }
 
   /**
-   * Changes the head by what `change` gives for the newest one; undefined changes nothing. After a failure it may be
-   * called again: an earlier try may have landed meanwhile, so `change` looks at the head it is given. Throws Fenced,
-   * and StoreError("unavailable") for a line that is too long for a head.
+   * Changes the manifest by what `change` gives for the newest one; undefined changes nothing. After a failure it may
+   * be called again: an earlier try may have landed meanwhile, so `change` looks at the manifest it is given. Throws
+   * Fenced, and StoreError("unavailable") for a line that is too long for a manifest.
    */
-  async update(change: (head: Head) => HeadChange | undefined): Promise<Head> {
+  async update(change: (manifest: Manifest) => ManifestChange | undefined): Promise<Manifest> {
     await this.#exclusively(async () => {
       await this.#settle();
-      const next = change(this.#head);
+      const next = change(this.#manifest);
       if (!next) return;
-      // A copy's head is another node's; and what an earlier process of this one claimed is its own.
+      // A copy's manifest is another node's; and what an earlier process of this one claimed is its own.
       assert(
-        this.#writerEpoch !== undefined || this.#head.node === this.#options.nodeId,
-        "a head is changed by the node that has claimed it",
+        this.#writerEpoch !== undefined || this.#manifest.node === this.#options.nodeId,
+        "a manifest is changed by the node that has claimed it",
       );
       await this.#move(next);
     });
-    return this.#head;
+    return this.#manifest;
   }
 
   /**
-   * Makes sure that the newest head which this one knows is the one in the store, so that nobody has claimed the branch
-   * since. Throws Fenced.
+   * Makes sure that the newest manifest which this one knows is the one in the store, so that nobody has claimed the
+   * branch since. Throws Fenced.
    */
   async prove(): Promise<void> {
     const { store, uuid, branchId } = this.#options;
     // In turn: an own change that landed meanwhile would look like somebody else's.
     await this.#exclusively(async () => {
       if (this.#fenced) throw this.#fenced;
-      const found = await store.get(headKey(uuid, branchId));
+      const found = await store.get(manifestKey(uuid, branchId));
       const isNewest = found ? this.#isHeld(found.bytes) : !this.exists;
       // A body in doubt that has come to stand there is our own too.
       const isOwn = found !== undefined && this.#doubt !== undefined && sameBytes(found.bytes, this.#doubt.bytes);
@@ -214,10 +224,11 @@ export class BranchHead {
 
   /**
    * A name for an object that will be published by a later update; until `endUpload` no collector takes it for garbage.
-   * It sorts behind what heads of this epoch have called settled, also after a restart under a clock that went back.
+   * It sorts behind what manifests of this epoch have called settled, also after a restart under a clock that went
+   * back.
    */
   beginUpload(): string {
-    const { branchId, epoch, settledUlid } = this.#head;
+    const { branchId, epoch, settledUlid } = this.#manifest;
     const ulid = this.#options.world.ulid();
     this.#newestUlid =
       ulid > settledUlid && ulid > this.#newestUlid
@@ -239,21 +250,21 @@ export class BranchHead {
     await mine;
   }
 
-  async #move(change: HeadChange): Promise<void> {
+  async #move(change: ManifestChange): Promise<void> {
     const { world, nodeId } = this.#options;
-    // Before anything is put: the head stays as it is, and takes the change when its line is shorter.
+    // Before anything is put: the manifest stays as it is, and takes the change when its line is shorter.
     if ((change.refs?.length ?? 0) > limits.lineRefsMax)
       throw new StoreError("unavailable", "the branch's line has no room before it is packed");
-    const head: Head = {
-      ...this.#head,
+    const manifest: Manifest = {
+      ...this.#manifest,
       ...change,
-      seq: this.#head.seq + 1,
+      seq: this.#manifest.seq + 1,
       nonce: world.randomBytes(nonceBytes),
       prevHash: this.#hash ?? noHash,
       node: nodeId,
-      settledUlid: this.#settledUlid(change.epoch === undefined ? this.#head.settledUlid : ""),
+      settledUlid: this.#settledUlid(change.epoch === undefined ? this.#manifest.settledUlid : ""),
     };
-    this.#doubt = { head, bytes: encodeHead(head) };
+    this.#doubt = { manifest, bytes: encodeManifest(manifest) };
     await this.#settle();
   }
 
@@ -276,19 +287,19 @@ export class BranchHead {
     if (this.#fenced) throw this.#fenced;
     if (!this.#doubt) return;
     const { store, uuid, branchId, world } = this.#options;
-    const { head, bytes } = this.#doubt;
+    const { manifest, bytes } = this.#doubt;
     for (let attempt = 0; this.#doubt; attempt++) {
       world.crashPoint("head-put");
-      const outcome = await settledPut(store, headKey(uuid, branchId), bytes, this.#condition);
+      const outcome = await settledPut(store, manifestKey(uuid, branchId), bytes, this.#condition);
       world.crashPoint("head-landed");
       if (outcome.kind === "landed") {
-        this.#head = head;
+        this.#manifest = manifest;
         this.#hash = hashOf(bytes);
         this.#condition = { kind: "version", version: outcome.version };
         this.#doubt = undefined;
       } else if (outcome.current && this.#isHeld(outcome.current.bytes) && attempt < limits.doubtRetriesMax) {
-        // The head that was lost or damaged stands there again as it was, since it was put back: nobody has claimed the
-        // branch.
+        // The manifest that was lost or damaged stands there again as it was, since it was put back: nobody has claimed
+        // the branch.
         this.#condition = { kind: "version", version: outcome.current.version };
       } else {
         this.#endBy(outcome.current?.bytes);
@@ -297,43 +308,46 @@ export class BranchHead {
     this.#options.landed?.(bytes.length);
   }
 
-  /** Whether the bytes are those of the head that is held here. */
+  /** Whether the bytes are those of the manifest that is held here. */
   #isHeld(bytes: Uint8Array): boolean {
     return this.#hash !== undefined && sameBytes(hashOf(bytes), this.#hash);
   }
 
-  /** Another head stands in the store, or none: nothing is changed from here any more. */
+  /** Another manifest stands in the store, or none: nothing is changed from here any more. */
   #endBy(bytes: Uint8Array | undefined): never {
     // A body that was damaged on its way here is no proof that another writer's stands there; one of a newer build is.
     const standing = bytes && decodeInDoubt(bytes);
     const isClaim =
       standing === undefined ||
       standing === "newer" ||
-      (standing.node !== this.#options.nodeId && standing.epoch > this.#head.epoch);
+      (standing.node !== this.#options.nodeId && standing.epoch > this.#manifest.epoch);
     this.#fenced = new Fenced(
       isClaim,
-      standing === undefined || (standing !== "newer" && isNewer(this.#head, standing)),
+      standing === undefined || (standing !== "newer" && isNewer(this.#manifest, standing)),
     );
     throw this.#fenced;
   }
 }
 
-/** The head in the bytes that object storage has for the branch. Throws a StoreError that says which head is none. */
-export function decodeStored({ uuid, branchId }: Pick<Head, "uuid" | "branchId">, bytes: Uint8Array): Head {
+/**
+ * The manifest in the bytes that object storage has for the branch. Throws a StoreError that says which manifest is
+ * none.
+ */
+export function decodeStored({ uuid, branchId }: Pick<Manifest, "uuid" | "branchId">, bytes: Uint8Array): Manifest {
   try {
-    return decodeHead(bytes);
+    return decodeManifest(bytes);
   } catch (error) {
-    if (error instanceof StoreError && error.kind === "corrupt") throw brokenHead(uuid, branchId, error);
+    if (error instanceof StoreError && error.kind === "corrupt") throw brokenManifest(uuid, branchId, error);
     throw error;
   }
 }
 
-/** Throws unless the bytes are a head, of whatever build: then the outcome is as unknown as before. */
-function decodeInDoubt(bytes: Uint8Array): Head | "newer" {
+/** Throws unless the bytes are a manifest, of whatever build: then the outcome is as unknown as before. */
+function decodeInDoubt(bytes: Uint8Array): Manifest | "newer" {
   try {
-    return decodeHead(bytes);
+    return decodeManifest(bytes);
   } catch (error) {
     if (error instanceof NewerFormat) return "newer";
-    throw new StoreError("unknown_outcome", "a head could not be read back", { cause: error });
+    throw new StoreError("unknown_outcome", "a manifest could not be read back", { cause: error });
   }
 }

@@ -1,46 +1,49 @@
 /**
- * The newest sound head of a branch whose own is missing, unreadable or refers to what is gone.
+ * The newest sound manifest of a branch whose own is missing, unreadable or refers to what is gone.
  *
- * Three ways, each tried where the one before gives nothing: the head that is there, with what is missing put together
- * from other objects of the pool, else cut before it; an older version of the head that the store has kept, carried on
- * as far as the pool goes on without a doubt; the pool alone (engine/rescue/pool-repair). Always true: what is proposed
- * is restored and checked first; its epoch is above all that are known, and it skips transaction ids as nobody knows
- * which were given; what is lost by it is said. Nothing is written here, and the same store gives the same proposal.
- * Must not know: who writes it.
+ * Three ways, each tried where the one before gives nothing: the manifest that is there, with what is missing put
+ * together from other objects of the pool, else cut before it; an older version of the manifest that the store has
+ * kept, carried on as far as the pool goes on without a doubt; the pool alone (engine/rescue/pool-repair). Always true:
+ * what is proposed is restored and checked first; its epoch is above all that are known, and it skips transaction ids
+ * as nobody knows which were given; what is lost by it is said. Nothing is written here, and the same store gives the
+ * same proposal. Must not know: who writes it.
  */
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
-import { encodeHead, hashOf, type Head } from "../../format/history/head.ts";
+import { encodeManifest, hashOf, type Manifest } from "../../format/history/manifest.ts";
 import type { History } from "../../format/history/history.ts";
-import { headKey } from "../../format/keys/object-keys.ts";
+import { manifestKey } from "../../format/keys/object-keys.ts";
 import type { SegmentRef } from "../../format/history/refs.ts";
 import { olderVersionsOf } from "../../store/port/object-store.ts";
 import { historyOf } from "../history/histories.ts";
-import { ownHead, type BranchInventory } from "./inventory.ts";
+import { ownManifest, type BranchInventory } from "./inventory.ts";
 import { gapsOf } from "../history/line-gaps.ts";
-import { forkedHead, planOf } from "../history/lines.ts";
+import { forkedManifest, planOf } from "../history/lines.ts";
 import { checkState } from "../segments/newest-state.ts";
 import { beforeRewind, chainFrom, type PoolEntry } from "./pool-index.ts";
 import { fromPool } from "./pool-repair.ts";
-import { nonceBytes, repairer, type HeadRepairParts, type ProposedHead } from "./proposed-head.ts";
+import { nonceBytes, repairer, type ManifestRepairParts, type ProposedManifest } from "./proposed-manifest.ts";
 import { pointOf } from "../segments/restore.ts";
 import type { StatePlace } from "../segments/restored-state.ts";
 
-/** A base to go on from: a head, its past, and the SHA-256 of its bytes. */
+/** A base to go on from: a manifest, its past, and the SHA-256 of its bytes. */
 interface Base {
-  readonly head: Head;
+  readonly manifest: Manifest;
   readonly history: History | undefined;
   readonly hash: Uint8Array;
 }
 
-/** The newest head that can be had, or why none can. */
-export async function proposeHead(parts: HeadRepairParts, branch: BranchInventory): Promise<ProposedHead | string> {
+/** The newest manifest that can be had, or why none can. */
+export async function proposeManifest(
+  parts: ManifestRepairParts,
+  branch: BranchInventory,
+): Promise<ProposedManifest | string> {
   const base = await baseOf(parts, branch);
   const proposal =
-    (base && (await fromBase(parts, base, branch.head.kind === "sound"))) ?? (await fromPool(parts, branch));
+    (base && (await fromBase(parts, base, branch.manifest.kind === "sound"))) ?? (await fromPool(parts, branch));
   if (typeof proposal === "string") return proposal;
   try {
-    await checkState(parts.place, planOf(proposal.head, undefined, proposal.head.txid)!);
+    await checkState(parts.place, planOf(proposal.manifest, undefined, proposal.manifest.txid)!);
     return proposal;
   } catch (error) {
     if (!(error instanceof StoreError) || error.kind !== "corrupt") throw error;
@@ -48,24 +51,28 @@ export async function proposeHead(parts: HeadRepairParts, branch: BranchInventor
   }
 }
 
-/** The head itself, or the newest older version of it that can be read. */
+/** The manifest itself, or the newest older version of it that can be read. */
 async function baseOf(
-  { place: { source } }: HeadRepairParts,
-  { id, head }: BranchInventory,
+  { place: { source } }: ManifestRepairParts,
+  { id, manifest }: BranchInventory,
 ): Promise<Base | undefined> {
-  if (head.kind === "sound")
-    return { head: head.value, history: await pastOf(source.store, head.value), hash: hashOf(head.bytes) };
+  if (manifest.kind === "sound")
+    return {
+      manifest: manifest.value,
+      history: await pastOf(source.store, manifest.value),
+      hash: hashOf(manifest.bytes),
+    };
   const older: Base[] = [];
-  for (const { bytes } of await olderVersionsOf(source.store, headKey(source.uuid, id))) {
-    const value = readable(() => ownHead(bytes, source.uuid, id));
-    if (value) older.push({ head: value, history: await pastOf(source.store, value), hash: hashOf(bytes) });
+  for (const { bytes } of await olderVersionsOf(source.store, manifestKey(source.uuid, id))) {
+    const value = readable(() => ownManifest(bytes, source.uuid, id));
+    if (value) older.push({ manifest: value, history: await pastOf(source.store, value), hash: hashOf(bytes) });
   }
-  return older.sort((a, b) => b.head.epoch - a.head.epoch || b.head.seq - a.head.seq)[0];
+  return older.sort((a, b) => b.manifest.epoch - a.manifest.epoch || b.manifest.seq - a.manifest.seq)[0];
 }
 
-async function pastOf(store: StatePlace["source"]["store"], head: Head): Promise<History | undefined> {
+async function pastOf(store: StatePlace["source"]["store"], manifest: Manifest): Promise<History | undefined> {
   try {
-    return await historyOf(store, head);
+    return await historyOf(store, manifest);
   } catch (error) {
     if (!(error instanceof StoreError) || error.kind !== "corrupt") throw error;
     return undefined;
@@ -82,18 +89,22 @@ function readable<Value>(read: () => Value): Value | undefined {
 }
 
 /** The base with what is missing put together from the pool, or cut before it; an older one is carried on. */
-async function fromBase(parts: HeadRepairParts, base: Base, isNewest: boolean): Promise<ProposedHead | undefined> {
+async function fromBase(
+  parts: ManifestRepairParts,
+  base: Base,
+  isNewest: boolean,
+): Promise<ProposedManifest | undefined> {
   const { pool } = parts;
   const sound = new Map(pool.entries.map((entry) => [entry.ref.id, entry]));
   const isThere = (ref: SegmentRef): boolean => sound.get(ref.id)?.ref.bytes === ref.bytes;
-  const own = pool.entries.filter(({ branchId }) => branchId === base.head.branchId);
-  const mended = base.head.refs.flatMap((ref) => (isThere(ref) ? [ref] : (substituteFor(ref, own) ?? [ref])));
-  const whole: Head = { ...base.head, refs: mended };
+  const own = pool.entries.filter(({ branchId }) => branchId === base.manifest.branchId);
+  const mended = base.manifest.refs.flatMap((ref) => (isThere(ref) ? [ref] : (substituteFor(ref, own) ?? [ref])));
+  const whole: Manifest = { ...base.manifest, refs: mended };
   const target = newestTxid(whole, base.history, isThere);
   if (target === undefined) return undefined;
-  const cut = await cutTo(parts, { ...base, head: whole }, target, isThere);
+  const cut = await cutTo(parts, { ...base, manifest: whole }, target, isThere);
   if (!cut) return undefined;
-  const more = isNewest || target < base.head.txid ? [] : carriedOn(own, cut);
+  const more = isNewest || target < base.manifest.txid ? [] : carriedOn(own, cut);
   return proposed(parts, base, { ...cut, ...extension(cut, more, own) }, isNewest, isThere);
 }
 
@@ -106,22 +117,22 @@ function substituteFor(ref: SegmentRef, own: readonly PoolEntry[]): readonly Seg
 
 /** The newest state of which everything is there. */
 function newestTxid(
-  head: Head,
+  manifest: Manifest,
   history: History | undefined,
   isThere: (ref: SegmentRef) => boolean,
 ): number | undefined {
   const lines = [
-    { fromTxid: head.fromTxid, toTxid: head.txid, refs: head.refs, tail: head.tail },
+    { fromTxid: manifest.fromTxid, toTxid: manifest.txid, refs: manifest.refs, tail: manifest.tail },
     ...(history?.lines ?? []).map((line) => ({ ...line, tail: [] })),
   ];
   const ends = lines.flatMap((line) => {
     if (!line.refs.filter(({ kind }) => kind === "image").every(isThere)) return [];
     const broken = line.refs.find((ref) => ref.kind === "delta" && !isThere(ref));
-    const gap = gapsOf(line, head.lost)[0];
+    const gap = gapsOf(line, manifest.lost)[0];
     const stop = Math.min(broken?.firstTxid ?? Infinity, gap?.firstTxid ?? Infinity, line.toTxid + 1);
     return reachBelow(line, stop);
   });
-  const possible = ends.filter((txid) => planOf(head, history, txid) !== undefined);
+  const possible = ends.filter((txid) => planOf(manifest, history, txid) !== undefined);
   return possible.length === 0 ? undefined : Math.max(...possible);
 }
 
@@ -131,7 +142,7 @@ function reachBelow(
     fromTxid,
     refs,
     tail,
-  }: { readonly fromTxid: number; readonly refs: readonly SegmentRef[]; readonly tail: Head["tail"] },
+  }: { readonly fromTxid: number; readonly refs: readonly SegmentRef[]; readonly tail: Manifest["tail"] },
   stop: number,
 ): number[] {
   const ends = [...refs, ...tail].map(({ lastTxid }) => lastTxid).filter((txid) => txid < stop && txid >= fromTxid);
@@ -140,40 +151,40 @@ function reachBelow(
 
 /** The branch as it stood at the id. */
 async function cutTo(
-  { place: { source } }: HeadRepairParts,
-  { head, history }: Base,
+  { place: { source } }: ManifestRepairParts,
+  { manifest, history }: Base,
   txid: number,
   isThere: (ref: SegmentRef) => boolean,
-): Promise<Head | undefined> {
-  const plan = planOf(head, history, txid);
+): Promise<Manifest | undefined> {
+  const plan = planOf(manifest, history, txid);
   if (!plan || ![...plan.images, ...plan.deltas].every(isThere)) return undefined;
-  if (txid === head.txid) return head;
-  const point = await pointOf(source, head, plan);
-  const own = { branchId: head.branchId, nonce: head.nonce, node: head.node, ...point };
-  const cut = await forkedHead(head, history, txid, own, source.press);
+  if (txid === manifest.txid) return manifest;
+  const point = await pointOf(source, manifest, plan);
+  const own = { branchId: manifest.branchId, nonce: manifest.nonce, node: manifest.node, ...point };
+  const cut = await forkedManifest(manifest, history, txid, own, source.press);
   // The claims stay known, and what they gave up: the node that has more on its disk must be told apart from a
   // stranger.
-  const writerEpochs = head.writerEpochs.map((writerEpoch) => ({
+  const writerEpochs = manifest.writerEpochs.map((writerEpoch) => ({
     ...writerEpoch,
     lastTxid: Math.max(writerEpoch.firstTxid - 1, Math.min(writerEpoch.lastTxid, txid)),
   }));
   return (
     cut && {
       ...cut,
-      epoch: head.epoch,
-      seq: head.seq,
-      reservedTo: head.reservedTo,
+      epoch: manifest.epoch,
+      seq: manifest.seq,
+      reservedTo: manifest.reservedTo,
       fromTxid: plan.fromTxid,
-      floorTxid: head.floorTxid,
-      history: head.history,
+      floorTxid: manifest.floorTxid,
+      history: manifest.history,
       writerEpochs,
-      lost: head.lost,
+      lost: manifest.lost,
     }
   );
 }
 
-/** What the same claim has put behind the head, as far as it goes on without a doubt. */
-function carriedOn(own: readonly PoolEntry[], { txid, epoch, tail }: Head): readonly SegmentRef[] {
+/** What the same claim has put behind the manifest, as far as it goes on without a doubt. */
+function carriedOn(own: readonly PoolEntry[], { txid, epoch, tail }: Manifest): readonly SegmentRef[] {
   const ofClaim = own.filter((entry) => entry.epoch === epoch);
   // What the tail held may have become an object together with what came after it.
   const starts = [txid + 1, ...tail.map(({ firstTxid }) => firstTxid)];
@@ -186,26 +197,35 @@ function carriedOn(own: readonly PoolEntry[], { txid, epoch, tail }: Head): read
   );
 }
 
-function extension(head: Head, more: readonly SegmentRef[], own: readonly PoolEntry[]): Partial<Head> {
+function extension(manifest: Manifest, more: readonly SegmentRef[], own: readonly PoolEntry[]): Partial<Manifest> {
   const last = more.at(-1);
   if (!last) return {};
   const { pages } = own.find(({ ref }) => ref.id === last.id)!;
-  const writerEpochs = head.writerEpochs.map((writerEpoch, at) =>
-    at === head.writerEpochs.length - 1 ? { ...writerEpoch, lastTxid: Math.max(writerEpoch.lastTxid, last.lastTxid) } : writerEpoch,
+  const writerEpochs = manifest.writerEpochs.map((writerEpoch, at) =>
+    at === manifest.writerEpochs.length - 1
+      ? { ...writerEpoch, lastTxid: Math.max(writerEpoch.lastTxid, last.lastTxid) }
+      : writerEpoch,
   );
   // What the tail held may stand in an object by now.
-  const tail = head.tail.filter(({ lastTxid }) => lastTxid < more[0]!.firstTxid);
-  return { refs: [...head.refs, ...more], tail, writerEpochs, txid: last.lastTxid, committedAtMs: last.lastAtMs, pages };
+  const tail = manifest.tail.filter(({ lastTxid }) => lastTxid < more[0]!.firstTxid);
+  return {
+    refs: [...manifest.refs, ...more],
+    tail,
+    writerEpochs,
+    txid: last.lastTxid,
+    committedAtMs: last.lastAtMs,
+    pages,
+  };
 }
 
 /** The base's successor, and what is lost by it. */
 async function proposed(
-  { pool }: HeadRepairParts,
-  { head: before, history, hash }: Base,
-  state: Head,
+  { pool }: ManifestRepairParts,
+  { manifest: before, history, hash }: Base,
+  state: Manifest,
   isNewest: boolean,
   isThere: (ref: SegmentRef) => boolean,
-): Promise<ProposedHead> {
+): Promise<ProposedManifest> {
   const epoch = Math.max(before.epoch, pool.epochs.get(before.branchId) ?? 0) + (isNewest ? 1 : limits.epochsSkipped);
   const known = Math.max(
     before.reservedTo,
@@ -223,28 +243,28 @@ async function proposed(
   if (!isNewest)
     loses.push(
       `whatever was written after transaction id ${state.txid} and is in no object of the pool; among it may ` +
-        "be durable writes that stood in the lost head alone",
+        "be durable writes that stood in the lost manifest alone",
     );
   if (before.history && past !== "all")
     loses.push(`the past before this line${named(history)}: it can be gone back to no more`);
-  const head: Head = {
+  const manifest: Manifest = {
     ...state,
     epoch,
     seq: before.seq + 1,
     prevHash: hash,
     nonce: hashOf(hash).subarray(0, nonceBytes),
     settledUlid: "",
-    // A claim that nobody remembers may have followed an older head: then no node may take the branch for its own.
+    // A claim that nobody remembers may have followed an older manifest: then no node may take the branch for its own.
     node: isNewest ? before.node : repairer,
     reservedTo: known + limits.txidsSkipped,
     history: past === "all" ? before.history : undefined,
   };
   const how = isNewest
-    ? "the head that is there, without what is missing"
-    : `an older version of the head (epoch ${before.epoch}, number ${before.seq}) that the store has kept`;
+    ? "the manifest that is there, without what is missing"
+    : `an older version of the manifest (epoch ${before.epoch}, number ${before.seq}) that the store has kept`;
   return {
-    head,
-    bytes: encodeHead(head),
+    manifest,
+    bytes: encodeManifest(manifest),
     how: `${how}, up to transaction id ${state.txid} of ${new Date(state.committedAtMs).toISOString()}`,
     loses,
   };

@@ -2,14 +2,14 @@ import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { AssertionFault } from "../../../../src/base/faults/assert.ts";
 import { limits } from "../../../../src/base/limits/limits.ts";
-import { decodeHead, encodeHead, type Head } from "../../../../src/format/history/head.ts";
-import { countingBytes, expectDamageRefused, sampleHead, sampleRefs } from "../../../support/format-samples.ts";
+import { decodeManifest, encodeManifest, type Manifest } from "../../../../src/format/history/manifest.ts";
+import { countingBytes, expectDamageRefused, sampleManifest, sampleRefs } from "../../../support/format-samples.ts";
 
-/** As many of each as a head may have, each as large as it gets. */
-const fullHead: Head = {
-  ...sampleHead,
-  writerEpochs: Array(limits.manifestWriterEpochsMax).fill(sampleHead.writerEpochs[0]),
-  lost: Array(limits.headLostMax).fill({ firstTxid: 2 ** 52, lastTxid: 2 ** 53 - 1 }),
+/** As many of each as a manifest may have, each as large as it gets. */
+const fullManifest: Manifest = {
+  ...sampleManifest,
+  writerEpochs: Array(limits.manifestWriterEpochsMax).fill(sampleManifest.writerEpochs[0]),
+  lost: Array(limits.manifestLostMax).fill({ firstTxid: 2 ** 52, lastTxid: 2 ** 53 - 1 }),
   refs: Array(limits.lineRefsMax).fill({
     ...sampleRefs[1],
     firstTxid: 0,
@@ -18,16 +18,16 @@ const fullHead: Head = {
     rawBytes: 2 ** 53 - 1,
   }),
   tail: Array(limits.tailSegmentsMax).fill({
-    ...sampleHead.tail[0],
+    ...sampleManifest.tail[0],
     bytes: countingBytes(limits.tailBytesMax / limits.tailSegmentsMax, 1),
   }),
   node: "n".repeat(limits.nodeIdBytesMax),
 };
 
-test("a head comes back as it was", () => {
-  expect(decodeHead(encodeHead(sampleHead))).toEqual(sampleHead);
-  const first: Head = {
-    ...sampleHead,
+test("a manifest comes back as it was", () => {
+  expect(decodeManifest(encodeManifest(sampleManifest))).toEqual(sampleManifest);
+  const first: Manifest = {
+    ...sampleManifest,
     branchId: "main",
     node: "",
     writerEpochs: [],
@@ -37,7 +37,7 @@ test("a head comes back as it was", () => {
     history: undefined,
     settledUlid: "",
   };
-  expect(decodeHead(encodeHead(first))).toEqual(first);
+  expect(decodeManifest(encodeManifest(first))).toEqual(first);
 });
 
 test("any numbers come back", () => {
@@ -51,39 +51,39 @@ test("any numbers come back", () => {
       fc.nat(2 ** 52),
       (values, pages, uuid, firstTxid, span) => {
         const range = { firstTxid, lastTxid: firstTxid + span };
-        const head: Head = {
-          ...sampleHead,
+        const manifest: Manifest = {
+          ...sampleManifest,
           ...Object.fromEntries(numbers.map((name, index) => [name, values[index]])),
           uuid,
           pages,
           lost: [range],
-          writerEpochs: [{ ...sampleHead.writerEpochs[0]!, firstTxid, lastTxid: firstTxid + span - 1 }],
+          writerEpochs: [{ ...sampleManifest.writerEpochs[0]!, firstTxid, lastTxid: firstTxid + span - 1 }],
           refs: [{ ...sampleRefs[0]!, ...range }],
-          tail: [{ ...sampleHead.tail[0]!, ...range }],
+          tail: [{ ...sampleManifest.tail[0]!, ...range }],
         };
-        expect(decodeHead(encodeHead(head))).toEqual(head);
+        expect(decodeManifest(encodeManifest(manifest))).toEqual(manifest);
       },
     ),
   );
 });
 
-test("a head with as many of everything as it may have fits its bound", () => {
-  const bytes = encodeHead(fullHead);
-  expect(bytes.length).toBeLessThanOrEqual(limits.headBytesMax);
-  expect(decodeHead(bytes)).toEqual(fullHead);
+test("a manifest with as many of everything as it may have fits its bound", () => {
+  const bytes = encodeManifest(fullManifest);
+  expect(bytes.length).toBeLessThanOrEqual(limits.manifestBytesMax);
+  expect(decodeManifest(bytes)).toEqual(fullManifest);
 });
 
 test("damage anywhere is refused as corrupt", async () => {
-  await expectDamageRefused(encodeHead(sampleHead), decodeHead);
+  await expectDamageRefused(encodeManifest(sampleManifest), decodeManifest);
 });
 
 const more = <Item>(items: readonly Item[]): Item[] => [...items, items[0]!];
-const tail = sampleHead.tail[0]!;
+const tail = sampleManifest.tail[0]!;
 
-test.each<[string, Partial<Head>]>([
-  ["one writer epoch too many", { writerEpochs: more(fullHead.writerEpochs) }],
-  ["one lost range too many", { lost: more(fullHead.lost) }],
-  ["one reference too many", { refs: more(fullHead.refs) }],
+test.each<[string, Partial<Manifest>]>([
+  ["one writer epoch too many", { writerEpochs: more(fullManifest.writerEpochs) }],
+  ["one lost range too many", { lost: more(fullManifest.lost) }],
+  ["one reference too many", { refs: more(fullManifest.refs) }],
   ["one tail segment too many", { tail: Array(limits.tailSegmentsMax + 1).fill(tail) }],
   [
     "a tail of one byte too many",
@@ -102,6 +102,6 @@ test.each<[string, Partial<Head>]>([
   ["a foreign branch id", { branchId: "dev" }],
   ["too many pages", { pages: 2 ** 25 }],
   ["a negative time", { committedAtMs: -1 }],
-])("a head with %s is a bug", (_name, change) => {
-  expect(() => encodeHead({ ...sampleHead, ...change })).toThrow(AssertionFault);
+])("a manifest with %s is a bug", (_name, change) => {
+  expect(() => encodeManifest({ ...sampleManifest, ...change })).toThrow(AssertionFault);
 });
