@@ -66,7 +66,7 @@ export class Engine {
       case "lease":
         return this.#parts.ownership.renewLease(message.until);
       case "hint":
-        return this.#parts.following.hint(message.uuid);
+        return this.#parts.following.notify(message.uuid);
       case "followed":
         if (message.isFollowed) this.#parts.followed.set(message.uuid, true);
         else this.#parts.followed.delete(message.uuid);
@@ -101,7 +101,7 @@ export class Engine {
       packs: compactor.packs,
       rebases: compactor.rebases,
       compactionsOwed: compactor.owed,
-      lineRefsMax: registry.manifests().reduce((most, { now }) => Math.max(most, now.refs.length), 0),
+      timelineRefsMax: registry.manifests().reduce((most, { now }) => Math.max(most, now.refs.length), 0),
       collections: chores.collections,
       replicas: following.measures,
       vectorBytes: vectorPool.bytes,

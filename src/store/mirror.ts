@@ -6,7 +6,7 @@
 import { StoreError } from "../base/faults/errors.ts";
 import { listed } from "./port/listing.ts";
 import type { ListedObject, ObjectStore } from "./port/object-store.ts";
-import { sameBytes, surePut } from "./port/settled-put.ts";
+import { sameBytes, surePut } from "./port/sure-put.ts";
 
 /**
  * Has the object hold these bytes. Says whether it had to be written. Throws StoreError when somebody else writes

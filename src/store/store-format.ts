@@ -15,7 +15,7 @@ import { StoreError } from "../base/faults/errors.ts";
 import { storeFormatKey } from "../format/keys/object-keys.ts";
 import { formats, requireVersion } from "../format/core/versions.ts";
 import type { ObjectStore } from "./port/object-store.ts";
-import { surePut } from "./port/settled-put.ts";
+import { surePut } from "./port/sure-put.ts";
 
 /**
  * Refuses a store whose layout this build does not read: NewerFormat, or StoreError("corrupt") when the object is none

@@ -8,7 +8,7 @@ import { threadedPress } from "../../src/format/core/compression.ts";
 import { encodeSegment } from "../../src/format/history/segment.ts";
 import { WalReader } from "../../src/sqlite/wal/wal-reader.ts";
 import { FileStore } from "../../src/store/file/file-store.ts";
-import { putImmutable } from "../../src/store/port/settled-put.ts";
+import { putImmutable } from "../../src/store/port/sure-put.ts";
 import { startNodeProcess, type NodeProcess } from "../support/node-process.ts";
 import { RawIngests } from "./floors.ts";
 import { median, openClient, quantile } from "./raw-client.ts";

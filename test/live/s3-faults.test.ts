@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 
 import { StoreError } from "../../src/base/faults/errors.ts";
 import type { ObjectStore } from "../../src/store/port/object-store.ts";
 import { openStore } from "../../src/store/open-store.ts";
-import { settledPut } from "../../src/store/port/settled-put.ts";
+import { putUntilKnown } from "../../src/store/port/sure-put.ts";
 import { hastyWorld } from "../support/hasty-world.ts";
 import { HttpMangler } from "../support/http-mangler.ts";
 import { seeded } from "../support/random.ts";
@@ -91,7 +91,7 @@ class Story {
       standing.version === undefined
         ? ({ kind: "absent" } as const)
         : ({ kind: "version", version: standing.version } as const);
-    const outcome = await told(() => settledPut(this.#store, key, Buffer.from(value), condition));
+    const outcome = await told(() => putUntilKnown(this.#store, key, Buffer.from(value), condition));
     this.#count(`put ${outcome?.kind ?? "in doubt"}`);
     // One that is lost may have landed and been replaced before it was read back.
     const isLanded = outcome?.kind === "landed";
@@ -122,7 +122,7 @@ class Story {
   async #poolAct(client: string, key: string): Promise<void> {
     const entry = { isThere: undefined as boolean | undefined, body: this.#newValue() };
     this.#pool.set(key, entry);
-    const outcome = await told(() => settledPut(this.#store, key, Buffer.from(entry.body), { kind: "absent" }));
+    const outcome = await told(() => putUntilKnown(this.#store, key, Buffer.from(entry.body), { kind: "absent" }));
     if (outcome) expect(outcome.kind, `${client} is the only one that writes ${key}`).toBe("landed");
     entry.isThere = outcome ? true : undefined;
     this.#count(outcome ? "object put" : "object in doubt");

@@ -14,10 +14,10 @@ export const engineMutants: readonly Mutant[] = [
     name: "head-put-without-condition",
     why: "A superseded writer overwrites the manifest of whoever took its place.",
     file: "engine/history/manifest-writer.ts",
-    find: ["      const outcome = await settledPut(store, manifestKey(uuid, branchId), bytes, this.#condition);"],
+    find: ["      const outcome = await putUntilKnown(store, manifestKey(uuid, branchId), bytes, this.#condition);"],
     replace: [
       "      const standing = await store.get(manifestKey(uuid, branchId));",
-      "      const outcome = await settledPut(",
+      "      const outcome = await putUntilKnown(",
       "        store,",
       "        manifestKey(uuid, branchId),",
       "        bytes,",
@@ -200,7 +200,7 @@ export const engineMutants: readonly Mutant[] = [
   {
     name: "doubt-forgotten-by-a-later-try",
     why: "A put that may still land is told as one that has changed nothing.",
-    file: "store/port/settled-put.ts",
+    file: "store/port/sure-put.ts",
     find: ["      if (!doubt) throw error;"],
     replace: ['      if (error.kind !== "unknown_outcome") throw error;'],
     suites: [{ file: "test/unit/store/settled-put.test.ts" }],

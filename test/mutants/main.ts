@@ -23,14 +23,14 @@ interface Outcome {
   readonly secs: number;
 }
 
-/** Whole lines, as they stand in a file. */
-function linesOf(lines: readonly string[]): string {
-  return lines.map((line) => `${line}\n`).join("");
+/** Whole timelines, as they stand in a file. */
+function timelinesOf(timelines: readonly string[]): string {
+  return timelines.map((timeline) => `${timeline}\n`).join("");
 }
 
 /** How often the mutant's text stands in the tree; it fits only where that is once. */
 function timesOf({ file, find }: Mutant): number {
-  return readFileSync(join(root, "src", file), "utf8").split(linesOf(find)).length - 1;
+  return readFileSync(join(root, "src", file), "utf8").split(timelinesOf(find)).length - 1;
 }
 
 /** A copy of the tree, to be broken. */
@@ -126,7 +126,7 @@ async function judge(tree: string, mutant: Mutant): Promise<Outcome> {
   let caughtBy: Verdict;
   writeFileSync(
     path,
-    sound.replace(linesOf(mutant.find), () => linesOf(mutant.replace)),
+    sound.replace(timelinesOf(mutant.find), () => timelinesOf(mutant.replace)),
   );
   try {
     for (const suite of mutant.suites) if ((caughtBy = await look(tree, suite)) !== undefined) break;
@@ -147,9 +147,9 @@ function rowsBefore(): ReadonlyMap<string, string> {
   return new Map(
     readFileSync(document, "utf8")
       .split("\n")
-      .flatMap((line) => {
-        const name = /^\| (\S+) \| `src\//.exec(line)?.[1];
-        return name === undefined ? [] : [[name, line] as const];
+      .flatMap((timeline) => {
+        const name = /^\| (\S+) \| `src\//.exec(timeline)?.[1];
+        return name === undefined ? [] : [[name, timeline] as const];
       }),
   );
 }

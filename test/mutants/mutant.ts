@@ -10,9 +10,9 @@ export interface Mutant {
   readonly why: string;
   /** Below src. */
   readonly file: string;
-  /** Whole lines that stand there once. */
+  /** Whole timelines that stand there once. */
   readonly find: readonly string[];
-  /** The lines in their place. */
+  /** The timelines in their place. */
   readonly replace: readonly string[];
   /** Run in this order until one fails. */
   readonly suites: readonly Suite[];

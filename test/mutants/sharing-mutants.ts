@@ -6,7 +6,7 @@ const shared = [{ seeds: 40, shared: true }] as const;
 export const sharingMutants: readonly Mutant[] = [
   {
     name: "old-line-rolled-forward",
-    why: "A copy of a line that a rewind has left is rolled forward: the old tail shows through.",
+    why: "A copy of a timeline that a rewind has left is rolled forward: the old tail shows through.",
     file: "engine/opening/standing.ts",
     find: ['  if (txid < manifest.fromTxid) return "stale";'],
     replace: [],
@@ -15,7 +15,7 @@ export const sharingMutants: readonly Mutant[] = [
   {
     name: "fork-shares-later-pages",
     why: "A fork refers to its parent's objects beyond its point, and shows what was written there later.",
-    file: "engine/history/lines.ts",
+    file: "engine/history/timelines.ts",
     find: ["    refs: [...plan.images, ...plan.deltas.map((ref) => cutRef(ref, txid))],"],
     replace: ["    refs: [...plan.images, ...plan.deltas],"],
     suites: shared,

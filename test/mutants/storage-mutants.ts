@@ -56,7 +56,7 @@ export const storageMutants: readonly Mutant[] = [
   {
     name: "own-put-taken-for-anothers",
     why: "A put whose answer was lost has landed, and its writer takes it for somebody else's and gives the branch up.",
-    file: "store/port/settled-put.ts",
+    file: "store/port/sure-put.ts",
     find: ['  if (current && sameBytes(current.bytes, bytes)) return { kind: "landed", version: current.version };'],
     replace: [],
     suites: [{ file: "test/unit/store/settled-put.test.ts" }, { seeds: 40 }],

@@ -378,14 +378,14 @@ export class BranchModel {
   }
 
   /**
-   * A txid at which what the branch held is known, of its present line or of any, for restores, forks and rewinds;
+   * A txid at which what the branch held is known, of its present timeline or of any, for restores, forks and rewinds;
    * undefined when there is none yet.
    */
-  pastTxid(random: () => number, ofAnyLine = false): number | undefined {
+  pastTxid(random: () => number, ofAnyTimeline = false): number | undefined {
     const spans = this.#spansAt(Infinity);
-    const isOfLine = (txid: number): boolean =>
+    const isOfTimeline = (txid: number): boolean =>
       spans.some((span) => span.branch === this && txid > span.after && txid <= span.to);
-    const known = this.#knownTxids().filter((txid) => (ofAnyLine ? !this.isLost(txid) : isOfLine(txid)));
+    const known = this.#knownTxids().filter((txid) => (ofAnyTimeline ? !this.isLost(txid) : isOfTimeline(txid)));
     return known.length === 0 ? undefined : known[Math.floor(random() * known.length)];
   }
 

@@ -286,7 +286,7 @@ export class Clients {
     await this.read(branch, "kv");
   }
 
-  /** A checkpoint or an earlier transaction id, sometimes of a line that was left. */
+  /** A checkpoint or an earlier transaction id, sometimes of a timeline that was left. */
   #past(branch: BranchModel): Past | undefined {
     const checkpoints = [...branch.checkpoints];
     const [named, txid] = checkpoints[Math.floor(this.#draw(checkpoints.length))] ?? [];

@@ -436,7 +436,7 @@ export class SharedClients {
         throw new Violation(`${database.label}@${name} is listed at ${node.name}, and there was none`);
   }
 
-  /** A checkpoint or an earlier transaction id, sometimes of a line that was left. */
+  /** A checkpoint or an earlier transaction id, sometimes of a timeline that was left. */
   #past(branch: BranchModel): Past | undefined {
     const checkpoints = [...branch.checkpoints];
     const [named, txid] = checkpoints[Math.floor(this.#draw(checkpoints.length))] ?? [];

@@ -6,7 +6,7 @@
  * service.
  */
 import { rmSync } from "node:fs";
-import { planOf } from "../../src/engine/history/lines.ts";
+import { planOf } from "../../src/engine/history/timelines.ts";
 import { materialise } from "../../src/engine/segments/restore.ts";
 import { decodeCatalog, type Catalog, type CatalogBranch } from "../../src/format/history/catalog.ts";
 import { decodeManifest, hashOf, type Manifest, type TxidRange } from "../../src/format/history/manifest.ts";
@@ -203,12 +203,12 @@ export class StoreAudit {
         lost: was?.lost.some(covers) ? undefined : manifest.lost.find(covers),
       });
     }
-    // A line that begins above all that there was, with the objects of the state that it goes back to and one more.
+    // A timeline that begins above all that there was, with the objects of the state that it goes back to and one more.
     if (was && manifest.fromTxid > was.txid)
       this.#watch.rewound?.(
         uuid,
         id,
-        manifest.refs.at(-2)?.lastTxid ?? breaks("begins a line with nothing before it"),
+        manifest.refs.at(-2)?.lastTxid ?? breaks("begins a timeline with nothing before it"),
         manifest.fromTxid,
       );
   }
@@ -227,8 +227,8 @@ export class StoreAudit {
   /** Everything that a manifest and its history name. */
   #namedBy(uuid: string, manifest: Manifest): Promised[] {
     const history = this.#history(manifest);
-    const lines = [manifest.refs, ...(history?.lines.map(({ refs }) => refs) ?? [])];
-    const named: Promised[] = lines
+    const timelines = [manifest.refs, ...(history?.timelines.map(({ refs }) => refs) ?? [])];
+    const named: Promised[] = timelines
       .flat()
       .map(({ id, bytes, sha256 }) => ({ key: `${databasePrefix(uuid)}seg/${id}`, bytes, sha256 }));
     if (manifest.history)

@@ -1,6 +1,6 @@
 /**
  * A branch as its writer keeps it, with made-up pages: commits, ships, packs, rebases, rewinds, forks and trims through
- * engine/history/lines, and remembers every state it ever had.
+ * engine/history/timelines, and remembers every state it ever had.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -13,7 +13,7 @@ import { pageBytes } from "../../src/format/history/pages.ts";
 import { inlinePress } from "../../src/format/core/compression.ts";
 import type { SegmentRef } from "../../src/format/history/refs.ts";
 import { encodeSegment, type PageGroup, type PageImage } from "../../src/format/history/segment.ts";
-import { packDue, packed } from "../../src/engine/compaction/line-length.ts";
+import { packDue, packed } from "../../src/engine/compaction/timeline-length.ts";
 import {
   forkedManifest,
   planOf,
@@ -22,7 +22,7 @@ import {
   trimmed,
   type Plan,
   type Succession,
-} from "../../src/engine/history/lines.ts";
+} from "../../src/engine/history/timelines.ts";
 import { pack, uploadImages } from "../../src/engine/compaction/compaction.ts";
 import type { PageSource } from "../../src/engine/segments/pool-objects.ts";
 import { materialise, pointOf } from "../../src/engine/segments/restore.ts";
@@ -132,7 +132,7 @@ export class BranchModel {
     this.ulids = ulids;
     this.manifest = manifest;
     this.#nextTxid = manifest.txid + 1;
-    this.history = { uuid: manifest.uuid, branchId: manifest.branchId, lines: [], checkpoints: [] };
+    this.history = { uuid: manifest.uuid, branchId: manifest.branchId, timelines: [], checkpoints: [] };
     this.directory = mkdtempSync(join(tmpdir(), "palimpsest-branch-"));
     onTestFinished(() => rmSync(this.directory, { recursive: true, force: true }));
   }
@@ -291,7 +291,7 @@ export class BranchModel {
   /** How to restore a state; there must be a way. */
   planOf(txid: number): Plan {
     const plan = planOf(this.manifest, this.history, txid);
-    if (!plan) throw new Error(`no line holds transaction id ${txid}`);
+    if (!plan) throw new Error(`no timeline holds transaction id ${txid}`);
     return plan;
   }
 
@@ -353,10 +353,10 @@ export class BranchModel {
 
   #succeed({ refs, fromTxid, closed }: Succession): void {
     this.manifest = { ...this.manifest, refs, fromTxid };
-    this.history = { ...this.history, lines: [...this.history.lines, closed] };
+    this.history = { ...this.history, timelines: [...this.history.timelines, closed] };
   }
 
-  /** Restores a state of the manifest's line and uploads it as images. */
+  /** Restores a state of the manifest's timeline and uploads it as images. */
   async images(txid: number): Promise<readonly SegmentRef[]> {
     const path = await this.restored(txid);
     const { refs } = await uploadImages(
@@ -370,7 +370,7 @@ export class BranchModel {
     return refs;
   }
 
-  /** Begins a new line over the images, if they are still of the manifest's line. */
+  /** Begins a new timeline over the images, if they are still of the manifest's timeline. */
   rebase(images: readonly SegmentRef[]): boolean {
     const next = rebased(this.manifest, images, this.nowMs);
     if (next) this.#succeed(next);
@@ -414,7 +414,7 @@ export class BranchModel {
       { branchId, nonce: new Uint8Array(16), node: "node", ...point },
       this.source.press,
     );
-    if (!manifest) throw new Error(`no line holds transaction id ${txid}`);
+    if (!manifest) throw new Error(`no timeline holds transaction id ${txid}`);
     const child = new BranchModel(seeded(this.below(2 ** 31)), this.source, this.ulids, {
       ...manifest,
       epoch: 1,

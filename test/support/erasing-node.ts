@@ -10,7 +10,7 @@ import { catalogKey, databasePrefix } from "../../src/format/keys/object-keys.ts
 import { inlinePress } from "../../src/format/core/compression.ts";
 import { decodeSegments, readSegmentIndexes } from "../../src/format/history/segment.ts";
 import type { BranchAct, EngineOptions, ErasedCoupon, Expunged } from "../../src/engine/api/protocol.ts";
-import { planOf } from "../../src/engine/history/lines.ts";
+import { planOf } from "../../src/engine/history/timelines.ts";
 import { materialise } from "../../src/engine/segments/restore.ts";
 import { noise, TimedEngine, VirtualTime } from "./timed-engine.ts";
 import { temporaryDirectory } from "./temporary.ts";

@@ -115,7 +115,7 @@ export const sampleManifest: Manifest = {
 export const sampleHistory: History = {
   uuid,
   branchId: "main",
-  lines: [
+  timelines: [
     { fromTxid: 9, toTxid: 20, endedAtMs: startMs, refs: sampleRefs },
     { fromTxid: 21, toTxid: 21, endedAtMs: startMs + 1, refs: [] },
   ],

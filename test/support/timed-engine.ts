@@ -93,7 +93,7 @@ export class VirtualTime {
     const { history } = this.manifest(uuid, branchId);
     return history
       ? decodeHistory(this.store.read(historyKey(uuid, history.id))!.bytes)
-      : { uuid, branchId, lines: [], checkpoints: [] };
+      : { uuid, branchId, timelines: [], checkpoints: [] };
   }
 }
 

@@ -6,7 +6,7 @@ const MiB = 1024 * KiB;
 
 export const clusterLimits = {
   // Where databases are (service/placement/placement, service/placement/places, service/placement/owned-databases,
-  // service/placement/hints, server/cluster/cluster)
+  // service/placement/manifest-notifications, server/cluster/cluster)
   /** Databases that a node holds; beyond it, the one that was not used for longest is given up. */
   heldMax: 50_000,
   /** How long an engine has to take a database over, or to ship what there is of it. */

@@ -1,24 +1,24 @@
 /**
  * Bounds of the work that keeps every branch's history short, and of what happens where it cannot keep up
- * (engine/compaction/compactor, engine/compaction/line-length, engine/shipping/commit-ages); part of `limits`.
+ * (engine/compaction/compactor, engine/compaction/timeline-length, engine/shipping/commit-ages); part of `limits`.
  * docs/bounds.md says of every list that grows which soft bound comes before which hard one.
  */
 export const compactionLimits = {
-  // The line of a manifest, of which `lineRefsMax` is what fits (engine/compaction/line-length)
+  // The timeline of a manifest, of which `lineRefsMax` is what fits (engine/compaction/timeline-length)
   /**
-   * So many deltas of a line, and it is packed across whatever stands in the way: a busy branch that is well has about
-   * a hundred.
+   * So many deltas of a timeline, and it is packed across whatever stands in the way: a busy branch that is well has
+   * about a hundred.
    */
-  lineDeltasSoft: 384,
+  timelineDeltasSoft: 384,
   /** So many references, and any two objects are packed; a new base image is due as well. */
-  lineRefsPressing: 768,
+  timelineRefsPressing: 768,
   /** So many, with those that the log will become, and writes are refused. */
-  lineRefsHard: 960,
+  timelineRefsHard: 960,
   /**
-   * So many, and nothing is shipped until the line is shorter; what is left is for a rewind, an erasure and a log that
-   * was lost.
+   * So many, and nothing is shipped until the timeline is shorter; what is left is for a rewind, an erasure and a log
+   * that was lost.
    */
-  lineRefsShipped: 1016,
+  timelineRefsShipped: 1016,
   /** Objects of one base image: those of databases above 32 GiB grow instead, up to 256 MiB before compression. */
   imageRefsMax: 512,
 

@@ -15,8 +15,8 @@ export const formatLimits = {
   /** Page images in one segment, 4 GiB before compression: far above what one transaction may log. */
   segmentPagesMax: 2 ** 20,
   segmentIndexBytesMax: 8 * MiB,
-  /** References of one line: more must be packed first. 1024 of them take 128 KiB at most. */
-  lineRefsMax: 1024,
+  /** References of one timeline: more must be packed first. 1024 of them take 128 KiB at most. */
+  timelineRefsMax: 1024,
   /** A ULID, or `main`. */
   branchIdBytesMax: 26,
   /** An id of the pool is a branch id, an epoch and a ULID; its key adds a folder. */
@@ -31,9 +31,9 @@ export const formatLimits = {
   tailBytesMax: 48 * KiB,
   tailSegmentsMax: 64,
   historyBytesMax: 16 * MiB,
-  historyLinesMax: 4096,
+  historyTimelinesMax: 4096,
   /**
-   * References of all its lines together, of 160 bytes at most; a sixteenth of the bytes is left to lines and
+   * References of all its timelines together, of 160 bytes at most; a sixteenth of the bytes is left to timelines and
    * checkpoints.
    */
   historyRefsMax: 96 * KiB,

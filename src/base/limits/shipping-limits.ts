@@ -7,8 +7,8 @@ const KiB = 1024;
 const MiB = 1024 * KiB;
 
 export const shippingLimits = {
-  // Lines and restore (engine/history/lines, engine/segments/restore, engine/compaction/compaction)
-  /** So many objects of one size are concatenated into one: a line of n objects is written log16(n) times over. */
+  // Timelines and restore (engine/history/timelines, engine/segments/restore, engine/compaction/compaction)
+  /** So many objects of one size are concatenated into one: a timeline of n objects is written log16(n) times over. */
   packRefsMin: 16,
   /**
    * So many of whatever size are concatenated too: sizes may alternate so that no sixteen of one size ever come

@@ -12,7 +12,7 @@ import type { World } from "../../base/world.ts";
 import { publicKeyKey, publicKeyPrefix } from "../../format/keys/object-keys.ts";
 import { formats } from "../../format/core/versions.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
-import { settledPut } from "../../store/port/settled-put.ts";
+import { putUntilKnown } from "../../store/port/sure-put.ts";
 import type { PublicKey } from "./signing-key.ts";
 
 export class KeySet {
@@ -31,7 +31,7 @@ export class KeySet {
   /** Puts the key in use among those that stay known. */
   async publish(): Promise<void> {
     const { kid, x } = this.#current;
-    await settledPut(
+    await putUntilKnown(
       this.#store,
       publicKeyKey(kid),
       bytesOf(JSON.stringify({ v: formats.publicKey.writes[0], kty: "OKP", crv: "Ed25519", x })),

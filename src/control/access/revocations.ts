@@ -22,7 +22,7 @@ import {
   type RevocationSubject,
 } from "../../format/keys/revocation-keys.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
-import { surePut } from "../../store/port/settled-put.ts";
+import { surePut } from "../../store/port/sure-put.ts";
 import { namespaceCovers } from "./access.ts";
 import type { TokenIdentity } from "./identity.ts";
 

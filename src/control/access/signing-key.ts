@@ -11,7 +11,7 @@ import { bytesOf, utf8Of } from "../../base/bytes.ts";
 import { StoreError } from "../../base/faults/errors.ts";
 import { signingKeyKey } from "../../format/keys/object-keys.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
-import { settledPut } from "../../store/port/settled-put.ts";
+import { putUntilKnown } from "../../store/port/sure-put.ts";
 
 /** The public half of a key as the key set lists it (RFC 8037). */
 export interface PublicKey {
@@ -159,7 +159,7 @@ export async function loadSigningKey(sources: KeySources): Promise<LoadedKey> {
 async function keepInStore(store: ObjectStore, pem: string): Promise<SigningKey> {
   const standing = await store.get(signingKeyKey);
   if (standing) return signingKeyOf(keyOfPem(utf8Of(standing.bytes) ?? "", `the object ${signingKeyKey}`));
-  const outcome = await settledPut(store, signingKeyKey, bytesOf(pem), { kind: "absent" });
+  const outcome = await putUntilKnown(store, signingKeyKey, bytesOf(pem), { kind: "absent" });
   if (outcome.kind === "landed") return signingKeyOf(keyOfPem(pem, "a new signing key"));
   if (!outcome.current) throw new StoreError("unavailable", "the signing key in object storage came and went");
   return signingKeyOf(keyOfPem(utf8Of(outcome.current.bytes) ?? "", `the object ${signingKeyKey}`));

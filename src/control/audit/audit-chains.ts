@@ -15,7 +15,7 @@ import { auditTimeMs, encodeAuditEvent, isEvent, type AuditEvent } from "../../f
 import { auditLinkTo, encodeAuditObject } from "../../format/audit/audit-object.ts";
 import { auditKey, dayOf } from "../../format/audit/audit-keys.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
-import { putImmutable } from "../../store/port/settled-put.ts";
+import { putImmutable } from "../../store/port/sure-put.ts";
 import type { AuditStreams } from "./audit-streams.ts";
 
 /** An event that has no place in a chain yet. */

@@ -27,7 +27,7 @@ import {
 } from "../../format/keys/node-keys.ts";
 import { erasureMarkerPrefix } from "../../format/keys/object-keys.ts";
 import type { ObjectStore, StoredObject } from "../../store/port/object-store.ts";
-import { putImmutable, surePut } from "../../store/port/settled-put.ts";
+import { putImmutable, surePut } from "../../store/port/sure-put.ts";
 
 /** A node, as its copies tell. */
 export interface CopyOwner {

@@ -22,7 +22,7 @@ import {
 } from "../../format/keys/object-keys.ts";
 import { isUnreadable } from "../../format/core/versions.ts";
 import type { ObjectStore, PutCondition } from "../../store/port/object-store.ts";
-import { putImmutable, surePut } from "../../store/port/settled-put.ts";
+import { putImmutable, surePut } from "../../store/port/sure-put.ts";
 import type { NameStanding } from "../access/access.ts";
 import { DeletionCounts } from "./deletion-counts.ts";
 import { wasDeleted } from "./deletions.ts";

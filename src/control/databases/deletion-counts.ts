@@ -14,7 +14,7 @@ import { StoreError } from "../../base/faults/errors.ts";
 import type { World } from "../../base/world.ts";
 import { deletionCountKey } from "../../format/keys/object-keys.ts";
 import type { ObjectStore, StoredObject } from "../../store/port/object-store.ts";
-import { surePut } from "../../store/port/settled-put.ts";
+import { surePut } from "../../store/port/sure-put.ts";
 
 /** A lost race is settled by reading again; more rounds than this means the store does not keep its promise. */
 const racesMax = 64;

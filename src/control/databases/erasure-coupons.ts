@@ -28,7 +28,7 @@ import {
 } from "../../format/keys/object-keys.ts";
 import { isUnreadable } from "../../format/core/versions.ts";
 import type { ListedObject, ListPage, ObjectStore } from "../../store/port/object-store.ts";
-import { surePut } from "../../store/port/settled-put.ts";
+import { surePut } from "../../store/port/sure-put.ts";
 import { ownedPage, type OwnedShards } from "./owned-pages.ts";
 
 export interface ErasureCouponsOptions {

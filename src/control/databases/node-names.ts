@@ -14,7 +14,7 @@ import { limits } from "../../base/limits/limits.ts";
 import type { World } from "../../base/world.ts";
 import { nodeNameKey, nodesPrefix, parseNodeNameKey } from "../../format/keys/node-keys.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
-import { surePut } from "../../store/port/settled-put.ts";
+import { surePut } from "../../store/port/sure-put.ts";
 
 export class NodeNames {
   readonly #store: ObjectStore;

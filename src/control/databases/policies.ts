@@ -29,7 +29,7 @@ import {
 } from "../../format/keys/object-keys.ts";
 import { isUnreadable } from "../../format/core/versions.ts";
 import type { ObjectStore, PutCondition } from "../../store/port/object-store.ts";
-import { surePut } from "../../store/port/settled-put.ts";
+import { surePut } from "../../store/port/sure-put.ts";
 import { effectivePolicy, silentPolicy, type EffectivePolicy } from "./effective-policy.ts";
 
 export type { EffectivePolicy } from "./effective-policy.ts";

@@ -73,8 +73,8 @@ export interface EngineState {
   readonly rebases: number;
   /** Open branches whose history waits to be packed: that failed, or there is much of it. */
   readonly compactionsOwed: number;
-  /** Objects of the longest line of an open branch. */
-  readonly lineRefsMax: number;
+  /** Objects of the longest timeline of an open branch. */
+  readonly timelineRefsMax: number;
   readonly collections: number;
   readonly replicas: ReplicaMeasures;
   readonly vectorBytes: number;

@@ -16,7 +16,7 @@ import {
 } from "../../format/records/backup-manifest.ts";
 import { backupManifestKey } from "../../format/keys/object-keys.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
-import { surePut } from "../../store/port/settled-put.ts";
+import { surePut } from "../../store/port/sure-put.ts";
 import { requireStoreFormat } from "../../store/store-format.ts";
 import { proveCopy, type CopyProofParts, type Proven } from "./copy-proof.ts";
 import { isEmptyStore, StoreCopy, type LeftOut, type StoreCopyCounts, type StoreCopyParts } from "./store-copy.ts";

@@ -17,7 +17,7 @@ import type { Compression } from "../../format/core/compression.ts";
 import { listed } from "../../store/port/listing.ts";
 import { putSame } from "../../store/mirror.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
-import { sameBytes } from "../../store/port/settled-put.ts";
+import { sameBytes } from "../../store/port/sure-put.ts";
 import { ownManifest } from "../rescue/inventory.ts";
 
 export interface DatabaseCopyParts {
@@ -134,8 +134,8 @@ async function addNeeded(
     const stored = await from.get(historyKey(manifest.uuid, manifest.history.id));
     if (!stored) throw new Gone(`the history object ${manifest.history.id} is missing`);
     refs.push(
-      ...decoded(`the history object ${manifest.history.id}`, () => decodeHistory(stored.bytes)).lines.flatMap(
-        (line) => line.refs,
+      ...decoded(`the history object ${manifest.history.id}`, () => decodeHistory(stored.bytes)).timelines.flatMap(
+        (timeline) => timeline.refs,
       ),
     );
   }

@@ -2,9 +2,10 @@
  * Puts a branch's state back to an earlier one, by a commit that goes forward.
  *
  * Plan, act, record: the earlier state is restored beside the open file and given a new transaction id; that one small
- * group is uploaded; the line that ends goes into history; one compare-and-set of the manifest makes it all true. Then
- * the new file takes the old one's place. A crash before the compare-and-set leaves the branch as it was; a crash after
- * it leaves a local file of a line that is no longer the manifest's, which is restored when the branch is opened.
+ * group is uploaded; the timeline that ends goes into history; one compare-and-set of the manifest makes it all true.
+ * Then the new file takes the old one's place. A crash before the compare-and-set leaves the branch as it was; a crash
+ * after it leaves a local file of a timeline that is no longer the manifest's, which is restored when the branch is
+ * opened.
  *
  * The caller keeps everybody else from the branch meanwhile, and has shipped all of it.
  */
@@ -23,8 +24,8 @@ import { WalReader } from "../../sqlite/wal/wal-reader.ts";
 import type { ManifestWriter } from "../history/manifest-writer.ts";
 import { removeFile } from "../local/files.ts";
 import { planTo, type BranchParts } from "./branches.ts";
-import { changeHistory, historyOf, withLine } from "../history/histories.ts";
-import { planOf, reaching, rewound, type Plan } from "../history/lines.ts";
+import { changeHistory, historyOf, withTimeline } from "../history/histories.ts";
+import { planOf, reaching, rewound, type Plan } from "../history/timelines.ts";
 import { joined, putObject, type PageSource } from "../segments/pool-objects.ts";
 import { materialise } from "../segments/restore.ts";
 import { Uploads } from "../history/uploads.ts";
@@ -59,9 +60,9 @@ export async function rewindBranch(
   try {
     await spillTail(uploads, source);
     const plan = presentPlan(manifest.now, await historyOf(source.store, manifest.now), toTxid);
-    // And one for the rewind itself. Lines are packed long before they are so long, but for some that an older build
-    // has left.
-    if (plan.images.length + plan.deltas.length >= limits.lineRefsMax) {
+    // And one for the rewind itself. Timelines are packed long before they are so long, but for some that an older
+    // build has left.
+    if (plan.images.length + plan.deltas.length >= limits.timelineRefsMax) {
       throw new ServiceError(
         "overloaded",
         `transaction ${toTxid} is held by as many objects as a branch may have: it must be packed first, or forked`,
@@ -124,7 +125,7 @@ async function publish(
     const { refs, fromTxid, closed } = rewound(now, present, delta, group.committedAtMs);
     const writerEpochs = reaching(now.writerEpochs, writerEpochId, group.txid);
     return {
-      history: withLine(history, closed),
+      history: withTimeline(history, closed),
       with: (latest) =>
         latest.refs !== now.refs
           ? undefined

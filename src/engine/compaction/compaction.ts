@@ -14,7 +14,7 @@ import { parsePoolId } from "../../format/keys/object-keys.ts";
 import { lockPage, pageBytes } from "../../format/history/pages.ts";
 import type { SegmentRef } from "../../format/history/refs.ts";
 import { scratchFile } from "../local/files.ts";
-import { groupsWithin, type Plan } from "../history/lines.ts";
+import { groupsWithin, type Plan } from "../history/timelines.ts";
 import { inlineMaker } from "../segments/inline-maker.ts";
 import { fetchObjects, joined, putObject, type PageSource } from "../segments/pool-objects.ts";
 import { materialiseBy } from "../segments/restore.ts";
@@ -22,7 +22,8 @@ import type { SegmentMaker } from "../segments/segment-maker.ts";
 
 /**
  * Puts one object that is the given deltas one after the other, without what was cut off them. They come from
- * engine/compaction/line-length: packDue. Holds all of them twice, and the pages of the segment that was cut within.
+ * engine/compaction/timeline-length: packDue. Holds all of them twice, and the pages of the segment that was cut
+ * within.
  */
 export async function pack(source: PageSource, refs: readonly SegmentRef[], id: string): Promise<SegmentRef> {
   assert(refs.length > 0 && refs.every(({ kind }) => kind === "delta"), "deltas are packed");
@@ -46,8 +47,8 @@ export interface UploadedImages {
 
 /**
  * Puts the images of a database file that has no log and does not change meanwhile, `imageObjectPages` in each object,
- * or as many as make `imageRefsMax` objects: a line must name them all, and have room for what follows. `idOf` gives
- * the objects' ids. Holds the compressed bytes of one object.
+ * or as many as make `imageRefsMax` objects: a timeline must name them all, and have room for what follows. `idOf`
+ * gives the objects' ids. Holds the compressed bytes of one object.
  */
 export async function uploadImages(
   source: PageSource,

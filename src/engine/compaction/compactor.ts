@@ -1,5 +1,5 @@
 /**
- * Keeps the lines of open branches short: packs small objects, makes new base images, lets go of old history.
+ * Keeps the timelines of open branches short: packs small objects, makes new base images, lets go of old history.
  *
  * Always true: one job of each kind at a time per branch and few per thread, each kind on permits of its own, so that a
  * base image that fails or hangs stops no pack; a job works from objects that are verified, publishes by one change of
@@ -14,12 +14,12 @@ import { LruMap } from "../../base/collections/lru-map.ts";
 import { sleep, type World } from "../../base/world.ts";
 import type { Manifest } from "../../format/history/manifest.ts";
 import type { History } from "../../format/history/history.ts";
-import type { Line } from "../../format/history/refs.ts";
+import type { Timeline } from "../../format/history/refs.ts";
 import { Fenced, type ManifestWriter } from "../history/manifest-writer.ts";
 import type { BranchParts } from "../branches/branches.ts";
-import { changeHistory, withLine } from "../history/histories.ts";
-import { isLong, packDue, packed, rebaseDue, type PackRange } from "./line-length.ts";
-import { planOf, rebased, trimmed, type Plan } from "../history/lines.ts";
+import { changeHistory, withTimeline } from "../history/histories.ts";
+import { isLong, packDue, packed, rebaseDue, type PackRange } from "./timeline-length.ts";
+import { planOf, rebased, trimmed, type Plan } from "../history/timelines.ts";
 import { pack, writeImages } from "./compaction.ts";
 import { RottenObject, type PageSource } from "../segments/pool-objects.ts";
 import { withUploads } from "../history/uploads.ts";
@@ -60,7 +60,7 @@ export class Compactor {
   readonly #rebasing = new Semaphore(limits.rebasesAtOnceMax);
   /** Every job that has not ended, those of branches that are gone included. */
   readonly #jobs = new Set<{ readonly uuid: string; readonly over: Promise<void> }>();
-  /** Branches that are to be looked at again though nothing is published: something failed, or the line is long. */
+  /** Branches that are to be looked at again though nothing is published: something failed, or the timeline is long. */
   #owed = new Set<ManifestWriter>();
   /**
    * Objects that were found rotten or missing, and until when nothing is made of them: what lies beside them is kept
@@ -112,7 +112,7 @@ export class Compactor {
     for (const manifest of open()) if (owed.has(manifest)) this.consider(manifest);
   }
 
-  /** Lets go of the lines that neither the window nor a checkpoint needs. */
+  /** Lets go of the timelines that neither the window nor a checkpoint needs. */
   trim(manifest: ManifestWriter): void {
     if (this.#closing || manifest.fenced || manifest.now.history === undefined) return;
     const care = this.#careOf(manifest);
@@ -262,7 +262,7 @@ export class Compactor {
     const due = this.#packRange(manifest, care);
     if (!due) return;
     const { parts, bytesPut } = this.#options;
-    await packLine({ source: parts.source(manifest.now.uuid), world: parts.world, bytesPut }, manifest, due);
+    await packTimeline({ source: parts.source(manifest.now.uuid), world: parts.world, bytesPut }, manifest, due);
     this.packs++;
     this.#succeeded(manifest, care, "pack");
     this.#options.leftBehind(manifest.now.uuid);
@@ -281,7 +281,9 @@ export class Compactor {
     this.#options.leftBehind(manifest.now.uuid);
   }
 
-  /** Restores the state, puts its images, and begins a new line with them. Packs may change the manifest meanwhile. */
+  /**
+   * Restores the state, puts its images, and begins a new timeline with them. Packs may change the manifest meanwhile.
+   */
   async #makeBase(manifest: ManifestWriter, plan: Plan): Promise<void> {
     const { parts, scratchDirectory, bytesPut } = this.#options;
     const { uuid, branchId } = manifest.now;
@@ -295,10 +297,10 @@ export class Compactor {
         const next = rebased(now, images, nowMs);
         if (!next) return undefined;
         return {
-          history: withLine(this.#trimmed(history), next.closed),
+          history: withTimeline(this.#trimmed(history), next.closed),
           with: (latest) => {
-            const line = rebased(latest, images, nowMs);
-            return line && { refs: line.refs, fromTxid: line.fromTxid };
+            const timeline = rebased(latest, images, nowMs);
+            return timeline && { refs: timeline.refs, fromTxid: timeline.fromTxid };
           },
         };
       });
@@ -313,8 +315,8 @@ export class Compactor {
       changeHistory(parts.source(uuid).store, uploads, (_, history) => {
         const next = this.#trimmed(history);
         const same =
-          next.lines.length === history.lines.length &&
-          next.lines.every((line, index) => isSameLine(line, history.lines[index]!));
+          next.timelines.length === history.timelines.length &&
+          next.timelines.every((timeline, index) => isSameTimeline(timeline, history.timelines[index]!));
         return same ? undefined : { history: next, with: () => ({}) };
       }),
     );
@@ -327,7 +329,7 @@ export class Compactor {
   }
 }
 
-function isSameLine(a: Line, b: Line): boolean {
+function isSameTimeline(a: Timeline, b: Timeline): boolean {
   return a.refs.length === b.refs.length && a.endedAtMs === b.endedAtMs;
 }
 
@@ -339,10 +341,10 @@ export interface PackingParts {
 }
 
 /**
- * Puts the references of the manifest's line together, and names the pack in their place unless they do not stand there
- * any more.
+ * Puts the references of the manifest's timeline together, and names the pack in their place unless they do not stand
+ * there any more.
  */
-export async function packLine(
+export async function packTimeline(
   { source, world, bytesPut }: PackingParts,
   manifest: ManifestWriter,
   { from, to }: PackRange,
@@ -359,7 +361,7 @@ export async function packLine(
   });
 }
 
-/** Whether the manifest's line has the object. */
+/** Whether the manifest's timeline has the object. */
 function names({ refs }: Manifest, id: string): boolean {
   return refs.some((ref) => ref.id === id);
 }

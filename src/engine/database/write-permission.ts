@@ -8,9 +8,9 @@
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
 import type { WriterEpoch } from "../../format/history/manifest.ts";
 import type { ManifestWriter } from "../history/manifest-writer.ts";
-import { isFull } from "../compaction/line-length.ts";
+import { isFull } from "../compaction/timeline-length.ts";
 import type { LeaseState } from "../api/lease-state.ts";
-import { isGivenUp } from "../history/lines.ts";
+import { isGivenUp } from "../history/timelines.ts";
 import { notShipping } from "./refusals.ts";
 import type { Shipper } from "../shipping/shipper.ts";
 import type { Backlog } from "../api/measures.ts";
@@ -117,7 +117,7 @@ export class WritePermission {
 
   /**
    * Why no more may be committed now: too much is not shipped yet, the reserved ids are used up and no more can be had,
-   * or the line has no room for what would be shipped. Whoever has not claimed the branch does so first: then it is
+   * or the timeline has no room for what would be shipped. Whoever has not claimed the branch does so first: then it is
    * packed.
    */
   get lag(): string | undefined {

@@ -15,7 +15,7 @@ import { DrainRate } from "../shipping/drain-rate.ts";
 import type { HandleState } from "./handle-state.ts";
 import type { WalCheckpointer } from "./wal-checkpointer.ts";
 import { notShipping } from "./refusals.ts";
-import { Settlement } from "./settlement.ts";
+import { WriteReplies } from "./write-replies.ts";
 import type { Transactions } from "./transactions.ts";
 
 interface WriteQueueParts extends Pick<DatabaseOptions, "world" | "writeQueueDepth" | "slices" | "turn"> {
@@ -39,14 +39,14 @@ export class WriteQueue {
   readonly #state: HandleState;
   readonly #queue: Batcher<WriteItem>;
   readonly #committing: Committing;
-  readonly #settlement: Settlement;
+  readonly #settlement: WriteReplies;
   readonly #drain: DrainRate;
 
   constructor(parts: WriteQueueParts) {
     this.#parts = parts;
     this.#state = parts.state;
     this.#drain = new DrainRate(parts.world);
-    const settlement = (this.#settlement = new Settlement(parts));
+    const settlement = (this.#settlement = new WriteReplies(parts));
     this.#committing = new Committing({
       ...parts,
       live: (items) => settlement.live(items),

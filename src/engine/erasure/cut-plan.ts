@@ -1,8 +1,8 @@
 /**
- * What keeps erased data, and where each line of history is to begin so that nothing of it is left.
+ * What keeps erased data, and where each timeline of history is to begin so that nothing of it is left.
  *
  * Always true: whatever blocks an erasure is named, and nothing is planned for that erasure then; a checkpoint never
- * goes with a cut; a line begins at a state that was restored and found without the data of every erasure that is
+ * goes with a cut; a timeline begins at a state that was restored and found without the data of every erasure that is
  * planned for.
  */
 import { assert } from "../../base/faults/assert.ts";
@@ -11,10 +11,10 @@ import type { ErasureBlockers } from "../../format/erasure/erasure-coupon.ts";
 import {
   cutTxid,
   firstStateFrom,
-  restoringLines,
+  restoringTimelines,
   type Beginnings,
   type Past,
-  type RestoringLine,
+  type RestoringTimeline,
 } from "./history-truncation.ts";
 import type { KnownStates } from "./known-states.ts";
 import type { ErasedCoupon } from "../api/protocol.ts";
@@ -98,12 +98,12 @@ async function beginningsOf(
 ): Promise<Beginnings> {
   const { id, past } = branch;
   const cut = coupons.reduce((most, { points }) => Math.max(most, cutTxid(branches, points, id)), 0);
-  const lines = restoringLines(past);
+  const timelines = restoringTimelines(past);
   const beginnings: (number | undefined)[] = [];
-  for (const [index, line] of lines.entries()) {
-    const isNewest = index === lines.length - 1;
-    const first = firstStateFrom(past.manifest, line, Math.min(cut, past.manifest.txid));
-    assert(first !== undefined || !isNewest, "the line of a manifest has the manifest's own state");
+  for (const [index, timeline] of timelines.entries()) {
+    const isNewest = index === timelines.length - 1;
+    const first = firstStateFrom(past.manifest, timeline, Math.min(cut, past.manifest.txid));
+    assert(first !== undefined || !isNewest, "the timeline of a manifest has the manifest's own state");
     const holders =
       first === undefined
         ? new Map<string, string | undefined>()
@@ -114,7 +114,7 @@ async function beginningsOf(
         : await beginningAbove(
             parts,
             branch,
-            { ...line, fromTxid: first },
+            { ...timeline, fromTxid: first },
             isNewest,
             coupons.filter((coupon) => holders.has(coupon.id)),
             blockers,
@@ -125,19 +125,19 @@ async function beginningsOf(
 }
 
 /**
- * Where a line may begin whose first state holds data of the erasures: at its first checkpoint that does not, or at its
- * end if it is the manifest's.
+ * Where a timeline may begin whose first state holds data of the erasures: at its first checkpoint that does not, or at
+ * its end if it is the manifest's.
  */
 async function beginningAbove(
   { place, known }: CutPlanParts,
   { name, past }: ShippedBranch,
-  line: RestoringLine,
+  timeline: RestoringTimeline,
   isNewest: boolean,
   coupons: readonly ErasedCoupon[],
   blockers: Blockers,
 ): Promise<number | undefined> {
   const named = past.history.checkpoints
-    .filter(({ txid }) => txid >= line.fromTxid && txid <= line.toTxid)
+    .filter(({ txid }) => txid >= timeline.fromTxid && txid <= timeline.toTxid)
     .sort((a, b) => a.txid - b.txid);
   for (const checkpoint of named) {
     const holders = await known.holders(place, past, checkpoint.txid, coupons);

@@ -127,8 +127,9 @@ export class ErasureRunner {
       )
         return answer(plan, "copies on other nodes", undefined);
       if (toCut.length > 0) {
-        // A job under way may end the very lines that were looked at: it is waited for, and then all is looked at anew.
-        // What was cut is looked at once more with everything shipped: only a run that finds nothing to cut goes on.
+        // A job under way may end the very timelines that were looked at: it is waited for, and then all is looked at
+        // anew. What was cut is looked at once more with everything shipped: only a run that finds nothing to cut goes
+        // on.
         const manifests = standing.map(({ manifest }) => manifest);
         await this.#options.compactor.exclusively(manifests, async () => {
           const now = await look();
@@ -370,7 +371,7 @@ function cleanIn(standing: readonly StandingBranch[], { beginnings }: CutPlan): 
   return new Set(standing.flatMap(({ id, past }) => cleanObjects(past, beginnings.get(id)!)));
 }
 
-/** The branches whose lines do not begin as they should. */
+/** The branches whose timelines do not begin as they should. */
 function uncut(standing: readonly StandingBranch[], plan: CutPlan): readonly StandingBranch[] {
   const clean = cleanIn(standing, plan);
   return standing.filter(({ id, past }) => !isCut(past, plan.beginnings.get(id)!, clean));

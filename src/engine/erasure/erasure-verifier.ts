@@ -19,8 +19,8 @@ import { strayTurnText } from "../../model/text/turn-text.ts";
 import type { Connection } from "../../sqlite/connection/connection.ts";
 import type { ErasureEvidence } from "../../format/erasure/erasure-receipt.ts";
 import type { GarbageCollector, Survey } from "../maintenance/garbage-collector.ts";
-import { restoringLines, type Past } from "./history-truncation.ts";
-import { planOf } from "../history/lines.ts";
+import { restoringTimelines, type Past } from "./history-truncation.ts";
+import { planOf } from "../history/timelines.ts";
 import type { ErasedCoupon } from "../api/protocol.ts";
 import {
   holdsMemories,
@@ -113,7 +113,10 @@ export class Prover {
     return true;
   }
 
-  /** From the beginning of the line of a branch's manifest, all that the branch ever wrote is states of that line. */
+  /**
+   * From the beginning of the timeline of a branch's manifest, all that the branch ever wrote is states of that
+   * timeline.
+   */
   async #isOfKeptStates(key: string, manifests: Survey["manifests"]): Promise<boolean> {
     const { store, uuid } = this.#place.source;
     const stored = await store.get(databasePrefix(uuid) + key);
@@ -155,7 +158,7 @@ export class Prover {
 
 /** The oldest state of the branch, the newest, and some between, rising. */
 function sampled(past: Past, chance: () => number): readonly number[] {
-  const oldest = Math.min(...restoringLines(past).map(({ fromTxid }) => fromTxid));
+  const oldest = Math.min(...restoringTimelines(past).map(({ fromTxid }) => fromTxid));
   const newest = past.manifest.txid;
   const txids = new Set([oldest, newest]);
   for (let tries = 0; tries < 4 * statesBetween && txids.size < statesBetween + 2; tries++) {

@@ -1,12 +1,13 @@
 /**
  * What of a branch's past goes with erased data, and how the rest is written anew so that nothing of it is left.
  *
- * The rule it rests on: data enters a branch by the write that made it, or at the beginning of a line, when a rewind or
- * a fork brings an old state back. Within a line it can only go. So a state without the data has none behind it in its
- * line, once the line is past the point where the data can have been written (`cutTxid`).
+ * The rule it rests on: data enters a branch by the write that made it, or at the beginning of a timeline, when a
+ * rewind or a fork brings an old state back. Within a timeline it can only go. So a state without the data has none
+ * behind it in its timeline, once the timeline is past the point where the data can have been written (`cutTxid`).
  *
- * Always true: a kept line restores every state from its new beginning to its end exactly as before, and none of its
- * objects holds a group of any other state, unless that object is clean anyway. Must not know: coupons, what is erased.
+ * Always true: a kept timeline restores every state from its new beginning to its end exactly as before, and none of
+ * its objects holds a group of any other state, unless that object is clean anyway. Must not know: coupons, what is
+ * erased.
  */
 import { assert } from "../../base/faults/assert.ts";
 import { StoreError } from "../../base/faults/errors.ts";
@@ -20,7 +21,7 @@ import type { Compression } from "../../format/core/compression.ts";
 import type { SegmentRef } from "../../format/history/refs.ts";
 import type { ManifestWriter } from "../history/manifest-writer.ts";
 import { changeHistory } from "../history/histories.ts";
-import { groupsWithin, planOf, planOfLine, txidAfter, type Plan } from "../history/lines.ts";
+import { groupsWithin, planOf, planOfTimeline, txidAfter, type Plan } from "../history/timelines.ts";
 import { fetchObject, putObject, type PageSource } from "../segments/pool-objects.ts";
 import { withUploads, type Uploads } from "../history/uploads.ts";
 
@@ -30,18 +31,18 @@ export interface Past {
   readonly history: History;
 }
 
-/** A line that restores states, the manifest's own or one of the past. */
-export interface RestoringLine {
+/** A timeline that restores states, the manifest's own or one of the past. */
+export interface RestoringTimeline {
   readonly fromTxid: number;
   readonly toTxid: number;
   readonly refs: readonly SegmentRef[];
-  /** What the manifest itself holds of its line. */
+  /** What the manifest itself holds of its timeline. */
   readonly tail: readonly TailSegment[];
 }
 
-/** The lines of the past in the order of the history, then the manifest's own. */
-export function restoringLines({ manifest, history }: Past): readonly RestoringLine[] {
-  const past = history.lines.map((line): RestoringLine => ({ ...line, tail: [] }));
+/** The timelines of the past in the order of the history, then the manifest's own. */
+export function restoringTimelines({ manifest, history }: Past): readonly RestoringTimeline[] {
+  const past = history.timelines.map((timeline): RestoringTimeline => ({ ...timeline, tail: [] }));
   return [...past, { fromTxid: manifest.fromTxid, toTxid: manifest.txid, refs: manifest.refs, tail: manifest.tail }];
 }
 
@@ -84,10 +85,10 @@ export function ancestorsOf(branches: readonly CatalogBranch[], branchId: string
   return found;
 }
 
-/** The line's first state that is not below `txid`, or undefined when it has none. */
+/** The timeline's first state that is not below `txid`, or undefined when it has none. */
 export function firstStateFrom(
   manifest: Manifest,
-  { fromTxid, toTxid }: RestoringLine,
+  { fromTxid, toTxid }: RestoringTimeline,
   txid: number,
 ): number | undefined {
   const first = Math.max(fromTxid, txidAfter(manifest, txid - 1));
@@ -95,32 +96,32 @@ export function firstStateFrom(
 }
 
 /**
- * Where each line of a branch is to begin from now on, in the order of `restoringLines`; undefined for one that goes.
- * The manifest's stays.
+ * Where each timeline of a branch is to begin from now on, in the order of `restoringLines`; undefined for one that
+ * goes. The manifest's stays.
  */
 export type Beginnings = readonly (number | undefined)[];
 
-/** Ids of the objects that hold nothing but states which the lines keep. */
+/** Ids of the objects that hold nothing but states which the timelines keep. */
 export function cleanObjects(past: Past, beginnings: Beginnings): string[] {
-  return restoringLines(past).flatMap(({ refs }, index) => {
+  return restoringTimelines(past).flatMap(({ refs }, index) => {
     const fromTxid = beginnings[index];
-    return fromTxid === undefined ? [] : refs.filter((ref) => isOfLine(ref, fromTxid)).map(({ id }) => id);
+    return fromTxid === undefined ? [] : refs.filter((ref) => isOfTimeline(ref, fromTxid)).map(({ id }) => id);
   });
 }
 
-function isOfLine({ kind, cut, firstTxid }: SegmentRef, fromTxid: number): boolean {
+function isOfTimeline({ kind, cut, firstTxid }: SegmentRef, fromTxid: number): boolean {
   return !cut && (kind === "image" ? firstTxid >= fromTxid : firstTxid > fromTxid);
 }
 
-/** Whether the branch's lines are as they should be, so that nothing is to be written. */
+/** Whether the branch's timelines are as they should be, so that nothing is to be written. */
 export function isCut(past: Past, beginnings: Beginnings, clean: ReadonlySet<string>): boolean {
-  return restoringLines(past).every(
-    (line, index) => beginnings[index] === line.fromTxid && isClean(line, line.fromTxid, clean),
+  return restoringTimelines(past).every(
+    (timeline, index) => beginnings[index] === timeline.fromTxid && isClean(timeline, timeline.fromTxid, clean),
   );
 }
 
-/** Whether the line may begin there with the very objects that it has. */
-function isClean({ refs, tail }: RestoringLine, fromTxid: number, clean: ReadonlySet<string>): boolean {
+/** Whether the timeline may begin there with the very objects that it has. */
+function isClean({ refs, tail }: RestoringTimeline, fromTxid: number, clean: ReadonlySet<string>): boolean {
   // The beginning is restored from objects: what the tail has of it goes.
   return refs.every(({ id }) => clean.has(id)) && tail.every(({ firstTxid }) => firstTxid > fromTxid);
 }
@@ -136,7 +137,7 @@ export interface CuttingParts {
 }
 
 /**
- * Makes the lines of the branch begin where they should, by one change of its manifest. False when the past changed
+ * Makes the timelines of the branch begin where they should, by one change of its manifest. False when the past changed
  * meanwhile: nothing has happened then, but for objects that nobody refers to. The caller keeps packing and new base
  * images from the branch; writers go on.
  */
@@ -148,25 +149,25 @@ export async function cutBranch(
   clean: ReadonlySet<string>,
 ): Promise<boolean> {
   return withUploads(manifest, async (uploads) => {
-    const written: (RestoringLine | undefined)[] = [];
-    for (const [index, line] of restoringLines(past).entries()) {
+    const written: (RestoringTimeline | undefined)[] = [];
+    for (const [index, timeline] of restoringTimelines(past).entries()) {
       const fromTxid = beginnings[index];
       written.push(
         fromTxid === undefined
           ? undefined
-          : await writtenAnew(parts, past, line, fromTxid, clean, () => uploads.newId()),
+          : await writtenAnew(parts, past, timeline, fromTxid, clean, () => uploads.newId()),
       );
     }
     // The images of a database above 32 GiB may be more than there were: what a manifest or a history has no room for
     // is not written.
-    if (written.some((line) => (line?.refs.length ?? 0) > limits.lineRefsMax))
+    if (written.some((timeline) => (timeline?.refs.length ?? 0) > limits.timelineRefsMax))
       throw new StoreError(
         "unavailable",
-        "a line has no room for what is written anew before it is packed, or leaves the window",
+        "a timeline has no room for what is written anew before it is packed, or leaves the window",
       );
     parts.world.crashPoint("image-put");
-    for (const [index, line] of restoringLines(past).entries())
-      if (written[index] && written[index].refs !== line.refs) await requireWhole(parts, past, written[index]);
+    for (const [index, timeline] of restoringTimelines(past).entries())
+      if (written[index] && written[index].refs !== timeline.refs) await requireWhole(parts, past, written[index]);
     return await publish(parts, uploads, past, written);
   });
 }
@@ -174,53 +175,53 @@ export async function cutBranch(
 async function writtenAnew(
   parts: CuttingParts,
   past: Past,
-  line: RestoringLine,
+  timeline: RestoringTimeline,
   fromTxid: number,
   clean: ReadonlySet<string>,
   newId: () => string,
-): Promise<RestoringLine> {
-  if (isClean(line, fromTxid, clean)) return { ...line, fromTxid };
-  const images = await imagesOf(parts, past, line, fromTxid, newId);
+): Promise<RestoringTimeline> {
+  if (isClean(timeline, fromTxid, clean)) return { ...timeline, fromTxid };
+  const images = await imagesOf(parts, past, timeline, fromTxid, newId);
   const deltas: SegmentRef[] = [];
-  for (const ref of line.refs) {
+  for (const ref of timeline.refs) {
     if (ref.kind !== "delta" || ref.lastTxid <= fromTxid) continue;
-    deltas.push(isOfLine(ref, fromTxid) || clean.has(ref.id) ? ref : await rewritten(parts, ref, fromTxid, newId));
+    deltas.push(isOfTimeline(ref, fromTxid) || clean.has(ref.id) ? ref : await rewritten(parts, ref, fromTxid, newId));
   }
   return {
-    ...line,
+    ...timeline,
     fromTxid,
     refs: [...images, ...deltas],
-    tail: await tailAbove(line.tail, fromTxid, parts.source.press),
+    tail: await tailAbove(timeline.tail, fromTxid, parts.source.press),
   };
 }
 
 /**
- * What it takes the place of is deleted for good: its last state, which takes every group of the line, is restored
+ * What it takes the place of is deleted for good: its last state, which takes every group of the timeline, is restored
  * before.
  */
-async function requireWhole({ check }: CuttingParts, { manifest }: Past, line: RestoringLine): Promise<void> {
-  const plan = planOfLine(line, manifest.lost, line.toTxid);
-  assert(plan, "a line that was written anew restores its end");
+async function requireWhole({ check }: CuttingParts, { manifest }: Past, timeline: RestoringTimeline): Promise<void> {
+  const plan = planOfTimeline(timeline, manifest.lost, timeline.toTxid);
+  assert(plan, "a timeline that was written anew restores its end");
   await check(plan);
 }
 
 async function imagesOf(
   { putImages, bytesPut }: CuttingParts,
   past: Past,
-  { refs }: RestoringLine,
+  { refs }: RestoringTimeline,
   fromTxid: number,
   newId: () => string,
 ): Promise<readonly SegmentRef[]> {
   const own = refs.filter(({ kind, lastTxid }) => kind === "image" && lastTxid === fromTxid);
   if (own.length > 0) return own;
   const plan = planOf(past.manifest, past.history, fromTxid);
-  if (!plan) throw new StoreError("corrupt", `a line that holds transaction id ${fromTxid} cannot restore it`);
+  if (!plan) throw new StoreError("corrupt", `a timeline that holds transaction id ${fromTxid} cannot restore it`);
   const images = await putImages(plan, newId);
   for (const { bytes } of images) bytesPut(bytes);
   return images;
 }
 
-/** The object again, with nothing but what the line has of it above its beginning. */
+/** The object again, with nothing but what the timeline has of it above its beginning. */
 async function rewritten(
   { source, bytesPut }: CuttingParts,
   ref: SegmentRef,
@@ -238,17 +239,17 @@ async function publish(
   { source }: CuttingParts,
   uploads: Uploads,
   past: Past,
-  written: readonly (RestoringLine | undefined)[],
+  written: readonly (RestoringTimeline | undefined)[],
 ): Promise<boolean> {
-  const lines = past.history.lines.flatMap((line, index) =>
-    written[index] ? [{ ...line, fromTxid: written[index].fromTxid, refs: written[index].refs }] : [],
+  const timelines = past.history.timelines.flatMap((timeline, index) =>
+    written[index] ? [{ ...timeline, fromTxid: written[index].fromTxid, refs: written[index].refs }] : [],
   );
   const own = written.at(-1)!;
-  const floorTxid = Math.min(own.fromTxid, ...lines.map(({ fromTxid }) => fromTxid));
+  const floorTxid = Math.min(own.fromTxid, ...timelines.map(({ fromTxid }) => fromTxid));
   return changeHistory(source.store, uploads, (now) => {
     if (!grown(past.manifest, now, own)) return undefined;
     return {
-      history: { ...past.history, lines },
+      history: { ...past.history, timelines },
       with: (latest) => {
         const next = grown(past.manifest, latest, own);
         return next && { ...next, floorTxid: Math.max(latest.floorTxid, floorTxid) };
@@ -258,14 +259,14 @@ async function publish(
 }
 
 /**
- * The new line with what was shipped since the manifest stood as `before`. Undefined when more than that has changed,
- * or when groups that are to go have become part of another object or segment than the one they were taken from: then
- * it is begun again.
+ * The new timeline with what was shipped since the manifest stood as `before`. Undefined when more than that has
+ * changed, or when groups that are to go have become part of another object or segment than the one they were taken
+ * from: then it is begun again.
  */
 function grown(
   before: Manifest,
   latest: Manifest,
-  { fromTxid, refs, tail }: RestoringLine,
+  { fromTxid, refs, tail }: RestoringTimeline,
 ): Pick<Manifest, "fromTxid" | "refs" | "tail"> | undefined {
   const added = latest.refs.slice(before.refs.length);
   const sameRefs = before.refs.every(

@@ -4,7 +4,7 @@
  * Safe to keep because a state never changes, and safe to lose: it is looked into once more.
  */
 import { limits } from "../../base/limits/limits.ts";
-import { planOf } from "../history/lines.ts";
+import { planOf } from "../history/timelines.ts";
 import type { Past } from "./history-truncation.ts";
 import { RottenObject } from "../segments/pool-objects.ts";
 import type { ErasedCoupon } from "../api/protocol.ts";

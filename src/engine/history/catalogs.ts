@@ -21,7 +21,7 @@ import { decodeCatalog, encodeCatalog, type Catalog, type CatalogBranch } from "
 import { mainBranch } from "../../format/core/names.ts";
 import { catalogKey, databasePrefix, manifestKey } from "../../format/keys/object-keys.ts";
 import type { ObjectStore, PutCondition } from "../../store/port/object-store.ts";
-import { surePut } from "../../store/port/settled-put.ts";
+import { surePut } from "../../store/port/sure-put.ts";
 import type { Alarms } from "../api/alarms.ts";
 import type { SeenManifests } from "../local/seen-manifests.ts";
 import { lostCatalog, wentBack } from "../api/lost.ts";

@@ -4,11 +4,11 @@ import { limits } from "../../base/limits/limits.ts";
 import { hashOf, type Manifest, type HistoryRef } from "../../format/history/manifest.ts";
 import { decodeHistory, encodeHistory, type History } from "../../format/history/history.ts";
 import { historyKey } from "../../format/keys/object-keys.ts";
-import type { Line } from "../../format/history/refs.ts";
+import type { Timeline } from "../../format/history/refs.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
-import { putImmutable, sameBytes } from "../../store/port/settled-put.ts";
+import { putImmutable, sameBytes } from "../../store/port/sure-put.ts";
 import type { ManifestChange } from "./manifest-writer.ts";
-import { trimmed } from "./lines.ts";
+import { trimmed } from "./timelines.ts";
 import type { Uploads } from "./uploads.ts";
 
 /**
@@ -17,7 +17,7 @@ import type { Uploads } from "./uploads.ts";
  */
 export async function historyOf(store: ObjectStore, manifest: Manifest): Promise<History> {
   const { uuid, branchId, history } = manifest;
-  if (!history) return { uuid, branchId, lines: [], checkpoints: [] };
+  if (!history) return { uuid, branchId, timelines: [], checkpoints: [] };
   const stored = await store.get(historyKey(uuid, history.id));
   if (!stored || stored.bytes.length !== history.bytes || !sameBytes(hashOf(stored.bytes), history.sha256)) {
     throw new StoreError("corrupt", `the history object ${history.id} is missing or not what its manifest names`);
@@ -27,7 +27,7 @@ export async function historyOf(store: ObjectStore, manifest: Manifest): Promise
 
 /** Puts a history under an unused id and gives what a manifest says of it; nothing for an empty one. */
 export async function putHistory(store: ObjectStore, history: History, id: string): Promise<HistoryRef | undefined> {
-  if (history.lines.length === 0 && history.checkpoints.length === 0) return undefined;
+  if (history.timelines.length === 0 && history.checkpoints.length === 0) return undefined;
   const bytes = encodeHistory(history);
   await putImmutable(store, historyKey(history.uuid, id), bytes);
   return { id, bytes: bytes.length, sha256: hashOf(bytes) };
@@ -70,53 +70,53 @@ export async function changeHistory(
   throw new StoreError("unavailable", "a branch's history changed too often to be changed");
 }
 
-function refsOf(lines: readonly Line[]): number {
-  return lines.reduce((sum, { refs }) => sum + refs.length, 0);
+function refsOf(timelines: readonly Timeline[]): number {
+  return timelines.reduce((sum, { refs }) => sum + refs.length, 0);
 }
 
-function fits(lines: readonly Line[]): boolean {
-  return lines.length <= limits.historyLinesMax && refsOf(lines) <= limits.historyRefsMax;
+function fits(timelines: readonly Timeline[]): boolean {
+  return timelines.length <= limits.historyTimelinesMax && refsOf(timelines) <= limits.historyRefsMax;
 }
 
-/** The history with nothing but what its checkpoints need: of each, the newest line that holds it. */
+/** The history with nothing but what its checkpoints need: of each, the newest timeline that holds it. */
 function pinned(history: History): History {
   const needed = new Set(
     history.checkpoints.map(({ txid }) =>
-      history.lines.findLastIndex(({ fromTxid, toTxid }) => txid >= fromTxid && txid <= toTxid),
+      history.timelines.findLastIndex(({ fromTxid, toTxid }) => txid >= fromTxid && txid <= toTxid),
     ),
   );
-  return trimmed({ ...history, lines: history.lines.filter((_, index) => needed.has(index)) }, Infinity);
+  return trimmed({ ...history, timelines: history.timelines.filter((_, index) => needed.has(index)) }, Infinity);
 }
 
 /**
- * The history with a line more. At its bound the oldest lines that no checkpoint needs give way: a branch that changes
- * so much that its window does not fit keeps writing, and can go back less far. Checkpoints alone never fill it, as one
- * that would is refused (`refuseCheckpoint`), but for those of an older build.
+ * The history with a timeline more. At its bound the oldest timelines that no checkpoint needs give way: a branch that
+ * changes so much that its window does not fit keeps writing, and can go back less far. Checkpoints alone never fill
+ * it, as one that would is refused (`refuseCheckpoint`), but for those of an older build.
  */
-export function withLine(history: History, line: Line): History {
-  const lines = [...history.lines, line];
-  const isNamed = ({ fromTxid, toTxid }: Line): boolean =>
+export function withTimeline(history: History, timeline: Timeline): History {
+  const timelines = [...history.timelines, timeline];
+  const isNamed = ({ fromTxid, toTxid }: Timeline): boolean =>
     history.checkpoints.some(({ txid }) => txid >= fromTxid && txid <= toTxid);
-  while (!fits(lines)) {
-    const oldest = lines.findIndex((one) => !isNamed(one));
+  while (!fits(timelines)) {
+    const oldest = timelines.findIndex((one) => !isNamed(one));
     if (oldest < 0) break;
-    lines.splice(oldest, 1);
+    timelines.splice(oldest, 1);
   }
-  if (fits(lines)) return { ...history, lines };
-  const least = pinned({ ...history, lines });
-  if (!fits(least.lines))
+  if (fits(timelines)) return { ...history, timelines };
+  const least = pinned({ ...history, timelines });
+  if (!fits(least.timelines))
     throw invalid("the branch's checkpoints hold as much of its history as there is room for; delete some first");
   return least;
 }
 
 /**
- * Refuses a checkpoint of a line of so many references, when what all of them hold might outgrow the history once that
- * line is closed.
+ * Refuses a checkpoint of a timeline of so many references, when what all of them hold might outgrow the history once
+ * that timeline is closed.
  */
-export function refuseCheckpoint(history: History, lineRefs: number): void {
+export function refuseCheckpoint(history: History, timelineRefs: number): void {
   if (history.checkpoints.length >= limits.checkpointsMax)
     throw invalid(`a branch has at most ${limits.checkpointsMax} checkpoints; delete some first`);
-  const room = limits.historyRefsMax - lineRefs;
-  if (refsOf(history.lines) <= room || refsOf(pinned(history).lines) <= room) return;
+  const room = limits.historyRefsMax - timelineRefs;
+  if (refsOf(history.timelines) <= room || refsOf(pinned(history).timelines) <= room) return;
   throw invalid("the branch's checkpoints hold as much of its history as there is room for; delete some first");
 }

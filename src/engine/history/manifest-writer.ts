@@ -20,9 +20,9 @@ import {
 import { manifestKey, poolId } from "../../format/keys/object-keys.ts";
 import { NewerFormat } from "../../format/core/versions.ts";
 import type { ObjectStore, PutCondition } from "../../store/port/object-store.ts";
-import { sameBytes, settledPut } from "../../store/port/settled-put.ts";
+import { sameBytes, putUntilKnown } from "../../store/port/sure-put.ts";
 import { isNewer } from "../local/seen-manifests.ts";
-import { withLost } from "./lines.ts";
+import { withLost } from "./timelines.ts";
 import { brokenManifest } from "../api/lost.ts";
 
 const nonceBytes = 16;
@@ -99,7 +99,7 @@ export class ManifestWriter {
   #doubt: Doubt | undefined;
   #writerEpoch: WriterEpoch | undefined;
   #fenced: Fenced | undefined;
-  /** The end of the line of those who want to change the manifest. */
+  /** The end of the queue of those who want to change the manifest. */
   #turn: Promise<unknown> = Promise.resolve();
   #newestUlid = "";
   /** Objects that are being uploaded and not published yet, oldest name first. */
@@ -188,7 +188,7 @@ export class ManifestWriter {
   /**
    * Changes the manifest by what `change` gives for the newest one; undefined changes nothing. After a failure it may
    * be called again: an earlier try may have landed meanwhile, so `change` looks at the manifest it is given. Throws
-   * Fenced, and StoreError("unavailable") for a line that is too long for a manifest.
+   * Fenced, and StoreError("unavailable") for a timeline that is too long for a manifest.
    */
   async update(change: (manifest: Manifest) => ManifestChange | undefined): Promise<Manifest> {
     await this.#exclusively(async () => {
@@ -252,9 +252,9 @@ export class ManifestWriter {
 
   async #move(change: ManifestChange): Promise<void> {
     const { world, nodeId } = this.#options;
-    // Before anything is put: the manifest stays as it is, and takes the change when its line is shorter.
-    if ((change.refs?.length ?? 0) > limits.lineRefsMax)
-      throw new StoreError("unavailable", "the branch's line has no room before it is packed");
+    // Before anything is put: the manifest stays as it is, and takes the change when its timeline is shorter.
+    if ((change.refs?.length ?? 0) > limits.timelineRefsMax)
+      throw new StoreError("unavailable", "the branch's timeline has no room before it is packed");
     const manifest: Manifest = {
       ...this.#manifest,
       ...change,
@@ -290,7 +290,7 @@ export class ManifestWriter {
     const { manifest, bytes } = this.#doubt;
     for (let attempt = 0; this.#doubt; attempt++) {
       world.crashPoint("head-put");
-      const outcome = await settledPut(store, manifestKey(uuid, branchId), bytes, this.#condition);
+      const outcome = await putUntilKnown(store, manifestKey(uuid, branchId), bytes, this.#condition);
       world.crashPoint("head-landed");
       if (outcome.kind === "landed") {
         this.#manifest = manifest;

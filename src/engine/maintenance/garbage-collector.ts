@@ -30,7 +30,7 @@ import { decodeStored } from "../history/manifest-writer.ts";
 import { isWritten, type Catalogs } from "../history/catalogs.ts";
 import type { SeenManifests } from "../local/seen-manifests.ts";
 import { historyOf } from "../history/histories.ts";
-import { referenced } from "../history/lines.ts";
+import { referenced } from "../history/timelines.ts";
 import { lostManifest, wentBack } from "../api/lost.ts";
 
 export interface GarbageCollectorParts {

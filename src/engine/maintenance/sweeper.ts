@@ -121,9 +121,9 @@ export class Sweeper {
     if (dueAtMs <= world.time.sureMs()) await this.#sweep(database, sweep, limits.dueSweepTurnsMax);
     else if (dueAtMs < Infinity) due.note({ uuid, branchId, atMs: dueAtMs });
     if (manifest.now.history === undefined) return;
-    const { lines } = await historyOf(source(uuid).store, manifest.now);
+    const { timelines } = await historyOf(source(uuid).store, manifest.now);
     // Whoever has claimed a branch trims its history.
-    if (lines.some(({ endedAtMs }) => endedAtMs < world.time.sureMs() - retentions.pitrMs(uuid)))
+    if (timelines.some(({ endedAtMs }) => endedAtMs < world.time.sureMs() - retentions.pitrMs(uuid)))
       await database.claimNext();
   }
 

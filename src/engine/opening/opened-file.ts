@@ -14,7 +14,7 @@ import { Connection } from "../../sqlite/connection/connection.ts";
 import { WalReader } from "../../sqlite/wal/wal-reader.ts";
 import { WalFile } from "../../sqlite/wal/wal.ts";
 import type { ManifestWriter } from "../history/manifest-writer.ts";
-import { groupsBetween } from "../history/lines.ts";
+import { groupsBetween } from "../history/timelines.ts";
 import { StoreWentBack, UnusableManifest } from "../api/lost.ts";
 import { RottenObject } from "../segments/pool-objects.ts";
 import { isRestored } from "./restored-file.ts";

@@ -195,7 +195,7 @@ async function openFound(
   isOlder: boolean,
 ): Promise<Found | undefined> {
   if (isPatching(path)) {
-    // It was of the manifest's own line before it became a mixture.
+    // It was of the manifest's own timeline before it became a mixture.
     removeFile(path);
     return undefined;
   }

@@ -12,7 +12,7 @@ import type { Manifest } from "../../format/history/manifest.ts";
 import type { Compression } from "../../format/core/compression.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
 import { replaceFile, restoredMark } from "../local/files.ts";
-import { planOf, type Plan } from "../history/lines.ts";
+import { planOf, type Plan } from "../history/timelines.ts";
 import { UnusableManifest } from "../api/lost.ts";
 import { materialise, rollForward } from "../segments/restore.ts";
 
@@ -42,7 +42,7 @@ export function forgetRestored(path: string): void {
   rmSync(restoredMarker(path), { force: true });
 }
 
-/** Brings a closed file, which has the state of an id on the manifest's own line, to the manifest's state. */
+/** Brings a closed file, which has the state of an id on the manifest's own timeline, to the manifest's state. */
 export async function rollFileForward(
   parts: RestoringParts,
   path: string,

@@ -63,7 +63,9 @@ export async function readManifest(parts: ManifestReadingParts, uuid: string, br
   }
 }
 
-/** Why the manifest is refused: this node has seen a newer one, or its file has more than the manifest's line can. */
+/**
+ * Why the manifest is refused: this node has seen a newer one, or its file has more than the manifest's timeline can.
+ */
 export function olderThanSeen(
   { places }: Pick<ManifestReadingParts, "places">,
   { uuid, branchId, epoch, seq, txid, reservedTo }: Manifest,

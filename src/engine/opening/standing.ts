@@ -3,8 +3,8 @@
  * remembers.
  *
  * The one rule for a file that is not what object storage says. Pure. Always true: a file is thrown away only when all
- * that it holds is known to have reached object storage (a state of a line that the manifest has or had, at or below
- * what the claim that wrote it has shipped); what may hold an acknowledged write that is nowhere else is kept.
+ * that it holds is known to have reached object storage (a state of a timeline that the manifest has or had, at or
+ * below what the claim that wrote it has shipped); what may hold an acknowledged write that is nowhere else is kept.
  *
  * Why a claim that the manifest does not list is either old or never was: claims rise, each begins above every
  * transaction id that was reserved before it, and only the oldest leave the manifest's table. So an id below the
@@ -16,16 +16,16 @@
  */
 import type { Manifest } from "../../format/history/manifest.ts";
 import type { DatabaseState } from "../../model/schema.ts";
-import { txidAfter, within } from "../history/lines.ts";
+import { txidAfter, within } from "../history/timelines.ts";
 
 export type Standing =
   /** The state of the manifest. */
   | "current"
-  /** An earlier point of the manifest's own line. */
+  /** An earlier point of the manifest's own timeline. */
   | "behind"
   /** Beyond the manifest, by groups that this node committed and has not shipped. */
   | "ahead"
-  /** Of a line that is no longer the manifest's, and all of it is in object storage, or was: of no use. */
+  /** Of a timeline that is no longer the manifest's, and all of it is in object storage, or was: of no use. */
   | "stale"
   /** Beyond what its claim has shipped, and the claim is not ours any more: never to be shipped. */
   | "orphaned"
@@ -50,7 +50,7 @@ export function standingOf(manifest: Manifest, state: DatabaseState, nodeId: str
 
 /**
  * Before its first claim a branch has no writer epoch: what a fork inherits is in the manifest's table. The empty file
- * of another node, which may be of another build, is not the image that this line begins with.
+ * of another node, which may be of another build, is not the image that this timeline begins with.
  */
 function unclaimed(manifest: Manifest, txid: number, nodeId: string): Standing {
   if (txid > 0) return "unknown";

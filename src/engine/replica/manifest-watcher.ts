@@ -68,7 +68,7 @@ export interface Followed {
   /** Looks that have failed since one succeeded. */
   failures: number;
   looking: Promise<void> | undefined;
-  /** A hint has come since the last look began, which may have missed what the hint is about. */
+  /** A notification has come since the last look began, which may have missed what the notification is about. */
   hinted: boolean;
   /**
    * Neither the catalog nor the manifests are there any more: the database was deleted, long enough ago to be purged.
@@ -141,7 +141,7 @@ export class ManifestWatcher {
   }
 
   /** A manifest of the database is said to have moved: looks soon. */
-  hint(uuid: string): void {
+  notify(uuid: string): void {
     const followed = this.#followed.peek(uuid);
     if (!followed || this.#stopped) return;
     followed.hinted = true;

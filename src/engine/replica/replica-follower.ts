@@ -4,7 +4,7 @@
  * A copy is the branch's ordinary file, opened without a claim at a manifest's state (engine/opening/opening), and
  * brought forward by closing it and opening it again (engine/pool/registry). Always true: what is answered from a copy
  * is a state of the history that object storage has, as of the copy's last look at the manifest; nobody who reads here
- * twice sees an older manifest the second time. How often is looked, and whether a hint comes
+ * twice sees an older manifest the second time. How often is looked, and whether a notification comes
  * (engine/replica/manifest-watcher), decides only how old a copy may be. Must not know: leases, other nodes.
  *
  * What this node itself wrote when it was the writer needs care. Its file may be ahead of the manifest, by groups that
@@ -72,8 +72,8 @@ export class ReplicaFollower {
   }
 
   /** A manifest of the database is said to have moved: looks soon. */
-  hint(uuid: string): void {
-    this.#looks.hint(uuid);
+  notify(uuid: string): void {
+    this.#looks.notify(uuid);
   }
 
   /** The copies that are open, and how far they are behind. */

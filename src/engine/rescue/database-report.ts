@@ -55,9 +55,9 @@ function reportBranch(
   for (const [ref, { firstTxid, lastTxid }] of own) {
     const fault = faults.get(`seg/${ref}`);
     if (!fault) continue;
-    const line = present.has(ref) ? "of the newest state's line" : "of the past";
+    const timeline = present.has(ref) ? "of the newest state's timeline" : "of the past";
     const why = fault.kind === "rotten" ? "is not what was written" : fault.why;
-    const what = `object ${ref} (transaction ids ${firstTxid} to ${lastTxid}, ${line}) ${why}`;
+    const what = `object ${ref} (transaction ids ${firstTxid} to ${lastTxid}, ${timeline}) ${why}`;
     findings.add(
       fault.kind === "missing" ? "object_missing" : "object_rotten",
       { ...place, key: `${databasePrefix(uuid)}seg/${ref}` },

@@ -20,7 +20,7 @@ import { readFileState, type FileState } from "../local/file-state.ts";
 import type { FindingPlace, Findings } from "./findings.ts";
 import { SeenManifests } from "../local/seen-manifests.ts";
 import { lookAt, ownManifest, type Looked } from "./inventory.ts";
-import { groupsBetween } from "../history/lines.ts";
+import { groupsBetween } from "../history/timelines.ts";
 import { stateOfFile } from "../segments/image-maker.ts";
 import { listQuarantine, type Quarantined } from "../local/quarantine.ts";
 import { inRestored, turnEnd } from "../segments/restored-state.ts";

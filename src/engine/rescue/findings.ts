@@ -176,7 +176,7 @@ export const findingKinds = {
   },
   file_stale: {
     severity: "note",
-    means: "it is of a line that the branch has left, and is replaced on its next use",
+    means: "it is of a timeline that the branch has left, and is replaced on its next use",
     todo: nothing,
   },
   head_older: {

@@ -17,8 +17,8 @@ import type { SegmentRef } from "../../format/history/refs.ts";
 import { NewerFormat } from "../../format/core/versions.ts";
 import { listed } from "../../store/port/listing.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
-import { sameBytes } from "../../store/port/settled-put.ts";
-import { gapsOf } from "../history/line-gaps.ts";
+import { sameBytes } from "../../store/port/sure-put.ts";
+import { gapsOf } from "../history/timeline-gaps.ts";
 import { fetchObject, RottenObject, type PageSource } from "../segments/pool-objects.ts";
 
 /** An object that says something, as it was found. */
@@ -36,7 +36,7 @@ export interface BranchInventory {
   readonly manifest: Looked<Manifest>;
   /** Undefined when the manifest has none, or cannot be read itself. */
   readonly history: Looked<History> | undefined;
-  /** Transaction ids that the manifest's own line should hold and does not name. */
+  /** Transaction ids that the manifest's own timeline should hold and does not name. */
   readonly gaps: readonly TxidRange[];
 }
 
@@ -196,10 +196,10 @@ function referencesOf(branches: readonly BranchInventory[]): Map<string, Promise
   return references;
 }
 
-/** All references of a branch: its line's, and those of its past as far as that can be read. */
+/** All references of a branch: its timeline's, and those of its past as far as that can be read. */
 export function refsOf(manifest: Manifest, history: Looked<History> | undefined): readonly SegmentRef[] {
   return history?.kind === "sound"
-    ? [...manifest.refs, ...history.value.lines.flatMap(({ refs }) => refs)]
+    ? [...manifest.refs, ...history.value.timelines.flatMap(({ refs }) => refs)]
     : manifest.refs;
 }
 

@@ -17,8 +17,8 @@ import type { SegmentRef } from "../../format/history/refs.ts";
 import { olderVersionsOf } from "../../store/port/object-store.ts";
 import { historyOf } from "../history/histories.ts";
 import { ownManifest, type BranchInventory } from "./inventory.ts";
-import { gapsOf } from "../history/line-gaps.ts";
-import { forkedManifest, planOf } from "../history/lines.ts";
+import { gapsOf } from "../history/timeline-gaps.ts";
+import { forkedManifest, planOf } from "../history/timelines.ts";
 import { checkState } from "../segments/newest-state.ts";
 import { beforeRewind, chainFrom, type PoolEntry } from "./pool-index.ts";
 import { fromPool } from "./pool-repair.ts";
@@ -121,22 +121,22 @@ function newestTxid(
   history: History | undefined,
   isThere: (ref: SegmentRef) => boolean,
 ): number | undefined {
-  const lines = [
+  const timelines = [
     { fromTxid: manifest.fromTxid, toTxid: manifest.txid, refs: manifest.refs, tail: manifest.tail },
-    ...(history?.lines ?? []).map((line) => ({ ...line, tail: [] })),
+    ...(history?.timelines ?? []).map((timeline) => ({ ...timeline, tail: [] })),
   ];
-  const ends = lines.flatMap((line) => {
-    if (!line.refs.filter(({ kind }) => kind === "image").every(isThere)) return [];
-    const broken = line.refs.find((ref) => ref.kind === "delta" && !isThere(ref));
-    const gap = gapsOf(line, manifest.lost)[0];
-    const stop = Math.min(broken?.firstTxid ?? Infinity, gap?.firstTxid ?? Infinity, line.toTxid + 1);
-    return reachBelow(line, stop);
+  const ends = timelines.flatMap((timeline) => {
+    if (!timeline.refs.filter(({ kind }) => kind === "image").every(isThere)) return [];
+    const broken = timeline.refs.find((ref) => ref.kind === "delta" && !isThere(ref));
+    const gap = gapsOf(timeline, manifest.lost)[0];
+    const stop = Math.min(broken?.firstTxid ?? Infinity, gap?.firstTxid ?? Infinity, timeline.toTxid + 1);
+    return reachBelow(timeline, stop);
   });
   const possible = ends.filter((txid) => planOf(manifest, history, txid) !== undefined);
   return possible.length === 0 ? undefined : Math.max(...possible);
 }
 
-/** The last id of the line below `stop` that an object ends with, or a tail. */
+/** The last id of the timeline below `stop` that an object ends with, or a tail. */
 function reachBelow(
   {
     fromTxid,
@@ -246,7 +246,7 @@ async function proposed(
         "be durable writes that stood in the lost manifest alone",
     );
   if (before.history && past !== "all")
-    loses.push(`the past before this line${named(history)}: it can be gone back to no more`);
+    loses.push(`the past before this timeline${named(history)}: it can be gone back to no more`);
   const manifest: Manifest = {
     ...state,
     epoch,
@@ -283,5 +283,5 @@ function named(history: History | undefined): string {
  * may name.
  */
 function keptPast(history: History | undefined, isThere: (ref: SegmentRef) => boolean): "all" | "none" {
-  return history && history.lines.every(({ refs }) => refs.every(isThere)) ? "all" : "none";
+  return history && history.timelines.every(({ refs }) => refs.every(isThere)) ? "all" : "none";
 }

@@ -149,7 +149,7 @@ export function chainFrom(
   return chain;
 }
 
-/** The objects of the chain up to one that may hold a rewind: what follows it may lie on another line. Pure. */
+/** The objects of the chain up to one that may hold a rewind: what follows it may lie on another timeline. Pure. */
 export function beforeRewind(
   own: readonly PoolEntry[],
   chain: readonly SegmentRef[],

@@ -11,7 +11,7 @@ import { encodeManifest, hashOf, type Manifest } from "../../format/history/mani
 import type { SegmentRef, TxidRange } from "../../format/history/refs.ts";
 import type { DatabaseState } from "../../model/schema.ts";
 import type { BranchInventory } from "./inventory.ts";
-import { planOf } from "../history/lines.ts";
+import { planOf } from "../history/timelines.ts";
 import { checkState } from "../segments/newest-state.ts";
 import { beforeRewind, chainFrom, newestImage, type PoolEntry } from "./pool-index.ts";
 import { nonceBytes, repairer, type ManifestRepairParts, type ProposedManifest } from "./proposed-manifest.ts";

@@ -30,7 +30,7 @@ import {
 import { hashOf } from "../../format/core/seal.ts";
 import { listed } from "../../store/port/listing.ts";
 import { olderVersionsOf, type ObjectStore, type PutCondition } from "../../store/port/object-store.ts";
-import { surePut } from "../../store/port/settled-put.ts";
+import { surePut } from "../../store/port/sure-put.ts";
 import { requireStoreFormat } from "../../store/store-format.ts";
 import { proposeManifest } from "./manifest-repair.ts";
 import { inventoryOf, lookAt, type BranchInventory, type DatabaseInventory, type Looked } from "./inventory.ts";
@@ -175,7 +175,7 @@ async function isSound(
   if (manifest.kind !== "sound" || gaps.length > 0 || (history && history.kind !== "sound")) return false;
   const refs = [
     ...manifest.value.refs,
-    ...(history?.kind === "sound" ? history.value.lines.flatMap((line) => line.refs) : []),
+    ...(history?.kind === "sound" ? history.value.timelines.flatMap((timeline) => timeline.refs) : []),
   ];
   if (refs.some(({ id }) => faults.has(`seg/${id}`))) return false;
   if (manifest.value.refs.length === 0) return true;

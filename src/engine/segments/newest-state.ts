@@ -4,7 +4,7 @@
 import { StoreError } from "../../base/faults/errors.ts";
 import type { Manifest } from "../../format/history/manifest.ts";
 import type { DatabaseState } from "../../model/schema.ts";
-import { planOf, type Plan } from "../history/lines.ts";
+import { planOf, type Plan } from "../history/timelines.ts";
 import { stateOfRestored, withRestored, type StatePlace } from "./restored-state.ts";
 
 /** Restores and checks the manifest's state. Throws StoreError("corrupt") when that cannot be done. */

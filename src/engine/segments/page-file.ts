@@ -10,7 +10,7 @@ import { writeWhole } from "../../base/disk.ts";
 import { StoreError } from "../../base/faults/errors.ts";
 import { pageBytes } from "../../format/history/pages.ts";
 import { decodeFrame, framePages, type GroupIndex, type SegmentIndex } from "../../format/history/segment.ts";
-import type { Plan } from "../history/lines.ts";
+import type { Plan } from "../history/timelines.ts";
 import type { PageSource, SegmentBytes } from "./pool-objects.ts";
 
 /** What laying pages takes, wherever they come from. */
@@ -72,7 +72,7 @@ export class PageFile {
     const above = this.#oldestTxid;
     if (above === undefined) throw corrupt(`no object holds transaction id ${this.#plan.txid}`);
     if (txid >= above) throw corrupt(`transaction id ${txid} does not come before ${above}`);
-    // Below the line's beginning a rewind or a fork has left gaps of its own.
+    // Below the timeline's beginning a rewind or a fork has left gaps of its own.
     const first = Math.max(txid + 1, this.#plan.fromTxid);
     if (!isLost(this.#plan, first, above - 1))
       throw corrupt(`transaction ids ${first} to ${above - 1} are missing between the objects`);

@@ -3,8 +3,8 @@
  *
  * Always true: an object that leaves here has the length and SHA-256 of its reference, belongs to the database, is of
  * the right kind, and its groups rise from exactly the first to the last transaction id that the reference names. What
- * is missing, truncated or rotten is a StoreError that names the object and its transaction ids. Must not know: lines,
- * files.
+ * is missing, truncated or rotten is a StoreError that names the object and its transaction ids. Must not know:
+ * timelines, files.
  */
 import { assert } from "../../base/faults/assert.ts";
 import { StoreError } from "../../base/faults/errors.ts";
@@ -17,7 +17,7 @@ import { readSegmentIndexes, type SegmentIndex } from "../../format/history/segm
 import type { Disk } from "../../base/disk.ts";
 import type { FetchedObject, SegmentMaker } from "./segment-maker.ts";
 import type { ObjectStore } from "../../store/port/object-store.ts";
-import { putImmutable, sameBytes } from "../../store/port/settled-put.ts";
+import { putImmutable, sameBytes } from "../../store/port/sure-put.ts";
 
 /** Where a database's page data comes from, and what reading it takes. */
 export interface PageSource {

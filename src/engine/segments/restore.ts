@@ -17,7 +17,7 @@ import { limits } from "../../base/limits/limits.ts";
 import type { Manifest } from "../../format/history/manifest.ts";
 import { lockPage, pageBytes } from "../../format/history/pages.ts";
 import type { SegmentRef } from "../../format/history/refs.ts";
-import type { Plan } from "../history/lines.ts";
+import type { Plan } from "../history/timelines.ts";
 import { corrupt, PageFile, type Laying } from "./page-file.ts";
 import {
   fetchObject,
@@ -155,7 +155,7 @@ export async function restoreFrom(
   options: RestoreOptions = {},
 ): Promise<{ readonly pages: number }> {
   assert(!existsSync(path), "a restore writes a new file");
-  assert(plan.images.length > 0, "every line begins with an image");
+  assert(plan.images.length > 0, "every timeline begins with an image");
   const temporary = `${path}.restoring`;
   const descriptor = openSync(temporary, "w+", 0o600);
   try {
@@ -195,9 +195,10 @@ export function isPatching(path: string): boolean {
 
 /**
  * Brings a closed database file without a log from the state `fromTxid`, which it is proven to have and which lies on
- * the plan's line (`fromTxid` is not below `plan.fromTxid`), to the plan's state, and syncs it. Fetches only what holds
- * newer groups. After a failure the file is as it was, or a mixture: then `isPatching` stays true. Unless there is much
- * to fetch, all of it is there before the file is touched: a store that falls silent then leaves the file whole.
+ * the plan's timeline (`fromTxid` is not below `plan.fromTxid`), to the plan's state, and syncs it. Fetches only what
+ * holds newer groups. After a failure the file is as it was, or a mixture: then `isPatching` stays true. Unless there
+ * is much to fetch, all of it is there before the file is touched: a store that falls silent then leaves the file
+ * whole.
  */
 export async function rollForward(
   source: PageSource,
@@ -206,7 +207,7 @@ export async function rollForward(
   path: string,
   options: RestoreOptions = {},
 ): Promise<void> {
-  assert(fromTxid >= plan.fromTxid && fromTxid <= plan.txid, "a file is rolled forward along its own line");
+  assert(fromTxid >= plan.fromTxid && fromTxid <= plan.txid, "a file is rolled forward along its own timeline");
   assert(!isPatching(path), "a mixture is not rolled forward");
   if (fromTxid === plan.txid) return;
   const refs = refsAbove(plan, fromTxid);
@@ -251,7 +252,7 @@ export async function pointOf(
   if (plan.txid === manifest.txid) return { committedAtMs: manifest.committedAtMs, pages: manifest.pages };
   const tail = plan.tail.at(-1);
   const newest = plan.deltas.at(-1) ?? plan.images[0];
-  assert(newest, "every line begins with an image");
+  assert(newest, "every timeline begins with an image");
   const { indexes } = tail ? provenTail(source.uuid, tail) : await fetchObject(source, newest);
   const group = indexes.flatMap(({ groups }) => groups).find(({ txid }) => txid === plan.txid);
   if (!group) throw corrupt(`no object holds transaction id ${plan.txid}`);

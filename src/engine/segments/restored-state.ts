@@ -16,7 +16,7 @@ import { vectorWindows } from "../../model/erasure-traces.ts";
 import { Connection } from "../../sqlite/connection/connection.ts";
 import { scratchFile } from "../local/files.ts";
 import { stateOfFile } from "./image-maker.ts";
-import type { Plan } from "../history/lines.ts";
+import type { Plan } from "../history/timelines.ts";
 import type { PageSource } from "./pool-objects.ts";
 import type { ErasedCoupon } from "../api/protocol.ts";
 import { materialise } from "./restore.ts";

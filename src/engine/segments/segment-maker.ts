@@ -21,7 +21,7 @@ import { encodeFrames, framePages, type GroupIndex } from "../../format/history/
 import { stateOfPage, type DatabaseState } from "../../model/core/database-state.ts";
 import { WalReader, type LoggedCommit, type LogPosition } from "../../sqlite/wal/wal-reader.ts";
 import type { ImageOrder, MadeImage } from "./image-maker.ts";
-import type { Plan } from "../history/lines.ts";
+import type { Plan } from "../history/timelines.ts";
 
 /** Groups that another segment has already, and their images in a row, a frame at most. */
 export interface SegmentStart {

@@ -19,7 +19,7 @@ import type { Manifest, TailSegment } from "../../format/history/manifest.ts";
 import type { LogPosition, WalReader } from "../../sqlite/wal/wal-reader.ts";
 import type { ManifestWriter, ManifestChange } from "../history/manifest-writer.ts";
 import { CommitAges } from "./commit-ages.ts";
-import { groupsInARow, reaching, txidAfter } from "../history/lines.ts";
+import { groupsInARow, reaching, txidAfter } from "../history/timelines.ts";
 import { joined, putObject, type NewObject, type PageSource } from "../segments/pool-objects.ts";
 import type { MadeSegment, SegmentMaker, SegmentStart } from "../segments/segment-maker.ts";
 import { Uploads } from "../history/uploads.ts";
@@ -48,7 +48,7 @@ export interface ShipperOptions {
   /** How long a group may wait when nobody hurries. */
   readonly intervalMs: () => number;
   readonly events: {
-    /** A manifest has landed: the line may want packing or a new base. */
+    /** A manifest has landed: the timeline may want packing or a new base. */
     published(): void;
     /** The store does not answer; it is asked again. */
     stalled(): void;
@@ -302,10 +302,10 @@ export class Shipper {
 
   /** The tail and the new groups become one object of the pool; then the manifest names it. */
   async #publishObject(batch: Batch): Promise<void> {
-    // Writes are refused long before (engine/compaction/line-length): what was committed until then waits for a pack,
-    // as for a store that is away.
-    if (this.#manifest.now.refs.length >= limits.lineRefsShipped)
-      throw new StoreError("unavailable", "the branch's line has no room before it is packed");
+    // Writes are refused long before (engine/compaction/timeline-length): what was committed until then waits for a
+    // pack, as for a store that is away.
+    if (this.#manifest.now.refs.length >= limits.timelineRefsShipped)
+      throw new StoreError("unavailable", "the branch's timeline has no room before it is packed");
     if (batch.object?.uploads.isOver) {
       batch.object.uploads.end();
       batch.object = undefined;

@@ -134,7 +134,7 @@ export class EngineClient extends EnginePort {
   }
 
   /** A newer manifest of the branch is said to have landed: who follows it looks soon. */
-  hint(uuid: string): void {
+  notify(uuid: string): void {
     this.#lanes.send(laneOf(uuid, this.#lanes.count), { kind: "hint", uuid });
   }
 

@@ -42,7 +42,7 @@ export interface ClaimsParts {
   readonly manifestLanded: (uuid: string, bytes: number) => void;
   /** Another node's claim of a branch was met where this node's was to stand. */
   readonly fenced: (uuid: string) => void;
-  /** The branch was claimed, or groups of it were published: its line may want work. */
+  /** The branch was claimed, or groups of it were published: its timeline may want work. */
   readonly moved: (manifest: ManifestWriter) => void;
   /**
    * There may be something to collect: the branch was claimed, and whoever wrote it before may have left objects

@@ -16,15 +16,15 @@ import { lockPage, makeCanonical, pageBytes } from "../../format/history/pages.t
 import { encodeSegment, type PageGroup, type PageImage } from "../../format/history/segment.ts";
 import type { ManifestChange } from "../history/manifest-writer.ts";
 import type { Catalogs } from "../history/catalogs.ts";
-import { packDue } from "../compaction/line-length.ts";
-import { planOf, reachingTo, withLost } from "../history/lines.ts";
+import { packDue } from "../compaction/timeline-length.ts";
+import { planOf, reachingTo, withLost } from "../history/timelines.ts";
 import { LostObject } from "../api/lost.ts";
 import type { Opened } from "../opening/opened-file.ts";
 import { uploadImages } from "../compaction/compaction.ts";
 import { joined, putObject, type PageSource } from "../segments/pool-objects.ts";
 import { materialise } from "../segments/restore.ts";
 import { forgetRestored } from "../opening/restored-file.ts";
-import { packLine } from "../compaction/compactor.ts";
+import { packTimeline } from "../compaction/compactor.ts";
 import { withUploads } from "../history/uploads.ts";
 
 export interface WriterEpochParts {
@@ -111,8 +111,8 @@ export async function shipDifference(parts: WriterEpochParts, opened: Opened): P
     bytes: segment,
   };
   // Nothing else packs a branch that does not open.
-  const due = manifest.now.refs.length >= limits.lineRefsMax ? packDue(manifest.now) : undefined;
-  if (due) await packLine(parts, manifest, due);
+  const due = manifest.now.refs.length >= limits.timelineRefsMax ? packDue(manifest.now) : undefined;
+  if (due) await packTimeline(parts, manifest, due);
   await withUploads(manifest, async (uploads) => {
     const ref = await putObject(source, { ...joined([...manifest.now.tail, own]), kind: "delta", id: uploads.newId() });
     parts.bytesPut(ref.bytes);

@@ -14,7 +14,7 @@
  * | writer epochs | their number, and for each: epoch, 16 bytes id, firstTxid, txids given    |
  * | lost          | their number, and for each: a range (format/history/refs)                 |
  * | txid, committedAtMs, reservedTo, pages, fromTxid, floorTxid |                             |
- * | refs          | the line (format/history/refs)                                            |
+ * | refs          | the timeline (format/history/refs)                                        |
  * | tail          | their number, and for each: a range, lastAtMs, rawBytes, bytes            |
  * | history       | one byte: 0 none, 1 one, then: text id, bytes, 32 bytes SHA-256           |
  * | settledUlid   | text: a ULID, or empty while nothing is settled                           |
@@ -90,13 +90,13 @@ export interface Manifest {
   readonly reservedTo: number;
   /** Size of the database at `txid`, in pages. */
   readonly pages: number;
-  /** Least transaction id that the line restores. */
+  /** Least transaction id that the timeline restores. */
   readonly fromTxid: number;
   /** Nothing below may ever be restored: the fork point, or an erasure. */
   readonly floorTxid: number;
-  /** The line: images first, then deltas in order. */
+  /** The timeline: images first, then deltas in order. */
   readonly refs: readonly SegmentRef[];
-  /** What follows the line, in order. */
+  /** What follows the timeline, in order. */
   readonly tail: readonly TailSegment[];
   readonly history: HistoryRef | undefined;
   /**

@@ -1,9 +1,9 @@
 /**
- * Names of page data in object storage, and the lines they form.
+ * Names of page data in object storage, and the timelines they form.
  *
- * A line restores every txid from `fromTxid` to its end: the images of the newest image txid not above the wanted one,
- * then every delta group up to it. Always true of a line: images come first and share one txid or come in such sets;
- * deltas follow each other without a gap; `fromTxid` is not below the first image's txid.
+ * A timeline restores every txid from `fromTxid` to its end: the images of the newest image txid not above the wanted
+ * one, then every delta group up to it. Always true of a timeline: images come first and share one txid or come in such
+ * sets; deltas follow each other without a gap; `fromTxid` is not below the first image's txid.
  *
  * A reference as bytes (varints unless said otherwise):
  *
@@ -45,7 +45,7 @@ export interface SegmentRef {
   readonly firstTxid: number;
   /** Transaction id of the last group that counts. */
   readonly lastTxid: number;
-  /** Whether the object holds later groups, which this line must not see: a fork or a rewind stopped here. */
+  /** Whether the object holds later groups, which this timeline must not see: a fork or a rewind stopped here. */
   readonly cut: boolean;
   /** Commit time of the object's last group, Unix ms. */
   readonly lastAtMs: number;
@@ -57,8 +57,8 @@ export interface SegmentRef {
   readonly sha256: Uint8Array;
 }
 
-/** A line of the past: closed by a new base image or by a rewind. */
-export interface Line {
+/** A timeline of the past: closed by a new base image or by a rewind. */
+export interface Timeline {
   readonly fromTxid: number;
   readonly toTxid: number;
   /** When it was closed, Unix ms. */
@@ -102,9 +102,9 @@ export function readKind(reader: ByteReader): SegmentKind {
   return segmentKinds[reader.u8()] ?? reader.fail("page data is neither an image nor a delta");
 }
 
-/** The references of one line. */
+/** The references of one timeline. */
 export function writeRefs(writer: ByteWriter, refs: readonly SegmentRef[]): void {
-  writer.list(refs, limits.lineRefsMax, (ref) => {
+  writer.list(refs, limits.timelineRefsMax, (ref) => {
     writeKind(writer, ref.kind);
     writePoolId(writer, ref.id);
     writeRange(writer, ref);
@@ -117,7 +117,7 @@ export function writeRefs(writer: ByteWriter, refs: readonly SegmentRef[]): void
 }
 
 export function readRefs(reader: ByteReader): SegmentRef[] {
-  return reader.list(limits.lineRefsMax, () => ({
+  return reader.list(limits.timelineRefsMax, () => ({
     kind: readKind(reader),
     id: readPoolId(reader),
     ...readRange(reader),

@@ -1,30 +1,30 @@
 /**
  * Where things lie in object storage. No tenant's content, topic or key ever stands in an object's name.
  *
- * | key                     | content                                            | owner of the format               |
- * |-------------------------|----------------------------------------------------|-----------------------------------|
- * | `names/<database>.json` | the claim of a database name                       | format/records/name-claim         |
- * | `db/<uuid>/catalog`     | branches and condemned objects                     | format/history/catalog            |
- * | `db/<uuid>/head/<branch>` | what a branch consists of now                      | format/history/manifest         |
- * | `db/<uuid>/seg/<id>`    | page data; the pool that all branches draw from    | format/history/segment            |
- * | `db/<uuid>/hist/<id>`   | past lines of a branch and its named checkpoints   | format/history/history            |
- * | `keys/signing`          | the signing key of the fleet, where it is kept here | control/access/signing-key       |
- * | `keys/public/<kid>`     | a public key that a node has signed with           | control/access/key-set            |
- * | `purges/<uuid>`         | a deleted database whose objects are to be removed | whoever purges                    |
- * | `policies/<ns>/namespace` | the policy of a namespace                          | format/records/policy           |
- * | `policies/<ns>/profiles/<profile>` | what a profile demands beyond it                   | format/records/policy  |
- * | `audit/<ns>/<day>/<id>` | events of a namespace, one flush of one node       | format/audit/audit-object         |
- * | `erasures/<uuid>/<id>`  | the coupon of an erasure                           | format/erasure/erasure-coupon     |
- * | `erasing/<uuid>/<id>`   | an erasure that is not complete                    | control/databases/erasure-coupons |
- * | `copies/<uuid>/<node>/<copy>` | a node's local copy of a database                  | format/records/copy-record  |
+ * | key                    | content                                              | owner of the format               |
+ * |------------------------|------------------------------------------------------|-----------------------------------|
+ * | `names/<database>.json` | the claim of a database name                         | format/records/name-claim        |
+ * | `db/<uuid>/catalog`    | branches and condemned objects                       | format/history/catalog            |
+ * | `db/<uuid>/head/<branch>` | what a branch consists of now                        | format/history/manifest        |
+ * | `db/<uuid>/seg/<id>`   | page data; the pool that all branches draw from      | format/history/segment            |
+ * | `db/<uuid>/hist/<id>`  | past timelines of a branch and its named checkpoints | format/history/history            |
+ * | `keys/signing`         | the signing key of the fleet, where it is kept here  | control/access/signing-key        |
+ * | `keys/public/<kid>`    | a public key that a node has signed with             | control/access/key-set            |
+ * | `purges/<uuid>`        | a deleted database whose objects are to be removed   | whoever purges                    |
+ * | `policies/<ns>/namespace` | the policy of a namespace                            | format/records/policy          |
+ * | `policies/<ns>/profiles/<profile>` | what a profile demands beyond it                     | format/records/policy |
+ * | `audit/<ns>/<day>/<id>` | events of a namespace, one flush of one node         | format/audit/audit-object        |
+ * | `erasures/<uuid>/<id>` | the coupon of an erasure                             | format/erasure/erasure-coupon     |
+ * | `erasing/<uuid>/<id>`  | an erasure that is not complete                      | control/databases/erasure-coupons |
+ * | `copies/<uuid>/<node>/<copy>` | a node's local copy of a database                    | format/records/copy-record |
  * | `orders/<node>/<uuid>/<copy>` | the order to purge a copy | control/databases/copy-records |
- * | `deletions/<ns>`        | the number of a namespace's newest deletion        | control/databases/deletion-counts |
+ * | `deletions/<ns>`       | the number of a namespace's newest deletion          | control/databases/deletion-counts |
  * | `revoked/<time>/<jti>/<db or ns>/<name>` | a revoked token, and until when | control/access/revocations |
- * | `forgotten/<node>`      | a node that never comes back                       | control/databases/copy-records    |
- * | `nodes/<node>/<name>`   | the name that a node goes by, base64url in the key | control/databases/node-names      |
- * | `format.json`           | the version of all of this                         | store/store-format                |
+ * | `forgotten/<node>`     | a node that never comes back                         | control/databases/copy-records    |
+ * | `nodes/<node>/<name>`  | the name that a node goes by, base64url in the key   | control/databases/node-names      |
+ * | `format.json`          | the version of all of this                           | store/store-format                |
  * | `due/<hour>/<uuid>/<branch>` | a branch with something that has expired | control/databases/expiry-index |
- * | `backup`                | that this is a backup, or is being restored from one | format/records/backup-manifest  |
+ * | `backup`               | that this is a backup, or is being restored from one | format/records/backup-manifest    |
  *
  * The table is of the whole layout. Keys that say something by themselves have files of their own:
  * format/audit/audit-keys, expiry-keys, node-keys (`copies/`, `orders/`, `nodes/`, `forgotten/`), revocation-keys.

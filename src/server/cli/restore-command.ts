@@ -12,7 +12,7 @@ import { ServiceError, StoreError } from "../../base/faults/errors.ts";
 import { realWorld } from "../../base/world.ts";
 import { isWritten } from "../../engine/history/catalogs.ts";
 import { historyOf } from "../../engine/history/histories.ts";
-import { planOf, type Plan } from "../../engine/history/lines.ts";
+import { planOf, type Plan } from "../../engine/history/timelines.ts";
 import { lostCatalog } from "../../engine/api/lost.ts";
 import { materialise } from "../../engine/segments/restore.ts";
 import { isUuid } from "../../format/core/binary.ts";

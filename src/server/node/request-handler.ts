@@ -13,7 +13,7 @@ import { endpoints as allEndpoints, type Endpoint, publicServices } from "../../
 import { Callers, type Identify } from "../wire/callers.ts";
 import { BodyRoom, Discards } from "../wire/body.ts";
 import { createConnect } from "../rpc/connect.ts";
-import { bearerOf, sendRefusal } from "../wire/exchange.ts";
+import { bearerOf, sendRefusal } from "../wire/call-headers.ts";
 import { refusalFor } from "../wire/failure.ts";
 import { Gate } from "../wire/gate.ts";
 import { Health, type Readiness } from "../observability/health.ts";

@@ -52,8 +52,8 @@ const engineRows: readonly EngineRow[] = [
   [
     "gauge",
     "line_objects_max",
-    "Objects that the longest line of an open branch is in; from 960 on its writes are refused",
-    ({ lineRefsMax }) => lineRefsMax,
+    "Objects that the longest timeline of an open branch is in; from 960 on its writes are refused",
+    ({ timelineRefsMax }) => timelineRefsMax,
   ],
   ["counter", "collections_total", "Rounds of garbage collection", ({ collections }) => collections],
   ["gauge", "databases_open", "Open branches of databases", ({ backlogs }) => backlogs.databases],

@@ -24,7 +24,7 @@ import {
   type ResponseHeaders,
   send,
   sendRefusal,
-} from "../wire/exchange.ts";
+} from "../wire/call-headers.ts";
 import { refusalFor } from "../wire/failure.ts";
 import { compileBody } from "../wire/json-decoder.ts";
 import type { RequestHandler, WireRequest, WireResponse } from "../wire/listener.ts";

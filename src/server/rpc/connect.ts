@@ -31,7 +31,7 @@ import { type Call, callHeadersOf, ClientGone, type Dispatch } from "../../servi
 import type { Endpoint } from "../../service/call/methods.ts";
 import type { BodyRoom, Discards } from "../wire/body.ts";
 import type { Callers } from "../wire/callers.ts";
-import { credentialOf, goneSignal, hostOf } from "../wire/exchange.ts";
+import { credentialOf, goneSignal, hostOf } from "../wire/call-headers.ts";
 import { refusalFor } from "../wire/failure.ts";
 import type { RequestHandler, WireRequest, WireResponse } from "../wire/listener.ts";
 import { hostDatabaseOf } from "../rest/rest-router.ts";

@@ -12,7 +12,7 @@ import { codeToHttpStatus, errorToJson } from "@connectrpc/connect/protocol-conn
 import { setTrailerStatus } from "@connectrpc/connect/protocol-grpc";
 import { ErrorInfoSchema, RetryInfoSchema } from "../../../gen/google/rpc/error_details_pb.ts";
 import { errorCodes, type ServiceError } from "../../base/faults/errors.ts";
-import { type ResponseHeaders, send, sendRefusal } from "../wire/exchange.ts";
+import { type ResponseHeaders, send, sendRefusal } from "../wire/call-headers.ts";
 import { refusalHeaders, retryAfterSecsOf } from "../wire/failure.ts";
 import type { WireRequest, WireResponse } from "../wire/listener.ts";
 

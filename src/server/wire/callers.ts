@@ -15,7 +15,7 @@ import { limits } from "../../base/limits/limits.ts";
 import type { World } from "../../base/world.ts";
 import { isCurrent } from "../../control/access/credentials.ts";
 import type { Identity, TokenIdentity } from "../../control/access/identity.ts";
-import { bearerOf } from "./exchange.ts";
+import { bearerOf } from "./call-headers.ts";
 import type { WireRequest } from "./listener.ts";
 
 /** Who bears the credential: at once when it is known, so that a body can be read as it comes; rejects strangers. */

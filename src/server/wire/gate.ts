@@ -12,7 +12,7 @@
 import { isIP } from "node:net";
 import { invalid, ServiceError } from "../../base/faults/errors.ts";
 import { callHeaderNames } from "../../service/call/call.ts";
-import { hostOf, send } from "./exchange.ts";
+import { hostOf, send } from "./call-headers.ts";
 import type { WireRequest, WireResponse } from "./listener.ts";
 
 export interface GateOptions {

@@ -18,18 +18,18 @@ import type { LeaseSpan } from "../../engine/api/lease-state.ts";
 import type { Answer, Target } from "../../engine/api/protocol.ts";
 import type { LeaseEvents } from "../../store/port/leases.ts";
 import { Held } from "./owned-databases.ts";
-import { Hints, type HintsParts } from "./hints.ts";
+import { ManifestNotifications, type ManifestNotificationsParts } from "./manifest-notifications.ts";
 import { Unreachable, type ForwardedCall, type PeerHost } from "./peers.ts";
 import { Places, unavailable, type Elsewhere, type PlacesParts } from "./places.ts";
 
 /** What a placement works with. It is the only one that the engine may `tell`. */
-export interface PlacementParts extends HintsParts, PlacesParts {}
+export interface PlacementParts extends ManifestNotificationsParts, PlacesParts {}
 
 /** The engines of all nodes as one: every call runs where its database is. */
 export class Placement extends EnginePort implements PeerHost {
   readonly #parts: PlacementParts;
   readonly #held: Held;
-  readonly #hints: Hints;
+  readonly #notifications: ManifestNotifications;
   readonly #places: Places;
   /**
    * How far the answers of writers went that this node has handed on, by branch: plain reads do not go back behind
@@ -43,7 +43,7 @@ export class Placement extends EnginePort implements PeerHost {
     super();
     this.#parts = parts;
     this.#held = new Held(parts);
-    this.#hints = new Hints(parts);
+    this.#notifications = new ManifestNotifications(parts);
     this.#places = new Places(parts, this.#held);
     parts.local.tell((message) => this.#hear(message));
   }
@@ -125,12 +125,12 @@ export class Placement extends EnginePort implements PeerHost {
     }
   }
 
-  followed(uuid: string, hint: () => void): () => void {
-    return this.#hints.give(uuid, hint);
+  followed(uuid: string, notify: () => void): () => void {
+    return this.#notifications.give(uuid, notify);
   }
 
   hinted(uuid: string): void {
-    this.#parts.local.hint(uuid);
+    this.#parts.local.notify(uuid);
   }
 
   nudged(): void {
@@ -185,7 +185,7 @@ export class Placement extends EnginePort implements PeerHost {
   }
 
   #hear(message: Told): void {
-    if (message.kind === "shipped") return this.#hints.moved(message.uuid);
+    if (message.kind === "shipped") return this.#notifications.moved(message.uuid);
     this.#parts.log.warn("another node has claimed a database that this node held", {
       uuid: message.uuid,
       leaseEpoch: message.leaseEpoch,
@@ -207,7 +207,7 @@ export class Placement extends EnginePort implements PeerHost {
    * become new enough.
    */
   async #runAtCopy(target: Target, call: PortCall, options: CallOptions): Promise<Answer> {
-    this.#hints.ask(target.uuid);
+    this.#notifications.ask(target.uuid);
     const answer = await this.#runNotBack(target, call, options);
     if (answer) return answer;
     let refusal = unavailable(

@@ -33,7 +33,7 @@ async function giveCheckpoints(time: VirtualTime, node: TimedEngine, name: strin
   const manifest = time.manifest(node.uuid, branchId);
   const id = poolId(branchId, manifest.epoch, node.world.ulid());
   const checkpoints = Array.from({ length: count }, (_, n) => ({ name: `c${n}`, txid: manifest.txid, createdAtMs: n }));
-  const bytes = encodeHistory({ uuid: node.uuid, branchId, lines: [], checkpoints });
+  const bytes = encodeHistory({ uuid: node.uuid, branchId, timelines: [], checkpoints });
   const { version } = time.store.read(manifestKey(node.uuid, branchId))!;
   await time.store.calm.put(historyKey(node.uuid, id), bytes, { kind: "absent" });
   const next = { ...manifest, seq: manifest.seq + 1, history: { id, bytes: bytes.length, sha256: hashOf(bytes) } };

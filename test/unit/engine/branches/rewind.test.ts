@@ -85,7 +85,7 @@ describe("a rewind", () => {
   test("goes across a new base image", async () => {
     const { time, node } = setup();
     await fill(node, 2);
-    for (let n = 0; time.history(node.uuid).lines.length === 0; n++) {
+    for (let n = 0; time.history(node.uuid).timelines.length === 0; n++) {
       expect(n).toBeLessThan(200);
       await node.time.of(node.putting("big", "main", {}, noise(64 * 1024, n)));
       await time.pass(limits.shipIntervalMs + 10);

@@ -19,7 +19,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { StoreError } from "../../../../src/base/faults/errors.ts";
 import { limits } from "../../../../src/base/limits/limits.ts";
-import { planOf, rebased } from "../../../../src/engine/history/lines.ts";
+import { planOf, rebased } from "../../../../src/engine/history/timelines.ts";
 import { imageStep, pack, uploadImages, writeImages } from "../../../../src/engine/compaction/compaction.ts";
 import { fetchObject, type PageSource } from "../../../../src/engine/segments/pool-objects.ts";
 import { materialise, rollForward } from "../../../../src/engine/segments/restore.ts";
@@ -378,7 +378,7 @@ describe("pack", () => {
     await branch.rewind(3);
     branch.commit();
     await branch.ship(false);
-    // 2, 3, of which 4 and 5 were cut together with the rest of the line, then 6 and 7.
+    // 2, 3, of which 4 and 5 were cut together with the rest of the timeline, then 6 and 7.
     await branch.pack({ from: 1, to: branch.manifest.refs.length });
     expect(branch.manifest.refs.map(({ kind, firstTxid, lastTxid, cut }) => [kind, firstTxid, lastTxid, cut])).toEqual([
       ["image", 1, 1, false],

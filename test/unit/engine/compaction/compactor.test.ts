@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { limits } from "../../../../src/base/limits/limits.ts";
 import { historyOf } from "../../../../src/engine/history/histories.ts";
-import { planOf } from "../../../../src/engine/history/lines.ts";
+import { planOf } from "../../../../src/engine/history/timelines.ts";
 import type { PageSource } from "../../../../src/engine/segments/pool-objects.ts";
 import { materialise } from "../../../../src/engine/segments/restore.ts";
 import { branchPath } from "../../../../src/engine/local/files.ts";
@@ -37,7 +37,7 @@ async function segments(node: TimedEngine, count: number, bytes = 100, from = 0)
 
 describe("a pack", () => {
   test(
-    "segments-03: keeps the line within its bounds over hundreds of shipped writes, and loses no " + "state",
+    "segments-03: keeps the timeline within its bounds over hundreds of shipped writes, and loses no " + "state",
     async () => {
       const { time, node } = setup();
       let most = 0;
@@ -109,27 +109,27 @@ describe("a pack", () => {
 });
 
 describe("a new base image", () => {
-  test("follows when the deltas hold as much as the database, and the old line stays restorable", async () => {
+  test("follows when the deltas hold as much as the database, and the old timeline stays restorable", async () => {
     const { time, node } = setup();
     await segments(node, 160, 64 * KiB);
     const { refs, fromTxid } = time.manifest(node.uuid);
-    const { lines } = time.history(node.uuid);
-    expect(lines.length).toBeGreaterThan(0);
+    const { timelines } = time.history(node.uuid);
+    expect(timelines.length).toBeGreaterThan(0);
     expect(refs[0]!.kind).toBe("image");
     expect(fromTxid).toBeGreaterThan(0);
-    expect(lines.at(-1)!.toTxid).toBe(fromTxid);
-    for (const to of [1, lines[0]!.toTxid, lines[0]!.toTxid + 1, 159])
+    expect(timelines.at(-1)!.toTxid).toBe(fromTxid);
+    for (const to of [1, timelines[0]!.toTxid, timelines[0]!.toTxid + 1, 159])
       expect(await node.branch({ act: "rewind", to: String(to) })).toMatchObject({ rewoundTo: to });
     expect(time.store.violations).toEqual([]);
   });
 
-  test("F72: is never made of rotten objects: it says so, names the object, and the line stays as it is", async () => {
+  test("F72: is never made of rotten objects: it names the object, and the timeline stays as it is", async () => {
     const { time, node } = setup();
     await segments(node, 3, 64 * KiB);
     const rotten = time.manifest(node.uuid).refs.at(-1)!.id;
     time.store.spoil(segmentKey(node.uuid, rotten), (bytes) => bytes.subarray(0, bytes.length - 1));
     await segments(node, 100, 64 * KiB, 3);
-    expect(time.history(node.uuid).lines).toEqual([]);
+    expect(time.history(node.uuid).timelines).toEqual([]);
     expect(time.manifest(node.uuid).refs.filter(({ kind }) => kind === "image")).toHaveLength(1);
     expect(node.notices.some((notice) => notice.includes(rotten))).toBe(true);
     await node.put("on", "main", { durable: true });
@@ -148,18 +148,18 @@ describe("history that left the window", () => {
       await segments(node, 20, 8 * KiB, round * 100);
       await node.branch({ act: "rewind", to: String(time.manifest(node.uuid).txid - 1) });
     }
-    const before = time.history(node.uuid).lines.length;
+    const before = time.history(node.uuid).timelines.length;
     expect(before).toBeGreaterThan(3);
     await time.pass(10_000);
     await segments(node, 1, 100, 900);
     await time.pass(400_000);
     await segments(node, 1, 100, 901);
     await time.pass(400_000);
-    const { lines } = time.history(node.uuid);
-    expect(lines.length).toBeLessThan(before);
-    // A handful of lines: the pinned one, and what ended last.
+    const { timelines } = time.history(node.uuid);
+    expect(timelines.length).toBeLessThan(before);
+    // A handful of timelines: the pinned one, and what ended last.
     expect(
-      lines
+      timelines
         .filter(({ endedAtMs }) => endedAtMs < time.world().nowMs() - 460_000)
         .every(({ fromTxid, toTxid }) => fromTxid <= 3 && toTxid >= 3),
     ).toBe(true);
@@ -168,7 +168,7 @@ describe("history that left the window", () => {
     expect(await node.keys()).toHaveLength(3);
     expect(time.store.violations).toEqual([]);
     const named = new Set(
-      [time.manifest(node.uuid).refs, ...time.history(node.uuid).lines.map(({ refs }) => refs)]
+      [time.manifest(node.uuid).refs, ...time.history(node.uuid).timelines.map(({ refs }) => refs)]
         .flat()
         .map(({ id }) => id),
     );
@@ -377,7 +377,9 @@ describe("a long history", () => {
       for (const branch of branches) await node.sync(branch);
       story.end();
       const ids = branches.map(idOf);
-      expect(ids.reduce((sum, id) => sum + time.history(node.uuid, id).lines.length, 0)).toBeGreaterThan(rewinds + 2);
+      expect(ids.reduce((sum, id) => sum + time.history(node.uuid, id).timelines.length, 0)).toBeGreaterThan(
+        rewinds + 2,
+      );
       expect(rewinds).toBeGreaterThan(5);
       expect(branches.length).toBe(4);
       const { wrong, lost, restored } = await wrongStates(time, node.uuid, story.states, temporaryDirectory());

@@ -134,7 +134,7 @@ describe("the point-in-time window", () => {
           ),
         );
       }
-      expect([strict, plain].map(({ uuid }) => time.history(uuid).lines.length)).toEqual([1, 1]);
+      expect([strict, plain].map(({ uuid }) => time.history(uuid).timelines.length)).toEqual([1, 1]);
       await time.pass(2 * minute);
       for (const database of [strict, plain]) {
         await time.of(
@@ -153,7 +153,7 @@ describe("the point-in-time window", () => {
         );
       }
       await time.pass(5 * minute);
-      expect([strict, plain].map(({ uuid }) => time.history(uuid).lines.length)).toEqual([0, 1]);
+      expect([strict, plain].map(({ uuid }) => time.history(uuid).timelines.length)).toEqual([0, 1]);
       expect(await strict.reach(4)).toBe("not_found");
       expect(await plain.reach(4)).toBe("restored");
       expect(time.store.violations).toEqual([]);

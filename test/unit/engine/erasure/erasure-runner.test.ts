@@ -115,7 +115,7 @@ describe("an erasure whose grace is over", () => {
       await node.node.branch({ act: "rewind", to: String(coupon.txid + round + 1) });
       await node.fill(4);
     }
-    expect(node.time.history(node.uuid).lines.length).toBeGreaterThan(2);
+    expect(node.time.history(node.uuid).timelines.length).toBeGreaterThan(2);
     const before = await node.states();
     expect((await node.complete(coupon)).clean).toEqual([coupon.id]);
     expect(await node.residue("zyxwvutsecret")).toEqual([]);

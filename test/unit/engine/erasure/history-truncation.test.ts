@@ -8,13 +8,13 @@ import {
   cutTxid,
   firstStateFrom,
   isCut,
-  restoringLines,
+  restoringTimelines,
   type Beginnings,
   type CuttingParts,
   type Past,
 } from "../../../../src/engine/erasure/history-truncation.ts";
 import { historyOf, putHistory } from "../../../../src/engine/history/histories.ts";
-import { planOf } from "../../../../src/engine/history/lines.ts";
+import { planOf } from "../../../../src/engine/history/timelines.ts";
 import { uploadImages } from "../../../../src/engine/compaction/compaction.ts";
 import { fetchObject, joined, putObject } from "../../../../src/engine/segments/pool-objects.ts";
 import { materialise } from "../../../../src/engine/segments/restore.ts";
@@ -86,15 +86,18 @@ async function statesOf(model: BranchModel, past: Past): Promise<Map<number, str
   return found;
 }
 
-/** Transaction ids of the groups that the lines' objects hold and the lines do not: what a cut must not leave. */
+/**
+ * Transaction ids of the groups that the timelines' objects hold and the timelines do not: what a cut must not leave.
+ */
 async function strays(model: BranchModel, past: Past): Promise<string[]> {
   const found: string[] = [];
-  for (const line of restoringLines(past)) {
-    for (const ref of line.refs) {
+  for (const timeline of restoringTimelines(past)) {
+    for (const ref of timeline.refs) {
       const { indexes } = await fetchObject(model.source, ref);
       const txids = indexes.flatMap(({ groups }) => groups.map(({ txid }) => txid));
       for (const txid of txids)
-        if (txid < line.fromTxid || txid > line.toTxid) found.push(`${txid} in ${line.fromTxid}-${line.toTxid}`);
+        if (txid < timeline.fromTxid || txid > timeline.toTxid)
+          found.push(`${txid} in ${timeline.fromTxid}-${timeline.toTxid}`);
     }
   }
   const tail = past.manifest.tail.flatMap(({ bytes }) =>
@@ -123,7 +126,7 @@ async function lived(seed: number, steps = 40): Promise<BranchModel> {
   return model;
 }
 
-/** Leaves of the past what one checkpoint needs: lines that end in the middle of an object. */
+/** Leaves of the past what one checkpoint needs: timelines that end in the middle of an object. */
 function nameAndTrim(model: BranchModel, step: number): void {
   const txids = [...model.states.keys()].filter((txid) => planOf(model.manifest, model.history, txid));
   model.checkpoint(`c${step}`, txids[model.below(txids.length)]!);
@@ -136,15 +139,15 @@ async function rewindAnywhere(model: BranchModel): Promise<void> {
 }
 
 /**
- * Beginnings for a cut at `cut`, some lines of the past left out and some begun later, as whoever looks into states
+ * Beginnings for a cut at `cut`, some timelines of the past left out and some begun later, as whoever looks into states
  * would decide.
  */
 function beginningsAt(model: BranchModel, past: Past, cut: number): Beginnings {
-  const lines = restoringLines(past);
-  return lines.map((line, index) => {
-    const first = firstStateFrom(past.manifest, line, cut);
+  const timelines = restoringTimelines(past);
+  return timelines.map((timeline, index) => {
+    const first = firstStateFrom(past.manifest, timeline, cut);
     if (first === undefined || model.random() < 0.7) return first;
-    if (index < lines.length - 1) return undefined;
+    if (index < timelines.length - 1) return undefined;
     return past.manifest.txid;
   });
 }
@@ -198,8 +201,8 @@ describe("a cut", () => {
         expect(await cutBranch(partsOf(model), manifest, past, beginnings, clean), `seed ${seed}`).toBe(true);
         cuts += due ? 1 : 0;
         const after = await pastOf(model, manifest);
-        const kept = restoringLines(past).flatMap((line, index) =>
-          beginnings[index] === undefined ? [] : [{ from: beginnings[index], to: line.toTxid }],
+        const kept = restoringTimelines(past).flatMap((timeline, index) =>
+          beginnings[index] === undefined ? [] : [{ from: beginnings[index], to: timeline.toTxid }],
         );
         const expected = [...before].filter(([txid]) => kept.some(({ from, to }) => txid >= from && txid <= to));
         expect([...(await statesOf(model, after))], `seed ${seed}`).toEqual(expected);
@@ -207,7 +210,7 @@ describe("a cut", () => {
           expected.every(([txid, state]) => model.states.get(txid) === undefined || model.states.get(txid) === state),
         ).toBe(true);
         expect(await strays(model, after), `seed ${seed}`).toEqual([]);
-        const same = restoringLines(after).map(({ fromTxid }) => fromTxid);
+        const same = restoringTimelines(after).map(({ fromTxid }) => fromTxid);
         expect(isCut(after, same, new Set(cleanObjects(after, same))), `seed ${seed}`).toBe(true);
       }
       expect(cuts).toBeGreaterThan(25);
@@ -239,8 +242,8 @@ describe("a cut", () => {
     const parent = await lived(3);
     await parent.ship(false);
     const { manifest, past } = await held(parent);
-    const beginnings = restoringLines(past).map((_, index, lines) =>
-      index === lines.length - 1 ? past.manifest.txid : undefined,
+    const beginnings = restoringTimelines(past).map((_, index, timelines) =>
+      index === timelines.length - 1 ? past.manifest.txid : undefined,
     );
     await cutBranch(partsOf(parent), manifest, past, beginnings, new Set());
     const after = await pastOf(parent, manifest);
@@ -260,7 +263,8 @@ describe("a cut", () => {
   });
 
   test(
-    "restores a beginning that lies in the tail, also when every object of the line is clean by another " + "branch",
+    "restores a beginning that lies in the tail, also when every object of the timeline is clean by another " +
+      "branch",
     async () => {
       const model = new BranchModel(seeded(4));
       model.commit();

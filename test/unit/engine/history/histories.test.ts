@@ -1,12 +1,12 @@
 /** Histories at their bounds: what gives way, what stays, who is refused. */
 import { describe, expect, test } from "vitest";
 import { limits } from "../../../../src/base/limits/limits.ts";
-import { refuseCheckpoint, withLine } from "../../../../src/engine/history/histories.ts";
-import { planOf, withLost } from "../../../../src/engine/history/lines.ts";
+import { refuseCheckpoint, withTimeline } from "../../../../src/engine/history/histories.ts";
+import { planOf, withLost } from "../../../../src/engine/history/timelines.ts";
 import type { TxidRange } from "../../../../src/format/history/manifest.ts";
 import { encodeHistory, type History } from "../../../../src/format/history/history.ts";
 import { poolId } from "../../../../src/format/keys/object-keys.ts";
-import type { Line, NamedCheckpoint, SegmentRef } from "../../../../src/format/history/refs.ts";
+import type { Timeline, NamedCheckpoint, SegmentRef } from "../../../../src/format/history/refs.ts";
 import { emptyManifest, modelUuid, Ulids } from "../../../support/branch-model.ts";
 import { seeded } from "../../../support/random.ts";
 
@@ -26,8 +26,8 @@ function refOf(kind: SegmentRef["kind"], firstTxid: number, lastTxid: number): S
   };
 }
 
-/** A line of so many references, each of ten states, that begins with the image of `fromTxid`. */
-function lineOf(fromTxid: number, refs: number): Line {
+/** A timeline of so many references, each of ten states, that begins with the image of `fromTxid`. */
+function timelineOf(fromTxid: number, refs: number): Timeline {
   const deltas = Array.from({ length: refs - 1 }, (_, at) =>
     refOf("delta", fromTxid + at * 10 + 1, fromTxid + at * 10 + 10),
   );
@@ -39,36 +39,39 @@ function lineOf(fromTxid: number, refs: number): Line {
   };
 }
 
-function historyOf(lines: readonly Line[], checkpoints: readonly NamedCheckpoint[] = []): History {
-  return { uuid: modelUuid, branchId: "main", lines, checkpoints };
+function historyOf(timelines: readonly Timeline[], checkpoints: readonly NamedCheckpoint[] = []): History {
+  return { uuid: modelUuid, branchId: "main", timelines, checkpoints };
 }
 
 const named = (txid: number): NamedCheckpoint => ({ name: `at ${txid}`, txid, createdAtMs: 0 });
 
 describe("a history at its bound", () => {
   test(
-    "F74: lets go of the oldest lines that no checkpoint needs, and keeps every named state, line after " + "line",
+    "F74: lets go of the oldest timelines that no checkpoint needs, and keeps every named state, timeline " +
+      "by timeline",
     () => {
       const random = seeded(5);
       let history = historyOf([]);
       let oldestKept = 0;
       for (let n = 0, fromTxid = 1; n < 400; n++) {
-        const line = lineOf(fromTxid, limits.lineRefsMax);
-        // One in forty lines has a name, somewhere within.
+        const timeline = timelineOf(fromTxid, limits.timelineRefsMax);
+        // One in forty timelines has a name, somewhere within.
         if (n % 40 === 7)
           history = {
             ...history,
             checkpoints: [...history.checkpoints, named(fromTxid + Math.floor(random() * 10_000))],
           };
-        history = withLine(history, line);
-        expect(history.lines.at(-1)).toBe(line);
-        fromTxid = line.toTxid + 1;
-        oldestKept = history.lines.find(
+        history = withTimeline(history, timeline);
+        expect(history.timelines.at(-1)).toBe(timeline);
+        fromTxid = timeline.toTxid + 1;
+        oldestKept = history.timelines.find(
           ({ fromTxid: from, toTxid }) => !history.checkpoints.some(({ txid }) => txid >= from && txid <= toTxid),
         )!.fromTxid;
       }
       expect(oldestKept).toBeGreaterThan(1);
-      expect(history.lines.reduce((sum, { refs }) => sum + refs.length, 0)).toBeLessThanOrEqual(limits.historyRefsMax);
+      expect(history.timelines.reduce((sum, { refs }) => sum + refs.length, 0)).toBeLessThanOrEqual(
+        limits.historyRefsMax,
+      );
       expect(encodeHistory(history).length).toBeLessThanOrEqual(limits.historyBytesMax);
       const manifest = { ...emptyManifest("main"), writerEpochs: [], txid: 10_000_000, fromTxid: 10_000_000 };
       for (const { txid } of history.checkpoints) expect(planOf(manifest, history, txid)).toBeDefined();
@@ -79,43 +82,45 @@ describe("a history at its bound", () => {
     "that checkpoints of an older build fill is brought down to what they need; when that is too much, they " +
       "are to be deleted first",
     () => {
-      // Every line holds the same named state, as after rewinds: the newest one is enough for it.
-      const again = Array.from({ length: 120 }, () => lineOf(1, limits.lineRefsMax));
-      const full = withLine(historyOf(again, [named(500)]), lineOf(1, limits.lineRefsMax));
-      expect(full.lines).toHaveLength(1);
-      expect(full.lines[0]).toMatchObject({ fromTxid: 1, toTxid: 500 });
-      expect(full.lines[0]!.refs).toHaveLength(51);
-      const apart = Array.from({ length: 120 }, (_, n) => lineOf(1 + 20_000 * n, limits.lineRefsMax));
+      // Every timeline holds the same named state, as after rewinds: the newest one is enough for it.
+      const again = Array.from({ length: 120 }, () => timelineOf(1, limits.timelineRefsMax));
+      const full = withTimeline(historyOf(again, [named(500)]), timelineOf(1, limits.timelineRefsMax));
+      expect(full.timelines).toHaveLength(1);
+      expect(full.timelines[0]).toMatchObject({ fromTxid: 1, toTxid: 500 });
+      expect(full.timelines[0]!.refs).toHaveLength(51);
+      const apart = Array.from({ length: 120 }, (_, n) => timelineOf(1 + 20_000 * n, limits.timelineRefsMax));
       const checkpoints = apart.map(({ toTxid }) => named(toTxid));
-      expect(() => withLine(historyOf(apart, checkpoints), lineOf(10_000_000, 3))).toThrow(
+      expect(() => withTimeline(historyOf(apart, checkpoints), timelineOf(10_000_000, 3))).toThrow(
         expect.objectContaining({
           code: "invalid_request",
           message: expect.stringContaining("delete some first") as string,
         }),
       );
-      expect(withLine(historyOf(apart, checkpoints.slice(40)), lineOf(10_000_000, 3)).lines.length).toBeGreaterThan(80);
+      expect(
+        withTimeline(historyOf(apart, checkpoints.slice(40)), timelineOf(10_000_000, 3)).timelines.length,
+      ).toBeGreaterThan(80);
     },
   );
 
-  test("is bound in its number of lines too", () => {
-    let history = historyOf(Array.from({ length: limits.historyLinesMax }, (_, n) => lineOf(1 + 20 * n, 1)));
-    history = withLine(history, lineOf(1_000_000, 1));
-    expect(history.lines).toHaveLength(limits.historyLinesMax);
-    expect(history.lines[0]!.fromTxid).toBe(21);
+  test("is bound in its number of timelines too", () => {
+    let history = historyOf(Array.from({ length: limits.historyTimelinesMax }, (_, n) => timelineOf(1 + 20 * n, 1)));
+    history = withTimeline(history, timelineOf(1_000_000, 1));
+    expect(history.timelines).toHaveLength(limits.historyTimelinesMax);
+    expect(history.timelines[0]!.fromTxid).toBe(21);
   });
 
   test("refuses a checkpoint that it might have no room for, before anything is stuck; one less makes room", () => {
-    const most = limits.historyRefsMax / limits.lineRefsMax;
-    const lines = Array.from({ length: most }, (_, n) => lineOf(1 + 20_000 * n, limits.lineRefsMax));
-    const checkpoints = lines.map(({ toTxid }) => named(toTxid));
+    const most = limits.historyRefsMax / limits.timelineRefsMax;
+    const timelines = Array.from({ length: most }, (_, n) => timelineOf(1 + 20_000 * n, limits.timelineRefsMax));
+    const checkpoints = timelines.map(({ toTxid }) => named(toTxid));
     const refusal = expect.objectContaining({
       code: "invalid_request",
       message: expect.stringContaining("delete some first") as string,
     });
-    expect(() => refuseCheckpoint(historyOf(lines, checkpoints), limits.lineRefsMax)).toThrow(refusal);
-    expect(() => refuseCheckpoint(historyOf(lines, checkpoints.slice(1)), limits.lineRefsMax)).not.toThrow();
-    // Lines that only the window needs give way.
-    expect(() => refuseCheckpoint(historyOf(lines, []), limits.lineRefsMax)).not.toThrow();
+    expect(() => refuseCheckpoint(historyOf(timelines, checkpoints), limits.timelineRefsMax)).toThrow(refusal);
+    expect(() => refuseCheckpoint(historyOf(timelines, checkpoints.slice(1)), limits.timelineRefsMax)).not.toThrow();
+    // Timelines that only the window needs give way.
+    expect(() => refuseCheckpoint(historyOf(timelines, []), limits.timelineRefsMax)).not.toThrow();
     expect(() => refuseCheckpoint(historyOf([], Array(limits.checkpointsMax).fill(named(1))), 1)).toThrow(refusal);
   });
 });

@@ -7,7 +7,7 @@ import { GarbageCollector, type Collected } from "../../../../src/engine/mainten
 import { ManifestWriter } from "../../../../src/engine/history/manifest-writer.ts";
 import { catalogKey, databasePrefix, poolId, purgeKey, segmentKey } from "../../../../src/format/keys/object-keys.ts";
 import type { ObjectStore } from "../../../../src/store/port/object-store.ts";
-import { putImmutable } from "../../../../src/store/port/settled-put.ts";
+import { putImmutable } from "../../../../src/store/port/sure-put.ts";
 import { seeded } from "../../../support/random.ts";
 import { ErasingNode } from "../../../support/erasing-node.ts";
 import { noise, TimedEngine, VirtualTime } from "../../../support/timed-engine.ts";

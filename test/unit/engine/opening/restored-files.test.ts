@@ -269,7 +269,7 @@ describe("a file that takes the place of another", () => {
     await node.sync();
     await time.pass(60_000);
     cpSync(node.directory, stale, { recursive: true });
-    // The file is of a line that is no longer the manifest's.
+    // The file is of a timeline that is no longer the manifest's.
     await node.branch({ act: "rewind", to: "c" });
     await node.put("k6", "main", { durable: true });
     await node.close();

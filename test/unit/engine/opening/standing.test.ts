@@ -66,9 +66,9 @@ test.each<
   ]
 >([
   ["the manifest's state", manifest, 4, 350, undefined, "current"],
-  ["an earlier state of its line", manifest, 4, 320, undefined, "behind"],
-  ["an earlier claim's on its line", manifest, 3, 230, undefined, "behind"],
-  ["a state of a line that was left by a rewind", manifest, 3, 210, undefined, "stale"],
+  ["an earlier state of its timeline", manifest, 4, 320, undefined, "behind"],
+  ["an earlier claim's on its timeline", manifest, 3, 230, undefined, "behind"],
+  ["a state of a timeline that was left by a rewind", manifest, 3, 210, undefined, "stale"],
   ["our own, not shipped", manifest, 4, 360, undefined, "ahead"],
   ["our own, up to what was reserved", manifest, 4, 400, undefined, "ahead"],
   ["our own, above what the manifest ever reserved", manifest, 4, 401, undefined, "beyond"],

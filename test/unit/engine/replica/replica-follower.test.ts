@@ -239,14 +239,14 @@ describe("looking", () => {
     await replica.list();
     await time.pass(20_000);
     await writer.put("second", "main", durable);
-    replica.client.hint(writer.uuid);
+    replica.client.notify(writer.uuid);
     await time.pass(50);
     expect(await replica.list()).toEqual(["first", "second"]);
 
     await time.pass(20_000);
     replica.seen.forget();
-    for (let one = 0; one < 1_000; one++) replica.client.hint(writer.uuid);
-    replica.client.hint("00000000-0000-4000-8000-00000000ffff");
+    for (let one = 0; one < 1_000; one++) replica.client.notify(writer.uuid);
+    replica.client.notify("00000000-0000-4000-8000-00000000ffff");
     await time.pass(100);
     expect(replica.seen.of("head").length).toBeLessThanOrEqual(3);
     await writer.put("third", "main", durable);
@@ -266,10 +266,10 @@ describe("looking", () => {
       if (key.includes("/head/")) await arrives.promise;
       return found;
     };
-    replica.client.hint(writer.uuid);
+    replica.client.notify(writer.uuid);
     await time.pass(10);
     await writer.put("second", "main", durable);
-    replica.client.hint(writer.uuid);
+    replica.client.notify(writer.uuid);
     await time.pass(10);
     replica.seen.between = undefined;
     arrives.resolve();

@@ -5,7 +5,7 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { StoreError } from "../../../../src/base/faults/errors.ts";
-import { isRestorable, planOf, type Plan } from "../../../../src/engine/history/lines.ts";
+import { isRestorable, planOf, type Plan } from "../../../../src/engine/history/timelines.ts";
 import { uploadImages } from "../../../../src/engine/compaction/compaction.ts";
 import type { PageSource } from "../../../../src/engine/segments/pool-objects.ts";
 import { isPatching, materialise, pointOf, rollForward } from "../../../../src/engine/segments/restore.ts";
@@ -136,7 +136,7 @@ describe("random histories", () => {
   );
 
   it.each([1, 2, 3, 4, 5, 6])(
-    "F14: a file rolled forward along its line is the same as one restored (seed %i)",
+    "F14: a file rolled forward along its timeline is the same as one restored (seed %i)",
     async (seed) => {
       const branch = new BranchModel(seeded(seed * 31));
       const images = {};
@@ -268,7 +268,7 @@ describe("materialise", () => {
     expect(readdirSync(branch.directory)).toEqual([]);
   });
 
-  it("F37: a line that lacks an object, or names it twice or out of order, is refused", async () => {
+  it("F37: a timeline that lacks an object, or names it twice or out of order, is refused", async () => {
     const branch = await sampleBranch();
     const plan = branch.planOf(12);
     const [first, second] = [plan.deltas[0]!, plan.deltas[1]!];
@@ -477,14 +477,14 @@ describe("rollForward", () => {
     ]);
   });
 
-  it("does nothing from a state to itself, and refuses what does not lie on the line", async () => {
+  it("does nothing from a state to itself, and refuses what does not lie on the timeline", async () => {
     const branch = await sampleBranch();
     const path = branch.path();
     writeFileSync(path, "untouched");
     await rollForward(branch.source, branch.planOf(12), 12, path);
     expect(readFileSync(path, "utf8")).toBe("untouched");
-    await expect(rollForward(branch.source, branch.planOf(12), 2, path)).rejects.toThrow("along its own line");
-    await expect(rollForward(branch.source, branch.planOf(12), 13, path)).rejects.toThrow("along its own line");
+    await expect(rollForward(branch.source, branch.planOf(12), 2, path)).rejects.toThrow("along its own timeline");
+    await expect(rollForward(branch.source, branch.planOf(12), 13, path)).rejects.toThrow("along its own timeline");
   });
 
   it("F68: after a rewind nothing rolls on from a state that was left behind", async () => {
@@ -492,7 +492,7 @@ describe("rollForward", () => {
     await branch.rewind(9);
     const path = branch.path();
     writeFileSync(path, "state 12");
-    await expect(rollForward(branch.source, branch.planOf(13), 12, path)).rejects.toThrow("along its own line");
+    await expect(rollForward(branch.source, branch.planOf(13), 12, path)).rejects.toThrow("along its own timeline");
   });
 });
 

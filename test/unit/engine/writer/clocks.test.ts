@@ -203,8 +203,8 @@ describe("garbage", () => {
       await time.pass(6 * hourMs);
       expect(time.store.violations).toEqual([]);
       const manifest = time.manifest(second.uuid);
-      const lines = time.history(second.uuid).lines.flatMap(({ refs }) => refs);
-      const live = new Set([...manifest.refs, ...lines].map(({ id }) => id));
+      const timelines = time.history(second.uuid).timelines.flatMap(({ refs }) => refs);
+      const live = new Set([...manifest.refs, ...timelines].map(({ id }) => id));
       expect(poolOf(second).filter((key) => key.includes("/seg/") && !live.has(key.split("/seg/")[1]!))).toEqual([]);
       const fresh = await second.again(true);
       expect(await fresh.keys()).toEqual(expect.arrayContaining(["a0", "a11", "b0", "b11", "c3"]));
@@ -279,7 +279,7 @@ describe("what ends by a time", () => {
   });
 
   test(
-    "F42: a line that was closed under a clock that was ahead leaves the window, counted from when that was " +
+    "F42: a timeline that was closed under a clock that was ahead leaves the window, counted from when that was " +
       "set right",
     async () => {
       const time = new VirtualTime();
@@ -288,18 +288,18 @@ describe("what ends by a time", () => {
       await putAndSync(node, "k2");
       node.world.skewMs = 20 * hourMs;
       await node.branch({ act: "rewind", to: "1" });
-      expect(time.history(node.uuid).lines[0]!.endedAtMs).toBeGreaterThan(trueMs(time) + 19 * hourMs);
+      expect(time.history(node.uuid).timelines[0]!.endedAtMs).toBeGreaterThan(trueMs(time) + 19 * hourMs);
       node.world.skewMs = 0;
       await node.branch({ act: "checkpoint", name: "c" });
       await node.branch({ act: "forget-checkpoint", name: "c" });
       await time.pass(limits.collectAfterMs + 5_000);
-      expect(time.history(node.uuid).lines[0]!.endedAtMs).toBeLessThan(trueMs(time) + limits.clockSlackMs);
+      expect(time.history(node.uuid).timelines[0]!.endedAtMs).toBeLessThan(trueMs(time) + limits.clockSlackMs);
       await node.branch({ act: "rewind", to: "2" });
       await time.pass(dayMs + hourMs);
       await node.branch({ act: "checkpoint", name: "c" });
       await node.branch({ act: "forget-checkpoint", name: "c" });
       await time.pass(limits.collectAfterMs + 5_000);
-      expect(time.history(node.uuid).lines.map(({ fromTxid }) => fromTxid)).not.toContain(1);
+      expect(time.history(node.uuid).timelines.map(({ fromTxid }) => fromTxid)).not.toContain(1);
     },
   );
 

@@ -7,32 +7,32 @@ import { expectDamageRefused, sampleHistory, sampleRefs } from "../../../support
 const checkpoint = { name: "c".repeat(limits.checkpointNameBytesMax), txid: 2 ** 53 - 1, createdAtMs: 0 };
 
 test("a history comes back as it was", () => {
-  for (const history of [sampleHistory, { ...sampleHistory, lines: [], checkpoints: [] }])
+  for (const history of [sampleHistory, { ...sampleHistory, timelines: [], checkpoints: [] }])
     expect(decodeHistory(encodeHistory(history))).toEqual(history);
 });
 
-test("a history of many lines and checkpoints comes back as it was", () => {
-  const lines = Array.from({ length: limits.historyLinesMax }, (_, index) => ({
+test("a history of many timelines and checkpoints comes back as it was", () => {
+  const timelines = Array.from({ length: limits.historyTimelinesMax }, (_, index) => ({
     fromTxid: index,
     toTxid: 2 * index,
     endedAtMs: index,
     refs: sampleRefs,
   }));
-  const history: History = { ...sampleHistory, lines, checkpoints: Array(limits.checkpointsMax).fill(checkpoint) };
+  const history: History = { ...sampleHistory, timelines, checkpoints: Array(limits.checkpointsMax).fill(checkpoint) };
   expect(decodeHistory(encodeHistory(history))).toEqual(history);
 });
 
 test("F74: a history with as many of everything as it may have fits its bound", () => {
   const ref = { ...sampleRefs[1]!, firstTxid: 0, lastAtMs: 2 ** 53 - 1, bytes: 2 ** 53 - 1, rawBytes: 2 ** 53 - 1 };
-  const lines = Array.from({ length: limits.historyLinesMax }, () => ({
+  const timelines = Array.from({ length: limits.historyTimelinesMax }, () => ({
     fromTxid: 0,
     toTxid: 2 ** 53 - 1,
     endedAtMs: 2 ** 53 - 1,
-    refs: Array(limits.historyRefsMax / limits.historyLinesMax).fill(ref),
+    refs: Array(limits.historyRefsMax / limits.historyTimelinesMax).fill(ref),
   }));
   const history: History = {
     ...sampleHistory,
-    lines,
+    timelines,
     checkpoints: Array(limits.checkpointsMax).fill({ ...checkpoint, createdAtMs: 2 ** 53 - 1 }),
   };
   expect(encodeHistory(history).length).toBeLessThanOrEqual(limits.historyBytesMax);
@@ -43,14 +43,19 @@ test("damage anywhere is refused as corrupt", async () => {
 });
 
 test.each<[string, Partial<History>]>([
-  ["one line too many", { lines: Array(limits.historyLinesMax + 1).fill(sampleHistory.lines[1]) }],
+  ["one timeline too many", { timelines: Array(limits.historyTimelinesMax + 1).fill(sampleHistory.timelines[1]) }],
   ["one checkpoint too many", { checkpoints: Array(limits.checkpointsMax + 1).fill(checkpoint) }],
   [
     "more bytes than its bound",
-    { lines: Array(160).fill({ ...sampleHistory.lines[0], refs: Array(limits.lineRefsMax).fill(sampleRefs[1]) }) },
+    {
+      timelines: Array(160).fill({
+        ...sampleHistory.timelines[0],
+        refs: Array(limits.timelineRefsMax).fill(sampleRefs[1]),
+      }),
+    },
   ],
   ["a checkpoint of too long a name", { checkpoints: [{ ...checkpoint, name: `${checkpoint.name}c` }] }],
-  ["a line that ends before it begins", { lines: [{ ...sampleHistory.lines[0]!, toTxid: 1 }] }],
+  ["a timeline that ends before it begins", { timelines: [{ ...sampleHistory.timelines[0]!, toTxid: 1 }] }],
   ["a foreign branch id", { branchId: "dev" }],
 ])("a history with %s is a bug", (_name, change) => {
   expect(() => encodeHistory({ ...sampleHistory, ...change })).toThrow(AssertionFault);

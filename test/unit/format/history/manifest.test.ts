@@ -10,7 +10,7 @@ const fullManifest: Manifest = {
   ...sampleManifest,
   writerEpochs: Array(limits.manifestWriterEpochsMax).fill(sampleManifest.writerEpochs[0]),
   lost: Array(limits.manifestLostMax).fill({ firstTxid: 2 ** 52, lastTxid: 2 ** 53 - 1 }),
-  refs: Array(limits.lineRefsMax).fill({
+  refs: Array(limits.timelineRefsMax).fill({
     ...sampleRefs[1],
     firstTxid: 0,
     lastAtMs: 2 ** 53 - 1,
@@ -97,7 +97,7 @@ test.each<[string, Partial<Manifest>]>([
   ["an empty range", { lost: [{ firstTxid: 2, lastTxid: 1 }] }],
   ["a short nonce", { nonce: new Uint8Array(15) }],
   ["a short hash", { prevHash: new Uint8Array(31) }],
-  ["a foreign object in its line", { refs: [{ ...sampleRefs[0]!, id: "x" }] }],
+  ["a foreign object in its timeline", { refs: [{ ...sampleRefs[0]!, id: "x" }] }],
   ["a foreign settled mark", { settledUlid: "x" }],
   ["a foreign branch id", { branchId: "dev" }],
   ["too many pages", { pages: 2 ** 25 }],

@@ -35,7 +35,7 @@ function engineMeasures(): EngineMeasures {
     packs: 1,
     rebases: 2,
     compactionsOwed: 4,
-    lineRefsMax: 17,
+    timelineRefsMax: 17,
     collections: 3,
     replicas: { open: 2, lagTxidsMax: 9, lookedMsMax: 2_500 },
     vectorBytes: 4_096,

@@ -135,12 +135,12 @@ describe("a cold database", () => {
     await first.branch({ act: "forget-checkpoint", name: "kept" });
     await first.put("m");
     await time.pass(100_000);
-    expect(time.history(first.uuid).lines).toHaveLength(1);
+    expect(time.history(first.uuid).timelines).toHaveLength(1);
     const node = await first.again();
     const { sweeps } = sweepsOf(node);
     sweeps.start();
     await time.pass(30 * hourMs);
-    expect(time.history(node.uuid).lines).toHaveLength(0);
+    expect(time.history(node.uuid).timelines).toHaveLength(0);
     await time.pass(3 * day);
     const { opened } = node.engine.counters;
     await time.pass(10 * day);

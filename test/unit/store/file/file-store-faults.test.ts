@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from "vitest";
 import { FileStore } from "../../../../src/store/file/file-store.ts";
-import { settledPut } from "../../../../src/store/port/settled-put.ts";
+import { putUntilKnown } from "../../../../src/store/port/sure-put.ts";
 import {
   FaultyFiles,
   type Fate,
@@ -250,9 +250,9 @@ describe("a put that landed though its directory could not be synced", () => {
     }
   });
 
-  async function settle(store: FileStore, text: string): ReturnType<typeof settledPut> {
+  async function settle(store: FileStore, text: string): ReturnType<typeof putUntilKnown> {
     const current = await store.get("a/k");
-    return settledPut(
+    return putUntilKnown(
       store,
       "a/k",
       Buffer.from(text),

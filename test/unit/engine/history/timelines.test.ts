@@ -1,8 +1,8 @@
-/** Lines as plain data: what restores what, and what follows from what. */
+/** Timelines as plain data: what restores what, and what follows from what. */
 import { describe, expect, it } from "vitest";
-import { packDue, packed, rebaseDue } from "../../../../src/engine/compaction/line-length.ts";
+import { packDue, packed, rebaseDue } from "../../../../src/engine/compaction/timeline-length.ts";
 import {
-  closedLine,
+  closedTimeline,
   forkedManifest,
   isRestorable,
   planOf,
@@ -10,7 +10,7 @@ import {
   referenced,
   rewound,
   trimmed,
-} from "../../../../src/engine/history/lines.ts";
+} from "../../../../src/engine/history/timelines.ts";
 import type { Manifest, TailSegment } from "../../../../src/format/history/manifest.ts";
 import type { History } from "../../../../src/format/history/history.ts";
 import { poolId } from "../../../../src/format/keys/object-keys.ts";
@@ -55,8 +55,8 @@ function manifestOf(refs: readonly SegmentRef[], more: Partial<Manifest> = {}): 
   };
 }
 
-function historyOf(lines: History["lines"], checkpoints: History["checkpoints"] = []): History {
-  return { uuid: modelUuid, branchId: "main", lines, checkpoints };
+function historyOf(timelines: History["timelines"], checkpoints: History["checkpoints"] = []): History {
+  return { uuid: modelUuid, branchId: "main", timelines, checkpoints };
 }
 
 function spans(refs: readonly SegmentRef[] | undefined): string[] | undefined {
@@ -97,7 +97,7 @@ describe("planOf", () => {
     expect(planOf(withTail, undefined, 24)?.tail).toEqual(tail);
   });
 
-  it("F70: has none below the line, above the manifest, below the floor", () => {
+  it("F70: has none below the timeline, above the manifest, below the floor", () => {
     expect(planOf(manifest, undefined, 4)).toBeUndefined();
     expect(planOf(manifest, undefined, 21)).toBeUndefined();
     expect(planOf({ ...manifest, floorTxid: 7 }, undefined, 6)).toBeUndefined();
@@ -116,18 +116,18 @@ describe("planOf", () => {
     for (const txid of [6, 19, 20, 29, 33]) expect(planOf(gap, undefined, txid), String(txid)).toBeUndefined();
   });
 
-  it("judges claims that the manifest no longer remembers by the lines alone", () => {
+  it("judges claims that the manifest no longer remembers by the timelines alone", () => {
     const old = manifestOf([image(1), delta(2, 5), delta(6, 9)], {
       writerEpochs: [{ epoch: 9, id: new Uint8Array(16), firstTxid: 8, lastTxid: 9 }],
     });
     expect(planOf(old, undefined, 4)).toBeDefined();
   });
 
-  it("has none for a line without an image", () => {
+  it("has none for a timeline without an image", () => {
     expect(planOf(manifestOf([delta(1, 5)]), undefined, 3)).toBeUndefined();
   });
 
-  it("looks at the past when the manifest's line does not hold it, and only then", () => {
+  it("looks at the past when the manifest's timeline does not hold it, and only then", () => {
     const past = historyOf([
       { fromTxid: 1, toTxid: 3, endedAtMs: 1, refs: [image(1), delta(2, 3)] },
       { fromTxid: 3, toTxid: 5, endedAtMs: 1, refs: [image(3), delta(4, 5)] },
@@ -155,7 +155,7 @@ describe("isRestorable", () => {
     expect(isRestorable(manifest, undefined, 9, Number.MAX_SAFE_INTEGER)).toBe(true);
   });
 
-  it("allows the last state of a line of the past until the line was closed", () => {
+  it("allows the last state of a timeline of the past until the timeline was closed", () => {
     const later = manifestOf([image(5), delta(6, 9)]);
     expect(isRestorable(later, past, 1, 40)).toBe(true);
     expect(isRestorable(later, past, 1, 41)).toBe(false);
@@ -176,7 +176,7 @@ describe("isRestorable", () => {
 });
 
 describe("succession", () => {
-  it("a fork takes the line cut at its point, and no past", async () => {
+  it("a fork takes the timeline cut at its point, and no past", async () => {
     const lost = [
       { firstTxid: 4, lastTxid: 4 },
       { firstTxid: 50, lastTxid: 60 },
@@ -228,7 +228,7 @@ describe("succession", () => {
     ]);
   });
 
-  it("a new base closes the line at its own state and keeps what lies above", () => {
+  it("a new base closes the timeline at its own state and keeps what lies above", () => {
     const manifest = manifestOf([image(1), delta(2, 9), delta(10, 20)]);
     const next = rebased(manifest, [image(9)], 500)!;
     expect(spans(next.refs)).toEqual(["image 9-9", "delta 10-20"]);
@@ -257,27 +257,27 @@ describe("succession", () => {
     },
   );
 
-  it("a line with a tail is not closed", () => {
+  it("a timeline with a tail is not closed", () => {
     const manifest = manifestOf([image(1), delta(2, 2)], {
       txid: 3,
       tail: [{ firstTxid: 3, lastTxid: 3, lastAtMs: 0, rawBytes: 0, bytes: new Uint8Array(0) }],
     });
-    expect(() => closedLine(manifest, 3, 0)).toThrow("has no tail");
-    expect(closedLine(manifest, 2, 0).toTxid).toBe(2);
+    expect(() => closedTimeline(manifest, 3, 0)).toThrow("has no tail");
+    expect(closedTimeline(manifest, 2, 0).toTxid).toBe(2);
   });
 });
 
 describe("trimmed", () => {
-  const line = {
+  const timeline = {
     fromTxid: 1,
     toTxid: 30,
     endedAtMs: 100,
     refs: [image(1), delta(2, 10), delta(11, 20), delta(21, 30)],
   };
 
-  it("F77: keeps lines that ended inside the window, drops the others", () => {
-    expect(trimmed(historyOf([line]), 100).lines).toEqual([line]);
-    expect(trimmed(historyOf([line]), 101).lines).toEqual([]);
+  it("F77: keeps timelines that ended inside the window, drops the others", () => {
+    expect(trimmed(historyOf([timeline]), 100).timelines).toEqual([timeline]);
+    expect(trimmed(historyOf([timeline]), 101).timelines).toEqual([]);
   });
 
   it("F77: keeps what a checkpoint needs and nothing above it", () => {
@@ -286,10 +286,10 @@ describe("trimmed", () => {
       { name: "b", txid: 15, createdAtMs: 0 },
       { name: "c", txid: 40, createdAtMs: 0 },
     ];
-    const [kept] = trimmed(historyOf([line], checkpoints), 101).lines;
+    const [kept] = trimmed(historyOf([timeline], checkpoints), 101).timelines;
     expect(kept).toMatchObject({ fromTxid: 1, toTxid: 15 });
     expect(spans(kept?.refs)).toEqual(["image 1-1", "delta 2-10", "delta 11-15 cut"]);
-    expect(trimmed(historyOf([line], [checkpoints[2]!]), 101).lines).toEqual([]);
+    expect(trimmed(historyOf([timeline], [checkpoints[2]!]), 101).timelines).toEqual([]);
   });
 });
 
@@ -373,13 +373,13 @@ describe("rebaseDue", () => {
   it(
     "waits until the deltas have taken as much room as the images do, or hold four times what the database " + "does",
     () => {
-      const line = (bytes: number, rawBytes: number) => [
+      const timeline = (bytes: number, rawBytes: number) => [
         image(1, { bytes: 1_000 * KiB }),
         delta(2, 9, { bytes, rawBytes }),
       ];
-      expect(rebaseDue(manifestOf(line(999 * KiB, 8_000 * KiB), { pages: 1_000 }))).toBeUndefined();
-      expect(rebaseDue(manifestOf(line(1_000 * KiB, 8_000 * KiB), { pages: 1_000 }))).toBe(9);
-      expect(rebaseDue(manifestOf(line(999 * KiB, 16_000 * KiB), { pages: 1_000 }))).toBe(9);
+      expect(rebaseDue(manifestOf(timeline(999 * KiB, 8_000 * KiB), { pages: 1_000 }))).toBeUndefined();
+      expect(rebaseDue(manifestOf(timeline(1_000 * KiB, 8_000 * KiB), { pages: 1_000 }))).toBe(9);
+      expect(rebaseDue(manifestOf(timeline(999 * KiB, 16_000 * KiB), { pages: 1_000 }))).toBe(9);
     },
   );
 
@@ -388,7 +388,7 @@ describe("rebaseDue", () => {
     expect(rebaseDue(manifestOf(refs, { pages: 1_000_000 }))).toBe(801);
   });
 
-  it("needs a state of its own line that ends an object", () => {
+  it("needs a state of its own timeline that ends an object", () => {
     const refs = [image(1), delta(2, 9, { rawBytes: 8_000 * KiB }), delta(10, 12, { cut: true })];
     expect(rebaseDue(manifestOf(refs, { fromTxid: 12 }))).toBeUndefined();
     expect(rebaseDue(manifestOf([...refs, delta(13, 13)], { fromTxid: 12 }))).toBe(13);

@@ -8,7 +8,7 @@ import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import type { ObjectStore, ObjectVersion, PutCondition, StoredObject } from "./object-store.ts";
 
-export type SettledOutcome =
+export type KnownOutcome =
   | { readonly kind: "landed"; readonly version: ObjectVersion }
   /** Somebody else's object stands there, or none where one was expected. */
   | { readonly kind: "lost"; readonly current: StoredObject | undefined };
@@ -25,12 +25,12 @@ function stillHolds(condition: PutCondition, current: StoredObject | undefined):
  * Puts the bytes if the condition holds, and settles doubt by reading back. Throws StoreError("unknown_outcome") when
  * the put may still land: the caller must offer the same bytes under the same condition again before anything else.
  */
-export async function settledPut(
+export async function putUntilKnown(
   store: ObjectStore,
   key: string,
   bytes: Uint8Array,
   condition: PutCondition,
-): Promise<SettledOutcome> {
+): Promise<KnownOutcome> {
   let doubt: StoreError | undefined;
   try {
     const outcome = await store.put(key, bytes, condition);
@@ -60,19 +60,19 @@ async function readBack(store: ObjectStore, key: string): Promise<StoredObject |
 }
 
 /**
- * As settledPut, and while the outcome is in doubt the same bytes again, a few times: for whoever can begin anew with
- * other bytes.
+ * As putUntilKnown, and while the outcome is in doubt the same bytes again, a few times: for whoever can begin anew
+ * with other bytes.
  */
 export async function surePut(
   store: ObjectStore,
   key: string,
   bytes: Uint8Array,
   condition: PutCondition,
-): Promise<SettledOutcome> {
+): Promise<KnownOutcome> {
   let doubt: StoreError | undefined;
   for (let attempt = 0; ; attempt++) {
     try {
-      return await settledPut(store, key, bytes, condition);
+      return await putUntilKnown(store, key, bytes, condition);
     } catch (error) {
       if (!(error instanceof StoreError)) throw error;
       if (error.kind === "unknown_outcome") doubt = error;
@@ -88,6 +88,6 @@ export async function surePut(
  * throws.
  */
 export async function putImmutable(store: ObjectStore, key: string, bytes: Uint8Array): Promise<void> {
-  const outcome = await settledPut(store, key, bytes, { kind: "absent" });
+  const outcome = await putUntilKnown(store, key, bytes, { kind: "absent" });
   if (outcome.kind === "lost") throw new StoreError("corrupt", "an object that is written once holds other bytes");
 }

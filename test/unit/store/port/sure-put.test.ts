@@ -1,7 +1,7 @@
 /** A conditional put whose outcome is known in the end, whatever becomes of its answers. */
 import { describe, expect, test } from "vitest";
 import { StoreError } from "../../../../src/base/faults/errors.ts";
-import { putImmutable, settledPut, surePut } from "../../../../src/store/port/settled-put.ts";
+import { putImmutable, putUntilKnown, surePut } from "../../../../src/store/port/sure-put.ts";
 import type { ObjectStore, StoredObject } from "../../../../src/store/port/object-store.ts";
 import { ScriptedStore, type Fate } from "../../../support/scripted-store.ts";
 
@@ -26,29 +26,29 @@ const kindOf = (promise: Promise<unknown>): Promise<unknown> =>
 describe("a settled put", () => {
   test("lands, or is lost to what stands there", async () => {
     const store = storeOf();
-    const first = await settledPut(store, key, a, absent);
+    const first = await putUntilKnown(store, key, a, absent);
     expect(first).toEqual({ kind: "landed", version: store.read(key)!.version });
-    expect(await settledPut(store, key, b, absent)).toMatchObject({ kind: "lost", current: { bytes: a } });
-    expect(await settledPut(store, key, b, { kind: "version", version: "none" })).toMatchObject({ kind: "lost" });
+    expect(await putUntilKnown(store, key, b, absent)).toMatchObject({ kind: "lost", current: { bytes: a } });
+    expect(await putUntilKnown(store, key, b, { kind: "version", version: "none" })).toMatchObject({ kind: "lost" });
   });
 
   test("F30: whose answer was lost has landed when its own bytes stand there", async () => {
-    expect(await settledPut(storeOf("answerLost"), key, a, absent)).toMatchObject({ kind: "landed" });
+    expect(await putUntilKnown(storeOf("answerLost"), key, a, absent)).toMatchObject({ kind: "landed" });
   });
 
   test(
     "F30: that was not applied stays in doubt while its condition holds, and lands when it is offered " + "again",
     async () => {
       const store = storeOf("requestLost");
-      expect(await kindOf(settledPut(store, key, a, absent))).toBe("unknown_outcome");
-      expect(await settledPut(store, key, a, absent)).toMatchObject({ kind: "landed" });
+      expect(await kindOf(putUntilKnown(store, key, a, absent))).toBe("unknown_outcome");
+      expect(await putUntilKnown(store, key, a, absent)).toMatchObject({ kind: "landed" });
     },
   );
 
   test("F30: that was not applied is lost once somebody else's object stands there", async () => {
     const store = storeOf("requestLost");
     await store.calm.put(key, b, absent);
-    expect(await settledPut(store, key, a, absent)).toMatchObject({ kind: "lost", current: { bytes: b } });
+    expect(await putUntilKnown(store, key, a, absent)).toMatchObject({ kind: "lost", current: { bytes: b } });
   });
 
   test("F31: that is applied late meets its own retry: only one of them changes the object", async () => {
@@ -56,8 +56,8 @@ describe("a settled put", () => {
     const store = storeOf({ late: late.promise });
     let changes = 0;
     store.watch = () => changes++;
-    expect(await kindOf(settledPut(store, key, a, absent))).toBe("unknown_outcome");
-    expect(await settledPut(store, key, a, absent)).toMatchObject({ kind: "landed" });
+    expect(await kindOf(putUntilKnown(store, key, a, absent))).toBe("unknown_outcome");
+    expect(await putUntilKnown(store, key, a, absent)).toMatchObject({ kind: "landed" });
     late.resolve();
     await late.promise;
     await Promise.resolve();
@@ -68,27 +68,27 @@ describe("a settled put", () => {
   test("F31: that was applied before its retry is recognised in the conflict", async () => {
     const late = Promise.withResolvers<void>();
     const store = storeOf({ late: late.promise });
-    expect(await kindOf(settledPut(store, key, a, absent))).toBe("unknown_outcome");
+    expect(await kindOf(putUntilKnown(store, key, a, absent))).toBe("unknown_outcome");
     late.resolve();
     await new Promise((resolve) => setImmediate(resolve));
-    expect(await settledPut(store, key, a, absent)).toMatchObject({ kind: "landed" });
+    expect(await putUntilKnown(store, key, a, absent)).toMatchObject({ kind: "landed" });
   });
 
   test("F32: a refusal is the store's own error, not a lost race", async () => {
-    expect(await kindOf(settledPut(storeOf("refused"), key, a, absent))).toBe("unavailable");
+    expect(await kindOf(putUntilKnown(storeOf("refused"), key, a, absent))).toBe("unavailable");
   });
 
   test("F30: whose doubt cannot be settled, as nothing can be read, stays in doubt", async () => {
     const store = storeOf("answerLost");
     store.fateOf = (verb) => (verb === "put" ? "answerLost" : "refused");
-    expect(await kindOf(settledPut(store, key, a, absent))).toBe("unknown_outcome");
+    expect(await kindOf(putUntilKnown(store, key, a, absent))).toBe("unknown_outcome");
   });
 
   test("F31: whose conflict may be with itself, and cannot be looked at, is in doubt", async () => {
     const store = storeOf("fine");
-    await settledPut(store, key, a, absent);
+    await putUntilKnown(store, key, a, absent);
     store.fateOf = (verb) => (verb === "put" ? "fine" : "refused");
-    expect(await kindOf(settledPut(store, key, a, absent))).toBe("unknown_outcome");
+    expect(await kindOf(putUntilKnown(store, key, a, absent))).toBe("unknown_outcome");
   });
 
   test("F30: that may have landed is in doubt, although the tries after it surely did nothing", async () => {

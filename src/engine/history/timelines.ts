@@ -1,10 +1,11 @@
 /**
- * What a branch's manifest and history say about its past: which objects restore a transaction id, and how a line goes
- * on after a fork, a rewind, a pack or a new base image.
+ * What a branch's manifest and history say about its past: which objects restore a transaction id, and how a timeline
+ * goes on after a fork, a rewind, a pack or a new base image.
  *
- * Functions of plain data: no store, no files, no clock. Always true of what they give: a line holds exactly the states
- * from its `fromTxid` to its end that were not lost; below `fromTxid` its objects may have gaps, because a rewind or a
- * fork left them behind. A transaction id names one state for ever, so it does not matter which line restores it.
+ * Functions of plain data: no store, no files, no clock. Always true of what they give: a timeline holds exactly the
+ * states from its `fromTxid` to its end that were not lost; below `fromTxid` its objects may have gaps, because a
+ * rewind or a fork left them behind. A transaction id names one state for ever, so it does not matter which timeline
+ * restores it.
  */
 import { assert } from "../../base/faults/assert.ts";
 import { limits } from "../../base/limits/limits.ts";
@@ -12,17 +13,17 @@ import type { Manifest, TailSegment, WriterEpoch, TxidRange } from "../../format
 import type { History } from "../../format/history/history.ts";
 import { pageBytes } from "../../format/history/pages.ts";
 import type { Compression } from "../../format/core/compression.ts";
-import type { Line, SegmentRef } from "../../format/history/refs.ts";
+import type { Timeline, SegmentRef } from "../../format/history/refs.ts";
 import { decodeSegments, encodeSegment, readSegmentIndexes, type GroupIndex } from "../../format/history/segment.ts";
 
 /** What restores one state: the images, then every group of the deltas and the tail up to `txid`. */
 export interface Plan {
   readonly txid: number;
-  /** Least transaction id of the line: from here on, no group may be missing that was not lost. */
+  /** Least transaction id of the timeline: from here on, no group may be missing that was not lost. */
   readonly fromTxid: number;
   /** Ids that no group has, because what they named never reached object storage. */
   readonly lost: readonly TxidRange[];
-  /** The newest image not above `txid`, in as many objects as it has. Every line begins with one. */
+  /** The newest image not above `txid`, in as many objects as it has. Every timeline begins with one. */
   readonly images: readonly SegmentRef[];
   /** In order. The last one may hold groups above `txid`. */
   readonly deltas: readonly SegmentRef[];
@@ -30,8 +31,8 @@ export interface Plan {
   readonly tail: readonly TailSegment[];
 }
 
-/** A line of the manifest or of the history. */
-interface LineView {
+/** A timeline of the manifest or of the history. */
+interface TimelineView {
   readonly fromTxid: number;
   readonly toTxid: number;
   /** When its last state ceased to be current; never, for the manifest's. */
@@ -40,16 +41,16 @@ interface LineView {
   readonly tail: readonly TailSegment[];
 }
 
-/** The manifest's own line first, then those of the past, newest first. */
-function linesOf(manifest: Manifest, history: History | undefined): readonly LineView[] {
-  const current: LineView = {
+/** The manifest's own timeline first, then those of the past, newest first. */
+function timelinesOf(manifest: Manifest, history: History | undefined): readonly TimelineView[] {
+  const current: TimelineView = {
     fromTxid: manifest.fromTxid,
     toTxid: manifest.txid,
     endedAtMs: Number.POSITIVE_INFINITY,
     refs: manifest.refs,
     tail: manifest.tail,
   };
-  const past = (history?.lines ?? []).map((line): LineView => ({ ...line, tail: [] }));
+  const past = (history?.timelines ?? []).map((timeline): TimelineView => ({ ...timeline, tail: [] }));
   return [current, ...past.reverse()];
 }
 
@@ -58,8 +59,8 @@ export function within(range: TxidRange, txid: number): boolean {
 }
 
 /**
- * Whether the id names a state of the branch at all. Claims older than the manifest remembers are judged by the lines
- * alone.
+ * Whether the id names a state of the branch at all. Claims older than the manifest remembers are judged by the
+ * timelines alone.
  */
 function isState(manifest: Manifest, txid: number): boolean {
   if (txid > manifest.txid || txid < manifest.floorTxid || manifest.lost.some((range) => within(range, txid)))
@@ -148,14 +149,14 @@ export function groupsInARow({ lost }: Manifest, firstTxid: number, toTxid: numb
   return Math.min(toTxid, ...gaps) - firstTxid + 1;
 }
 
-/** How the line restores the state, or undefined when it does not hold it. */
-export function planOfLine(
-  line: Omit<LineView, "endedAtMs">,
+/** How the timeline restores the state, or undefined when it does not hold it. */
+export function planOfTimeline(
+  timeline: Omit<TimelineView, "endedAtMs">,
   lost: readonly TxidRange[],
   txid: number,
 ): Plan | undefined {
-  if (txid < line.fromTxid || txid > line.toTxid) return undefined;
-  const reached = line.refs.filter((ref) => ref.firstTxid <= txid);
+  if (txid < timeline.fromTxid || txid > timeline.toTxid) return undefined;
+  const reached = timeline.refs.filter((ref) => ref.firstTxid <= txid);
   const imageTxid = reached.reduce(
     (most, { kind, lastTxid }) => (kind === "image" ? Math.max(most, lastTxid) : most),
     -1,
@@ -163,21 +164,21 @@ export function planOfLine(
   const images = reached.filter(({ kind, lastTxid }) => kind === "image" && lastTxid === imageTxid);
   // A pack may begin below an image that was made later; what lies at or below the image is skipped when it is read.
   const deltas = reached.filter(({ kind, lastTxid }) => kind === "delta" && lastTxid > imageTxid);
-  const tail = line.tail.filter(({ firstTxid }) => firstTxid <= txid);
+  const tail = timeline.tail.filter(({ firstTxid }) => firstTxid <= txid);
   if (images.length === 0) return undefined;
   const last = tail.at(-1) ?? deltas.at(-1) ?? images[0]!;
   if (last.lastTxid < txid) return undefined;
-  return { txid, fromTxid: line.fromTxid, lost, images, deltas, tail };
+  return { txid, fromTxid: timeline.fromTxid, lost, images, deltas, tail };
 }
 
 /**
- * How to restore the state, or undefined when no line holds it. Without the history only the manifest's line is looked
- * at.
+ * How to restore the state, or undefined when no timeline holds it. Without the history only the manifest's timeline is
+ * looked at.
  */
 export function planOf(manifest: Manifest, history: History | undefined, txid: number): Plan | undefined {
   if (!isState(manifest, txid)) return undefined;
-  for (const line of linesOf(manifest, history)) {
-    const plan = planOfLine(line, manifest.lost, txid);
+  for (const timeline of timelinesOf(manifest, history)) {
+    const plan = planOfTimeline(timeline, manifest.lost, txid);
     if (plan) return plan;
   }
   return undefined;
@@ -193,19 +194,19 @@ function committedAfter(tail: TailSegment, txid: number): number {
 }
 
 /**
- * The latest that the line's state can have ceased to be current: the times of single groups are known to the tail, and
- * to objects only.
+ * The latest that the timeline's state can have ceased to be current: the times of single groups are known to the tail,
+ * and to objects only.
  */
-function currentUntilMs(line: LineView, txid: number): number {
-  const delta = line.refs.find(({ kind, lastTxid }) => kind === "delta" && lastTxid > txid);
+function currentUntilMs(timeline: TimelineView, txid: number): number {
+  const delta = timeline.refs.find(({ kind, lastTxid }) => kind === "delta" && lastTxid > txid);
   if (delta) return delta.lastAtMs;
-  const tail = line.tail.find(({ lastTxid }) => lastTxid > txid);
-  return tail ? committedAfter(tail, txid) : line.endedAtMs;
+  const tail = timeline.tail.find(({ lastTxid }) => lastTxid > txid);
+  return tail ? committedAfter(tail, txid) : timeline.endedAtMs;
 }
 
 /**
- * Whether the state may be rewound to, forked or read: a line holds it, and it was current at `cutoffMs` or later or
- * has a name. Errs towards yes, by at most the time that one object spans.
+ * Whether the state may be rewound to, forked or read: a timeline holds it, and it was current at `cutoffMs` or later
+ * or has a name. Errs towards yes, by at most the time that one object spans.
  */
 export function isRestorable(
   manifest: Manifest,
@@ -215,8 +216,10 @@ export function isRestorable(
 ): boolean {
   if (!isState(manifest, txid)) return false;
   const named = history?.checkpoints.some((checkpoint) => checkpoint.txid === txid) ?? false;
-  return linesOf(manifest, history).some(
-    (line) => planOfLine(line, manifest.lost, txid) !== undefined && (named || currentUntilMs(line, txid) >= cutoffMs),
+  return timelinesOf(manifest, history).some(
+    (timeline) =>
+      planOfTimeline(timeline, manifest.lost, txid) !== undefined &&
+      (named || currentUntilMs(timeline, txid) >= cutoffMs),
   );
 }
 
@@ -239,8 +242,8 @@ export interface ForkedBranch {
 }
 
 /**
- * The first manifest of a branch that begins with the parent's state at `txid`; undefined when no line holds that. It
- * has no past of its own: the floor is the fork point.
+ * The first manifest of a branch that begins with the parent's state at `txid`; undefined when no timeline holds that.
+ * It has no past of its own: the floor is the fork point.
  */
 export async function forkedManifest(
   parent: Manifest,
@@ -308,28 +311,28 @@ async function withoutOthers(bytes: Uint8Array, range: TxidRange, press: Compres
   return encodeSegment({ ...segment!, groups: segment!.groups.filter(({ txid }) => within(range, txid)) }, press);
 }
 
-/** The manifest's line up to `toTxid` as one of the past. The tail up to there must have become objects before. */
-export function closedLine(manifest: Manifest, toTxid: number, endedAtMs: number): Line {
-  assert(toTxid >= manifest.fromTxid && toTxid <= manifest.txid, "a line is closed at one of its states");
+/** The manifest's timeline up to `toTxid` as one of the past. The tail up to there must have become objects before. */
+export function closedTimeline(manifest: Manifest, toTxid: number, endedAtMs: number): Timeline {
+  assert(toTxid >= manifest.fromTxid && toTxid <= manifest.txid, "a timeline is closed at one of its states");
   assert(
     manifest.tail.every(({ firstTxid }) => firstTxid > toTxid),
-    "a line of the past has no tail",
+    "a timeline of the past has no tail",
   );
   const refs = manifest.refs.filter(({ firstTxid }) => firstTxid <= toTxid).map((ref) => cutRef(ref, toTxid));
   return { fromTxid: manifest.fromTxid, toTxid, endedAtMs, refs };
 }
 
-/** How a manifest's line goes on, and the line that ends with it. */
+/** How a manifest's timeline goes on, and the timeline that ends with it. */
 export interface Succession {
   readonly refs: readonly SegmentRef[];
   readonly fromTxid: number;
-  /** Goes to the end of the history's lines. */
-  readonly closed: Line;
+  /** Goes to the end of the history's timelines. */
+  readonly closed: Timeline;
 }
 
 /**
- * The line over a new base image. Undefined when the image is no longer of the manifest's line, which was rewound while
- * it was made: throw it away. Objects that were packed meanwhile are fine.
+ * The timeline over a new base image. Undefined when the image is no longer of the manifest's timeline, which was
+ * rewound while it was made: throw it away. Objects that were packed meanwhile are fine.
  */
 export function rebased(manifest: Manifest, images: readonly SegmentRef[], endedAtMs: number): Succession | undefined {
   const txid = images[0]?.lastTxid;
@@ -339,48 +342,49 @@ export function rebased(manifest: Manifest, images: readonly SegmentRef[], ended
   );
   if (planOf(manifest, undefined, txid) === undefined) return undefined;
   const deltas = manifest.refs.filter((ref) => ref.kind === "delta" && ref.lastTxid > txid);
-  return { refs: [...images, ...deltas], fromTxid: txid, closed: closedLine(manifest, txid, endedAtMs) };
+  return { refs: [...images, ...deltas], fromTxid: txid, closed: closedTimeline(manifest, txid, endedAtMs) };
 }
 
 /**
- * The line of a manifest that is rewound to the plan's state: that state's objects, and a delta of one group that makes
- * it a new one. A plan of any line of the branch will do, so a rewind can be rewound. The tail must have become objects
- * before.
+ * The timeline of a manifest that is rewound to the plan's state: that state's objects, and a delta of one group that
+ * makes it a new one. A plan of any timeline of the branch will do, so a rewind can be rewound. The tail must have
+ * become objects before.
  */
 export function rewound(manifest: Manifest, plan: Plan, delta: SegmentRef, endedAtMs: number): Succession {
   assert(manifest.tail.length === 0 && plan.tail.length === 0, "a tail becomes objects before a rewind");
   assert(delta.kind === "delta" && delta.firstTxid > manifest.txid, "a rewind is a commit like any other");
   const refs = [...plan.images, ...plan.deltas.map((ref) => cutRef(ref, plan.txid)), delta];
-  return { refs, fromTxid: delta.firstTxid, closed: closedLine(manifest, manifest.txid, endedAtMs) };
+  return { refs, fromTxid: delta.firstTxid, closed: closedTimeline(manifest, manifest.txid, endedAtMs) };
 }
 
 /**
- * The history without lines that neither the window, which begins at `cutoffMs`, nor a checkpoint needs. `believable`
- * sets right when a line ended that was closed under a clock that was ahead: it would never leave the window.
+ * The history without timelines that neither the window, which begins at `cutoffMs`, nor a checkpoint needs.
+ * `believable` sets right when a timeline ended that was closed under a clock that was ahead: it would never leave the
+ * window.
  */
 export function trimmed(
   history: History,
   cutoffMs: number,
   believable: (atMs: number) => number = (atMs) => atMs,
 ): History {
-  const lines = history.lines.flatMap((ended): Line[] => {
+  const timelines = history.timelines.flatMap((ended): Timeline[] => {
     const endedAtMs = believable(ended.endedAtMs);
-    const line = endedAtMs === ended.endedAtMs ? ended : { ...ended, endedAtMs };
-    if (line.endedAtMs >= cutoffMs) return [line];
+    const timeline = endedAtMs === ended.endedAtMs ? ended : { ...ended, endedAtMs };
+    if (timeline.endedAtMs >= cutoffMs) return [timeline];
     const named = history.checkpoints
       .map(({ txid }) => txid)
-      .filter((txid) => txid >= line.fromTxid && txid <= line.toTxid);
+      .filter((txid) => txid >= timeline.fromTxid && txid <= timeline.toTxid);
     if (named.length === 0) return [];
     const toTxid = Math.max(...named);
     return [
       {
-        ...line,
+        ...timeline,
         toTxid,
-        refs: line.refs.filter(({ firstTxid }) => firstTxid <= toTxid).map((ref) => cutRef(ref, toTxid)),
+        refs: timeline.refs.filter(({ firstTxid }) => firstTxid <= toTxid).map((ref) => cutRef(ref, toTxid)),
       },
     ];
   });
-  return { ...history, lines };
+  return { ...history, timelines };
 }
 
 /**
@@ -388,7 +392,7 @@ export function trimmed(
  * `hist/<id>`.
  */
 export function referenced(manifest: Manifest, history: History | undefined): Set<string> {
-  const refs = [manifest.refs, ...(history?.lines ?? []).map((line) => line.refs)].flat();
+  const refs = [manifest.refs, ...(history?.timelines ?? []).map((timeline) => timeline.refs)].flat();
   const keys = new Set(refs.map(({ id }) => `seg/${id}`));
   if (manifest.history) keys.add(`hist/${manifest.history.id}`);
   return keys;

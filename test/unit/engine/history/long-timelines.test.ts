@@ -1,4 +1,4 @@
-/** Lines that cannot be kept short for a while: what goes on, what is refused, and how it ends by itself. */
+/** Timelines that cannot be kept short for a while: what goes on, what is refused, and how it ends by itself. */
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -11,7 +11,7 @@ import { Connection } from "../../../../src/sqlite/connection/connection.ts";
 import type { Fate, Verb } from "../../../support/scripted-store.ts";
 import { uuidOf } from "../../../support/inline-engine.ts";
 import { soundDisk } from "../../../support/sound-disk.ts";
-import { splitLine } from "../../../support/split-line.ts";
+import { splitTimeline } from "../../../support/split-timeline.ts";
 import { temporaryDirectory } from "../../../support/temporary.ts";
 import { noise, TimedEngine, VirtualTime } from "../../../support/timed-engine.ts";
 
@@ -60,16 +60,16 @@ async function write(
   return refusals;
 }
 
-/** A node that has written so many groups and is stopped, its line in that many objects. */
-async function longLine(time: VirtualTime, groups: number, refs: number): Promise<TimedEngine> {
+/** A node that has written so many groups and is stopped, its timeline in that many objects. */
+async function longTimeline(time: VirtualTime, groups: number, refs: number): Promise<TimedEngine> {
   const node = new TimedEngine(time);
-  // Nor does a new base image make the line short.
+  // Nor does a new base image make the timeline short.
   time.store.fateOf = noReads;
   for (let n = 0; n < groups; n++) await node.time.of(node.putting(`k${n % 40}`, "main", {}, `${n}`));
   // All of it in objects, nothing in the manifest itself.
   await time.pass(3 * limits.shipIntervalMs);
   await node.close();
-  await splitLine(time, node.uuid, refs);
+  await splitTimeline(time, node.uuid, refs);
   expect(time.manifest(node.uuid).refs).toHaveLength(refs);
   return node;
 }
@@ -145,20 +145,20 @@ describe("a base image that cannot be made", () => {
       await time.pass(5_000);
       expect(node.engine.state.rebases).toBe(1);
       expect(time.manifest(node.uuid).refs.length).toBeLessThan(refs.length);
-      expect(time.history(node.uuid).lines).toHaveLength(1);
+      expect(time.history(node.uuid).timelines).toHaveLength(1);
       expect(time.store.violations).toEqual([]);
       expect(await (await node.again(true)).keys()).toHaveLength(1 + 3 + 100);
     },
   );
 });
 
-describe("a line that is full", () => {
+describe("a timeline that is full", () => {
   test(
     "refuses writes and says why, ships what was committed, and takes writes again by itself once it can be packed",
     { timeout: 60_000 },
     async () => {
       const time = new VirtualTime();
-      const { directory, uuid } = await longLine(time, 960, 940);
+      const { directory, uuid } = await longTimeline(time, 960, 940);
       const node = new TimedEngine(time, { idleCloseMs: 1e12 }, directory);
       const refusals = await write(node, 40);
       expect(refusals.length).toBeGreaterThan(10);
@@ -170,7 +170,7 @@ describe("a line that is full", () => {
       }
       // What was taken is covered: there is room for it.
       await node.sync();
-      expect(time.manifest(uuid).refs.length).toBeLessThan(limits.lineRefsShipped);
+      expect(time.manifest(uuid).refs.length).toBeLessThan(limits.timelineRefsShipped);
       expect(await node.keys()).toHaveLength(40 + 40 - refusals.length);
       const tries = time.store.count("get", "seg");
       await time.pass(300_000);
@@ -189,7 +189,7 @@ describe("a line that is full", () => {
 
   test("is packed when the branch is opened, also after a restart in that state", { timeout: 60_000 }, async () => {
     const time = new VirtualTime();
-    const { directory, uuid } = await longLine(time, 1_000, 980);
+    const { directory, uuid } = await longTimeline(time, 1_000, 980);
     let node = new TimedEngine(time, {}, directory);
     await expect(node.put("a", "main", { durable: true })).resolves.toBeDefined();
     await expect(node.put("b", "main", { durable: true })).rejects.toMatchObject({ code: "overloaded" });
@@ -216,13 +216,13 @@ describe("a line that is full", () => {
       time.store.fateOf = (verb) => (verb === "put" ? "refused" : "fine");
       for (let n = 0; n < 3; n++) await first.put(`late${n}`);
       first.kill();
-      await splitLine(time, first.uuid, limits.lineRefsMax);
-      expect(time.manifest(first.uuid).refs).toHaveLength(limits.lineRefsMax);
+      await splitTimeline(time, first.uuid, limits.timelineRefsMax);
+      expect(time.manifest(first.uuid).refs).toHaveLength(limits.timelineRefsMax);
       time.store.fateOf = noReads;
       let node = new TimedEngine(time, { idleCloseMs: 1e12 }, first.directory);
       expect(await node.keys()).toHaveLength(43);
       await time.pass(120_000);
-      expect(time.manifest(node.uuid).refs).toHaveLength(limits.lineRefsMax);
+      expect(time.manifest(node.uuid).refs).toHaveLength(limits.timelineRefsMax);
       time.store.fateOf = () => "fine";
       await time.pass(2 * limits.compactorRetryMsMax);
       expect(time.manifest(node.uuid).refs.length).toBeLessThan(limits.packRefsMin);
@@ -237,7 +237,7 @@ describe("a line that is full", () => {
     { timeout: 60_000 },
     async () => {
       const time = new VirtualTime();
-      const { directory, uuid } = await longLine(time, 1_050, limits.lineRefsMax);
+      const { directory, uuid } = await longTimeline(time, 1_050, limits.timelineRefsMax);
       // As by a node that died: what it had reserved, it has not given back.
       time.store.spoil(manifestKey(uuid, "main"), (bytes) =>
         encodeManifest({ ...decodeManifest(bytes), reservedTo: 2_000 }),
@@ -263,7 +263,7 @@ describe("a line that is full", () => {
     { timeout: 60_000 },
     async () => {
       const time = new VirtualTime();
-      const { directory } = await longLine(time, 1_050, limits.lineRefsMax);
+      const { directory } = await longTimeline(time, 1_050, limits.timelineRefsMax);
       const gate = Promise.withResolvers<void>();
       time.store.fateOf = (verb, key) => (verb === "put" && key.includes("/seg/") ? { held: gate.promise } : "fine");
       const node = new TimedEngine(time, {}, directory);
@@ -284,13 +284,13 @@ describe("a line that is full", () => {
     async () => {
       const time = new VirtualTime();
       time.store.audit();
-      const { directory, uuid } = await longLine(time, 1_000, 980);
+      const { directory, uuid } = await longTimeline(time, 1_000, 980);
       const gate = Promise.withResolvers<void>();
       time.store.fateOf = (verb, key) => (verb === "put" && key.includes("/seg/") ? { held: gate.promise } : "fine");
       const node = new TimedEngine(time, {}, directory);
       await node.branch({ act: "fork", name: "child", at: "990" });
       const { id } = time.catalog(uuid).branches.find(({ name }) => name === "child")!;
-      expect(time.manifest(uuid, id).refs.length).toBeGreaterThan(limits.lineRefsHard);
+      expect(time.manifest(uuid, id).refs.length).toBeGreaterThan(limits.timelineRefsHard);
       expect(time.manifest(uuid, id).refs.at(-1)!.lastTxid).toBe(990);
       gate.resolve();
       time.store.fateOf = () => "fine";

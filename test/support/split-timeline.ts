@@ -1,5 +1,6 @@
 /**
- * A branch's line in as many objects as it has groups: what an older build, or a failure that lasted, leaves behind.
+ * A branch's timeline in as many objects as it has groups: what an older build, or a failure that lasted, leaves
+ * behind.
  */
 import { limits } from "../../src/base/limits/limits.ts";
 import { ulidAfter } from "../../src/base/world.ts";
@@ -12,13 +13,13 @@ import { decodeSegments, encodeSegment } from "../../src/format/history/segment.
 import type { VirtualTime } from "./timed-engine.ts";
 
 /**
- * Splits the deltas of the branch's line, the newest first, until it has `refsMax` references. Whoever writes it must
- * be stopped.
+ * Splits the deltas of the branch's timeline, the newest first, until it has `refsMax` references. Whoever writes it
+ * must be stopped.
  */
-export async function splitLine(
+export async function splitTimeline(
   time: VirtualTime,
   uuid: string,
-  refsMax: number = limits.lineRefsMax,
+  refsMax: number = limits.timelineRefsMax,
   branchId = "main",
 ): Promise<Manifest> {
   const { store } = time;

@@ -1,10 +1,11 @@
 /**
- * How long a branch's line may become: which of its objects are concatenated next, when a new base image is due, when
- * it takes no more.
+ * How long a branch's timeline may become: which of its objects are concatenated next, when a new base image is due,
+ * when it takes no more.
  *
  * Functions of plain data: no store, no files, no clock. What can always be packed: any run of deltas that is not known
- * to be rotten, whoever wrote them and whatever was cut off them, as far as it fits a pack. So a line that cannot be
- * shortened holds half a full pack in every object, or what is rotten, and only a new base image shortens it further.
+ * to be rotten, whoever wrote them and whatever was cut off them, as far as it fits a pack. So a timeline that cannot
+ * be shortened holds half a full pack in every object, or what is rotten, and only a new base image shortens it
+ * further.
  */
 import { limits } from "../../base/limits/limits.ts";
 import type { Manifest } from "../../format/history/manifest.ts";
@@ -18,47 +19,50 @@ export interface PackRange {
   readonly to: number;
 }
 
-/** When a line counts as long. */
-export interface LineBounds {
-  /** So many deltas, and a line is packed across whatever stands in the way. */
-  readonly lineDeltasSoft: number;
+/** When a timeline counts as long. */
+export interface TimelineBounds {
+  /** So many deltas, and a timeline is packed across whatever stands in the way. */
+  readonly timelineDeltasSoft: number;
   /** So many references, and any two are packed. */
-  readonly lineRefsPressing: number;
+  readonly timelineRefsPressing: number;
 }
 
 /** What keeps some of the references from being packed. */
 export interface PackOptions {
   readonly isRotten?: (id: string) => boolean;
   /**
-   * A base image of this state is being made: no pack holds groups of both sides, or it would be in the old line and in
-   * the new.
+   * A base image of this state is being made: no pack holds groups of both sides, or it would be in the old timeline
+   * and in the new.
    */
   readonly baseTxid?: number;
-  readonly bounds?: LineBounds;
+  readonly bounds?: TimelineBounds;
 }
 
 /**
  * Which of the manifest's references to concatenate next: the newest ones, when enough of one size have come together,
- * else of a long line whatever there is most of.
+ * else of a long timeline whatever there is most of.
  */
 export function packDue(manifest: Manifest, options: PackOptions = {}): PackRange | undefined {
   return dueBySize(manifest, options) ?? dueByLength(manifest, options);
 }
 
-/** Whether the line is so long that it is to be looked at until it is shorter. */
-export function isLong({ refs }: Manifest, { lineDeltasSoft, lineRefsPressing }: LineBounds = limits): boolean {
-  return refs.length >= lineRefsPressing || deltasOf(refs) >= lineDeltasSoft;
+/** Whether the timeline is so long that it is to be looked at until it is shorter. */
+export function isLong(
+  { refs }: Manifest,
+  { timelineDeltasSoft, timelineRefsPressing }: TimelineBounds = limits,
+): boolean {
+  return refs.length >= timelineRefsPressing || deltasOf(refs) >= timelineDeltasSoft;
 }
 
 /**
- * Whether writes must wait until the line is shorter: what it and the bytes of the log that is not shipped will come to
- * leaves no room.
+ * Whether writes must wait until the timeline is shorter: what it and the bytes of the log that is not shipped will
+ * come to leaves no room.
  */
 export function isFull({ refs }: Manifest, unshippedLogBytes: number): boolean {
-  // A log may be long because the store does not answer: that alone is no matter of the line.
+  // A log may be long because the store does not answer: that alone is no matter of the timeline.
   return (
-    refs.length >= limits.lineRefsPressing &&
-    refs.length + Math.ceil(unshippedLogBytes / limits.segmentLogBytes) >= limits.lineRefsHard
+    refs.length >= limits.timelineRefsPressing &&
+    refs.length + Math.ceil(unshippedLogBytes / limits.segmentLogBytes) >= limits.timelineRefsHard
   );
 }
 
@@ -100,7 +104,8 @@ function dueBySize(
 }
 
 /**
- * The run of most objects that fit one pack. Full ones are written again only where the line is about to take no more.
+ * The run of most objects that fit one pack. Full ones are written again only where the timeline is about to take no
+ * more.
  */
 function dueByLength(
   manifest: Manifest,
@@ -108,7 +113,7 @@ function dueByLength(
 ): PackRange | undefined {
   if (!isLong(manifest, bounds)) return undefined;
   const { refs } = manifest;
-  const isPressing = refs.length >= bounds.lineRefsPressing;
+  const isPressing = refs.length >= bounds.timelineRefsPressing;
   const mayPack = (ref: SegmentRef): boolean =>
     ref.kind === "delta" && (isPressing || tierOf(ref) < limits.packTierBytes.length) && !isRotten(ref.id);
   let best: PackRange | undefined;
@@ -148,8 +153,8 @@ export function packed(
 /**
  * The state of which a new base image is due, if one is: when the deltas hold as much as the database and have taken as
  * much room as its images do, so that images cost no more than the deltas did; when they hold several times as much, so
- * that a restore looks through no more; or when the line has many objects that cannot be packed. Deltas take less room
- * than images of as many pages: one segment has the same pages again and again.
+ * that a restore looks through no more; or when the timeline has many objects that cannot be packed. Deltas take less
+ * room than images of as many pages: one segment has the same pages again and again.
  */
 export function rebaseDue(manifest: Manifest): number | undefined {
   const deltas = manifest.refs.filter(({ kind }) => kind === "delta");
@@ -160,7 +165,7 @@ export function rebaseDue(manifest: Manifest): number | undefined {
     sumOf(deltas, "bytes") >= sumOf(images, "bytes") || rawBytes >= limits.rebaseTimesMax * databaseBytes;
   const due =
     (rawBytes >= Math.max(databaseBytes, limits.rebaseBytesMin) && isWorthIt) ||
-    manifest.refs.length > limits.lineRefsPressing;
+    manifest.refs.length > limits.timelineRefsPressing;
   const newest = deltas.findLast(({ cut }) => !cut);
   return due && newest !== undefined && newest.lastTxid >= manifest.fromTxid ? newest.lastTxid : undefined;
 }

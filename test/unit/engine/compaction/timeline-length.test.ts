@@ -1,8 +1,8 @@
-/** Lines at their bounds: what of a long one is packed, and that nothing of it is lost. */
+/** Timelines at their bounds: what of a long one is packed, and that nothing of it is lost. */
 import { describe, expect, test } from "vitest";
 import { limits } from "../../../../src/base/limits/limits.ts";
-import { isFull, isLong, packDue, packed, rebaseDue } from "../../../../src/engine/compaction/line-length.ts";
-import { planOf } from "../../../../src/engine/history/lines.ts";
+import { isFull, isLong, packDue, packed, rebaseDue } from "../../../../src/engine/compaction/timeline-length.ts";
+import { planOf } from "../../../../src/engine/history/timelines.ts";
 import type { Manifest } from "../../../../src/format/history/manifest.ts";
 import { poolId } from "../../../../src/format/keys/object-keys.ts";
 import type { SegmentRef } from "../../../../src/format/history/refs.ts";
@@ -58,14 +58,14 @@ function settled(refs: readonly SegmentRef[], options: Parameters<typeof packDue
   return left;
 }
 
-describe("a long line", () => {
+describe("a long timeline", () => {
   test(
     "is packed across cut objects, other branches' and any sizes; one that cannot be shortened is full of " +
       "rotten or large ones",
     () => {
       for (let seed = 1; seed <= 20; seed++) {
         const random = seeded(seed);
-        const bounds = { lineDeltasSoft: 10, lineRefsPressing: 20 };
+        const bounds = { timelineDeltasSoft: 10, timelineRefsPressing: 20 };
         const rotten = new Set<string>();
         let refs: readonly SegmentRef[] = [refOf(1, { kind: "image" })];
         for (let txid = 2; txid < 400; txid++) {
@@ -78,7 +78,7 @@ describe("a long line", () => {
             ...(random() < 0.3 ? { baseTxid: Math.floor(random() * txid) } : {}),
           };
           refs = settled([...refs, ref], options);
-          if (options.baseTxid !== undefined || refs.length < bounds.lineRefsPressing) continue;
+          if (options.baseTxid !== undefined || refs.length < bounds.timelineRefsPressing) continue;
           for (const [at, one] of refs.entries()) {
             const next = refs[at + 1];
             const canPack =
@@ -101,9 +101,9 @@ describe("a long line", () => {
       ...Array.from({ length: 500 }, (_, at) => refOf(at + 2, { cut: at % 3 === 0 })),
     ];
     expect(packDue(manifestOf(many))).toEqual({ from: 1, to: 501 });
-    expect(packDue(manifestOf(many.slice(0, limits.lineDeltasSoft)))).toBeUndefined();
+    expect(packDue(manifestOf(many.slice(0, limits.timelineDeltasSoft)))).toBeUndefined();
     expect(isLong(manifestOf(many))).toBe(true);
-    expect(isLong(manifestOf(many.slice(0, limits.lineDeltasSoft)))).toBe(false);
+    expect(isLong(manifestOf(many.slice(0, limits.timelineDeltasSoft)))).toBe(false);
   });
 
   test("has its full packs written again only when it is about to take no more", () => {
@@ -111,10 +111,10 @@ describe("a long line", () => {
       refOf(1, { kind: "image" }),
       ...Array.from({ length: count }, (_, at) => refOf(at + 2, { bytes: 32 * MiB, rawBytes: 0 })),
     ];
-    expect(packDue(manifestOf(full(limits.lineRefsPressing - 2)))).toBeUndefined();
-    expect(rebaseDue(manifestOf(full(limits.lineRefsPressing - 2)))).toBeUndefined();
-    expect(packDue(manifestOf(full(limits.lineRefsPressing)))).toEqual({ from: 1, to: 3 });
-    expect(rebaseDue(manifestOf(full(limits.lineRefsPressing)))).toBe(limits.lineRefsPressing + 1);
+    expect(packDue(manifestOf(full(limits.timelineRefsPressing - 2)))).toBeUndefined();
+    expect(rebaseDue(manifestOf(full(limits.timelineRefsPressing - 2)))).toBeUndefined();
+    expect(packDue(manifestOf(full(limits.timelineRefsPressing)))).toEqual({ from: 1, to: 3 });
+    expect(rebaseDue(manifestOf(full(limits.timelineRefsPressing)))).toBe(limits.timelineRefsPressing + 1);
   });
 
   test("keeps its images and its deltas apart from each other, however many images there are", () => {
@@ -128,39 +128,40 @@ describe("a long line", () => {
   });
 });
 
-describe("a line's room", () => {
+describe("a timeline's room", () => {
   const ofLength = (count: number): Manifest => manifestOf(Array.from({ length: count }, (_, at) => refOf(at + 1)));
 
   test("ends for writes while there is room for what was committed, and for what else changes a manifest", () => {
-    expect(isFull(ofLength(limits.lineRefsHard - 1), 0)).toBe(false);
-    expect(isFull(ofLength(limits.lineRefsHard), 0)).toBe(true);
-    expect(isFull(ofLength(limits.lineRefsHard - 10), 9 * limits.segmentLogBytes)).toBe(false);
-    expect(isFull(ofLength(limits.lineRefsHard - 10), 9 * limits.segmentLogBytes + 1)).toBe(true);
-    // A log that is long because the store is away is no matter of the line.
+    expect(isFull(ofLength(limits.timelineRefsHard - 1), 0)).toBe(false);
+    expect(isFull(ofLength(limits.timelineRefsHard), 0)).toBe(true);
+    expect(isFull(ofLength(limits.timelineRefsHard - 10), 9 * limits.segmentLogBytes)).toBe(false);
+    expect(isFull(ofLength(limits.timelineRefsHard - 10), 9 * limits.segmentLogBytes + 1)).toBe(true);
+    // A log that is long because the store is away is no matter of the timeline.
     expect(isFull(ofLength(100), 100_000 * limits.segmentLogBytes)).toBe(false);
     expect([
-      limits.lineDeltasSoft,
-      limits.lineRefsPressing,
-      limits.lineRefsHard,
-      limits.lineRefsShipped,
-      limits.lineRefsMax,
+      limits.timelineDeltasSoft,
+      limits.timelineRefsPressing,
+      limits.timelineRefsHard,
+      limits.timelineRefsShipped,
+      limits.timelineRefsMax,
     ]).toEqual(
       [
-        limits.lineDeltasSoft,
-        limits.lineRefsPressing,
-        limits.lineRefsHard,
-        limits.lineRefsShipped,
-        limits.lineRefsMax,
+        limits.timelineDeltasSoft,
+        limits.timelineRefsPressing,
+        limits.timelineRefsHard,
+        limits.timelineRefsShipped,
+        limits.timelineRefsMax,
       ].toSorted((a, b) => a - b),
     );
   });
 });
 
 test(
-  "F78: every state stays what it was, whatever is packed of a line with rewinds, failovers, forks and new base images",
+  "F78: every state stays what it was, whatever is packed of a timeline with rewinds, failovers, forks " +
+    "and new base images",
   { timeout: 60_000 },
   async () => {
-    const bounds = { lineDeltasSoft: 3, lineRefsPressing: 6 };
+    const bounds = { timelineDeltasSoft: 3, timelineRefsPressing: 6 };
     for (let seed = 1; seed <= 6; seed++) {
       const random = seeded(seed);
       let branch = new BranchModel(random);
@@ -186,7 +187,7 @@ test(
         }
         const before = held();
         while (await branch.pack(packDue(branch.manifest, { bounds })));
-        expect(branch.manifest.refs.length).toBeLessThanOrEqual(bounds.lineRefsPressing + 1);
+        expect(branch.manifest.refs.length).toBeLessThanOrEqual(bounds.timelineRefsPressing + 1);
         expect(held()).toEqual(before);
       }
       for (const txid of held()) {

@@ -16,7 +16,7 @@ import type { HandleState } from "./handle-state.ts";
 import { noRoom, storageFailed } from "./refusals.ts";
 import { UnknownOutcome, type Transaction, type Transactions } from "./transactions.ts";
 
-interface SettlementParts {
+interface WriteRepliesParts {
   readonly state: HandleState;
   readonly world: World;
   readonly answers: ReplyGate;
@@ -26,11 +26,11 @@ interface SettlementParts {
 }
 
 /** Answers the writes of one open database. */
-export class Settlement {
-  readonly #parts: SettlementParts;
+export class WriteReplies {
+  readonly #parts: WriteRepliesParts;
   readonly #state: HandleState;
 
-  constructor(parts: SettlementParts) {
+  constructor(parts: WriteRepliesParts) {
     this.#parts = parts;
     this.#state = parts.state;
   }

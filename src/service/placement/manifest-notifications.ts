@@ -1,8 +1,8 @@
 /**
- * Hints that manifests have moved: which other node is asked for them, and which ones get them.
+ * Notifications that manifests have moved: which other node is asked for them, and which ones get them.
  *
- * Always true: a hint only saves time. One that is lost, doubled or late makes nobody read anything wrong, as whoever
- * follows a database looks at its manifest now and then anyway.
+ * Always true: a notification only saves time. One that is lost, doubled or late makes nobody read anything wrong, as
+ * whoever follows a database looks at its manifest now and then anyway.
  */
 import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
@@ -13,7 +13,7 @@ import type { EngineClient } from "../../engine/threads/client.ts";
 import type { Leases } from "../../store/port/leases.ts";
 import type { Peers } from "./peers.ts";
 
-export interface HintsParts {
+export interface ManifestNotificationsParts {
   readonly local: EngineClient;
   readonly leases: Leases;
   readonly peers: Peers;
@@ -22,18 +22,18 @@ export interface HintsParts {
   readonly nodeId: string;
 }
 
-export class Hints {
-  readonly #parts: HintsParts;
+export class ManifestNotifications {
+  readonly #parts: ManifestNotificationsParts;
   /** When the holder of a database was last asked. */
   readonly #askedAt = new LruMap<string, number>(limits.routesMax);
   /** What tells those who follow a database. */
   readonly #followers = new Map<string, Set<() => void>>();
 
-  constructor(parts: HintsParts) {
+  constructor(parts: ManifestNotificationsParts) {
     this.#parts = parts;
   }
 
-  /** The database is read here from a copy: whoever holds it is asked for hints, as often as that is needed. */
+  /** The database is read here from a copy: whoever holds it is asked for notifications, as often as that is needed. */
   ask(uuid: string): void {
     const nowMs = this.#parts.world.monotonicMs();
     if (nowMs - (this.#askedAt.get(uuid) ?? -Infinity) < limits.followMs / 2) return;
@@ -41,13 +41,15 @@ export class Hints {
     void this.#askHolder(uuid);
   }
 
-  /** Another node wants hints of the database, until the returned end. The engine ships what is followed sooner. */
-  give(uuid: string, hint: () => void): () => void {
+  /**
+   * Another node wants notifications of the database, until the returned end. The engine ships what is followed sooner.
+   */
+  give(uuid: string, notify: () => void): () => void {
     const followers = this.#followers.get(uuid) ?? new Set();
-    this.#followers.set(uuid, followers.add(hint));
+    this.#followers.set(uuid, followers.add(notify));
     if (followers.size === 1) this.#parts.local.followed(uuid);
     return () => {
-      if (!followers.delete(hint) || followers.size > 0) return;
+      if (!followers.delete(notify) || followers.size > 0) return;
       this.#followers.delete(uuid);
       this.#parts.local.followed(uuid, false);
     };
@@ -55,7 +57,7 @@ export class Hints {
 
   /** A manifest of the database has landed. */
   moved(uuid: string): void {
-    for (const hint of this.#followers.get(uuid) ?? []) hint();
+    for (const notify of this.#followers.get(uuid) ?? []) notify();
   }
 
   async #askHolder(uuid: string): Promise<void> {
@@ -64,7 +66,7 @@ export class Hints {
       const { holder } = await leases.holding(uuid);
       if (holder && holder.nodeId !== nodeId) peers.follow(holder.address, uuid);
     } catch (error) {
-      // While the coordination store does not answer there are no new hints, and that is all.
+      // While the coordination store does not answer there are no new notifications, and that is all.
       if (!(error instanceof StoreError))
         log.error("the holder of a database was not asked for hints", error, { uuid });
     }
