@@ -25,6 +25,8 @@ export interface BatcherOptions<Item> {
   readonly ready?: (waiting: number) => boolean;
   /** Runs the loop's next step once the events now waiting have been seen, so that a long queue starves nobody. */
   readonly soon: (act: () => void) => void;
+  /** Told when nothing waits any more and nothing is under way. */
+  readonly rested?: () => void;
   /** Gets what `act` threw together with the items, so that nobody waits for ever. */
   readonly onBug: (error: unknown, items: readonly Item[]) => void;
 }
@@ -79,6 +81,7 @@ export class Batcher<Item> {
     this.#waiting = [];
     this.#waitingBytes = 0;
     this.#taken = 0;
+    if (!this.#running) this.#options.rested?.();
     return waiting;
   }
 
@@ -106,7 +109,8 @@ export class Batcher<Item> {
   #finish(batch: readonly Item[], bug?: { readonly error: unknown }): void {
     this.#running = false;
     if (bug) this.#options.onBug(bug.error, batch);
-    if (this.#waiting.length === 0 || this.#scheduled) return;
+    if (this.#waiting.length === 0) return this.#options.rested?.();
+    if (this.#scheduled) return;
     this.#scheduled = true;
     this.#options.soon(() => this.#step());
   }

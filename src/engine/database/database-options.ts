@@ -33,6 +33,8 @@ export interface DatabaseEvents {
   synced(): void;
   /** Storage failed; the handle must be given up and rebuilt. */
   poisoned(error: unknown): void;
+  /** The handle may have come to rest: it is idle, or covered, or was given up. */
+  rested(): void;
   /** Something an operator should know; never content. */
   notice(message: string): void;
 }

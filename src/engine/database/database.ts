@@ -10,7 +10,7 @@
  */
 import { assert } from "../../base/faults/assert.ts";
 import { codeOf, ServiceError } from "../../base/faults/errors.ts";
-import { limits } from "../../base/limits/limits.ts";
+import { Signal } from "../../base/signal.ts";
 import type { World } from "../../base/world.ts";
 import { runRead, type ReadInput, type ReadKind, type ReadOutput } from "../../model/commands.ts";
 import { isSliceOver } from "../../sqlite/slices.ts";
@@ -47,6 +47,8 @@ export class Database {
   readonly #isDeleted: () => boolean;
   readonly #answers: ReplyGate;
   readonly #transactions: Transactions;
+  /** Raised when `idle`, `settled`, `poisoned` or `inUse` may have changed. */
+  readonly rested = new Signal();
   #pins = 0;
   lastUsedMs: number;
 
@@ -74,15 +76,16 @@ export class Database {
       knowsAll: opened.knowsAll,
     }));
     const recovered = this.#log.bytes > 0;
-    const state = (this.#state = new HandleState(opened, writer, recovered, events));
+    const state = (this.#state = new HandleState(opened, writer, recovered, (error) => events.poisoned(error)));
     this.#sync = new LogSync({
       wal: this.#wal,
       largePermits: options.largeSyncs,
       committedTxid: () => state.committedTxid,
       synced: (txid) => this.#onSynced(txid),
-      failed: (error) => state.giveUp(error),
+      failed: (error) => this.giveUp(error),
+      ended: this.mayRest,
     });
-    this.#answers = new ReplyGate(state.synced, writer, () => this.prove());
+    this.#answers = new ReplyGate(state.synced, writer, () => this.prove(), this.mayRest);
     this.lastUsedMs = world.monotonicMs();
     this.#transactions = new Transactions({ ...options, writer, log: this.#log });
     this.#writes = this.#openWrites(options);
@@ -112,6 +115,7 @@ export class Database {
       claim: () => this.#claim(),
       note: (items) => this.#note(items),
       foldIfDue: () => this.#compactor.foldIfDue(),
+      rested: this.mayRest,
     });
   }
 
@@ -206,10 +210,8 @@ export class Database {
   read(command: ReadKind, input: unknown, settle: Settle, isPrimary = false): void {
     this.lastUsedMs = this.#world.monotonicMs();
     const txid = this.#state.committedTxid;
-    if (this.#answers.unsynced >= limits.parkedAnswersMax)
-      return settle.failed(this.#writes.overloaded("too many answers wait for the disk"), this.safeTxid);
-    if (isPrimary && !this.#writer.isSole && this.#answers.unshipped >= limits.parkedAnswersMax)
-      return settle.failed(this.#writes.overloaded("too many answers wait for object storage"), this.safeTxid);
+    const full = this.#answers.whyFull(isPrimary && !this.#writer.isSole);
+    if (full !== undefined) return settle.failed(this.#writes.overloaded(full), this.safeTxid);
     const { read, seenTxid } = this.#writes.runsElsewhere
       ? this.#transactions.readSeeing(command, input)
       : { read: this.#transactions.readNow(command, input), seenTxid: txid };
@@ -275,6 +277,7 @@ export class Database {
       throw storageFailed();
     } finally {
       this.#pins--;
+      this.mayRest();
     }
   }
 
@@ -284,6 +287,7 @@ export class Database {
     this.#pins--;
     this.lastUsedMs = this.#world.monotonicMs();
     this.#answers.afterRead(seenTxid, isPrimary, () => settle.done({ value: undefined, txid: seenTxid }), settle);
+    this.mayRest();
   }
 
   /** Whether another process reads or writes the file, or an fsync of the log is under way. */
@@ -327,6 +331,8 @@ export class Database {
       // The manifest has moved since it was read: what this handle holds is old, and nothing was committed on it.
       this.giveUp(error);
       throw refusalBy(error, this.#writer.isShared);
+    } finally {
+      this.mayRest();
     }
     this.#writes.wake();
   }
@@ -343,6 +349,7 @@ export class Database {
 
   /** The shipper has published, or there is reason to look: folds the log in once all of it is shipped. */
   shippingMoved(): void {
+    this.mayRest();
     if (this.#state.poisoned) return;
     this.#compactor.shippingMoved();
     this.#writes.wake();
@@ -382,4 +389,10 @@ export class Database {
   giveUp(error: unknown): void {
     this.#state.giveUp(error);
   }
+
+  /** Something has ended that may have kept the handle from being idle, covered or closed. */
+  readonly mayRest = (): void => {
+    this.rested.raise();
+    this.#events.rested();
+  };
 }

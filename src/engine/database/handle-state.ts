@@ -7,7 +7,6 @@
  */
 import type { ServiceError } from "../../base/faults/errors.ts";
 import { Watermark } from "../../base/collections/watermark.ts";
-import type { DatabaseEvents } from "./database-options.ts";
 import type { Opened } from "../opening/opened-file.ts";
 import { lossBy, refusalBy } from "./refusals.ts";
 import type { WritePermission } from "./write-permission.ts";
@@ -18,7 +17,7 @@ export class HandleState {
   readonly opened: Opened;
   /** This node's right to write the branch. */
   readonly writer: WritePermission;
-  readonly #events: DatabaseEvents;
+  readonly #poisoned: (error: unknown) => void;
   readonly #synced: Watermark;
   #committedTxid: number;
   #poison: { readonly error: unknown } | undefined;
@@ -27,11 +26,11 @@ export class HandleState {
    * `recovered`: the log survived a crash and was read back, but nobody knows whether it is on disk. The first answer
    * syncs it.
    */
-  constructor(opened: Opened, writer: WritePermission, recovered: boolean, events: DatabaseEvents) {
+  constructor(opened: Opened, writer: WritePermission, recovered: boolean, poisoned: (error: unknown) => void) {
     const { txid } = opened.state;
     this.opened = opened;
     this.writer = writer;
-    this.#events = events;
+    this.#poisoned = poisoned;
     this.#committedTxid = txid;
     this.#synced = new Watermark(recovered ? txid - 1 : txid);
   }
@@ -81,7 +80,7 @@ export class HandleState {
     if (this.#poison) return;
     this.#poison = { error };
     this.#synced.fail(lossBy(error));
-    this.#events.poisoned(error);
+    this.#poisoned(error);
   }
 
   /** Gives the handle up when storage fails in `act`. */

@@ -17,6 +17,8 @@ export interface LogSyncOptions {
   readonly synced: (txid: number) => void;
   /** Nobody knows what is on disk. Comes after `start` has returned. */
   readonly failed: (error: unknown) => void;
+  /** One has ended, and what it came to was told. */
+  readonly ended: () => void;
 }
 
 export class LogSync {
@@ -55,6 +57,7 @@ export class LogSync {
       this.#running = false;
       ended?.();
       act();
+      this.#options.ended();
     };
     const syncing = wal.sync();
     if (syncing)

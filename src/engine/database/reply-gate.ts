@@ -7,6 +7,7 @@
  * manifest that has landed, which proves that nobody has claimed the branch; what is not answered when the handle is
  * given up is refused.
  */
+import { limits } from "../../base/limits/limits.ts";
 import type { Watermark } from "../../base/collections/watermark.ts";
 import type { Settle } from "../api/protocol.ts";
 import type { WritePermission } from "./write-permission.ts";
@@ -15,14 +16,19 @@ export class ReplyGate {
   readonly #synced: Watermark;
   readonly #writer: WritePermission;
   readonly #prove: () => Promise<void>;
+  readonly #left: () => void;
   #unsynced = 0;
   #unshipped = 0;
 
-  /** `prove` rejects unless object storage shows that nobody has claimed the branch. */
-  constructor(synced: Watermark, writer: WritePermission, prove: () => Promise<void>) {
+  /**
+   * `prove` rejects unless object storage shows that nobody has claimed the branch. `left` is told when one waits no
+   * more.
+   */
+  constructor(synced: Watermark, writer: WritePermission, prove: () => Promise<void>, left: () => void) {
     this.#synced = synced;
     this.#writer = writer;
     this.#prove = prove;
+    this.#left = left;
   }
 
   /** How many wait. */
@@ -30,14 +36,16 @@ export class ReplyGate {
     return this.#unsynced + this.#unshipped;
   }
 
-  /** How many wait for the disk. */
-  get unsynced(): number {
-    return this.#unsynced;
-  }
-
   /** How many wait for object storage: in an outage these may be many, and must be nobody else's trouble. */
   get unshipped(): number {
     return this.#unshipped;
+  }
+
+  /** Why one more answer cannot wait, for object storage or for the disk alone; undefined when it can. */
+  whyFull(forStore: boolean): string | undefined {
+    if (this.#unsynced >= limits.parkedAnswersMax) return "too many answers wait for the disk";
+    if (forStore && this.#unshipped >= limits.parkedAnswersMax) return "too many answers wait for object storage";
+    return undefined;
   }
 
   /** Calls `act` once the state is on disk, at once when it already is. */
@@ -79,10 +87,12 @@ export class ReplyGate {
     reached.then(
       () => {
         leave();
+        this.#left();
         act();
       },
       (error: unknown) => {
         leave();
+        this.#left();
         settle.failed(error, Math.max(0, this.#synced.level));
       },
     );

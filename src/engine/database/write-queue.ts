@@ -31,6 +31,8 @@ interface WriteQueueParts extends Pick<DatabaseOptions, "world" | "writeQueueDep
   readonly note: (items: readonly WriteItem[]) => void;
   /** Folds the log in if that is due. */
   readonly foldIfDue: () => void;
+  /** Told when no write waits any more and none is under way. */
+  readonly rested: () => void;
 }
 
 /** The writes of one open database. */
@@ -127,6 +129,7 @@ export class WriteQueue {
         this.#mayCommit() &&
         (!isSyncing() || (waiting >= limits.groupCommandsEager && answers.waiting < writeQueueDepth)),
       soon: (act) => world.soon(() => turn(act)),
+      rested: this.#parts.rested,
       onBug: (error, items) => {
         for (const item of items) item.settle.failed(error, this.#state.safeTxid);
       },

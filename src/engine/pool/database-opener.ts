@@ -297,6 +297,7 @@ export class DatabaseOpener {
           this.#parts.moved(opened.manifest);
         },
         stalled: () => database().shippingMoved(),
+        rested: () => database().mayRest(),
         failed: (error) => database().giveUp(error),
         notice: events.notice,
       },

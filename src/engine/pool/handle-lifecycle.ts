@@ -11,7 +11,7 @@ import { Fenced, type ManifestWriter } from "../history/manifest-writer.ts";
 import type { Database } from "../database/database.ts";
 import type { DatabaseEvents } from "../database/database-options.ts";
 import type { DatabaseOpener } from "./database-opener.ts";
-import { lookAgainMs, type HandleSlots } from "./handle-slots.ts";
+import type { HandleSlots } from "./handle-slots.ts";
 import type { EngineOptions, Target } from "../api/protocol.ts";
 import { isPatching } from "../segments/restore.ts";
 
@@ -21,7 +21,7 @@ export interface HandleLifecycleOptions {
   readonly world: World;
   /** Makes open databases. */
   readonly opener: DatabaseOpener;
-  readonly events: Omit<DatabaseEvents, "poisoned" | "notice"> & {
+  readonly events: Omit<DatabaseEvents, "poisoned" | "notice" | "rested"> & {
     /** Something an operator should know; never content. */
     notice(level: "info" | "warn", message: string, uuid: string): void;
     /** The branch was opened. */
@@ -31,8 +31,10 @@ export interface HandleLifecycleOptions {
   };
 }
 
-/** How often a waiter looks before it gives up: ten seconds in all. */
-const looksMax = 5_000;
+/** For so long a caller waits for a handle that others use. */
+const patienceMs = 10_000;
+/** Before a log that could not be proven is tried again; twice as long each time. */
+const proofPauseMsMin = 2;
 /** Between two tries to prove the log of a failed disk. */
 const proofPauseMsMax = 10_000;
 
@@ -86,6 +88,7 @@ export class HandleLifecycle {
     try {
       const bound = {
         ...events,
+        rested: () => this.#slots.changed.raise(),
         notice: (message: string) => events.notice("warn", message, target.uuid),
         poisoned: (error: unknown) =>
           void (database ? this.#rebuild(key, target, database, error) : failures.push({ error })),
@@ -133,7 +136,9 @@ export class HandleLifecycle {
 
   /** Takes a place among the open handles: the least recently used idle one gives way; waits when all are in use. */
   async #reserveRoom(): Promise<void> {
-    for (let look = 0; look < looksMax; look++) {
+    const { world } = this.#options;
+    const untilMs = world.monotonicMs() + patienceMs;
+    do {
       if (this.#slots.count < this.#options.engine.hotHandlesMax) {
         this.#slots.reserve();
         return;
@@ -146,15 +151,17 @@ export class HandleLifecycle {
       } else {
         // The oldest is asked to become closable.
         this.#slots.databases().next().value?.hurry();
-        await sleep(this.#options.world, lookAgainMs);
+        await this.#slots.changed.next(world, untilMs);
       }
-    }
+    } while (world.monotonicMs() < untilMs);
     throw new ServiceError("overloaded", "every database handle of this node is in use", { retryAfterSecs: 1 });
   }
 
   /** Closes what is open under the key, or only the branch of that id, and calls `then`. */
   async close(key: string, then: () => Promise<void>, branchId?: string): Promise<void> {
-    for (let look = 0; look < looksMax; look++) {
+    const { world } = this.#options;
+    const untilMs = world.monotonicMs() + patienceMs;
+    do {
       const busy = this.#slots.busy(key);
       const database = this.#slots.get(key);
       if (busy) {
@@ -163,14 +170,14 @@ export class HandleLifecycle {
       } else if (database && branchId !== undefined && database.opened.branchId !== branchId) {
         return then();
       } else if (database && !database.idle) {
-        await sleep(this.#options.world, lookAgainMs);
+        await database.rested.next(world, untilMs);
       } else {
         this.#slots.take(key);
         if (database && !database.settled) this.#uncovered.add(database.opened.manifest);
         if (database) this.shut(database);
         return this.#slots.occupy(key, then);
       }
-    }
+    } while (world.monotonicMs() < untilMs);
     throw new ServiceError("unavailable", "the database stayed in use and could not be closed", { retryAfterSecs: 1 });
   }
 
@@ -184,6 +191,7 @@ export class HandleLifecycle {
     const why = error instanceof Fenced ? "another node has claimed the branch" : `storage failed (${codeOf(error)})`;
     events.notice("warn", `${why}; the database is opened again once its log is proven`, target.uuid);
     opener.forget(database, error, (message) => events.notice("warn", message, target.uuid));
+    database.mayRest();
     // An exclusive act holds the key already, and abandons the handle itself.
     if (this.#slots.get(key) !== database) return;
     this.#slots.take(key);
@@ -194,13 +202,13 @@ export class HandleLifecycle {
   async abandon(database: Database, target: Target): Promise<void> {
     const { world, events, opener } = this.#options;
     opener.noteSeen(database);
-    while (database.inUse) await sleep(world, lookAgainMs);
+    while (database.inUse) await database.rested.next(world);
     try {
       database.abandon();
     } catch (fault) {
       events.notice("warn", `the failed handle did not close in order (${codeOf(fault)})`, target.uuid);
     }
-    for (let pauseMs = lookAgainMs; ; pauseMs = Math.min(pauseMs * 2, proofPauseMsMax)) {
+    for (let pauseMs = proofPauseMsMin; ; pauseMs = Math.min(pauseMs * 2, proofPauseMsMax)) {
       try {
         return await opener.prove(database);
       } catch (fault) {

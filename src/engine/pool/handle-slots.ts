@@ -1,58 +1,67 @@
 /**
  * Which branches of a thread are open, opening, closing or being rebuilt.
  *
- * Always true: under a key there is one open handle at most, and while somebody has the key to himself there is none.
+ * - A slot is open, with its handle, or busy: somebody has the branch to himself, and there is no handle. A branch that
+ *   is neither has no slot.
+ * - `occupy` makes an empty slot busy, `release` a busy one open, `take` an open one empty; an occupation that ends
+ *   without a handle leaves it empty.
+ *
  * Must not know: why a handle is opened or closed.
  */
 import { assert } from "../../base/faults/assert.ts";
+import { Signal } from "../../base/signal.ts";
 import type { Database } from "../database/database.ts";
 import type { Target } from "../api/protocol.ts";
 
-/** How often a waiter for a slot looks again. */
-export const lookAgainMs = 2;
+type Slot =
+  | { readonly kind: "open"; readonly database: Database }
+  /** The promise ends when the slot may be looked at again; a failure is everybody's who waited. */
+  | { readonly kind: "busy"; readonly until: Promise<void> };
 
 /** The slots of one engine thread, by key. */
 export class HandleSlots {
-  /** In order of use, the least recent first. */
-  readonly #open = new Map<string, Database>();
-  /**
-   * Opening, closing or rebuilding: the promise ends when the key may be looked at again; a failure is everybody's who
-   * waited.
-   */
-  readonly #busy = new Map<string, Promise<void>>();
+  /** The open ones in order of use, the least recent first. */
+  readonly #slots = new Map<string, Slot>();
+  readonly #keysByDatabase = new Map<string, Set<string>>();
+  #open = 0;
   /** Files that are being opened: they count as open, or a burst would pass the cap. */
   #opening = 0;
+  /** A handle may have come to rest, or is gone: there may be room for another one. */
+  readonly changed = new Signal();
 
   /** What is open under the key; this is no use of it. */
   get(key: string): Database | undefined {
-    return this.#open.get(key);
+    const slot = this.#slots.get(key);
+    return slot?.kind === "open" ? slot.database : undefined;
   }
 
-  /** The handle is used now. */
-  used(key: string, database: Database): void {
-    this.#open.delete(key);
-    this.#open.set(key, database);
+  /** The open handle is used now. */
+  used(key: string): void {
+    const slot = this.#slots.get(key)!;
+    this.#slots.delete(key);
+    this.#slots.set(key, slot);
   }
 
   /** Takes the handle out: nobody is given it any more. */
   take(key: string): void {
-    this.#open.delete(key);
+    if (this.#slots.get(key)?.kind === "open") this.#remove(key);
   }
 
   /** What keeps everybody from the key, if anything does. */
   busy(key: string): Promise<void> | undefined {
-    return this.#busy.get(key);
+    const slot = this.#slots.get(key);
+    return slot?.kind === "busy" ? slot.until : undefined;
   }
 
   /** Keeps everybody else from the key while `act` runs. */
   occupy(key: string, act: () => Promise<void>): Promise<void> {
-    assert(!this.#busy.has(key) && !this.#open.has(key), "a key is occupied by one at a time");
-    const acting: Promise<void> = act().finally(() => {
-      if (this.#busy.get(key) === acting) this.#busy.delete(key);
+    assert(!this.#slots.has(key), "a key is occupied by one at a time");
+    const until: Promise<void> = act().finally(() => {
+      if (this.busy(key) === until) this.#remove(key);
     });
-    this.#busy.set(key, acting);
+    this.#set(key, { kind: "busy", until });
     // One promise for all, so that those who came first go on first.
-    return acting;
+    return until;
   }
 
   /**
@@ -60,8 +69,7 @@ export class HandleSlots {
    * again.
    */
   release(key: string, database: Database): void {
-    this.#busy.delete(key);
-    this.#open.set(key, database);
+    this.#set(key, { kind: "open", database });
   }
 
   /** Takes a place for a file that is about to be opened. */
@@ -72,46 +80,72 @@ export class HandleSlots {
   /** The file is open or will not be: its place is not reserved any more. */
   unreserve(): void {
     this.#opening--;
+    this.changed.raise();
   }
 
   /** How many handles are open or about to be. */
   get count(): number {
-    return this.#open.size + this.#opening;
+    return this.#open + this.#opening;
   }
 
   /** Whether nothing is open, or busy. */
   get isEmpty(): boolean {
-    return this.#open.size === 0 && this.#busy.size === 0;
+    return this.#slots.size === 0;
   }
 
   /** What is open, least recently used first. */
-  entries(): MapIterator<[string, Database]> {
-    return this.#open.entries();
+  *entries(): Generator<[string, Database]> {
+    for (const [key, slot] of this.#slots) if (slot.kind === "open") yield [key, slot.database];
   }
 
   /** Every open database, least recently used first. */
-  databases(): MapIterator<Database> {
-    return this.#open.values();
+  *databases(): Generator<Database> {
+    for (const slot of this.#slots.values()) if (slot.kind === "open") yield slot.database;
   }
 
-  /** The keys under which something is open, or is about to be. */
+  /** The keys under which something is open, or busy. */
   keys(): readonly string[] {
-    return [...this.#open.keys(), ...this.#busy.keys()];
+    return [...this.#slots.keys()];
   }
 
   /** Those of the database's branches. */
   keysOf(uuid: string): readonly string[] {
-    return this.keys().filter((key) => isOf(uuid, key));
+    return [...(this.#keysByDatabase.get(uuid) ?? [])];
   }
 
   /** What is open of the database's branches. */
   openOf(uuid: string): readonly Database[] {
-    return [...this.#open].filter(([key]) => isOf(uuid, key)).map(([, database]) => database);
+    return this.keysOf(uuid).flatMap((key) => this.get(key) ?? []);
   }
 
   /** What keeps everybody from a branch of the database, if anything does. */
   busyOf(uuid: string): Promise<void> | undefined {
-    return this.#busy.entries().find(([key]) => isOf(uuid, key))?.[1];
+    for (const key of this.keysOf(uuid)) {
+      const until = this.busy(key);
+      if (until) return until;
+    }
+    return undefined;
+  }
+
+  #set(key: string, slot: Slot): void {
+    const before = this.#slots.get(key);
+    if (before) this.#slots.delete(key);
+    this.#slots.set(key, slot);
+    this.#open += Number(slot.kind === "open") - Number(before?.kind === "open");
+    const uuid = databaseOf(key);
+    const keys = this.#keysByDatabase.get(uuid);
+    if (keys) keys.add(key);
+    else this.#keysByDatabase.set(uuid, new Set([key]));
+  }
+
+  #remove(key: string): void {
+    if (this.#slots.get(key)?.kind === "open") this.#open--;
+    this.#slots.delete(key);
+    const uuid = databaseOf(key);
+    const keys = this.#keysByDatabase.get(uuid);
+    keys?.delete(key);
+    if (keys?.size === 0) this.#keysByDatabase.delete(uuid);
+    this.changed.raise();
   }
 }
 
@@ -120,6 +154,6 @@ export function keyOf(target: Target): string {
   return `${target.uuid}/${target.branch}`;
 }
 
-function isOf(uuid: string, key: string): boolean {
-  return key.startsWith(`${uuid}/`);
+function databaseOf(key: string): string {
+  return key.slice(0, key.indexOf("/"));
 }

@@ -8,14 +8,14 @@
 import { codeOf, ServiceError, type StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import { LruMap } from "../../base/collections/lru-map.ts";
-import { sleep } from "../../base/world.ts";
+import { sleep, turn } from "../../base/world.ts";
 import { releaseFreedMemory } from "../../sqlite/guard.ts";
 import type { ManifestWriter } from "../history/manifest-writer.ts";
 import type { Catalogs } from "../history/catalogs.ts";
 import type { Database } from "../database/database.ts";
 import { TurnedAway } from "../api/engine-port.ts";
 import { HandleLifecycle, type HandleLifecycleOptions } from "./handle-lifecycle.ts";
-import { HandleSlots, keyOf, lookAgainMs } from "./handle-slots.ts";
+import { HandleSlots, keyOf } from "./handle-slots.ts";
 import type { EngineOptions, Target } from "../api/protocol.ts";
 
 export interface RegistryOptions extends HandleLifecycleOptions {
@@ -70,7 +70,7 @@ export class Registry {
     const key = keyOf(target);
     const database = this.#slots.get(key);
     if (!database || database.ended) return undefined;
-    this.#slots.used(key, database);
+    this.#slots.used(key);
     return database;
   }
 
@@ -112,14 +112,15 @@ export class Registry {
     const patientUntilMs = world.monotonicMs() + limits.refreshPatienceMs;
     for (;;) {
       // In a turn of its own, when everybody who was given the handle has used it.
-      await sleep(world, lookAgainMs);
+      await turn(world);
       if (this.#slots.get(key) !== database || !database.settled || !isStillWanted()) return;
       if (database.idle || world.monotonicMs() >= patientUntilMs) break;
+      await database.rested.next(world, patientUntilMs);
     }
     this.#slots.take(key);
     let hindrance: StoreError | undefined;
     await this.#slots.occupy(key, async () => {
-      while (!database.idle && !database.poisoned) await sleep(world, lookAgainMs);
+      while (!database.idle && !database.poisoned) await database.rested.next(world);
       if (database.poisoned) return this.#handles.abandon(database, target);
       this.#handles.shut(database);
       hindrance = await this.#handles.reopen(key, target, database);
@@ -171,7 +172,7 @@ export class Registry {
       if (left.length === 0 || world.monotonicMs() >= untilMs)
         return { closed, isCovered: left.every(({ settled }) => settled) };
       for (const database of left) database.hurry();
-      await sleep(world, lookAgainMs);
+      await Promise.race(left.map((database) => database.rested.next(world, untilMs)));
     }
   }
 
@@ -217,6 +218,7 @@ export class Registry {
     deadlineMs: number,
     act: (database: Database) => Promise<{ readonly value: Value; readonly afterwards: () => void }>,
   ): Promise<Value> {
+    const { world } = this.#options;
     const key = keyOf(target);
     let database = await this.use(target, deadlineMs);
     // Whoever waited for the same handle may have taken it first.
@@ -228,7 +230,7 @@ export class Registry {
         await this.#settled(database, deadlineMs);
         const { value, afterwards } = await act(database);
         // Whoever came by the handle before it was taken asks for nothing that is not covered already.
-        while (!database.idle) await sleep(this.#options.world, lookAgainMs);
+        while (!database.idle) await database.rested.next(world);
         this.#handles.shut(database);
         afterwards();
         outcome = { value };
@@ -304,7 +306,7 @@ export class Registry {
     const lastMs = world.monotonicMs() + limits.lastShipMs;
     for (const database of this.#slots.databases()) database.hurry();
     while ([...this.#slots.databases()].some((database) => !database.settled) && world.monotonicMs() < lastMs)
-      await sleep(world, lookAgainMs);
+      await this.#slots.changed.next(world, lastMs);
     const closings = this.#slots.keys().map((key) => this.#handles.close(key, async () => {}));
     for (const outcome of await Promise.allSettled(closings)) {
       if (outcome.status === "rejected")
@@ -335,7 +337,7 @@ export class Registry {
             retryAfterSecs: 1,
           });
         database.hurry();
-        await sleep(world, lookAgainMs);
+        await database.rested.next(world, untilMs + 1);
       }
       await this.#handles.close(key, async () => {});
     }
@@ -360,7 +362,7 @@ export class Registry {
           "the branch stayed in use for the request's whole time; nothing was changed",
         );
       database.hurry();
-      await sleep(world, lookAgainMs);
+      await database.rested.next(world, deadlineMs + 1);
     }
   }
 }

@@ -52,6 +52,8 @@ export interface ShipperOptions {
     published(): void;
     /** The store does not answer; it is asked again. */
     stalled(): void;
+    /** Nothing is being shipped now. */
+    rested(): void;
     /** The branch was lost to another writer, or the log is not what was written: the handle must be given up. */
     failed(error: unknown): void;
     notice(message: string): void;
@@ -198,6 +200,7 @@ export class Shipper {
       this.#running = false;
       if (!this.#closed) this.#failed(error);
     }
+    if (!this.#running) this.#options.events.rested();
   }
 
   /** A store that does not answer is asked again, ever more rarely; everything else ends the handle. */
