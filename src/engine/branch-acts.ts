@@ -21,6 +21,7 @@ import {
   type Target,
 } from "./api/protocol.ts";
 import { lostCatalog } from "./api/lost.ts";
+import type { ExpiredBranches } from "./pool/expired-branches.ts";
 import type { Registry } from "./pool/registry.ts";
 import { rewindBranch } from "./branches/rewind.ts";
 import { shipped } from "./pool/shipped.ts";
@@ -31,6 +32,7 @@ import type { Compactor } from "./compaction/compactor.ts";
 export interface BranchActsOptions {
   readonly registry: Registry;
   readonly branches: Branches;
+  readonly expired: ExpiredBranches;
   readonly parts: BranchParts;
   readonly compactor: Compactor;
   readonly erasureRunner: ErasureRunner;
@@ -117,23 +119,15 @@ export class BranchActs {
     return forked;
   }
 
-  /** Ends branches whose time is over. */
-  async removeExpired(uuid: string): Promise<void> {
-    const { registry, branches } = this.#options;
-    for (const { id, name } of await branches.removeExpired(uuid)) await registry.retire({ uuid, branch: name }, id);
-  }
-
   /** Removes what is due, for an entry of the index. Speaks of no state: nobody who asks has seen one. */
   async #sweep(uuid: string, branchId: string, deadlineMs: number): Promise<Answer<undefined>> {
-    const { registry, branches, parts, sweeper, compactor, leftBehind, due } = this.#options;
+    const { registry, expired, parts, sweeper, compactor, leftBehind, due } = this.#options;
     const nothing = { value: undefined, txid: 0, durableTxid: 0 };
     const catalog = await parts.catalogs.fresh(uuid);
     if (catalog?.deletedAtMs !== undefined) return nothing;
     // What is due stays noted: only a database of which nothing is left has nothing to remove.
     if (!catalog && (await parts.catalogs.hasRemains(uuid))) throw lostCatalog(uuid);
-    const expired = await branches.removeExpired(uuid);
-    for (const { id, name } of expired) await registry.retire({ uuid, branch: name }, id);
-    if (expired.length > 0) leftBehind(uuid);
+    if ((await expired.remove(uuid)).length > 0) leftBehind(uuid);
     const branch = (await parts.catalogs.get(uuid))?.branches.find(({ id }) => id === branchId);
     if (!branch) return nothing;
     if (branch.ttlAtMs !== undefined) {
@@ -171,7 +165,7 @@ export class BranchActs {
    */
   async groom(uuid: string): Promise<void> {
     const { registry, compactor, parts } = this.#options;
-    await this.removeExpired(uuid);
+    await this.#options.expired.remove(uuid);
     await this.#retireGone(uuid, await parts.catalogs.get(uuid));
     for (const database of registry.databases()) {
       if (database.opened.uuid === uuid && database.claimed && !database.poisoned)

@@ -1,8 +1,9 @@
 /**
  * The parts of one engine thread, built in the order in which they need each other.
  *
- * Always true: a part is given what it needs and nothing else; what it needs of one that is built later it is given as
- * a function, which is not called before all of them are there. Must not know: calls, answers.
+ * Always true: a part is given what it needs and nothing else, and all of that is there when it is built; what parts
+ * that are built later are to hear goes through the events, to which those attach themselves. Must not know: calls,
+ * answers.
  */
 import { join } from "node:path";
 import type { Disk } from "../base/disk.ts";
@@ -42,6 +43,8 @@ import { Sweeper } from "./maintenance/sweeper.ts";
 import { OwnershipTransfer } from "./pool/ownership-transfer.ts";
 import { tenantOf } from "./api/tenants.ts";
 import { Compactor } from "./compaction/compactor.ts";
+import { EngineEvents } from "./engine-events.ts";
+import { ExpiredBranches } from "./pool/expired-branches.ts";
 
 /** What an engine is given by whoever starts it. */
 export interface EngineSurroundings {
@@ -66,10 +69,14 @@ export interface EngineSurroundings {
 /** All parts of one engine thread. */
 export class EngineParts {
   readonly #given: EngineSurroundings;
+  readonly #events = new EngineEvents();
+  /** Uuids of databases that were deleted by way of this thread. */
+  readonly #dropped = new LruMap<string, true>(limits.droppedRememberedMax);
   readonly #maker: SegmentMaker;
   readonly #records: CopyRecords;
   readonly #collector: GarbageCollector;
   readonly #branchParts: BranchParts;
+  readonly #expired: ExpiredBranches;
   /** What the thread has done so far. */
   readonly counts = { groups: 0, writes: 0, fsyncs: 0, manifestPuts: 0, bytesPut: 0 };
   /** Databases that other nodes follow. */
@@ -137,16 +144,36 @@ export class EngineParts {
       engine: options,
       world,
       catalogs: this.catalogs,
+      dropped: this.#dropped,
       opener: this.opener,
       events: this.#databaseEvents(),
     });
     this.ownership = this.#openOwnership();
     this.following = this.#openFollowing();
     this.#collector = this.#openGarbageCollector();
+    this.#expired = new ExpiredBranches({ branches: this.branches, registry: this.registry });
     this.erasureRunner = this.#openErasureRunner();
     this.sweeper = this.#openSweeper();
     this.acts = this.#openActs();
     this.chores = this.#openChores();
+    this.#attach();
+  }
+
+  /** Those who are there now hear what those before them have to tell. */
+  #attach(): void {
+    const { chores, sweeper, ownership } = this;
+    const { options, send } = this.#given;
+    this.#events.attach({
+      leftBehind: (uuid, afterMs) => chores.leftBehind(uuid, afterMs),
+      inDoubt: (uuid) => chores.inDoubt(uuid),
+    });
+    this.#events.attach({ closing: (database) => sweeper.closing(database) });
+    this.#events.attach({
+      fenced: (uuid) => {
+        const leaseEpoch = options.coordinated ? ownership.forfeit(uuid) : undefined;
+        if (leaseEpoch !== undefined) send({ kind: "fenced", uuid, leaseEpoch });
+      },
+    });
   }
 
   /** Whose the database is, where the thread's time is shared out. */
@@ -162,9 +189,7 @@ export class EngineParts {
   readonly #isHeld = (uuid: string): boolean => this.leaseState.leaseEpochOf(uuid) !== undefined;
 
   readonly #isDeleted = async (uuid: string): Promise<boolean> =>
-    this.registry.wasDropped(uuid) || wasDeleted(this.#given.store, uuid);
-
-  readonly #leftBehind = (uuid: string, afterMs?: number): void => this.chores.leftBehind(uuid, afterMs);
+    this.#dropped.has(uuid) || wasDeleted(this.#given.store, uuid);
 
   readonly #source: BranchParts["source"] = (uuid) => {
     const { store, press, disk } = this.#given;
@@ -178,7 +203,7 @@ export class EngineParts {
       acceptsRollback: (uuid) => acceptsRollback(options, uuid),
       alarms: this.alarms,
       notice: this.#notice,
-      inDoubt: (uuid) => this.chores.inDoubt(uuid),
+      inDoubt: this.#events.inDoubt,
     });
   }
 
@@ -213,7 +238,7 @@ export class EngineParts {
       scratchDirectory,
       isHeld: this.#isHeld,
       bytesPut: this.#bytesPut,
-      leftBehind: this.#leftBehind,
+      leftBehind: this.#events.leftBehind,
       notice: this.#notice,
     });
   }
@@ -250,13 +275,10 @@ export class EngineParts {
         this.#bytesPut(bytes);
         if (this.followed.has(uuid)) send({ kind: "shipped", uuid });
       },
-      fenced: (uuid) => {
-        const leaseEpoch = options.coordinated ? this.ownership.forfeit(uuid) : undefined;
-        if (leaseEpoch !== undefined) send({ kind: "fenced", uuid, leaseEpoch });
-      },
+      fenced: this.#events.fenced,
       shipIntervalMs: (uuid) => (this.followed.has(uuid) ? limits.shipIntervalFollowedMs : limits.shipIntervalMs),
       moved: (manifest) => this.compactor.consider(manifest),
-      mayCollect: this.#leftBehind,
+      mayCollect: this.#events.leftBehind,
     });
   }
 
@@ -271,7 +293,7 @@ export class EngineParts {
       opened: ({ opened }) => {
         if (options.shipping) this.compactor.consider(opened.manifest);
       },
-      closing: (database) => this.sweeper.closing(database),
+      closing: this.#events.closing,
       notice: (level, message, uuid) => send({ kind: "event", level, message, uuid }),
     };
   }
@@ -321,9 +343,9 @@ export class EngineParts {
       databasesDirectory,
       scratchDirectory,
       bytesPut: this.#bytesPut,
-      leftBehind: this.#leftBehind,
+      leftBehind: this.#events.leftBehind,
       notice: this.#notice,
-      removeExpired: (uuid) => this.acts.removeExpired(uuid),
+      expired: this.#expired,
       isDeleted: this.#isDeleted,
       quarantine: opener.quarantine,
     });
@@ -347,12 +369,13 @@ export class EngineParts {
     return new BranchActs({
       registry,
       branches,
+      expired: this.#expired,
       parts: this.#branchParts,
       compactor,
       erasureRunner,
       sweeper,
       due,
-      leftBehind: this.#leftBehind,
+      leftBehind: this.#events.leftBehind,
       notice: this.#notice,
     });
   }

@@ -33,6 +33,7 @@ import { KnownStates } from "./known-states.ts";
 import { writeImages } from "../compaction/compaction.ts";
 import type { ErasedCoupon, Expunged } from "../api/protocol.ts";
 import type { Quarantine } from "../local/quarantine.ts";
+import type { ExpiredBranches } from "../pool/expired-branches.ts";
 import type { Registry } from "../pool/registry.ts";
 import { withRestored, type StatePlace } from "../segments/restored-state.ts";
 import { shipped } from "../pool/shipped.ts";
@@ -50,8 +51,7 @@ export interface ErasureRunnerOptions {
   readonly databasesDirectory: string;
   readonly scratchDirectory: string;
   readonly quarantine: Pick<Quarantine, "recount">;
-  /** Ends branches whose time is over. */
-  readonly removeExpired: (uuid: string) => Promise<void>;
+  readonly expired: ExpiredBranches;
   /** Whether the database, which has no catalog, was deleted. */
   readonly isDeleted: (uuid: string) => Promise<boolean>;
   readonly bytesPut: (bytes: number) => void;
@@ -105,7 +105,7 @@ export class ErasureRunner {
       if (catalog ? catalog.deletedAtMs !== undefined : await this.#options.isDeleted(uuid))
         return this.#ofDeleted(uuid, coupons, catalog !== undefined);
       if (!catalog) await catalogs.mend(uuid);
-      await this.#options.removeExpired(uuid);
+      await this.#options.expired.remove(uuid);
       const branches = (await this.#options.parts.catalogs.get(uuid))?.branches ?? [];
       const look = async (): Promise<{ readonly standing: readonly StandingBranch[]; readonly plan: CutPlan }> => {
         const standing = await this.#ship(uuid, branches, coupons, deadlineMs);

@@ -7,7 +7,7 @@
  */
 import { codeOf, ServiceError, type StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
-import { LruMap } from "../../base/collections/lru-map.ts";
+import type { LruMap } from "../../base/collections/lru-map.ts";
 import { sleep, turn } from "../../base/world.ts";
 import { releaseFreedMemory } from "../../sqlite/guard.ts";
 import type { ManifestWriter } from "../history/manifest-writer.ts";
@@ -21,14 +21,14 @@ import type { EngineOptions, Target } from "../api/protocol.ts";
 export interface RegistryOptions extends HandleLifecycleOptions {
   readonly engine: Pick<EngineOptions, "hotHandlesMax" | "idleCloseMs">;
   readonly catalogs: Catalogs;
+  /** Uuids of databases that were deleted by way of this thread; a uuid is never used again. */
+  readonly dropped: LruMap<string, true>;
 }
 
 export class Registry {
   readonly #options: RegistryOptions;
   readonly #slots = new HandleSlots();
   readonly #handles: HandleLifecycle;
-  /** Uuids of deleted databases; a uuid is never used again. */
-  readonly #dropped = new LruMap<string, true>(limits.droppedRememberedMax);
   /** Databases whose files are being removed to be fetched anew; the promise ends when they may be opened again. */
   readonly #purging = new Map<string, Promise<void>>();
   /** No file is opened any more. */
@@ -43,11 +43,6 @@ export class Registry {
   /** The catalogs by which names of branches are resolved. */
   get catalogs(): Catalogs {
     return this.#options.catalogs;
-  }
-
-  /** Whether the database was deleted by way of this thread. */
-  wasDropped(uuid: string): boolean {
-    return this.#dropped.has(uuid);
   }
 
   /** How many files were opened. */
@@ -82,7 +77,7 @@ export class Registry {
     const key = keyOf(target);
     for (;;) {
       if (this.#ended) throw new ServiceError("unavailable", "the node is shutting down", { retryAfterSecs: 1 });
-      if (this.#dropped.has(target.uuid))
+      if (this.#options.dropped.has(target.uuid))
         throw new ServiceError("database_not_found", "the database was deleted meanwhile");
       if (this.#options.world.monotonicMs() > deadlineMs)
         throw new ServiceError("request_timeout", "the request's time was over before its database was open");
@@ -191,7 +186,7 @@ export class Registry {
 
   /** Closes every branch of the database, after everyone it owes an answer has it, and removes its files. */
   async drop(uuid: string): Promise<void> {
-    this.#dropped.set(uuid, true);
+    this.#options.dropped.set(uuid, true);
     for (const key of this.#slots.keysOf(uuid)) await this.#handles.close(key, async () => {});
     await this.#options.opener.removeDatabase(uuid);
   }
