@@ -163,14 +163,17 @@ const stories: Readonly<Record<string, (scene: Scene) => Promise<void>>> = {
     };
     expect(findings.map(({ kind }) => kind)).toContain("object_missing");
   },
-  "The head of a branch is lost": async (scene) => {
+  "The manifest of a branch is lost": async (scene) => {
     rmSync(objectFile(scene.fleet.objects, `db/${scene.uuid}/head/main`));
     writeFileSync(join(scene.fleet.objects, `db/${scene.uuid}/head/main~`, "4503599627370495"), "\u0001rubbish");
     await refusesOneOnly(scene, "a head cannot be read");
     const ran = await scene.follow();
     expect(ran.code, ran.out).toBe(0);
     expect(readFileSync(join(scene.folder, "plan.txt"), "utf8")).toContain("LOST: ");
-    const bare = new Scene(scene.fleet, sections.find(({ title }) => title === "The head of a branch is lost")!.blocks);
+    const bare = new Scene(
+      scene.fleet,
+      sections.find(({ title }) => title === "The manifest of a branch is lost")!.blocks,
+    );
     await serves(scene, [1, 2, 3]);
     // And without any older head.
     loseObject(bare.fleet.objects, `db/${scene.uuid}/head/main`);
