@@ -1,4 +1,4 @@
-# A node of Palimpsest. The same image serves alone and in a cluster: see compose.yaml and the README.
+# A node of Palimpsest. The same image serves alone and in a cluster: see compose.yaml and docs/operations.md.
 #
 #   docker build -t palimpsest:0.1.0 .
 #   docker run --init -p 127.0.0.1:8080:8080 -v palimpsest:/data -e SERVICE_SINGLE_NODE=1 palimpsest:0.1.0

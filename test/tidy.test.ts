@@ -1,4 +1,4 @@
-/** Holds up the rules of the house (README: the house). A finding says where, what, and what to do about it. */
+/** Holds up the rules of the house (docs/architecture.md). A finding says where, what, and what to do about it. */
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { maskSource } from "./support/source-mask.ts";

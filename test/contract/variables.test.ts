@@ -1,8 +1,6 @@
-/** The variables of a node against the specification's tables, row by row, and against the README. */
-import { readFileSync } from "node:fs";
+/** The variables of a node against the specification's tables, row by row. */
 import { expect, test } from "vitest";
-import { packageRoot } from "../../src/base/package-root.ts";
-import { readConfig, settingsMarkdown } from "../../src/server/config/config.ts";
+import { readConfig } from "../../src/server/config/config.ts";
 import { settings } from "../../src/server/config/settings.ts";
 
 const host = { pid: 4321, cores: 6 };
@@ -84,8 +82,4 @@ test.each([...specified, ...added])("%s: default %s", (variable, written, field,
 test("the table holds the specification's variables in their order, then ours, and no other", () => {
   const variables = Object.values(settings).map((setting) => setting.variable);
   expect(variables).toEqual([...specified, ...added].map(([variable]) => variable));
-});
-
-test("the README's table is the one that `palimpsest variables` prints", () => {
-  expect(readFileSync(new URL("README.md", packageRoot), "utf8")).toContain(settingsMarkdown());
 });

@@ -47,6 +47,7 @@ function copyOfTree(): string {
     "tsconfig.json",
     "vitest.config.ts",
     "README.md",
+    "docs",
   ]) {
     if (existsSync(join(root, name))) cpSync(join(root, name), join(copy, name), { recursive: true });
   }
