@@ -69,7 +69,7 @@ export const engineMutants: readonly Mutant[] = [
   {
     name: "writer-epoch-last-txid-not-raised",
     why: "A node does not know its own shipped file again and sets it aside.",
-    file: "engine/shipping/shipper.ts",
+    file: "engine/shipping/ship-batch.ts",
     find: [
       "    writerEpochs: writerEpochs.reduce(",
       "      (reached, { id, lastTxid }) => reaching(reached, id, lastTxid),",

@@ -94,7 +94,7 @@ export const sharingMutants: readonly Mutant[] = [
       "The next process appends to log frames that a failed fsync left out, and a loss of power takes what it " +
       "acknowledged.",
     file: "engine/opening/opening.ts",
-    find: ["  await settleProof(path, parts.disk);"],
+    find: ["    await settleProof(this.#path, disk);"],
     replace: [],
     suites: [{ file: "test/crash/power-loss.test.ts", named: "failed before" }],
   },

@@ -13,7 +13,6 @@ import { StoreError } from "../../base/faults/errors.ts";
 import { limits } from "../../base/limits/limits.ts";
 import { Semaphore } from "../../base/collections/semaphore.ts";
 import type { CatalogBranch } from "../../format/history/catalog.ts";
-import type { ErasureBlockers } from "../../format/erasure/erasure-coupon.ts";
 import { databasePrefix } from "../../format/keys/object-keys.ts";
 import type { ReadOutput } from "../../model/commands.ts";
 import type { CopyRecords } from "../../control/databases/copy-records.ts";
@@ -26,6 +25,7 @@ import type { Copies } from "../local/copies.ts";
 import { cleanObjects, cutBranch, isCut, type CuttingParts } from "./history-truncation.ts";
 import { planCuts, type CutPlan, type ShippedBranch } from "./cut-plan.ts";
 import type { Database } from "../database/database.ts";
+import { answer, withSurroundings } from "./erasure-answer.ts";
 import { Prover, type StoreEvidence } from "./erasure-verifier.ts";
 import { countFiles, removeUnused, type UnusedFiles } from "../local/files.ts";
 import { historyOf } from "../history/histories.ts";
@@ -65,6 +65,12 @@ interface StandingBranch extends ShippedBranch {
   readonly manifest: ManifestWriter;
 }
 
+/** What a look at all branches has found, and what is to be done. */
+interface Look {
+  readonly standing: readonly StandingBranch[];
+  readonly plan: CutPlan;
+}
+
 /** How often a run begins again because somebody changed history meanwhile. */
 const racesMax = 8;
 const collectRoundsMax = 3;
@@ -100,56 +106,68 @@ export class ErasureRunner {
 
   async #run(uuid: string, coupons: readonly ErasedCoupon[], deadlineMs: number): Promise<Expunged> {
     for (let race = 0; race < racesMax; race++) {
-      const { catalogs } = this.#options.parts;
-      const catalog = await catalogs.fresh(uuid);
-      if (catalog ? catalog.deletedAtMs !== undefined : await this.#options.isDeleted(uuid))
-        return this.#ofDeleted(uuid, coupons, catalog !== undefined);
-      if (!catalog) await catalogs.mend(uuid);
-      await this.#options.expired.remove(uuid);
-      const branches = (await this.#options.parts.catalogs.get(uuid))?.branches ?? [];
-      const look = async (): Promise<{ readonly standing: readonly StandingBranch[]; readonly plan: CutPlan }> => {
-        const standing = await this.#ship(uuid, branches, coupons, deadlineMs);
-        return {
-          standing,
-          plan: await planCuts({ place: this.#place(uuid), known: this.#known }, branches, standing, coupons),
-        };
-      };
-      const { standing, plan } = await look();
-      if (plan.ready.length === 0) return answer(plan, undefined, undefined);
-      const toCut = uncut(standing, plan);
-      // That the copies are counted anew has to be known before, or a crash would leave those that were counted in
-      // force.
-      if (
-        mustCountAnew(
-          plan.ready,
-          toCut.map(({ id }) => id),
-        )
-      )
-        return answer(plan, "copies on other nodes", undefined);
-      if (toCut.length > 0) {
-        // A job under way may end the very timelines that were looked at: it is waited for, and then all is looked at
-        // anew. What was cut is looked at once more with everything shipped: only a run that finds nothing to cut goes
-        // on.
-        const manifests = standing.map(({ manifest }) => manifest);
-        await this.#options.compactor.exclusively(manifests, async () => {
-          const now = await look();
-          await this.#cut(uuid, now.standing, now.plan);
-        });
-        continue;
-      }
-      const verdict = await this.#judgeCopies(
-        uuid,
-        standing.map(({ id }) => id),
-        plan.ready,
-      );
-      if (verdict.free.length === 0) return answer(plan, undefined, undefined, verdict);
-      const outcome = await this.#prove(uuid, standing, { ...plan, ready: verdict.free }, deadlineMs);
-      if (typeof outcome === "string") return answer(plan, outcome, undefined, verdict);
-      if (!(await this.#isUnchanged(uuid, standing))) continue;
-      this.#options.leftBehind(uuid, limits.lateOrphansMs);
-      return answer(plan, undefined, outcome, verdict);
+      const done = await this.#tryOnce(uuid, coupons, deadlineMs);
+      if (done !== "changed") return done;
     }
     throw new StoreError("unavailable", "a database's history changed too often to be rewritten");
+  }
+
+  /** All steps, each of which may end the run with what it waits for; `changed` when history is another one by then. */
+  async #tryOnce(uuid: string, coupons: readonly ErasedCoupon[], deadlineMs: number): Promise<Expunged | "changed"> {
+    // 1. Which branches there are, without those whose time is over.
+    const { catalogs } = this.#options.parts;
+    const catalog = await catalogs.fresh(uuid);
+    if (catalog ? catalog.deletedAtMs !== undefined : await this.#options.isDeleted(uuid))
+      return this.#ofDeleted(uuid, coupons, catalog !== undefined);
+    if (!catalog) await catalogs.mend(uuid);
+    await this.#options.expired.remove(uuid);
+    const branches = (await catalogs.get(uuid))?.branches ?? [];
+
+    // 2. Everything is shipped, and states of history are restored and searched: which erasures are due, and where each
+    // timeline is to begin.
+    const look = (): Promise<Look> => this.#look(uuid, branches, coupons, deadlineMs);
+    const { standing, plan } = await look();
+    if (plan.ready.length === 0) return answer(plan, undefined, undefined);
+
+    // 3. History is cut. What was cut is looked at once more with everything shipped: only a run that finds nothing to
+    // cut goes on.
+    const toCut = uncut(standing, plan).map(({ id }) => id);
+    // That the copies are counted anew has to be known before, or a crash would leave those that were counted in force.
+    if (mustCountAnew(plan.ready, toCut)) return answer(plan, "copies on other nodes", undefined);
+    if (toCut.length > 0) {
+      const manifests = standing.map(({ manifest }) => manifest);
+      // A job under way may end the very timelines that were looked at: it is waited for, and then all is looked at anew.
+      await this.#options.compactor.exclusively(manifests, async () => {
+        const now = await look();
+        await this.#cut(uuid, now.standing, now.plan);
+      });
+      return "changed";
+    }
+
+    // 4. Copies on other nodes' disks: those that had one when history was cut have purged it.
+    const ids = standing.map(({ id }) => id);
+    const verdict = await this.#judgeCopies(uuid, ids, plan.ready);
+    if (verdict.free.length === 0) return answer(plan, undefined, undefined, verdict);
+
+    // 5. Old objects are collected, local files cleaned, and everything that is left is searched.
+    const outcome = await this.#prove(uuid, standing, { ...plan, ready: verdict.free }, deadlineMs);
+    if (typeof outcome === "string") return answer(plan, outcome, undefined, verdict);
+
+    // 6. It holds if nobody has changed history meanwhile.
+    if (!(await this.#isUnchanged(uuid, standing))) return "changed";
+    this.#options.leftBehind(uuid, limits.lateOrphansMs);
+    return answer(plan, undefined, outcome, verdict);
+  }
+
+  async #look(
+    uuid: string,
+    branches: readonly CatalogBranch[],
+    coupons: readonly ErasedCoupon[],
+    deadlineMs: number,
+  ): Promise<Look> {
+    const standing = await this.#ship(uuid, branches, coupons, deadlineMs);
+    const plan = await planCuts({ place: this.#place(uuid), known: this.#known }, branches, standing, coupons);
+    return { standing, plan };
   }
 
   async #judgeCopies(uuid: string, branchIds: readonly string[], ready: readonly ErasedCoupon[]): Promise<CopyVerdict> {
@@ -329,41 +347,6 @@ export class ErasureRunner {
       verdict,
     );
   }
-}
-
-function withSurroundings(
-  evidence: StoreEvidence,
-  store: { versioned: boolean; removed: number; uploadsAborted: number },
-  local: ErasureEvidence["local"][number],
-): ErasureEvidence {
-  return {
-    ...evidence,
-    store: { versioned: store.versioned, versions_removed: store.removed, uploads_aborted: store.uploadsAborted },
-    local: [local],
-  };
-}
-
-function answer(
-  plan: Pick<CutPlan, "blocked" | "ready" | "waiting"> & Partial<Pick<CutPlan, "reasons">>,
-  holdUp: string | undefined,
-  evidence: ErasureEvidence | undefined,
-  verdict?: CopyVerdict,
-): Expunged {
-  const clean = evidence ? (verdict?.free ?? plan.ready).map(({ id }) => id) : [];
-  const blocked: Record<string, ErasureBlockers> = plan.blocked;
-  // What copies hold up is the same for all, and over when it is: so it is said first.
-  const waitingFor = verdict?.waitingFor ?? holdUp;
-  const mayChangeSoon = waitingFor !== undefined;
-  const reasons = Object.keys(plan.reasons ?? {}).length === 0 ? undefined : plan.reasons;
-  return {
-    blocked,
-    ...(reasons && { reasons }),
-    clean,
-    evidence,
-    mayChangeSoon,
-    copies: verdict?.found,
-    waitingFor: waitingFor ?? (plan.waiting.length > 0 ? "another erasure's grace" : undefined),
-  };
 }
 
 /** Ids of the objects that the cuts leave as they are. */

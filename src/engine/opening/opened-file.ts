@@ -112,9 +112,8 @@ export function openedAt(
   connection: Connection,
   state: DatabaseState,
   manifest: ManifestWriter,
-  uuid: string,
-  branchId: string,
 ): Found {
+  const { uuid, branchId } = manifest.now;
   const unshipped = groupsBetween(manifest.now, manifest.now.txid, state.txid);
   if (unshipped === 0) foldIn(connection);
   const log = new WalReader(path);
@@ -138,21 +137,28 @@ export function openedAt(
 }
 
 /** Opens a file that has the manifest's own state. */
-export function openedCurrent(
-  parts: FileOpeningParts,
-  path: string,
-  manifest: ManifestWriter,
-  uuid: string,
-  branchId: string,
-): Found {
+export function openedCurrent(parts: FileOpeningParts, path: string, manifest: ManifestWriter): Found {
   const connection = openConnection(path);
   try {
     const state = readState(connection);
     if (state.txid !== manifest.now.txid)
       throw new StoreError("corrupt", "a restored file is not the state that its manifest names");
-    return openedAt(parts, path, connection, state, manifest, uuid, branchId);
+    return openedAt(parts, path, connection, state, manifest);
   } catch (error) {
     connection.close();
     throw error;
   }
+}
+
+/** The open file of a branch that has no manifest yet. */
+export function openedUnwritten(
+  path: string,
+  connection: Connection,
+  state: DatabaseState,
+  manifest: ManifestWriter,
+): Found {
+  const { uuid, branchId } = manifest.now;
+  foldIn(connection);
+  const [log, statePage] = [new WalReader(path), stateRootPage(connection)];
+  return { uuid, branchId, connection, state, manifest, log, statePage, knowsAll: true, logIsLost: false };
 }

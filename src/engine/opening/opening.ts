@@ -10,10 +10,8 @@
  */
 import { existsSync, statSync } from "node:fs";
 import { limits } from "../../base/limits/limits.ts";
-import type { Manifest } from "../../format/history/manifest.ts";
-import { readState, stateRootPage, type DatabaseState } from "../../model/schema.ts";
+import { readState, type DatabaseState } from "../../model/schema.ts";
 import type { Connection } from "../../sqlite/connection/connection.ts";
-import { WalReader } from "../../sqlite/wal/wal-reader.ts";
 import { checkReserved } from "../../sqlite/soundness.ts";
 import type { ManifestWriter } from "../history/manifest-writer.ts";
 import { isNewer } from "../local/seen-manifests.ts";
@@ -26,6 +24,7 @@ import {
   openConnection,
   openedAt,
   openedCurrent,
+  openedUnwritten,
   type FileOpeningParts,
   type Found,
   type Opened,
@@ -54,117 +53,176 @@ export interface OpeningParts extends ManifestReadingParts, FileOpeningParts, Re
   readonly hasRemains: () => Promise<boolean>;
 }
 
-/**
- * Opens a branch's file, creating, rolling forward or restoring it as its history demands. `held` is a manifest that
- * this thread already owns. `isListed`: whether the catalog says that the branch has a manifest; undefined when there
- * is no catalog.
- */
-export async function openBranch(
-  parts: OpeningParts,
-  uuid: string,
-  branchId: string,
-  held: ManifestWriter | undefined,
-  isListed: boolean | undefined,
-): Promise<Opened> {
-  const path = branchPath(parts.databasesDirectory, uuid, branchId);
-  // What a crash has cut short is finished before anything looks at the file.
-  await parts.quarantine.settle(uuid, branchId);
-  finishReplacement(path);
-  await settleProof(path, parts.disk);
-  // Before anything opens the file: a close in order takes the log away, even an empty one, after the slack is gone.
-  const logWasLeft = existsSync(`${path}-wal`);
-  const opened = await openFile(parts, path, uuid, branchId, held, isListed);
-  // A log that is lost was folded in by somebody else.
-  return { ...opened, historyId: opened.manifest.now.history?.id, slackUnknown: logWasLeft || opened.logIsLost };
+/** Which branch is opened, and what is known of it before. */
+export interface OpeningTarget {
+  readonly uuid: string;
+  readonly branchId: string;
+  /** A manifest that this thread already owns. */
+  readonly held: ManifestWriter | undefined;
+  /** Whether the catalog says that the branch has a manifest; undefined when there is no catalog. */
+  readonly isListed: boolean | undefined;
 }
 
-async function openFile(
-  parts: OpeningParts,
-  path: string,
-  uuid: string,
-  branchId: string,
-  held: ManifestWriter | undefined,
-  isListed: boolean | undefined,
-): Promise<Found> {
-  let read: ReadManifest = held ? { manifest: held, isOlder: false } : await readManifest(parts, uuid, branchId);
-  // Before the first file: its registration, and then a manifest that was read after it.
-  if (!existsSync(path) && (await parts.registered) && read.manifest.exists && !read.manifest.writerEpoch)
-    read = await readManifest(parts, uuid, branchId);
-  for (let attempt = 1; ; attempt++) {
-    try {
-      const found = await openAt(parts, path, read, uuid, branchId, isListed);
-      if (read.manifest.exists) noteSeen(parts, read, found.state);
-      return found;
-    } catch (error) {
-      // What an older manifest refers to may have been packed and collected since it was read.
-      if (held || !(error instanceof RottenObject) || attempt >= limits.manifestsTriedMax) throw error;
-      const newest = await readManifest(parts, uuid, branchId);
-      if (!isNewer(newest.manifest.now, read.manifest.now)) throw error;
-      read = newest;
+/** One opening of one branch's file. */
+export class BranchOpening {
+  readonly #parts: OpeningParts;
+  readonly #target: OpeningTarget;
+  readonly #path: string;
+
+  constructor(parts: OpeningParts, target: OpeningTarget) {
+    this.#parts = parts;
+    this.#target = target;
+    this.#path = branchPath(parts.databasesDirectory, target.uuid, target.branchId);
+  }
+
+  /** Opens the file, creating, rolling forward or restoring it as its history demands. */
+  async open(): Promise<Opened> {
+    const { quarantine, disk } = this.#parts;
+    // What a crash has cut short is finished before anything looks at the file.
+    await quarantine.settle(this.#target.uuid, this.#target.branchId);
+    finishReplacement(this.#path);
+    await settleProof(this.#path, disk);
+    // Before anything opens the file: a close in order takes the log away, even an empty one, after the slack is gone.
+    const logWasLeft = existsSync(`${this.#path}-wal`);
+    const found = await this.#openFile();
+    // A log that is lost was folded in by somebody else.
+    return { ...found, historyId: found.manifest.now.history?.id, slackUnknown: logWasLeft || found.logIsLost };
+  }
+
+  async #openFile(): Promise<Found> {
+    const { held } = this.#target;
+    let read: ReadManifest = held ? { manifest: held, isOlder: false } : await this.#readManifest();
+    // Before the first file: its registration, and then a manifest that was read after it.
+    const isFirst = !existsSync(this.#path) && (await this.#parts.registered);
+    if (isFirst && read.manifest.exists && !read.manifest.writerEpoch) read = await this.#readManifest();
+    for (let attempt = 1; ; attempt++) {
+      try {
+        const found = await this.#openAt(read);
+        if (read.manifest.exists) noteSeen(this.#parts, read, found.state);
+        return found;
+      } catch (error) {
+        // What an older manifest refers to may have been packed and collected since it was read.
+        if (held || !(error instanceof RottenObject) || attempt >= limits.manifestsTriedMax) throw error;
+        const newest = await this.#readManifest();
+        if (!isNewer(newest.manifest.now, read.manifest.now)) throw error;
+        read = newest;
+      }
     }
   }
-}
 
-async function openAt(
-  parts: OpeningParts,
-  path: string,
-  { manifest, isOlder }: ReadManifest,
-  uuid: string,
-  branchId: string,
-  isListed: boolean | undefined,
-): Promise<Found> {
-  if (!manifest.exists) return openUnwritten(parts, path, manifest, uuid, branchId, isListed);
-  if (isOlder)
-    parts.notice(
-      `object storage is older than this node has seen of branch ${branchId}, and is accepted as it is; what ` +
-        "is newer here is set aside",
-    );
-  const found = existsSync(path) ? await openFound(parts, path, manifest, isOlder) : undefined;
-  if (found) return found;
-  await restoreFile(parts, path, manifest.now, uuid);
-  return openedCurrent(parts, path, manifest, uuid, branchId);
-}
+  #readManifest(): Promise<ReadManifest> {
+    return readManifest(this.#parts, this.#target.uuid, this.#target.branchId);
+  }
 
-/** A branch without a manifest: a new one, or one that an earlier build kept on disk alone. */
-async function openUnwritten(
-  parts: OpeningParts,
-  path: string,
-  manifest: ManifestWriter,
-  uuid: string,
-  branchId: string,
-  isListed: boolean | undefined,
-): Promise<Found> {
-  // Neither a catalog nor a manifest, but something: it was written, whatever this node knows of it.
-  if (isListed || (isListed === undefined && (await parts.hasRemains()))) throw lostManifest(uuid, branchId);
-  if (isCutFirstFile(path, parts.empty))
-    await setAside(
-      parts,
-      manifest.now,
-      undefined,
-      "a full disk had cut it when it was made, and nothing was ever written into it",
-    );
-  if (!existsSync(path)) await createFile(path, parts.empty, parts.disk, parts.world);
-  const connection = openConnection(path);
-  try {
-    const state = readState(connection);
-    if (state.writerEpochId !== undefined) throw lostManifest(uuid, branchId);
-    foldIn(connection);
-    return {
-      uuid,
-      branchId,
-      connection,
-      state,
-      manifest,
-      log: new WalReader(path),
-      statePage: stateRootPage(connection),
-      knowsAll: true,
-      logIsLost: false,
-    };
-  } catch (error) {
-    connection.close();
-    throw error;
+  async #openAt({ manifest, isOlder }: ReadManifest): Promise<Found> {
+    if (!manifest.exists) return this.#openUnwritten(manifest);
+    if (isOlder)
+      this.#parts.notice(
+        `object storage is older than this node has seen of branch ${this.#target.branchId}, and is accepted as it ` +
+          "is; what is newer here is set aside",
+      );
+    const found = existsSync(this.#path) ? await this.#openFound(manifest, isOlder) : undefined;
+    if (found) return found;
+    await restoreFile(this.#parts, this.#path, manifest.now, this.#target.uuid);
+    return openedCurrent(this.#parts, this.#path, manifest);
+  }
+
+  /** A branch without a manifest: a new one, or one that an earlier build kept on disk alone. */
+  async #openUnwritten(manifest: ManifestWriter): Promise<Found> {
+    const { uuid, branchId, isListed } = this.#target;
+    const { empty, disk, world, hasRemains } = this.#parts;
+    // Neither a catalog nor a manifest, but something: it was written, whatever this node knows of it.
+    if (isListed || (isListed === undefined && (await hasRemains()))) throw lostManifest(uuid, branchId);
+    if (isCutFirstFile(this.#path, empty))
+      await this.#setAside(
+        manifest,
+        undefined,
+        "a full disk had cut it when it was made, and nothing was ever written into it",
+      );
+    if (!existsSync(this.#path)) await createFile(this.#path, empty, disk, world);
+    const connection = openConnection(this.#path);
+    try {
+      const state = readState(connection);
+      if (state.writerEpochId !== undefined) throw lostManifest(uuid, branchId);
+      return openedUnwritten(this.#path, connection, state, manifest);
+    } catch (error) {
+      connection.close();
+      throw error;
+    }
+  }
+
+  /** The local file when it is of use; undefined when the state must be restored, whatever still lies there. */
+  async #openFound(manifest: ManifestWriter, isOlder: boolean): Promise<Found | undefined> {
+    if (isPatching(this.#path)) {
+      // It was of the manifest's own timeline before it became a mixture.
+      removeFile(this.#path);
+      return undefined;
+    }
+    let connection: Connection | undefined;
+    try {
+      connection = openConnection(this.#path);
+      const state = readState(connection);
+      const used = await this.#useAsItStands(connection, state, manifest, isOlder);
+      if (used && "connection" in used) return used;
+      connection.close();
+      if (used) await this.#setAside(manifest, state, used.why);
+      return undefined;
+    } catch (error) {
+      // Where the log was let go of, the connection is closed already.
+      if (connection?.raw.open) letGo(this.#parts, connection);
+      if (!isBroken(error)) throw error;
+      await this.#setAside(manifest, undefined, "it was not a database that could be read");
+      return undefined;
+    }
+  }
+
+  /**
+   * The file opened as what it is to the branch's history, or why it must be set aside; undefined when it is of no use.
+   */
+  async #useAsItStands(
+    connection: Connection,
+    state: DatabaseState,
+    manifest: ManifestWriter,
+    isOlder: boolean,
+  ): Promise<Found | { readonly why: string } | undefined> {
+    const { now } = manifest;
+    const { uuid, branchId } = this.#target;
+    const { places, nodeId, acceptsRollback } = this.#parts;
+    // What was shipped to a history that is given up is not in object storage.
+    const shippedTo = (writerEpoch: Uint8Array): number | undefined =>
+      isOlder ? undefined : places.shippedTo(uuid, branchId, writerEpoch);
+    switch (standingOf(now, state, nodeId, shippedTo)) {
+      case "current":
+        return openedAt(this.#parts, this.#path, connection, state, manifest);
+      case "ahead":
+        return isOlder ? { why: acceptedAsOlder } : openedAt(this.#parts, this.#path, connection, state, manifest);
+      case "behind":
+        foldIn(connection);
+        letGo(this.#parts, connection);
+        await rollFileForward(this.#parts, this.#path, now, uuid, state.txid);
+        return openedCurrent(this.#parts, this.#path, manifest);
+      case "stale":
+        // It stays until the state that takes its place is there: object storage may fall silent meanwhile.
+        return undefined;
+      case "orphaned":
+        return { why: "another node claimed the branch before all of it had reached object storage" };
+      case "unknown":
+        return {
+          why: "nothing tells any more whether all of it had reached object storage before others claimed the branch",
+        };
+      case "beyond":
+        if (!acceptsRollback) throw olderThanSeen(this.#parts, now, state);
+        return { why: acceptedAsOlder };
+    }
+  }
+
+  async #setAside({ now }: ManifestWriter, state: DatabaseState | undefined, why: string): Promise<void> {
+    const where = await this.#parts.quarantine.setAside(now.uuid, now.branchId, state, now, why);
+    this.#parts.notice(`the local file of branch ${now.branchId} was set aside under ${where}: ${why}`);
   }
 }
+
+const acceptedAsOlder = "object storage was put back to before it, which was accepted";
 
 /**
  * Whether a file is what a full disk has left of a first one under an earlier build: of fewer bytes than an empty
@@ -185,91 +243,4 @@ function isCutFirstFile(path: string, empty: Uint8Array): boolean {
   } finally {
     connection?.close();
   }
-}
-
-/** The local file when it is of use; undefined when the state must be restored, whatever still lies there. */
-async function openFound(
-  parts: OpeningParts,
-  path: string,
-  manifest: ManifestWriter,
-  isOlder: boolean,
-): Promise<Found | undefined> {
-  if (isPatching(path)) {
-    // It was of the manifest's own timeline before it became a mixture.
-    removeFile(path);
-    return undefined;
-  }
-  let connection: Connection | undefined;
-  try {
-    connection = openConnection(path);
-    const state = readState(connection);
-    const used = await useAsItStands(parts, path, connection, state, manifest, isOlder);
-    if (used && "connection" in used) return used;
-    connection.close();
-    if (used) await setAside(parts, manifest.now, state, used.why);
-    return undefined;
-  } catch (error) {
-    // Where the log was let go of, the connection is closed already.
-    if (connection?.raw.open) letGo(parts, connection);
-    if (!isBroken(error)) throw error;
-    await setAside(parts, manifest.now, undefined, "it was not a database that could be read");
-    return undefined;
-  }
-}
-
-/**
- * The file opened as what it is to the branch's history, or why it must be set aside; undefined when it is of no use.
- */
-async function useAsItStands(
-  parts: OpeningParts,
-  path: string,
-  connection: Connection,
-  state: DatabaseState,
-  manifest: ManifestWriter,
-  isOlder: boolean,
-): Promise<Found | { readonly why: string } | undefined> {
-  const { now } = manifest;
-  const { uuid, branchId } = now;
-  // What was shipped to a history that is given up is not in object storage.
-  const shippedTo = (writerEpoch: Uint8Array): number | undefined =>
-    isOlder ? undefined : parts.places.shippedTo(uuid, branchId, writerEpoch);
-  switch (standingOf(now, state, parts.nodeId, shippedTo)) {
-    case "current":
-      return openedAt(parts, path, connection, state, manifest, uuid, branchId);
-    case "ahead":
-      return isOlder ? { why: acceptedAsOlder } : openedAt(parts, path, connection, state, manifest, uuid, branchId);
-    case "behind":
-      foldIn(connection);
-      letGo(parts, connection);
-      await rollFileForward(parts, path, now, uuid, state.txid);
-      return openedCurrent(parts, path, manifest, uuid, branchId);
-    case "stale":
-      // It stays until the state that takes its place is there: object storage may fall silent meanwhile.
-      return undefined;
-    case "orphaned":
-      return { why: "another node claimed the branch before all of it had reached object storage" };
-    case "unknown":
-      return {
-        why: "nothing tells any more whether all of it had reached object storage before others claimed the branch",
-      };
-    case "beyond":
-      if (!parts.acceptsRollback) throw olderThanSeen(parts, now, state);
-      return { why: acceptedAsOlder };
-  }
-}
-
-const acceptedAsOlder = "object storage was put back to before it, which was accepted";
-
-/**
- * Keeps what must not be used and may hold somebody's acknowledged writes: an operator looks at it, or an erasure
- * purges it.
- */
-async function setAside(
-  parts: OpeningParts,
-  manifest: Manifest,
-  state: DatabaseState | undefined,
-  why: string,
-): Promise<void> {
-  const where = await parts.quarantine.setAside(manifest.uuid, manifest.branchId, state, manifest, why);
-  parts.notice(`the local file of branch ${manifest.branchId} was set aside under ${where}: ${why}`);
 }

@@ -33,7 +33,7 @@ import {
 import type { SeenManifests } from "../local/seen-manifests.ts";
 import { LostObject } from "../api/lost.ts";
 import { readClosedState, type Opened } from "../opening/opened-file.ts";
-import { openBranch, type OpeningParts } from "../opening/opening.ts";
+import { BranchOpening, type OpeningParts } from "../opening/opening.ts";
 import { laneOf, type EngineOptions, type Target } from "../api/protocol.ts";
 import { Quarantine } from "../local/quarantine.ts";
 import { Shipper, type ShippingParts } from "../shipping/shipper.ts";
@@ -114,14 +114,9 @@ export class DatabaseOpener {
     if (catalog?.branches.some(({ ttlAtMs }) => ttlAtMs !== undefined)) this.#parts.mayCollect(uuid);
     const claimed = at === "newest" ? undefined : this.claims.manifestOf(uuid, branch.id);
     const manifest = at instanceof ManifestWriter && at.now.branchId === branch.id ? at : claimed;
+    const target = { uuid, branchId: branch.id, held: manifest, isListed: catalog && isWritten(catalog) };
     const found = await this.#parts.copies.making(uuid, (registered) =>
-      openBranch(
-        this.#openingParts(uuid, events, registered),
-        uuid,
-        branch.id,
-        manifest,
-        catalog && isWritten(catalog),
-      ),
+      new BranchOpening(this.#openingParts(uuid, events, registered), target).open(),
     );
     const opened = this.claims.judged(found);
     if (!isWritten(catalog) && opened.manifest.exists) await this.#mendCatalog(uuid, events);

@@ -16,13 +16,14 @@ import type { Semaphore } from "../../base/collections/semaphore.ts";
 import { Watermark } from "../../base/collections/watermark.ts";
 import type { Cancel, World } from "../../base/world.ts";
 import type { Manifest, TailSegment } from "../../format/history/manifest.ts";
-import type { LogPosition, WalReader } from "../../sqlite/wal/wal-reader.ts";
+import type { WalReader } from "../../sqlite/wal/wal-reader.ts";
 import type { ManifestWriter, ManifestChange } from "../history/manifest-writer.ts";
 import { CommitAges } from "./commit-ages.ts";
-import { groupsInARow, reaching, txidAfter } from "../history/timelines.ts";
-import { joined, putObject, type NewObject, type PageSource } from "../segments/pool-objects.ts";
-import type { MadeSegment, SegmentMaker, SegmentStart } from "../segments/segment-maker.ts";
+import { groupsInARow, txidAfter } from "../history/timelines.ts";
+import { joined, putObject, type PageSource } from "../segments/pool-objects.ts";
+import type { SegmentMaker, SegmentStart } from "../segments/segment-maker.ts";
 import { Uploads } from "../history/uploads.ts";
+import { covering, fitsTail, holds, sameTail, type ShipBatch } from "./ship-batch.ts";
 
 /** What shipping needs from its surroundings; the same for every branch of a thread. */
 export interface ShippingParts {
@@ -60,18 +61,6 @@ export interface ShipperOptions {
   };
 }
 
-interface Batch {
-  /** Every try publishes the same bytes under the same name. */
-  readonly made: MadeSegment;
-  /** The tail that it was made for. */
-  readonly tail: readonly TailSegment[];
-  /** Where it begins in the log, and the group before. */
-  readonly from: LogPosition;
-  readonly afterTxid: number;
-  /** Under a name of its own, which is over when the branch is claimed meanwhile. */
-  object: { readonly uploads: Uploads; readonly put: NewObject } | undefined;
-}
-
 /** A segment of the tail that is made here, and what it is made of. */
 interface OwnSegment {
   readonly segment: TailSegment;
@@ -91,7 +80,7 @@ export class Shipper {
    * The last group that was read from the log; between it and the next one lies nothing but what claims have given up.
    */
   #takenTxid: number;
-  #batch: Batch | undefined;
+  #batch: ShipBatch | undefined;
   /** The tail's newest segment, while what comes next may be pressed together with it. */
   #newest: OwnSegment | undefined;
   #running = false;
@@ -217,40 +206,51 @@ export class Shipper {
     });
   }
 
-  /** Ships the next groups; `large` when they have more log than `logBytesMost`. */
+  /**
+   * Ships the next groups; `large` when they have more log than `logBytesMost`. What fails is tried again with the same
+   * batch, from the step that failed.
+   */
   async #shipBatch(logBytesMost: number): Promise<"large" | undefined> {
     if (this.#closed) return undefined;
     const hurried = this.#hurryTo > this.shipped.level;
+
+    // 1. Takes synced groups from the log, and makes one segment of them.
     const batch = (this.#batch ??= await this.#take(hurried, logBytesMost));
     if (this.#closed) return undefined;
     if (!batch) return "large";
-    const through = batch.made.segment.lastTxid;
+
+    // 2. Publishes them by compare-and-set of the manifest: within it when somebody waits and they are small, else as an
+    // object that is put before the manifest names it.
     if (batch.object === undefined && hurried && fitsTail(this.#manifest.now.tail, batch.made.segment))
       await this.#publishInline(batch);
     else await this.#publishObject(batch);
-    if (this.#manifest.now.txid < through) {
-      this.#beginAnew(batch);
-      return undefined;
-    }
-    if (this.#closed) return undefined;
+
+    // 3. Where the manifest has landed without them, they are taken anew.
+    if (this.#manifest.now.txid < batch.made.segment.lastTxid) this.#beginAnew(batch);
+    // 4. What it covers is shipped: durable writes are answered, and the log may be checkpointed.
+    else if (!this.#closed) this.#finish(batch);
+    return undefined;
+  }
+
+  #finish({ made }: ShipBatch): void {
+    const through = made.segment.lastTxid;
     if (this.#failures > 0) this.#options.events.notice("shipping goes on");
     this.#failures = 0;
     this.#batch = undefined;
     const isAll = through >= this.#committedTxid;
     // How much a log grows and how much its groups have of it differ a little: with nothing left there is nothing to
     // count.
-    this.#unshippedBytes = isAll ? 0 : Math.max(0, this.#unshippedBytes - batch.made.logBytes);
+    this.#unshippedBytes = isAll ? 0 : Math.max(0, this.#unshippedBytes - made.logBytes);
     this.#ages.covered(through);
     this.shipped.raise(through);
     this.#options.events.published();
-    return undefined;
   }
 
   /**
    * The tail is not the one that the batch was made for: somebody has cut or spilled it meanwhile. The log still holds
    * the groups, as no manifest covers them.
    */
-  #beginAnew(batch: Batch): void {
+  #beginAnew(batch: ShipBatch): void {
     batch.object?.uploads.end();
     this.#options.log.moveTo(batch.from);
     this.#takenTxid = batch.afterTxid;
@@ -264,7 +264,7 @@ export class Shipper {
    * and replaces them: groups that follow each other are mostly the same pages, so pressed together they take a
    * fraction of the room, and a tail holds several times as many before it must become an object.
    */
-  async #take(isTail: boolean, logBytesMost: number): Promise<Batch | undefined> {
+  async #take(isTail: boolean, logBytesMost: number): Promise<ShipBatch | undefined> {
     const { source, branchId, databasePath, statePage, log } = this.#options;
     const { now } = this.#manifest;
     const { epoch, tail } = now;
@@ -296,7 +296,7 @@ export class Shipper {
   }
 
   /** One conditional put: the groups travel in the manifest itself. */
-  async #publishInline(batch: Batch): Promise<void> {
+  async #publishInline(batch: ShipBatch): Promise<void> {
     const added = batch.made.segment;
     await this.#publish(this.#manifest, batch, added.lastTxid, ({ tail }) => ({
       tail: [...tail.filter((one) => !holds(added, one)), added],
@@ -304,7 +304,7 @@ export class Shipper {
   }
 
   /** The tail and the new groups become one object of the pool; then the manifest names it. */
-  async #publishObject(batch: Batch): Promise<void> {
+  async #publishObject(batch: ShipBatch): Promise<void> {
     // Writes are refused long before (engine/compaction/timeline-length): what was committed until then waits for a
     // pack, as for a store that is away.
     if (this.#manifest.now.refs.length >= limits.timelineRefsShipped)
@@ -323,7 +323,7 @@ export class Shipper {
     this.#newest = undefined;
   }
 
-  #objectOf({ made: { segment: added, sha256 }, tail }: Batch): NonNullable<Batch["object"]> {
+  #objectOf({ made: { segment: added, sha256 }, tail }: ShipBatch): NonNullable<ShipBatch["object"]> {
     const segments = [...tail.filter((one) => !holds(added, one)), added];
     const uploads = new Uploads(this.#manifest);
     return {
@@ -343,7 +343,7 @@ export class Shipper {
    */
   async #publish(
     target: Pick<ManifestWriter, "update">,
-    batch: Batch,
+    batch: ShipBatch,
     lastTxid: number,
     change: (manifest: Manifest) => ManifestChange,
   ): Promise<boolean> {
@@ -354,44 +354,4 @@ export class Shipper {
     );
     return this.#manifest.now.txid >= lastTxid;
   }
-}
-
-/** Whether the segment has taken the other one in. */
-function holds(segment: TailSegment, other: TailSegment): boolean {
-  return segment.firstTxid <= other.firstTxid;
-}
-
-function sameTail(tail: readonly TailSegment[], before: readonly TailSegment[]): boolean {
-  return tail.length === before.length && tail.every((segment, index) => segment === before[index]);
-}
-
-/** Durable groups are inlined while the tail stays small; beyond that it is spilled together with them. */
-function fitsTail(tail: readonly TailSegment[], segment: TailSegment): boolean {
-  const kept = tail.filter((one) => !holds(segment, one));
-  const bytes = kept.reduce((sum, entry) => sum + entry.bytes.length, segment.bytes.length);
-  return bytes <= limits.tailBytesMax && kept.length < limits.tailSegmentsMax;
-}
-
-/**
- * What every publication changes: how far the manifest covers, and whose groups they are. Only whoever has claimed the
- * branch reserves more: what an earlier process has left and this one ships is no reason to take ids for given that
- * nobody gave.
- */
-function covering(
-  manifest: Manifest,
-  { made: { segment, pages, writerEpochs } }: Batch,
-  isClaimed: boolean,
-): ManifestChange {
-  const spare = manifest.reservedTo - segment.lastTxid;
-  return {
-    txid: segment.lastTxid,
-    committedAtMs: segment.lastAtMs,
-    pages,
-    writerEpochs: writerEpochs.reduce(
-      (reached, { id, lastTxid }) => reaching(reached, id, lastTxid),
-      manifest.writerEpochs,
-    ),
-    reservedTo:
-      isClaimed && spare < limits.txidReserve / 2 ? segment.lastTxid + limits.txidReserve : manifest.reservedTo,
-  };
 }
