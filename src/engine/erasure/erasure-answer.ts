@@ -1,4 +1,6 @@
-/** What a run over a database's erasures answers: which are clean and by what evidence, and what the others wait for. */
+/**
+ * What a run over a database's erasures answers: which are clean and by what evidence, and what the others wait for.
+ */
 import type { ErasureBlockers } from "../../format/erasure/erasure-coupon.ts";
 import type { ErasureEvidence } from "../../format/erasure/erasure-receipt.ts";
 import type { Expunged } from "../api/protocol.ts";

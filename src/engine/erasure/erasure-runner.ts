@@ -136,7 +136,8 @@ export class ErasureRunner {
     if (mustCountAnew(plan.ready, toCut)) return answer(plan, "copies on other nodes", undefined);
     if (toCut.length > 0) {
       const manifests = standing.map(({ manifest }) => manifest);
-      // A job under way may end the very timelines that were looked at: it is waited for, and then all is looked at anew.
+      // A job under way may end the very timelines that were looked at: it is waited for, and then all is looked at
+      // anew.
       await this.#options.compactor.exclusively(manifests, async () => {
         const now = await look();
         await this.#cut(uuid, now.standing, now.plan);

@@ -219,8 +219,8 @@ export class Shipper {
     if (this.#closed) return undefined;
     if (!batch) return "large";
 
-    // 2. Publishes them by compare-and-set of the manifest: within it when somebody waits and they are small, else as an
-    // object that is put before the manifest names it.
+    // 2. Publishes them by compare-and-set of the manifest: within it when somebody waits and they are small, else as
+    // an object that is put before the manifest names it.
     if (batch.object === undefined && hurried && fitsTail(this.#manifest.now.tail, batch.made.segment))
       await this.#publishInline(batch);
     else await this.#publishObject(batch);
