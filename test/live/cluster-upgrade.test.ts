@@ -2,14 +2,14 @@
  * A rolling upgrade of a cluster across the change of what nodes say to each other: nodes of the build before, which
  * know structured clones of V8 alone, and nodes of this build, each as the caller and as the writer, and back again.
  */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Cluster, clusterNeed, eventually, hasCluster, pause, type ClusterNode } from "../support/cluster.ts";
 import { inGate } from "../support/gate.ts";
 import { buildEntry, clonesOnlyCommit, hasReleasedBuild } from "../support/released-build.ts";
-import { sampleRequests } from "../support/requests.ts";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { sampleRequests, unserved } from "../support/requests.ts";
 import { grpcWire, restWire, type Reply, type Wire } from "../support/wires.ts";
 
 const durable = { "service-durability": "durable" };
@@ -68,10 +68,12 @@ describe.skipIf(!hasCluster || (!inGate && !hasHistory))(
     /** Whatever can be asked of a database, through the other node. */
     async function exercise(caller: ClusterNode, owner: ClusterNode): Promise<void> {
       const { db, uuid, keys } = await ownedBy(owner);
-      const turn = turns++;
+      const profile = { ns: "upgrade", profile: `p${turns++}` };
+      const samples = sampleRequests(db, profile);
+      expectOk(await rest(owner).call("MemoryService.Ingest", samples.get("MemoryService.Ingest")!));
       for (const wire of [rest(caller), grpcWire(caller.address)]) {
-        for (const [method, request] of sampleRequests(db, { ns: "upgrade", profile: `p${turn}` })) {
-          if (!/^(?:Data|Branch)Service\./.test(method)) continue;
+        for (const [method, request] of samples) {
+          if (method.startsWith("ControlService.") || unserved.has(method)) continue;
           const reply = await wire.call(method, request, primary);
           // Some ask for what is not there, or has been made by the wire before.
           expect([method, reply.code, reply.message]).toEqual([
